@@ -1,0 +1,17 @@
+# Writes OUT: a table embed_<NAME>[] of {path, bytes, size} for FILES below ROOT (see base/embed.h).
+set(text "#include \"base/embed.h\"\n")
+set(rows "")
+set(i 0)
+foreach(f ${FILES})
+  file(READ ${ROOT}/${f} hex HEX)
+  string(LENGTH "${hex}" n)
+  math(EXPR n "${n} / 2")
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "(................................................................................)"
+         "\\1\n" bytes "${bytes}")
+  string(APPEND text "static const unsigned char f${i}[] = {\n${bytes}0};\n")
+  string(APPEND rows "    {\"${f}\", (const char *)f${i}, ${n}},\n")
+  math(EXPR i "${i} + 1")
+endforeach()
+string(APPEND text "const struct embed_file embed_${NAME}[] = {\n${rows}    {0, 0, 0},\n};\n")
+file(WRITE ${OUT} "${text}")

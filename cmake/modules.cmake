@@ -1,0 +1,54 @@
+# tw_module(name [DIR folder] [DEPS modules] [LIBS targets]): the static library of src/<folder>.
+# Sources are globbed: adding a file needs no edit here.
+function(tw_module name)
+  cmake_parse_arguments(M "" "DIR" "DEPS;LIBS" ${ARGN})
+  if(NOT M_DIR)
+    set(M_DIR ${name})
+  endif()
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${M_DIR}/*.c)
+  if(name STREQUAL "profile") # its reader is a module of its own: the simulator needs no harness
+    list(FILTER sources EXCLUDE REGEX "/profile/read/")
+  endif()
+  list(FILTER sources EXCLUDE REGEX "/engine/cpu/isa_") # built per instruction set
+  if(NOT sources)
+    set(sources ${CMAKE_SOURCE_DIR}/cmake/empty.c)
+  endif()
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${name} PUBLIC ${M_DEPS} ${M_LIBS})
+endfunction()
+
+# src/engine/cpu/isa_<set>.c holds the same kernels compiled for one instruction set each; the
+# engine picks one at run time.
+function(tw_engine_kernels)
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    return()
+  endif()
+  set(flags_avx2 -mavx2 -mfma -mf16c)
+  set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
+  foreach(isa avx2 avx512)
+    set(file ${CMAKE_SOURCE_DIR}/src/engine/cpu/isa_${isa}.c)
+    if(EXISTS ${file})
+      target_sources(engine PRIVATE ${file})
+      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+        "${flags_${isa}};-ffp-contract=fast")
+    endif()
+  endforeach()
+endfunction()
+
+# tw_embed(module folder): every file of the folder becomes bytes inside the module, found by its
+# path through base/embed.h.
+function(tw_embed module folder)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/${folder}
+       ${CMAKE_SOURCE_DIR}/${folder}/*)
+  set(out ${CMAKE_BINARY_DIR}/embed_${module}.c)
+  set(paths)
+  foreach(f ${files})
+    list(APPEND paths ${CMAKE_SOURCE_DIR}/${folder}/${f})
+  endforeach()
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DNAME=${module} -DROOT=${CMAKE_SOURCE_DIR}/${folder}
+            "-DFILES=${files}" -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${paths} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(${module} PRIVATE ${out})
+endfunction()

@@ -1,0 +1,69 @@
+/* Artifacts: directories that are whole or not there, with a meta file that says what they are.
+ *
+ * Writing: artifact_begin makes a hidden partial folder beside the final one, files are written
+ * into it, artifact_commit writes the meta file last, syncs and renames. A process killed at any
+ * moment leaves only a ".partial-..." folder, which no reader accepts. artifact_abandon (SIGINT)
+ * keeps what was measured under the final name, without a meta file and with incomplete.json saying
+ * why, so that people can look at it and readers refuse it.
+ *
+ * Reading: artifact_open checks the meta file and its type before anything else.
+ *
+ * Directories are 0700, files 0600. */
+#ifndef ARTIFACT_ARTIFACT_H
+#define ARTIFACT_ARTIFACT_H
+
+#include "base/fs.h"
+#include "text/node.h"
+
+struct artifact {
+    struct arena *a;
+    const char *final_dir;   /* as asked for by out= */
+    const char *partial_dir; /* where files are written until commit */
+    const char *meta_name;   /* "run_meta.json", ... */
+    int64_t started_wall_ns;
+};
+
+/* final_dir must not exist: ST_USAGE "out: DIR already exists" with the hint to choose another out=
+ * (or, when it is incomplete, to remove it). Parents are created. */
+enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_name,
+                       struct artifact *out, struct err *e);
+
+/* Path of a file inside the folder being built. */
+char *artifact_path(struct arena *a, const struct artifact *art, const char *name);
+
+/* Open a file for writing, 0600; artifact_close_file flushes, syncs and reports a full disk. */
+enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
+enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
+
+/* Adds schema_version to meta, writes it, renames the folder into place. */
+enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e);
+/* See above. `why` as "interrupted by SIGINT". */
+enum st artifact_abandon(struct artifact *art, const char *why, struct err *e);
+void artifact_discard(struct artifact *art); /* removes the partial folder; quiet */
+
+/* Open a finished artifact: *meta is its meta tree. Refusals, each ST_INPUT and naming dir:
+ * does not exist; is a partial folder; has no <meta_name> ("is incomplete: ..."); other type. type
+ * may be NULL (not checked). */
+enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
+                      struct node **meta, struct err *e);
+
+/* ---- run_meta.json ----------------------------------------------------------------------- */
+
+struct run_meta {
+    const char *run_id, *run_type; /* types: DESIGN section 4 */
+    const char *model, *hardware_id, *device;
+    int64_t started_wall_ns, ended_wall_ns;
+    const struct node *params; /* map or NULL: the composed configuration */
+    const char *hydra_config_path, *hydra_config_name;
+    const struct node *extra; /* map or NULL: per-type members (backend, workload_dir, counters) */
+};
+
+/* The meta tree with environment whitelist, git commit and dirty flag of the working directory
+ * (null outside a repository), host facts and library versions. */
+struct node *run_meta_node(struct arena *a, const struct run_meta *m);
+
+/* config.yaml and overrides.yaml into the folder being built. */
+enum st run_snapshot(const struct artifact *art, const struct node *config,
+                     const char *const *overrides, size_t n, struct err *e);
+
+#endif

@@ -1,0 +1,74 @@
+/* The files of a run (runs/real/<id>, runs/sim/<id>) as column tables, written as a stream and read
+ * whole. DESIGN section 4 is the contract; docs/formats.md documents each column from these tables.
+ */
+#ifndef ARTIFACT_RUN_H
+#define ARTIFACT_RUN_H
+
+#include "artifact/artifact.h"
+
+enum run_status { RUN_OK, RUN_ERROR, RUN_TIMEOUT, RUN_REJECTED, RUN_CANCELLED };
+const char *run_status_name(enum run_status s);
+bool run_status_parse(struct sv text, enum run_status *out);
+
+enum { RUN_NONE = -1 }; /* "missing" in the integer fields below: written as an empty cell */
+
+/* One row of request_metrics.csv. Times are int64 ns from the start of the run. */
+struct run_request {
+    int64_t request_id;
+    const char *prompt_id;  /* NULL = missing */
+    int64_t arrival_ns;     /* planned */
+    int64_t sent_ns;        /* actual send; RUN_NONE when there was none */
+    int64_t scheduled_ns;   /* first time in a batch; RUN_NONE */
+    int64_t first_token_ns; /* RUN_NONE when no token came */
+    int64_t completion_ns;  /* RUN_NONE */
+    int64_t num_prefill_tokens, num_decode_tokens, num_decode_tokens_actual;
+    int64_t preemptions;
+    enum run_status status;
+    bool warmup;                                  /* excluded from metrics; column "warmup" 0/1 */
+    const char *backend, *error_type, *error_msg; /* NULL = missing */
+};
+
+struct run_token {
+    int64_t request_id, token_index; /* 0 = the first output token */
+    int64_t token_time_ns, token_latency_ns;
+    int64_t token_id; /* RUN_NONE when unknown */
+};
+
+struct run_batch {
+    int64_t iteration;
+    int32_t replica, stage;
+    int64_t start_ns, duration_ns, host_ns, device_ns;
+    int64_t num_prefill_tokens, num_decode_tokens, batch_size, kv_blocks;
+};
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+struct run_writer;
+/* with_tokens / with_batches false leaves that file out. Rows of request_metrics.csv may come in
+ * any order and are sorted by request_id when closed; the other two are streamed in the order
+ * given. */
+enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
+                        struct run_writer **w, struct err *e);
+void run_write_request(struct run_writer *w, const struct run_request *r); /* strings are copied */
+void run_write_token(struct run_writer *w, const struct run_token *t);
+void run_write_batch(struct run_writer *w, const struct run_batch *b);
+enum st run_writer_close(struct run_writer **w, struct err *e); /* reports a full disk here */
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+struct run {
+    const char *dir;
+    const struct node *meta;
+    struct run_request *requests; /* [n_requests] by request_id; ids are unique */
+    size_t n_requests;
+    struct run_token *tokens; /* [n_tokens] by (request_id, token_index); NULL when no file */
+    size_t n_tokens;
+    struct run_batch *batches; /* [n_batches]; NULL when no file */
+    size_t n_batches;
+};
+
+/* type "real", "vidur" or NULL for either. */
+enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out,
+                 struct err *e);
+
+#endif

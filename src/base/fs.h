@@ -1,0 +1,47 @@
+/* Files and folders: whole reads with a limit, atomic writes, paths that stay inside a folder. */
+#ifndef BASE_FS_H
+#define BASE_FS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+/* The whole regular file. More than max_bytes is ST_INPUT. out->p is NUL-terminated. */
+enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *out, struct err *e);
+
+/* A read-only mapping of a regular file; size 0 gives p == NULL. */
+struct fs_map {
+    const char *p;
+    size_t n;
+};
+enum st fs_map(const char *path, struct fs_map *out, struct err *e);
+void fs_unmap(struct fs_map *m);
+
+/* Write the bytes under a temporary name beside path, fsync, rename: path is old or new, never
+ * half. Mode 0600. */
+enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e);
+
+enum st fs_mkdirs(const char *path, struct err *e); /* with parents, mode 0700; existing is fine */
+bool fs_exists(const char *path);
+bool fs_is_dir(const char *path);
+enum st fs_remove_tree(const char *path, struct err *e); /* never follows links; absent is fine */
+enum st fs_sync_dir(const char *path, struct err *e);
+
+/* Names in a folder, sorted bytewise, without "." and ".."; *n names. */
+enum st fs_list(struct arena *a, const char *path, const char ***names, size_t *n, struct err *e);
+
+char *fs_join(struct arena *a, const char *dir,
+              const char *name);                 /* "dir/name"; absolute name wins */
+const char *fs_base(const char *path);           /* after the last '/' */
+char *fs_dir(struct arena *a, const char *path); /* before it, "." if none */
+char *fs_self_dir(struct arena *a);              /* folder of this executable */
+
+/* A file name found inside an input (a safetensors index, a manifest): refused with ST_INPUT when
+ * it is empty, absolute, has a ".." part, a control character, or names a link out of dir. */
+enum st fs_join_inside(struct arena *a, const char *dir, const char *name, char **path,
+                       struct err *e);
+
+#endif

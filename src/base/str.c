@@ -1,0 +1,211 @@
+#include "base/str.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sv sv_of(const char *s)
+{
+    return (struct sv){s, strlen(s)};
+}
+
+bool sv_eq(struct sv a, const char *b)
+{
+    return strlen(b) == a.n && memcmp(a.p, b, a.n) == 0;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+struct sv sv_trim(struct sv s)
+{
+    while (s.n && is_space(s.p[0]))
+        s.p++, s.n--;
+    while (s.n && is_space(s.p[s.n - 1]))
+        s.n--;
+    return s;
+}
+
+static void reserve(struct buf *b, size_t more)
+{
+    if (b->cap - b->n > more)
+        return;
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap - b->n <= more)
+        cap *= 2;
+    b->p = mem_resize(b->p, cap);
+    b->cap = cap;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+    reserve(b, n);
+    if (n)
+        memcpy(b->p + b->n, p, n);
+    b->n += n;
+    b->p[b->n] = 0;
+}
+
+void buf_puts(struct buf *b, const char *s)
+{
+    buf_add(b, s, strlen(s));
+}
+
+void buf_putc(struct buf *b, char c)
+{
+    buf_add(b, &c, 1);
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    ASSERT(n >= 0);
+    reserve(b, (size_t)n);
+    vsnprintf(b->p + b->n, (size_t)n + 1, fmt, again);
+    va_end(again);
+    b->n += (size_t)n;
+}
+
+void buf_clear(struct buf *b)
+{
+    b->n = 0;
+    if (b->p)
+        b->p[0] = 0;
+}
+
+void buf_free(struct buf *b)
+{
+    mem_free(b->p);
+    *b = (struct buf){0};
+}
+
+const char *buf_str(const struct buf *b)
+{
+    return b->p ? b->p : "";
+}
+
+bool str_int64(struct sv s, int64_t *out)
+{
+    if (s.n == 0 || s.n > 20)
+        return false;
+    bool negative = s.p[0] == '-';
+    size_t i = negative;
+    if (i == s.n)
+        return false;
+    uint64_t v = 0;
+    for (; i < s.n; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9')
+            return false;
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(s.p[i] - '0'), &v))
+            return false;
+    }
+    if (v > (uint64_t)INT64_MAX + negative)
+        return false;
+    *out = negative ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+/* The C locale whatever the process locale is, so that 0.5 is 0.5 everywhere. */
+static locale_t c_locale(void)
+{
+    static locale_t loc;
+    locale_t have = __atomic_load_n(&loc, __ATOMIC_ACQUIRE);
+    if (!have) {
+        have = newlocale(LC_ALL_MASK, "C", NULL);
+        __atomic_store_n(&loc, have, __ATOMIC_RELEASE);
+    }
+    return have;
+}
+
+double strtod_l(const char *restrict s, char **restrict end, locale_t loc);
+
+bool str_double(struct sv s, double *out)
+{
+    char text[400];
+    if (s.n == 0 || s.n >= sizeof text)
+        return false;
+    for (size_t i = 0; i < s.n; i++)
+        if (!((s.p[i] >= '0' && s.p[i] <= '9') || strchr("+-.eE", s.p[i])) || s.p[i] == 0)
+            return false;
+    memcpy(text, s.p, s.n);
+    text[s.n] = 0;
+    char *end;
+    double v = strtod_l(text, &end, c_locale());
+    if (*end || end == text || !isfinite(v))
+        return false;
+    *out = v;
+    return true;
+}
+
+int str_from_double(char out[STR_DOUBLE_MAX], double v)
+{
+    ASSERT(isfinite(v));
+    if (v == 0)
+        return snprintf(out, STR_DOUBLE_MAX, signbit(v) ? "-0" : "0");
+    if (fabs(v) < 1e15 && v == (double)(int64_t)v)
+        return snprintf(out, STR_DOUBLE_MAX, "%lld", (long long)v);
+    for (int digits = 15; digits <= 17; digits++) {
+        int n = snprintf(out, STR_DOUBLE_MAX, "%.*g", digits, v);
+        if (strtod_l(out, NULL, c_locale()) == v)
+            return n;
+    }
+    return (int)strlen(out);
+}
+
+size_t str_utf8_valid(const char *text, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    size_t i = 0;
+    while (i < n) {
+        unsigned c = p[i];
+        if (c < 0x80) {
+            i++;
+            continue;
+        }
+        size_t len = c >= 0xC2 && c <= 0xDF   ? 2
+                     : (c & 0xF0) == 0xE0     ? 3
+                     : c >= 0xF0 && c <= 0xF4 ? 4
+                                              : 0;
+        if (len == 0 || n - i < len)
+            return i;
+        for (size_t k = 1; k < len; k++)
+            if ((p[i + k] & 0xC0) != 0x80)
+                return i;
+        if ((c == 0xE0 && p[i + 1] < 0xA0) || (c == 0xED && p[i + 1] >= 0xA0) ||
+            (c == 0xF0 && p[i + 1] < 0x90) || (c == 0xF4 && p[i + 1] >= 0x90))
+            return i;
+        i += len;
+    }
+    return n;
+}
+
+int str_distance(const char *a, const char *b)
+{
+    enum { MAX = 128 };
+    int row[MAX + 1];
+    size_t na = strlen(a), nb = strlen(b);
+    if (na > MAX || nb > MAX)
+        return MAX;
+    for (size_t j = 0; j <= nb; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int cost = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int best = row[j] < row[j - 1] ? row[j] : row[j - 1];
+            row[j] = cost < best + 1 ? cost : best + 1;
+        }
+    }
+    return row[nb];
+}

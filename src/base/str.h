@@ -1,0 +1,55 @@
+/* Growing strings and borrowed slices.
+ *
+ * struct buf owns heap bytes, always NUL-terminated once something was added; free with buf_free.
+ * struct sv borrows bytes that are not NUL-terminated. */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+struct sv {
+    const char *p;
+    size_t n;
+};
+
+#define SV(literal) ((struct sv){literal, sizeof(literal) - 1})
+struct sv sv_of(const char *s);
+bool sv_eq(struct sv a, const char *b);
+struct sv sv_trim(struct sv s); /* without ASCII white space at both ends */
+
+struct buf {
+    char *p; /* NULL when empty */
+    size_t n, cap;
+};
+
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_puts(struct buf *b, const char *s);
+void buf_putc(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void buf_clear(struct buf *b); /* length 0, keeps the memory */
+void buf_free(struct buf *b);
+const char *buf_str(const struct buf *b); /* "" when empty */
+
+/* Whole-text numbers, no locale, no leading or trailing space. False when s is not exactly one
+ * number or it does not fit. */
+bool str_int64(struct sv s, int64_t *out);
+bool str_double(struct sv s, double *out); /* finite decimal or exponent form; no nan, inf, hex */
+
+/* Shortest decimal text that reads back as exactly v ("0.1", "1e+300", "3"), as JSON numbers are;
+ * v is finite. Writes at most 32 bytes with the NUL; returns the length. */
+enum { STR_DOUBLE_MAX = 32 };
+int str_from_double(char out[STR_DOUBLE_MAX], double v);
+
+/* First byte that is not part of valid UTF-8 (no surrogates, no overlong forms, no 5-byte forms),
+ * or n when all are. */
+size_t str_utf8_valid(const char *p, size_t n);
+
+/* Levenshtein distance, for "did you mean". */
+int str_distance(const char *a, const char *b);
+
+#endif

@@ -1,0 +1,37 @@
+/* Subcommands. One row of the command table per command; one file per command in this folder. */
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include <signal.h>
+
+#include "config/config.h"
+
+struct cmd_context {
+    struct arena *a; /* of this job */
+    const struct config *config;
+    const struct plan *plan;  /* &config->plan */
+    const char *const *words; /* positional words after the command: `model init` -> {"init"} */
+    size_t n_words;
+};
+
+struct cmd {
+    const char *name, *summary;
+    const char *usage; /* "[key=value ...]" */
+    uint32_t bit;      /* CMD_... of config/plan.h */
+    const char *words; /* allowed first words, "init|inspect", or NULL */
+    const char *about; /* a paragraph for --help */
+    const char *example;
+    /* Results on stdout. Returns the exit code; errors in e decide it through err_exit_code. */
+    int (*run)(struct cmd_context *c, struct err *e);
+};
+
+extern const struct cmd cmd_table[]; /* ends with name == NULL */
+
+int cmd_main(int argc, char **argv);
+
+/* Raised by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal ends the process.
+ */
+extern volatile sig_atomic_t cmd_stop;
+void cmd_catch_signals(void);
+
+#endif

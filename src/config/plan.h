@@ -1,0 +1,130 @@
+/* The plan: every setting of one job, bound from the configuration, const after config_load.
+ *
+ * Names, units, ranges, defaults and help stand in config/options.c, one row per field; fields here
+ * carry the same names. Strings are NULL when unset. */
+#ifndef CONFIG_PLAN_H
+#define CONFIG_PLAN_H
+
+#include "config/option.h"
+#include "text/node.h"
+
+/* Bits of option.commands, one per command. */
+enum {
+    CMD_WORKLOAD = 1 << 0,
+    CMD_BENCH = 1 << 1,
+    CMD_PROFILE = 1 << 2,
+    CMD_SIMULATE = 1 << 3,
+    CMD_COMPARE = 1 << 4,
+    CMD_REPORT = 1 << 5,
+    CMD_MODEL = 1 << 6,
+    CMD_DOCTOR = 1 << 7,
+    CMD_ANY = -1,
+};
+
+enum plan_arrival {
+    ARRIVAL_STATIC,
+    ARRIVAL_FIXED_INTERVAL,
+    ARRIVAL_POISSON,
+    ARRIVAL_GAMMA,
+    ARRIVAL_TRACE
+};
+enum plan_lengths {
+    LENGTHS_TOKENIZER,
+    LENGTHS_FIXED,
+    LENGTHS_UNIFORM,
+    LENGTHS_ZIPF,
+    LENGTHS_TRACE
+};
+enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
+
+struct plan {
+    const char *out;
+    int64_t seed, repeat;
+    bool json;
+    const char *device; /* "cpu", "cuda", "cuda:1" */
+
+    struct {
+        const char *id; /* folder of the bundle: h200, a100, cpu */
+    } hardware;
+    const char *network_device;
+
+    struct {
+        const char *name;          /* folder name in bundles and artifacts */
+        const char *ref;           /* directory with config.json, weights, tokenizer.json */
+        const struct node *config; /* Hugging Face keys; used when ref has none */
+        const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
+        const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
+    } model;
+
+    struct {
+        const char *dir, *trace;
+        const char *prompts; /* prompts.jsonl */
+        int64_t num_requests;
+        int64_t warmup_requests;
+        struct {
+            int kind; /* enum plan_arrival */
+            double rate, burstiness;
+            int64_t inter_arrival_ns;
+            const char *trace;
+        } arrival;
+        struct {
+            int kind; /* enum plan_lengths */
+            int64_t prefill_tokens, decode_tokens;
+            int64_t min_tokens, max_tokens;
+            double zipf_theta, prefill_decode_ratio;
+            const char *trace;
+        } lengths;
+    } workload;
+
+    struct {
+        const char *policy;
+        int64_t batch_cap, chunk_size, token_budget, block_size, num_blocks;
+        double watermark;
+        int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
+        int64_t max_model_len;
+    } scheduler;
+
+    struct {
+        int64_t replicas;
+        const char *router;
+    } cluster;
+    struct {
+        int64_t tp, pp;
+    } parallel;
+
+    struct {
+        const char *kind;
+        int64_t threads;
+        bool ignore_eos;
+        double timeout_s;
+    } engine;
+
+    struct {
+        const char *root;
+        int64_t max_tokens, max_batch, max_kv, samples, warmup;
+        double time_budget_s;
+    } profile;
+
+    struct {
+        bool host_overhead;
+        int64_t replicas_mc;
+    } sim;
+
+    struct {
+        const char *real_run_dir, *sim_run_dir;
+        struct option_list spread;
+        int token0; /* 0 exclude, 1 include */
+        double pass_percent, warn_percent;
+    } compare;
+
+    struct {
+        int tokens, batches; /* enum plan_output */
+        bool write_hydra_snapshot;
+    } output;
+
+    struct {
+        struct option_list inputs; /* artifact directories */
+    } report;
+};
+
+#endif

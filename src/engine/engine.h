@@ -1,0 +1,38 @@
+/* Engines: executors that compute. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include "model/model.h"
+#include "serve/clock.h"
+#include "serve/executor.h"
+
+struct cpu_engine_params {
+    const struct model *model;
+    const char *weights_dir; /* folder with safetensors; NULL = random from weights_seed */
+    uint64_t weights_seed;
+    int threads; /* 0 = all cores this process may use */
+    int64_t block_size, num_blocks;
+    int64_t max_batch_tokens; /* most tokens a batch may hold */
+    int64_t max_rows;         /* most sequences that emit a token in a batch */
+    bool ignore_eos;
+    bool op_times; /* fill completion.op_s */
+    const struct serve_clock *clock;
+};
+
+/* float32; loads or makes the weights, allocates the paged KV cache. ST_INPUT for bad weights, by
+ * tensor name; ST_USAGE when the KV cache does not fit in memory. */
+enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e);
+
+/* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last
+ * == true in batch order, then decode rows in order of slot. For tests. */
+const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows);
+
+/* What the machine streams: best of `rounds` reads of `bytes` of memory by `threads` threads,
+ * bytes/s. */
+double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
+
+/* An executor that computes nothing: every batch ends at once and emits token 0. The floor of the
+ * loop's own cost, and the null member of the family. Delay per batch in seconds may be given. */
+struct executor null_executor(double batch_s, const struct serve_clock *clock);
+
+#endif

@@ -1,0 +1,117 @@
+/* A model as twinfer sees it: dimensions read from a Hugging Face config.json, and the list of
+ * operators one forward pass consists of.
+ *
+ * This is the one place where "Qwen3 has q/k norms" is written down: the engine executes the list,
+ * the profiler measures it, the simulator sums it. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "text/node.h"
+
+enum model_family { MODEL_QWEN3, MODEL_LLAMA, MODEL_BLOOM };
+enum model_norm { NORM_RMS, NORM_LAYER };
+enum model_act { ACT_SILU_GATED, ACT_GELU_TANH };
+enum model_position { POSITION_ROPE, POSITION_ALIBI };
+
+struct model {
+    const char *name;
+    enum model_family family;
+    enum model_norm norm;
+    enum model_act act;
+    enum model_position position;
+    int64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+    int64_t max_positions;
+    double rope_theta, norm_eps;
+    bool qk_norm;   /* RMS norm of each q and k head before rope (Qwen3) */
+    bool attn_bias; /* biases on q, k, v (and o when family says so) */
+    bool mlp_bias;
+    bool emb_norm;                     /* layer norm after the embedding (BLOOM) */
+    bool tied;                         /* lm_head shares the embedding */
+    int64_t bos_id, eos_ids[8], n_eos; /* bos_id -1 = none */
+};
+
+/* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
+ * scaling, sliding windows, quantisation and other things the engine does not do are ST_INPUT, by
+ * name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit memory sums.
+ */
+enum st model_from_config(struct arena *a, const char *name, const struct node *config,
+                          struct model *out, struct err *e);
+/* dir/config.json */
+enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
+
+/* ---- operators --------------------------------------------------------------------------- */
+
+/* Order is the order of execution; names are Vidur's columns where Vidur has the operator. */
+enum op_kind {
+    OP_EMB,            /* out[t] = E[id[t]]                                                   */
+    OP_EMB_NORM,       /* BLOOM's layer norm after the embedding                              */
+    OP_INPUT_NORM,     /* input_layernorm                                                     */
+    OP_ATTN_PRE_PROJ,  /* qkv GEMM: [T, hidden] x [hidden, (heads + 2 kv_heads) head_dim]     */
+    OP_QK_NORM,        /* attn_qk_norm (ours)                                                 */
+    OP_ROPE,           /* attn_rope                                                           */
+    OP_KV_SAVE,        /* attn_kv_cache_save: k, v rows of the T tokens into the paged cache  */
+    OP_ATTN_PREFILL,   /* attention of the prefill chunks                                     */
+    OP_ATTN_DECODE,    /* attention of the decode rows                                        */
+    OP_ATTN_POST_PROJ, /* [T, heads head_dim] x [heads head_dim, hidden]                      */
+    OP_POST_ATTN_NORM, /* post_attention_layernorm                                            */
+    OP_MLP_UP_PROJ,    /* gate and up together: [T, hidden] x [hidden, 2 intermediate]        */
+    OP_MLP_ACT,
+    OP_MLP_DOWN_PROJ,
+    OP_ADD,        /* both residual additions of a layer, as Vidur counts them            */
+    OP_FINAL_NORM, /* final_layernorm (ours), rows that are sampled only                  */
+    OP_LM_HEAD,    /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
+    OP_SAMPLE,     /* sample (ours): greedy argmax over [rows, vocab]                     */
+    OP_KINDS,
+};
+
+/* What an operator's cost depends on. */
+enum op_axis {
+    AXIS_TOKENS,  /* T = all tokens of the batch */
+    AXIS_ROWS,    /* R = rows whose logits are needed: one per sequence that emits a token */
+    AXIS_PREFILL, /* (kv tokens before, chunk tokens) of each prefill chunk */
+    AXIS_DECODE,  /* (sequences, kv tokens) */
+};
+
+struct op {
+    enum op_kind kind;
+    const char *name; /* column stem: "attn_pre_proj" */
+    enum op_axis axis;
+    int32_t repeat;        /* times per forward: layers, or 1 */
+    int64_t m, k;          /* weight [m, k] (out features, in features); 0 = no GEMM */
+    int64_t weight_params; /* of one repeat, biases and norm weights included */
+};
+
+/* The load an operator is asked to carry. */
+struct op_load {
+    int64_t tokens;         /* T */
+    int64_t rows;           /* R */
+    int64_t seqs;           /* decode sequences */
+    int64_t kv_tokens;      /* decode: keys read, summed over sequences, the new token's included.
+                               prefill: sum over chunks of chunk * kv_before */
+    int64_t chunk_sq;       /* prefill: sum over chunks of chunk * (chunk + 1) / 2 */
+    int64_t kv_read_tokens; /* prefill: sum over chunks of kv_before + chunk */
+};
+
+struct op_cost {
+    double flop, bytes; /* of all repeats; bytes = weights once + activations read and written */
+};
+
+struct op_list {
+    struct op ops[OP_KINDS];
+    int n;
+};
+
+const char *op_name(enum op_kind k);
+bool op_kind_from_name(struct sv name, enum op_kind *out);
+void model_ops(const struct model *m, struct op_list *out);
+/* Formulas stand above the function in ops.c. element_bytes: 4 float32, 2 bfloat16. */
+struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,
+                       int element_bytes);
+
+int64_t model_params(const struct model *m); /* tied weights counted once */
+int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes);
+
+#endif

@@ -1,0 +1,21 @@
+/* The loop's clock: real (monotonic), virtual (jumps), scripted in tests. Seconds from the start.
+ */
+#ifndef SERVE_CLOCK_H
+#define SERVE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct serve_clock {
+    bool is_virtual;
+    int64_t mono0_ns; /* real: monotonic time of second 0 */
+    double now_s;     /* virtual */
+};
+
+struct serve_clock clock_real(void); /* second 0 = now */
+struct serve_clock clock_virtual(void);
+double clock_now_s(const struct serve_clock *c);
+/* Virtual: jump to t (never back). Real: sleep until t or a signal. */
+void clock_advance_s(struct serve_clock *c, double t);
+
+#endif
