@@ -1,0 +1,90 @@
+#!/bin/sh
+# The one script of twinfer: builds it, shows it, tests it, packs it. Needs a shell and, on Debian or
+# Ubuntu, apt; whatever else is missing it installs (scripts/packages.txt is the list).
+set -eu
+cd "$(dirname "$0")"
+
+usage() {
+    cat <<'TEXT'
+usage: ./do <what>
+  build   build/twinfer
+  demo    build, then the whole pipeline on this machine's CPU, with a report (under 4 minutes)
+  test    build with tests and run them
+  dist    dist/twinfer-<version>-<arch>.tar.gz: runs where nothing can be installed
+  deps    install the packages that are missing
+  clean   remove what was built; runs/ stays
+TEXT
+}
+
+# need GROUP...: install the packages of these groups that dpkg does not know as installed.
+need() {
+    if ! command -v dpkg-query >/dev/null 2>&1; then
+        command -v cmake >/dev/null && command -v ninja >/dev/null && return 0
+        echo "./do: no dpkg on this system; install what corresponds to:" >&2
+        grep -v '^#' scripts/packages.txt >&2
+        exit 4
+    fi
+    missing=
+    for group in "$@"; do
+        while read -r g package; do
+            [ "$g" = "$group" ] || continue
+            status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || :)
+            [ "$status" = "install ok installed" ] || missing="$missing $package"
+        done <scripts/packages.txt
+    done
+    [ -n "$missing" ] || return 0
+    echo "./do: installing$missing" >&2
+    sudo=
+    if [ "$(id -u)" != 0 ]; then
+        sudo=sudo
+        if ! command -v sudo >/dev/null 2>&1; then
+            echo "./do: run this as root: apt-get install$missing" >&2
+            exit 4
+        fi
+    fi
+    # shellcheck disable=SC2086  # a list of words
+    $sudo apt-get update -qq
+    # shellcheck disable=SC2086
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+}
+
+# configure PRESET: once; CMake reconfigures by itself when its files change.
+configure() {
+    dir=build
+    [ "$1" = release ] || dir=build-$1
+    [ -f "$dir/build.ninja" ] || cmake --preset "$1" >"/tmp/twinfer-cmake.$$" ||
+        { cat "/tmp/twinfer-cmake.$$" >&2; exit 3; }
+    rm -f "/tmp/twinfer-cmake.$$"
+}
+
+build() {
+    need build
+    configure release
+    cmake --build build
+}
+
+case "${1:-}" in
+build) build ;;
+demo)
+    build
+    shift
+    exec sh scripts/demo.sh "$@"
+    ;;
+test)
+    need build test
+    configure test
+    cmake --build build-test
+    shift
+    cd build-test && exec ctest --output-on-failure -j "$(nproc)" "$@"
+    ;;
+dist)
+    build
+    exec sh scripts/dist.sh
+    ;;
+deps) need build test ci ;;
+clean) rm -rf build build-* dist ;;
+*)
+    usage
+    [ "${1:-}" = help ] || [ "${1:-}" = --help ] || exit 2
+    ;;
+esac

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Includes point one way: a folder of src/ may include only folders of a lower rank, or itself.
+# Ranks follow DESIGN section 2. Also: a stage is seen by others through its front headers only.
+set -eu
+cd "$(dirname "$0")/../.."
+
+ranks='base 0
+text 1
+config 2
+artifact 2
+model 2
+gpu 2
+workload 3
+profile/read 3
+serve 4
+engine 5
+sim 5
+profile 6
+metrics 6
+client 7
+compare 7
+trace 7
+kernels 8
+replay 9
+deep 9
+energy 10
+report 11
+cmd 12'
+
+find src -name '*.[ch]' | sort | while read -r file; do
+    grep -n '^#include "' "$file" | sed "s|^\([0-9]*\):#include \"\([^\"]*\)\".*|$file \1 \2|" || :
+done | awk -v ranks="$ranks" '
+BEGIN {
+    n = split(ranks, line, "\n")
+    for (i = 1; i <= n; i++) { split(line[i], w, " "); rank[w[1]] = w[2] }
+}
+function folder(path,   p) {
+    if (path ~ /^profile\/read\//) return "profile/read"
+    p = path; sub(/\/.*/, "", p); return p
+}
+{
+    from = folder(substr($1, 5)); to = folder($3)
+    if ($1 == "src/main.c") next
+    if (!(from in rank)) { print $1 ": folder " from " has no rank in scripts/ci/layers.sh"; bad = 1 }
+    else if (!(to in rank)) { print $1 ":" $2 ": includes " $3 ": write the path from src/"; bad = 1 }
+    else if (from != to && rank[to] >= rank[from]) {
+        print $1 ":" $2 ": " from " may not include " to " (" $3 ")"; bad = 1
+    }
+}
+END { exit bad }'

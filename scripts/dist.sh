@@ -1,0 +1,22 @@
+#!/bin/sh
+# dist/twinfer-<version>-<arch>.tar.gz: the program, its shared libraries (all but glibc's own), its
+# configuration and data. Runs from any folder on a machine with the same or a newer glibc.
+set -eu
+cd "$(dirname "$0")/.."
+
+version=$(build/twinfer --version | cut -d' ' -f2)
+name=twinfer-$version-$(uname -m)
+root=dist/$name
+rm -rf "$root"
+mkdir -p "$root/bin" "$root/lib"
+cp build/twinfer "$root/bin/"
+cp -r configs data README.md LICENSE "$root/"
+
+# glibc, the loader and what must match the kernel stay behind.
+ldd build/twinfer | awk '$3 ~ /^\// { print $3 }' |
+    grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
+    while read -r lib; do cp -L "$lib" "$root/lib/"; done
+
+tar -C dist -czf "dist/$name.tar.gz" "$name"
+echo "dist/$name.tar.gz"
+"$root/bin/twinfer" --version >/dev/null

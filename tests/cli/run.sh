@@ -1,0 +1,37 @@
+#!/bin/sh
+# run.sh TWINFER SOURCE CASE: runs CASE/cmd with sh in an empty folder and compares its stdout, stderr
+# and exit code with CASE/out, CASE/err (not looked at when absent) and CASE/code (0 when absent).
+# In cmd: $TW is the program, $SRC the source tree. UPDATE=1 rewrites out and err.
+set -u
+TW=$1 SRC=$2 case=$3
+export TW SRC
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/in"
+
+(cd "$work/in" && sh -u "$case/cmd" >"$work/out.raw" 2>"$work/err.raw")
+code=$?
+
+for s in out err; do
+    sed -e "s|$work/in|TMP|g" -e "s|$SRC|SRC|g" "$work/$s.raw" >"$work/$s"
+done
+want=0
+[ -f "$case/code" ] && want=$(cat "$case/code")
+
+bad=0
+if [ "${UPDATE:-}" = 1 ]; then
+    cp "$work/out" "$case/out"
+    if [ -f "$case/err" ] || [ -s "$work/err" ]; then cp "$work/err" "$case/err"; fi
+    rm -f "$case/code"
+    [ "$code" = 0 ] || echo "$code" >"$case/code"
+    exit 0
+fi
+[ "$code" = "$want" ] || { echo "exit code $code, expected $want"; bad=1; }
+diff -u "$case/out" "$work/out" || { echo "stdout differs"; bad=1; }
+if [ -f "$case/err" ]; then
+    diff -u "$case/err" "$work/err" || { echo "stderr differs"; bad=1; }
+elif [ $bad = 1 ]; then
+    echo "stderr was:"
+    cat "$work/err"
+fi
+exit $bad
