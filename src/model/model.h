@@ -86,13 +86,13 @@ struct op {
 
 /* The load an operator is asked to carry. */
 struct op_load {
-    int64_t tokens;         /* T */
-    int64_t rows;           /* R */
-    int64_t seqs;           /* decode sequences */
-    int64_t kv_tokens;      /* decode: keys read, summed over sequences, the new token's included.
-                               prefill: sum over chunks of chunk * kv_before */
-    int64_t chunk_sq;       /* prefill: sum over chunks of chunk * (chunk + 1) / 2 */
-    int64_t kv_read_tokens; /* prefill: sum over chunks of kv_before + chunk */
+    int64_t tokens;    /* T */
+    int64_t rows;      /* R */
+    int64_t seqs;      /* decode sequences */
+    int64_t kv_tokens; /* decode: keys read, summed over sequences, the new token's included */
+    int64_t kv_tokens_prefill; /* sum over chunks of chunk * kv_before */
+    int64_t chunk_sq;          /* prefill: sum over chunks of chunk * (chunk + 1) / 2 */
+    int64_t kv_read_tokens;    /* prefill: sum over chunks of kv_before + chunk */
 };
 
 struct op_cost {

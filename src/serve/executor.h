@@ -2,17 +2,23 @@
  * GPU, another process or a prediction.
  *
  * Asynchronous from the first day: submit() hands a batch over and returns; next() delivers the
- * earliest completion. max_in_flight says how many batches may be out at once (1 on the CPU; more
- * with asynchronous scheduling or pipeline stages).
+ * earliest completion. max_in_flight says how many batches may be out at once: 1 on the CPU, more
+ * with asynchronous scheduling or pipeline stages. lanes says how many disjoint micro-batches these
+ * are: 1 (the default) means that successive batches hold the same sequences and a batch is built
+ * before the tokens of the one before are known; with pipeline stages lanes == stages, and each
+ * lane has max_in_flight / lanes batches out.
  *
  * A batch is a delta. Prefill chunks change in every iteration and are listed. Decode rows form a
- * *decode set* per lane (lane = index below max_in_flight): a batch says which slots entered and
- * left since the previous batch of its lane, plus sums; every slot in the set emits one token per
- * batch. So a steady decode batch costs the loop O(1); an executor that needs rows keeps its own
- * list.
+ * *decode set* per lane: a batch says which slots left and entered since the previous batch of its
+ * lane (apply left first), plus sums. Every slot in the set emits one token per batch with
+ * n_decodes > 0; a batch with n_decodes == 0 lets the set rest and leaves it as it is. So a steady
+ * decode batch costs the loop O(1); an executor that needs rows keeps its own list, per lane.
  *
- * Slots are small integers naming a live request inside one replica; they are reused after
- * release(). Seconds are doubles on the loop's clock (0 = start of the run). */
+ * Slots are small integers, 0 <= slot < batch_cap, naming a live request inside one replica. A
+ * request keeps its slot from its first chunk to release(), preemptions included: a chunk with
+ * start
+ * == 0 of a slot seen before starts the sequence over. Slots are reused after release(). Seconds
+ * are doubles on the loop's clock (0 = start of the run). */
 #ifndef SERVE_EXECUTOR_H
 #define SERVE_EXECUTOR_H
 
@@ -30,10 +36,13 @@ struct chunk {
     bool last;      /* completes the prefill: this batch emits a token for the slot */
 };
 
-/* What a computing executor may read about a slot, valid from submit to the completion. Without
- * EXEC_COMPUTES the pointers are NULL. */
+/* What a computing executor may read about a slot. To be asked for inside submit(); the arrays stay
+ * where they are until the batch's completion was delivered. Without EXEC_COMPUTES the pointers are
+ * NULL. */
 struct slot_view {
-    const int32_t *ids; /* [>= start + tokens]: the sequence; a decode row feeds ids[kv_tokens] */
+    /* [>= start + tokens]: the sequence; a decode row feeds ids[kv_tokens]. With a batch of the
+     * lane in flight that token is not known here yet: the executor feeds the one it just made. */
+    const int32_t *ids;
     const int32_t *blocks; /* block table: KV block of token t is blocks[t / block_size] */
     int64_t kv_tokens;     /* tokens in the KV cache before this batch */
     int64_t n_blocks;
@@ -42,14 +51,14 @@ struct slot_view {
 struct batch {
     int64_t iteration; /* of this replica, from 0 */
     int32_t replica, lane;
-    double submit_s; /* when the loop began to build it */
+    double submit_s; /* start of the iteration, see serve.h; never above the present time */
 
     const struct chunk *chunks;
     int32_t n_chunks;
-    const int32_t *entered, *left; /* changes of the lane's decode set; a slot is in at most one */
+    const int32_t *left, *entered; /* changes of the lane's decode set, in this order */
     int32_t n_entered, n_left;
 
-    int32_t n_decodes;        /* size of the decode set with this batch */
+    int32_t n_decodes;        /* size of the decode set after the changes; 0 = it rests */
     int32_t n_last_chunks;    /* chunks with last == true */
     int64_t prefill_tokens;   /* sum of chunk tokens */
     int64_t decode_kv_tokens; /* sum over decode rows of tokens in the cache before this batch */
@@ -66,12 +75,15 @@ struct emitted {
 
 struct completion {
     uint64_t ticket;
-    double start_s, end_s;        /* end: the host has the tokens */
-    double host_s;                /* part of end - start spent by the executor's host side */
-    double device_s;              /* part spent in operators */
-    const struct emitted *tokens; /* [n_tokens] or NULL (predictions): every row emits one */
+    double start_s, end_s; /* end: the host has the tokens */
+    double host_s;         /* part of end - start spent by the executor's host side */
+    double device_s;       /* part spent in operators */
+    /* EXEC_COMPUTES: one per emitting row, any order. Predictions: NULL, every row emits one. */
+    const struct emitted *tokens;
     int32_t n_tokens;
-    const int32_t *ended; /* slots whose token ends the sequence (EOS seen by the host) */
+    /* Slots whose token of this batch ends the sequence (EOS seen by the host); it counts as an
+     * output token. Rows such a slot has in later batches already out are dropped by the loop. */
+    const int32_t *ended;
     int32_t n_ended;
     const double *op_s; /* [OP_KINDS] summed over repeats, or NULL; needs EXEC_OP_TIMES */
 };
@@ -100,19 +112,26 @@ struct executor_ops {
     const char *name, *help;
     int version; /* EXECUTOR_VERSION */
     uint32_t caps;
-    int (*max_in_flight)(void *self);
+    int32_t (*max_in_flight)(void *self); /* >= 1 */
     /* Take a batch over; it is borrowed until its completion was delivered. Errors end the run. */
     enum st (*submit)(void *self, const struct batch *b, uint64_t *ticket, struct err *e);
-    /* The earliest completion that ends at or before deadline_s (INFINITY = wait for one). ST_END
-     * when there is none by then. Arrays in *out live until the next call of submit or next. */
+    /* The earliest completion that ends at or before deadline_s (INFINITY = wait for one); those of
+     * a lane come in the order of submission, with end_s not falling. ST_END when there is none by
+     * then or nothing is in flight. Arrays in *out live until the next call of submit or next.
+     * EXEC_VIRTUAL: the loop asks with INFINITY right after each submit, so an answer must not
+     * depend on batches submitted later. */
     enum st (*next)(void *self, double deadline_s, struct completion *out, struct err *e);
     void (*close)(void *self);
     /* optional */
     void (*bind)(void *self, struct slot_source source);
-    void (*release)(void *self, int32_t slot); /* the slot's request is over or preempted */
+    void (*release)(void *self, int32_t slot); /* its request is over; no batch holds it */
+    int32_t (*lanes)(void *self);              /* divides max_in_flight; NULL = 1 */
 };
 
-/* ST_OK, or the bug's name: a required hook is missing or the version is another. */
-enum st executor_check(const struct executor_ops *ops, struct err *e);
+int32_t executor_lanes(const struct executor *x);
+
+/* ST_OK, or ST_USAGE naming the fault: a required hook is missing, the version is another,
+ * max_in_flight is below 1 or no multiple of lanes. */
+enum st executor_check(const struct executor *x, struct err *e);
 
 #endif

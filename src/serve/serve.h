@@ -5,9 +5,28 @@
  * an engine; with the predicting executor and the virtual clock it is the simulator; nothing else
  * differs.
  *
- * Events of equal time go in the order in which they were created, so equal inputs give equal
- * bytes. Cost: O(1) per iteration of steady decode batches plus O(log n) per admission, completion
- * and preemption; memory grows with live requests, not with all. */
+ * Progress: the batch with the last chunk of a prefill emits token 0; each later token takes one
+ * batch. So a request takes its chunks plus num_decode_tokens - 1 batches, and fills num_prefill +
+ * num_decode - 1 tokens of the KV cache. A preempted request loses its blocks; prompt and tokens so
+ * far are computed again as one prefill, whose last chunk emits the next token. Nothing is
+ * preempted while a batch of its lane is in flight: the policy waits for the completion.
+ *
+ * What an iteration's duration is. A batch starts when the host turns to it: at the end of the
+ * completion that the loop handled last, or, when the loop had to wait after that, when it woke.
+ * It ends when the host has its tokens. So at one batch in flight the time between two ends of a
+ * busy loop is the later batch's duration: it holds what the host did for the tokens of the batch
+ * before (rows, metrics), taking in arrivals, scheduling, submitting, and the executor. With more
+ * in flight, duration counts from the end of the batch before in the same lane if that is later
+ * than the start. device_ns is the executor's device_s; host_ns = duration_ns - device_ns, never
+ * below 0. A prediction obeys the same sum: its batch ends host + device after its start, and the
+ * loop itself takes no virtual time; so host times measured from real rows can be added as they
+ * are. A token's time is the end of its batch.
+ *
+ * Order: arrivals come before completions of the same time, completions of equal time go in the
+ * order in which the batches were submitted; equal inputs give equal bytes. Cost: O(1) per
+ * iteration of steady decode batches plus O(1) per chunk, admission, completion and preemption;
+ * O(log replicas) per event; token rows cost O(1) each and only when emit_tokens is set. Memory
+ * grows with live requests, not with all. */
 #ifndef SERVE_SERVE_H
 #define SERVE_SERVE_H
 
@@ -19,52 +38,66 @@
 #include "workload/workload.h"
 
 struct serve_params {
-    const char *policy; /* vllm_v1, sarathi, ... (serve/sched/registry.c) */
-    const char *router; /* round_robin, ... */
-    int32_t replicas;
-    int64_t batch_cap;    /* sequences running at once, >= 1 */
-    int64_t token_budget; /* vllm_v1: tokens per batch */
-    int64_t chunk_size;   /* sarathi: tokens per batch */
+    const char *policy;   /* vllm_v1, sarathi, sequential: serve/sched/registry.c */
+    const char *router;   /* round_robin: serve/router.c; NULL = that */
+    int32_t replicas;     /* >= 1 */
+    int64_t batch_cap;    /* requests holding KV blocks at once, >= 1 */
+    int64_t token_budget; /* tokens per batch; vllm_v1: 0 = 2048, at least batch_cap; sequential:
+                             0 = whole prompts */
+    int64_t chunk_size;   /* sarathi: tokens per batch, 0 = 512 */
     int64_t max_tokens_in_batch;
-    int64_t block_size;    /* tokens per KV block */
-    int64_t num_blocks;    /* per replica, >= 1 */
-    double watermark;      /* fraction of blocks kept free at admission */
-    int64_t max_model_len; /* prompt + output limit; a longer request is rejected */
-    uint64_t seed;
+    int64_t block_size;      /* tokens per KV block, 1 .. 65536 */
+    int64_t num_blocks;      /* per replica, >= 1 */
+    double watermark;        /* fraction of blocks left free by an admission, [0, 1) */
+    int64_t max_model_len;   /* prompt + output limit, a longer request is rejected; 0 = none */
+    uint64_t seed;           /* of routers and policies that draw */
     int64_t warmup_requests; /* the first n requests are labelled warm-up */
     bool emit_tokens;        /* call sink.token */
 };
 
-/* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. */
+/* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is
+ * borrowed until the request's row was handed over. */
 struct request_source {
     void *self;
     enum st (*next)(void *self, struct workload_request *out, struct err *e); /* ST_END = no more */
-    /* Computing executors only: fill ids[num_prefill_tokens]. */
+    /* Computing executors only: fill ids[num_prefill_tokens]. Called when the request is pulled, on
+     * the loop's thread: have the ids ready. */
     enum st (*prompt_ids)(void *self, const struct workload_request *r, int32_t *ids,
                           struct err *e);
 };
 
-/* Where results go; any hook may be NULL. Rows are complete when handed over. */
+/* Where results go; any hook may be NULL. Rows are complete when handed over and borrowed for the
+ * call. Every request taken in gets one row, a rejected one too. The tokens of a request come in
+ * order and before its row; between requests they come in no order that means anything. batch is
+ * called in order of completion. sent_ns is RUN_NONE: no client stands between. */
 struct serve_sink {
     void *self;
     void (*request)(void *self, const struct run_request *r);
     void (*token)(void *self, const struct run_token *t);
     void (*batch)(void *self, const struct run_batch *b, const struct completion *c);
-    void (*progress)(void *self, int64_t finished, double now_s);
+    void (*progress)(void *self, int64_t finished, double now_s); /* after each request's row */
 };
 
 struct serve_counters {
-    int64_t iterations, events, requests, rejected;
+    int64_t iterations;
+    int64_t events;   /* arrivals and completions handled */
+    int64_t requests; /* taken in, rejected ones included */
+    int64_t rejected;
     int64_t tokens;         /* output tokens */
     int64_t prefill_tokens; /* computed, recomputed ones included */
     int64_t preemptions;
-    int64_t kv_blocks_peak;
-    double loop_seconds; /* wall time in the loop */
-    double end_s;        /* clock at the end */
+    int64_t kv_blocks_peak; /* of one replica */
+    double loop_seconds;    /* wall time in the loop */
+    double end_s;           /* clock at the end */
 };
 
-/* executors[replicas]. *stop != 0 ends the run after the batches in flight (ST_INTERRUPTED; rows of
- * unfinished requests are written with status cancelled). */
+/* Runs to the end of the source. executors[replicas] stay open; with a computing executor or the
+ * real clock all of them must be of that kind.
+ *
+ * A request that can never run (longer than max_model_len, or its blocks never fit) gets status
+ * rejected and the reason. *stop != 0 (stop may be NULL) ends the run after the batches in flight:
+ * ST_INTERRUPTED, requests taken in and not over have status cancelled. An error of source or
+ * executor ends it at once, with status error. counters are filled in every case. */
 enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
                   const struct executor *executors, const struct request_source *source,
                   const struct serve_sink *sink, const volatile sig_atomic_t *stop,
@@ -72,5 +105,9 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
 
 /* Knobs a policy does not model are refused by name (ST_USAGE); 0 means "not set". */
 enum st serve_check_params(const struct serve_params *p, struct err *e);
+
+/* The most tokens one batch can hold under checked parameters: what an engine makes room for.
+ * longest = the longest prompt plus output there can be (used when max_model_len is 0). */
+int64_t serve_max_batch_tokens(const struct serve_params *p, int64_t longest);
 
 #endif

@@ -1,10 +1,15 @@
-/* Scheduling policies: who runs in the next batch. */
+/* Scheduling policies: who runs in the next batch.
+ *
+ * A policy holds no state of its own: queues, decode sets and KV blocks belong to the replica
+ * (serve/replica.h), whose verbs it calls. To add one: a file in this folder, a line in registry.c;
+ * tests/conform/sched_test.c then runs it over random workloads. */
 #ifndef SERVE_SCHED_SCHED_H
 #define SERVE_SCHED_SCHED_H
 
 #include "serve/serve.h"
 
-struct replica; /* serve/replica.h: queues, decode sets, KV blocks; the verbs a policy uses */
+struct replica;
+struct request;
 
 enum { SCHED_VERSION = 1 };
 
@@ -20,10 +25,16 @@ struct sched_ops {
     const char *name, *help;
     int version; /* SCHED_VERSION */
     uint32_t knobs;
-    /* Build the next batch of the lane through the replica's verbs. False: nothing can run now. */
-    bool (*next_batch)(struct replica *r, int32_t lane);
-    /* optional: called once before the first batch, e.g. to derive limits */
-    enum st (*init)(struct replica *r, struct err *e);
+    /* Build the next batch of the lane through the replica's verbs. It need not say whether there
+     * is one: a batch without rows is not submitted. */
+    void (*next_batch)(struct replica *r, int32_t lane);
+    /* The most tokens a batch can hold; `longest` as in serve_max_batch_tokens. */
+    int64_t (*max_batch_tokens)(const struct serve_params *p, int64_t longest);
+    /* Optional: further checks of the parameters. */
+    enum st (*check)(const struct serve_params *p, struct err *e);
+    /* Optional: blocks the replica must have for that many KV tokens of one request to be sure to
+     * get through; NULL = what the tokens fill. More than num_blocks: rejected. */
+    int64_t (*blocks_needed)(const struct serve_params *p, int64_t kv_tokens);
 };
 
 extern const struct sched_ops *const sched_registry[]; /* NULL-terminated */
