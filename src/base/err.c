@@ -5,10 +5,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+
 void err_clear(struct err *e)
 {
     e->st = ST_OK;
     e->n = e->hint = e->used = 0;
+}
+
+/* Errors quote the input they complain about: nothing in it may reach a terminal as an escape
+ * sequence, or a JSON file as bytes that are not UTF-8. */
+static void make_printable(char *text, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t end = i + str_utf8_valid(text + i, n - i);
+        for (; i < end; i++) {
+            unsigned char c = (unsigned char)text[i];
+            bool c1 = c == 0xc2 && (unsigned char)text[i + 1] < 0xa0;
+            if (c < 0x20 || c == 0x7f || c1)
+                text[i] = '?';
+            if (c1)
+                text[++i] = '?';
+        }
+        if (i < n)
+            text[i++] = '?';
+    }
 }
 
 /* Appends one NUL-terminated text and returns its offset; a text that does not fit is cut. */
@@ -25,6 +46,7 @@ static int append(struct err *e, const char *fmt, va_list ap)
         n = room - 1;
         memcpy(e->text + at + n - 3, "...", 3);
     }
+    make_printable(e->text + at, (size_t)n);
     e->used = at + n + 1;
     return at;
 }

@@ -9,7 +9,8 @@
  *       hint: lengths are counts of tokens
  *
  * Nothing below cmd/ exits or prints. struct err holds its text itself: no allocation, copyable. A
- * text that does not fit is cut and ends in "...". */
+ * text that does not fit is cut and ends in "...". Control characters and bytes that are not UTF-8
+ * become '?', so input may be quoted as it is. */
 #ifndef BASE_ERR_H
 #define BASE_ERR_H
 

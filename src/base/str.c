@@ -128,8 +128,94 @@ static locale_t c_locale(void)
 
 double strtod_l(const char *restrict s, char **restrict end, locale_t loc);
 
+/* w * 10^exp10 for -19 <= exp10 <= 19, rounded once to nearest even: 128 bits hold the product, or
+ * a quotient of at least 63 significant bits whose remainder only has to be zero or not. */
+static double scale_exactly(uint64_t w, int exp10)
+{
+    __extension__ typedef unsigned __int128 u128;
+    uint64_t ten = 1;
+    for (int i = exp10 < 0 ? -exp10 : exp10; i > 0; i--)
+        ten *= 10;
+    int exp2 = 0;
+    u128 v;
+    bool sticky = false;
+    if (exp10 >= 0) {
+        v = (u128)w * ten;
+    } else {
+        int lead = __builtin_clzll(w);
+        u128 numerator = (u128)(w << lead) << 64;
+        v = numerator / ten;
+        sticky = v * ten != numerator;
+        exp2 = -64 - lead;
+    }
+    uint64_t high = (uint64_t)(v >> 64);
+    int bits = high ? 128 - __builtin_clzll(high) : 64 - __builtin_clzll((uint64_t)v);
+    int drop = bits - 53;
+    if (drop <= 0)
+        return ldexp((double)(uint64_t)v, exp2);
+    uint64_t kept = (uint64_t)(v >> drop);
+    u128 rest = v & (((u128)1 << drop) - 1), half = (u128)1 << (drop - 1);
+    kept += rest > half || (rest == half && (sticky || (kept & 1)));
+    return ldexp((double)kept, exp2 + drop);
+}
+
+/* Numbers of up to 19 digits and small exponents, which is nearly every number in a file. Exact:
+ * one IEEE operation on exact operands, or scale_exactly. False leaves the text to strtod. */
+static bool simple_double(struct sv s, double *out)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *p = s.p, *end = s.p + s.n;
+    bool negative = p < end && *p == '-', point = false;
+    uint64_t w = 0;
+    int digits = 0, significant = 0, exp10 = 0;
+    for (p += negative; p < end; p++) {
+        unsigned d = (unsigned)(*p - '0');
+        if (d <= 9) {
+            w = w * 10 + d;
+            digits++;
+            significant += w != 0;
+            exp10 -= point;
+        } else if (*p == '.' && !point) {
+            point = true;
+        } else {
+            break;
+        }
+        if (significant > 19)
+            return false;
+    }
+    if (digits == 0)
+        return false;
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        bool minus = ++p < end && *p == '-';
+        p += p < end && (*p == '-' || *p == '+');
+        int e = 0, n = 0;
+        for (; p < end && *p >= '0' && *p <= '9' && n < 4; p++, n++)
+            e = e * 10 + (*p - '0');
+        if (n == 0)
+            return false;
+        exp10 += minus ? -e : e;
+    }
+    if (p < end)
+        return false;
+    double v;
+    if (w == 0)
+        v = 0;
+    else if (w <= UINT64_C(1) << 53 && exp10 >= -22 && exp10 <= 22)
+        v = exp10 < 0 ? (double)w / tens[-exp10] : (double)w * tens[exp10];
+    else if (exp10 >= -19 && exp10 <= 19)
+        v = scale_exactly(w, exp10);
+    else
+        return false;
+    *out = negative ? -v : v;
+    return true;
+}
+
 bool str_double(struct sv s, double *out)
 {
+    if (simple_double(s, out))
+        return true;
     char text[400];
     if (s.n == 0 || s.n >= sizeof text)
         return false;
@@ -166,6 +252,14 @@ size_t str_utf8_valid(const char *text, size_t n)
     const unsigned char *p = (const unsigned char *)text;
     size_t i = 0;
     while (i < n) {
+        uint64_t eight;
+        if (n - i >= sizeof eight) {
+            memcpy(&eight, p + i, sizeof eight);
+            if ((eight & UINT64_C(0x8080808080808080)) == 0) {
+                i += sizeof eight;
+                continue;
+            }
+        }
         unsigned c = p[i];
         if (c < 0x80) {
             i++;

@@ -2,10 +2,10 @@
  *
  * The reader knows its header before the first row; callers ask for their columns once by name and
  * then read cells by index. Errors name file:line:column (column = the cell's number from 1) and
- * the header's name: trace.csv:7:3: num_prefill_tokens: expected an integer, got 'x' Bounded: 4,096
- * columns, 16 MiB a row. A UTF-8 byte-order mark and CRLF are accepted; a NUL byte, invalid UTF-8,
- * a row with another number of cells than the header, or a quote in the wrong place is an error.
- * Duplicate header names are an error. `.gz` files are not read here. */
+ * the header's name: trace.csv:7:3: num_prefill_tokens: expected an integer, got 'x'. Bounded:
+ * 4,096 columns, 16 MiB a row. A UTF-8 byte-order mark and CRLF are accepted; a NUL byte, invalid
+ * UTF-8, a row with another number of cells than the header, or a quote in the wrong place is an
+ * error. Duplicate header names are an error. `.gz` files are not read here. */
 #ifndef TEXT_CSV_H
 #define TEXT_CSV_H
 
@@ -44,7 +44,8 @@ enum st csv_err(const struct csv_reader *r, int column, struct err *e, const cha
 
 struct csv_writer {
     FILE *f;
-    int cells; /* in the current row */
+    int cells;       /* in the current row */
+    bool only_empty; /* the row's first cell is empty */
 };
 void csv_put_str(struct csv_writer *w, const char *s);
 void csv_put_int(struct csv_writer *w, int64_t v);

@@ -53,7 +53,11 @@ void node_push(struct arena *a, struct node *list, struct node *item);
 struct node *node_set(struct arena *a, struct node *map, struct sv key, struct node *value);
 bool node_remove(struct node *map, struct sv key);
 
-/* Look up without an error: NULL when absent or when map is NULL or not a map. */
+/* The second of two pairs with one key, NULL when all keys differ. O(n). */
+const struct node_pair *node_duplicate(const struct node *map);
+
+/* Look up without an error: NULL when absent or when map is NULL or not a map. Linear in the
+ * number of keys: walk the pairs of a map with thousands of keys instead. */
 struct node *node_find(const struct node *map, const char *key);
 struct node *node_path(const struct node *root, const char *dotted); /* "a.b.c" */
 
@@ -68,7 +72,8 @@ enum st node_get_double(const struct node *map, const char *key, double min, dou
 enum st node_get_bool(const struct node *map, const char *key, bool *out, struct err *e);
 enum st node_get_str(const struct node *map, const char *key, const char **out, struct err *e);
 
-/* An error at a node's place: "source:line:column: text". */
+/* An error at a node's place: "source:line:column: text"; the text alone for a node made by the
+ * program. */
 enum st node_err(const struct node *n, enum st st, struct err *e, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 

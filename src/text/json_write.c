@@ -1,0 +1,143 @@
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/json.h"
+
+static const char REPLACEMENT[] = "\xef\xbf\xbd";
+
+static void put_escaped(struct buf *out, unsigned char c)
+{
+    static const char from[] = "\"\\\b\f\n\r\t", to[] = "\"\\bfnrt";
+    const char *known = c ? strchr(from, c) : NULL;
+    if (known)
+        buf_printf(out, "\\%c", to[known - from]);
+    else
+        buf_printf(out, "\\u%04x", c);
+}
+
+void json_quote(struct buf *out, struct sv text)
+{
+    buf_putc(out, '"');
+    for (const char *p = text.p, *end = text.p + text.n; p < end;) {
+        const char *valid = p + str_utf8_valid(p, (size_t)(end - p));
+        while (p < valid) {
+            const char *q = p;
+            while (q < valid && (unsigned char)*q >= 0x20 && *q != '"' && *q != '\\')
+                q++;
+            buf_add(out, p, (size_t)(q - p));
+            if (q < valid)
+                put_escaped(out, (unsigned char)*q++);
+            p = q;
+        }
+        if (p < end) {
+            buf_puts(out, REPLACEMENT);
+            p++;
+        }
+    }
+    buf_putc(out, '"');
+}
+
+struct style {
+    int indent;
+    bool sorted;
+};
+
+static void write_node(struct buf *out, const struct node *n, struct style s, int level);
+
+static void new_line(struct buf *out, struct style s, int level)
+{
+    if (s.indent)
+        buf_printf(out, "\n%*s", s.indent * level, "");
+}
+
+static void write_number(struct buf *out, double v)
+{
+    char text[STR_DOUBLE_MAX];
+    if (!isfinite(v)) {
+        buf_puts(out, "null");
+        return;
+    }
+    str_from_double(text, v);
+    buf_puts(out, text);
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct node_pair *x = a, *y = b;
+    size_t n = x->key.n < y->key.n ? x->key.n : y->key.n;
+    int c = memcmp(x->key.p, y->key.p, n);
+    return c ? c : (x->key.n > y->key.n) - (x->key.n < y->key.n);
+}
+
+static void write_list(struct buf *out, const struct node *n, struct style s, int level)
+{
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < n->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        new_line(out, s, level + 1);
+        write_node(out, n->items[i], s, level + 1);
+    }
+    if (n->n)
+        new_line(out, s, level);
+    buf_putc(out, ']');
+}
+
+static void write_map(struct buf *out, const struct node *n, struct style s, int level)
+{
+    struct node_pair *pairs = n->pairs, *sorted = NULL;
+    if (s.sorted && n->n > 1) {
+        sorted = mem_alloc(n->n * sizeof *sorted);
+        memcpy(sorted, n->pairs, n->n * sizeof *sorted);
+        qsort(sorted, n->n, sizeof *sorted, by_key);
+        pairs = sorted;
+    }
+    buf_putc(out, '{');
+    for (uint32_t i = 0; i < n->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        new_line(out, s, level + 1);
+        json_quote(out, pairs[i].key);
+        buf_puts(out, s.indent ? ": " : ":");
+        write_node(out, pairs[i].value, s, level + 1);
+    }
+    if (n->n)
+        new_line(out, s, level);
+    buf_putc(out, '}');
+    mem_free(sorted);
+}
+
+static void write_node(struct buf *out, const struct node *n, struct style s, int level)
+{
+    switch (n->kind) {
+    case NODE_NULL:
+        buf_puts(out, "null");
+        break;
+    case NODE_BOOL:
+        buf_puts(out, n->b ? "true" : "false");
+        break;
+    case NODE_INT:
+        buf_printf(out, "%lld", (long long)n->i);
+        break;
+    case NODE_FLOAT:
+        write_number(out, n->f);
+        break;
+    case NODE_STR:
+        json_quote(out, n->s);
+        break;
+    case NODE_LIST:
+        write_list(out, n, s, level);
+        break;
+    case NODE_MAP:
+        write_map(out, n, s, level);
+        break;
+    }
+}
+
+void json_write(struct buf *out, const struct node *n, int indent, bool sorted)
+{
+    write_node(out, n, (struct style){indent, sorted}, 0);
+    if (indent)
+        buf_putc(out, '\n');
+}
