@@ -81,12 +81,13 @@ struct op {
     enum op_axis axis;
     int32_t repeat;        /* times per forward: layers, or 1 */
     int64_t m, k;          /* weight [m, k] (out features, in features); 0 = no GEMM */
-    int64_t weight_params; /* of one repeat, biases and norm weights included */
+    int64_t weight_params; /* of one repeat, biases and norm weights included; a tied lm_head reads
+                              the embedding and counts it again */
 };
 
 /* The load an operator is asked to carry. */
 struct op_load {
-    int64_t tokens;    /* T */
+    int64_t tokens;    /* T = prefill chunks' tokens + seqs */
     int64_t rows;      /* R */
     int64_t seqs;      /* decode sequences */
     int64_t kv_tokens; /* decode: keys read, summed over sequences, the new token's included */

@@ -1,27 +1,44 @@
 /* Weights: safetensors files read in place and written, a sharded index, seeded random weights.
  *
  * Format: https://huggingface.co/docs/safetensors (8-byte little-endian header length, JSON header,
- * data). The reader checks that offsets are inside the file, do not overlap, and match dtype x
- * shape; shard names in the index cannot leave the folder. */
+ * data). The reader checks that offsets are inside the file, cover it without overlap or hole (the
+ * format's rule), and match dtype x shape; shard names in the index cannot leave the folder. Errors
+ * name the file, and the place in the JSON header or index. */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
 #include "model/model.h"
 
-enum dtype { DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_I64, DTYPE_I32, DTYPE_U8 };
+enum dtype {
+    DTYPE_F64,
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_I64,
+    DTYPE_I32,
+    DTYPE_I16,
+    DTYPE_I8,
+    DTYPE_U8,
+    DTYPE_BOOL,
+    DTYPES,
+};
 size_t dtype_bytes(enum dtype t);
 const char *dtype_name(enum dtype t); /* "F32" */
+bool dtype_from_name(struct sv name, enum dtype *out);
 
-enum { TENSOR_MAX_DIMS = 4 };
+enum { TENSOR_MAX_DIMS = 8 };
 
 struct tensor {
     const char *name;
     enum dtype dtype;
     int n_dims;
     int64_t dims[TENSOR_MAX_DIMS];
-    const void *data; /* inside the mapping */
+    const void *data; /* inside the mapping; aligned to nothing in particular */
     size_t bytes;
 };
+
+int64_t tensor_elements(const struct tensor *t);
+const char *tensor_shape(struct arena *a, const struct tensor *t); /* "[2, 3]" */
 
 struct weights; /* one file or all shards of an index, mapped */
 
@@ -30,26 +47,39 @@ struct weights; /* one file or all shards of an index, mapped */
 enum st weights_open(const char *path, struct weights **out, struct err *e);
 void weights_close(struct weights **w);
 size_t weights_count(const struct weights *w);
-const struct tensor *weights_at(const struct weights *w, size_t i); /* in file order */
-const struct tensor *weights_find(const struct weights *w, const char *name);
+const struct tensor *weights_at(const struct weights *w, size_t i); /* in order of their bytes */
+const struct tensor *weights_find(const struct weights *w, const char *name); /* NULL = absent */
 
-/* n values of t from element `first` as float32. dtype must be F32, F16 or BF16. */
+/* The tensor that a row of model_tensors stands for: that name, or that name without its leading
+ * "model." or "transformer." (files of the bare model, as BLOOM's, leave it out). Absent, of
+ * another shape, or not of a floating-point type: ST_INPUT by name. */
+enum st weights_require(const struct weights *w, const struct tensor *want,
+                        const struct tensor **out, struct err *e);
+
+/* n values of t from element `first` as float32, of any dtype; exact where float32 holds the value,
+ * else rounded to nearest. */
 void tensor_to_f32(const struct tensor *t, size_t first, size_t n, float *out);
 
-/* Write tensors (data of dtype as given) to path atomically; metadata {"format": "pt"}. */
+/* Write tensors (data of dtype as given) to path atomically, in the given order; metadata
+ * {"format": "pt"}. */
 enum st weights_write(const char *path, const struct tensor *tensors, size_t n, struct err *e);
 
 /* ---- the tensors of a model -------------------------------------------------------------- */
 
-/* Hugging Face names and shapes of every tensor of the model, in order of use. data is NULL. */
+/* Hugging Face names and shapes of every tensor of the model, float32, in order of use; a tied
+ * lm_head is not among them. data is NULL. */
 struct tensor *model_tensors(struct arena *a, const struct model *m, size_t *n);
 
 /* Seeded random weights of that tensor, float32: normal with standard deviation 0.02 (norm weights
- * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. */
+ * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. The
+ * normal is drawn from its 65,536 mid-quantiles, four per random number: 0.6e9 values take about a
+ * second, and nobody measures the tails of made-up weights. */
 void model_random_tensor(const struct tensor *t, uint64_t seed, float *out);
 
-/* `model init`: writes config.json, model.safetensors and copies the tokenizer files of from_dir
- * (NULL = none) into dir (absent or empty). */
+/* `model init`: writes config.json (with dtype float32) and model.safetensors, and copies the
+ * tokenizer files of from_dir (NULL = none), into dir, which must be absent or empty. Written
+ * beside it under a temporary name and renamed when whole; memory does not depend on the model's
+ * size. */
 enum st model_init(const struct model *m, const struct node *config, const char *from_dir,
                    uint64_t seed, const char *dir, struct err *e);
 

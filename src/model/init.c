@@ -1,0 +1,187 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "model/random.h"
+#include "model/safetensors.h"
+#include "text/json.h"
+
+/* ---- a file written in pieces, then renamed -------------------------------------------------- */
+
+struct out_file {
+    FILE *f;
+    const char *path, *tmp;
+};
+
+static enum st out_open(struct arena *a, const char *path, struct out_file *o, struct err *e)
+{
+    *o =
+        (struct out_file){.path = path, .tmp = arena_printf(a, "%s.tmp.%ld", path, (long)getpid())};
+    int fd = open(o->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(e, false, "cannot create %s", o->tmp);
+    o->f = fdopen(fd, "wb");
+    ASSERT(o->f);
+    return ST_OK;
+}
+
+static enum st out_put(struct out_file *o, const void *p, size_t n, struct err *e)
+{
+    if (n != 0 && fwrite(p, 1, n, o->f) != n)
+        return err_errno(e, false, "cannot write %s", o->tmp);
+    return ST_OK;
+}
+
+/* st: of the writing so far; anything but ST_OK removes what was written. */
+static enum st out_close(struct out_file *o, enum st st, struct err *e)
+{
+    if (st == ST_OK && (fflush(o->f) != 0 || fsync(fileno(o->f)) != 0))
+        st = err_errno(e, false, "cannot write %s", o->tmp);
+    fclose(o->f);
+    if (st == ST_OK && rename(o->tmp, o->path) != 0)
+        st = err_errno(e, false, "cannot rename %s to %s", o->tmp, o->path);
+    if (st != ST_OK)
+        unlink(o->tmp);
+    return st;
+}
+
+typedef enum st (*put_tensor_fn)(struct out_file *o, const struct tensor *t, const void *arg,
+                                 struct err *e);
+
+static enum st write_file(const char *path, const struct tensor *tensors, size_t n,
+                          put_tensor_fn put, const void *arg, struct err *e)
+{
+    struct arena *a = arena_new();
+    struct out_file o;
+    enum st st = out_open(a, path, &o, e);
+    if (st == ST_OK) {
+        struct buf header = {0};
+        safetensors_header(&header, tensors, n);
+        st = out_put(&o, header.p, header.n, e);
+        buf_free(&header);
+        for (size_t i = 0; st == ST_OK && i < n; i++)
+            st = put(&o, &tensors[i], arg, e);
+        st = out_close(&o, st, e);
+    }
+    arena_free(&a);
+    return st;
+}
+
+static enum st put_given(struct out_file *o, const struct tensor *t, const void *arg, struct err *e)
+{
+    (void)arg;
+    return out_put(o, t->data, (size_t)tensor_elements(t) * dtype_bytes(t->dtype), e);
+}
+
+enum st weights_write(const char *path, const struct tensor *tensors, size_t n, struct err *e)
+{
+    return write_file(path, tensors, n, put_given, NULL, e);
+}
+
+/* ---- a whole model folder -------------------------------------------------------------------- */
+
+static enum st put_random(struct out_file *o, const struct tensor *t, const void *arg,
+                          struct err *e)
+{
+    enum { PIECE = 1 << 16 };
+    const uint64_t *seed = arg;
+    struct random_weights r = random_weights_begin(t, *seed);
+    float *piece = mem_alloc(PIECE * sizeof *piece);
+    size_t left = (size_t)tensor_elements(t);
+    enum st st = ST_OK;
+    while (st == ST_OK && left > 0) {
+        size_t n = left < PIECE ? left : PIECE;
+        random_weights_next(&r, n, piece);
+        st = out_put(o, piece, n * sizeof *piece, e);
+        left -= n;
+    }
+    mem_free(piece);
+    return st;
+}
+
+/* The configuration as given, but of the weights that are written. */
+static enum st write_config(struct arena *a, const char *dir, const struct node *config,
+                            struct err *e)
+{
+    struct node *c = node_copy(a, config);
+    const char *key = node_find(c, "dtype") ? "dtype" : "torch_dtype";
+    struct buf text = {0};
+    node_set(a, c, sv_of(key), node_str(a, "float32"));
+    json_write(&text, c, 2, true);
+    enum st st = fs_write_atomic(fs_join(a, dir, "config.json"), text.p, text.n, e);
+    buf_free(&text);
+    return st;
+}
+
+static enum st copy_tokenizer(struct arena *a, const char *from, const char *dir, struct err *e)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "special_tokens_map.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *path = fs_join(a, from, names[i]);
+        struct fs_map file;
+        if (!fs_exists(path))
+            continue;
+        TRY(fs_map(path, &file, e));
+        enum st st = fs_write_atomic(fs_join(a, dir, names[i]), file.p, file.n, e);
+        fs_unmap(&file);
+        TRY(st);
+    }
+    return ST_OK;
+}
+
+static enum st fill(struct arena *a, const struct model *m, const struct node *config,
+                    const char *from_dir, uint64_t seed, const char *dir, struct err *e)
+{
+    size_t n;
+    const struct tensor *t = model_tensors(a, m, &n);
+    TRY(fs_mkdirs(dir, e));
+    if (from_dir)
+        TRY(copy_tokenizer(a, from_dir, dir, e));
+    TRY(write_config(a, dir, config, e));
+    TRY(write_file(fs_join(a, dir, "model.safetensors"), t, n, put_random, &seed, e));
+    return fs_sync_dir(dir, e);
+}
+
+static enum st check_absent(struct arena *a, const char *dir, struct err *e)
+{
+    const char **names;
+    size_t n = 0;
+    if (!fs_exists(dir))
+        return ST_OK;
+    if (!fs_is_dir(dir))
+        return err_set(e, ST_USAGE, "%s exists and is not a folder", dir);
+    TRY(fs_list(a, dir, &names, &n, e));
+    return n == 0 ? ST_OK : err_set(e, ST_USAGE, "%s exists and is not empty", dir);
+}
+
+static enum st init(struct arena *a, const struct model *m, const struct node *config,
+                    const char *from_dir, uint64_t seed, const char *dir, struct err *e)
+{
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/')
+        n--;
+    dir = arena_strn(a, dir, n);
+    TRY(check_absent(a, dir, e));
+    const char *tmp = arena_printf(a, "%s.tmp.%ld", dir, (long)getpid());
+    enum st st = fs_remove_tree(tmp, e);
+    if (st == ST_OK)
+        st = fill(a, m, config, from_dir, seed, tmp, e);
+    if (st == ST_OK && rename(tmp, dir) != 0)
+        st = err_errno(e, false, "cannot rename %s to %s", tmp, dir);
+    if (st != ST_OK)
+        fs_remove_tree(tmp, &(struct err){0});
+    return st;
+}
+
+enum st model_init(const struct model *m, const struct node *config, const char *from_dir,
+                   uint64_t seed, const char *dir, struct err *e)
+{
+    struct arena *a = arena_new();
+    enum st st = init(a, m, config, from_dir, seed, dir, e);
+    arena_free(&a);
+    return st;
+}

@@ -1,0 +1,237 @@
+#include <string.h>
+
+#include "model/model.h"
+
+/* One row per operator: its column stem and what its cost depends on. */
+static const struct {
+    const char *name;
+    enum op_axis axis;
+} table[OP_KINDS] = {
+    [OP_EMB] = {"emb", AXIS_TOKENS},
+    [OP_EMB_NORM] = {"emb_norm", AXIS_TOKENS},
+    [OP_INPUT_NORM] = {"input_layernorm", AXIS_TOKENS},
+    [OP_ATTN_PRE_PROJ] = {"attn_pre_proj", AXIS_TOKENS},
+    [OP_QK_NORM] = {"attn_qk_norm", AXIS_TOKENS},
+    [OP_ROPE] = {"attn_rope", AXIS_TOKENS},
+    [OP_KV_SAVE] = {"attn_kv_cache_save", AXIS_TOKENS},
+    [OP_ATTN_PREFILL] = {"attn_prefill", AXIS_PREFILL},
+    [OP_ATTN_DECODE] = {"attn_decode", AXIS_DECODE},
+    [OP_ATTN_POST_PROJ] = {"attn_post_proj", AXIS_TOKENS},
+    [OP_POST_ATTN_NORM] = {"post_attention_layernorm", AXIS_TOKENS},
+    [OP_MLP_UP_PROJ] = {"mlp_up_proj", AXIS_TOKENS},
+    [OP_MLP_ACT] = {"mlp_act", AXIS_TOKENS},
+    [OP_MLP_DOWN_PROJ] = {"mlp_down_proj", AXIS_TOKENS},
+    [OP_ADD] = {"add", AXIS_TOKENS},
+    [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS},
+    [OP_LM_HEAD] = {"lm_head", AXIS_ROWS},
+    [OP_SAMPLE] = {"sample", AXIS_ROWS},
+};
+
+const char *op_name(enum op_kind k)
+{
+    ASSERT(k >= 0 && k < OP_KINDS);
+    return table[k].name;
+}
+
+bool op_kind_from_name(struct sv name, enum op_kind *out)
+{
+    for (int k = 0; k < OP_KINDS; k++) {
+        if (sv_eq(name, table[k].name)) {
+            *out = (enum op_kind)k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int64_t q_width(const struct model *m)
+{
+    return m->heads * m->head_dim;
+}
+
+static int64_t kv_width(const struct model *m)
+{
+    return m->kv_heads * m->head_dim;
+}
+
+static int64_t norm_params(const struct model *m)
+{
+    return m->norm == NORM_LAYER ? 2 * m->hidden : m->hidden;
+}
+
+static void add_op(struct op_list *l, const struct model *m, enum op_kind k, int64_t params)
+{
+    bool once = k == OP_EMB || k == OP_EMB_NORM || table[k].axis == AXIS_ROWS;
+    l->ops[l->n++] = (struct op){.kind = k,
+                                 .name = table[k].name,
+                                 .axis = table[k].axis,
+                                 .repeat = once ? 1 : (int32_t)m->layers,
+                                 .weight_params = params};
+}
+
+/* weight [rows, cols], and rows biases */
+static void add_gemm(struct op_list *l, const struct model *m, enum op_kind k, int64_t rows,
+                     int64_t cols, bool bias)
+{
+    add_op(l, m, k, rows * cols + (bias ? rows : 0));
+    l->ops[l->n - 1].m = rows;
+    l->ops[l->n - 1].k = cols;
+}
+
+void model_ops(const struct model *m, struct op_list *out)
+{
+    int64_t up = (m->act == ACT_SILU_GATED ? 2 : 1) * m->intermediate;
+    *out = (struct op_list){0};
+    add_op(out, m, OP_EMB, m->vocab * m->hidden);
+    if (m->emb_norm)
+        add_op(out, m, OP_EMB_NORM, norm_params(m));
+    add_op(out, m, OP_INPUT_NORM, norm_params(m));
+    add_gemm(out, m, OP_ATTN_PRE_PROJ, q_width(m) + 2 * kv_width(m), m->hidden, m->attn_bias);
+    if (m->qk_norm)
+        add_op(out, m, OP_QK_NORM, 2 * m->head_dim);
+    if (m->position == POSITION_ROPE)
+        add_op(out, m, OP_ROPE, 0);
+    add_op(out, m, OP_KV_SAVE, 0);
+    add_op(out, m, OP_ATTN_PREFILL, 0);
+    add_op(out, m, OP_ATTN_DECODE, 0);
+    add_gemm(out, m, OP_ATTN_POST_PROJ, m->hidden, q_width(m), m->attn_bias);
+    add_op(out, m, OP_POST_ATTN_NORM, norm_params(m));
+    add_gemm(out, m, OP_MLP_UP_PROJ, up, m->hidden, m->mlp_bias);
+    add_op(out, m, OP_MLP_ACT, 0);
+    add_gemm(out, m, OP_MLP_DOWN_PROJ, m->hidden, m->intermediate, m->mlp_bias);
+    add_op(out, m, OP_ADD, 0);
+    add_op(out, m, OP_FINAL_NORM, norm_params(m));
+    add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, false);
+    add_op(out, m, OP_SAMPLE, 0);
+}
+
+/* ---- cost ------------------------------------------------------------------------------------
+ *
+ * T tokens, R rows, S decode sequences, H hidden, Q = heads * head_dim, K = kv_heads * head_dim, I
+ * intermediate, V vocab. An add, a multiply, a division, an exp, a tanh and a comparison are one
+ * FLOP each; a multiply-add is two. Bytes are element bytes b times the elements moved, when every
+ * operator reads its inputs from memory and writes its outputs to it once; ids are 4 bytes each.
+ *
+ *   operator            FLOP of one repeat                       elements of one repeat
+ *   emb                 0                                        2 T H, and 4 T bytes of ids
+ *   norms (RMS)         4 T H: square, sum, scale, weight        2 T H + H
+ *   norms (layer)       7 T H: and mean, subtract, bias          2 T H + 2 H
+ *   GEMM [m, k]         2 T m k (+ T m with biases)              m k (+ m) + T k + T m
+ *   attn_qk_norm        4 T (Q + K)                              2 T (Q + K) + 2 head_dim
+ *   attn_rope           3 T (Q + K): x cos + rotated sin         2 T (Q + K); angles stay in cache
+ *   attn_kv_cache_save  0                                        4 T K
+ *   attn_prefill        4 Q P, P = query-key pairs seen =        2 (T - S) Q + 2 K (keys read)
+ *                       sum over chunks of c kv_before + c (c + 1) / 2
+ *   attn_decode         4 Q (keys read)                          2 S Q + 2 K (keys read)
+ *   mlp_act (gated)     5 T I: negate, exp, add, divide, gate    3 T I
+ *   mlp_act (gelu)      9 T I                                    2 T I
+ *   add                 2 T H                                    6 T H
+ *   sample              R V                                      R V, and 4 R bytes of ids
+ *
+ * Softmax and ALiBi add a few operations per query-key pair and head to attention, against 4
+ * head_dim of the two products; they are left out, as is usual. */
+
+struct work {
+    double flop, elements, id_bytes;
+};
+
+static struct work norm_work(const struct model *m, double rows)
+{
+    double n = rows * (double)m->hidden;
+    return (struct work){(m->norm == NORM_LAYER ? 7 : 4) * n, 2 * n + (double)norm_params(m), 0};
+}
+
+static struct work gemm_work(const struct op *op, double rows)
+{
+    double m = (double)op->m, k = (double)op->k, params = (double)op->weight_params;
+    bool bias = op->weight_params > op->m * op->k;
+    return (struct work){2 * rows * m * k + (bias ? rows * m : 0), params + rows * (m + k), 0};
+}
+
+static struct work op_work(const struct model *m, const struct op *op, const struct op_load *load)
+{
+    double t = (double)load->tokens, r = (double)load->rows, s = (double)load->seqs;
+    double h = (double)m->hidden, i = (double)m->intermediate, v = (double)m->vocab;
+    double q = (double)q_width(m), k = (double)kv_width(m);
+    double pairs = (double)load->kv_tokens_prefill + (double)load->chunk_sq;
+    switch (op->kind) {
+    case OP_EMB:
+        return (struct work){0, 2 * t * h, 4 * t};
+    case OP_EMB_NORM:
+    case OP_INPUT_NORM:
+    case OP_POST_ATTN_NORM:
+        return norm_work(m, t);
+    case OP_FINAL_NORM:
+        return norm_work(m, r);
+    case OP_ATTN_PRE_PROJ:
+    case OP_ATTN_POST_PROJ:
+    case OP_MLP_UP_PROJ:
+    case OP_MLP_DOWN_PROJ:
+        return gemm_work(op, t);
+    case OP_LM_HEAD:
+        return gemm_work(op, r);
+    case OP_QK_NORM:
+        return (struct work){4 * t * (q + k), 2 * t * (q + k) + (double)op->weight_params, 0};
+    case OP_ROPE:
+        return (struct work){3 * t * (q + k), 2 * t * (q + k), 0};
+    case OP_KV_SAVE:
+        return (struct work){0, 4 * t * k, 0};
+    case OP_ATTN_PREFILL:
+        return (struct work){4 * q * pairs, 2 * (t - s) * q + 2 * k * (double)load->kv_read_tokens,
+                             0};
+    case OP_ATTN_DECODE:
+        return (struct work){4 * q * (double)load->kv_tokens,
+                             2 * s * q + 2 * k * (double)load->kv_tokens, 0};
+    case OP_MLP_ACT:
+        return m->act == ACT_SILU_GATED ? (struct work){5 * t * i, 3 * t * i, 0}
+                                        : (struct work){9 * t * i, 2 * t * i, 0};
+    case OP_ADD:
+        return (struct work){2 * t * h, 6 * t * h, 0};
+    case OP_SAMPLE:
+        return (struct work){r * v, r * v, 4 * r};
+    case OP_KINDS:
+        break;
+    }
+    err_bug("operator kind", __FILE__, __LINE__);
+}
+
+/* The tokens or rows that put work on the operator; 0 = it does not run in this batch. */
+static int64_t active(const struct op *op, const struct op_load *load)
+{
+    switch (op->axis) {
+    case AXIS_ROWS:
+        return load->rows;
+    case AXIS_DECODE:
+        return load->seqs;
+    case AXIS_PREFILL:
+        return load->chunk_sq;
+    case AXIS_TOKENS:
+        return load->tokens;
+    }
+    return 0;
+}
+
+struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,
+                       int element_bytes)
+{
+    if (active(op, load) == 0)
+        return (struct op_cost){0};
+    struct work w = op_work(m, op, load);
+    double repeat = (double)op->repeat;
+    return (struct op_cost){repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes)};
+}
+
+int64_t model_params(const struct model *m)
+{
+    struct op_list l;
+    int64_t sum = 0;
+    model_ops(m, &l);
+    for (int i = 0; i < l.n; i++)
+        sum += l.ops[i].repeat * l.ops[i].weight_params;
+    return sum - (m->tied ? m->vocab * m->hidden : 0);
+}
+
+int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes)
+{
+    return 2 * m->layers * kv_width(m) * element_bytes;
+}

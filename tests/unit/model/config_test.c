@@ -1,0 +1,252 @@
+#include "model/model.h"
+
+#include <string.h>
+
+#include "support/check.h"
+#include "text/json.h"
+
+static struct arena *a;
+
+static int setup(void **state)
+{
+    (void)state;
+    a = arena_new();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_free(&a);
+    return 0;
+}
+
+static enum st from_text(const char *json, struct model *m, struct err *e)
+{
+    struct node *config = NULL;
+    check_ok(json_parse(a, "config.json", sv_of(json), NULL, &config, e), e);
+    return model_from_config(a, "test", config, m, e);
+}
+
+static struct model good(const char *json)
+{
+    struct model m;
+    struct err e = {0};
+    check_ok(from_text(json, &m, &e), &e);
+    return m;
+}
+
+/* The published files, less the keys that nobody reads. */
+static const char qwen3_0_6b[] =
+    "{\"model_type\": \"qwen3\", \"attention_bias\": false, \"bos_token_id\": 151643,"
+    " \"eos_token_id\": 151645, \"head_dim\": 128, \"hidden_act\": \"silu\", \"hidden_size\": 1024,"
+    " \"intermediate_size\": 3072, \"max_position_embeddings\": 40960, \"max_window_layers\": 28,"
+    " \"num_attention_heads\": 16, \"num_hidden_layers\": 28, \"num_key_value_heads\": 8,"
+    " \"rms_norm_eps\": 1e-06, \"rope_scaling\": null, \"rope_theta\": 1000000,"
+    " \"sliding_window\": null, \"tie_word_embeddings\": true, \"torch_dtype\": \"bfloat16\","
+    " \"use_sliding_window\": false, \"vocab_size\": 151936}";
+static const char llama2_7b[] =
+    "{\"model_type\": \"llama\", \"bos_token_id\": 1, \"eos_token_id\": 2, \"hidden_act\": "
+    "\"silu\","
+    " \"hidden_size\": 4096, \"intermediate_size\": 11008, \"max_position_embeddings\": 4096,"
+    " \"num_attention_heads\": 32, \"num_hidden_layers\": 32, \"num_key_value_heads\": 32,"
+    " \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null,"
+    " \"tie_word_embeddings\": false, \"vocab_size\": 32000}";
+static const char bloom_560m[] =
+    "{\"model_type\": \"bloom\", \"apply_residual_connection_post_layernorm\": false,"
+    " \"bos_token_id\": 1, \"eos_token_id\": 2, \"layer_norm_epsilon\": 1e-05, \"n_embed\": 1024,"
+    " \"n_inner\": null, \"n_layer\": 24, \"num_attention_heads\": 16, \"offset_alibi\": 100,"
+    " \"seq_length\": 2048, \"vocab_size\": 250880}";
+
+static void public_models(void **state)
+{
+    (void)state;
+    struct model q = good(qwen3_0_6b), l = good(llama2_7b), b = good(bloom_560m);
+    assert_int_equal(model_params(&q), 596049920);
+    assert_int_equal(model_params(&l), 6738415616);
+    assert_int_equal(model_params(&b), 559214592);
+    assert_int_equal(model_kv_bytes_per_token(&q, 2), 28 * 2 * 8 * 128 * 2);
+    assert_int_equal(model_kv_bytes_per_token(&l, 2), 524288);
+    assert_int_equal(model_kv_bytes_per_token(&b, 4), 24 * 2 * 1024 * 4);
+}
+
+static void qwen3_fields(void **state)
+{
+    (void)state;
+    struct model m = good(qwen3_0_6b);
+    assert_string_equal(m.name, "test");
+    assert_int_equal(m.family, MODEL_QWEN3);
+    assert_int_equal(m.norm, NORM_RMS);
+    assert_int_equal(m.position, POSITION_ROPE);
+    assert_true(m.qk_norm && m.tied);
+    assert_false(m.attn_bias || m.mlp_bias || m.emb_norm);
+    assert_int_equal(m.head_dim, 128);
+    assert_int_equal(m.max_positions, 40960);
+    check_near(m.rope_theta, 1e6, 0);
+    check_near(m.norm_eps, 1e-6, 0);
+    assert_int_equal(m.bos_id, 151643);
+    assert_int_equal(m.n_eos, 1);
+    assert_int_equal(m.eos_ids[0], 151645);
+}
+
+static void bloom_fields(void **state)
+{
+    (void)state;
+    struct model m = good(bloom_560m);
+    assert_int_equal(m.norm, NORM_LAYER);
+    assert_int_equal(m.act, ACT_GELU_TANH);
+    assert_int_equal(m.position, POSITION_ALIBI);
+    assert_int_equal(m.intermediate, 4096);
+    assert_int_equal(m.kv_heads, 16);
+    assert_int_equal(m.head_dim, 64);
+    assert_true(m.attn_bias && m.mlp_bias && m.emb_norm && m.tied);
+}
+
+/* Absent and null members fall back to what transformers takes for them. */
+static void defaults(void **state)
+{
+    (void)state;
+    struct model m = good("{\"model_type\": \"llama\", \"vocab_size\": 10, \"hidden_size\": 24,"
+                          " \"intermediate_size\": 7, \"num_hidden_layers\": 1,"
+                          " \"num_attention_heads\": 4, \"num_key_value_heads\": null}");
+    assert_int_equal(m.kv_heads, 4);
+    assert_int_equal(m.head_dim, 6);
+    assert_int_equal(m.max_positions, 2048);
+    assert_int_equal(m.bos_id, -1);
+    assert_int_equal(m.n_eos, 0);
+    assert_false(m.tied);
+    check_near(m.rope_theta, 1e4, 0);
+    check_near(m.norm_eps, 1e-6, 0);
+}
+
+#define SMALL                                                                                     \
+    "\"model_type\": \"llama\", \"vocab_size\": 10, \"hidden_size\": 24, \"intermediate_size\": " \
+    "7,"                                                                                          \
+    " \"num_hidden_layers\": 2, \"num_attention_heads\": 4"
+
+static void both_forms_of_rope(void **state)
+{
+    (void)state;
+    struct model m = good("{" SMALL ", \"rope_theta\": 5e5}");
+    check_near(m.rope_theta, 5e5, 0);
+    m = good("{" SMALL ", \"rope_parameters\": {\"rope_theta\": 7e5, \"rope_type\": \"default\"}}");
+    check_near(m.rope_theta, 7e5, 0);
+    m = good("{" SMALL ", \"rope_scaling\": {\"type\": \"default\"}, \"eos_token_id\": [3, 5]}");
+    assert_int_equal(m.n_eos, 2);
+    assert_int_equal(m.eos_ids[1], 5);
+}
+
+/* Windows that the configuration names and the model does not use. */
+static void unused_windows(void **state)
+{
+    (void)state;
+    static const char q[] = "{\"model_type\": \"qwen3\", \"vocab_size\": 10, \"hidden_size\": 24,"
+                            " \"intermediate_size\": 7, \"num_hidden_layers\": 2,"
+                            " \"num_attention_heads\": 4, \"sliding_window\": 4096,%s}";
+    struct model m = good(arena_printf(a, q, " \"use_sliding_window\": false"));
+    assert_int_equal(m.head_dim, 128);
+    good(arena_printf(a, q, " \"use_sliding_window\": true, \"max_window_layers\": 2"));
+    struct err e = {0};
+    assert_int_equal(from_text(arena_printf(a, q,
+                                            " \"use_sliding_window\": true,"
+                                            " \"max_window_layers\": 1"),
+                               &m, &e),
+                     ST_INPUT);
+    check_error(&e, "config.json:1:154: sliding_window: sliding windows are not supported");
+}
+
+static void refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"[]", "config.json:1:1: expected a map, got a list"},
+        {"{}", "config.json:1:1: model_type: missing"},
+        {"{\"model_type\": \"gpt2\"}", "config.json:1:16: model_type: 'gpt2' is not supported; "
+                                       "qwen3, llama (Vicuna too) and bloom "
+                                       "are"},
+        {"{\"model_type\": \"llama\"}", "config.json:1:1: vocab_size: missing"},
+        {"{" SMALL ",\n \"quantization_config\": {\"bits\": 4}}",
+         "config.json:2:25: quantization_config: quantised weights are not supported"},
+        {"{" SMALL ",\n \"hidden_act\": \"gelu\"}",
+         "config.json:2:16: hidden_act: only 'silu' is supported for this model"},
+        {"{" SMALL ",\n \"rope_scaling\": {\"rope_type\": \"llama3\"}}",
+         "config.json:2:32: rope_scaling.rope_type: only 'default' rotary positions are supported, "
+         "got 'llama3'"},
+        {"{" SMALL ",\n \"rope_parameters\": {\"rope_theta\": 1e4, \"rope_type\": \"yarn\"}}",
+         "config.json:2:54: rope_parameters.rope_type: only 'default' rotary positions are "
+         "supported, "
+         "got 'yarn'"},
+        {"{" SMALL ",\n \"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+         "config.json:2:47: rope_parameters.partial_rotary_factor: only 1 is supported"},
+        {"{" SMALL ",\n \"rope_scaling\": 2}",
+         "config.json:2:18: rope_scaling: expected a map, got an integer"},
+        {"{" SMALL ",\n \"sliding_window\": 128}",
+         "config.json:2:20: sliding_window: sliding windows are not supported"},
+        {"{" SMALL ",\n \"layer_types\": [\"full_attention\", \"sliding_attention\"]}",
+         "config.json:2:36: layer_types: only 'full_attention' is supported, layer 1 differs"},
+        {"{" SMALL ",\n \"num_key_value_heads\": 3}",
+         "config.json:2:25: num_key_value_heads: 4 heads are not divisible by 3 kv heads"},
+        {"{" SMALL ",\n \"head_dim\": 5}",
+         "config.json:2:14: head_dim: rotary positions need an even head, got 5"},
+        {"{" SMALL ",\n \"head_dim\": 0}", "config.json:2:14: head_dim: 0 is below the minimum 1"},
+        {"{" SMALL ",\n \"rms_norm_eps\": \"small\"}",
+         "config.json:2:18: rms_norm_eps: expected a number, got a string"},
+        {"{" SMALL ",\n \"eos_token_id\": [1, 2.5]}",
+         "config.json:2:22: eos_token_id: expected an integer, got a number"},
+        {"{" SMALL ",\n \"eos_token_id\": 10}",
+         "config.json:2:18: eos_token_id: 10 is not in the vocabulary of 10"},
+        {"{" SMALL ",\n \"eos_token_id\": [1,1,1,1,1,1,1,1,1]}",
+         "config.json:2:18: eos_token_id: at most 8 ids, got 9"},
+        {"{\"model_type\": \"llama\", \"vocab_size\": 10, \"hidden_size\": 25, "
+         "\"intermediate_size\": 7,"
+         " \"num_hidden_layers\": 2, \"num_attention_heads\": 4}",
+         "config.json:1:133: num_attention_heads: the hidden size 25 is not divisible by 4 heads"},
+        {"{\"model_type\": \"llama\", \"vocab_size\": 10, \"hidden_size\": 4611686018427387904}",
+         "config.json:1:58: hidden_size: 4611686018427387904 is above the maximum 1048576"},
+        {"{\"model_type\": \"bloom\", \"vocab_size\": 10, \"n_embed\": 8, \"n_layer\": 1,"
+         " \"n_head\": 2, \"n_inner\": 30}",
+         "config.json:1:95: n_inner: BLOOM's is 4 x the hidden size = 32, got 30"},
+        {"{\"model_type\": \"bloom\", \"vocab_size\": 10, \"n_embed\": 8, \"n_layer\": 1,"
+         " \"n_head\": 2,\n \"apply_residual_connection_post_layernorm\": true}",
+         "config.json:2:46: apply_residual_connection_post_layernorm: only false is supported"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err e = {0};
+        struct model m;
+        assert_int_equal(from_text(cases[i].json, &m, &e), ST_INPUT);
+        check_error(&e, cases[i].error);
+    }
+}
+
+static void load_folder(void **state)
+{
+    (void)state;
+    struct model m;
+    struct err e = {0};
+    check_ok(model_load(a, "tests/golden/models/qwen3/", &m, &e), &e);
+    assert_string_equal(m.name, "qwen3");
+    check_near(m.rope_theta, 1e6, 0);
+    assert_int_equal(model_params(&m), 72560); /* total_parameters of qwen3_sharded's index */
+    check_ok(model_load(a, "tests/golden/models/qwen3_sharded", &m, &e), &e);
+    check_near(m.rope_theta, 1e6, 0);
+    assert_int_equal(model_load(a, "tests/golden/models/none", &m, &e), ST_INPUT);
+    assert_string_equal(err_cause(&e, 0), "cannot use the model in tests/golden/models/none");
+    check_error(&e, "cannot open tests/golden/models/none/config.json: No such file or directory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(public_models),
+        cmocka_unit_test(qwen3_fields),
+        cmocka_unit_test(bloom_fields),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(both_forms_of_rope),
+        cmocka_unit_test(unused_windows),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(load_folder),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

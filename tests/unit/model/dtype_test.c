@@ -1,0 +1,94 @@
+#include "model/weights.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/check.h"
+
+static void names(void **state)
+{
+    (void)state;
+    for (int t = 0; t < DTYPES; t++) {
+        enum dtype back;
+        assert_true(dtype_from_name(sv_of(dtype_name((enum dtype)t)), &back));
+        assert_int_equal(back, t);
+    }
+    enum dtype none;
+    assert_false(dtype_from_name(SV("f32"), &none));
+    assert_int_equal(dtype_bytes(DTYPE_BF16), 2);
+}
+
+/* Every float16 there is, against its definition. */
+static void all_f16(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        uint16_t bits = (uint16_t)h;
+        const struct tensor t = {
+            .dtype = DTYPE_F16, .n_dims = 1, .dims = {1}, .data = &bits, .bytes = 2};
+        float got;
+        tensor_to_f32(&t, 0, 1, &got);
+        int exponent = (int)(h >> 10 & 31), fraction = (int)(h & 0x3ff);
+        if (exponent == 31) {
+            assert_true(fraction ? isnan(got) : isinf(got));
+            continue;
+        }
+        float want = exponent ? ldexpf((float)(1024 + fraction), exponent - 25)
+                              : ldexpf((float)fraction, -24);
+        assert_true(got == (h & 0x8000 ? -want : want));
+        assert_true(!signbit(got) == !(h & 0x8000));
+    }
+}
+
+/* Written by the safetensors library: small.* hold the same values in every dtype, edge.X.expected
+ * what edge.X is as float32. */
+static void against_reference(void **state)
+{
+    (void)state;
+    struct weights *w;
+    struct err e = {0};
+    check_ok(weights_open("tests/golden/models/dtypes.safetensors", &w, &e), &e);
+    float want[15], got[15];
+    const struct tensor *f32 = weights_find(w, "small.f32");
+    assert_int_equal(tensor_elements(f32), 15);
+    tensor_to_f32(f32, 0, 15, want);
+    assert_true(want[14] == 127);
+    int compared = 0;
+    for (size_t i = 0; i < weights_count(w); i++) {
+        const struct tensor *t = weights_at(w, i);
+        if (strncmp(t->name, "small.", 6) != 0)
+            continue;
+        tensor_to_f32(t, 0, 15, got);
+        assert_memory_equal(got, want, sizeof want);
+        tensor_to_f32(t, 5, 3, got);
+        assert_memory_equal(got, want + 5, 3 * sizeof *want);
+        compared++;
+    }
+    assert_int_equal(compared, 8);
+    static const char *const edges[] = {"edge.f16", "edge.bf16"};
+    for (int i = 0; i < 2; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%s.expected", edges[i]);
+        const struct tensor *t = weights_find(w, edges[i]), *expected = weights_find(w, name);
+        tensor_to_f32(t, 0, 9, got);
+        assert_memory_equal(got, expected->data, expected->bytes);
+    }
+    const struct tensor *empty = weights_find(w, "empty.f32"),
+                        *scalar = weights_find(w, "scalar.f32");
+    assert_int_equal(tensor_elements(empty), 0);
+    tensor_to_f32(empty, 0, 0, got);
+    assert_int_equal(scalar->n_dims, 0);
+    tensor_to_f32(scalar, 0, 1, got);
+    assert_true(got[0] == 0.5f);
+    weights_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names),
+        cmocka_unit_test(all_f16),
+        cmocka_unit_test(against_reference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
