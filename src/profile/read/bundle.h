@@ -1,14 +1,31 @@
 /* Profiling bundles: what operators cost on a device. Reader, and the predictor made from it.
  *
  * Layout (Vidur's, DESIGN section 4): <root>/data/profiling/compute/<hardware>/<model>/mlp.csv and
- * attention.csv, .../network/..., .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv.
- * Times in the files are ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is
- * known by its files.
+ * attention.csv, .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv. Times in the files
+ * are ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
+ * files.
  *
- * Prediction: token-wise operators by linear interpolation over tokens (rows for lm_head, final
- * norm and sampling); attention by interpolation over (batch, KV length, chunk) in the work it
- * does; host overhead over batch size. No training step. Outside the grid the nearest edge is
- * extended in proportion to the work and counted. */
+ * Read are, in one pass per file, the median of each operator the model has and:
+ *   mlp.csv         num_tokens. For operators over rows (lm_head, final_layernorm, sample) it
+ * counts rows. Filters: n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp,
+ *                   num_tensor_parallel_workers; vocab_size only where there is an lm_head to
+ * depend on it (Vidur pads the vocabulary); head_dim where the file has it. attention.csv   decode
+ * rows (prefill_chunk_size 0): batch_size, kv_cache_size per sequence. prefill rows:
+ * prefill_chunk_size, kv_cache_size. kv_cache_size counts tokens in the cache before the batch.
+ * attn_kv_cache_save over max(chunk, batch). Filters: n_embd, n_q_head, n_kv_head, block_size,
+ * num_tensor_parallel_workers, head_dim. cpu_overheads.csv  by batch_size: schedule + sampler_e2e +
+ * prepare_inputs_e2e + process_model_outputs (medians) + ray_comm_time_mean; ours also the same sum
+ * for iterations with prefill chunks, prefill_iteration_host_median. Filters: model_name,
+ * tensor_parallel_degree. An empty cell is a missing value, not 0. Our bundle_meta.json may say
+ * operators.<name>.scale, a factor on the median that makes predicted sums unbiased
+ * (docs/methodology.md).
+ *
+ * Prediction: token-wise operators by linear interpolation over tokens or rows; attention by
+ * interpolation of measured / fitted work (surface.h), prefill per chunk; host overhead over batch
+ * size. No training step. Outside the grid the nearest edge is extended in proportion to the work
+ * and counted.
+ *
+ * One thread at a time per bundle: look-ups count. */
 #ifndef PROFILE_READ_BUNDLE_H
 #define PROFILE_READ_BUNDLE_H
 
@@ -18,8 +35,9 @@
 struct bundle;
 
 struct bundle_key {
-    const char *root, *hardware, *model_name, *network_device;
-    const struct model *model; /* rows are filtered by its dimensions */
+    const char *root, *hardware, *model_name;
+    const char *network_device; /* NULL = hardware */
+    const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;
 };
 
@@ -33,13 +51,43 @@ bool bundle_has_host(const struct bundle *b);
 const struct node *bundle_meta(const struct bundle *b); /* NULL for Vidur's */
 const char *bundle_dir(const struct bundle *b);         /* the compute folder */
 
-/* Seconds of one operator, all repeats, under that load. */
+/* Operators of the model that the bundle has no times for, "lm_head, sample"; NULL when none. They
+ * are charged 0, which a result must say. */
+const char *bundle_missing(const struct bundle *b);
+
+/* Seconds of one operator, all repeats, under the load of a batch; 0 when the bundle has no times
+ * for it. Prefill attention from the sums of op_load is exact for chunks of equal size and start;
+ * use predict_prefill_s per chunk otherwise. */
 double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_load *load);
-/* Host seconds of an iteration with that many sequences; 0 when the bundle has none. */
-double bundle_host_s(const struct bundle *b, int64_t batch_size);
+/* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
+ * iteration has prefill chunks. */
+double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
 /* Look-ups that fell outside the profiled grid so far. */
 int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */
 double bundle_op_error(const struct bundle *b, enum op_kind k);
+
+/* ---- the sums the simulator asks for, each a look-up in tables summed over operators --------- */
+
+/* All operators of a forward pass that depend on its tokens, and on its rows. 0 for 0. */
+double predict_tokens_s(const struct bundle *b, int64_t tokens);
+double predict_rows_s(const struct bundle *b, int64_t rows);
+/* Attention of one prefill chunk; of seqs decode rows whose caches hold kv_before tokens together
+ * (the tokens they are about to add not counted). All layers. */
+double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
+double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
+
+/* ---- how good the interpolation is ----------------------------------------------------------- */
+
+struct bundle_check {
+    enum op_kind kind;
+    int64_t points, tested; /* tested: held-out points inside the grid of the remaining ones */
+    double mean_error, p90_error, max_error; /* relative, absolute values */
+};
+
+/* Predict points from the others, per operator: leave-one-out when folds is 0, else that many
+ * seeded random folds (5 is what Vidur's figures use). *out: [*n] in order of operators. */
+void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
+                  int *n);
 
 #endif

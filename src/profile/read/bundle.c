@@ -1,0 +1,193 @@
+#include "profile/read/bundle.h"
+
+#include <string.h>
+
+#include "profile/read/read.h"
+
+static char *folder(struct arena *a, const struct bundle_key *key, const char *kind,
+                    const char *device)
+{
+    return arena_printf(a, "%s/data/profiling/%s/%s/%s", key->root, kind, device, key->model_name);
+}
+
+/* "compute/h200 has qwen3_0_6b, llama2_7b" or the hardware there is, for the hint. */
+static void hint_neighbours(struct arena *a, const struct bundle_key *key, struct err *e)
+{
+    const char *dir = arena_printf(a, "%s/data/profiling/compute/%s", key->root, key->hardware);
+    const char *what = "models";
+    if (!fs_is_dir(dir)) {
+        dir = arena_printf(a, "%s/data/profiling/compute", key->root);
+        what = "hardware";
+    }
+    const char **names;
+    size_t n;
+    struct err quiet = {0};
+    struct buf list = {0};
+    if (fs_is_dir(dir) && fs_list(a, dir, &names, &n, &quiet) == ST_OK)
+        for (size_t i = 0; i < n; i++)
+            if (names[i][0] != '.')
+                buf_printf(&list, "%s%s", list.n ? ", " : "", names[i]);
+    if (list.n)
+        err_hint(e, "%s has the %s %s", dir, what, buf_str(&list));
+    else
+        err_hint(e, "profile.root=%s holds no bundles; `twinfer profile` makes one", key->root);
+    buf_free(&list);
+}
+
+static bool in_attention_file(const struct op *op)
+{
+    return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
+}
+
+static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
+{
+    for (int k = 0; k < OP_KINDS; k++) {
+        b->error[k] = -1;
+        b->scale[k] = 1;
+    }
+    if (!fs_exists(fs_join(a, b->dir, BUNDLE_META)))
+        return ST_OK; /* Vidur's */
+    struct node *meta;
+    TRY(artifact_open(a, b->dir, BUNDLE_META, NULL, &meta, e));
+    b->meta = meta;
+    struct node *ops;
+    TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
+    for (uint32_t i = 0; i < ops->n; i++) {
+        enum op_kind k;
+        const struct node *op = ops->pairs[i].value;
+        if (!op_kind_from_name(ops->pairs[i].key, &k))
+            continue; /* of a later version */
+        if (node_find(op, "loo_error") && node_find(op, "loo_error")->kind != NODE_NULL)
+            TRY(node_get_double(op, "loo_error", 0, 1e6, &b->error[k], e));
+        if (node_find(op, "scale"))
+            TRY(node_get_double(op, "scale", 0.1, 10, &b->scale[k], e));
+    }
+    return ST_OK;
+}
+
+static void build_tables(struct arena *a, struct bundle *b, struct read_points points[OP_KINDS])
+{
+    struct grid_set known = {0};
+    struct buf missing = {0};
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        struct read_points *p = &points[op->kind];
+        struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
+        for (size_t j = 0; j < p->n; j++)
+            own[j].y *= b->scale[op->kind];
+        op_table_build(a, op->axis, &known, own, (int64_t)p->n, &b->table[op->kind]);
+        if (p->n == 0)
+            buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
+    }
+    if (missing.n)
+        b->missing = arena_str(a, buf_str(&missing));
+    buf_free(&missing);
+}
+
+/* Curves over equal knots add up to one curve: a look-up costs the same for one operator or twelve.
+ */
+static void sum_tables(struct arena *a, struct bundle *b)
+{
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        const struct curve *c = &b->table[op->kind].curve;
+        if (c->grid == NULL)
+            continue;
+        struct curve_sum *sum = op->axis == AXIS_ROWS ? &b->rows : &b->tokens;
+        int s = 0;
+        while (s < sum->n && sum->curve[s].grid != c->grid)
+            s++;
+        if (s == sum->n) {
+            sum->y[s] = arena_array(a, double, c->grid->n);
+            sum->curve[s] = (struct curve){c->grid, sum->y[s]};
+            sum->n++;
+        }
+        for (int32_t j = 0; j < c->grid->n; j++)
+            sum->y[s][j] += c->y[j] * op->repeat;
+    }
+}
+
+enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
+                    struct err *e)
+{
+    struct bundle *b = arena_one(a, struct bundle);
+    b->dir = folder(a, key, "compute", key->hardware);
+    b->outside = arena_one(a, int64_t);
+    if (!fs_is_dir(b->dir)) {
+        err_set(e, ST_INPUT, "no profiling bundle of model %s for hardware %s: %s is not a folder",
+                key->model_name, key->hardware, b->dir);
+        hint_neighbours(a, key, e);
+        return e->st;
+    }
+    model_ops(key->model, &b->ops);
+    TRY(load_meta(a, b, e));
+
+    struct read_points points[OP_KINDS] = {0};
+    bool wanted[OP_KINDS] = {false}, in_attention[OP_KINDS] = {false};
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        b->repeat[op->kind] = op->repeat;
+        *(in_attention_file(op) ? &in_attention[op->kind] : &wanted[op->kind]) = true;
+    }
+    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, points, e);
+    if (st == ST_OK)
+        st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, points, e);
+    if (st == ST_OK)
+        build_tables(a, b, points);
+    for (int k = 0; k < OP_KINDS; k++)
+        vec_free(&points[k]);
+    TRY(st);
+    sum_tables(a, b);
+
+    const char *network = key->network_device ? key->network_device : key->hardware;
+    const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");
+    if (fs_exists(host))
+        TRY(read_host(a, host, key, &b->host, &b->host_prefill, e));
+    *out = b;
+    return ST_OK;
+}
+
+bool bundle_has(const struct bundle *b, enum op_kind k)
+{
+    return b->table[k].n > 0;
+}
+
+bool bundle_has_host(const struct bundle *b)
+{
+    return b->host.grid != NULL;
+}
+
+const struct node *bundle_meta(const struct bundle *b)
+{
+    return b->meta;
+}
+
+const char *bundle_dir(const struct bundle *b)
+{
+    return b->dir;
+}
+
+const char *bundle_missing(const struct bundle *b)
+{
+    return b->missing;
+}
+
+double bundle_op_error(const struct bundle *b, enum op_kind k)
+{
+    return b->error[k];
+}
+
+void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
+                  int *n)
+{
+    *out = arena_array(a, struct bundle_check, b->ops.n);
+    *n = 0;
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op_table *t = &b->table[b->ops.ops[i].kind];
+        if (t->n == 0)
+            continue;
+        struct holdout h = op_table_holdout(t, folds);
+        (*out)[(*n)++] =
+            (struct bundle_check){b->ops.ops[i].kind, t->n, h.tested, h.mean, h.p90, h.max};
+    }
+}

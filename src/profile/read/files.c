@@ -1,0 +1,207 @@
+#include "profile/read/filter.h"
+#include "profile/read/read.h"
+
+static const double MAX_MS = 1e9; /* 11 days: anything above is not a time in ms */
+
+struct value_column {
+    enum op_kind kind;
+    int column;
+};
+
+/* Columns time_stats.<op>.median of the wanted operators that the file has. */
+static int value_columns(const struct csv_reader *r, const bool wanted[OP_KINDS],
+                         struct value_column out[OP_KINDS])
+{
+    int n = 0;
+    for (int k = 0; k < OP_KINDS; k++) {
+        char name[96];
+        snprintf(name, sizeof name, "time_stats.%s.median", op_name((enum op_kind)k));
+        int column = wanted[k] ? csv_find(r, name) : -1;
+        if (column >= 0)
+            out[n++] = (struct value_column){(enum op_kind)k, column};
+    }
+    return n;
+}
+
+static enum st add_point(const struct csv_reader *r, int column, double x, double kv,
+                         struct read_points *to, struct err *e)
+{
+    if (csv_empty(r, column))
+        return ST_OK;
+    double ms;
+    TRY(csv_double(r, column, 0, MAX_MS, &ms, e));
+    vec_push(to, (struct surface_point){x, kv, ms / 1e3});
+    return ST_OK;
+}
+
+static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
+                        struct read_points points[OP_KINDS], struct err *e)
+{
+    int tokens, ignored;
+    TRY(csv_require(r, "num_tokens", &tokens, e));
+    TRY(csv_require(r, "time_stats.attn_pre_proj.median", &ignored, e));
+    TRY(filter_bind(f, r, e));
+    struct value_column v[OP_KINDS];
+    int n = value_columns(r, wanted, v);
+    enum st st;
+    while ((st = csv_next(r, e)) == ST_OK) {
+        bool match;
+        TRY(filter_match(f, r, &match, e));
+        if (!match)
+            continue;
+        int64_t x;
+        TRY(csv_int(r, tokens, 1, INT32_MAX, &x, e));
+        for (int i = 0; i < n; i++)
+            TRY(add_point(r, v[i].column, (double)x, 0, &points[v[i].kind], e));
+    }
+    return st == ST_END ? ST_OK : st;
+}
+
+enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+                 struct read_points points[OP_KINDS], struct err *e)
+{
+    const struct model *m = key->model;
+    struct csv_reader *r = NULL;
+    TRY(csv_open(&r, path, e));
+    struct filter f = {0};
+    filter_add(&f, (struct filter_column){.name = "n_head", .want = m->heads});
+    filter_add(&f, (struct filter_column){.name = "n_kv_head", .want = m->kv_heads});
+    filter_add(&f, (struct filter_column){.name = "n_embd", .want = m->hidden});
+    filter_add(&f, (struct filter_column){.name = "n_expanded_embd", .want = m->intermediate});
+    filter_add(&f, (struct filter_column){
+                       .name = "use_gated_mlp", .want = m->act == ACT_SILU_GATED, .is_bool = true});
+    filter_add(&f, (struct filter_column){.name = "num_tensor_parallel_workers", .want = key->tp});
+    filter_add(&f,
+               (struct filter_column){.name = "head_dim", .want = m->head_dim, .optional = true});
+    if (csv_find(r, "time_stats.lm_head.median") >= 0)
+        filter_add(&f, (struct filter_column){.name = "vocab_size", .want = m->vocab});
+    enum st st = mlp_rows(r, &f, wanted, points, e);
+    csv_close(&r);
+    return st == ST_OK ? filter_done(&f, path, e) : st;
+}
+
+struct attention_columns {
+    int chunk, kv, batch, decode, prefill, save;
+};
+
+static enum st attention_row(const struct csv_reader *r, const struct attention_columns *c,
+                             const bool wanted[OP_KINDS], struct read_points points[OP_KINDS],
+                             struct err *e)
+{
+    int64_t chunk, kv, batch;
+    TRY(csv_int(r, c->chunk, 0, INT32_MAX, &chunk, e));
+    TRY(csv_int(r, c->kv, 0, INT32_MAX, &kv, e));
+    TRY(csv_int(r, c->batch, 1, INT32_MAX, &batch, e));
+    if (chunk > 0 && batch > 1)
+        return ST_OK; /* several chunks in one call: no column says their sizes */
+    enum op_kind k = chunk > 0 ? OP_ATTN_PREFILL : OP_ATTN_DECODE;
+    double x = (double)(chunk > 0 ? chunk : batch);
+    if (wanted[k])
+        TRY(add_point(r, chunk > 0 ? c->prefill : c->decode, x, (double)kv, &points[k], e));
+    if (wanted[OP_KV_SAVE] && c->save >= 0)
+        TRY(add_point(r, c->save, x, 0, &points[OP_KV_SAVE], e));
+    return ST_OK;
+}
+
+static enum st attention_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
+                              struct read_points points[OP_KINDS], struct err *e)
+{
+    struct attention_columns c;
+    TRY(csv_require(r, "prefill_chunk_size", &c.chunk, e));
+    TRY(csv_require(r, "kv_cache_size", &c.kv, e));
+    TRY(csv_require(r, "batch_size", &c.batch, e));
+    TRY(csv_require(r, "time_stats.attn_decode.median", &c.decode, e));
+    TRY(csv_require(r, "time_stats.attn_prefill.median", &c.prefill, e));
+    c.save = csv_find(r, "time_stats.attn_kv_cache_save.median"); /* absent before mid-2024 */
+    TRY(filter_bind(f, r, e));
+    enum st st;
+    while ((st = csv_next(r, e)) == ST_OK) {
+        bool match;
+        TRY(filter_match(f, r, &match, e));
+        if (match)
+            TRY(attention_row(r, &c, wanted, points, e));
+    }
+    return st == ST_END ? ST_OK : st;
+}
+
+enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+                       struct read_points points[OP_KINDS], struct err *e)
+{
+    const struct model *m = key->model;
+    struct csv_reader *r = NULL;
+    TRY(csv_open(&r, path, e));
+    struct filter f = {0};
+    filter_add(&f, (struct filter_column){.name = "n_embd", .want = m->hidden});
+    filter_add(&f, (struct filter_column){.name = "n_q_head", .want = m->heads});
+    filter_add(&f, (struct filter_column){.name = "n_kv_head", .want = m->kv_heads});
+    filter_add(&f, (struct filter_column){.name = "block_size", .want = key->block_size});
+    filter_add(&f, (struct filter_column){.name = "num_tensor_parallel_workers", .want = key->tp});
+    filter_add(&f,
+               (struct filter_column){.name = "head_dim", .want = m->head_dim, .optional = true});
+    enum st st = attention_rows(r, &f, wanted, points, e);
+    csv_close(&r);
+    return st == ST_OK ? filter_done(&f, path, e) : st;
+}
+
+/* ---- cpu_overheads.csv ------------------------------------------------------------------- */
+
+/* What Vidur adds up per iteration. */
+static const char *const host_terms[] = {"schedule_median", "sampler_e2e_median",
+                                         "prepare_inputs_e2e_median",
+                                         "process_model_outputs_median", "ray_comm_time_mean"};
+enum { HOST_TERMS = sizeof host_terms / sizeof *host_terms };
+
+static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
+                         struct read_points *all, struct read_points *prefill, struct err *e)
+{
+    int model, tp, batch, term[HOST_TERMS];
+    TRY(csv_require(r, "model_name", &model, e));
+    TRY(csv_require(r, "tensor_parallel_degree", &tp, e));
+    TRY(csv_require(r, "batch_size", &batch, e));
+    for (int i = 0; i < HOST_TERMS; i++)
+        TRY(csv_require(r, host_terms[i], &term[i], e));
+    int with_prefill = csv_find(r, "prefill_iteration_host_median");
+    enum st st;
+    while ((st = csv_next(r, e)) == ST_OK) {
+        int64_t degree, x;
+        TRY(csv_int(r, tp, 1, INT32_MAX, &degree, e));
+        if (degree != key->tp || !sv_eq(csv_cell(r, model), key->model_name))
+            continue;
+        TRY(csv_int(r, batch, 1, INT32_MAX, &x, e));
+        double sum = 0, ms;
+        for (int i = 0; i < HOST_TERMS; i++) {
+            TRY(csv_double(r, term[i], 0, MAX_MS, &ms, e));
+            sum += ms / 1e3;
+        }
+        vec_push(all, (struct surface_point){(double)x, 0, sum});
+        if (with_prefill >= 0)
+            TRY(add_point(r, with_prefill, (double)x, 0, prefill, e));
+    }
+    return st == ST_END ? ST_OK : st;
+}
+
+static void host_curve(struct arena *a, const struct read_points *p, struct curve *out)
+{
+    struct grid_set known = {0};
+    struct op_table t;
+    op_table_build(a, AXIS_ROWS, &known, arena_copy(a, p->p, p->n * sizeof *p->p), (int64_t)p->n,
+                   &t);
+    *out = t.curve;
+}
+
+enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
+                  struct curve *all, struct curve *prefill, struct err *e)
+{
+    struct csv_reader *r = NULL;
+    TRY(csv_open(&r, path, e));
+    struct read_points pa = {0}, pp = {0};
+    enum st st = host_rows(r, key, &pa, &pp, e);
+    csv_close(&r);
+    if (st == ST_OK) {
+        host_curve(a, &pa, all);
+        host_curve(a, &pp, prefill);
+    }
+    vec_free(&pa);
+    vec_free(&pp);
+    return st;
+}

@@ -1,0 +1,96 @@
+#include "profile/read/read.h"
+
+int64_t bundle_extrapolations(const struct bundle *b)
+{
+    return *b->outside;
+}
+
+static double counted(const struct bundle *b, double s, bool outside)
+{
+    *b->outside += outside;
+    return s;
+}
+
+static double sum_at(const struct bundle *b, const struct curve_sum *sum, int64_t v)
+{
+    if (v <= 0)
+        return 0;
+    double s = 0;
+    bool outside = false;
+    for (int i = 0; i < sum->n; i++)
+        s += curve_scaled_at(&sum->curve[i], (double)v, &outside);
+    return counted(b, s, outside);
+}
+
+double predict_tokens_s(const struct bundle *b, int64_t tokens)
+{
+    return sum_at(b, &b->tokens, tokens);
+}
+
+double predict_rows_s(const struct bundle *b, int64_t rows)
+{
+    return sum_at(b, &b->rows, rows);
+}
+
+static double attention(const struct bundle *b, enum op_kind k, double x, double kv)
+{
+    bool outside = false;
+    double s = op_table_at(&b->table[k], x, kv, &outside) * b->repeat[k];
+    return counted(b, s, outside);
+}
+
+double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens)
+{
+    return tokens > 0 ? attention(b, OP_ATTN_PREFILL, (double)tokens, (double)kv_before) : 0;
+}
+
+double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
+{
+    if (seqs <= 0)
+        return 0;
+    return attention(b, OP_ATTN_DECODE, (double)seqs, (double)kv_before / (double)seqs);
+}
+
+/* One chunk of the same work stands for all: with n equal chunks of c tokens after kv,
+ * tokens = n c, chunk_sq = n c (c + 1) / 2, kv_tokens = n c kv. */
+static double prefill_from_sums(const struct bundle *b, const struct op_load *load)
+{
+    double tokens = (double)(load->tokens - load->seqs);
+    if (tokens <= 0)
+        return 0;
+    double chunk = 2 * (double)load->chunk_sq / tokens - 1;
+    if (chunk < 1)
+        chunk = 1;
+    return tokens / chunk *
+           attention(b, OP_ATTN_PREFILL, chunk, (double)load->kv_tokens_prefill / tokens);
+}
+
+double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_load *load)
+{
+    const struct op_table *t = &b->table[op->kind];
+    bool outside = false;
+    int64_t x = op->axis == AXIS_ROWS ? load->rows : load->tokens;
+    switch (op->axis) {
+    case AXIS_DECODE:
+        return predict_decode_s(b, load->seqs, load->kv_tokens - load->seqs);
+    case AXIS_PREFILL:
+        return prefill_from_sums(b, load);
+    case AXIS_TOKENS:
+    case AXIS_ROWS:
+        break;
+    }
+    if (x <= 0 || t->n == 0)
+        return 0;
+    double s = op_table_at(t, (double)x, 0, &outside) * op->repeat;
+    return counted(b, s, outside);
+}
+
+double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
+{
+    const struct curve *c = prefill && b->host_prefill.grid ? &b->host_prefill : &b->host;
+    if (c->grid == NULL || batch_size <= 0)
+        return 0;
+    bool outside = false;
+    double s = curve_at(c, (double)batch_size, &outside);
+    return counted(b, s, outside);
+}

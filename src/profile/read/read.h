@@ -1,0 +1,46 @@
+/* Inside profile/read: the files of a bundle, and what a loaded bundle holds. */
+#ifndef PROFILE_READ_READ_H
+#define PROFILE_READ_READ_H
+
+#include "base/vec.h"
+#include "profile/read/bundle.h"
+#include "profile/read/table.h"
+
+#define BUNDLE_META "bundle_meta.json"
+
+/* Points as they stand in the file, in seconds of one repeat. */
+struct read_points {
+    struct surface_point *p;
+    size_t n, cap;
+};
+
+/* The median of each wanted operator of the rows that match the key; absent columns and empty cells
+ * give no points. The vectors are the caller's to free, also after an error. */
+enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+                 struct read_points points[OP_KINDS], struct err *e);
+enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
+                       struct read_points points[OP_KINDS], struct err *e);
+/* Host seconds over batch size; a curve without rows stays without a grid. */
+enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
+                  struct curve *all, struct curve *prefill, struct err *e);
+
+/* Curves summed over operators, one per distinct grid. */
+struct curve_sum {
+    struct curve curve[OP_KINDS];
+    double *y[OP_KINDS];
+    int n;
+};
+
+struct bundle {
+    const char *dir, *missing;
+    const struct node *meta;
+    struct op_list ops;
+    int32_t repeat[OP_KINDS];
+    struct op_table table[OP_KINDS];
+    double error[OP_KINDS], scale[OP_KINDS];
+    struct curve_sum tokens, rows;
+    struct curve host, host_prefill;
+    int64_t *outside; /* counted through const bundles */
+};
+
+#endif

@@ -1,0 +1,43 @@
+/* Attention times over two variables: x (sequences of a decode batch, or tokens of a prefill chunk)
+ * and kv (tokens in the cache before, per sequence).
+ *
+ * The shape comes from the work that attention does, fitted with weights 1/time and coefficients
+ * >= 0:
+ *     decode  [1, x, x kv, kv]                            rows, keys and values read
+ *     prefill [1, x, x kv + x (x + 1) / 2, kv + x]        rows, scores computed, keys read
+ * and what is left of the measurement, the ratio measured / fitted, is interpolated linearly: along
+ * kv inside the two neighbouring rows of equal x, then along x. So times of exactly that form are
+ * reproduced everywhere, kinks are followed as finely as the grid resolves them, and outside the
+ * grid the nearest edge is extended in proportion to the work.
+ *
+ * Points need not form a product grid; each x has its own kv knots. */
+#ifndef PROFILE_READ_SURFACE_H
+#define PROFILE_READ_SURFACE_H
+
+#include "profile/read/curve.h"
+
+enum surface_kind { SURFACE_DECODE, SURFACE_PREFILL };
+enum { SURFACE_FEATURES = 4 };
+
+struct surface_point {
+    double x, kv, y; /* y >= 0 */
+};
+
+/* Sorts by (x, kv) and replaces points of equal place by one with their mean. Returns how many
+ * remain. */
+int64_t surface_points_merge(struct surface_point *p, int64_t n);
+
+struct surface {
+    enum surface_kind kind;
+    double theta[SURFACE_FEATURES];
+    struct grid *rows;       /* the distinct x; NULL = no surface */
+    const struct curve *row; /* [rows->n]: ratio over kv */
+};
+
+/* p: merged points, n >= 1. */
+void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
+                   int64_t n, struct surface *out);
+
+double surface_at(const struct surface *s, double x, double kv, bool *outside);
+
+#endif

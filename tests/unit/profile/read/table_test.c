@@ -1,0 +1,87 @@
+#include "profile/read/table.h"
+
+#include <math.h>
+
+#include "support/check.h"
+
+static void build_tokens(struct arena *a, const double *y, int n, struct op_table *t)
+{
+    struct surface_point *p = arena_array(a, struct surface_point, n);
+    for (int i = 0; i < n; i++)
+        p[i] = (struct surface_point){.x = i + 1, .y = y[i]};
+    struct grid_set known = {0};
+    op_table_build(a, AXIS_TOKENS, &known, p, n, t);
+}
+
+static void leave_one_out_of_a_line_is_exact(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct op_table t;
+    build_tokens(a, (const double[]){1, 2, 3, 4, 5, 6}, 6, &t);
+    struct holdout h = op_table_holdout(&t, 0);
+    assert_int_equal(h.tested, 4); /* the ends have no neighbours on both sides */
+    assert_true(h.mean < 1e-12 && h.max < 1e-12);
+    arena_free(&a);
+}
+
+/* 1, 2, 5, 4, 5: without its point, 2 -> 3, 5 -> 3, 4 -> 5. Errors 1/2, 2/5, 1/4. */
+static void leave_one_out_error_by_hand(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct op_table t;
+    build_tokens(a, (const double[]){1, 2, 5, 4, 5}, 5, &t);
+    struct holdout h = op_table_holdout(&t, 0);
+    assert_int_equal(h.tested, 3);
+    assert_true(fabs(h.mean - (0.5 + 0.4 + 0.25) / 3) < 1e-12);
+    assert_true(fabs(h.max - 0.5) < 1e-12);
+    assert_true(fabs(h.p90 - 0.4) < 1e-12); /* order statistic floor(0.9 (n - 1)) */
+    arena_free(&a);
+}
+
+static void attention_is_held_out_by_point(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct surface_point p[48];
+    int n = 0;
+    for (int x = 1; x <= 8; x++)
+        for (int k = 0; k < 6; k++)
+            p[n++] = (struct surface_point){x, k * 64, 1e-6 + 1e-8 * x * k};
+    struct grid_set known = {0};
+    struct op_table t;
+    op_table_build(a, AXIS_DECODE, &known, p, n, &t);
+    struct holdout loo = op_table_holdout(&t, 0), five = op_table_holdout(&t, 5);
+    assert_true(loo.tested >= 6 * 4 && loo.tested < n);
+    assert_true(loo.max < 1e-9);
+    assert_true(five.tested > 0 && five.max < 1e-9);
+    struct holdout again = op_table_holdout(&t, 5);
+    assert_true(again.mean == five.mean && again.tested == five.tested);
+    arena_free(&a);
+}
+
+static void too_few_points_have_no_error(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct op_table t;
+    build_tokens(a, (const double[]){1, 2}, 2, &t);
+    assert_int_equal(op_table_holdout(&t, 0).tested, 0);
+    build_tokens(a, (const double[]){1}, 0, &t);
+    assert_int_equal(op_table_holdout(&t, 0).tested, 0);
+    bool outside = false;
+    assert_true(op_table_at(&t, 3, 0, &outside) == 0);
+    arena_free(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(leave_one_out_of_a_line_is_exact),
+        cmocka_unit_test(leave_one_out_error_by_hand),
+        cmocka_unit_test(attention_is_held_out_by_point),
+        cmocka_unit_test(too_few_points_have_no_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

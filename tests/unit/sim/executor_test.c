@@ -1,0 +1,152 @@
+#include "sim/sim.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "profile/read/read.h"
+#include "support/check.h"
+
+static const struct model two_layers = {.act = ACT_SILU_GATED,
+                                        .layers = 2,
+                                        .hidden = 64,
+                                        .heads = 4,
+                                        .kv_heads = 2,
+                                        .head_dim = 16,
+                                        .intermediate = 128,
+                                        .vocab = 512};
+
+/* Times chosen so that each part of a batch can be told from the sum, in s:
+ * tokens 1 per token, rows 1000 per row, decode 1e-3 per cached token, prefill 1e-6 per score. */
+static void make_bundle(struct arena *a, struct bundle *b)
+{
+    static const double tokens[] = {1, 4096}, host[] = {0.25, 0.25 + 4095 * 0.01};
+    static const double with_prefill[] = {0.5, 0.5};
+    struct grid *g = grid_new(a, tokens, 2);
+    static double per_row[] = {1000, 4096000}, per_token[] = {1, 4096};
+    b->tokens.n = b->rows.n = 1;
+    b->tokens.curve[0] = (struct curve){g, per_token};
+    b->rows.curve[0] = (struct curve){g, per_row};
+    b->host = (struct curve){g, host};
+    b->host_prefill = (struct curve){g, with_prefill};
+    b->outside = arena_one(a, int64_t);
+
+    struct grid_set known = {0};
+    struct surface_point *p = arena_array(a, struct surface_point, 64);
+    int n = 0;
+    for (int x = 1; x <= 8; x *= 2)
+        for (int kv = 0; kv <= 1024; kv += 256)
+            p[n++] = (struct surface_point){x, kv, 1e-9 + 1e-3 * x * kv};
+    b->repeat[OP_ATTN_DECODE] = b->repeat[OP_ATTN_PREFILL] = 1;
+    op_table_build(a, AXIS_DECODE, &known, p, n, &b->table[OP_ATTN_DECODE]);
+    p = arena_array(a, struct surface_point, 64);
+    n = 0;
+    for (int c = 1; c <= 128; c *= 2)
+        for (int kv = 0; kv <= 512; kv += 128)
+            p[n++] = (struct surface_point){c, kv, 1e-12 + 1e-6 * (c * kv + c * (c + 1) / 2.0)};
+    op_table_build(a, AXIS_PREFILL, &known, p, n, &b->table[OP_ATTN_PREFILL]);
+}
+
+static double scores(int64_t start, int64_t n)
+{
+    return (double)(n * start) + (double)(n * (n + 1)) / 2;
+}
+
+static const struct chunk chunks[] = {{.slot = 7, .start = 100, .tokens = 60},
+                                      {.slot = 8, .start = 0, .tokens = 5, .last = true}};
+static const struct batch mixed = {.submit_s = 10,
+                                   .chunks = chunks,
+                                   .n_chunks = 2,
+                                   .n_decodes = 3,
+                                   .n_last_chunks = 1,
+                                   .prefill_tokens = 65,
+                                   .decode_kv_tokens = 900};
+
+static void a_batch_is_the_sum_of_its_parts(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
+    double device, host;
+    sim_predict(&p, &mixed, &device, &host);
+    check_near(device, 68 + 4000 + 0.9 + 1e-6 * (scores(100, 60) + scores(0, 5)), 1e-6);
+    check_near(host, 0.5, 0);
+    struct batch decode = {.n_decodes = 3, .decode_kv_tokens = 900};
+    sim_predict(&p, &decode, &device, &host);
+    check_near(device, 3 + 3000 + 0.9, 1e-6);
+    check_near(host, 0.25 + 2 * 0.01, 1e-12);
+    p.host_overhead = false;
+    sim_predict(&p, &mixed, &device, &host);
+    check_near(host, 0, 0);
+    assert_int_equal(bundle_extrapolations(&b), 0);
+    arena_free(&a);
+}
+
+static void batches_end_when_predicted_one_at_a_time(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
+    struct executor x = sim_executor(a, &p);
+    struct err e = {0};
+    check_ok(executor_check(&x, &e), &e);
+    assert_int_equal(x.ops->max_in_flight(x.self), 1);
+    double device, host;
+    sim_predict(&p, &mixed, &device, &host);
+
+    struct completion c;
+    assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
+    uint64_t first, second;
+    check_ok(x.ops->submit(x.self, &mixed, &first, &e), &e);
+    assert_int_equal(x.ops->next(x.self, 10 + device, &c, &e), ST_END);
+    check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_true(c.ticket == first);
+    assert_true(c.start_s == 10 && c.end_s == 10 + host + device);
+    assert_true(c.device_s == device && c.host_s == host);
+    assert_null(c.tokens);
+    assert_int_equal(c.n_tokens, 0);
+    assert_int_equal(c.n_ended, 0);
+    assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
+
+    /* built before the batch ahead of it is over: starts at its end */
+    double free_s = c.end_s;
+    check_ok(x.ops->submit(x.self, &mixed, &second, &e), &e);
+    check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_true(c.ticket == second && second != first);
+    assert_true(c.start_s == free_s && c.end_s == free_s + host + device);
+    x.ops->close(x.self);
+    arena_free(&a);
+}
+
+static void a_batch_allocates_nothing(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
+    struct executor x = sim_executor(a, &p);
+    size_t before = arena_used(a);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    for (int i = 0; i < 100; i++) {
+        check_ok(x.ops->submit(x.self, &mixed, &ticket, &e), &e);
+        check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    }
+    assert_int_equal(arena_used(a), before);
+    arena_free(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
+        cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
+        cmocka_unit_test(a_batch_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
