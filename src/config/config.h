@@ -5,51 +5,77 @@
  * program (base/embed.h). A command's primary file is <command>.yaml. A file may begin with
  *
  *     # @package _global_           (default package: its folder path with '/' read as '.')
- *     defaults: [ {model: tiny_qwen3}, {hardware: cpu}, {override x: y}, optional ..., _self_ ]
+ *     defaults:
+ *       - model: tiny_qwen3         (a file of a group, below this file's folder; /model = from the
+ *       - hardware@peer: cpu         top; @name puts its keys elsewhere; [a, b] several; null none;
+ *       - optional workload: mine    ??? must be chosen on the command line)
+ *       - base                      (a file of this folder)
+ *       - override scheduler: sarathi (another choice for a group that stands in the list already)
+ *       - _self_                    (where this file's own keys come; last when it is missing)
  *
- * Overrides: `group=option` picks a group's file; `a.b=4` sets an existing key; `+a.b=4` adds one
- * (only under free-form maps); `++a.b=4` sets or adds; `~a.b` removes (the default comes back). A
- * key that no option row knows is an error with a did-you-mean. With -m, `k=1,2`, `k=range(1,5)`,
- * `k=choice(a,b)` and `group=a,b` make one job per combination, rightmost fastest.
+ * Overrides: `group=option` picks a group's file, `+group=option` appends one, `~group` drops it;
+ * `a.b=4` sets a key; `+a.b=4` adds one (only under free-form maps); `++a.b=4` sets or adds; `~a.b`
+ * removes (the default comes back). Later ones win. A key that no option row knows is an error with
+ * a did-you-mean; on the command line so is one that the command does not use. null = not set.
  *
- * Interpolation after composition: `${a.b}` (absolute), `${.b}`, `${..b}` (relative),
- * `${oc.env:NAME}`, `${oc.env:NAME,default}`, `${stable_id:prefix,part,...}`, `\${` is literal.
- * Nested and cyclic uses are resolved and refused respectively.
+ * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
+ * rightmost fastest. Keys of lists (OPT_LIST) take their commas themselves and sweep over choice().
  *
- * A value keeps where it came from: `--explain key` prints every layer that set it. */
+ * Interpolation after composition: config/interpolate.h.
+ *
+ * Wrong values, keys and overrides are ST_USAGE, malformed files ST_INPUT; both name
+ * file:line:column or "command line". Files inside the program are named "(built in)/...". */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
 
+#include "base/embed.h"
 #include "config/plan.h"
 #include "text/node.h"
 
 struct config_args {
     const char *command;          /* "simulate": primary file and option filter */
+    const char *config_name;      /* --config-name: another primary file; NULL = command */
     const char *config_dir;       /* --config-dir, NULL = none */
     const char *const *overrides; /* as typed, without -m, --cfg, ... */
     size_t n_overrides;
+    const struct embed_file *embedded; /* embed_cmd; NULL = none */
 };
 
 struct config {
-    struct node *tree;       /* composed and interpolated */
-    struct plan plan;        /* bound; strings live in the arena */
+    struct node *tree; /* composed and interpolated, defaults of the command's keys included */
+    struct plan plan;  /* bound; strings live in the arena */
     const char *config_path; /* folder of the primary file, "(built in)" when embedded */
     const char *config_name;
     const char *const *overrides;
     size_t n_overrides;
+    const struct layer_set *sets; /* for config_origin */
 };
 
-/* Compose, interpolate, bind and validate one job. */
+/* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. */
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e);
+
+/* Who gave a key its value: "not set" can matter where a default would do. */
+enum config_origin { ORIGIN_UNSET, ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND_LINE };
+enum config_origin config_origin(const struct config *c, const char *key);
 
 /* The jobs of a sweep: (*jobs)[i] is a list of n_overrides overrides without commas. Without sweep
  * syntax there is one job equal to the input. More than 10,000 jobs is an error. */
 enum st config_sweep(struct arena *a, const struct config_args *args, const char *const ***jobs,
                      size_t *n_jobs, struct err *e);
 
-/* --explain: text lines "value  <- layer (file:line)" from the last to the first. ST_USAGE for an
- * unknown key. */
+/* --cfg: the tree as YAML, which read as a file gives the same plan. */
+void config_print(struct buf *out, const struct config *c);
+
+/* --explain: for the key, or each key of a section, one line "key = value" and the layers that set
+ * it from the last to the first:
+ *
+ *     workload.arrival.rate = 4
+ *       4  <- command line: workload.arrival.rate=4
+ *       2  <- configs/workload/demo.yaml:5:9
+ *       1  <- default
+ *
+ * ST_USAGE for an unknown key. Works on values that do not bind. */
 enum st config_explain(struct arena *a, const struct config_args *args, const char *key,
                        struct buf *out, struct err *e);
 

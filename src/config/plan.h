@@ -44,6 +44,11 @@ struct plan {
     const char *device; /* "cpu", "cuda", "cuda:1" */
 
     struct {
+        int level; /* enum log_level of base/log.h */
+    } log;
+    const struct node *vars; /* the user's own values, for ${vars.x} */
+
+    struct {
         const char *id; /* folder of the bundle: h200, a100, cpu */
     } hardware;
     const char *network_device;

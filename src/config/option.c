@@ -1,0 +1,238 @@
+#include "config/option.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "config/plan.h"
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} commands[] = {
+    {"workload", CMD_WORKLOAD}, {"bench", CMD_BENCH},     {"profile", CMD_PROFILE},
+    {"simulate", CMD_SIMULATE}, {"compare", CMD_COMPARE}, {"report", CMD_REPORT},
+    {"model", CMD_MODEL},       {"doctor", CMD_DOCTOR},
+};
+
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+uint32_t option_command_bit(const char *command)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, command) == 0)
+            return commands[i].bit;
+    return 0;
+}
+
+void option_command_names(struct buf *out, uint32_t bits)
+{
+    const char *gap = "";
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (bits & commands[i].bit) {
+            buf_printf(out, "%s%s", gap, commands[i].name);
+            gap = ", ";
+        }
+}
+
+const struct option *option_find(const char *key)
+{
+    for (size_t i = 0; i < config_options_n; i++)
+        if (strcmp(config_options[i].key, key) == 0)
+            return &config_options[i];
+    return NULL;
+}
+
+bool option_is_below(const char *key, const char *section)
+{
+    size_t n = strlen(section);
+    return strncmp(key, section, n) == 0 && key[n] == '.';
+}
+
+const struct option *option_map_of(const char *key)
+{
+    for (size_t i = 0; i < config_options_n; i++)
+        if (config_options[i].type == OPT_MAP && option_is_below(key, config_options[i].key))
+            return &config_options[i];
+    return NULL;
+}
+
+bool option_is_section(const char *key)
+{
+    for (size_t i = 0; i < config_options_n; i++)
+        if (option_is_below(config_options[i].key, key))
+            return true;
+    return false;
+}
+
+static const char *last_part(const char *key)
+{
+    const char *dot = strrchr(key, '.');
+    return dot ? dot + 1 : key;
+}
+
+/* Whole keys compare as they are; a key typed without its sections may match a last part. */
+static int key_distance(const char *unknown, const char *key)
+{
+    int whole = str_distance(unknown, key);
+    int part = str_distance(last_part(unknown), last_part(key)) + 1;
+    return part < whole ? part : whole;
+}
+
+size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size_t max, bool *close)
+{
+    int best[8] = {0};
+    size_t n = 0;
+    if (max > sizeof best / sizeof *best)
+        max = sizeof best / sizeof *best;
+    for (size_t i = 0; i < config_options_n; i++) {
+        if (!(config_options[i].commands & bits))
+            continue;
+        int d = key_distance(unknown, config_options[i].key);
+        size_t at = n;
+        while (at > 0 && best[at - 1] > d)
+            at--;
+        if (at == max)
+            continue;
+        n = n < max ? n + 1 : n;
+        for (size_t k = n - 1; k > at; k--)
+            best[k] = best[k - 1], out[k] = out[k - 1];
+        best[at] = d;
+        out[at] = config_options[i].key;
+    }
+    int limit = (int)strlen(last_part(unknown)) / 3;
+    *close = n > 0 && best[0] <= (limit > 2 ? limit : 2);
+    return n;
+}
+
+void option_hint(const char *unknown, uint32_t bits, struct err *e)
+{
+    const char *near[3];
+    bool close;
+    size_t n = option_nearest(unknown, bits, near, 3, &close);
+    if (n < 3)
+        err_hint(e, "twinfer COMMAND --help lists the keys");
+    else if (close)
+        err_hint(e, "did you mean %s? also near: %s, %s", near[0], near[1], near[2]);
+    else
+        err_hint(e, "the nearest keys are %s, %s, %s", near[0], near[1], near[2]);
+}
+
+static void add_alternatives(struct buf *out, const char *allowed)
+{
+    for (; *allowed; allowed++)
+        if (*allowed == '|')
+            buf_puts(out, ", ");
+        else
+            buf_putc(out, *allowed);
+}
+
+void option_range(struct buf *out, const struct option *o)
+{
+    /* bounds that only keep sums from overflowing say nothing to people */
+    enum { NO_REAL_LIMIT = 100000 };
+    char text[STR_DOUBLE_MAX];
+    if (o->allowed) {
+        buf_puts(out, "one of ");
+        add_alternatives(out, o->allowed);
+        return;
+    }
+    if (o->min == 0 && o->max == 0)
+        return;
+    if (o->type == OPT_DOUBLE && o->min > 0 && o->min < 1e-2) {
+        buf_puts(out, "above 0");
+        return;
+    }
+    str_from_double(text, o->min);
+    buf_puts(out, text);
+    if (o->max >= NO_REAL_LIMIT) {
+        buf_puts(out, " or more");
+    } else {
+        str_from_double(text, o->max);
+        buf_printf(out, " to %s", text);
+    }
+}
+
+static const char *const type_names[] = {
+    [OPT_BOOL] = "true or false",
+    [OPT_INT] = "integer",
+    [OPT_DOUBLE] = "number",
+    [OPT_STR] = "",
+    [OPT_ENUM] = "",
+    [OPT_LIST] = "list",
+    [OPT_MAP] = "map",
+};
+
+/* Stands for a space at which no line may break. */
+enum { HARD_SPACE = 0x1f };
+
+static void add_fact(struct buf *out, const char *before, const char *text)
+{
+    if (*text)
+        buf_printf(out, "%s%s%s", out->n ? ", " : " [", before, text);
+}
+
+static void add_facts(struct buf *out, const struct option *o)
+{
+    struct buf facts = {0}, range = {0};
+    option_range(&range, o);
+    add_fact(&facts, "", range.n ? "" : type_names[o->type]);
+    add_fact(&facts, "", buf_str(&range));
+    if (range.n && *o->unit)
+        buf_printf(&facts, " %s", o->unit);
+    else
+        add_fact(&facts, "", o->unit);
+    if (*o->def)
+        buf_printf(&facts, "%sdefault %s", facts.n ? "; " : " [", o->def);
+    if (facts.n)
+        buf_printf(out, "%s]", facts.p);
+    enum { SHORT = 50 };
+    for (size_t i = facts.n; i > 1 && facts.n < SHORT; i--)
+        if (out->p[out->n - i] == ' ')
+            out->p[out->n - i] = HARD_SPACE;
+    buf_free(&facts);
+    buf_free(&range);
+}
+
+/* Words of text from column `indent` on, broken before column 100. */
+static void add_wrapped(struct buf *out, const char *text, int indent)
+{
+    enum { WIDTH = 100 };
+    int column = indent;
+    for (const char *p = text; *p;) {
+        int n = (int)strcspn(p, " ");
+        if (column > indent && column + 1 + n > WIDTH) {
+            buf_printf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            buf_putc(out, ' ');
+            column++;
+        }
+        for (int i = 0; i < n; i++)
+            buf_putc(out, p[i] == HARD_SPACE ? ' ' : p[i]);
+        column += n;
+        p += n + (p[n] == ' ');
+    }
+    buf_putc(out, '\n');
+}
+
+void option_help(struct buf *out, uint32_t command_bit)
+{
+    int width = 0;
+    for (size_t i = 0; i < config_options_n; i++) {
+        int n = (int)strlen(config_options[i].key);
+        if ((config_options[i].commands & command_bit) && n > width)
+            width = n;
+    }
+    struct buf text = {0};
+    for (size_t i = 0; i < config_options_n; i++) {
+        const struct option *o = &config_options[i];
+        if (!(o->commands & command_bit))
+            continue;
+        buf_clear(&text);
+        buf_puts(&text, o->help);
+        add_facts(&text, o);
+        buf_printf(out, "  %-*s  ", width, o->key);
+        add_wrapped(out, buf_str(&text), width + 4);
+    }
+    buf_free(&text);
+}

@@ -1,0 +1,37 @@
+/* Where configuration files come from: --config-dir, ./configs, then those inside the program. */
+#ifndef CONFIG_SOURCE_H
+#define CONFIG_SOURCE_H
+
+#include "base/embed.h"
+#include "text/node.h"
+
+struct sources {
+    const char *dirs[2]; /* searched in this order */
+    int n_dirs;
+    const struct embed_file *embedded; /* searched last; may be NULL */
+};
+
+extern const char source_built_in[]; /* "(built in)" */
+
+/* config_dir may be NULL; one that is no directory is ST_USAGE. */
+enum st sources_init(struct sources *s, const char *config_dir, const struct embed_file *embedded,
+                     struct err *e);
+
+struct source_file {
+    const char *name;    /* as errors show it: "configs/model/x.yaml" */
+    const char *dir;     /* of the search path: "configs", "(built in)" */
+    const char *package; /* of a `# @package` header, or NULL */
+    struct node *tree;   /* a map */
+};
+
+/* The file `path` ("model/x", without .yaml), parsed. ST_END when there is none. */
+enum st sources_load(struct arena *a, const struct sources *s, const char *path,
+                     struct source_file *out, struct err *e);
+
+/* There is a folder of that name with files in it. */
+bool sources_has_group(const struct sources *s, const char *group);
+/* Its files without .yaml, sorted, each once. */
+const char **sources_options(struct arena *a, const struct sources *s, const char *group,
+                             size_t *n);
+
+#endif
