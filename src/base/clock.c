@@ -34,12 +34,13 @@ void clock_sleep_until_ns(int64_t mono_ns)
 
 void clock_iso8601(int64_t wall_ns, char out[CLOCK_ISO_MAX])
 {
-    time_t s = (time_t)(wall_ns / NS_PER_S);
+    int64_t part_ns = (wall_ns % NS_PER_S + NS_PER_S) % NS_PER_S;
+    time_t s = (time_t)((wall_ns - part_ns) / NS_PER_S);
     struct tm tm;
     gmtime_r(&s, &tm);
     char day[24];
     strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm);
-    snprintf(out, CLOCK_ISO_MAX, "%.19s.%03dZ", day, (int)(wall_ns / NS_PER_MS % 1000));
+    snprintf(out, CLOCK_ISO_MAX, "%.19s.%03dZ", day, (int)(part_ns / NS_PER_MS));
 }
 
 int64_t ns_from_s(double s)

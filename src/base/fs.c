@@ -12,6 +12,8 @@
 
 #include "base/vec.h"
 
+enum { PROC_BYTES = 1 << 16 };
+
 static enum st open_regular(const char *path, int *fd, size_t *size, struct err *e)
 {
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang us */
@@ -36,6 +38,8 @@ enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *
         return err_set(e, ST_INPUT, "%s has %zu bytes; the limit for this kind of file is %zu",
                        path, size, max_bytes);
     }
+    if (size == 0) /* files of /proc and /sys do not know their size */
+        size = max_bytes < PROC_BYTES ? max_bytes : PROC_BYTES;
     char *p = arena_alloc(a, size + 1);
     size_t n = 0;
     while (n < size) {

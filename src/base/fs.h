@@ -9,10 +9,12 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* The whole regular file. More than max_bytes is ST_INPUT. out->p is NUL-terminated. */
+/* The whole regular file. More than max_bytes is ST_INPUT. out->p is NUL-terminated. Of a file that
+ * says it has 0 bytes, as those of /proc do, up to 64 KiB. */
 enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *out, struct err *e);
 
-/* A read-only mapping of a regular file; size 0 gives p == NULL. */
+/* A read-only mapping of a regular file; size 0 gives p == NULL. The file must not shrink while it
+ * is mapped (the process would end by SIGBUS): for files of our own and for weights. */
 struct fs_map {
     const char *p;
     size_t n;

@@ -1,6 +1,6 @@
 #include "base/str.h"
 
-#include <errno.h>
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -239,7 +239,8 @@ int str_from_double(char out[STR_DOUBLE_MAX], double v)
         return snprintf(out, STR_DOUBLE_MAX, signbit(v) ? "-0" : "0");
     if (fabs(v) < 1e15 && v == (double)(int64_t)v)
         return snprintf(out, STR_DOUBLE_MAX, "%lld", (long long)v);
-    for (int digits = 15; digits <= 17; digits++) {
+    bool subnormal = fabs(v) < DBL_MIN; /* these hold fewer digits */
+    for (int digits = subnormal ? 1 : DBL_DIG; digits <= 17; digits++) {
         int n = snprintf(out, STR_DOUBLE_MAX, "%.*g", digits, v);
         if (strtod_l(out, NULL, c_locale()) == v)
             return n;

@@ -12,6 +12,7 @@
 struct loader {
     struct arena *a;
     const char *source;
+    struct sv text;
     yaml_parser_t parser;
     struct map anchors; /* name -> struct node *, complete nodes only */
     uint32_t nodes, depth;
@@ -30,14 +31,28 @@ static enum st at_mark(struct loader *l, yaml_mark_t mark, struct err *e, const 
     return err_at(e, ST_INPUT, l->source, (long)mark.line + 1, (long)mark.column + 1, "%s", text);
 }
 
+/* The place of byte `at`: columns count characters, as libyaml's do. */
+static yaml_mark_t mark_of(struct sv text, size_t at)
+{
+    yaml_mark_t m = {0};
+    for (size_t i = 0; i < at; i++) {
+        bool newline = text.p[i] == '\n';
+        m.line += newline;
+        m.column = newline ? 0 : m.column + ((text.p[i] & 0xc0) != 0x80);
+    }
+    return m;
+}
+
 static enum st next_event(struct loader *l, yaml_event_t *ev, struct err *e)
 {
     if (yaml_parser_parse(&l->parser, ev))
         return ST_OK;
     const yaml_parser_t *p = &l->parser;
     if (p->error == YAML_READER_ERROR)
-        return at_mark(l, p->mark, e, "%s", p->problem);
-    yaml_mark_t mark = p->problem_mark;
+        return at_mark(l, mark_of(l->text, p->problem_offset), e, "%s", p->problem);
+    yaml_mark_t mark = p->problem_mark, last = mark_of(l->text, l->text.n);
+    if (mark.line > last.line) /* libyaml begins a line of its own at the end of the text */
+        mark = last;
     if (p->context)
         return at_mark(l, mark, e, "%s %s", p->problem, p->context);
     return at_mark(l, mark, e, "%s", p->problem ? p->problem : "out of memory");
@@ -340,13 +355,9 @@ static enum st check_utf8(const char *source, struct sv text, struct err *e)
     size_t valid = str_utf8_valid(text.p, text.n);
     if (valid == text.n)
         return ST_OK;
-    long line = 1, column = 1;
-    for (size_t i = 0; i < valid; i++) {
-        bool newline = text.p[i] == '\n';
-        line += newline;
-        column = newline ? 1 : column + ((text.p[i] & 0xc0) != 0x80);
-    }
-    return err_at(e, ST_INPUT, source, line, column, "bytes that are not UTF-8");
+    yaml_mark_t m = mark_of(text, valid);
+    return err_at(e, ST_INPUT, source, (long)m.line + 1, (long)m.column + 1,
+                  "bytes that are not UTF-8");
 }
 
 enum st yaml_parse(struct arena *a, const char *source, struct sv text, struct node **out,
@@ -356,7 +367,9 @@ enum st yaml_parse(struct arena *a, const char *source, struct sv text, struct n
         return err_set(e, ST_INPUT, "%s has %zu bytes; the limit for this kind of file is %d",
                        source, text.n, YAML_MAX_BYTES);
     TRY(check_utf8(source, text, e));
-    struct loader l = {.a = a, .source = arena_str(a, source)};
+    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) /* libyaml would count it */
+        text = (struct sv){text.p + 3, text.n - 3};
+    struct loader l = {.a = a, .source = arena_str(a, source), .text = text};
     struct arena *scratch = arena_new();
     map_init(&l.anchors, scratch);
     ASSERT(yaml_parser_initialize(&l.parser));
@@ -384,8 +397,14 @@ enum st yaml_value(struct arena *a, const char *source, struct sv text, struct n
 {
     TRY(check_utf8(source, text, e));
     struct sv t = sv_trim(text);
-    if (t.n && strchr("[{'\"", t.p[0]))
-        return yaml_parse(a, source, t, out, e);
+    if (t.n && strchr("[{'\"", t.p[0])) {
+        TRY(yaml_parse(a, source, t, out, e));
+        bool quote = t.p[0] == '\'' || t.p[0] == '"';
+        if (quote && (*out)->kind != NODE_STR) /* 'x': 1 */
+            return node_err(*out, ST_INPUT, e, "expected one value, got %s",
+                            node_kind_name((*out)->kind));
+        return ST_OK;
+    }
     struct node *n = node_new(a, NODE_STR);
     n->source = arena_str(a, source);
     if (t.n) {
