@@ -1,0 +1,103 @@
+#include <math.h>
+
+#include "base/str.h"
+#include "serve/router.h"
+#include "serve/sched/sched.h"
+
+enum { MAX_BLOCK_SIZE = 65536, MAX_BATCH_CAP = 1 << 24 };
+
+static enum st unknown(const char *key, const char *name, const char *const *known, int n,
+                       struct err *e)
+{
+    struct buf list = {0};
+    for (int i = 0; i < n; i++)
+        buf_printf(&list, "%s%s", i ? ", " : "", known[i]);
+    err_set(e, ST_USAGE, "%s: there is none called '%s'", key, name ? name : "");
+    err_hint(e, "known: %s", buf_str(&list));
+    buf_free(&list);
+    return ST_USAGE;
+}
+
+static enum st unknown_policy(const char *name, struct err *e)
+{
+    const char *known[32];
+    int n = 0;
+    for (; n < 32 && sched_registry[n]; n++)
+        known[n] = sched_registry[n]->name;
+    return unknown("scheduler.policy", name, known, n, e);
+}
+
+static enum st unknown_router(const char *name, struct err *e)
+{
+    const char *known[32];
+    int n = 0;
+    for (; n < 32 && router_registry[n]; n++)
+        known[n] = router_registry[n]->name;
+    return unknown("cluster.router", name, known, n, e);
+}
+
+static enum st check_knobs(const struct serve_params *p, const struct sched_ops *sched,
+                           struct err *e)
+{
+    const struct {
+        const char *name;
+        uint32_t bit;
+        bool set;
+    } knobs[] = {
+        {"chunk_size", KNOB_CHUNK_SIZE, p->chunk_size != 0},
+        {"token_budget", KNOB_TOKEN_BUDGET, p->token_budget != 0},
+        {"max_tokens_in_batch", KNOB_MAX_TOKENS_IN_BATCH, p->max_tokens_in_batch != 0},
+        {"watermark", KNOB_WATERMARK, p->watermark != 0},
+    };
+    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
+        if (knobs[i].set && !(sched->knobs & knobs[i].bit)) {
+            err_set(e, ST_USAGE, "scheduler.%s: policy %s has no such knob", knobs[i].name,
+                    sched->name);
+            return err_hint(e, "leave it unset");
+        }
+    return ST_OK;
+}
+
+static enum st check_ranges(const struct serve_params *p, struct err *e)
+{
+    const struct {
+        const char *name;
+        int64_t value, min, max;
+    } rows[] = {
+        {"cluster.replicas", p->replicas, 1, 1 << 20},
+        {"scheduler.batch_cap", p->batch_cap, 1, MAX_BATCH_CAP},
+        {"scheduler.token_budget", p->token_budget, 0, INT64_C(1) << 40},
+        {"scheduler.chunk_size", p->chunk_size, 0, INT64_C(1) << 40},
+        {"scheduler.max_tokens_in_batch", p->max_tokens_in_batch, 0, INT64_C(1) << 40},
+        {"scheduler.block_size", p->block_size, 1, MAX_BLOCK_SIZE},
+        {"scheduler.num_blocks", p->num_blocks, 1, INT32_MAX},
+        {"scheduler.max_model_len", p->max_model_len, 0, INT64_C(1) << 40},
+        {"workload.warmup_requests", p->warmup_requests, 0, INT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value < rows[i].min || rows[i].value > rows[i].max)
+            return err_set(e, ST_USAGE, "%s: %lld is not between %lld and %lld", rows[i].name,
+                           (long long)rows[i].value, (long long)rows[i].min,
+                           (long long)rows[i].max);
+    if (!(p->watermark >= 0 && p->watermark < 1))
+        return err_set(e, ST_USAGE, "scheduler.watermark: %g is not a fraction below 1",
+                       p->watermark);
+    return ST_OK;
+}
+
+enum st serve_check_params(const struct serve_params *p, struct err *e)
+{
+    const struct sched_ops *sched = p->policy ? sched_find(p->policy) : NULL;
+    if (!sched)
+        return unknown_policy(p->policy, e);
+    if (!router_find(p->router))
+        return unknown_router(p->router, e);
+    TRY(check_ranges(p, e));
+    TRY(check_knobs(p, sched, e));
+    return sched->check ? sched->check(p, e) : ST_OK;
+}
+
+int64_t serve_max_batch_tokens(const struct serve_params *p, int64_t longest)
+{
+    return sched_find(p->policy)->max_batch_tokens(p, longest);
+}

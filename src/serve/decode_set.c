@@ -1,0 +1,97 @@
+#include "serve/decode_set.h"
+
+void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, bool with_ids)
+{
+    *s = (struct decode_set){.block_size = block_size};
+    link_init(&s->members);
+    for (int i = 0; i < DECODE_WHEEL; i++)
+        link_init(&s->wheel[i]);
+    s->crossings = arena_array(a, int32_t, block_size);
+    if (!with_ids)
+        return;
+    s->phases = arena_array(a, struct link, block_size);
+    for (int64_t i = 0; i < block_size; i++)
+        link_init(&s->phases[i]);
+}
+
+/* The phase at which a member with q->kv tokens at tick q->t0 has a full last block. */
+static int64_t crossing_phase(const struct decode_set *s, const struct request *q)
+{
+    int64_t p = (q->t0 - q->kv) % s->block_size;
+    return p < 0 ? p + s->block_size : p;
+}
+
+void decode_set_join(struct decode_set *s, struct request *q, int64_t tokens)
+{
+    q->t0 = s->tick;
+    q->finish = s->tick + tokens - 1;
+    struct link *at = s->members.prev;
+    while (at != &s->members && request_of(at)->order > q->order)
+        at = at->prev;
+    link_add_after(at, &q->list);
+    link_push(&s->wheel[q->finish % DECODE_WHEEL], &q->wheel);
+    if (!q->fixed_blocks) {
+        int64_t p = crossing_phase(s, q);
+        s->crossings[p]++;
+        if (s->phases)
+            link_push(&s->phases[p], &q->phase);
+    }
+    s->n++;
+    s->kv_sum += q->kv;
+}
+
+void decode_set_leave(struct decode_set *s, struct request *q)
+{
+    link_remove(&q->list);
+    link_remove(&q->wheel);
+    if (!q->fixed_blocks) {
+        s->crossings[crossing_phase(s, q)]--;
+        if (s->phases)
+            link_remove(&q->phase);
+    }
+    int64_t ticks = s->tick - q->t0;
+    q->kv += ticks;
+    q->generated += ticks;
+    s->n--;
+    s->kv_sum -= q->kv;
+    int64_t blocks = (q->kv + s->block_size - 1) / s->block_size;
+    if (!s->phases && !q->fixed_blocks && blocks > q->n_blocks)
+        q->n_blocks = blocks;
+}
+
+bool decode_set_needs_block(const struct decode_set *s, const struct request *q)
+{
+    return !q->fixed_blocks && crossing_phase(s, q) == s->phase;
+}
+
+void decode_set_take_blocks(struct decode_set *s, struct kv *kv)
+{
+    int64_t n = s->crossings[s->phase];
+    if (n == 0)
+        return;
+    ASSERT(n <= kv->free);
+    if (!s->phases) {
+        kv_count(kv, n);
+        return;
+    }
+    struct link *head = &s->phases[s->phase];
+    for (struct link *l = head->next; l != head; l = l->next)
+        kv_take(kv, LINK_OF(l, struct request, phase), 1);
+}
+
+void decode_set_tick(struct decode_set *s, struct link *finished)
+{
+    struct link *head = &s->wheel[s->tick % DECODE_WHEEL];
+    int64_t tick = s->tick++;
+    s->kv_sum += s->n;
+    if (++s->phase == s->block_size)
+        s->phase = 0;
+    for (struct link *l = head->next, *next; l != head; l = next) {
+        next = l->next;
+        struct request *q = LINK_OF(l, struct request, wheel);
+        if (q->finish != tick)
+            continue;
+        decode_set_leave(s, q);
+        link_push(finished, &q->list);
+    }
+}

@@ -1,0 +1,62 @@
+/* The sequences of a lane that each emit one token per batch.
+ *
+ * Nothing per sequence changes while they all run: the set counts its batches (ticks), and a
+ * member's KV length is what it was at joining plus the ticks since. What happens at a tick is
+ * found without looking at the members: the ones that finish hang in a timing wheel by their last
+ * tick, and the ones that need a new KV block are counted by the tick modulo block_size at which
+ * they do (a member needs one when its KV length is a multiple of the block size). So a tick costs
+ * O(1) plus O(1) per completion, and O(1) per new block where block ids are wanted. */
+#ifndef SERVE_DECODE_SET_H
+#define SERVE_DECODE_SET_H
+
+#include "serve/kv.h"
+
+enum { DECODE_WHEEL = 512 }; /* a member further away is looked at once per turn */
+
+struct decode_set {
+    struct link members; /* ascending by request.order, equal ones by joining */
+    int64_t n;
+    int64_t tick;        /* batches run so far */
+    int64_t kv_sum;      /* tokens in the cache, all members */
+    int64_t block_size;  /* of the replica's KV cache */
+    int64_t phase;       /* tick modulo block_size */
+    int32_t *crossings;  /* [block_size] members that need a block at ticks of that phase */
+    struct link *phases; /* [block_size] the same as lists; NULL without block ids */
+    struct link wheel[DECODE_WHEEL];
+};
+
+void decode_set_init(struct decode_set *s, struct arena *a, int64_t block_size, bool with_ids);
+
+/* q has kv tokens in the cache, in n_blocks just enough or reserved blocks, and emits `tokens` >= 1
+ * more. */
+void decode_set_join(struct decode_set *s, struct request *q, int64_t tokens);
+
+/* Brings q's kv, generated and n_blocks up to date. */
+void decode_set_leave(struct decode_set *s, struct request *q);
+
+static inline int64_t decode_set_kv(const struct decode_set *s, const struct request *q)
+{
+    return q->kv + (s->tick - q->t0);
+}
+
+/* Blocks that the next tick takes. */
+static inline int64_t decode_set_blocks(const struct decode_set *s)
+{
+    return s->crossings[s->phase];
+}
+
+bool decode_set_needs_block(const struct decode_set *s, const struct request *q);
+
+static inline struct request *decode_set_last(struct decode_set *s)
+{
+    return link_empty(&s->members) ? NULL : request_of(s->members.prev);
+}
+
+/* Takes the blocks of the next tick, which must be free. */
+void decode_set_take_blocks(struct decode_set *s, struct kv *kv);
+
+/* All members ran once. Those that emitted their last token leave the set; they are appended to
+ * `finished` in order of joining. */
+void decode_set_tick(struct decode_set *s, struct link *finished);
+
+#endif

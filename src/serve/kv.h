@@ -1,0 +1,37 @@
+/* Paged KV blocks of one replica: a count, and with a computing executor the ids that are free. */
+#ifndef SERVE_KV_H
+#define SERVE_KV_H
+
+#include "base/arena.h"
+#include "serve/request.h"
+
+struct kv {
+    int64_t block_size, num_blocks;
+    int64_t free, peak; /* peak: most blocks in use at once */
+    int64_t watermark;  /* blocks an admission leaves free */
+    int32_t *ids; /* [num_blocks] stack of free ids, ids[free - 1] is next; NULL = count only */
+};
+
+/* watermark is a fraction: floor(watermark * num_blocks) blocks. */
+void kv_init(struct kv *kv, struct arena *a, int64_t block_size, int64_t num_blocks,
+             double watermark, bool with_ids);
+
+static inline int64_t kv_blocks_for(const struct kv *kv, int64_t tokens)
+{
+    return (tokens + kv->block_size - 1) / kv->block_size;
+}
+
+/* n blocks that are free, to the end of q's table. */
+void kv_take(struct kv *kv, struct request *q, int64_t n);
+/* n blocks that are free, counted only (without ids). */
+static inline void kv_count(struct kv *kv, int64_t n)
+{
+    kv->free -= n;
+    int64_t used = kv->num_blocks - kv->free;
+    if (used > kv->peak)
+        kv->peak = used;
+}
+/* All of q's blocks. */
+void kv_give(struct kv *kv, struct request *q);
+
+#endif

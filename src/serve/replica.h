@@ -1,0 +1,148 @@
+/* One replica: its queue, its lanes with their decode sets, its KV blocks, its batches in flight;
+ * and the verbs with which a policy builds a batch.
+ *
+ * Where a request stands: waiting -> (admit) -> prefills -> (last chunk submitted) -> the lane's
+ * ready list -> (next build) -> decode set -> (last token's batch submitted) -> that flight's
+ * finishing list -> over. replica_preempt leads from prefills and decode set back to the front of
+ * the queue. */
+#ifndef SERVE_REPLICA_H
+#define SERVE_REPLICA_H
+
+#include "base/vec.h"
+#include "serve/decode_set.h"
+#include "serve/sched/sched.h"
+
+/* A batch from its first row to its completion. */
+struct flight {
+    struct batch b;
+    uint64_t ticket;
+    VEC(struct chunk) chunks;
+    VEC(struct request *) chunk_requests; /* beside chunks */
+    VEC(int32_t) left, entered;
+    struct link finishing; /* requests whose last token this batch emits */
+    bool out;              /* submitted and not completed */
+    bool runs_decodes;
+    int64_t tick; /* of the lane's last batch with its decode set, this one included */
+
+    /* A completion known ahead of its time (virtual executors), arrays copied here. */
+    struct completion c;
+    VEC(struct emitted) tokens;
+    VEC(int32_t) ended;
+    double op_s[OP_KINDS];
+};
+
+/* A request that ended while later batches with it were out. */
+struct zombie {
+    struct request *q;
+    int64_t until; /* batches of the lane that must have come back */
+};
+
+struct lane {
+    struct decode_set set;
+    struct link ready;
+    VEC(int32_t) left, entered; /* changes of the set that no batch has told yet */
+    int64_t submitted, delivered;
+    double last_end_s;
+    VEC(struct zombie) zombies; /* over, but held by batches in flight; ascending by until */
+    VEC(int64_t) ends_ns;       /* end of tick ends_from + i; only to write tokens of predictions */
+    int64_t ends_from;
+};
+
+/* What the replicas of a run share. */
+struct serve_run_state {
+    const struct serve_params *p;
+    const struct sched_ops *sched;
+    const struct serve_sink *sink;
+    struct serve_counters *counters;
+    struct request_pool pool;
+    struct arena *a;
+    int64_t finished; /* request rows written */
+};
+
+struct replica {
+    struct serve_run_state *run;
+    int32_t index;
+    struct executor ex;
+    bool computes;
+
+    struct request_queue waiting;
+    struct link prefills; /* by order of admission */
+    int64_t active;       /* requests holding KV blocks */
+    struct kv kv;
+    struct lane *lanes; /* [n_lanes] */
+    int32_t n_lanes;
+    VEC(struct request *) slots; /* by slot; NULL = free */
+    VEC(int32_t) free_slots;
+    int64_t iterations;
+    int64_t joins; /* order given to the next member of a decode set, unless a policy gives one */
+
+    struct flight *flights; /* [max_in_flight] */
+    int32_t max_in_flight, in_flight, per_lane;
+    VEC(struct flight *) free_flights;
+    struct flight *build; /* the batch being built */
+    double idle_until_s;  /* arrival that ended the last idle time */
+    bool dirty;           /* listed for scheduling (serve.c) */
+};
+
+void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
+                  struct executor ex);
+void replica_free(struct replica *r);
+
+/* ---- for the loop --------------------------------------------------------------------------- */
+
+void replica_enqueue(struct replica *r, struct request *q);
+
+/* Let the policy build a batch for the lane, and submit it. *f = NULL: nothing to run. start_s:
+ * when the host turned to it. */
+enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
+                       struct err *e);
+
+/* The flight of a completion; NULL when there is none of that ticket. */
+struct flight *replica_flight(struct replica *r, uint64_t ticket);
+
+/* Book a completion: rows of tokens, requests and the batch; freed blocks and slots. */
+enum st replica_complete(struct replica *r, struct flight *f, const struct completion *c,
+                         struct err *e);
+
+/* Rows of that status for all requests that are not over; nothing can be done with the replica
+ * afterwards but replica_free. */
+void replica_abandon(struct replica *r, enum run_status status, const char *error_type,
+                     const char *error_msg);
+
+/* ---- for policies --------------------------------------------------------------------------- */
+
+static inline struct decode_set *replica_set(struct replica *r, int32_t lane)
+{
+    return &r->lanes[lane].set;
+}
+
+/* Rows that the batch under construction has. */
+int64_t replica_rows(const struct replica *r);
+
+/* The lane's decode set runs in this batch; the blocks it needs must be free. */
+void replica_run_decodes(struct replica *r, int32_t lane);
+
+/* Prefills that a batch of the lane may go on with, in order of admission: NULL, first after NULL.
+ * Those of other lanes are passed over while in flight. */
+struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after);
+struct request *replica_last_prefill(struct replica *r, int32_t lane);
+
+/* A chunk of an admitted request. False, and nothing done, when the blocks it needs are not free.
+ */
+bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens);
+
+/* Whether the head of the queue (not empty) may be admitted with blocks for that many tokens: the
+ * batch cap, and free blocks above the watermark. An otherwise empty replica needs no watermark. */
+bool replica_can_admit(const struct replica *r, int64_t reserve_tokens);
+
+/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`. */
+void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens);
+
+/* Whether a preemption may happen now: no batch of the lane is in flight. */
+bool replica_may_preempt(const struct replica *r, int32_t lane);
+
+/* Back to the front of the queue, blocks freed; q is a prefill without chunk in this batch, or a
+ * decode of a lane whose set was not told to run yet. */
+void replica_preempt(struct replica *r, struct request *q);
+
+#endif

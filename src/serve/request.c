@@ -1,0 +1,76 @@
+#include "serve/request.h"
+
+#include <string.h>
+
+#include "artifact/run.h"
+
+enum { POOL_CHUNK = 64 };
+
+void request_pool_init(struct request_pool *p, struct arena *a)
+{
+    p->a = a;
+    link_init(&p->free);
+}
+
+struct request *request_take(struct request_pool *p)
+{
+    if (link_empty(&p->free)) {
+        struct request *more = arena_array(p->a, struct request, POOL_CHUNK);
+        for (int i = 0; i < POOL_CHUNK; i++)
+            link_push(&p->free, &more[i].list);
+    }
+    struct request *q = request_of(p->free.next);
+    link_remove(&q->list);
+    memset(q, 0, sizeof *q);
+    q->slot = q->lane = -1;
+    q->scheduled_ns = q->first_token_ns = RUN_NONE;
+    return q;
+}
+
+void request_give(struct request_pool *p, struct request *q)
+{
+    mem_free(q->ids);
+    mem_free(q->blocks);
+    q->ids = q->blocks = NULL;
+    link_add_after(&p->free, &q->list); /* the next one taken is still in the cache */
+}
+
+static void queue_grow(struct request_queue *w)
+{
+    size_t cap = w->cap ? w->cap * 2 : 64;
+    struct request **ring = mem_alloc(cap * sizeof *ring);
+    for (size_t i = 0; i < w->n; i++)
+        ring[i] = queue_at(w, i);
+    mem_free(w->ring);
+    *w = (struct request_queue){.ring = ring, .n = w->n, .cap = cap};
+}
+
+void queue_push(struct request_queue *w, struct request *q)
+{
+    if (w->n == w->cap)
+        queue_grow(w);
+    w->ring[(w->head + w->n++) & (w->cap - 1)] = q;
+}
+
+void queue_push_front(struct request_queue *w, struct request *q)
+{
+    if (w->n == w->cap)
+        queue_grow(w);
+    w->head = (w->head - 1) & (w->cap - 1);
+    w->ring[w->head] = q;
+    w->n++;
+}
+
+struct request *queue_pop(struct request_queue *w)
+{
+    struct request *q = w->ring[w->head];
+    w->head = (w->head + 1) & (w->cap - 1);
+    w->n--;
+    return q;
+}
+
+void queue_free(struct request_queue *w)
+{
+    mem_free(w->ring);
+    *w = (struct request_queue){0};
+}

@@ -1,0 +1,87 @@
+#include "serve/replica.h"
+#include "serve/sched/policies.h"
+
+enum { DEFAULT_CHUNK = 512 };
+
+static int64_t chunk_size(const struct serve_params *p)
+{
+    return p->chunk_size ? p->chunk_size : DEFAULT_CHUNK;
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The running list is: skipped prefills, decodes in order of joining, the other prefills. */
+static struct request *last_running(struct replica *r, int32_t lane)
+{
+    struct request *q = replica_last_prefill(r, lane);
+    return q && !q->skipped ? q : decode_set_last(replica_set(r, lane));
+}
+
+/* Every decode, in its turn, must find a block free. Those before the last take what they need, so
+ * all is well if the last one finds one. False: a preemption has to wait. */
+static bool make_room(struct replica *r, int32_t lane)
+{
+    struct decode_set *set = replica_set(r, lane);
+    while (set->n > 0) {
+        int64_t need = decode_set_blocks(set) + 1;
+        if (need <= r->kv.free)
+            return true;
+        if (need - decode_set_needs_block(set, decode_set_last(set)) <= r->kv.free)
+            return true;
+        if (!replica_may_preempt(r, lane))
+            return false;
+        replica_preempt(r, last_running(r, lane));
+    }
+    return true;
+}
+
+static void next_batch(struct replica *r, int32_t lane)
+{
+    const struct serve_params *p = r->run->p;
+    int64_t lane_cap = p->batch_cap / r->n_lanes > 0 ? p->batch_cap / r->n_lanes : 1;
+    if (!make_room(r, lane))
+        return;
+    int64_t left = chunk_size(p) - replica_set(r, lane)->n;
+    replica_run_decodes(r, lane);
+    for (struct request *q = replica_next_prefill(r, lane, NULL); q;
+         q = replica_next_prefill(r, lane, q)) {
+        int64_t tokens = min64(request_prefill_left(q), left);
+        q->skipped = tokens <= 0 || !replica_chunk(r, lane, q, tokens);
+        if (!q->skipped)
+            left -= tokens;
+    }
+    while (r->waiting.n && left > 0 && replica_rows(r) < lane_cap) {
+        const struct request *q = queue_head(&r->waiting);
+        int64_t prefill = q->w.num_prefill_tokens + q->generated;
+        int64_t tokens = min64(prefill, left);
+        if (!replica_can_admit(r, prefill))
+            return;
+        replica_admit(r, lane, prefill, tokens);
+        left -= tokens;
+    }
+}
+
+static int64_t max_batch_tokens(const struct serve_params *p, int64_t longest)
+{
+    (void)longest;
+    return chunk_size(p) > p->batch_cap ? chunk_size(p) : p->batch_cap;
+}
+
+/* The last token of a request that runs alone must find a block free too. */
+static int64_t blocks_needed(const struct serve_params *p, int64_t kv_tokens)
+{
+    return (kv_tokens + p->block_size - 1) / p->block_size + 1;
+}
+
+const struct sched_ops sched_sarathi = {
+    .name = "sarathi",
+    .help = "Sarathi-Serve: chunks of a fixed number of tokens, decodes first",
+    .version = SCHED_VERSION,
+    .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK,
+    .next_batch = next_batch,
+    .max_batch_tokens = max_batch_tokens,
+    .blocks_needed = blocks_needed,
+};

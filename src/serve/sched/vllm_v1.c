@@ -1,0 +1,94 @@
+#include "serve/replica.h"
+#include "serve/sched/policies.h"
+
+enum { DEFAULT_BUDGET = 2048 };
+
+static int64_t token_budget(const struct serve_params *p)
+{
+    if (p->token_budget)
+        return p->token_budget;
+    return p->batch_cap > DEFAULT_BUDGET ? p->batch_cap : DEFAULT_BUDGET;
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Order of admission: prefills were admitted after every decode of their lane. */
+static struct request *last_running(struct replica *r, int32_t lane)
+{
+    struct request *q = replica_last_prefill(r, lane);
+    return q ? q : decode_set_last(replica_set(r, lane));
+}
+
+/* Chunks of the prefills begun, as far as tokens and blocks go; false: blocks ran out. */
+static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preempted)
+{
+    struct request *q = replica_next_prefill(r, lane, NULL);
+    while (q && *budget > 0) {
+        int64_t tokens = min64(request_prefill_left(q), *budget);
+        while (!replica_chunk(r, lane, q, tokens)) {
+            if (!replica_may_preempt(r, lane))
+                return false;
+            struct request *victim = replica_last_prefill(r, lane);
+            replica_preempt(r, victim);
+            *preempted = true;
+            if (victim == q)
+                return false;
+        }
+        *budget -= tokens;
+        q = replica_next_prefill(r, lane, q);
+    }
+    return true;
+}
+
+static void next_batch(struct replica *r, int32_t lane)
+{
+    struct decode_set *set = replica_set(r, lane);
+    int64_t budget = token_budget(r->run->p);
+    bool preempted = false;
+    while (decode_set_blocks(set) > r->kv.free) {
+        if (!replica_may_preempt(r, lane))
+            return;
+        replica_preempt(r, last_running(r, lane));
+        preempted = true;
+    }
+    budget -= set->n;
+    replica_run_decodes(r, lane);
+    if (!link_empty(&r->prefills) && !go_on(r, lane, &budget, &preempted))
+        return;
+    while (!preempted && budget > 0 && r->waiting.n) {
+        const struct request *q = queue_head(&r->waiting);
+        int64_t tokens = min64(q->w.num_prefill_tokens + q->generated, budget);
+        if (!replica_can_admit(r, tokens))
+            return;
+        replica_admit(r, lane, tokens, tokens);
+        budget -= tokens;
+    }
+}
+
+static int64_t max_batch_tokens(const struct serve_params *p, int64_t longest)
+{
+    (void)longest;
+    return token_budget(p);
+}
+
+static enum st check(const struct serve_params *p, struct err *e)
+{
+    if (token_budget(p) >= p->batch_cap)
+        return ST_OK;
+    err_set(e, ST_USAGE, "scheduler.token_budget: %lld is below scheduler.batch_cap %lld",
+            (long long)p->token_budget, (long long)p->batch_cap);
+    return err_hint(e, "every running request takes a token of each batch");
+}
+
+const struct sched_ops sched_vllm_v1 = {
+    .name = "vllm_v1",
+    .help = "vLLM's V1 engine: a token budget shared by decodes and chunked prefills",
+    .version = SCHED_VERSION,
+    .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK,
+    .next_batch = next_batch,
+    .max_batch_tokens = max_batch_tokens,
+    .check = check,
+};

@@ -1,0 +1,438 @@
+#include "serve/serve.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "serve/router.h"
+#include "serve/tokens.h"
+
+enum { REASON_BYTES = 160 };
+static const int64_t MAX_TOKENS = INT64_C(1) << 40;
+/* How long a signal may go unseen while the loop sleeps, and how often it looks at several real
+ * replicas. */
+static const double NAP_S = 0.05, POLL_S = 50e-6;
+
+/* A batch whose end is known and lies ahead. */
+struct pending {
+    double end_s;
+    uint64_t seq;
+    struct replica *r;
+    struct flight *f;
+};
+
+struct loop {
+    struct serve_run_state run;
+    struct serve_clock *clock;
+    const struct request_source *source;
+    const volatile sig_atomic_t *stop;
+    struct replica *replicas;
+    int32_t n_replicas;
+    const struct router_ops *router;
+    struct router_state routing;
+
+    struct request *ahead; /* pulled and not arrived; NULL = the source is empty */
+    int64_t pulled;
+    double last_arrival_s;
+
+    VEC(struct pending) heap; /* virtual clock: by end_s, then seq */
+    uint64_t seq;
+    VEC(struct replica *) dirty; /* something changed: try to build batches */
+    int64_t in_flight;
+    double host_free_s; /* real clock: since when the host turned to what comes next */
+};
+
+/* ---- pending completions --------------------------------------------------------------------- */
+
+static bool earlier(const struct pending *a, const struct pending *b)
+{
+    return a->end_s < b->end_s || (a->end_s == b->end_s && a->seq < b->seq);
+}
+
+static void heap_push(struct loop *l, struct pending x)
+{
+    vec_push(&l->heap, x);
+    struct pending *h = l->heap.p;
+    size_t i = l->heap.n - 1;
+    for (; i > 0 && earlier(&x, &h[(i - 1) / 2]); i = (i - 1) / 2)
+        h[i] = h[(i - 1) / 2];
+    h[i] = x;
+}
+
+static struct pending heap_pop(struct loop *l)
+{
+    struct pending *h = l->heap.p, top = h[0], x = vec_pop(&l->heap);
+    size_t n = l->heap.n, i = 0;
+    for (size_t c = 1; c < n; c = 2 * i + 1) {
+        if (c + 1 < n && earlier(&h[c + 1], &h[c]))
+            c++;
+        if (!earlier(&h[c], &x))
+            break;
+        h[i] = h[c];
+        i = c;
+    }
+    if (n)
+        h[i] = x;
+    return top;
+}
+
+/* ---- arrivals -------------------------------------------------------------------------------- */
+
+/* A reason why q can never run on such a replica, or nothing. */
+static void judge(const struct loop *l, struct request *q)
+{
+    const struct serve_params *p = l->run.p;
+    int64_t prompt = q->w.num_prefill_tokens, output = q->w.num_decode_tokens;
+    if (prompt < 1 || output < 1) {
+        q->reject_type = "no_tokens";
+        return;
+    }
+    bool huge = prompt > MAX_TOKENS || output > MAX_TOKENS;
+    if (huge || (p->max_model_len && prompt + output > p->max_model_len)) {
+        q->reject_type = "max_model_len";
+        q->reject_a = huge ? MAX_TOKENS : prompt + output;
+        q->reject_b = p->max_model_len ? p->max_model_len : MAX_TOKENS;
+        return;
+    }
+    int64_t kv = prompt + output - 1;
+    int64_t blocks = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
+                                                 : (kv + p->block_size - 1) / p->block_size;
+    if (blocks > p->num_blocks) {
+        q->reject_type = "kv_blocks";
+        q->reject_a = blocks;
+        q->reject_b = p->num_blocks;
+    }
+}
+
+static void reject(struct loop *l, struct request *q)
+{
+    char text[REASON_BYTES];
+    long long a = q->reject_a, b = q->reject_b;
+    if (strcmp(q->reject_type, "no_tokens") == 0)
+        snprintf(text, sizeof text, "a request needs a prompt and at least one output token");
+    else if (strcmp(q->reject_type, "max_model_len") == 0)
+        snprintf(text, sizeof text, "prompt and output of %lld tokens exceed max_model_len %lld", a,
+                 b);
+    else
+        snprintf(text, sizeof text, "needs %lld KV blocks, a replica has %lld", a, b);
+    l->run.counters->rejected++;
+    tokens_request_row(&l->run, q, RUN_REJECTED, RUN_NONE, q->reject_type, text);
+    request_give(&l->run.pool, q);
+}
+
+static enum st pull(struct loop *l, struct err *e)
+{
+    struct request *q = request_take(&l->run.pool);
+    l->ahead = NULL;
+    enum st st = l->source->next(l->source->self, &q->w, e);
+    if (st != ST_OK) {
+        request_give(&l->run.pool, q);
+        return st == ST_END ? ST_OK : st;
+    }
+    double at = q->w.arrival_s;
+    if (!isfinite(at) || at < l->last_arrival_s) {
+        st = err_set(e, ST_INPUT, "request %lld arrives at %g s, before the one ahead of it (%g s)",
+                     (long long)q->w.request_id, at, l->last_arrival_s);
+        request_give(&l->run.pool, q);
+        return st;
+    }
+    l->last_arrival_s = at;
+    q->warmup = l->pulled++ < l->run.p->warmup_requests;
+    judge(l, q);
+    if (l->replicas[0].computes && !q->reject_type) {
+        size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
+        q->ids = mem_alloc(n * sizeof *q->ids);
+        st = l->source->prompt_ids(l->source->self, &q->w, q->ids, e);
+        if (st != ST_OK) {
+            request_give(&l->run.pool, q);
+            return st;
+        }
+    }
+    l->ahead = q;
+    return ST_OK;
+}
+
+static void mark_dirty(struct loop *l, struct replica *r)
+{
+    if (!r->dirty) {
+        r->dirty = true;
+        vec_push(&l->dirty, r);
+    }
+}
+
+static void progress(const struct loop *l)
+{
+    const struct serve_sink *sink = l->run.sink;
+    if (sink->progress)
+        sink->progress(sink->self, l->run.finished, clock_now_s(l->clock));
+}
+
+static enum st take_in(struct loop *l, double now_s, struct err *e)
+{
+    while (l->ahead && l->ahead->w.arrival_s <= now_s) {
+        struct request *q = l->ahead;
+        l->run.counters->requests++;
+        l->run.counters->events++;
+        if (q->reject_type) {
+            reject(l, q);
+            progress(l);
+        } else {
+            int32_t i = l->router->pick(&l->routing, l->replicas, l->n_replicas, q);
+            l->routing.routed++;
+            replica_enqueue(&l->replicas[i], q);
+            mark_dirty(l, &l->replicas[i]);
+        }
+        TRY(pull(l, e));
+    }
+    return ST_OK;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+/* A virtual executor's answer, kept until its time comes. */
+static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct err *e)
+{
+    struct completion *c = &f->c;
+    const char *name = r->ex.ops->name;
+    enum st st = r->ex.ops->next(r->ex.self, INFINITY, c, e);
+    if (st == ST_END || (st == ST_OK && c->ticket != f->ticket))
+        return err_set(e, ST_DEVICE, "executor %s: no answer for batch %lld", name,
+                       (long long)f->b.iteration);
+    TRY(st);
+    if (!(c->end_s >= l->clock->now_s) || !isfinite(c->end_s))
+        return err_set(e, ST_DEVICE, "executor %s: batch %lld ends at %g s, submitted at %g s",
+                       name, (long long)f->b.iteration, c->end_s, l->clock->now_s);
+    f->tokens.n = f->ended.n = 0;
+    for (int32_t i = 0; i < c->n_tokens; i++)
+        vec_push(&f->tokens, c->tokens[i]);
+    for (int32_t i = 0; i < c->n_ended; i++)
+        vec_push(&f->ended, c->ended[i]);
+    c->tokens = f->tokens.p;
+    c->ended = f->ended.p;
+    if (c->op_s) {
+        memcpy(f->op_s, c->op_s, sizeof f->op_s);
+        c->op_s = f->op_s;
+    }
+    heap_push(l, (struct pending){c->end_s, l->seq++, r, f});
+    return ST_OK;
+}
+
+static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
+{
+    for (int32_t lane = 0; lane < r->n_lanes; lane++) {
+        const struct lane *x = &r->lanes[lane];
+        while (x->submitted - x->delivered < r->per_lane) {
+            struct flight *f;
+            TRY(replica_submit(r, lane, now_s, &f, e));
+            if (!f)
+                break;
+            l->in_flight++;
+            if (l->clock->is_virtual)
+                TRY(fetch(l, r, f, e));
+        }
+    }
+    return ST_OK;
+}
+
+static enum st schedule(struct loop *l, struct err *e)
+{
+    double now_s = l->clock->is_virtual ? l->clock->now_s : l->host_free_s;
+    for (size_t i = 0; i < l->dirty.n; i++) {
+        l->dirty.p[i]->dirty = false;
+        TRY(fill(l, l->dirty.p[i], now_s, e));
+    }
+    l->dirty.n = 0;
+    return ST_OK;
+}
+
+static enum st complete(struct loop *l, struct replica *r, struct flight *f,
+                        const struct completion *c, struct err *e)
+{
+    int64_t finished = l->run.finished;
+    l->in_flight--;
+    l->run.counters->events++;
+    TRY(replica_complete(r, f, c, e));
+    mark_dirty(l, r);
+    if (l->run.finished != finished)
+        progress(l);
+    return ST_OK;
+}
+
+/* ---- the two clocks -------------------------------------------------------------------------- */
+
+/* To the next event's time, and through all events of that time. */
+static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
+{
+    double t = l->heap.n ? l->heap.p[0].end_s : INFINITY;
+    if (arrivals && l->ahead && l->ahead->w.arrival_s < t)
+        t = l->ahead->w.arrival_s;
+    clock_advance_s(l->clock, t);
+    t = l->clock->now_s;
+    if (arrivals)
+        TRY(take_in(l, t, e));
+    while (l->heap.n && l->heap.p[0].end_s <= t) {
+        struct pending x = heap_pop(l);
+        TRY(complete(l, x.r, x.f, &x.f->c, e));
+    }
+    return ST_OK;
+}
+
+/* The next completion of r by deadline_s; *got says whether there was one. */
+static enum st next_real(struct loop *l, struct replica *r, double deadline_s, bool *got,
+                         struct err *e)
+{
+    struct completion c;
+    enum st st = r->ex.ops->next(r->ex.self, deadline_s, &c, e);
+    *got = st == ST_OK;
+    if (st == ST_END)
+        return ST_OK;
+    TRY(st);
+    struct flight *f = replica_flight(r, c.ticket);
+    if (!f || !isfinite(c.end_s))
+        return err_set(e, ST_DEVICE, "executor %s: a completion of no batch", r->ex.ops->name);
+    l->host_free_s = c.end_s;
+    return complete(l, r, f, &c, e);
+}
+
+static bool has_room(const struct loop *l)
+{
+    for (int32_t i = 0; i < l->n_replicas; i++)
+        if (l->replicas[i].in_flight < l->replicas[i].max_in_flight)
+            return true;
+    return false;
+}
+
+static enum st wait_real(struct loop *l, bool arrivals, struct err *e)
+{
+    double next_s = arrivals && l->ahead ? l->ahead->w.arrival_s : INFINITY;
+    bool got = false;
+    if (l->in_flight == 0) {
+        double nap_s = clock_now_s(l->clock) + NAP_S;
+        clock_advance_s(l->clock, next_s < nap_s ? next_s : nap_s);
+    } else if (l->n_replicas == 1) {
+        TRY(next_real(l, &l->replicas[0], has_room(l) ? next_s : INFINITY, &got, e));
+    } else {
+        double now_s = clock_now_s(l->clock);
+        for (int32_t i = 0; i < l->n_replicas; i++) {
+            bool one = false;
+            if (l->replicas[i].in_flight)
+                TRY(next_real(l, &l->replicas[i], now_s, &one, e));
+            got |= one;
+        }
+        if (!got)
+            clock_advance_s(l->clock, next_s < now_s + POLL_S ? next_s : now_s + POLL_S);
+    }
+    if (!got)
+        l->host_free_s = clock_now_s(l->clock);
+    return ST_OK;
+}
+
+static enum st step_real(struct loop *l, bool arrivals, struct err *e)
+{
+    TRY(wait_real(l, arrivals, e));
+    return arrivals ? take_in(l, clock_now_s(l->clock), e) : ST_OK;
+}
+
+static enum st step(struct loop *l, bool arrivals, struct err *e)
+{
+    return l->clock->is_virtual ? step_virtual(l, arrivals, e) : step_real(l, arrivals, e);
+}
+
+static bool stopped(const struct loop *l)
+{
+    return l->stop && *l->stop;
+}
+
+static enum st run_loop(struct loop *l, struct err *e)
+{
+    l->host_free_s = clock_now_s(l->clock);
+    TRY(pull(l, e));
+    while (l->ahead || l->in_flight) {
+        TRY(step(l, true, e));
+        if (stopped(l))
+            break;
+        TRY(schedule(l, e));
+    }
+    while (l->in_flight)
+        TRY(step(l, false, e));
+    if (stopped(l))
+        return err_set(e, ST_INTERRUPTED, "interrupted");
+    for (int32_t i = 0; i < l->n_replicas; i++) /* a policy that stalls is a bug */
+        ASSERT(l->replicas[i].active == 0 && l->replicas[i].waiting.n == 0);
+    return ST_OK;
+}
+
+/* ---- whole runs ------------------------------------------------------------------------------ */
+
+static enum st check_executors(const struct loop *l, const struct executor *x, struct err *e)
+{
+    for (int32_t i = 0; i < l->n_replicas; i++) {
+        TRY(executor_check(&x[i], e));
+        uint32_t caps = x[i].ops->caps;
+        if (!(caps & EXEC_VIRTUAL) != !l->clock->is_virtual)
+            return err_set(e, ST_USAGE, "executor %s does not run on the %s clock", x[i].ops->name,
+                           l->clock->is_virtual ? "virtual" : "real");
+        if ((caps & EXEC_COMPUTES) != (x[0].ops->caps & EXEC_COMPUTES))
+            return err_set(e, ST_USAGE, "executors %s and %s cannot share a run", x[0].ops->name,
+                           x[i].ops->name);
+        if ((caps & EXEC_COMPUTES) && !l->source->prompt_ids)
+            return err_set(e, ST_USAGE, "executor %s needs the ids of prompts", x[i].ops->name);
+    }
+    return ST_OK;
+}
+
+static void abandon(struct loop *l, enum st st, struct err *e)
+{
+    bool stop = st == ST_INTERRUPTED;
+    for (int32_t i = 0; i < l->n_replicas; i++)
+        replica_abandon(&l->replicas[i], stop ? RUN_CANCELLED : RUN_ERROR,
+                        stop ? "interrupted" : "run", stop ? NULL : err_cause(e, 0));
+    if (l->ahead)
+        request_give(&l->run.pool, l->ahead);
+}
+
+static void close_loop(struct loop *l)
+{
+    struct serve_counters *n = l->run.counters;
+    for (int32_t i = 0; i < l->n_replicas; i++) {
+        struct replica *r = &l->replicas[i];
+        if (r->kv.peak > n->kv_blocks_peak)
+            n->kv_blocks_peak = r->kv.peak;
+        replica_free(r);
+    }
+    n->end_s = clock_now_s(l->clock);
+    vec_free(&l->heap);
+    vec_free(&l->dirty);
+}
+
+enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
+                  const struct executor *executors, const struct request_source *source,
+                  const struct serve_sink *sink, const volatile sig_atomic_t *stop,
+                  struct serve_counters *counters, struct err *e)
+{
+    *counters = (struct serve_counters){0};
+    TRY(serve_check_params(p, e));
+    struct loop l = {
+        .run = {.p = p, .sched = sched_find(p->policy), .sink = sink, .counters = counters},
+        .clock = clock,
+        .source = source,
+        .stop = stop,
+        .n_replicas = p->replicas,
+        .router = router_find(p->router)};
+    TRY(check_executors(&l, executors, e));
+
+    int64_t begin_ns = clock_mono_ns();
+    struct arena *a = l.run.a = arena_new();
+    request_pool_init(&l.run.pool, a);
+    l.replicas = arena_array(a, struct replica, l.n_replicas);
+    for (int32_t i = 0; i < l.n_replicas; i++)
+        replica_init(&l.replicas[i], &l.run, i, executors[i]);
+    enum st st = run_loop(&l, e);
+    if (st != ST_OK)
+        abandon(&l, st, e);
+    close_loop(&l);
+    arena_free(&a);
+    counters->loop_seconds = ns_to_s(clock_mono_ns() - begin_ns);
+    return st;
+}

@@ -1,0 +1,89 @@
+#include "serve/tokens.h"
+
+#include <string.h>
+
+static int64_t min_unwritten(struct link *head, int64_t least)
+{
+    for (struct link *l = head->next; l != head; l = l->next)
+        if (request_of(l)->unwritten < least)
+            least = request_of(l)->unwritten;
+    return least;
+}
+
+/* Before the log grows, forget the ends that no request needs any more. */
+static void trim_ends(struct replica *r, struct lane *lane)
+{
+    int64_t keep = lane->ends_from + (int64_t)lane->ends_ns.n;
+    keep = min_unwritten(&lane->set.members, keep);
+    for (int32_t i = 0; i < r->max_in_flight; i++)
+        keep = min_unwritten(&r->flights[i].finishing, keep);
+    size_t drop = (size_t)(keep - lane->ends_from);
+    if (drop < lane->ends_ns.n / 2)
+        return;
+    lane->ends_ns.n -= drop;
+    memmove(lane->ends_ns.p, lane->ends_ns.p + drop, lane->ends_ns.n * sizeof *lane->ends_ns.p);
+    lane->ends_from = keep;
+}
+
+void tokens_note_end(struct replica *r, struct lane *lane, int64_t end_ns)
+{
+    if (lane->ends_ns.n == lane->ends_ns.cap && lane->ends_ns.n > 0)
+        trim_ends(r, lane);
+    vec_push(&lane->ends_ns, end_ns);
+}
+
+void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64_t id)
+{
+    const struct serve_sink *sink = r->run->sink;
+    if (q->first_token_ns == RUN_NONE)
+        q->first_token_ns = time_ns;
+    if (r->run->p->emit_tokens && sink->token) {
+        struct run_token row = {.request_id = q->w.request_id,
+                                .token_index = q->delivered,
+                                .token_time_ns = time_ns,
+                                .token_latency_ns = q->delivered ? time_ns - q->last_token_ns : 0,
+                                .token_id = id};
+        sink->token(sink->self, &row);
+    }
+    q->last_token_ns = time_ns;
+    q->delivered++;
+}
+
+void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64_t tick)
+{
+    if (r->computes)
+        return;
+    if (r->run->p->emit_tokens && r->run->sink->token)
+        for (int64_t t = q->unwritten; t < tick; t++)
+            tokens_deliver(r, q, lane->ends_ns.p[t - lane->ends_from], RUN_NONE);
+    else if (tick > q->unwritten)
+        q->delivered += tick - q->unwritten;
+    q->unwritten = tick;
+}
+
+void tokens_request_row(struct serve_run_state *run, struct request *q, enum run_status status,
+                        int64_t completion_ns, const char *error_type, const char *error_msg)
+{
+    q->state = REQUEST_OVER;
+    run->counters->tokens += q->delivered;
+    run->finished++;
+    const struct serve_sink *sink = run->sink;
+    if (!sink->request)
+        return;
+    struct run_request row = {.request_id = q->w.request_id,
+                              .prompt_id = q->w.prompt_id,
+                              .arrival_ns = q->w.arrival_ns,
+                              .sent_ns = RUN_NONE,
+                              .scheduled_ns = q->scheduled_ns,
+                              .first_token_ns = q->first_token_ns,
+                              .completion_ns = completion_ns,
+                              .num_prefill_tokens = q->w.num_prefill_tokens,
+                              .num_decode_tokens = q->w.num_decode_tokens,
+                              .num_decode_tokens_actual = q->delivered,
+                              .preemptions = q->preemptions,
+                              .status = status,
+                              .warmup = q->warmup,
+                              .error_type = error_type,
+                              .error_msg = error_msg};
+    sink->request(sink->self, &row);
+}
