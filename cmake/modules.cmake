@@ -19,20 +19,21 @@ function(tw_module name)
 endfunction()
 
 # src/engine/cpu/isa_<set>.c holds the same kernels compiled for one instruction set each; the
-# engine picks one at run time.
+# engine picks one at run time. Fused multiply-adds are wanted here: every kernel's sums then round
+# the same way for any number of rows. -O3 unrolls the tiles into registers.
 function(tw_engine_kernels)
-  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    return()
+  set(flags_portable)
+  set(flags_avx2 -mavx2 -mfma)
+  set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma)
+  set(sets portable)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND sets avx2 avx512)
   endif()
-  set(flags_avx2 -mavx2 -mfma -mf16c)
-  set(flags_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
-  foreach(isa avx2 avx512)
+  foreach(isa ${sets})
     set(file ${CMAKE_SOURCE_DIR}/src/engine/cpu/isa_${isa}.c)
-    if(EXISTS ${file})
-      target_sources(engine PRIVATE ${file})
-      set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
-        "${flags_${isa}};-ffp-contract=fast")
-    endif()
+    target_sources(engine PRIVATE ${file})
+    set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS
+      "${flags_${isa}};-O3;-ffp-contract=fast")
   endforeach()
 endfunction()
 

@@ -24,26 +24,31 @@ struct artifact {
 };
 
 /* final_dir must not exist: ST_USAGE "out: DIR already exists" with the hint to choose another out=
- * (or, when it is incomplete, to remove it). Parents are created. */
+ * (or, when it is incomplete, to remove it). Parents are created. The partial folder is
+ * "<parent>/.partial-<name>-<pid>", with "-<n>" added while that exists: folders left by killed
+ * processes are never touched. */
 enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_name,
                        struct artifact *out, struct err *e);
 
 /* Path of a file inside the folder being built. */
 char *artifact_path(struct arena *a, const struct artifact *art, const char *name);
 
-/* Open a file for writing, 0600; artifact_close_file flushes, syncs and reports a full disk. */
+/* Create a file (0600) for writing; artifact_close_file flushes, syncs and reports a full disk. */
 enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 
-/* Adds schema_version to meta, writes it, renames the folder into place. */
+/* Adds schema_version to meta (a map; NULL = an empty one), writes it, renames the folder into
+ * place. On failure the partial folder is still there: artifact_abandon or artifact_discard it. */
 enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e);
 /* See above. `why` as "interrupted by SIGINT". */
 enum st artifact_abandon(struct artifact *art, const char *why, struct err *e);
-void artifact_discard(struct artifact *art); /* removes the partial folder; quiet */
+/* Removes the partial folder; quiet. Does nothing after commit or abandon. */
+void artifact_discard(struct artifact *art);
 
-/* Open a finished artifact: *meta is its meta tree. Refusals, each ST_INPUT and naming dir:
- * does not exist; is a partial folder; has no <meta_name> ("is incomplete: ..."); other type. type
- * may be NULL (not checked). */
+/* Open a finished artifact: *meta is its meta tree. Refusals, each ST_INPUT and naming dir: does
+ * not exist; is a partial folder; has no <meta_name> ("is incomplete: ..."); is another kind of
+ * artifact; schema_version is not ours. type, checked against "run_type", is one type, several
+ * joined by '|' ("real|vidur"), or NULL (not checked). */
 enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
                       struct node **meta, struct err *e);
 
@@ -58,9 +63,21 @@ struct run_meta {
     const struct node *extra; /* map or NULL: per-type members (backend, workload_dir, counters) */
 };
 
-/* The meta tree with environment whitelist, git commit and dirty flag of the working directory
- * (null outside a repository), host facts and library versions. */
+/* The meta tree: the members above, `env` (a whitelist; names that look like secrets never pass),
+ * `git_commit` and `git_dirty` of the working directory (null outside a repository or without
+ * git), `host` and `tool`. Never fails; takes at most 2 s when git does not answer. */
 struct node *run_meta_node(struct arena *a, const struct run_meta *m);
+
+/* Members of `meta` by themselves, for the meta files of workloads and bundles. */
+struct git_facts {
+    const char *commit;      /* 40 or 64 hex digits; NULL = unknown */
+    bool known_dirty, dirty; /* tracked files differ from the commit */
+};
+struct git_facts artifact_git(struct arena *a);
+struct node *artifact_env(struct arena *a);  /* whitelisted variables that are set */
+struct node *artifact_host(struct arena *a); /* cpu, cores, memory_bytes, kernel, libc */
+struct node *artifact_tool(struct arena *a); /* version, compiler */
+struct node *artifact_time(struct arena *a, int64_t wall_ns); /* ISO 8601 text */
 
 /* config.yaml and overrides.yaml into the folder being built. */
 enum st run_snapshot(const struct artifact *art, const struct node *config,

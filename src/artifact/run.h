@@ -1,6 +1,5 @@
-/* The files of a run (runs/real/<id>, runs/sim/<id>) as column tables, written as a stream and read
- * whole. DESIGN section 4 is the contract; docs/formats.md documents each column from these tables.
- */
+/* The files of a run (runs/real/<id>, runs/sim/<id>), written as a stream and read whole. Their
+ * columns are tables (artifact/columns.h), from which docs/formats.md is made. */
 #ifndef ARTIFACT_RUN_H
 #define ARTIFACT_RUN_H
 
@@ -45,14 +44,18 @@ struct run_batch {
 
 struct run_writer;
 /* with_tokens / with_batches false leaves that file out. Rows of request_metrics.csv may come in
- * any order and are sorted by request_id when closed; the other two are streamed in the order
- * given. */
+ * any order and stand sorted by request_id in the file: a row waits in memory only until all ids
+ * from 0 to its own have come, so a run numbered from 0 holds as many rows as finish out of order.
+ * The other two files are streamed in the order given. */
 enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
                         struct run_writer **w, struct err *e);
 void run_write_request(struct run_writer *w, const struct run_request *r); /* strings are copied */
 void run_write_token(struct run_writer *w, const struct run_token *t);
 void run_write_batch(struct run_writer *w, const struct run_batch *b);
-enum st run_writer_close(struct run_writer **w, struct err *e); /* reports a full disk here */
+/* Reports what went wrong since it was opened: a full disk, a request_id given twice (ST_INPUT).
+ * *w is cleared either way; NULL is fine. */
+enum st run_writer_close(struct run_writer **w, struct err *e);
+void run_writer_discard(struct run_writer **w); /* after another error; quiet */
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -63,11 +66,23 @@ struct run {
     size_t n_requests;
     struct run_token *tokens; /* [n_tokens] by (request_id, token_index); NULL when no file */
     size_t n_tokens;
-    struct run_batch *batches; /* [n_batches]; NULL when no file */
+    size_t *first_token;       /* [n_requests + 1]: request i has tokens first_token[i] up to, not
+                                * including, first_token[i + 1]; NULL when no file */
+    struct run_batch *batches; /* [n_batches] in file order; NULL when no file */
     size_t n_batches;
+    /* Cells that say what follows from other times (ttft_ns, ttft_sent_ns, token_latency_ns, and
+     * the first token's time in both files) but differ from it by more than 1 us. The times count,
+     * the cells do not; our own runs have none. */
+    size_t n_contradictions;
 };
 
-/* type "real", "vidur" or NULL for either. */
+/* type "real", "vidur" or NULL for either.
+ *
+ * Beyond the columns it is checked that ids are unique, counts and times are not negative, first
+ * token and completion are not before the arrival or out of order, every request's tokens have
+ * indices 0..n-1 and times that never go back, and every token belongs to a request. Errors name
+ * file, line and column. A file without completion_time_ns (foreign) takes each request's last
+ * token as its completion. */
 enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out,
                  struct err *e);
 

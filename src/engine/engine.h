@@ -20,19 +20,27 @@ struct cpu_engine_params {
 };
 
 /* float32; loads or makes the weights, allocates the paged KV cache. ST_INPUT for bad weights, by
- * tensor name; ST_USAGE when the KV cache does not fit in memory. */
+ * tensor name; ST_USAGE when weights, KV cache and buffers do not fit into the free memory.
+ * p->model and p->clock are borrowed until close.
+ *
+ * max_in_flight is 1 and next() computes on the calling thread, so it may return after deadline_s;
+ * such a batch is delivered by the next call. A token's logits have the same bits whatever shares
+ * its batch, however its prompt was chunked and however many threads compute. Sampling is greedy,
+ * the first of equal logits wins. */
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e);
 
 /* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last
  * == true in batch order, then decode rows in order of slot. For tests. */
 const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows);
 
-/* What the machine streams: best of `rounds` reads of `bytes` of memory by `threads` threads,
- * bytes/s. */
+/* What the machine streams: best of `rounds` reads of `bytes` of memory by `threads` threads (0 =
+ * all cores), bytes/s; 0 when there is no such memory. */
 double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
 
-/* An executor that computes nothing: every batch ends at once and emits token 0. The floor of the
- * loop's own cost, and the null member of the family. Delay per batch in seconds may be given. */
+/* An executor that computes nothing: every batch ends batch_s seconds after it was submitted and
+ * every row emits one token (tokens NULL, as in predictions). The floor of the loop's own cost, and
+ * the null member of the family. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real
+ * one. The clock is borrowed until close. */
 struct executor null_executor(double batch_s, const struct serve_clock *clock);
 
 #endif

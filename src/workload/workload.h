@@ -1,7 +1,9 @@
 /* Workloads: which requests arrive when, with how many tokens.
  *
- * On disk (DESIGN section 4): prompts.jsonl, trace_lengths.csv, trace_intervals.csv,
- * workload_meta.json. Same inputs and seed give the same bytes in the three data files. */
+ * On disk: prompts.jsonl, trace_lengths.csv, trace_intervals.csv, workload_meta.json
+ * (docs/formats.md). Same inputs and seed give the same bytes in the three data files. A single
+ * trace.csv (arrived_at in seconds, num_prefill_tokens, num_decode_tokens; Vidur's) is a workload
+ * too. */
 #ifndef WORKLOAD_WORKLOAD_H
 #define WORKLOAD_WORKLOAD_H
 
@@ -17,51 +19,116 @@ struct workload_request {
 };
 
 struct workload {
-    const char *id, *dir; /* dir NULL for a bare trace.csv */
-    struct workload_request *requests;
+    const char *id, *dir;              /* NULL for a bare trace.csv and before it is written */
+    const char *prompts;               /* path of prompts.jsonl; NULL as dir */
+    struct workload_request *requests; /* [n] in order of arrival; ids are unique */
     size_t n;
     const char *model; /* as recorded; NULL for a trace */
 };
+
+/* ---- prompts ----------------------------------------------------------------------------- */
 
 struct prompt {
     const char *id, *text;
 };
 
-/* prompts.jsonl; duplicate ids, empty text, bad UTF-8, missing keys are errors at file:line. */
+enum { PROMPT_MAX_BYTES = 16 << 20 }; /* of one line */
+
+/* prompts.jsonl: one JSON object a line with the strings prompt_id and text; other members are
+ * allowed and ignored, blank lines too. An integer prompt_id is taken as its digits. Duplicate ids,
+ * empty text, bad UTF-8, missing keys, a line that is no object are errors at file:line. An empty
+ * file is no prompts. */
 enum st prompts_load(struct arena *a, const char *path, struct prompt **out, size_t *n,
                      struct err *e);
 
+/* ---- making ------------------------------------------------------------------------------ */
+
+/* Random streams: "workload.arrivals" and "workload.lengths" of the seed, so that lengths do not
+ * change when the arrivals do.
+ *
+ * Arrivals (gaps are rounded to whole ns, an arrival is the sum of the gaps):
+ *   static          all at 0
+ *   fixed_interval  request i at i * inter_arrival_ns; the first at 0
+ *   poisson         exponential gaps of mean 1/rate; the first request comes one gap after 0
+ *   gamma           gamma gaps of shape `burstiness` and scale 1/(rate * burstiness), so of mean
+ *                   1/rate and coefficient of variation 1/sqrt(burstiness), as in vLLM's benchmark;
+ *                   the first request comes one gap after 0
+ *   trace           arrived_at (s) or arrival_time_ns of a CSV
+ * Vidur cuts its poisson gaps at three means, which makes its true rate 1.052 times the one asked
+ * for; ours are not cut.
+ *
+ * Lengths (prefill, decode; each at least 1):
+ *   tokenizer  prefill = the tokens of the request's prompt, decode = decode_tokens
+ *   fixed      prefill_tokens, decode_tokens
+ *   uniform    total uniform in [min_tokens, max_tokens), decode = ceil(total / (1 +
+ *              prefill_decode_ratio)), prefill = total - decode, rounded down: Vidur's
+ *   zipf       the same with total = min_tokens + a zipf rank of exponent zipf_theta among
+ *              max_tokens - min_tokens + 1 (Gray et al. 1994, as in YCSB and Vidur)
+ *   trace      num_prefill_tokens, num_decode_tokens of a CSV
+ * A trace must have a row for every request. */
 struct workload_params {
     uint64_t seed;
-    int64_t num_requests;
-    int arrival_kind;        /* enum plan_arrival of config/plan.h, same numbers */
+    int64_t
+        num_requests; /* 0 = as many as the (shorter) trace has rows, else as there are prompts */
+    int arrival_kind; /* enum plan_arrival of config/plan.h */
     double rate, burstiness; /* requests/s; gamma shape, 1 = poisson */
     int64_t inter_arrival_ns;
-    const char *arrival_trace; /* CSV with arrived_at (s) or arrival_time_ns */
-    int lengths_kind;          /* enum plan_lengths */
+    const char *arrival_trace;
+    int lengths_kind; /* enum plan_lengths */
     int64_t prefill_tokens, decode_tokens, min_tokens, max_tokens;
     double zipf_theta, prefill_decode_ratio;
-    const char *lengths_trace;    /* CSV with num_prefill_tokens, num_decode_tokens */
+    const char *lengths_trace;
     const struct prompt *prompts; /* NULL = none; used in order, wrapping around */
     size_t n_prompts;
     const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER */
 };
 
-/* The requests, in memory. Wrong combinations are ST_USAGE with the key's name. */
+/* The requests, in memory, ids from 0. Wrong combinations are ST_USAGE with the key's name; an
+ * arrival beyond the range of int64 ns (292 years) is one of them. */
 enum st workload_make(struct arena *a, const struct workload_params *p, struct workload *out,
                       struct err *e);
+
+/* ---- files ------------------------------------------------------------------------------- */
 
 /* Writes the three data files into the artifact. */
 enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts, struct err *e);
 
+struct workload_meta {
+    const char *workload_id, *model, *tokenizer_ref; /* NULL = null */
+    uint64_t seed;
+    const char *hydra_config_path, *hydra_config_name;
+    const struct node *params; /* map or NULL: the composed configuration */
+};
+
+/* The tree for artifact_commit; the meta file's name is WORKLOAD_META. */
+#define WORKLOAD_META "workload_meta.json"
+struct node *workload_meta_node(struct arena *a, const struct workload_meta *m);
+
+/* Reads and checks a whole workload directory except the prompts' texts: both tables hold the same
+ * requests, arrivals are the sums of the gaps. */
 enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e);
+/* Vidur's trace.csv; request ids are row numbers from 0; rows stand in order of arrival. Seconds
+ * are read correctly rounded. */
 enum st workload_load_trace(struct arena *a, const char *csv, struct workload *out, struct err *e);
 
-/* Token ids a real engine is fed for a request: the prompt's ids cut or repeated to exactly
- * num_prefill_tokens, or seeded random ids below vocab when there is no prompt. */
-enum st workload_prompt_ids(struct arena *a, const struct workload_request *r, const char *text,
-                            const struct tokenizer *tok, int64_t vocab, uint64_t seed, int32_t *out,
-                            struct err *e);
+/* texts[i] = text of request i's prompt; all NULL when the workload has no prompts. A prompt_id
+ * that prompts.jsonl lacks is ST_INPUT. */
+enum st workload_texts(struct arena *a, const struct workload *w, const char ***texts,
+                       struct err *e);
+
+/* ---- token ids --------------------------------------------------------------------------- */
+
+/* Tokens of each prompt, special tokens of the tokenizer's post-processor included. */
+enum st workload_count_tokens(struct arena *a, const struct tokenizer *t, const struct prompt *p,
+                              size_t n, int64_t **counts, struct err *e);
+
+/* Token ids a real engine is fed for a request, out[num_prefill_tokens]: the text's ids cut or
+ * repeated to that length, or random ids below vocab (stream "workload.prompt_ids.<request_id>" of
+ * the seed) when text is NULL. An id that is not below vocab is ST_INPUT: the tokenizer is not the
+ * model's. scratch may be reset afterwards. */
+enum st workload_prompt_ids(struct arena *scratch, const struct workload_request *r,
+                            const char *text, const struct tokenizer *tok, int64_t vocab,
+                            uint64_t seed, int32_t *out, struct err *e);
 
 #endif

@@ -1,0 +1,302 @@
+#include "artifact/artifact.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "text/json.h"
+
+#define PARTIAL_PREFIX  ".partial-"
+#define INCOMPLETE_NAME "incomplete.json"
+enum { SCHEMA_VERSION = 1 };
+
+/* Meta files of the kinds there are, to name a folder of another kind for what it is. */
+static const struct {
+    const char *file, *what;
+} kinds[] = {
+    {"run_meta.json", "a run"},
+    {"workload_meta.json", "a workload"},
+    {"bundle_meta.json", "a profiling bundle"},
+    {"manifest.json", "a capsule"},
+};
+
+static const char *kind_of(const char *meta_name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].file, meta_name) == 0)
+            return kinds[i].what;
+    return "an artifact";
+}
+
+static char *without_trailing_slashes(struct arena *a, const char *path)
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return arena_strn(a, path, n);
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static enum st refuse_existing(const struct artifact *art, struct err *e)
+{
+    const char *dir = art->final_dir;
+    struct stat s;
+    if (lstat(dir, &s) != 0)
+        return ST_OK;
+    if (S_ISLNK(s.st_mode)) {
+        err_set(e, ST_USAGE, "out: %s already exists and is a symbolic link", dir);
+        return err_hint(e, "choose another out=, or remove the link");
+    }
+    if (!S_ISDIR(s.st_mode)) {
+        err_set(e, ST_USAGE, "out: %s already exists and is not a folder", dir);
+        return err_hint(e, "choose another out=, or remove the file");
+    }
+    err_set(e, ST_USAGE, "out: %s already exists", dir);
+    struct arena *a = arena_new();
+    bool whole = fs_exists(fs_join(a, dir, art->meta_name));
+    bool abandoned = fs_exists(fs_join(a, dir, INCOMPLETE_NAME));
+    arena_free(&a);
+    if (whole)
+        return err_hint(e, "choose another out=, or set repeat= for a further run of the same job");
+    if (abandoned)
+        return err_hint(e, "it is incomplete (%s says why): remove it, or choose another out=",
+                        INCOMPLETE_NAME);
+    return err_hint(e, "it holds no %s: choose another out=, or remove it", art->meta_name);
+}
+
+static enum st make_partial(struct arena *a, struct artifact *art, struct err *e)
+{
+    char *parent = fs_dir(a, art->final_dir);
+    if (fs_mkdirs(parent, e) != ST_OK)
+        return err_hint(e, "choose a writable place with out=");
+    const char *name = fs_base(art->final_dir);
+    for (int i = 0;; i++) {
+        char *path = arena_printf(a, i ? "%s/%s%s-%ld-%d" : "%s/%s%s-%ld", parent, PARTIAL_PREFIX,
+                                  name, (long)getpid(), i);
+        if (mkdir(path, 0700) == 0) {
+            art->partial_dir = path;
+            return ST_OK;
+        }
+        if (errno != EEXIST) {
+            err_errno(e, false, "cannot create folder %s", path);
+            return err_hint(e, "choose a writable place with out=");
+        }
+    }
+}
+
+enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_name,
+                       struct artifact *out, struct err *e)
+{
+    *out = (struct artifact){.a = a, .meta_name = meta_name, .started_wall_ns = clock_wall_ns()};
+    out->final_dir = without_trailing_slashes(a, final_dir);
+    const char *name = fs_base(out->final_dir);
+    if (name[0] == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return err_set(e, ST_USAGE, "out: '%s' is not the name of a new folder", final_dir);
+    if (strncmp(name, PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0)
+        return err_set(e, ST_USAGE, "out: %s: names that begin with %s mark unfinished folders",
+                       out->final_dir, PARTIAL_PREFIX);
+    TRY(refuse_existing(out, e));
+    return make_partial(a, out, e);
+}
+
+char *artifact_path(struct arena *a, const struct artifact *art, const char *name)
+{
+    return fs_join(a, art->partial_dir, name);
+}
+
+static enum st full_disk_hint(struct err *e)
+{
+    return err_hint(e, "free space there, or choose another place with out=");
+}
+
+enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e)
+{
+    *f = NULL;
+    char *path = artifact_path(art->a, art, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && !(*f = fdopen(fd, "w"))) {
+        int code = errno;
+        close(fd);
+        errno = code;
+    }
+    return *f ? ST_OK : err_errno(e, false, "cannot create %s", path);
+}
+
+enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e)
+{
+    if (!*f)
+        return ST_OK;
+    int code = 0;
+    if (ferror(*f)) /* its errno is gone: one more write meets the same wall */
+        code = write(fileno(*f), "\n", 1) < 0 ? errno : EIO;
+    else if (fflush(*f) != 0 || fsync(fileno(*f)) != 0)
+        code = errno;
+    if (fclose(*f) != 0 && code == 0)
+        code = errno;
+    *f = NULL;
+    if (code == 0)
+        return ST_OK;
+    errno = code;
+    err_errno(e, false, "cannot write %s", artifact_path(art->a, art, name));
+    return full_disk_hint(e);
+}
+
+static enum st write_json(const struct artifact *art, const char *name, const struct node *n,
+                          struct err *e)
+{
+    struct buf b = {0};
+    json_write(&b, n, 2, true);
+    enum st st = fs_write_atomic(artifact_path(art->a, art, name), b.p, b.n, e);
+    buf_free(&b);
+    return st == ST_OK ? ST_OK : full_disk_hint(e);
+}
+
+/* rename() would replace an empty folder somebody made meanwhile; everything else it refuses. */
+static enum st move_into_place(struct artifact *art, struct err *e)
+{
+    TRY(fs_sync_dir(art->partial_dir, e));
+    TRY(refuse_existing(art, e));
+    if (rename(art->partial_dir, art->final_dir) != 0)
+        return err_errno(e, false, "cannot rename %s to %s", art->partial_dir, art->final_dir);
+    art->partial_dir = NULL;
+    return fs_sync_dir(fs_dir(art->a, art->final_dir), e);
+}
+
+enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e)
+{
+    ASSERT(art->partial_dir);
+    if (!meta)
+        meta = node_new(art->a, NODE_MAP);
+    node_set(art->a, meta, SV("schema_version"), node_int(art->a, SCHEMA_VERSION));
+    enum st st = write_json(art, art->meta_name, meta, e);
+    if (st == ST_OK)
+        st = move_into_place(art, e);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot finish %s", art->final_dir);
+}
+
+enum st artifact_abandon(struct artifact *art, const char *why, struct err *e)
+{
+    ASSERT(art->partial_dir);
+    struct arena *a = art->a;
+    if (unlink(artifact_path(a, art, art->meta_name)) != 0 && errno != ENOENT)
+        return err_errno(e, false, "cannot remove %s", artifact_path(a, art, art->meta_name));
+    struct node *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("reason"), node_str(a, why));
+    node_set(a, n, SV("started_at"), artifact_time(a, art->started_wall_ns));
+    node_set(a, n, SV("ended_at"), artifact_time(a, clock_wall_ns()));
+    enum st st = write_json(art, INCOMPLETE_NAME, n, e);
+    if (st == ST_OK)
+        st = move_into_place(art, e);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot keep what was measured in %s", art->final_dir);
+}
+
+void artifact_discard(struct artifact *art)
+{
+    struct err quiet = {0};
+    if (art->partial_dir)
+        fs_remove_tree(art->partial_dir, &quiet);
+    art->partial_dir = NULL;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* By the name of the folder itself, however it was reached: through a link, "." or "x/..". */
+static bool is_partial(const char *dir)
+{
+    char real[PATH_MAX];
+    const char *path = realpath(dir, real) ? real : dir;
+    return strncmp(fs_base(path), PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0;
+}
+
+static enum st refuse_without_meta(struct arena *a, const char *dir, const char *meta_name,
+                                   struct err *e)
+{
+    char *note = fs_join(a, dir, INCOMPLETE_NAME);
+    struct node *n;
+    const char *why;
+    struct err quiet = {0};
+    if (fs_exists(note) && json_load(a, note, NULL, &n, &quiet) == ST_OK &&
+        node_get_str(n, "reason", &why, &quiet) == ST_OK) {
+        err_set(e, ST_INPUT, "%s is incomplete: %s", dir, why);
+        return err_hint(e,
+                        "its files may be looked at, but no later stage takes them: run it again");
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (fs_exists(fs_join(a, dir, kinds[i].file)))
+            return err_set(e, ST_INPUT, "%s is %s, not %s: it has %s and no %s", dir, kinds[i].what,
+                           kind_of(meta_name), kinds[i].file, meta_name);
+    err_set(e, ST_INPUT, "%s is incomplete: it has no %s", dir, meta_name);
+    return err_hint(e, "%s is written last; make the folder again", meta_name);
+}
+
+static enum st check_schema(const struct node *meta, const char *path, struct err *e)
+{
+    int64_t version;
+    if (meta->kind != NODE_MAP)
+        return err_at(e, ST_INPUT, path, 1, 1, "expected a map, got %s",
+                      node_kind_name(meta->kind));
+    TRY(node_get_int(meta, "schema_version", 1, INT64_MAX, &version, e));
+    if (version <= SCHEMA_VERSION)
+        return ST_OK;
+    node_err(node_find(meta, "schema_version"), ST_INPUT, e,
+             "schema_version: %lld is newer than %d, the newest this program knows",
+             (long long)version, SCHEMA_VERSION);
+    return err_hint(e, "use a newer twinfer");
+}
+
+static bool type_matches(const char *types, const char *have)
+{
+    size_t n = strlen(have);
+    for (const char *p = types;;) {
+        size_t len = strcspn(p, "|");
+        if (len == n && memcmp(p, have, n) == 0)
+            return true;
+        if (!p[len])
+            return false;
+        p += len + 1;
+    }
+}
+
+static enum st check_type(const struct node *meta, const char *dir, const char *type, struct err *e)
+{
+    const char *have;
+    TRY(node_get_str(meta, "run_type", &have, e));
+    if (type_matches(type, have))
+        return ST_OK;
+    struct buf want = {0};
+    for (const char *p = type; *p; p++)
+        *p == '|' ? buf_puts(&want, " or ") : buf_putc(&want, *p);
+    err_set(e, ST_INPUT, "%s is a run of type '%s', expected %s", dir, have, buf_str(&want));
+    buf_free(&want);
+    return e->st;
+}
+
+enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
+                      struct node **meta, struct err *e)
+{
+    if (dir[0] == 0)
+        return err_set(e, ST_INPUT, "the name of a folder is empty");
+    struct stat s;
+    if (stat(dir, &s) != 0)
+        return errno == ENOENT ? err_set(e, ST_INPUT, "%s does not exist", dir)
+                               : err_errno(e, true, "cannot open %s", dir);
+    if (!S_ISDIR(s.st_mode))
+        return err_set(e, ST_INPUT, "%s is not a folder", dir);
+    if (is_partial(dir)) {
+        err_set(e, ST_INPUT, "%s is an unfinished folder: its writer was killed or still runs",
+                dir);
+        return err_hint(e, "run that stage again; remove the folder once nothing writes to it");
+    }
+    char *path = fs_join(a, dir, meta_name);
+    if (!fs_exists(path))
+        return refuse_without_meta(a, dir, meta_name, e);
+    TRY(json_load(a, path, NULL, meta, e));
+    TRY(check_schema(*meta, path, e));
+    return type ? check_type(*meta, dir, type, e) : ST_OK;
+}

@@ -1,0 +1,295 @@
+/* Where a result came from: environment, repository, host, program. */
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "artifact/artifact.h"
+#include "base/clock.h"
+#include "base/vec.h"
+#include "text/yaml.h"
+
+extern char **environ;
+
+/* ---- environment ------------------------------------------------------------------------- */
+
+/* What changes how fast or what is computed. A name ending in '*' is a prefix. */
+static const char *const env_names[] = {
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_VISIBLE_DEVICES",
+    "GOMP_CPU_AFFINITY",
+    "KMP_AFFINITY",
+    "LD_PRELOAD",
+    "MALLOC_ARENA_MAX",
+    "NCCL_*",
+    "OMP_*",
+    "OPENBLAS_*",
+    "TWINFER_*",
+};
+static const char *const secret_words[] = {"KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"};
+
+static bool env_allowed(const char *name, size_t n)
+{
+    bool listed = false;
+    for (size_t i = 0; i < sizeof env_names / sizeof *env_names && !listed; i++) {
+        size_t len = strlen(env_names[i]);
+        bool prefix = env_names[i][len - 1] == '*';
+        listed = prefix ? n >= len - 1 && memcmp(name, env_names[i], len - 1) == 0
+                        : n == len && memcmp(name, env_names[i], len) == 0;
+    }
+    char copy[128];
+    if (!listed || n >= sizeof copy)
+        return false;
+    memcpy(copy, name, n);
+    copy[n] = 0;
+    for (size_t i = 0; i < sizeof secret_words / sizeof *secret_words; i++)
+        if (strstr(copy, secret_words[i]))
+            return false;
+    return true;
+}
+
+struct node *artifact_env(struct arena *a)
+{
+    struct node *map = node_new(a, NODE_MAP);
+    for (char **p = environ; p && *p; p++) {
+        const char *eq = strchr(*p, '=');
+        if (eq && env_allowed(*p, (size_t)(eq - *p)))
+            node_set(a, map, (struct sv){*p, (size_t)(eq - *p)}, node_str(a, eq + 1));
+    }
+    return map;
+}
+
+/* ---- git --------------------------------------------------------------------------------- */
+
+enum { GIT_TIMEOUT_MS = 2000, GIT_OUTPUT_BYTES = 1 << 16 };
+
+static char **git_environment(struct arena *a)
+{
+    size_t n = 0;
+    while (environ && environ[n])
+        n++;
+    char **env = arena_array(a, char *, n + 3);
+    memcpy(env, environ, n * sizeof *env);
+    env[n] = arena_str(a, "GIT_OPTIONAL_LOCKS=0"); /* look, do not touch the index */
+    env[n + 1] = arena_str(a, "GIT_TERMINAL_PROMPT=0");
+    return env;
+}
+
+/* Starts `git <args>` with its output on *out. */
+static bool start_git(struct arena *a, pid_t *pid, int *out)
+{
+    static char git[] = "git", status[] = "status", format[] = "--porcelain=v2";
+    static char branch[] = "--branch", tracked[] = "--untracked-files=no";
+    char *argv[] = {git, status, format, branch, tracked, NULL};
+    int fd[2];
+    if (pipe(fd) != 0)
+        return false;
+    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
+    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, fd[1], 1);
+    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    int bad = posix_spawnp(pid, "git", &actions, NULL, argv, git_environment(a));
+    posix_spawn_file_actions_destroy(&actions);
+    close(fd[1]);
+    if (bad)
+        close(fd[0]);
+    *out = fd[0];
+    return !bad;
+}
+
+/* Reads until the end, the limit or the deadline; true at the end. */
+static bool read_until(int fd, struct buf *b, int64_t deadline_ns)
+{
+    for (;;) {
+        int64_t left_ms = (deadline_ns - clock_mono_ns()) / NS_PER_MS;
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        int ready = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0 || b->n >= GIT_OUTPUT_BYTES)
+            return false;
+        char chunk[4096];
+        ssize_t got = read(fd, chunk, sizeof chunk);
+        if (got <= 0)
+            return got == 0;
+        buf_add(b, chunk, (size_t)got);
+    }
+}
+
+/* "# branch.oid <hex>" names the commit; every line without '#' is a changed file. */
+static struct git_facts parse_status(struct arena *a, const char *text)
+{
+    struct git_facts g = {0};
+    static const char oid[] = "# branch.oid ";
+    for (const char *line = text; *line;) {
+        size_t n = strcspn(line, "\n");
+        size_t skip = sizeof oid - 1;
+        if (line[0] != '#')
+            g.dirty = true;
+        else if (n > skip && memcmp(line, oid, skip) == 0 && line[skip] != '(')
+            g.commit = arena_strn(a, line + skip, n - skip);
+        line += n + (line[n] == '\n');
+    }
+    g.known_dirty = g.commit != NULL;
+    return g;
+}
+
+struct git_facts artifact_git(struct arena *a)
+{
+    struct git_facts g = {0};
+    pid_t pid;
+    int fd;
+    if (!start_git(a, &pid, &fd))
+        return g;
+    struct buf b = {0};
+    bool whole = read_until(fd, &b, clock_mono_ns() + GIT_TIMEOUT_MS * NS_PER_MS);
+    close(fd);
+    if (!whole)
+        kill(pid, SIGKILL);
+    int status = 0;
+    pid_t got;
+    do
+        got = waitpid(pid, &status, 0);
+    while (got < 0 && errno == EINTR);
+    bool cut_by_us = b.n >= GIT_OUTPUT_BYTES; /* many changed files: dirty for sure */
+    if (cut_by_us || (whole && got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0))
+        g = parse_status(a, buf_str(&b));
+    buf_free(&b);
+    return g;
+}
+
+/* ---- host and program -------------------------------------------------------------------- */
+
+static struct node *cpu_model(struct arena *a)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[512];
+    struct node *found = NULL;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (colon && (strncmp(line, "model name", 10) == 0 || strncmp(line, "Model", 5) == 0)) {
+            struct sv v = sv_trim(sv_of(colon + 1));
+            found = node_str(a, arena_strn(a, v.p, v.n));
+        }
+    }
+    if (f)
+        fclose(f);
+    return found ? found : node_new(a, NODE_NULL);
+}
+
+struct node *artifact_host(struct arena *a)
+{
+    struct node *h = node_new(a, NODE_MAP);
+    struct utsname u;
+    bool named = uname(&u) == 0;
+    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    node_set(a, h, SV("cpu"), cpu_model(a));
+    node_set(a, h, SV("cores"), node_int(a, sysconf(_SC_NPROCESSORS_ONLN)));
+    node_set(a, h, SV("memory_bytes"), node_int(a, memory));
+    node_set(a, h, SV("kernel"),
+             named ? node_str(a, arena_printf(a, "%s %s %s", u.sysname, u.release, u.machine))
+                   : node_new(a, NODE_NULL));
+    node_set(a, h, SV("libc"), node_str(a, arena_printf(a, "glibc %s", gnu_get_libc_version())));
+    return h;
+}
+
+struct node *artifact_tool(struct arena *a)
+{
+#ifdef __clang__
+    const char *compiler = __VERSION__; /* says "Clang" itself */
+#else
+    const char *compiler = "gcc " __VERSION__;
+#endif
+    struct node *t = node_new(a, NODE_MAP);
+    node_set(a, t, SV("version"), node_str(a, TW_VERSION));
+    node_set(a, t, SV("compiler"), node_str(a, compiler));
+    return t;
+}
+
+struct node *artifact_time(struct arena *a, int64_t wall_ns)
+{
+    char text[CLOCK_ISO_MAX];
+    clock_iso8601(wall_ns, text);
+    return node_str(a, text);
+}
+
+/* ---- run_meta.json ----------------------------------------------------------------------- */
+
+static struct node *text_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
+static struct node *pair(struct arena *a, const char *k1, struct node *v1, const char *k2,
+                         struct node *v2)
+{
+    struct node *m = node_new(a, NODE_MAP);
+    node_set(a, m, sv_of(k1), v1);
+    node_set(a, m, sv_of(k2), v2);
+    return m;
+}
+
+struct node *run_meta_node(struct arena *a, const struct run_meta *m)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    struct git_facts git = artifact_git(a);
+    const struct {
+        const char *key;
+        struct node *value;
+    } members[] = {
+        {"schema_version", node_int(a, 1)},
+        {"run_id", text_or_null(a, m->run_id)},
+        {"run_type", text_or_null(a, m->run_type)},
+        {"model", text_or_null(a, m->model)},
+        {"hardware", pair(a, "hardware_id", text_or_null(a, m->hardware_id), "device",
+                          text_or_null(a, m->device))},
+        {"started_at", artifact_time(a, m->started_wall_ns)},
+        {"ended_at", artifact_time(a, m->ended_wall_ns)},
+        {"git_commit", text_or_null(a, git.commit)},
+        {"git_dirty", git.known_dirty ? node_bool(a, git.dirty) : node_new(a, NODE_NULL)},
+        {"env", artifact_env(a)},
+        {"params", m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP)},
+        {"hydra", pair(a, "config_path", text_or_null(a, m->hydra_config_path), "config_name",
+                       text_or_null(a, m->hydra_config_name))},
+        {"host", artifact_host(a)},
+        {"tool", artifact_tool(a)},
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        node_set(a, n, sv_of(members[i].key), members[i].value);
+    for (uint32_t i = 0; m->extra && i < m->extra->n; i++)
+        node_set(a, n, m->extra->pairs[i].key, node_copy(a, m->extra->pairs[i].value));
+    return n;
+}
+
+static enum st write_yaml(const struct artifact *art, const char *name, const struct node *n,
+                          struct err *e)
+{
+    struct buf b = {0};
+    yaml_write(&b, n);
+    enum st st = fs_write_atomic(artifact_path(art->a, art, name), buf_str(&b), b.n, e);
+    buf_free(&b);
+    return st;
+}
+
+enum st run_snapshot(const struct artifact *art, const struct node *config,
+                     const char *const *overrides, size_t n, struct err *e)
+{
+    struct node *list = node_new(art->a, NODE_LIST);
+    for (size_t i = 0; i < n; i++)
+        node_push(art->a, list, node_str(art->a, overrides[i]));
+    TRY(write_yaml(art, "config.yaml", config, e));
+    return write_yaml(art, "overrides.yaml", list, e);
+}

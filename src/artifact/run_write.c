@@ -1,0 +1,319 @@
+#include <errno.h>
+#include <string.h>
+
+#include "artifact/columns.h"
+#include "base/vec.h"
+
+enum { FLUSH_BYTES = 1 << 20, NUMBERS_BYTES = RUN_MAX_COLUMNS * 24 };
+
+struct stream {
+    const struct run_table *table; /* NULL = this file is not written */
+    FILE *f;
+    struct buf out;
+    int write_errno; /* of the first failed write */
+};
+
+/* A formatted row of request_metrics.csv that waits for the rows before it. */
+struct waiting {
+    int64_t id;
+    char *text;
+    size_t n;
+};
+
+struct run_writer {
+    const struct artifact *art;
+    struct stream streams[RUN_FILES];
+    VEC(struct waiting) heap; /* smallest id on top */
+    int64_t next_id;          /* all rows with smaller ids are in the stream */
+    int64_t repeated_id;      /* RUN_NONE = none */
+};
+
+/* ---- one row ----------------------------------------------------------------------------- */
+
+static const char digits[] = "00010203040506070809101112131415161718192021222324252627282930313233"
+                             "34353637383940414243444546474849505152535455565758596061626364656667"
+                             "6869707172737475767778798081828384858687888990919293949596979899";
+
+static char *put_int(char *p, int64_t v)
+{
+    char tmp[20], *t = tmp + sizeof tmp;
+    uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    while (u >= 100) {
+        memcpy(t -= 2, digits + 2 * (u % 100), 2);
+        u /= 100;
+    }
+    if (u >= 10)
+        memcpy(t -= 2, digits + 2 * u, 2);
+    else
+        *--t = (char)('0' + u);
+    if (v < 0)
+        *p++ = '-';
+    size_t n = (size_t)(tmp + sizeof tmp - t);
+    memcpy(p, t, n);
+    return p + n;
+}
+
+static void need_room(struct buf *b, size_t more)
+{
+    if (b->cap - b->n >= more)
+        return;
+    b->cap = b->cap * 2 > b->n + more ? b->cap * 2 : b->n + more;
+    b->p = mem_resize(b->p, b->cap);
+}
+
+/* Texts come from foreign servers: what is not UTF-8, and NUL, would make the file unreadable. */
+static void put_clean(struct buf *b, const char *s, size_t n)
+{
+    while (n > 0) {
+        size_t good = str_utf8_valid(s, n);
+        buf_add(b, s, good);
+        if (good == n)
+            return;
+        buf_puts(b, "\xEF\xBF\xBD");
+        s += good + 1;
+        n -= good + 1;
+    }
+}
+
+static void put_text(struct buf *b, const char *s)
+{
+    if (!s)
+        return;
+    if (!strpbrk(s, ",\"\r\n")) {
+        put_clean(b, s, strlen(s));
+        return;
+    }
+    buf_putc(b, '"');
+    for (const char *q; (q = strchr(s, '"')); s = q + 1) {
+        put_clean(b, s, (size_t)(q - s));
+        buf_puts(b, "\"\"");
+    }
+    put_clean(b, s, strlen(s));
+    buf_putc(b, '"');
+}
+
+static int64_t int_at(const char *row, size_t offset)
+{
+    int64_t v;
+    memcpy(&v, row + offset, sizeof v);
+    return v;
+}
+
+/* Numbers go through a pointer into room made beforehand; only texts grow the buffer. */
+static void put_row(struct buf *b, const struct run_table *t, const void *values)
+{
+    const char *row = values;
+    need_room(b, NUMBERS_BYTES);
+    char *p = b->p + b->n;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct run_column *c = &t->columns[i];
+        if (i > 0)
+            *p++ = ',';
+        switch (c->cell) {
+        case CELL_INT: {
+            int64_t v = int_at(row, c->offset);
+            if (v != RUN_NONE)
+                p = put_int(p, v);
+            break;
+        }
+        case CELL_INT32: {
+            int32_t v;
+            memcpy(&v, row + c->offset, sizeof v);
+            p = put_int(p, v);
+            break;
+        }
+        case CELL_SPAN: {
+            int64_t end = int_at(row, c->offset), start = int_at(row, c->minus);
+            if (end != RUN_NONE && start != RUN_NONE)
+                p = put_int(p, end - start);
+            break;
+        }
+        case CELL_FLAG:
+            *p++ = *(const bool *)(row + c->offset) ? '1' : '0';
+            break;
+        case CELL_STATUS:
+        case CELL_TEXT: {
+            const char *text;
+            if (c->cell == CELL_TEXT) {
+                memcpy(&text, row + c->offset, sizeof text);
+            } else {
+                enum run_status s;
+                memcpy(&s, row + c->offset, sizeof s);
+                text = run_status_name(s);
+            }
+            b->n = (size_t)(p - b->p);
+            put_text(b, text);
+            need_room(b, NUMBERS_BYTES);
+            p = b->p + b->n;
+            break;
+        }
+        }
+    }
+    *p++ = '\n';
+    b->n = (size_t)(p - b->p);
+}
+
+/* ---- streams ----------------------------------------------------------------------------- */
+
+static void flush(struct stream *s)
+{
+    if (s->out.n > 0 && !s->write_errno && fwrite(s->out.p, 1, s->out.n, s->f) != s->out.n)
+        s->write_errno = errno ? errno : EIO;
+    s->out.n = 0;
+}
+
+static void stream_row(struct run_writer *w, enum run_file file, const void *row)
+{
+    struct stream *s = &w->streams[file];
+    if (!s->table)
+        return;
+    put_row(&s->out, s->table, row);
+    if (s->out.n >= FLUSH_BYTES)
+        flush(s);
+}
+
+static enum st open_stream(struct run_writer *w, enum run_file file, struct err *e)
+{
+    struct stream *s = &w->streams[file];
+    const struct run_table *t = &run_tables[file];
+    TRY(artifact_create_file(w->art, t->file, &s->f, e));
+    s->table = t;
+    setvbuf(s->f, NULL, _IONBF, 0); /* we hand over big blocks ourselves */
+    for (size_t i = 0; i < t->n; i++) {
+        buf_puts(&s->out, i ? "," : "");
+        buf_puts(&s->out, t->columns[i].name);
+    }
+    buf_putc(&s->out, '\n');
+    return ST_OK;
+}
+
+enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
+                        struct run_writer **out, struct err *e)
+{
+    const bool wanted[RUN_FILES] = {true, with_tokens, with_batches};
+    struct run_writer *w = mem_alloc(sizeof *w);
+    *w = (struct run_writer){.art = art, .repeated_id = RUN_NONE};
+    *out = w;
+    for (int i = 0; i < RUN_FILES; i++) {
+        if (wanted[i] && open_stream(w, (enum run_file)i, e) != ST_OK) {
+            run_writer_discard(out);
+            return e->st;
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- requests in order of their ids ------------------------------------------------------ */
+
+static void heap_push(struct run_writer *w, struct waiting row)
+{
+    vec_push(&w->heap, row);
+    size_t i = w->heap.n - 1;
+    for (; i > 0 && w->heap.p[(i - 1) / 2].id > row.id; i = (i - 1) / 2)
+        w->heap.p[i] = w->heap.p[(i - 1) / 2];
+    w->heap.p[i] = row;
+}
+
+static struct waiting heap_pop(struct run_writer *w)
+{
+    struct waiting top = w->heap.p[0], last = vec_pop(&w->heap);
+    size_t n = w->heap.n, i = 0;
+    if (n == 0)
+        return top;
+    for (size_t child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && w->heap.p[child + 1].id < w->heap.p[child].id)
+            child++;
+        if (w->heap.p[child].id >= last.id)
+            break;
+        w->heap.p[i] = w->heap.p[child];
+    }
+    w->heap.p[i] = last;
+    return top;
+}
+
+/* Moves waiting rows into the stream: those whose turn it is, or at the end all. */
+static void drain(struct run_writer *w, bool all)
+{
+    struct stream *s = &w->streams[RUN_REQUESTS];
+    while (w->heap.n > 0 && (all || w->heap.p[0].id <= w->next_id)) {
+        struct waiting row = heap_pop(w);
+        if (row.id < w->next_id)
+            w->repeated_id = row.id;
+        else
+            w->next_id = row.id + 1;
+        buf_add(&s->out, row.text, row.n);
+        mem_free(row.text);
+        if (s->out.n >= FLUSH_BYTES)
+            flush(s);
+    }
+}
+
+void run_write_request(struct run_writer *w, const struct run_request *r)
+{
+    if (r->request_id == w->next_id) {
+        stream_row(w, RUN_REQUESTS, r);
+        w->next_id++;
+        drain(w, false);
+        return;
+    }
+    struct buf row = {0};
+    put_row(&row, &run_tables[RUN_REQUESTS], r);
+    heap_push(w, (struct waiting){r->request_id, mem_resize(row.p, row.n), row.n});
+}
+
+void run_write_token(struct run_writer *w, const struct run_token *t)
+{
+    stream_row(w, RUN_TOKENS, t);
+}
+
+void run_write_batch(struct run_writer *w, const struct run_batch *b)
+{
+    stream_row(w, RUN_BATCHES, b);
+}
+
+/* ---- end --------------------------------------------------------------------------------- */
+
+enum st run_writer_close(struct run_writer **pw, struct err *e)
+{
+    struct run_writer *w = *pw;
+    if (!w)
+        return ST_OK;
+    drain(w, true);
+    enum st st = ST_OK;
+    for (int i = 0; i < RUN_FILES; i++) {
+        struct stream *s = &w->streams[i];
+        if (!s->table)
+            continue;
+        flush(s);
+        if (st == ST_OK && s->write_errno) {
+            errno = s->write_errno;
+            err_errno(e, false, "cannot write %s",
+                      artifact_path(w->art->a, w->art, s->table->file));
+            st = err_hint(e, "free space there, or choose another place with out=");
+        }
+        if (st == ST_OK)
+            st = artifact_close_file(w->art, s->table->file, &s->f, e);
+    }
+    if (st == ST_OK && w->repeated_id != RUN_NONE)
+        st = err_set(e, ST_INPUT, "request_id %lld has more than one result",
+                     (long long)w->repeated_id);
+    run_writer_discard(pw);
+    return st;
+}
+
+void run_writer_discard(struct run_writer **pw)
+{
+    struct run_writer *w = *pw;
+    if (!w)
+        return;
+    for (int i = 0; i < RUN_FILES; i++) {
+        if (w->streams[i].f)
+            fclose(w->streams[i].f);
+        buf_free(&w->streams[i].out);
+    }
+    for (size_t i = 0; i < w->heap.n; i++)
+        mem_free(w->heap.p[i].text);
+    vec_free(&w->heap);
+    mem_free(w);
+    *pw = NULL;
+}

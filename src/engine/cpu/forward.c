@@ -1,0 +1,269 @@
+#include "engine/cpu/forward.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+
+static operator_fn *const operators[OP_KINDS] = {
+    [OP_EMB] = op_emb,
+    [OP_EMB_NORM] = op_emb_norm,
+    [OP_INPUT_NORM] = op_input_norm,
+    [OP_ATTN_PRE_PROJ] = op_attn_pre_proj,
+    [OP_QK_NORM] = op_qk_norm,
+    [OP_ROPE] = op_rope,
+    [OP_KV_SAVE] = op_kv_save,
+    [OP_ATTN_PREFILL] = op_attn_prefill,
+    [OP_ATTN_DECODE] = op_attn_decode,
+    [OP_ATTN_POST_PROJ] = op_attn_post_proj,
+    [OP_POST_ATTN_NORM] = op_post_attn_norm,
+    [OP_MLP_UP_PROJ] = op_mlp_up_proj,
+    [OP_MLP_ACT] = op_mlp_act,
+    [OP_MLP_DOWN_PROJ] = op_mlp_down_proj,
+    [OP_ADD] = op_add,
+    [OP_FINAL_NORM] = op_final_norm,
+    [OP_LM_HEAD] = op_lm_head,
+    [OP_SAMPLE] = op_sample,
+};
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static void add_step(struct steps *s, enum op_kind k)
+{
+    s->kinds[s->n++] = k;
+}
+
+/* The list has one OP_ADD per layer that stands for both residual additions. */
+static void plan_steps(struct forward *f)
+{
+    struct op_list list;
+    model_ops(f->m, &list);
+    for (int i = 0; i < list.n; i++) {
+        const enum op_kind k = list.ops[i].kind;
+        ASSERT(operators[k]);
+        if (k < OP_INPUT_NORM)
+            add_step(&f->before, k);
+        else if (k > OP_ADD)
+            add_step(&f->after, k);
+        else if (k != OP_ADD)
+            add_step(&f->layer, k);
+        if (k == OP_ATTN_POST_PROJ || k == OP_MLP_DOWN_PROJ)
+            add_step(&f->layer, OP_ADD);
+    }
+}
+
+static void run_steps(struct forward *f, const struct steps *s, int64_t layer)
+{
+    if (!f->timed) {
+        for (int i = 0; i < s->n; i++)
+            operators[s->kinds[i]](f, layer);
+        return;
+    }
+    int64_t before_ns = clock_mono_ns();
+    for (int i = 0; i < s->n; i++) {
+        operators[s->kinds[i]](f, layer);
+        const int64_t now_ns = clock_mono_ns();
+        f->op_s[s->kinds[i]] += ns_to_s(now_ns - before_ns);
+        before_ns = now_ns;
+    }
+}
+
+void forward_run(struct forward *f)
+{
+    memset(f->op_s, 0, sizeof f->op_s);
+    run_steps(f, &f->before, 0);
+    for (int64_t layer = 0; layer < f->m->layers; layer++)
+        run_steps(f, &f->layer, layer);
+    if (f->n_rows > 0)
+        run_steps(f, &f->after, 0);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static double gib(double floats)
+{
+    return floats * sizeof(float) / (double)(1 << 30);
+}
+
+static double kv_floats(const struct forward *f)
+{
+    return 2.0 * (double)f->m->layers * (double)f->num_blocks * (double)f->block_size *
+           (double)f->m->kv_heads * (double)f->m->head_dim;
+}
+
+static double buffer_floats(const struct forward *f)
+{
+    const struct model *m = f->m;
+    const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
+    const double per_token = 3.0 * (double)m->hidden + 2 * (q + kv) + 3.0 * (double)m->intermediate;
+    return (double)f->max_tokens * per_token + (double)f->max_rows * (double)(m->vocab + m->hidden);
+}
+
+/* Said before anything is allocated: a machine that starts to swap measures nothing. */
+static enum st check_fits(const struct forward *f, struct err *e)
+{
+    const double weights = gib((double)cpu_weights_floats(f->kn, f->m));
+    const double kv = gib(kv_floats(f)), buffers = gib(buffer_floats(f));
+    const double have = gib((double)pages_available_bytes() / sizeof(float));
+    if (weights + kv + buffers < have)
+        return ST_OK;
+    err_set(
+        e, ST_USAGE,
+        "a KV cache of %lld blocks of %lld tokens takes %.1f GiB, the weights %.1f GiB, buffers "
+        "%.1f GiB: more than the %.1f GiB of free memory",
+        (long long)f->num_blocks, (long long)f->block_size, kv, weights, buffers, have);
+    return err_hint(e, "lower scheduler.num_blocks or the batch limits, or take a smaller model");
+}
+
+static float *piece(float **at, int64_t floats)
+{
+    float *p = *at;
+    *at += (floats + 15) / 16 * 16 + KERNELS_SLACK;
+    return p;
+}
+
+/* With base NULL counts the floats. */
+static size_t place_buffers(struct forward *f, float *base)
+{
+    const struct model *m = f->m;
+    const int64_t t = f->max_tokens, rows = f->max_rows, q = m->heads * m->head_dim;
+    const int64_t up = m->act == ACT_SILU_GATED ? 2 : 1;
+    float *at = base;
+    f->x = piece(&at, t * m->hidden);
+    f->h = piece(&at, (t > rows ? t : rows) * m->hidden);
+    f->qkv = piece(&at, t * (q + 2 * m->kv_heads * m->head_dim));
+    f->att = piece(&at, t * q);
+    f->up = piece(&at, t * up * m->intermediate);
+    f->act = piece(&at, t * m->intermediate);
+    f->y = piece(&at, t * m->hidden);
+    f->logits = piece(&at, rows * m->vocab);
+    return (size_t)(at - base);
+}
+
+static enum st alloc_cache(struct forward *f, struct err *e)
+{
+    const int64_t tokens = f->num_blocks * f->block_size;
+    f->layer_floats = tokens * f->m->kv_heads * f->m->head_dim;
+    TRY(pages_alloc(&f->cache, (size_t)(2 * f->m->layers * f->layer_floats), "KV cache", e));
+    pages_touch(&f->cache, f->pool);
+    f->k = f->cache.base;
+    f->v = f->k + f->m->layers * f->layer_floats;
+    return ST_OK;
+}
+
+static enum st alloc_buffers(struct forward *f, struct err *e)
+{
+    /* counted from a real address: pointer arithmetic on NULL is undefined */
+    float start[1];
+    TRY(pages_alloc(&f->buffers, place_buffers(f, start), "activations", e));
+    pages_touch(&f->buffers, f->pool);
+    place_buffers(f, f->buffers.base);
+
+    f->ids = arena_array(f->arena, int32_t, f->max_tokens);
+    f->positions = arena_array(f->arena, int64_t, f->max_tokens);
+    f->kv_at = arena_array(f->arena, int64_t, f->max_tokens);
+    f->row_token = arena_array(f->arena, int64_t, f->max_rows);
+    f->ids_out = arena_array(f->arena, int32_t, f->max_rows);
+    const int threads = pool_threads(f->pool);
+    f->scratch = arena_array(f->arena, struct attention_scratch *, threads);
+    for (int i = 0; i < threads; i++)
+        f->scratch[i] = arena_alloc(f->arena, attention_scratch_bytes(f->m));
+    return ST_OK;
+}
+
+/* ---- positions ------------------------------------------------------------------------------- */
+
+/* Angle of pair i at position p: p * theta^(-2 i / head_dim). Frequencies and products are rounded
+ * to float32 as in Hugging Face's code, whose models were trained that way. */
+static void fill_rotation(struct forward *f)
+{
+    const int64_t half = f->m->head_dim / 2;
+    f->cosine = arena_array(f->arena, float, f->max_position *half);
+    f->sine = arena_array(f->arena, float, f->max_position *half);
+    for (int64_t i = 0; i < half; i++) {
+        const double power = (double)(2 * i) / (double)f->m->head_dim;
+        const float frequency = (float)(1.0 / pow(f->m->rope_theta, power));
+        for (int64_t p = 0; p < f->max_position; p++) {
+            const float angle = (float)p * frequency;
+            f->cosine[p * half + i] = (float)cos((double)angle);
+            f->sine[p * half + i] = (float)sin((double)angle);
+        }
+    }
+}
+
+/* Press et al. 2022: with n the largest power of two <= heads, 2^(-8 (i + 1) / n) for the first n
+ * heads, every second slope of 2 n heads for the others. */
+static void fill_slopes(struct forward *f)
+{
+    int64_t n = 1;
+    while (2 * n <= f->m->heads)
+        n *= 2;
+    f->slopes = arena_array(f->arena, float, f->m->heads);
+    for (int64_t i = 0; i < f->m->heads; i++)
+        f->slopes[i] = (float)(i < n ? exp2(-8.0 * (double)(i + 1) / (double)n)
+                                     : exp2(-4.0 * (double)(2 * (i - n) + 1) / (double)n));
+}
+
+static void prepare_positions(struct forward *f)
+{
+    f->max_position = f->num_blocks * f->block_size;
+    if (f->m->position == POSITION_ALIBI) {
+        fill_slopes(f);
+        return;
+    }
+    if (f->max_position > f->m->max_positions)
+        f->max_position = f->m->max_positions;
+    fill_rotation(f);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static enum st check_params(const struct cpu_engine_params *p, struct err *e)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"block_size", p->block_size},
+                  {"num_blocks", p->num_blocks},
+                  {"max_batch_tokens", p->max_batch_tokens},
+                  {"max_rows", p->max_rows}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (counts[i].value < 1)
+            return err_set(e, ST_USAGE, "%s: %lld is below the minimum 1", counts[i].name,
+                           (long long)counts[i].value);
+    return ST_OK;
+}
+
+enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struct err *e)
+{
+    size_t n;
+    *f = (struct forward){.m = p->model,
+                          .kn = kernels_usable(&n)[0],
+                          .block_size = p->block_size,
+                          .num_blocks = p->num_blocks,
+                          .max_tokens = p->max_batch_tokens,
+                          .max_rows = p->max_rows,
+                          .timed = p->op_times,
+                          .arena = arena_new()};
+    TRY(check_params(p, e));
+    TRY(check_fits(f, e));
+    plan_steps(f);
+    TRY(pool_open(p->threads, &f->pool, e));
+    TRY(cpu_weights_load(&f->w, f->kn, f->pool, f->m, p->weights_dir, p->weights_seed, e));
+    TRY(alloc_cache(f, e));
+    TRY(alloc_buffers(f, e));
+    prepare_positions(f);
+    return ST_OK;
+}
+
+void forward_free(struct forward *f)
+{
+    pool_close(&f->pool);
+    cpu_weights_free(&f->w);
+    pages_free(&f->buffers);
+    pages_free(&f->cache);
+    mem_free(f->segments);
+    arena_free(&f->arena);
+    *f = (struct forward){0};
+}

@@ -1,0 +1,94 @@
+/* One forward pass: the operator list of the model, carried out on a batch resolved to rows.
+ *
+ * Tokens stand in one order everywhere: those of the chunks in batch order, then one per decode
+ * row. T tokens, R rows whose logits are needed. Buffers, all float32 and without gaps:
+ *
+ *   x    [T, hidden]                      residual stream
+ *   h    [T, hidden]                      normed input of a projection; [R, hidden] of lm_head
+ *   qkv  [T, heads + 2 kv_heads, head_dim]
+ *   att  [T, heads, head_dim]
+ *   up   [T, 2 intermediate] gated, [T, intermediate] otherwise
+ *   act  [T, intermediate]
+ *   y    [T, hidden]                      output of a projection, before the residual add
+ *   logits [R, vocab], ids_out [R]
+ *
+ * KV cache of one layer: k [blocks, kv_heads, head_dim, block_size], v [blocks, kv_heads,
+ * block_size, head_dim]. Keys stand transposed: scores of neighbouring keys are one vector. */
+#ifndef ENGINE_CPU_FORWARD_H
+#define ENGINE_CPU_FORWARD_H
+
+#include "engine/cpu/weights.h"
+
+/* Consecutive tokens of one sequence. */
+struct segment {
+    int64_t first;         /* index of its first token in the batch */
+    int64_t tokens;        /* >= 1 */
+    int64_t kv_before;     /* position of its first token */
+    const int32_t *blocks; /* block table of the sequence */
+};
+
+struct attention_scratch; /* what one thread needs for one item of attention */
+
+/* Steps of one layer: its operators in order, the additions where they belong. */
+struct steps {
+    enum op_kind kinds[OP_KINDS + 1];
+    int n;
+};
+
+struct forward {
+    const struct model *m;
+    const struct kernels *kn;
+    struct pool *pool;
+    struct cpu_weights w;
+    struct steps before, layer, after;
+    int64_t block_size, num_blocks, max_tokens, max_rows;
+
+    /* The batch; filled by the engine before forward_run. */
+    int64_t n_tokens, n_rows;
+    int64_t n_chunks, n_decodes;
+    struct segment *segments; /* [n_chunks + n_decodes], chunks first; grows */
+    size_t segments_cap;
+    int32_t *ids;       /* [T] */
+    int64_t *positions; /* [T] in the sequence */
+    int64_t *kv_at;     /* [T] place in the cache: block * block_size + offset */
+    int64_t *row_token; /* [R] index of the row's token */
+
+    struct pages buffers, cache;
+    float *x, *h, *qkv, *att, *up, *act, *y, *logits;
+    int32_t *ids_out;
+    float *k, *v;                       /* [layers] of the shapes above */
+    int64_t layer_floats;               /* of k, and of v */
+    float *cosine, *sine;               /* [max_position, head_dim / 2]; NULL = ALiBi */
+    float *slopes;                      /* [heads]; NULL = rotary */
+    int64_t max_position;               /* positions the model and the cache allow */
+    struct attention_scratch **scratch; /* [threads] */
+    struct arena *arena;
+
+    bool timed;            /* fill op_s */
+    double op_s[OP_KINDS]; /* seconds of the last run, summed over repeats */
+};
+
+struct cpu_engine_params;
+/* Weights, cache and buffers. Errors as cpu_engine_open. Free with forward_free in any case. */
+enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struct err *e);
+void forward_free(struct forward *f);
+
+/* Carry the list out: writes logits and ids_out, and K and V of all tokens into the cache. */
+void forward_run(struct forward *f);
+
+/* ---- operators: one function per op_kind; layer is 0 outside the layers ------------------------
+ */
+
+typedef void operator_fn(struct forward *f, int64_t layer);
+
+/* ops_token.c */
+operator_fn op_emb, op_emb_norm, op_input_norm, op_qk_norm, op_rope, op_post_attn_norm, op_mlp_act,
+    op_add, op_final_norm, op_sample;
+/* ops_matmul.c */
+operator_fn op_attn_pre_proj, op_attn_post_proj, op_mlp_up_proj, op_mlp_down_proj, op_lm_head;
+/* ops_attention.c */
+operator_fn op_kv_save, op_attn_prefill, op_attn_decode;
+
+size_t attention_scratch_bytes(const struct model *m);
+
+#endif

@@ -1,0 +1,289 @@
+#include <math.h>
+#include <string.h>
+
+#include "engine/cpu/forward.h"
+
+/* Attention over the paged cache, for prefill chunks and decode rows alike.
+ *
+ * The query rows of a segment and a KV head are its tokens times the heads that share that KV head,
+ * row = token * sharing + head, cut into items of ATTENTION_ROWS. An item goes through the keys in
+ * steps of ATTENTION_KEYS from position 0 and keeps a running maximum and sum per row (Milakov and
+ * Gimelshein 2018). Steps begin at fixed positions and each row takes only keys up to its own, so a
+ * row's result does not depend on how the prompt was cut. */
+enum { ATTENTION_ROWS = 28, ATTENTION_KEYS = 256 };
+enum { WIDEST = 16 }; /* floats of the widest vector */
+
+struct attention_scratch {
+    float largest[ATTENTION_ROWS], sum[ATTENTION_ROWS];
+    float scores[ATTENTION_ROWS][ATTENTION_KEYS + KERNELS_SLACK];
+    float rows[]; /* q [ATTENTION_ROWS, head_dim], out [ATTENTION_ROWS, padded head_dim] */
+};
+
+static int64_t padded(int64_t d)
+{
+    return (d + WIDEST - 1) / WIDEST * WIDEST;
+}
+
+size_t attention_scratch_bytes(const struct model *m)
+{
+    const size_t rows = (size_t)(ATTENTION_ROWS * (m->head_dim + padded(m->head_dim)));
+    return sizeof(struct attention_scratch) + (rows + KERNELS_SLACK) * sizeof(float);
+}
+
+struct item {
+    const struct forward *f;
+    struct attention_scratch *s;
+    float *q, *out;
+    const struct segment *seg;
+    const float *k, *v; /* of the layer */
+    int64_t kv_head, sharing;
+    int64_t row0;
+    int rows;
+};
+
+static int64_t row_position(const struct item *it, int r)
+{
+    return it->seg->kv_before + (it->row0 + r) / it->sharing;
+}
+
+static int64_t row_head(const struct item *it, int r)
+{
+    return it->kv_head * it->sharing + (it->row0 + r) % it->sharing;
+}
+
+static int64_t row_token(const struct item *it, int r)
+{
+    return it->seg->first + (it->row0 + r) / it->sharing;
+}
+
+/* Any number of rows and columns of a product, in tiles. */
+static void product(const struct kernels *kn, int rows, int64_t columns, struct tile t)
+{
+    const float *a = t.a, *init = t.init;
+    float *c = t.c;
+    for (int64_t j = 0; j < columns; j += kn->panel) {
+        const int vecs = columns - j > kn->lanes ? 2 : 1;
+        for (int r = 0; r < rows; r += kn->max_rows) {
+            t.a = a + (size_t)r * t.lda;
+            t.c = c + (size_t)r * t.ldc + j;
+            t.init = init ? init + (size_t)r * t.ld_init + j : NULL;
+            kn->tile(rows - r < kn->max_rows ? rows - r : kn->max_rows, vecs, &t);
+        }
+        t.b += kn->panel;
+    }
+}
+
+/* Where the keys from position p on lie, and how many of them, at most `most`, lie together. */
+static int64_t page_run(const struct item *it, int64_t p, int64_t most, int64_t *page,
+                        int64_t *offset)
+{
+    const int64_t size = it->f->block_size;
+    *offset = p % size;
+    *page = it->seg->blocks[p / size] * it->f->m->kv_heads + it->kv_head;
+    return size - *offset < most ? size - *offset : most;
+}
+
+/* scores[r, i] = q[r] . key[p0 + i]. A run is stored in whole vectors; what is too much is
+ * overwritten by the next run or never looked at. */
+static void score_keys(const struct item *it, int64_t p0, int64_t p1)
+{
+    const struct forward *f = it->f;
+    const int64_t d = f->m->head_dim, size = f->block_size;
+    int64_t page, offset, run;
+    for (int64_t p = p0; p < p1; p += run) {
+        run = page_run(it, p, p1 - p, &page, &offset);
+        product(f->kn, it->rows, run,
+                (struct tile){.k = (size_t)d,
+                              .a = it->q,
+                              .lda = (size_t)d,
+                              .b = it->k + page * d * size + offset,
+                              .ldb = (size_t)size,
+                              .c = it->s->scores[0] + (p - p0),
+                              .ldc = ATTENTION_KEYS + KERNELS_SLACK});
+    }
+}
+
+/* Scores to weights exp(score - largest), the sums and what was added up so far with them. */
+static void softmax_step(const struct item *it, int64_t p0, int64_t p1)
+{
+    const struct kernels *kn = it->f->kn;
+    const int64_t width = padded(it->f->m->head_dim);
+    for (int r = 0; r < it->rows; r++) {
+        float *s = it->s->scores[r];
+        int64_t n = row_position(it, r) + 1 - p0;
+        n = n < 0 ? 0 : n > p1 - p0 ? p1 - p0 : n;
+        if (n > 0) {
+            if (it->f->slopes)
+                kn->ramp((size_t)n, s, it->f->slopes[row_head(it, r)],
+                         (float)(p0 - row_position(it, r)));
+            const float top = kn->max((size_t)n, s);
+            if (top > it->s->largest[r]) {
+                if (p0 > 0) {
+                    const float by = expf(it->s->largest[r] - top);
+                    it->s->sum[r] *= by;
+                    kn->scale((size_t)width, it->out + r * width, by);
+                }
+                it->s->largest[r] = top;
+            }
+            it->s->sum[r] += kn->exp_sum((size_t)n, s, it->s->largest[r]);
+        }
+        memset(s + n, 0, (size_t)(p1 - p0 - n) * sizeof *s);
+    }
+}
+
+/* out[r] += sum of weight[r, i] * value[p0 + i] */
+static void add_values(const struct item *it, int64_t p0, int64_t p1)
+{
+    const struct forward *f = it->f;
+    const int64_t d = f->m->head_dim, size = f->block_size, width = padded(d);
+    int64_t page, offset, run;
+    for (int64_t p = p0; p < p1; p += run) {
+        run = page_run(it, p, p1 - p, &page, &offset);
+        product(f->kn, it->rows, d,
+                (struct tile){.k = (size_t)run,
+                              .a = it->s->scores[0] + (p - p0),
+                              .lda = ATTENTION_KEYS + KERNELS_SLACK,
+                              .b = it->v + (page * size + offset) * d,
+                              .ldb = (size_t)d,
+                              .c = it->out,
+                              .ldc = (size_t)width,
+                              .init = it->out,
+                              .ld_init = (size_t)width});
+    }
+}
+
+static void attend(const struct item *it)
+{
+    const struct model *m = it->f->m;
+    const int64_t d = m->head_dim, width = padded(d), row_floats = (m->heads + 2 * m->kv_heads) * d;
+    const float scale = (float)(1.0 / sqrt((double)d));
+    for (int r = 0; r < it->rows; r++) {
+        const float *q = it->f->qkv + row_token(it, r) * row_floats + row_head(it, r) * d;
+        memcpy(it->q + r * d, q, (size_t)d * sizeof *q);
+        it->f->kn->scale((size_t)d, it->q + r * d, scale);
+        it->s->largest[r] = -INFINITY;
+        it->s->sum[r] = 0;
+    }
+    memset(it->out, 0, (size_t)(it->rows * width) * sizeof *it->out);
+
+    const int64_t end = row_position(it, it->rows - 1) + 1;
+    for (int64_t p0 = 0; p0 < end; p0 += ATTENTION_KEYS) {
+        const int64_t p1 = p0 + ATTENTION_KEYS < end ? p0 + ATTENTION_KEYS : end;
+        score_keys(it, p0, p1);
+        softmax_step(it, p0, p1);
+        add_values(it, p0, p1);
+    }
+    for (int r = 0; r < it->rows; r++) {
+        float *out = it->f->att + row_token(it, r) * m->heads * d + row_head(it, r) * d;
+        it->f->kn->scale((size_t)d, it->out + r * width, 1.0F / it->s->sum[r]);
+        memcpy(out, it->out + r * width, (size_t)d * sizeof *out);
+    }
+}
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+struct job {
+    struct forward *f;
+    int64_t layer;
+    const struct segment *segments;
+    bool even; /* all segments have as many items as the first: decode rows */
+};
+
+static int64_t items_of(const struct forward *f, const struct segment *s)
+{
+    const int64_t rows = s->tokens * (f->m->heads / f->m->kv_heads);
+    return (rows + ATTENTION_ROWS - 1) / ATTENTION_ROWS * f->m->kv_heads;
+}
+
+static void attention_item(void *ctx, int64_t index, int thread)
+{
+    const struct job *j = ctx;
+    const struct forward *f = j->f;
+    const struct segment *seg = j->segments;
+    if (j->even) {
+        seg += index / items_of(f, seg);
+        index %= items_of(f, seg);
+    }
+    while (index >= items_of(f, seg))
+        index -= items_of(f, seg++);
+
+    struct attention_scratch *s = f->scratch[thread];
+    const int64_t sharing = f->m->heads / f->m->kv_heads, rows = seg->tokens * sharing;
+    const int64_t row0 = index / f->m->kv_heads * ATTENTION_ROWS;
+    const struct item it = {
+        .f = f,
+        .s = s,
+        .q = s->rows,
+        .out = s->rows + ATTENTION_ROWS * f->m->head_dim,
+        .seg = seg,
+        .k = f->k + j->layer * f->layer_floats,
+        .v = f->v + j->layer * f->layer_floats,
+        .kv_head = index % f->m->kv_heads,
+        .sharing = sharing,
+        .row0 = row0,
+        .rows = (int)(rows - row0 < ATTENTION_ROWS ? rows - row0 : ATTENTION_ROWS),
+    };
+    attend(&it);
+}
+
+static void run_segments(struct forward *f, int64_t layer, const struct segment *segments,
+                         int64_t n, bool even)
+{
+    enum { INLINE_MACS = 40000 };
+    struct job j = {f, layer, segments, even};
+    int64_t items = 0, macs = 0;
+    for (int64_t i = 0; i < n; i++) {
+        items += items_of(f, &segments[i]);
+        macs += (segments[i].kv_before + segments[i].tokens) * segments[i].tokens;
+    }
+    if (2 * macs * f->m->heads * f->m->head_dim > INLINE_MACS)
+        pool_run(f->pool, items, attention_item, &j);
+    else
+        for (int64_t i = 0; i < items; i++)
+            attention_item(&j, i, 0);
+}
+
+void op_attn_prefill(struct forward *f, int64_t layer)
+{
+    run_segments(f, layer, f->segments, f->n_chunks, false);
+}
+
+void op_attn_decode(struct forward *f, int64_t layer)
+{
+    run_segments(f, layer, f->segments + f->n_chunks, f->n_decodes, true);
+}
+
+/* ---- the cache --------------------------------------------------------------------------- */
+
+struct save {
+    struct forward *f;
+    int64_t layer, per_item;
+};
+
+static void save_tokens(void *ctx, int64_t index, int thread)
+{
+    (void)thread;
+    const struct save *s = ctx;
+    const struct forward *f = s->f;
+    const int64_t d = f->m->head_dim, heads = f->m->heads, kv_heads = f->m->kv_heads;
+    const int64_t size = f->block_size, end = (index + 1) * s->per_item;
+    for (int64_t t = index * s->per_item; t < end && t < f->n_tokens; t++) {
+        const int64_t block = f->kv_at[t] / size, offset = f->kv_at[t] % size;
+        const float *k = f->qkv + (t * (heads + 2 * kv_heads) + heads) * d;
+        const float *v = k + kv_heads * d;
+        for (int64_t h = 0; h < kv_heads; h++) {
+            const int64_t page = s->layer * f->layer_floats + (block * kv_heads + h) * d * size;
+            for (int64_t i = 0; i < d; i++)
+                f->k[page + i * size + offset] = k[h * d + i];
+            memcpy(f->v + page + offset * d, v + h * d, (size_t)d * sizeof *v);
+        }
+    }
+}
+
+void op_kv_save(struct forward *f, int64_t layer)
+{
+    const int64_t floats = 8 * f->m->kv_heads * f->m->head_dim;
+    const int64_t per_item = 16384 / floats < 1 ? 1 : 16384 / floats;
+    struct save s = {f, layer, per_item};
+    pool_run(f->pool, (f->n_tokens + per_item - 1) / per_item, save_tokens, &s);
+}

@@ -1,0 +1,27 @@
+#include "engine/cpu/forward.h"
+
+void op_attn_pre_proj(struct forward *f, int64_t layer)
+{
+    gemm_run(f->pool, f->kn, &f->w.layers[layer].qkv, f->n_tokens, f->h, f->qkv);
+}
+
+void op_attn_post_proj(struct forward *f, int64_t layer)
+{
+    gemm_run(f->pool, f->kn, &f->w.layers[layer].out, f->n_tokens, f->att, f->y);
+}
+
+void op_mlp_up_proj(struct forward *f, int64_t layer)
+{
+    gemm_run(f->pool, f->kn, &f->w.layers[layer].up, f->n_tokens, f->h, f->up);
+}
+
+void op_mlp_down_proj(struct forward *f, int64_t layer)
+{
+    gemm_run(f->pool, f->kn, &f->w.layers[layer].down, f->n_tokens, f->act, f->y);
+}
+
+void op_lm_head(struct forward *f, int64_t layer)
+{
+    (void)layer;
+    gemm_run(f->pool, f->kn, &f->w.lm_head, f->n_rows, f->h, f->logits);
+}

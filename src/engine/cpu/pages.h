@@ -1,0 +1,31 @@
+/* Large memory for weights, KV cache and activations: zeroed, page-aligned, huge pages where the
+ * system gives them, so that streaming it does not wait for the TLB. */
+#ifndef ENGINE_CPU_PAGES_H
+#define ENGINE_CPU_PAGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct pool;
+
+struct pages {
+    void *base;
+    size_t bytes;
+};
+
+/* `floats` floats and KERNELS_SLACK more that may be read. ST_USAGE when the system has not got
+ * them; `what` names the memory. p must be freed or zero. */
+enum st pages_alloc(struct pages *p, size_t floats, const char *what, struct err *e);
+void pages_free(struct pages *p); /* a zero struct is fine */
+
+/* Have the pool's threads touch every page, so that no run pays for page faults. */
+void pages_touch(const struct pages *p, struct pool *pool);
+
+/* Bytes this process may still take without swapping, from /proc/meminfo and the control group;
+ * SIZE_MAX when neither says. */
+size_t pages_available_bytes(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* The engine's threads: run a number of independent items on all of them.
+ *
+ * The calling thread takes part. Thread t starts with its own contiguous share of the items, so the
+ * same thread sees the same weights in every pass, and helps the others when it is done. A worker
+ * that the system has put aside delays nobody: the caller does its share and closes the job. Idle
+ * workers spin for about 50 us, then sleep. One job at a time; one calling thread. */
+#ifndef ENGINE_CPU_POOL_H
+#define ENGINE_CPU_POOL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct pool;
+
+/* Item `item` of the job, run by thread `thread` (0 = the caller) of pool_threads(). */
+typedef void pool_fn(void *ctx, int64_t item, int thread);
+
+/* threads 0 = all cores this process may use. ST_USAGE when the number is absurd, ST_IO when the
+ * system refuses a thread. */
+enum st pool_open(int threads, struct pool **out, struct err *e);
+void pool_close(struct pool **p);
+int pool_threads(const struct pool *p);
+
+/* Run items 0 .. n-1, each once; returns when all are done and their writes are visible. One item
+ * runs on the caller without waking anybody. */
+void pool_run(struct pool *p, int64_t n, pool_fn *fn, void *ctx);
+
+#endif

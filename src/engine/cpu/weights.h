@@ -1,0 +1,42 @@
+/* A model's weights in the engine's layout: float32, every projection one packed matrix.
+ *
+ * qkv rows: [heads of q | kv_heads of k | kv_heads of v] * head_dim; BLOOM's rows, which run
+ * [head][q, k, v], are put in that order once. up rows: [gate | up]. A tied model has no embedding
+ * of its own: rows are taken out of lm_head. */
+#ifndef ENGINE_CPU_WEIGHTS_H
+#define ENGINE_CPU_WEIGHTS_H
+
+#include "engine/cpu/gemm.h"
+#include "engine/cpu/pages.h"
+#include "model/model.h"
+
+struct cpu_norm {
+    float *w, *b; /* b NULL: RMS norm */
+};
+
+struct cpu_layer {
+    struct cpu_norm input_norm, post_norm;
+    struct matrix qkv, out, up, down;
+    float *q_norm, *k_norm; /* [head_dim] */
+};
+
+struct cpu_weights {
+    struct cpu_layer *layers;
+    struct cpu_norm emb_norm, final_norm;
+    float *embedding; /* [vocab, hidden], NULL = tied */
+    struct matrix lm_head;
+    struct pages pages;
+    size_t floats; /* all of the above */
+    struct arena *arena;
+};
+
+/* Floats the weights will take. */
+size_t cpu_weights_floats(const struct kernels *kn, const struct model *m);
+
+/* From dir's safetensors (F32, F16, BF16), or seeded random ones when dir is NULL. ST_INPUT names
+ * the tensor that is missing or has another shape. Free with cpu_weights_free in any case. */
+enum st cpu_weights_load(struct cpu_weights *w, const struct kernels *kn, struct pool *pool,
+                         const struct model *m, const char *dir, uint64_t seed, struct err *e);
+void cpu_weights_free(struct cpu_weights *w);
+
+#endif

@@ -1,0 +1,325 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "text/csv.h"
+#include "text/json.h"
+#include "workload/workload.h"
+
+#define PROMPTS_NAME   "prompts.jsonl"
+#define LENGTHS_NAME   "trace_lengths.csv"
+#define INTERVALS_NAME "trace_intervals.csv"
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static void put_header(struct csv_writer *w, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        csv_put_str(w, names[i]);
+    csv_end_row(w);
+}
+
+static void put_lengths(FILE *f, const struct workload *w)
+{
+    static const char *const names[] = {"request_id", "prompt_id", "num_prefill_tokens",
+                                        "num_decode_tokens"};
+    struct csv_writer out = {.f = f};
+    put_header(&out, names, 4);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *r = &w->requests[i];
+        csv_put_int(&out, r->request_id);
+        r->prompt_id ? csv_put_str(&out, r->prompt_id) : csv_put_empty(&out);
+        csv_put_int(&out, r->num_prefill_tokens);
+        csv_put_int(&out, r->num_decode_tokens);
+        csv_end_row(&out);
+    }
+}
+
+static void put_intervals(FILE *f, const struct workload *w)
+{
+    static const char *const names[] = {"request_id", "inter_arrival_ns", "arrival_time_ns"};
+    struct csv_writer out = {.f = f};
+    put_header(&out, names, 3);
+    int64_t before_ns = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *r = &w->requests[i];
+        csv_put_int(&out, r->request_id);
+        csv_put_int(&out, r->arrival_ns - before_ns);
+        csv_put_int(&out, r->arrival_ns);
+        csv_end_row(&out);
+        before_ns = r->arrival_ns;
+    }
+}
+
+static void put_prompts(FILE *f, const struct prompt *p, size_t n)
+{
+    struct buf line = {0};
+    for (size_t i = 0; i < n; i++) {
+        buf_clear(&line);
+        buf_puts(&line, "{\"prompt_id\": ");
+        json_quote(&line, sv_of(p[i].id));
+        buf_puts(&line, ", \"text\": ");
+        json_quote(&line, sv_of(p[i].text));
+        buf_puts(&line, "}\n");
+        fwrite(line.p, 1, line.n, f);
+    }
+    buf_free(&line);
+}
+
+enum st workload_write(const struct artifact *art, const struct workload *w,
+                       const struct prompt *prompts, size_t n_prompts, struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, PROMPTS_NAME, &f, e));
+    put_prompts(f, prompts, n_prompts);
+    TRY(artifact_close_file(art, PROMPTS_NAME, &f, e));
+    TRY(artifact_create_file(art, LENGTHS_NAME, &f, e));
+    put_lengths(f, w);
+    TRY(artifact_close_file(art, LENGTHS_NAME, &f, e));
+    TRY(artifact_create_file(art, INTERVALS_NAME, &f, e));
+    put_intervals(f, w);
+    return artifact_close_file(art, INTERVALS_NAME, &f, e);
+}
+
+static struct node *text_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
+struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
+{
+    struct node *n = node_new(a, NODE_MAP), *paths = node_new(a, NODE_MAP);
+    struct node *hydra = node_new(a, NODE_MAP);
+    struct git_facts git = artifact_git(a);
+    node_set(a, paths, SV("prompts"), node_str(a, PROMPTS_NAME));
+    node_set(a, paths, SV("trace_lengths"), node_str(a, LENGTHS_NAME));
+    node_set(a, paths, SV("trace_intervals"), node_str(a, INTERVALS_NAME));
+    node_set(a, hydra, SV("config_path"), text_or_null(a, m->hydra_config_path));
+    node_set(a, hydra, SV("config_name"), text_or_null(a, m->hydra_config_name));
+    node_set(a, n, SV("workload_id"), text_or_null(a, m->workload_id));
+    node_set(a, n, SV("model"), text_or_null(a, m->model));
+    node_set(a, n, SV("seed"), node_int(a, (int64_t)m->seed));
+    node_set(a, n, SV("tokenizer_ref"), text_or_null(a, m->tokenizer_ref));
+    node_set(a, n, SV("created_at"), artifact_time(a, clock_wall_ns()));
+    node_set(a, n, SV("git_commit"), text_or_null(a, git.commit));
+    node_set(a, n, SV("paths"), paths);
+    node_set(a, n, SV("hydra"), hydra);
+    node_set(a, n, SV("params"), m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP));
+    node_set(a, n, SV("tool"), artifact_tool(a));
+    return n;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* A row of trace_lengths.csv by its request id. */
+struct length_row {
+    int64_t id, prefill, decode;
+    const char *prompt_id;
+    size_t row;
+    long line;
+    bool used;
+};
+
+static int by_id(const void *pa, const void *pb)
+{
+    const struct length_row *a = pa, *b = pb;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+typedef VEC(struct length_row) length_vec;
+
+static enum st read_lengths(struct arena *a, struct csv_reader *r, length_vec *v, struct err *e)
+{
+    int id, prompt = csv_find(r, "prompt_id"), prefill, decode;
+    TRY(csv_require(r, "request_id", &id, e));
+    TRY(csv_require(r, "num_prefill_tokens", &prefill, e));
+    TRY(csv_require(r, "num_decode_tokens", &decode, e));
+    for (enum st st; (st = csv_next(r, e)) != ST_END;) {
+        TRY(st);
+        struct length_row row = {.row = v->n, .line = csv_line(r)};
+        TRY(csv_int(r, id, 0, INT64_MAX, &row.id, e));
+        TRY(csv_int(r, prefill, 1, INT32_MAX, &row.prefill, e));
+        TRY(csv_int(r, decode, 1, INT32_MAX, &row.decode, e));
+        if (prompt >= 0 && !csv_empty(r, prompt)) {
+            struct sv s = csv_cell(r, prompt);
+            row.prompt_id = arena_strn(a, s.p, s.n);
+        }
+        vec_push(v, row);
+    }
+    return ST_OK;
+}
+
+static enum st check_unique(const length_vec *v, const char *path, struct err *e)
+{
+    for (size_t i = 1; i < v->n; i++)
+        if (v->p[i].id == v->p[i - 1].id)
+            return err_at(e, ST_INPUT, path, v->p[i].line, 0,
+                          "request_id: %lld stands in line %ld already", (long long)v->p[i].id,
+                          v->p[i - 1].line);
+    return ST_OK;
+}
+
+static enum st load_lengths(struct arena *a, const char *path, length_vec *v, struct err *e)
+{
+    struct csv_reader *r;
+    TRY(csv_open(&r, path, e));
+    enum st st = read_lengths(a, r, v, e);
+    csv_close(&r);
+    TRY(st);
+    if (v->n == 0)
+        return err_at(e, ST_INPUT, path, 0, 0, "has a header and no rows");
+    qsort(v->p, v->n, sizeof *v->p, by_id);
+    return check_unique(v, path, e);
+}
+
+static struct length_row *find_length(const length_vec *v, int64_t id)
+{
+    if ((uint64_t)id < v->n && v->p[id].id == id)
+        return &v->p[id];
+    size_t low = 0, high = v->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (v->p[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < v->n && v->p[low].id == id ? &v->p[low] : NULL;
+}
+
+struct interval_columns {
+    int id, gap, arrival;
+};
+
+static enum st read_interval(struct csv_reader *r, const struct interval_columns *c,
+                             const length_vec *lengths, const char *lengths_path, int64_t *now_ns,
+                             struct workload_request *out, struct err *e)
+{
+    int64_t id, gap_ns, arrival_ns, sum_ns;
+    TRY(csv_int(r, c->id, 0, INT64_MAX, &id, e));
+    TRY(csv_int(r, c->gap, 0, INT64_MAX, &gap_ns, e));
+    TRY(csv_int(r, c->arrival, 0, INT64_MAX, &arrival_ns, e));
+    struct length_row *l = find_length(lengths, id);
+    if (!l)
+        return csv_err(r, c->id, e, "%lld is not in %s", (long long)id, lengths_path);
+    if (l->used)
+        return csv_err(r, c->id, e, "%lld comes twice", (long long)id);
+    l->used = true;
+    if (__builtin_add_overflow(*now_ns, gap_ns, &sum_ns) || sum_ns != arrival_ns)
+        return csv_err(r, c->arrival, e,
+                       "%lld is not the sum of the gaps: %lld before and inter_arrival_ns %lld",
+                       (long long)arrival_ns, (long long)*now_ns, (long long)gap_ns);
+    *now_ns = arrival_ns;
+    *out = (struct workload_request){.request_id = id,
+                                     .prompt_id = l->prompt_id,
+                                     .arrival_ns = arrival_ns,
+                                     .arrival_s = ns_to_s(arrival_ns),
+                                     .num_prefill_tokens = l->prefill,
+                                     .num_decode_tokens = l->decode};
+    return ST_OK;
+}
+
+static enum st read_intervals(struct csv_reader *r, const char *path, const length_vec *lengths,
+                              const char *lengths_path, struct workload *out, struct err *e)
+{
+    struct interval_columns c;
+    TRY(csv_require(r, "request_id", &c.id, e));
+    TRY(csv_require(r, "inter_arrival_ns", &c.gap, e));
+    TRY(csv_require(r, "arrival_time_ns", &c.arrival, e));
+    int64_t now_ns = 0;
+    for (enum st st; (st = csv_next(r, e)) != ST_END; out->n++) {
+        TRY(st);
+        struct workload_request next;
+        TRY(read_interval(r, &c, lengths, lengths_path, &now_ns, &next, e));
+        out->requests[out->n] = next; /* each length is used once, so there is room */
+    }
+    if (out->n == lengths->n)
+        return ST_OK;
+    const struct length_row *left = lengths->p;
+    while (left->used)
+        left++;
+    return err_at(e, ST_INPUT, path, 0, 0, "request_id %lld of %s has no row here",
+                  (long long)left->id, lengths_path);
+}
+
+static enum st load_tables(struct arena *a, const char *lengths_path, const char *intervals_path,
+                           struct workload *out, struct err *e)
+{
+    length_vec lengths = {0};
+    struct csv_reader *r = NULL;
+    enum st st = load_lengths(a, lengths_path, &lengths, e);
+    if (st == ST_OK)
+        st = csv_open(&r, intervals_path, e);
+    if (st == ST_OK) {
+        out->requests = arena_array(a, struct workload_request, lengths.n);
+        st = read_intervals(r, intervals_path, &lengths, lengths_path, out, e);
+        csv_close(&r);
+    }
+    vec_free(&lengths);
+    return st;
+}
+
+/* paths.<key> of the meta file. Only the last part counts: the files stand in the workload's folder
+ * wherever that was moved to, and a path in an input never leaves it. */
+static enum st find_file(struct arena *a, const char *dir, const struct node *meta, const char *key,
+                         char **path, struct err *e)
+{
+    struct node *paths;
+    const char *name;
+    TRY(node_get(meta, "paths", NODE_MAP, &paths, e));
+    TRY(node_get_str(paths, key, &name, e));
+    if (fs_join_inside(a, dir, fs_base(name), path, e) == ST_OK)
+        return ST_OK;
+    return err_add(e, "paths.%s of the workload", key);
+}
+
+static const char *text_member(struct arena *a, const struct node *meta, const char *key)
+{
+    const struct node *n = node_find(meta, key);
+    return n && n->kind == NODE_STR ? arena_str(a, n->s.p) : NULL;
+}
+
+enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e)
+{
+    struct node *meta;
+    char *prompts, *lengths, *intervals;
+    *out = (struct workload){.dir = arena_str(a, dir)};
+    TRY(artifact_open(a, dir, WORKLOAD_META, NULL, &meta, e));
+    TRY(find_file(a, dir, meta, "prompts", &prompts, e));
+    TRY(find_file(a, dir, meta, "trace_lengths", &lengths, e));
+    TRY(find_file(a, dir, meta, "trace_intervals", &intervals, e));
+    out->prompts = prompts;
+    out->id = text_member(a, meta, "workload_id");
+    out->model = text_member(a, meta, "model");
+    return load_tables(a, lengths, intervals, out, e);
+}
+
+enum st workload_texts(struct arena *a, const struct workload *w, const char ***texts,
+                       struct err *e)
+{
+    *texts = arena_array(a, const char *, w->n);
+    struct prompt *prompts = NULL;
+    size_t n = 0;
+    if (w->prompts)
+        TRY(prompts_load(a, w->prompts, &prompts, &n, e));
+    struct map by_id_map;
+    map_init(&by_id_map, a);
+    for (size_t i = 0; i < n; i++)
+        map_put(&by_id_map, prompts[i].id, strlen(prompts[i].id), NULL)->cp = prompts[i].text;
+    for (size_t i = 0; i < w->n; i++) {
+        const char *id = w->requests[i].prompt_id;
+        if (!id)
+            continue;
+        const struct map_entry *m = map_find(&by_id_map, id, strlen(id));
+        if (!m)
+            return err_set(e, ST_INPUT, "prompt_id '%.200s' of request %lld is not in %s", id,
+                           (long long)w->requests[i].request_id,
+                           w->prompts ? w->prompts : "the workload: it has no prompts");
+        (*texts)[i] = m->cp;
+    }
+    return ST_OK;
+}

@@ -1,0 +1,162 @@
+#include <math.h>
+
+#include "base/rng.h"
+#include "config/plan.h"
+#include "workload/make.h"
+
+enum { MAX_TOKENS = INT32_MAX };
+
+static enum st need_range(const char *key, int64_t v, int64_t min, struct err *e)
+{
+    return v >= min && v <= MAX_TOKENS
+               ? ST_OK
+               : err_set(e, ST_USAGE, "workload.lengths.%s must be %lld to %d, got %lld", key,
+                         (long long)min, MAX_TOKENS, (long long)v);
+}
+
+/* decode = ceil(total / (1 + ratio)), prefill the rest rounded down, both at least 1. */
+static void split_total(double total, double ratio, struct workload_request *r)
+{
+    double decode = ceil(total / (1 + ratio));
+    double prefill = floor(total - decode);
+    r->num_decode_tokens = decode < 1 ? 1 : (int64_t)decode;
+    r->num_prefill_tokens = prefill < 1 ? 1 : (int64_t)prefill;
+}
+
+static enum st check_totals(const struct workload_params *p, struct err *e)
+{
+    TRY(need_range("min_tokens", p->min_tokens, 1, e));
+    TRY(need_range("max_tokens", p->max_tokens, p->min_tokens, e));
+    if (!(p->prefill_decode_ratio >= 0) || !isfinite(p->prefill_decode_ratio))
+        return err_set(e, ST_USAGE,
+                       "workload.lengths.prefill_decode_ratio must not be negative, got %g",
+                       p->prefill_decode_ratio);
+    return ST_OK;
+}
+
+static enum st uniform(const struct workload_params *p, struct workload_request *r, size_t n,
+                       struct err *e)
+{
+    TRY(check_totals(p, e));
+    struct rng rng = rng_stream(p->seed, "workload.lengths");
+    double span = (double)(p->max_tokens - p->min_tokens);
+    for (size_t i = 0; i < n; i++)
+        split_total((double)p->min_tokens + span * rng_unit(&rng), p->prefill_decode_ratio, &r[i]);
+    return ST_OK;
+}
+
+/* ---- zipf: Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD 1994 --
+ */
+
+struct zipf {
+    double items, theta, zeta, alpha, eta;
+};
+
+static double power(double x, double y) /* x > 0; exp and log are all that base/rng relies on */
+{
+    return exp(y * log(x));
+}
+
+static struct zipf zipf_init(int64_t items, double theta)
+{
+    struct zipf z = {.items = (double)items, .theta = theta, .alpha = 1 / (1 - theta)};
+    for (int64_t i = items; i >= 1; i--) /* small terms first: less rounding */
+        z.zeta += power((double)i, -theta);
+    double zeta2 = 1 + power(2, -theta);
+    z.eta = items > 2 ? (1 - power(2 / z.items, 1 - theta)) / (1 - zeta2 / z.zeta) : 0;
+    return z;
+}
+
+/* Rank 0 .. items - 1, 0 the most frequent. */
+static double zipf_next(const struct zipf *z, struct rng *rng)
+{
+    double u = rng_unit(rng), uz = u * z->zeta;
+    if (uz < 1)
+        return 0;
+    if (uz < 1 + power(0.5, z->theta) || z->items <= 2)
+        return 1;
+    double rank = floor(z->items * power(z->eta * u - z->eta + 1, z->alpha));
+    return rank < z->items - 1 ? rank : z->items - 1;
+}
+
+static enum st zipf(const struct workload_params *p, struct workload_request *r, size_t n,
+                    struct err *e)
+{
+    enum { MAX_ITEMS = 10000000 };
+    TRY(check_totals(p, e));
+    if (!(p->zipf_theta > 0 && p->zipf_theta < 1))
+        return err_set(e, ST_USAGE,
+                       "workload.lengths.zipf_theta must be above 0 and below 1, got %g",
+                       p->zipf_theta);
+    int64_t items = p->max_tokens - p->min_tokens + 1;
+    if (items > MAX_ITEMS)
+        return err_set(e, ST_USAGE,
+                       "workload.lengths: zipf over %lld lengths; at most %d are supported",
+                       (long long)items, MAX_ITEMS);
+    struct rng rng = rng_stream(p->seed, "workload.lengths");
+    struct zipf z = zipf_init(items, p->zipf_theta);
+    for (size_t i = 0; i < n; i++)
+        split_total((double)p->min_tokens + zipf_next(&z, &rng), p->prefill_decode_ratio, &r[i]);
+    return ST_OK;
+}
+
+/* ---- the other kinds ---------------------------------------------------------------------- */
+
+static enum st fixed(const struct workload_params *p, struct workload_request *r, size_t n,
+                     struct err *e)
+{
+    TRY(need_range("prefill_tokens", p->prefill_tokens, 1, e));
+    TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
+    for (size_t i = 0; i < n; i++) {
+        r[i].num_prefill_tokens = p->prefill_tokens;
+        r[i].num_decode_tokens = p->decode_tokens;
+    }
+    return ST_OK;
+}
+
+static enum st from_prompts(struct arena *a, const struct workload_params *p,
+                            struct workload_request *r, size_t n, struct err *e)
+{
+    TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
+    if (p->n_prompts == 0)
+        return err_set(e, ST_USAGE, "workload.lengths.kind=tokenizer needs workload.prompts");
+    if (!p->tokenizer)
+        return err_set(e, ST_USAGE,
+                       "workload.lengths.kind=tokenizer needs a model with a tokenizer");
+    int64_t *counts;
+    size_t used = p->n_prompts < n ? p->n_prompts : n;
+    TRY(workload_count_tokens(a, p->tokenizer, p->prompts, used, &counts, e));
+    for (size_t i = 0; i < n; i++) {
+        r[i].num_prefill_tokens = counts[i % p->n_prompts];
+        r[i].num_decode_tokens = p->decode_tokens;
+    }
+    return ST_OK;
+}
+
+static enum st from_trace(const struct trace_rows *t, struct workload_request *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        r[i].num_prefill_tokens = t->prefill[i];
+        r[i].num_decode_tokens = t->decode[i];
+    }
+    return ST_OK;
+}
+
+enum st workload_lengths(struct arena *a, const struct workload_params *p,
+                         const struct trace_rows *trace, struct workload_request *r, size_t n,
+                         struct err *e)
+{
+    switch ((enum plan_lengths)p->lengths_kind) {
+    case LENGTHS_TOKENIZER:
+        return from_prompts(a, p, r, n, e);
+    case LENGTHS_FIXED:
+        return fixed(p, r, n, e);
+    case LENGTHS_UNIFORM:
+        return uniform(p, r, n, e);
+    case LENGTHS_ZIPF:
+        return zipf(p, r, n, e);
+    case LENGTHS_TRACE:
+        return from_trace(trace, r, n);
+    }
+    return ST_OK;
+}
