@@ -1,7 +1,12 @@
-/* From a run to latencies and percentiles. Definitions (DESIGN section 4):
- * TTFT = first token - planned arrival; E2E = completion - planned arrival; TPOT = (E2E - TTFT)/(n
- * - 1) for n > 1; per-token latency = gaps between tokens, token 0 excluded unless asked. Warm-up
- * requests and requests without status ok are left out and counted. */
+/* From a run to latencies and percentiles. Definitions:
+ *   TTFT           first token - planned arrival
+ *   E2E            completion - planned arrival
+ *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens
+ *   token latency  gap to the token before; token 0 is excluded unless asked for, and then counts
+ *                  with the token_latency_ns its row carries (0 in our runs)
+ * Warm-up requests and requests without status ok are left out and counted. What a request does not
+ * have (no first token, no completion, no token file) is missing, not zero: its series is shorter
+ * and n_missing says by how much. */
 #ifndef METRICS_METRICS_H
 #define METRICS_METRICS_H
 
@@ -10,16 +15,25 @@
 enum metric { METRIC_TTFT, METRIC_TOKEN_LATENCY, METRIC_TPOT, METRIC_E2E, METRICS };
 const char *metric_name(enum metric m); /* "ttft", "token_latency", "tpot", "e2e" */
 
-/* Percentile by linear interpolation between order statistics (NumPy's default): q in [0, 100],
- * sorted ascending, n >= 1. Exact for the sample; says nothing about the population's tail: an
- * order statistic interval does, below. */
+/* ---- percentiles ------------------------------------------------------------------------- */
+
+/* Percentile by linear interpolation between order statistics, bit for bit NumPy's default: q in
+ * [0, 100], sorted ascending, n >= 1. Exact for the sample; says nothing about the population's
+ * tail: an order statistic interval does, below. */
 double metrics_percentile(const double *sorted, size_t n, double q);
 
-/* Distribution-free interval of the q-th percentile at about the confidence: indices of the order
- * statistics by the binomial distribution (exact for n <= 1000, normal above). False when n is too
- * small to bound it on both sides. */
+/* Distribution-free interval of the population's q-th percentile (0 < q < 100): the order
+ * statistics low <= high that enclose it with at least the confidence (in (0, 1)), at most half of
+ * the rest on either side. From the binomial distribution, exactly for n <= 1000, by its normal
+ * approximation above. The samples must be independent; latencies of one run are not quite, so this
+ * is the least there is to say. False when n is too small to bound it on both sides. */
 bool metrics_percentile_interval(const double *sorted, size_t n, double q, double confidence,
                                  double *low, double *high);
+
+/* Ascending, without NaN; O(n). scratch[n]. */
+void metrics_sort(double *v, double *scratch, size_t n);
+
+/* ---- a run ------------------------------------------------------------------------------- */
 
 struct series {
     double *ns; /* sorted ascending */
@@ -28,20 +42,29 @@ struct series {
 
 struct run_metrics {
     struct series of[METRICS];
-    size_t n_requests, n_warmup, n_not_ok, n_early_stop;
-    double duration_s; /* first planned arrival to last completion */
-    double output_tokens_per_s, requests_per_s;
+    size_t n_missing[METRICS]; /* requests (tokens: requests too) that lack the value. TPOT counts
+                                * only requests of more than one token */
+    size_t n_requests;         /* that count: the sums below are over these */
+    size_t n_warmup, n_not_ok;
+    size_t n_early_stop;        /* of n_requests: fewer tokens than asked for */
+    double duration_s;          /* first planned arrival to last completion; NaN = unknown */
+    double output_tokens_per_s; /* NaN when the duration is unknown or 0 */
+    double requests_per_s;
     int64_t output_tokens;
 };
 
 struct metrics_params {
     bool include_token0;
-    /* Aligned comparisons: keep only these requests (NULL = all) and cut each one's tokens. */
-    const int64_t *request_ids; /* sorted, [n_ids] */
+    /* Aligned comparisons: keep only these requests (NULL = all) and cut each one's tokens. A
+     * request with more tokens than max_tokens counts as if it had ended with the last one kept,
+     * which needs its token times: without them its E2E and TPOT are missing. With max_tokens 0
+     * it has no latencies at all. */
+    const int64_t *request_ids; /* sorted, unique, [n_ids] */
     const int64_t *max_tokens;  /* [n_ids] or NULL */
     size_t n_ids;
 };
 
+/* Never fails on a run that run_load accepted; an empty selection gives empty series. */
 enum st metrics_from_run(struct arena *a, const struct run *r, const struct metrics_params *p,
                          struct run_metrics *out, struct err *e);
 

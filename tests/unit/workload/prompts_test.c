@@ -55,7 +55,8 @@ static const struct bad {
      ":2:21: the key 'prompt_id' appears twice in one map"},
     {GOOD "{\"prompt_id\": 99999999999999999999, \"text\": \"x\"}\n",
      ":2:15: the integer 99999999999999999999 does not fit 64 bits"},
-    {GOOD "{\"prompt_id\": \"p2\", \"text\": \"x\", \"n\": NaN}\n", ":2:39: expected a value, got 'NaN'"},
+    {GOOD "{\"prompt_id\": \"p2\", \"text\": \"x\", \"n\": NaN}\n",
+     ":2:39: expected a value, got 'NaN'"},
 };
 
 static void names_every_fault(void **state)
