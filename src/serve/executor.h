@@ -12,13 +12,13 @@
  * *decode set* per lane: a batch says which slots left and entered since the previous batch of its
  * lane (apply left first), plus sums. Every slot in the set emits one token per batch with
  * n_decodes > 0; a batch with n_decodes == 0 lets the set rest and leaves it as it is. So a steady
- * decode batch costs the loop O(1); an executor that needs rows keeps its own list, per lane.
+ * decode batch costs the loop O(1); an executor that needs rows keeps its own list, per lane. A
+ * lane hears that a slot left with its own next batch, when the slot may long be in another lane.
  *
  * Slots are small integers, 0 <= slot < batch_cap, naming a live request inside one replica. A
- * request keeps its slot from its first chunk to release(), preemptions included: a chunk with
- * start
- * == 0 of a slot seen before starts the sequence over. Slots are reused after release(). Seconds
- * are doubles on the loop's clock (0 = start of the run). */
+ * request keeps its slot from its first chunk to release(), preemptions included: a chunk
+ * that starts at 0, of a slot seen before, starts the sequence over. Slots are reused after
+ * release(). Seconds are doubles on the loop's clock (0 = start of the run). */
 #ifndef SERVE_EXECUTOR_H
 #define SERVE_EXECUTOR_H
 

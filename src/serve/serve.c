@@ -358,8 +358,10 @@ static enum st run_loop(struct loop *l, struct err *e)
         TRY(step(l, false, e));
     if (stopped(l))
         return err_set(e, ST_INTERRUPTED, "interrupted");
-    for (int32_t i = 0; i < l->n_replicas; i++) /* a policy that stalls is a bug */
-        ASSERT(l->replicas[i].active == 0 && l->replicas[i].waiting.n == 0);
+    for (int32_t i = 0; i < l->n_replicas; i++) { /* a policy that stalls is a bug */
+        const struct replica *r = &l->replicas[i];
+        ASSERT(r->active == 0 && r->waiting.n == 0 && r->kv.free == r->kv.num_blocks);
+    }
     return ST_OK;
 }
 

@@ -16,7 +16,8 @@ static void trim_ends(struct replica *r, struct lane *lane)
     int64_t keep = lane->ends_from + (int64_t)lane->ends_ns.n;
     keep = min_unwritten(&lane->set.members, keep);
     for (int32_t i = 0; i < r->max_in_flight; i++)
-        keep = min_unwritten(&r->flights[i].finishing, keep);
+        if (&r->lanes[r->flights[i].b.lane] == lane)
+            keep = min_unwritten(&r->flights[i].finishing, keep);
     size_t drop = (size_t)(keep - lane->ends_from);
     if (drop < lane->ends_ns.n / 2)
         return;
