@@ -1,9 +1,13 @@
 /* Tables for people: aligned text for a terminal, Markdown for files.
  *
- * Cells are given row by row; the first row is the header. Numbers align right, text left. Width is
- * counted in characters (UTF-8), not bytes. Markdown cells have | and newlines escaped. */
+ * Cells are given row by row; the first row is the header. A column whose cells are all numbers
+ * ("12", "-0.5 ms", "3 %"; also "", "-" and "n/a") aligns right, the others left. Width is counted
+ * in characters (UTF-8), not bytes. Control characters in a cell become spaces. Markdown cells have
+ * what Markdown would take for markup escaped. */
 #ifndef TEXT_TABLE_H
 #define TEXT_TABLE_H
+
+#include <stdbool.h>
 
 #include "base/str.h"
 
@@ -13,5 +17,11 @@ struct table *table_new(struct arena *a, int columns);
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_text(struct buf *out, const struct table *t);
 void table_markdown(struct buf *out, const struct table *t);
+
+/* What stands in it, for other forms of output (html.h). A row not yet complete does not count. */
+int table_columns(const struct table *t);
+int table_rows(const struct table *t); /* with the header */
+const char *table_at(const struct table *t, int row, int column);
+bool table_right(const struct table *t, int column); /* aligns right */
 
 #endif

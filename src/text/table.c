@@ -1,0 +1,171 @@
+#include "text/table.h"
+
+#include <string.h>
+
+struct table {
+    struct arena *a;
+    int columns, cells, cap;
+    const char **cell; /* [cells], row by row */
+};
+
+struct table *table_new(struct arena *a, int columns)
+{
+    ASSERT(columns > 0);
+    struct table *t = arena_one(a, struct table);
+    t->a = a;
+    t->columns = columns;
+    return t;
+}
+
+void table_cell(struct table *t, const char *fmt, ...)
+{
+    if (t->cells == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 64;
+        const char **bigger = arena_array(t->a, const char *, t->cap);
+        if (t->cells)
+            memcpy(bigger, t->cell, (size_t)t->cells * sizeof *bigger);
+        t->cell = bigger;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    char *s = arena_vprintf(t->a, fmt, ap);
+    va_end(ap);
+    for (char *p = s; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = ' ';
+    t->cell[t->cells++] = s;
+}
+
+int table_columns(const struct table *t)
+{
+    return t->columns;
+}
+
+int table_rows(const struct table *t)
+{
+    return t->cells / t->columns;
+}
+
+const char *table_at(const struct table *t, int row, int column)
+{
+    ASSERT(row >= 0 && row < table_rows(t) && column >= 0 && column < t->columns);
+    return t->cell[row * t->columns + column];
+}
+
+static bool is_number(const char *s)
+{
+    s += *s == '+' || *s == '-' || *s == '<' || *s == '>';
+    s += *s == '.';
+    return *s >= '0' && *s <= '9';
+}
+
+static bool is_absent(const char *s)
+{
+    return *s == 0 || strcmp(s, "-") == 0 || strcmp(s, "n/a") == 0;
+}
+
+bool table_right(const struct table *t, int column)
+{
+    bool any = false;
+    for (int row = 1; row < table_rows(t); row++) {
+        const char *s = table_at(t, row, column);
+        if (is_number(s))
+            any = true;
+        else if (!is_absent(s))
+            return false;
+    }
+    return any;
+}
+
+static int width(const char *s)
+{
+    int n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void repeat(struct buf *out, char c, int n)
+{
+    for (; n > 0; n--)
+        buf_putc(out, c);
+}
+
+/* Widest cell per column, as `form` gives them. */
+static int *widths(const struct table *t, void (*form)(struct buf *, const char *))
+{
+    int *w = mem_alloc((size_t)t->columns * sizeof *w);
+    struct buf b = {0};
+    for (int i = 0; i < table_rows(t) * t->columns; i++) {
+        buf_clear(&b);
+        form(&b, t->cell[i]);
+        int n = width(buf_str(&b));
+        if (n > w[i % t->columns])
+            w[i % t->columns] = n;
+    }
+    buf_free(&b);
+    return w;
+}
+
+static void padded(struct buf *out, const char *s, int w, bool right)
+{
+    int pad = w - width(s);
+    repeat(out, ' ', right ? pad : 0);
+    buf_puts(out, s);
+    repeat(out, ' ', right ? 0 : pad);
+}
+
+void table_text(struct buf *out, const struct table *t)
+{
+    int *w = widths(t, buf_puts);
+    for (int row = 0; row < table_rows(t); row++) {
+        for (int c = 0; c < t->columns; c++) {
+            buf_puts(out, c ? "  " : "");
+            padded(out, table_at(t, row, c), w[c], table_right(t, c));
+        }
+        while (out->n && out->p[out->n - 1] == ' ')
+            out->p[--out->n] = 0;
+        buf_putc(out, '\n');
+        for (int c = 0; row == 0 && c < t->columns; c++) {
+            buf_puts(out, c ? "  " : "");
+            repeat(out, '-', w[c]);
+        }
+        if (row == 0)
+            buf_putc(out, '\n');
+    }
+    mem_free(w);
+}
+
+static void markdown_cell(struct buf *out, const char *s)
+{
+    for (; *s; s++) {
+        if (strchr("\\|<*`[", *s))
+            buf_putc(out, '\\');
+        buf_putc(out, *s);
+    }
+}
+
+void table_markdown(struct buf *out, const struct table *t)
+{
+    int *w = widths(t, markdown_cell);
+    struct buf cell = {0};
+    for (int row = 0; row < table_rows(t); row++) {
+        for (int c = 0; c < t->columns; c++) {
+            buf_clear(&cell);
+            markdown_cell(&cell, table_at(t, row, c));
+            buf_puts(out, c ? " " : "| ");
+            padded(out, buf_str(&cell), w[c] < 3 ? 3 : w[c], table_right(t, c));
+            buf_puts(out, " |");
+        }
+        buf_putc(out, '\n');
+        for (int c = 0; row == 0 && c < t->columns; c++) {
+            buf_puts(out, c ? "-" : "|-");
+            repeat(out, '-', w[c] < 3 ? 3 : w[c]);
+            buf_puts(out, table_right(t, c) ? ":|" : "-|");
+        }
+        if (row == 0)
+            buf_putc(out, '\n');
+    }
+    buf_free(&cell);
+    mem_free(w);
+}

@@ -1,0 +1,100 @@
+#include "support/support.h"
+#include "text/table.h"
+
+static struct table *make(struct test *t, int columns, const char *const *cells, int n)
+{
+    struct table *table = table_new(t->a, columns);
+    for (int i = 0; i < n; i++)
+        table_cell(table, "%s", cells[i]);
+    return table;
+}
+
+#define MAKE(t, columns, ...)                            \
+    make(t, columns, (const char *const[]){__VA_ARGS__}, \
+         (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+
+static const char *text_of(struct test *t, void (*form)(struct buf *, const struct table *),
+                           const struct table *table)
+{
+    struct buf b = {0};
+    form(&b, table);
+    char *s = arena_str(t->a, buf_str(&b));
+    buf_free(&b);
+    return s;
+}
+
+static void numbers_align_right(void **state)
+{
+    struct test *t = *state;
+    const struct table *table =
+        MAKE(t, 4, "metric", "real", "sim (ms)", "note", "ttft p50", "42.1", "-0.5", "x", "e2e",
+             "1234.5 ms", "n/a", "12 y", "t", "", "-", "");
+    assert_string_equal(text_of(t, table_text, table), "metric         real  sim (ms)  note\n"
+                                                       "--------  ---------  --------  ----\n"
+                                                       "ttft p50       42.1      -0.5  x\n"
+                                                       "e2e       1234.5 ms       n/a  12 y\n"
+                                                       "t                           -\n");
+    assert_true(table_right(table, 1));
+    assert_false(table_right(table, 3));
+}
+
+static void widths_count_characters(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(text_of(t, table_text, MAKE(t, 2, "a", "b", "\xc3\xa9\xc3\xa9", "1")),
+                        "a   b\n"
+                        "--  -\n"
+                        "\xc3\xa9\xc3\xa9  1\n");
+}
+
+static void markdown(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(
+        text_of(t, table_markdown, MAKE(t, 2, "name", "ms", "a|b<c>*`[\\", "1.5", "x\ny", "10")),
+        "| name             |  ms |\n"
+        "|------------------|----:|\n"
+        "| a\\|b\\<c>\\*\\`\\[\\\\ | 1.5 |\n"
+        "| x y              |  10 |\n");
+}
+
+static void only_a_header(void **state)
+{
+    struct test *t = *state;
+    const struct table *table = MAKE(t, 2, "a", "b", "unfinished");
+    assert_int_equal(table_rows(table), 1);
+    assert_int_equal(table_columns(table), 2);
+    assert_string_equal(table_at(table, 0, 1), "b");
+    assert_string_equal(text_of(t, table_text, table), "a  b\n-  -\n");
+    assert_string_equal(text_of(t, table_text, table_new(t->a, 1)), "");
+}
+
+static void control_characters_do_not_reach_the_terminal(void **state)
+{
+    struct test *t = *state;
+    assert_string_equal(text_of(t, table_text, MAKE(t, 1, "a\x1b[31m\tb\x7f")),
+                        "a [31m b\n---------\n");
+}
+
+static void many_rows(void **state)
+{
+    struct test *t = *state;
+    struct table *table = table_new(t->a, 3);
+    for (int i = 0; i < 3000; i++)
+        table_cell(table, "%d", i);
+    assert_int_equal(table_rows(table), 1000);
+    assert_string_equal(table_at(table, 999, 2), "2999");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(numbers_align_right),
+        TEST(widths_count_characters),
+        TEST(markdown),
+        TEST(only_a_header),
+        TEST(control_characters_do_not_reach_the_terminal),
+        TEST(many_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
