@@ -218,6 +218,20 @@ static enum st put_free(struct merge *m, const struct override *o, const char *k
     return put(m, key, value);
 }
 
+static enum st not_a_value(struct merge *m, const char *section_key)
+{
+    refuse(m, section_key, "is a section, not a value");
+    struct buf keys = {0};
+    for (size_t i = 0; i < config_options_n; i++)
+        if (option_is_below(config_options[i].key, section_key) &&
+            (config_options[i].commands & m->bit))
+            buf_printf(&keys, "%s%s", keys.n ? ", " : "", config_options[i].key);
+    if (keys.n)
+        err_hint(m->e, "its keys are %s", keys.p);
+    buf_free(&keys);
+    return m->e->st;
+}
+
 static enum st put_any(struct merge *m, const struct override *o, const char *key,
                        const struct option *row, struct node *value)
 {
@@ -237,11 +251,8 @@ static enum st put_any(struct merge *m, const struct override *o, const char *ke
         return put(m, key, value);
     if (!option_is_section(key))
         return unknown_key(m, key);
-    if (value->kind != NODE_MAP) {
-        refuse(m, key, "is a section, not a value");
-        option_hint(key, m->bit, m->e);
-        return m->e->st;
-    }
+    if (value->kind != NODE_MAP)
+        return not_a_value(m, key);
     return put_map(m, o, key, value);
 }
 

@@ -433,7 +433,7 @@ static enum st expand_file(struct expansion *x, const struct chain *up, const ch
     TRY(st);
     const char *group = folder_of(x->a, path);
     if (f->package && !forced)
-        part = strcmp(f->package, "_group_") == 0 ? dotted(x->a, group) : f->package;
+        part = f->package;
     const char *package = package_below(x->a, parent_package, part);
     struct defaults_file self = {.file = f, .path = path, .package = package};
     struct chain here = {.up = up, .path = path};
@@ -468,16 +468,6 @@ static enum st expand_file(struct expansion *x, const struct chain *up, const ch
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-static bool has_option(struct expansion *x, const char *group, const char *name)
-{
-    size_t n;
-    const char **names = sources_options(x->a, x->args->sources, group, &n);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
-
 static enum st add_override(struct expansion *x, const struct override *o)
 {
     if (!sources_has_group(x->args->sources, o->key))
@@ -493,8 +483,8 @@ static enum st add_override(struct expansion *x, const struct override *o)
     if (o->kind != OVERRIDE_REMOVE) {
         struct node *value;
         TRY(override_value(x->a, o, VALUE_TEXT, &value, x->e));
-        if (value->kind == NODE_NULL && has_option(x, o->key, "null"))
-            value = node_str(x->a, "null"); /* a file of that name is what was meant */
+        if (value->kind == NODE_NULL)
+            value = node_str(x->a, "null"); /* a file of that name; ~group is how to have none */
         if (value->kind == NODE_STR && value->s.n == 0)
             return not_chosen(x, o->key);
         c.value = value;

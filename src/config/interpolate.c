@@ -110,7 +110,7 @@ static enum st add_text(struct interpolation *x, const struct cursor *c, const s
         buf_printf(out, "%lld", (long long)n->i);
         break;
     case NODE_BOOL:
-        buf_puts(out, n->b ? "true" : "false");
+        buf_puts(out, n->b ? "True" : "False"); /* as Hydra, so that ids agree */
         break;
     case NODE_FLOAT:
         if (n->f - n->f < 0 || n->f - n->f > 0)
@@ -118,7 +118,7 @@ static enum st add_text(struct interpolation *x, const struct cursor *c, const s
         str_from_double(number, n->f);
         buf_puts(out, number);
         if (strspn(number, "-0123456789") == strlen(number))
-            buf_puts(out, ".0"); /* as YAML and Python write it */
+            buf_puts(out, ".0");
         break;
     case NODE_NULL:
         return fail(x, c->at, "a key that is not set cannot be part of a text");

@@ -8,7 +8,8 @@
  *     \${                      a literal ${; \\${ is a backslash and an interpolation
  *
  * A string that is one interpolation takes the kind of what it names; in the midst of text scalars
- * are written as YAML would. What an interpolation yields is not searched for further ones. */
+ * are written as Hydra does (True, 4.0). What an interpolation yields is not searched for further
+ * ones. */
 #ifndef CONFIG_INTERPOLATE_H
 #define CONFIG_INTERPOLATE_H
 

@@ -70,12 +70,39 @@ static const char *last_part(const char *key)
     return dot ? dot + 1 : key;
 }
 
-/* Whole keys compare as they are; a key typed without its sections may match a last part. */
+static int count_dots(const char *key)
+{
+    int n = 0;
+    for (; *key; key++)
+        n += *key == '.';
+    return n;
+}
+
+/* How far a key is from what was typed: as a whole; by its last part alone, for a key typed without
+ * its sections; by its first parts alone, for a section that is misspelt. */
 static int key_distance(const char *unknown, const char *key)
 {
-    int whole = str_distance(unknown, key);
-    int part = str_distance(last_part(unknown), last_part(key)) + 1;
-    return part < whole ? part : whole;
+    enum { NEAR_PART = 2, MAX_KEY = 128 };
+    size_t section = strcspn(unknown, ".");
+    bool elsewhere = unknown[section] && strncmp(unknown, key, section + 1) != 0;
+    int best = str_distance(unknown, key) + (elsewhere ? 2 : 0);
+    int part = str_distance(last_part(unknown), last_part(key));
+    int far = (int)strlen(last_part(key)) / 2;
+    if (part <= NEAR_PART && part < far && part + (elsewhere ? 3 : 1) < best)
+        best = part + (elsewhere ? 3 : 1);
+
+    char head[MAX_KEY] = "";
+    int dots = count_dots(unknown);
+    if (count_dots(key) > dots && strlen(key) < sizeof head) {
+        const char *end = key;
+        for (int i = 0; i <= dots; i++)
+            end = strchr(i ? end + 1 : end, '.');
+        memcpy(head, key, (size_t)(end - key));
+        int d = str_distance(unknown, head);
+        if (d <= NEAR_PART && d + 1 < best)
+            best = d + 1;
+    }
+    return best;
 }
 
 size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size_t max, bool *close)
@@ -99,8 +126,10 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
         best[at] = d;
         out[at] = config_options[i].key;
     }
-    int limit = (int)strlen(last_part(unknown)) / 3;
-    *close = n > 0 && best[0] <= (limit > 2 ? limit : 2);
+    int limit = (int)strlen(unknown) / 3;
+    *close = n > 0 && best[0] <= (limit < 2 ? limit : limit < 3 ? 2 : 3);
+    while (*close && n > 1 && best[n - 1] > best[0] + 3)
+        n--; /* beside a good guess a wild one only confuses */
     return n;
 }
 
@@ -109,12 +138,16 @@ void option_hint(const char *unknown, uint32_t bits, struct err *e)
     const char *near[3];
     bool close;
     size_t n = option_nearest(unknown, bits, near, 3, &close);
-    if (n < 3)
-        err_hint(e, "twinfer COMMAND --help lists the keys");
-    else if (close)
-        err_hint(e, "did you mean %s? also near: %s, %s", near[0], near[1], near[2]);
+    struct buf list = {0};
+    for (size_t i = close; i < n; i++)
+        buf_printf(&list, "%s%s", i > close ? ", " : "", near[i]);
+    if (!close)
+        err_hint(e, "the nearest keys are %s", buf_str(&list));
+    else if (n == 1)
+        err_hint(e, "did you mean %s?", near[0]);
     else
-        err_hint(e, "the nearest keys are %s, %s, %s", near[0], near[1], near[2]);
+        err_hint(e, "did you mean %s? also near: %s", near[0], buf_str(&list));
+    buf_free(&list);
 }
 
 static void add_alternatives(struct buf *out, const char *allowed)

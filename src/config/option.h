@@ -51,7 +51,8 @@ bool option_is_below(const char *key, const char *section);
 bool option_is_section(const char *key);
 
 /* Up to `max` keys that look most like the unknown one, best first, among the rows of the commands
- * in `bits`; *close says that the first is near enough to be what was meant. Returns how many. */
+ * in `bits`; *close says that the first is near enough to be what was meant; keys much farther than
+ * it are left out then. Returns how many. */
 size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size_t max,
                       bool *close);
 

@@ -90,7 +90,7 @@ static void explain_names_every_layer(void **state)
     assert_err(config_explain(t->a, &args, "workload.rate", &b, &t->e), ST_USAGE, t,
                "--explain: unknown key 'workload.rate'\n"
                "hint: did you mean workload.arrival.rate? also near: workload.trace, "
-               "model.name");
+               "workload.dir");
     buf_free(&b);
 }
 
