@@ -148,15 +148,23 @@ static enum st read_row(struct arena *a, struct table *s, char *row, struct err 
     return ST_OK;
 }
 
-/* No file has more rows than line ends plus one, so the rows' memory is taken once. */
-static enum st most_rows(const char *path, size_t *rows, struct err *e)
+/* The rows' memory is taken once: no file has more rows than line ends plus one, nor than fit into
+ * its bytes with every needed cell filled (a file of blank lines must not cost memory). */
+static enum st most_rows(const struct table *s, size_t *rows, struct err *e)
 {
     struct fs_map m;
-    TRY(fs_map(path, &m, e));
-    *rows = 1;
-    for (const char *p = m.p, *end = m.p + m.n; p && (p = memchr(p, '\n', (size_t)(end - p))); p++)
-        ++*rows;
+    TRY(fs_map(s->path, &m, e));
+    size_t row_bytes = 0;
+    for (size_t i = 0; i < s->t->n; i++)
+        row_bytes += s->t->columns[i].need == NEED_VALUE    ? 2
+                     : s->t->columns[i].need == NEED_COLUMN ? 1
+                                                            : 0;
+    size_t fit = m.n / row_bytes + 1, lines = 1;
+    for (const char *p = m.p, *end = m.p + m.n;
+         lines < fit && p && (p = memchr(p, '\n', (size_t)(end - p))); p++)
+        lines++;
     fs_unmap(&m);
+    *rows = lines < fit ? lines : fit;
     return ST_OK;
 }
 
@@ -183,7 +191,7 @@ static enum st table_read(struct arena *a, const char *dir, enum run_file file, 
 {
     *s = (struct table){.t = &run_tables[file]};
     s->path = fs_join(a, dir, s->t->file);
-    TRY(most_rows(s->path, &s->cap, e));
+    TRY(most_rows(s, &s->cap, e));
     TRY(csv_open(&s->csv, s->path, e));
     s->rows = arena_alloc_n(a, s->cap, s->t->row_bytes);
     s->lines = mem_alloc(s->cap * sizeof *s->lines);
@@ -287,15 +295,16 @@ static size_t find_request(const struct run *r, int64_t id)
     return low < r->n_requests && r->requests[low].request_id == id ? low : r->n_requests;
 }
 
-static enum st count_tokens(const struct table *s, struct run *r, size_t *owner, struct err *e)
+static enum st count_tokens(const struct table *s, struct run *r, uint32_t *owner, struct err *e)
 {
     const struct run_token *rows = (const struct run_token *)(const void *)s->rows;
     for (size_t i = 0; i < s->n; i++) {
-        owner[i] = find_request(r, rows[i].request_id);
-        if (owner[i] == r->n_requests)
+        size_t request = find_request(r, rows[i].request_id);
+        if (request == r->n_requests)
             return row_err(s, i, "request_id", e, "%lld is not in request_metrics.csv",
                            (long long)rows[i].request_id);
-        r->first_token[owner[i] + 1]++;
+        owner[i] = (uint32_t)request;
+        r->first_token[request + 1]++;
     }
     for (size_t i = 0; i < r->n_requests; i++)
         r->first_token[i + 1] += r->first_token[i];
@@ -304,7 +313,7 @@ static enum st count_tokens(const struct table *s, struct run *r, size_t *owner,
 
 /* Puts every token at its request's place; a gap in the indices shows as an index too large for the
  * number of tokens, or as one that comes twice. */
-static enum st place_tokens(const struct table *s, struct run *r, const size_t *owner,
+static enum st place_tokens(const struct table *s, struct run *r, const uint32_t *owner,
                             struct err *e)
 {
     const struct run_token *rows = (const struct run_token *)(const void *)s->rows;
@@ -326,7 +335,8 @@ static enum st place_tokens(const struct table *s, struct run *r, const size_t *
     return ST_OK;
 }
 
-static enum st check_times(const struct table *s, struct run *r, const size_t *owner, struct err *e)
+static enum st check_times(const struct table *s, struct run *r, const uint32_t *owner,
+                           struct err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct run_token *row = (const struct run_token *)(const void *)s->rows + i;
@@ -354,7 +364,7 @@ static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
     struct table s;
     enum st st = table_read(scratch, out->dir, RUN_TOKENS, &s, e);
     if (st == ST_OK) {
-        size_t *owner = arena_array(scratch, size_t, s.n);
+        uint32_t *owner = arena_array(scratch, uint32_t, s.n);
         out->n_tokens = s.n;
         out->tokens = arena_array(a, struct run_token, s.n);
         out->first_token = arena_array(a, size_t, out->n_requests + 1);

@@ -279,6 +279,24 @@ static void a_million_columns_are_refused(void **state)
     check_error(&f->e, fs_join(f->a, f->tmp.dir, "request_metrics.csv:1: more than 4096 columns"));
 }
 
+/* 64 MB of blank lines: rows would take 10 GB if every line were one. */
+static void blank_lines_cost_no_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct run run;
+    put_run(f, TWO, NULL, NULL);
+    char *path = fs_join(f->a, f->tmp.dir, "request_metrics.csv");
+    FILE *file = fopen(path, "a");
+    static char blank[1 << 20];
+    memset(blank, '\n', sizeof blank);
+    for (int i = 0; i < 64; i++)
+        fwrite(blank, 1, sizeof blank, file);
+    fclose(file);
+    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_int_equal(run.n_requests, 2);
+    assert_true(arena_used(f->a) < (size_t)1 << 30);
+}
+
 static void needs_request_metrics(void **state)
 {
     struct fixture *f = *state;
@@ -307,6 +325,7 @@ int main(void)
         TEST(counts_cells_that_contradict_their_times),
         TEST(names_every_fault),
         TEST(a_million_columns_are_refused),
+        TEST(blank_lines_cost_no_memory),
         TEST(needs_request_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
