@@ -1,67 +1,119 @@
 /* Two runs of one workload: how far apart, and is that within what the real side varies by itself?
  *
- * Requests are aligned by request_id; those missing or not ok on one side, and warm-up, are left
- * out and counted. Token series are cut to the real run's num_decode_tokens_actual (early stop),
- * and E2E of an early-stopped request is compared at that token.
+ * Alignment. Requests are matched by request_id. Warm-up requests, those that one side lacks, and
+ * those that did not end well on both sides are left out and counted. Token series are cut to what
+ * the real run produced (num_decode_tokens_actual); TPOT and E2E of a cut request are taken at that
+ * token on both sides.
  *
- * Verdict per metric and percentile: error = |sim - real| / real; pass <= 5 %, warn <= 9 %, else
- * fail. P99 is judged only with 1,000 requests or more. With spread runs (more real runs on the
- * same arrivals) a miss whose size is inside their spread is excused, but only where the spread is
- * at most twice the limit; a wider spread makes that cell inconclusive. Overall: the worst judged
- * cell; fail
- * -> exit 1, inconclusive -> exit 5. */
+ * Cells. One per metric and percentile (linear interpolation between order statistics):
+ * error = (sim - real) / real; |error| <= pass_percent is pass, <= warn_percent warn, else fail.
+ *
+ * Which cells are judged depends on the real side alone, never on how well the simulation did:
+ *   - P50 and P90 of TTFT, TPOT and E2E always;
+ *   - P99 only with COMPARE_P99_REQUESTS aligned requests or more;
+ *   - all cells but those of the first rule only where the real run pins them down: the 95 %
+ *     order-statistic interval exists and is no wider than twice warn_percent of the value.
+ *
+ * Spread. With further real runs on the same arrivals, spread = (max - min) / median of the real
+ * runs' percentiles. A fail whose error is no larger than the spread is excused, and counts as
+ * warn, where the spread is at most twice warn_percent; a wider spread makes it inconclusive.
+ * Spread runs whose arrivals or lengths differ are refused.
+ *
+ * Overall verdict: the worst judged cell, in the order pass, warn, inconclusive, fail. Exit codes:
+ * fail 1, inconclusive 5, else 0.
+ *
+ * Diagnosis (diagnosed == true when a judged cell is over pass_percent): what the two sides' batch
+ * times say about the judged cell with the largest error; see struct compare_part. */
 #ifndef COMPARE_COMPARE_H
 #define COMPARE_COMPARE_H
 
-#include "metrics/metrics.h"
+#include "compare/curves.h"
+#include "text/table.h"
 
+/* VERDICT_NONE: not judged. */
 enum verdict { VERDICT_PASS, VERDICT_WARN, VERDICT_INCONCLUSIVE, VERDICT_FAIL, VERDICT_NONE };
-const char *verdict_name(enum verdict v); /* "pass", ..., VERDICT_NONE "not judged" */
+const char *verdict_name(enum verdict v); /* "pass", ..., "not judged" */
+int verdict_exit_code(enum verdict v);    /* 0, 0, 5, 1, 0 */
 
-enum { COMPARE_PERCENTILES = 4, COMPARE_MAX_SPREAD = 32 };
+enum { COMPARE_PERCENTILES = 4, COMPARE_MAX_SPREAD = 32, COMPARE_P99_REQUESTS = 1000 };
 extern const double compare_percentiles[COMPARE_PERCENTILES]; /* 50 90 95 99 */
+const char *compare_percentile_name(int p);                   /* "p50", ... */
+const char *compare_metric_title(enum metric m);              /* "TTFT", "Per-token latency", ... */
 
 struct compare_params {
     const char *real_dir, *sim_dir;
-    const char *const *spread_dirs;
+    const char *const *spread_dirs; /* [n_spread], more real runs; at most COMPARE_MAX_SPREAD */
     size_t n_spread;
     bool include_token0;
-    double pass_percent, warn_percent; /* 5, 9 */
+    double pass_percent, warn_percent; /* 5, 9; pass <= warn */
 };
 
+/* NAN in a double below means "unknown": no samples, no spread runs, too few for an interval. */
 struct compare_cell {
-    double real_ns, sim_ns, error_percent; /* error signed: + = the simulation is slower */
-    double spread_percent;                 /* (max - min) / median of the real runs; < 0 unknown */
-    double real_low_ns, real_high_ns;      /* 95 % order-statistic interval; equal when unknown */
-    bool excused;
+    double real_ns, sim_ns;
+    double error_percent;             /* signed, + = the simulation is slower */
+    double real_low_ns, real_high_ns; /* 95 % order-statistic interval of the real percentile */
+    double spread_percent;
     enum verdict verdict;
+    bool excused;
+    const char *why; /* a clause: why not judged, excused or inconclusive; NULL = nothing to add */
 };
 
-/* One part of the batch times on both sides: where the difference comes from. */
+/* One kind of time on both sides. Batches are of a kind (prefill only, decode only, mixed) and,
+ * within it, of a size class: powers of two of tokens for batches with prefill, of sequences for
+ * decode. Kinds are compared class by class at the real run's mix, so that a different mix does
+ * not pass for a different speed; n counts all batches of the kind. */
 struct compare_part {
-    const char *name;     /* "prefill batches", "decode batches", "mixed batches", "host" */
-    double real_s, sim_s; /* mean per batch */
-    int64_t real_n, sim_n;
-    const char *finding; /* one sentence or NULL */
+    const char *name;      /* "decode batches", "decode batches of 4-7", ... */
+    bool detail;           /* a size class of the part before it */
+    int64_t real_n, sim_n; /* batches; requests for waits */
+    double real_s, sim_s;  /* mean */
+    double real_device_s, sim_device_s, real_host_s, sim_host_s; /* of it; NAN for waits */
+    double share; /* of the difference explained by batch times, 0..1; NAN = not attributed */
 };
 
 struct comparison {
+    struct compare_params params; /* borrowed from the caller */
     struct run real, sim;
-    struct run_metrics real_metrics, sim_metrics;
+    struct run_metrics real_metrics, sim_metrics; /* of the aligned requests */
+    size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_warmup;
+    size_t n_early_stop; /* aligned requests whose tokens were cut */
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
     enum verdict verdict;
-    size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_early_stop, n_warmup;
-    struct compare_part parts[8];
-    int n_parts;
-    bool diagnosed; /* error over the threshold: parts are filled */
-    const char *notes[16];
-    int n_notes;
+
+    bool diagnosed;
+    enum metric worst_metric; /* the judged cell with the largest error */
+    int worst_percentile;     /* index into compare_percentiles */
+    const struct compare_part *parts;
+    size_t n_parts;
+    const char *const *findings; /* sentences, the largest share first */
+    size_t n_findings;
+
+    const char *const *notes; /* sentences on alignment, early stop, sample sizes */
+    size_t n_notes;
+    const struct curves *curves;
 };
 
+/* Refusals (ST_INPUT): a run that is not there, incomplete or not a run; no request that ended well
+ * on both sides; spread runs of another workload, named by the first request that differs.
+ * ST_USAGE: more than COMPARE_MAX_SPREAD spread runs, pass_percent above warn_percent. */
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
                      struct err *e);
 
-/* summary.md, compare.json, tables/, figs/ into the artifact being built. */
+/* ---- what is told about it ----------------------------------------------------------------- */
+
+/* summary.md, compare.json, tables/, figs/ into the artifact being built. tables/ holds the four
+ * percentile tables and the data behind the figures: cdf.csv (metric, quantile, real_ns, sim_ns)
+ * and over_time.csv (time_ns and what is plotted). */
 enum st compare_write(const struct artifact *art, const struct comparison *c, struct err *e);
+
+/* compare.json as a tree; doubles that are unknown are null. */
+struct node *compare_node(struct arena *a, const struct comparison *c);
+
+/* The table of cells, for the terminal and summary.md: metric, percentile, real, simulated, error,
+ * interval, spread (with spread runs only), verdict. */
+struct table *compare_table(struct arena *a, const struct comparison *c);
+/* summary.md. */
+void compare_summary(struct arena *a, struct buf *out, const struct comparison *c);
 
 #endif

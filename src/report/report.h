@@ -1,14 +1,23 @@
-/* Artifacts to one self-contained report.html: inline CSS and SVG, no scripts, no network. */
+/* Artifacts to one self-contained report.html: inline CSS and SVG, no scripts, no network.
+ *
+ * A page begins with the answer (verdict, key figures), then shows it, then says how sure it is and
+ * where it came from. Text from artifacts is escaped wherever it lands. */
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
 #include "compare/compare.h"
 
-/* The page of a comparison. */
+/* The page of a comparison. meta: its run_meta tree, or NULL. */
 void report_comparison(struct arena *a, struct buf *html, const struct comparison *c,
                        const struct node *meta);
 
-/* Any mix of artifact directories (run, comparison, workload, bundle), told by their meta files. */
+/* Any mix of artifact directories on one page with a table of contents, told apart by their meta
+ * files: comparisons and runs (run_meta.json), workloads (workload_meta.json), profiling bundles
+ * (bundle_meta.json, in the model's folder). A comparison is made again from compare.json and
+ * tables/ alone, so a folder that was moved, or whose runs are gone, still reports.
+ *
+ * ST_USAGE: no directory. ST_INPUT, naming the directory: missing, incomplete, of a kind there is
+ * no page for, or damaged. html is left as it was then. */
 enum st report_artifacts(struct arena *a, const char *const *dirs, size_t n, struct buf *html,
                          struct err *e);
 

@@ -1,0 +1,97 @@
+#include "compare/compare.h"
+
+#include "compare/intern.h"
+
+void note(struct notes *n, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vec_push(&n->v, arena_vprintf(n->a, fmt, ap));
+    va_end(ap);
+}
+
+static enum st check_params(const struct compare_params *p, struct err *e)
+{
+    if (p->n_spread > COMPARE_MAX_SPREAD)
+        return err_set(e, ST_USAGE, "spread: %zu runs given, at most %d are taken", p->n_spread,
+                       COMPARE_MAX_SPREAD);
+    if (p->pass_percent > p->warn_percent)
+        return err_set(e, ST_USAGE,
+                       "compare.pass_percent (%g) must not be above compare.warn_percent (%g)",
+                       p->pass_percent, p->warn_percent);
+    return ST_OK;
+}
+
+static enum st load_run(struct arena *a, const char *dir, const char *what, struct run *out,
+                        struct err *e)
+{
+    if (!dir)
+        return err_set(e, ST_USAGE, "%s is not set", what);
+    return run_load(a, dir, NULL, out, e) == ST_OK ? ST_OK
+                                                   : err_add(e, "cannot read %s=%s", what, dir);
+}
+
+static enum st load_spread(struct arena *a, const struct comparison *c, const struct alignment *al,
+                           struct run_metrics *out, struct err *e)
+{
+    const struct metrics_params params = align_params(al, c->params.include_token0);
+    for (size_t i = 0; i < c->params.n_spread; i++) {
+        struct run r;
+        TRY(load_run(a, c->params.spread_dirs[i], "spread", &r, e));
+        TRY(align_check_spread(c, al, &r, e));
+        TRY(metrics_from_run(a, &r, &params, &out[i], e));
+    }
+    return ST_OK;
+}
+
+static void tell_samples(const struct comparison *c, struct notes *notes)
+{
+    if (c->n_aligned < 20)
+        note(notes, "Only %zu request%s: P90 rests on one or two of them.", c->n_aligned,
+             c->n_aligned == 1 ? "" : "s");
+    const struct run *runs[] = {&c->real, &c->sim};
+    for (int i = 0; i < 2; i++) {
+        if (!runs[i]->tokens)
+            note(notes, "%s has no token_metrics.csv: per-token latency is not compared.",
+                 runs[i]->dir);
+        if (runs[i]->n_contradictions)
+            note(notes, "%s: %zu cells contradict the times they follow from; the times count.",
+                 runs[i]->dir, runs[i]->n_contradictions);
+    }
+    if (c->params.n_spread == 0)
+        note(notes, "No spread runs: how much the real side varies from run to run is unknown. "
+                    "Add them with spread=DIR,DIR.");
+}
+
+enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
+                     struct err *e)
+{
+    *out = (struct comparison){.params = *p};
+    TRY(check_params(p, e));
+    TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
+    TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
+
+    struct notes notes = {.a = a};
+    struct alignment al;
+    TRY(align_runs(a, out, &al, &notes, e));
+    const struct metrics_params params = align_params(&al, p->include_token0);
+    enum st st = metrics_from_run(a, &out->real, &params, &out->real_metrics, e);
+    if (st == ST_OK)
+        st = metrics_from_run(a, &out->sim, &params, &out->sim_metrics, e);
+    struct run_metrics *spread = arena_array(a, struct run_metrics, p->n_spread);
+    if (st == ST_OK)
+        st = load_spread(a, out, &al, spread, e);
+    if (st == ST_OK) {
+        judge_cells(a, out, spread);
+        diagnose(a, out, &al);
+        out->curves =
+            curves_new(a, 2, (const char *const[]){"real", "simulated"},
+                       (const struct run *const[]){&out->real, &out->sim},
+                       (const struct run_metrics *const[]){&out->real_metrics, &out->sim_metrics});
+        tell_samples(out, &notes);
+        out->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);
+        out->n_notes = notes.v.n;
+    }
+    vec_free(&notes.v);
+    return st;
+}

@@ -1,0 +1,179 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "compare/intern.h"
+
+const double compare_percentiles[COMPARE_PERCENTILES] = {50, 90, 95, 99};
+
+enum { P50, P90, P95, P99 };
+
+static const struct {
+    const char *name;
+    int exit_code;
+} verdicts[] = {
+    [VERDICT_PASS] = {"pass", 0},
+    [VERDICT_WARN] = {"warn", 0},
+    [VERDICT_INCONCLUSIVE] = {"inconclusive", 5},
+    [VERDICT_FAIL] = {"fail", 1},
+    [VERDICT_NONE] = {"not judged", 0},
+};
+
+const char *verdict_name(enum verdict v)
+{
+    return verdicts[v].name;
+}
+
+int verdict_exit_code(enum verdict v)
+{
+    return verdicts[v].exit_code;
+}
+
+const char *compare_metric_title(enum metric m)
+{
+    static const char *const titles[METRICS] = {[METRIC_TTFT] = "TTFT",
+                                                [METRIC_TOKEN_LATENCY] = "Per-token latency",
+                                                [METRIC_TPOT] = "TPOT",
+                                                [METRIC_E2E] = "E2E"};
+    return titles[m];
+}
+
+const char *compare_percentile_name(int p)
+{
+    static const char *const names[COMPARE_PERCENTILES] = {"p50", "p90", "p95", "p99"};
+    return names[p];
+}
+
+static double percentile(const struct series *s, int p)
+{
+    return s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+    double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+/* (max - min) / median over the real runs; NAN when one of them has no value. */
+static double spread_percent(const struct comparison *c, const struct run_metrics *spread,
+                             enum metric m, int p)
+{
+    double v[COMPARE_MAX_SPREAD + 1];
+    size_t n = c->params.n_spread;
+    if (n == 0)
+        return (double)NAN;
+    v[n] = c->cells[m][p].real_ns;
+    for (size_t i = 0; i < n; i++) {
+        v[i] = percentile(&spread[i].of[m], p);
+        if (isnan(v[i]))
+            return (double)NAN;
+    }
+    qsort(v, n + 1, sizeof *v, by_value);
+    double median = metrics_percentile(v, n + 1, 50);
+    return median > 0 ? 100 * (v[n] - v[0]) / median : (double)NAN;
+}
+
+static void measure_cell(struct comparison *c, const struct run_metrics *spread, enum metric m,
+                         int p)
+{
+    struct compare_cell *cell = &c->cells[m][p];
+    const struct series *real = &c->real_metrics.of[m];
+    *cell = (struct compare_cell){.real_ns = percentile(real, p),
+                                  .sim_ns = percentile(&c->sim_metrics.of[m], p),
+                                  .error_percent = (double)NAN,
+                                  .real_low_ns = (double)NAN,
+                                  .real_high_ns = (double)NAN,
+                                  .verdict = VERDICT_NONE};
+    if (cell->real_ns > 0)
+        cell->error_percent = 100 * (cell->sim_ns - cell->real_ns) / cell->real_ns;
+    double low, high;
+    if (real->n &&
+        metrics_percentile_interval(real->ns, real->n, compare_percentiles[p], 0.95, &low, &high))
+        cell->real_low_ns = low, cell->real_high_ns = high;
+    cell->spread_percent = spread_percent(c, spread, m, p);
+}
+
+/* NULL when the cell is to be judged, else why it is not. */
+static const char *not_judged(struct arena *a, const struct comparison *c, enum metric m, int p)
+{
+    const struct compare_cell *cell = &c->cells[m][p];
+    char have[WORDS_MAX], need[WORDS_MAX];
+    if (isnan(cell->real_ns) || isnan(cell->sim_ns))
+        return arena_printf(a, "no values on the %s side",
+                            isnan(cell->real_ns) ? "real" : "simulated");
+    if (isnan(cell->error_percent))
+        return "the real value is 0";
+    if (p == P99 && c->n_aligned < COMPARE_P99_REQUESTS)
+        return arena_printf(a, "%s request%s, %s needed", words_count(have, (int64_t)c->n_aligned),
+                            c->n_aligned == 1 ? "" : "s", words_count(need, COMPARE_P99_REQUESTS));
+    if (p <= P90 && m != METRIC_TOKEN_LATENCY)
+        return NULL;
+    if (isnan(cell->real_low_ns))
+        return arena_printf(a, "%s value%s are too few to bound it",
+                            words_count(have, (int64_t)c->real_metrics.of[m].n),
+                            c->real_metrics.of[m].n == 1 ? "" : "s");
+    double width = 100 * (cell->real_high_ns - cell->real_low_ns) / cell->real_ns;
+    if (width > 2 * c->params.warn_percent)
+        return arena_printf(a, "its 95 %% interval is %s wide, %s allowed",
+                            words_percent(have, width),
+                            words_percent(need, 2 * c->params.warn_percent));
+    return NULL;
+}
+
+static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int p)
+{
+    struct compare_cell *cell = &c->cells[m][p];
+    const double pass = c->params.pass_percent, warn = c->params.warn_percent;
+    cell->why = not_judged(a, c, m, p);
+    if (cell->why)
+        return;
+    double size = fabs(cell->error_percent);
+    cell->verdict = size <= pass ? VERDICT_PASS : size <= warn ? VERDICT_WARN : VERDICT_FAIL;
+    /* A comparison with NAN is false: without spread runs a fail stays a fail. */
+    if (cell->verdict != VERDICT_FAIL || !(size <= cell->spread_percent))
+        return;
+    char spread[WORDS_MAX];
+    words_percent(spread, cell->spread_percent);
+    if (cell->spread_percent <= 2 * warn) {
+        cell->excused = true;
+        cell->verdict = VERDICT_WARN;
+        cell->why = arena_printf(a, "excused: the real runs themselves spread by %s", spread);
+    } else {
+        cell->verdict = VERDICT_INCONCLUSIVE;
+        cell->why =
+            arena_printf(a, "the real runs themselves spread by %s, too much to tell", spread);
+    }
+}
+
+/* The worst verdict counts, and within it the judged cell with the largest error is diagnosed. */
+static void sum_up(struct comparison *c)
+{
+    double worst = -1;
+    c->verdict = VERDICT_NONE;
+    for (enum metric m = 0; m < METRICS; m++) {
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            const struct compare_cell *cell = &c->cells[m][p];
+            if (cell->verdict == VERDICT_NONE)
+                continue;
+            if (c->verdict == VERDICT_NONE || cell->verdict > c->verdict)
+                c->verdict = cell->verdict;
+            if (fabs(cell->error_percent) > worst) {
+                worst = fabs(cell->error_percent);
+                c->worst_metric = m;
+                c->worst_percentile = p;
+            }
+        }
+    }
+    c->diagnosed = worst > c->params.pass_percent;
+}
+
+void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread)
+{
+    for (enum metric m = 0; m < METRICS; m++) {
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            measure_cell(c, spread, m, p);
+            judge_cell(a, c, m, p);
+        }
+    }
+    sum_up(c);
+}

@@ -1,0 +1,157 @@
+/* compare.json. */
+#include <math.h>
+#include <string.h>
+
+#include "compare/intern.h"
+
+static void put(struct arena *a, struct node *map, const char *key, struct node *value)
+{
+    node_set(a, map, sv_of(key), value);
+}
+
+static struct node *text_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
+static struct node *number(struct arena *a, double v)
+{
+    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
+}
+
+static struct node *count(struct arena *a, size_t n)
+{
+    return node_int(a, (int64_t)n);
+}
+
+static struct node *texts(struct arena *a, const char *const *s, size_t n)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < n; i++)
+        node_push(a, list, node_str(a, s[i]));
+    return list;
+}
+
+static struct node *cell_node(struct arena *a, const struct compare_cell *c)
+{
+    struct node *n = node_new(a, NODE_MAP), *interval = node_new(a, NODE_NULL);
+    if (isfinite(c->real_low_ns)) {
+        interval = node_new(a, NODE_LIST);
+        node_push(a, interval, node_float(a, c->real_low_ns));
+        node_push(a, interval, node_float(a, c->real_high_ns));
+    }
+    put(a, n, "real_ns", number(a, c->real_ns));
+    put(a, n, "sim_ns", number(a, c->sim_ns));
+    put(a, n, "error_percent", number(a, c->error_percent));
+    put(a, n, "real_interval_ns", interval);
+    put(a, n, "spread_percent", number(a, c->spread_percent));
+    put(a, n, "judged", node_bool(a, c->verdict != VERDICT_NONE));
+    put(a, n, "excused", node_bool(a, c->excused));
+    put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
+    put(a, n, "why", text_or_null(a, c->why));
+    return n;
+}
+
+static struct node *metric_node(struct arena *a, const struct comparison *c, enum metric m)
+{
+    struct node *n = node_new(a, NODE_MAP), *cells = node_new(a, NODE_MAP);
+    for (int p = 0; p < COMPARE_PERCENTILES; p++)
+        put(a, cells, compare_percentile_name(p), cell_node(a, &c->cells[m][p]));
+    put(a, n, "percentiles", cells);
+    put(a, n, "real_n", count(a, c->real_metrics.of[m].n));
+    put(a, n, "sim_n", count(a, c->sim_metrics.of[m].n));
+    return n;
+}
+
+/* The meta without what fills screens; the seed stays. */
+static struct node *run_node(struct arena *a, const struct run *r, const struct run_metrics *m)
+{
+    static const char *const left_out[] = {"params", "env", "hydra", "schema_version"};
+    struct node *n = node_new(a, NODE_MAP), *meta = node_copy(a, r->meta);
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        node_remove(meta, sv_of(left_out[i]));
+    const struct node *seed = node_path(r->meta, "params.seed");
+    if (seed)
+        put(a, meta, "seed", node_copy(a, seed));
+    put(a, n, "dir", node_str(a, r->dir));
+    put(a, n, "meta", meta);
+    put(a, n, "duration_s", number(a, m->duration_s));
+    put(a, n, "output_tokens", node_int(a, m->output_tokens));
+    put(a, n, "output_tokens_per_s", number(a, m->output_tokens_per_s));
+    put(a, n, "requests_per_s", number(a, m->requests_per_s));
+    return n;
+}
+
+static struct node *side_node(struct arena *a, double all, double device, double host, int64_t n)
+{
+    struct node *map = node_new(a, NODE_MAP);
+    put(a, map, "mean_s", number(a, all));
+    put(a, map, "device_s", number(a, device));
+    put(a, map, "host_s", number(a, host));
+    put(a, map, "n", node_int(a, n));
+    return map;
+}
+
+static struct node *diagnosis_node(struct arena *a, const struct comparison *c)
+{
+    if (!c->diagnosed)
+        return node_new(a, NODE_NULL);
+    struct node *n = node_new(a, NODE_MAP), *parts = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < c->n_parts; i++) {
+        const struct compare_part *p = &c->parts[i];
+        struct node *part = node_new(a, NODE_MAP);
+        put(a, part, "name", node_str(a, p->name));
+        put(a, part, "detail", node_bool(a, p->detail));
+        put(a, part, "share", number(a, p->share));
+        put(a, part, "real", side_node(a, p->real_s, p->real_device_s, p->real_host_s, p->real_n));
+        put(a, part, "sim", side_node(a, p->sim_s, p->sim_device_s, p->sim_host_s, p->sim_n));
+        node_push(a, parts, part);
+    }
+    put(a, n, "metric", node_str(a, metric_name(c->worst_metric)));
+    put(a, n, "percentile", node_str(a, compare_percentile_name(c->worst_percentile)));
+    put(a, n, "findings", texts(a, c->findings, c->n_findings));
+    put(a, n, "parts", parts);
+    return n;
+}
+
+static struct node *limits_node(struct arena *a, const struct compare_params *p)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    put(a, n, "pass_percent", node_float(a, p->pass_percent));
+    put(a, n, "warn_percent", node_float(a, p->warn_percent));
+    put(a, n, "p99_requests", node_int(a, COMPARE_P99_REQUESTS));
+    put(a, n, "token0", node_str(a, p->include_token0 ? "include" : "exclude"));
+    return n;
+}
+
+static struct node *alignment_node(struct arena *a, const struct comparison *c)
+{
+    const struct {
+        const char *key;
+        size_t n;
+    } counts[] = {{"aligned", c->n_aligned},   {"only_real", c->n_only_real},
+                  {"only_sim", c->n_only_sim}, {"not_ok", c->n_not_ok},
+                  {"warmup", c->n_warmup},     {"early_stop", c->n_early_stop}};
+    struct node *n = node_new(a, NODE_MAP);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        put(a, n, counts[i].key, count(a, counts[i].n));
+    return n;
+}
+
+struct node *compare_node(struct arena *a, const struct comparison *c)
+{
+    struct node *n = node_new(a, NODE_MAP), *metrics = node_new(a, NODE_MAP);
+    for (enum metric m = 0; m < METRICS; m++)
+        put(a, metrics, metric_name(m), metric_node(a, c, m));
+    put(a, n, "schema_version", node_int(a, 1));
+    put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
+    put(a, n, "limits", limits_node(a, &c->params));
+    put(a, n, "alignment", alignment_node(a, c));
+    put(a, n, "metrics", metrics);
+    put(a, n, "spread_runs", texts(a, c->params.spread_dirs, c->params.n_spread));
+    put(a, n, "diagnosis", diagnosis_node(a, c));
+    put(a, n, "notes", texts(a, c->notes, c->n_notes));
+    put(a, n, "real", run_node(a, &c->real, &c->real_metrics));
+    put(a, n, "sim", run_node(a, &c->sim, &c->sim_metrics));
+    return n;
+}

@@ -1,0 +1,110 @@
+/* A comparison told to people: the table of the terminal, and summary.md. */
+#include <math.h>
+#include <stdio.h>
+
+#include "compare/intern.h"
+
+static const char *interval_text(struct arena *a, const struct compare_cell *c)
+{
+    char low[WORDS_MAX], high[WORDS_MAX];
+    if (isnan(c->real_low_ns))
+        return "n/a";
+    return arena_printf(a, "%s .. %s", words_duration(low, c->real_low_ns / 1e9),
+                        words_duration(high, c->real_high_ns / 1e9));
+}
+
+static const char *verdict_text(struct arena *a, const struct compare_cell *c)
+{
+    return c->why ? arena_printf(a, "%s: %s", verdict_name(c->verdict), c->why)
+                  : verdict_name(c->verdict);
+}
+
+struct table *compare_table(struct arena *a, const struct comparison *c)
+{
+    static const char *const header[] = {"metric",         "percentile", "real",
+                                         "simulated",      "error",      "95 % interval of real",
+                                         "spread of real", "verdict"};
+    enum { COLUMNS = sizeof header / sizeof *header, SPREAD = 6 };
+    bool spread = c->params.n_spread > 0;
+    struct table *t = table_new(a, COLUMNS - !spread);
+    for (int i = 0; i < COLUMNS; i++)
+        if (i != SPREAD || spread)
+            table_cell(t, "%s", header[i]);
+    for (enum metric m = 0; m < METRICS; m++) {
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            const struct compare_cell *cell = &c->cells[m][p];
+            char text[WORDS_MAX];
+            table_cell(t, "%s", compare_metric_title(m));
+            table_cell(t, "P%.0f", compare_percentiles[p]);
+            table_cell(t, "%s", words_duration(text, cell->real_ns / 1e9));
+            table_cell(t, "%s", words_duration(text, cell->sim_ns / 1e9));
+            table_cell(t, "%s", words_change(text, cell->error_percent));
+            table_cell(t, "%s", interval_text(a, cell));
+            if (spread)
+                table_cell(t, "%s", words_percent(text, cell->spread_percent));
+            table_cell(t, "%s", verdict_text(a, cell));
+        }
+    }
+    return t;
+}
+
+static void tell_list(struct buf *out, const char *title, const char *const *s, size_t n)
+{
+    if (n == 0)
+        return;
+    buf_printf(out, "\n## %s\n\n", title);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "- %s\n", s[i]);
+}
+
+static void tell_parts(struct arena *a, struct buf *out, const struct comparison *c)
+{
+    if (c->n_parts == 0)
+        return;
+    struct table *t = table_new(a, 7);
+    static const char *const header[] = {
+        "part", "real", "simulated", "change", "host real / sim", "n real / sim", "share"};
+    for (size_t i = 0; i < 7; i++)
+        table_cell(t, "%s", header[i]);
+    for (size_t i = 0; i < c->n_parts; i++) {
+        const struct compare_part *p = &c->parts[i];
+        char r[WORDS_MAX], s[WORDS_MAX];
+        double change = p->real_s > 0 ? 100 * (p->sim_s - p->real_s) / p->real_s : (double)NAN;
+        table_cell(t, "%s%s", p->detail ? "- " : "", p->name);
+        table_cell(t, "%s", words_duration(r, p->real_s));
+        table_cell(t, "%s", words_duration(s, p->sim_s));
+        table_cell(t, "%s", words_change(r, change));
+        table_cell(t, "%s / %s", words_duration(r, p->real_host_s),
+                   words_duration(s, p->sim_host_s));
+        table_cell(t, "%s / %s", words_count(r, p->real_n), words_count(s, p->sim_n));
+        table_cell(t, isnan(p->share) ? "" : "%.0f %%", 100 * p->share);
+    }
+    buf_puts(out, "\nMean time of a batch, of like batches at the real run's mix:\n\n");
+    table_markdown(out, t);
+}
+
+void compare_summary(struct arena *a, struct buf *out, const struct comparison *c)
+{
+    char text[WORDS_MAX];
+    buf_printf(out, "# Comparison: %s\n\n", verdict_name(c->verdict));
+    buf_printf(out, "- real: %s\n- simulated: %s\n", c->real.dir, c->sim.dir);
+    buf_printf(out, "- requests compared: %s\n", words_count(text, (int64_t)c->n_aligned));
+    buf_printf(out, "- limits: pass up to %g %%, warn up to %g %%, P99 from %s requests\n",
+               c->params.pass_percent, c->params.warn_percent,
+               words_count(text, COMPARE_P99_REQUESTS));
+    for (size_t i = 0; i < c->params.n_spread; i++)
+        buf_printf(out, "- spread run: %s\n", c->params.spread_dirs[i]);
+    buf_puts(out, "\n");
+    table_markdown(out, compare_table(a, c));
+    if (c->diagnosed) {
+        const struct compare_cell *worst = &c->cells[c->worst_metric][c->worst_percentile];
+        tell_list(out,
+                  arena_printf(a, "Diagnosis of the largest error: %s P%.0f, %s",
+                               compare_metric_title(c->worst_metric),
+                               compare_percentiles[c->worst_percentile],
+                               words_change(text, worst->error_percent)),
+                  c->findings, c->n_findings);
+    }
+    tell_parts(a, out, c);
+    tell_list(out, "Notes", c->notes, c->n_notes);
+}

@@ -1,0 +1,15 @@
+/* Numbers as people read them, in summaries and reports. */
+#ifndef COMPARE_WORDS_H
+#define COMPARE_WORDS_H
+
+#include <stdint.h>
+
+enum { WORDS_MAX = 32 };
+
+/* Each writes into out and returns it. Non-finite values are "n/a". */
+const char *words_duration(char out[WORDS_MAX], double seconds); /* "2.104 ms": 4 digits */
+const char *words_percent(char out[WORDS_MAX], double percent);  /* "1.2 %", "12 %" */
+const char *words_change(char out[WORDS_MAX], double percent);   /* "+1.2 %", "-12 %" */
+const char *words_count(char out[WORDS_MAX], int64_t n);         /* "1,204" */
+
+#endif

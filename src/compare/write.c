@@ -1,0 +1,72 @@
+/* The files of comparisons/<id>/. */
+#include "compare/intern.h"
+#include "text/json.h"
+
+static enum st write_bytes(const struct artifact *art, const char *name, const struct buf *b,
+                           struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, name, &f, e));
+    fwrite(b->p, 1, b->n, f); /* a full disk shows in artifact_close_file */
+    return artifact_close_file(art, name, &f, e);
+}
+
+static void percentile_rows(struct csv_writer *w, const struct comparison *c, enum metric m)
+{
+    csv_put_str(w, "metric");
+    csv_put_str(w, "real_ns");
+    csv_put_str(w, "sim_ns");
+    csv_end_row(w);
+    for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+        csv_put_str(w, compare_percentile_name(p));
+        csv_put_double(w, c->cells[m][p].real_ns);
+        csv_put_double(w, c->cells[m][p].sim_ns);
+        csv_end_row(w);
+    }
+}
+
+static enum st write_tables(const struct artifact *art, const struct comparison *c, struct err *e)
+{
+    struct csv_writer w = {0};
+    for (enum metric m = 0; m < METRICS; m++) {
+        const char *name = arena_printf(art->a, "tables/%s_percentiles.csv", metric_name(m));
+        TRY(artifact_create_file(art, name, &w.f, e));
+        percentile_rows(&w, c, m);
+        TRY(artifact_close_file(art, name, &w.f, e));
+    }
+    return curves_write(art, c->curves, e);
+}
+
+static enum st write_figures(const struct artifact *art, const struct comparison *c,
+                             struct buf *scratch, struct err *e)
+{
+    for (int i = 0; i < CURVES_FIGURES; i++) {
+        buf_clear(scratch);
+        if (curves_figure(c->curves, i, scratch))
+            TRY(write_bytes(art, arena_printf(art->a, "figs/%s.svg", curves_figure_name(i)),
+                            scratch, e));
+    }
+    return ST_OK;
+}
+
+static enum st write_all(const struct artifact *art, const struct comparison *c,
+                         struct buf *scratch, struct err *e)
+{
+    TRY(fs_mkdirs(artifact_path(art->a, art, "tables"), e));
+    TRY(fs_mkdirs(artifact_path(art->a, art, "figs"), e));
+    compare_summary(art->a, scratch, c);
+    TRY(write_bytes(art, "summary.md", scratch, e));
+    buf_clear(scratch);
+    json_write(scratch, compare_node(art->a, c), 2, true);
+    TRY(write_bytes(art, "compare.json", scratch, e));
+    TRY(write_tables(art, c, e));
+    return write_figures(art, c, scratch, e);
+}
+
+enum st compare_write(const struct artifact *art, const struct comparison *c, struct err *e)
+{
+    struct buf scratch = {0};
+    enum st st = write_all(art, c, &scratch, e);
+    buf_free(&scratch);
+    return st;
+}

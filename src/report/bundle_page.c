@@ -1,0 +1,66 @@
+/* A profiling bundle: what was measured on which device, and how well it predicts held-out points.
+ */
+#include <math.h>
+
+#include "report/page.h"
+
+struct bundle_data {
+    const struct node *meta;
+};
+
+static void operator_row(struct buf *out, const struct node_pair *op)
+{
+    double error = page_number(op->value, "loo_error"), scale = page_number(op->value, "scale");
+    double n = page_number(op->value, "n");
+    char text[WORDS_MAX];
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "%.*s", (int)op->key.n, op->key.p);
+    page_tag(out, "td", "num", "%s", isnan(n) ? "n/a" : words_count(text, (int64_t)n));
+    page_tag(out, "td", "num", "%s", words_percent(text, 100 * error));
+    page_tag(out, "td", "num", isnan(scale) ? "n/a" : "%.3f", scale);
+    buf_puts(out, "</tr>\n");
+}
+
+static void operators(struct buf *out, const struct node *ops)
+{
+    if (!ops || ops->kind != NODE_MAP || ops->n == 0)
+        return;
+    page_section(out, "Operators");
+    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
+                  "<th class=\"num\">points</th><th class=\"num\">held-out error</th>"
+                  "<th class=\"num\">scale</th></tr></thead>\n<tbody>\n");
+    for (uint32_t i = 0; i < ops->n; i++)
+        operator_row(out, &ops->pairs[i]);
+    buf_puts(out, "</tbody></table></div>\n");
+    page_tag(out, "p", "small",
+             "Held-out error: each measured point is predicted from the others; the mean of the "
+             "absolute relative errors.");
+    buf_puts(out, "\n</section>\n");
+}
+
+static void bundle_body(struct arena *a, struct buf *out, const struct part *part)
+{
+    const struct bundle_data *d = part->data;
+    const char *model = page_value(a, d->meta, "model");
+    buf_puts(out, "<header class=\"banner\">\n");
+    page_head(out, "Profiling bundle", model ? model : part->title);
+    buf_puts(out, "</header>\n");
+    operators(out, node_find(d->meta, "operators"));
+    page_facts(a, out, "How it was measured", NULL, &d->meta, 1);
+}
+
+enum st part_bundle(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                    struct err *e)
+{
+    struct bundle_data *d = arena_one(a, struct bundle_data);
+    const struct node *ops = node_find(meta, "operators");
+    if (ops && ops->kind != NODE_MAP)
+        return node_err(ops, ST_INPUT, e, "operators: expected a map, got %s",
+                        node_kind_name(ops->kind));
+    d->meta = meta;
+    *out = (struct part){.title = arena_printf(a, "Bundle %s", fs_base(dir)),
+                         .remark = ops ? arena_printf(a, "%u operators", ops->n) : NULL,
+                         .body = bundle_body,
+                         .data = d};
+    return ST_OK;
+}

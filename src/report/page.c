@@ -1,0 +1,275 @@
+#include "report/page.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "text/html.h"
+
+static void text_v(struct buf *out, const char *fmt, va_list ap)
+{
+    char room[512];
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(room, sizeof room, fmt, ap);
+    ASSERT(n >= 0);
+    if ((size_t)n < sizeof room) {
+        html_escape(out, room);
+    } else {
+        char *all = mem_alloc((size_t)n + 1);
+        vsnprintf(all, (size_t)n + 1, fmt, again);
+        html_escape(out, all);
+        mem_free(all);
+    }
+    va_end(again);
+}
+
+void page_text(struct buf *out, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    text_v(out, fmt, ap);
+    va_end(ap);
+}
+
+void page_tag(struct buf *out, const char *tag, const char *class, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    if (class)
+        buf_printf(out, "<%s class=\"%s\">", tag, class);
+    else
+        buf_printf(out, "<%s>", tag);
+    text_v(out, fmt, ap);
+    buf_printf(out, "</%s>", tag);
+    va_end(ap);
+}
+
+void page_section(struct buf *out, const char *title)
+{
+    buf_puts(out, "<section>\n");
+    page_tag(out, "h2", NULL, "%s", title);
+    buf_puts(out, "\n");
+}
+
+void page_head(struct buf *out, const char *eyebrow, const char *headline)
+{
+    page_tag(out, "p", "eyebrow", "%s", eyebrow);
+    page_tag(out, "h1", NULL, "%s", headline);
+}
+
+void page_tile(struct buf *out, const char *label, const char *value, const char *remark)
+{
+    buf_puts(out, "<div>");
+    page_tag(out, "dt", NULL, "%s", label);
+    page_tag(out, "dd", NULL, "%s", value);
+    if (remark)
+        page_tag(out, "dd", "small", "%s", remark);
+    buf_puts(out, "</div>\n");
+}
+
+void page_figures(struct buf *out, const char *title, const struct curves *c, int first, int last)
+{
+    struct buf svg = {0};
+    bool open = false;
+    for (int i = first; i < last; i++) {
+        buf_clear(&svg);
+        if (!curves_figure(c, i, &svg))
+            continue;
+        if (!open) {
+            page_section(out, title);
+            buf_puts(out, "<div class=\"figures\">\n");
+        }
+        open = true;
+        buf_puts(out, "<figure>");
+        buf_add(out, svg.p, svg.n);
+        buf_puts(out, "</figure>\n");
+    }
+    if (open)
+        buf_puts(out, "</div>\n</section>\n");
+    buf_free(&svg);
+}
+
+void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n)
+{
+    if (n == 0)
+        return;
+    page_section(out, title);
+    buf_puts(out, "<ul class=\"notes\">\n");
+    for (size_t i = 0; i < n; i++) {
+        page_tag(out, "li", NULL, "%s", notes[i]);
+        buf_puts(out, "\n");
+    }
+    buf_puts(out, "</ul>\n</section>\n");
+}
+
+/* ---- trees --------------------------------------------------------------------------------- */
+
+static const char *scalar_text(struct arena *a, const struct node *n)
+{
+    char text[STR_DOUBLE_MAX];
+    if (!n)
+        return NULL;
+    switch (n->kind) {
+    case NODE_BOOL:
+        return n->b ? "yes" : "no";
+    case NODE_INT:
+        return arena_printf(a, "%lld", (long long)n->i);
+    case NODE_FLOAT:
+        if (!isfinite(n->f))
+            return NULL;
+        str_from_double(text, n->f);
+        return arena_str(a, text);
+    case NODE_STR:
+        return n->s.p;
+    case NODE_NULL:
+    case NODE_LIST:
+    case NODE_MAP:
+        break;
+    }
+    return NULL;
+}
+
+const char *page_value(struct arena *a, const struct node *root, const char *path)
+{
+    return scalar_text(a, node_path(root, path));
+}
+
+double page_number_of(const struct node *n)
+{
+    if (n && n->kind == NODE_INT)
+        return (double)n->i;
+    return n && n->kind == NODE_FLOAT ? n->f : (double)NAN;
+}
+
+double page_number(const struct node *root, const char *path)
+{
+    return page_number_of(node_path(root, path));
+}
+
+/* ---- facts --------------------------------------------------------------------------------- */
+
+enum { MAX_COLUMNS = 2, MAX_FACTS = 400, MAX_DEPTH = 8 };
+
+static const struct {
+    const char *label, *path;
+} first_facts[] = {
+    {"Run", "run_id"},
+    {"Workload", "workload_id"},
+    {"Engine", "backend"},
+    {"Model", "model"},
+    {"Hardware", "hardware.hardware_id"},
+    {"Device", "hardware.device"},
+    {"Seed", "seed"},
+    {"Seed", "params.seed"},
+    {"Started", "started_at"},
+    {"Ended", "ended_at"},
+    {"Created", "created_at"},
+    {"Workload from", "workload_dir"},
+    {"Profile from", "profiling_root"},
+    {"Processor", "host.cpu"},
+    {"Cores", "host.cores"},
+    {"twinfer", "tool.version"},
+    {"Compiler", "tool.compiler"},
+    {"Commit", "git_commit"},
+    {"Uncommitted changes", "git_dirty"},
+};
+
+static bool fact_row(struct arena *a, struct buf *out, const char *label, const char *path,
+                     const struct node *const *metas, int n)
+{
+    const char *value[MAX_COLUMNS];
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        value[i] = page_value(a, metas[i], path);
+        any = any || value[i];
+    }
+    if (!any)
+        return false;
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "%s", label);
+    for (int i = 0; i < n; i++)
+        page_tag(out, "td", value[i] ? NULL : "none", "%s", value[i] ? value[i] : "–");
+    buf_puts(out, "</tr>\n");
+    return true;
+}
+
+static void facts_head(struct buf *out, const char *const *titles, int n)
+{
+    buf_puts(out, "<div class=\"scroll\"><table class=\"facts\">\n");
+    if (n < 2)
+        return;
+    buf_puts(out, "<tr><td></td>");
+    for (int i = 0; i < n; i++)
+        page_tag(out, "th", i == 0 ? "real" : "sim", "%s", titles[i]);
+    buf_puts(out, "</tr>\n");
+}
+
+static bool counter_is_first(const char *key)
+{
+    static const char *const names[] = {"iterations", "tokens", "preemptions", "loop_seconds",
+                                        "setup_seconds"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], key) == 0)
+            return true;
+    return false;
+}
+
+/* Keys with their dots, in the order of the trees, each once. */
+struct flat {
+    struct arena *a;
+    VEC(const char *) paths;
+};
+
+static bool flat_has(const struct flat *f, const char *path)
+{
+    for (size_t i = 0; i < f->paths.n; i++)
+        if (strcmp(f->paths.p[i], path) == 0)
+            return true;
+    return false;
+}
+
+static void flatten(struct flat *f, const struct node *map, const char *prefix, int depth)
+{
+    for (uint32_t i = 0; i < map->n && f->paths.n < MAX_FACTS; i++) {
+        const struct node_pair *p = &map->pairs[i];
+        const char *path = arena_printf(f->a, "%s%.*s", prefix, (int)p->key.n, p->key.p);
+        if (p->value->kind == NODE_MAP && depth < MAX_DEPTH)
+            flatten(f, p->value, arena_printf(f->a, "%s.", path), depth + 1);
+        else if (scalar_text(f->a, p->value) && !flat_has(f, path))
+            vec_push(&f->paths, path);
+    }
+}
+
+void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
+                const struct node *const *metas, int n)
+{
+    ASSERT(n <= MAX_COLUMNS);
+    struct flat all = {.a = a};
+    const char *last = "";
+    for (int i = 0; i < n; i++)
+        if (metas[i] && metas[i]->kind == NODE_MAP)
+            flatten(&all, metas[i], "", 0);
+    page_section(out, title);
+    facts_head(out, titles, n);
+    for (size_t i = 0; i < sizeof first_facts / sizeof *first_facts; i++)
+        if (strcmp(last, first_facts[i].label) != 0 &&
+            fact_row(a, out, first_facts[i].label, first_facts[i].path, metas, n))
+            last = first_facts[i].label;
+    for (size_t i = 0; i < all.paths.n; i++) {
+        const char *path = all.paths.p[i];
+        if (strncmp(path, "counters.", 9) == 0 && counter_is_first(path + 9)) {
+            char *label = arena_str(a, path + 9);
+            for (char *c = label; *c; c++)
+                *c = *c == '_' ? ' ' : *c;
+            label[0] = (char)(label[0] - 'a' + 'A');
+            fact_row(a, out, label, path, metas, n);
+        }
+    }
+    buf_puts(out, "</table></div>\n<details><summary>All that was recorded</summary>\n");
+    facts_head(out, titles, n);
+    for (size_t i = 0; i < all.paths.n; i++)
+        fact_row(a, out, all.paths.p[i], all.paths.p[i], metas, n);
+    buf_puts(out, "</table></div></details>\n</section>\n");
+    vec_free(&all.paths);
+}

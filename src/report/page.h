@@ -1,0 +1,58 @@
+/* Building blocks of the pages. Private to report/. Every `text` and formatted argument is escaped
+ * here; page code writes tags only as literals. */
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
+
+#include "compare/curves.h"
+#include "compare/words.h"
+
+/* ---- one part of the report, per artifact -------------------------------------------------- */
+
+/* A page knows its headline before its body is written: the table of contents shows it. */
+struct part {
+    const char *title;  /* "Comparison cmp_12ab" */
+    const char *remark; /* "pass, 160 requests"; may be NULL */
+    void (*body)(struct arena *a, struct buf *out, const struct part *p);
+    const void *data;
+};
+
+/* Fill *out from a directory whose meta was read. */
+enum st part_comparison(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                        struct err *e);
+enum st part_run(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                 struct err *e);
+enum st part_workload(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                      struct err *e);
+enum st part_bundle(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                    struct err *e);
+
+/* The part of a comparison in memory: tree = compare_node. */
+struct part part_of_comparison(struct arena *a, const struct node *tree,
+                               const struct curves *curves, const struct node *meta);
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void page_text(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* <tag class="class">text</tag>; class may be NULL. */
+void page_tag(struct buf *out, const char *tag, const char *class, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+void page_section(struct buf *out, const char *title); /* closed by "</section>" */
+void page_head(struct buf *out, const char *eyebrow, const char *headline);
+/* A row of the large figures under a headline, between "<dl class=tiles>" and "</dl>". */
+void page_tile(struct buf *out, const char *label, const char *value, const char *note);
+void page_figures(struct buf *out, const char *title, const struct curves *c, int first, int last);
+void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
+
+/* What stands in metas, side by side: the facts people ask for first, then all of it behind
+ * <details>. titles name the columns. */
+void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
+                const struct node *const *metas, int n);
+
+/* ---- reading trees ------------------------------------------------------------------------- */
+
+/* The value at a dotted path: text of any scalar, NULL when absent, null, a list or a map. */
+const char *page_value(struct arena *a, const struct node *root, const char *path);
+double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
+double page_number(const struct node *root, const char *path);
+
+#endif

@@ -1,0 +1,103 @@
+/* One run by itself: what it delivered, how its latencies are distributed. */
+#include <math.h>
+#include <string.h>
+
+#include "compare/compare.h"
+#include "report/page.h"
+
+struct run_data {
+    struct run run;
+    struct run_metrics metrics;
+    struct curves *curves;
+    bool simulated;
+};
+
+static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
+{
+    const struct run_metrics *m = &d->metrics;
+    char text[WORDS_MAX];
+    buf_puts(out, "<dl class=\"tiles\">\n");
+    page_tile(out, "Requests measured", words_count(text, (int64_t)m->n_requests),
+              m->n_warmup + m->n_not_ok
+                  ? arena_printf(a, "%zu warm-up, %zu not ok", m->n_warmup, m->n_not_ok)
+                  : NULL);
+    page_tile(
+        out, "Output tokens per second",
+        arena_printf(a, m->output_tokens_per_s < 100 ? "%.2f" : "%.0f", m->output_tokens_per_s),
+        arena_printf(a, "%s tokens", words_count(text, m->output_tokens)));
+    page_tile(out, "Requests per second", arena_printf(a, "%.2f", m->requests_per_s),
+              arena_printf(a, "in %s", words_duration(text, m->duration_s)));
+    buf_puts(out, "</dl>\n");
+}
+
+static void latency_row(struct buf *out, const struct series *s, enum metric m)
+{
+    char text[WORDS_MAX];
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "%s", compare_metric_title(m));
+    page_tag(out, "td", "num", "%s", words_count(text, (int64_t)s->n));
+    for (int p = 0; p < COMPARE_PERCENTILES; p++)
+        page_tag(out, "td", "num", "%s",
+                 words_duration(text,
+                                s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9
+                                     : (double)NAN));
+    buf_puts(out, "</tr>\n");
+}
+
+static void latencies(struct buf *out, const struct run_data *d)
+{
+    page_section(out, "Latencies");
+    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
+                  "<th class=\"num\">n</th>");
+    for (int p = 0; p < COMPARE_PERCENTILES; p++)
+        page_tag(out, "th", "num", "P%.0f", compare_percentiles[p]);
+    buf_puts(out, "</tr></thead>\n<tbody>\n");
+    for (enum metric m = 0; m < METRICS; m++)
+        latency_row(out, &d->metrics.of[m], m);
+    buf_puts(out, "</tbody></table></div>\n");
+    if (d->metrics.n_early_stop)
+        page_tag(out, "p", "small",
+                 "%zu requests ended before the length asked for (end of sequence).",
+                 d->metrics.n_early_stop);
+    buf_puts(out, "\n</section>\n");
+}
+
+static void run_body(struct arena *a, struct buf *out, const struct part *part)
+{
+    const struct run_data *d = part->data;
+    const char *model = page_value(a, d->run.meta, "model");
+    const char *engine = page_value(a, d->run.meta, "backend");
+    buf_puts(out, "<header class=\"banner\">\n");
+    page_head(out, part->title,
+              arena_printf(a, "%s%s%s", d->simulated ? "Simulated run" : "Real run",
+                           model ? " of " : "", model ? model : ""));
+    if (engine)
+        page_tag(out, "p", NULL, "Engine: %s", engine);
+    tiles(a, out, d);
+    buf_puts(out, "</header>\n");
+    latencies(out, d);
+    page_figures(out, "Distributions", d->curves, 0, METRICS);
+    page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
+    page_facts(a, out, "What was run", NULL, &d->run.meta, 1);
+}
+
+enum st part_run(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                 struct err *e)
+{
+    struct run_data *d = arena_one(a, struct run_data);
+    const char *id = page_value(a, meta, "run_id"), *type = page_value(a, meta, "run_type");
+    const struct metrics_params all = {0};
+    TRY(run_load(a, dir, NULL, &d->run, e));
+    TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
+    d->simulated = type && strcmp(type, "vidur") == 0;
+    d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},
+                           (const struct run *const[]){&d->run},
+                           (const struct run_metrics *const[]){&d->metrics});
+    *out = (struct part){.title = arena_printf(a, "Run %s", id ? id : fs_base(dir)),
+                         .remark = arena_printf(a, "%s, %zu requests",
+                                                d->simulated ? "simulated" : "real",
+                                                d->metrics.n_requests),
+                         .body = run_body,
+                         .data = d};
+    return ST_OK;
+}

@@ -1,0 +1,137 @@
+/* A workload: how many requests, how they arrive, how long they are. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/page.h"
+#include "text/svg.h"
+#include "workload/workload.h"
+
+enum { N_SERIES = 3, WIDTH = 400, HEIGHT = 280 };
+
+struct workload_data {
+    struct workload w;
+    const struct node *meta;
+    double *sorted[N_SERIES]; /* prefill tokens, decode tokens, gaps in s; ascending */
+    double mean[N_SERIES], deviation[N_SERIES];
+    size_t n[N_SERIES];
+};
+
+static int by_value(const void *pa, const void *pb)
+{
+    double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+static void describe(struct workload_data *d)
+{
+    for (int k = 0; k < N_SERIES; k++) {
+        double sum = 0, squares = 0;
+        qsort(d->sorted[k], d->n[k], sizeof(double), by_value);
+        for (size_t i = 0; i < d->n[k]; i++)
+            sum += d->sorted[k][i];
+        d->mean[k] = d->n[k] ? sum / (double)d->n[k] : (double)NAN;
+        for (size_t i = 0; i < d->n[k]; i++)
+            squares += (d->sorted[k][i] - d->mean[k]) * (d->sorted[k][i] - d->mean[k]);
+        d->deviation[k] = d->n[k] ? sqrt(squares / (double)d->n[k]) : (double)NAN;
+    }
+}
+
+static void collect(struct arena *a, struct workload_data *d)
+{
+    size_t n = d->w.n;
+    for (int k = 0; k < N_SERIES; k++)
+        d->sorted[k] = arena_array(a, double, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct workload_request *r = &d->w.requests[i];
+        d->sorted[0][d->n[0]++] = (double)r->num_prefill_tokens;
+        d->sorted[1][d->n[1]++] = (double)r->num_decode_tokens;
+        if (i > 0)
+            d->sorted[2][d->n[2]++] = (double)(r->arrival_ns - r[-1].arrival_ns) / 1e9;
+    }
+    describe(d);
+}
+
+static void tiles(struct arena *a, struct buf *out, const struct workload_data *d)
+{
+    char text[WORDS_MAX];
+    double rate = d->mean[2] > 0 ? 1 / d->mean[2] : (double)NAN;
+    buf_puts(out, "<dl class=\"tiles\">\n");
+    page_tile(out, "Requests", words_count(text, (int64_t)d->w.n), NULL);
+    if (isnan(rate))
+        page_tile(out, "Arrivals", "all at once", NULL);
+    else
+        page_tile(out, "Requests per second", arena_printf(a, "%.2f", rate),
+                  arena_printf(a, "gaps vary by %.2f (1 = Poisson)", d->deviation[2] / d->mean[2]));
+    page_tile(out, "Tokens per request", arena_printf(a, "%.0f + %.0f", d->mean[0], d->mean[1]),
+              "mean prompt + output");
+    buf_puts(out, "</dl>\n");
+}
+
+static void draw(struct buf *out, const struct svg_chart *chart)
+{
+    buf_puts(out, "<figure>");
+    svg_chart(out, chart);
+    buf_puts(out, "</figure>\n");
+}
+
+static void figures(struct arena *a, struct buf *out, const struct workload_data *d)
+{
+    size_t n = d->w.n;
+    double *share = arena_array(a, double, n), *time = arena_array(a, double, n);
+    double *arrived = arena_array(a, double, n);
+    for (size_t i = 0; i < n; i++) {
+        share[i] = 100 * (double)(i + 1) / (double)n;
+        time[i] = (double)d->w.requests[i].arrival_ns / 1e9;
+        arrived[i] = (double)(i + 1);
+    }
+    const struct svg_series lengths[] = {
+        {.name = "prompt", .x = d->sorted[0], .y = share, .n = n, .step = true},
+        {.name = "output", .x = d->sorted[1], .y = share, .n = n, .step = true, .dashed = true}};
+    const struct svg_series arrivals[] = {
+        {.name = "arrived", .x = time, .y = arrived, .n = n, .step = true}};
+    page_section(out, "Lengths and arrivals");
+    buf_puts(out, "<div class=\"figures\">\n");
+    draw(out, &(struct svg_chart){.title = "Tokens per request",
+                                  .x_label = "tokens",
+                                  .y_label = "% of requests",
+                                  .width = WIDTH,
+                                  .height = HEIGHT,
+                                  .y_max = 100,
+                                  .series = lengths,
+                                  .n_series = 2});
+    draw(out, &(struct svg_chart){.title = "Arrivals",
+                                  .x_label = "s",
+                                  .y_label = "requests arrived",
+                                  .width = WIDTH,
+                                  .height = HEIGHT,
+                                  .series = arrivals,
+                                  .n_series = 1});
+    buf_puts(out, "</div>\n</section>\n");
+}
+
+static void workload_body(struct arena *a, struct buf *out, const struct part *part)
+{
+    const struct workload_data *d = part->data;
+    buf_puts(out, "<header class=\"banner\">\n");
+    page_head(out, part->title,
+              d->w.model ? arena_printf(a, "Requests for %s", d->w.model) : "Requests");
+    tiles(a, out, d);
+    buf_puts(out, "</header>\n");
+    if (d->w.n)
+        figures(a, out, d);
+    page_facts(a, out, "How it was made", NULL, &d->meta, 1);
+}
+
+enum st part_workload(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                      struct err *e)
+{
+    struct workload_data *d = arena_one(a, struct workload_data);
+    TRY(workload_load(a, dir, &d->w, e));
+    d->meta = meta;
+    collect(a, d);
+    *out = (struct part){.title = arena_printf(a, "Workload %s", d->w.id ? d->w.id : fs_base(dir)),
+                         .remark = arena_printf(a, "%zu requests", d->w.n),
+                         .body = workload_body,
+                         .data = d};
+    return ST_OK;
+}

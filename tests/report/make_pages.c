@@ -1,0 +1,77 @@
+/* Writes the pages that tests/report/look.sh looks at: make_pages FOLDER. */
+#include <stdio.h>
+
+#include "report/report.h"
+#include "support/fake_run.h"
+
+#define HOSTILE "<script>document.title='run'</script><b>\"'&"
+
+static enum st save(struct arena *a, const char *dir, const char *name, struct buf *html,
+                    struct err *e)
+{
+    enum st st = fs_write_atomic(fs_join(a, dir, name), html->p, html->n, e);
+    buf_clear(html);
+    return st;
+}
+
+static enum st comparison_page(struct arena *a, const char *dir, const char *real, const char *sim,
+                               const char *spread, const char *id, struct buf *html, struct err *e)
+{
+    const struct compare_params p = {.real_dir = real,
+                                     .sim_dir = sim,
+                                     .spread_dirs = &spread,
+                                     .n_spread = spread != NULL,
+                                     .pass_percent = 5,
+                                     .warn_percent = 9};
+    struct comparison c;
+    struct artifact art;
+    struct node *meta = node_new(a, NODE_MAP);
+    TRY(compare_runs(a, &p, &c, e));
+    TRY(artifact_begin(a, fs_join(a, dir, id), "run_meta.json", &art, e));
+    TRY(compare_write(&art, &c, e));
+    node_set(a, meta, SV("run_type"), node_str(a, "compare"));
+    node_set(a, meta, SV("run_id"), node_str(a, id));
+    report_comparison(a, html, &c, meta);
+    TRY(artifact_commit(&art, meta, e));
+    return save(a, dir, arena_printf(a, "%s.html", id), html, e);
+}
+
+static enum st make(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    const char *names[] = {"real", "real2", "sim_good", "sim_slow"};
+    struct fake_run runs[] = {fake_run_default("real"), fake_run_default("real"),
+                              fake_run_default("vidur"), fake_run_default("vidur")};
+    runs[0].run_id = "real_0a1b2c3d4e";
+    runs[0].stop_every = 9;
+    runs[0].n_warmup = 4;
+    runs[0].n_failed = 1;
+    runs[1].jitter_seed = 9;
+    runs[2].run_id = "sim_5f6a7b8c9d";
+    runs[3].run_id = HOSTILE;
+    runs[3].model = HOSTILE;
+    runs[3].prompt_id = HOSTILE;
+    runs[3].sequence_s *= 1.6;
+    runs[3].host_s = 0;
+    for (int i = 0; i < 4; i++)
+        TRY(fake_run_write_to(a, fs_join(a, dir, names[i]), &runs[i], e));
+    const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
+    TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
+    TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));
+    const char *all[] = {fs_join(a, dir, "good"), real, fs_join(a, dir, "sim_slow")};
+    TRY(report_artifacts(a, all, 3, html, e));
+    return save(a, dir, "all.html", html, e);
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {0};
+    struct buf html = {0};
+    struct arena *a = arena_new();
+    enum st st =
+        argc == 2 ? make(a, argv[1], &html, &e) : err_set(&e, ST_USAGE, "usage: make_pages FOLDER");
+    if (st != ST_OK)
+        err_print(&e, "make_pages", stderr);
+    buf_free(&html);
+    arena_free(&a);
+    return err_exit_code(st);
+}

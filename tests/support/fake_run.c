@@ -1,0 +1,181 @@
+#include "support/fake_run.h"
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "base/vec.h"
+
+struct live {
+    struct run_request r;
+    int64_t done;
+    double last_token_s;
+};
+
+struct loop {
+    const struct fake_run *p;
+    struct run_writer *w;
+    struct live *requests;
+    VEC(size_t) running;
+    size_t next, finished;
+    int64_t iteration;
+    double now_s;
+    struct rng jitter;
+};
+
+struct fake_run fake_run_default(const char *type)
+{
+    return (struct fake_run){.type = type,
+                             .n = 160,
+                             .workload_seed = 1,
+                             .jitter_seed = strcmp(type, "real") == 0 ? 2 : 3,
+                             .rate = 24,
+                             .host_s = 0.3e-3,
+                             .base_s = 3e-3,
+                             .prefill_token_s = 40e-6,
+                             .sequence_s = 0.25e-3,
+                             .jitter = 0.02,
+                             .max_prefills = 2,
+                             .batch_cap = 16};
+}
+
+static struct live *make_requests(struct arena *a, const struct fake_run *p)
+{
+    struct rng arrivals = rng_stream(p->workload_seed, "arrivals");
+    struct rng lengths = rng_stream(p->workload_seed, "lengths");
+    struct live *all = arena_array(a, struct live, p->n);
+    double at_s = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        at_s += rng_exponential(&arrivals) / p->rate;
+        int64_t decode = 8 + (int64_t)rng_below(&lengths, 40);
+        int64_t prefill = 32 + (int64_t)rng_below(&lengths, 200);
+        bool failed = i + p->n_failed >= p->n;
+        bool stops = p->stop_every && i % p->stop_every == p->stop_every - 1;
+        all[i].r = (struct run_request){.request_id = (int64_t)i,
+                                        .prompt_id = p->prompt_id,
+                                        .arrival_ns = ns_from_s(at_s),
+                                        .sent_ns = ns_from_s(at_s),
+                                        .scheduled_ns = RUN_NONE,
+                                        .first_token_ns = RUN_NONE,
+                                        .completion_ns = RUN_NONE,
+                                        .num_prefill_tokens = prefill,
+                                        .num_decode_tokens = decode,
+                                        .num_decode_tokens_actual = stops ? decode / 2 : decode,
+                                        .status = failed ? RUN_TIMEOUT : RUN_OK,
+                                        .warmup = i < p->n_warmup};
+        if (failed)
+            all[i].r.num_decode_tokens_actual = 0;
+    }
+    return all;
+}
+
+static void emit(struct loop *l, struct live *q, double end_s)
+{
+    int64_t end_ns = ns_from_s(end_s);
+    int64_t gap_ns = q->done ? end_ns - ns_from_s(q->last_token_s) : 0;
+    if (!l->p->no_tokens)
+        run_write_token(l->w, &(struct run_token){.request_id = q->r.request_id,
+                                                  .token_index = q->done,
+                                                  .token_time_ns = end_ns,
+                                                  .token_latency_ns = gap_ns,
+                                                  .token_id = RUN_NONE});
+    if (q->done++ == 0)
+        q->r.first_token_ns = end_ns;
+    q->last_token_s = end_s;
+}
+
+static void finish(struct loop *l, struct live *q, double end_s)
+{
+    q->r.completion_ns = ns_from_s(end_s);
+    run_write_request(l->w, &q->r);
+    l->finished++;
+}
+
+static bool waits(const struct loop *l)
+{
+    return l->next < l->p->n && (double)l->requests[l->next].r.arrival_ns / 1e9 <= l->now_s;
+}
+
+/* Failed requests never get into a batch. */
+static void skip_failed(struct loop *l)
+{
+    while (l->next < l->p->n && l->requests[l->next].r.status != RUN_OK) {
+        run_write_request(l->w, &l->requests[l->next++].r);
+        l->finished++;
+    }
+}
+
+static void step(struct loop *l)
+{
+    const struct fake_run *p = l->p;
+    size_t n_decode = l->running.n, n_prefill = 0;
+    int64_t prefill_tokens = 0;
+    skip_failed(l);
+    if (n_decode == 0 && !waits(l) && l->next < p->n)
+        l->now_s = (double)l->requests[l->next].r.arrival_ns / 1e9;
+    for (; n_prefill < p->max_prefills && l->running.n < p->batch_cap && waits(l); n_prefill++) {
+        struct live *q = &l->requests[l->next];
+        q->r.scheduled_ns = ns_from_s(l->now_s);
+        prefill_tokens += q->r.num_prefill_tokens;
+        vec_push(&l->running, l->next++);
+        skip_failed(l);
+    }
+    double factor = 1 + p->jitter * (2 * rng_unit(&l->jitter) - 1);
+    double device_s = factor * (p->base_s + p->prefill_token_s * (double)prefill_tokens +
+                                p->sequence_s * (double)n_decode);
+    double end_s = l->now_s + p->host_s + device_s;
+    struct run_batch b = {.iteration = l->iteration++,
+                          .start_ns = ns_from_s(l->now_s),
+                          .duration_ns = ns_from_s(end_s) - ns_from_s(l->now_s),
+                          .host_ns = ns_from_s(p->host_s),
+                          .device_ns = ns_from_s(device_s),
+                          .num_prefill_tokens = prefill_tokens,
+                          .num_decode_tokens = (int64_t)n_decode,
+                          .batch_size = (int64_t)l->running.n};
+    if (!p->no_batches)
+        run_write_batch(l->w, &b);
+    size_t kept = 0;
+    for (size_t i = 0; i < l->running.n; i++) {
+        struct live *q = &l->requests[l->running.p[i]];
+        emit(l, q, end_s);
+        if (q->done == q->r.num_decode_tokens_actual)
+            finish(l, q, end_s);
+        else
+            l->running.p[kept++] = l->running.p[i];
+    }
+    l->running.n = kept;
+    l->now_s = end_s;
+}
+
+enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_run *p, struct err *e)
+{
+    struct artifact art;
+    struct loop l = {.p = p, .jitter = rng_stream(p->jitter_seed, "jitter")};
+    TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
+    TRY(run_writer_open(&art, !p->no_tokens, !p->no_batches, &l.w, e));
+    l.requests = make_requests(a, p);
+    skip_failed(&l);
+    while (l.finished < p->n)
+        step(&l);
+    TRY(run_writer_close(&l.w, e));
+    vec_free(&l.running);
+    struct node *meta = node_new(a, NODE_MAP), *hardware = node_new(a, NODE_MAP);
+    struct node *counters = node_new(a, NODE_MAP), *params = node_new(a, NODE_MAP);
+    node_set(a, hardware, SV("hardware_id"), node_str(a, "cpu"));
+    node_set(a, hardware, SV("device"), node_str(a, "cpu"));
+    node_set(a, counters, SV("iterations"), node_int(a, l.iteration));
+    node_set(a, params, SV("seed"), node_int(a, (int64_t)p->workload_seed));
+    node_set(a, meta, SV("run_id"), node_str(a, p->run_id ? p->run_id : "r"));
+    node_set(a, meta, SV("run_type"), node_str(a, p->type));
+    node_set(a, meta, SV("model"), node_str(a, p->model ? p->model : "tiny"));
+    node_set(a, meta, SV("started_at"), node_str(a, "2026-01-02T03:04:05.000Z"));
+    node_set(a, meta, SV("hardware"), hardware);
+    node_set(a, meta, SV("counters"), counters);
+    node_set(a, meta, SV("params"), params);
+    return artifact_commit(&art, meta, e);
+}
+
+const char *fake_run_write(struct test *t, const char *name, const struct fake_run *p)
+{
+    const char *dir = test_path(t, name);
+    assert_ok(fake_run_write_to(t->a, dir, p, &t->e), t);
+    return dir;
+}
