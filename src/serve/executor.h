@@ -99,8 +99,9 @@ struct executor {
     void *self;
 };
 
-/* The function that gives an executor sight of a slot; set once by the loop before the first batch.
- */
+/* The function that gives an executor sight of a slot; bound by the loop before its first batch.
+ * Binding begins a new run: no slot is live and every decode set is empty, whatever the run before
+ * left behind. */
 struct slot_source {
     void *self;
     struct slot_view (*view)(void *self, int32_t slot);

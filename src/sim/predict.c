@@ -9,7 +9,7 @@ void sim_predict(const struct sim_params *p, const struct batch *b, double *devi
                predict_decode_s(t, b->n_decodes, b->decode_kv_tokens);
     for (int32_t i = 0; i < b->n_chunks; i++)
         s += predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
-    *device_s = s;
+    *device_s = s * bundle_iteration_scale(t, b->n_chunks > 0);
     *host_s = 0;
     if (p->host_overhead)
         *host_s = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);

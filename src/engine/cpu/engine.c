@@ -152,7 +152,10 @@ static int32_t one_in_flight(void *self)
 
 static void cpu_bind(void *self, struct slot_source source)
 {
-    ((struct cpu_engine *)self)->source = source;
+    struct cpu_engine *c = self;
+    ASSERT(c->state == IDLE);
+    c->source = source;
+    c->decodes.n = 0;
 }
 
 static void cpu_close(void *self)

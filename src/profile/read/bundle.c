@@ -39,17 +39,27 @@ static bool in_attention_file(const struct op *op)
     return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
 }
 
+static enum st read_scale(const struct node *meta, const char *part, const char *key, double *out,
+                          struct err *e)
+{
+    const struct node *map = node_find(meta, part);
+    return node_find(map, key) ? node_get_double(map, key, 0.1, 10, out, e) : ST_OK;
+}
+
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
 {
-    for (int k = 0; k < OP_KINDS; k++) {
+    b->host_scale = b->host_prefill_scale = b->decode_scale = b->prompt_scale = 1;
+    for (int k = 0; k < OP_KINDS; k++)
         b->error[k] = -1;
-        b->scale[k] = 1;
-    }
     if (!fs_exists(fs_join(a, b->dir, BUNDLE_META)))
         return ST_OK; /* Vidur's */
     struct node *meta;
     TRY(artifact_open(a, b->dir, BUNDLE_META, NULL, &meta, e));
     b->meta = meta;
+    TRY(read_scale(meta, "host", "scale", &b->host_scale, e));
+    TRY(read_scale(meta, "host", "prefill_scale", &b->host_prefill_scale, e));
+    TRY(read_scale(meta, "iteration", "decode_scale", &b->decode_scale, e));
+    TRY(read_scale(meta, "iteration", "prompt_scale", &b->prompt_scale, e));
     struct node *ops;
     TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
     for (uint32_t i = 0; i < ops->n; i++) {
@@ -59,8 +69,6 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
             continue; /* of a later version */
         if (node_find(op, "loo_error") && node_find(op, "loo_error")->kind != NODE_NULL)
             TRY(node_get_double(op, "loo_error", 0, 1e6, &b->error[k], e));
-        if (node_find(op, "scale"))
-            TRY(node_get_double(op, "scale", 0.1, 10, &b->scale[k], e));
     }
     return ST_OK;
 }
@@ -73,8 +81,6 @@ static void build_tables(struct arena *a, struct bundle *b, struct read_points p
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &points[op->kind];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        for (size_t j = 0; j < p->n; j++)
-            own[j].y *= b->scale[op->kind];
         op_table_build(a, op->axis, &known, own, (int64_t)p->n, &b->table[op->kind]);
         if (p->n == 0)
             buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);

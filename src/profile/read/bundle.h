@@ -5,20 +5,22 @@
  * are ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
  * files.
  *
- * Read are, in one pass per file, the median of each operator the model has and:
- *   mlp.csv         num_tokens. For operators over rows (lm_head, final_layernorm, sample) it
- * counts rows. Filters: n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp,
- *                   num_tensor_parallel_workers; vocab_size only where there is an lm_head to
- * depend on it (Vidur pads the vocabulary); head_dim where the file has it. attention.csv   decode
- * rows (prefill_chunk_size 0): batch_size, kv_cache_size per sequence. prefill rows:
- * prefill_chunk_size, kv_cache_size. kv_cache_size counts tokens in the cache before the batch.
- * attn_kv_cache_save over max(chunk, batch). Filters: n_embd, n_q_head, n_kv_head, block_size,
- * num_tensor_parallel_workers, head_dim. cpu_overheads.csv  by batch_size: schedule + sampler_e2e +
- * prepare_inputs_e2e + process_model_outputs (medians) + ray_comm_time_mean; ours also the same sum
- * for iterations with prefill chunks, prefill_iteration_host_median. Filters: model_name,
- * tensor_parallel_degree. An empty cell is a missing value, not 0. Our bundle_meta.json may say
- * operators.<name>.scale, a factor on the median that makes predicted sums unbiased
- * (docs/methodology.md).
+ * Read is, in one pass per file, the median of each operator that the model has.
+ *
+ * - mlp.csv: over num_tokens, which counts rows for the operators over rows (lm_head,
+ *   final_layernorm, sample). Filters: n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp,
+ *   num_tensor_parallel_workers; vocab_size only where there is an lm_head to depend on it (Vidur
+ *   pads the vocabulary); head_dim where the file has it.
+ * - attention.csv: decode rows (prefill_chunk_size 0) over batch_size and kv_cache_size per
+ *   sequence, prefill rows over prefill_chunk_size and kv_cache_size, which counts tokens in the
+ *   cache before the batch; attn_kv_cache_save over max(chunk, batch). Filters: n_embd, n_q_head,
+ *   n_kv_head, block_size, num_tensor_parallel_workers; head_dim where the file has it.
+ * - cpu_overheads.csv: over batch_size the sum schedule + sampler_e2e + prepare_inputs_e2e +
+ *   process_model_outputs (medians) + ray_comm_time_mean; ours also that of iterations with prefill
+ *   chunks, prefill_iteration_host_median. Filters: model_name, tensor_parallel_degree.
+ *
+ * An empty cell is a missing value, not 0. Our bundle_meta.json adds iteration.{decode_scale,
+ * prompt_scale} and host.{scale, prefill_scale}: means over sums of medians (docs/methodology.md).
  *
  * Prediction: token-wise operators by linear interpolation over tokens or rows; attention by
  * interpolation of measured / fitted work (surface.h), prefill per chunk; host overhead over batch
@@ -62,6 +64,9 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
+/* What the sum of an iteration's operators is multiplied by: the mean of measured forward passes
+ * over the sum of their operators' medians. 1 when the bundle does not say. */
+double bundle_iteration_scale(const struct bundle *b, bool prefill);
 /* Look-ups that fell outside the profiled grid so far. */
 int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */

@@ -87,10 +87,16 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
 {
-    const struct curve *c = prefill && b->host_prefill.grid ? &b->host_prefill : &b->host;
+    bool own = prefill && b->host_prefill.grid;
+    const struct curve *c = own ? &b->host_prefill : &b->host;
     if (c->grid == NULL || batch_size <= 0)
         return 0;
     bool outside = false;
     double s = curve_at(c, (double)batch_size, &outside);
-    return counted(b, s, outside);
+    return counted(b, s * (own ? b->host_prefill_scale : b->host_scale), outside);
+}
+
+double bundle_iteration_scale(const struct bundle *b, bool prefill)
+{
+    return prefill ? b->prompt_scale : b->decode_scale;
 }

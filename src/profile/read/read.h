@@ -37,9 +37,10 @@ struct bundle {
     struct op_list ops;
     int32_t repeat[OP_KINDS];
     struct op_table table[OP_KINDS];
-    double error[OP_KINDS], scale[OP_KINDS];
+    double error[OP_KINDS];
     struct curve_sum tokens, rows;
     struct curve host, host_prefill;
+    double host_scale, host_prefill_scale, decode_scale, prompt_scale;
     int64_t *outside; /* counted through const bundles */
 };
 

@@ -28,6 +28,7 @@ static void make_bundle(struct arena *a, struct bundle *b)
     b->rows.curve[0] = (struct curve){g, per_row};
     b->host = (struct curve){g, host};
     b->host_prefill = (struct curve){g, with_prefill};
+    b->host_scale = b->host_prefill_scale = b->decode_scale = b->prompt_scale = 1;
     b->outside = arena_one(a, int64_t);
 
     struct grid_set known = {0};
@@ -76,6 +77,10 @@ static void a_batch_is_the_sum_of_its_parts(void **state)
     sim_predict(&p, &decode, &device, &host);
     check_near(device, 3 + 3000 + 0.9, 1e-6);
     check_near(host, 0.25 + 2 * 0.01, 1e-12);
+    b.decode_scale = 1.5;
+    double scaled;
+    sim_predict(&p, &decode, &scaled, &host);
+    check_near(scaled, 1.5 * device, 1e-9);
     p.host_overhead = false;
     sim_predict(&p, &mixed, &device, &host);
     check_near(host, 0, 0);

@@ -1,0 +1,117 @@
+#include "profile/drive.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+struct drive {
+    struct executor ex;
+    struct grid_limits l;
+    int32_t *ids;    /* [max_kv + 1] */
+    int32_t *blocks; /* [num_blocks], shuffled */
+    int32_t *slots;  /* [max_batch] 0, 1, ...: any prefix is a decode set */
+    struct chunk *chunks;
+    int64_t blocks_per_slot, kv; /* of the point at hand */
+    int32_t in_set;              /* slots of the decode set */
+    int64_t iteration;
+    double now_s;
+};
+
+static struct slot_view view(void *self, int32_t slot)
+{
+    const struct drive *d = self;
+    return (struct slot_view){
+        .ids = d->ids,
+        .blocks = d->blocks + slot * d->blocks_per_slot,
+        .kv_tokens = d->kv,
+        .n_blocks = d->blocks_per_slot,
+    };
+}
+
+struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_limits *l,
+                        int64_t vocab, uint64_t seed)
+{
+    struct drive *d = arena_one(a, struct drive);
+    d->ex = ex;
+    d->l = *l;
+    d->ids = arena_array(a, int32_t, l->max_kv + 1);
+    d->blocks = arena_array(a, int32_t, l->num_blocks);
+    d->slots = arena_array(a, int32_t, l->max_batch);
+    d->chunks = arena_array(a, struct chunk, l->max_batch);
+    struct rng ids = rng_stream(seed, "profile.ids"), blocks = rng_stream(seed, "profile.blocks");
+    for (int64_t i = 0; i <= l->max_kv; i++)
+        d->ids[i] = (int32_t)rng_below(&ids, (uint64_t)vocab);
+    for (int64_t i = 0; i < l->num_blocks; i++) {
+        int64_t j = (int64_t)rng_below(&blocks, (uint64_t)i + 1);
+        d->blocks[i] = d->blocks[j];
+        d->blocks[j] = (int32_t)i;
+    }
+    for (int64_t i = 0; i < l->max_batch; i++)
+        d->slots[i] = (int32_t)i;
+    if (ex.ops->bind)
+        ex.ops->bind(ex.self, (struct slot_source){d, view});
+    return d;
+}
+
+static void fill_prefill(struct drive *d, const struct point *p, struct batch *b)
+{
+    int64_t n = point_chunks(p, &d->l), left = p->x;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t tokens = left < d->l.max_kv - p->kv ? left : d->l.max_kv - p->kv;
+        d->chunks[i] = (struct chunk){(int32_t)i, p->kv, tokens, true};
+        b->load.kv_tokens_prefill += tokens * p->kv;
+        b->load.chunk_sq += tokens * (tokens + 1) / 2;
+        b->load.kv_read_tokens += tokens + p->kv;
+        left -= tokens;
+    }
+    b->chunks = d->chunks;
+    b->n_chunks = b->n_last_chunks = (int32_t)n;
+    b->prefill_tokens = p->x;
+}
+
+/* All rows leave and enter again, so that each pass starts at the point's kv length. */
+static void fill_decode(struct drive *d, const struct point *p, struct batch *b)
+{
+    b->left = b->entered = d->slots;
+    b->n_left = d->in_set;
+    b->n_entered = b->n_decodes = d->in_set = (int32_t)p->x;
+    b->decode_kv_tokens = p->x * p->kv;
+    b->load.seqs = p->x;
+    b->load.kv_tokens = p->x * (p->kv + 1);
+}
+
+static enum st pass(struct drive *d, const struct batch *b, struct completion *c, struct err *e)
+{
+    uint64_t ticket;
+    TRY(d->ex.ops->submit(d->ex.self, b, &ticket, e));
+    enum st st = d->ex.ops->next(d->ex.self, INFINITY, c, e);
+    if (st == ST_END)
+        return err_set(e, ST_DEVICE, "executor %s lost a batch: nothing completes",
+                       d->ex.ops->name);
+    if (st == ST_OK)
+        d->now_s = c->end_s;
+    return st;
+}
+
+enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *batch_s,
+                    struct err *e)
+{
+    d->kv = p->kv;
+    d->blocks_per_slot = point_blocks(p, &d->l);
+    struct batch b = {.iteration = d->iteration++, .submit_s = d->now_s};
+    if (p->kind == POINT_DECODE)
+        fill_decode(d, p, &b);
+    else
+        fill_prefill(d, p, &b);
+    b.load.tokens = point_tokens(p);
+    b.load.rows = point_rows(p, &d->l);
+    b.kv_blocks = b.load.rows * d->blocks_per_slot;
+    struct completion c;
+    TRY(pass(d, &b, &c, e));
+    if (c.op_s == NULL)
+        return err_set(e, ST_DEVICE, "executor %s gives no operator times", d->ex.ops->name);
+    memcpy(op_s, c.op_s, OP_KINDS * sizeof *op_s);
+    *batch_s = c.end_s - c.start_s;
+    return ST_OK;
+}

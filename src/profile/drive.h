@@ -1,0 +1,20 @@
+/* Drives an executor through one batch of a grid point, with sequences, block tables and token ids
+ * of its own. */
+#ifndef PROFILE_DRIVE_H
+#define PROFILE_DRIVE_H
+
+#include "profile/grid.h"
+#include "serve/executor.h"
+
+struct drive;
+
+/* Binds the executor to the driver's slots; whoever uses it next binds it again. Blocks are dealt
+ * out shuffled, as they lie after a while of serving; ids are random below vocab. */
+struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_limits *l,
+                        int64_t vocab, uint64_t seed);
+
+/* One forward pass. op_s [OP_KINDS]: seconds summed over repeats; *batch_s: start to end. */
+enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *batch_s,
+                    struct err *e);
+
+#endif

@@ -1,0 +1,177 @@
+#include "profile/grid.h"
+
+#include <stdlib.h>
+
+#include "base/vec.h"
+
+struct knot {
+    int64_t v;
+    int level;
+};
+
+typedef VEC(struct knot) knots;
+
+/* Knots 1 .. max: powers of two, and between p and 2 p `parts` - 1 more. */
+static void doubling(knots *out, int64_t max, int64_t fine_until, int parts)
+{
+    int exponent = 0;
+    for (int64_t p = 1; p <= max; p *= 2, exponent++) {
+        vec_push(out, (struct knot){p, exponent % 2});
+        int64_t cuts = p <= fine_until ? parts : 2;
+        for (int64_t i = 1; i < cuts; i++)
+            if (p * i % cuts == 0 && p + p * i / cuts <= max)
+                vec_push(out, (struct knot){p + p * i / cuts, 2});
+    }
+}
+
+static void end_with(knots *k, int64_t max)
+{
+    if (max <= 0)
+        return;
+    if (k->n && vec_last(k).v == max)
+        vec_last(k).level = 0;
+    else
+        vec_push(k, (struct knot){max, 0});
+}
+
+static int64_t at_least(int64_t v, int64_t low)
+{
+    return v > low ? v : low;
+}
+
+enum point_group point_group(const struct point *p)
+{
+    return p->kind == POINT_DECODE ? GROUP_DECODE : GROUP_PROMPT;
+}
+
+int64_t point_tokens(const struct point *p)
+{
+    return p->x;
+}
+
+int64_t point_chunks(const struct point *p, const struct grid_limits *l)
+{
+    return p->kind == POINT_DECODE ? 0 : (p->kv + p->x + l->max_kv - 1) / l->max_kv;
+}
+
+int64_t point_rows(const struct point *p, const struct grid_limits *l)
+{
+    return p->kind == POINT_DECODE ? p->x : point_chunks(p, l);
+}
+
+int64_t point_blocks(const struct point *p, const struct grid_limits *l)
+{
+    int64_t tokens = p->kv + (p->kind == POINT_DECODE ? 1 : p->x);
+    if (tokens > l->max_kv)
+        tokens = l->max_kv;
+    return (tokens + l->block_size - 1) / l->block_size;
+}
+
+typedef VEC(struct point) points;
+
+static void add(points *out, struct point_list *list, const struct grid_limits *l, struct point p)
+{
+    int64_t rows = point_rows(&p, l);
+    if (rows > l->max_batch || rows * point_blocks(&p, l) > l->num_blocks)
+        list->dropped++;
+    else
+        vec_push(out, p);
+}
+
+static int worse(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void decode_points(points *out, struct point_list *list, const struct grid_limits *l)
+{
+    knots batch = {0}, kv = {0};
+    doubling(&batch, l->max_batch, 0, 2);
+    end_with(&batch, l->max_batch);
+    vec_push(&kv, (struct knot){1, 0});
+    knots all = {0};
+    doubling(&all, l->max_kv - 1, 0, 2);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.p[i].v >= 16)
+            vec_push(&kv, all.p[i]);
+    end_with(&kv, at_least(l->max_kv - 1, 1));
+    for (size_t i = 0; i < batch.n; i++)
+        for (size_t j = 0; j < kv.n; j++)
+            add(out, list, l,
+                (struct point){POINT_DECODE, batch.p[i].v, kv.p[j].v,
+                               worse(batch.p[i].level, kv.p[j].level)});
+    vec_free(&batch);
+    vec_free(&kv);
+    vec_free(&all);
+}
+
+static void prefill_points(points *out, struct point_list *list, const struct grid_limits *l)
+{
+    int64_t longest = l->max_tokens < l->max_kv ? l->max_tokens : l->max_kv;
+    knots chunk = {0}, kv = {0};
+    doubling(&chunk, longest, 0, 2);
+    end_with(&chunk, longest);
+    doubling(&kv, l->max_kv, 0, 2);
+    for (size_t i = 0; i < chunk.n; i++) {
+        int64_t c = chunk.p[i].v, room = l->max_kv - c, last = 0;
+        add(out, list, l, (struct point){POINT_PREFILL, c, 0, chunk.p[i].level});
+        for (size_t j = 0; j < kv.n && kv.p[j].v <= room; j++) {
+            if (kv.p[j].v < 64)
+                continue;
+            last = kv.p[j].v;
+            add(out, list, l,
+                (struct point){POINT_PREFILL, c, last, worse(chunk.p[i].level, kv.p[j].level)});
+        }
+        if (room > last + last / 8) /* the edge of the triangle */
+            add(out, list, l, (struct point){POINT_PREFILL, c, room, chunk.p[i].level});
+    }
+    vec_free(&chunk);
+    vec_free(&kv);
+}
+
+static bool measured_as_prefill(const points *all, int64_t tokens, int level)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct point *p = &all->p[i];
+        if (p->kind == POINT_PREFILL && p->kv == 0 && p->x == tokens && p->level <= level)
+            return true;
+    }
+    return false;
+}
+
+static void token_points(points *out, struct point_list *list, const struct grid_limits *l)
+{
+    knots tokens = {0};
+    doubling(&tokens, l->max_tokens, 32, 8);
+    end_with(&tokens, l->max_tokens);
+    for (size_t i = 0; i < tokens.n; i++)
+        if (!measured_as_prefill(out, tokens.p[i].v, tokens.p[i].level))
+            add(out, list, l, (struct point){POINT_TOKENS, tokens.p[i].v, 0, tokens.p[i].level});
+    vec_free(&tokens);
+}
+
+static int in_order(const void *pa, const void *pb)
+{
+    const struct point *a = pa, *b = pb;
+    int64_t d = a->level - b->level;
+    if (d == 0)
+        d = (int64_t)a->kind - (int64_t)b->kind;
+    if (d == 0)
+        d = a->x - b->x;
+    if (d == 0)
+        d = a->kv - b->kv;
+    return (d > 0) - (d < 0);
+}
+
+void profile_grid(struct arena *a, const struct grid_limits *l, struct point_list *out)
+{
+    *out = (struct point_list){0};
+    points all = {0};
+    decode_points(&all, out, l);
+    prefill_points(&all, out, l);
+    token_points(&all, out, l);
+    qsort(all.p, all.n, sizeof *all.p, in_order);
+    out->p = arena_copy(a, all.p, all.n * sizeof *all.p);
+    out->n = (int64_t)all.n;
+    vec_free(&all);
+}

@@ -1,0 +1,91 @@
+#include "profile/host.h"
+
+#include "base/clock.h"
+#include "serve/serve.h"
+
+enum { PROMPT_TOKENS = 8, REPLACEMENTS = 6 };
+
+int host_batches(int64_t max_batch, int64_t out[64])
+{
+    int n = 0;
+    for (int64_t b = 1; b <= max_batch; b *= 2)
+        out[n++] = b;
+    if (out[n - 1] != max_batch)
+        out[n++] = max_batch;
+    return n;
+}
+
+struct feed {
+    int64_t next, n, batch, decodes;
+    int32_t vocab;
+    VEC(struct host_sample) got;
+};
+
+/* The first ones end one after another, so that the waiting ones enter one at a time. */
+static enum st feed_next(void *self, struct workload_request *out, struct err *e)
+{
+    struct feed *f = self;
+    (void)e;
+    if (f->next == f->n)
+        return ST_END;
+    int64_t decodes = f->decodes + (f->next < f->batch ? 2 * (f->next % REPLACEMENTS) : 0);
+    *out = (struct workload_request){
+        .request_id = f->next++, .num_prefill_tokens = PROMPT_TOKENS, .num_decode_tokens = decodes};
+    return ST_OK;
+}
+
+static enum st feed_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
+{
+    const struct feed *f = self;
+    (void)e;
+    for (int64_t i = 0; i < r->num_prefill_tokens; i++)
+        ids[i] = (int32_t)((r->request_id * 31 + i * 7) % f->vocab);
+    return ST_OK;
+}
+
+static void on_batch(void *self, const struct run_batch *b, const struct completion *c)
+{
+    struct feed *f = self;
+    /* the first iteration pays for waking up; half-empty batches are other batch sizes */
+    if (b->iteration == 0 || b->batch_size != f->batch)
+        return;
+    double device = c->device_s;
+    if (c->op_s) { /* what the operators are predicted from; device_s holds the gaps between them */
+        device = 0;
+        for (int k = 0; k < OP_KINDS; k++)
+            device += c->op_s[k];
+    }
+    double host = ns_to_s(b->duration_ns) - device;
+    int64_t chunks = b->batch_size - b->num_decode_tokens;
+    vec_push(&f->got,
+             (struct host_sample){b->batch_size, chunks, host > 0 ? host : 0, c->host_s, device});
+}
+
+enum st host_measure(const struct profile_params *p, struct executor ex, int64_t batch,
+                     int64_t decodes, const volatile sig_atomic_t *stop, struct journal *j,
+                     struct err *e)
+{
+    struct feed f = {.n = batch + REPLACEMENTS,
+                     .batch = batch,
+                     .decodes = decodes,
+                     .vocab = (int32_t)p->model->vocab};
+    struct serve_params sp = {
+        .policy = "vllm_v1",
+        .replicas = 1,
+        .batch_cap = batch,
+        .token_budget = p->max_tokens > batch ? p->max_tokens : batch,
+        .block_size = p->block_size,
+        .num_blocks = p->num_blocks,
+        .seed = p->seed,
+    };
+    struct request_source source = {&f, feed_next, feed_ids};
+    struct serve_sink sink = {.self = &f, .batch = on_batch};
+    struct serve_counters counters;
+    if (!p->clock->is_virtual)
+        *p->clock = clock_real();
+    enum st st = serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e);
+    if (st == ST_OK)
+        st = journal_host_run(j, batch, f.got.p, f.got.n, e);
+    vec_free(&f.got);
+    return st;
+}

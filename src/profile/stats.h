@@ -1,0 +1,18 @@
+/* Statistics of repeated measurements. */
+#ifndef PROFILE_STATS_H
+#define PROFILE_STATS_H
+
+#include <stdint.h>
+
+struct stats {
+    int64_t n;
+    double min, max, mean, median, std; /* std: population, as Vidur's; 0 for n == 1 */
+    /* Mean of the values cut at 3 medians: what an iteration costs on average when stalls of the
+     * machine, which a median hides and a mean exaggerates, are left out. */
+    double cut_mean;
+};
+
+/* Sorts v. n == 0 gives all zeros. */
+struct stats stats_of(double *v, int64_t n);
+
+#endif

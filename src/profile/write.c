@@ -1,0 +1,448 @@
+#include "profile/write.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/str.h"
+#include "profile/cells.h"
+#include "profile/host.h"
+#include "profile/read/read.h"
+#include "text/csv.h"
+
+/* Vidur's columns in its order, then ours. */
+static const enum op_kind mlp_vidur[] = {
+    OP_EMB,         OP_INPUT_NORM, OP_ATTN_PRE_PROJ, OP_ROPE, OP_ATTN_POST_PROJ, OP_POST_ATTN_NORM,
+    OP_MLP_UP_PROJ, OP_MLP_ACT,    OP_MLP_DOWN_PROJ, OP_ADD};
+static const enum op_kind mlp_ours[] = {OP_EMB_NORM, OP_QK_NORM, OP_FINAL_NORM, OP_LM_HEAD,
+                                        OP_SAMPLE};
+/* What Vidur measures and a paged cache makes free: 0. */
+static const char *const attention_reshape[] = {"attn_input_reshape", "attn_output_reshape"};
+static const enum op_kind attention_vidur[] = {OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE};
+
+#define LEN(a) (sizeof(a) / sizeof *(a))
+
+static void stat_names(struct csv_writer *w, const char *op)
+{
+    static const char *const stat[] = {"min", "max", "mean", "median", "std"};
+    char name[96];
+    for (size_t i = 0; i < LEN(stat); i++) {
+        snprintf(name, sizeof name, "time_stats.%s.%s", op, stat[i]);
+        csv_put_str(w, name);
+    }
+}
+
+static void count_name(struct csv_writer *w, const char *op)
+{
+    char name[96];
+    snprintf(name, sizeof name, "time_stats.%s.n", op);
+    csv_put_str(w, name);
+}
+
+static void put_names(struct csv_writer *w, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        csv_put_str(w, names[i]);
+}
+
+/* Missing is empty; an operator that the model does not have is 0, as Vidur wants numbers. */
+static void put_stats(struct csv_writer *w, const struct stats *s, bool exists)
+{
+    const double v[] = {s->min, s->max, s->mean, s->median, s->std};
+    for (size_t i = 0; i < LEN(v); i++) {
+        if (exists && s->n == 0)
+            csv_put_empty(w);
+        else
+            csv_put_double(w, exists ? v[i] * 1e3 : 0);
+    }
+}
+
+static const struct op *find_op(const struct op_list *l, enum op_kind k)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->ops[i].kind == k)
+            return &l->ops[i];
+    return NULL;
+}
+
+/* ---- mlp.csv ------------------------------------------------------------------------------- */
+
+static const char *const mlp_dims[] = {
+    "n_head",     "n_kv_head",     "n_embd",     "n_expanded_embd",
+    "vocab_size", "use_gated_mlp", "num_tokens", "num_tensor_parallel_workers"};
+
+static void mlp_header(struct csv_writer *w)
+{
+    for (size_t i = 0; i < LEN(mlp_vidur); i++)
+        stat_names(w, op_name(mlp_vidur[i]));
+    put_names(w, mlp_dims, LEN(mlp_dims));
+    for (size_t i = 0; i < LEN(mlp_ours); i++)
+        stat_names(w, op_name(mlp_ours[i]));
+    for (size_t i = 0; i < LEN(mlp_vidur); i++)
+        count_name(w, op_name(mlp_vidur[i]));
+    for (size_t i = 0; i < LEN(mlp_ours); i++)
+        count_name(w, op_name(mlp_ours[i]));
+    csv_put_str(w, "head_dim");
+    csv_put_str(w, "method");
+    csv_end_row(w);
+}
+
+static struct stats mlp_stats(struct arena *a, const struct profile_result *r,
+                              const struct op_list *ops, enum op_kind k, int64_t x, bool *exists)
+{
+    const struct op *op = find_op(ops, k);
+    *exists = op != NULL;
+    return op ? cell_1d(a, r, op, x) : (struct stats){0};
+}
+
+static void mlp_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                    const struct op_list *ops, int64_t x)
+{
+    const struct model *m = r->p->model;
+    bool exists;
+    int64_t n[LEN(mlp_vidur) + LEN(mlp_ours)];
+    for (size_t i = 0; i < LEN(mlp_vidur); i++) {
+        struct stats s = mlp_stats(a, r, ops, mlp_vidur[i], x, &exists);
+        put_stats(w, &s, exists);
+        n[i] = s.n;
+    }
+    const int64_t dims[] = {m->heads, m->kv_heads, m->hidden, m->intermediate, m->vocab};
+    for (size_t i = 0; i < LEN(dims); i++)
+        csv_put_int(w, dims[i]);
+    csv_put_str(w, m->act == ACT_SILU_GATED ? "True" : "False");
+    csv_put_int(w, x);
+    csv_put_int(w, r->p->tp);
+    for (size_t i = 0; i < LEN(mlp_ours); i++) {
+        struct stats s = mlp_stats(a, r, ops, mlp_ours[i], x, &exists);
+        put_stats(w, &s, exists);
+        n[LEN(mlp_vidur) + i] = s.n;
+    }
+    for (size_t i = 0; i < LEN(n); i++)
+        csv_put_int(w, n[i]);
+    csv_put_int(w, m->head_dim);
+    csv_put_str(w, "in_context");
+    csv_end_row(w);
+}
+
+/* ---- attention.csv ------------------------------------------------------------------------- */
+
+static const char *const attention_dims[] = {"n_embd",
+                                             "n_q_head",
+                                             "n_kv_head",
+                                             "block_size",
+                                             "num_tensor_parallel_workers",
+                                             "max_model_len",
+                                             "batch_size",
+                                             "prefill_chunk_size",
+                                             "kv_cache_size",
+                                             "is_prefill",
+                                             "attention_backend"};
+
+static void attention_header(struct csv_writer *w)
+{
+    stat_names(w, attention_reshape[0]);
+    for (size_t i = 0; i < LEN(attention_vidur); i++)
+        stat_names(w, op_name(attention_vidur[i]));
+    stat_names(w, attention_reshape[1]);
+    put_names(w, attention_dims, LEN(attention_dims));
+    for (size_t i = 0; i < LEN(attention_vidur); i++)
+        count_name(w, op_name(attention_vidur[i]));
+    csv_put_str(w, "head_dim");
+    csv_put_str(w, "method");
+    csv_end_row(w);
+}
+
+static void attention_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                          const struct op_list *ops, int64_t point)
+{
+    const struct model *m = r->p->model;
+    const struct point *p = &r->points->p[point];
+    bool prefill = p->kind == POINT_PREFILL;
+    const struct stats zero = {0};
+    struct stats s[LEN(attention_vidur)] = {{0}};
+    put_stats(w, &zero, false);
+    for (size_t i = 0; i < LEN(attention_vidur); i++) {
+        enum op_kind other = prefill ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
+        const struct op *op = find_op(ops, attention_vidur[i]);
+        if (op && op->kind != other)
+            s[i] = cell_point(a, r, op, point);
+        put_stats(w, &s[i], op != NULL);
+    }
+    put_stats(w, &zero, false);
+    const int64_t dims[] = {m->hidden,          m->heads,           m->kv_heads,
+                            r->p->block_size,   r->p->tp,           r->limits->max_kv,
+                            prefill ? 1 : p->x, prefill ? p->x : 0, p->kv};
+    for (size_t i = 0; i < LEN(dims); i++)
+        csv_put_int(w, dims[i]);
+    csv_put_str(w, prefill ? "True" : "False");
+    csv_put_str(w, "twinfer");
+    for (size_t i = 0; i < LEN(s); i++)
+        csv_put_int(w, s[i].n);
+    csv_put_int(w, m->head_dim);
+    csv_put_str(w, "in_context");
+    csv_end_row(w);
+}
+
+/* ---- bundle_meta.json ---------------------------------------------------------------------- */
+
+#define set_int(map, key, v)   node_set(a, map, SV(key), node_int(a, v))
+#define set_float(map, key, v) node_set(a, map, SV(key), node_float(a, v))
+#define set_str(map, key, v)   node_set(a, map, SV(key), node_str(a, v))
+
+static struct node *operators_node(struct arena *a, const struct profile_result *r,
+                                   const struct op_list *ops)
+{
+    struct node *map = node_new(a, NODE_MAP);
+    for (int i = 0; i < ops->n; i++) {
+        struct op_quality q = cell_quality(a, r, &ops->ops[i]);
+        struct node *op = node_new(a, NODE_MAP);
+        set_int(op, "points", q.points);
+        set_int(op, "samples", q.samples);
+        set_int(op, "loo_points", q.loo.tested);
+        bool known = q.loo.tested > 0;
+        node_set(a, op, SV("loo_error"),
+                 known ? node_float(a, q.loo.mean) : node_new(a, NODE_NULL));
+        node_set(a, op, SV("loo_error_p90"),
+                 known ? node_float(a, q.loo.p90) : node_new(a, NODE_NULL));
+        node_set(a, map, sv_of(ops->ops[i].name), op);
+    }
+    return map;
+}
+
+static struct node *grid_node(struct arena *a, const struct profile_result *r)
+{
+    struct node *grid = node_new(a, NODE_MAP);
+    int64_t points = 0, samples = 0, fewest = INT64_MAX;
+    for (int64_t i = 0; i < r->points->n; i++) {
+        int64_t n = (int64_t)r->journal->samples[i].n;
+        if (!profile_measured(r, i))
+            continue;
+        points++;
+        samples += n;
+        fewest = n < fewest ? n : fewest;
+    }
+    set_int(grid, "max_tokens", r->limits->max_tokens);
+    set_int(grid, "max_batch", r->limits->max_batch);
+    set_int(grid, "max_kv", r->limits->max_kv);
+    set_int(grid, "num_blocks", r->limits->num_blocks);
+    set_int(grid, "decode_level", r->level[GROUP_DECODE]);
+    set_int(grid, "prompt_level", r->level[GROUP_PROMPT]);
+    set_int(grid, "points", points);
+    set_int(grid, "points_over_kv_memory", r->points->dropped);
+    set_int(grid, "samples", samples);
+    set_int(grid, "samples_per_point_min", points ? fewest : 0);
+    set_float(grid, "measured_s", r->measured_s);
+    return grid;
+}
+
+static struct node *meta_node(struct arena *a, const struct profile_result *r,
+                              const struct op_list *ops)
+{
+    const struct profile_params *p = r->p;
+    struct node *meta = node_new(a, NODE_MAP), *host = node_new(a, NODE_MAP);
+    struct node *iteration = node_new(a, NODE_MAP);
+    char now[CLOCK_ISO_MAX];
+    clock_iso8601(clock_wall_ns(), now);
+    set_str(meta, "run_type", "vidur_profile");
+    set_str(meta, "model", p->model_name);
+    set_str(meta, "hardware_id", p->hardware);
+    set_str(meta, "device", p->device ? p->device : "");
+    set_str(meta, "settings", p->settings ? p->settings : "");
+    set_str(meta, "created_at", now);
+    set_str(meta, "method", "in_context");
+    set_int(meta, "tensor_parallel", p->tp);
+    set_int(meta, "block_size", p->block_size);
+    set_int(meta, "warmup", p->warmup);
+    set_int(meta, "samples", p->samples);
+    set_float(meta, "time_budget_s", p->time_budget_s);
+    node_set(a, meta, SV("grid"), grid_node(a, r));
+    node_set(a, meta, SV("operators"), operators_node(a, r, ops));
+    set_float(iteration, "decode_scale", cell_iteration_scale(a, r, GROUP_DECODE));
+    set_float(iteration, "prompt_scale", cell_iteration_scale(a, r, GROUP_PROMPT));
+    node_set(a, meta, SV("iteration"), iteration);
+    struct host_scale scale = host_scale_of(a, r->journal);
+    set_int(host, "samples", (int64_t)r->journal->host.n);
+    set_float(host, "scale", scale.decode);
+    set_float(host, "prefill_scale", scale.prefill);
+    node_set(a, meta, SV("host"), host);
+    if (p->provenance)
+        node_set(a, meta, SV("provenance"), node_copy(a, p->provenance));
+    if (p->config)
+        node_set(a, meta, SV("config"), node_copy(a, p->config));
+    return meta;
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+typedef void fill_fn(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                     const struct op_list *ops);
+
+static void fill_mlp(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                     const struct op_list *ops)
+{
+    int64_t n, *x = cell_counts(a, r, &n);
+    mlp_header(w);
+    for (int64_t i = 0; i < n; i++)
+        mlp_row(a, w, r, ops, x[i]);
+}
+
+static void fill_attention(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                           const struct op_list *ops)
+{
+    attention_header(w);
+    for (int64_t i = 0; i < r->points->n; i++) {
+        if (r->points->p[i].kind != POINT_TOKENS && profile_measured(r, i))
+            attention_row(a, w, r, ops, i);
+    }
+}
+
+static enum st write_csv(struct arena *a, const struct artifact *art, const char *name,
+                         fill_fn *fill, const struct profile_result *r, const struct op_list *ops,
+                         struct err *e)
+{
+    struct csv_writer w = {0};
+    TRY(artifact_create_file(art, name, &w.f, e));
+    fill(a, &w, r, ops);
+    return artifact_close_file(art, name, &w.f, e);
+}
+
+enum st write_compute(struct arena *a, const struct profile_result *r, const char *dir,
+                      struct err *e)
+{
+    struct op_list ops;
+    model_ops(r->p->model, &ops);
+    struct artifact art;
+    TRY(artifact_begin(a, dir, BUNDLE_META, &art, e));
+    enum st st = write_csv(a, &art, "mlp.csv", fill_mlp, r, &ops, e);
+    if (st == ST_OK)
+        st = write_csv(a, &art, "attention.csv", fill_attention, r, &ops, e);
+    if (st == ST_OK)
+        st = artifact_commit(&art, meta_node(a, r, &ops), e);
+    if (st != ST_OK)
+        artifact_discard(&art);
+    return st;
+}
+
+/* ---- cpu_overheads.csv --------------------------------------------------------------------- */
+
+enum host_part { HOST_TOTAL, HOST_EXECUTOR, HOST_DEVICE };
+
+/* Iterations of that batch size, with or without prefill chunks. */
+static struct stats host_stats(struct arena *a, const struct journal *j, int64_t batch,
+                               bool prefill, enum host_part part)
+{
+    double *v = arena_array(a, double, j->host.n);
+    int64_t n = 0;
+    for (size_t i = 0; i < j->host.n; i++) {
+        const struct host_sample *h = &j->host.p[i];
+        if (h->batch == batch && (h->chunks > 0) == prefill)
+            v[n++] = part == HOST_TOTAL      ? h->host_s
+                     : part == HOST_EXECUTOR ? h->executor_s
+                                             : h->device_s;
+    }
+    return stats_of(v, n);
+}
+
+static double mean_scale(struct arena *a, const struct journal *j, bool prefill)
+{
+    double weighted = 0, weight = 0;
+    for (size_t i = 0; i < j->runs.n; i++) {
+        struct stats s = host_stats(a, j, j->runs.p[i], prefill, HOST_TOTAL);
+        if (s.median > 0) {
+            weighted += (double)s.n * s.cut_mean / s.median;
+            weight += (double)s.n;
+        }
+    }
+    return weight > 0 ? fmin(fmax(weighted / weight, 0.5), 2) : 1;
+}
+
+struct host_scale host_scale_of(struct arena *a, const struct journal *j)
+{
+    return (struct host_scale){mean_scale(a, j, false), mean_scale(a, j, true)};
+}
+
+static void host_header(struct csv_writer *w)
+{
+    static const char *const names[] = {"schedule_mean",
+                                        "schedule_median",
+                                        "sampler_e2e_mean",
+                                        "sampler_e2e_median",
+                                        "prepare_inputs_e2e_mean",
+                                        "prepare_inputs_e2e_median",
+                                        "model_execution_e2e_mean",
+                                        "model_execution_e2e_median",
+                                        "process_model_outputs_mean",
+                                        "process_model_outputs_median",
+                                        "ray_comm_time_mean",
+                                        "model_name",
+                                        "batch_size",
+                                        "tensor_parallel_degree"};
+    put_names(w, names, LEN(names));
+    static const char *const kinds[] = {"iteration_host", "prefill_iteration_host"};
+    static const char *const stat[] = {"min", "max", "mean", "median", "std", "n"};
+    char name[64];
+    for (size_t k = 0; k < LEN(kinds); k++)
+        for (size_t i = 0; i < LEN(stat); i++) {
+            snprintf(name, sizeof name, "%s_%s", kinds[k], stat[i]);
+            csv_put_str(w, name);
+        }
+    csv_end_row(w);
+}
+
+static void host_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                     int64_t batch)
+{
+    const struct journal *j = r->journal;
+    struct stats total = host_stats(a, j, batch, false, HOST_TOTAL);
+    struct stats inside = host_stats(a, j, batch, false, HOST_EXECUTOR);
+    struct stats device = host_stats(a, j, batch, false, HOST_DEVICE);
+    struct stats prefill = host_stats(a, j, batch, true, HOST_TOTAL);
+    if (total.n == 0)
+        return;
+    /* the terms Vidur adds up must give the total: the loop's part is the rest */
+    double prepare_mean = fmin(inside.mean, total.mean);
+    double prepare_median = fmin(inside.median, total.median);
+    const double ms[] = {(total.mean - prepare_mean) * 1e3,
+                         (total.median - prepare_median) * 1e3,
+                         0,
+                         0,
+                         prepare_mean * 1e3,
+                         prepare_median * 1e3,
+                         device.mean * 1e3,
+                         device.median * 1e3,
+                         0,
+                         0,
+                         0};
+    for (size_t i = 0; i < LEN(ms); i++)
+        csv_put_double(w, ms[i]);
+    csv_put_str(w, r->p->model_name);
+    csv_put_int(w, batch);
+    csv_put_int(w, r->p->tp);
+    put_stats(w, &total, true);
+    csv_put_int(w, total.n);
+    put_stats(w, &prefill, true);
+    csv_put_int(w, prefill.n);
+    csv_end_row(w);
+}
+
+enum st write_host(struct arena *a, const struct profile_result *r, const char *path, struct err *e)
+{
+    if (r->journal->host.n == 0)
+        return ST_OK;
+    char *text = NULL;
+    size_t n = 0;
+    struct csv_writer w = {.f = open_memstream(&text, &n)};
+    if (!w.f)
+        return err_errno(e, false, "cannot make %s", path);
+    host_header(&w);
+    int64_t batches[64];
+    int m = host_batches(r->limits->max_batch, batches);
+    for (int i = 0; i < m; i++)
+        host_row(a, &w, r, batches[i]);
+    fclose(w.f);
+    enum st st = fs_mkdirs(fs_dir(a, path), e);
+    if (st == ST_OK)
+        st = fs_write_atomic(path, text, n, e);
+    free(text);
+    return st;
+}

@@ -1,0 +1,34 @@
+/* From samples to the files of a bundle. Columns: docs/formats.md. */
+#ifndef PROFILE_WRITE_H
+#define PROFILE_WRITE_H
+
+#include "profile/grid.h"
+#include "profile/journal.h"
+#include "profile/profile.h"
+
+struct profile_result {
+    const struct profile_params *p;
+    const struct grid_limits *limits;
+    const struct point_list *points;
+    const struct journal *journal;
+    int level[POINT_GROUPS]; /* finest level that was measured */
+    double measured_s;       /* operator time of all samples */
+};
+
+/* The point belongs to the bundle. */
+bool profile_measured(const struct profile_result *r, int64_t point);
+
+/* The compute folder, finished; it must not exist. */
+enum st write_compute(struct arena *a, const struct profile_result *r, const char *dir,
+                      struct err *e);
+/* cpu_overheads.csv; nothing is written when there are no host samples. */
+enum st write_host(struct arena *a, const struct profile_result *r, const char *path,
+                   struct err *e);
+
+/* Mean over median of repeated measurements, what a predicted sum is multiplied by. */
+struct host_scale {
+    double decode, prefill; /* 1 when unknown */
+};
+struct host_scale host_scale_of(struct arena *a, const struct journal *j);
+
+#endif

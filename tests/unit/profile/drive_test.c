@@ -1,0 +1,96 @@
+#include "profile/drive.h"
+
+#include <string.h>
+
+#include "support/check.h"
+#include "support/timed_executor.h"
+
+static const struct model m = {.act = ACT_SILU_GATED,
+                               .layers = 3,
+                               .hidden = 64,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .head_dim = 16,
+                               .intermediate = 128,
+                               .vocab = 500};
+static const struct grid_limits limits = {
+    .max_tokens = 256, .max_batch = 8, .max_kv = 100, .block_size = 16, .num_blocks = 56};
+
+/* Every block a slot may touch is in the cache and no other slot's; ids are in the vocabulary. */
+static void look_at_slots(void *self, int64_t pass)
+{
+    struct timed_executor *t = self;
+    (void)pass;
+    bool used[56] = {false};
+    for (int32_t s = 0; s < 1024; s++) {
+        if (!t->in_set[s])
+            continue;
+        struct slot_view v = t->source.view(t->source.self, s);
+        assert_true(v.n_blocks * 16 >= v.kv_tokens + 1);
+        for (int64_t i = 0; i < v.n_blocks; i++) {
+            assert_in_range(v.blocks[i], 0, 55);
+            assert_false(used[v.blocks[i]]);
+            used[v.blocks[i]] = true;
+        }
+        for (int64_t i = 0; i <= v.kv_tokens; i++)
+            assert_in_range(v.ids[i], 0, 499);
+    }
+}
+
+static void every_point_of_a_grid_can_be_driven(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct timed_executor t = {.model = &m, .at_pass = look_at_slots};
+    t.at_pass_self = &t;
+    struct executor ex = timed_executor(&t);
+    struct drive *d = drive_new(a, ex, &limits, m.vocab, 1);
+    struct point_list l;
+    profile_grid(a, &limits, &l);
+    struct err e = {0};
+    for (int64_t i = 0; i < l.n; i++) {
+        const struct point *p = &l.p[i];
+        double op_s[OP_KINDS], batch_s;
+        check_ok(drive_point(d, p, op_s, &batch_s, &e), &e);
+        check_near(op_s[OP_MLP_ACT], 3 * timed_flat_s(OP_MLP_ACT, p->x), 1e-15);
+        check_near(op_s[OP_LM_HEAD], timed_flat_s(OP_LM_HEAD, point_rows(p, &limits)), 1e-15);
+        bool decode = p->kind == POINT_DECODE;
+        check_near(op_s[OP_ATTN_DECODE], decode ? 3 * timed_decode_s(p->x, p->x * p->kv) : 0,
+                   1e-15);
+        if (p->kind == POINT_PREFILL)
+            check_near(op_s[OP_ATTN_PREFILL], 3 * timed_prefill_s(p->x, p->kv), 1e-15);
+        check_near(batch_s - timed_host_s(point_rows(p, &limits), !decode), t.done.device_s, 1e-9);
+    }
+    arena_free(&a);
+}
+
+static enum st lost(void *self, double deadline_s, struct completion *out, struct err *e)
+{
+    (void)self, (void)deadline_s, (void)out, (void)e;
+    return ST_END;
+}
+
+static void a_lost_batch_is_an_error(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct timed_executor t = {.model = &m};
+    struct executor ex = timed_executor(&t);
+    struct executor_ops broken = *ex.ops;
+    broken.next = lost;
+    ex.ops = &broken;
+    struct drive *d = drive_new(a, ex, &limits, m.vocab, 1);
+    struct point p = {POINT_PREFILL, 4, 0, 0};
+    double op_s[OP_KINDS], batch_s;
+    struct err e = {0};
+    assert_int_equal(drive_point(d, &p, op_s, &batch_s, &e), ST_DEVICE);
+    check_error(&e, "executor timed lost a batch: nothing completes");
+    arena_free(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_point_of_a_grid_can_be_driven),
+                                       cmocka_unit_test(a_lost_batch_is_an_error)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

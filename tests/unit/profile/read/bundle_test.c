@@ -1,0 +1,497 @@
+#include "profile/read/bundle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "support/check.h"
+
+/* A bundle of closed-form times for a model of two layers, ms per layer. */
+static const struct model tiny = {.name = "tiny",
+                                  .family = MODEL_LLAMA,
+                                  .act = ACT_SILU_GATED,
+                                  .layers = 2,
+                                  .hidden = 64,
+                                  .heads = 4,
+                                  .kv_heads = 2,
+                                  .head_dim = 16,
+                                  .intermediate = 128,
+                                  .vocab = 512,
+                                  .max_positions = 4096};
+
+static const char *const mlp_ops[] = {"emb",         "input_layernorm", "attn_pre_proj",
+                                      "attn_rope",   "attn_post_proj",  "post_attention_layernorm",
+                                      "mlp_up_proj", "mlp_act",         "mlp_down_proj",
+                                      "add",         "final_layernorm", "lm_head",
+                                      "sample"};
+enum { MLP_OPS = sizeof mlp_ops / sizeof *mlp_ops };
+
+static double token_ms(int i, double t)
+{
+    return 0.01 * (i + 1) + 0.001 * t;
+}
+static double decode_ms(double b, double kv)
+{
+    return 0.02 + 0.001 * b + 1e-5 * b * kv;
+}
+static double prefill_ms(double c, double kv)
+{
+    return 0.03 + 0.002 * c + 1e-6 * (c * kv + c * (c + 1) / 2);
+}
+static double host_ms(double b)
+{
+    return 0.5 + 0.01 * b; /* the sum of five terms below */
+}
+
+struct fixture {
+    struct arena *a;
+    struct tmp tmp;
+    struct bundle_key key;
+    struct bundle *b;
+    struct err e;
+    char compute[300], host[300];
+};
+
+static void put(const char *dir, const char *name, const struct buf *text)
+{
+    struct err e = {0};
+    char path[400];
+    check_ok(fs_mkdirs(dir, &e), &e);
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    check_ok(fs_write_atomic(path, text->p ? text->p : "", text->n, &e), &e);
+}
+
+static void put_str(const char *dir, const char *name, const char *text)
+{
+    struct buf b = {0};
+    buf_puts(&b, text);
+    put(dir, name, &b);
+    buf_free(&b);
+}
+
+static void put_mlp(const struct fixture *f)
+{
+    struct buf b = {0};
+    for (int i = 0; i < MLP_OPS; i++)
+        buf_printf(&b, "time_stats.%s.mean,time_stats.%s.median,", mlp_ops[i], mlp_ops[i]);
+    buf_puts(&b, "n_head,n_kv_head,n_embd,n_expanded_embd,vocab_size,use_gated_mlp,num_tokens,"
+                 "num_tensor_parallel_workers\n");
+    const int tokens[] = {1, 2, 4, 8, 16, 64, 256, 1024};
+    for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
+        for (int tp = 1; tp <= 2; tp++) {
+            for (int i = 0; i < MLP_OPS; i++)
+                buf_printf(&b, "99,%.17g,", token_ms(i, tokens[t]) / tp);
+            buf_printf(&b, "4,2,64,128,512,True,%d,%d\n", tokens[t], tp);
+        }
+    put(f->compute, "mlp.csv", &b);
+    buf_free(&b);
+}
+
+static const char attention_header[] =
+    "time_stats.attn_kv_cache_save.median,time_stats.attn_prefill.median,"
+    "time_stats.attn_decode.median,n_embd,n_q_head,n_kv_head,block_size,"
+    "num_tensor_parallel_workers,max_model_len,batch_size,prefill_chunk_size,kv_cache_size,"
+    "is_prefill,attention_backend\n";
+
+static void put_attention(const struct fixture *f)
+{
+    struct buf b = {0};
+    buf_puts(&b, attention_header);
+    for (int n = 1; n <= 32; n *= 2)
+        for (int kv = 16; kv <= 1024; kv *= 4)
+            buf_printf(&b, "%.17g,,%.17g,64,4,2,16,1,1024,%d,0,%d,False,X\n", 0.001 * n,
+                       decode_ms(n, kv), n, kv);
+    for (int c = 16; c <= 1024; c *= 2)
+        for (int kv = 0; kv + c <= 1024; kv += c)
+            buf_printf(&b, "%.17g,%.17g,,64,4,2,16,1,1024,1,%d,%d,True,X\n", 0.001 * c,
+                       prefill_ms(c, kv), c, kv);
+    put(f->compute, "attention.csv", &b);
+    buf_free(&b);
+}
+
+static void put_host(const struct fixture *f, bool with_prefill)
+{
+    struct buf b = {0};
+    buf_printf(&b,
+               "schedule_median,sampler_e2e_median,prepare_inputs_e2e_median,"
+               "process_model_outputs_median,ray_comm_time_mean,model_name,batch_size,"
+               "tensor_parallel_degree%s\n",
+               with_prefill ? ",prefill_iteration_host_median" : "");
+    for (int n = 1; n <= 64; n *= 2)
+        for (int tp = 1; tp <= 2; tp++) {
+            buf_printf(&b, "0.1,0.2,0.1,%.17g,0.05,org/tiny,%d,%d", 0.05 + 0.01 * n, n, tp);
+            buf_puts(&b, with_prefill ? ",2\n" : "\n");
+        }
+    put(f->host, "cpu_overheads.csv", &b);
+    buf_free(&b);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    f->a = arena_new();
+    f->tmp = tmp_new();
+    f->key = (struct bundle_key){.root = f->tmp.dir,
+                                 .hardware = "cpu",
+                                 .model_name = "org/tiny",
+                                 .model = &tiny,
+                                 .tp = 1,
+                                 .block_size = 16};
+    snprintf(f->compute, sizeof f->compute, "%s/data/profiling/compute/cpu/org/tiny", f->tmp.dir);
+    snprintf(f->host, sizeof f->host, "%s/data/profiling/cpu_overhead/cpu/org/tiny", f->tmp.dir);
+    put_mlp(f);
+    put_attention(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    tmp_free(&f->tmp);
+    arena_free(&f->a);
+    free(f);
+    return 0;
+}
+
+static void load(struct fixture *f)
+{
+    check_ok(bundle_load(f->a, &f->key, &f->b, &f->e), &f->e);
+}
+
+/* The text with @ replaced by the compute folder. */
+static void fails(struct fixture *f, const char *text)
+{
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    struct buf want = {0};
+    for (; *text; text++)
+        if (*text == '@')
+            buf_puts(&want, f->compute);
+        else
+            buf_putc(&want, *text);
+    check_error(&f->e, buf_str(&want));
+    buf_free(&want);
+    err_clear(&f->e);
+}
+
+#define relative(got, want) check_near((got) / (want), 1, 1e-9)
+
+static void sums_of_operators_follow_the_closed_forms(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    assert_null(bundle_missing(f->b));
+    assert_null(bundle_meta(f->b));
+    assert_false(bundle_has_host(f->b));
+    assert_string_equal(bundle_dir(f->b), f->compute);
+    for (int t = 1; t <= 1024; t += 7) {
+        double ms = token_ms(0, t) + 2 * 0.001 * t; /* emb once; kv save twice */
+        for (int i = 1; i <= 9; i++)
+            ms += 2 * token_ms(i, t);
+        relative(predict_tokens_s(f->b, t), ms / 1e3);
+        ms = token_ms(10, t) + token_ms(11, t) + token_ms(12, t);
+        relative(predict_rows_s(f->b, t), ms / 1e3);
+    }
+    assert_true(predict_tokens_s(f->b, 0) == 0 && predict_rows_s(f->b, 0) == 0);
+    for (int n = 1; n <= 32; n += 3)
+        for (int kv = 16; kv <= 1024; kv += 55)
+            relative(predict_decode_s(f->b, n, (int64_t)n * kv), 2 * decode_ms(n, kv) / 1e3);
+    /* unequal lengths: their mean, which need not be a whole number */
+    relative(predict_decode_s(f->b, 4, 4 * 100 + 2), 2 * decode_ms(4, 100.5) / 1e3);
+    assert_true(predict_decode_s(f->b, 0, 0) == 0);
+    for (int c = 16; c <= 512; c += 31)
+        for (int kv = 0; kv + c <= 900; kv += 77)
+            relative(predict_prefill_s(f->b, kv, c), 2 * prefill_ms(c, kv) / 1e3);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+}
+
+static void one_operator_at_a_time_gives_the_same(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    struct op_list ops;
+    model_ops(&tiny, &ops);
+    /* 3 decode rows over 100 tokens each and two chunks of 64 after 128 */
+    struct op_load load = {.tokens = 3 + 128,
+                           .rows = 5,
+                           .seqs = 3,
+                           .kv_tokens = 3 * 101,
+                           .kv_tokens_prefill = 2 * 64 * 128,
+                           .chunk_sq = 2 * 64 * 65 / 2,
+                           .kv_read_tokens = 2 * 192};
+    double sum = 0;
+    for (int i = 0; i < ops.n; i++)
+        sum += bundle_op_s(f->b, &ops.ops[i], &load);
+    double want = predict_tokens_s(f->b, 131) + predict_rows_s(f->b, 5) +
+                  predict_decode_s(f->b, 3, 300) + 2 * predict_prefill_s(f->b, 128, 64);
+    relative(sum, want);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+    struct op_load none = {0};
+    for (int i = 0; i < ops.n; i++)
+        assert_true(bundle_op_s(f->b, &ops.ops[i], &none) == 0);
+}
+
+static void outside_the_grid_grows_with_the_work_and_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    double edge = predict_tokens_s(f->b, 1024);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+    relative(predict_tokens_s(f->b, 4096), 4 * edge);
+    assert_int_equal(bundle_extrapolations(f->b), 1);
+    relative(predict_decode_s(f->b, 128, 128 * 4000), 2 * decode_ms(128, 4000) / 1e3);
+    relative(predict_prefill_s(f->b, 8000, 64), 2 * prefill_ms(64, 8000) / 1e3);
+    assert_int_equal(bundle_extrapolations(f->b), 3);
+}
+
+static void host_time_by_batch_size(void **state)
+{
+    struct fixture *f = *state;
+    put_host(f, false);
+    load(f);
+    assert_true(bundle_has_host(f->b));
+    relative(bundle_host_s(f->b, 1, false), host_ms(1) / 1e3);
+    relative(bundle_host_s(f->b, 24, true), host_ms(24) / 1e3);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+    relative(bundle_host_s(f->b, 100, false), host_ms(64) / 1e3);
+    assert_int_equal(bundle_extrapolations(f->b), 1);
+    put_host(f, true);
+    load(f);
+    relative(bundle_host_s(f->b, 24, false), host_ms(24) / 1e3);
+    relative(bundle_host_s(f->b, 24, true), 2e-3);
+    f->key.model_name = "org/tiny"; /* rows of another degree: no host time */
+    f->key.network_device = "other";
+    load(f);
+    assert_false(bundle_has_host(f->b));
+    assert_true(bundle_host_s(f->b, 4, false) == 0);
+}
+
+static void missing_rows_name_the_nearest(void **state)
+{
+    struct fixture *f = *state;
+    f->key.tp = 8;
+    fails(f, "@/mlp.csv: no rows for n_head 4, n_kv_head 2, n_embd 64, n_expanded_embd 128, "
+             "use_gated_mlp True, num_tensor_parallel_workers 8, vocab_size 512; the nearest rows "
+             "have num_tensor_parallel_workers 2");
+    f->key.tp = 2;
+    fails(f, "@/attention.csv: no rows for n_embd 64, n_q_head 4, n_kv_head 2, block_size 16, "
+             "num_tensor_parallel_workers 2; the nearest rows have num_tensor_parallel_workers 1");
+    f->key.tp = 1;
+    f->key.block_size = 32;
+    fails(f, "@/attention.csv: no rows for n_embd 64, n_q_head 4, n_kv_head 2, block_size 32, "
+             "num_tensor_parallel_workers 1; the nearest rows have block_size 16");
+    f->key.block_size = 16;
+    struct model other = tiny;
+    other.act = ACT_GELU_TANH;
+    other.hidden = 128;
+    f->key.model = &other;
+    fails(f, "@/mlp.csv: no rows for n_head 4, n_kv_head 2, n_embd 128, n_expanded_embd 128, "
+             "use_gated_mlp False, num_tensor_parallel_workers 1, vocab_size 512; the nearest rows "
+             "have n_embd 64, use_gated_mlp True");
+}
+
+static void missing_folders_say_what_is_there(void **state)
+{
+    struct fixture *f = *state;
+    char want[600];
+    f->key.model_name = "llama";
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    snprintf(want, sizeof want,
+             "no profiling bundle of model llama for hardware cpu: "
+             "%s/data/profiling/compute/cpu/llama is not a folder",
+             f->tmp.dir);
+    check_error(&f->e, want);
+    snprintf(want, sizeof want, "%s/data/profiling/compute/cpu has the models org", f->tmp.dir);
+    assert_string_equal(err_hint_text(&f->e), want);
+    err_clear(&f->e);
+    f->key.hardware = "h200";
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    snprintf(want, sizeof want, "%s/data/profiling/compute has the hardware cpu", f->tmp.dir);
+    assert_string_equal(err_hint_text(&f->e), want);
+    err_clear(&f->e);
+    f->key.root = "/nonexistent";
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_string_equal(err_hint_text(&f->e), "profile.root=/nonexistent holds no bundles; "
+                                              "`twinfer profile` makes one");
+}
+
+#define MLP_HEAD                                                                             \
+    "time_stats.attn_pre_proj.median,n_head,n_kv_head,n_embd,n_expanded_embd,use_gated_mlp," \
+    "num_tokens,num_tensor_parallel_workers\n"
+
+static void malformed_files_are_named_errors(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {MLP_HEAD, "@/mlp.csv has no rows"},
+        {MLP_HEAD "x,4,2,64,128,True,1,1\n",
+         "@/mlp.csv:2:1: time_stats.attn_pre_proj.median: expected a number, got 'x'"},
+        {MLP_HEAD "0.1,4,2,64,128,yes,1,1\n",
+         "@/mlp.csv:2:6: use_gated_mlp: expected True or False, got 'yes'"},
+        {MLP_HEAD "-1,4,2,64,128,True,1,1\n",
+         "@/mlp.csv:2:1: time_stats.attn_pre_proj.median: -1 is below the minimum 0"},
+        {MLP_HEAD "1,4,2,64,128,True,0,1\n", "@/mlp.csv:2:7: num_tokens: 0 is below the minimum 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_str(f->compute, "mlp.csv", cases[i].text);
+        fails(f, cases[i].error);
+    }
+}
+
+static void required_columns_are_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    put_str(f->compute, "mlp.csv", "num_tokens,n_head\n1,4\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "time_stats.attn_pre_proj.median"));
+    err_clear(&f->e);
+    put_mlp(f);
+    put_str(f->compute, "attention.csv", "prefill_chunk_size,kv_cache_size\n1,4\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "batch_size"));
+}
+
+/* Vidur's files have no lm_head, final norm and sampler, and any vocabulary will do. */
+static void absent_operators_are_listed_and_cost_nothing(void **state)
+{
+    struct fixture *f = *state;
+    put_str(f->compute, "mlp.csv",
+            "time_stats.attn_pre_proj.median,time_stats.add.median,vocab_size,n_head,n_kv_head,"
+            "n_embd,n_expanded_embd,use_gated_mlp,num_tokens,num_tensor_parallel_workers\n"
+            "1,,32768,4,2,64,128,True,1,1\n3,0.5,32768,4,2,64,128,True,3.0,1\n");
+    load(f);
+    assert_true(bundle_has(f->b, OP_ATTN_PRE_PROJ));
+    assert_false(bundle_has(f->b, OP_LM_HEAD));
+    assert_string_equal(bundle_missing(f->b),
+                        "emb, input_layernorm, attn_rope, attn_post_proj, "
+                        "post_attention_layernorm, mlp_up_proj, mlp_act, mlp_down_proj, "
+                        "final_layernorm, lm_head, sample");
+    assert_true(predict_rows_s(f->b, 8) == 0);
+    struct op_list ops;
+    model_ops(&tiny, &ops);
+    struct op_load load = {.tokens = 2};
+    for (int i = 0; i < ops.n; i++)
+        if (ops.ops[i].kind == OP_ATTN_PRE_PROJ)
+            relative(bundle_op_s(f->b, &ops.ops[i], &load), 2 * 2e-3);
+}
+
+static void our_meta_brings_errors_and_scales(void **state)
+{
+    struct fixture *f = *state;
+    put_host(f, true);
+    load(f);
+    assert_true(bundle_iteration_scale(f->b, false) == 1);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"iteration\": {\"decode_scale\": 1.25, \"prompt_scale\": 2},"
+            "\"host\": {\"scale\": 3, \"prefill_scale\": 4}, \"operators\": {\"attn_decode\": "
+            "{\"loo_error\": 0.02}, \"lm_head\": {\"loo_error\": null}, \"warp_drive\": {}}}\n");
+    load(f);
+    assert_non_null(bundle_meta(f->b));
+    assert_true(bundle_op_error(f->b, OP_ATTN_DECODE) == 0.02);
+    assert_true(bundle_op_error(f->b, OP_LM_HEAD) < 0);
+    assert_true(bundle_iteration_scale(f->b, false) == 1.25);
+    assert_true(bundle_iteration_scale(f->b, true) == 2);
+    relative(bundle_host_s(f->b, 8, false), 3 * host_ms(8) / 1e3);
+    relative(bundle_host_s(f->b, 8, true), 4 * 2e-3);
+    relative(predict_decode_s(f->b, 4, 400), 2 * decode_ms(4, 100) / 1e3);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"iteration\": {\"decode_scale\": 0}, \"operators\": {}}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "bundle_meta.json:1:"));
+    err_clear(&f->e);
+    put_str(f->compute, "bundle_meta.json", "{\"schema_version\": 1}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "operators"));
+}
+
+static void check_holds_points_out(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    struct bundle_check *c;
+    int n;
+    bundle_check(f->a, f->b, 0, &c, &n);
+    struct op_list ops;
+    model_ops(&tiny, &ops);
+    assert_int_equal(n, ops.n);
+    for (int i = 0; i < n; i++) {
+        assert_true(c[i].tested > 0 && c[i].tested < c[i].points);
+        assert_true(c[i].max_error < 1e-9);
+    }
+}
+
+/* What Vidur publishes is read unchanged. */
+static void vidurs_published_bundles_load(void **state)
+{
+    struct fixture *f = *state;
+    f->key.root = "../shared/data/vidur";
+    if (!fs_is_dir("../shared/data/vidur/data/profiling")) {
+        print_message("skipped: ../shared/data/vidur is not here\n");
+        skip();
+    }
+    static const struct {
+        const char *name;
+        int64_t layers, intermediate;
+        double up_ms; /* mlp_up_proj, 4096 tokens, TP 2: mean of its two rows */
+    } models[] = {
+        {"codellama/CodeLlama-34b-Instruct-hf", 48, 22016, 6.19825},
+        {"meta-llama/Llama-2-70b-hf", 80, 28672, 7.97675},
+    };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct model m = {.family = MODEL_LLAMA,
+                          .act = ACT_SILU_GATED,
+                          .layers = models[i].layers,
+                          .hidden = 8192,
+                          .heads = 64,
+                          .kv_heads = 8,
+                          .head_dim = 128,
+                          .intermediate = models[i].intermediate,
+                          .vocab = 32000};
+        f->key.hardware = "a100";
+        f->key.model_name = models[i].name;
+        f->key.model = &m;
+        f->key.tp = 2;
+        load(f);
+        struct op_list ops;
+        model_ops(&m, &ops);
+        struct op_load at = {.tokens = 4096};
+        for (int j = 0; j < ops.n; j++)
+            if (ops.ops[j].kind == OP_MLP_UP_PROJ)
+                relative(bundle_op_s(f->b, &ops.ops[j], &at) * 1e3 / (double)m.layers,
+                         models[i].up_ms);
+        relative(predict_decode_s(f->b, 64, 64 * 4032) * 1e3 / (double)m.layers, 0.407);
+        relative(predict_prefill_s(f->b, 2048, 2048) * 1e3 / (double)m.layers, 1.027);
+        assert_int_equal(bundle_extrapolations(f->b), 0);
+        assert_string_equal(bundle_missing(f->b),
+                            "attn_kv_cache_save, final_layernorm, lm_head, sample");
+        f->key.tp = 4;
+        assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+        assert_non_null(
+            strstr(err_cause(&f->e, 0), "; the nearest rows have num_tensor_parallel_workers 2"));
+        err_clear(&f->e);
+    }
+}
+
+int main(void)
+{
+#define with_bundle(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        with_bundle(sums_of_operators_follow_the_closed_forms),
+        with_bundle(one_operator_at_a_time_gives_the_same),
+        with_bundle(outside_the_grid_grows_with_the_work_and_is_counted),
+        with_bundle(host_time_by_batch_size),
+        with_bundle(missing_rows_name_the_nearest),
+        with_bundle(missing_folders_say_what_is_there),
+        with_bundle(malformed_files_are_named_errors),
+        with_bundle(required_columns_are_asked_for),
+        with_bundle(absent_operators_are_listed_and_cost_nothing),
+        with_bundle(our_meta_brings_errors_and_scales),
+        with_bundle(check_holds_points_out),
+        with_bundle(vidurs_published_bundles_load),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
