@@ -50,7 +50,7 @@ static enum st section(struct merge *m, const char *key, struct node **out)
         struct node *next = pair ? pair->value : NULL;
         if (!next || next->kind == NODE_NULL) {
             next = node_new(m->a, NODE_MAP);
-            node_set(m->a, at, sv_of(arena_strn(m->a, p, n)), next);
+            node_set(m->a, at, (struct sv){p, n}, next);
         } else if (next->kind != NODE_MAP) {
             return node_err(next, ST_USAGE, m->e, "%.*s: expected a map of keys, got %s",
                             (int)(p + n - key), key, node_kind_name(next->kind));
@@ -146,21 +146,28 @@ static enum st refuse(struct merge *m, const char *key, const char *why)
     return err_set(m->e, ST_USAGE, "%s: %s: %s", override_source, key, why);
 }
 
+/* The group whose name a word on its own comes near to, or NULL. */
+static const char *group_meant(struct merge *m, const char *word)
+{
+    enum { NEAR = 2 };
+    int best = NEAR + 1;
+    const char *meant = NULL;
+    for (size_t i = 0; i < config_options_n; i++) {
+        const char *key = config_options[i].key;
+        const char *group = arena_strn(m->a, key, strcspn(key, "."));
+        int d = str_distance(word, group);
+        if (d < best && sources_has_group(m->args->sources, group))
+            best = d, meant = group;
+    }
+    return meant;
+}
+
 static enum st unknown_key(struct merge *m, const char *key)
 {
     err_set(m->e, ST_USAGE, "%s: unknown key '%s'", override_source, key);
-    const char *group = !strchr(key, '.') ? key : NULL;
-    int best = 3;
-    const char *meant = NULL;
-    /* a word on its own may be a mistyped group */
-    static const char *const groups[] = {"model", "hardware", "workload", "scheduler", "engine"};
-    for (size_t i = 0; group && i < sizeof groups / sizeof *groups; i++) {
-        int d = str_distance(group, groups[i]);
-        if (d < best && sources_has_group(m->args->sources, groups[i]))
-            best = d, meant = groups[i];
-    }
-    if (meant)
-        return err_hint(m->e, "did you mean the group %s?", meant);
+    const char *group = group_meant(m, key);
+    if (group)
+        return err_hint(m->e, "did you mean the group %s?", group);
     option_hint(key, m->bit, m->e);
     return m->e->st;
 }
@@ -182,13 +189,13 @@ static enum st put(struct merge *m, const char *key, struct node *value)
     const char *dot = strrchr(key, '.');
     struct node *at;
     TRY(section(m, dot ? arena_strn(m->a, key, (size_t)(dot - key)) : "", &at));
-    node_set(m->a, at, sv_of(arena_str(m->a, dot ? dot + 1 : key)), value);
+    node_set(m->a, at, sv_of(dot ? dot + 1 : key), value);
     record(m, key, value);
     return ST_OK;
 }
 
 static enum st put_any(struct merge *m, const struct override *o, const char *key,
-                       const struct option *style_of, struct node *value);
+                       const struct option *row, struct node *value);
 
 /* {a: 1, b: 2} on the command line merges into a section or a free-form map. */
 static enum st put_map(struct merge *m, const struct override *o, const char *key,

@@ -26,7 +26,6 @@ struct active {
 
 struct interpolation {
     struct arena *a;
-    struct node *root;
     struct map done; /* by address: nodes whose text is final */
     const struct active *active;
     int depth;
@@ -474,7 +473,7 @@ static enum st resolve(struct interpolation *x, const struct frame *at)
 
 enum st interpolate(struct arena *a, struct node *root, struct err *e)
 {
-    struct interpolation x = {.a = a, .root = root, .e = e};
+    struct interpolation x = {.a = a, .e = e};
     map_init(&x.done, a);
     struct frame top = {.node = root};
     return resolve(&x, &top);

@@ -171,17 +171,14 @@ void option_range(struct buf *out, const struct option *o)
     }
     if (o->min == 0 && o->max == 0)
         return;
-    if (o->type == OPT_DOUBLE && o->min > 0 && o->min < 1e-2) {
-        buf_puts(out, "above 0");
-        return;
-    }
-    str_from_double(text, o->min);
-    buf_puts(out, text);
-    if (o->max >= NO_REAL_LIMIT) {
-        buf_puts(out, " or more");
-    } else {
+    bool tiny = o->type == OPT_DOUBLE && o->min > 0 && o->min < 1e-2;
+    str_from_double(text, tiny ? 0 : o->min);
+    buf_printf(out, "%s%s", tiny ? "above " : "", text);
+    if (o->max < NO_REAL_LIMIT) {
         str_from_double(text, o->max);
         buf_printf(out, " to %s", text);
+    } else if (!tiny) {
+        buf_puts(out, " or more");
     }
 }
 

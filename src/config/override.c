@@ -269,10 +269,9 @@ static enum st read_map(struct reader *r, struct node **out)
             return bad_value(r, at, "a key must be text");
         r->i++;
         TRY(read_value(r, ",}", &value));
-        char *name = arena_strn(r->a, key->s.p, key->s.n);
-        if (node_find(*out, name))
+        if (node_find(*out, key->s.p))
             return bad_value(r, at, "a key stands twice");
-        node_set(r->a, *out, sv_of(name), value);
+        node_set(r->a, *out, key->s, value);
         skip_space(r);
         char c = peek(r);
         r->i++;

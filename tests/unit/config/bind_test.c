@@ -120,9 +120,9 @@ static void a_wrong_value_is_named_with_its_place(void **state)
              "1:28: workload.arrival.kind: 'uniform' is not one of static, fixed_interval, "
              "poisson, gamma, trace");
     file_err(t, "workload: {num_requests: 2e9}\n",
-             "1:26: workload.num_requests: 2000000000 is above the maximum 1000000000 requests");
+             "1:26: workload.num_requests: 2000000000 is above the maximum 100000000 requests");
     file_err(t, "scheduler: {watermark: 1.01}\n",
-             "1:24: scheduler.watermark: 1.01 is above the maximum 1");
+             "1:24: scheduler.watermark: 1.01 is above the maximum 0.999");
     file_err(t, "hardware: {id: 100}\n",
              "1:16: hardware.id: expected text, got 100\nhint: put it in quotes");
     file_err(t, "hardware: {id: [a]}\n", "1:16: hardware.id: expected text, got a list");
