@@ -37,3 +37,6 @@ if(TW_SANITIZE)
   add_compile_options(-fsanitize=${TW_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TW_SANITIZE})
 endif()
+if(TW_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link) # coverage feedback in everything under test
+endif()

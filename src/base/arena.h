@@ -24,7 +24,7 @@ void *arena_copy(struct arena *a, const void *p, size_t bytes);
 char *arena_str(struct arena *a, const char *s);            /* copy of s */
 char *arena_strn(struct arena *a, const char *s, size_t n); /* copy of n bytes, NUL added */
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
-char *arena_vprintf(struct arena *a, const char *fmt, va_list ap);
+char *arena_vprintf(struct arena *a, const char *fmt, va_list ap) PRINTF_LIKE(2, 0);
 
 /* n zeroed objects of a type: struct row *r = arena_array(a, struct row, n); */
 #define arena_array(a, type, n) ((type *)arena_alloc_n(a, (size_t)(n), sizeof(type)))

@@ -33,6 +33,7 @@ static void make_printable(char *text, size_t n)
 }
 
 /* Appends one NUL-terminated text and returns its offset; a text that does not fit is cut. */
+PRINTF_LIKE(2, 0)
 static int append(struct err *e, const char *fmt, va_list ap)
 {
     if (e->used == 0)
@@ -51,6 +52,7 @@ static int append(struct err *e, const char *fmt, va_list ap)
     return at;
 }
 
+PRINTF_LIKE(2, 0)
 static void push(struct err *e, const char *fmt, va_list ap)
 {
     if (e->n == ERR_MAX_CAUSES)

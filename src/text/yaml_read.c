@@ -65,6 +65,15 @@ static enum st count_node(struct loader *l, yaml_mark_t mark, struct err *e)
     return at_mark(l, mark, e, "more than %d values once anchors are expanded", YAML_MAX_NODES);
 }
 
+/* One container deeper; whoever enters also leaves: l->depth--. */
+static enum st enter(struct loader *l, yaml_mark_t mark, struct err *e)
+{
+    if (l->depth == YAML_MAX_DEPTH)
+        return at_mark(l, mark, e, "nested deeper than %d levels", YAML_MAX_DEPTH);
+    l->depth++;
+    return ST_OK;
+}
+
 static enum st new_node(struct loader *l, enum node_kind kind, yaml_mark_t mark, struct node **out,
                         struct err *e)
 {
@@ -91,16 +100,20 @@ static enum st expand(struct loader *l, const struct node *n, yaml_mark_t mark, 
     TRY(count_node(l, mark, e));
     struct node *c = arena_copy(l->a, n, sizeof *n);
     c->cap = c->n;
+    *out = c;
+    if (n->kind != NODE_LIST && n->kind != NODE_MAP)
+        return ST_OK;
+    TRY(enter(l, mark, e));
     if (n->kind == NODE_LIST) {
         c->items = arena_array(l->a, struct node *, n->n);
         for (uint32_t i = 0; i < n->n; i++)
             TRY(expand(l, n->items[i], mark, &c->items[i], e));
-    } else if (n->kind == NODE_MAP) {
+    } else {
         c->pairs = arena_copy(l->a, n->pairs, n->n * sizeof *n->pairs);
         for (uint32_t i = 0; i < n->n; i++)
             TRY(expand(l, n->pairs[i].value, mark, &c->pairs[i].value, e));
     }
-    *out = c;
+    l->depth--;
     return ST_OK;
 }
 
@@ -178,6 +191,7 @@ static enum st sequence(struct loader *l, const yaml_event_t *ev, struct node **
 {
     struct node *n;
     const char *tag;
+    TRY(enter(l, ev->start_mark, e));
     TRY(new_node(l, NODE_LIST, ev->start_mark, &n, e));
     TRY(core_tag(l, ev->data.sequence_start.tag, ev->start_mark, &tag, e));
     if (tag && strcmp(tag, "seq") != 0)
@@ -193,6 +207,7 @@ static enum st sequence(struct loader *l, const yaml_event_t *ev, struct node **
         TRY(value(l, &item, &v, e));
         node_push(l->a, n, v);
     }
+    l->depth--;
     remember(l, ev->data.sequence_start.anchor, n);
     *out = n;
     return ST_OK;
@@ -262,6 +277,7 @@ static enum st mapping(struct loader *l, const yaml_event_t *ev, struct node **o
 {
     struct node *n, *merged = NULL;
     const char *tag;
+    TRY(enter(l, ev->start_mark, e));
     TRY(new_node(l, NODE_MAP, ev->start_mark, &n, e));
     TRY(core_tag(l, ev->data.mapping_start.tag, ev->start_mark, &tag, e));
     if (tag && strcmp(tag, "map") != 0)
@@ -293,6 +309,7 @@ static enum st mapping(struct loader *l, const yaml_event_t *ev, struct node **o
                       "the key '%.100s' appears twice in one map", twice->key.p);
     if (merged)
         TRY(merge(l, n, merged, e));
+    l->depth--;
     remember(l, ev->data.mapping_start.anchor, n);
     *out = n;
     return ST_OK;
@@ -302,12 +319,6 @@ static enum st mapping(struct loader *l, const yaml_event_t *ev, struct node **o
 static enum st value(struct loader *l, yaml_event_t *ev, struct node **out, struct err *e)
 {
     enum st st;
-    if (l->depth == YAML_MAX_DEPTH) {
-        st = at_mark(l, ev->start_mark, e, "nested deeper than %d levels", YAML_MAX_DEPTH);
-        yaml_event_delete(ev);
-        return st;
-    }
-    l->depth++;
     if (ev->type == YAML_SEQUENCE_START_EVENT)
         st = sequence(l, ev, out, e);
     else if (ev->type == YAML_MAPPING_START_EVENT)
@@ -316,7 +327,6 @@ static enum st value(struct loader *l, yaml_event_t *ev, struct node **out, stru
         st = alias(l, ev, out, e);
     else
         st = scalar(l, ev, out, e);
-    l->depth--;
     yaml_event_delete(ev);
     return st;
 }

@@ -216,6 +216,25 @@ static void deep_nesting_is_refused(void **state)
     assert_err(parse(t, text, &n), ST_INPUT, t, "t.yaml:1:65: nested deeper than 64 levels");
 }
 
+static void anchors_do_not_nest_deeper(void **state)
+{
+    struct test *t = *state;
+    struct buf b = {0};
+    struct node *n;
+    for (int i = 0; i < 3; i++) {
+        buf_printf(&b, "a%d: &a%d ", i, i);
+        for (int k = 0; k < 30; k++)
+            buf_putc(&b, '[');
+        if (i)
+            buf_printf(&b, "*a%d", i - 1);
+        for (int k = 0; k < 30; k++)
+            buf_putc(&b, ']');
+        buf_putc(&b, '\n');
+    }
+    assert_err(parse(t, b.p, &n), ST_INPUT, t, "t.yaml:3:39: nested deeper than 64 levels");
+    buf_free(&b);
+}
+
 static void size_is_bounded(void **state)
 {
     struct test *t = *state;
@@ -286,6 +305,7 @@ int main(void)
         TEST(a_billion_laughs_are_refused),
         TEST(a_long_text_repeated_costs_nothing),
         TEST(deep_nesting_is_refused),
+        TEST(anchors_do_not_nest_deeper),
         TEST(size_is_bounded),
         TEST(files_are_read),
         TEST(command_line_values),
