@@ -133,6 +133,7 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
             q->scheduled_ns = q->w.arrival_ns;
     }
     q->lane = lane;
+    q->skipped = false;
 }
 
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
@@ -218,6 +219,7 @@ void replica_preempt(struct replica *r, struct request *q)
     kv_give(&r->kv, q);
     r->active--;
     q->state = REQUEST_WAITING;
+    q->skipped = false;
     q->preemptions++;
     r->run->counters->preemptions++;
     queue_push_front(&r->waiting, q);

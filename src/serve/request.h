@@ -37,6 +37,7 @@ struct request {
     enum request_state state;
     bool fixed_blocks; /* reserved to the end: takes no more blocks while decoding */
     bool announced;    /* the executor was told that the slot entered the set */
+    bool skipped;      /* sarathi: a prefill that found no tokens left in the last batch */
 
     int64_t delivered; /* tokens counted and, if wanted, written */
     int64_t unwritten; /* decode set: first tick whose token was not delivered */

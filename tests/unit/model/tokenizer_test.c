@@ -108,12 +108,63 @@ GOLDEN(llama_legacy, "tests/golden/tokenizer/llama_legacy/tokenizer.json")
 GOLDEN(llama_first, "tests/golden/tokenizer/llama_first/tokenizer.json")
 GOLDEN(llama_always, "tests/golden/tokenizer/llama_always/tokenizer.json")
 
+/* A quarter of a megabyte in one word, in white space, in marks and in beginnings of added tokens
+ * takes well under a second each; a quadratic step would outlast any test limit. */
+static void no_blow_up(void **state)
+{
+    struct test *t = *state;
+    static const char *const files[] = {"data/models/tiny_qwen3/tokenizer.json",
+                                        "tests/golden/tokenizer/llama_legacy/tokenizer.json"};
+    static const char *const units[] = {"a",    " ",           "\n ", "<|im_", "\xcc\x90\xcc\xa4",
+                                        "ab1_", "\xe2\x96\x81"};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        struct tokenizer *k;
+        assert_ok(tokenizer_load(files[f], &k, &t->e), t);
+        for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+            struct buf text = {0}, back = {0};
+            int32_t *ids;
+            size_t n;
+            while (text.n < 1 << 18)
+                buf_puts(&text, units[u]);
+            assert_ok(
+                tokenizer_encode(t->a, k, (struct sv){text.p, text.n}, false, &ids, &n, &t->e), t);
+            assert_ok(tokenizer_decode(k, ids, n, false, &back, &t->e), t);
+            if (units[u][0] != '\xcc' &&
+                units[u][0] != '\xe2') /* NFC moves marks; U+2581 is a space */
+                assert_true(back.n == text.n && memcmp(back.p, text.p, text.n) == 0);
+            buf_free(&text);
+            buf_free(&back);
+        }
+        tokenizer_free(&k);
+    }
+}
+
+static void bad_input(void **state)
+{
+    struct test *t = *state;
+    struct tokenizer *k;
+    int32_t *ids;
+    size_t n;
+    struct buf out = {0};
+    assert_ok(tokenizer_load("tests/golden/tokenizer/gpt2/tokenizer.json", &k, &t->e), t);
+    assert_err(tokenizer_encode(t->a, k, SV("ab\xc3(c"), true, &ids, &n, &t->e), ST_INPUT, t,
+               "the text is not valid UTF-8 at byte 2");
+    err_clear(&t->e);
+    const int32_t odd[] = {5, 1 << 30, 6, -2};
+    assert_ok(tokenizer_decode(k, odd, 3, false, &out, &t->e), t);
+    assert_string_equal(buf_str(&out), "&'"); /* an id without a token is skipped */
+    assert_err(tokenizer_decode(k, odd, 4, false, &out, &t->e), ST_INPUT, t,
+               "token 3 has the id -2");
+    buf_free(&out);
+    tokenizer_free(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(golden_qwen),         TEST(golden_gpt2),         TEST(golden_bloom),
         TEST(golden_llama3),       TEST(golden_llama_legacy), TEST(golden_llama_first),
-        TEST(golden_llama_always),
+        TEST(golden_llama_always), TEST(no_blow_up),          TEST(bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,239 @@
+#include "model/describe.h"
+
+#include <string.h>
+
+#include "text/table.h"
+
+static const char *const family_names[] = {
+    [MODEL_QWEN3] = "qwen3", [MODEL_LLAMA] = "llama", [MODEL_BLOOM] = "bloom"};
+
+/* ---- the figures ----------------------------------------------------------------------------- */
+
+struct row {
+    struct op op;
+    struct op_cost prefill, decode; /* per token */
+};
+
+struct figures {
+    struct describe_params p; /* defaults filled in */
+    struct row rows[OP_KINDS];
+    struct op_cost prefill, decode; /* sums */
+    int n;
+};
+
+static struct op_cost per_token(struct op_cost c, int64_t tokens)
+{
+    return (struct op_cost){c.flop / (double)tokens, c.bytes / (double)tokens};
+}
+
+static void add(struct op_cost *sum, struct op_cost c)
+{
+    sum->flop += c.flop;
+    sum->bytes += c.bytes;
+}
+
+static struct figures figures_of(const struct model *m, const struct describe_params *given)
+{
+    enum { DEFAULT_TOKENS = 512 };
+    struct figures f = {.p = *given};
+    struct op_list l;
+    f.p.prompt_tokens = given->prompt_tokens ? given->prompt_tokens : DEFAULT_TOKENS;
+    f.p.kv_tokens = given->kv_tokens ? given->kv_tokens : DEFAULT_TOKENS;
+    f.p.element_bytes = given->element_bytes ? given->element_bytes : 4;
+    int64_t n = f.p.prompt_tokens;
+    const struct op_load prefill = {
+        .tokens = n, .rows = 1, .chunk_sq = n * (n + 1) / 2, .kv_read_tokens = n};
+    const struct op_load decode = {.tokens = 1, .rows = 1, .seqs = 1, .kv_tokens = f.p.kv_tokens};
+    model_ops(m, &l);
+    for (int i = 0; i < l.n; i++) {
+        struct row *r = &f.rows[f.n++];
+        r->op = l.ops[i];
+        r->prefill = per_token(op_cost(m, &r->op, &prefill, f.p.element_bytes), n);
+        r->decode = op_cost(m, &r->op, &decode, f.p.element_bytes);
+        add(&f.prefill, r->prefill);
+        add(&f.decode, r->decode);
+    }
+    return f;
+}
+
+/* ---- for people ------------------------------------------------------------------------------ */
+
+/* "1,234,567" */
+static const char *grouped(struct arena *a, int64_t v)
+{
+    const char *digits = arena_printf(a, "%lld", (long long)v);
+    struct buf b = {0};
+    for (size_t i = 0, n = strlen(digits); i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            buf_putc(&b, ',');
+        buf_putc(&b, digits[i]);
+    }
+    const char *text = arena_str(a, buf_str(&b));
+    buf_free(&b);
+    return text;
+}
+
+/* Three digits or so: "1.19 G"; step 1000 for FLOPs, 1024 for bytes. */
+static const char *scaled(struct arena *a, double v, double step, const char *const units[5])
+{
+    int u = 0;
+    while (v >= step && u < 4) {
+        v /= step;
+        u++;
+    }
+    int decimals = u == 0 || v >= 100 ? 0 : v >= 10 ? 1 : 2;
+    return arena_printf(a, "%.*f%s", decimals, v, units[u]);
+}
+
+static const char *flops(struct arena *a, double v)
+{
+    static const char *const units[5] = {"", " k", " M", " G", " T"};
+    return scaled(a, v, 1000, units);
+}
+
+static const char *bytes(struct arena *a, double v)
+{
+    static const char *const units[5] = {" B", " KiB", " MiB", " GiB", " TiB"};
+    return scaled(a, v, 1024, units);
+}
+
+static void put_head(struct arena *a, const struct model *m, const struct figures *f,
+                     struct buf *out)
+{
+    int64_t params = model_params(m);
+    buf_printf(out, "%s: %s, %lld layers, hidden %lld, %lld heads of %lld, %lld KV heads, ",
+               m->name, family_names[m->family], (long long)m->layers, (long long)m->hidden,
+               (long long)m->heads, (long long)m->head_dim, (long long)m->kv_heads);
+    buf_printf(out, "intermediate %lld, vocabulary %lld\n", (long long)m->intermediate,
+               (long long)m->vocab);
+    buf_printf(out, "parameters          %s%s\n", grouped(a, params),
+               m->tied ? " (lm_head is the embedding, counted once)" : "");
+    buf_printf(out, "weights             %s as float32, %s as bfloat16\n",
+               bytes(a, 4 * (double)params), bytes(a, 2 * (double)params));
+    buf_printf(out, "KV cache per token  %s as float32, %s as bfloat16\n",
+               bytes(a, (double)model_kv_bytes_per_token(m, 4)),
+               bytes(a, (double)model_kv_bytes_per_token(m, 2)));
+    buf_printf(out,
+               "\nFLOPs and bytes moved per token, %s: a prompt of %s tokens, and a decode step ",
+               f->p.element_bytes == 4 ? "float32" : "bfloat16", grouped(a, f->p.prompt_tokens));
+    buf_printf(out, "over %s keys, each alone in its batch\n\n", grouped(a, f->p.kv_tokens));
+}
+
+static void put_costs(struct arena *a, struct table *t, struct op_cost prefill,
+                      struct op_cost decode)
+{
+    table_cell(t, "%s", flops(a, prefill.flop));
+    table_cell(t, "%s", bytes(a, prefill.bytes));
+    table_cell(t, "%s", flops(a, decode.flop));
+    table_cell(t, "%s", bytes(a, decode.bytes));
+}
+
+void model_describe(struct arena *a, const struct model *m, const struct describe_params *p,
+                    struct buf *out)
+{
+    static const char *const heads[] = {"operator",     "times",         "weight",
+                                        "parameters",   "prefill FLOPs", "prefill bytes",
+                                        "decode FLOPs", "decode bytes"};
+    enum { COLUMNS = sizeof heads / sizeof *heads };
+    struct figures f = figures_of(m, p);
+    struct table *t = table_new(a, COLUMNS);
+    put_head(a, m, &f, out);
+    for (int i = 0; i < COLUMNS; i++)
+        table_cell(t, "%s", heads[i]);
+    for (int i = 0; i < f.n; i++) {
+        const struct row *r = &f.rows[i];
+        table_cell(t, "%s", r->op.name);
+        table_cell(t, "%d", r->op.repeat);
+        table_cell(t, "%s",
+                   r->op.m ? arena_printf(a, "[%lld, %lld]", (long long)r->op.m, (long long)r->op.k)
+                           : "");
+        table_cell(t, "%s", grouped(a, r->op.repeat * r->op.weight_params));
+        put_costs(a, t, r->prefill, r->decode);
+    }
+    table_cell(t, "all");
+    table_cell(t, "%s", "");
+    table_cell(t, "%s", "");
+    table_cell(t, "%s", grouped(a, model_params(m)));
+    put_costs(a, t, f.prefill, f.decode);
+    table_text(out, t);
+}
+
+/* ---- as a tree ------------------------------------------------------------------------------- */
+
+static void set(struct arena *a, struct node *map, const char *key, struct node *value)
+{
+    node_set(a, map, sv_of(key), value);
+}
+
+static struct node *cost_node(struct arena *a, struct op_cost c)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    set(a, n, "flop", node_float(a, c.flop));
+    set(a, n, "bytes", node_float(a, c.bytes));
+    return n;
+}
+
+static struct node *dimensions_node(struct arena *a, const struct model *m)
+{
+    const struct {
+        const char *key;
+        int64_t value;
+    } dims[] = {
+        {"layers", m->layers},     {"hidden", m->hidden},
+        {"heads", m->heads},       {"kv_heads", m->kv_heads},
+        {"head_dim", m->head_dim}, {"intermediate", m->intermediate},
+        {"vocab", m->vocab},       {"max_positions", m->max_positions},
+    };
+    struct node *n = node_new(a, NODE_MAP);
+    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+        set(a, n, dims[i].key, node_int(a, dims[i].value));
+    return n;
+}
+
+static struct node *by_dtype(struct arena *a, int64_t elements)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    set(a, n, "float32", node_int(a, 4 * elements));
+    set(a, n, "bfloat16", node_int(a, 2 * elements));
+    return n;
+}
+
+static struct node *operator_node(struct arena *a, const struct row *r)
+{
+    struct node *n = node_new(a, NODE_MAP), *shape = node_new(a, r->op.m ? NODE_LIST : NODE_NULL);
+    set(a, n, "name", node_str(a, r->op.name));
+    set(a, n, "repeat", node_int(a, r->op.repeat));
+    if (r->op.m) {
+        node_push(a, shape, node_int(a, r->op.m));
+        node_push(a, shape, node_int(a, r->op.k));
+    }
+    set(a, n, "weight", shape);
+    set(a, n, "parameters", node_int(a, r->op.repeat * r->op.weight_params));
+    set(a, n, "prefill", cost_node(a, r->prefill));
+    set(a, n, "decode", cost_node(a, r->decode));
+    return n;
+}
+
+struct node *model_describe_node(struct arena *a, const struct model *m,
+                                 const struct describe_params *p)
+{
+    struct figures f = figures_of(m, p);
+    struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_LIST);
+    struct node *total = node_new(a, NODE_MAP);
+    for (int i = 0; i < f.n; i++)
+        node_push(a, ops, operator_node(a, &f.rows[i]));
+    set(a, total, "prefill", cost_node(a, f.prefill));
+    set(a, total, "decode", cost_node(a, f.decode));
+    set(a, n, "model", node_str(a, m->name));
+    set(a, n, "family", node_str(a, family_names[m->family]));
+    set(a, n, "dimensions", dimensions_node(a, m));
+    set(a, n, "parameters", node_int(a, model_params(m)));
+    set(a, n, "weight_bytes", by_dtype(a, model_params(m)));
+    set(a, n, "kv_bytes_per_token", by_dtype(a, model_kv_bytes_per_token(m, 1)));
+    set(a, n, "prompt_tokens", node_int(a, f.p.prompt_tokens));
+    set(a, n, "kv_tokens", node_int(a, f.p.kv_tokens));
+    set(a, n, "element_bytes", node_int(a, f.p.element_bytes));
+    set(a, n, "operators", ops);
+    set(a, n, "total", total);
+    return n;
+}

@@ -1,0 +1,76 @@
+#include "model/describe.h"
+
+#include "support/support.h"
+
+static const struct model small = {.name = "small",
+                                   .family = MODEL_LLAMA,
+                                   .norm = NORM_RMS,
+                                   .act = ACT_SILU_GATED,
+                                   .position = POSITION_ROPE,
+                                   .layers = 2,
+                                   .hidden = 8,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .head_dim = 4,
+                                   .intermediate = 16,
+                                   .vocab = 1000};
+
+static double number(const struct node *root, const char *path)
+{
+    const struct node *n = node_path(root, path);
+    assert_non_null(n);
+    return n->kind == NODE_INT ? (double)n->i : n->f;
+}
+
+static void text(void **state)
+{
+    struct test *t = *state;
+    struct buf b = {0};
+    model_describe(t->a, &small, &(struct describe_params){4, 10, 2}, &b);
+    assert_golden(t, "model/describe_small.txt", ((struct sv){b.p, b.n}));
+    buf_free(&b);
+}
+
+/* Parameters: embedding and head 8000 each; a layer 8 + 16*8 + 8*8 + 8 + 32*8 + 8*16 = 592; last
+ * norm
+ * 8. Attention of the prompt: 4 Q P / 4 tokens, P = 10 pairs, 2 layers. */
+static void tree(void **state)
+{
+    struct test *t = *state;
+    const struct node *n = model_describe_node(t->a, &small, &(struct describe_params){4, 10, 2});
+    assert_int_equal(node_path(n, "parameters")->i, 16000 + 2 * 592 + 8);
+    assert_int_equal(node_path(n, "weight_bytes.bfloat16")->i, 2 * 17192);
+    assert_int_equal(node_path(n, "kv_bytes_per_token.float32")->i, 2 * 2 * 4 * 4);
+    assert_int_equal(node_path(n, "dimensions.kv_heads")->i, 1);
+    const struct node *ops = node_path(n, "operators");
+    double flop = 0, bytes = 0;
+    bool seen = false;
+    for (uint32_t i = 0; i < ops->n; i++) {
+        const struct node *op = ops->items[i];
+        flop += number(op, "decode.flop");
+        bytes += number(op, "prefill.bytes");
+        if (!sv_eq(node_path(op, "name")->s, "attn_prefill"))
+            continue;
+        seen = true;
+        assert_near(number(op, "prefill.flop"), 2 * 4 * 8 * 10 / 4.0, 0);
+        assert_near(number(op, "decode.flop"), 0, 0);
+    }
+    assert_true(seen);
+    assert_near(number(n, "total.decode.flop"), flop, 1e-9);
+    assert_near(number(n, "total.prefill.bytes"), bytes, 1e-9);
+}
+
+static void defaults(void **state)
+{
+    struct test *t = *state;
+    const struct node *n = model_describe_node(t->a, &small, &(struct describe_params){0});
+    assert_int_equal(node_path(n, "prompt_tokens")->i, 512);
+    assert_int_equal(node_path(n, "kv_tokens")->i, 512);
+    assert_int_equal(node_path(n, "element_bytes")->i, 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(text), TEST(tree), TEST(defaults)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
