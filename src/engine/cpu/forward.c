@@ -130,12 +130,15 @@ static size_t place_buffers(struct forward *f, float *base)
     const int64_t t = f->max_tokens, rows = f->max_rows, q = m->heads * m->head_dim;
     const int64_t up = m->act == ACT_SILU_GATED ? 2 : 1;
     float *at = base;
+    f->h_ld = gemm_ld(m->hidden);
+    f->att_ld = gemm_ld(q);
+    f->act_ld = gemm_ld(m->intermediate);
     f->x = piece(&at, t * m->hidden);
-    f->h = piece(&at, (t > rows ? t : rows) * m->hidden);
+    f->h = piece(&at, (t > rows ? t : rows) * f->h_ld);
     f->qkv = piece(&at, t * (q + 2 * m->kv_heads * m->head_dim));
-    f->att = piece(&at, t * q);
+    f->att = piece(&at, t * f->att_ld);
     f->up = piece(&at, t * up * m->intermediate);
-    f->act = piece(&at, t * m->intermediate);
+    f->act = piece(&at, t * f->act_ld);
     f->y = piece(&at, t * m->hidden);
     f->logits = piece(&at, rows * m->vocab);
     return (size_t)(at - base);

@@ -1,7 +1,8 @@
 /* One forward pass: the operator list of the model, carried out on a batch resolved to rows.
  *
  * Tokens stand in one order everywhere: those of the chunks in batch order, then one per decode
- * row. T tokens, R rows whose logits are needed. Buffers, all float32 and without gaps:
+ * row. T tokens, R rows whose logits are needed. Buffers, all float32; inputs
+ * of projections have rows h_ld, att_ld and act_ld floats apart (gemm_ld), the others no gaps:
  *
  *   x    [T, hidden]                      residual stream
  *   h    [T, hidden]                      normed input of a projection; [R, hidden] of lm_head
@@ -55,6 +56,7 @@ struct forward {
 
     struct pages buffers, cache;
     float *x, *h, *qkv, *att, *up, *act, *y, *logits;
+    int64_t h_ld, att_ld, act_ld;
     int32_t *ids_out;
     float *k, *v;                       /* [layers] of the shapes above */
     int64_t layer_floats;               /* of k, and of v */

@@ -5,10 +5,15 @@
 #include "base/err.h"
 
 enum {
-    DEPTH = 1024,       /* rows of a panel taken at once: panel and x tile stay in the L2 cache */
-    GROUP_MAX = 8,      /* panels an item of the pool covers at most */
+    DEPTH = 1024,       /* k rows of a panel taken at once when there are many x rows ... */
+    GROUP_MAX = 4,      /* ... of so many panels: they stay in the L2 cache */
     INLINE_MACS = 40000 /* smaller products take less time than waking the pool */
 };
+
+int64_t gemm_ld(int64_t width)
+{
+    return (width + 15) / 16 * 16 + 16;
+}
 
 static int64_t n_panels(const struct kernels *kn, int64_t m)
 {
@@ -49,89 +54,97 @@ struct job {
     const struct matrix *w;
     int64_t rows, group;
     const float *x;
+    int64_t ldx;
     float *y;
 };
 
-/* Panels [p0, p1), all of them whole, k rows [i0, i0 + depth) of them, x rows [r0, r0 + rows). */
+/* Rows are cut into tiles of nearly equal height: 16 rows are 8 + 8, not 14 + 2. */
+struct cut {
+    int64_t first;
+    int rows;
+};
+
+static int64_t n_cuts(const struct job *j)
+{
+    return (j->rows + j->kn->max_rows - 1) / j->kn->max_rows;
+}
+
+static struct cut cut_at(const struct job *j, int64_t i)
+{
+    const int64_t n = n_cuts(j), first = j->rows * i / n;
+    return (struct cut){first, (int)(j->rows * (i + 1) / n - first)};
+}
+
+/* Panels [p0, p1), all of them whole; of each the k rows [i0, i0 + depth). */
 static void whole_panels(const struct job *j, int64_t p0, int64_t p1, int64_t i0, int64_t depth,
-                         int64_t r0, int rows)
+                         struct cut cut)
 {
     const struct matrix *w = j->w;
     const int64_t width = j->kn->panel;
-    float *c = j->y + r0 * w->m + p0 * width;
-    const float *init = i0 ? c : w->bias ? w->bias + p0 * width : NULL;
-    struct tile t = {
-        .k = (size_t)depth,
-        .a = j->x + r0 * w->k + i0,
-        .lda = (size_t)w->k,
-        .b = w->data + (p0 * w->k + i0) * width,
-        .ldb = (size_t)width,
-        .c = c,
-        .ldc = (size_t)w->m,
-        .init = init,
-        .ld_init = i0 ? (size_t)w->m : 0,
-    };
-    if (depth == w->k) {
-        j->kn->panels(rows, p1 - p0, &t);
-        return;
-    }
-    for (int64_t p = p0; p < p1; p++) {
-        j->kn->tile(rows, 2, &t);
-        t.b += w->k * width;
-        t.c += width;
-        t.init = init ? t.init + width : NULL;
-    }
+    float *c = j->y + cut.first * w->m + p0 * width;
+    j->kn->panels(cut.rows, p1 - p0, (size_t)(w->k * width),
+                  &(struct tile){
+                      .k = (size_t)depth,
+                      .a = j->x + cut.first * j->ldx + i0,
+                      .lda = (size_t)j->ldx,
+                      .b = w->data + (p0 * w->k + i0) * width,
+                      .ldb = (size_t)width,
+                      .c = c,
+                      .ldc = (size_t)w->m,
+                      .init = i0        ? c
+                              : w->bias ? w->bias + p0 * width
+                                        : NULL,
+                      .ld_init = i0 ? (size_t)w->m : 0,
+                  });
 }
 
 /* The last panel where m is not a multiple of its width: through a tile of its own, because whole
  * vectors are stored. */
-static void ragged_panel(const struct job *j, int64_t p, int64_t r0, int rows)
+static void ragged_panel(const struct job *j, int64_t p, struct cut cut)
 {
     enum { MOST_ROWS = 16, MOST_WIDTH = 32 };
     float out[MOST_ROWS * MOST_WIDTH];
     const struct matrix *w = j->w;
     const int64_t width = j->kn->panel, left = w->m - p * width;
-    ASSERT(rows <= MOST_ROWS && width <= MOST_WIDTH);
-    j->kn->tile(rows, 2,
+    ASSERT(cut.rows <= MOST_ROWS && width <= MOST_WIDTH);
+    j->kn->tile(cut.rows, 2,
                 &(struct tile){.k = (size_t)w->k,
-                               .a = j->x + r0 * w->k,
-                               .lda = (size_t)w->k,
+                               .a = j->x + cut.first * j->ldx,
+                               .lda = (size_t)j->ldx,
                                .b = w->data + p * w->k * width,
                                .ldb = (size_t)width,
                                .c = out,
                                .ldc = (size_t)width,
                                .init = w->bias ? w->bias + p * width : NULL});
-    for (int r = 0; r < rows; r++)
-        memcpy(j->y + (r0 + r) * w->m + p * width, out + r * width, (size_t)left * sizeof *out);
+    for (int r = 0; r < cut.rows; r++)
+        memcpy(j->y + (cut.first + r) * w->m + p * width, out + r * width,
+               (size_t)left * sizeof *out);
 }
 
-/* Rows are cut into tiles of nearly equal height: 16 rows are 8 + 8, not 14 + 2. */
+/* One or two tiles: panel after panel, each read from memory once. More: DEPTH k rows of the whole
+ * group for all tiles, so that each x tile serves several panels from the first cache. */
 static void panel_group(void *ctx, int64_t item, int thread)
 {
     (void)thread;
     const struct job *j = ctx;
     const struct matrix *w = j->w;
-    const int64_t total = n_panels(j->kn, w->m), whole = w->m / j->kn->panel;
+    const int64_t total = n_panels(j->kn, w->m), whole = w->m / j->kn->panel, cuts = n_cuts(j);
     const int64_t p0 = item * j->group, end = p0 + j->group < total ? p0 + j->group : total;
     const int64_t p1 = end < whole ? end : whole;
-    const int64_t tiles = (j->rows + j->kn->max_rows - 1) / j->kn->max_rows;
-    const int64_t steps = tiles <= 2 ? 1 : (w->k + DEPTH - 1) / DEPTH;
-    for (int64_t s = 0; s < steps; s++) {
-        const int64_t i0 = w->k * s / steps, depth = w->k * (s + 1) / steps - i0;
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t r0 = j->rows * t / tiles, r1 = j->rows * (t + 1) / tiles;
-            whole_panels(j, p0, p1, i0, depth, r0, (int)(r1 - r0));
+    const int64_t steps = cuts <= 2 ? 1 : (w->k + DEPTH - 1) / DEPTH;
+    const int64_t together = cuts == 2 ? 1 : j->group;
+    for (int64_t p = p0; p < p1; p += together)
+        for (int64_t s = 0; s < steps; s++) {
+            const int64_t i0 = w->k * s / steps, depth = w->k * (s + 1) / steps - i0;
+            for (int64_t i = 0; i < cuts; i++)
+                whole_panels(j, p, p + together < p1 ? p + together : p1, i0, depth, cut_at(j, i));
         }
-    }
-    if (end > whole)
-        for (int64_t t = 0; t < tiles; t++) {
-            const int64_t r0 = j->rows * t / tiles, r1 = j->rows * (t + 1) / tiles;
-            ragged_panel(j, whole, r0, (int)(r1 - r0));
-        }
+    for (int64_t i = 0; i < cuts && end > whole; i++)
+        ragged_panel(j, whole, cut_at(j, i));
 }
 
 void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *w, int64_t rows,
-              const float *x, float *y)
+              const float *x, int64_t ldx, float *y)
 {
     if (rows == 0)
         return;
@@ -140,6 +153,6 @@ void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *
     group = group > GROUP_MAX ? GROUP_MAX : group < 1 ? 1 : group;
     if (rows * w->m * w->k <= INLINE_MACS)
         group = panels;
-    struct job j = {kn, w, rows, group, x, y};
+    struct job j = {kn, w, rows, group, x, ldx, y};
     pool_run(pool, (panels + group - 1) / group, panel_group, &j);
 }

@@ -27,8 +27,11 @@ size_t gemm_bias_floats(const struct kernels *kn, int64_t m);
 void gemm_put_row(const struct kernels *kn, const struct matrix *w, int64_t j, const float *row);
 void gemm_get_row(const struct kernels *kn, const struct matrix *w, int64_t j, float *row);
 
-/* x [rows, k], y [rows, m], both without gaps. KERNELS_SLACK floats may be read behind x. */
+/* x [rows, k] with ldx floats from row to row, y [rows, m] without gaps. KERNELS_SLACK floats may
+ * be read behind x. Rows a multiple of 4 KiB apart fall into the same sets of the first cache:
+ * gemm_ld() is a distance that avoids it. */
 void gemm_run(struct pool *pool, const struct kernels *kn, const struct matrix *w, int64_t rows,
-              const float *x, float *y);
+              const float *x, int64_t ldx, float *y);
+int64_t gemm_ld(int64_t width);
 
 #endif

@@ -36,9 +36,10 @@ struct kernels {
 
     /* One tile of 1 <= rows <= max_rows and vecs (1 or 2) vectors of columns. */
     void (*tile)(int rows, int vecs, const struct tile *t);
-    /* The same over n panels (b of panel p at b + p * k * panel, c and init at + p * panel) for few
-     * rows: several panels at once, because one row alone cannot hide the latency of an FMA. */
-    void (*panels)(int rows, int64_t n, const struct tile *t);
+    /* n whole weight panels: b of panel p at b + p * b_step, c and init at + p * panel. Fetches
+     * ahead, and takes few rows through several panels at once, because one row alone cannot hide
+     * the latency of an FMA. */
+    void (*panels)(int rows, int64_t n, size_t b_step, const struct tile *t);
 
     void (*add)(size_t n, float *x, const float *y); /* x += y */
     void (*rms_norm)(size_t n, const float *x, const float *w, float eps, float *out);

@@ -97,97 +97,113 @@ static inline vf sigmoid(vf x)
 
 /* ---- tiles ------------------------------------------------------------------------------- */
 
-/* `panels` panels of `vecs` vectors each. All counts are constants where this is inlined, so acc
- * lives in registers. */
+/* How many k rows ahead weights are fetched: 2 KiB per panel, measured best in bench/engine. */
+enum { AHEAD = 16 };
+
+/* `panels` panels of `vecs` vectors each; b_step 0 = no fetching ahead. All counts are constants
+ * where this is inlined, so acc lives in registers. */
 static inline __attribute__((always_inline)) void tile_body(int rows, int panels, int vecs,
-                                                            const struct tile *t)
+                                                            size_t b_step, const struct tile *t)
 {
     const size_t k = t->k, lda = t->lda, ldb = t->ldb;
-    const size_t next_panel = k * LANES * 2;
     const float *a = t->a, *b = t->b;
     vf acc[KERNELS_ROWS][8];
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int v = 0; v < panels * vecs; v++)
-        acc[r][v] = t->init ? load(t->init + (size_t)r * t->ld_init + v * LANES) : (vf){0};
+        for (int v = 0; v < panels * vecs; v++)
+            acc[r][v] = t->init ? load(t->init + (size_t)r * t->ld_init + v * LANES) : (vf){0};
+    }
     for (size_t i = 0; i < k; i++) {
         vf w[8];
-        UNROLL
-        for (int p = 0; p < panels; p++)
+        if (b_step) { /* past the end the panels that come next begin */
+            const float *ahead = b + (i + AHEAD) * ldb;
+            ahead += i + AHEAD < k ? 0 : (size_t)panels * b_step - k * ldb;
             UNROLL
-        for (int v = 0; v < vecs; v++)
-            w[p * vecs + v] = load(b + (size_t)p * next_panel + i * ldb + v * LANES);
+            for (int v = 0; v < panels * vecs; v++)
+                __builtin_prefetch(ahead + (size_t)(v / vecs) * b_step + v % vecs * LANES);
+        }
         UNROLL
-        for (int r = 0; r < rows; r++)
+        for (int p = 0; p < panels; p++) {
             UNROLL
-        for (int v = 0; v < panels * vecs; v++)
-            acc[r][v] += w[v] * a[(size_t)r * lda + i];
+            for (int v = 0; v < vecs; v++)
+                w[p * vecs + v] = load(b + (size_t)p * b_step + i * ldb + v * LANES);
+        }
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            UNROLL
+            for (int v = 0; v < panels * vecs; v++)
+                acc[r][v] += w[v] * a[(size_t)r * lda + i];
+        }
     }
     UNROLL
-    for (int r = 0; r < rows; r++)
+    for (int r = 0; r < rows; r++) {
         UNROLL
-    for (int v = 0; v < panels * vecs; v++)
-        store(t->c + (size_t)r * t->ldc + v * LANES, acc[r][v]);
+        for (int v = 0; v < panels * vecs; v++)
+            store(t->c + (size_t)r * t->ldc + v * LANES, acc[r][v]);
+    }
 }
 
-#define TILE(rows)                                    \
-    static void tile_##rows##_1(const struct tile *t) \
-    {                                                 \
-        tile_body(rows, 1, 1, t);                     \
-    }                                                 \
-    static void tile_##rows##_2(const struct tile *t) \
-    {                                                 \
-        tile_body(rows, 1, 2, t);                     \
-    }
-TILE(1)
-TILE(2) TILE(3) TILE(4) TILE(5) TILE(6)
-#if KERNELS_ROWS == 14
-    TILE(7) TILE(8) TILE(9) TILE(10) TILE(11) TILE(12) TILE(13) TILE(14)
+/* X(rows) for every height of a tile. */
+#define FIRST_HEIGHTS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#if KERNELS_ROWS == 6
+#define HEIGHTS FIRST_HEIGHTS
+#elif KERNELS_ROWS == 14
+#define HEIGHTS(X) FIRST_HEIGHTS(X) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 #endif
 
-#define TILE_ROW(rows)                   \
-    {                                    \
-        tile_##rows##_1, tile_##rows##_2 \
+#define DEFINE_TILES(rows)                                        \
+    static void tile_##rows##_1(const struct tile *t)             \
+    {                                                             \
+        tile_body(rows, 1, 1, 0, t);                              \
+    }                                                             \
+    static void tile_##rows##_2(const struct tile *t)             \
+    {                                                             \
+        tile_body(rows, 1, 2, 0, t);                              \
+    }                                                             \
+    static void panel_##rows(size_t b_step, const struct tile *t) \
+    {                                                             \
+        tile_body(rows, 1, 2, b_step, t);                         \
     }
-        static void (*const tiles[KERNELS_ROWS][2])(const struct tile *) = {
-            TILE_ROW(1),  TILE_ROW(2),  TILE_ROW(3), TILE_ROW(4),  TILE_ROW(5),  TILE_ROW(6),
-#if KERNELS_ROWS == 14
-            TILE_ROW(7),  TILE_ROW(8),  TILE_ROW(9), TILE_ROW(10), TILE_ROW(11), TILE_ROW(12),
-            TILE_ROW(13), TILE_ROW(14),
-#endif
-};
+HEIGHTS(DEFINE_TILES)
+
+#define NAME_TILES(rows) {tile_##rows##_1, tile_##rows##_2},
+static void (*const tiles[KERNELS_ROWS][2])(const struct tile *) = {HEIGHTS(NAME_TILES)};
+
+#define NAME_PANELS(rows) panel_##rows,
+typedef void panel_fn(size_t b_step, const struct tile *t);
+static panel_fn *const single_panels[KERNELS_ROWS] = {HEIGHTS(NAME_PANELS)};
 
 static void tile(int rows, int vecs, const struct tile *t)
 {
     tiles[rows - 1][vecs - 1](t);
 }
 
-static void panels_1_4(const struct tile *t)
+static void panels_1_4(size_t b_step, const struct tile *t)
 {
-    tile_body(1, 4, 2, t);
+    tile_body(1, 4, 2, b_step, t);
 }
 
-static void panels_2_2(const struct tile *t)
+static void panels_2_2(size_t b_step, const struct tile *t)
 {
-    tile_body(2, 2, 2, t);
+    tile_body(2, 2, 2, b_step, t);
 }
 
-static void panels_3_2(const struct tile *t)
+static void panels_3_2(size_t b_step, const struct tile *t)
 {
-    tile_body(3, 2, 2, t);
+    tile_body(3, 2, 2, b_step, t);
 }
 
-static void panels(int rows, int64_t n, const struct tile *first)
+static void panels(int rows, int64_t n, size_t b_step, const struct tile *first)
 {
-    static void (*const wide[])(const struct tile *) = {panels_1_4, panels_2_2, panels_3_2};
+    static panel_fn *const wide[] = {panels_1_4, panels_2_2, panels_3_2};
     static const int step[] = {4, 2, 2};
     struct tile t = *first;
     while (n > 0) {
         const bool together = rows <= 3 && n >= step[rows - 1];
         const int done = together ? step[rows - 1] : 1;
-        (together ? wide[rows - 1] : tiles[rows - 1][1])(&t);
-        t.b += (size_t)done * t.k * LANES * 2;
+        (together ? wide[rows - 1] : single_panels[rows - 1])(b_step, &t);
+        t.b += (size_t)done * b_step;
         t.c += done * LANES * 2;
         if (t.init)
             t.init += done * LANES * 2;
@@ -219,10 +235,11 @@ static float sum(size_t n, const float *x)
 {
     vf s[8] = {{0}};
     size_t i = 0;
-    for (; i + LANES * 8 <= n; i += LANES * 8)
+    for (; i + LANES * 8 <= n; i += LANES * 8) {
         UNROLL
-    for (int v = 0; v < 8; v++)
-        s[v] += load(x + i + v * LANES);
+        for (int v = 0; v < 8; v++)
+            s[v] += load(x + i + v * LANES);
+    }
     for (; i + LANES <= n; i += LANES)
         s[0] += load(x + i);
     s[1] += load_part(x + i, n - i, 0);
@@ -234,11 +251,12 @@ static inline float square_sum(size_t n, const float *x, float shift)
 {
     vf s[4] = {{0}};
     size_t i = 0;
-    for (; i + LANES * 4 <= n; i += LANES * 4)
+    for (; i + LANES * 4 <= n; i += LANES * 4) {
         UNROLL
-    for (int v = 0; v < 4; v++) {
-        const vf d = load(x + i + v * LANES) - shift;
-        s[v] += d * d;
+        for (int v = 0; v < 4; v++) {
+            const vf d = load(x + i + v * LANES) - shift;
+            s[v] += d * d;
+        }
     }
     for (; i + LANES <= n; i += LANES) {
         const vf d = load(x + i) - shift;

@@ -11,7 +11,8 @@
  * Gimelshein 2018). Steps begin at fixed positions and each row takes only keys up to its own, so a
  * row's result does not depend on how the prompt was cut. */
 enum { ATTENTION_ROWS = 28, ATTENTION_KEYS = 256 };
-enum { WIDEST = 16 }; /* floats of the widest vector */
+enum { WIDEST = 16 };         /* floats of the widest vector, and of a cache line */
+enum { FETCH_FLOATS = 2048 }; /* of a page: the rest the hardware finds */
 
 struct attention_scratch {
     float largest[ATTENTION_ROWS], sum[ATTENTION_ROWS];
@@ -73,6 +74,20 @@ static void product(const struct kernels *kn, int rows, int64_t columns, struct 
     }
 }
 
+/* The next page is somewhere else, where the hardware does not look: fetch it while this one is
+ * worked on. */
+static void fetch_page(const struct item *it, const float *cache, int64_t p, int64_t end)
+{
+    const int64_t floats = it->f->m->head_dim * it->f->block_size;
+    if (p >= end)
+        return;
+    const float *page =
+        cache +
+        (it->seg->blocks[p / it->f->block_size] * it->f->m->kv_heads + it->kv_head) * floats;
+    for (int64_t i = 0; i < floats && i < FETCH_FLOATS; i += WIDEST)
+        __builtin_prefetch(page + i);
+}
+
 /* Where the keys from position p on lie, and how many of them, at most `most`, lie together. */
 static int64_t page_run(const struct item *it, int64_t p, int64_t most, int64_t *page,
                         int64_t *offset)
@@ -92,6 +107,7 @@ static void score_keys(const struct item *it, int64_t p0, int64_t p1)
     int64_t page, offset, run;
     for (int64_t p = p0; p < p1; p += run) {
         run = page_run(it, p, p1 - p, &page, &offset);
+        fetch_page(it, it->k, p + run, p1);
         product(f->kn, it->rows, run,
                 (struct tile){.k = (size_t)d,
                               .a = it->q,
@@ -139,6 +155,7 @@ static void add_values(const struct item *it, int64_t p0, int64_t p1)
     int64_t page, offset, run;
     for (int64_t p = p0; p < p1; p += run) {
         run = page_run(it, p, p1 - p, &page, &offset);
+        fetch_page(it, it->v, p + run, p1);
         product(f->kn, it->rows, d,
                 (struct tile){.k = (size_t)run,
                               .a = it->s->scores[0] + (p - p0),
@@ -174,7 +191,7 @@ static void attend(const struct item *it)
         add_values(it, p0, p1);
     }
     for (int r = 0; r < it->rows; r++) {
-        float *out = it->f->att + row_token(it, r) * m->heads * d + row_head(it, r) * d;
+        float *out = it->f->att + row_token(it, r) * it->f->att_ld + row_head(it, r) * d;
         it->f->kn->scale((size_t)d, it->out + r * width, 1.0F / it->s->sum[r]);
         memcpy(out, it->out + r * width, (size_t)d * sizeof *out);
     }

@@ -70,7 +70,7 @@ void op_emb_norm(struct forward *f, int64_t layer)
 
 static void input_norm_row(struct forward *f, int64_t layer, int64_t t)
 {
-    norm(f, &f->w.layers[layer].input_norm, f->x + t * f->m->hidden, f->h + t * f->m->hidden);
+    norm(f, &f->w.layers[layer].input_norm, f->x + t * f->m->hidden, f->h + t * f->h_ld);
 }
 
 void op_input_norm(struct forward *f, int64_t layer)
@@ -80,7 +80,7 @@ void op_input_norm(struct forward *f, int64_t layer)
 
 static void post_norm_row(struct forward *f, int64_t layer, int64_t t)
 {
-    norm(f, &f->w.layers[layer].post_norm, f->x + t * f->m->hidden, f->h + t * f->m->hidden);
+    norm(f, &f->w.layers[layer].post_norm, f->x + t * f->m->hidden, f->h + t * f->h_ld);
 }
 
 void op_post_attn_norm(struct forward *f, int64_t layer)
@@ -91,7 +91,7 @@ void op_post_attn_norm(struct forward *f, int64_t layer)
 static void final_norm_row(struct forward *f, int64_t layer, int64_t r)
 {
     (void)layer;
-    norm(f, &f->w.final_norm, f->x + f->row_token[r] * f->m->hidden, f->h + r * f->m->hidden);
+    norm(f, &f->w.final_norm, f->x + f->row_token[r] * f->m->hidden, f->h + r * f->h_ld);
 }
 
 void op_final_norm(struct forward *f, int64_t layer)
@@ -140,7 +140,7 @@ static void act_row(struct forward *f, int64_t layer, int64_t t)
 {
     (void)layer;
     const size_t width = (size_t)f->m->intermediate;
-    float *out = f->act + (size_t)t * width;
+    float *out = f->act + t * f->act_ld;
     if (f->m->act == ACT_SILU_GATED) {
         const float *gate = f->up + (size_t)t * 2 * width;
         f->kn->silu_mul(width, gate, gate + width, out);

@@ -1,0 +1,397 @@
+#include "engine/engine.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "support/check.h"
+#include "support/sequences.h"
+
+enum { SEQUENCES = 9, PROMPT_MOST = 45, OUTPUT = 12 };
+
+static struct model model_of(struct arena *a, const char *name, const char **dir)
+{
+    struct model m;
+    struct err e = {0};
+    *dir = arena_printf(a, "%s/tests/golden/models/%s", TW_SOURCE_DIR, name);
+    check_ok(model_load(a, *dir, &m, &e), &e);
+    return m;
+}
+
+static struct cpu_engine_params params_of(const struct model *m, const char *dir, int threads)
+{
+    return (struct cpu_engine_params){.model = m,
+                                      .weights_dir = dir,
+                                      .threads = threads,
+                                      .block_size = 8,
+                                      .num_blocks = 200,
+                                      .max_batch_tokens = 600,
+                                      .max_rows = 40,
+                                      .ignore_eos = true};
+}
+
+/* ---- the same bits for any batch ------------------------------------------------------------- */
+
+struct expected {
+    int32_t prompt[SEQUENCES][PROMPT_MOST];
+    int64_t n[SEQUENCES];
+    int32_t tokens[SEQUENCES][OUTPUT];
+    float logits[SEQUENCES][OUTPUT][256];
+};
+
+/* Every sequence alone, its prompt in one piece. */
+static void run_alone(struct sequences *s, struct expected *x)
+{
+    struct rng rng = rng_stream(11, "engine");
+    for (int i = 0; i < SEQUENCES; i++) {
+        const int32_t slot = i;
+        x->n[i] = 1 + (int64_t)rng_below(&rng, PROMPT_MOST);
+        for (int64_t t = 0; t < x->n[i]; t++)
+            x->prompt[i][t] = (int32_t)rng_below(&rng, 256);
+        sequence_start(s, slot, x->prompt[i], x->n[i]);
+        struct chunk c = {.slot = slot, .tokens = x->n[i]};
+        for (int t = 0; t < OUTPUT; t++) {
+            sequences_step(s, &c, t == 0, &slot, t != 0);
+            memcpy(x->logits[i][t], sequences_logits(s, 0), sizeof x->logits[i][t]);
+            x->tokens[i][t] = s->slots[i].ids[x->n[i] + t];
+        }
+        sequence_drop(s, slot);
+    }
+}
+
+/* Rows of the last batch: chunks that finish in batch order, then decodes by slot. */
+static void check_row(struct sequences *s, const struct expected *x, int32_t slot, int64_t row)
+{
+    const int64_t t = s->slots[slot].n_ids - x->n[slot] - 1;
+    assert_int_equal(s->slots[slot].ids[x->n[slot] + t], x->tokens[slot][t]);
+    assert_memory_equal(sequences_logits(s, row), x->logits[slot][t], sizeof x->logits[slot][t]);
+}
+
+/* All sequences at once: chunks of random size mixed with decodes, some decode sets at rest, now
+ * and then one that loses its blocks and is computed again from prompt and output. */
+static void run_mixed(struct sequences *s, const struct expected *x, uint64_t seed)
+{
+    struct rng rng = rng_stream(seed, "engine.mixed");
+    int64_t live = SEQUENCES;
+    for (int i = 0; i < SEQUENCES; i++)
+        sequence_start(s, i, x->prompt[i], x->n[i]);
+    while (live > 0) {
+        struct chunk chunks[SEQUENCES];
+        int32_t decodes[SEQUENCES], n_chunks = 0, n_decodes = 0;
+        const bool rest = rng_below(&rng, 5) == 0;
+        for (int32_t i = SEQUENCES - 1; i >= 0; i--) {
+            struct sequence *q = &s->slots[i];
+            if (q->n_ids - x->n[i] == OUTPUT)
+                continue;
+            if (q->kv_tokens > 0 && rng_below(&rng, 20) == 0)
+                sequence_drop(s, i);
+            const int64_t left = q->n_ids - q->kv_tokens;
+            const bool decodes_next = left == 1 && q->kv_tokens > 0;
+            if (!decodes_next && rng_below(&rng, 3) != 0)
+                chunks[n_chunks++] = (struct chunk){
+                    .slot = i, .tokens = 1 + (int64_t)rng_below(&rng, (uint64_t)left)};
+        }
+        for (int32_t i = 0; i < SEQUENCES && !rest; i++) {
+            const struct sequence *q = &s->slots[i];
+            if (q->n_ids - x->n[i] < OUTPUT && q->kv_tokens > 0 && q->n_ids - q->kv_tokens == 1 &&
+                q->n_ids > x->n[i])
+                decodes[n_decodes++] = i;
+        }
+        if (n_chunks + n_decodes == 0)
+            continue;
+        sequences_step(s, chunks, n_chunks, decodes, n_decodes);
+        int64_t row = 0;
+        for (int32_t i = 0; i < n_chunks; i++)
+            if (chunks[i].last)
+                check_row(s, x, chunks[i].slot, row++);
+        for (int32_t i = 0; i < n_decodes; i++)
+            check_row(s, x, decodes[i], row++);
+        live = 0;
+        for (int32_t i = 0; i < SEQUENCES; i++)
+            live += s->slots[i].n_ids - x->n[i] < OUTPUT;
+    }
+    for (int32_t i = 0; i < SEQUENCES; i++)
+        sequence_drop(s, i);
+}
+
+static void check_bits(const char *name)
+{
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, name, &dir);
+    struct expected *x = arena_one(a, struct expected);
+    struct sequences *one = sequences_open(params_of(&m, dir, 1));
+    struct sequences *two = sequences_open(params_of(&m, dir, 2));
+    run_alone(one, x);
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        run_mixed(one, x, seed);
+        run_mixed(two, x, seed);
+    }
+    sequences_close(&one);
+    sequences_close(&two);
+    arena_free(&a);
+}
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    check_bits("qwen3");
+    check_bits("llama");
+    check_bits("bloom_h6");
+}
+
+/* More keys than one step of attention holds, hidden sizes that no vector divides. */
+static void test_long_and_odd(void **state)
+{
+    (void)state;
+    enum { LONG = 700 };
+    const struct model m = {.name = "odd",
+                            .family = MODEL_LLAMA,
+                            .norm = NORM_RMS,
+                            .act = ACT_SILU_GATED,
+                            .position = POSITION_ROPE,
+                            .layers = 2,
+                            .hidden = 37,
+                            .heads = 3,
+                            .kv_heads = 1,
+                            .head_dim = 10,
+                            .intermediate = 51,
+                            .vocab = 67,
+                            .max_positions = 1000,
+                            .rope_theta = 10000,
+                            .norm_eps = 1e-5,
+                            .attn_bias = true,
+                            .mlp_bias = true,
+                            .bos_id = -1};
+    struct cpu_engine_params p = params_of(&m, NULL, 2);
+    int32_t ids[LONG];
+    float whole[67];
+    p.block_size = 3;
+    p.num_blocks = 300;
+    p.max_batch_tokens = LONG;
+    for (int i = 0; i < LONG; i++)
+        ids[i] = i * 31 % 67;
+    struct sequences *s = sequences_open(p);
+    sequence_start(s, 0, ids, LONG);
+    struct chunk c = {.slot = 0, .tokens = LONG};
+    sequences_step(s, &c, 1, NULL, 0);
+    memcpy(whole, sequences_logits(s, 0), sizeof whole);
+    for (int i = 0; i < 67; i++)
+        assert_true(isfinite(whole[i]));
+    sequence_drop(s, 0);
+
+    sequence_start(s, 0, ids, LONG);
+    for (int i = 0; s->slots[0].kv_tokens < LONG; i++) {
+        const int64_t left = LONG - s->slots[0].kv_tokens;
+        c = (struct chunk){.slot = 0, .tokens = 1 + i * 17 % 90 < left ? 1 + i * 17 % 90 : left};
+        sequences_step(s, &c, 1, NULL, 0);
+    }
+    assert_memory_equal(whole, sequences_logits(s, 0), sizeof whole);
+    sequences_close(&s);
+}
+
+/* ---- completions ----------------------------------------------------------------------------- */
+
+static void test_end_of_sequence(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    struct model m = model_of(a, "qwen3", &dir);
+    const int32_t prompt[] = {5, 6, 7};
+    for (int ignore = 0; ignore < 2; ignore++) {
+        struct cpu_engine_params p = params_of(&m, dir, 1);
+        p.ignore_eos = ignore;
+        struct sequences *s = sequences_open(p);
+        struct chunk c = {.slot = 4, .tokens = 3};
+        sequence_start(s, 4, prompt, 3);
+        sequences_step(s, &c, 1, NULL, 0);
+        const int32_t token = s->slots[4].ids[3];
+        assert_int_equal(s->done.tokens[0].slot, 4);
+        assert_int_equal(s->done.tokens[0].token_id, token);
+        if (m.eos_ids[0] != token || ignore) {
+            assert_int_equal(s->done.n_ended, 0);
+        } else {
+            assert_int_equal(s->done.n_ended, 1);
+            assert_int_equal(s->done.ended[0], 4);
+        }
+        sequences_close(&s);
+        if (ignore == 0 && m.eos_ids[0] != token) { /* again with that token as the end */
+            m.eos_ids[0] = token;
+            m.n_eos = 1;
+            ignore = -1;
+        }
+    }
+    arena_free(&a);
+}
+
+static void test_operator_times(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "bloom", &dir);
+    struct cpu_engine_params p = params_of(&m, dir, 1);
+    const int32_t prompt[] = {1, 2, 3, 4};
+    double sum = 0;
+    p.op_times = true;
+    struct sequences *s = sequences_open(p);
+    assert_true(s->ex.ops->caps & EXEC_OP_TIMES);
+    struct chunk c = {.slot = 0, .tokens = 4};
+    sequence_start(s, 0, prompt, 4);
+    sequences_step(s, &c, 1, NULL, 0);
+    assert_non_null(s->done.op_s);
+    for (int k = 0; k < OP_KINDS; k++)
+        sum += s->done.op_s[k];
+    assert_true(s->done.op_s[OP_EMB_NORM] > 0);
+    assert_true(s->done.op_s[OP_ROPE] == 0);
+    assert_true(s->done.op_s[OP_MLP_UP_PROJ] > 0);
+    assert_true(sum > 0 && sum <= s->done.device_s);
+    assert_true(s->done.host_s >= 0);
+    assert_true(s->done.host_s + s->done.device_s <= s->done.end_s - s->done.start_s + 1e-9);
+    sequences_close(&s);
+
+    p.op_times = false;
+    s = sequences_open(p);
+    sequence_start(s, 0, prompt, 4);
+    sequences_step(s, &c, 1, NULL, 0);
+    assert_null(s->done.op_s);
+    assert_false(s->ex.ops->caps & EXEC_OP_TIMES);
+    sequences_close(&s);
+    arena_free(&a);
+}
+
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+static struct slot_view some_view(void *self, int32_t slot)
+{
+    static const int32_t ids[] = {1, 2, 300}, blocks[400];
+    (void)self;
+    (void)slot;
+    return (struct slot_view){ids, blocks, 0, 400};
+}
+
+static void refused(const struct cpu_engine_params *p, const struct chunk *c, const char *text)
+{
+    struct err e = {0};
+    struct executor x;
+    uint64_t ticket;
+    check_ok(cpu_engine_open(p, &x, &e), &e);
+    x.ops->bind(x.self, (struct slot_source){NULL, some_view});
+    const struct batch b = {
+        .chunks = c, .n_chunks = 1, .prefill_tokens = c->tokens, .n_last_chunks = c->last};
+    assert_int_equal(x.ops->submit(x.self, &b, &ticket, &e), ST_USAGE);
+    check_error(&e, text);
+    x.ops->close(x.self);
+}
+
+static void test_batches_refused(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "qwen3", &dir);
+    struct cpu_engine_params p = params_of(&m, dir, 1);
+    const struct serve_clock clock = clock_real();
+    p.clock = &clock;
+    p.max_batch_tokens = 3;
+    refused(&p, &(struct chunk){0, 0, 4, true}, "a batch of 4 tokens: the engine was opened for 3");
+    refused(&p, &(struct chunk){0, 0, 3, true}, "token id 300: the model has 256");
+    refused(&p, &(struct chunk){0, 1600, 1, true},
+            "a sequence of 1601 tokens: the model and its KV cache hold 1600 at most");
+    arena_free(&a);
+}
+
+/* A completion later than asked for waits for the next call. */
+static void test_deadline(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "qwen3", &dir);
+    struct cpu_engine_params p = params_of(&m, dir, 1);
+    const struct serve_clock clock = clock_real();
+    struct executor x;
+    struct err e = {0};
+    struct completion done;
+    uint64_t ticket;
+    p.clock = &clock;
+    check_ok(cpu_engine_open(&p, &x, &e), &e);
+    x.ops->bind(x.self, (struct slot_source){NULL, some_view});
+    assert_int_equal(x.ops->next(x.self, INFINITY, &done, &e), ST_END);
+    const struct chunk c = {0, 0, 2, true};
+    const struct batch b = {.chunks = &c, .n_chunks = 1, .prefill_tokens = 2, .n_last_chunks = 1};
+    check_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
+    assert_int_equal(x.ops->next(x.self, clock_now_s(&clock), &done, &e), ST_END);
+    check_ok(x.ops->next(x.self, INFINITY, &done, &e), &e);
+    assert_int_equal(done.ticket, ticket);
+    assert_int_equal(done.n_tokens, 1);
+    assert_int_equal(x.ops->next(x.self, INFINITY, &done, &e), ST_END);
+    x.ops->close(x.self);
+    arena_free(&a);
+}
+
+static void open_refused(const struct cpu_engine_params *p, const char *text)
+{
+    struct err e = {0};
+    struct executor x;
+    assert_int_equal(cpu_engine_open(p, &x, &e), ST_USAGE);
+    check_error(&e, text);
+    assert_string_equal(err_cause(&e, 0), "cannot open the CPU engine");
+}
+
+static void test_open_refused(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "qwen3", &dir);
+    struct cpu_engine_params p = params_of(&m, dir, 1);
+    p.block_size = 0;
+    open_refused(&p, "block_size: 0 is below the minimum 1");
+    p = params_of(&m, dir, 1);
+    p.num_blocks = -5;
+    open_refused(&p, "num_blocks: -5 is below the minimum 1");
+    p = params_of(&m, dir, 1);
+    p.max_rows = 0;
+    open_refused(&p, "max_rows: 0 is below the minimum 1");
+    p = params_of(&m, dir, -3);
+    open_refused(&p, "threads: -3 is not between 0 and 1024");
+    arena_free(&a);
+}
+
+static void test_absurd_cache(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][2] = {
+        {16, INT64_C(1) << 40}, {INT64_MAX, INT64_MAX}, {INT64_C(1) << 50, 1}};
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "qwen3", &dir);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct cpu_engine_params p = params_of(&m, dir, 1);
+        struct err e = {0};
+        struct executor x;
+        p.block_size = sizes[i][0];
+        p.num_blocks = sizes[i][1];
+        assert_int_equal(cpu_engine_open(&p, &x, &e), ST_USAGE);
+        char start[100];
+        snprintf(start, sizeof start, "a KV cache of %lld blocks of %lld tokens takes ",
+                 (long long)p.num_blocks, (long long)p.block_size);
+        assert_memory_equal(err_cause(&e, 1), start, strlen(start));
+        assert_string_equal(err_hint_text(&e), "lower scheduler.num_blocks or the batch limits, or "
+                                               "take a smaller model");
+    }
+    arena_free(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_long_and_odd),
+        cmocka_unit_test(test_end_of_sequence), cmocka_unit_test(test_operator_times),
+        cmocka_unit_test(test_batches_refused), cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_open_refused),    cmocka_unit_test(test_absurd_cache),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
