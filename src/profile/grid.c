@@ -170,7 +170,8 @@ void profile_grid(struct arena *a, const struct grid_limits *l, struct point_lis
     decode_points(&all, out, l);
     prefill_points(&all, out, l);
     token_points(&all, out, l);
-    qsort(all.p, all.n, sizeof *all.p, in_order);
+    if (all.n > 0)
+        qsort(all.p, all.n, sizeof *all.p, in_order);
     out->p = arena_copy(a, all.p, all.n * sizeof *all.p);
     out->n = (int64_t)all.n;
     vec_free(&all);

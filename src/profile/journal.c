@@ -158,8 +158,8 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
 {
     for (size_t i = 0; i < n; i++) {
         vec_push(&j->host, h[i]);
-        fprintf(j->f, "h %lld %lld %.17g %.17g %.17g\n", (long long)h[i].batch, (long long)h[i].chunks,
-                h[i].host_s, h[i].executor_s, h[i].device_s);
+        fprintf(j->f, "h %lld %lld %.17g %.17g %.17g\n", (long long)h[i].batch,
+                (long long)h[i].chunks, h[i].host_s, h[i].executor_s, h[i].device_s);
     }
     vec_push(&j->runs, batch);
     fprintf(j->f, "b %lld\n", (long long)batch);
@@ -184,17 +184,26 @@ void journal_close(struct journal *j)
     vec_free(&j->runs);
 }
 
-enum st journal_remove(const struct journal *j, struct err *e)
+bool journal_published(struct arena *a, const char *dir)
 {
-    TRY(fs_remove_tree(j->dir, e));
-    struct buf dir = {0};
-    buf_puts(&dir, j->dir);
-    while (rmdir(dir.p) == 0 || errno == ENOENT) {
-        char *slash = strrchr(dir.p, '/');
-        if (!slash || strcmp(fs_base(dir.p), ".partial") == 0)
+    struct sv text;
+    struct err none = {0};
+    const char *path = fs_join(a, dir, "journal.txt");
+    return fs_exists(path) && fs_read(a, path, MAX_BYTES, &text, &none) == ST_OK && text.n >= 3 &&
+           memcmp(text.p + text.n - 3, "\np\n", 3) == 0;
+}
+
+enum st journal_remove(const char *dir, struct err *e)
+{
+    TRY(fs_remove_tree(dir, e));
+    struct buf up = {0};
+    buf_puts(&up, dir);
+    while (rmdir(up.p) == 0 || errno == ENOENT) {
+        char *slash = strrchr(up.p, '/');
+        if (!slash || strcmp(fs_base(up.p), ".partial") == 0)
             break;
         *slash = 0;
     }
-    buf_free(&dir);
+    buf_free(&up);
     return ST_OK;
 }

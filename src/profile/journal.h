@@ -47,7 +47,10 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
                          struct err *e);
 enum st journal_publish(struct journal *j, struct err *e);
 void journal_close(struct journal *j);
+/* Whether the journal in dir, if there is one, ends with the begin of publishing: once the bundle
+ * is in place it is of no more use. */
+bool journal_published(struct arena *a, const char *dir);
 /* Removes the folder, and those above it up to .partial when they are empty. */
-enum st journal_remove(const struct journal *j, struct err *e);
+enum st journal_remove(const char *dir, struct err *e);
 
 #endif

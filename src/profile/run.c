@@ -384,7 +384,7 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
     TRY(journal_publish(&s->journal, e));
     TRY(write_host(s->a, &r, host, e));
     TRY(write_compute(s->a, &r, dir, e));
-    return journal_remove(&s->journal, e);
+    return journal_remove(s->journal.dir, e);
 }
 
 static enum st measure(struct session *s, const char *dir, const char *host, struct err *e)
@@ -421,8 +421,12 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     const char *host = arena_printf(a, "%s/data/profiling/cpu_overhead/%s/%s/cpu_overheads.csv",
                                     p->root, network, p->model_name);
     const char *partial = arena_printf(a, "%s/.partial/%s/%s", p->root, p->hardware, p->model_name);
-    if (fs_exists(final))
+    if (fs_exists(final)) {
+        struct err ignored = {0};
+        if (journal_published(a, partial)) /* killed between the rename and the removal */
+            journal_remove(partial, &ignored);
         return refuse(e, final);
+    }
     if (fs_exists(host) && !fs_exists(partial))
         return refuse(e, host);
     profile_grid(a, &s.limits, &s.points);

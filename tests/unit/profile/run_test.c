@@ -233,6 +233,19 @@ static void an_existing_bundle_is_refused_before_measuring(void **state)
     assert_false(fs_exists(f->partial));
 }
 
+/* Killed after the bundle was in place and before the journal was gone: what is left must not
+ * become another bundle when the first is removed. */
+static void a_published_journal_is_cleared_away(void **state)
+{
+    struct fixture *f = *state;
+    check_ok(run(f), &f->e);
+    check_ok(fs_mkdirs(f->partial, &f->e), &f->e);
+    const char *journal = fs_join(f->a, f->partial, "journal.txt");
+    check_ok(fs_write_atomic(journal, "x\ns 1\np\n", 8, &f->e), &f->e);
+    assert_int_equal(run(f), ST_USAGE);
+    assert_false(fs_exists(f->partial));
+}
+
 static void interrupt(void *self, int64_t pass)
 {
     struct fixture *f = self;
@@ -417,6 +430,7 @@ int main(void)
         with_root(names_of_columns_and_meta),
         with_root(equal_runs_give_equal_bytes),
         with_root(an_existing_bundle_is_refused_before_measuring),
+        with_root(a_published_journal_is_cleared_away),
         with_root(an_interrupted_run_goes_on),
         with_root(stopping_while_host_time_is_measured_keeps_the_grid),
         with_root(a_killed_run_goes_on),
