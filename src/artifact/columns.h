@@ -9,6 +9,7 @@ enum run_file { RUN_REQUESTS, RUN_TOKENS, RUN_BATCHES, RUN_FILES };
 
 enum run_cell {
     CELL_INT,    /* int64_t >= 0; RUN_NONE = empty */
+    CELL_COUNT,  /* int64_t in 0 .. INT32_MAX, so that sums over a run fit */
     CELL_INT32,  /* int32_t >= 0 */
     CELL_TEXT,   /* const char *; NULL = empty */
     CELL_STATUS, /* enum run_status */

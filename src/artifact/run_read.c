@@ -92,7 +92,8 @@ static enum st read_cell(struct arena *a, struct table *s, size_t i, char *row, 
     int64_t v = 0;
     switch (c->cell) {
     case CELL_INT:
-        TRY(csv_int(s->csv, at, 0, INT64_MAX, &v, e));
+    case CELL_COUNT:
+        TRY(csv_int(s->csv, at, 0, c->cell == CELL_COUNT ? INT32_MAX : INT64_MAX, &v, e));
         set_int(row, c->offset, v);
         return ST_OK;
     case CELL_INT32: {
@@ -160,9 +161,9 @@ static enum st most_rows(const struct table *s, size_t *rows, struct err *e)
                      : s->t->columns[i].need == NEED_COLUMN ? 1
                                                             : 0;
     size_t fit = m.n / row_bytes + 1, lines = 1;
-    for (const char *p = m.p, *end = m.p + m.n;
-         lines < fit && p && (p = memchr(p, '\n', (size_t)(end - p))); p++)
-        lines++;
+    const char *p = m.p; /* NULL for an empty file */
+    for (size_t left = m.n; lines < fit && left > 0 && (p = memchr(p, '\n', left)); lines++)
+        left = m.n - (size_t)(++p - m.p);
     fs_unmap(&m);
     *rows = lines < fit ? lines : fit;
     return ST_OK;
@@ -342,6 +343,10 @@ static enum st check_times(const struct table *s, struct run *r, const uint32_t 
         const struct run_token *row = (const struct run_token *)(const void *)s->rows + i;
         const struct run_request *q = &r->requests[owner[i]];
         if (row->token_index == 0) {
+            if (row->token_time_ns < q->arrival_ns)
+                return row_err(s, i, "token_time_ns", e,
+                               "%lld is before the request's arrival_time_ns %lld",
+                               (long long)row->token_time_ns, (long long)q->arrival_ns);
             bool known = q->first_token_ns != RUN_NONE;
             r->n_contradictions += row->token_latency_ns > TOLERANCE_NS;
             r->n_contradictions += !known || differ(q->first_token_ns, row->token_time_ns);
@@ -391,11 +396,16 @@ static enum st load_batches(struct arena *a, struct run *out, struct err *e)
     return st;
 }
 
+/* Never before the first token's time, which the other file may contradict. */
 static void complete_from_tokens(struct run *r)
 {
-    for (size_t i = 0; r->tokens && i < r->n_requests; i++)
-        if (r->first_token[i] < r->first_token[i + 1])
-            r->requests[i].completion_ns = r->tokens[r->first_token[i + 1] - 1].token_time_ns;
+    for (size_t i = 0; r->tokens && i < r->n_requests; i++) {
+        struct run_request *q = &r->requests[i];
+        if (r->first_token[i] == r->first_token[i + 1])
+            continue;
+        int64_t last_ns = r->tokens[r->first_token[i + 1] - 1].token_time_ns;
+        q->completion_ns = last_ns > q->first_token_ns ? last_ns : q->first_token_ns;
+    }
 }
 
 enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out, struct err *e)

@@ -110,7 +110,8 @@ static void put_row(struct buf *b, const struct run_table *t, const void *values
         if (i > 0)
             *p++ = ',';
         switch (c->cell) {
-        case CELL_INT: {
+        case CELL_INT:
+        case CELL_COUNT: {
             int64_t v = int_at(row, c->offset);
             if (v != RUN_NONE)
                 p = put_int(p, v);

@@ -55,14 +55,14 @@ static void the_documentation_lists_the_columns(void **state)
 static void required_columns_are_the_contract(void **state)
 {
     (void)state;
+    static const char requests[] = "request_id arrival_time_ns first_token_time_ns ttft_ns "
+                                   "completion_time_ns num_prefill_tokens num_decode_tokens "
+                                   "num_decode_tokens_actual status ",
+                      tokens[] = "request_id token_index token_time_ns token_latency_ns ",
+                      batches[] = "iteration replica stage start_ns duration_ns host_ns device_ns "
+                                  "num_prefill_tokens num_decode_tokens batch_size kv_blocks ";
     static const char *const want[RUN_FILES] = {
-        [RUN_REQUESTS] = "request_id arrival_time_ns first_token_time_ns ttft_ns "
-                         "completion_time_ns num_prefill_tokens num_decode_tokens "
-                         "num_decode_tokens_actual status ",
-        [RUN_TOKENS] = "request_id token_index token_time_ns token_latency_ns ",
-        [RUN_BATCHES] = "iteration replica stage start_ns duration_ns host_ns device_ns "
-                        "num_prefill_tokens num_decode_tokens batch_size kv_blocks ",
-    };
+        [RUN_REQUESTS] = requests, [RUN_TOKENS] = tokens, [RUN_BATCHES] = batches};
     for (int i = 0; i < RUN_FILES; i++) {
         struct buf got = {0};
         for (size_t k = 0; k < run_tables[i].n; k++)

@@ -178,6 +178,9 @@ static void takes_completion_from_tokens(void **state)
     check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[0].completion_ns, 17);
     assert_int_equal(run.requests[1].completion_ns, RUN_NONE); /* no tokens: missing */
+    put_run(f, requests, TOKENS "1,0,6,0\n", NULL); /* contradicts first_token_time_ns 25 */
+    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_int_equal(run.requests[1].completion_ns, 25);
     put_run(f, requests, NULL, NULL);
     check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[0].completion_ns, RUN_NONE);
@@ -214,6 +217,9 @@ static const struct bad {
      "request_metrics.csv:2:2: arrival_time_ns: expected an integer, got 'nan'"},
     {0, REQUESTS "0,0,10,10,30,4,1e400,3,ok\n",
      "request_metrics.csv:2:7: num_decode_tokens: expected an integer, got '1e400'"},
+    {0, REQUESTS "0,0,10,10,30,4,3,2147483648,ok\n",
+     "request_metrics.csv:2:8: num_decode_tokens_actual: 2147483648 is above the maximum "
+     "2147483647"},
     {0, REQUESTS "0,0,10,10,99999999999999999999,4,3,3,ok\n",
      "request_metrics.csv:2:5: completion_time_ns: expected an integer, got "
      "'99999999999999999999'"},
@@ -242,6 +248,8 @@ static const struct bad {
      "token_metrics.csv:4:2: token_index: 0 of request 0 comes twice"},
     {1, TOKENS "0,1,9,0\n0,0,10,0\n",
      "token_metrics.csv:2:3: token_time_ns: 9 is before the request's token 0 (10)"},
+    {1, TOKENS "1,0,4,0\n",
+     "token_metrics.csv:2:3: token_time_ns: 4 is before the request's arrival_time_ns 5"},
     {1, TOKENS "0,-1,9,0\n", "token_metrics.csv:2:2: token_index: -1 is below the minimum 0"},
     {1, "request_id,token_index,token_time_ns\n",
      "token_metrics.csv:1: no column 'token_latency_ns' among: request_id, token_index, "
