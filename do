@@ -11,6 +11,7 @@ usage: ./do <what>
   demo    build, then the whole pipeline on this machine's CPU, with a report (under 4 minutes)
   test    build with tests and run them
   dist    dist/twinfer-<version>-<arch>.tar.gz: runs where nothing can be installed
+  docs    rewrite docs/cli from the program's own help
   deps    install the packages that are missing
   clean   remove what was built; runs/ stays
 TEXT
@@ -80,6 +81,10 @@ test)
 dist)
     build
     exec sh scripts/dist.sh
+    ;;
+docs)
+    build
+    exec sh scripts/docs.sh
     ;;
 deps) need build test ci ;;
 clean) rm -rf build build-* dist ;;

@@ -1,4 +1,3 @@
-int main(void)
-{
-    return 0;
-}
+#include "cmd/cmd.h"
+
+int main(int argc, char **argv) { return cmd_main(argc, argv); }

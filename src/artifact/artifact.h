@@ -79,8 +79,9 @@ struct node *artifact_host(struct arena *a); /* cpu, cores, memory_bytes, kernel
 struct node *artifact_tool(struct arena *a); /* version, compiler */
 struct node *artifact_time(struct arena *a, int64_t wall_ns); /* ISO 8601 text */
 
-/* config.yaml and overrides.yaml into the folder being built. */
-enum st run_snapshot(const struct artifact *art, const struct node *config,
+/* config.yaml (the composed configuration as text that reads back) and overrides.yaml into the
+ * folder being built. */
+enum st run_snapshot(const struct artifact *art, const char *config_yaml,
                      const char *const *overrides, size_t n, struct err *e);
 
 #endif

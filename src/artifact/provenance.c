@@ -274,22 +274,17 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
     return n;
 }
 
-static enum st write_yaml(const struct artifact *art, const char *name, const struct node *n,
-                          struct err *e)
-{
-    struct buf b = {0};
-    yaml_write(&b, n);
-    enum st st = fs_write_atomic(artifact_path(art->a, art, name), buf_str(&b), b.n, e);
-    buf_free(&b);
-    return st;
-}
-
-enum st run_snapshot(const struct artifact *art, const struct node *config,
+enum st run_snapshot(const struct artifact *art, const char *config_yaml,
                      const char *const *overrides, size_t n, struct err *e)
 {
     struct node *list = node_new(art->a, NODE_LIST);
     for (size_t i = 0; i < n; i++)
         node_push(art->a, list, node_str(art->a, overrides[i]));
-    TRY(write_yaml(art, "config.yaml", config, e));
-    return write_yaml(art, "overrides.yaml", list, e);
+    TRY(fs_write_atomic(artifact_path(art->a, art, "config.yaml"), config_yaml, strlen(config_yaml),
+                        e));
+    struct buf b = {0};
+    yaml_write(&b, list);
+    enum st st = fs_write_atomic(artifact_path(art->a, art, "overrides.yaml"), buf_str(&b), b.n, e);
+    buf_free(&b);
+    return st;
 }

@@ -1,6 +1,6 @@
 /* Diagnostics on stderr. Results go to stdout and never pass through here.
  *
- * Levels: error, warn, info (default), debug. TWINFER_LOG=debug or log.level= raises it. A line is
+ * Levels: error, warn, info (default), debug. log.level= sets it. A line is
  * "twinfer: <level>: <text>" (info lines carry no level) and is written with one call, so lines of
  * several threads do not mix. */
 #ifndef BASE_LOG_H

@@ -12,11 +12,11 @@ struct cmd_context {
     const struct plan *plan;  /* &config->plan */
     const char *const *words; /* positional words after the command: `model init` -> {"init"} */
     size_t n_words;
+    bool json; /* results on stdout as JSON */
 };
 
 struct cmd {
     const char *name, *summary;
-    const char *usage; /* "[key=value ...]" */
     uint32_t bit;      /* CMD_... of config/plan.h */
     const char *words; /* allowed first words, "init|inspect", or NULL */
     const char *about; /* a paragraph for --help */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "config/option.h"
@@ -227,6 +228,18 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
+/* A file that ships with twinfer: below ./data in the source tree, else beside the program. */
+static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
+                            size_t n, struct node **out)
+{
+    (void)c;
+    (void)n;
+    const char *here = arena_printf(x->a, "data/%s", args[0]);
+    const char *there = arena_printf(x->a, "%s/../%s", fs_self_dir(x->a), here);
+    *out = node_str(x->a, !fs_exists(here) && fs_exists(there) ? there : here);
+    return ST_OK;
+}
+
 static const struct resolver {
     const char *name;
     size_t min, max; /* arguments */
@@ -235,6 +248,7 @@ static const struct resolver {
                    struct node **out);
 } resolvers[] = {
     {"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", resolve_env},
+    {"data", 1, 1, "${data:path}", resolve_data},
     {"stable_id", 1, MAX_ARGS, "${stable_id:prefix,part,...}", resolve_stable_id},
 };
 
@@ -250,7 +264,7 @@ static enum st run_resolver(struct interpolation *x, const struct cursor *c, con
         return r->run(x, c, args, n, out);
     }
     fail(x, c->at, arena_printf(x->a, "there is no resolver '%s'", name));
-    return err_hint(x->e, "there are oc.env and stable_id");
+    return err_hint(x->e, "there are data, oc.env and stable_id");
 }
 
 /* ---- parsing ----------------------------------------------------------------------------- */

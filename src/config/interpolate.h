@@ -4,6 +4,7 @@
  *     ${.b} ${..b}             from the map the value stands in, and from the one around it
  *     ${a.${b}}                innermost first
  *     ${oc.env:NAME,default}   environment
+ *     ${data:path}             ./data/path, or where twinfer was installed
  *     ${stable_id:prefix,...}  hash_stable_id of base/hash.h
  *     \${                      a literal ${; \\${ is a backslash and an interpolation
  *

@@ -117,7 +117,7 @@ static void a_fault_is_named_with_its_place(void **state)
           "c.yaml:1:4: a: the environment variable TWINFER_TEST_NONE is not set\n"
           "hint: ${oc.env:TWINFER_TEST_NONE,default} gives it a default");
     fails(t, "a: ${now:%Y}\n",
-          "c.yaml:1:4: a: there is no resolver 'now'\nhint: there are oc.env and stable_id");
+          "c.yaml:1:4: a: there is no resolver 'now'\nhint: there are data, oc.env and stable_id");
     fails(t, "a: x${b}\nb: null\n",
           "c.yaml:1:4: a: a key that is not set cannot be part of a text");
     fails(t, "a: x${b}\nb: [1]\n", "c.yaml:1:4: a: a list or map cannot be part of a text");

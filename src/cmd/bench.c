@@ -1,0 +1,104 @@
+#include <string.h>
+
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "engine/engine.h"
+
+/* ---- engines by name: the rows of this table are what `engine=` accepts ---- */
+
+struct engine_context {
+    const struct plan *p;
+    const struct job_model *m;
+    const struct serve_params *serve;
+    struct serve_clock *clock;
+    int64_t longest; /* prompt plus output of the longest request */
+};
+
+static enum st open_cpu(const struct engine_context *x, struct executor *out, struct err *e)
+{
+    struct cpu_engine_params ep = {
+        .model = &x->m->m,
+        .weights_dir = x->m->weights_dir,
+        .weights_seed = x->m->weights_seed,
+        .threads = (int)x->p->engine.threads,
+        .block_size = x->serve->block_size,
+        .num_blocks = x->serve->num_blocks,
+        .max_batch_tokens = serve_max_batch_tokens(x->serve, x->longest),
+        .max_rows = x->serve->batch_cap,
+        .ignore_eos = x->p->engine.ignore_eos,
+        .op_times = true,
+        .clock = x->clock,
+    };
+    return cpu_engine_open(&ep, out, e);
+}
+
+static enum st open_null(const struct engine_context *x, struct executor *out, struct err *e)
+{
+    (void)e;
+    *out = null_executor(0, x->clock);
+    return ST_OK;
+}
+
+static const struct {
+    const char *name, *help;
+    bool weights;
+    enum st (*open)(const struct engine_context *x, struct executor *out, struct err *e);
+} engines[] = {
+    {"cpu", "the built-in engine on this machine's cores", true, open_cpu},
+    {"null", "computes nothing: what the loop itself costs", false, open_null},
+};
+
+static enum st bench(struct cmd_context *c, struct err *e)
+{
+    const struct plan *p = c->plan;
+    size_t k = 0, n = sizeof engines / sizeof *engines;
+    while (k < n && strcmp(engines[k].name, p->engine.kind) != 0)
+        k++;
+    if (k == n) {
+        err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", p->engine.kind);
+        return err_hint(e, "engines: cpu, null");
+    }
+    if (strcmp(p->device, "cpu") != 0) {
+        err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device, engines[k].name);
+        return err_hint(e, "device=cpu");
+    }
+    if (p->cluster.replicas != 1)
+        return err_set(e, ST_USAGE, "cluster.replicas: engine %s runs one replica, not %lld",
+                       engines[k].name, (long long)p->cluster.replicas);
+
+    struct job_model m;
+    TRY(job_model(c, engines[k].weights, &m, e));
+    struct job_workload w;
+    TRY(job_workload(c, &m, true, &w, e));
+    struct serve_params serve = job_serve_params(p, &m.m);
+    struct serve_clock clock = clock_real();
+    struct engine_context x = {p, &m, &serve, &clock, 0};
+    for (size_t i = 0; i < w.w.n; i++) {
+        const struct workload_request *q = &w.w.requests[i];
+        int64_t tokens = q->num_prefill_tokens + q->num_decode_tokens;
+        x.longest = tokens > x.longest ? tokens : x.longest;
+    }
+    struct executor ex = {0};
+    enum st st = serve_check_params(&serve, e);
+    if (st == ST_OK)
+        st = engines[k].open(&x, &ex, e);
+    if (st == ST_OK) {
+        struct node *extra = node_new(c->a, NODE_MAP);
+        node_set(c->a, extra, SV("backend"), node_str(c->a, engines[k].name));
+        struct job_run r = {.type = "real",
+                            .kind = "real",
+                            .backend = engines[k].name,
+                            .executors = &ex,
+                            .clock = &clock,
+                            .extra = extra};
+        st = job_run(c, &m, &w, &r, e);
+        ex.ops->close(ex.self);
+    }
+    job_workload_close(&w);
+    return st == ST_OK ? ST_OK : err_add(e, "bench");
+}
+
+int cmd_bench(struct cmd_context *c, struct err *e)
+{
+    return err_exit_code(bench(c, e));
+}

@@ -1,0 +1,15 @@
+/* The functions behind the rows of the command table, one per file of this folder. */
+#ifndef CMD_COMMANDS_H
+#define CMD_COMMANDS_H
+
+#include "cmd/cmd.h"
+
+int cmd_workload(struct cmd_context *c, struct err *e);
+int cmd_bench(struct cmd_context *c, struct err *e);
+int cmd_profile(struct cmd_context *c, struct err *e);
+int cmd_simulate(struct cmd_context *c, struct err *e);
+int cmd_compare(struct cmd_context *c, struct err *e);
+int cmd_report(struct cmd_context *c, struct err *e);
+int cmd_model(struct cmd_context *c, struct err *e);
+
+#endif

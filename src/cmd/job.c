@@ -1,0 +1,216 @@
+#include "cmd/job.h"
+
+#include <string.h>
+
+#include "artifact/artifact.h"
+#include "base/hash.h"
+#include "text/json.h"
+#include "text/yaml.h"
+
+const char *job_out_dir(const struct cmd_context *c, const char *kind, const char **id)
+{
+    struct node *tree = node_copy(c->a, c->config->tree);
+    node_remove(tree, SV("out"));
+    struct buf text = {0};
+    yaml_write(&text, tree);
+    const char *part = arena_str(c->a, buf_str(&text));
+    buf_free(&text);
+    const char *made = hash_stable_id(c->a, kind, &part, 1);
+    if (c->plan->out) {
+        *id = fs_base(c->plan->out);
+        return c->plan->out;
+    }
+    *id = made;
+    return arena_printf(c->a, "runs/%s/%s", kind, made);
+}
+
+static enum st find_weights(const struct cmd_context *c, struct job_model *m, struct err *e)
+{
+    const char *how = c->plan->model.weights;
+    static const char random[] = "random:";
+    if (how && strncmp(how, random, sizeof random - 1) == 0) {
+        int64_t seed;
+        if (!str_int64(sv_of(how + sizeof random - 1), &seed) || seed < 0)
+            return err_set(e, ST_USAGE, "model.weights: '%s': expected random:<seed>", how);
+        m->weights_seed = (uint64_t)seed;
+        return ST_OK;
+    }
+    m->weights_dir = how ? how : m->dir;
+    if (m->weights_dir &&
+        (fs_exists(fs_join(c->a, m->weights_dir, "model.safetensors")) ||
+         fs_exists(fs_join(c->a, m->weights_dir, "model.safetensors.index.json"))))
+        return ST_OK;
+    err_set(e, ST_INPUT, "model %s has no weights%s%s", m->m.name, m->weights_dir ? " in " : "",
+            m->weights_dir ? m->weights_dir : "");
+    return err_hint(e, "model.weights=random:1 takes seeded random ones (timing is the same)");
+}
+
+enum st job_model(const struct cmd_context *c, bool need_weights, struct job_model *out,
+                  struct err *e)
+{
+    const struct plan *p = c->plan;
+    *out = (struct job_model){.dir = p->model.ref, .config = p->model.config};
+    const char *name = p->model.name;
+    if (p->model.ref) {
+        const char *path = fs_join(c->a, p->model.ref, "config.json");
+        struct node *tree;
+        TRY(json_load(c->a, path, NULL, &tree, e));
+        out->config = tree;
+        if (!name)
+            name = fs_base(p->model.ref);
+    } else if (!out->config || out->config->n == 0) {
+        err_set(e, ST_INPUT, "no model was named");
+        return err_hint(e,
+                        "model=tiny_qwen3 names one that ships; model.ref=DIR takes a folder with "
+                        "config.json");
+    }
+    if (model_from_config(c->a, name ? name : "model", out->config, &out->m, e) != ST_OK)
+        return err_add(e, "model %s", name ? name : "");
+    out->tokenizer = p->model.tokenizer;
+    if (!out->tokenizer && out->dir) {
+        const char *path = fs_join(c->a, out->dir, "tokenizer.json");
+        if (fs_exists(path))
+            out->tokenizer = path;
+    }
+    return need_weights ? find_weights(c, out, e) : ST_OK;
+}
+
+static enum st load_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
+                              struct err *e)
+{
+    if (*out)
+        return ST_OK;
+    if (!m->tokenizer) {
+        err_set(e, ST_INPUT, "%s needs a tokenizer and model %s has none", why, m->m.name);
+        return err_hint(e,
+                        "model.tokenizer=PATH names a tokenizer.json; workload.lengths.kind=fixed "
+                        "needs none");
+    }
+    return tokenizer_load(m->tokenizer, out, e);
+}
+
+static enum st make_workload(const struct cmd_context *c, const struct job_model *m,
+                             struct job_workload *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (p->workload.prompts)
+        TRY(prompts_load(c->a, p->workload.prompts, &out->prompts, &out->n_prompts, e));
+    if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
+        TRY(load_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
+    struct workload_params w = {
+        .seed = (uint64_t)p->seed,
+        .num_requests = p->workload.num_requests,
+        .arrival_kind = p->workload.arrival.kind,
+        .rate = p->workload.arrival.rate,
+        .burstiness = p->workload.arrival.burstiness,
+        .inter_arrival_ns = p->workload.arrival.inter_arrival_ns,
+        .arrival_trace = p->workload.arrival.trace,
+        .lengths_kind = p->workload.lengths.kind,
+        .prefill_tokens = p->workload.lengths.prefill_tokens,
+        .decode_tokens = p->workload.lengths.decode_tokens,
+        .min_tokens = p->workload.lengths.min_tokens,
+        .max_tokens = p->workload.lengths.max_tokens,
+        .zipf_theta = p->workload.lengths.zipf_theta,
+        .prefill_decode_ratio = p->workload.lengths.prefill_decode_ratio,
+        .lengths_trace = p->workload.lengths.trace,
+        .prompts = out->prompts,
+        .n_prompts = out->n_prompts,
+        .tokenizer = out->tokenizer,
+    };
+    return workload_make(c->a, &w, &out->w, e);
+}
+
+enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
+                     struct job_workload *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    *out = (struct job_workload){0};
+    enum st st = ST_OK;
+    if (p->workload.dir && p->workload.trace)
+        return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
+    if (p->workload.dir) {
+        st = workload_load(c->a, p->workload.dir, &out->w, e);
+        const char *path = fs_join(c->a, p->workload.dir, "prompts.jsonl");
+        if (st == ST_OK && need_ids && fs_exists(path))
+            st = prompts_load(c->a, path, &out->prompts, &out->n_prompts, e);
+    } else if (p->workload.trace) {
+        st = workload_load_trace(c->a, p->workload.trace, &out->w, e);
+    } else {
+        st = make_workload(c, m, out, e);
+    }
+    if (st == ST_OK && need_ids && out->n_prompts > 0)
+        st = load_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
+    if (st != ST_OK) {
+        job_workload_close(out);
+        return err_add(e, "cannot get the workload");
+    }
+    return ST_OK;
+}
+
+void job_workload_close(struct job_workload *w)
+{
+    tokenizer_free(&w->tokenizer);
+}
+
+static int64_t default_blocks(const struct plan *p, const struct model *m, int64_t longest)
+{
+    int64_t per_sequence = (longest + p->scheduler.block_size - 1) / p->scheduler.block_size;
+    int64_t block_bytes = p->scheduler.block_size * model_kv_bytes_per_token(m, 4);
+    int64_t blocks = (INT64_C(2) << 30) / block_bytes;
+    if (blocks > p->scheduler.batch_cap * per_sequence)
+        blocks = p->scheduler.batch_cap * per_sequence;
+    return blocks > per_sequence ? blocks : per_sequence;
+}
+
+struct serve_params job_serve_params(const struct plan *p, const struct model *m)
+{
+    int64_t longest = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
+    int64_t blocks = p->scheduler.num_blocks;
+    return (struct serve_params){
+        .policy = p->scheduler.policy,
+        .router = p->cluster.router,
+        .replicas = (int32_t)p->cluster.replicas,
+        .batch_cap = p->scheduler.batch_cap,
+        .token_budget = p->scheduler.token_budget,
+        .chunk_size = p->scheduler.chunk_size,
+        .max_tokens_in_batch = p->scheduler.max_tokens_in_batch,
+        .block_size = p->scheduler.block_size,
+        .num_blocks = blocks ? blocks : default_blocks(p, m, longest),
+        .watermark = p->scheduler.watermark,
+        .max_model_len = longest,
+        .seed = (uint64_t)p->seed,
+        .warmup_requests = p->workload.warmup_requests,
+        .emit_tokens = p->output.tokens == OUTPUT_FULL,
+    };
+}
+
+enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)
+{
+    if (!c->plan->output.write_hydra_snapshot)
+        return ST_OK;
+    struct buf text = {0};
+    config_print(&text, c->config);
+    enum st st = run_snapshot(art, buf_str(&text), c->config->overrides, c->config->n_overrides, e);
+    buf_free(&text);
+    return st;
+}
+
+void job_print(const struct cmd_context *c, const struct node *map)
+{
+    struct buf text = {0};
+    if (c->json) {
+        json_write(&text, map, 2, true);
+    } else {
+        for (uint32_t i = 0; i < map->n; i++) {
+            const struct node *v = map->pairs[i].value;
+            buf_printf(&text, "%-24.*s ", (int)map->pairs[i].key.n, map->pairs[i].key.p);
+            if (v->kind == NODE_STR)
+                buf_add(&text, v->s.p, v->s.n);
+            else
+                json_write(&text, v, 0, true);
+            buf_putc(&text, '\n');
+        }
+    }
+    fputs(buf_str(&text), stdout);
+    buf_free(&text);
+}

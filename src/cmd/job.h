@@ -1,0 +1,58 @@
+/* What the commands share: from the plan to the objects of the stages, and one run from start to
+ * run directory. */
+#ifndef CMD_JOB_H
+#define CMD_JOB_H
+
+#include "artifact/artifact.h"
+#include "cmd/cmd.h"
+#include "model/model.h"
+#include "serve/serve.h"
+
+/* out= or runs/<kind>/<stable id of the configuration without out=>. */
+const char *job_out_dir(const struct cmd_context *c, const char *kind, const char **id);
+
+struct job_model {
+    struct model m;
+    const char *dir;           /* model.ref or NULL */
+    const struct node *config; /* Hugging Face config */
+    const char *tokenizer;     /* path or NULL when there is none */
+    const char *weights_dir;   /* folder with safetensors, or NULL = random */
+    uint64_t weights_seed;
+};
+/* The model of the plan; weights are located only when need_weights. */
+enum st job_model(const struct cmd_context *c, bool need_weights, struct job_model *out,
+                  struct err *e);
+
+struct job_workload {
+    struct workload w;
+    struct prompt *prompts; /* NULL when there are none */
+    size_t n_prompts;
+    struct tokenizer *tokenizer; /* NULL when not needed */
+};
+/* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. */
+enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
+                     struct job_workload *out, struct err *e);
+void job_workload_close(struct job_workload *w);
+
+/* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is room
+ * for batch_cap sequences of that length, but at most 2 GiB of float32 keys and values and at least
+ * one sequence: the same on every machine, so that a real run and its simulation agree. */
+struct serve_params job_serve_params(const struct plan *p, const struct model *m);
+
+/* Serve the workload on the executors and write the run directory. type: "real" or "vidur". */
+struct job_run {
+    const char *type, *kind, *backend; /* kind: folder below runs/, "real" or "sim" */
+    const struct executor *executors;
+    struct serve_clock *clock;
+    const struct node *extra; /* more members of run_meta.json, or NULL */
+};
+enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
+                const struct job_run *r, struct err *e);
+
+/* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
+enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);
+
+/* Print a map as "key  value" lines, or as JSON with --json. */
+void job_print(const struct cmd_context *c, const struct node *map);
+
+#endif

@@ -1,0 +1,255 @@
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/embed.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "cmd/cmd.h"
+
+volatile sig_atomic_t cmd_stop;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    if (cmd_stop)
+        _exit(130);
+    cmd_stop = 1;
+}
+
+void cmd_catch_signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+}
+
+/* What stands on the command line before configuration looks at it. */
+struct request {
+    const struct cmd *cmd;
+    VEC(const char *) words, overrides;
+    const char *config_dir, *config_name, *explain;
+    bool help, print_config, sweep, json;
+};
+
+static const struct cmd *find_command(const char *name)
+{
+    for (const struct cmd *c = cmd_table; c->name; c++)
+        if (strcmp(c->name, name) == 0)
+            return c;
+    return NULL;
+}
+
+static void print_commands(FILE *to)
+{
+    fputs("usage: twinfer <command> [key=value ...]\n\n"
+          "Puts LLM inference on a test stand: make a workload, run it for real, profile the\n"
+          "operators, simulate the same run, compare the two.\n\ncommands:\n",
+          to);
+    for (const struct cmd *c = cmd_table; c->name; c++)
+        fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    fputs("\ntwinfer <command> --help shows its settings. Flags of every command:\n"
+          "  --cfg             print the composed configuration and stop\n"
+          "  --explain KEY     say where a value comes from and stop\n"
+          "  --config-name N   another primary file than <command>.yaml\n"
+          "  --config-dir DIR  look for configuration files there first\n"
+          "  -m                run every combination of key=a,b settings\n"
+          "  --json            results as JSON on stdout\n"
+          "  --version\n",
+          to);
+}
+
+static void print_help(const struct cmd *c)
+{
+    struct buf options = {0};
+    option_help(&options, c->bit);
+    printf("usage: twinfer %s%s%s%s [key=value ...]\n\n%s\n\nexample:\n  %s\n\nsettings:\n%s",
+           c->name, c->words ? " [" : "", c->words ? c->words : "", c->words ? "]" : "", c->about,
+           c->example, buf_str(&options));
+    buf_free(&options);
+}
+
+static enum st unknown_command(const char *name, struct err *e)
+{
+    const char *best = NULL;
+    int distance = 4;
+    for (const struct cmd *c = cmd_table; c->name; c++) {
+        int d = str_distance(name, c->name);
+        if (d < distance) {
+            distance = d;
+            best = c->name;
+        }
+    }
+    err_set(e, ST_USAGE, "there is no command '%s'", name);
+    return best ? err_hint(e, "did you mean %s?", best) : err_hint(e, "twinfer --help lists them");
+}
+
+static bool is_word_of(const struct cmd *c, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = c->words; p;) {
+        const char *bar = strchr(p, '|');
+        size_t len = bar ? (size_t)(bar - p) : strlen(p);
+        if (len == n && memcmp(p, word, n) == 0)
+            return true;
+        p = bar ? bar + 1 : NULL;
+    }
+    return false;
+}
+
+static enum st flag_value(int argc, char **argv, int *i, const char **out, struct err *e)
+{
+    if (*i + 1 >= argc)
+        return err_set(e, ST_USAGE, "%s needs a value", argv[*i]);
+    *out = argv[++*i];
+    return ST_OK;
+}
+
+static enum st parse(int argc, char **argv, struct request *r, struct err *e)
+{
+    r->cmd = find_command(argv[1]);
+    if (!r->cmd)
+        return unknown_command(argv[1], e);
+    for (int i = 2; i < argc; i++) {
+        const char *s = argv[i];
+        if (strcmp(s, "--help") == 0 || strcmp(s, "-h") == 0)
+            r->help = true;
+        else if (strcmp(s, "--cfg") == 0)
+            r->print_config = true;
+        else if (strcmp(s, "-m") == 0 || strcmp(s, "--multirun") == 0)
+            r->sweep = true;
+        else if (strcmp(s, "--json") == 0)
+            r->json = true;
+        else if (strcmp(s, "--explain") == 0)
+            TRY(flag_value(argc, argv, &i, &r->explain, e));
+        else if (strcmp(s, "--config-name") == 0)
+            TRY(flag_value(argc, argv, &i, &r->config_name, e));
+        else if (strcmp(s, "--config-dir") == 0)
+            TRY(flag_value(argc, argv, &i, &r->config_dir, e));
+        else if (s[0] == '-')
+            return err_hint((err_set(e, ST_USAGE, "unknown flag %s", s), e),
+                            "settings are written key=value; twinfer %s --help lists them",
+                            r->cmd->name);
+        else if (strchr(s, '=') || s[0] == '~')
+            vec_push(&r->overrides, s);
+        else if (is_word_of(r->cmd, s))
+            vec_push(&r->words, s);
+        else
+            return err_hint((err_set(e, ST_USAGE, "'%s' is not a setting", s), e),
+                            "settings are written key=value");
+    }
+    return ST_OK;
+}
+
+/* One job of a sweep, or the only one. Returns the exit code. */
+static int run_job(const struct request *r, const struct config_args *args, struct err *e)
+{
+    struct arena *a = arena_new();
+    struct config config;
+    int code;
+    if (config_load(a, args, &config, e) != ST_OK) {
+        code = err_exit_code(e->st);
+    } else if (r->print_config) {
+        struct buf text = {0};
+        config_print(&text, &config);
+        fputs(buf_str(&text), stdout);
+        buf_free(&text);
+        code = 0;
+    } else {
+        log_set_level((enum log_level)config.plan.log.level);
+        struct cmd_context c = {.a = a,
+                                .config = &config,
+                                .plan = &config.plan,
+                                .json = r->json || config.plan.json,
+                                .words = r->words.p,
+                                .n_words = r->words.n};
+        code = r->cmd->run(&c, e);
+    }
+    if (e->st != ST_OK)
+        err_print(e, "twinfer", stderr);
+    arena_free(&a);
+    return code;
+}
+
+static int run_command(const struct request *r, struct err *e)
+{
+    struct arena *a = arena_new();
+    struct config_args args = {.command = r->cmd->name,
+                               .config_dir = r->config_dir,
+                               .config_name = r->config_name,
+                               .embedded = embed_cmd,
+                               .overrides = r->overrides.p,
+                               .n_overrides = r->overrides.n};
+    int code = 0;
+    if (r->explain) {
+        struct buf text = {0};
+        if (config_explain(a, &args, r->explain, &text, e) == ST_OK)
+            fputs(buf_str(&text), stdout);
+        buf_free(&text);
+    } else if (!r->sweep) {
+        code = run_job(r, &args, e);
+        err_clear(e);
+    } else {
+        const char *const **jobs;
+        size_t n = 0;
+        if (config_sweep(a, &args, &jobs, &n, e) == ST_OK)
+            for (size_t i = 0; i < n && !cmd_stop; i++) {
+                log_info("job %zu of %zu", i + 1, n);
+                args.overrides = jobs[i];
+                int job_code = run_job(r, &args, e);
+                code = job_code > code ? job_code : code;
+                err_clear(e);
+            }
+    }
+    if (e->st != ST_OK) {
+        err_print(e, "twinfer", stderr);
+        code = err_exit_code(e->st);
+    }
+    arena_free(&a);
+    return code;
+}
+
+/* Results that could not be written to stdout are a failure, not a success without text. */
+static int close_stdout(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "twinfer: cannot write to stdout: %s\n", strerror(errno));
+    return code ? code : 3;
+}
+
+int cmd_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_commands(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("twinfer " TW_VERSION);
+        return close_stdout(0);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
+        const struct cmd *c = argc > 2 ? find_command(argv[2]) : NULL;
+        if (c)
+            print_help(c);
+        else
+            print_commands(stdout);
+        return close_stdout(0);
+    }
+    static struct err e; /* large; the last thing on the way out */
+    struct request r = {0};
+    int code;
+    if (parse(argc, argv, &r, &e) != ST_OK) {
+        err_print(&e, "twinfer", stderr);
+        code = err_exit_code(e.st);
+    } else if (r.help) {
+        print_help(r.cmd);
+        code = 0;
+    } else {
+        code = run_command(&r, &e);
+    }
+    vec_free(&r.words);
+    vec_free(&r.overrides);
+    return close_stdout(code);
+}

@@ -1,0 +1,54 @@
+#include <string.h>
+
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "model/describe.h"
+#include "model/weights.h"
+
+static enum st inspect(struct cmd_context *c, const struct job_model *m, struct err *e)
+{
+    (void)e;
+    struct buf text = {0};
+    struct describe_params as_usual = {0};
+    if (c->json) {
+        job_print(c, model_describe_node(c->a, &m->m, &as_usual));
+        return ST_OK;
+    }
+    model_describe(c->a, &m->m, &as_usual, &text);
+    fputs(buf_str(&text), stdout);
+    buf_free(&text);
+    return ST_OK;
+}
+
+static enum st init(struct cmd_context *c, const struct job_model *m, struct err *e)
+{
+    const char *id, *dir = job_out_dir(c, "models", &id);
+    if (fs_exists(dir)) {
+        err_set(e, ST_USAGE, "out: %s already exists", dir);
+        return err_hint(e, "choose another out=");
+    }
+    TRY(model_init(&m->m, m->config, m->dir, (uint64_t)c->plan->seed, dir, e));
+    struct node *out = node_new(c->a, NODE_MAP);
+    node_set(c->a, out, SV("model_dir"), node_str(c->a, dir));
+    node_set(c->a, out, SV("parameters"), node_int(c->a, model_params(&m->m)));
+    job_print(c, out);
+    return ST_OK;
+}
+
+static enum st model(struct cmd_context *c, struct err *e)
+{
+    if (c->n_words != 1) {
+        err_set(e, ST_USAGE, "model needs one of: init, inspect");
+        return err_hint(e, "twinfer model inspect model=tiny_qwen3");
+    }
+    struct job_model m;
+    TRY(job_model(c, false, &m, e));
+    return strcmp(c->words[0], "init") == 0 ? init(c, &m, e) : inspect(c, &m, e);
+}
+
+int cmd_model(struct cmd_context *c, struct err *e)
+{
+    if (model(c, e) != ST_OK)
+        err_add(e, "model");
+    return err_exit_code(e->st);
+}

@@ -1,0 +1,148 @@
+#include "profile/profile.h"
+
+#include <string.h>
+
+#include "artifact/artifact.h"
+#include "base/clock.h"
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "engine/engine.h"
+#include "profile/read/bundle.h"
+#include "text/table.h"
+
+/* `profile check`: leave-one-out error of each operator's table. */
+static enum st check(struct cmd_context *c, const struct job_model *m, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct bundle_key key = {.root = p->profile.root,
+                             .hardware = p->hardware.id,
+                             .model_name = m->m.name,
+                             .network_device = p->network_device,
+                             .model = &m->m,
+                             .tp = p->parallel.tp,
+                             .block_size = p->scheduler.block_size};
+    struct bundle *b;
+    TRY(bundle_load(c->a, &key, &b, e));
+    struct bundle_check *checks;
+    int n = 0;
+    bundle_check(c->a, b, 0, &checks, &n);
+    static const char *const header[] = {"operator",     "points",      "held out",
+                                         "mean error %", "p90 error %", "max error %"};
+    struct table *t = table_new(c->a, 6);
+    struct node *json = node_new(c->a, NODE_MAP);
+    for (int i = 0; i < 6; i++)
+        table_cell(t, "%s", header[i]);
+    for (int i = 0; i < n; i++) {
+        const struct bundle_check *k = &checks[i];
+        struct node *row = node_new(c->a, NODE_MAP);
+        table_cell(t, "%s", op_name(k->kind));
+        table_cell(t, "%lld", (long long)k->points);
+        table_cell(t, "%lld", (long long)k->tested);
+        table_cell(t, "%.2f", k->mean_error * 100);
+        table_cell(t, "%.2f", k->p90_error * 100);
+        table_cell(t, "%.2f", k->max_error * 100);
+        node_set(c->a, row, SV("points"), node_int(c->a, k->points));
+        node_set(c->a, row, SV("tested"), node_int(c->a, k->tested));
+        node_set(c->a, row, SV("mean_error"), node_float(c->a, k->mean_error));
+        node_set(c->a, row, SV("p90_error"), node_float(c->a, k->p90_error));
+        node_set(c->a, row, SV("max_error"), node_float(c->a, k->max_error));
+        node_set(c->a, json, sv_of(op_name(k->kind)), row);
+    }
+    if (c->json) {
+        job_print(c, json);
+        return ST_OK;
+    }
+    struct buf text = {0};
+    table_text(&text, t);
+    fputs(buf_str(&text), stdout);
+    buf_free(&text);
+    return ST_OK;
+}
+
+enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
+
+static enum st measure(struct cmd_context *c, const struct job_model *m, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct run_meta facts = {.run_id = p->hardware.id,
+                             .run_type = "vidur_profile",
+                             .model = m->m.name,
+                             .hardware_id = p->hardware.id,
+                             .device = p->device,
+                             .started_wall_ns = clock_wall_ns(),
+                             .ended_wall_ns = clock_wall_ns(),
+                             .hydra_config_path = c->config->config_path,
+                             .hydra_config_name = c->config->config_name};
+    struct serve_clock clock = clock_real();
+    struct profile_params pp = {
+        .root = p->profile.root,
+        .hardware = p->hardware.id,
+        .model_name = m->m.name,
+        .network_device = p->network_device,
+        .device = p->device,
+        .settings = arena_printf(c->a, "threads=%lld weights=%s", (long long)p->engine.threads,
+                                 p->model.weights ? p->model.weights : "files"),
+        .model = &m->m,
+        .block_size = p->scheduler.block_size,
+        .max_tokens = p->profile.max_tokens,
+        .max_batch = p->profile.max_batch,
+        .max_kv = p->profile.max_kv,
+        .samples = p->profile.samples,
+        .warmup = p->profile.warmup,
+        .time_budget_s = p->profile.time_budget_s,
+        .tp = p->parallel.tp,
+        .seed = (uint64_t)p->seed,
+        .clock = &clock,
+        .config = c->config->tree,
+        .provenance = run_meta_node(c->a, &facts),
+    };
+    pp.num_blocks = profile_num_blocks(&pp, CACHE_BYTES, (int)sizeof(float));
+    struct cpu_engine_params ep = {
+        .model = &m->m,
+        .weights_dir = m->weights_dir,
+        .weights_seed = m->weights_seed,
+        .threads = (int)p->engine.threads,
+        .block_size = pp.block_size,
+        .num_blocks = pp.num_blocks,
+        .max_batch_tokens = pp.max_tokens + pp.max_batch,
+        .max_rows = pp.max_batch,
+        .ignore_eos = true,
+        .op_times = true,
+        .clock = &clock,
+    };
+    struct executor ex;
+    TRY(cpu_engine_open(&ep, &ex, e));
+    cmd_catch_signals();
+    const char *dir = NULL;
+    enum st st = profile_run(c->a, &pp, ex, &cmd_stop, &dir, e);
+    ex.ops->close(ex.self);
+    TRY(st);
+    struct node *out = node_new(c->a, NODE_MAP);
+    node_set(c->a, out, SV("bundle"), node_str(c->a, dir));
+    job_print(c, out);
+    return ST_OK;
+}
+
+static enum st profile(struct cmd_context *c, struct err *e)
+{
+    const struct plan *p = c->plan;
+    bool checking = c->n_words > 0;
+    if (!checking && strncmp(p->device, "cuda", 4) == 0) {
+        err_set(e, ST_DEVICE, "device=%s: this build has no CUDA engine", p->device);
+        return err_hint(e, "device=cpu profiles the built-in engine");
+    }
+    if (strcmp(p->device, "cpu") != 0 && strncmp(p->device, "cuda", 4) != 0) {
+        err_set(e, ST_USAGE, "device: '%s' is not a device", p->device);
+        return err_hint(e, "devices: cpu, cuda, cuda:<n>");
+    }
+    struct job_model m;
+    TRY(job_model(c, !checking, &m, e));
+    return checking ? check(c, &m, e) : measure(c, &m, e);
+}
+
+int cmd_profile(struct cmd_context *c, struct err *e)
+{
+    if (profile(c, e) != ST_OK)
+        err_add(e, "profile");
+    return err_exit_code(e->st);
+}

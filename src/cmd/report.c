@@ -1,0 +1,41 @@
+#include "report/report.h"
+
+#include "base/clock.h"
+#include "cmd/commands.h"
+#include "cmd/job.h"
+
+static enum st report(struct cmd_context *c, struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (p->report.inputs.n == 0) {
+        err_set(e, ST_USAGE, "report.inputs is not set");
+        return err_hint(e, "report.inputs=[runs/real/a,comparisons/b] lists artifact directories");
+    }
+    struct buf html = {0};
+    enum st st = report_artifacts(c->a, p->report.inputs.items, p->report.inputs.n, &html, e);
+    const char *id, *dir = p->out;
+    if (!dir)
+        dir = job_out_dir(c, "reports", &id);
+    const char *path = arena_printf(c->a, "%s/report.html", dir);
+    if (st == ST_OK && fs_exists(path)) {
+        err_set(e, ST_USAGE, "out: %s already exists", path);
+        st = err_hint(e, "choose another out=");
+    }
+    if (st == ST_OK)
+        st = fs_mkdirs(dir, e);
+    if (st == ST_OK)
+        st = fs_write_atomic(path, buf_str(&html), html.n, e);
+    buf_free(&html);
+    TRY(st);
+    struct node *out = node_new(c->a, NODE_MAP);
+    node_set(c->a, out, SV("report"), node_str(c->a, path));
+    job_print(c, out);
+    return ST_OK;
+}
+
+int cmd_report(struct cmd_context *c, struct err *e)
+{
+    if (report(c, e) != ST_OK)
+        err_add(e, "report");
+    return err_exit_code(e->st);
+}

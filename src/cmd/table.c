@@ -1,0 +1,79 @@
+/* The one command table: dispatch, help, docs/cli and the tests read it. To add a command: write
+ * cmd/<name>.c, add its row and its prototype, a bit in config/plan.h, a stage file in configs/,
+ * run
+ * `./do docs`. */
+#include "cmd/commands.h"
+
+const struct cmd cmd_table[] = {
+    {
+        .name = "workload",
+        .bit = CMD_WORKLOAD,
+        .summary = "make a workload directory: who asks what, and when",
+        .about =
+            "Writes prompts.jsonl, trace_lengths.csv and trace_intervals.csv. The same settings "
+            "and seed give the same bytes.",
+        .example = "twinfer workload workload.num_requests=200 workload.arrival.rate=4",
+        .run = cmd_workload,
+    },
+    {
+        .name = "bench",
+        .bit = CMD_BENCH,
+        .summary = "run a workload for real",
+        .about =
+            "Serves the workload with a real engine at its planned arrival times and writes the "
+            "latency of every request and token. Latency counts from the planned arrival.",
+        .example = "twinfer bench engine=cpu model=tiny_qwen3 workload.dir=runs/workloads/w1",
+        .run = cmd_bench,
+    },
+    {
+        .name = "profile",
+        .bit = CMD_PROFILE,
+        .summary = "measure what every operator of a model costs on a device",
+        .about =
+            "Writes a profiling bundle in Vidur's layout and columns, with spread, counts and "
+            "the leave-one-out error. Interrupted, it goes on where it stopped. `profile check` "
+            "prints the error of an existing bundle.",
+        .words = "check",
+        .example = "twinfer profile device=cpu model=tiny_qwen3",
+        .run = cmd_profile,
+    },
+    {
+        .name = "simulate",
+        .bit = CMD_SIMULATE,
+        .summary = "serve the same workload on predicted operator times",
+        .about = "The serving core of bench with a predicting executor and a virtual clock; writes "
+                 "the same files as a real run.",
+        .example = "twinfer simulate model=tiny_qwen3 workload.dir=runs/workloads/w1",
+        .run = cmd_simulate,
+    },
+    {
+        .name = "compare",
+        .bit = CMD_COMPARE,
+        .summary = "say how far a simulated run is from the real one",
+        .about =
+            "Percentiles of TTFT, per-token latency, TPOT and E2E side by side, with a verdict. "
+            "Exit code 1 when the verdict is fail, 5 when it is inconclusive.",
+        .example = "twinfer compare real_run_dir=runs/real/a sim_run_dir=runs/sim/b",
+        .run = cmd_compare,
+    },
+    {
+        .name = "report",
+        .bit = CMD_REPORT,
+        .summary = "one HTML page from any artifacts",
+        .about = "The page needs nothing but itself: no network, no scripts.",
+        .example = "twinfer report report.inputs=[comparisons/c1,runs/real/a] out=report",
+        .run = cmd_report,
+    },
+    {
+        .name = "model",
+        .bit = CMD_MODEL,
+        .summary = "make and inspect models",
+        .about = "`init` writes a model of the asked shape with seeded random weights; `inspect` "
+                 "prints parameters, bytes, the operator list with shapes, and FLOPs and bytes per "
+                 "token.",
+        .words = "init|inspect",
+        .example = "twinfer model init model=tiny_qwen3 seed=1 out=models/tiny",
+        .run = cmd_model,
+    },
+    {0},
+};
