@@ -1,7 +1,5 @@
 /* A profiling bundle: what was measured on which device, and how well it predicts held-out points.
  */
-#include <math.h>
-
 #include "report/page.h"
 
 struct bundle_data {
@@ -10,31 +8,32 @@ struct bundle_data {
 
 static void operator_row(struct buf *out, const struct node_pair *op)
 {
-    double error = page_number(op->value, "loo_error"), scale = page_number(op->value, "scale");
-    double n = page_number(op->value, "n");
     char text[WORDS_MAX];
     buf_puts(out, "<tr>");
     page_tag(out, "th", NULL, "%.*s", (int)op->key.n, op->key.p);
-    page_tag(out, "td", "num", "%s", isnan(n) ? "n/a" : words_count(text, (int64_t)n));
-    page_tag(out, "td", "num", "%s", words_percent(text, 100 * error));
-    page_tag(out, "td", "num", isnan(scale) ? "n/a" : "%.3f", scale);
+    page_tag(out, "td", "num", "%s", page_count(text, page_number(op->value, "points")));
+    page_tag(out, "td", "num", "%s", page_count(text, page_number(op->value, "samples")));
+    page_tag(out, "td", "num", "%s",
+             words_percent(text, 100 * page_number(op->value, "loo_error")));
+    page_tag(out, "td", "num", "%s",
+             words_percent(text, 100 * page_number(op->value, "loo_error_p90")));
     buf_puts(out, "</tr>\n");
 }
 
 static void operators(struct buf *out, const struct node *ops)
 {
-    if (!ops || ops->kind != NODE_MAP || ops->n == 0)
+    if (!ops || ops->n == 0)
         return;
     page_section(out, "Operators");
     buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
-                  "<th class=\"num\">points</th><th class=\"num\">held-out error</th>"
-                  "<th class=\"num\">scale</th></tr></thead>\n<tbody>\n");
+                  "<th class=\"num\">points</th><th class=\"num\">samples</th>"
+                  "<th class=\"num\">mean error</th><th class=\"num\">P90 error</th></tr></thead>\n"
+                  "<tbody>\n");
     for (uint32_t i = 0; i < ops->n; i++)
         operator_row(out, &ops->pairs[i]);
     buf_puts(out, "</tbody></table></div>\n");
     page_tag(out, "p", "small",
-             "Held-out error: each measured point is predicted from the others; the mean of the "
-             "absolute relative errors.");
+             "Errors are leave-one-out: each measured point is predicted from all others.");
     buf_puts(out, "\n</section>\n");
 }
 

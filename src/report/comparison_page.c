@@ -98,8 +98,7 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
     page_text(out, "Pass is up to %g %%, warn up to %g %%.", d->pass, d->warn);
     buf_puts(out, "</p>\n<dl class=\"tiles\">\n");
     double aligned = page_number(d->tree, "alignment.aligned");
-    page_tile(out, "Requests compared",
-              isnan(aligned) ? "n/a" : words_count(text, (int64_t)aligned), NULL);
+    page_tile(out, "Requests compared", page_count(text, aligned), NULL);
     static const struct {
         const char *label, *key, *unit;
     } rates[] = {{"Output tokens per second", "output_tokens_per_s", "tok/s"},
@@ -264,7 +263,7 @@ static void part_row(struct arena *a, struct buf *out, const struct node *part)
     page_tag(out, "td", "num", "%s",
              words_change(text, real > 0 ? 100 * (sim - real) / real : (double)NAN));
     page_tag(out, "td", "num", isnan(share) ? "" : "%.0f %%", 100 * share);
-    page_tag(out, "td", "num", "%s", isnan(n) ? "n/a" : words_count(text, (int64_t)n));
+    page_tag(out, "td", "num", "%s", page_count(text, n));
     two_durations(out, part, "host_s");
     buf_puts(out, "</tr>\n");
 }
@@ -347,7 +346,7 @@ static void sure_group(struct buf *out, const struct node *tree, enum metric m, 
     double n = page_number(tree, path);
     buf_printf(out, "<tr class=\"group\"><th colspan=\"%d\" scope=\"rowgroup\">", columns);
     page_text(out, "%s", compare_metric_title(m));
-    page_tag(out, "small", NULL, " %s values", isnan(n) ? "n/a" : words_count(text, (int64_t)n));
+    page_tag(out, "small", NULL, " %s values", page_count(text, n));
     buf_puts(out, "</th></tr>\n");
 }
 

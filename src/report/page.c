@@ -1,6 +1,7 @@
 #include "report/page.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -147,6 +148,11 @@ double page_number(const struct node *root, const char *path)
     return page_number_of(node_path(root, path));
 }
 
+const char *page_count(char out[WORDS_MAX], double n)
+{
+    return n >= 0 && n < 1e15 ? words_count(out, (int64_t)n) : "n/a";
+}
+
 /* ---- facts --------------------------------------------------------------------------------- */
 
 enum { MAX_COLUMNS = 2, MAX_FACTS = 400, MAX_DEPTH = 8 };
@@ -215,7 +221,7 @@ static bool counter_is_first(const char *key)
     return false;
 }
 
-/* Keys with their dots, in the order of the trees, each once. */
+/* Keys with their dots, each once, sorted: as they stand in the file, where maps are sorted. */
 struct flat {
     struct arena *a;
     VEC(const char *) paths;
@@ -241,6 +247,11 @@ static void flatten(struct flat *f, const struct node *map, const char *prefix, 
     }
 }
 
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
                 const struct node *const *metas, int n)
 {
@@ -250,6 +261,8 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
     for (int i = 0; i < n; i++)
         if (metas[i] && metas[i]->kind == NODE_MAP)
             flatten(&all, metas[i], "", 0);
+    if (all.paths.n > 1)
+        qsort(all.paths.p, all.paths.n, sizeof *all.paths.p, by_text);
     page_section(out, title);
     facts_head(out, titles, n);
     for (size_t i = 0; i < sizeof first_facts / sizeof *first_facts; i++)
@@ -270,6 +283,9 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
     facts_head(out, titles, n);
     for (size_t i = 0; i < all.paths.n; i++)
         fact_row(a, out, all.paths.p[i], all.paths.p[i], metas, n);
-    buf_puts(out, "</table></div></details>\n</section>\n");
+    buf_puts(out, "</table></div>\n");
+    if (all.paths.n == MAX_FACTS)
+        page_tag(out, "p", "small", "The first %d only; the meta file has all.", MAX_FACTS);
+    buf_puts(out, "</details>\n</section>\n");
     vec_free(&all.paths);
 }

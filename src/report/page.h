@@ -53,6 +53,8 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
 /* The value at a dotted path: text of any scalar, NULL when absent, null, a list or a map. */
 const char *page_value(struct arena *a, const struct node *root, const char *path);
 double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
+/* words_count of a number in a tree: "n/a" for NAN and what is no count. */
+const char *page_count(char out[WORDS_MAX], double n);
 double page_number(const struct node *root, const char *path);
 
 #endif

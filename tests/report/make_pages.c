@@ -1,8 +1,10 @@
 /* Writes the pages that tests/report/look.sh looks at: make_pages FOLDER. */
 #include <stdio.h>
 
+#include "config/plan.h"
 #include "report/report.h"
 #include "support/fake_run.h"
+#include "workload/workload.h"
 
 #define HOSTILE "<script>document.title='run'</script><b>\"'&"
 
@@ -36,6 +38,39 @@ static enum st comparison_page(struct arena *a, const char *dir, const char *rea
     return save(a, dir, arena_printf(a, "%s.html", id), html, e);
 }
 
+static enum st make_workload(struct arena *a, const char *dir, struct err *e)
+{
+    struct artifact art;
+    struct workload w;
+    const struct workload_params p = {.seed = 3,
+                                      .num_requests = 200,
+                                      .arrival_kind = ARRIVAL_POISSON,
+                                      .rate = 4,
+                                      .lengths_kind = LENGTHS_UNIFORM,
+                                      .min_tokens = 64,
+                                      .max_tokens = 900,
+                                      .prefill_decode_ratio = 4};
+    TRY(workload_make(a, &p, &w, e));
+    TRY(artifact_begin(a, dir, WORKLOAD_META, &art, e));
+    TRY(workload_write(&art, &w, NULL, 0, e));
+    const struct workload_meta meta = {.workload_id = "w_77aa", .model = HOSTILE, .seed = 3};
+    return artifact_commit(&art, workload_meta_node(a, &meta), e);
+}
+
+static enum st make_bundle(struct arena *a, const char *dir, struct err *e)
+{
+    static const char text[] =
+        "{\"schema_version\": 1, \"run_type\": \"vidur_profile\", \"model\": \"tiny\", "
+        "\"operators\": {"
+        "\"attn_decode\": {\"points\": 64, \"samples\": 5120, \"loo_error\": 0.021, "
+        "\"loo_error_p90\": 0.05}, \""
+        "<i>lm_head"
+        "\": {\"points\": 9, \"samples\": 700, "
+        "\"loo_error\": null, \"loo_error_p90\": null}}}";
+    TRY(fs_mkdirs(dir, e));
+    return fs_write_atomic(fs_join(a, dir, "bundle_meta.json"), text, sizeof text - 1, e);
+}
+
 static enum st make(struct arena *a, const char *dir, struct buf *html, struct err *e)
 {
     const char *names[] = {"real", "real2", "sim_good", "sim_slow"};
@@ -57,8 +92,11 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));
-    const char *all[] = {fs_join(a, dir, "good"), real, fs_join(a, dir, "sim_slow")};
-    TRY(report_artifacts(a, all, 3, html, e));
+    const char *all[] = {fs_join(a, dir, "good"), real, fs_join(a, dir, "sim_slow"),
+                         fs_join(a, dir, "workload"), fs_join(a, dir, "bundle")};
+    TRY(make_workload(a, all[3], e));
+    TRY(make_bundle(a, all[4], e));
+    TRY(report_artifacts(a, all, 5, html, e));
     return save(a, dir, "all.html", html, e);
 }
 
