@@ -4,8 +4,8 @@
  *
  * "steady": that many sequences decode together for that many iterations, nothing else happens.
  * "churn": 200,000 requests of mixed length (means 1155 and 211 tokens) arrive by a Poisson process
- * that keeps about 40 of them running: admissions, chunks, completions. With `tokens` rows of tokens
- * are handed out too. */
+ * that keeps about 40 of them running: admissions, chunks, completions. With `tokens` rows of
+ * tokens are handed out too. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ struct serve_clock {
     double now_s;     /* virtual */
 };
 
-struct serve_clock clock_real(void); /* second 0 = now */
+struct serve_clock clock_real(void); /* second 0 = now, until serve_run sets it anew */
 struct serve_clock clock_virtual(void);
 double clock_now_s(const struct serve_clock *c);
 /* Virtual: jump to t (never back). Real: sleep until t or a signal. */

@@ -56,7 +56,8 @@ struct serve_run_state {
     struct serve_counters *counters;
     struct request_pool pool;
     struct arena *a;
-    int64_t finished; /* request rows written */
+    bool write_tokens; /* somebody wants rows of tokens */
+    int64_t finished;  /* request rows written */
 };
 
 struct replica {
@@ -88,7 +89,8 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
                   struct executor ex);
 void replica_free(struct replica *r);
 
-/* ---- for the loop --------------------------------------------------------------------------- */
+/* ---- for the loop (the life of batches: flights.c) --------------------------------------------
+ */
 
 void replica_enqueue(struct replica *r, struct request *q);
 
@@ -96,6 +98,9 @@ void replica_enqueue(struct replica *r, struct request *q);
  * when the host turned to it. */
 enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
                        struct err *e);
+
+/* Out of the decode set, so that the executor hears of it exactly if it has heard of the entry. */
+void replica_leave_set(struct lane *lane, struct request *q);
 
 /* The flight of a completion; NULL when there is none of that ticket. */
 struct flight *replica_flight(struct replica *r, uint64_t ticket);

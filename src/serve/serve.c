@@ -79,45 +79,41 @@ static struct pending heap_pop(struct loop *l)
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
 
-/* A reason why q can never run on such a replica, or nothing. */
-static void judge(const struct loop *l, struct request *q)
+static enum request_reject judge(const struct loop *l, struct request *q)
 {
     const struct serve_params *p = l->run.p;
     int64_t prompt = q->w.num_prefill_tokens, output = q->w.num_decode_tokens;
-    if (prompt < 1 || output < 1) {
-        q->reject_type = "no_tokens";
-        return;
-    }
+    if (prompt < 1 || output < 1)
+        return REJECT_NO_TOKENS;
+    q->limit = p->max_model_len ? p->max_model_len : MAX_TOKENS;
     bool huge = prompt > MAX_TOKENS || output > MAX_TOKENS;
-    if (huge || (p->max_model_len && prompt + output > p->max_model_len)) {
-        q->reject_type = "max_model_len";
-        q->reject_a = huge ? MAX_TOKENS : prompt + output;
-        q->reject_b = p->max_model_len ? p->max_model_len : MAX_TOKENS;
-        return;
-    }
+    q->needs = huge ? MAX_TOKENS : prompt + output;
+    if (huge || q->needs > q->limit)
+        return REJECT_MAX_MODEL_LEN;
     int64_t kv = prompt + output - 1;
-    int64_t blocks = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
-                                                 : (kv + p->block_size - 1) / p->block_size;
-    if (blocks > p->num_blocks) {
-        q->reject_type = "kv_blocks";
-        q->reject_a = blocks;
-        q->reject_b = p->num_blocks;
-    }
+    q->limit = p->num_blocks;
+    q->needs = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
+                                           : (kv + p->block_size - 1) / p->block_size;
+    return q->needs > q->limit ? REJECT_KV_BLOCKS : REJECT_NONE;
 }
 
 static void reject(struct loop *l, struct request *q)
 {
     char text[REASON_BYTES];
-    long long a = q->reject_a, b = q->reject_b;
-    if (strcmp(q->reject_type, "no_tokens") == 0)
+    const char *type = "no_tokens";
+    long long needs = q->needs, limit = q->limit;
+    if (q->reject == REJECT_MAX_MODEL_LEN) {
+        type = "max_model_len";
+        snprintf(text, sizeof text, "prompt and output of %lld tokens exceed max_model_len %lld",
+                 needs, limit);
+    } else if (q->reject == REJECT_KV_BLOCKS) {
+        type = "kv_blocks";
+        snprintf(text, sizeof text, "needs %lld KV blocks, a replica has %lld", needs, limit);
+    } else {
         snprintf(text, sizeof text, "a request needs a prompt and at least one output token");
-    else if (strcmp(q->reject_type, "max_model_len") == 0)
-        snprintf(text, sizeof text, "prompt and output of %lld tokens exceed max_model_len %lld", a,
-                 b);
-    else
-        snprintf(text, sizeof text, "needs %lld KV blocks, a replica has %lld", a, b);
+    }
     l->run.counters->rejected++;
-    tokens_request_row(&l->run, q, RUN_REJECTED, RUN_NONE, q->reject_type, text);
+    tokens_request_row(&l->run, q, RUN_REJECTED, RUN_NONE, type, text);
     request_give(&l->run.pool, q);
 }
 
@@ -139,8 +135,8 @@ static enum st pull(struct loop *l, struct err *e)
     }
     l->last_arrival_s = at;
     q->warmup = l->pulled++ < l->run.p->warmup_requests;
-    judge(l, q);
-    if (l->replicas[0].computes && !q->reject_type) {
+    q->reject = judge(l, q);
+    if (l->replicas[0].computes && q->reject == REJECT_NONE) {
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
         q->ids = mem_alloc(n * sizeof *q->ids);
         st = l->source->prompt_ids(l->source->self, &q->w, q->ids, e);
@@ -174,7 +170,7 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
         struct request *q = l->ahead;
         l->run.counters->requests++;
         l->run.counters->events++;
-        if (q->reject_type) {
+        if (q->reject != REJECT_NONE) {
             reject(l, q);
             progress(l);
         } else {
@@ -346,8 +342,9 @@ static bool stopped(const struct loop *l)
 
 static enum st run_loop(struct loop *l, struct err *e)
 {
-    l->host_free_s = clock_now_s(l->clock);
     TRY(pull(l, e));
+    if (!l->clock->is_virtual)
+        *l->clock = clock_real();
     while (l->ahead || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))
@@ -422,6 +419,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .stop = stop,
         .n_replicas = p->replicas,
         .router = router_find(p->router)};
+    l.run.write_tokens = p->emit_tokens && sink->token;
     TRY(check_executors(&l, executors, e));
 
     int64_t begin_ns = clock_mono_ns();

@@ -91,8 +91,9 @@ struct serve_counters {
     double end_s;           /* clock at the end */
 };
 
-/* Runs to the end of the source. executors[replicas] stay open; with a computing executor or the
- * real clock all of them must be of that kind.
+/* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that what
+ * came before (loading weights) delays nobody. executors[replicas] stay open; with a computing
+ * executor or the real clock all of them must be of that kind.
  *
  * A request that can never run (longer than max_model_len, or its blocks never fit) gets status
  * rejected and the reason. *stop != 0 (stop may be NULL) ends the run after the batches in flight:

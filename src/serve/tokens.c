@@ -38,7 +38,7 @@ void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64
     const struct serve_sink *sink = r->run->sink;
     if (q->first_token_ns == RUN_NONE)
         q->first_token_ns = time_ns;
-    if (r->run->p->emit_tokens && sink->token) {
+    if (r->run->write_tokens) {
         struct run_token row = {.request_id = q->w.request_id,
                                 .token_index = q->delivered,
                                 .token_time_ns = time_ns,
@@ -54,7 +54,7 @@ void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64
 {
     if (r->computes)
         return;
-    if (r->run->p->emit_tokens && r->run->sink->token)
+    if (r->run->write_tokens)
         for (int64_t t = q->unwritten; t < tick; t++)
             tokens_deliver(r, q, lane->ends_ns.p[t - lane->ends_from], RUN_NONE);
     else if (tick > q->unwritten)

@@ -122,6 +122,13 @@ void harness_free(struct harness *h)
     vec_free(&h->lines);
 }
 
+void harness_expect(const struct harness *h, const char *const *want, size_t n)
+{
+    for (size_t i = 0; i < n && i < h->lines.n; i++)
+        assert_string_equal(h->lines.p[i], want[i]);
+    assert_int_equal(h->lines.n, n);
+}
+
 const struct run_request *harness_row(const struct harness *h, int64_t request_id)
 {
     for (size_t i = 0; i < h->rows.n; i++)

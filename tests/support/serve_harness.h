@@ -42,6 +42,12 @@ const struct run_request *harness_row(const struct harness *h, int64_t request_i
 void harness_prompt(int64_t request_id, int64_t n, int32_t *ids);
 int32_t harness_expected_token(const struct workload_request *r, int64_t index);
 
+/* Exactly these batches, a line each as fake_batch_text writes it, in the order of submission. */
+#define EXPECT_BATCHES(h, ...)                              \
+    harness_expect((h), (const char *const[]){__VA_ARGS__}, \
+                   sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+void harness_expect(const struct harness *h, const char *const *want, size_t n);
+
 /* What must hold of every finished run: every request one row; tokens in order, each once, as many
  * as asked or ended early, with the latencies and times of the rows; batch rows that add up to the
  * counters. Fails the test otherwise. The requests must be sorted by id; their tokens are then. */

@@ -13,9 +13,8 @@ extern const struct sched_ops sched_vllm_v1;
 /* Sarathi-Serve as Vidur has it: chunk_size tokens per batch, decodes first, then the prefills
  * begun, then new requests, each with blocks for its whole prompt and above the watermark. A decode
  * wants a free block whether it needs one or not, and the last of the running ones is preempted for
- * it; a prefill that the last batch had no tokens for stands first and is never the victim. Where
- * Vidur restarts a half-done prefill as a shorter prompt with more output, the prompt is recomputed
- * here. */
+ * it. Where Vidur restarts a half-done prefill as a shorter prompt with more output, the prompt is
+ * recomputed here. */
 extern const struct sched_ops sched_sarathi;
 
 /* One request at a time, in order of arrival: what continuous batching is compared to. */

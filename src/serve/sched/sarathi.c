@@ -8,16 +8,13 @@ static int64_t chunk_size(const struct serve_params *p)
     return p->chunk_size ? p->chunk_size : DEFAULT_CHUNK;
 }
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The running list is: skipped prefills, decodes in order of joining, the other prefills. */
+/* The running list is: decodes in order of joining, then the prefills begun. (Vidur puts a prefill
+ * that a batch had no tokens for in front, where it is no victim; with at least one token per chunk
+ * that cannot happen: whoever begins leaves tokens for those that join.) */
 static struct request *last_running(struct replica *r, int32_t lane)
 {
     struct request *q = replica_last_prefill(r, lane);
-    return q && !q->skipped ? q : decode_set_last(replica_set(r, lane));
+    return q ? q : decode_set_last(replica_set(r, lane));
 }
 
 /* Every decode, in its turn, must find a block free. Those before the last take what they need, so
@@ -46,20 +43,19 @@ static void next_batch(struct replica *r, int32_t lane)
         return;
     int64_t left = chunk_size(p) - replica_set(r, lane)->n;
     replica_run_decodes(r, lane);
-    for (struct request *q = replica_next_prefill(r, lane, NULL); q;
+    for (struct request *q = replica_next_prefill(r, lane, NULL); q && left > 0;
          q = replica_next_prefill(r, lane, q)) {
-        int64_t tokens = min64(request_prefill_left(q), left);
-        q->skipped = tokens <= 0 || !replica_chunk(r, lane, q, tokens);
-        if (!q->skipped)
-            left -= tokens;
+        int64_t tokens = request_chunk(q, left);
+        bool fits = replica_chunk(r, lane, q, tokens); /* its blocks are reserved */
+        ASSERT(fits);
+        left -= tokens;
     }
     while (r->waiting.n && left > 0 && replica_rows(r) < lane_cap) {
         const struct request *q = queue_head(&r->waiting);
-        int64_t prefill = q->w.num_prefill_tokens + q->generated;
-        int64_t tokens = min64(prefill, left);
-        if (!replica_can_admit(r, prefill))
+        int64_t tokens = request_chunk(q, left);
+        if (!replica_can_admit(r, q->prefill))
             return;
-        replica_admit(r, lane, prefill, tokens);
+        replica_admit(r, lane, q->prefill, tokens);
         left -= tokens;
     }
 }

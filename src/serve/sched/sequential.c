@@ -16,7 +16,7 @@ static void next_batch(struct replica *r, int32_t lane)
     }
     if (r->active > 0 || r->waiting.n == 0)
         return;
-    int64_t tokens = chunk(r->run->p, queue_head(&r->waiting)->w.num_prefill_tokens);
+    int64_t tokens = chunk(r->run->p, queue_head(&r->waiting)->prefill);
     replica_admit(r, lane, tokens, tokens);
 }
 

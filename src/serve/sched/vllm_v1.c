@@ -10,11 +10,6 @@ static int64_t token_budget(const struct serve_params *p)
     return p->batch_cap > DEFAULT_BUDGET ? p->batch_cap : DEFAULT_BUDGET;
 }
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Order of admission: prefills were admitted after every decode of their lane. */
 static struct request *last_running(struct replica *r, int32_t lane)
 {
@@ -27,7 +22,7 @@ static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preemp
 {
     struct request *q = replica_next_prefill(r, lane, NULL);
     while (q && *budget > 0) {
-        int64_t tokens = min64(request_prefill_left(q), *budget);
+        int64_t tokens = request_chunk(q, *budget);
         while (!replica_chunk(r, lane, q, tokens)) {
             if (!replica_may_preempt(r, lane))
                 return false;
@@ -59,8 +54,7 @@ static void next_batch(struct replica *r, int32_t lane)
     if (!link_empty(&r->prefills) && !go_on(r, lane, &budget, &preempted))
         return;
     while (!preempted && budget > 0 && r->waiting.n) {
-        const struct request *q = queue_head(&r->waiting);
-        int64_t tokens = min64(q->w.num_prefill_tokens + q->generated, budget);
+        int64_t tokens = request_chunk(queue_head(&r->waiting), budget);
         if (!replica_can_admit(r, tokens))
             return;
         replica_admit(r, lane, tokens, tokens);

@@ -9,17 +9,6 @@
 
 #include "support/serve_harness.h"
 
-static void expect_lines(const struct harness *h, const char *const *want, size_t n)
-{
-    for (size_t i = 0; i < n && i < h->lines.n; i++)
-        assert_string_equal(h->lines.p[i], want[i]);
-    assert_int_equal(h->lines.n, n);
-}
-
-#define EXPECT(h, ...)                                    \
-    expect_lines((h), (const char *const[]){__VA_ARGS__}, \
-                 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
-
 /* Two prompts share the budget of 8; the second goes on in chunks beside the first one's decodes.
  */
 static void mixes_chunks_with_decodes(void **state)
@@ -34,7 +23,7 @@ static void mixes_chunks_with_decodes(void **state)
     h.n_requests = 2;
     harness_run(&h);
     harness_check(&h);
-    EXPECT(&h, "0: 0:5@0! 1:3@0 | 0", "1: 1:7@3 +0 | 1", "2: 1:2@10! | 1", "3: +1 | 2");
+    EXPECT_BATCHES(&h, "0: 0:5@0! 1:3@0 | 0", "1: 1:7@3 +0 | 1", "2: 1:2@10! | 1", "3: +1 | 2");
     assert_int_equal(harness_row(&h, 0)->first_token_ns, 1000000000);
     assert_int_equal(harness_row(&h, 0)->completion_ns, 4000000000);
     assert_int_equal(harness_row(&h, 1)->first_token_ns, 3000000000);
@@ -54,7 +43,7 @@ static void one_token_never_decodes(void **state)
     h.n_requests = 2;
     harness_run(&h);
     harness_check(&h);
-    EXPECT(&h, "0: 0:8@0! | 0", "1: 0:1@0! | 0");
+    EXPECT_BATCHES(&h, "0: 0:8@0! | 0", "1: 0:1@0! | 0");
     harness_free(&h);
 }
 
@@ -75,8 +64,8 @@ static void preempts_the_last(void **state)
     h.p.token_budget = 16;
     harness_run(&h);
     harness_check(&h);
-    EXPECT(&h, "0: 0:5@0! 1:5@0! | 0", "1: +0 +1 | 2", "2: | 2", "3: | 2", "4: -1 | 1", "5: | 1",
-           "6: 1:9@0! -0 | 0", "7: +1 | 1");
+    EXPECT_BATCHES(&h, "0: 0:5@0! 1:5@0! | 0", "1: +0 +1 | 2", "2: | 2", "3: | 2", "4: -1 | 1",
+                   "5: | 1", "6: 1:9@0! -0 | 0", "7: +1 | 1");
     assert_int_equal(h.n.preemptions, 1);
     assert_int_equal(harness_row(&h, 1)->preemptions, 1);
     assert_int_equal(h.n.prefill_tokens, 5 + 5 + 9);
@@ -99,7 +88,7 @@ static void batch_cap_holds_back(void **state)
     h.p.batch_cap = 2;
     harness_run(&h);
     harness_check(&h);
-    EXPECT(&h, "0: 0:1@0! 1:1@0! | 0", "1: +0 +1 | 2", "2: 0:1@0! -0 | 1");
+    EXPECT_BATCHES(&h, "0: 0:1@0! 1:1@0! | 0", "1: +0 +1 | 2", "2: 0:1@0! -0 | 1");
     harness_free(&h);
 }
 
@@ -118,7 +107,7 @@ static void watermark_holds_back_unless_alone(void **state)
     h.p.watermark = 0.5; /* 2 blocks */
     harness_run(&h);
     harness_check(&h);
-    EXPECT(&h, "0: 0:4@0! | 0", "1: +0 | 1", "2: 0:8@0! -0 | 0");
+    EXPECT_BATCHES(&h, "0: 0:4@0! | 0", "1: +0 | 1", "2: 0:8@0! -0 | 0");
     harness_free(&h);
 }
 

@@ -1,0 +1,276 @@
+#include "serve/replica.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "serve/tokens.h"
+
+/* Requests whose prefill is complete enter the decode set. */
+static void gather_ready(struct replica *r, struct lane *lane)
+{
+    while (!link_empty(&lane->ready)) {
+        struct request *q = request_of(lane->ready.next);
+        link_remove(&q->list);
+        q->state = REQUEST_DECODE;
+        q->order = r->joins++;
+        q->announced = false;
+        decode_set_join(&lane->set, q, q->w.num_decode_tokens - q->generated);
+        q->unwritten = lane->set.tick;
+        vec_push(&lane->entered, q->slot);
+    }
+}
+
+/* The batch tells what changed in the set since the lane's last one. */
+static void announce(struct replica *r, struct lane *lane, struct flight *f)
+{
+    for (size_t i = 0; i < lane->left.n; i++)
+        vec_push(&f->left, lane->left.p[i]);
+    for (size_t i = 0; i < lane->entered.n; i++) {
+        vec_push(&f->entered, lane->entered.p[i]);
+        r->slots.p[lane->entered.p[i]]->announced = true;
+    }
+    lane->left.n = lane->entered.n = 0;
+}
+
+static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
+{
+    struct batch *b = &f->b;
+    if (lane->left.n + lane->entered.n)
+        announce(r, lane, f);
+    b->iteration = r->iterations;
+    b->chunks = f->chunks.p;
+    b->n_chunks = (int32_t)f->chunks.n;
+    b->left = f->left.p;
+    b->n_left = (int32_t)f->left.n;
+    b->entered = f->entered.p;
+    b->n_entered = (int32_t)f->entered.n;
+    b->decode_kv_tokens = f->runs_decodes ? lane->set.kv_sum : 0;
+    b->kv_blocks = r->kv.num_blocks - r->kv.free;
+    b->load.tokens = b->prefill_tokens + b->n_decodes;
+    b->load.rows = b->n_decodes + b->n_last_chunks;
+    b->load.seqs = b->n_decodes;
+    b->load.kv_tokens = b->decode_kv_tokens + b->n_decodes;
+}
+
+/* The batch is out: what it holds counts as done for the next one. */
+static void advance(struct lane *lane, struct flight *f)
+{
+    if (f->runs_decodes) {
+        decode_set_tick(&lane->set, &f->finishing);
+        for (struct link *l = f->finishing.next; l != &f->finishing; l = l->next) {
+            struct request *q = request_of(l);
+            q->state = REQUEST_LAST;
+            vec_push(&lane->left, q->slot);
+        }
+    }
+    f->tick = lane->set.tick - 1;
+    for (size_t i = 0; i < f->chunks.n; i++) {
+        struct request *q = f->chunk_requests.p[i];
+        q->kv += f->chunks.p[i].tokens;
+        if (!f->chunks.p[i].last)
+            continue;
+        link_remove(&q->list);
+        q->generated++;
+        bool over = q->generated == q->w.num_decode_tokens;
+        q->unwritten = lane->set.tick;
+        q->state = over ? REQUEST_LAST : REQUEST_READY;
+        link_push(over ? &f->finishing : &lane->ready, &q->list);
+    }
+}
+
+enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, struct flight **out,
+                       struct err *e)
+{
+    struct lane *lane = &r->lanes[lane_index];
+    struct flight *f = r->build = vec_last(&r->free_flights);
+    *out = NULL;
+    f->b = (struct batch){.replica = r->index, .lane = lane_index};
+    f->b.submit_s = start_s > r->idle_until_s ? start_s : r->idle_until_s;
+    f->chunks.n = f->chunk_requests.n = f->left.n = f->entered.n = 0;
+    f->runs_decodes = false;
+
+    gather_ready(r, lane);
+    r->run->sched->next_batch(r, lane_index);
+    if (f->chunks.n == 0 && f->b.n_decodes == 0)
+        return ST_OK;
+
+    fill_batch(r, lane, f);
+    TRY(r->ex.ops->submit(r->ex.self, &f->b, &f->ticket, e));
+    (void)vec_pop(&r->free_flights);
+    r->iterations++;
+    r->in_flight++;
+    lane->submitted++;
+    f->out = true;
+    advance(lane, f);
+    *out = f;
+    return ST_OK;
+}
+
+struct flight *replica_flight(struct replica *r, uint64_t ticket)
+{
+    for (int32_t i = 0; i < r->max_in_flight; i++)
+        if (r->flights[i].out && r->flights[i].ticket == ticket)
+            return &r->flights[i];
+    return NULL;
+}
+
+/* ---- completion ----------------------------------------------------------------------------- */
+
+static void release(struct replica *r, struct request *q)
+{
+    kv_give(&r->kv, q);
+    r->active--;
+    r->slots.p[q->slot] = NULL;
+    vec_push(&r->free_slots, q->slot);
+    if (r->ex.ops->release)
+        r->ex.ops->release(r->ex.self, q->slot);
+    request_give(&r->run->pool, q);
+}
+
+/* The host has seen the sequence end in this batch, before its last token was due. */
+static void end_early(struct replica *r, struct lane *lane, struct request *q,
+                      const struct flight *f, int64_t end_ns)
+{
+    if (q->state == REQUEST_DECODE) {
+        tokens_flush(r, lane, q, f->tick + 1);
+        replica_leave_set(lane, q);
+    } else {
+        if (q->state == REQUEST_LAST)
+            tokens_flush(r, lane, q, f->tick + 1);
+        link_remove(&q->list);
+    }
+    tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
+    if (lane->submitted == lane->delivered)
+        release(r, q);
+    else
+        vec_push(&lane->zombies, (struct zombie){q, lane->submitted});
+}
+
+static struct request *live(const struct replica *r, int32_t slot)
+{
+    return slot >= 0 && (size_t)slot < r->slots.n ? r->slots.p[slot] : NULL;
+}
+
+static enum st bad_slot(const struct replica *r, const char *what, int32_t slot, struct err *e)
+{
+    return err_set(e, ST_DEVICE, "executor %s: %s of slot %d, which has no row in the batch",
+                   r->ex.ops->name, what, slot);
+}
+
+static enum st take_tokens(struct replica *r, const struct flight *f, const struct completion *c,
+                           int64_t end_ns, struct err *e)
+{
+    if (c->n_tokens != f->b.load.rows)
+        return err_set(e, ST_DEVICE, "executor %s: %d tokens for a batch of %lld emitting rows",
+                       r->ex.ops->name, c->n_tokens, (long long)f->b.load.rows);
+    for (int32_t i = 0; i < c->n_tokens; i++) {
+        struct request *q = live(r, c->tokens[i].slot);
+        if (q && q->state == REQUEST_OVER)
+            continue;
+        if (!q || q->delivered == q->w.num_decode_tokens)
+            return bad_slot(r, "token", c->tokens[i].slot, e);
+        q->ids[q->w.num_prefill_tokens + q->delivered] = c->tokens[i].token_id;
+        tokens_deliver(r, q, end_ns, c->tokens[i].token_id);
+    }
+    return ST_OK;
+}
+
+static void predict_tokens(struct replica *r, struct lane *lane, const struct flight *f,
+                           int64_t end_ns)
+{
+    if (f->runs_decodes && r->run->write_tokens)
+        tokens_note_end(r, lane, end_ns);
+    if (f->b.n_last_chunks == 0)
+        return;
+    for (size_t i = 0; i < f->chunks.n; i++)
+        if (f->chunks.p[i].last && f->chunk_requests.p[i]->state != REQUEST_OVER)
+            tokens_deliver(r, f->chunk_requests.p[i], end_ns, RUN_NONE);
+}
+
+static void batch_row(struct replica *r, const struct lane *lane, const struct flight *f,
+                      const struct completion *c, int64_t end_ns)
+{
+    const struct serve_sink *sink = r->run->sink;
+    const struct batch *b = &f->b;
+    double start_s = b->submit_s > lane->last_end_s ? b->submit_s : lane->last_end_s;
+    struct run_batch row = {.iteration = b->iteration,
+                            .replica = b->replica,
+                            .start_ns = ns_from_s(start_s),
+                            .device_ns = ns_from_s(c->device_s),
+                            .num_prefill_tokens = b->prefill_tokens,
+                            .num_decode_tokens = b->n_decodes,
+                            .batch_size = b->n_decodes + b->n_chunks,
+                            .kv_blocks = b->kv_blocks};
+    row.duration_ns = end_ns - row.start_ns;
+    row.host_ns = row.duration_ns > row.device_ns ? row.duration_ns - row.device_ns : 0;
+    sink->batch(sink->self, &row, c);
+}
+
+static void release_zombies(struct replica *r, struct lane *lane)
+{
+    size_t n = 0;
+    while (n < lane->zombies.n && lane->zombies.p[n].until <= lane->delivered)
+        release(r, lane->zombies.p[n++].q);
+    lane->zombies.n -= n;
+    memmove(lane->zombies.p, lane->zombies.p + n, lane->zombies.n * sizeof *lane->zombies.p);
+}
+
+enum st replica_complete(struct replica *r, struct flight *f, const struct completion *c,
+                         struct err *e)
+{
+    struct lane *lane = &r->lanes[f->b.lane];
+    struct serve_counters *n = r->run->counters;
+    int64_t end_ns = ns_from_s(c->end_s);
+    lane->delivered++;
+    r->in_flight--;
+    f->out = false;
+    vec_push(&r->free_flights, f);
+    n->iterations++;
+    n->prefill_tokens += f->b.prefill_tokens;
+
+    if (r->computes)
+        TRY(take_tokens(r, f, c, end_ns, e));
+    else
+        predict_tokens(r, lane, f, end_ns);
+    for (int32_t i = 0; i < c->n_ended; i++) {
+        struct request *q = live(r, c->ended[i]);
+        if (!q || q->state == REQUEST_WAITING || q->state == REQUEST_PREFILL)
+            return bad_slot(r, "end", c->ended[i], e);
+        if (q->state != REQUEST_OVER)
+            end_early(r, lane, q, f, end_ns);
+    }
+    while (!link_empty(&f->finishing)) {
+        struct request *q = request_of(f->finishing.next);
+        link_remove(&q->list);
+        tokens_flush(r, lane, q, f->tick + 1);
+        tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
+        release(r, q);
+    }
+    if (lane->zombies.n)
+        release_zombies(r, lane);
+    if (r->run->sink->batch)
+        batch_row(r, lane, f, c, end_ns);
+    lane->last_end_s = c->end_s;
+    return ST_OK;
+}
+
+void replica_abandon(struct replica *r, enum run_status status, const char *error_type,
+                     const char *error_msg)
+{
+    while (r->waiting.n) {
+        struct request *q = queue_pop(&r->waiting);
+        tokens_request_row(r->run, q, status, RUN_NONE, error_type, error_msg);
+        if (q->slot < 0)
+            request_give(&r->run->pool, q);
+    }
+    for (size_t i = 0; i < r->slots.n; i++) {
+        struct request *q = r->slots.p[i];
+        if (!q)
+            continue;
+        if (q->state == REQUEST_DECODE && r->in_flight == 0)
+            tokens_flush(r, &r->lanes[q->lane], q, r->lanes[q->lane].set.tick);
+        if (q->state != REQUEST_OVER)
+            tokens_request_row(r->run, q, status, RUN_NONE, error_type, error_msg);
+        request_give(&r->run->pool, q);
+    }
+}
