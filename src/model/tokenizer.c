@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/fs.h"
 #include "model/tokenizer/parts.h"
 #include "text/json.h"
 
@@ -9,22 +10,33 @@ enum { FILE_MAX_BYTES = 256 << 20, TEXT_MAX_BYTES = 256 << 20 };
 
 /* ---- a tokenizer's life ---------------------------------------------------------------------- */
 
-enum st tokenizer_load(const char *path, struct tokenizer **out, struct err *e)
+enum st tokenizer_load_bytes(const char *source, struct sv text, struct tokenizer **out,
+                             struct err *e)
 {
     const struct json_limits limits = {.max_depth = 32, .max_bytes = FILE_MAX_BYTES};
     struct arena *scratch = arena_new();
     struct node *root;
     struct tokenizer *t = mem_alloc(sizeof *t);
     *t = (struct tokenizer){.a = arena_new()};
-    enum st st = json_load(scratch, path, &limits, &root, e);
+    enum st st = json_parse(scratch, source, text, &limits, &root, e);
     if (st == ST_OK)
         st = tokenizer_read(t, root, e);
     if (st != ST_OK) {
-        err_add(e, "cannot use the tokenizer %s", path);
+        err_add(e, "cannot use the tokenizer %s", source);
         tokenizer_free(&t);
     }
     arena_free(&scratch);
     *out = t;
+    return st;
+}
+
+enum st tokenizer_load(const char *path, struct tokenizer **out, struct err *e)
+{
+    struct fs_map file;
+    *out = NULL;
+    TRY(fs_map(path, &file, e));
+    enum st st = tokenizer_load_bytes(path, (struct sv){file.p ? file.p : "", file.n}, out, e);
+    fs_unmap(&file);
     return st;
 }
 

@@ -12,6 +12,9 @@
 struct tokenizer;
 
 enum st tokenizer_load(const char *path, struct tokenizer **out, struct err *e);
+/* The same from the text of such a file; source is its name in messages. */
+enum st tokenizer_load_bytes(const char *source, struct sv text, struct tokenizer **out,
+                             struct err *e);
 void tokenizer_free(struct tokenizer **t);
 int64_t tokenizer_vocab(const struct tokenizer *t); /* largest id + 1 */
 

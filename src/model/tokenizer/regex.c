@@ -221,7 +221,7 @@ enum st regex_rewrite(struct sv pattern, struct buf *out, struct err *e)
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
-enum { JIT_STACK_START = 32 << 10, JIT_STACK_MAX = 4 << 20, MATCH_LIMIT = 10000000 };
+enum { JIT_STACK_START = 32 << 10, JIT_STACK_MAX = 4 << 20, MATCH_LIMIT = 1000000 };
 
 struct regex {
     pcre2_code *code;

@@ -1,0 +1,42 @@
+/* A config.json: a model whose operators and tensors agree on the parameters, or a named error. */
+#include "fuzz.h"
+
+#include "model/describe.h"
+#include "model/weights.h"
+#include "text/json.h"
+
+enum { MANY_LAYERS = 64 };
+
+static void check_model(struct arena *a, const struct model *m)
+{
+    struct buf text = {0};
+    int64_t params = model_params(m), sum = 0;
+    REQUIRE(params > 0 && m->heads % m->kv_heads == 0 && m->head_dim > 0);
+    REQUIRE(model_kv_bytes_per_token(m, 4) > 0);
+    model_describe(a, m, &(struct describe_params){0}, &text);
+    buf_free(&text);
+    if (m->layers > MANY_LAYERS)
+        return;
+    size_t n;
+    const struct tensor *t = model_tensors(a, m, &n);
+    for (size_t i = 0; i < n; i++)
+        sum += tensor_elements(&t[i]);
+    REQUIRE(sum == params);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct arena *a = arena_new();
+    struct node *config;
+    struct model m;
+    struct err e = {0};
+    if (json_parse(a, "config.json", (struct sv){(const char *)data, size}, NULL, &config, &e) ==
+        ST_OK) {
+        if (model_from_config(a, "fuzz", config, &m, &e) == ST_OK)
+            check_model(a, &m);
+        else
+            REQUIRE(e.st == ST_INPUT && err_cause(&e, 0));
+    }
+    arena_free(&a);
+    return 0;
+}
