@@ -77,7 +77,7 @@ static void tell_parts(struct arena *a, struct buf *out, const struct comparison
         table_cell(t, "%s / %s", words_duration(r, p->real_host_s),
                    words_duration(s, p->sim_host_s));
         table_cell(t, "%s / %s", words_count(r, p->real_n), words_count(s, p->sim_n));
-        table_cell(t, isnan(p->share) ? "" : "%.0f %%", 100 * p->share);
+        table_cell(t, "%s", words_share(r, p->share));
     }
     buf_puts(out, "\nMean time of a batch, of like batches at the real run's mix:\n\n");
     table_markdown(out, t);

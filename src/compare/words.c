@@ -52,6 +52,15 @@ const char *words_change(char out[WORDS_MAX], double v)
     return percent(out, v, "+");
 }
 
+const char *words_share(char out[WORDS_MAX], double share)
+{
+    if (isfinite(share))
+        snprintf(out, WORDS_MAX, "%.0f %%", 100 * share);
+    else
+        out[0] = 0;
+    return out;
+}
+
 const char *words_count(char out[WORDS_MAX], int64_t n)
 {
     char digits[WORDS_MAX];

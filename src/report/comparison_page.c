@@ -254,7 +254,7 @@ static void part_row(struct arena *a, struct buf *out, const struct node *part)
     const struct node *detail = node_find(part, "detail");
     const char *name = page_value(a, part, "name");
     double real = page_number(part, "real.mean_s"), sim = page_number(part, "sim.mean_s");
-    double share = page_number(part, "share"), n = page_number(part, "real.n");
+    double n = page_number(part, "real.n");
     char text[WORDS_MAX];
     buf_puts(out,
              detail && detail->kind == NODE_BOOL && detail->b ? "<tr class=\"detail\">" : "<tr>");
@@ -262,7 +262,7 @@ static void part_row(struct arena *a, struct buf *out, const struct node *part)
     two_durations(out, part, "mean_s");
     page_tag(out, "td", "num", "%s",
              words_change(text, real > 0 ? 100 * (sim - real) / real : (double)NAN));
-    page_tag(out, "td", "num", isnan(share) ? "" : "%.0f %%", 100 * share);
+    page_tag(out, "td", "num", "%s", words_share(text, page_number(part, "share")));
     page_tag(out, "td", "num", "%s", page_count(text, n));
     two_durations(out, part, "host_s");
     buf_puts(out, "</tr>\n");

@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "text/html.h"
 
-static void text_v(struct buf *out, const char *fmt, va_list ap)
+PRINTF_LIKE(2, 0) static void text_v(struct buf *out, const char *fmt, va_list ap)
 {
     char room[512];
     va_list again;

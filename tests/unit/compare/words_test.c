@@ -42,6 +42,15 @@ static void percents_carry_a_sign_where_it_matters(void **state)
     }
 }
 
+static void an_unknown_share_is_nothing(void **state)
+{
+    (void)state;
+    char text[WORDS_MAX];
+    assert_string_equal(words_share(text, 0.624), "62 %");
+    assert_string_equal(words_share(text, -0.1), "-10 %");
+    assert_string_equal(words_share(text, NAN), "");
+}
+
 static void counts_are_grouped(void **state)
 {
     (void)state;
@@ -58,6 +67,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(durations_have_four_digits_and_a_fitting_unit),
         TEST(percents_carry_a_sign_where_it_matters),
+        TEST(an_unknown_share_is_nothing),
         TEST(counts_are_grouped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
