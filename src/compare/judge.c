@@ -114,9 +114,8 @@ static const char *not_judged(struct arena *a, const struct comparison *c, enum 
                             c->real_metrics.of[m].n == 1 ? "" : "s");
     double width = 100 * (cell->real_high_ns - cell->real_low_ns) / cell->real_ns;
     if (width > 2 * c->params.warn_percent)
-        return arena_printf(a, "its 95 %% interval is %s wide, %s allowed",
-                            words_percent(have, width),
-                            words_percent(need, 2 * c->params.warn_percent));
+        return arena_printf(a, "its 95 %% interval is %.1f %% wide, %.1f %% allowed", width,
+                            2 * c->params.warn_percent);
     return NULL;
 }
 
