@@ -72,8 +72,8 @@ struct tensor *model_tensors(struct arena *a, const struct model *m, size_t *n);
 
 /* Seeded random weights of that tensor, float32: normal with standard deviation 0.02 (norm weights
  * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. The
- * normal is drawn from its 65,536 mid-quantiles, four per random number: 0.6e9 values take about two
- * seconds, and nobody measures the tails of made-up weights. */
+ * normal is drawn from its 65,536 mid-quantiles, four per random number: 0.6e9 values take about
+ * two seconds, and nobody measures the tails of made-up weights. */
 void model_random_tensor(const struct tensor *t, uint64_t seed, float *out);
 
 /* `model init`: writes config.json (with dtype float32) and model.safetensors, and copies the
