@@ -1,3 +1,6 @@
 #include "cmd/cmd.h"
 
-int main(int argc, char **argv) { return cmd_main(argc, argv); }
+int main(int argc, char **argv)
+{
+    return cmd_main(argc, argv);
+}

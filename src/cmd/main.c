@@ -59,13 +59,29 @@ static void print_commands(FILE *to)
           to);
 }
 
+/* Text broken at spaces so that no line is longer than 100 bytes. */
+static void print_wrapped(const char *text)
+{
+    enum { WIDTH = 100 };
+    while (strlen(text) > WIDTH) {
+        int n = WIDTH;
+        while (n > 0 && text[n] != ' ')
+            n--;
+        n = n ? n : WIDTH;
+        printf("%.*s\n", n, text);
+        text += text[n] == ' ' ? n + 1 : n;
+    }
+    puts(text);
+}
+
 static void print_help(const struct cmd *c)
 {
     struct buf options = {0};
     option_help(&options, c->bit);
-    printf("usage: twinfer %s%s%s%s [key=value ...]\n\n%s\n\nexample:\n  %s\n\nsettings:\n%s",
-           c->name, c->words ? " [" : "", c->words ? c->words : "", c->words ? "]" : "", c->about,
-           c->example, buf_str(&options));
+    printf("usage: twinfer %s%s%s%s [key=value ...]\n\n", c->name, c->words ? " [" : "",
+           c->words ? c->words : "", c->words ? "]" : "");
+    print_wrapped(c->about);
+    printf("\nexample:\n  %s\n\nsettings:\n%s", c->example, buf_str(&options));
     buf_free(&options);
 }
 

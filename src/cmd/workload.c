@@ -1,39 +1,6 @@
-#include <string.h>
-
 #include "base/clock.h"
-#include "base/hash.h"
 #include "cmd/commands.h"
 #include "cmd/job.h"
-
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct job_model *m,
-                              const struct artifact *art)
-{
-    struct arena *a = c->a;
-    char now[CLOCK_ISO_MAX];
-    clock_iso8601(art->started_wall_ns, now);
-    struct node *meta = node_new(a, NODE_MAP), *paths = node_new(a, NODE_MAP);
-    node_set(a, paths, SV("prompts"), node_str(a, "prompts.jsonl"));
-    node_set(a, paths, SV("trace_lengths"), node_str(a, "trace_lengths.csv"));
-    node_set(a, paths, SV("trace_intervals"), node_str(a, "trace_intervals.csv"));
-    struct run_meta run = {.run_id = id,
-                           .run_type = "workload",
-                           .model = m->m.name,
-                           .hydra_config_path = c->config->config_path,
-                           .hydra_config_name = c->config->config_name,
-                           .started_wall_ns = art->started_wall_ns,
-                           .ended_wall_ns = art->started_wall_ns};
-    const struct node *facts = run_meta_node(a, &run);
-    node_set(a, meta, SV("workload_id"), node_str(a, id));
-    node_set(a, meta, SV("model"), node_str(a, m->m.name));
-    node_set(a, meta, SV("seed"), node_int(a, c->plan->seed));
-    node_set(a, meta, SV("tokenizer_ref"),
-             m->tokenizer ? node_str(a, m->tokenizer) : node_new(a, NODE_NULL));
-    node_set(a, meta, SV("created_at"), node_str(a, now));
-    node_set(a, meta, SV("git_commit"), node_find(facts, "git_commit"));
-    node_set(a, meta, SV("paths"), paths);
-    node_set(a, meta, SV("hydra"), node_find(facts, "hydra"));
-    return meta;
-}
 
 static void print_result(struct cmd_context *c, const char *dir, const struct workload *w)
 {
@@ -57,12 +24,19 @@ static enum st write_workload(struct cmd_context *c, struct job_model *m, struct
 {
     const char *id, *dir = job_out_dir(c, "workloads", &id);
     struct artifact art;
-    TRY(artifact_begin(c->a, dir, "workload_meta.json", &art, e));
+    TRY(artifact_begin(c->a, dir, WORKLOAD_META, &art, e));
     enum st st = workload_write(&art, &w->w, w->prompts, w->n_prompts, e);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
+    struct workload_meta meta = {.workload_id = id,
+                                 .model = m->m.name,
+                                 .tokenizer_ref = m->tokenizer,
+                                 .seed = (uint64_t)c->plan->seed,
+                                 .hydra_config_path = c->config->config_path,
+                                 .hydra_config_name = c->config->config_name,
+                                 .params = c->config->tree};
     if (st == ST_OK)
-        st = artifact_commit(&art, meta_node(c, id, m, &art), e);
+        st = artifact_commit(&art, workload_meta_node(c->a, &meta), e);
     if (st != ST_OK) {
         artifact_discard(&art);
         return st;
