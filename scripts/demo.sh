@@ -38,15 +38,16 @@ worst=0
 for point in "idle 0.05 60" "loaded 0.70 400"; do
     # shellcheck disable=SC2086  # three words
     set -- $point
-    at=$out/$1
+    runs=$out/runs/$1
     rate=$(awk "BEGIN { printf \"%.3f\", $capacity * $2 }")
     say "$1: $3 requests at $rate requests/s, $2 of capacity"
-    run workload workload=demo workload.num_requests="$3" workload.arrival.rate="$rate" out="$at/workload"
-    run bench engine=cpu $blocks workload.dir="$at/workload" out="$at/real"
-    run simulate "$root" $blocks workload.dir="$at/workload" out="$at/sim"
-    run compare real_run_dir="$at/real" sim_run_dir="$at/sim" out="$at/comparison" || worst=$?
+    run workload workload=demo workload.num_requests="$3" workload.arrival.rate="$rate" \
+        out="$runs-workload"
+    run bench engine=cpu $blocks workload.dir="$runs-workload" out="$runs-real"
+    run simulate "$root" $blocks workload.dir="$runs-workload" out="$runs-sim"
+    run compare real_run_dir="$runs-real" sim_run_dir="$runs-sim" out="$out/$1" || worst=$?
 done
 
-"$tw" report out="$out" report.inputs="[$out/idle/comparison,$out/loaded/comparison]" >/dev/null
+"$tw" report out="$out" report.inputs="[$out/idle,$out/loaded]" >/dev/null
 say "done: open $out/report.html"
 exit $worst
