@@ -5,7 +5,7 @@
 #include "engine/bench.h"
 #include "engine/cpu/stream.h"
 
-enum { PROMPT = 32, REQUESTS = 8, OUTPUT = 24 };
+enum { PROMPT = 32, REQUESTS = 8, OUTPUT = 16 };
 
 static void print_spread(const char *what, struct spread s, double scale, const char *unit)
 {
