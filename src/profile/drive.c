@@ -9,7 +9,7 @@ struct drive {
     struct executor ex;
     struct grid_limits l;
     int32_t *ids;    /* [max_kv + 1] */
-    int32_t *blocks; /* [num_blocks], shuffled */
+    int32_t *blocks; /* [num_blocks]: 0, 1, ... */
     int32_t *slots;  /* [max_batch] 0, 1, ...: any prefix is a decode set */
     struct chunk *chunks;
     int64_t blocks_per_slot, kv; /* of the point at hand */
@@ -39,14 +39,11 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
     d->blocks = arena_array(a, int32_t, l->num_blocks);
     d->slots = arena_array(a, int32_t, l->max_batch);
     d->chunks = arena_array(a, struct chunk, l->max_batch);
-    struct rng ids = rng_stream(seed, "profile.ids"), blocks = rng_stream(seed, "profile.blocks");
+    struct rng ids = rng_stream(seed, "profile.ids");
     for (int64_t i = 0; i <= l->max_kv; i++)
         d->ids[i] = (int32_t)rng_below(&ids, (uint64_t)vocab);
-    for (int64_t i = 0; i < l->num_blocks; i++) {
-        int64_t j = (int64_t)rng_below(&blocks, (uint64_t)i + 1);
-        d->blocks[i] = d->blocks[j];
-        d->blocks[j] = (int32_t)i;
-    }
+    for (int64_t i = 0; i < l->num_blocks; i++)
+        d->blocks[i] = (int32_t)i;
     for (int64_t i = 0; i < l->max_batch; i++)
         d->slots[i] = (int32_t)i;
     if (ex.ops->bind)
