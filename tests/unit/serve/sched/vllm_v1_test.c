@@ -73,6 +73,32 @@ static void preempts_the_last(void **state)
     harness_free(&h);
 }
 
+/* In batch 4 request 0 needs a third block and 1 goes back. A block is left and would do for a
+ * chunk of 4, but a step that preempted admits nobody; batch 5 does. In batch 6 the prefill finds
+ * no block for its next chunk and is itself the last of running; in batch 8 it gives way to a
+ * decode. */
+static void admits_nobody_after_a_preemption(void **state)
+{
+    (void)state;
+    const struct workload_request w[] = {
+        {.request_id = 0, .num_prefill_tokens = 5, .num_decode_tokens = 9},
+        {.request_id = 1, .num_prefill_tokens = 5, .num_decode_tokens = 4},
+    };
+    struct harness h = harness_default();
+    h.requests = w;
+    h.n_requests = 2;
+    h.p.num_blocks = 4;
+    h.p.batch_cap = 2;
+    h.p.token_budget = 5;
+    harness_run(&h);
+    harness_check(&h);
+    EXPECT_BATCHES(&h, "0: 0:5@0! | 0", "1: 1:4@0 +0 | 1", "2: 1:1@4! | 1", "3: +1 | 2",
+                   "4: -1 | 1", "5: 1:4@0 | 1", "6: | 1", "7: 1:4@0 | 1", "8: | 1",
+                   "9: 1:5@0 -0 | 0", "10: 1:2@5! | 0", "11: +1 | 1");
+    assert_int_equal(harness_row(&h, 1)->preemptions, 3);
+    harness_free(&h);
+}
+
 /* The batch cap holds the third request back until a place is free. */
 static void batch_cap_holds_back(void **state)
 {
@@ -130,6 +156,7 @@ int main(void)
         cmocka_unit_test(mixes_chunks_with_decodes),
         cmocka_unit_test(one_token_never_decodes),
         cmocka_unit_test(preempts_the_last),
+        cmocka_unit_test(admits_nobody_after_a_preemption),
         cmocka_unit_test(batch_cap_holds_back),
         cmocka_unit_test(watermark_holds_back_unless_alone),
         cmocka_unit_test(budget_below_cap_is_refused),
