@@ -27,6 +27,7 @@ static enum st open_cpu(const struct engine_context *x, struct executor *out, st
         .max_rows = x->serve->batch_cap,
         .ignore_eos = x->p->engine.ignore_eos,
         .op_times = true,
+        .spin = x->clock->spin,
         .clock = x->clock,
     };
     return cpu_engine_open(&ep, out, e);
@@ -72,6 +73,7 @@ static enum st bench(struct cmd_context *c, struct err *e)
     TRY(job_workload(c, &m, true, &w, e));
     struct serve_params serve = job_serve_params(p, &m.m);
     struct serve_clock clock = clock_real();
+    clock.spin = p->engine.idle == 0;
     struct engine_context x = {p, &m, &serve, &clock, 0};
     for (size_t i = 0; i < w.w.n; i++) {
         const struct workload_request *q = &w.w.requests[i];

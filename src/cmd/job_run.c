@@ -181,8 +181,6 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
                    (int64_t)w->w.n);
     int64_t begin_ns = clock_mono_ns();
     double setup_s = ns_to_s(clock_cpu_ns());
-    if (!r->clock->is_virtual)
-        *r->clock = clock_real();
     st = serve_run(&params, r->clock, r->executors, &source, &sink, &cmd_stop, &counters, e);
     progress_end(&rec.progress);
     log_debug("the loop took %.3f s", ns_to_s(clock_mono_ns() - begin_ns));

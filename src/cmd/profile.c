@@ -74,14 +74,16 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
                              .hydra_config_path = c->config->config_path,
                              .hydra_config_name = c->config->config_name};
     struct serve_clock clock = clock_real();
+    clock.spin = p->engine.idle == 0;
     struct profile_params pp = {
         .root = p->profile.root,
         .hardware = p->hardware.id,
         .model_name = m->m.name,
         .network_device = p->network_device,
         .device = p->device,
-        .settings = arena_printf(c->a, "threads=%lld weights=%s", (long long)p->engine.threads,
-                                 p->model.weights ? p->model.weights : "files"),
+        .settings =
+            arena_printf(c->a, "threads=%lld idle=%d weights=%s", (long long)p->engine.threads,
+                         p->engine.idle, p->model.weights ? p->model.weights : "files"),
         .model = &m->m,
         .block_size = p->scheduler.block_size,
         .max_tokens = p->profile.max_tokens,
@@ -108,6 +110,7 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
         .max_rows = pp.max_batch,
         .ignore_eos = true,
         .op_times = true,
+        .spin = clock.spin,
         .clock = &clock,
     };
     struct executor ex;

@@ -131,8 +131,10 @@ const struct option config_options[] = {
      "threads of the CPU engine; 0 is every core this process may use"},
     {"engine.ignore_eos", OPT_BOOL, "", "true", NO_LIMIT, NULL, B, AT(engine.ignore_eos),
      "generate num_decode_tokens whatever the model says"},
-    {"engine.timeout_s", OPT_DOUBLE, "s", "0", 0, 1e9, NULL, B, AT(engine.timeout_s),
-     "longest a request may take; 0 is no limit"},
+    {"engine.idle", OPT_ENUM, "", "spin", NO_LIMIT, "spin|sleep", B | P, AT(engine.idle),
+     "how the engine waits for work: running on its cores, or asleep (a core that slept is slow "
+     "for "
+     "the first milliseconds)"},
 
     {"profile.root", OPT_STR, "", "runs/profiles", NO_LIMIT, NULL, P | S, AT(profile.root),
      "folder that holds data/profiling/"},

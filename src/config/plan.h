@@ -101,7 +101,7 @@ struct plan {
         const char *kind;
         int64_t threads;
         bool ignore_eos;
-        double timeout_s;
+        int idle; /* 0 spin, 1 sleep */
     } engine;
 
     struct {

@@ -82,7 +82,7 @@ enum st host_measure(const struct profile_params *p, struct executor ex, int64_t
     struct serve_sink sink = {.self = &f, .batch = on_batch};
     struct serve_counters counters;
     if (!p->clock->is_virtual)
-        *p->clock = clock_real();
+        clock_restart(p->clock);
     enum st st = serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e);
     if (st == ST_OK)
         st = journal_host_run(j, batch, f.got.p, f.got.n, e);

@@ -344,7 +344,7 @@ static enum st run_loop(struct loop *l, struct err *e)
 {
     TRY(pull(l, e));
     if (!l->clock->is_virtual)
-        *l->clock = clock_real();
+        clock_restart(l->clock);
     while (l->ahead || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))

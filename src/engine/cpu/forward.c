@@ -253,6 +253,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
     TRY(check_fits(f, e));
     plan_steps(f);
     TRY(pool_open(p->threads, &f->pool, e));
+    pool_keep_awake(f->pool, p->spin);
     TRY(cpu_weights_load(&f->w, f->kn, f->pool, f->m, p->weights_dir, p->weights_seed, e));
     TRY(alloc_cache(f, e));
     TRY(alloc_buffers(f, e));

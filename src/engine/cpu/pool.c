@@ -34,7 +34,7 @@ struct pool {
     _Atomic int inside;
     char apart1[2 * CACHE_LINE];
     _Atomic int sleepers;
-    _Atomic bool stop;
+    _Atomic bool stop, awake;
 
     pool_fn *fn;
     void *ctx;
@@ -72,10 +72,12 @@ static void work(struct pool *p, int thread)
 /* The number of a job this worker has not seen, or 0 when the pool closes. */
 static uint64_t wait_job(struct pool *p, uint64_t seen)
 {
-    for (int i = 0; i < SPINS; i++) {
+    for (int i = 0; i < SPINS || atomic_load(&p->awake); i += i < SPINS) {
         const uint64_t open = atomic_load(&p->open);
         if (open != 0 && open != seen)
             return open;
+        if (atomic_load(&p->stop))
+            return 0;
         relax();
     }
     uint64_t open;
@@ -152,6 +154,11 @@ static int usable_cores(void)
 int pool_threads(const struct pool *p)
 {
     return p->threads;
+}
+
+void pool_keep_awake(struct pool *p, bool awake)
+{
+    atomic_store(&p->awake, awake);
 }
 
 enum st pool_open(int threads, struct pool **out, struct err *e)

@@ -7,6 +7,7 @@
 #ifndef ENGINE_CPU_POOL_H
 #define ENGINE_CPU_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -21,6 +22,9 @@ typedef void pool_fn(void *ctx, int64_t item, int thread);
 enum st pool_open(int threads, struct pool **out, struct err *e);
 void pool_close(struct pool **p);
 int pool_threads(const struct pool *p);
+
+/* Idle workers spin for as long as it is set, so that the next job finds them running. */
+void pool_keep_awake(struct pool *p, bool awake);
 
 /* Run items 0 .. n-1, each once; returns when all are done and their writes are visible. One item
  * runs on the caller without waking anybody. */
