@@ -97,10 +97,12 @@ static enum st bench(struct cmd_context *c, struct err *e)
         ex.ops->close(ex.self);
     }
     job_workload_close(&w);
-    return st == ST_OK ? ST_OK : err_add(e, "bench");
+    return st;
 }
 
 int cmd_bench(struct cmd_context *c, struct err *e)
 {
-    return err_exit_code(bench(c, e));
+    if (bench(c, e) != ST_OK)
+        err_add(e, "bench");
+    return err_exit_code(e->st);
 }

@@ -57,7 +57,7 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
         TRY(json_load(c->a, path, NULL, &tree, e));
         out->config = tree;
         if (!name)
-            name = fs_base(p->model.ref);
+            name = model_folder_name(c->a, p->model.ref);
     } else if (!out->config || out->config->n == 0) {
         err_set(e, ST_INPUT, "no model was named");
         return err_hint(e,
@@ -95,6 +95,8 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     const struct plan *p = c->plan;
     if (p->workload.prompts)
         TRY(prompts_load(c->a, p->workload.prompts, &out->prompts, &out->n_prompts, e));
+    if (p->workload.prompts && out->n_prompts == 0)
+        return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
     if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
         TRY(load_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
     struct workload_params w = {
@@ -120,6 +122,55 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     return workload_make(c->a, &w, &out->w, e);
 }
 
+/* Who typed a setting that is not read would believe that it did something. */
+static enum st refuse_unread(const struct cmd_context *c, struct err *e)
+{
+    enum { ALL = ~0 };
+    enum {
+        RATED = 1 << ARRIVAL_FIXED_INTERVAL | 1 << ARRIVAL_POISSON | 1 << ARRIVAL_GAMMA,
+        TOTALS = 1 << LENGTHS_UNIFORM | 1 << LENGTHS_ZIPF,
+    };
+    static const struct {
+        const char *key;
+        int arrivals, lengths; /* bits of the kinds that read it */
+    } rows[] = {
+        {"workload.prompts", ALL, ALL},
+        {"workload.num_requests", ALL, ALL},
+        {"workload.arrival.kind", ALL, ALL},
+        {"workload.arrival.rate", RATED, ALL},
+        {"workload.arrival.burstiness", 1 << ARRIVAL_GAMMA, ALL},
+        {"workload.arrival.inter_arrival_ns", 1 << ARRIVAL_FIXED_INTERVAL, ALL},
+        {"workload.arrival.trace", 1 << ARRIVAL_TRACE, ALL},
+        {"workload.lengths.kind", ALL, ALL},
+        {"workload.lengths.prefill_tokens", ALL, 1 << LENGTHS_FIXED},
+        {"workload.lengths.decode_tokens", ALL, 1 << LENGTHS_FIXED | 1 << LENGTHS_TOKENIZER},
+        {"workload.lengths.min_tokens", ALL, TOTALS},
+        {"workload.lengths.max_tokens", ALL, TOTALS},
+        {"workload.lengths.prefill_decode_ratio", ALL, TOTALS},
+        {"workload.lengths.zipf_theta", ALL, 1 << LENGTHS_ZIPF},
+        {"workload.lengths.trace", ALL, 1 << LENGTHS_TRACE},
+    };
+    const struct plan *p = c->plan;
+    const char *made = p->workload.dir ? "workload.dir" : p->workload.trace ? "workload.trace" : "";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *why = made;
+        if (config_origin(c->config, rows[i].key) != ORIGIN_COMMAND_LINE)
+            continue;
+        if (!*why && !(rows[i].arrivals & 1 << p->workload.arrival.kind))
+            why = "workload.arrival.kind";
+        if (!*why && !(rows[i].lengths & 1 << p->workload.lengths.kind))
+            why = "workload.lengths.kind";
+        if (!*why)
+            continue;
+        const struct node *value = node_path(c->config->tree, why);
+        err_set(e, ST_USAGE, "%s is not used with %s=%s", rows[i].key, why,
+                value && value->kind == NODE_STR ? value->s.p : "");
+        return err_hint(e, *made ? "leave it out: the workload is made already"
+                                 : "leave it out, or choose another kind");
+    }
+    return ST_OK;
+}
+
 enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e)
 {
@@ -128,6 +179,7 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     enum st st = ST_OK;
     if (p->workload.dir && p->workload.trace)
         return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
+    TRY(refuse_unread(c, e));
     if (p->workload.dir) {
         st = workload_load(c->a, p->workload.dir, &out->w, e);
         const char *path = fs_join(c->a, p->workload.dir, "prompts.jsonl");

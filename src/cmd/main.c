@@ -209,12 +209,14 @@ static int run_command(const struct request *r, struct err *e)
         const char *const **jobs;
         size_t n = 0;
         if (config_sweep(a, &args, &jobs, &n, e) == ST_OK)
-            for (size_t i = 0; i < n && !cmd_stop; i++) {
+            for (size_t i = 0; i < n && e->st == ST_OK; i++) {
                 log_info("job %zu of %zu", i + 1, n);
                 args.overrides = jobs[i];
                 int job_code = run_job(r, &args, e);
                 code = job_code > code ? job_code : code;
                 err_clear(e);
+                if (cmd_stop && i + 1 < n)
+                    err_set(e, ST_INTERRUPTED, "interrupted after job %zu of %zu", i + 1, n);
             }
     }
     if (e->st != ST_OK) {

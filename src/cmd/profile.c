@@ -64,6 +64,12 @@ enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
 static enum st measure(struct cmd_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;
+    if (strcmp(p->engine.kind, "cpu") != 0)
+        return err_set(e, ST_USAGE, "engine.kind: only engine cpu can be profiled, not '%s'",
+                       p->engine.kind);
+    if (p->parallel.tp != 1)
+        return err_set(e, ST_USAGE, "parallel.tp: engine cpu has no tensor parallelism, got %lld",
+                       (long long)p->parallel.tp);
     struct run_meta facts = {.run_id = p->hardware.id,
                              .run_type = "vidur_profile",
                              .model = m->m.name,

@@ -15,8 +15,10 @@
  *
  * Overrides: `group=option` picks a group's file, `+group=option` appends one, `~group` drops it;
  * `a.b=4` sets a key; `+a.b=4` adds one (only under free-form maps); `++a.b=4` sets or adds; `~a.b`
- * removes (the default comes back). Later ones win. A key that no option row knows is an error with
- * a did-you-mean; on the command line so is one that the command does not use. null = not set.
+ * removes (the default comes back). `model.ref=`, `workload.dir=` and `workload.trace=` stand for a
+ * group's file: its default is then left out, one that was picked stays. Later ones win. A key that
+ * no option row knows is an error with a did-you-mean; on the command line so is one that the
+ * command does not use. null = not set.
  *
  * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
  * rightmost fastest. Keys of lists (OPT_LIST) take their commas themselves and sweep over choice().

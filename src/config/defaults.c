@@ -188,6 +188,22 @@ static const char *choice_key(struct arena *a, const char *group, const char *pa
                : group;
 }
 
+/* The command line says in a key of its own what the group's default file would say. */
+static bool is_replaced(const struct expansion *x, const char *group)
+{
+    static const char *const keys[][2] = {
+        {"model", "model.ref"}, {"workload", "workload.dir"}, {"workload", "workload.trace"}};
+    for (size_t i = 0; i < x->args->n_overrides; i++) {
+        const struct override *o = &x->args->overrides[i];
+        if (o->kind == OVERRIDE_REMOVE || sv_eq(o->text, "null"))
+            continue;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            if (strcmp(keys[k][0], group) == 0 && strcmp(keys[k][1], o->key) == 0)
+                return true;
+    }
+    return false;
+}
+
 static struct choice *find_choice(struct expansion *x, const char *key)
 {
     for (struct choice *c = x->choices; c; c = c->next)
@@ -219,7 +235,7 @@ static const char *direct_key(const char *group)
 {
     static const char *const keys[][2] = {
         {"hardware", "hardware.id=NAME"},
-        {"model", "model.ref=DIRECTORY (with config.json) and model.name=NAME"},
+        {"model", "model.ref=DIRECTORY (with config.json)"},
         {"scheduler", "scheduler.policy=NAME"},
         {"engine", "engine.kind=NAME"},
         {"workload", "workload.dir=DIRECTORY, workload.trace=FILE or workload.prompts=FILE"},
@@ -318,7 +334,7 @@ static enum st expand_group(struct expansion *x, const struct chain *up, const s
                            c->from->typed);
         value = c->value;
     }
-    if (!value || value->kind == NODE_NULL)
+    if (!value || value->kind == NODE_NULL || (!c && is_replaced(x, key)))
         return ST_OK;
     if (value->kind != NODE_LIST)
         return open_option(x, up, en, c, value, parent_package);

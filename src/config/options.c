@@ -11,10 +11,10 @@ enum {
     C = CMD_COMPARE,
     R = CMD_REPORT,
     M = CMD_MODEL,
-    RUN = B | S,                          /* serves a workload */
-    WORK = W | B | S,                     /* may make a workload */
-    MODEL = W | B | P | S | M,            /* needs a model */
-    ARTIFACT = W | B | P | S | C | R | M, /* writes a directory */
+    RUN = B | S,                      /* serves a workload */
+    WORK = W | B | S,                 /* may make a workload */
+    MODEL = W | B | P | S | M,        /* needs a model */
+    ARTIFACT = W | B | S | C | R | M, /* writes one directory, named by out */
 };
 
 #define AT(field) offsetof(struct plan, field)
@@ -50,9 +50,9 @@ const struct option config_options[] = {
      "directory with config.json, weights and tokenizer.json"},
     {"model.config", OPT_MAP, "", "", NO_LIMIT, NULL, MODEL, AT(model.config),
      "Hugging Face config.json keys, used when model.ref has no config.json"},
-    {"model.weights", OPT_STR, "", "", NO_LIMIT, NULL, B | P | M, AT(model.weights),
+    {"model.weights", OPT_STR, "", "", NO_LIMIT, NULL, B | P, AT(model.weights),
      "random:SEED for random weights; the safetensors of model.ref when unset"},
-    {"model.tokenizer", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.tokenizer),
+    {"model.tokenizer", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(model.tokenizer),
      "path of a tokenizer.json; the one of model.ref when unset"},
 
     {"workload.dir", OPT_STR, "", "", NO_LIMIT, NULL, RUN, AT(workload.dir),
@@ -72,7 +72,7 @@ const struct option config_options[] = {
      AT(workload.arrival.rate), "mean rate of poisson, gamma or fixed_interval arrivals"},
     {"workload.arrival.burstiness", OPT_DOUBLE, "", "", 1e-3, 1e3, NULL, WORK,
      AT(workload.arrival.burstiness), "shape of gamma arrivals: 1 is poisson, less is burstier"},
-    {"workload.arrival.inter_arrival_ns", OPT_INT, "ns", "", 0, INFINITY, NULL, WORK,
+    {"workload.arrival.inter_arrival_ns", OPT_INT, "ns", "", 1, INFINITY, NULL, WORK,
      AT(workload.arrival.inter_arrival_ns), "gap of fixed_interval arrivals, instead of a rate"},
     {"workload.arrival.trace", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(workload.arrival.trace),
      "CSV with arrived_at (s) or arrival_time_ns"},
@@ -122,8 +122,6 @@ const struct option config_options[] = {
      "which replica gets a request"},
     {"parallel.tp", OPT_INT, "", "1", 1, 1024, NULL, P | S, AT(parallel.tp),
      "tensor-parallel degree of a replica"},
-    {"parallel.pp", OPT_INT, "", "1", 1, 1024, NULL, S, AT(parallel.pp),
-     "pipeline-parallel degree of a replica"},
 
     {"engine.kind", OPT_STR, "", "cpu", NO_LIMIT, NULL, B | P, AT(engine.kind),
      "what carries batches out"},
@@ -153,8 +151,6 @@ const struct option config_options[] = {
 
     {"sim.host_overhead", OPT_BOOL, "", "true", NO_LIMIT, NULL, S, AT(sim.host_overhead),
      "add the measured host time of each iteration"},
-    {"sim.replicas_mc", OPT_INT, "", "0", 0, 100000, NULL, S, AT(sim.replicas_mc),
-     "Monte Carlo repetitions for intervals on the percentiles; 0 is none"},
 
     {"real_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.real_run_dir), "the real run"},
     {"sim_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.sim_run_dir),
@@ -172,7 +168,7 @@ const struct option config_options[] = {
      "whether token_metrics.csv is written"},
     {"output.batches", OPT_ENUM, "", "full", NO_LIMIT, "full|none", RUN, AT(output.batches),
      "whether batches.csv is written"},
-    {"output.write_hydra_snapshot", OPT_BOOL, "", "true", NO_LIMIT, NULL, W | B | P | S | C,
+    {"output.write_hydra_snapshot", OPT_BOOL, "", "true", NO_LIMIT, NULL, W | B | S | C,
      AT(output.write_hydra_snapshot), "keep config.yaml and overrides.yaml beside the results"},
     {"report.inputs", OPT_LIST, "", "", NO_LIMIT, NULL, R, AT(report.inputs),
      "artifact directories to report on"},

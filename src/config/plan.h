@@ -94,7 +94,7 @@ struct plan {
         const char *router;
     } cluster;
     struct {
-        int64_t tp, pp;
+        int64_t tp;
     } parallel;
 
     struct {
@@ -112,7 +112,6 @@ struct plan {
 
     struct {
         bool host_overhead;
-        int64_t replicas_mc;
     } sim;
 
     struct {

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fs.h"
@@ -331,14 +332,12 @@ enum st model_from_config(struct arena *a, const char *name, const struct node *
     return ST_OK;
 }
 
-/* The folder's own name; "." and "models/x/" have one too. */
-static const char *folder_name(struct arena *a, const char *dir)
+const char *model_folder_name(struct arena *a, const char *dir)
 {
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
-        n--;
-    const char *trimmed = arena_strn(a, dir, n);
-    return fs_base(trimmed);
+    char *real = realpath(dir, NULL);
+    const char *name = arena_str(a, fs_base(real ? real : dir));
+    free(real);
+    return *name ? name : "model";
 }
 
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e)
@@ -346,7 +345,7 @@ enum st model_load(struct arena *a, const char *dir, struct model *out, struct e
     struct node *config;
     const struct json_limits limits = {.max_bytes = CONFIG_MAX_BYTES};
     if (json_load(a, fs_join(a, dir, "config.json"), &limits, &config, e) != ST_OK ||
-        model_from_config(a, folder_name(a, dir), config, out, e) != ST_OK)
+        model_from_config(a, model_folder_name(a, dir), config, out, e) != ST_OK)
         return err_add(e, "cannot use the model in %s", dir);
     return ST_OK;
 }

@@ -39,6 +39,8 @@ struct model {
  */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e);
+/* The folder's own name, also of "." and "models/x/": what a model is called that got no name. */
+const char *model_folder_name(struct arena *a, const char *dir);
 /* dir/config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
 

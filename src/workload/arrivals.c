@@ -43,6 +43,20 @@ static enum st random_gaps(const struct workload_params *p, struct workload_requ
     return ST_OK;
 }
 
+/* From the index rather than from the arrival before it: roundings do not add up. */
+static enum st fixed_rate(const struct workload_params *p, struct workload_request *r, size_t n,
+                          struct err *e)
+{
+    TRY(need_positive("workload.arrival.rate", p->rate, e));
+    for (size_t i = 0; i < n; i++) {
+        double ns = (double)i * (1e9 / p->rate);
+        if (!(ns < 0x1p63))
+            return too_late(i, "workload.arrival.rate", e);
+        r[i].arrival_ns = llround(ns);
+    }
+    return ST_OK;
+}
+
 static enum st fixed_gaps(const struct workload_params *p, struct workload_request *r, size_t n,
                           struct err *e)
 {
@@ -50,6 +64,8 @@ static enum st fixed_gaps(const struct workload_params *p, struct workload_reque
         return err_set(e, ST_USAGE,
                        "workload.arrival.inter_arrival_ns must not be negative, got %lld",
                        (long long)p->inter_arrival_ns);
+    if (p->inter_arrival_ns == 0)
+        return fixed_rate(p, r, n, e);
     for (size_t i = 0; i < n; i++)
         if (__builtin_mul_overflow((int64_t)i, p->inter_arrival_ns, &r[i].arrival_ns))
             return too_late(i, "workload.arrival.inter_arrival_ns", e);

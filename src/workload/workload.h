@@ -48,7 +48,7 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  *
  * Arrivals (gaps are rounded to whole ns, an arrival is the sum of the gaps):
  *   static          all at 0
- *   fixed_interval  request i at i * inter_arrival_ns; the first at 0
+ *   fixed_interval  request i at i * inter_arrival_ns, or i / rate when that is 0; the first at 0
  *   poisson         exponential gaps of mean 1/rate; the first request comes one gap after 0
  *   gamma           gamma gaps of shape `burstiness` and scale 1/(rate * burstiness), so of mean
  *                   1/rate and coefficient of variation 1/sqrt(burstiness), as in vLLM's benchmark;

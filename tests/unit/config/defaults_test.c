@@ -40,7 +40,7 @@ static void a_bad_entry_is_named_with_its_place(void **state)
     assert_input_err(ARGS("bench", ONE("defaults:\n  - model: k\n")),
                      "(built in)/bench.yaml:2:12: model: there is no 'k'; there are: m, n\n"
                      "hint: to do without a file of the group, give model.ref=DIRECTORY (with "
-                     "config.json) and model.name=NAME");
+                     "config.json)");
     assert_input_err(
         ARGS("bench", ONE("- 1\n")),
         "(built in)/bench.yaml:1:1: a configuration file is a map of keys, not a list");
@@ -56,6 +56,29 @@ static void a_group_can_be_left_to_the_command_line(void **state)
     assert_string_equal(c.plan.model.name, "n");
 }
 
+/* model.ref=DIR with the name and the random weights of the default model would be a lie. */
+static void a_key_that_stands_for_a_group_leaves_its_default_out(void **state)
+{
+    struct test *t = *state;
+    const struct embed_file *files =
+        FILES({"bench.yaml", "defaults: [model: m, workload: w, _self_]\nseed: 3\n"},
+              {"model/m.yaml", "name: m\nweights: random:0\n"},
+              {"workload/w.yaml", "arrival: {rate: 7}\n"});
+    struct config c = fixture_good(t, ARGS("bench", files, "model.ref=d"));
+    assert_null(c.plan.model.name);
+    assert_null(c.plan.model.weights);
+    assert_true(c.plan.workload.arrival.rate > 6 && c.plan.seed == 3);
+    c = fixture_good(t, ARGS("bench", files, "workload.dir=d"));
+    assert_string_equal(fixture_yaml(t, &c, "workload.arrival.rate"), "(not set)");
+    assert_string_equal(c.plan.model.name, "m");
+    c = fixture_good(t, ARGS("bench", files, "workload.trace=f"));
+    assert_string_equal(fixture_yaml(t, &c, "workload.arrival.rate"), "(not set)");
+    c = fixture_good(t, ARGS("bench", files, "model.ref=d", "model=m"));
+    assert_string_equal(c.plan.model.name, "m");
+    c = fixture_good(t, ARGS("bench", files, "model.ref=null"));
+    assert_string_equal(c.plan.model.name, "m");
+}
+
 static void a_bad_choice_is_named(void **state)
 {
     struct test *t = *state;
@@ -63,7 +86,7 @@ static void a_bad_choice_is_named(void **state)
     assert_load_err(ARGS("bench", files, "model=k"),
                     "command line: model: there is no 'k'; there are: m, n\n"
                     "hint: to do without a file of the group, give model.ref=DIRECTORY (with "
-                    "config.json) and model.name=NAME");
+                    "config.json)");
     assert_load_err(ARGS("bench", files, "hardware=h"),
                     "command line: bench does not use the group hardware\n"
                     "hint: +hardware=h adds it to the defaults list all the same");
@@ -136,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_bad_entry_is_named_with_its_place),
         TEST(a_group_can_be_left_to_the_command_line),
+        TEST(a_key_that_stands_for_a_group_leaves_its_default_out),
         TEST(a_bad_choice_is_named),
         TEST(a_missing_primary_file_is_named),
         TEST(endless_lists_are_refused),

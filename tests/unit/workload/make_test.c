@@ -79,6 +79,17 @@ static void fixed_intervals_begin_at_0(void **state)
     assert_true(w.requests[1].arrival_s == 1e-6);
 }
 
+static void a_fixed_interval_may_be_given_as_a_rate(void **state)
+{
+    struct workload_params p = params();
+    p.arrival_kind = ARRIVAL_FIXED_INTERVAL;
+    p.inter_arrival_ns = 0;
+    p.rate = 3;
+    struct workload w = make(*state, &p);
+    for (size_t i = 0; i < w.n; i++)
+        assert_int_equal(w.requests[i].arrival_ns, llround((double)i * 1e9 / 3));
+}
+
 /* Mean and coefficient of variation of n gaps, the first one from 0. */
 static void gaps(const struct workload *w, double *mean, double *cv)
 {
@@ -399,11 +410,17 @@ static void refuses_wrong_combinations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(static_arrivals_are_all_at_0),        TEST(fixed_intervals_begin_at_0),
-        TEST(random_gaps_follow_theory),           TEST(poisson_gaps_are_exponential),
-        TEST(equal_seeds_give_equal_workloads),    TEST(uniform_lengths_split_a_total),
-        TEST(zipf_lengths_prefer_small_ones),      TEST(takes_arrivals_and_lengths_from_traces),
-        TEST(prompts_are_used_in_order_and_again), TEST(prompts_give_their_tokens),
+        TEST(static_arrivals_are_all_at_0),
+        TEST(fixed_intervals_begin_at_0),
+        TEST(a_fixed_interval_may_be_given_as_a_rate),
+        TEST(random_gaps_follow_theory),
+        TEST(poisson_gaps_are_exponential),
+        TEST(equal_seeds_give_equal_workloads),
+        TEST(uniform_lengths_split_a_total),
+        TEST(zipf_lengths_prefer_small_ones),
+        TEST(takes_arrivals_and_lengths_from_traces),
+        TEST(prompts_are_used_in_order_and_again),
+        TEST(prompts_give_their_tokens),
         TEST(refuses_wrong_combinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
