@@ -226,6 +226,8 @@ struct serve_params job_serve_params(const struct plan *p, const struct model *m
         .token_budget = p->scheduler.token_budget,
         .chunk_size = p->scheduler.chunk_size,
         .max_tokens_in_batch = p->scheduler.max_tokens_in_batch,
+        .max_waiting_iters = p->scheduler.max_waiting_iters,
+        .prefix_tokens = p->cluster.prefix_tokens,
         .block_size = p->scheduler.block_size,
         .num_blocks = blocks ? blocks : default_blocks(p, m, longest),
         .watermark = p->scheduler.watermark,

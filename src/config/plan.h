@@ -86,12 +86,14 @@ struct plan {
         int64_t batch_cap, chunk_size, token_budget, block_size, num_blocks;
         double watermark;
         int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
+        int64_t max_waiting_iters;
         int64_t max_model_len;
     } scheduler;
 
     struct {
         int64_t replicas;
         const char *router;
+        int64_t prefix_tokens;
     } cluster;
     struct {
         int64_t tp;

@@ -48,6 +48,7 @@ static enum st check_knobs(const struct serve_params *p, const struct sched_ops 
         {"token_budget", KNOB_TOKEN_BUDGET, p->token_budget != 0},
         {"max_tokens_in_batch", KNOB_MAX_TOKENS_IN_BATCH, p->max_tokens_in_batch != 0},
         {"watermark", KNOB_WATERMARK, p->watermark != 0},
+        {"max_waiting_iters", KNOB_MAX_WAITING_ITERS, p->max_waiting_iters != 0},
     };
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].set && !(sched->knobs & knobs[i].bit)) {
@@ -69,6 +70,8 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
         {"scheduler.token_budget", p->token_budget, 0, INT64_C(1) << 40},
         {"scheduler.chunk_size", p->chunk_size, 0, INT64_C(1) << 40},
         {"scheduler.max_tokens_in_batch", p->max_tokens_in_batch, 0, INT64_C(1) << 40},
+        {"scheduler.max_waiting_iters", p->max_waiting_iters, 0, INT64_C(1) << 40},
+        {"cluster.prefix_tokens", p->prefix_tokens, 0, INT64_C(1) << 40},
         {"scheduler.block_size", p->block_size, 1, MAX_BLOCK_SIZE},
         {"scheduler.num_blocks", p->num_blocks, 1, INT32_MAX},
         {"scheduler.max_model_len", p->max_model_len, 0, INT64_C(1) << 40},
@@ -90,10 +93,20 @@ enum st serve_check_params(const struct serve_params *p, struct err *e)
     const struct sched_ops *sched = p->policy ? sched_find(p->policy) : NULL;
     if (!sched)
         return unknown_policy(p->policy, e);
-    if (!router_find(p->router))
+    const struct router_ops *router = router_find(p->router);
+    if (!router)
         return unknown_router(p->router, e);
     TRY(check_ranges(p, e));
     TRY(check_knobs(p, sched, e));
+    if (p->prefix_tokens && !router->reads_prefix) {
+        err_set(e, ST_USAGE, "cluster.prefix_tokens: router %s has no such knob", router->name);
+        return err_hint(e, "leave it unset");
+    }
+    if (sched->traits & SCHED_TOKEN_BLOCKS && p->block_size != 1) {
+        err_set(e, ST_USAGE, "scheduler.block_size: policy %s has blocks of one token, not %lld",
+                sched->name, (long long)p->block_size);
+        return err_hint(e, "scheduler.block_size=1");
+    }
     return sched->check ? sched->check(p, e) : ST_OK;
 }
 

@@ -8,11 +8,12 @@
 /* Requests whose prefill is complete enter the decode set. */
 static void gather_ready(struct replica *r, struct lane *lane)
 {
+    bool by_arrival = r->run->sched->traits & SCHED_BY_ARRIVAL;
     while (!link_empty(&lane->ready)) {
         struct request *q = request_of(lane->ready.next);
         link_remove(&q->list);
         q->state = REQUEST_DECODE;
-        q->order = r->joins++;
+        q->order = by_arrival ? q->seq : r->joins++;
         q->announced = false;
         decode_set_join(&lane->set, q, q->w.num_decode_tokens - q->generated);
         q->unwritten = lane->set.tick;

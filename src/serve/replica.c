@@ -177,6 +177,7 @@ void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int6
         q->blocks = mem_alloc((size_t)q->blocks_cap * sizeof *q->blocks);
     }
     kv_take(&r->kv, q, kv_blocks_for(&r->kv, reserve_tokens));
+    q->fixed_blocks = reserve_tokens >= q->w.num_prefill_tokens + q->w.num_decode_tokens - 1;
     add_chunk(r, lane, q, tokens);
 }
 
@@ -218,4 +219,27 @@ void replica_preempt(struct replica *r, struct request *q)
     q->preemptions++;
     r->run->counters->preemptions++;
     queue_push_front(&r->waiting, q);
+}
+
+struct request *replica_last_running(struct replica *r, int32_t lane)
+{
+    struct request *q = replica_last_prefill(r, lane);
+    return q ? q : decode_set_last(replica_set(r, lane));
+}
+
+/* Those before the last take what they need, so all is well if the last one finds a block. */
+bool replica_make_room(struct replica *r, int32_t lane)
+{
+    struct decode_set *set = replica_set(r, lane);
+    while (set->n > 0) {
+        int64_t need = decode_set_blocks(set) + 1;
+        if (need <= r->kv.free)
+            return true;
+        if (need - decode_set_needs_block(set, decode_set_last(set)) <= r->kv.free)
+            return true;
+        if (!replica_may_preempt(r, lane))
+            return false;
+        replica_preempt(r, replica_last_running(r, lane));
+    }
+    return true;
 }

@@ -42,6 +42,7 @@ struct lane {
     struct link ready;
     VEC(int32_t) left, entered; /* changes of the set that no batch has told yet */
     int64_t submitted, delivered;
+    int64_t decode_batches; /* for the policy: lightllm counts those since it looked at the queue */
     double last_end_s;
     VEC(struct zombie) zombies; /* over, but held by batches in flight; ascending by until */
     VEC(int64_t) ends_ns;       /* end of tick ends_from + i; only to write tokens of predictions */
@@ -140,8 +141,24 @@ bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t t
  * batch cap, and free blocks above the watermark. An otherwise empty replica needs no watermark. */
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens);
 
-/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`. */
+/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`. Blocks
+ * for all that the request will need are taken once for all. */
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens);
+
+/* Requests that a lane may hold: its share of the batch cap, at least 1. */
+static inline int64_t replica_lane_cap(const struct replica *r)
+{
+    int64_t share = r->run->p->batch_cap / r->n_lanes;
+    return share > 0 ? share : 1;
+}
+
+/* The last prefill begun, else the last decode: order of admission, for prefills were admitted
+ * after every decode of their lane. NULL when the lane runs none. */
+struct request *replica_last_running(struct replica *r, int32_t lane);
+
+/* Preempt from the back until each decode of the lane, in its turn, finds a block free whether it
+ * needs one or not (the rule of vLLM before V1). False: a preemption has to wait. */
+bool replica_make_room(struct replica *r, int32_t lane);
 
 /* Whether a preemption may happen now: no batch of the lane is in flight. */
 bool replica_may_preempt(const struct replica *r, int32_t lane);

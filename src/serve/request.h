@@ -52,6 +52,7 @@ struct request {
     int32_t *ids; /* computing executors: prompt and tokens so far; heap */
 
     struct workload_request w;
+    int64_t seq;                          /* place among all requests of the run */
     int64_t scheduled_ns, first_token_ns; /* RUN_NONE until known */
     int64_t preemptions;
     bool warmup;

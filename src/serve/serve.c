@@ -134,7 +134,8 @@ static enum st pull(struct loop *l, struct err *e)
         return st;
     }
     l->last_arrival_s = at;
-    q->warmup = l->pulled++ < l->run.p->warmup_requests;
+    q->seq = l->pulled++;
+    q->warmup = q->seq < l->run.p->warmup_requests;
     q->reject = judge(l, q);
     if (l->replicas[0].computes && q->reject == REJECT_NONE) {
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
@@ -368,6 +369,9 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
 {
     for (int32_t i = 0; i < l->n_replicas; i++) {
         TRY(executor_check(&x[i], e));
+        if (executor_lanes(&x[i]) > 1 && l->run.sched->traits & SCHED_ONE_LANE)
+            return err_set(e, ST_USAGE, "policy %s does not run in pipeline stages",
+                           l->run.sched->name);
         uint32_t caps = x[i].ops->caps;
         if (!(caps & EXEC_VIRTUAL) != !l->clock->is_virtual)
             return err_set(e, ST_USAGE, "executor %s does not run on the %s clock", x[i].ops->name,
@@ -419,6 +423,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .stop = stop,
         .n_replicas = p->replicas,
         .router = router_find(p->router)};
+    l.routing = router_begin(p);
     l.run.write_tokens = p->emit_tokens && sink->token;
     TRY(check_executors(&l, executors, e));
 

@@ -38,21 +38,23 @@
 #include "workload/workload.h"
 
 struct serve_params {
-    const char *policy;   /* vllm_v1, sarathi, sequential: serve/sched/registry.c */
-    const char *router;   /* round_robin: serve/router.c; NULL = that */
+    const char *policy;   /* one of serve/sched/policies.h */
+    const char *router;   /* one of serve/router.h; NULL = round_robin */
     int32_t replicas;     /* >= 1 */
     int64_t batch_cap;    /* requests holding KV blocks at once, >= 1 */
     int64_t token_budget; /* tokens per batch; vllm_v1: 0 = 2048, at least batch_cap; sequential:
                              0 = whole prompts */
     int64_t chunk_size;   /* sarathi: tokens per batch, 0 = 512 */
-    int64_t max_tokens_in_batch;
-    int64_t block_size;      /* tokens per KV block, 1 .. 65536 */
-    int64_t num_blocks;      /* per replica, >= 1 */
-    double watermark;        /* fraction of blocks left free by an admission, [0, 1) */
-    int64_t max_model_len;   /* prompt + output limit, a longer request is rejected; 0 = none */
-    uint64_t seed;           /* of routers and policies that draw */
-    int64_t warmup_requests; /* the first n requests are labelled warm-up */
-    bool emit_tokens;        /* call sink.token */
+    int64_t max_tokens_in_batch; /* of prefill batches; vllm: padded to the longest; 0 = 4096 */
+    int64_t max_waiting_iters;   /* lightllm: batches between looks at the queue; 0 = 10 */
+    int64_t prefix_tokens;       /* prefix_aware: tokens that a prompt is known by; 0 = 256 */
+    int64_t block_size;          /* tokens per KV block, 1 .. 65536 */
+    int64_t num_blocks;          /* per replica, >= 1 */
+    double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
+    int64_t max_model_len;       /* prompt + output limit, a longer request is rejected; 0 = none */
+    uint64_t seed;               /* of routers and policies that draw */
+    int64_t warmup_requests;     /* the first n requests are labelled warm-up */
+    bool emit_tokens;            /* call sink.token */
 };
 
 /* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is

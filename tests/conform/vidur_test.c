@@ -307,36 +307,30 @@ static void check_requests(const struct replay *x, const char *path)
     assert_int_equal(pclose(f), 0);
 }
 
-static void replay(struct test *t, const char *name, const char *policy, int32_t n_replicas,
-                   int32_t n_stages, int64_t num_blocks)
+static void replay(struct test *t, const char *name, int32_t n_stages, struct serve_params p)
 {
-    struct replay x = {.n_stages = n_stages, .n_replicas = n_replicas};
+    struct replay x = {.n_stages = n_stages, .n_replicas = p.replicas};
     char path[300];
     snprintf(path, sizeof path, "vidur/reference/%s/trace.csv", name);
     read_trace(&x, test_data(t, path));
     snprintf(path, sizeof path, "vidur/reference/%s/batch_log.csv.gz", name);
     read_batches(&x, test_data(t, path));
     struct executor ex[MAX_REPLICAS];
-    for (int32_t i = 0; i < n_replicas; i++) {
+    for (int32_t i = 0; i < p.replicas; i++) {
         x.replicas[i].x = &x;
         ex[i] = (struct executor){&stages_ops, &x.replicas[i]};
     }
-    struct serve_params p = {.policy = policy,
-                             .replicas = n_replicas,
-                             .batch_cap = 128,
-                             .block_size = 16,
-                             .num_blocks = num_blocks,
-                             .watermark = 0.01};
+    p.block_size = 16;
     struct serve_clock clock = clock_virtual();
     struct request_source source = {&x, next_request, prompt_ids};
     struct serve_sink sink = {.self = &x, .request = keep_row};
     struct serve_counters n;
     assert_ok(serve_run(&p, &clock, ex, &source, &sink, NULL, &n, &t->e), t);
-    for (int32_t i = 0; i < n_replicas; i++)
+    for (int32_t i = 0; i < p.replicas; i++)
         assert_int_equal(x.replicas[i].submitted, x.replicas[i].batches.n);
     snprintf(path, sizeof path, "vidur/reference/%s/request_metrics.csv.gz", name);
     check_requests(&x, test_data(t, path));
-    for (int32_t i = 0; i < n_replicas; i++)
+    for (int32_t i = 0; i < p.replicas; i++)
         stages_close(&x.replicas[i]);
     vec_free(&x.parts);
     vec_free(&x.requests);
@@ -345,25 +339,69 @@ static void replay(struct test *t, const char *name, const char *policy, int32_t
 
 static void sarathi(void **state)
 {
-    replay(*state, "cl34_sarathi512_conv_q2.5_1k", "sarathi", 1, 1, 27904);
+    replay(*state, "cl34_sarathi512_conv_q2.5_1k", 1,
+           (struct serve_params){.policy = "sarathi",
+                                 .replicas = 1,
+                                 .batch_cap = 128,
+                                 .num_blocks = 27904,
+                                 .watermark = 0.01});
 }
 
 static void sarathi_on_4_replicas(void **state)
 {
-    replay(*state, "cl34_sarathi512_conv_4rep_round_robin_q10_2k", "sarathi", 4, 1, 27904);
+    replay(*state, "cl34_sarathi512_conv_4rep_round_robin_q10_2k", 1,
+           (struct serve_params){.policy = "sarathi",
+                                 .replicas = 4,
+                                 .batch_cap = 128,
+                                 .num_blocks = 27904,
+                                 .watermark = 0.01});
 }
 
 static void sarathi_in_2_stages(void **state)
 {
-    replay(*state, "cl34_sarathi512_pp2_conv_q4_1k", "sarathi", 1, 2, 60000);
+    replay(*state, "cl34_sarathi512_pp2_conv_q4_1k", 2,
+           (struct serve_params){.policy = "sarathi",
+                                 .replicas = 1,
+                                 .batch_cap = 128,
+                                 .num_blocks = 60000,
+                                 .watermark = 0.01});
+}
+
+static void vllm(void **state)
+{
+    replay(*state, "cl34_vllm_conv_blocks2500_q2.5_1k", 1,
+           (struct serve_params){.policy = "vllm",
+                                 .replicas = 1,
+                                 .batch_cap = 128,
+                                 .num_blocks = 2500,
+                                 .watermark = 0.01});
+}
+
+static void orca(void **state)
+{
+    replay(*state, "cl34g_orca_conv_q2.5_1k", 1,
+           (struct serve_params){.policy = "orca",
+                                 .replicas = 1,
+                                 .batch_cap = 109,
+                                 .num_blocks = 27904,
+                                 .max_model_len = 4096});
+}
+
+static void faster_transformer(void **state)
+{
+    replay(*state, "cl34_ft_fixed_q1_512", 1,
+           (struct serve_params){.policy = "faster_transformer",
+                                 .replicas = 1,
+                                 .batch_cap = 8,
+                                 .num_blocks = 27904,
+                                 .max_model_len = 4096});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(sarathi),
-        TEST(sarathi_on_4_replicas),
-        TEST(sarathi_in_2_stages),
+        TEST(sarathi), TEST(sarathi_on_4_replicas), TEST(sarathi_in_2_stages), TEST(vllm),
+        TEST(orca),    TEST(faster_transformer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

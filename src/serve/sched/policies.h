@@ -17,6 +17,36 @@ extern const struct sched_ops sched_vllm_v1;
  * recomputed here. */
 extern const struct sched_ops sched_sarathi;
 
+/* vLLM before its V1 engine, as Vidur has it: waiting prompts first, whole and in batches of their
+ * own while blocks stay above the watermark and (prompts x longest prompt) fits
+ * max_tokens_in_batch (4096 when unset); only when none can be admitted do the decodes run, by
+ * arrival. A decode wants a free block whether it needs one or not, and the last arrival is
+ * preempted for it. Where Vidur would wait for ever, a prompt longer than max_tokens_in_batch goes
+ * alone. With pipeline stages a request stays in the lane that admitted it, as in vLLM's virtual
+ * engines; Vidur lets it change. */
+extern const struct sched_ops sched_vllm;
+
+/* Orca as Vidur has it: continuous batching without paging. Every batch holds all decodes and, as
+ * whole prompts, as many waiting requests as blocks for max_model_len tokens each are free. Without
+ * a max_model_len each request reserves what it will need. Nothing is preempted. */
+extern const struct sched_ops sched_orca;
+
+/* FasterTransformer as Vidur has it: static batching. Requests are admitted, with blocks for
+ * max_model_len tokens each, only when the batch before has ended altogether; what has its last
+ * token drops out of the batch. In Vidur the blocks of requests that end before their batch leak,
+ * and the run fails; here a request's blocks come back when it ends, which changes no batch, for
+ * only an empty lane admits. */
+extern const struct sched_ops sched_faster_transformer;
+
+/* LightLLM as Vidur has it: blocks of one token, one pipeline stage. Waiting prompts, whole, make a
+ * batch of their own when nothing runs or after max_waiting_iters (10) batches of decodes; each is
+ * admitted if by the known lengths the cache cannot overflow: with running requests and candidate
+ * sorted by tokens left, falling, max over i of (left_i * i + sum of tokens held by the first i)
+ * stays below num_blocks; and if the batch's prompts fit max_tokens_in_batch (4096 when unset; a
+ * longer prompt goes alone). So nothing is ever preempted. Vidur cannot run it as released: its
+ * tables have no rows for blocks of one token. */
+extern const struct sched_ops sched_lightllm;
+
 /* One request at a time, in order of arrival: what continuous batching is compared to. */
 extern const struct sched_ops sched_sequential;
 

@@ -3,10 +3,8 @@
 #include "serve/sched/policies.h"
 
 const struct sched_ops *const sched_registry[] = {
-    &sched_vllm_v1,
-    &sched_sarathi,
-    &sched_sequential,
-    NULL,
+    &sched_vllm_v1,  &sched_vllm,       &sched_sarathi, &sched_orca, &sched_faster_transformer,
+    &sched_lightllm, &sched_sequential, NULL,
 };
 
 const struct sched_ops *sched_find(const char *name)

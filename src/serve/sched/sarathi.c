@@ -8,38 +8,13 @@ static int64_t chunk_size(const struct serve_params *p)
     return p->chunk_size ? p->chunk_size : DEFAULT_CHUNK;
 }
 
-/* The running list is: decodes in order of joining, then the prefills begun. (Vidur puts a prefill
- * that a batch had no tokens for in front, where it is no victim; with at least one token per chunk
- * that cannot happen: whoever begins leaves tokens for those that join.) */
-static struct request *last_running(struct replica *r, int32_t lane)
-{
-    struct request *q = replica_last_prefill(r, lane);
-    return q ? q : decode_set_last(replica_set(r, lane));
-}
-
-/* Every decode, in its turn, must find a block free. Those before the last take what they need, so
- * all is well if the last one finds one. False: a preemption has to wait. */
-static bool make_room(struct replica *r, int32_t lane)
-{
-    struct decode_set *set = replica_set(r, lane);
-    while (set->n > 0) {
-        int64_t need = decode_set_blocks(set) + 1;
-        if (need <= r->kv.free)
-            return true;
-        if (need - decode_set_needs_block(set, decode_set_last(set)) <= r->kv.free)
-            return true;
-        if (!replica_may_preempt(r, lane))
-            return false;
-        replica_preempt(r, last_running(r, lane));
-    }
-    return true;
-}
-
+/* The order of preemption is: decodes in order of joining, then the prefills begun. (Vidur puts a
+ * prefill that a batch had no tokens for in front, where it is no victim; with at least one token
+ * per chunk that cannot happen: whoever begins leaves tokens for those that join.) */
 static void next_batch(struct replica *r, int32_t lane)
 {
     const struct serve_params *p = r->run->p;
-    int64_t lane_cap = p->batch_cap / r->n_lanes > 0 ? p->batch_cap / r->n_lanes : 1;
-    if (!make_room(r, lane))
+    if (!replica_make_room(r, lane))
         return;
     int64_t left = chunk_size(p) - replica_set(r, lane)->n;
     replica_run_decodes(r, lane);
@@ -50,7 +25,7 @@ static void next_batch(struct replica *r, int32_t lane)
         ASSERT(fits);
         left -= tokens;
     }
-    while (r->waiting.n && left > 0 && replica_rows(r) < lane_cap) {
+    while (r->waiting.n && left > 0 && replica_rows(r) < replica_lane_cap(r)) {
         const struct request *q = queue_head(&r->waiting);
         int64_t tokens = request_chunk(q, left);
         if (!replica_can_admit(r, q->prefill))
@@ -77,6 +52,7 @@ const struct sched_ops sched_sarathi = {
     .help = "Sarathi-Serve: chunks of a fixed number of tokens, decodes first",
     .version = SCHED_VERSION,
     .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK,
+    .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .blocks_needed = blocks_needed,

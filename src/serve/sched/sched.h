@@ -19,12 +19,23 @@ enum {
     KNOB_TOKEN_BUDGET = 1 << 1,
     KNOB_MAX_TOKENS_IN_BATCH = 1 << 2,
     KNOB_WATERMARK = 1 << 3,
+    KNOB_MAX_WAITING_ITERS = 1 << 4,
+};
+
+/* What a policy does that others need to know. */
+enum {
+    SCHED_PREEMPTS = 1 << 0,      /* takes blocks back when they run out */
+    SCHED_RESTS = 1 << 1,         /* batches of prefills let the decodes wait */
+    SCHED_BY_ARRIVAL = 1 << 2,    /* decodes stand in order of arrival, else of joining */
+    SCHED_ONE_LANE = 1 << 3,      /* refuses pipeline stages */
+    SCHED_TOKEN_BLOCKS = 1 << 4,  /* KV blocks must hold one token */
+    SCHED_PLANNED_BATCH = 1 << 5, /* Vidur caps its batch by the memory planner too */
 };
 
 struct sched_ops {
     const char *name, *help;
     int version; /* SCHED_VERSION */
-    uint32_t knobs;
+    uint32_t knobs, traits;
     /* Build the next batch of the lane through the replica's verbs. It need not say whether there
      * is one: a batch without rows is not submitted. */
     void (*next_batch)(struct replica *r, int32_t lane);

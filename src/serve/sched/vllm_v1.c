@@ -10,13 +10,6 @@ static int64_t token_budget(const struct serve_params *p)
     return p->batch_cap > DEFAULT_BUDGET ? p->batch_cap : DEFAULT_BUDGET;
 }
 
-/* Order of admission: prefills were admitted after every decode of their lane. */
-static struct request *last_running(struct replica *r, int32_t lane)
-{
-    struct request *q = replica_last_prefill(r, lane);
-    return q ? q : decode_set_last(replica_set(r, lane));
-}
-
 /* Chunks of the prefills begun, as far as tokens and blocks go; false: blocks ran out. */
 static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preempted)
 {
@@ -46,7 +39,7 @@ static void next_batch(struct replica *r, int32_t lane)
     while (decode_set_blocks(set) > r->kv.free) {
         if (!replica_may_preempt(r, lane))
             return;
-        replica_preempt(r, last_running(r, lane));
+        replica_preempt(r, replica_last_running(r, lane));
         preempted = true;
     }
     budget -= set->n;
@@ -82,6 +75,7 @@ const struct sched_ops sched_vllm_v1 = {
     .help = "vLLM's V1 engine: a token budget shared by decodes and chunked prefills",
     .version = SCHED_VERSION,
     .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK,
+    .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .check = check,

@@ -25,16 +25,19 @@ static void unknown_names_list_the_known(void **state)
     p.policy = "lifo";
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
                "scheduler.policy: there is none called 'lifo'\n"
-               "hint: known: vllm_v1, sarathi, sequential");
+               "hint: known: vllm_v1, vllm, sarathi, orca, faster_transformer, "
+               "lightllm, sequential");
     p = good();
     p.router = "nearest";
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
-               "cluster.router: there is none called 'nearest'\nhint: known: round_robin");
+               "cluster.router: there is none called 'nearest'\n"
+               "hint: known: round_robin, random, lor, least_outstanding, prefix_aware");
     p = good();
     p.policy = NULL;
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
                "scheduler.policy: there is none called ''\n"
-               "hint: known: vllm_v1, sarathi, sequential");
+               "hint: known: vllm_v1, vllm, sarathi, orca, faster_transformer, "
+               "lightllm, sequential");
 }
 
 static void ranges(void **state)
@@ -69,6 +72,16 @@ static void foreign_knob(void **state)
     p.chunk_size = 512;
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
                "scheduler.chunk_size: policy vllm_v1 has no such knob\nhint: leave it unset");
+    p = good();
+    p.prefix_tokens = 16;
+    assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
+               "cluster.prefix_tokens: router round_robin has no such knob\nhint: leave it unset");
+    p.router = "prefix_aware";
+    assert_ok(serve_check_params(&p, &t->e), t);
+    p.policy = "lightllm";
+    assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
+               "scheduler.block_size: policy lightllm has blocks of one token, not 16\n"
+               "hint: scheduler.block_size=1");
 }
 
 static void room_that_an_engine_needs(void **state)
@@ -80,6 +93,11 @@ static void room_that_an_engine_needs(void **state)
     assert_int_equal(serve_max_batch_tokens(&p, 100), 512);
     p.batch_cap = 600; /* decodes are not cut to the chunk */
     assert_int_equal(serve_max_batch_tokens(&p, 100), 600);
+    p.policy = "vllm"; /* prompts over the limit go alone */
+    assert_int_equal(serve_max_batch_tokens(&p, 100), 4096);
+    assert_int_equal(serve_max_batch_tokens(&p, 5000), 5000);
+    p.policy = "lightllm";
+    assert_int_equal(serve_max_batch_tokens(&p, 5000), 5000);
     p.policy = "sequential";
     assert_int_equal(serve_max_batch_tokens(&p, 100), 100);
     p.max_model_len = 90;
