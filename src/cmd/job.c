@@ -182,9 +182,8 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     TRY(refuse_unread(c, e));
     if (p->workload.dir) {
         st = workload_load(c->a, p->workload.dir, &out->w, e);
-        const char *path = fs_join(c->a, p->workload.dir, "prompts.jsonl");
-        if (st == ST_OK && need_ids && fs_exists(path))
-            st = prompts_load(c->a, path, &out->prompts, &out->n_prompts, e);
+        if (st == ST_OK && need_ids)
+            st = prompts_load(c->a, out->w.prompts, &out->prompts, &out->n_prompts, e);
     } else if (p->workload.trace) {
         st = workload_load_trace(c->a, p->workload.trace, &out->w, e);
     } else {

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "cmd/job.h"
 #include "metrics/metrics.h"
 
@@ -38,28 +37,16 @@ static enum st make_ids(struct arena *a, const struct job_model *m, struct feed 
                         struct err *e)
 {
     const struct job_workload *w = f->w;
-    struct map prompts;
-    map_init(&prompts, a);
-    for (size_t i = 0; i < w->n_prompts; i++)
-        map_put(&prompts, w->prompts[i].id, strlen(w->prompts[i].id), NULL)->cp =
-            w->prompts[i].text;
+    const char **texts;
+    TRY(workload_texts(a, &w->w, w->prompts, w->n_prompts, &texts, e));
     f->ids = arena_array(a, int32_t *, w->w.n);
     struct arena *scratch = arena_new();
     enum st st = ST_OK;
     for (size_t i = 0; i < w->w.n && st == ST_OK; i++) {
         const struct workload_request *r = &w->w.requests[i];
-        const struct map_entry *p = r->prompt_id && prompts.n
-                                        ? map_find(&prompts, r->prompt_id, strlen(r->prompt_id))
-                                        : NULL;
-        if (r->prompt_id && prompts.n && !p) {
-            st =
-                err_set(e, ST_INPUT, "request %lld asks for prompt '%s', which prompts.jsonl lacks",
-                        (long long)r->request_id, r->prompt_id);
-            break;
-        }
         f->ids[i] = arena_array(a, int32_t, r->num_prefill_tokens);
-        st = workload_prompt_ids(scratch, r, p ? p->cp : NULL, w->tokenizer, m->m.vocab, seed,
-                                 f->ids[i], e);
+        st =
+            workload_prompt_ids(scratch, r, texts[i], w->tokenizer, m->m.vocab, seed, f->ids[i], e);
         arena_reset(scratch);
     }
     arena_free(&scratch);

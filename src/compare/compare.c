@@ -1,5 +1,7 @@
 #include "compare/compare.h"
 
+#include <sys/stat.h>
+
 #include "compare/intern.h"
 
 void note(struct notes *n, const char *fmt, ...)
@@ -31,12 +33,33 @@ static enum st load_run(struct arena *a, const char *dir, const char *what, stru
                                                    : err_add(e, "cannot read %s=%s", what, dir);
 }
 
+static bool same_folder(const char *x, const char *y)
+{
+    struct stat sx, sy;
+    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
+           sx.st_ino == sy.st_ino;
+}
+
+/* A run counted twice would make the spread look smaller than it is. */
+static enum st check_spread_is_new(const struct compare_params *p, size_t i, struct err *e)
+{
+    const char *dir = p->spread_dirs[i], *before = p->real_dir;
+    for (size_t k = 0; k < i && !same_folder(dir, before); k++)
+        before = p->spread_dirs[k];
+    if (!same_folder(dir, before))
+        return ST_OK;
+    err_set(e, ST_USAGE, "spread: %s is %s", dir,
+            before == p->real_dir ? "the real run itself" : "given twice");
+    return err_hint(e, "spread= takes further real runs: repeat=1, repeat=2 of the first");
+}
+
 static enum st load_spread(struct arena *a, const struct comparison *c, const struct alignment *al,
                            struct run_metrics *out, struct err *e)
 {
     const struct metrics_params params = align_params(al, c->params.include_token0);
     for (size_t i = 0; i < c->params.n_spread; i++) {
         struct run r;
+        TRY(check_spread_is_new(&c->params, i, e));
         TRY(load_run(a, c->params.spread_dirs[i], "spread", &r, e));
         TRY(align_check_spread(c, al, &r, e));
         TRY(metrics_from_run(a, &r, &params, &out[i], e));

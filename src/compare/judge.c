@@ -144,7 +144,8 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     }
 }
 
-/* The worst verdict counts, and within it the judged cell with the largest error is diagnosed. */
+/* The worst verdict counts; of the cells that have it, the one with the largest error is
+ * diagnosed. */
 static void sum_up(struct comparison *c)
 {
     double worst = -1;
@@ -154,8 +155,11 @@ static void sum_up(struct comparison *c)
             const struct compare_cell *cell = &c->cells[m][p];
             if (cell->verdict == VERDICT_NONE)
                 continue;
-            if (c->verdict == VERDICT_NONE || cell->verdict > c->verdict)
-                c->verdict = cell->verdict;
+            if (c->verdict != VERDICT_NONE && cell->verdict < c->verdict)
+                continue;
+            if (cell->verdict != c->verdict)
+                worst = -1;
+            c->verdict = cell->verdict;
             if (fabs(cell->error_percent) > worst) {
                 worst = fabs(cell->error_percent);
                 c->worst_metric = m;

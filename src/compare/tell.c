@@ -48,13 +48,20 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
     return t;
 }
 
+static void tell_item(struct buf *out, const char *name, const char *text)
+{
+    buf_printf(out, "- %s", name);
+    markdown_text(out, text);
+    buf_puts(out, "\n");
+}
+
 static void tell_list(struct buf *out, const char *title, const char *const *s, size_t n)
 {
     if (n == 0)
         return;
     buf_printf(out, "\n## %s\n\n", title);
     for (size_t i = 0; i < n; i++)
-        buf_printf(out, "- %s\n", s[i]);
+        tell_item(out, "", s[i]);
 }
 
 static void tell_parts(struct arena *a, struct buf *out, const struct comparison *c)
@@ -87,13 +94,14 @@ void compare_summary(struct arena *a, struct buf *out, const struct comparison *
 {
     char text[WORDS_MAX];
     buf_printf(out, "# Comparison: %s\n\n", verdict_name(c->verdict));
-    buf_printf(out, "- real: %s\n- simulated: %s\n", c->real.dir, c->sim.dir);
+    tell_item(out, "real: ", c->real.dir);
+    tell_item(out, "simulated: ", c->sim.dir);
     buf_printf(out, "- requests compared: %s\n", words_count(text, (int64_t)c->n_aligned));
     buf_printf(out, "- limits: pass up to %g %%, warn up to %g %%, P99 from %s requests\n",
                c->params.pass_percent, c->params.warn_percent,
                words_count(text, COMPARE_P99_REQUESTS));
     for (size_t i = 0; i < c->params.n_spread; i++)
-        buf_printf(out, "- spread run: %s\n", c->params.spread_dirs[i]);
+        tell_item(out, "spread run: ", c->params.spread_dirs[i]);
     buf_puts(out, "\n");
     table_markdown(out, compare_table(a, c));
     if (c->diagnosed) {

@@ -136,7 +136,7 @@ void table_text(struct buf *out, const struct table *t)
     mem_free(w);
 }
 
-static void markdown_cell(struct buf *out, const char *s)
+void markdown_text(struct buf *out, const char *s)
 {
     for (; *s; s++) {
         if (strchr("\\|<*`[", *s))
@@ -147,12 +147,12 @@ static void markdown_cell(struct buf *out, const char *s)
 
 void table_markdown(struct buf *out, const struct table *t)
 {
-    int *w = widths(t, markdown_cell);
+    int *w = widths(t, markdown_text);
     struct buf cell = {0};
     for (int row = 0; row < table_rows(t); row++) {
         for (int c = 0; c < t->columns; c++) {
             buf_clear(&cell);
-            markdown_cell(&cell, table_at(t, row, c));
+            markdown_text(&cell, table_at(t, row, c));
             buf_puts(out, c ? " " : "| ");
             padded(out, buf_str(&cell), w[c] < 3 ? 3 : w[c], table_right(t, c));
             buf_puts(out, " |");

@@ -298,27 +298,23 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
     return load_tables(a, lengths, intervals, out, e);
 }
 
-enum st workload_texts(struct arena *a, const struct workload *w, const char ***texts,
-                       struct err *e)
+enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,
+                       size_t n, const char ***texts, struct err *e)
 {
     *texts = arena_array(a, const char *, w->n);
-    struct prompt *prompts = NULL;
-    size_t n = 0;
-    if (w->prompts)
-        TRY(prompts_load(a, w->prompts, &prompts, &n, e));
-    struct map by_id_map;
-    map_init(&by_id_map, a);
+    struct map by_id;
+    map_init(&by_id, a);
     for (size_t i = 0; i < n; i++)
-        map_put(&by_id_map, prompts[i].id, strlen(prompts[i].id), NULL)->cp = prompts[i].text;
+        map_put(&by_id, prompts[i].id, strlen(prompts[i].id), NULL)->cp = prompts[i].text;
     for (size_t i = 0; i < w->n; i++) {
         const char *id = w->requests[i].prompt_id;
         if (!id)
             continue;
-        const struct map_entry *m = map_find(&by_id_map, id, strlen(id));
+        const struct map_entry *m = map_find(&by_id, id, strlen(id));
         if (!m)
             return err_set(e, ST_INPUT, "prompt_id '%.200s' of request %lld is not in %s", id,
                            (long long)w->requests[i].request_id,
-                           w->prompts ? w->prompts : "the workload: it has no prompts");
+                           w->prompts ? w->prompts : "the prompts");
         (*texts)[i] = m->cp;
     }
     return ST_OK;

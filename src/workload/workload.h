@@ -112,10 +112,10 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
  * are read correctly rounded. */
 enum st workload_load_trace(struct arena *a, const char *csv, struct workload *out, struct err *e);
 
-/* texts[i] = text of request i's prompt; all NULL when the workload has no prompts. A prompt_id
- * that prompts.jsonl lacks is ST_INPUT. */
-enum st workload_texts(struct arena *a, const struct workload *w, const char ***texts,
-                       struct err *e);
+/* texts[i] = text of request i's prompt among the n, NULL for a request without a prompt_id. One
+ * that is not among them is ST_INPUT. */
+enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,
+                       size_t n, const char ***texts, struct err *e);
 
 /* ---- token ids --------------------------------------------------------------------------- */
 

@@ -332,6 +332,28 @@ static void spread_runs_of_other_workloads_are_refused(void **state)
     }
 }
 
+static void a_run_counts_once_in_the_spread(void **state)
+{
+    struct test *t = *state;
+    const char *real = put_run(t, "real", "real", REQUESTS "0,0,10,10,30,4,3,3,ok\n", NULL);
+    const char *other = put_run(t, "other", "real", REQUESTS "0,0,10,10,30,4,3,3,ok\n", NULL);
+    const char *again[] = {other, arena_printf(t->a, "%s/.", other)};
+    const char *itself = arena_printf(t->a, "%s/", real);
+    static const char hint[] = "hint: spread= takes further real runs: repeat=1, repeat=2 of the "
+                               "first";
+    struct comparison c;
+    struct compare_params p = params_of(real, real);
+    p.spread_dirs = &itself;
+    p.n_spread = 1;
+    assert_err(compare_runs(t->a, &p, &c, &t->e), ST_USAGE, t,
+               arena_printf(t->a, "spread: DIR/real/ is the real run itself\n%s", hint));
+    p.spread_dirs = again;
+    p.n_spread = 2;
+    err_clear(&t->e);
+    assert_err(compare_runs(t->a, &p, &c, &t->e), ST_USAGE, t,
+               arena_printf(t->a, "spread: DIR/other/. is given twice\n%s", hint));
+}
+
 /* ---- diagnosis ---------------------------------------------------------------------------- */
 
 static bool finds(const struct comparison *c, const char *start)
@@ -438,6 +460,7 @@ int main(void)
         TEST(missing_values_are_not_zero),
         TEST(a_miss_inside_a_small_spread_is_excused),
         TEST(spread_runs_of_other_workloads_are_refused),
+        TEST(a_run_counts_once_in_the_spread),
         TEST(like_runs_pass_without_a_diagnosis),
         TEST(missing_host_time_is_named),
         TEST(slow_decode_batches_are_named),

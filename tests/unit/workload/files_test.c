@@ -73,8 +73,11 @@ static void reads_what_was_written(void **state)
     assert_string_equal(back.dir, dir);
     assert_string_equal(back.model, "tiny");
     assert_int_equal(back.n, made.n);
+    struct prompt *read;
+    size_t n;
     const char **texts;
-    assert_ok(workload_texts(t->a, &back, &texts, &t->e), t);
+    assert_ok(prompts_load(t->a, back.prompts, &read, &n, &t->e), t);
+    assert_ok(workload_texts(t->a, &back, read, n, &texts, &t->e), t);
     for (size_t i = 0; i < made.n; i++) {
         const struct workload_request *a = &made.requests[i], *b = &back.requests[i];
         assert_true(a->request_id == b->request_id && a->arrival_ns == b->arrival_ns &&
@@ -97,7 +100,7 @@ static void a_workload_needs_no_prompts(void **state)
     assert_string_equal(test_read(t, fs_join(t->a, dir, "prompts.jsonl")), "");
     assert_ok(workload_load(t->a, dir, &back, &t->e), t);
     assert_null(back.requests[0].prompt_id);
-    assert_ok(workload_texts(t->a, &back, &texts, &t->e), t);
+    assert_ok(workload_texts(t->a, &back, NULL, 0, &texts, &t->e), t);
     assert_null(texts[0]);
 }
 
@@ -217,7 +220,10 @@ static void missing_prompts_are_named(void **state)
     test_write(t, "trace_intervals.csv", INTERVALS "0,0,0\n1,0,0\n");
     test_write(t, "prompts.jsonl", "{\"prompt_id\": \"p1\", \"text\": \"x\"}\n");
     assert_ok(workload_load(t->a, test_dir(t), &w, &t->e), t);
-    assert_err(workload_texts(t->a, &w, &texts, &t->e), ST_INPUT, t,
+    struct prompt *read;
+    size_t n;
+    assert_ok(prompts_load(t->a, w.prompts, &read, &n, &t->e), t);
+    assert_err(workload_texts(t->a, &w, read, n, &texts, &t->e), ST_INPUT, t,
                "prompt_id 'p2' of request 1 is not in DIR/prompts.jsonl");
 }
 
