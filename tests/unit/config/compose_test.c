@@ -84,7 +84,7 @@ static bool as_hydra(struct test *t, char *line, const struct node *expected)
     }
     const struct node *want = node_find(expected, words[0]);
     assert_non_null(want);
-    struct node *got;
+    struct node *got = NULL;
     enum st st = compose_here(t, words[1], words + 2, n - 2, &got);
     if (want->kind == NODE_NULL) {
         if (st == ST_OK)
