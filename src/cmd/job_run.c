@@ -143,6 +143,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (r->executors->ops->caps & EXEC_COMPUTES)
         TRY(make_ids(a, m, &feed, (uint64_t)p->seed, e));
 
+    cmd_catch_signals(); /* from here on an interrupted run leaves a folder that says so */
     struct artifact art;
     const char *id, *dir = job_out_dir(c, r->kind, &id);
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
@@ -163,7 +164,6 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct serve_counters counters = {0};
     struct err close_err = {0};
 
-    cmd_catch_signals();
     progress_begin(&rec.progress, strcmp(r->type, "real") == 0 ? "bench" : "simulate", "requests",
                    (int64_t)w->w.n);
     int64_t begin_ns = clock_mono_ns();

@@ -228,14 +228,15 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
-/* A file that ships with twinfer: below ./data in the source tree, else beside the program. */
+/* A file that ships with twinfer: below ./data in the source tree, else beside the program's
+ * folder. */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
                             size_t n, struct node **out)
 {
     (void)c;
     (void)n;
     const char *here = arena_printf(x->a, "data/%s", args[0]);
-    const char *there = arena_printf(x->a, "%s/../%s", fs_self_dir(x->a), here);
+    const char *there = arena_printf(x->a, "%s/%s", fs_dir(x->a, fs_self_dir(x->a)), here);
     *out = node_str(x->a, !fs_exists(here) && fs_exists(there) ? there : here);
     return ST_OK;
 }
