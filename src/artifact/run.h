@@ -85,5 +85,6 @@ struct run {
  * token as its completion. */
 enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out,
                  struct err *e);
+const struct run_request *run_find(const struct run *r, int64_t request_id); /* NULL = none */
 
 #endif

@@ -280,11 +280,11 @@ static enum st load_requests(struct arena *a, struct run *out, bool *has_complet
 
 /* ---- tokens ------------------------------------------------------------------------------ */
 
-/* Index of the request, or n_requests. Ids mostly are 0..n-1. */
-static size_t find_request(const struct run *r, int64_t id)
+/* Ids mostly are 0..n-1. */
+const struct run_request *run_find(const struct run *r, int64_t id)
 {
     if ((uint64_t)id < r->n_requests && r->requests[id].request_id == id)
-        return (size_t)id;
+        return &r->requests[id];
     size_t low = 0, high = r->n_requests;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -293,19 +293,19 @@ static size_t find_request(const struct run *r, int64_t id)
         else
             high = mid;
     }
-    return low < r->n_requests && r->requests[low].request_id == id ? low : r->n_requests;
+    return low < r->n_requests && r->requests[low].request_id == id ? &r->requests[low] : NULL;
 }
 
 static enum st count_tokens(const struct table *s, struct run *r, uint32_t *owner, struct err *e)
 {
     const struct run_token *rows = (const struct run_token *)(const void *)s->rows;
     for (size_t i = 0; i < s->n; i++) {
-        size_t request = find_request(r, rows[i].request_id);
-        if (request == r->n_requests)
+        const struct run_request *q = run_find(r, rows[i].request_id);
+        if (!q)
             return row_err(s, i, "request_id", e, "%lld is not in request_metrics.csv",
                            (long long)rows[i].request_id);
-        owner[i] = (uint32_t)request;
-        r->first_token[request + 1]++;
+        owner[i] = (uint32_t)(q - r->requests);
+        r->first_token[owner[i] + 1]++;
     }
     for (size_t i = 0; i < r->n_requests; i++)
         r->first_token[i + 1] += r->first_token[i];

@@ -22,10 +22,6 @@ static inline double ns_to_s(int64_t ns)
 {
     return (double)ns / 1e9;
 }
-static inline double ns_to_ms(int64_t ns)
-{
-    return (double)ns / 1e6;
-}
 /* Seconds to the nearest nanosecond, halves away from zero. |s| below 9.2e9. */
 int64_t ns_from_s(double s);
 

@@ -149,26 +149,13 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
     return ST_OK;
 }
 
-static const struct run_request *find_request(const struct run *r, int64_t id)
-{
-    size_t low = 0, high = r->n_requests;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->requests[mid].request_id < id)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < r->n_requests && r->requests[low].request_id == id ? &r->requests[low] : NULL;
-}
-
 enum st align_check_spread(const struct comparison *c, const struct alignment *al,
                            const struct run *other, struct err *e)
 {
     static const char hint[] = "spread= takes more real runs of the very same workload";
     for (size_t i = 0; i < al->n; i++) {
-        const struct run_request *want = find_request(&c->real, al->ids[i]);
-        const struct run_request *got = find_request(other, al->ids[i]);
+        const struct run_request *want = run_find(&c->real, al->ids[i]);
+        const struct run_request *got = run_find(other, al->ids[i]);
         const char *what = NULL;
         int64_t w = 0, g = 0;
         if (!got) {

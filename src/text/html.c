@@ -112,30 +112,3 @@ void html_page_end(struct buf *out)
 {
     buf_puts(out, "</main>\n</body>\n</html>\n");
 }
-
-static void put_row(struct buf *out, const struct table *t, int row, const char *tag)
-{
-    buf_puts(out, "<tr>");
-    for (int c = 0; c < table_columns(t); c++) {
-        buf_printf(out, "<%s%s>", tag, table_right(t, c) ? " class=\"right\"" : "");
-        html_escape(out, table_at(t, row, c));
-        buf_printf(out, "</%s>", tag);
-    }
-    buf_puts(out, "</tr>\n");
-}
-
-void html_table(struct buf *out, const struct table *t, const char *caption)
-{
-    buf_puts(out, "<div class=\"scroll\"><table>\n");
-    if (caption) {
-        buf_puts(out, "<caption>");
-        html_escape(out, caption);
-        buf_puts(out, "</caption>\n");
-    }
-    for (int row = 0; row < table_rows(t); row++) {
-        buf_puts(out, row == 0 ? "<thead>\n" : row == 1 ? "<tbody>\n" : "");
-        put_row(out, t, row, row == 0 ? "th" : "td");
-        buf_puts(out, row == 0 ? "</thead>\n" : "");
-    }
-    buf_puts(out, table_rows(t) > 1 ? "</tbody>\n</table></div>\n" : "</table></div>\n");
-}

@@ -9,7 +9,6 @@
 #define TEXT_HTML_H
 
 #include "base/str.h"
-#include "text/table.h"
 
 /* & < > " ' become entities; control characters but newline and tab, and bytes that are not UTF-8,
  * become U+FFFD. */
@@ -21,8 +20,5 @@ void html_escape(struct buf *out, const char *s);
  * the classes .scroll, .muted, .good, .warn and .bad. */
 void html_page_begin(struct buf *out, const char *title, const char *css);
 void html_page_end(struct buf *out);
-/* A table in a box that scrolls sideways on narrow screens; cells are escaped; caption may be NULL.
- */
-void html_table(struct buf *out, const struct table *t, const char *caption);
 
 #endif

@@ -20,7 +20,7 @@ void table_text(struct buf *out, const struct table *t);
 void markdown_text(struct buf *out, const char *s);
 void table_markdown(struct buf *out, const struct table *t);
 
-/* What stands in it, for other forms of output (html.h). A row not yet complete does not count. */
+/* What stands in it. A row not yet complete does not count. */
 int table_columns(const struct table *t);
 int table_rows(const struct table *t); /* with the header */
 const char *table_at(const struct table *t, int row, int column);

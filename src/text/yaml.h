@@ -15,10 +15,6 @@ enum st yaml_parse(struct arena *a, const char *source, struct sv text, struct n
                    struct err *e); /* an empty document gives an empty map */
 enum st yaml_load(struct arena *a, const char *path, struct node **out, struct err *e);
 
-/* One scalar or flow value as it stands on a command line: `4`, `[1,2]`, `{a: 1}`, `'x'`. */
-enum st yaml_value(struct arena *a, const char *source, struct sv text, struct node **out,
-                   struct err *e);
-
 /* Block style, keys in tree order; reads back as an equal tree. */
 void yaml_write(struct buf *out, const struct node *n);
 

@@ -401,29 +401,3 @@ enum st yaml_load(struct arena *a, const char *path, struct node **out, struct e
     arena_free(&bytes);
     return st;
 }
-
-enum st yaml_value(struct arena *a, const char *source, struct sv text, struct node **out,
-                   struct err *e)
-{
-    TRY(check_utf8(source, text, e));
-    struct sv t = sv_trim(text);
-    if (t.n && strchr("[{'\"", t.p[0])) {
-        TRY(yaml_parse(a, source, t, out, e));
-        bool quote = t.p[0] == '\'' || t.p[0] == '"';
-        if (quote && (*out)->kind != NODE_STR) /* 'x': 1 */
-            return node_err(*out, ST_INPUT, e, "expected one value, got %s",
-                            node_kind_name((*out)->kind));
-        return ST_OK;
-    }
-    struct node *n = node_new(a, NODE_STR);
-    n->source = arena_str(a, source);
-    if (t.n) {
-        const char *fault = yaml_type_scalar(t, n);
-        if (fault)
-            return err_set(e, ST_INPUT, "%s: %s", source, fault);
-    }
-    if (n->kind == NODE_STR)
-        n->s = (struct sv){arena_strn(a, t.p, t.n), t.n};
-    *out = n;
-    return ST_OK;
-}

@@ -257,42 +257,6 @@ static void files_are_read(void **state)
                "DIR/c.yaml:2:4: the alias *c has no anchor before it");
 }
 
-static const char *value_as(struct test *t, const char *text)
-{
-    struct node *n;
-    struct buf b = {0};
-    assert_ok(yaml_value(t->a, "command line", sv_of(text), &n, &t->e), t);
-    assert_string_equal(n->source, "command line");
-    json_write(&b, n, 0, false);
-    char *s = arena_str(t->a, b.p);
-    buf_free(&b);
-    return s;
-}
-
-static void command_line_values(void **state)
-{
-    struct test *t = *state;
-    struct node *n;
-    assert_string_equal(value_as(t, "4"), "4");
-    assert_string_equal(value_as(t, " 0.5 "), "0.5");
-    assert_string_equal(value_as(t, "null"), "null");
-    assert_string_equal(value_as(t, ""), "\"\"");
-    assert_string_equal(value_as(t, "'4'"), "\"4\"");
-    assert_string_equal(value_as(t, "[1,2,a]"), "[1,2,\"a\"]");
-    assert_string_equal(value_as(t, "{a: 1, b: [x]}"), "{\"a\":1,\"b\":[\"x\"]}");
-    assert_string_equal(value_as(t, "http://x:80/#a"), "\"http://x:80/#a\"");
-    assert_string_equal(value_as(t, "a: b"), "\"a: b\"");
-    assert_string_equal(value_as(t, "*x & -"), "\"*x & -\"");
-    assert_err(yaml_value(t->a, "command line", SV("[1,"), &n, &t->e), ST_INPUT, t,
-               "command line:1:4: did not find expected node content while parsing a flow node");
-    assert_err(yaml_value(t->a, "command line", SV("99999999999999999999"), &n, &t->e), ST_INPUT, t,
-               "command line: an integer that does not fit 64 bits");
-    assert_err(yaml_value(t->a, "command line", SV("'x': 1"), &n, &t->e), ST_INPUT, t,
-               "command line:1:1: expected one value, got a map");
-    assert_err(yaml_value(t->a, "command line", SV("a\xff"), &n, &t->e), ST_INPUT, t,
-               "command line:1:2: bytes that are not UTF-8");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,7 +272,6 @@ int main(void)
         TEST(anchors_do_not_nest_deeper),
         TEST(size_is_bounded),
         TEST(files_are_read),
-        TEST(command_line_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
