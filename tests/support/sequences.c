@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static struct slot_view view(void *self, int32_t slot)
 {
@@ -29,8 +29,8 @@ struct sequences *sequences_open(struct cpu_engine_params params)
     }
     s->n_free = params.num_blocks;
     params.clock = &s->clock;
-    check_ok(cpu_engine_open(&params, &s->ex, &e), &e);
-    check_ok(executor_check(&s->ex, &e), &e);
+    assert_ok(cpu_engine_open(&params, &s->ex, &e), &e);
+    assert_ok(executor_check(&s->ex, &e), &e);
     s->ex.ops->bind(s->ex.self, (struct slot_source){s, view});
     return s;
 }
@@ -128,8 +128,8 @@ void sequences_step(struct sequences *s, struct chunk *chunks, int32_t n_chunks,
         grow(s, decodes[i], 1);
     }
     uint64_t ticket;
-    check_ok(s->ex.ops->submit(s->ex.self, &b, &ticket, &e), &e);
-    check_ok(s->ex.ops->next(s->ex.self, INFINITY, &s->done, &e), &e);
+    assert_ok(s->ex.ops->submit(s->ex.self, &b, &ticket, &e), &e);
+    assert_ok(s->ex.ops->next(s->ex.self, INFINITY, &s->done, &e), &e);
     assert_int_equal(s->done.ticket, ticket);
     for (int32_t i = 0; i < n_chunks; i++)
         s->slots[chunks[i].slot].kv_tokens += chunks[i].tokens;

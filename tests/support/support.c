@@ -25,13 +25,35 @@ int test_teardown(void **state)
     return ok ? 0 : -1;
 }
 
+struct tmp tmp_new(void)
+{
+    struct tmp t;
+    const char *root = getenv("TMPDIR");
+    snprintf(t.dir, sizeof t.dir, "%s/twinfer_test_XXXXXX", root && *root ? root : "/tmp");
+    assert_non_null(mkdtemp(t.dir));
+    return t;
+}
+
+void tmp_free(struct tmp *t)
+{
+    struct err e = {0};
+    assert_ok(fs_remove_tree(t->dir, &e), &e);
+}
+
+const char *tmp_file(const struct tmp *t, const char *name, const void *p, size_t n)
+{
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", t->dir, name);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(p, 1, n, f) != n || fclose(f) != 0)
+        fail_msg("cannot write %s", path);
+    return path;
+}
+
 const char *test_dir(struct test *t)
 {
-    if (!t->dir) {
-        const char *root = getenv("TMPDIR");
-        t->dir = arena_printf(t->a, "%s/twinfer_test_XXXXXX", root && *root ? root : "/tmp");
-        assert_non_null(mkdtemp(t->dir));
-    }
+    if (!t->dir)
+        t->dir = arena_str(t->a, tmp_new().dir);
     return t->dir;
 }
 
@@ -100,12 +122,22 @@ static char *replace(struct arena *a, const char *text, const char *from, const 
     return s;
 }
 
-void test_assert_ok(enum st st, const struct test *t, const char *what, const char *file, int line)
+void test_assert_ok(enum st st, const struct err *e, const char *what, const char *file, int line)
 {
     if (st == ST_OK)
         return;
-    print_error("%s gave status %d: %s\n", what, st, chain(t->a, &t->e));
+    struct arena *a = arena_new();
+    print_error("%s gave status %d: %s\n", what, st, chain(a, e));
+    arena_free(&a);
     _fail(file, line);
+}
+
+void test_assert_cause(const struct err *e, const char *text, const char *file, int line)
+{
+    const char *cause = "";
+    for (int i = 0; err_cause(e, i); i++)
+        cause = err_cause(e, i);
+    _assert_string_equal(cause, text, file, line);
 }
 
 void test_assert_err(enum st st, enum st want, struct test *t, const char *text, const char *what,

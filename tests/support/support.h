@@ -57,14 +57,34 @@ const char *test_read(struct test *t, const char *path); /* the whole file, NUL-
  * TWINFER_TEST_DATA names). Where it is absent the test says so and is skipped. */
 const char *test_data(struct test *t, const char *name);
 
+/* A folder like test_dir for what has no struct test; tmp_free removes it with all in it. */
+struct tmp {
+    char dir[256];
+};
+struct tmp tmp_new(void);
+void tmp_free(struct tmp *t);
+/* A file of those bytes in the folder; returns its path, which the next call overwrites. */
+const char *tmp_file(const struct tmp *t, const char *name, const void *p, size_t n);
+
 /* ---- assertions; all fail at the caller's line ---- */
 
-/* A status is ST_OK; otherwise the error chain in t->e is printed. */
-#define assert_ok(st, t) test_assert_ok((st), t, #st, __FILE__, __LINE__)
+/* A status is ST_OK; otherwise the error chain is printed: that of a struct test or, where a test
+ * keeps its own error, of a struct err. */
+#define assert_ok(st, t_or_e) test_assert_ok((st), err_of(t_or_e), #st, __FILE__, __LINE__)
+/* clang-format off */
+#define err_of(t_or_e)                                                                    \
+    _Generic((t_or_e),                                                                    \
+             struct test *: &((const struct test *)(const void *)(t_or_e))->e,            \
+             struct err *: (const struct err *)(const void *)(t_or_e))
+/* clang-format on */
 
 /* A status is `want` and the chain in t->e reads exactly `text`: causes from the outermost, a line
  * each, the hint as a last line "hint: ...". "DIR" in text stands for the test's folder. */
 #define assert_err(st, want, t, text) test_assert_err((st), want, t, text, #st, __FILE__, __LINE__)
+
+/* The innermost cause of a struct err is exactly `text`; what layers above added is not looked at.
+ */
+#define assert_cause(e, text) test_assert_cause(e, text, __FILE__, __LINE__)
 
 /* |a - b| <= tolerance; NaN is near nothing. */
 #define assert_near(a, b, tolerance) test_assert_near((a), (b), (tolerance), __FILE__, __LINE__)
@@ -78,7 +98,8 @@ const char *test_data(struct test *t, const char *name);
  * look at the change before you commit it. */
 #define assert_golden(t, name, got) test_assert_golden(t, name, (got), __FILE__, __LINE__)
 
-void test_assert_ok(enum st st, const struct test *t, const char *what, const char *file, int line);
+void test_assert_ok(enum st st, const struct err *e, const char *what, const char *file, int line);
+void test_assert_cause(const struct err *e, const char *text, const char *file, int line);
 void test_assert_err(enum st st, enum st want, struct test *t, const char *text, const char *what,
                      const char *file, int line);
 void test_assert_near(double a, double b, double tolerance, const char *file, int line);

@@ -1,6 +1,6 @@
 #include "support/timed_executor.h"
 
-#include "support/check.h"
+#include "support/support.h"
 
 double timed_flat_s(enum op_kind k, int64_t n)
 {

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 #include "workload/workload.h"
 
 struct fixture {
@@ -57,7 +57,7 @@ static void write_file(const char *path, const char *text)
 static struct artifact begin(struct fixture *f, const char *name)
 {
     struct artifact art;
-    check_ok(artifact_begin(f->a, in_tmp(f, name), "run_meta.json", &art, &f->e), &f->e);
+    assert_ok(artifact_begin(f->a, in_tmp(f, name), "run_meta.json", &art, &f->e), &f->e);
     return art;
 }
 
@@ -73,16 +73,16 @@ static void commits_whole_directories(void **state)
     struct artifact art = begin(f, "runs/real/r1//");
     assert_string_equal(art.final_dir, in_tmp(f, "runs/real/r1"));
     FILE *file;
-    check_ok(artifact_create_file(&art, "data.csv", &file, &f->e), &f->e);
+    assert_ok(artifact_create_file(&art, "data.csv", &file, &f->e), &f->e);
     fputs("x\n1\n", file);
-    check_ok(artifact_close_file(&art, "data.csv", &file, &f->e), &f->e);
+    assert_ok(artifact_close_file(&art, "data.csv", &file, &f->e), &f->e);
     assert_null(file);
     assert_false(fs_exists(art.final_dir));
     struct node *meta = node_new(f->a, NODE_MAP), *back;
     node_set(f->a, meta, SV("run_type"), node_str(f->a, "real"));
-    check_ok(artifact_commit(&art, meta, &f->e), &f->e);
+    assert_ok(artifact_commit(&art, meta, &f->e), &f->e);
 
-    check_ok(artifact_open(f->a, art.final_dir, "run_meta.json", "real", &back, &f->e), &f->e);
+    assert_ok(artifact_open(f->a, art.final_dir, "run_meta.json", "real", &back, &f->e), &f->e);
     assert_int_equal(node_find(back, "schema_version")->i, 1);
     struct stat s;
     assert_int_equal(stat(art.final_dir, &s), 0);
@@ -94,7 +94,7 @@ static void commits_whole_directories(void **state)
     }
     const char **names;
     size_t n;
-    check_ok(fs_list(f->a, in_tmp(f, "runs/real"), &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, in_tmp(f, "runs/real"), &names, &n, &f->e), &f->e);
     assert_int_equal(n, 1); /* no partial folder is left */
 }
 
@@ -102,40 +102,40 @@ static void refuses_what_is_in_the_way(void **state)
 {
     struct fixture *f = *state;
     struct artifact art = begin(f, "done"), other;
-    check_ok(artifact_commit(&art, NULL, &f->e), &f->e);
+    assert_ok(artifact_commit(&art, NULL, &f->e), &f->e);
     const char *done = in_tmp(f, "done");
     assert_int_equal(artifact_begin(f->a, done, "run_meta.json", &other, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "out: %s already exists", done));
+    assert_cause(&f->e, arena_printf(f->a, "out: %s already exists", done));
     check_hint(&f->e, "choose another out=, or set repeat= for a further run of the same job");
 
     const char *bare = in_tmp(f, "bare");
     mkdir(bare, 0700);
     assert_int_equal(artifact_begin(f->a, bare, "run_meta.json", &other, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "out: %s already exists", bare));
+    assert_cause(&f->e, arena_printf(f->a, "out: %s already exists", bare));
     check_hint(&f->e, "it holds no run_meta.json: choose another out=, or remove it");
 
     const char *file = in_tmp(f, "file");
     write_file(file, "");
     assert_int_equal(artifact_begin(f->a, file, "run_meta.json", &other, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "out: %s already exists and is not a folder", file));
+    assert_cause(&f->e, arena_printf(f->a, "out: %s already exists and is not a folder", file));
     check_hint(&f->e, "choose another out=, or remove the file");
 
     const char *link = in_tmp(f, "link");
     assert_int_equal(symlink("nowhere", link), 0);
     assert_int_equal(artifact_begin(f->a, link, "run_meta.json", &other, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "out: %s already exists and is a symbolic link", link));
+    assert_cause(&f->e, arena_printf(f->a, "out: %s already exists and is a symbolic link", link));
     check_hint(&f->e, "choose another out=, or remove the link");
 
     assert_int_equal(artifact_begin(f->a, "..", "run_meta.json", &other, &f->e), ST_USAGE);
-    check_error(&f->e, "out: '..' is not the name of a new folder");
+    assert_cause(&f->e, "out: '..' is not the name of a new folder");
     assert_int_equal(artifact_begin(f->a, "x/.partial-1", "run_meta.json", &other, &f->e),
                      ST_USAGE);
-    check_error(&f->e,
-                "out: x/.partial-1: names that begin with .partial- mark unfinished folders");
+    assert_cause(&f->e,
+                 "out: x/.partial-1: names that begin with .partial- mark unfinished folders");
 
     assert_int_equal(artifact_begin(f->a, in_tmp(f, "file/x"), "run_meta.json", &other, &f->e),
                      ST_IO);
-    check_error(&f->e, arena_printf(f->a, "cannot create folder %s: a file is in the way", file));
+    assert_cause(&f->e, arena_printf(f->a, "cannot create folder %s: a file is in the way", file));
     check_hint(&f->e, "choose a writable place with out=");
 }
 
@@ -155,14 +155,14 @@ static void the_second_writer_loses(void **state)
     struct fixture *f = *state;
     struct artifact one = begin(f, "r"), two = begin(f, "r");
     assert_string_not_equal(one.partial_dir, two.partial_dir);
-    check_ok(artifact_commit(&one, NULL, &f->e), &f->e);
+    assert_ok(artifact_commit(&one, NULL, &f->e), &f->e);
     assert_int_equal(artifact_commit(&two, NULL, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "out: %s already exists", in_tmp(f, "r")));
+    assert_cause(&f->e, arena_printf(f->a, "out: %s already exists", in_tmp(f, "r")));
     assert_true(fs_is_dir(two.partial_dir));
     artifact_discard(&two);
     const char **names;
     size_t n;
-    check_ok(fs_list(f->a, f->tmp.dir, &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, f->tmp.dir, &names, &n, &f->e), &f->e);
     assert_int_equal(n, 1);
 }
 
@@ -172,12 +172,12 @@ static void abandoned_directories_are_refused(void **state)
     struct artifact art = begin(f, "r"), again;
     write_file(artifact_path(f->a, &art, "data.csv"), "x\n");
     write_file(artifact_path(f->a, &art, "run_meta.json"), "{\"schema_version\": 1}");
-    check_ok(artifact_abandon(&art, "interrupted by SIGINT", &f->e), &f->e);
+    assert_ok(artifact_abandon(&art, "interrupted by SIGINT", &f->e), &f->e);
     const char *dir = in_tmp(f, "r");
     assert_true(fs_exists(fs_join(f->a, dir, "data.csv")));
     struct node *meta;
     assert_int_equal(artifact_open(f->a, dir, "run_meta.json", NULL, &meta, &f->e), ST_INPUT);
-    check_error(&f->e, arena_printf(f->a, "%s is incomplete: interrupted by SIGINT", dir));
+    assert_cause(&f->e, arena_printf(f->a, "%s is incomplete: interrupted by SIGINT", dir));
     check_hint(&f->e, "its files may be looked at, but no later stage takes them: run it again");
     assert_int_equal(artifact_begin(f->a, dir, "run_meta.json", &again, &f->e), ST_USAGE);
     check_hint(&f->e, "it is incomplete (incomplete.json says why): remove it, or choose another "
@@ -222,17 +222,17 @@ static void readers_refuse_by_name(void **state)
         struct buf want = {0};
         buf_puts(&want, dir);
         buf_puts(&want, r->error + 2); /* after "%s" */
-        check_error(&f->e, buf_str(&want));
+        assert_cause(&f->e, buf_str(&want));
         buf_free(&want);
     }
     assert_int_equal(artifact_open(f->a, "/nowhere/r", "run_meta.json", NULL, &meta, &f->e),
                      ST_INPUT);
-    check_error(&f->e, "/nowhere/r does not exist");
+    assert_cause(&f->e, "/nowhere/r does not exist");
     assert_int_equal(artifact_open(f->a, "", "run_meta.json", NULL, &meta, &f->e), ST_INPUT);
-    check_error(&f->e, "the name of a folder is empty");
+    assert_cause(&f->e, "the name of a folder is empty");
     assert_int_equal(artifact_open(f->a, "/dev/null", "run_meta.json", NULL, &meta, &f->e),
                      ST_INPUT);
-    check_error(&f->e, "/dev/null is not a folder");
+    assert_cause(&f->e, "/dev/null is not a folder");
 }
 
 /* A partial folder is one by its name, even with a meta file, and however it is reached. */
@@ -249,10 +249,10 @@ static void partial_folders_are_refused(void **state)
     for (int i = 0; i < 4; i++) {
         assert_int_equal(artifact_open(f->a, ways[i], "run_meta.json", NULL, &meta, &f->e),
                          ST_INPUT);
-        check_error(&f->e, arena_printf(f->a,
-                                        "%s is an unfinished folder: its writer was killed or "
-                                        "still runs",
-                                        ways[i]));
+        assert_cause(&f->e, arena_printf(f->a,
+                                         "%s is an unfinished folder: its writer was killed or "
+                                         "still runs",
+                                         ways[i]));
         check_hint(&f->e, "run that stage again; remove the folder once nothing writes to it");
     }
 }
@@ -300,7 +300,7 @@ static int count_whole(struct fixture *f, const char *dir)
     const char **names;
     size_t n;
     int whole = 0;
-    check_ok(fs_list(f->a, dir, &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, dir, &names, &n, &f->e), &f->e);
     for (size_t i = 0; i < n; i++) {
         char *path = fs_join(f->a, dir, names[i]);
         struct run run;
@@ -336,7 +336,7 @@ static void a_killed_writer_leaves_nothing_acceptable(void **state)
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         if (fs_is_dir(dir))
             whole += count_whole(f, dir);
-        check_ok(fs_remove_tree(dir, &f->e), &f->e);
+        assert_ok(fs_remove_tree(dir, &f->e), &f->e);
     }
     assert_true(whole > 0); /* the writer did reach the rename */
 }
@@ -358,8 +358,8 @@ static void a_full_disk_is_an_error(void **state)
     struct run_writer *w;
     FILE *file;
     void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
-    check_ok(run_writer_open(&art, true, false, &w, &f->e), &f->e);
-    check_ok(artifact_create_file(&art, "data.csv", &file, &f->e), &f->e);
+    assert_ok(run_writer_open(&art, true, false, &w, &f->e), &f->e);
+    assert_ok(artifact_create_file(&art, "data.csv", &file, &f->e), &f->e);
     limit_files_to(100000);
     for (int64_t k = 0; k < 200000; k++)
         run_write_token(w, &(struct run_token){.request_id = 0, .token_index = k});
@@ -378,12 +378,12 @@ static void a_full_disk_is_an_error(void **state)
     assert_null(w);
     assert_null(file);
     assert_int_equal(by_run, ST_IO);
-    check_error(&of_run, arena_printf(f->a, "cannot write %s/token_metrics.csv: File too large",
-                                      art.partial_dir));
+    assert_cause(&of_run, arena_printf(f->a, "cannot write %s/token_metrics.csv: File too large",
+                                       art.partial_dir));
     check_hint(&of_run, "free space there, or choose another place with out=");
     assert_int_equal(by_file, ST_IO);
-    check_error(&f->e,
-                arena_printf(f->a, "cannot write %s/data.csv: File too large", art.partial_dir));
+    assert_cause(&f->e,
+                 arena_printf(f->a, "cannot write %s/data.csv: File too large", art.partial_dir));
     check_hint(&f->e, "free space there, or choose another place with out=");
     assert_int_equal(by_meta, ST_IO);
     assert_string_equal(err_cause(&of_meta, 0),
@@ -403,16 +403,16 @@ static void stable_ids_equal_hashlib(void **state)
     assert_string_equal(hash_stable_id(f->a, "workload", NULL, 0), "workload_7f6c7360bf");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(commits_whole_directories),         TEST(refuses_what_is_in_the_way),
-        TEST(unwritable_parent_is_an_error),     TEST(the_second_writer_loses),
-        TEST(abandoned_directories_are_refused), TEST(readers_refuse_by_name),
-        TEST(partial_folders_are_refused),       TEST(a_killed_writer_leaves_nothing_acceptable),
-        TEST(a_full_disk_is_an_error),           TEST(stable_ids_equal_hashlib),
+        CASE(commits_whole_directories),         CASE(refuses_what_is_in_the_way),
+        CASE(unwritable_parent_is_an_error),     CASE(the_second_writer_loses),
+        CASE(abandoned_directories_are_refused), CASE(readers_refuse_by_name),
+        CASE(partial_folders_are_refused),       CASE(a_killed_writer_leaves_nothing_acceptable),
+        CASE(a_full_disk_is_an_error),           CASE(stable_ids_equal_hashlib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include "artifact/artifact.h"
 #include "base/clock.h"
-#include "support/check.h"
+#include "support/support.h"
 #include "text/json.h"
 #include "text/yaml.h"
 
@@ -12,7 +12,7 @@ static char *slurp(struct arena *a, const char *path)
 {
     struct err e = {0};
     struct sv text;
-    check_ok(fs_read(a, path, 1 << 20, &text, &e), &e);
+    assert_ok(fs_read(a, path, 1 << 20, &text, &e), &e);
     return arena_strn(a, text.p, text.n);
 }
 
@@ -176,11 +176,11 @@ static void snapshots_the_configuration(void **state)
     struct artifact art;
     struct node *back;
     const char *config = "seed: 7\nmodel:\n  name: tiny\n";
-    check_ok(artifact_begin(a, fs_join(a, tmp.dir, "r"), "run_meta.json", &art, &e), &e);
+    assert_ok(artifact_begin(a, fs_join(a, tmp.dir, "r"), "run_meta.json", &art, &e), &e);
     const char *const overrides[] = {"seed=7", "model=tiny"};
-    check_ok(run_snapshot(&art, config, overrides, 2, &e), &e);
-    check_ok(artifact_commit(&art, NULL, &e), &e);
-    check_ok(yaml_load(a, fs_join(a, art.final_dir, "config.yaml"), &back, &e), &e);
+    assert_ok(run_snapshot(&art, config, overrides, 2, &e), &e);
+    assert_ok(artifact_commit(&art, NULL, &e), &e);
+    assert_ok(yaml_load(a, fs_join(a, art.final_dir, "config.yaml"), &back, &e), &e);
     assert_int_equal(node_path(back, "seed")->i, 7);
     assert_string_equal(node_path(back, "model.name")->s.p, "tiny");
     assert_string_equal(slurp(a, fs_join(a, art.final_dir, "overrides.yaml")),

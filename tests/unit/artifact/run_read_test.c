@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "artifact/run.h"
-#include "support/check.h"
+#include "support/support.h"
 
 struct fixture {
     struct tmp tmp;
@@ -60,9 +60,9 @@ static void reads_what_was_written(void **state)
     struct artifact art;
     struct run_writer *w;
     struct run run;
-    check_ok(artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r"), "run_meta.json", &art, &f->e),
-             &f->e);
-    check_ok(run_writer_open(&art, true, true, &w, &f->e), &f->e);
+    assert_ok(artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r"), "run_meta.json", &art, &f->e),
+              &f->e);
+    assert_ok(run_writer_open(&art, true, true, &w, &f->e), &f->e);
     const struct run_request r[] = {
         {.request_id = 0,
          .prompt_id = "p, \"1\"",
@@ -98,12 +98,12 @@ static void reads_what_was_written(void **state)
     run_write_token(w, &(struct run_token){0, 1, 9, 1, RUN_NONE});
     const struct run_batch b = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     run_write_batch(w, &b);
-    check_ok(run_writer_close(&w, &f->e), &f->e);
+    assert_ok(run_writer_close(&w, &f->e), &f->e);
     struct node *meta = node_new(f->a, NODE_MAP);
     node_set(f->a, meta, SV("run_type"), node_str(f->a, "vidur"));
-    check_ok(artifact_commit(&art, meta, &f->e), &f->e);
+    assert_ok(artifact_commit(&art, meta, &f->e), &f->e);
 
-    check_ok(run_load(f->a, art.final_dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, art.final_dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.n_requests, 2);
     for (int i = 0; i < 2; i++) {
         const struct run_request *g = &run.requests[i], *h = &r[i];
@@ -139,7 +139,7 @@ static void files_of_tokens_and_batches_may_be_missing(void **state)
     struct fixture *f = *state;
     struct run run;
     put_run(f, TWO, NULL, NULL);
-    check_ok(run_load(f->a, f->tmp.dir, "real", &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, "real", &run, &f->e), &f->e);
     assert_null(run.tokens);
     assert_null(run.first_token);
     assert_null(run.batches);
@@ -155,7 +155,7 @@ static void sorts_foreign_files(void **state)
     struct run run;
     put_run(f, REQUESTS "7,5,25.0,20,25,4,1,1,ok\r\n2,0,10,10,30,4,3,3,ok\r\n",
             TOKENS "2,2,30,10\n7,0,25,0\n2,0,10,0\n\n2,1,20,10\n", NULL);
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[0].request_id, 2);
     assert_int_equal(run.requests[1].request_id, 7);
     assert_int_equal(run.requests[1].first_token_ns, 25);
@@ -175,14 +175,14 @@ static void takes_completion_from_tokens(void **state)
     struct fixture *f = *state;
     struct run run;
     put_run(f, requests, TOKENS "0,0,10,0\n0,1,17,7\n", NULL);
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[0].completion_ns, 17);
     assert_int_equal(run.requests[1].completion_ns, RUN_NONE); /* no tokens: missing */
     put_run(f, requests, TOKENS "1,0,6,0\n", NULL); /* contradicts first_token_time_ns 25 */
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[1].completion_ns, 25);
     put_run(f, requests, NULL, NULL);
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.requests[0].completion_ns, RUN_NONE);
 }
 
@@ -197,7 +197,7 @@ static void counts_cells_that_contradict_their_times(void **state)
             TOKENS "0,0,5000,0\n0,1,9000,4000\n"      /* fine */
                    "1,0,7000,0\n1,1,9000,9000\n",     /* first token elsewhere, wrong gap */
             NULL);
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.n_contradictions, 4);
 }
 
@@ -269,7 +269,7 @@ static void names_every_fault(void **state)
         put_run(f, b->file == 0 ? b->text : TWO, b->file == 1 ? b->text : NULL,
                 b->file == 2 ? b->text : NULL);
         assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
-        check_error(&f->e, fs_join(f->a, f->tmp.dir, b->error));
+        assert_cause(&f->e, fs_join(f->a, f->tmp.dir, b->error));
     }
 }
 
@@ -284,7 +284,7 @@ static void a_million_columns_are_refused(void **state)
     put_run(f, buf_str(&text), NULL, NULL);
     buf_free(&text);
     assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
-    check_error(&f->e, fs_join(f->a, f->tmp.dir, "request_metrics.csv:1: more than 4096 columns"));
+    assert_cause(&f->e, fs_join(f->a, f->tmp.dir, "request_metrics.csv:1: more than 4096 columns"));
 }
 
 /* 16 MB of blank lines: rows would take 2.4 GB if every line were one. */
@@ -300,7 +300,7 @@ static void blank_lines_cost_no_memory(void **state)
     for (int i = 0; i < 16; i++)
         fwrite(blank, 1, sizeof blank, file);
     fclose(file);
-    check_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
     assert_int_equal(run.n_requests, 2);
     assert_true(arena_used(f->a) < (size_t)1 << 30);
 }
@@ -311,30 +311,30 @@ static void needs_request_metrics(void **state)
     struct run run;
     put_run(f, NULL, NULL, NULL);
     assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
-    check_error(&f->e, arena_printf(f->a,
-                                    "cannot open %s/request_metrics.csv: No such file or "
-                                    "directory",
-                                    f->tmp.dir));
+    assert_cause(&f->e, arena_printf(f->a,
+                                     "cannot open %s/request_metrics.csv: No such file or "
+                                     "directory",
+                                     f->tmp.dir));
     char *path = fs_join(f->a, f->tmp.dir, "request_metrics.csv");
     assert_int_equal(mkfifo(path, 0600), 0); /* must not hang */
     assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
-    check_error(&f->e, arena_printf(f->a, "%s is not a regular file", path));
+    assert_cause(&f->e, arena_printf(f->a, "%s is not a regular file", path));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(reads_what_was_written),
-        TEST(files_of_tokens_and_batches_may_be_missing),
-        TEST(sorts_foreign_files),
-        TEST(takes_completion_from_tokens),
-        TEST(counts_cells_that_contradict_their_times),
-        TEST(names_every_fault),
-        TEST(a_million_columns_are_refused),
-        TEST(blank_lines_cost_no_memory),
-        TEST(needs_request_metrics),
+        CASE(reads_what_was_written),
+        CASE(files_of_tokens_and_batches_may_be_missing),
+        CASE(sorts_foreign_files),
+        CASE(takes_completion_from_tokens),
+        CASE(counts_cells_that_contradict_their_times),
+        CASE(names_every_fault),
+        CASE(a_million_columns_are_refused),
+        CASE(blank_lines_cost_no_memory),
+        CASE(needs_request_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
 
 #include "artifact/columns.h"
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 struct fixture {
     struct tmp tmp;
@@ -18,9 +18,9 @@ static int setup(void **state)
     struct fixture *f = calloc(1, sizeof *f);
     f->tmp = tmp_new();
     f->a = arena_new();
-    check_ok(artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r"), "run_meta.json", &f->art, &f->e),
-             &f->e);
-    check_ok(run_writer_open(&f->art, true, true, &f->w, &f->e), &f->e);
+    assert_ok(artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r"), "run_meta.json", &f->art, &f->e),
+              &f->e);
+    assert_ok(run_writer_open(&f->art, true, true, &f->w, &f->e), &f->e);
     *state = f;
     return 0;
 }
@@ -38,7 +38,7 @@ static int teardown(void **state)
 static const char *written(struct fixture *f, const char *name)
 {
     struct sv text;
-    check_ok(fs_read(f->a, artifact_path(f->a, &f->art, name), 1 << 30, &text, &f->e), &f->e);
+    assert_ok(fs_read(f->a, artifact_path(f->a, &f->art, name), 1 << 30, &text, &f->e), &f->e);
     return text.p;
 }
 
@@ -91,7 +91,7 @@ static void writes_the_contract(void **state)
                                               .num_prefill_tokens = 10,
                                               .batch_size = 1,
                                               .kv_blocks = 3});
-    check_ok(run_writer_close(&f->w, &f->e), &f->e);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     assert_null(f->w);
     assert_string_equal(written(f, "request_metrics.csv"),
                         HEADER "0,1000,3000,2000,9223372036854775807,10,5,4,ok,0,1200,1800,0,cpu,"
@@ -112,15 +112,16 @@ static void leaves_out_files_not_wanted(void **state)
     struct fixture *f = *state;
     run_writer_discard(&f->w);
     artifact_discard(&f->art);
-    check_ok(artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r2"), "run_meta.json", &f->art, &f->e),
-             &f->e);
-    check_ok(run_writer_open(&f->art, false, false, &f->w, &f->e), &f->e);
+    assert_ok(
+        artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r2"), "run_meta.json", &f->art, &f->e),
+        &f->e);
+    assert_ok(run_writer_open(&f->art, false, false, &f->w, &f->e), &f->e);
     run_write_token(f->w, &(struct run_token){0});
     run_write_batch(f->w, &(struct run_batch){0});
-    check_ok(run_writer_close(&f->w, &f->e), &f->e);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     const char **names;
     size_t n;
-    check_ok(fs_list(f->a, f->art.partial_dir, &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, f->art.partial_dir, &names, &n, &f->e), &f->e);
     assert_int_equal(n, 1);
     assert_string_equal(written(f, "request_metrics.csv"), HEADER);
 }
@@ -133,7 +134,7 @@ static void cleans_texts(void **state)
     r.error_msg = "bad \xff\xc3 byte";
     r.backend = "a,b";
     run_write_request(f->w, &r);
-    check_ok(run_writer_close(&f->w, &f->e), &f->e);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     const char *text = written(f, "request_metrics.csv");
     assert_string_equal(text + strlen(HEADER),
                         "0,1000,,,,10,5,0,ok,,,,,\"a,b\",,,bad \xEF\xBF\xBD\xEF\xBF\xBD byte,0\n");
@@ -158,7 +159,7 @@ static void sorts_requests(void **state)
         struct run_request r = request(ids[i]);
         run_write_request(f->w, &r);
     }
-    check_ok(run_writer_close(&f->w, &f->e), &f->e);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     const char *p = strchr(written(f, "request_metrics.csv"), '\n') + 1;
     for (int64_t i = 0; i < N; i++, p = strchr(p, '\n') + 1)
         assert_int_equal(strtoll(p, NULL, 10), i < N / 2 ? i : i * 3);
@@ -174,7 +175,7 @@ static void a_request_twice_is_an_error(void **state)
         run_write_request(f->w, &r);
     }
     assert_int_equal(run_writer_close(&f->w, &f->e), ST_INPUT);
-    check_error(&f->e, "request_id 1 has more than one result");
+    assert_cause(&f->e, "request_id 1 has more than one result");
     assert_null(f->w);
 }
 
@@ -193,7 +194,7 @@ static void formats_integers(void **state)
         }
         power = i < 18 ? power * 10 : 0;
     }
-    check_ok(run_writer_close(&f->w, &f->e), &f->e);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     assert_string_equal(written(f, "token_metrics.csv"), buf_str(&want));
     buf_free(&want);
 }
@@ -209,17 +210,17 @@ static void names_every_status(void **state)
     assert_false(run_status_parse(SV("OK"), &s));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(writes_the_contract),
-        TEST(leaves_out_files_not_wanted),
-        TEST(cleans_texts),
-        TEST(sorts_requests),
-        TEST(a_request_twice_is_an_error),
-        TEST(formats_integers),
+        CASE(writes_the_contract),
+        CASE(leaves_out_files_not_wanted),
+        CASE(cleans_texts),
+        CASE(sorts_requests),
+        CASE(a_request_twice_is_an_error),
+        CASE(formats_integers),
         cmocka_unit_test(names_every_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 enum { SLOTS = 200, BATCHES = 3000 };
 

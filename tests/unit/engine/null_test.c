@@ -1,15 +1,15 @@
 #include <math.h>
 
 #include "engine/engine.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static struct completion run_one(struct executor *x, const struct batch *b)
 {
     struct err e = {0};
     uint64_t ticket;
     struct completion c;
-    check_ok(x->ops->submit(x->self, b, &ticket, &e), &e);
-    check_ok(x->ops->next(x->self, INFINITY, &c, &e), &e);
+    assert_ok(x->ops->submit(x->self, b, &ticket, &e), &e);
+    assert_ok(x->ops->next(x->self, INFINITY, &c, &e), &e);
     assert_int_equal(c.ticket, ticket);
     return c;
 }
@@ -21,15 +21,15 @@ static void test_virtual(void **state)
     struct serve_clock clock = clock_virtual();
     struct executor x = null_executor(0.25, &clock);
     struct completion c;
-    check_ok(executor_check(&x, &e), &e);
+    assert_ok(executor_check(&x, &e), &e);
     assert_true(x.ops->caps & EXEC_VIRTUAL);
     assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
 
     c = run_one(&x, &(struct batch){.submit_s = 3, .n_decodes = 2});
-    check_near(c.start_s, 3, 0);
-    check_near(c.end_s, 3.25, 0);
-    check_near(c.device_s, 0.25, 0);
-    check_near(c.host_s, 0, 0);
+    assert_near(c.start_s, 3, 0);
+    assert_near(c.end_s, 3.25, 0);
+    assert_near(c.device_s, 0.25, 0);
+    assert_near(c.host_s, 0, 0);
     assert_null(c.tokens);
     assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
     x.ops->close(x.self);
@@ -45,12 +45,12 @@ static void test_deadline(void **state)
     struct completion c;
     uint64_t ticket;
     assert_false(x.ops->caps & EXEC_VIRTUAL);
-    check_ok(x.ops->submit(x.self, &(struct batch){.n_decodes = 1}, &ticket, &e), &e);
+    assert_ok(x.ops->submit(x.self, &(struct batch){.n_decodes = 1}, &ticket, &e), &e);
     assert_int_equal(x.ops->next(x.self, clock_now_s(&clock) + 0.001, &c, &e), ST_END);
-    check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
     assert_int_equal(c.ticket, ticket);
     assert_true(clock_now_s(&clock) >= c.end_s);
-    check_near(c.end_s - c.start_s, 0.02, 1e-9);
+    assert_near(c.end_s - c.start_s, 0.02, 1e-9);
     x.ops->close(x.self);
 }
 

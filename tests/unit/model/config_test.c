@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 #include "text/json.h"
 
 static struct arena *a;
@@ -24,7 +24,7 @@ static int teardown(void **state)
 static enum st from_text(const char *json, struct model *m, struct err *e)
 {
     struct node *config = NULL;
-    check_ok(json_parse(a, "config.json", sv_of(json), NULL, &config, e), e);
+    assert_ok(json_parse(a, "config.json", sv_of(json), NULL, &config, e), e);
     return model_from_config(a, "test", config, m, e);
 }
 
@@ -32,7 +32,7 @@ static struct model good(const char *json)
 {
     struct model m;
     struct err e = {0};
-    check_ok(from_text(json, &m, &e), &e);
+    assert_ok(from_text(json, &m, &e), &e);
     return m;
 }
 
@@ -82,8 +82,8 @@ static void qwen3_fields(void **state)
     assert_false(m.attn_bias || m.mlp_bias || m.emb_norm);
     assert_int_equal(m.head_dim, 128);
     assert_int_equal(m.max_positions, 40960);
-    check_near(m.rope_theta, 1e6, 0);
-    check_near(m.norm_eps, 1e-6, 0);
+    assert_near(m.rope_theta, 1e6, 0);
+    assert_near(m.norm_eps, 1e-6, 0);
     assert_int_equal(m.bos_id, 151643);
     assert_int_equal(m.n_eos, 1);
     assert_int_equal(m.eos_ids[0], 151645);
@@ -115,8 +115,8 @@ static void defaults(void **state)
     assert_int_equal(m.bos_id, -1);
     assert_int_equal(m.n_eos, 0);
     assert_false(m.tied);
-    check_near(m.rope_theta, 1e4, 0);
-    check_near(m.norm_eps, 1e-6, 0);
+    assert_near(m.rope_theta, 1e4, 0);
+    assert_near(m.norm_eps, 1e-6, 0);
 }
 
 #define SMALL                                                                                     \
@@ -128,9 +128,9 @@ static void both_forms_of_rope(void **state)
 {
     (void)state;
     struct model m = good("{" SMALL ", \"rope_theta\": 5e5}");
-    check_near(m.rope_theta, 5e5, 0);
+    assert_near(m.rope_theta, 5e5, 0);
     m = good("{" SMALL ", \"rope_parameters\": {\"rope_theta\": 7e5, \"rope_type\": \"default\"}}");
-    check_near(m.rope_theta, 7e5, 0);
+    assert_near(m.rope_theta, 7e5, 0);
     m = good("{" SMALL ", \"rope_scaling\": {\"type\": \"default\"}, \"eos_token_id\": [3, 5]}");
     assert_int_equal(m.n_eos, 2);
     assert_int_equal(m.eos_ids[1], 5);
@@ -152,7 +152,7 @@ static void unused_windows(void **state)
                                             " \"max_window_layers\": 1"),
                                &m, &e),
                      ST_INPUT);
-    check_error(&e, "config.json:1:154: sliding_window: sliding windows are not supported");
+    assert_cause(&e, "config.json:1:154: sliding_window: sliding windows are not supported");
 }
 
 static void refused(void **state)
@@ -216,7 +216,7 @@ static void refused(void **state)
         struct err e = {0};
         struct model m;
         assert_int_equal(from_text(cases[i].json, &m, &e), ST_INPUT);
-        check_error(&e, cases[i].error);
+        assert_cause(&e, cases[i].error);
     }
 }
 
@@ -225,15 +225,15 @@ static void load_folder(void **state)
     (void)state;
     struct model m;
     struct err e = {0};
-    check_ok(model_load(a, "tests/golden/models/qwen3/", &m, &e), &e);
+    assert_ok(model_load(a, "tests/golden/models/qwen3/", &m, &e), &e);
     assert_string_equal(m.name, "qwen3");
-    check_near(m.rope_theta, 1e6, 0);
+    assert_near(m.rope_theta, 1e6, 0);
     assert_int_equal(model_params(&m), 72560); /* total_parameters of qwen3_sharded's index */
-    check_ok(model_load(a, "tests/golden/models/qwen3_sharded", &m, &e), &e);
-    check_near(m.rope_theta, 1e6, 0);
+    assert_ok(model_load(a, "tests/golden/models/qwen3_sharded", &m, &e), &e);
+    assert_near(m.rope_theta, 1e6, 0);
     assert_int_equal(model_load(a, "tests/golden/models/none", &m, &e), ST_INPUT);
     assert_string_equal(err_cause(&e, 0), "cannot use the model in tests/golden/models/none");
-    check_error(&e, "cannot open tests/golden/models/none/config.json: No such file or directory");
+    assert_cause(&e, "cannot open tests/golden/models/none/config.json: No such file or directory");
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 static void names(void **state)
 {
@@ -47,7 +47,7 @@ static void against_reference(void **state)
     (void)state;
     struct weights *w;
     struct err e = {0};
-    check_ok(weights_open("tests/golden/models/dtypes.safetensors", &w, &e), &e);
+    assert_ok(weights_open("tests/golden/models/dtypes.safetensors", &w, &e), &e);
     float want[15], got[15];
     const struct tensor *f32 = weights_find(w, "small.f32");
     assert_int_equal(tensor_elements(f32), 15);

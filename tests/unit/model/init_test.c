@@ -3,7 +3,7 @@
 
 #include "base/fs.h"
 #include "model/weights.h"
-#include "support/check.h"
+#include "support/support.h"
 #include "text/json.h"
 
 static struct arena *a;
@@ -31,7 +31,7 @@ static struct node *tiny_config(void)
         "\"bfloat16\"}";
     struct node *n = NULL;
     struct err e = {0};
-    check_ok(json_parse(a, "tiny", sv_of(text), NULL, &n, &e), &e);
+    assert_ok(json_parse(a, "tiny", sv_of(text), NULL, &n, &e), &e);
     return n;
 }
 
@@ -43,31 +43,31 @@ static void round_trip(void **state)
     const char *dir = fs_join(a, tmp.dir, "deep/model/");
     struct model m, back;
     struct err e = {0};
-    check_ok(model_from_config(a, "tiny", config, &m, &e), &e);
-    check_ok(model_init(&m, config, "data/models/tiny_qwen3", 42, dir, &e), &e);
-    check_ok(model_load(a, dir, &back, &e), &e);
+    assert_ok(model_from_config(a, "tiny", config, &m, &e), &e);
+    assert_ok(model_init(&m, config, "data/models/tiny_qwen3", 42, dir, &e), &e);
+    assert_ok(model_load(a, dir, &back, &e), &e);
     assert_int_equal(model_params(&back), model_params(&m));
     assert_true(fs_exists(fs_join(a, dir, "tokenizer.json")));
     struct node *written;
-    check_ok(json_load(a, fs_join(a, dir, "config.json"), NULL, &written, &e), &e);
+    assert_ok(json_load(a, fs_join(a, dir, "config.json"), NULL, &written, &e), &e);
     assert_true(sv_eq(node_find(written, "torch_dtype")->s, "float32"));
 
     struct weights *w;
     size_t n;
     const struct tensor *want = model_tensors(a, &m, &n);
-    check_ok(weights_open(dir, &w, &e), &e);
+    assert_ok(weights_open(dir, &w, &e), &e);
     assert_int_equal(weights_count(w), n);
     for (size_t i = 0; i < n; i++) {
         const struct tensor *t;
         float *x = arena_alloc(a, want[i].bytes);
-        check_ok(weights_require(w, &want[i], &t, &e), &e);
+        assert_ok(weights_require(w, &want[i], &t, &e), &e);
         model_random_tensor(&want[i], 42, x);
         assert_memory_equal(x, t->data, t->bytes);
     }
     weights_close(&w);
 
     const char **names;
-    check_ok(fs_list(a, fs_join(a, tmp.dir, "deep"), &names, &n, &e), &e);
+    assert_ok(fs_list(a, fs_join(a, tmp.dir, "deep"), &names, &n, &e), &e);
     assert_int_equal(n, 1); /* no temporary folder is left */
     struct stat s;
     assert_int_equal(stat(dir, &s), 0);
@@ -82,13 +82,13 @@ static void existing_folders(void **state)
     const struct node *config = tiny_config();
     struct model m;
     struct err e = {0};
-    check_ok(model_from_config(a, "tiny", config, &m, &e), &e);
-    check_ok(model_init(&m, config, NULL, 1, tmp.dir, &e), &e); /* empty is fine */
+    assert_ok(model_from_config(a, "tiny", config, &m, &e), &e);
+    assert_ok(model_init(&m, config, NULL, 1, tmp.dir, &e), &e); /* empty is fine */
     assert_int_equal(model_init(&m, config, NULL, 1, tmp.dir, &e), ST_USAGE);
-    check_error(&e, arena_printf(a, "%s exists and is not empty", tmp.dir));
+    assert_cause(&e, arena_printf(a, "%s exists and is not empty", tmp.dir));
     const char *file = fs_join(a, tmp.dir, "config.json");
     assert_int_equal(model_init(&m, config, NULL, 1, file, &e), ST_USAGE);
-    check_error(&e, arena_printf(a, "%s exists and is not a folder", file));
+    assert_cause(&e, arena_printf(a, "%s exists and is not a folder", file));
     tmp_free(&tmp);
 }
 
@@ -98,10 +98,10 @@ static void every_dtype_is_written(void **state)
     struct tmp tmp = tmp_new();
     struct weights *in, *out;
     struct err e = {0};
-    check_ok(weights_open("tests/golden/models/dtypes.safetensors", &in, &e), &e);
+    assert_ok(weights_open("tests/golden/models/dtypes.safetensors", &in, &e), &e);
     const char *path = fs_join(a, tmp.dir, "copy.safetensors");
-    check_ok(weights_write(path, weights_at(in, 0), weights_count(in), &e), &e);
-    check_ok(weights_open(path, &out, &e), &e);
+    assert_ok(weights_write(path, weights_at(in, 0), weights_count(in), &e), &e);
+    assert_ok(weights_open(path, &out, &e), &e);
     assert_int_equal(weights_count(out), weights_count(in));
     for (size_t i = 0; i < weights_count(in); i++) {
         const struct tensor *x = weights_at(in, i), *y = weights_find(out, x->name);

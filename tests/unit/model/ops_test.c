@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-#include "support/check.h"
+#include "support/support.h"
 
 /* Sizes that are all different, so that a swapped one shows. */
 static const struct model qwen = {.family = MODEL_QWEN3,
@@ -52,8 +52,8 @@ static struct op_cost cost(const struct model *m, enum op_kind k, const struct o
 #define check_cost(m, kind, load, want_flop, want_bytes) \
     do {                                                 \
         struct op_cost c_ = cost(m, kind, load);         \
-        check_near(c_.flop, want_flop, 0);               \
-        check_near(c_.bytes, want_bytes, 0);             \
+        assert_near(c_.flop, want_flop, 0);              \
+        assert_near(c_.bytes, want_bytes, 0);            \
     } while (0)
 
 static void names(void **state)
@@ -155,7 +155,7 @@ static void two_flops_per_weight(void **state)
         flop += op_cost(&qwen, op, &l, 4).flop;
         weights += (double)(op->repeat * op->m * op->k);
     }
-    check_near(flop, 2 * 7 * weights, 0);
+    assert_near(flop, 2 * 7 * weights, 0);
 }
 
 int main(void)

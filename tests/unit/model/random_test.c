@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 enum { N = 200000 };
 static float x[N], y[N];
@@ -28,10 +28,10 @@ static void is_normal(void **state)
         fourth += z * z * z * z;
         inside += fabs(z) < 1;
     }
-    check_near(sum / N, 0, 5 / sqrt(N));
-    check_near(squares / N, 1, 5 * sqrt(2.0 / N));
-    check_near(fourth / N, 3, 5 * sqrt(96.0 / N));
-    check_near(inside / (double)N, 0.682689, 5 * sqrt(0.2166 / N));
+    assert_near(sum / N, 0, 5 / sqrt(N));
+    assert_near(squares / N, 1, 5 * sqrt(2.0 / N));
+    assert_near(fourth / N, 3, 5 * sqrt(96.0 / N));
+    assert_near(inside / (double)N, 0.682689, 5 * sqrt(0.2166 / N));
 }
 
 static void streams_by_name_and_seed(void **state)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 static struct arena *a;
 
@@ -49,7 +49,7 @@ static void reads(void **state)
                           "\"none\":{\"dtype\":\"F32\",\"shape\":[0,9],\"data_offsets\":[6,6]},"
                           "\"a\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]}}  ",
                           14);
-    check_ok(parse(f, &t, &n, &e), &e);
+    assert_ok(parse(f, &t, &n, &e), &e);
     assert_int_equal(n, 3);
     assert_string_equal(t[0].name, "a");
     assert_string_equal(t[1].name, "none");
@@ -59,7 +59,7 @@ static void reads(void **state)
     assert_int_equal(t[2].dims[0], 2);
     assert_int_equal(t[2].bytes, 8);
     assert_int_equal(*(const char *)t[2].data, 6);
-    check_ok(parse(file_of("{}", 0), &t, &n, &e), &e);
+    assert_ok(parse(file_of("{}", 0), &t, &n, &e), &e);
     assert_int_equal(n, 0);
 }
 
@@ -117,7 +117,7 @@ static void bad_headers(void **state)
         struct tensor *t;
         size_t n;
         assert_int_equal(parse(file_of(cases[i].header, cases[i].data), &t, &n, &e), ST_INPUT);
-        check_error(&e, cases[i].error);
+        assert_cause(&e, cases[i].error);
     }
 }
 
@@ -128,15 +128,16 @@ static void bad_lengths(void **state)
     size_t n;
     struct err e = {0};
     assert_int_equal(parse(SV("1234567"), &t, &n, &e), ST_INPUT);
-    check_error(&e, "x.safetensors: not a safetensors file: 7 bytes are less than the 8 of its "
-                    "length field");
+    assert_cause(&e, "x.safetensors: not a safetensors file: 7 bytes are less than the 8 of its "
+                     "length field");
     assert_int_equal(parse((struct sv){NULL, 0}, &t, &n, &e), ST_INPUT);
     assert_int_equal(parse(SV("\x03\0\0\0\0\0\0\0{}"), &t, &n, &e), ST_INPUT);
-    check_error(&e, "x.safetensors: truncated: the header has 3 bytes, only 2 follow the length "
-                    "field");
+    assert_cause(&e, "x.safetensors: truncated: the header has 3 bytes, only 2 follow the length "
+                     "field");
     assert_int_equal(parse(SV("\xff\xff\xff\xff\xff\xff\xff\xff{}"), &t, &n, &e), ST_INPUT);
-    check_error(&e, "x.safetensors: not a safetensors file: a header of 18446744073709551615 bytes "
-                    "is over the limit of 104857600");
+    assert_cause(&e,
+                 "x.safetensors: not a safetensors file: a header of 18446744073709551615 bytes "
+                 "is over the limit of 104857600");
 }
 
 /* Cut anywhere, a good file is refused and nothing outside the bytes is read (ASan looks). */
@@ -168,7 +169,7 @@ static void writes(void **state)
     assert_int_equal(b.n % 8, 0);
     char data[25] = {0};
     buf_add(&b, data, sizeof data);
-    check_ok(parse((struct sv){b.p, b.n}, &t, &n, &e), &e);
+    assert_ok(parse((struct sv){b.p, b.n}, &t, &n, &e), &e);
     assert_int_equal(n, 2);
     assert_string_equal(t[0].name, "x\"y");
     assert_int_equal(t[0].dims[1], 3);

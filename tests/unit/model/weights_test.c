@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static struct arena *a;
 
@@ -33,14 +33,14 @@ static void golden_folders(void **state)
         struct weights *w;
         struct err e = {0};
         size_t n;
-        check_ok(model_load(a, dir, &m, &e), &e);
-        check_ok(weights_open(dir, &w, &e), &e);
+        assert_ok(model_load(a, dir, &m, &e), &e);
+        assert_ok(weights_open(dir, &w, &e), &e);
         const struct tensor *want = model_tensors(a, &m, &n);
         assert_int_equal(weights_count(w), n);
         int64_t params = 0;
         for (size_t j = 0; j < n; j++) {
             const struct tensor *t;
-            check_ok(weights_require(w, &want[j], &t, &e), &e);
+            assert_ok(weights_require(w, &want[j], &t, &e), &e);
             assert_int_equal(t->dtype, DTYPE_F32);
             assert_int_equal(t->bytes, want[j].bytes);
             params += tensor_elements(t);
@@ -56,8 +56,8 @@ static void shards_hold_the_same(void **state)
     (void)state;
     struct weights *one, *many;
     struct err e = {0};
-    check_ok(weights_open("tests/golden/models/qwen3", &one, &e), &e);
-    check_ok(
+    assert_ok(weights_open("tests/golden/models/qwen3", &one, &e), &e);
+    assert_ok(
         weights_open("tests/golden/models/qwen3_sharded/model.safetensors.index.json", &many, &e),
         &e);
     for (size_t i = 0; i < weights_count(one); i++) {
@@ -75,11 +75,11 @@ static void what_the_model_needs(void **state)
     (void)state;
     struct weights *w;
     struct err e = {0};
-    check_ok(weights_open("tests/golden/models/qwen3", &w, &e), &e);
+    assert_ok(weights_open("tests/golden/models/qwen3", &w, &e), &e);
     const struct tensor *t;
     const struct tensor absent = {.name = "model.norm.bias", .n_dims = 1, .dims = {48}};
     assert_int_equal(weights_require(w, &absent, &t, &e), ST_INPUT);
-    check_error(&e, "tests/golden/models/qwen3: tensor 'model.norm.bias' is missing");
+    assert_cause(&e, "tests/golden/models/qwen3: tensor 'model.norm.bias' is missing");
     assert_null(err_hint_text(&e));
     const struct tensor head = {.name = "lm_head.weight", .n_dims = 2, .dims = {256, 48}};
     assert_int_equal(weights_require(w, &head, &t, &e), ST_INPUT);
@@ -87,15 +87,16 @@ static void what_the_model_needs(void **state)
                                            "tie_word_embeddings true in config.json");
     const struct tensor wide = {.name = "model.norm.weight", .n_dims = 2, .dims = {48, 2}};
     assert_int_equal(weights_require(w, &wide, &t, &e), ST_INPUT);
-    check_error(&e, "tests/golden/models/qwen3: tensor 'model.norm.weight' has the shape [48], the "
-                    "model needs [48, 2]");
+    assert_cause(&e,
+                 "tests/golden/models/qwen3: tensor 'model.norm.weight' has the shape [48], the "
+                 "model needs [48, 2]");
     weights_close(&w);
-    check_ok(weights_open("tests/golden/models/dtypes.safetensors", &w, &e), &e);
+    assert_ok(weights_open("tests/golden/models/dtypes.safetensors", &w, &e), &e);
     const struct tensor ints = {.name = "small.i64", .n_dims = 2, .dims = {3, 5}};
     assert_int_equal(weights_require(w, &ints, &t, &e), ST_INPUT);
-    check_error(&e,
-                "tests/golden/models/dtypes.safetensors: tensor 'small.i64' is I64; weights are "
-                "F64, F32, F16 or BF16");
+    assert_cause(&e,
+                 "tests/golden/models/dtypes.safetensors: tensor 'small.i64' is I64; weights are "
+                 "F64, F32, F16 or BF16");
     weights_close(&w);
 }
 
@@ -107,16 +108,16 @@ static void opens_nothing(void **state)
     struct err e = {0};
     assert_int_equal(weights_open(tmp.dir, &w, &e), ST_INPUT);
     assert_null(w);
-    check_error(&e, arena_printf(a,
-                                 "%s holds neither model.safetensors nor "
-                                 "model.safetensors.index.json",
-                                 tmp.dir));
+    assert_cause(&e, arena_printf(a,
+                                  "%s holds neither model.safetensors nor "
+                                  "model.safetensors.index.json",
+                                  tmp.dir));
     const char *path = tmp_file(&tmp, "model.safetensors", "", 0);
     assert_int_equal(weights_open(tmp.dir, &w, &e), ST_INPUT);
-    check_error(&e, arena_printf(a,
-                                 "%s: not a safetensors file: 0 bytes are less than the 8 of its "
-                                 "length field",
-                                 path));
+    assert_cause(&e, arena_printf(a,
+                                  "%s: not a safetensors file: 0 bytes are less than the 8 of its "
+                                  "length field",
+                                  path));
     tmp_free(&tmp);
 }
 
@@ -128,7 +129,7 @@ static void bad_index(void **state)
     const struct tensor t = {
         .name = "a", .dtype = DTYPE_F32, .n_dims = 1, .dims = {1}, .data = &one};
     struct err e = {0};
-    check_ok(weights_write(fs_join(a, tmp.dir, "s1.safetensors"), &t, 1, &e), &e);
+    assert_ok(weights_write(fs_join(a, tmp.dir, "s1.safetensors"), &t, 1, &e), &e);
     assert_int_equal(symlink("/etc/passwd", fs_join(a, tmp.dir, "out.safetensors")), 0);
     const struct {
         const char *json, *cause, *innermost;
@@ -166,7 +167,7 @@ static void bad_index(void **state)
             if (j == 0)
                 assert_string_equal(err_cause(&e, 0), buf_str(&want));
             else
-                check_error(&e, buf_str(&want));
+                assert_cause(&e, buf_str(&want));
             buf_free(&want);
         }
     }

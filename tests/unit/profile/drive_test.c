@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 #include "support/timed_executor.h"
 
 static const struct model m = {.act = ACT_SILU_GATED,
@@ -51,15 +51,15 @@ static void every_point_of_a_grid_can_be_driven(void **state)
     for (int64_t i = 0; i < l.n; i++) {
         const struct point *p = &l.p[i];
         double op_s[OP_KINDS], batch_s;
-        check_ok(drive_point(d, p, op_s, &batch_s, &e), &e);
-        check_near(op_s[OP_MLP_ACT], 3 * timed_flat_s(OP_MLP_ACT, p->x), 1e-15);
-        check_near(op_s[OP_LM_HEAD], timed_flat_s(OP_LM_HEAD, point_rows(p, &limits)), 1e-15);
+        assert_ok(drive_point(d, p, op_s, &batch_s, &e), &e);
+        assert_near(op_s[OP_MLP_ACT], 3 * timed_flat_s(OP_MLP_ACT, p->x), 1e-15);
+        assert_near(op_s[OP_LM_HEAD], timed_flat_s(OP_LM_HEAD, point_rows(p, &limits)), 1e-15);
         bool decode = p->kind == POINT_DECODE;
-        check_near(op_s[OP_ATTN_DECODE], decode ? 3 * timed_decode_s(p->x, p->x * p->kv) : 0,
-                   1e-15);
+        assert_near(op_s[OP_ATTN_DECODE], decode ? 3 * timed_decode_s(p->x, p->x * p->kv) : 0,
+                    1e-15);
         if (p->kind == POINT_PREFILL)
-            check_near(op_s[OP_ATTN_PREFILL], 3 * timed_prefill_s(p->x, p->kv), 1e-15);
-        check_near(batch_s - timed_host_s(point_rows(p, &limits), !decode), t.done.device_s, 1e-9);
+            assert_near(op_s[OP_ATTN_PREFILL], 3 * timed_prefill_s(p->x, p->kv), 1e-15);
+        assert_near(batch_s - timed_host_s(point_rows(p, &limits), !decode), t.done.device_s, 1e-9);
     }
     arena_free(&a);
 }
@@ -84,7 +84,7 @@ static void a_lost_batch_is_an_error(void **state)
     double op_s[OP_KINDS], batch_s;
     struct err e = {0};
     assert_int_equal(drive_point(d, &p, op_s, &batch_s, &e), ST_DEVICE);
-    check_error(&e, "executor timed lost a batch: nothing completes");
+    assert_cause(&e, "executor timed lost a batch: nothing completes");
     arena_free(&a);
 }
 

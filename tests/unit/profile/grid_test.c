@@ -1,6 +1,6 @@
 #include "profile/grid.h"
 
-#include "support/check.h"
+#include "support/support.h"
 
 static const struct grid_limits wide = {
     .max_tokens = 4096, .max_batch = 48, .max_kv = 3000, .block_size = 16, .num_blocks = 1 << 20};

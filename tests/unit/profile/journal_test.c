@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/fs.h"
-#include "support/check.h"
+#include "support/support.h"
 
 struct fixture {
     struct arena *a;
@@ -35,7 +35,7 @@ static int teardown(void **state)
 
 static void open_as(struct fixture *f, const char *key)
 {
-    check_ok(journal_open(f->a, f->dir, key, 4, &f->j, &f->e), &f->e);
+    assert_ok(journal_open(f->a, f->dir, key, 4, &f->j, &f->e), &f->e);
 }
 
 static void write_some(struct fixture *f)
@@ -44,10 +44,10 @@ static void write_some(struct fixture *f)
     for (int k = 0; k < OP_KINDS; k++)
         op_s[k] = 0.1 / (k + 3);
     open_as(f, "key");
-    check_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
-    check_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
+    assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
+    assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
     const struct host_sample h[] = {{4, 0, 1e-5, 1e-6, 0.1}, {4, 1, 2e-5, 2e-6, 0.2}};
-    check_ok(journal_host_run(&f->j, 4, h, 2, &f->e), &f->e);
+    assert_ok(journal_host_run(&f->j, 4, h, 2, &f->e), &f->e);
     journal_close(&f->j);
 }
 
@@ -73,7 +73,7 @@ static void what_was_written_comes_back_exactly(void **state)
     assert_int_equal(f->j.runs.n, 1);
     assert_false(f->j.publishing);
     assert_false(journal_published(f->a, f->dir));
-    check_ok(journal_publish(&f->j, &f->e), &f->e);
+    assert_ok(journal_publish(&f->j, &f->e), &f->e);
     journal_close(&f->j);
     assert_true(journal_published(f->a, f->dir));
     assert_false(journal_published(f->a, f->tmp.dir));
@@ -111,14 +111,14 @@ static void a_bad_tail_is_cut_off(void **state)
         "s 1 nan\n",
     };
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
-        check_ok(fs_remove_tree(f->dir, &f->e), &f->e);
+        assert_ok(fs_remove_tree(f->dir, &f->e), &f->e);
         write_some(f);
         append(f, tails[i]);
         open_as(f, "key");
         assert_int_equal(f->j.resumed, 2);
         assert_int_equal(f->j.host.n, 2);
         double op_s[OP_KINDS] = {1};
-        check_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
+        assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
         journal_close(&f->j);
         open_as(f, "key");
         assert_int_equal(f->j.resumed, 3);
@@ -136,7 +136,7 @@ static void two_at_once_are_refused(void **state)
     char want[400];
     snprintf(want, sizeof want,
              "%s/journal.txt is in use by another profile of the same model and hardware", f->dir);
-    check_error(&f->e, want);
+    assert_cause(&f->e, want);
     journal_close(&f->j);
 }
 
@@ -144,15 +144,15 @@ static void removal_takes_empty_parents_only(void **state)
 {
     struct fixture *f = *state;
     const char *root = fs_join(f->a, f->tmp.dir, ".partial");
-    check_ok(fs_mkdirs(fs_join(f->a, root, "cpu/other"), &f->e), &f->e);
+    assert_ok(fs_mkdirs(fs_join(f->a, root, "cpu/other"), &f->e), &f->e);
     open_as(f, "key");
-    check_ok(journal_remove(f->dir, &f->e), &f->e);
+    assert_ok(journal_remove(f->dir, &f->e), &f->e);
     journal_close(&f->j);
     assert_false(fs_exists(fs_join(f->a, root, "cpu/org")));
     assert_true(fs_exists(fs_join(f->a, root, "cpu/other")));
-    check_ok(fs_remove_tree(fs_join(f->a, root, "cpu/other"), &f->e), &f->e);
+    assert_ok(fs_remove_tree(fs_join(f->a, root, "cpu/other"), &f->e), &f->e);
     open_as(f, "key");
-    check_ok(journal_remove(f->dir, &f->e), &f->e);
+    assert_ok(journal_remove(f->dir, &f->e), &f->e);
     journal_close(&f->j);
     assert_false(fs_exists(root));
     assert_true(fs_exists(f->tmp.dir));

@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
-#include "support/check.h"
+#include "support/support.h"
 #include "support/timed_executor.h"
 #include "text/json.h"
 
@@ -96,25 +96,25 @@ static struct bundle *load(struct fixture *f)
                              .tp = 1,
                              .block_size = 16};
     struct bundle *b;
-    check_ok(bundle_load(f->a, &key, &b, &f->e), &f->e);
+    assert_ok(bundle_load(f->a, &key, &b, &f->e), &f->e);
     return b;
 }
 
 static const char *file(struct fixture *f, const char *dir, const char *name)
 {
     struct sv text;
-    check_ok(fs_read(f->a, fs_join(f->a, dir, name), 1 << 24, &text, &f->e), &f->e);
+    assert_ok(fs_read(f->a, fs_join(f->a, dir, name), 1 << 24, &text, &f->e), &f->e);
     return text.p;
 }
 
 static void sweep(struct fixture *f)
 {
-    check_ok(fs_remove_tree(f->compute, &f->e), &f->e);
-    check_ok(fs_remove_tree(f->host, &f->e), &f->e);
+    assert_ok(fs_remove_tree(f->compute, &f->e), &f->e);
+    assert_ok(fs_remove_tree(f->host, &f->e), &f->e);
 }
 
-#define relative(got, want)  check_near((got) / (want), 1, 1e-6)
-#define host_near(got, want) check_near(got, want, 2e-9) /* rows hold whole ns */
+#define relative(got, want)  assert_near((got) / (want), 1, 1e-6)
+#define host_near(got, want) assert_near(got, want, 2e-9) /* rows hold whole ns */
 
 static double tokens_s(int64_t t, bool rows)
 {
@@ -130,7 +130,7 @@ static double tokens_s(int64_t t, bool rows)
 static void what_is_measured_is_predicted(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     struct bundle *b = load(f);
     assert_null(bundle_missing(b));
     for (int64_t t = 1; t <= 256; t += 5)
@@ -167,16 +167,16 @@ static void skewed_times_are_predicted_by_their_mean(void **state)
     struct fixture *f = *state;
     f->t.factor = every_fourth_doubled;
     f->p.samples = 12;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     struct bundle *b = load(f);
-    check_near(bundle_iteration_scale(b, false), 1.25, 0.05);
-    check_near(bundle_iteration_scale(b, true), 1.25, 0.05);
+    assert_near(bundle_iteration_scale(b, false), 1.25, 0.05);
+    assert_near(bundle_iteration_scale(b, true), 1.25, 0.05);
 }
 
 static void names_of_columns_and_meta(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     const char *attention = file(f, f->compute, "attention.csv");
     assert_non_null(strstr(attention,
                            "time_stats.attn_output_reshape.std,n_embd,n_q_head,n_kv_head,"
@@ -186,8 +186,8 @@ static void names_of_columns_and_meta(void **state)
                            "time_stats.attn_decode.n,head_dim,method\n"));
     assert_non_null(strstr(attention, "64,4,2,16,1,300,16,0,299,False,twinfer,"));
     struct node *meta;
-    check_ok(artifact_open(f->a, f->compute, "bundle_meta.json", "vidur_profile", &meta, &f->e),
-             &f->e);
+    assert_ok(artifact_open(f->a, f->compute, "bundle_meta.json", "vidur_profile", &meta, &f->e),
+              &f->e);
     assert_int_equal(node_path(meta, "operators.lm_head.samples")->i,
                      node_path(meta, "grid.samples")->i);
     assert_int_equal(node_path(meta, "grid.samples_per_point_min")->i, 4);
@@ -202,13 +202,13 @@ static void equal_runs_give_equal_bytes(void **state)
 {
     struct fixture *f = *state;
     f->t.factor = every_fourth_doubled;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     const char *mlp = file(f, f->compute, "mlp.csv");
     const char *attention = file(f, f->compute, "attention.csv");
     const char *host = file(f, fs_dir(f->a, f->host), "cpu_overheads.csv");
     sweep(f);
     f->t = (struct timed_executor){.model = &qwen, .factor = every_fourth_doubled};
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     assert_string_equal(file(f, f->compute, "mlp.csv"), mlp);
     assert_string_equal(file(f, f->compute, "attention.csv"), attention);
     assert_string_equal(file(f, fs_dir(f->a, f->host), "cpu_overheads.csv"), host);
@@ -217,18 +217,18 @@ static void equal_runs_give_equal_bytes(void **state)
 static void an_existing_bundle_is_refused_before_measuring(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     int64_t passes = f->t.passes;
     char want[400];
     assert_int_equal(run(f), ST_USAGE);
     snprintf(want, sizeof want, "%s already exists", f->compute);
-    check_error(&f->e, want);
+    assert_cause(&f->e, want);
     assert_string_equal(err_hint_text(&f->e), "a bundle is never overwritten: remove it, or choose "
                                               "another hardware.id= or profile.root=");
-    check_ok(fs_remove_tree(f->compute, &f->e), &f->e);
+    assert_ok(fs_remove_tree(f->compute, &f->e), &f->e);
     assert_int_equal(run(f), ST_USAGE); /* another bundle may own the host file */
     snprintf(want, sizeof want, "%s already exists", f->host);
-    check_error(&f->e, want);
+    assert_cause(&f->e, want);
     assert_int_equal(f->t.passes, passes);
     assert_false(fs_exists(f->partial));
 }
@@ -238,10 +238,10 @@ static void an_existing_bundle_is_refused_before_measuring(void **state)
 static void a_published_journal_is_cleared_away(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
-    check_ok(fs_mkdirs(f->partial, &f->e), &f->e);
+    assert_ok(run(f), &f->e);
+    assert_ok(fs_mkdirs(f->partial, &f->e), &f->e);
     const char *journal = fs_join(f->a, f->partial, "journal.txt");
-    check_ok(fs_write_atomic(journal, "x\ns 1\np\n", 8, &f->e), &f->e);
+    assert_ok(fs_write_atomic(journal, "x\ns 1\np\n", 8, &f->e), &f->e);
     assert_int_equal(run(f), ST_USAGE);
     assert_false(fs_exists(f->partial));
 }
@@ -256,7 +256,7 @@ static void interrupt(void *self, int64_t pass)
 static void an_interrupted_run_goes_on(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     const char *attention = file(f, f->compute, "attention.csv");
     int64_t whole = f->t.passes;
     sweep(f);
@@ -273,7 +273,7 @@ static void an_interrupted_run_goes_on(void **state)
     int64_t first = f->t.passes;
     f->stop = 0;
     f->stop_at = -1;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     assert_in_range(f->t.passes - first, 1, whole - first + 50); /* 50: warming up again */
     assert_string_equal(file(f, f->compute, "attention.csv"), attention);
     assert_false(fs_exists(f->partial));
@@ -282,7 +282,7 @@ static void an_interrupted_run_goes_on(void **state)
 static void stopping_while_host_time_is_measured_keeps_the_grid(void **state)
 {
     struct fixture *f = *state;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     int64_t whole = f->t.passes;
     sweep(f);
     f->t = (struct timed_executor){.model = &qwen, .at_pass = interrupt, .at_pass_self = f};
@@ -291,7 +291,7 @@ static void stopping_while_host_time_is_measured_keeps_the_grid(void **state)
     int64_t first = f->t.passes;
     f->stop = 0;
     f->stop_at = -1;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     assert_in_range(f->t.passes - first, 1, whole / 4);
     host_near(bundle_host_s(load(f), 16, true), timed_host_s(16, true));
 }
@@ -318,7 +318,7 @@ static void a_killed_run_goes_on(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
     assert_false(fs_exists(f->compute));
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     relative(predict_tokens_s(load(f), 100), tokens_s(100, false));
 }
 
@@ -334,7 +334,7 @@ static void a_torn_journal_loses_its_last_line(void **state)
     fputs("s 3 0.1 0.", j);
     fclose(j);
     f->stop = 0;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     relative(predict_tokens_s(load(f), 100), tokens_s(100, false));
 }
 
@@ -350,11 +350,11 @@ static void another_grid_or_setting_starts_anew(void **state)
     f->stop = 0;
     f->stop_at = -1;
     f->p.settings = "threads=2";
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     int64_t anew = f->t.passes - before;
     sweep(f);
     before = f->t.passes;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     assert_int_equal(f->t.passes - before, anew);
 }
 
@@ -362,15 +362,15 @@ static void a_time_budget_thins_the_grid(void **state)
 {
     struct fixture *f = *state;
     f->p.samples = 60;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     double full = f->t.device_s;
     sweep(f);
     f->t = (struct timed_executor){.model = &qwen};
     f->p.time_budget_s = full / 30;
-    check_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
     assert_true(f->t.device_s < 1.6 * f->p.time_budget_s);
     struct node *meta;
-    check_ok(artifact_open(f->a, f->compute, "bundle_meta.json", NULL, &meta, &f->e), &f->e);
+    assert_ok(artifact_open(f->a, f->compute, "bundle_meta.json", NULL, &meta, &f->e), &f->e);
     assert_true(node_path(meta, "grid.prompt_level")->i < 2);
     assert_true(node_path(meta, "grid.samples_per_point_min")->i >= 1);
     struct bundle *b = load(f);
@@ -383,22 +383,22 @@ static void what_cannot_be_profiled_is_refused_and_nothing_written(void **state)
     struct fixture *f = *state;
     f->t.no_op_times = true;
     assert_int_equal(run(f), ST_DEVICE);
-    check_error(&f->e, "executor timed gives no operator times");
+    assert_cause(&f->e, "executor timed gives no operator times");
     f->t.no_op_times = false;
     f->p.model_name = "../up";
     assert_int_equal(run(f), ST_USAGE);
-    check_error(&f->e, "model.name: '../up' cannot be the name of a folder of the bundle");
+    assert_cause(&f->e, "model.name: '../up' cannot be the name of a folder of the bundle");
     f->p.model_name = "org/tiny";
     f->p.hardware = NULL;
     assert_int_equal(run(f), ST_USAGE);
-    check_error(&f->e, "hardware.id: '' cannot be the name of a folder of the bundle");
+    assert_cause(&f->e, "hardware.id: '' cannot be the name of a folder of the bundle");
     f->p.hardware = "bench";
     f->p.num_blocks = 0;
     assert_int_equal(run(f), ST_USAGE);
-    check_error(&f->e, "the KV cache of 0 blocks holds no point of the grid");
+    assert_cause(&f->e, "the KV cache of 0 blocks holds no point of the grid");
     const char **names;
     size_t n;
-    check_ok(fs_list(f->a, f->tmp.dir, &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, f->tmp.dir, &names, &n, &f->e), &f->e);
     assert_int_equal(n, 0);
 }
 
@@ -408,7 +408,7 @@ static void the_null_executor_measures_the_loop_only(void **state)
     const char *dir;
     struct executor ex = null_executor(0, &f->clock);
     assert_int_equal(profile_run(f->a, &f->p, ex, NULL, &dir, &f->e), ST_DEVICE);
-    check_error(&f->e, "executor null gives no operator times");
+    assert_cause(&f->e, "executor null gives no operator times");
     ex.ops->close(ex.self);
 }
 

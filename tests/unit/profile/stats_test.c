@@ -1,6 +1,6 @@
 #include "profile/stats.h"
 
-#include "support/check.h"
+#include "support/support.h"
 
 static void by_hand(void **state)
 {
@@ -8,21 +8,21 @@ static void by_hand(void **state)
     double v[] = {4, 1, 3, 2, 100};
     struct stats s = stats_of(v, 5);
     assert_int_equal(s.n, 5);
-    check_near(s.min, 1, 0);
-    check_near(s.max, 100, 0);
-    check_near(s.median, 3, 0);
-    check_near(s.mean, 22, 1e-12);
-    check_near(s.cut_mean, (1 + 2 + 3 + 4 + 9) / 5.0, 1e-12); /* 100 counts as three medians */
-    check_near(s.std, 39.012818, 1e-6);                       /* NumPy's std */
+    assert_near(s.min, 1, 0);
+    assert_near(s.max, 100, 0);
+    assert_near(s.median, 3, 0);
+    assert_near(s.mean, 22, 1e-12);
+    assert_near(s.cut_mean, (1 + 2 + 3 + 4 + 9) / 5.0, 1e-12); /* 100 counts as three medians */
+    assert_near(s.std, 39.012818, 1e-6);                       /* NumPy's std */
 }
 
 static void even_single_and_none(void **state)
 {
     (void)state;
     double v[] = {4, 1, 3, 2};
-    check_near(stats_of(v, 4).median, 2.5, 0);
-    check_near(stats_of(v, 1).median, 1, 0); /* sorted by the call before */
-    check_near(stats_of(v, 1).std, 0, 0);
+    assert_near(stats_of(v, 4).median, 2.5, 0);
+    assert_near(stats_of(v, 1).median, 1, 0); /* sorted by the call before */
+    assert_near(stats_of(v, 1).std, 0, 0);
     assert_int_equal(stats_of(NULL, 0).n, 0);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "profile/read/read.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static const struct model two_layers = {.act = ACT_SILU_GATED,
                                         .layers = 2,
@@ -71,19 +71,19 @@ static void a_batch_is_the_sum_of_its_parts(void **state)
     struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
     double device, host;
     sim_predict(&p, &mixed, &device, &host);
-    check_near(device, 68 + 4000 + 0.9 + 1e-6 * (scores(100, 60) + scores(0, 5)), 1e-6);
-    check_near(host, 0.5, 0);
+    assert_near(device, 68 + 4000 + 0.9 + 1e-6 * (scores(100, 60) + scores(0, 5)), 1e-6);
+    assert_near(host, 0.5, 0);
     struct batch decode = {.n_decodes = 3, .decode_kv_tokens = 900};
     sim_predict(&p, &decode, &device, &host);
-    check_near(device, 3 + 3000 + 0.9, 1e-6);
-    check_near(host, 0.25 + 2 * 0.01, 1e-12);
+    assert_near(device, 3 + 3000 + 0.9, 1e-6);
+    assert_near(host, 0.25 + 2 * 0.01, 1e-12);
     b.decode_scale = 1.5;
     double scaled;
     sim_predict(&p, &decode, &scaled, &host);
-    check_near(scaled, 1.5 * device, 1e-9);
+    assert_near(scaled, 1.5 * device, 1e-9);
     p.host_overhead = false;
     sim_predict(&p, &mixed, &device, &host);
-    check_near(host, 0, 0);
+    assert_near(host, 0, 0);
     assert_int_equal(bundle_extrapolations(&b), 0);
     arena_free(&a);
 }
@@ -97,7 +97,7 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
     struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
     struct executor x = sim_executor(a, &p);
     struct err e = {0};
-    check_ok(executor_check(&x, &e), &e);
+    assert_ok(executor_check(&x, &e), &e);
     assert_int_equal(x.ops->max_in_flight(x.self), 1);
     double device, host;
     sim_predict(&p, &mixed, &device, &host);
@@ -105,9 +105,9 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
     struct completion c;
     assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
     uint64_t first, second;
-    check_ok(x.ops->submit(x.self, &mixed, &first, &e), &e);
+    assert_ok(x.ops->submit(x.self, &mixed, &first, &e), &e);
     assert_int_equal(x.ops->next(x.self, 10 + device, &c, &e), ST_END);
-    check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
     assert_true(c.ticket == first);
     assert_true(c.start_s == 10 && c.end_s == 10 + host + device);
     assert_true(c.device_s == device && c.host_s == host);
@@ -118,8 +118,8 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
 
     /* built before the batch ahead of it is over: starts at its end */
     double free_s = c.end_s;
-    check_ok(x.ops->submit(x.self, &mixed, &second, &e), &e);
-    check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_ok(x.ops->submit(x.self, &mixed, &second, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
     assert_true(c.ticket == second && second != first);
     assert_true(c.start_s == free_s && c.end_s == free_s + host + device);
     x.ops->close(x.self);
@@ -139,8 +139,8 @@ static void a_batch_allocates_nothing(void **state)
     struct completion c;
     uint64_t ticket;
     for (int i = 0; i < 100; i++) {
-        check_ok(x.ops->submit(x.self, &mixed, &ticket, &e), &e);
-        check_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_ok(x.ops->submit(x.self, &mixed, &ticket, &e), &e);
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
     }
     assert_int_equal(arena_used(a), before);
     arena_free(&a);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "config/plan.h"
-#include "support/check.h"
 #include "support/fake_tokenizer.h"
+#include "support/support.h"
 
 struct fixture {
     struct tmp tmp;
@@ -52,7 +52,7 @@ static struct workload_params params(void)
 static struct workload make(struct fixture *f, const struct workload_params *p)
 {
     struct workload w;
-    check_ok(workload_make(f->a, p, &w, &f->e), &f->e);
+    assert_ok(workload_make(f->a, p, &w, &f->e), &f->e);
     return w;
 }
 
@@ -120,8 +120,8 @@ static void random_gaps_follow_theory(void **state)
         struct workload w = make(*state, &p);
         double mean, cv, want_cv = 1 / sqrt(shapes[i]);
         gaps(&w, &mean, &cv);
-        check_near(mean, 2.5e8, 2.5e8 * 4 * want_cv / sqrt(n));
-        check_near(cv, want_cv, 4 * want_cv * sqrt((6 / shapes[i] + 2) / (4 * n)));
+        assert_near(mean, 2.5e8, 2.5e8 * 4 * want_cv / sqrt(n));
+        assert_near(cv, want_cv, 4 * want_cv * sqrt((6 / shapes[i] + 2) / (4 * n)));
         assert_true(w.requests[0].arrival_ns > 0); /* one gap after 0 */
     }
 }
@@ -141,8 +141,8 @@ static void poisson_gaps_are_exponential(void **state)
         below += (double)gap < 2.5e8 * log(2);
         beyond += (double)gap > 7.5e8;
     }
-    check_near(below / 1e5, 0.5, 4 * sqrt(0.25 / 1e5));
-    check_near(beyond / 1e5, exp(-3), 4 * sqrt(exp(-3) / 1e5));
+    assert_near(below / 1e5, 0.5, 4 * sqrt(0.25 / 1e5));
+    assert_near(beyond / 1e5, exp(-3), 4 * sqrt(exp(-3) / 1e5));
 }
 
 static void equal_seeds_give_equal_workloads(void **state)
@@ -181,7 +181,7 @@ static void uniform_lengths_split_a_total(void **state)
         sum += (double)(prefill + decode);
     }
     /* mean of floor of U(1024, 4096): 2559.5; deviation 887 */
-    check_near(sum / (double)w.n, 2559.5, 4 * 887 / sqrt((double)w.n));
+    assert_near(sum / (double)w.n, 2559.5, 4 * 887 / sqrt((double)w.n));
     p.min_tokens = p.max_tokens = 1; /* clipped to at least one token each */
     w = make(*state, &p);
     assert_int_equal(w.requests[0].num_prefill_tokens, 1);
@@ -214,14 +214,14 @@ static void zipf_lengths_prefer_small_ones(void **state)
     }
     for (int k = 1; k <= 2; k++) {
         double q = pow(k, -0.6) / zeta;
-        check_near(count[k - 1] / 1e5, q, 4 * sqrt(q / 1e5));
+        assert_near(count[k - 1] / 1e5, q, 4 * sqrt(q / 1e5));
     }
     double tail = 0, want = 0;
     for (int k = 51; k <= 100; k++) {
         tail += count[k - 1] / 1e5;
         want += pow(k, -0.6) / zeta;
     }
-    check_near(tail, want, 0.02);
+    assert_near(tail, want, 0.02);
 }
 
 /* ---- traces ------------------------------------------------------------------------------ */
@@ -250,8 +250,8 @@ static void takes_arrivals_and_lengths_from_traces(void **state)
     assert_int_equal(w.requests[1].arrival_ns, 9);
     p.num_requests = 3;
     assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
-    check_error(&f->e, arena_printf(f->a, "workload.num_requests is 3, but %s/a.csv has 2 rows",
-                                    f->tmp.dir));
+    assert_cause(&f->e, arena_printf(f->a, "workload.num_requests is 3, but %s/a.csv has 2 rows",
+                                     f->tmp.dir));
     assert_string_equal(err_hint_text(&f->e), "set workload.num_requests=2 or less");
 }
 
@@ -281,7 +281,7 @@ static void prompts_give_their_tokens(void **state)
     p.n_prompts = 2;
     struct workload w;
     assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
-    check_error(&f->e, "workload.lengths.kind=tokenizer needs a model with a tokenizer");
+    assert_cause(&f->e, "workload.lengths.kind=tokenizer needs a model with a tokenizer");
     p.tokenizer = fake_tokenizer();
     w = make(f, &p);
     const int64_t want[] = {2, 4, 2}; /* words and the beginning of the sequence */
@@ -291,7 +291,7 @@ static void prompts_give_their_tokens(void **state)
     }
     p.n_prompts = 3;
     assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_INPUT);
-    check_error(&f->e, "the tokenizer refuses");
+    assert_cause(&f->e, "the tokenizer refuses");
     assert_string_equal(err_cause(&f->e, 0), "cannot tokenize prompt 'c'");
 }
 
@@ -401,27 +401,27 @@ static void refuses_wrong_combinations(void **state)
         struct workload w;
         refusals[i].set(&p);
         assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
-        check_error(&f->e, refusals[i].error);
+        assert_cause(&f->e, refusals[i].error);
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(static_arrivals_are_all_at_0),
-        TEST(fixed_intervals_begin_at_0),
-        TEST(a_fixed_interval_may_be_given_as_a_rate),
-        TEST(random_gaps_follow_theory),
-        TEST(poisson_gaps_are_exponential),
-        TEST(equal_seeds_give_equal_workloads),
-        TEST(uniform_lengths_split_a_total),
-        TEST(zipf_lengths_prefer_small_ones),
-        TEST(takes_arrivals_and_lengths_from_traces),
-        TEST(prompts_are_used_in_order_and_again),
-        TEST(prompts_give_their_tokens),
-        TEST(refuses_wrong_combinations),
+        CASE(static_arrivals_are_all_at_0),
+        CASE(fixed_intervals_begin_at_0),
+        CASE(a_fixed_interval_may_be_given_as_a_rate),
+        CASE(random_gaps_follow_theory),
+        CASE(poisson_gaps_are_exponential),
+        CASE(equal_seeds_give_equal_workloads),
+        CASE(uniform_lengths_split_a_total),
+        CASE(zipf_lengths_prefer_small_ones),
+        CASE(takes_arrivals_and_lengths_from_traces),
+        CASE(prompts_are_used_in_order_and_again),
+        CASE(prompts_give_their_tokens),
+        CASE(refuses_wrong_combinations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "support/check.h"
+#include "support/support.h"
 #include "workload/workload.h"
 
 static void reads_prompts(void **state)
@@ -18,14 +18,14 @@ static void reads_prompts(void **state)
         "{\"prompt_id\": \"p3\", \"text\": \"no line end\"}";
     struct prompt *p;
     size_t n;
-    check_ok(prompts_load(a, tmp_file(&tmp, "p.jsonl", text, strlen(text)), &p, &n, &e), &e);
+    assert_ok(prompts_load(a, tmp_file(&tmp, "p.jsonl", text, strlen(text)), &p, &n, &e), &e);
     assert_int_equal(n, 3);
     assert_string_equal(p[0].id, "p1");
     assert_string_equal(p[0].text, "caf\xC3\xA9\n");
     assert_string_equal(p[1].id, "17");
     assert_string_equal(p[1].text, "\xF0\x9F\x98\x80");
     assert_string_equal(p[2].text, "no line end");
-    check_ok(prompts_load(a, tmp_file(&tmp, "p.jsonl", "", 0), &p, &n, &e), &e);
+    assert_ok(prompts_load(a, tmp_file(&tmp, "p.jsonl", "", 0), &p, &n, &e), &e);
     assert_int_equal(n, 0);
     tmp_free(&tmp);
     arena_free(&a);
@@ -70,7 +70,7 @@ static void names_every_fault(void **state)
         size_t n;
         const char *path = tmp_file(&tmp, "p.jsonl", bads[i].text, strlen(bads[i].text));
         assert_int_equal(prompts_load(a, path, &p, &n, &e), ST_INPUT);
-        check_error(&e, arena_printf(a, "%s%s", path, bads[i].error));
+        assert_cause(&e, arena_printf(a, "%s%s", path, bads[i].error));
         arena_free(&a);
     }
     tmp_free(&tmp);
@@ -90,7 +90,7 @@ static void bounds_depth_and_length(void **state)
         buf_putc(&b, '[');
     const char *path = tmp_file(&tmp, "p.jsonl", b.p, b.n);
     assert_int_equal(prompts_load(a, path, &p, &n, &e), ST_INPUT);
-    check_error(&e, arena_printf(a, "%s:1:73: nested deeper than 64 levels", path));
+    assert_cause(&e, arena_printf(a, "%s:1:73: nested deeper than 64 levels", path));
     buf_clear(&b);
     buf_puts(&b, GOOD "{\"prompt_id\": \"long\", \"text\": \"");
     for (int i = 0; i < PROMPT_MAX_BYTES; i++)
@@ -98,11 +98,11 @@ static void bounds_depth_and_length(void **state)
     buf_puts(&b, "\"}\n");
     path = tmp_file(&tmp, "p.jsonl", b.p, b.n);
     assert_int_equal(prompts_load(a, path, &p, &n, &e), ST_INPUT);
-    check_error(&e,
-                arena_printf(a, "%s:2: the line has 16777249 bytes; the limit is 16777216", path));
+    assert_cause(&e,
+                 arena_printf(a, "%s:2: the line has 16777249 bytes; the limit is 16777216", path));
     buf_free(&b);
     assert_int_equal(prompts_load(a, "/nowhere/p.jsonl", &p, &n, &e), ST_INPUT);
-    check_error(&e, "cannot open /nowhere/p.jsonl: No such file or directory");
+    assert_cause(&e, "cannot open /nowhere/p.jsonl: No such file or directory");
     tmp_free(&tmp);
     arena_free(&a);
 }

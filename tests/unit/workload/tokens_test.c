@@ -1,5 +1,5 @@
-#include "support/check.h"
 #include "support/fake_tokenizer.h"
+#include "support/support.h"
 #include "workload/workload.h"
 
 static void ids_are_cut_or_repeated(void **state)
@@ -11,9 +11,9 @@ static void ids_are_cut_or_repeated(void **state)
     const struct workload_request two = {.request_id = 3, .num_prefill_tokens = 2},
                                   seven = {.request_id = 3, .num_prefill_tokens = 7};
     const int32_t want[] = {1, 3, 5, 1, 3, 5, 1};
-    check_ok(workload_prompt_ids(a, &two, "the quick", fake_tokenizer(), 10, 0, ids, &e), &e);
+    assert_ok(workload_prompt_ids(a, &two, "the quick", fake_tokenizer(), 10, 0, ids, &e), &e);
     assert_memory_equal(ids, want, 2 * sizeof *ids);
-    check_ok(workload_prompt_ids(a, &seven, "the quick", fake_tokenizer(), 10, 0, ids, &e), &e);
+    assert_ok(workload_prompt_ids(a, &seven, "the quick", fake_tokenizer(), 10, 0, ids, &e), &e);
     assert_memory_equal(ids, want, 7 * sizeof *ids);
     arena_free(&a);
 }
@@ -26,8 +26,8 @@ static void without_a_text_ids_are_random(void **state)
     struct arena *a = arena_new();
     struct err e = {0};
     struct workload_request r = {.request_id = 3, .num_prefill_tokens = N};
-    check_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, one, &e), &e);
-    check_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, two, &e), &e);
+    assert_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, one, &e), &e);
+    assert_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, two, &e), &e);
     assert_memory_equal(one, two, sizeof one);
     int count[VOCAB] = {0};
     for (int i = 0; i < N; i++) {
@@ -35,9 +35,9 @@ static void without_a_text_ids_are_random(void **state)
         count[one[i]]++;
     }
     for (int i = 0; i < VOCAB; i++)
-        check_near(count[i], N / VOCAB, 5 * 20); /* 5 deviations of a Poisson of mean 400 */
+        assert_near(count[i], N / VOCAB, 5 * 20); /* 5 deviations of a Poisson of mean 400 */
     r.request_id = 4;
-    check_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, two, &e), &e);
+    assert_ok(workload_prompt_ids(a, &r, NULL, NULL, VOCAB, 7, two, &e), &e);
     assert_memory_not_equal(one, two, sizeof one);
     arena_free(&a);
 }
@@ -51,16 +51,16 @@ static void faults_name_the_request(void **state)
     const struct workload_request r = {.request_id = 3, .num_prefill_tokens = 4};
     assert_int_equal(workload_prompt_ids(a, &r, "the prompt", fake_tokenizer(), 6, 0, ids, &e),
                      ST_INPUT);
-    check_error(&e, "token id 6 of request 3 is not below the model's vocabulary 6");
+    assert_cause(&e, "token id 6 of request 3 is not below the model's vocabulary 6");
     assert_string_equal(err_hint_text(&e), "is the tokenizer the model's own?");
     assert_int_equal(workload_prompt_ids(a, &r, " ", fake_tokenizer(), 6, 0, ids, &e), ST_INPUT);
-    check_error(&e, "the prompt of request 3 gives no tokens");
+    assert_cause(&e, "the prompt of request 3 gives no tokens");
     assert_int_equal(workload_prompt_ids(a, &r, "x", NULL, 6, 0, ids, &e), ST_USAGE);
-    check_error(&e, "request 3 has a prompt, but the model has no tokenizer");
+    assert_cause(&e, "request 3 has a prompt, but the model has no tokenizer");
     int64_t *counts;
     const struct prompt empty = {"p7", " "};
     assert_int_equal(workload_count_tokens(a, fake_tokenizer(), &empty, 1, &counts, &e), ST_INPUT);
-    check_error(&e, "the text gives no tokens");
+    assert_cause(&e, "the text gives no tokens");
     assert_string_equal(err_cause(&e, 0), "cannot tokenize prompt 'p7'");
     arena_free(&a);
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "support/check.h"
 #include "support/sequences.h"
+#include "support/support.h"
 
 enum { SEQUENCES = 9, PROMPT_MOST = 45, OUTPUT = 12 };
 
@@ -14,7 +14,7 @@ static struct model model_of(struct arena *a, const char *name, const char **dir
     struct model m;
     struct err e = {0};
     *dir = arena_printf(a, "%s/tests/golden/models/%s", TW_SOURCE_DIR, name);
-    check_ok(model_load(a, *dir, &m, &e), &e);
+    assert_ok(model_load(a, *dir, &m, &e), &e);
     return m;
 }
 
@@ -276,12 +276,12 @@ static void refused(const struct cpu_engine_params *p, const struct chunk *c, co
     struct err e = {0};
     struct executor x;
     uint64_t ticket;
-    check_ok(cpu_engine_open(p, &x, &e), &e);
+    assert_ok(cpu_engine_open(p, &x, &e), &e);
     x.ops->bind(x.self, (struct slot_source){NULL, some_view});
     const struct batch b = {
         .chunks = c, .n_chunks = 1, .prefill_tokens = c->tokens, .n_last_chunks = c->last};
     assert_int_equal(x.ops->submit(x.self, &b, &ticket, &e), ST_USAGE);
-    check_error(&e, text);
+    assert_cause(&e, text);
     x.ops->close(x.self);
 }
 
@@ -316,14 +316,14 @@ static void test_deadline(void **state)
     struct completion done;
     uint64_t ticket;
     p.clock = &clock;
-    check_ok(cpu_engine_open(&p, &x, &e), &e);
+    assert_ok(cpu_engine_open(&p, &x, &e), &e);
     x.ops->bind(x.self, (struct slot_source){NULL, some_view});
     assert_int_equal(x.ops->next(x.self, INFINITY, &done, &e), ST_END);
     const struct chunk c = {0, 0, 2, true};
     const struct batch b = {.chunks = &c, .n_chunks = 1, .prefill_tokens = 2, .n_last_chunks = 1};
-    check_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
+    assert_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
     assert_int_equal(x.ops->next(x.self, clock_now_s(&clock), &done, &e), ST_END);
-    check_ok(x.ops->next(x.self, INFINITY, &done, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &done, &e), &e);
     assert_int_equal(done.ticket, ticket);
     assert_int_equal(done.n_tokens, 1);
     assert_int_equal(x.ops->next(x.self, INFINITY, &done, &e), ST_END);
@@ -336,7 +336,7 @@ static void open_refused(const struct cpu_engine_params *p, const char *text)
     struct err e = {0};
     struct executor x;
     assert_int_equal(cpu_engine_open(p, &x, &e), ST_USAGE);
-    check_error(&e, text);
+    assert_cause(&e, text);
     assert_string_equal(err_cause(&e, 0), "cannot open the CPU engine");
 }
 

@@ -7,8 +7,8 @@
 
 #include "base/fs.h"
 #include "model/weights.h"
-#include "support/check.h"
 #include "support/sequences.h"
+#include "support/support.h"
 
 enum { PROMPT = 40, DECODES = 32, VOCAB = 256 };
 
@@ -39,10 +39,10 @@ static struct golden *golden_open(const char *name, const char *reference)
     struct golden *g = mem_alloc(sizeof *g);
     g->a = arena_new();
     g->dir = arena_printf(g->a, "%s/tests/golden/models/%s", TW_SOURCE_DIR, name);
-    check_ok(model_load(g->a, g->dir, &g->model, &e), &e);
+    assert_ok(model_load(g->a, g->dir, &g->model, &e), &e);
     const char *path = arena_printf(g->a, "%s/tests/golden/models/%s/reference.safetensors",
                                     TW_SOURCE_DIR, reference);
-    check_ok(weights_open(path, &w, &e), &e);
+    assert_ok(weights_open(path, &w, &e), &e);
     read_ids(w, "input_ids", g->prompt, PROMPT);
     read_ids(w, "decode_ids", g->decoded, DECODES);
     tensor_to_f32(weights_find(w, "prefill_logits"), 0, PROMPT * VOCAB, g->prefill);
@@ -136,10 +136,10 @@ static void check_model(const char *name, const char *reference)
 {
     static const int64_t whole[] = {0}, odd[] = {7, 1, 13, 2, 0}, single[PROMPT] = {[0] = 1};
     struct golden *g = golden_open(name, reference);
-    check_near(run_golden(g, 1, 16, whole), 0, tolerance);
-    check_near(run_golden(g, 2, 5, odd), 0, tolerance);
-    check_near(run_golden(g, 2, 32, single), 0, tolerance);
-    check_near(run_prefixes(g), 0, tolerance);
+    assert_near(run_golden(g, 1, 16, whole), 0, tolerance);
+    assert_near(run_golden(g, 2, 5, odd), 0, tolerance);
+    assert_near(run_golden(g, 2, 32, single), 0, tolerance);
+    assert_near(run_prefixes(g), 0, tolerance);
     golden_close(g);
 }
 

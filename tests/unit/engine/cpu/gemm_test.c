@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 struct data {
     struct arena *a;
@@ -62,8 +62,8 @@ static void check_product(const struct kernels *kn, struct pool *pool, int64_t m
     assert_true(y[rows * m] == 12345); /* nothing is written behind y */
     for (int64_t r = 0; r < rows; r++)
         for (int64_t j = 0; j < m; j++)
-            check_near((double)y[r * m + j], expected(&d, r, j, bias),
-                       2e-5 * sqrt((double)k) + 1e-5);
+            assert_near((double)y[r * m + j], expected(&d, r, j, bias),
+                        2e-5 * sqrt((double)k) + 1e-5);
     for (int64_t r = 0; r < rows; r++) { /* a row alone has the same bits */
         gemm_run(pool, kn, &w, 1, d.x + r * d.ldx, d.ldx, one);
         assert_memory_equal(one, y + r * m, (size_t)m * sizeof *one);
@@ -80,7 +80,7 @@ static void test_sizes(void **state)
     struct pool *pool;
     size_t n;
     const struct kernels *const *sets = kernels_usable(&n);
-    check_ok(pool_open(2, &pool, &e), &e);
+    assert_ok(pool_open(2, &pool, &e), &e);
     for (size_t s = 0; s < n; s++) {
         for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
             for (int64_t rows = 1; rows <= 30; rows++)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 /* Every kernel of every set this machine can run, against doubles, for lengths around the vectors'.
  */
@@ -43,7 +43,7 @@ static void each(void (*check)(const struct kernels *, size_t, struct vectors *)
 
 static void near(float got, double want)
 {
-    check_near((double)got, want, 4e-6 * (1 + fabs(want)));
+    assert_near((double)got, want, 4e-6 * (1 + fabs(want)));
 }
 
 static void check_norms(const struct kernels *kn, size_t n, struct vectors *v)
@@ -97,7 +97,7 @@ static void check_simple(const struct kernels *kn, size_t n, struct vectors *v)
         sum += (double)v->x[i];
     }
     assert_true(v->out[n] == 777);
-    check_near((double)kn->sum(n, v->x), sum, 1e-4);
+    assert_near((double)kn->sum(n, v->x), sum, 1e-4);
 }
 
 static void check_rope(const struct kernels *kn, size_t half, struct vectors *v)
@@ -127,11 +127,11 @@ static void check_softmax(const struct kernels *kn, size_t n, struct vectors *v)
     const float got = kn->exp_sum(n, v->out, (float)top);
     for (size_t i = 0; i < n; i++) {
         const double p = exp((double)(v->x[i] - (float)top)); /* the float difference */
-        check_near((double)v->out[i], p, 3e-7 * p);
+        assert_near((double)v->out[i], p, 3e-7 * p);
         sum += p;
     }
     assert_true(v->out[n] == 777);
-    check_near((double)got, sum, 1e-6 * sum);
+    assert_near((double)got, sum, 1e-6 * sum);
 }
 
 static void check_argmax(const struct kernels *kn, size_t n, struct vectors *v)
@@ -154,18 +154,18 @@ static void check_argmax(const struct kernels *kn, size_t n, struct vectors *v)
     assert_int_equal(kn->argmax(n, v->x), 0);
 }
 
-#define TEST(what)                        \
+#define EVERY_SET(what)                   \
     static void test_##what(void **state) \
     {                                     \
         (void)state;                      \
         each(check_##what);               \
     }
-TEST(norms)
-TEST(activations)
-TEST(simple)
-TEST(rope)
-TEST(softmax)
-TEST(argmax)
+EVERY_SET(norms)
+EVERY_SET(activations)
+EVERY_SET(simple)
+EVERY_SET(rope)
+EVERY_SET(softmax)
+EVERY_SET(argmax)
 
 int main(void)
 {

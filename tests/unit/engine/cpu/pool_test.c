@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "base/rng.h"
-#include "support/check.h"
+#include "support/support.h"
 
 enum { MOST = 500 };
 
@@ -31,7 +31,7 @@ static void stress(int threads, int jobs)
     struct pool *p;
     struct job *j = mem_alloc(sizeof *j);
     struct rng rng = rng_stream(3, "pool");
-    check_ok(pool_open(threads, &p, &e), &e);
+    assert_ok(pool_open(threads, &p, &e), &e);
     assert_int_equal(pool_threads(p), threads);
     j->threads = threads;
     for (int i = 0; i < jobs; i++) {
@@ -76,11 +76,11 @@ static void test_bad_counts(void **state)
     struct err e = {0};
     struct pool *p;
     assert_int_equal(pool_open(-1, &p, &e), ST_USAGE);
-    check_error(&e, "threads: -1 is not between 0 and 1024");
+    assert_cause(&e, "threads: -1 is not between 0 and 1024");
     assert_null(p);
     err_clear(&e);
     assert_int_equal(pool_open(1025, &p, &e), ST_USAGE);
-    check_error(&e, "threads: 1025 is not between 0 and 1024");
+    assert_cause(&e, "threads: 1025 is not between 0 and 1024");
 }
 
 static void test_all_cores(void **state)
@@ -88,7 +88,7 @@ static void test_all_cores(void **state)
     (void)state;
     struct err e = {0};
     struct pool *p;
-    check_ok(pool_open(0, &p, &e), &e);
+    assert_ok(pool_open(0, &p, &e), &e);
     assert_true(pool_threads(p) >= 1);
     pool_close(&p);
 }

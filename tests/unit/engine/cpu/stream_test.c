@@ -2,7 +2,7 @@
 
 #include "engine/cpu/pages.h"
 #include "engine/engine.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static void test_bandwidth(void **state)
 {
@@ -18,7 +18,7 @@ static void test_pages(void **state)
     (void)state;
     struct err e = {0};
     struct pages p = {0};
-    check_ok(pages_alloc(&p, 1000, "test", &e), &e);
+    assert_ok(pages_alloc(&p, 1000, "test", &e), &e);
     const float *f = p.base;
     for (int i = 0; i < 1000; i++)
         assert_true(f[i] == 0);
@@ -26,7 +26,7 @@ static void test_pages(void **state)
     pages_free(&p);
     assert_null(p.base);
     assert_int_equal(pages_alloc(&p, (size_t)1 << 58, "the test's memory", &e), ST_USAGE);
-    check_error(&e, "the test's memory: the system refuses 1073741824.0 GiB of memory");
+    assert_cause(&e, "the test's memory: the system refuses 1073741824.0 GiB of memory");
     assert_true(pages_available_bytes() > 1 << 20);
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "model/weights.h"
-#include "support/check.h"
+#include "support/support.h"
 
 static struct model small(enum model_family family)
 {
@@ -46,7 +46,7 @@ static enum st load(struct cpu_weights *w, const struct model *m, const char *di
 {
     size_t n;
     struct pool *pool;
-    check_ok(pool_open(2, &pool, e), e);
+    assert_ok(pool_open(2, &pool, e), e);
     const enum st st = cpu_weights_load(w, kernels_usable(&n)[0], pool, m, dir, 17, e);
     pool_close(&pool);
     return st;
@@ -84,8 +84,8 @@ static void test_layout(void **state)
     m.heads = 4;
     m.head_dim = 16;
     struct tensor *t = numbered(a, &m, &n);
-    check_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
-    check_ok(load(&w, &m, dir.dir, &e), &e);
+    assert_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
+    assert_ok(load(&w, &m, dir.dir, &e), &e);
     const struct cpu_layer *l = &w.layers[1];
     check_row(&l->qkv, 63, t, n, "model.layers.1.self_attn.q_proj.weight", 63);
     check_row(&l->qkv, 64, t, n, "model.layers.1.self_attn.k_proj.weight", 0);
@@ -117,8 +117,8 @@ static void test_bloom_rows(void **state)
     size_t n;
     const struct model m = small(MODEL_BLOOM);
     struct tensor *t = numbered(a, &m, &n);
-    check_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
-    check_ok(load(&w, &m, dir.dir, &e), &e);
+    assert_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
+    assert_ok(load(&w, &m, dir.dir, &e), &e);
     const char *const weight = "transformer.h.0.self_attention.query_key_value.weight";
     const float *bias = named(t, n, "transformer.h.0.self_attention.query_key_value.bias")->data;
     for (int64_t j = 0; j < 192; j++) {
@@ -151,7 +151,7 @@ static void test_random(void **state)
         model_random_tensor(&t[i], 17, f);
         t[i].data = f;
     }
-    check_ok(load(&w, &m, NULL, &e), &e);
+    assert_ok(load(&w, &m, NULL, &e), &e);
     for (int64_t j = 0; j < 64; j++)
         check_row(&w.layers[1].qkv, 64 + j, t, n, "model.layers.1.self_attn.k_proj.weight", j);
     assert_memory_equal(w.embedding, named(t, n, "model.embed_tokens.weight")->data, 33 * 64 * 4);
@@ -181,9 +181,9 @@ static void refused(const char *name, enum dtype dtype, int64_t rows, int64_t co
         bad->dims[1] = cols;
         bad->bytes = (size_t)(rows * (cols ? cols : 1)) * dtype_bytes(dtype);
     }
-    check_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
+    assert_ok(weights_write(arena_printf(a, "%s/model.safetensors", dir.dir), t, n, &e), &e);
     assert_int_equal(load(&w, &m, dir.dir, &e), ST_INPUT);
-    check_error(&e, text);
+    assert_cause(&e, text);
     cpu_weights_free(&w);
     tmp_free(&dir);
     arena_free(&a);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/fs.h"
-#include "support/check.h"
+#include "support/support.h"
 
 /* A bundle of closed-form times for a model of two layers, ms per layer. */
 static const struct model tiny = {.name = "tiny",
@@ -58,9 +58,9 @@ static void put(const char *dir, const char *name, const struct buf *text)
 {
     struct err e = {0};
     char path[400];
-    check_ok(fs_mkdirs(dir, &e), &e);
+    assert_ok(fs_mkdirs(dir, &e), &e);
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    check_ok(fs_write_atomic(path, text->p ? text->p : "", text->n, &e), &e);
+    assert_ok(fs_write_atomic(path, text->p ? text->p : "", text->n, &e), &e);
 }
 
 static void put_str(const char *dir, const char *name, const char *text)
@@ -158,7 +158,7 @@ static int teardown(void **state)
 
 static void load(struct fixture *f)
 {
-    check_ok(bundle_load(f->a, &f->key, &f->b, &f->e), &f->e);
+    assert_ok(bundle_load(f->a, &f->key, &f->b, &f->e), &f->e);
 }
 
 /* The text with @ replaced by the compute folder. */
@@ -171,12 +171,12 @@ static void fails(struct fixture *f, const char *text)
             buf_puts(&want, f->compute);
         else
             buf_putc(&want, *text);
-    check_error(&f->e, buf_str(&want));
+    assert_cause(&f->e, buf_str(&want));
     buf_free(&want);
     err_clear(&f->e);
 }
 
-#define relative(got, want) check_near((got) / (want), 1, 1e-9)
+#define relative(got, want) assert_near((got) / (want), 1, 1e-9)
 
 static void sums_of_operators_follow_the_closed_forms(void **state)
 {
@@ -302,7 +302,7 @@ static void missing_folders_say_what_is_there(void **state)
              "no profiling bundle of model llama for hardware cpu: "
              "%s/data/profiling/compute/cpu/llama is not a folder",
              f->tmp.dir);
-    check_error(&f->e, want);
+    assert_cause(&f->e, want);
     snprintf(want, sizeof want, "%s/data/profiling/compute/cpu has the models org", f->tmp.dir);
     assert_string_equal(err_hint_text(&f->e), want);
     err_clear(&f->e);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 static void finds_the_segment_of_any_value(void **state)
 {

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 #define LEN(a) (int)(sizeof(a) / sizeof *(a))
 

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "support/check.h"
+#include "support/support.h"
 
 static void build_tokens(struct arena *a, const double *y, int n, struct op_table *t)
 {
