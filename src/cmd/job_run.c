@@ -90,6 +90,19 @@ static void record_progress(void *self, int64_t finished, double now_s)
 
 /* ---- the run ---- */
 
+/* A run of refused requests is whole, and its figures are of the others: nobody should miss it. */
+static void tell_not_ok(const struct run *run, size_t n_not_ok)
+{
+    for (size_t i = 0; i < run->n_requests; i++) {
+        const struct run_request *q = &run->requests[i];
+        if (q->status == RUN_OK)
+            continue;
+        log_warn("%zu of %zu requests did not end well; the first is request %lld: %s", n_not_ok,
+                 run->n_requests, (long long)q->request_id, q->error_msg ? q->error_msg : "");
+        return;
+    }
+}
+
 static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s)
 {
     struct node *m = node_new(a, NODE_MAP);
@@ -219,6 +232,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct metrics_params mp = {0};
     TRY(run_load(a, dir, NULL, &run, e));
     TRY(metrics_from_run(a, &run, &mp, &metrics, e));
+    if (metrics.n_not_ok > 0)
+        tell_not_ok(&run, metrics.n_not_ok);
     print_result(c, dir, &counters, &metrics);
     return ST_OK;
 }
