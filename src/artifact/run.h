@@ -25,6 +25,13 @@ struct run_request {
     enum run_status status;
     bool warmup;                                  /* excluded from metrics; column "warmup" 0/1 */
     const char *backend, *error_type, *error_msg; /* NULL = missing */
+
+    /* No columns of request_metrics.csv: what Vidur's request metrics are made of
+     * (artifact/vidur_metrics.h). The serving core fills them, readers leave them 0. */
+    int64_t arrival_before_ns;   /* of the request before it; RUN_NONE for the first */
+    int64_t first_start_ns;      /* its first batch started; RUN_NONE */
+    int64_t last_prefill_tokens; /* prompt, and output so far, at the last (re)start */
+    double busy_s, device_s;     /* all time of the batches it was in; of it on the device */
 };
 
 struct run_token {

@@ -71,7 +71,7 @@ static enum st bench(struct cmd_context *c, struct err *e)
     TRY(job_model(c, engines[k].weights, &m, e));
     struct job_workload w;
     TRY(job_workload(c, &m, true, &w, e));
-    struct serve_params serve = job_serve_params(p, &m.m);
+    struct serve_params serve;
     struct serve_clock clock = clock_real();
     clock.spin = p->engine.idle == 0;
     struct engine_context x = {p, &m, &serve, &clock, 0};
@@ -81,7 +81,9 @@ static enum st bench(struct cmd_context *c, struct err *e)
         x.longest = tokens > x.longest ? tokens : x.longest;
     }
     struct executor ex = {0};
-    enum st st = serve_check_params(&serve, e);
+    enum st st = job_serve_params(p, &m.m, &serve, e);
+    if (st == ST_OK)
+        st = serve_check_params(&serve, e);
     if (st == ST_OK)
         st = engines[k].open(&x, &ex, e);
     if (st == ST_OK) {

@@ -4,6 +4,8 @@
 
 #include "artifact/artifact.h"
 #include "base/hash.h"
+#include "serve/memory.h"
+#include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
 
@@ -213,11 +215,32 @@ static int64_t default_blocks(const struct plan *p, const struct model *m, int64
     return blocks > per_sequence ? blocks : per_sequence;
 }
 
-struct serve_params job_serve_params(const struct plan *p, const struct model *m)
+/* Blocks from the memory of a device; orca and faster_transformer batch no more than Vidur's
+ * planner lets them. */
+static enum st plan_memory(const struct plan *p, const struct model *m, int64_t longest,
+                           struct serve_params *out, struct err *e)
+{
+    struct memory_facts facts = {.memory_gb = p->hardware.memory_gb,
+                                 .margin = p->hardware.memory_margin,
+                                 .model = m,
+                                 .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
+                                 .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
+                                 .block_size = p->scheduler.block_size,
+                                 .request_tokens = longest};
+    struct memory_plan plan;
+    const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
+    TRY(memory_plan(&facts, &plan, e));
+    out->num_blocks = plan.num_blocks;
+    if (sched && sched->traits & SCHED_PLANNED_BATCH && plan.max_batch < out->batch_cap)
+        out->batch_cap = plan.max_batch;
+    return ST_OK;
+}
+
+enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
+                         struct err *e)
 {
     int64_t longest = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
-    int64_t blocks = p->scheduler.num_blocks;
-    return (struct serve_params){
+    *out = (struct serve_params){
         .policy = p->scheduler.policy,
         .router = p->cluster.router,
         .replicas = (int32_t)p->cluster.replicas,
@@ -228,13 +251,19 @@ struct serve_params job_serve_params(const struct plan *p, const struct model *m
         .max_waiting_iters = p->scheduler.max_waiting_iters,
         .prefix_tokens = p->cluster.prefix_tokens,
         .block_size = p->scheduler.block_size,
-        .num_blocks = blocks ? blocks : default_blocks(p, m, longest),
+        .num_blocks = p->scheduler.num_blocks,
         .watermark = p->scheduler.watermark,
         .max_model_len = longest,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,
         .emit_tokens = p->output.tokens == OUTPUT_FULL,
     };
+    if (out->num_blocks)
+        return ST_OK;
+    if (p->hardware.memory_gb > 0)
+        return plan_memory(p, m, longest, out, e);
+    out->num_blocks = default_blocks(p, m, longest);
+    return ST_OK;
 }
 
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)

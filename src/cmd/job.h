@@ -34,10 +34,12 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
                      struct job_workload *out, struct err *e);
 void job_workload_close(struct job_workload *w);
 
-/* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is room
- * for batch_cap sequences of that length, but at most 2 GiB of float32 keys and values and at least
- * one sequence: the same on every machine, so that a real run and its simulation agree. */
-struct serve_params job_serve_params(const struct plan *p, const struct model *m);
+/* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what
+ * hardware.memory_gb holds (serve/memory.h); where that is unset too it is room for batch_cap
+ * sequences of that length, but at most 2 GiB of float32 keys and values and at least one sequence:
+ * the same on every machine, so that a real run and its simulation agree. */
+enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
+                         struct err *e);
 
 /* Serve the workload on the executors and write the run directory. type: "real" or "vidur". */
 struct job_run {

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "artifact/vidur_metrics.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/job.h"
@@ -57,6 +58,7 @@ static enum st make_ids(struct arena *a, const struct job_model *m, struct feed 
 
 struct record {
     struct run_writer *writer;
+    struct vidur_metrics *vidur; /* NULL unless asked for */
     struct progress progress;
     const char *backend;
     double now_s;
@@ -68,6 +70,8 @@ static void record_request(void *self, const struct run_request *r)
     struct run_request row = *r;
     row.backend = rec->backend;
     run_write_request(rec->writer, &row);
+    if (rec->vidur)
+        vidur_metrics_write(rec->vidur, r);
 }
 
 static void record_token(void *self, const struct run_token *t)
@@ -150,7 +154,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
 {
     const struct plan *p = c->plan;
     struct arena *a = c->a;
-    struct serve_params params = job_serve_params(p, &m->m);
+    struct serve_params params;
+    TRY(job_serve_params(p, &m->m, &params, e));
     TRY(serve_check_params(&params, e));
     struct feed feed = {.w = w};
     if (r->executors->ops->caps & EXEC_COMPUTES)
@@ -163,7 +168,10 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct record rec = {.backend = r->backend};
     enum st st = run_writer_open(&art, p->output.tokens == OUTPUT_FULL,
                                  p->output.batches == OUTPUT_FULL, &rec.writer, e);
+    if (st == ST_OK && p->output.vidur_metrics)
+        st = vidur_metrics_open(&art, &rec.vidur, e);
     if (st != ST_OK) {
+        run_writer_discard(&rec.writer);
         artifact_discard(&art);
         return st;
     }
@@ -185,6 +193,11 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     progress_end(&rec.progress);
     log_debug("the loop took %.3f s", ns_to_s(clock_mono_ns() - begin_ns));
     enum st close_st = run_writer_close(&rec.writer, &close_err);
+    struct err ignored_err = {0};
+    enum st vidur_st =
+        vidur_metrics_close(&rec.vidur, close_st == ST_OK ? &close_err : &ignored_err);
+    if (close_st == ST_OK)
+        close_st = vidur_st;
     if (st == ST_INTERRUPTED) {
         struct err ignored = {0};
         if (artifact_abandon(&art, "interrupted by a signal", &ignored) == ST_OK)

@@ -3,36 +3,67 @@
 #include "cmd/job.h"
 #include "sim/sim.h"
 
+/* The bundle, where the predictor wants one. */
+static enum st load_bundle(struct cmd_context *c, const struct job_model *m,
+                           struct predictor_params *params, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct bundle *bundle;
+    struct bundle_key key = {
+        .root = p->profile.root,
+        .hardware = p->hardware.id,
+        .model_name = m->m.name,
+        .network_device = p->network_device,
+        .model = &m->m,
+        .tp = p->parallel.tp,
+        .pp = p->parallel.pp,
+        .block_size = p->scheduler.block_size,
+    };
+    TRY(bundle_load(c->a, &key, &bundle, e));
+    params->bundle = bundle;
+    params->host_overhead = p->sim.host_overhead && bundle_has_host(bundle);
+    if (p->sim.host_overhead && !params->host_overhead)
+        log_warn("the bundle has no host overhead per iteration: simulated times are device times "
+                 "alone and will be too short");
+    return ST_OK;
+}
+
+static enum st open_predictor(struct cmd_context *c, const struct job_model *m,
+                              struct predictor_params *params, struct predictor *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct predictor_ops *ops;
+    TRY(predictor_find(p->predictor.kind, &ops, e));
+    *params = (struct predictor_params){
+        .model = &m->m, .tp = p->parallel.tp, .pp = p->parallel.pp, .tables = p->predictor.tables};
+    if (ops->needs_bundle && p->predictor.tables) {
+        err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
+        return err_hint(e, "predictor=vidur_tables");
+    }
+    if (ops->needs_bundle)
+        TRY(load_bundle(c, m, params, e));
+    return predictor_open(c->a, ops, params, out, e);
+}
+
 static enum st simulate(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     struct job_model m;
     TRY(job_model(c, false, &m, e));
-    struct bundle *bundle;
-    struct bundle_key key = {
-        .root = p->profile.root,
-        .hardware = p->hardware.id,
-        .model_name = m.m.name,
-        .network_device = p->network_device,
-        .model = &m.m,
-        .tp = p->parallel.tp,
-        .block_size = p->scheduler.block_size,
-    };
-    TRY(bundle_load(c->a, &key, &bundle, e));
-    bool host = p->sim.host_overhead && bundle_has_host(bundle);
-    if (p->sim.host_overhead && !host)
-        log_warn("the bundle has no host overhead per iteration: simulated times are device times "
-                 "alone and will be too short");
+    struct predictor_params params;
+    struct predictor predictor;
+    TRY(open_predictor(c, &m, &params, &predictor, e));
 
     struct job_workload w;
     TRY(job_workload(c, &m, false, &w, e));
-    struct sim_params sp = {.model = &m.m, .bundle = bundle, .host_overhead = host};
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
-        ex[i] = sim_executor(c->a, &sp);
+        ex[i] = sim_executor(c->a, &predictor);
     struct node *extra = node_new(c->a, NODE_MAP);
-    node_set(c->a, extra, SV("profiling_root"), node_str(c->a, p->profile.root));
-    node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, host));
+    const char *root = params.bundle ? p->profile.root : p->predictor.tables;
+    node_set(c->a, extra, SV("profiling_root"), node_str(c->a, root));
+    node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));
+    node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
     struct serve_clock clock = clock_virtual();
     struct job_run r = {.type = "vidur",
                         .kind = "sim",
@@ -41,9 +72,9 @@ static enum st simulate(struct cmd_context *c, struct err *e)
                         .clock = &clock,
                         .extra = extra};
     enum st st = job_run(c, &m, &w, &r, e);
-    if (st == ST_OK && bundle_extrapolations(bundle) > 0)
+    if (st == ST_OK && params.bundle && bundle_extrapolations(params.bundle) > 0)
         log_warn("%lld look-ups fell outside the profiled grid and were extrapolated",
-                 (long long)bundle_extrapolations(bundle));
+                 (long long)bundle_extrapolations(params.bundle));
     job_workload_close(&w);
     return st;
 }

@@ -50,6 +50,7 @@ struct plan {
 
     struct {
         const char *id; /* folder of the bundle: h200, a100, cpu */
+        double memory_gb, memory_margin;
     } hardware;
     const char *network_device;
 
@@ -96,8 +97,11 @@ struct plan {
         int64_t prefix_tokens;
     } cluster;
     struct {
-        int64_t tp;
+        int64_t tp, pp;
     } parallel;
+    struct {
+        const char *kind, *tables;
+    } predictor;
 
     struct {
         const char *kind;
@@ -125,7 +129,7 @@ struct plan {
 
     struct {
         int tokens, batches; /* enum plan_output */
-        bool write_hydra_snapshot;
+        bool write_hydra_snapshot, vidur_metrics;
     } output;
 
     struct {

@@ -73,6 +73,11 @@ struct emitted {
     int32_t slot, token_id;
 };
 
+/* What a batch took on one pipeline stage: host, then device, from start_s on. */
+struct stage_span {
+    double start_s, host_s, device_s;
+};
+
 struct completion {
     uint64_t ticket;
     double start_s, end_s; /* end: the host has the tokens */
@@ -85,6 +90,10 @@ struct completion {
      * output token. Rows such a slot has in later batches already out are dropped by the loop. */
     const int32_t *ended;
     int32_t n_ended;
+    /* One per pipeline stage, in order; start_s, host_s and device_s above are those of the first
+     * one and the sums. NULL = one stage. */
+    const struct stage_span *stages;
+    int32_t n_stages;
     const double *op_s; /* [OP_KINDS] summed over repeats, or NULL; needs EXEC_OP_TIMES */
 };
 

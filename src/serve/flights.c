@@ -140,6 +140,7 @@ static void end_early(struct replica *r, struct lane *lane, struct request *q,
             tokens_flush(r, lane, q, f->tick + 1);
         link_remove(&q->list);
     }
+    spent_add_span(&q->spent, &q->joined, &lane->spent);
     tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
     if (lane->submitted == lane->delivered)
         release(r, q);
@@ -188,6 +189,22 @@ static void predict_tokens(struct replica *r, struct lane *lane, const struct fl
             tokens_deliver(r, f->chunk_requests.p[i], end_ns, RUN_NONE);
 }
 
+/* Every request in a batch is charged all of its time. Decodes are charged when they leave the set.
+ */
+static void charge(struct lane *lane, const struct flight *f, const struct completion *c)
+{
+    double busy = c->host_s + c->device_s;
+    if (f->runs_decodes)
+        spent_add(&lane->spent, busy, c->device_s);
+    for (size_t i = 0; i < f->chunks.n; i++) {
+        struct request *q = f->chunk_requests.p[i];
+        if (q->first_start_ns == RUN_NONE)
+            q->first_start_ns = ns_from_s(c->start_s);
+        spent_add(&q->spent, busy, c->device_s);
+        q->joined = lane->spent;
+    }
+}
+
 static void batch_row(struct replica *r, const struct lane *lane, const struct flight *f,
                       const struct completion *c, int64_t end_ns)
 {
@@ -204,7 +221,18 @@ static void batch_row(struct replica *r, const struct lane *lane, const struct f
                             .kv_blocks = b->kv_blocks};
     row.duration_ns = end_ns - row.start_ns;
     row.host_ns = row.duration_ns > row.device_ns ? row.duration_ns - row.device_ns : 0;
-    sink->batch(sink->self, &row, c);
+    if (!c->stages) {
+        sink->batch(sink->self, &row, c);
+        return;
+    }
+    for (row.stage = 0; row.stage < c->n_stages; row.stage++) {
+        const struct stage_span *s = &c->stages[row.stage];
+        row.start_ns = ns_from_s(s->start_s);
+        row.duration_ns = ns_from_s(s->start_s + s->host_s + s->device_s) - row.start_ns;
+        row.device_ns = ns_from_s(s->device_s);
+        row.host_ns = row.duration_ns > row.device_ns ? row.duration_ns - row.device_ns : 0;
+        sink->batch(sink->self, &row, c);
+    }
 }
 
 static void release_zombies(struct replica *r, struct lane *lane)
@@ -229,6 +257,7 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
     n->iterations++;
     n->prefill_tokens += f->b.prefill_tokens;
 
+    charge(lane, f, c);
     if (r->computes)
         TRY(take_tokens(r, f, c, end_ns, e));
     else
@@ -244,6 +273,7 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
         struct request *q = request_of(f->finishing.next);
         link_remove(&q->list);
         tokens_flush(r, lane, q, f->tick + 1);
+        spent_add_span(&q->spent, &q->joined, &lane->spent);
         tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
         release(r, q);
     }

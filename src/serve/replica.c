@@ -50,6 +50,7 @@ void replica_free(struct replica *r)
         vec_free(&f->entered);
         vec_free(&f->tokens);
         vec_free(&f->ended);
+        vec_free(&f->stages);
     }
     for (int32_t i = 0; i < r->n_lanes; i++) {
         struct lane *l = &r->lanes[i];
@@ -208,6 +209,7 @@ void replica_preempt(struct replica *r, struct request *q)
         struct lane *lane = &r->lanes[q->lane];
         tokens_flush(r, lane, q, lane->set.tick);
         replica_leave_set(lane, q);
+        spent_add_span(&q->spent, &q->joined, &lane->spent);
     } else {
         link_remove(&q->list);
     }

@@ -28,6 +28,7 @@ struct flight {
     struct completion c;
     VEC(struct emitted) tokens;
     VEC(int32_t) ended;
+    VEC(struct stage_span) stages;
     double op_s[OP_KINDS];
 };
 
@@ -44,6 +45,7 @@ struct lane {
     int64_t submitted, delivered;
     int64_t decode_batches; /* for the policy: lightllm counts those since it looked at the queue */
     double last_end_s;
+    struct spent spent;         /* by the delivered batches that its set ran in */
     VEC(struct zombie) zombies; /* over, but held by batches in flight; ascending by until */
     VEC(int64_t) ends_ns;       /* end of tick ends_from + i; only to write tokens of predictions */
     int64_t ends_from;

@@ -23,7 +23,7 @@ struct request *request_take(struct request_pool *p)
     link_remove(&q->list);
     memset(q, 0, sizeof *q);
     q->slot = q->lane = -1;
-    q->scheduled_ns = q->first_token_ns = RUN_NONE;
+    q->scheduled_ns = q->first_token_ns = q->first_start_ns = RUN_NONE;
     return q;
 }
 

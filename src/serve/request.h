@@ -14,6 +14,30 @@ enum request_state {
     REQUEST_OVER,   /* row written; waits for batches that still hold its slot */
 };
 
+/* Time of batches, in s. A long sum of short times: what rounding takes is kept beside it. */
+struct spent {
+    double busy, busy_rest;
+    double device, device_rest;
+};
+
+static inline void spent_add(struct spent *s, double busy, double device)
+{
+    double sum = s->busy + busy, part = sum - s->busy; /* Knuth's two-sum */
+    s->busy_rest += (s->busy - (sum - part)) + (busy - part);
+    s->busy = sum;
+    sum = s->device + device;
+    part = sum - s->device;
+    s->device_rest += (s->device - (sum - part)) + (device - part);
+    s->device = sum;
+}
+
+/* s += to - from */
+static inline void spent_add_span(struct spent *s, const struct spent *from, const struct spent *to)
+{
+    spent_add(s, (to->busy - from->busy) + (to->busy_rest - from->busy_rest),
+              (to->device - from->device) + (to->device_rest - from->device_rest));
+}
+
 /* Why a request can never run. */
 enum request_reject {
     REJECT_NONE,
@@ -51,9 +75,14 @@ struct request {
     int64_t last_token_ns;
     int32_t *ids; /* computing executors: prompt and tokens so far; heap */
 
+    struct spent spent;  /* by the batches delivered; while decoding: those before joining */
+    struct spent joined; /* the lane's, when the last chunk was delivered */
+
     struct workload_request w;
     int64_t seq;                          /* place among all requests of the run */
+    int64_t arrival_before_ns;            /* of the request before it; RUN_NONE */
     int64_t scheduled_ns, first_token_ns; /* RUN_NONE until known */
+    int64_t first_start_ns;               /* of its first batch */
     int64_t preemptions;
     bool warmup;
     enum request_reject reject;

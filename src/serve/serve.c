@@ -35,6 +35,7 @@ struct loop {
     struct request *ahead; /* pulled and not arrived; NULL = the source is empty */
     int64_t pulled;
     double last_arrival_s;
+    int64_t last_arrival_ns;
 
     VEC(struct pending) heap; /* virtual clock: by end_s, then seq */
     uint64_t seq;
@@ -127,6 +128,7 @@ static enum st pull(struct loop *l, struct err *e)
         return st == ST_END ? ST_OK : st;
     }
     double at = q->w.arrival_s;
+    q->arrival_before_ns = l->pulled ? l->last_arrival_ns : RUN_NONE;
     if (!isfinite(at) || at < l->last_arrival_s) {
         st = err_set(e, ST_INPUT, "request %lld arrives at %g s, before the one ahead of it (%g s)",
                      (long long)q->w.request_id, at, l->last_arrival_s);
@@ -134,6 +136,7 @@ static enum st pull(struct loop *l, struct err *e)
         return st;
     }
     l->last_arrival_s = at;
+    l->last_arrival_ns = q->w.arrival_ns;
     q->seq = l->pulled++;
     q->warmup = q->seq < l->run.p->warmup_requests;
     q->reject = judge(l, q);
@@ -200,13 +203,17 @@ static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct
     if (!(c->end_s >= l->clock->now_s) || !isfinite(c->end_s))
         return err_set(e, ST_DEVICE, "executor %s: batch %lld ends at %g s, submitted at %g s",
                        name, (long long)f->b.iteration, c->end_s, l->clock->now_s);
-    f->tokens.n = f->ended.n = 0;
+    f->tokens.n = f->ended.n = f->stages.n = 0;
     for (int32_t i = 0; i < c->n_tokens; i++)
         vec_push(&f->tokens, c->tokens[i]);
     for (int32_t i = 0; i < c->n_ended; i++)
         vec_push(&f->ended, c->ended[i]);
     c->tokens = f->tokens.p;
     c->ended = f->ended.p;
+    for (int32_t i = 0; c->stages && i < c->n_stages; i++)
+        vec_push(&f->stages, c->stages[i]);
+    if (c->stages)
+        c->stages = f->stages.p;
     if (c->op_s) {
         memcpy(f->op_s, c->op_s, sizeof f->op_s);
         c->op_s = f->op_s;

@@ -18,7 +18,8 @@
  * before (rows, metrics), taking in arrivals, scheduling, submitting, and the executor. With more
  * in flight, duration counts from the end of the batch before in the same lane if that is later
  * than the start. device_ns is the executor's device_s; host_ns = duration_ns - device_ns, never
- * below 0. A prediction obeys the same sum: its batch ends host + device after its start, and the
+ * below 0. With pipeline stages there is a row for each, from the batch's start on that stage to
+ * its end. A prediction obeys the same sum: its batch ends host + device after its start, and the
  * loop itself takes no virtual time; so host times measured from real rows can be added as they
  * are. A token's time is the end of its batch.
  *
@@ -69,9 +70,10 @@ struct request_source {
 };
 
 /* Where results go; any hook may be NULL. Rows are complete when handed over and borrowed for the
- * call. Every request taken in gets one row, a rejected one too. The tokens of a request come in
- * order and before its row; between requests they come in no order that means anything. batch is
- * called in order of completion. sent_ns is RUN_NONE: no client stands between. */
+ * call. Every request taken in gets one row, a rejected one too; every batch one per pipeline
+ * stage. The tokens of a request come in order and before its row; between requests they come in no
+ * order that means anything. batch is called in order of completion. sent_ns is RUN_NONE: no client
+ * stands between. */
 struct serve_sink {
     void *self;
     void (*request)(void *self, const struct run_request *r);

@@ -85,6 +85,11 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
                               .status = status,
                               .warmup = q->warmup,
                               .error_type = error_type,
-                              .error_msg = error_msg};
+                              .error_msg = error_msg,
+                              .arrival_before_ns = q->arrival_before_ns,
+                              .first_start_ns = q->first_start_ns,
+                              .last_prefill_tokens = q->prefill,
+                              .busy_s = q->spent.busy + q->spent.busy_rest,
+                              .device_s = q->spent.device + q->spent.device_rest};
     sink->request(sink->self, &row);
 }

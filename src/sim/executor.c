@@ -1,37 +1,49 @@
 #include "sim/sim.h"
 
 struct sim {
-    struct sim_params p;
-    bool busy;
-    uint64_t ticket;
-    double free_s; /* end of the batch before */
-    struct completion out;
+    struct predictor p;
+    uint64_t tickets;
+    double *free_s; /* [stages]: end of the batch before */
+    struct stage_time *times;
+    /* Batches on their way, by ticket modulo stages: they end in the order of submission. */
+    struct completion *out;   /* [stages] */
+    struct stage_span *spans; /* [stages][stages] */
+    int32_t n_out;
 };
 
-static int32_t sim_max_in_flight(void *self)
+static int32_t sim_stages(void *self)
 {
-    (void)self;
-    return 1;
+    return ((const struct sim *)self)->p.stages;
 }
 
 static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct sim *s = self;
-    (void)e;
-    ASSERT(!s->busy);
-    double device_s, host_s;
-    sim_predict(&s->p, b, &device_s, &host_s);
-    double start = b->submit_s > s->free_s ? b->submit_s : s->free_s;
-    s->free_s = start + host_s + device_s;
-    s->out = (struct completion){
-        .ticket = ++s->ticket,
-        .start_s = start,
-        .end_s = s->free_s,
+    int32_t n = s->p.stages;
+    ASSERT(s->n_out < n);
+    TRY(s->p.ops->predict(s->p.self, b, s->times, e));
+    size_t k = n == 1 ? 0 : (size_t)(s->tickets % (uint64_t)n);
+    struct stage_span *spans = &s->spans[k * (size_t)n];
+    struct completion *c = &s->out[k];
+    double t = b->submit_s, host_s = 0, device_s = 0;
+    for (int32_t i = 0; i < n; i++) {
+        double start = t > s->free_s[i] ? t : s->free_s[i];
+        spans[i] = (struct stage_span){start, s->times[i].host_s, s->times[i].device_s};
+        t = s->free_s[i] = start + spans[i].host_s + spans[i].device_s;
+        host_s += spans[i].host_s;
+        device_s += spans[i].device_s;
+    }
+    *c = (struct completion){
+        .ticket = ++s->tickets,
+        .start_s = spans[0].start_s,
+        .end_s = t,
         .host_s = host_s,
         .device_s = device_s,
+        .stages = n > 1 ? spans : NULL,
+        .n_stages = n,
     };
-    s->busy = true;
-    *ticket = s->ticket;
+    s->n_out++;
+    *ticket = s->tickets;
     return ST_OK;
 }
 
@@ -39,10 +51,14 @@ static enum st sim_next(void *self, double deadline_s, struct completion *out, s
 {
     struct sim *s = self;
     (void)e;
-    if (!s->busy || s->free_s > deadline_s)
+    if (s->n_out == 0)
         return ST_END;
-    s->busy = false;
-    *out = s->out;
+    uint64_t n = (uint64_t)s->p.stages, oldest = s->tickets - (uint64_t)s->n_out;
+    const struct completion *c = &s->out[n == 1 ? 0 : oldest % n];
+    if (c->end_s > deadline_s)
+        return ST_END;
+    s->n_out--;
+    *out = *c;
     return ST_OK;
 }
 
@@ -53,18 +69,23 @@ static void sim_close(void *self)
 
 static const struct executor_ops sim_ops = {
     .name = "sim",
-    .help = "predicts how long each batch takes from a profiling bundle",
+    .help = "predicts how long each batch takes",
     .version = EXECUTOR_VERSION,
     .caps = EXEC_VIRTUAL,
-    .max_in_flight = sim_max_in_flight,
+    .max_in_flight = sim_stages,
     .submit = sim_submit,
     .next = sim_next,
     .close = sim_close,
+    .lanes = sim_stages,
 };
 
-struct executor sim_executor(struct arena *a, const struct sim_params *p)
+struct executor sim_executor(struct arena *a, const struct predictor *p)
 {
     struct sim *s = arena_one(a, struct sim);
     s->p = *p;
+    s->free_s = arena_array(a, double, p->stages);
+    s->times = arena_array(a, struct stage_time, p->stages);
+    s->out = arena_array(a, struct completion, p->stages);
+    s->spans = arena_array(a, struct stage_span, (size_t)p->stages * (size_t)p->stages);
     return (struct executor){&sim_ops, s};
 }

@@ -73,20 +73,34 @@ static struct executor open_cpu(struct test *t, const struct serve_clock *clock)
     return x;
 }
 
-static struct executor open_sim(struct test *t, const struct serve_clock *clock)
+static struct executor sim_of_stages(struct test *t, int64_t stages)
 {
     static const double tokens[] = {1, 4096}, host[] = {0.0001, 0.0002}, s[] = {0.001, 0.002};
     struct model *m = arena_one(t->a, struct model);
     struct bundle *b = arena_one(t->a, struct bundle);
     struct grid *g = grid_new(t->a, tokens, 2);
-    (void)clock;
     assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", m, &t->e), t);
     b->tokens.n = b->rows.n = 1;
     b->tokens.curve[0] = b->rows.curve[0] = (struct curve){g, s};
     b->host = b->host_prefill = (struct curve){g, host};
     b->outside = arena_one(t->a, int64_t);
-    const struct sim_params p = {.model = m, .bundle = b, .host_overhead = true};
-    return sim_executor(t->a, &p);
+    const struct predictor_params p = {
+        .model = m, .tp = 1, .pp = stages, .bundle = b, .host_overhead = true};
+    struct predictor predictor;
+    assert_ok(predictor_open(t->a, &predictor_bundle, &p, &predictor, &t->e), t);
+    return sim_executor(t->a, &predictor);
+}
+
+static struct executor open_sim(struct test *t, const struct serve_clock *clock)
+{
+    (void)clock;
+    return sim_of_stages(t, 1);
+}
+
+static struct executor open_sim_in_2_stages(struct test *t, const struct serve_clock *clock)
+{
+    (void)clock;
+    return sim_of_stages(t, 2);
 }
 
 static const struct member members[] = {
@@ -99,6 +113,7 @@ static const struct member members[] = {
     {"fake with 3 in flight, real", true, open_fake_ahead},
     {"cpu", true, open_cpu},
     {"sim", false, open_sim},
+    {"sim in 2 stages", false, open_sim_in_2_stages},
 };
 
 /* ---- one run through the loop ---- */
@@ -160,6 +175,10 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
 {
     struct recorded *x = self;
     const double eps = 1e-9;
+    if (b->stage > 0) { /* a further row of the same batch */
+        assert_true(c->stages && b->stage < c->n_stages);
+        return;
+    }
     x->completions++;
     assert_true(c->end_s >= x->last_end_s);
     assert_true(c->start_s <= c->end_s);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "profile/read/network.h"
 #include "profile/read/read.h"
 
 static char *folder(struct arena *a, const struct bundle_key *key, const char *kind,
@@ -92,25 +93,44 @@ static void build_tables(struct arena *a, struct bundle *b, struct read_points p
 
 /* Curves over equal knots add up to one curve: a look-up costs the same for one operator or twelve.
  */
-static void sum_tables(struct arena *a, struct bundle *b)
+static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *c, int32_t repeat)
+{
+    int s = 0;
+    while (s < sum->n && sum->curve[s].grid != c->grid)
+        s++;
+    if (s == sum->n) {
+        sum->y[s] = arena_array(a, double, c->grid->n);
+        sum->curve[s] = (struct curve){c->grid, sum->y[s]};
+        sum->n++;
+    }
+    for (int32_t j = 0; j < c->grid->n; j++)
+        sum->y[s][j] += c->y[j] * repeat;
+}
+
+static void sum_tables(struct arena *a, struct bundle *b, int64_t layers)
 {
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         const struct curve *c = &b->table[op->kind].curve;
         if (c->grid == NULL)
             continue;
-        struct curve_sum *sum = op->axis == AXIS_ROWS ? &b->rows : &b->tokens;
-        int s = 0;
-        while (s < sum->n && sum->curve[s].grid != c->grid)
-            s++;
-        if (s == sum->n) {
-            sum->y[s] = arena_array(a, double, c->grid->n);
-            sum->curve[s] = (struct curve){c->grid, sum->y[s]};
-            sum->n++;
-        }
-        for (int32_t j = 0; j < c->grid->n; j++)
-            sum->y[s][j] += c->y[j] * op->repeat;
+        sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
+        if (op->axis == AXIS_TOKENS && op->repeat < layers)
+            sum_add(a, &b->once, c, op->repeat);
     }
+}
+
+static enum st load_network(struct arena *a, const struct bundle_key *key, const char *network,
+                            struct bundle *b, struct err *e)
+{
+    const char *dir = arena_printf(a, "%s/data/profiling/network/%s", key->root, network);
+    struct network_key n = {.tp = key->tp, .pp = key->pp, .hidden = key->model->hidden};
+    b->all_reduces = (int32_t)(2 * key->model->layers);
+    if (key->tp > 1)
+        TRY(read_all_reduce(a, fs_join(a, dir, "all_reduce.csv"), &n, &b->all_reduce, e));
+    if (key->pp > 1)
+        TRY(read_send_recv(a, fs_join(a, dir, "send_recv.csv"), &n, &b->send_recv, e));
+    return ST_OK;
 }
 
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
@@ -143,12 +163,14 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     for (int k = 0; k < OP_KINDS; k++)
         vec_free(&points[k]);
     TRY(st);
-    sum_tables(a, b);
+    sum_tables(a, b, key->model->layers);
 
     const char *network = key->network_device ? key->network_device : key->hardware;
     const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");
     if (fs_exists(host))
         TRY(read_host(a, host, key, &b->host, &b->host_prefill, e));
+    if (key->pp > 0)
+        TRY(load_network(a, key, network, b, e));
     *out = b;
     return ST_OK;
 }

@@ -1,8 +1,9 @@
 /* Profiling bundles: what operators cost on a device. Reader, and the predictor made from it.
  *
  * Layout (Vidur's, DESIGN section 4): <root>/data/profiling/compute/<hardware>/<model>/mlp.csv and
- * attention.csv, .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv. Times in the files
- * are ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
+ * attention.csv, .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv, and of networks
+ * .../network/<network_device>/{all_reduce,send_recv}.csv (read/network.h). Times in the files are
+ * ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
  * files.
  *
  * Read is, in one pass per file, the median of each operator that the model has.
@@ -41,6 +42,7 @@ struct bundle_key {
     const char *network_device; /* NULL = hardware */
     const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;
+    int64_t pp; /* pipeline stages; 0 = the network's tables are not read */
 };
 
 /* No rows for the asked model, TP or block size: ST_INPUT naming the file and the nearest that is
@@ -81,6 +83,13 @@ double predict_rows_s(const struct bundle *b, int64_t rows);
  * (the tokens they are about to add not counted). All layers. */
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
+
+/* The part of predict_tokens_s that is not repeated per layer (the embedding). */
+double predict_once_s(const struct bundle *b, int64_t tokens);
+/* Summing the shards' results, twice per layer, all layers: 0 at tensor-parallel degree 1. */
+double predict_all_reduce_s(const struct bundle *b, int64_t tokens);
+/* Handing the activations of a batch to the next pipeline stage: 0 with one stage. */
+double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 
 /* ---- how good the interpolation is ----------------------------------------------------------- */
 

@@ -32,6 +32,36 @@ double predict_rows_s(const struct bundle *b, int64_t rows)
     return sum_at(b, &b->rows, rows);
 }
 
+double predict_once_s(const struct bundle *b, int64_t tokens)
+{
+    if (tokens <= 0)
+        return 0;
+    double s = 0;
+    bool outside = false; /* counted with the whole sum */
+    for (int i = 0; i < b->once.n; i++)
+        s += curve_scaled_at(&b->once.curve[i], (double)tokens, &outside);
+    return s;
+}
+
+static double network(const struct bundle *b, const struct curve *c, int64_t tokens)
+{
+    if (c->grid == NULL || tokens <= 0)
+        return 0;
+    bool outside = false;
+    double s = curve_scaled_at(c, (double)tokens, &outside);
+    return counted(b, s, outside && (double)tokens > c->grid->x[0]);
+}
+
+double predict_all_reduce_s(const struct bundle *b, int64_t tokens)
+{
+    return network(b, &b->all_reduce, tokens) * b->all_reduces;
+}
+
+double predict_send_recv_s(const struct bundle *b, int64_t tokens)
+{
+    return network(b, &b->send_recv, tokens);
+}
+
 static double attention(const struct bundle *b, enum op_kind k, double x, double kv)
 {
     bool outside = false;

@@ -38,7 +38,9 @@ struct bundle {
     int32_t repeat[OP_KINDS];
     struct op_table table[OP_KINDS];
     double error[OP_KINDS];
-    struct curve_sum tokens, rows;
+    struct curve_sum tokens, rows, once; /* once: of tokens, what is not per layer */
+    struct curve all_reduce, send_recv;  /* of one call, over tokens; no grid = not there */
+    int32_t all_reduces;                 /* per forward pass */
     struct curve host, host_prefill;
     double host_scale, host_prefill_scale, decode_scale, prompt_scale;
     int64_t *outside; /* counted through const bundles */

@@ -62,27 +62,47 @@ static const struct batch mixed = {.submit_s = 10,
                                    .prefill_tokens = 65,
                                    .decode_kv_tokens = 900};
 
+static struct predictor opened(struct arena *a, const struct predictor_params *p)
+{
+    struct predictor out;
+    struct err e = {0};
+    assert_ok(predictor_open(a, &predictor_bundle, p, &out, &e), &e);
+    return out;
+}
+
+static void predict(const struct predictor *p, const struct batch *b, double *device, double *host)
+{
+    struct stage_time t = {0};
+    struct err e = {0};
+    assert_ok(p->ops->predict(p->self, b, &t, &e), &e);
+    *device = t.device_s;
+    *host = t.host_s;
+}
+
 static void a_batch_is_the_sum_of_its_parts(void **state)
 {
     (void)state;
     struct arena *a = arena_new();
     struct bundle b = {0};
     make_bundle(a, &b);
-    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
     double device, host;
-    sim_predict(&p, &mixed, &device, &host);
+    struct predictor with_host = opened(a, &p);
+    p.host_overhead = false;
+    struct predictor without = opened(a, &p);
+    predict(&with_host, &mixed, &device, &host);
     assert_near(device, 68 + 4000 + 0.9 + 1e-6 * (scores(100, 60) + scores(0, 5)), 1e-6);
     assert_near(host, 0.5, 0);
     struct batch decode = {.n_decodes = 3, .decode_kv_tokens = 900};
-    sim_predict(&p, &decode, &device, &host);
+    predict(&with_host, &decode, &device, &host);
     assert_near(device, 3 + 3000 + 0.9, 1e-6);
     assert_near(host, 0.25 + 2 * 0.01, 1e-12);
     b.decode_scale = 1.5;
     double scaled;
-    sim_predict(&p, &decode, &scaled, &host);
+    predict(&with_host, &decode, &scaled, &host);
     assert_near(scaled, 1.5 * device, 1e-9);
-    p.host_overhead = false;
-    sim_predict(&p, &mixed, &device, &host);
+    predict(&without, &mixed, &device, &host);
     assert_near(host, 0, 0);
     assert_int_equal(bundle_extrapolations(&b), 0);
     arena_free(&a);
@@ -94,13 +114,15 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
     struct arena *a = arena_new();
     struct bundle b = {0};
     make_bundle(a, &b);
-    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
-    struct executor x = sim_executor(a, &p);
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
+    struct predictor predictor = opened(a, &p);
+    struct executor x = sim_executor(a, &predictor);
     struct err e = {0};
     assert_ok(executor_check(&x, &e), &e);
     assert_int_equal(x.ops->max_in_flight(x.self), 1);
     double device, host;
-    sim_predict(&p, &mixed, &device, &host);
+    predict(&predictor, &mixed, &device, &host);
 
     struct completion c;
     assert_int_equal(x.ops->next(x.self, INFINITY, &c, &e), ST_END);
@@ -132,8 +154,10 @@ static void a_batch_allocates_nothing(void **state)
     struct arena *a = arena_new();
     struct bundle b = {0};
     make_bundle(a, &b);
-    struct sim_params p = {.model = &two_layers, .bundle = &b, .host_overhead = true};
-    struct executor x = sim_executor(a, &p);
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
+    struct predictor predictor = opened(a, &p);
+    struct executor x = sim_executor(a, &predictor);
     size_t before = arena_used(a);
     struct err e = {0};
     struct completion c;
@@ -146,9 +170,91 @@ static void a_batch_allocates_nothing(void **state)
     arena_free(&a);
 }
 
+/* Stage i of three takes i + 1 s of device and, the first, half a second of host. */
+static enum st three_stages(void *self, const struct batch *b, struct stage_time *stages,
+                            struct err *e)
+{
+    (void)self;
+    (void)e;
+    for (int i = 0; i < 3; i++)
+        stages[i] = (struct stage_time){i == 0 ? 0.5 : 0, (i + 1) * (double)b->n_decodes};
+    return ST_OK;
+}
+
+/* Each stage holds one batch; the second batch waits for the slower stages ahead of it. */
+static void stages_work_side_by_side(void **state)
+{
+    (void)state;
+    static const struct predictor_ops ops = {.name = "three", .predict = three_stages};
+    struct arena *a = arena_new();
+    struct predictor p = {.ops = &ops, .stages = 3};
+    struct executor x = sim_executor(a, &p);
+    struct err e = {0};
+    assert_ok(executor_check(&x, &e), &e);
+    assert_int_equal(x.ops->max_in_flight(x.self), 3);
+    assert_int_equal(executor_lanes(&x), 3);
+    const struct batch b = {.submit_s = 10, .n_decodes = 1};
+    uint64_t first, second;
+    struct completion c;
+    assert_ok(x.ops->submit(x.self, &b, &first, &e), &e);
+    assert_ok(x.ops->submit(x.self, &b, &second, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_true(c.ticket == first && c.start_s == 10 && c.end_s == 16.5);
+    assert_true(c.host_s == 0.5 && c.device_s == 6);
+    assert_int_equal(c.n_stages, 3);
+    assert_true(c.stages[0].start_s == 10 && c.stages[1].start_s == 11.5);
+    assert_true(c.stages[2].start_s == 13.5 && c.stages[2].device_s == 3);
+    assert_int_equal(x.ops->next(x.self, 19.25, &c, &e), ST_END);
+    assert_ok(x.ops->next(x.self, 19.5, &c, &e), &e);
+    assert_true(c.ticket == second && c.end_s == 19.5);
+    assert_true(c.stages[0].start_s == 11.5 && c.stages[0].host_s == 0.5);
+    assert_true(c.stages[1].start_s == 13.5 && c.stages[2].start_s == 16.5);
+    arena_free(&a);
+}
+
+/* Layers split evenly, embedding first, rows last, hand-overs between, all-reduces everywhere: the
+ * parts of two stages are those of one and the hand-over. */
+static void a_bundle_is_cut_into_stages(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    static const double x[] = {1, 4096};
+    static double embed[] = {0.25, 1024}, reduce[] = {1e-3, 1e-3}, send[] = {0.125, 0.125};
+    struct grid *g = grid_new(a, x, 2);
+    b.once.n = 1;
+    b.once.curve[0] = (struct curve){g, embed};
+    b.all_reduce = (struct curve){g, reduce};
+    b.send_recv = (struct curve){g, send};
+    b.all_reduces = 4;
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 2, .pp = 2, .bundle = &b, .host_overhead = true};
+    struct predictor two = opened(a, &p);
+    p.pp = 1;
+    struct predictor one = opened(a, &p);
+    struct stage_time t[2];
+    struct err e = {0};
+    double device, host;
+    predict(&one, &mixed, &device, &host);
+    assert_ok(two.ops->predict(two.self, &mixed, t, &e), &e);
+    assert_near(t[0].device_s + t[1].device_s, device + 0.125, 1e-9);
+    assert_near(t[1].device_s - t[0].device_s, 4000 - 68 * 0.25 - 0.125, 1e-6);
+    assert_near(t[0].host_s, host, 0);
+    assert_near(t[1].host_s, 0, 0);
+    p.tp = 1;
+    struct predictor alone = opened(a, &p);
+    double less;
+    predict(&alone, &mixed, &less, &host);
+    assert_near(device - less, 4e-3, 1e-9);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stages_work_side_by_side),
+        cmocka_unit_test(a_bundle_is_cut_into_stages),
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
         cmocka_unit_test(a_batch_allocates_nothing),

@@ -1,0 +1,35 @@
+/* How many KV blocks a device holds: Vidur's memory planner.
+ *
+ *     avail    = memory_gb 2^30 (1 - margin)
+ *     weights  = 2 bytes x layers/pp x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
+ *     request  = 2 bytes x 2 h ceil(kv/tp) x request_tokens x layers
+ *     max_batch  = floor((avail - weights) / request)
+ *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
+ *
+ * per device, with E hidden size, h head size, q and kv heads, g = 3 for gated MLPs, else 2.
+ * Divisions of dimensions round down, as Vidur's do. float16 weights and keys; the embedding, the
+ * LM head, activations and workspace are not counted: the margin has to hold them. A request is
+ * charged all layers even where a device holds layers/pp of them, and the pp-fold number of
+ * requests pays that back; rounding aside the two cancel. */
+#ifndef SERVE_MEMORY_H
+#define SERVE_MEMORY_H
+
+#include "model/model.h"
+
+struct memory_facts {
+    double memory_gb, margin; /* of one device; fraction kept free, [0, 1) */
+    const struct model *model;
+    int64_t tp, pp;
+    int64_t block_size, request_tokens; /* the longest request */
+};
+
+struct memory_plan {
+    double weight_bytes, request_bytes; /* per device */
+    int64_t max_batch;                  /* of the longest requests */
+    int64_t num_blocks;                 /* of a replica */
+};
+
+/* Not room for one request: ST_USAGE. */
+enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e);
+
+#endif

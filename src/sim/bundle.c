@@ -1,0 +1,47 @@
+#include "sim/predictor.h"
+
+static enum st open_bundle(struct arena *a, const struct predictor_params *p, void **self,
+                           struct err *e)
+{
+    (void)e;
+    *self = arena_copy(a, p, sizeof *p);
+    return ST_OK;
+}
+
+static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    const struct predictor_params *p = self;
+    const struct bundle *t = p->bundle;
+    int64_t tokens = b->prefill_tokens + b->n_decodes;
+    int64_t rows = (int64_t)b->n_decodes + b->n_last_chunks;
+    double scale = bundle_iteration_scale(t, b->n_chunks > 0);
+    double all_tokens = predict_tokens_s(t, tokens), all_rows = predict_rows_s(t, rows);
+    double attention = predict_decode_s(t, b->n_decodes, b->decode_kv_tokens);
+    (void)e;
+    for (int32_t i = 0; i < b->n_chunks; i++)
+        attention += predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
+    double host = 0, reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0;
+    if (p->host_overhead)
+        host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
+    if (p->pp == 1) {
+        stages[0] = (struct stage_time){host, (all_tokens + all_rows + attention) * scale + reduce};
+        return ST_OK;
+    }
+    double once = predict_once_s(t, tokens), pass_on = predict_send_recv_s(t, tokens);
+    double layers = (all_tokens - once + attention) / (double)p->pp;
+    for (int64_t i = 0; i < p->pp; i++) {
+        double s = layers + (i == 0 ? once : 0) + (i == p->pp - 1 ? all_rows : 0);
+        stages[i] = (struct stage_time){i == 0 ? host : 0, s * scale + reduce / (double)p->pp +
+                                                               (i < p->pp - 1 ? pass_on : 0)};
+    }
+    return ST_OK;
+}
+
+const struct predictor_ops predictor_bundle = {
+    .name = "bundle",
+    .help = "from a profiling bundle, interpolated",
+    .version = PREDICTOR_VERSION,
+    .needs_bundle = true,
+    .open = open_bundle,
+    .predict = predict,
+};

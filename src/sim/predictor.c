@@ -1,0 +1,39 @@
+#include "sim/predictor.h"
+
+#include <string.h>
+
+const struct predictor_ops *const predictor_registry[] = {
+    &predictor_bundle,
+    &predictor_vidur_tables,
+    NULL,
+};
+
+enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e)
+{
+    struct buf known = {0};
+    *out = NULL;
+    for (int i = 0; predictor_registry[i]; i++) {
+        if (strcmp(predictor_registry[i]->name, name) == 0)
+            *out = predictor_registry[i];
+        buf_printf(&known, "%s%s", i ? ", " : "", predictor_registry[i]->name);
+    }
+    if (!*out) {
+        err_set(e, ST_USAGE, "predictor.kind: there is none called '%s'", name);
+        err_hint(e, "known: %s", buf_str(&known));
+    }
+    buf_free(&known);
+    return *out ? ST_OK : ST_USAGE;
+}
+
+enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
+                       const struct predictor_params *p, struct predictor *out, struct err *e)
+{
+    *out = (struct predictor){.ops = ops, .stages = (int32_t)p->pp};
+    if (p->pp < 1 || p->model->layers % p->pp != 0)
+        return err_set(e, ST_USAGE, "parallel.pp: %lld stages do not divide the %lld layers of %s",
+                       (long long)p->pp, (long long)p->model->layers, p->model->name);
+    if (p->tp < 1 || p->model->heads % p->tp != 0)
+        return err_set(e, ST_USAGE, "parallel.tp: %lld shards do not divide the %lld heads of %s",
+                       (long long)p->tp, (long long)p->model->heads, p->model->name);
+    return ops->open(a, p, &out->self, e);
+}

@@ -1,0 +1,80 @@
+/* Predictors: how long a batch takes, stage by stage.
+ *
+ *     bundle        from a profiling bundle (profile/read/bundle.h), no training
+ *     vidur_tables  Vidur's own prediction tables and formula, for exact reproduction of its runs
+ *
+ * To add one: a file in this folder, a line in predictor.c. */
+#ifndef SIM_PREDICTOR_H
+#define SIM_PREDICTOR_H
+
+#include "profile/read/bundle.h"
+#include "serve/executor.h"
+
+enum { PREDICTOR_VERSION = 1 };
+
+struct stage_time {
+    double host_s, device_s;
+};
+
+struct predictor_params {
+    const struct model *model;
+    int64_t tp, pp;              /* pp divides the layers */
+    const struct bundle *bundle; /* bundle: loaded for that model, tp and pp */
+    bool host_overhead;          /* bundle: add its host time per iteration */
+    const char *tables;          /* vidur_tables: folder */
+};
+
+struct predictor_ops {
+    const char *name, *help;
+    int version;       /* PREDICTOR_VERSION */
+    bool needs_bundle; /* of predictor_params */
+    enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
+    /* stages: [pp]. An error ends the run. */
+    enum st (*predict)(void *self, const struct batch *b, struct stage_time *stages, struct err *e);
+};
+
+struct predictor {
+    const struct predictor_ops *ops;
+    void *self;
+    int32_t stages;
+};
+
+extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminated */
+/* ST_USAGE that lists the known ones. */
+enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e);
+
+/* The params are copied; what they point to is borrowed. Lives in the arena. */
+enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
+                       const struct predictor_params *p, struct predictor *out, struct err *e);
+
+/* The members.
+ *
+ * bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
+ * decode attention at the mean cache length of its rows (attention time is linear in the keys read,
+ * so the mean stands for unequal lengths), and two all-reduces per layer at tp > 1. Layers are
+ * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
+ * head), all others pass their activations on (send_recv). Host: per iteration, by number of
+ * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
+ * host_overhead. */
+extern const struct predictor_ops predictor_bundle;
+
+/* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:
+ * num_tokens,prediction of attn_pre_proj, attn_post_proj, attn_rope, attn_kv_cache_save,
+ * input_layernorm, post_attention_layernorm, mlp_up_proj, mlp_act, mlp_down_proj, add, at tp > 1
+ * all_reduce, at pp > 1 send_recv; batch_size,kv_cache_size,prediction of attn_decode;
+ * kv_cache_size,prefill_chunk_size_squared,prediction of attn_prefill. Of equal keys the last row
+ * counts.
+ *
+ * With T tokens in the batch, Tr = T rounded up to 8, all other lengths to 64; per stage, in ms:
+ *     comm  = all_reduce[Tr] + 0.02 at tp > 1, else 0
+ *     attn  = pre_proj + post_proj + rope + kv_cache_save[T] + decode + prefill + comm + input_norm
+ *     mlp   = up_proj + down_proj + act + comm + post_attention_norm
+ *     stage = (attn + mlp + add) layers / pp, plus send_recv[Tr] where it is not the last
+ * decode = attn_decode[rows, mean of (cached tokens + 1), rounded down, then up];
+ * prefill = attn_prefill[sum of cached tokens, each rounded up; round(sqrt(sum of chunk^2))^2];
+ * each times 1.1 for more than one request if the model has fewer KV than query heads. Sums are
+ * made in Vidur's order, so they are equal to its own to the last bit. No embedding, LM head or
+ * host time. A batch outside the tables is an error, as in Vidur. */
+extern const struct predictor_ops predictor_vidur_tables;
+
+#endif

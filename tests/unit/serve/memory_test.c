@@ -1,0 +1,81 @@
+#include "serve/memory.h"
+
+#include "support/support.h"
+
+static const struct model codellama_34b = {.name = "codellama_34b",
+                                           .act = ACT_SILU_GATED,
+                                           .layers = 48,
+                                           .hidden = 8192,
+                                           .heads = 64,
+                                           .kv_heads = 8,
+                                           .head_dim = 128,
+                                           .intermediate = 22016};
+
+static struct memory_facts a100(int64_t tp, int64_t pp)
+{
+    return (struct memory_facts){.memory_gb = 80,
+                                 .margin = 0.1,
+                                 .model = &codellama_34b,
+                                 .tp = tp,
+                                 .pp = pp,
+                                 .block_size = 16,
+                                 .request_tokens = 4096};
+}
+
+/* Figures of a run of Vidur's. */
+static void as_vidur_plans(void **state)
+{
+    struct test *t = *state;
+    struct memory_facts f = a100(2, 1);
+    struct memory_plan p;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_int_equal(p.max_batch, 109);
+    assert_int_equal(p.num_blocks, 27904);
+}
+
+/* By hand: 16 layers of 2 x (2 x 32 + 2 x 8) heads' worth of 64 x 8 and two GEMMs of 64 x 100. */
+static void one_shard_of_a_small_model(void **state)
+{
+    struct test *t = *state;
+    const struct model m = {.name = "m",
+                            .act = ACT_GELU_TANH,
+                            .layers = 16,
+                            .hidden = 64,
+                            .heads = 32,
+                            .kv_heads = 3,
+                            .head_dim = 8,
+                            .intermediate = 100};
+    struct memory_facts f = {.memory_gb = 0.5,
+                             .margin = 0,
+                             .model = &m,
+                             .tp = 2,
+                             .pp = 4,
+                             .block_size = 16,
+                             .request_tokens = 1000};
+    struct memory_plan p;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.weight_bytes == 2 * 4 * (64.0 * 8 * (16 + 2 * 2) + 64 * 8 * 16 + 2 * 64 * 50));
+    assert_true(p.request_bytes == 2 * 2 * 8 * 2 * 1000.0 * 16);
+    assert_int_equal(p.max_batch, 524); /* (2^29 - 198,656) / 1,024,000 = 524.09 */
+    assert_int_equal(p.num_blocks, 62 * 524 * 4);
+}
+
+static void what_does_not_fit_is_said(void **state)
+{
+    struct test *t = *state;
+    struct memory_facts f = a100(1, 1);
+    struct memory_plan p;
+    f.memory_gb = 64;
+    assert_err(memory_plan(&f, &p, &t->e), ST_USAGE, t,
+               "model codellama_34b: a device of 64 GB has 57.6 GB for weights of 61.9 GB and keys "
+               "and values of 0.8 GB for a request of 4096 tokens\n"
+               "hint: raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
+               "scheduler.num_blocks");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(as_vidur_plans), TEST(one_shard_of_a_small_model),
+                                       TEST(what_does_not_fit_is_said)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
