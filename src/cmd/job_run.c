@@ -99,7 +99,7 @@ static void tell_not_ok(const struct run *run, size_t n_not_ok)
 {
     for (size_t i = 0; i < run->n_requests; i++) {
         const struct run_request *q = &run->requests[i];
-        if (q->status == RUN_OK)
+        if (q->status == RUN_OK || q->warmup)
             continue;
         log_warn("%zu of %zu requests did not end well; the first is request %lld: %s", n_not_ok,
                  run->n_requests, (long long)q->request_id, q->error_msg ? q->error_msg : "");
