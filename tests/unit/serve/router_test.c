@@ -66,7 +66,7 @@ static void equal_prefixes_meet(void **state)
         assert_true(k >= 0 && k < 8);
         assert_int_equal(pick("prefix_aware", &s, NULL, 8, &b), k);
         moved += pick("prefix_aware", &s, NULL, 8, &c) != k;
-        char name[8], same[8];
+        char name[16], same[16];
         snprintf(name, sizeof name, "p%d", i);
         snprintf(same, sizeof same, "p%d", i);
         struct request d = {.w = {.num_prefill_tokens = 6, .prompt_id = name}};
