@@ -67,6 +67,7 @@ static enum st compare(struct cmd_context *c, struct comparison *x, struct err *
         .spread_dirs = p->compare.spread.items,
         .n_spread = p->compare.spread.n,
         .include_token0 = p->compare.token0 == 1,
+        .core_only = p->compare.cells == 0,
         .pass_percent = p->compare.pass_percent,
         .warn_percent = p->compare.warn_percent,
     };

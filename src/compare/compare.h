@@ -11,6 +11,7 @@
  * Which cells are judged depends on the real side alone, never on how well the simulation did:
  *   - P50 and P90 of TTFT, TPOT and E2E always;
  *   - P99 only with COMPARE_P99_REQUESTS aligned requests or more;
+ *   - P95 and per-token latency not at all with core_only;
  *   - all cells but those of the first rule only where the real run pins them down: the 95 %
  *     order-statistic interval exists and is no wider than twice warn_percent of the value.
  *
@@ -45,6 +46,7 @@ struct compare_params {
     const char *const *spread_dirs; /* [n_spread], more real runs; at most COMPARE_MAX_SPREAD */
     size_t n_spread;
     bool include_token0;
+    bool core_only;                    /* judge P50, P90 and P99 of TTFT, TPOT and E2E alone */
     double pass_percent, warn_percent; /* 5, 9; pass <= warn */
 };
 

@@ -106,7 +106,10 @@ static const char *not_judged(struct arena *a, const struct comparison *c, enum 
     if (p == P99 && c->n_aligned < COMPARE_P99_REQUESTS)
         return arena_printf(a, "%s request%s, %s needed", words_count(have, (int64_t)c->n_aligned),
                             c->n_aligned == 1 ? "" : "s", words_count(need, COMPARE_P99_REQUESTS));
-    if (p <= P90 && m != METRIC_TOKEN_LATENCY)
+    bool core = m != METRIC_TOKEN_LATENCY && p != P95;
+    if (c->params.core_only && !core)
+        return "compare.cells=all judges it";
+    if (core && p <= P90)
         return NULL;
     if (isnan(cell->real_low_ns))
         return arena_printf(a, "%s value%s are too few to bound it",

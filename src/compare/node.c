@@ -117,6 +117,7 @@ static struct node *diagnosis_node(struct arena *a, const struct comparison *c)
 static struct node *limits_node(struct arena *a, const struct compare_params *p)
 {
     struct node *n = node_new(a, NODE_MAP);
+    put(a, n, "cells", node_str(a, p->core_only ? "core" : "all"));
     put(a, n, "pass_percent", node_float(a, p->pass_percent));
     put(a, n, "warn_percent", node_float(a, p->warn_percent));
     put(a, n, "p99_requests", node_int(a, COMPARE_P99_REQUESTS));

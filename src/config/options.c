@@ -174,6 +174,9 @@ const struct option config_options[] = {
      "further real runs on the same arrivals: they tell the run-to-run spread"},
     {"compare.token0", OPT_ENUM, "", "exclude", NO_LIMIT, "exclude|include", C, AT(compare.token0),
      "whether the first token counts in per-token latency"},
+    {"compare.cells", OPT_ENUM, "", "core", NO_LIMIT, "core|all", C, AT(compare.cells),
+     "what the verdict rests on: P50, P90 and P99 of TTFT, TPOT and E2E, or also P95 and per-token "
+     "latency"},
     {"compare.pass_percent", OPT_DOUBLE, "%", "5", 0, 1000, NULL, C, AT(compare.pass_percent),
      "largest error that passes"},
     {"compare.warn_percent", OPT_DOUBLE, "%", "9", 0, 1000, NULL, C, AT(compare.warn_percent),

@@ -124,6 +124,7 @@ struct plan {
         const char *real_run_dir, *sim_run_dir;
         struct option_list spread;
         int token0; /* 0 exclude, 1 include */
+        int cells;  /* 0 core, 1 all */
         double pass_percent, warn_percent;
     } compare;
 

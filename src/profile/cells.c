@@ -1,6 +1,5 @@
 #include "profile/cells.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 bool profile_measured(const struct profile_result *r, int64_t point)
@@ -108,39 +107,4 @@ struct op_quality cell_quality(struct arena *a, const struct profile_result *r, 
     op_table_build(a, op->axis, &known, p, q.points, &t);
     q.loo = op_table_holdout(&t, 0);
     return q;
-}
-
-/* What the tables predict for the point itself. */
-static double sum_of_medians(struct arena *a, const struct profile_result *r,
-                             const struct op_list *ops, int64_t point)
-{
-    double sum = 0;
-    for (int i = 0; i < ops->n; i++) {
-        const struct op *op = &ops->ops[i];
-        bool flat = op->axis == AXIS_TOKENS || op->axis == AXIS_ROWS;
-        struct stats s =
-            flat ? cell_1d(a, r, op, axis_value(r, op, point)) : cell_point(a, r, op, point);
-        sum += s.median * op->repeat;
-    }
-    return sum;
-}
-
-double cell_iteration_scale(struct arena *a, const struct profile_result *r, enum point_group g)
-{
-    struct op_list ops;
-    model_ops(r->p->model, &ops);
-    double sum = 0;
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->points->n; i++) {
-        if (point_group(&r->points->p[i]) != g || !profile_measured(r, i))
-            continue;
-        double predicted = sum_of_medians(a, r, &ops, i);
-        for (size_t k = 0; k < r->journal->samples[i].n && predicted > 0; k++, n++) {
-            double pass = 0;
-            for (int o = 0; o < ops.n; o++)
-                pass += r->journal->samples[i].p[k].op_s[ops.ops[o].kind];
-            sum += fmin(pass / predicted, 3);
-        }
-    }
-    return n > 0 ? sum / (double)n : 1;
 }

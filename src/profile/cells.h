@@ -25,9 +25,4 @@ struct op_quality {
 struct op_quality cell_quality(struct arena *a, const struct profile_result *r,
                                const struct op *op);
 
-/* Mean over the group's samples of pass / (sum of the medians that predict it), a pass counting
- * three times its prediction at most. A sum of medians is below the mean of sums where times are
- * skewed, and by how much is a property of the machine; 1 without samples. */
-double cell_iteration_scale(struct arena *a, const struct profile_result *r, enum point_group g);
-
 #endif

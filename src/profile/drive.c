@@ -46,9 +46,16 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
         d->blocks[i] = (int32_t)i;
     for (int64_t i = 0; i < l->max_batch; i++)
         d->slots[i] = (int32_t)i;
-    if (ex.ops->bind)
-        ex.ops->bind(ex.self, (struct slot_source){d, view});
+    drive_bind(d);
     return d;
+}
+
+void drive_bind(struct drive *d)
+{
+    d->in_set = 0;
+    d->now_s = 0; /* the clock may have been set anew */
+    if (d->ex.ops->bind)
+        d->ex.ops->bind(d->ex.self, (struct slot_source){d, view});
 }
 
 static void fill_prefill(struct drive *d, const struct point *p, struct batch *b)
@@ -105,6 +112,12 @@ enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS
     b.load.rows = point_rows(p, &d->l);
     b.kv_blocks = b.load.rows * d->blocks_per_slot;
     struct completion c;
+    if (p->kind == POINT_DECODE) { /* a decode mostly follows its like: so it does here */
+        TRY(pass(d, &b, &c, e));
+        b.iteration = d->iteration++;
+        b.submit_s = d->now_s;
+        b.n_left = d->in_set;
+    }
     TRY(pass(d, &b, &c, e));
     if (c.op_s == NULL)
         return err_set(e, ST_DEVICE, "executor %s gives no operator times", d->ex.ops->name);

@@ -15,7 +15,11 @@ struct drive;
 struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_limits *l,
                         int64_t vocab, uint64_t seed);
 
-/* One forward pass. op_s [OP_KINDS]: seconds summed over repeats; *batch_s: start to end. */
+/* After somebody else used the executor. */
+void drive_bind(struct drive *d);
+
+/* One forward pass (a decode is preceded by one of its like that is not measured). op_s [OP_KINDS]:
+ * seconds summed over repeats; *batch_s: start to end. */
 enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *batch_s,
                     struct err *e);
 

@@ -15,8 +15,9 @@
 enum { FEWEST_SAMPLES = 3 };
 static const double POINT_ENOUGH_S = 4;
 /* Shares of the time budget: decode batches make up nearly all iterations of a run. */
-static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.4, [GROUP_PROMPT] = 0.45};
-static const double HOST_SHARE = 0.15;
+static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.3};
+static const double HOST_SHARE = 0.1, WAKE_SHARE = 0.15, REHEARSAL_SHARE = 0.15;
+static const double BUSY = 1.3;
 enum { HOST_RUNS = 3, HOST_DECODES = 16, WARMUP_LIMIT = 10 };
 
 struct session {
@@ -32,6 +33,10 @@ struct session {
     int64_t done; /* samples */
     double used_s[POINT_GROUPS], host_s;
     int level[POINT_GROUPS];
+    struct wake wake;
+    struct rehearsal rehearsal;
+    int rehearsals; /* rounds done */
+    double rehearsal_s;
 };
 
 /* ---- names and limits ---------------------------------------------------------------------- */
@@ -162,7 +167,8 @@ static enum st sample_point(struct session *s, int64_t i, struct err *e)
         return interrupted(s, e);
     TRY(drive_point(s->drive, &s->points.p[i], op_s, &batch_s, e));
     TRY(journal_sample(&s->journal, i, op_s, e));
-    s->used_s[point_group(&s->points.p[i])] += sum_of(op_s);
+    int passes = s->points.p[i].kind == POINT_DECODE ? 2 : 1; /* drive.h */
+    s->used_s[point_group(&s->points.p[i])] += passes * sum_of(op_s);
     s->done++;
     show_progress(s);
     return ST_OK;
@@ -300,13 +306,38 @@ static enum st warm_up(struct session *s, struct err *e)
     return ST_OK;
 }
 
+/* One round of the rehearsal, up to REHEARSALS and, after the first, as far as the budget's share
+ * goes. They stand between the rounds over the grid, so that a busy while of the machine touches
+ * few of them. Too short to be kept over an interruption. */
+static enum st rehearse(struct session *s, struct err *e)
+{
+    enum { REHEARSALS = 9 };
+    double share = REHEARSAL_SHARE * s->p->time_budget_s;
+    if (s->rehearsals == REHEARSALS ||
+        (s->rehearsals > 0 && share > 0 &&
+         s->rehearsal_s * (s->rehearsals + 1) > share * s->rehearsals))
+        return ST_OK;
+    size_t had = s->rehearsal.batches.n;
+    enum st st = rehearse_round(s->p, s->ex, s->rehearsals, s->stop, &s->rehearsal, e);
+    drive_bind(s->drive);
+    if (st == ST_INTERRUPTED)
+        return interrupted(s, e);
+    for (; had < s->rehearsal.batches.n; had++)
+        s->rehearsal_s += s->rehearsal.batches.p[had].device_s;
+    s->rehearsals++;
+    return st == ST_OK ? ST_OK : err_add(e, "rehearsal");
+}
+
 static enum st sample_grid(struct session *s, struct err *e)
 {
     s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
     TRY(warm_up(s, e));
     TRY(sample_levels(s, e));
-    for (int64_t round = 2; round <= s->p->samples; round++)
+    TRY(rehearse(s, e));
+    for (int64_t round = 2; round <= s->p->samples; round++) {
         TRY(sample_round(s, round, e));
+        TRY(rehearse(s, e));
+    }
     return ST_OK;
 }
 
@@ -369,6 +400,60 @@ static enum st measure_host(struct session *s, struct err *e)
     return ST_OK;
 }
 
+/* ---- waking up ----------------------------------------------------------------------------- */
+
+/* Rounds of pauses: WAKE_ROUNDS, or what the budget's share allows, but at least one. Too
+ * short to be kept over an interruption. */
+static enum st measure_wake(struct session *s, struct err *e)
+{
+    enum { WAKE_ROUNDS = 8 };
+    double share = WAKE_SHARE * s->p->time_budget_s;
+    for (int round = 0; round < WAKE_ROUNDS; round++) {
+        if (round > 0 && share > 0 && (round + 1) * wake_round_s() > share)
+            break;
+        enum st st = wake_measure(s->p, s->ex, s->stop, &s->wake, e);
+        if (st == ST_INTERRUPTED)
+            return interrupted(s, e);
+        if (st != ST_OK)
+            return err_add(e, "waking up");
+        show_progress(s);
+    }
+    return ST_OK;
+}
+
+/* ---- the rehearsal: what its batches say ---------------------------------------------------- */
+
+/* The tables as a bundle of their own, without factors, to predict the rehearsal's batches from. */
+static enum st judge_rehearsal(struct session *s, struct profile_result *r, struct err *e)
+{
+    const struct profile_params *p = s->p;
+    const char *root = fs_join(s->a, s->journal.dir, "rehearsal");
+    const char *dir =
+        arena_printf(s->a, "%s/data/profiling/compute/%s/%s", root, p->hardware, p->model_name);
+    struct bundle_key key = {.root = root,
+                             .hardware = p->hardware,
+                             .model_name = p->model_name,
+                             .network_device = p->network_device,
+                             .model = p->model,
+                             .tp = p->tp,
+                             .block_size = p->block_size};
+    struct bundle *b;
+    TRY(fs_remove_tree(root, e));
+    TRY(write_compute(s->a, r, dir, e));
+    TRY(bundle_load(s->a, &key, &b, e));
+    rehearse_scales(s->a, &s->rehearsal, p->model, b, false, r->decode);
+    rehearse_scales(s->a, &s->rehearsal, p->model, b, true, r->prompt);
+    double worst = 0;
+    for (int k = 0; k < REHEARSAL_CLASSES; k++)
+        worst = fmax(worst, fmax(r->decode[k].factor, r->prompt[k].factor));
+    if (worst > BUSY)
+        log_warn(
+            "profile: batches of the rehearsal took %.2f times what was measured of them before: "
+            "was the machine busy with something else?",
+            worst);
+    return fs_remove_tree(root, e);
+}
+
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 static enum st publish(struct session *s, const char *dir, const char *host, struct err *e)
@@ -378,9 +463,11 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .limits = &s->limits,
         .points = &s->points,
         .journal = &s->journal,
+        .wake = &s->wake,
         .level = {s->level[GROUP_DECODE], s->level[GROUP_PROMPT]},
         .measured_s = s->used_s[GROUP_DECODE] + s->used_s[GROUP_PROMPT],
     };
+    TRY(judge_rehearsal(s, &r, e));
     TRY(journal_publish(&s->journal, e));
     TRY(write_host(s->a, &r, host, e));
     TRY(write_compute(s->a, &r, dir, e));
@@ -399,6 +486,8 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     enum st st = sample_grid(s, e);
     if (st == ST_OK)
         st = measure_host(s, e);
+    if (st == ST_OK)
+        st = measure_wake(s, e);
     progress_end(&s->progress);
     return st == ST_OK ? publish(s, dir, host, e) : st;
 }
@@ -439,6 +528,8 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     enum st st =
         fs_exists(host) && !s.journal.publishing ? refuse(e, host) : measure(&s, final, host, e);
     journal_close(&s.journal);
+    vec_free(&s.wake.samples);
+    rehearsal_free(&s.rehearsal);
     *dir = final;
     return st;
 }

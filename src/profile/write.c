@@ -235,12 +235,36 @@ static struct node *grid_node(struct arena *a, const struct profile_result *r)
     return grid;
 }
 
+/* [{x, factor, error, batches}] of the classes that were rehearsed. */
+static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (int k = 0; k < REHEARSAL_CLASSES; k++) {
+        if (s[k].n == 0)
+            continue;
+        struct node *row = node_new(a, NODE_MAP);
+        set_float(row, "x", s[k].x);
+        set_float(row, "factor", s[k].factor);
+        set_float(row, "error", s[k].error);
+        set_int(row, "batches", s[k].n);
+        node_push(a, list, row);
+    }
+    return list;
+}
+
+static struct node *iteration_node(struct arena *a, const struct profile_result *r)
+{
+    struct node *map = node_new(a, NODE_MAP);
+    node_set(a, map, SV("decode"), scales_node(a, r->decode));
+    node_set(a, map, SV("prompt"), scales_node(a, r->prompt));
+    return map;
+}
+
 static struct node *meta_node(struct arena *a, const struct profile_result *r,
                               const struct op_list *ops)
 {
     const struct profile_params *p = r->p;
     struct node *meta = node_new(a, NODE_MAP), *host = node_new(a, NODE_MAP);
-    struct node *iteration = node_new(a, NODE_MAP);
     char now[CLOCK_ISO_MAX];
     clock_iso8601(clock_wall_ns(), now);
     set_str(meta, "run_type", "vidur_profile");
@@ -257,14 +281,15 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     set_float(meta, "time_budget_s", p->time_budget_s);
     node_set(a, meta, SV("grid"), grid_node(a, r));
     node_set(a, meta, SV("operators"), operators_node(a, r, ops));
-    set_float(iteration, "decode_scale", cell_iteration_scale(a, r, GROUP_DECODE));
-    set_float(iteration, "prompt_scale", cell_iteration_scale(a, r, GROUP_PROMPT));
-    node_set(a, meta, SV("iteration"), iteration);
+    node_set(a, meta, SV("iteration"), iteration_node(a, r));
     struct host_scale scale = host_scale_of(a, r->journal);
     set_int(host, "samples", (int64_t)r->journal->host.n);
     set_float(host, "scale", scale.decode);
     set_float(host, "prefill_scale", scale.prefill);
     node_set(a, meta, SV("host"), host);
+    struct node *wake = wake_node(a, r->wake);
+    if (wake)
+        node_set(a, meta, SV("wake"), wake);
     if (p->provenance)
         node_set(a, meta, SV("provenance"), node_copy(a, p->provenance));
     if (p->config)

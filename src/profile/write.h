@@ -5,12 +5,16 @@
 #include "profile/grid.h"
 #include "profile/journal.h"
 #include "profile/profile.h"
+#include "profile/rehearse.h"
+#include "profile/wake.h"
 
 struct profile_result {
     const struct profile_params *p;
     const struct grid_limits *limits;
     const struct point_list *points;
     const struct journal *journal;
+    const struct wake *wake;
+    struct rehearsal_scale decode[REHEARSAL_CLASSES], prompt[REHEARSAL_CLASSES];
     int level[POINT_GROUPS]; /* finest level that was measured */
     double measured_s;       /* operator time of all samples */
 };

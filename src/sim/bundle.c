@@ -14,7 +14,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     const struct bundle *t = p->bundle;
     int64_t tokens = b->prefill_tokens + b->n_decodes;
     int64_t rows = (int64_t)b->n_decodes + b->n_last_chunks;
-    double scale = bundle_iteration_scale(t, b->n_chunks > 0);
+    double scale = bundle_iteration_scale(t, b->n_chunks > 0, b->n_chunks ? tokens : b->n_decodes);
     double all_tokens = predict_tokens_s(t, tokens), all_rows = predict_rows_s(t, rows);
     double attention = predict_decode_s(t, b->n_decodes, b->decode_kv_tokens);
     (void)e;
@@ -37,6 +37,20 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     return ST_OK;
 }
 
+static int wake_batches(void *self)
+{
+    const struct predictor_params *p = self;
+    return p->host_overhead ? bundle_wake_iterations(p->bundle) : 0;
+}
+
+static struct stage_time wake(void *self, double pause_s, int k)
+{
+    const struct predictor_params *p = self;
+    struct stage_time t;
+    bundle_wake_s(p->bundle, pause_s, k, &t.device_s, &t.host_s);
+    return t;
+}
+
 const struct predictor_ops predictor_bundle = {
     .name = "bundle",
     .help = "from a profiling bundle, interpolated",
@@ -44,4 +58,6 @@ const struct predictor_ops predictor_bundle = {
     .needs_bundle = true,
     .open = open_bundle,
     .predict = predict,
+    .wake = wake,
+    .wake_batches = wake_batches,
 };

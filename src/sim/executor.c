@@ -2,6 +2,9 @@
 
 struct sim {
     struct predictor p;
+    int wake_batches;
+    double pause_s; /* of the first stage, the last one, */
+    int awake;      /* and how many batches ran since */
     uint64_t tickets;
     double *free_s; /* [stages]: end of the batch before */
     struct stage_time *times;
@@ -16,12 +19,27 @@ static int32_t sim_stages(void *self)
     return ((const struct sim *)self)->p.stages;
 }
 
+/* A pause of the first stage makes the batches after it slow. */
+static void wake_up(struct sim *s, double submit_s)
+{
+    if (submit_s > s->free_s[0]) {
+        s->pause_s = submit_s - s->free_s[0];
+        s->awake = 0;
+    }
+    if (s->awake < s->wake_batches) {
+        struct stage_time more = s->p.ops->wake(s->p.self, s->pause_s, s->awake++);
+        s->times[0].device_s += more.device_s;
+        s->times[0].host_s += more.host_s;
+    }
+}
+
 static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct sim *s = self;
     int32_t n = s->p.stages;
     ASSERT(s->n_out < n);
     TRY(s->p.ops->predict(s->p.self, b, s->times, e));
+    wake_up(s, b->submit_s);
     size_t k = n == 1 ? 0 : (size_t)(s->tickets % (uint64_t)n);
     struct stage_span *spans = &s->spans[k * (size_t)n];
     struct completion *c = &s->out[k];
@@ -83,6 +101,7 @@ struct executor sim_executor(struct arena *a, const struct predictor *p)
 {
     struct sim *s = arena_one(a, struct sim);
     s->p = *p;
+    s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
     s->out = arena_array(a, struct completion, p->stages);

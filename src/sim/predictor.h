@@ -31,6 +31,10 @@ struct predictor_ops {
     enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
     /* stages: [pp]. An error ends the run. */
     enum st (*predict)(void *self, const struct batch *b, struct stage_time *stages, struct err *e);
+    /* optional: what batch k (from 0) after a pause of the first stage takes longer there; how many
+     * batches that is. */
+    struct stage_time (*wake)(void *self, double pause_s, int k);
+    int (*wake_batches)(void *self);
 };
 
 struct predictor {
@@ -55,7 +59,7 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead. */
+ * host_overhead. After a pause, with host_overhead: what the bundle measured of waking up. */
 extern const struct predictor_ops predictor_bundle;
 
 /* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:

@@ -1,5 +1,6 @@
 #include "profile/read/bundle.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "profile/read/network.h"
@@ -47,9 +48,84 @@ static enum st read_scale(const struct node *meta, const char *part, const char 
     return node_find(map, key) ? node_get_double(map, key, 0.1, 10, out, e) : ST_OK;
 }
 
+/* A list of numbers (n == 1), or of lists of n numbers each, all seconds. */
+static enum st read_numbers(struct arena *a, const struct node *map, const char *key, uint32_t n,
+                            double **out, struct err *e)
+{
+    struct node *list;
+    TRY(node_get(map, key, NODE_LIST, &list, e));
+    double *v = arena_array(a, double, (size_t)list->n *n);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct node *row = list->items[i];
+        if (n > 1 && (row->kind != NODE_LIST || row->n != n))
+            return node_err(row, ST_INPUT, e, "%s: expected a list of %u numbers", key, n);
+        for (uint32_t k = 0; k < n; k++) {
+            const struct node *x = n > 1 ? row->items[k] : row;
+            double value = x->kind == NODE_FLOAT ? x->f : x->kind == NODE_INT ? (double)x->i : -1;
+            if (!(value >= 0 && value < 1e6))
+                return node_err(x, ST_INPUT, e, "%s: expected seconds", key);
+            v[i * n + k] = value;
+        }
+    }
+    *out = v;
+    return ST_OK;
+}
+
+static enum st read_wake(struct arena *a, const struct node *meta, struct wake_table *w,
+                         struct err *e)
+{
+    const struct node *map = node_find(meta, "wake");
+    if (!map)
+        return ST_OK;
+    struct node *pause, *device, *host;
+    TRY(node_get(map, "pause_s", NODE_LIST, &pause, e));
+    TRY(node_get(map, "device_s", NODE_LIST, &device, e));
+    TRY(node_get(map, "host_s", NODE_LIST, &host, e));
+    uint32_t n = device->n ? device->items[0]->n : 0;
+    bool lists = device->n && device->items[0]->kind == NODE_LIST;
+    if (!lists || n < 2 || n > 1000 || pause->n > 1000 || device->n != pause->n ||
+        host->n != pause->n)
+        return node_err(map, ST_INPUT, e, "wake: pause_s, device_s and host_s do not fit together");
+    double *pauses, *devices, *hosts;
+    TRY(read_numbers(a, map, "pause_s", 1, &pauses, e));
+    TRY(read_numbers(a, map, "device_s", n, &devices, e));
+    TRY(read_numbers(a, map, "host_s", n, &hosts, e));
+    for (uint32_t i = 0; i < pause->n; i++)
+        if (pauses[i] <= (i ? pauses[i - 1] : 0))
+            return node_err(pause->items[i], ST_INPUT, e,
+                            "pause_s: pauses must ascend from above 0");
+    *w = (struct wake_table){pauses, devices, hosts, (int)pause->n, (int)n};
+    return ST_OK;
+}
+
+/* Rows {x, factor} with x ascending, as a curve over log2 x; absent or empty: no curve. */
+static enum st read_scales(struct arena *a, const struct node *map, const char *key,
+                           struct curve *out, struct err *e)
+{
+    enum { MOST = 64 };
+    double x[MOST], *y = arena_array(a, double, MOST);
+    struct node *list;
+    if (!node_find(map, key))
+        return ST_OK;
+    TRY(node_get(map, key, NODE_LIST, &list, e));
+    if (list->n > MOST)
+        return node_err(list, ST_INPUT, e, "%s: at most %d factors", key, MOST);
+    for (uint32_t i = 0; i < list->n; i++) {
+        double v;
+        TRY(node_get_double(list->items[i], "x", 1, 1e9, &v, e));
+        TRY(node_get_double(list->items[i], "factor", 0.1, 10, &y[i], e));
+        x[i] = log2(v);
+        if (i > 0 && !(x[i] > x[i - 1]))
+            return node_err(list->items[i], ST_INPUT, e, "%s: x must ascend", key);
+    }
+    if (list->n > 0)
+        *out = (struct curve){grid_new(a, x, (int32_t)list->n), y};
+    return ST_OK;
+}
+
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
 {
-    b->host_scale = b->host_prefill_scale = b->decode_scale = b->prompt_scale = 1;
+    b->host_scale = b->host_prefill_scale = 1;
     for (int k = 0; k < OP_KINDS; k++)
         b->error[k] = -1;
     if (!fs_exists(fs_join(a, b->dir, BUNDLE_META)))
@@ -59,8 +135,10 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     b->meta = meta;
     TRY(read_scale(meta, "host", "scale", &b->host_scale, e));
     TRY(read_scale(meta, "host", "prefill_scale", &b->host_prefill_scale, e));
-    TRY(read_scale(meta, "iteration", "decode_scale", &b->decode_scale, e));
-    TRY(read_scale(meta, "iteration", "prompt_scale", &b->prompt_scale, e));
+    const struct node *iteration = node_find(meta, "iteration");
+    TRY(read_scales(a, iteration, "decode", &b->decode_scale, e));
+    TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
+    TRY(read_wake(a, meta, &b->wake, e));
     struct node *ops;
     TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
     for (uint32_t i = 0; i < ops->n; i++) {

@@ -20,8 +20,8 @@
  *   process_model_outputs (medians) + ray_comm_time_mean; ours also that of iterations with prefill
  *   chunks, prefill_iteration_host_median. Filters: model_name, tensor_parallel_degree.
  *
- * An empty cell is a missing value, not 0. Our bundle_meta.json adds iteration.{decode_scale,
- * prompt_scale} and host.{scale, prefill_scale}: means over sums of medians (docs/methodology.md).
+ * An empty cell is a missing value, not 0. Our bundle_meta.json adds iteration.{decode,
+ * prompt}, host.{scale, prefill_scale} and wake: docs/methodology.md.
  *
  * Prediction: token-wise operators by linear interpolation over tokens or rows; attention by
  * interpolation of measured / fitted work (surface.h), prefill per chunk; host overhead over batch
@@ -66,9 +66,15 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
-/* What the sum of an iteration's operators is multiplied by: the mean of measured forward passes
- * over the sum of their operators' medians. 1 when the bundle does not say. */
-double bundle_iteration_scale(const struct bundle *b, bool prefill);
+/* What the sum of an iteration's operators is multiplied by, from the profiler's rehearsal; x:
+ * sequences of a batch without prefill chunks, tokens of one with. 1 when the bundle does not say.
+ */
+double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x);
+/* Seconds that iteration k (from 0) after a pause takes longer than one without; 0 when the bundle
+ * says nothing, or k is past what it measured. Linear between the measured pauses and down to 0,
+ * flat above the longest. */
+void bundle_wake_s(const struct bundle *b, double pause_s, int k, double *device_s, double *host_s);
+int bundle_wake_iterations(const struct bundle *b);
 /* Look-ups that fell outside the profiled grid so far. */
 int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "profile/read/read.h"
 
 int64_t bundle_extrapolations(const struct bundle *b)
@@ -126,7 +128,35 @@ double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
     return counted(b, s * (own ? b->host_prefill_scale : b->host_scale), outside);
 }
 
-double bundle_iteration_scale(const struct bundle *b, bool prefill)
+double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x)
 {
-    return prefill ? b->prompt_scale : b->decode_scale;
+    const struct curve *c = prefill ? &b->prompt_scale : &b->decode_scale;
+    bool outside;
+    return c->grid && x > 0 ? curve_at(c, log2((double)x), &outside) : 1;
+}
+
+int bundle_wake_iterations(const struct bundle *b)
+{
+    return b->wake.iterations;
+}
+
+void bundle_wake_s(const struct bundle *b, double pause_s, int k, double *device_s, double *host_s)
+{
+    const struct wake_table *w = &b->wake;
+    *device_s = *host_s = 0;
+    if (k < 0 || k >= w->iterations || !(pause_s > 0))
+        return;
+    int i = 0; /* the first measured pause that is not shorter */
+    while (i < w->levels && w->pause_s[i] < pause_s)
+        i++;
+    int above = (i < w->levels ? i : w->levels - 1) * w->iterations + k;
+    *device_s = w->device_s[above];
+    *host_s = w->host_s[above];
+    if (i == w->levels)
+        return;
+    double x0 = i ? w->pause_s[i - 1] : 0, part = (pause_s - x0) / (w->pause_s[i] - x0);
+    double device0 = i ? w->device_s[above - w->iterations] : 0;
+    double host0 = i ? w->host_s[above - w->iterations] : 0;
+    *device_s = device0 + part * (*device_s - device0);
+    *host_s = host0 + part * (*host_s - host0);
 }

@@ -42,8 +42,15 @@ struct bundle {
     struct curve all_reduce, send_recv;  /* of one call, over tokens; no grid = not there */
     int32_t all_reduces;                 /* per forward pass */
     struct curve host, host_prefill;
-    double host_scale, host_prefill_scale, decode_scale, prompt_scale;
-    int64_t *outside; /* counted through const bundles */
+    struct wake_table {
+        const double *pause_s;  /* [levels] ascending */
+        const double *device_s; /* [levels][iterations] */
+        const double *host_s;
+        int levels, iterations;
+    } wake;
+    double host_scale, host_prefill_scale;
+    struct curve decode_scale, prompt_scale; /* over log2 of sequences or tokens; no grid: 1 */
+    int64_t *outside;                        /* counted through const bundles */
 };
 
 #endif

@@ -175,10 +175,10 @@ static void a_wrong_override_is_named(void **state)
              "hint: did you mean compare.pass_percent?");
     line_err(t, "+compare.new=4",
              "unknown key 'compare.new'\n"
-             "hint: the nearest keys are compare.token0, log.level, spread");
+             "hint: the nearest keys are compare.cells, compare.token0, log.level");
     line_err(t, "compare=4",
              "compare: is a section, not a value\n"
-             "hint: its keys are compare.token0, compare.pass_percent, "
+             "hint: its keys are compare.token0, compare.cells, compare.pass_percent, "
              "compare.warn_percent");
     line_err(t, "+json=true",
              "json: the key exists, + adds only to free-form maps\n"

@@ -28,7 +28,7 @@ static void make_bundle(struct arena *a, struct bundle *b)
     b->rows.curve[0] = (struct curve){g, per_row};
     b->host = (struct curve){g, host};
     b->host_prefill = (struct curve){g, with_prefill};
-    b->host_scale = b->host_prefill_scale = b->decode_scale = b->prompt_scale = 1;
+    b->host_scale = b->host_prefill_scale = 1;
     b->outside = arena_one(a, int64_t);
 
     struct grid_set known = {0};
@@ -98,7 +98,8 @@ static void a_batch_is_the_sum_of_its_parts(void **state)
     predict(&with_host, &decode, &device, &host);
     assert_near(device, 3 + 3000 + 0.9, 1e-6);
     assert_near(host, 0.25 + 2 * 0.01, 1e-12);
-    b.decode_scale = 1.5;
+    static const double size[] = {0, 2}, factor[] = {1.5, 1.5}; /* 1 to 4 sequences */
+    b.decode_scale = (struct curve){grid_new(a, size, 2), factor};
     double scaled;
     predict(&with_host, &decode, &scaled, &host);
     assert_near(scaled, 1.5 * device, 1e-9);

@@ -379,29 +379,75 @@ static void absent_operators_are_listed_and_cost_nothing(void **state)
             relative(bundle_op_s(f->b, &ops.ops[i], &load), 2 * 2e-3);
 }
 
+static void waking_up_is_interpolated_over_the_pause(void **state)
+{
+    struct fixture *f = *state;
+    double device, host;
+    load(f);
+    assert_int_equal(bundle_wake_iterations(f->b), 0);
+    bundle_wake_s(f->b, 1, 0, &device, &host);
+    assert_true(device == 0 && host == 0);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {}, \"wake\": {\"pause_s\": [0.1, 1.1], "
+            "\"device_s\": [[2, 1], [4, 1]], \"host_s\": [[0.5, 0], [1, 0]]}}\n");
+    load(f);
+    assert_int_equal(bundle_wake_iterations(f->b), 2);
+    bundle_wake_s(f->b, 0.6, 0, &device, &host);
+    assert_near(device, 3, 1e-12);
+    assert_near(host, 0.75, 1e-12);
+    bundle_wake_s(f->b, 0.05, 0, &device, &host); /* down to 0 at no pause */
+    assert_near(device, 1, 1e-12);
+    bundle_wake_s(f->b, 100, 1, &device, &host); /* flat above the longest */
+    assert_near(device, 1, 1e-12);
+    bundle_wake_s(f->b, 1, 2, &device, &host); /* past what was measured */
+    assert_near(device, 0, 0);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {}, \"wake\": {\"pause_s\": [0.1, 1.1], "
+            "\"device_s\": [[2, 1], [4]], \"host_s\": [[0.5, 0], [1, 0]]}}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "device_s: expected a list of 2 numbers"));
+    err_clear(&f->e);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {}, \"wake\": {\"pause_s\": [0.1], "
+            "\"device_s\": [[2, 1], [4, 1]], \"host_s\": [[0.5, 0]]}}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "do not fit together"));
+    err_clear(&f->e);
+}
+
 static void our_meta_brings_errors_and_scales(void **state)
 {
     struct fixture *f = *state;
     put_host(f, true);
     load(f);
-    assert_true(bundle_iteration_scale(f->b, false) == 1);
+    assert_true(bundle_iteration_scale(f->b, false, 8) == 1);
     put_str(f->compute, "bundle_meta.json",
-            "{\"schema_version\": 1, \"iteration\": {\"decode_scale\": 1.25, \"prompt_scale\": 2},"
+            "{\"schema_version\": 1, \"iteration\": {\"decode\": [{\"x\": 1, \"factor\": "
+            "1}, {\"x\": 16, \"factor\": 2}], \"prompt\": [{\"x\": 32, \"factor\": 2}]},"
             "\"host\": {\"scale\": 3, \"prefill_scale\": 4}, \"operators\": {\"attn_decode\": "
             "{\"loo_error\": 0.02}, \"lm_head\": {\"loo_error\": null}, \"warp_drive\": {}}}\n");
     load(f);
     assert_non_null(bundle_meta(f->b));
     assert_true(bundle_op_error(f->b, OP_ATTN_DECODE) == 0.02);
     assert_true(bundle_op_error(f->b, OP_LM_HEAD) < 0);
-    assert_true(bundle_iteration_scale(f->b, false) == 1.25);
-    assert_true(bundle_iteration_scale(f->b, true) == 2);
+    assert_true(bundle_iteration_scale(f->b, false, 1) == 1);
+    assert_true(bundle_iteration_scale(f->b, false, 4) == 1.5); /* half way in log2 */
+    assert_true(bundle_iteration_scale(f->b, false, 64) == 2);
+    assert_true(bundle_iteration_scale(f->b, true, 7) == 2);
     relative(bundle_host_s(f->b, 8, false), 3 * host_ms(8) / 1e3);
     relative(bundle_host_s(f->b, 8, true), 4 * 2e-3);
     relative(predict_decode_s(f->b, 4, 400), 2 * decode_ms(4, 100) / 1e3);
     put_str(f->compute, "bundle_meta.json",
-            "{\"schema_version\": 1, \"iteration\": {\"decode_scale\": 0}, \"operators\": {}}\n");
+            "{\"schema_version\": 1, \"iteration\": {\"decode\": [{\"x\": 1, "
+            "\"factor\": 0}]}, \"operators\": {}}\n");
     assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
     assert_non_null(strstr(err_cause(&f->e, 0), "bundle_meta.json:1:"));
+    err_clear(&f->e);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"iteration\": {\"decode\": [{\"x\": 4, \"factor\": 1}, "
+            "{\"x\": 4, \"factor\": 1}]}, \"operators\": {}}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "decode: x must ascend"));
     err_clear(&f->e);
     put_str(f->compute, "bundle_meta.json", "{\"schema_version\": 1}\n");
     assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
@@ -489,6 +535,7 @@ int main(void)
         with_bundle(malformed_files_are_named_errors),
         with_bundle(required_columns_are_asked_for),
         with_bundle(absent_operators_are_listed_and_cost_nothing),
+        with_bundle(waking_up_is_interpolated_over_the_pause),
         with_bundle(our_meta_brings_errors_and_scales),
         with_bundle(check_holds_points_out),
         with_bundle(vidurs_published_bundles_load),
