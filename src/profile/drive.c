@@ -5,6 +5,12 @@
 
 #include "base/rng.h"
 
+/* Passes before the measured one of a decode: until caches hold what a long train of decodes
+ * leaves in them (on a VM with a large shared cache, attention over 16 sequences of 256 tokens took
+ * 300 us after one pass, 248 after three, 199 after eight), as far as that costs little. */
+enum { LEAD_PASSES = 8 };
+static const double LEAD_S = 0.015;
+
 struct drive {
     struct executor ex;
     struct grid_limits l;
@@ -85,9 +91,11 @@ static void fill_decode(struct drive *d, const struct point *p, struct batch *b)
     b->load.kv_tokens = p->x * (p->kv + 1);
 }
 
-static enum st pass(struct drive *d, const struct batch *b, struct completion *c, struct err *e)
+static enum st pass(struct drive *d, struct batch *b, struct completion *c, struct err *e)
 {
     uint64_t ticket;
+    b->iteration = d->iteration++;
+    b->submit_s = d->now_s;
     TRY(d->ex.ops->submit(d->ex.self, b, &ticket, e));
     enum st st = d->ex.ops->next(d->ex.self, INFINITY, c, e);
     if (st == ST_END)
@@ -98,12 +106,24 @@ static enum st pass(struct drive *d, const struct batch *b, struct completion *c
     return st;
 }
 
-enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *batch_s,
+static enum st lead(struct drive *d, struct batch *b, double *spent_s, struct err *e)
+{
+    for (int i = 0; i < LEAD_PASSES && (i == 0 || *spent_s < LEAD_S); i++) {
+        struct completion c;
+        TRY(pass(d, b, &c, e));
+        b->n_left = d->in_set;
+        *spent_s += c.end_s - c.start_s;
+    }
+    return ST_OK;
+}
+
+enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *spent_s,
                     struct err *e)
 {
+    *spent_s = 0;
     d->kv = p->kv;
     d->blocks_per_slot = point_blocks(p, &d->l);
-    struct batch b = {.iteration = d->iteration++, .submit_s = d->now_s};
+    struct batch b = {0};
     if (p->kind == POINT_DECODE)
         fill_decode(d, p, &b);
     else
@@ -111,17 +131,13 @@ enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS
     b.load.tokens = point_tokens(p);
     b.load.rows = point_rows(p, &d->l);
     b.kv_blocks = b.load.rows * d->blocks_per_slot;
+    if (p->kind == POINT_DECODE)
+        TRY(lead(d, &b, spent_s, e));
     struct completion c;
-    if (p->kind == POINT_DECODE) { /* a decode mostly follows its like: so it does here */
-        TRY(pass(d, &b, &c, e));
-        b.iteration = d->iteration++;
-        b.submit_s = d->now_s;
-        b.n_left = d->in_set;
-    }
     TRY(pass(d, &b, &c, e));
     if (c.op_s == NULL)
         return err_set(e, ST_DEVICE, "executor %s gives no operator times", d->ex.ops->name);
     memcpy(op_s, c.op_s, OP_KINDS * sizeof *op_s);
-    *batch_s = c.end_s - c.start_s;
+    *spent_s += c.end_s - c.start_s;
     return ST_OK;
 }

@@ -18,9 +18,9 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
 /* After somebody else used the executor. */
 void drive_bind(struct drive *d);
 
-/* One forward pass (a decode is preceded by one of its like that is not measured). op_s [OP_KINDS]:
- * seconds summed over repeats; *batch_s: start to end. */
-enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *batch_s,
+/* One measured forward pass, a decode's after others of its like: in a run, too, decodes come in
+ * trains. op_s [OP_KINDS]: seconds summed over repeats; *spent_s: machine time of all passes. */
+enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *spent_s,
                     struct err *e);
 
 #endif

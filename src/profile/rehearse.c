@@ -7,8 +7,10 @@
 #include "serve/serve.h"
 #include "sim/predictor.h"
 
-enum { DECODES = 24, SHORTEST = 8, LONGEST = 512 };
-static const int64_t concurrency[] = {1, 4, 16};
+enum { SHORTEST = 8, LONGEST = 512 }; /* tokens of the prompts */
+
+const struct rehearsal_setting rehearsal_settings[REHEARSAL_SETTINGS] = {
+    {1, 10, 32}, {4, 16, 64}, {16, 40, 128}};
 
 /* ---- an executor that remembers what passes through ---- */
 
@@ -72,7 +74,7 @@ static void spy_close(void *self)
 
 struct feed {
     struct rng rng;
-    int64_t next, n, longest;
+    int64_t next, n, longest, decodes;
     int32_t vocab;
 };
 
@@ -84,10 +86,12 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
         return ST_END;
     double octaves = log2((double)f->longest / SHORTEST);
     int64_t prompt = (int64_t)(SHORTEST * exp2(rng_unit(&f->rng) * fmax(octaves, 0)));
+    /* unlike ones, so that requests do not end together */
+    int64_t decodes = f->decodes / 2 + (int64_t)rng_below(&f->rng, (uint64_t)f->decodes) + 1;
     *out =
         (struct workload_request){.request_id = f->next++,
                                   .num_prefill_tokens = prompt < f->longest ? prompt : f->longest,
-                                  .num_decode_tokens = DECODES};
+                                  .num_decode_tokens = decodes};
     return ST_OK;
 }
 
@@ -100,22 +104,29 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
     return ST_OK;
 }
 
-static enum st run_at(const struct profile_params *p, struct executor ex, int64_t sequences,
-                      struct rng rng, const volatile sig_atomic_t *stop, struct err *e)
+static enum st run_at(const struct profile_params *p, struct executor ex,
+                      const struct rehearsal_setting *set, int64_t decodes, struct rng rng,
+                      const volatile sig_atomic_t *stop, struct err *e)
 {
-    int64_t longest = p->max_kv - DECODES < p->max_tokens ? p->max_kv - DECODES : p->max_tokens;
-    int64_t fits = p->num_blocks / sequences * p->block_size - DECODES;
-    longest = longest < fits ? longest : fits;
+    const int64_t room = p->num_blocks / set->sequences * p->block_size;
+    const int64_t kv = p->max_kv < room ? p->max_kv : room;
+    decodes = decodes < kv / 4 ? decodes : kv / 4;
+    decodes = decodes > 2 ? decodes : 2;
+    const int64_t most = decodes / 2 + decodes;
+    int64_t longest = kv - most < p->max_tokens ? kv - most : p->max_tokens;
     longest = longest < LONGEST ? longest : LONGEST;
     if (longest < 1)
         return ST_OK;
-    struct feed f = {
-        .rng = rng, .n = 3 * sequences + 3, .longest = longest, .vocab = (int32_t)p->model->vocab};
+    struct feed f = {.rng = rng,
+                     .n = set->requests,
+                     .longest = longest,
+                     .decodes = decodes,
+                     .vocab = (int32_t)p->model->vocab};
     struct serve_params sp = {
         .policy = "vllm_v1",
         .replicas = 1,
-        .batch_cap = sequences,
-        .token_budget = p->max_tokens > sequences ? p->max_tokens : sequences,
+        .batch_cap = set->sequences,
+        .token_budget = p->max_tokens > set->sequences ? p->max_tokens : set->sequences,
         .block_size = p->block_size,
         .num_blocks = p->num_blocks,
         .seed = p->seed,
@@ -128,7 +139,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex, int64_
     return serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e);
 }
 
-enum st rehearse_round(const struct profile_params *p, struct executor ex, int round,
+enum st rehearse_round(const struct profile_params *p, struct executor ex, int round, double length,
                        const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e)
 {
     struct executor_ops ops = *ex.ops;
@@ -141,11 +152,13 @@ enum st rehearse_round(const struct profile_params *p, struct executor ex, int r
     ops.lanes = NULL;
     struct spy spy = {.inner = ex, .out = out, .round = round};
     struct executor spied = {&ops, &spy};
-    for (size_t i = 0; i < sizeof concurrency / sizeof *concurrency; i++) {
+    for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
+        const struct rehearsal_setting *set = &rehearsal_settings[i];
+        const int64_t decodes = (int64_t)((double)set->decodes * length);
         char name[48];
-        snprintf(name, sizeof name, "profile.rehearsal.%d.%zu", round, i);
-        if (concurrency[i] <= p->max_batch)
-            TRY(run_at(p, spied, concurrency[i], rng_stream(p->seed, name), stop, e));
+        snprintf(name, sizeof name, "profile.rehearsal.%d.%d", round, i);
+        if (set->sequences <= p->max_batch)
+            TRY(run_at(p, spied, set, decodes, rng_stream(p->seed, name), stop, e));
     }
     return ST_OK;
 }

@@ -28,8 +28,16 @@ struct rehearsal {
 
 void rehearsal_free(struct rehearsal *r);
 
-/* One round: the workload at 1, 4 and 16 sequences at a time (as far as the limits go). */
-enum st rehearse_round(const struct profile_params *p, struct executor ex, int round,
+/* Sequences at a time, requests, their output tokens on average. Trains of decodes between two
+ * prompts are output tokens / sequences long, and caches settle within some ten passes: so the more
+ * sequences, the more tokens. */
+enum { REHEARSAL_SETTINGS = 3 };
+extern const struct rehearsal_setting {
+    int64_t sequences, requests, decodes;
+} rehearsal_settings[REHEARSAL_SETTINGS];
+
+/* One round: each setting, as far as the limits go; `length` (0 to 1) shortens the outputs. */
+enum st rehearse_round(const struct profile_params *p, struct executor ex, int round, double length,
                        const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e);
 
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */

@@ -16,7 +16,7 @@ enum { FEWEST_SAMPLES = 3 };
 static const double POINT_ENOUGH_S = 4;
 /* Shares of the time budget: decode batches make up nearly all iterations of a run. */
 static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.3};
-static const double HOST_SHARE = 0.1, WAKE_SHARE = 0.15, REHEARSAL_SHARE = 0.15;
+static const double HOST_SHARE = 0.1, WAKE_SHARE = 0.1, REHEARSAL_SHARE = 0.2;
 static const double BUSY = 1.3;
 enum { HOST_RUNS = 3, HOST_DECODES = 16, WARMUP_LIMIT = 10 };
 
@@ -30,7 +30,8 @@ struct session {
     struct journal journal;
     struct drive *drive;
     struct progress progress;
-    int64_t done; /* samples */
+    int64_t done;    /* samples */
+    double *spent_s; /* [points] machine time */
     double used_s[POINT_GROUPS], host_s;
     int level[POINT_GROUPS];
     struct wake wake;
@@ -152,23 +153,15 @@ static void show_progress(struct session *s)
         progress_at(&s->progress, s->done < s->progress.total ? s->done : s->progress.total, NULL);
 }
 
-static double point_s(const struct session *s, int64_t i)
-{
-    double t = 0;
-    for (size_t k = 0; k < s->journal.samples[i].n; k++)
-        t += sum_of(s->journal.samples[i].p[k].op_s);
-    return t;
-}
-
 static enum st sample_point(struct session *s, int64_t i, struct err *e)
 {
-    double op_s[OP_KINDS], batch_s;
+    double op_s[OP_KINDS], spent_s;
     if (stopped(s))
         return interrupted(s, e);
-    TRY(drive_point(s->drive, &s->points.p[i], op_s, &batch_s, e));
+    TRY(drive_point(s->drive, &s->points.p[i], op_s, &spent_s, e));
     TRY(journal_sample(&s->journal, i, op_s, e));
-    int passes = s->points.p[i].kind == POINT_DECODE ? 2 : 1; /* drive.h */
-    s->used_s[point_group(&s->points.p[i])] += passes * sum_of(op_s);
+    s->used_s[point_group(&s->points.p[i])] += spent_s;
+    s->spent_s[i] += spent_s;
     s->done++;
     show_progress(s);
     return ST_OK;
@@ -227,7 +220,7 @@ static bool has_enough(const struct session *s, int64_t i, int64_t round)
     double share = POINT_ENOUGH_S;
     if (budget_of(s, g) > 0)
         share = 2 * budget_of(s, g) / (double)count_level(s, g, s->level[g]);
-    return have >= FEWEST_SAMPLES && point_s(s, i) >= share;
+    return have >= FEWEST_SAMPLES && s->spent_s[i] >= share;
 }
 
 /* One more sample for each point that has fewer than `round`. */
@@ -249,7 +242,7 @@ static double round_s(const struct session *s, enum point_group g)
     double t = 0;
     for (int64_t i = 0; i < s->points.n; i++)
         if (in_level(s, i, g, s->level[g]) && s->journal.samples[i].n)
-            t += point_s(s, i) / (double)s->journal.samples[i].n;
+            t += s->spent_s[i] / (double)s->journal.samples[i].n;
     return t;
 }
 
@@ -285,7 +278,7 @@ static enum st sample_levels(struct session *s, struct err *e)
 /* `warmup` passes over a small batch of each kind, and on until two passes agree within 5 %. */
 static enum st warm_up(struct session *s, struct err *e)
 {
-    double op_s[OP_KINDS], batch_s, before = 0;
+    double op_s[OP_KINDS], spent_s, before = 0;
     if (s->p->warmup == 0)
         return ST_OK;
     for (int64_t i = 0; i < s->p->warmup + WARMUP_LIMIT; i++) {
@@ -295,7 +288,7 @@ static enum st warm_up(struct session *s, struct err *e)
         for (int kind = POINT_DECODE; kind <= POINT_PREFILL; kind++)
             for (int64_t k = 0; k < s->points.n; k++)
                 if (s->points.p[k].kind == (enum point_kind)kind) {
-                    TRY(drive_point(s->drive, &s->points.p[k], op_s, &batch_s, e));
+                    TRY(drive_point(s->drive, &s->points.p[k], op_s, &spent_s, e));
                     t += sum_of(op_s);
                     break;
                 }
@@ -304,6 +297,31 @@ static enum st warm_up(struct session *s, struct err *e)
         before = t;
     }
     return ST_OK;
+}
+
+static double decode_pass_s(const struct session *s, int64_t batch)
+{
+    double best = 0;
+    for (int64_t i = 0; i < s->points.n; i++) {
+        const struct point *q = &s->points.p[i];
+        if (q->kind == POINT_DECODE && q->x <= batch && s->journal.samples[i].n > 0 && q->kv <= 64)
+            best = sum_of(s->journal.samples[i].p[0].op_s); /* points go up with x */
+    }
+    return best;
+}
+
+/* Outputs so long that FEWEST_SAMPLES rounds take the share of the budget, or full length. */
+static double rehearsal_length(const struct session *s, double share_s)
+{
+    double round_s = 0;
+    for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
+        const struct rehearsal_setting *set = &rehearsal_settings[i];
+        if (set->sequences <= s->limits.max_batch)
+            round_s += (double)(set->requests * set->decodes) / (double)set->sequences *
+                       decode_pass_s(s, set->sequences);
+    }
+    double length = share_s / (FEWEST_SAMPLES * round_s);
+    return share_s > 0 && length < 1 ? length : 1;
 }
 
 /* One round of the rehearsal, up to REHEARSALS and, after the first, as far as the budget's share
@@ -318,7 +336,8 @@ static enum st rehearse(struct session *s, struct err *e)
          s->rehearsal_s * (s->rehearsals + 1) > share * s->rehearsals))
         return ST_OK;
     size_t had = s->rehearsal.batches.n;
-    enum st st = rehearse_round(s->p, s->ex, s->rehearsals, s->stop, &s->rehearsal, e);
+    enum st st = rehearse_round(s->p, s->ex, s->rehearsals, rehearsal_length(s, share), s->stop,
+                                &s->rehearsal, e);
     drive_bind(s->drive);
     if (st == ST_INTERRUPTED)
         return interrupted(s, e);
@@ -342,17 +361,6 @@ static enum st sample_grid(struct session *s, struct err *e)
 }
 
 /* ---- host overhead ------------------------------------------------------------------------- */
-
-static double decode_pass_s(const struct session *s, int64_t batch)
-{
-    double best = 0;
-    for (int64_t i = 0; i < s->points.n; i++) {
-        const struct point *q = &s->points.p[i];
-        if (q->kind == POINT_DECODE && q->x <= batch && s->journal.samples[i].n > 0 && q->kv <= 64)
-            best = sum_of(s->journal.samples[i].p[0].op_s); /* points go up with x */
-    }
-    return best;
-}
 
 static int64_t runs_of(const struct session *s, int64_t batch)
 {
@@ -478,7 +486,9 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
 {
     for (int64_t i = 0; i < s->points.n; i++) {
         s->done += (int64_t)s->journal.samples[i].n;
-        s->used_s[point_group(&s->points.p[i])] += point_s(s, i);
+        for (size_t k = 0; k < s->journal.samples[i].n; k++) /* passes that led there not known */
+            s->spent_s[i] += sum_of(s->journal.samples[i].p[k].op_s);
+        s->used_s[point_group(&s->points.p[i])] += s->spent_s[i];
     }
     bool budget = s->p->time_budget_s > 0;
     progress_begin(&s->progress, "profile", budget ? "s of the time budget" : "samples",
@@ -522,6 +532,7 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     if (s.points.n == 0)
         return err_set(e, ST_USAGE, "the KV cache of %lld blocks holds no point of the grid",
                        (long long)p->num_blocks);
+    s.spent_s = arena_array(a, double, s.points.n);
     char key[HASH_SHA256_HEX + 1];
     resume_key(&s, key);
     TRY(journal_open(a, partial, key, s.points.n, &s.journal, e));
