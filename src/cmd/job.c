@@ -91,7 +91,7 @@ static enum st load_tokenizer(const struct job_model *m, const char *why, struct
     return tokenizer_load(m->tokenizer, out, e);
 }
 
-static enum st make_workload(const struct cmd_context *c, const struct job_model *m,
+static enum st make_workload(const struct cmd_context *c, const struct job_model *m, bool stream,
                              struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -121,7 +121,7 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
         .n_prompts = out->n_prompts,
         .tokenizer = out->tokenizer,
     };
-    return workload_make(c->a, &w, &out->w, e);
+    return stream ? workload_stream_make(&w, &out->stream, e) : workload_make(c->a, &w, &out->w, e);
 }
 
 /* Who typed a setting that is not read would believe that it did something. */
@@ -173,15 +173,28 @@ static enum st refuse_unread(const struct cmd_context *c, struct err *e)
     return ST_OK;
 }
 
+static enum st check_source(const struct cmd_context *c, struct err *e)
+{
+    if (c->plan->workload.dir && c->plan->workload.trace)
+        return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
+    return refuse_unread(c, e);
+}
+
+static enum st settled(struct job_workload *w, enum st st, struct err *e)
+{
+    if (st == ST_OK)
+        return ST_OK;
+    job_workload_close(w);
+    return err_add(e, "cannot get the workload");
+}
+
 enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
     *out = (struct job_workload){0};
     enum st st = ST_OK;
-    if (p->workload.dir && p->workload.trace)
-        return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
-    TRY(refuse_unread(c, e));
+    TRY(check_source(c, e));
     if (p->workload.dir) {
         st = workload_load(c->a, p->workload.dir, &out->w, e);
         if (st == ST_OK && need_ids)
@@ -189,20 +202,30 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     } else if (p->workload.trace) {
         st = workload_load_trace(c->a, p->workload.trace, &out->w, e);
     } else {
-        st = make_workload(c, m, out, e);
+        st = make_workload(c, m, false, out, e);
     }
     if (st == ST_OK && need_ids && out->n_prompts > 0)
         st = load_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
-    if (st != ST_OK) {
-        job_workload_close(out);
-        return err_add(e, "cannot get the workload");
-    }
-    return ST_OK;
+    return settled(out, st, e);
+}
+
+enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
+                            struct job_workload *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    *out = (struct job_workload){.w.dir = p->workload.dir};
+    TRY(check_source(c, e));
+    if (p->workload.dir)
+        return settled(out, workload_stream_dir(p->workload.dir, &out->stream, e), e);
+    if (p->workload.trace)
+        return settled(out, workload_stream_trace(p->workload.trace, &out->stream, e), e);
+    return settled(out, make_workload(c, m, true, out, e), e);
 }
 
 void job_workload_close(struct job_workload *w)
 {
     tokenizer_free(&w->tokenizer);
+    workload_stream_close(&w->stream);
 }
 
 static int64_t default_blocks(const struct plan *p, const struct model *m, int64_t longest)

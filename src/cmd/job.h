@@ -7,6 +7,7 @@
 #include "cmd/cmd.h"
 #include "model/model.h"
 #include "serve/serve.h"
+#include "workload/stream.h"
 
 /* out= or runs/<kind>/<stable id of the configuration without out=>. */
 const char *job_out_dir(const struct cmd_context *c, const char *kind, const char **id);
@@ -24,14 +25,18 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
                   struct err *e);
 
 struct job_workload {
-    struct workload w;
-    struct prompt *prompts; /* NULL when there are none */
+    struct workload w;              /* no requests in it when they stream */
+    struct workload_stream *stream; /* NULL = they are in w */
+    struct prompt *prompts;         /* NULL when there are none */
     size_t n_prompts;
     struct tokenizer *tokenizer; /* NULL when not needed */
 };
 /* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. */
 enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e);
+/* The same as a stream, for what serves each request once and feeds no ids. */
+enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
+                            struct job_workload *out, struct err *e);
 void job_workload_close(struct job_workload *w);
 
 /* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what

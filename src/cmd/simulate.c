@@ -55,7 +55,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(open_predictor(c, &m, &params, &predictor, e));
 
     struct job_workload w;
-    TRY(job_workload(c, &m, false, &w, e));
+    TRY(job_workload_stream(c, &m, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor);

@@ -4,9 +4,8 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
-#include "text/csv.h"
 #include "text/json.h"
-#include "workload/workload.h"
+#include "workload/make.h"
 
 #define PROMPTS_NAME   "prompts.jsonl"
 #define LENGTHS_NAME   "trace_lengths.csv"
@@ -283,19 +282,26 @@ static const char *text_member(struct arena *a, const struct node *meta, const c
     return n && n->kind == NODE_STR ? arena_str(a, n->s.p) : NULL;
 }
 
-enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e)
+enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e)
 {
     struct node *meta;
-    char *prompts, *lengths, *intervals;
-    *out = (struct workload){.dir = arena_str(a, dir)};
+    *out = (struct workload_paths){.dir = arena_str(a, dir)};
     TRY(artifact_open(a, dir, WORKLOAD_META, NULL, &meta, e));
-    TRY(find_file(a, dir, meta, "prompts", &prompts, e));
-    TRY(find_file(a, dir, meta, "trace_lengths", &lengths, e));
-    TRY(find_file(a, dir, meta, "trace_intervals", &intervals, e));
-    out->prompts = prompts;
+    TRY(find_file(a, dir, meta, "prompts", &out->prompts, e));
+    TRY(find_file(a, dir, meta, "trace_lengths", &out->lengths, e));
+    TRY(find_file(a, dir, meta, "trace_intervals", &out->intervals, e));
     out->id = text_member(a, meta, "workload_id");
     out->model = text_member(a, meta, "model");
-    return load_tables(a, lengths, intervals, out, e);
+    return ST_OK;
+}
+
+enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e)
+{
+    struct workload_paths p;
+    *out = (struct workload){0};
+    TRY(workload_find(a, dir, &p, e));
+    *out = (struct workload){.dir = p.dir, .prompts = p.prompts, .id = p.id, .model = p.model};
+    return load_tables(a, p.lengths, p.intervals, out, e);
 }
 
 enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,

@@ -1,6 +1,5 @@
 #include <math.h>
 
-#include "base/rng.h"
 #include "config/plan.h"
 #include "workload/make.h"
 
@@ -34,23 +33,7 @@ static enum st check_totals(const struct workload_params *p, struct err *e)
     return ST_OK;
 }
 
-static enum st uniform(const struct workload_params *p, struct workload_request *r, size_t n,
-                       struct err *e)
-{
-    TRY(check_totals(p, e));
-    struct rng rng = rng_stream(p->seed, "workload.lengths");
-    double span = (double)(p->max_tokens - p->min_tokens);
-    for (size_t i = 0; i < n; i++)
-        split_total((double)p->min_tokens + span * rng_unit(&rng), p->prefill_decode_ratio, &r[i]);
-    return ST_OK;
-}
-
-/* ---- zipf: Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD 1994 --
- */
-
-struct zipf {
-    double items, theta, zeta, alpha, eta;
-};
+/* ---- zipf: small terms of zeta first: less rounding ---------------------------------------- */
 
 static double power(double x, double y) /* x > 0; exp and log are all that base/rng relies on */
 {
@@ -60,7 +43,7 @@ static double power(double x, double y) /* x > 0; exp and log are all that base/
 static struct zipf zipf_init(int64_t items, double theta)
 {
     struct zipf z = {.items = (double)items, .theta = theta, .alpha = 1 / (1 - theta)};
-    for (int64_t i = items; i >= 1; i--) /* small terms first: less rounding */
+    for (int64_t i = items; i >= 1; i--)
         z.zeta += power((double)i, -theta);
     double zeta2 = 1 + power(2, -theta);
     z.eta = items > 2 ? (1 - power(2 / z.items, 1 - theta)) / (1 - zeta2 / z.zeta) : 0;
@@ -79,8 +62,9 @@ static double zipf_next(const struct zipf *z, struct rng *rng)
     return rank < z->items - 1 ? rank : z->items - 1;
 }
 
-static enum st zipf(const struct workload_params *p, struct workload_request *r, size_t n,
-                    struct err *e)
+/* ---- the kinds ---------------------------------------------------------------------------- */
+
+static enum st begin_zipf(const struct workload_params *p, struct lengths *g, struct err *e)
 {
     enum { MAX_ITEMS = 10000000 };
     TRY(check_totals(p, e));
@@ -93,29 +77,12 @@ static enum st zipf(const struct workload_params *p, struct workload_request *r,
         return err_set(e, ST_USAGE,
                        "workload.lengths: zipf over %lld lengths; at most %d are supported",
                        (long long)items, MAX_ITEMS);
-    struct rng rng = rng_stream(p->seed, "workload.lengths");
-    struct zipf z = zipf_init(items, p->zipf_theta);
-    for (size_t i = 0; i < n; i++)
-        split_total((double)p->min_tokens + zipf_next(&z, &rng), p->prefill_decode_ratio, &r[i]);
+    g->zipf = zipf_init(items, p->zipf_theta);
     return ST_OK;
 }
 
-/* ---- the other kinds ---------------------------------------------------------------------- */
-
-static enum st fixed(const struct workload_params *p, struct workload_request *r, size_t n,
-                     struct err *e)
-{
-    TRY(need_range("prefill_tokens", p->prefill_tokens, 1, e));
-    TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
-    for (size_t i = 0; i < n; i++) {
-        r[i].num_prefill_tokens = p->prefill_tokens;
-        r[i].num_decode_tokens = p->decode_tokens;
-    }
-    return ST_OK;
-}
-
-static enum st from_prompts(struct arena *a, const struct workload_params *p,
-                            struct workload_request *r, size_t n, struct err *e)
+static enum st begin_prompts(struct arena *a, const struct workload_params *p, int64_t n,
+                             struct lengths *g, struct err *e)
 {
     TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
     if (p->n_prompts == 0)
@@ -123,40 +90,64 @@ static enum st from_prompts(struct arena *a, const struct workload_params *p,
     if (!p->tokenizer)
         return err_set(e, ST_USAGE,
                        "workload.lengths.kind=tokenizer needs a model with a tokenizer");
+    size_t used = p->n_prompts < (size_t)n ? p->n_prompts : (size_t)n;
     int64_t *counts;
-    size_t used = p->n_prompts < n ? p->n_prompts : n;
     TRY(workload_count_tokens(a, p->tokenizer, p->prompts, used, &counts, e));
-    for (size_t i = 0; i < n; i++) {
-        r[i].num_prefill_tokens = counts[i % p->n_prompts];
-        r[i].num_decode_tokens = p->decode_tokens;
-    }
+    g->prompt_tokens = counts;
     return ST_OK;
 }
 
-static enum st from_trace(const struct trace_rows *t, struct workload_request *r, size_t n)
+enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t n,
+                      struct lengths *out, struct err *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        r[i].num_prefill_tokens = t->prefill[i];
-        r[i].num_decode_tokens = t->decode[i];
-    }
-    return ST_OK;
-}
-
-enum st workload_lengths(struct arena *a, const struct workload_params *p,
-                         const struct trace_rows *trace, struct workload_request *r, size_t n,
-                         struct err *e)
-{
+    *out = (struct lengths){.p = p, .rng = rng_stream(p->seed, "workload.lengths")};
     switch ((enum plan_lengths)p->lengths_kind) {
     case LENGTHS_TOKENIZER:
-        return from_prompts(a, p, r, n, e);
+        return begin_prompts(a, p, n, out, e);
     case LENGTHS_FIXED:
-        return fixed(p, r, n, e);
+        TRY(need_range("prefill_tokens", p->prefill_tokens, 1, e));
+        return need_range("decode_tokens", p->decode_tokens, 1, e);
     case LENGTHS_UNIFORM:
-        return uniform(p, r, n, e);
+        return check_totals(p, e);
     case LENGTHS_ZIPF:
-        return zipf(p, r, n, e);
+        return begin_zipf(p, out, e);
     case LENGTHS_TRACE:
-        return from_trace(trace, r, n);
+        return trace_open(p->lengths_trace, false, true, &out->trace, e);
     }
     return ST_OK;
+}
+
+enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *e)
+{
+    const struct workload_params *p = g->p;
+    double least = (double)p->min_tokens, span = (double)(p->max_tokens - p->min_tokens);
+    struct trace_row row;
+    switch ((enum plan_lengths)p->lengths_kind) {
+    case LENGTHS_TOKENIZER:
+        r->num_prefill_tokens = g->prompt_tokens[(uint64_t)g->i % p->n_prompts];
+        r->num_decode_tokens = p->decode_tokens;
+        break;
+    case LENGTHS_FIXED:
+        r->num_prefill_tokens = p->prefill_tokens;
+        r->num_decode_tokens = p->decode_tokens;
+        break;
+    case LENGTHS_UNIFORM:
+        split_total(least + span * rng_unit(&g->rng), p->prefill_decode_ratio, r);
+        break;
+    case LENGTHS_ZIPF:
+        split_total(least + zipf_next(&g->zipf, &g->rng), p->prefill_decode_ratio, r);
+        break;
+    case LENGTHS_TRACE:
+        TRY(trace_next(&g->trace, &row, e));
+        r->num_prefill_tokens = row.prefill;
+        r->num_decode_tokens = row.decode;
+        break;
+    }
+    g->i++;
+    return ST_OK;
+}
+
+void lengths_end(struct lengths *g)
+{
+    trace_close(&g->trace);
 }

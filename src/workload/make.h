@@ -1,27 +1,88 @@
-/* The parts of workload_make. Each fills all n requests. */
+/* The parts that workloads are made and read with, a request at a time. Private to workload/. */
 #ifndef WORKLOAD_MAKE_H
 #define WORKLOAD_MAKE_H
 
+#include "base/rng.h"
+#include "text/csv.h"
 #include "workload/workload.h"
 
-/* Columns of a trace, in the order of the file; NULL where not asked for. Arrivals never go back.
- */
-struct trace_rows {
-    int64_t *arrival_ns;
-    double *arrival_s; /* as written in arrived_at, or arrival_time_ns / 1e9 */
-    int64_t *prefill, *decode;
-    size_t n; /* >= 1 */
-};
-/* Arrivals come from arrived_at (seconds) or, without it, arrival_time_ns. */
-enum st trace_read(struct arena *a, const char *path, bool arrivals, bool lengths,
-                   struct trace_rows *out, struct err *e);
+/* ---- traces ------------------------------------------------------------------------------- */
 
-/* trace: rows of p->arrival_trace, at least n, for ARRIVAL_TRACE. */
-enum st workload_arrivals(const struct workload_params *p, const struct trace_rows *trace,
-                          struct workload_request *r, size_t n, struct err *e);
-/* trace: rows of p->lengths_trace, at least n, for LENGTHS_TRACE. */
-enum st workload_lengths(struct arena *a, const struct workload_params *p,
-                         const struct trace_rows *trace, struct workload_request *r, size_t n,
-                         struct err *e);
+/* A row; what was not asked for is 0. */
+struct trace_row {
+    int64_t arrival_ns;
+    double arrival_s; /* as written in arrived_at, or arrival_time_ns / 1e9 */
+    int64_t prefill, decode;
+};
+
+/* A CSV of arrivals (arrived_at in s or, without it, arrival_time_ns; they never go back), of
+ * lengths, or of both. */
+struct trace_reader {
+    struct csv_reader *csv;
+    int arrived_at, arrival_ns, prefill, decode; /* columns; -1 = not asked for */
+    double last_s;                               /* the row before; negative = none */
+};
+enum st trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
+                   struct err *e);
+enum st trace_next(struct trace_reader *r, struct trace_row *out, struct err *e); /* or ST_END */
+void trace_close(struct trace_reader *r);
+
+/* Reads and checks the whole file: *n >= 1 rows. */
+enum st trace_count(const char *path, bool arrivals, bool lengths, int64_t *n, struct err *e);
+
+/* ---- made requests ------------------------------------------------------------------------ */
+
+struct arrivals {
+    const struct workload_params *p;
+    struct rng rng;
+    int64_t i, now_ns;
+    struct trace_reader trace;
+};
+/* p is borrowed. ends: nothing to do but for traces, and a zeroed one is fine. */
+enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, struct err *e);
+enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err *e);
+void arrivals_end(struct arrivals *g);
+
+/* Zipf ranks after Gray et al., "Quickly generating billion-record synthetic databases", SIGMOD
+ * 1994. */
+struct zipf {
+    double items, theta, zeta, alpha, eta;
+};
+
+struct lengths {
+    const struct workload_params *p;
+    struct rng rng;
+    struct zipf zipf;
+    int64_t i;
+    const int64_t *prompt_tokens; /* [p->n_prompts], or of as many as there are requests */
+    struct trace_reader trace;
+};
+/* n = how many requests there will be; token counts of prompts go to the arena. */
+enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t n,
+                      struct lengths *out, struct err *e);
+enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *e);
+void lengths_end(struct lengths *g);
+
+/* ---- workload directories ----------------------------------------------------------------- */
+
+struct workload_paths {
+    const char *dir, *id, *model; /* id, model: NULL = not recorded */
+    char *prompts, *lengths, *intervals;
+};
+enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e);
+
+/* Both tables beside each other: rows of the same request in the same order, ids ascending, as we
+ * write them. */
+struct tables {
+    struct csv_reader *lengths, *intervals;
+    int id, prompt, prefill, decode; /* of lengths; prompt -1 = no such column */
+    int interval_id, gap, arrival;   /* of intervals */
+    int64_t last_id, now_ns;
+};
+enum st tables_open(const struct workload_paths *p, struct tables *out, struct err *e);
+/* *prompt is empty for none, and lives until the next call. ST_END after the last row of both. */
+enum st tables_next(struct tables *t, struct workload_request *out, struct sv *prompt,
+                    struct err *e);
+void tables_close(struct tables *t);
 
 #endif

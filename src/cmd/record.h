@@ -1,0 +1,30 @@
+/* What a run leaves behind while it happens: the sink of the serving core, the files of the run
+ * directory that the plan asks for, the summary, the line of progress. Memory does not grow with
+ * the run. */
+#ifndef CMD_RECORD_H
+#define CMD_RECORD_H
+
+#include "config/plan.h"
+#include "metrics/summary.h"
+#include "serve/serve.h"
+
+struct record;
+
+struct record_params {
+    const struct plan *plan;
+    const struct serve_params *serve;
+    const char *backend; /* borrowed, as `what` */
+    const char *what;    /* "simulate": begins the line of progress */
+    int64_t total;       /* requests */
+};
+
+/* Opens the files. Afterwards call record_close or record_free. */
+enum st record_open(const struct artifact *art, const struct record_params *p, struct record **out,
+                    struct err *e);
+struct serve_sink record_sink(struct record *r);
+/* Ends the files; the first thing that went wrong with any of them since it was opened. */
+enum st record_close(struct record *r, struct err *e);
+struct summary *record_summary(struct record *r);
+void record_free(struct record **r); /* quiet; NULL is fine */
+
+#endif

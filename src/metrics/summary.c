@@ -1,0 +1,182 @@
+#include "metrics/summary.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+enum {
+    BITS = 11, /* buckets of an octave, as a power of two */
+    PER_OCTAVE = 1 << BITS,
+    BUCKETS = (64 - BITS) * PER_OCTAVE,
+    REASON_BYTES = 200,
+};
+_Static_assert(SUMMARY_ERROR * 2 * PER_OCTAVE == 1, "half a bucket");
+
+struct values {
+    VEC(double) exact;
+    bool sorted;
+    int64_t *buckets; /* [BUCKETS]; NULL while exact */
+    int64_t n;
+};
+
+struct summary {
+    struct values of[METRICS];
+    int64_t begin_ns, end_ns;
+    struct summary_facts facts;
+    char bad_text[REASON_BYTES];
+};
+
+struct summary *summary_new(void)
+{
+    struct summary *s = mem_alloc(sizeof *s);
+    *s = (struct summary){
+        .begin_ns = INT64_MAX, .end_ns = INT64_MIN, .facts.bad_id = RUN_NONE, .facts.exact = true};
+    return s;
+}
+
+void summary_free(struct summary **ps)
+{
+    struct summary *s = *ps;
+    if (!s)
+        return;
+    for (int m = 0; m < METRICS; m++) {
+        vec_free(&s->of[m].exact);
+        mem_free(s->of[m].buckets);
+    }
+    mem_free(s);
+    *ps = NULL;
+}
+
+/* ---- the histogram ------------------------------------------------------------------------ */
+
+/* Values below 2 * PER_OCTAVE have a bucket each; above, the top BITS + 1 bits choose it. */
+static size_t bucket_of(double ns)
+{
+    uint64_t v = ns < 0 ? 0 : ns < 0x1p62 ? (uint64_t)ns : UINT64_C(1) << 62;
+    if (v < 2 * PER_OCTAVE)
+        return (size_t)v;
+    int shift = 63 - BITS - __builtin_clzll(v);
+    return (size_t)shift * PER_OCTAVE + (size_t)(v >> shift);
+}
+
+static double middle_of(size_t bucket)
+{
+    if (bucket < 2 * PER_OCTAVE)
+        return (double)bucket;
+    size_t shift = bucket / PER_OCTAVE - 1, top = bucket - shift * PER_OCTAVE;
+    return ldexp((double)top + 0.5, (int)shift);
+}
+
+static void count_all(struct values *v)
+{
+    v->buckets = mem_alloc(BUCKETS * sizeof *v->buckets);
+    memset(v->buckets, 0, BUCKETS * sizeof *v->buckets);
+    for (size_t i = 0; i < v->exact.n; i++)
+        v->buckets[bucket_of(v->exact.p[i])]++;
+    vec_free(&v->exact);
+}
+
+static void put(struct summary *s, enum metric m, double ns)
+{
+    struct values *v = &s->of[m];
+    if (v->n == SUMMARY_EXACT) {
+        count_all(v);
+        s->facts.exact = false;
+    }
+    v->n++;
+    if (v->buckets) {
+        v->buckets[bucket_of(ns)]++;
+    } else {
+        vec_push(&v->exact, ns);
+        v->sorted = false;
+    }
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+static void not_ok(struct summary *s, const struct run_request *r)
+{
+    s->facts.n_not_ok++;
+    if (s->facts.bad_id != RUN_NONE && s->facts.bad_id < r->request_id)
+        return;
+    s->facts.bad_id = r->request_id;
+    snprintf(s->bad_text, sizeof s->bad_text, "%s", r->error_msg ? r->error_msg : "");
+}
+
+void summary_add(struct summary *s, const struct run_request *r)
+{
+    s->facts.n_all++;
+    if (r->warmup) {
+        s->facts.n_warmup++;
+        return;
+    }
+    if (r->status != RUN_OK) {
+        not_ok(s, r);
+        return;
+    }
+    int64_t tokens = r->num_decode_tokens_actual;
+    bool first = r->first_token_ns != RUN_NONE, end = r->completion_ns != RUN_NONE;
+    s->facts.n_requests++;
+    s->facts.output_tokens += tokens;
+    if (r->arrival_ns < s->begin_ns)
+        s->begin_ns = r->arrival_ns;
+    if (end && r->completion_ns > s->end_ns)
+        s->end_ns = r->completion_ns;
+    if (first)
+        put(s, METRIC_TTFT, (double)(r->first_token_ns - r->arrival_ns));
+    if (end)
+        put(s, METRIC_E2E, (double)(r->completion_ns - r->arrival_ns));
+    if (first && end && tokens > 1)
+        put(s, METRIC_TPOT, (double)(r->completion_ns - r->first_token_ns) / (double)(tokens - 1));
+}
+
+struct summary_facts summary_facts(const struct summary *s)
+{
+    struct summary_facts f = s->facts;
+    f.bad_text = s->bad_text;
+    f.duration_s = s->end_ns >= s->begin_ns ? (double)(s->end_ns - s->begin_ns) / 1e9 : (double)NAN;
+    bool known = f.duration_s > 0;
+    f.output_tokens_per_s = known ? (double)f.output_tokens / f.duration_s : (double)NAN;
+    f.requests_per_s = known ? (double)f.n_requests / f.duration_s : (double)NAN;
+    return f;
+}
+
+/* ---- percentiles -------------------------------------------------------------------------- */
+
+static double order_statistic(const struct values *v, int64_t rank, size_t *bucket, int64_t *below)
+{
+    while (*below + v->buckets[*bucket] <= rank)
+        *below += v->buckets[(*bucket)++];
+    return middle_of(*bucket);
+}
+
+/* As metrics_percentile, with order statistics that are known to their bucket. */
+static double percentile_of_buckets(const struct values *v, double q)
+{
+    double index = (double)(v->n - 1) * (q / 100);
+    int64_t i = (int64_t)index, below = 0;
+    size_t bucket = 0;
+    double low = order_statistic(v, i, &bucket, &below);
+    if (i + 1 >= v->n)
+        return low;
+    double pair[2] = {low, order_statistic(v, i + 1, &bucket, &below)};
+    double t = index - (double)i;
+    return pair[0] + (pair[1] - pair[0]) * t;
+}
+
+double summary_percentile(struct summary *s, enum metric m, double q)
+{
+    struct values *v = &s->of[m];
+    if (v->n == 0)
+        return (double)NAN;
+    if (v->buckets)
+        return percentile_of_buckets(v, q);
+    if (!v->sorted) {
+        double *scratch = mem_alloc(v->exact.n * sizeof *scratch);
+        metrics_sort(v->exact.p, scratch, v->exact.n);
+        mem_free(scratch);
+        v->sorted = true;
+    }
+    return metrics_percentile(v->exact.p, v->exact.n, q);
+}

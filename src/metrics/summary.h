@@ -1,0 +1,39 @@
+/* A run's figures while it happens, in memory that does not grow with it.
+ *
+ * Percentiles are exact (metrics_percentile over all values) up to SUMMARY_EXACT requests. Beyond
+ * that the values are counted in a log-linear histogram: each octave of nanoseconds has 2048 equal
+ * buckets, a value counts as the middle of its bucket, and so does each order statistic that a
+ * percentile is interpolated from: a percentile is then off by at most SUMMARY_ERROR, relatively,
+ * whatever the distribution; below 4096 ns by nothing but TPOT's fraction of a nanosecond. Counts,
+ * sums and duration are exact always. Definitions and what is left out: metrics.h. */
+#ifndef METRICS_SUMMARY_H
+#define METRICS_SUMMARY_H
+
+#include "metrics/metrics.h"
+
+enum { SUMMARY_EXACT = 1 << 16 };
+#define SUMMARY_ERROR (1.0 / 4096)
+
+struct summary;
+struct summary *summary_new(void);
+void summary_free(struct summary **s); /* NULL is fine */
+
+/* A row as the serving core hands it over; order does not matter. */
+void summary_add(struct summary *s, const struct run_request *r);
+
+struct summary_facts {
+    int64_t n_requests, n_not_ok, n_warmup, n_all;
+    int64_t output_tokens;
+    double duration_s; /* first planned arrival to last completion; NAN = unknown */
+    double output_tokens_per_s, requests_per_s; /* NAN when the duration is unknown or 0 */
+    bool exact;                                 /* what percentiles are */
+    int64_t bad_id;       /* lowest id among those not ok (warm-up aside); RUN_NONE = none */
+    const char *bad_text; /* its message, "" when it has none; the summary's */
+};
+struct summary_facts summary_facts(const struct summary *s);
+
+/* In ns, q in [0, 100]; NAN when no request has the value. Token latencies are not kept: only
+ * METRIC_TTFT, METRIC_TPOT and METRIC_E2E. */
+double summary_percentile(struct summary *s, enum metric m, double q);
+
+#endif
