@@ -276,6 +276,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .block_size = p->scheduler.block_size,
         .num_blocks = p->scheduler.num_blocks,
         .watermark = p->scheduler.watermark,
+        .prefix_caching = p->scheduler.prefix_caching,
         .max_model_len = longest,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,

@@ -88,6 +88,11 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
     node_set(a, m, SV("prefill_tokens"), node_int(a, n->prefill_tokens));
     node_set(a, m, SV("preemptions"), node_int(a, n->preemptions));
     node_set(a, m, SV("kv_blocks_peak"), node_int(a, n->kv_blocks_peak));
+    if (n->prefix_looked_tokens) {
+        node_set(a, m, SV("prefix_looked_tokens"), node_int(a, n->prefix_looked_tokens));
+        node_set(a, m, SV("prefix_hit_tokens"), node_int(a, n->prefix_hit_tokens));
+        node_set(a, m, SV("prefix_evictions"), node_int(a, n->prefix_evictions));
+    }
     node_set(a, m, SV("loop_seconds"), node_float(a, n->loop_seconds));
     node_set(a, m, SV("setup_seconds"), node_float(a, setup_s));
     node_set(a, m, SV("end_seconds"), node_float(a, n->end_s));
@@ -110,6 +115,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     node_set(a, out, SV("requests_per_s"), node_float(a, f.requests_per_s));
     node_set(a, out, SV("output_tokens_per_s"), node_float(a, f.output_tokens_per_s));
     node_set(a, out, SV("iterations"), node_int(a, n->iterations));
+    if (n->prefix_looked_tokens) {
+        double rate = (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens;
+        node_set(a, out, SV("prefix_hit_rate"), node_float(a, round(rate * 1e4) / 1e4));
+    }
     static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
     static const double quantiles[] = {50, 90};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
@@ -153,7 +162,7 @@ static enum st serve_into(const struct job_run *r, const struct serve_params *pa
                           struct feed *feed, struct record *rec, struct serve_counters *counters,
                           struct err *e)
 {
-    struct request_source source = {feed, feed_next, feed_ids};
+    struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL};
     struct serve_sink sink = record_sink(rec);
     struct err close_err = {0};
     int64_t begin_ns = clock_mono_ns();
@@ -175,7 +184,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     TRY(job_serve_params(p, &m->m, &params, e));
     TRY(serve_check_params(&params, e));
     struct feed feed = {.w = w};
-    if (r->executors->ops->caps & EXEC_COMPUTES)
+    bool computes = r->executors->ops->caps & EXEC_COMPUTES;
+    if (computes || (params.prefix_caching && w->tokenizer))
         TRY(make_ids(a, m, &feed, (uint64_t)p->seed, e));
 
     cmd_catch_signals(); /* from here on an interrupted run leaves a folder that says so */

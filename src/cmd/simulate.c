@@ -45,6 +45,20 @@ static enum st open_predictor(struct cmd_context *c, const struct job_model *m,
     return predictor_open(c->a, ops, params, out, e);
 }
 
+/* A stream, unless prefix caching wants the token ids of prompts. */
+static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
+                             struct job_workload *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (p->scheduler.prefix_caching && m->tokenizer)
+        return job_workload(c, m, true, out, e);
+    if (p->scheduler.prefix_caching && (p->workload.prompts || p->workload.dir))
+        log_warn("model %s has no tokenizer: prefix caching knows prompts by prompt_id, so only "
+                 "whole equal prompts are found again",
+                 m->m.name);
+    return job_workload_stream(c, m, out, e);
+}
+
 static enum st simulate(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -55,7 +69,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(open_predictor(c, &m, &params, &predictor, e));
 
     struct job_workload w;
-    TRY(job_workload_stream(c, &m, &w, e));
+    TRY(open_workload(c, &m, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor);

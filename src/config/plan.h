@@ -89,6 +89,7 @@ struct plan {
         int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
         int64_t max_waiting_iters;
         int64_t max_model_len;
+        bool prefix_caching;
     } scheduler;
 
     struct {

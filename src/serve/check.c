@@ -49,6 +49,7 @@ static enum st check_knobs(const struct serve_params *p, const struct sched_ops 
         {"max_tokens_in_batch", KNOB_MAX_TOKENS_IN_BATCH, p->max_tokens_in_batch != 0},
         {"watermark", KNOB_WATERMARK, p->watermark != 0},
         {"max_waiting_iters", KNOB_MAX_WAITING_ITERS, p->max_waiting_iters != 0},
+        {"prefix_caching", KNOB_PREFIX_CACHING, p->prefix_caching},
     };
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
         if (knobs[i].set && !(sched->knobs & knobs[i].bit)) {
@@ -100,6 +101,11 @@ enum st serve_check_params(const struct serve_params *p, struct err *e)
     TRY(check_knobs(p, sched, e));
     if (p->prefix_tokens && !router->reads_prefix) {
         err_set(e, ST_USAGE, "cluster.prefix_tokens: router %s has no such knob", router->name);
+        return err_hint(e, "leave it unset");
+    }
+    if (p->prefix_tokens && p->prefix_caching) {
+        err_set(e, ST_USAGE,
+                "cluster.prefix_tokens: with scheduler.prefix_caching the router asks the caches");
         return err_hint(e, "leave it unset");
     }
     if (sched->traits & SCHED_TOKEN_BLOCKS && p->block_size != 1) {

@@ -17,7 +17,9 @@
  *
  * Slots are small integers, 0 <= slot < batch_cap, naming a live request inside one replica. A
  * request keeps its slot from its first chunk to release(), preemptions included: a chunk
- * that starts at 0, of a slot seen before, starts the sequence over. Slots are reused after
+ * that does not go on where the slot stands starts the sequence over, at 0 or, with prefix caching,
+ * behind blocks that other sequences filled. These may be filled by another chunk of the same
+ * batch: of every layer, keys and values are saved before attention reads. Slots are reused after
  * release(). Seconds are doubles on the loop's clock (0 = start of the run). */
 #ifndef SERVE_EXECUTOR_H
 #define SERVE_EXECUTOR_H

@@ -119,7 +119,7 @@ struct flight *replica_flight(struct replica *r, uint64_t ticket)
 
 static void release(struct replica *r, struct request *q)
 {
-    kv_give(&r->kv, q);
+    replica_give_blocks(r, q);
     r->active--;
     r->slots.p[q->slot] = NULL;
     vec_push(&r->free_slots, q->slot);

@@ -1,20 +1,31 @@
-/* Paged KV blocks of one replica: a count, and with a computing executor the ids that are free. */
+/* Paged KV blocks of one replica: a count, with a computing executor the ids that are free, with
+ * prefix caching who holds which block (serve/prefix.h). */
 #ifndef SERVE_KV_H
 #define SERVE_KV_H
 
 #include "base/arena.h"
-#include "serve/request.h"
+#include "serve/prefix.h"
 
 struct kv {
     int64_t block_size, num_blocks;
     int64_t free, peak; /* peak: most blocks in use at once */
     int64_t watermark;  /* blocks an admission leaves free */
     int32_t *ids; /* [num_blocks] stack of free ids, ids[free - 1] is next; NULL = count only */
+    struct prefix_cache *cache; /* instead of the stack; NULL = off. free: blocks nobody holds */
 };
 
 /* watermark is a fraction: floor(watermark * num_blocks) blocks. */
 void kv_init(struct kv *kv, struct arena *a, int64_t block_size, int64_t num_blocks,
              double watermark, bool with_ids);
+
+/* From now on with prefix caching; nothing was taken yet. */
+void kv_cache_prefixes(struct kv *kv, struct arena *a, bool knows_output);
+
+/* Whether requests have block tables. */
+static inline bool kv_has_ids(const struct kv *kv)
+{
+    return kv->ids || kv->cache;
+}
 
 static inline int64_t kv_blocks_for(const struct kv *kv, int64_t tokens)
 {
@@ -31,6 +42,13 @@ static inline void kv_count(struct kv *kv, int64_t n)
     if (used > kv->peak)
         kv->peak = used;
 }
+/* Free blocks that admitting q with room for that many tokens takes. */
+static inline int64_t kv_admission(const struct kv *kv, const struct request *q, int64_t tokens)
+{
+    return kv_blocks_for(kv, tokens) - (kv->cache ? q->prefix->shared : 0);
+}
+/* Prefix caching: the blocks that q's last look found, which was just now, become q's table. */
+void kv_share(struct kv *kv, struct request *q);
 /* All of q's blocks. */
 void kv_give(struct kv *kv, struct request *q);
 

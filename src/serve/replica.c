@@ -23,10 +23,12 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     r->computes = (ex.ops->caps & EXEC_COMPUTES) != 0;
     link_init(&r->prefills);
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
+    if (p->prefix_caching)
+        kv_cache_prefixes(&r->kv, run->a, r->computes);
     r->n_lanes = executor_lanes(&ex);
     r->lanes = arena_array(run->a, struct lane, r->n_lanes);
     for (int32_t i = 0; i < r->n_lanes; i++) {
-        decode_set_init(&r->lanes[i].set, run->a, p->block_size, r->computes);
+        decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv));
         link_init(&r->lanes[i].ready);
     }
     r->max_in_flight = ex.ops->max_in_flight(ex.self);
@@ -70,7 +72,7 @@ void replica_enqueue(struct replica *r, struct request *q)
     if (r->active == 0 && r->waiting.n == 0)
         r->idle_until_s = q->w.arrival_s;
     q->state = REQUEST_WAITING;
-    q->prefill = q->w.num_prefill_tokens;
+    r->waiting_tokens += q->prefill;
     queue_push(&r->waiting, q);
 }
 
@@ -132,6 +134,8 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
             q->scheduled_ns = q->w.arrival_ns;
     }
     q->lane = lane;
+    if (r->kv.cache)
+        prefix_name_blocks(r->kv.cache, q, q->kv + tokens);
 }
 
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
@@ -145,12 +149,20 @@ bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t t
     return true;
 }
 
+struct request *replica_head(struct replica *r)
+{
+    struct request *q = queue_head(&r->waiting);
+    if (q && r->kv.cache)
+        prefix_look(r->kv.cache, q);
+    return q;
+}
+
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens)
 {
+    int64_t blocks = kv_admission(&r->kv, queue_head(&r->waiting), reserve_tokens);
     if (r->active == 0)
-        return kv_blocks_for(&r->kv, reserve_tokens) <= r->kv.free;
-    return r->active < r->run->p->batch_cap &&
-           r->kv.free - kv_blocks_for(&r->kv, reserve_tokens) >= r->kv.watermark;
+        return blocks <= r->kv.free;
+    return r->active < r->run->p->batch_cap && r->kv.free - blocks >= r->kv.watermark;
 }
 
 static void give_slot(struct replica *r, struct request *q)
@@ -173,11 +185,14 @@ void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int6
     q->state = REQUEST_PREFILL;
     link_push(&r->prefills, &q->list);
     r->active++;
-    if (r->computes && !q->blocks) {
+    r->waiting_tokens -= q->prefill;
+    if (kv_has_ids(&r->kv) && !q->blocks) {
         q->blocks_cap = kv_blocks_for(&r->kv, q->w.num_prefill_tokens + q->w.num_decode_tokens - 1);
         q->blocks = mem_alloc((size_t)q->blocks_cap * sizeof *q->blocks);
     }
-    kv_take(&r->kv, q, kv_blocks_for(&r->kv, reserve_tokens));
+    if (r->kv.cache)
+        kv_share(&r->kv, q);
+    kv_take(&r->kv, q, kv_blocks_for(&r->kv, reserve_tokens) - q->n_blocks);
     q->fixed_blocks = reserve_tokens >= q->w.num_prefill_tokens + q->w.num_decode_tokens - 1;
     add_chunk(r, lane, q, tokens);
 }
@@ -202,6 +217,15 @@ void replica_leave_set(struct lane *lane, struct request *q)
             (lane->entered.n - i) * sizeof *lane->entered.p);
 }
 
+void replica_give_blocks(struct replica *r, struct request *q)
+{
+    if (r->kv.cache) {
+        int64_t known = q->w.num_prefill_tokens + q->delivered;
+        prefix_name_blocks(r->kv.cache, q, q->kv < known ? q->kv : known);
+    }
+    kv_give(&r->kv, q);
+}
+
 void replica_preempt(struct replica *r, struct request *q)
 {
     ASSERT(replica_may_preempt(r, q->lane));
@@ -213,13 +237,14 @@ void replica_preempt(struct replica *r, struct request *q)
     } else {
         link_remove(&q->list);
     }
-    kv_give(&r->kv, q);
+    replica_give_blocks(r, q);
     r->active--;
     q->state = REQUEST_WAITING;
     q->kv = 0;
     q->prefill = q->w.num_prefill_tokens + q->generated;
     q->preemptions++;
     r->run->counters->preemptions++;
+    r->waiting_tokens += q->prefill;
     queue_push_front(&r->waiting, q);
 }
 

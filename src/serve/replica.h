@@ -83,9 +83,10 @@ struct replica {
     struct flight *flights; /* [max_in_flight] */
     int32_t max_in_flight, in_flight, per_lane;
     VEC(struct flight *) free_flights;
-    struct flight *build; /* the batch being built */
-    double idle_until_s;  /* arrival that ended the last idle time */
-    bool dirty;           /* listed for scheduling (serve.c) */
+    struct flight *build;   /* the batch being built */
+    double idle_until_s;    /* arrival that ended the last idle time */
+    bool dirty;             /* listed for scheduling (serve.c) */
+    int64_t waiting_tokens; /* to be computed for the prefills in the queue, hits not looked for */
 };
 
 void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
@@ -104,6 +105,9 @@ enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct f
 
 /* Out of the decode set, so that the executor hears of it exactly if it has heard of the entry. */
 void replica_leave_set(struct lane *lane, struct request *q);
+
+/* All of q's blocks, which is or goes out of every list. */
+void replica_give_blocks(struct replica *r, struct request *q);
 
 /* The flight of a completion; NULL when there is none of that ticket. */
 struct flight *replica_flight(struct replica *r, uint64_t ticket);
@@ -139,11 +143,17 @@ struct request *replica_last_prefill(struct replica *r, int32_t lane);
  */
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens);
 
-/* Whether the head of the queue (not empty) may be admitted with blocks for that many tokens: the
- * batch cap, and free blocks above the watermark. An otherwise empty replica needs no watermark. */
+/* The request to admit next, NULL when none waits. With prefix caching its kv is what the cache
+ * holds of it. */
+struct request *replica_head(struct replica *r);
+
+/* Whether the head of the queue (replica_head) may be admitted with blocks for that many tokens:
+ * the batch cap, and free blocks above the watermark. An otherwise empty replica needs no
+ * watermark. */
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens);
 
-/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`. Blocks
+/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`, which
+ * follows on head->kv. Blocks
  * for all that the request will need are taken once for all. */
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "artifact/run.h"
+#include "serve/prefix.h"
 
 enum { POOL_CHUNK = 64 };
 
@@ -32,6 +33,7 @@ void request_give(struct request_pool *p, struct request *q)
     mem_free(q->ids);
     mem_free(q->blocks);
     q->ids = q->blocks = NULL;
+    request_prefix_free(&q->prefix);
     link_add_after(&p->free, &q->list); /* the next one taken is still in the cache */
 }
 

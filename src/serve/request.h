@@ -5,6 +5,8 @@
 #include "serve/link.h"
 #include "workload/workload.h"
 
+struct request_prefix;
+
 enum request_state {
     REQUEST_WAITING, /* in the replica's queue; no blocks */
     REQUEST_PREFILL, /* admitted; in the replica's list of prefills */
@@ -73,7 +75,8 @@ struct request {
     int64_t delivered; /* tokens counted and, if wanted, written */
     int64_t unwritten; /* decode set: first tick whose token was not delivered */
     int64_t last_token_ns;
-    int32_t *ids; /* computing executors: prompt and tokens so far; heap */
+    int32_t *ids;                  /* prompt and tokens so far, where they are known; heap */
+    struct request_prefix *prefix; /* with prefix caching (serve/prefix.h); heap */
 
     struct spent spent;  /* by the batches delivered; while decoding: those before joining */
     struct spent joined; /* the lane's, when the last chunk was delivered */

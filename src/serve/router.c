@@ -51,10 +51,33 @@ static int32_t fewest_outstanding(struct router_state *s, const struct replica *
     return best;
 }
 
+static int64_t blocks_to_do(const struct replica *r, const struct request *q)
+{
+    const struct kv *kv = &r->kv;
+    return kv_blocks_for(kv, q->prefill) - prefix_hits(kv->cache, q) +
+           kv_blocks_for(kv, r->waiting_tokens) + kv->num_blocks - kv->free;
+}
+
+static int32_t least_to_do(const struct replica *replicas, int32_t n, const struct request *q)
+{
+    int32_t best = 0;
+    int64_t least = INT64_MAX;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t blocks = blocks_to_do(&replicas[i], q);
+        if (blocks < least) {
+            least = blocks;
+            best = i;
+        }
+    }
+    return best;
+}
+
 static int32_t by_prefix(struct router_state *s, const struct replica *replicas, int32_t n,
                          const struct request *q)
 {
     uint64_t hash;
+    if (q->prefix)
+        return least_to_do(replicas, n, q);
     if (q->ids) {
         int64_t tokens = q->w.num_prefill_tokens;
         tokens = tokens < s->prefix_tokens ? tokens : s->prefix_tokens;

@@ -41,6 +41,7 @@ struct loop {
     uint64_t seq;
     VEC(struct replica *) dirty; /* something changed: try to build batches */
     int64_t in_flight;
+    bool wants_ids;     /* of prompts */
     double host_free_s; /* real clock: since when the host turned to what comes next */
 };
 
@@ -140,7 +141,10 @@ static enum st pull(struct loop *l, struct err *e)
     q->seq = l->pulled++;
     q->warmup = q->seq < l->run.p->warmup_requests;
     q->reject = judge(l, q);
-    if (l->replicas[0].computes && q->reject == REJECT_NONE) {
+    if (l->run.p->prefix_caching)
+        q->prefix = request_prefix_new();
+    q->prefill = q->w.num_prefill_tokens;
+    if (l->wants_ids && q->reject == REJECT_NONE) {
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
         q->ids = mem_alloc(n * sizeof *q->ids);
         st = l->source->prompt_ids(l->source->self, &q->w, q->ids, e);
@@ -409,6 +413,11 @@ static void close_loop(struct loop *l)
         struct replica *r = &l->replicas[i];
         if (r->kv.peak > n->kv_blocks_peak)
             n->kv_blocks_peak = r->kv.peak;
+        if (r->kv.cache) {
+            n->prefix_looked_tokens += r->kv.cache->looked_tokens;
+            n->prefix_hit_tokens += r->kv.cache->hit_tokens;
+            n->prefix_evictions += r->kv.cache->evictions;
+        }
         replica_free(r);
     }
     n->end_s = clock_now_s(l->clock);
@@ -440,6 +449,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
     l.replicas = arena_array(a, struct replica, l.n_replicas);
     for (int32_t i = 0; i < l.n_replicas; i++)
         replica_init(&l.replicas[i], &l.run, i, executors[i]);
+    l.wants_ids = l.replicas[0].computes || (p->prefix_caching && source->prompt_ids);
     enum st st = run_loop(&l, e);
     if (st != ST_OK)
         abandon(&l, st, e);

@@ -52,6 +52,7 @@ struct serve_params {
     int64_t block_size;          /* tokens per KV block, 1 .. 65536 */
     int64_t num_blocks;          /* per replica, >= 1 */
     double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
+    bool prefix_caching;         /* serve/prefix.h; not every policy */
     int64_t max_model_len;       /* prompt + output limit, a longer request is rejected; 0 = none */
     uint64_t seed;               /* of routers and policies that draw */
     int64_t warmup_requests;     /* the first n requests are labelled warm-up */
@@ -63,8 +64,9 @@ struct serve_params {
 struct request_source {
     void *self;
     enum st (*next)(void *self, struct workload_request *out, struct err *e); /* ST_END = no more */
-    /* Computing executors only: fill ids[num_prefill_tokens]. Called when the request is pulled, on
-     * the loop's thread: have the ids ready. */
+    /* Fill ids[num_prefill_tokens]. Called when the request is pulled, on the loop's thread: have
+     * the ids ready. Needed by computing executors; predictions with prefix caching call it too, if
+     * it is there, and otherwise know prompts by hash_ids and prompt_id. */
     enum st (*prompt_ids)(void *self, const struct workload_request *r, int32_t *ids,
                           struct err *e);
 };
@@ -91,8 +93,11 @@ struct serve_counters {
     int64_t prefill_tokens; /* computed, recomputed ones included */
     int64_t preemptions;
     int64_t kv_blocks_peak; /* of one replica */
-    double loop_seconds;    /* wall time in the loop */
-    double end_s;           /* clock at the end */
+    /* Prefix caching, all replicas: tokens of the prefills admitted, those after a preemption
+     * included; of them found in the cache; cached blocks given away for new ones. */
+    int64_t prefix_looked_tokens, prefix_hit_tokens, prefix_evictions;
+    double loop_seconds; /* wall time in the loop */
+    double end_s;        /* clock at the end */
 };
 
 /* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that what

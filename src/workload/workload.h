@@ -16,6 +16,11 @@ struct workload_request {
     int64_t arrival_ns;    /* from the start of the run, non-decreasing */
     double arrival_s;      /* the same; exact when read from a Vidur trace.csv */
     int64_t num_prefill_tokens, num_decode_tokens; /* >= 1; decode counts the first output token */
+    /* What the prompt holds, as Mooncake's traces tell it: equal hash_ids[i] of two prompts mean
+     * equal tokens up to and including the i-th hash_tokens of them, the last piece possibly
+     * shorter. [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
+    const int64_t *hash_ids;
+    int64_t hash_tokens;
 };
 
 struct workload {

@@ -213,6 +213,41 @@ static void repeats(void **state)
     }
 }
 
+/* With prefix caching every token is the same, read back through blocks that others filled; what a
+ * request found is what it did not compute. Policies without the knob refuse it. */
+static void prefix_caching(void **state)
+{
+    struct workload_request w[MAX_REQUESTS];
+    int64_t hits = 0, preemptions = 0, evictions = 0;
+    for (uint64_t seed = 0; seed < 2 * SEEDS; seed++) {
+        struct harness h = random_case(policy_of(state), seed, w);
+        if (!(policy_of(state)->knobs & KNOB_PREFIX_CACHING))
+            return harness_free(&h);
+        h.p.prefix_caching = true;
+        h.fake.computes = seed % 3 != 0;
+        h.fake.max_in_flight = 1 + (int32_t)(seed % 2);
+        h.fake.lanes = h.fake.max_in_flight == 2 && seed % 4 == 1 ? 2 : 1;
+        for (size_t i = 0; i < h.n_requests; i++)
+            w[i].request_id += HARNESS_ALIKE;
+        harness_run(&h);
+        harness_check(&h);
+        int64_t prompts = 0;
+        for (size_t i = 0; i < h.n_requests; i++)
+            prompts += w[i].num_prefill_tokens;
+        if (h.n.preemptions == 0) {
+            assert_int_equal(h.n.prefix_looked_tokens, prompts);
+            assert_int_equal(h.n.prefill_tokens, prompts - h.n.prefix_hit_tokens);
+        }
+        assert_true(h.n.prefix_looked_tokens - h.n.prefix_hit_tokens >= h.n.prefill_tokens);
+        hits += h.n.prefix_hit_tokens;
+        preemptions += h.n.preemptions;
+        evictions += h.n.prefix_evictions;
+        harness_free(&h);
+    }
+    assert_true(hits > 1000 && evictions > 100);
+    assert_true(!(policy_of(state)->traits & SCHED_PREEMPTS) || preemptions > 10);
+}
+
 /* So few blocks that one request fits and a second one hardly does. */
 static void preemption_storm(void **state)
 {
@@ -283,6 +318,7 @@ static void foreign_knobs_are_refused(void **state)
         {KNOB_MAX_TOKENS_IN_BATCH, {.max_tokens_in_batch = 512}, "max_tokens_in_batch"},
         {KNOB_WATERMARK, {.watermark = 0.01}, "watermark"},
         {KNOB_MAX_WAITING_ITERS, {.max_waiting_iters = 3}, "max_waiting_iters"},
+        {KNOB_PREFIX_CACHING, {.prefix_caching = true}, "prefix_caching"},
     };
     for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++) {
         struct serve_params p = knobs[i].p;
@@ -448,6 +484,7 @@ int main(void)
             CASE(replicas),
             CASE(ends_early),
             CASE(repeats),
+            CASE(prefix_caching),
             CASE(preemption_storm),
             CASE(interrupted),
             CASE(littles_law),

@@ -174,9 +174,10 @@ static enum st play_chunks(struct fake *x, const struct batch *b, struct out *o,
         const struct chunk *c = &b->chunks[i];
         TRY(slot_ok(x, c->slot, e));
         struct row *r = &x->rows.p[c->slot];
-        if (c->start == 0) /* preempted; another lane's set may not have been told yet */
+        bool anew = c->start == 0 || (x->p.shares_blocks && (c->start != r->kv || r->lane >= 0));
+        if (anew) /* preempted; another lane's set may not have been told yet */
             r->lane = -1;
-        if (r->lane >= 0 || c->tokens < 1 || (c->start != r->kv && c->start != 0))
+        if (r->lane >= 0 || c->tokens < 1 || (c->start != r->kv && !anew))
             return FAULT("chunk of slot %d at %lld, cache at %lld", c->slot, (long long)c->start,
                          (long long)r->kv);
         if (x->p.computes)
@@ -236,7 +237,7 @@ static enum st play(struct fake *x, const struct batch *b, struct out *o, struct
     if (x->p.num_blocks && b->kv_blocks > x->p.num_blocks)
         return FAULT("%lld blocks in use of %lld", (long long)b->kv_blocks,
                      (long long)x->p.num_blocks);
-    if (blocks > b->kv_blocks)
+    if (blocks > b->kv_blocks && !x->p.shares_blocks)
         return FAULT("rows fill %lld blocks, %lld are in use", (long long)blocks,
                      (long long)b->kv_blocks);
     return ST_OK;

@@ -23,7 +23,10 @@ struct harness harness_default(void)
 
 void harness_prompt(int64_t request_id, int64_t n, int32_t *ids)
 {
-    for (int64_t i = 0; i < n; i++)
+    int64_t i = 0, k = request_id - HARNESS_ALIKE;
+    for (; k >= 0 && i < n && i < k % 7 * 5; i++)
+        ids[i] = (int32_t)((k % 4 * 17 + i * 3) % FAKE_VOCAB);
+    for (; i < n; i++)
         ids[i] = (int32_t)((request_id * 131 + i * 7 + 1) % FAKE_VOCAB);
 }
 
@@ -96,11 +99,12 @@ void harness_run(struct harness *h)
     h->fake.block_size = h->p.block_size;
     h->fake.num_blocks = h->p.num_blocks;
     h->fake.batch_cap = h->p.batch_cap;
+    h->fake.shares_blocks = h->p.prefix_caching;
     h->fake.seen = batch_seen;
     h->fake.seen_self = h;
     for (int32_t i = 0; i < h->p.replicas; i++)
         ex[i] = fake_executor(&h->fake);
-    struct request_source source = {h, source_next, source_ids};
+    struct request_source source = {h, source_next, h->no_prompt_ids ? NULL : source_ids};
     struct serve_sink sink = {
         .self = h, .request = sink_request, .token = sink_token, .batch = sink_batch};
     struct serve_sink none = {0};

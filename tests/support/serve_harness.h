@@ -16,7 +16,8 @@ struct harness {
     volatile sig_atomic_t stop;
     int64_t stop_at_batch; /* n > 0: stop is set when the nth batch is submitted */
     bool real_clock;
-    bool no_rows; /* no sink at all */
+    bool no_rows;       /* no sink at all */
+    bool no_prompt_ids; /* predictions: the source has none */
 
     enum st st;
     struct err e;
@@ -38,7 +39,9 @@ void harness_free(struct harness *h);
 
 const struct run_request *harness_row(const struct harness *h, int64_t request_id);
 
-/* The ids a computing fake is fed, and the outputs it must give. */
+/* The ids a computing fake is fed, and the outputs it must give. Of requests HARNESS_ALIKE + k the
+ * first k % 7 * 5 tokens are those of the family k % 4. */
+enum { HARNESS_ALIKE = 10000 };
 void harness_prompt(int64_t request_id, int64_t n, int32_t *ids);
 int32_t harness_expected_token(const struct workload_request *r, int64_t index);
 

@@ -26,7 +26,7 @@ static void next_batch(struct replica *r, int32_t lane)
         left -= tokens;
     }
     while (r->waiting.n && left > 0 && replica_rows(r) < replica_lane_cap(r)) {
-        const struct request *q = queue_head(&r->waiting);
+        const struct request *q = replica_head(r);
         int64_t tokens = request_chunk(q, left);
         if (!replica_can_admit(r, q->prefill))
             return;
@@ -51,7 +51,7 @@ const struct sched_ops sched_sarathi = {
     .name = "sarathi",
     .help = "Sarathi-Serve: chunks of a fixed number of tokens, decodes first",
     .version = SCHED_VERSION,
-    .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK,
+    .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK | KNOB_PREFIX_CACHING,
     .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

@@ -20,6 +20,7 @@ enum {
     KNOB_MAX_TOKENS_IN_BATCH = 1 << 2,
     KNOB_WATERMARK = 1 << 3,
     KNOB_MAX_WAITING_ITERS = 1 << 4,
+    KNOB_PREFIX_CACHING = 1 << 5, /* admits through replica_head */
 };
 
 /* What a policy does that others need to know. */

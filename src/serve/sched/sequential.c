@@ -16,8 +16,9 @@ static void next_batch(struct replica *r, int32_t lane)
     }
     if (r->active > 0 || r->waiting.n == 0)
         return;
-    int64_t tokens = chunk(r->run->p, queue_head(&r->waiting)->prefill);
-    replica_admit(r, lane, tokens, tokens);
+    q = replica_head(r);
+    int64_t tokens = chunk(r->run->p, request_prefill_left(q));
+    replica_admit(r, lane, q->kv + tokens, tokens);
 }
 
 static int64_t max_batch_tokens(const struct serve_params *p, int64_t longest)
@@ -29,7 +30,7 @@ const struct sched_ops sched_sequential = {
     .name = "sequential",
     .help = "one request at a time",
     .version = SCHED_VERSION,
-    .knobs = KNOB_TOKEN_BUDGET,
+    .knobs = KNOB_TOKEN_BUDGET | KNOB_PREFIX_CACHING,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
 };

@@ -13,13 +13,14 @@ static void admit(struct replica *r, int32_t lane)
 {
     int64_t longest = 0, room = replica_lane_cap(r) - replica_set(r, lane)->n;
     for (int64_t n = 1; r->waiting.n && n <= room; n++) {
-        int64_t tokens = queue_head(&r->waiting)->prefill;
+        const struct request *q = replica_head(r);
+        int64_t tokens = request_prefill_left(q);
         longest = tokens > longest ? tokens : longest;
         if (n > 1 && longest > max_tokens(r->run->p) / n)
             return;
-        if (!replica_can_admit(r, tokens))
+        if (!replica_can_admit(r, q->prefill))
             return;
-        replica_admit(r, lane, tokens, tokens);
+        replica_admit(r, lane, q->prefill, tokens);
     }
 }
 
@@ -47,7 +48,7 @@ const struct sched_ops sched_vllm = {
     .name = "vllm",
     .help = "vLLM before V1: whole prompts first, decodes when no prompt fits",
     .version = SCHED_VERSION,
-    .knobs = KNOB_MAX_TOKENS_IN_BATCH | KNOB_WATERMARK,
+    .knobs = KNOB_MAX_TOKENS_IN_BATCH | KNOB_WATERMARK | KNOB_PREFIX_CACHING,
     .traits = SCHED_PREEMPTS | SCHED_RESTS | SCHED_BY_ARRIVAL,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

@@ -47,10 +47,11 @@ static void next_batch(struct replica *r, int32_t lane)
     if (!link_empty(&r->prefills) && !go_on(r, lane, &budget, &preempted))
         return;
     while (!preempted && budget > 0 && r->waiting.n) {
-        int64_t tokens = request_chunk(queue_head(&r->waiting), budget);
-        if (!replica_can_admit(r, tokens))
+        const struct request *q = replica_head(r);
+        int64_t tokens = request_chunk(q, budget);
+        if (!replica_can_admit(r, q->kv + tokens))
             return;
-        replica_admit(r, lane, tokens, tokens);
+        replica_admit(r, lane, q->kv + tokens, tokens);
         budget -= tokens;
     }
 }
@@ -74,7 +75,7 @@ const struct sched_ops sched_vllm_v1 = {
     .name = "vllm_v1",
     .help = "vLLM's V1 engine: a token budget shared by decodes and chunked prefills",
     .version = SCHED_VERSION,
-    .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK,
+    .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING,
     .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "serve/serve.h"
 #include "support/sequences.h"
 #include "support/support.h"
 
@@ -385,13 +386,126 @@ static void test_absurd_cache(void **state)
     arena_free(&a);
 }
 
+/* ---- prefix caching: the loop hands out blocks that already hold keys and values ------------- */
+
+enum { ALIKE = 14, ALIKE_OUTPUT = 10 };
+
+struct served {
+    struct executor ex;
+    int64_t pulled, n, written; /* tokens that came; of them with logits */
+    int64_t request[ALIKE * ALIKE_OUTPUT], index[ALIKE * ALIKE_OUTPUT];
+    int64_t token[ALIKE][ALIKE_OUTPUT];
+    float logits[ALIKE][ALIKE_OUTPUT][256];
+};
+
+static enum st alike_next(void *self, struct workload_request *out, struct err *e)
+{
+    struct served *x = self;
+    (void)e;
+    if (x->pulled == ALIKE)
+        return ST_END;
+    *out = (struct workload_request){.request_id = x->pulled++, .num_decode_tokens = ALIKE_OUTPUT};
+    out->num_prefill_tokens = 24 + out->request_id * 5 % 17;
+    return ST_OK;
+}
+
+/* Two families of prompts: the first 12 to 30 tokens are those of the family. */
+static enum st alike_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
+{
+    (void)self;
+    (void)e;
+    for (int64_t i = 0; i < r->num_prefill_tokens; i++) {
+        bool common = i < 12 + r->request_id * 7 % 19;
+        ids[i] =
+            (int32_t)((common ? r->request_id % 2 * 50 + i * 3 : 100 + r->request_id * 11 + i * 5) %
+                      256);
+    }
+    return ST_OK;
+}
+
+static void alike_token(void *self, const struct run_token *t)
+{
+    struct served *x = self;
+    x->request[x->n] = t->request_id;
+    x->index[x->n++] = t->token_index;
+    x->token[t->request_id][t->token_index] = t->token_id;
+}
+
+/* The tokens of a batch came in the order of its rows. */
+static void alike_batch(void *self, const struct run_batch *b, const struct completion *c)
+{
+    struct served *x = self;
+    int64_t rows;
+    const float *logits = cpu_engine_logits(&x->ex, &rows);
+    (void)b;
+    assert_int_equal(x->written + rows, x->n);
+    assert_int_equal(rows, c->n_tokens);
+    for (int64_t r = 0; r < rows; r++, x->written++)
+        memcpy(x->logits[x->request[x->written]][x->index[x->written]], logits + r * 256,
+               256 * sizeof *logits);
+}
+
+static struct serve_counters serve_alike(const struct cpu_engine_params *p, bool caching,
+                                         struct served *x)
+{
+    struct serve_clock clock = clock_real();
+    struct cpu_engine_params ep = *p;
+    struct err e = {0};
+    struct serve_counters n;
+    struct serve_params sp = {.policy = "vllm_v1",
+                              .replicas = 1,
+                              .batch_cap = 4,
+                              .token_budget = 20,
+                              .block_size = p->block_size,
+                              .num_blocks = 14,
+                              .prefix_caching = caching,
+                              .emit_tokens = true};
+    struct request_source source = {x, alike_next, alike_ids};
+    struct serve_sink sink = {.self = x, .token = alike_token, .batch = alike_batch};
+    *x = (struct served){0};
+    ep.clock = &clock;
+    assert_ok(cpu_engine_open(&ep, &x->ex, &e), &e);
+    assert_ok(serve_run(&sp, &clock, &x->ex, &source, &sink, NULL, &n, &e), &e);
+    x->ex.ops->close(x->ex.self);
+    assert_int_equal(x->written, ALIKE * ALIKE_OUTPUT);
+    return n;
+}
+
+/* Every token and every logit has the same bits, through preemptions and evictions. */
+static void test_prefix_caching_same_bits(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen3", "llama", "bloom_h6"};
+    struct arena *a = arena_new();
+    struct served *with = arena_one(a, struct served), *without = arena_one(a, struct served);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *dir;
+        const struct model m = model_of(a, names[i], &dir);
+        const struct cpu_engine_params p = params_of(&m, dir, 2);
+        const struct serve_counters n = serve_alike(&p, true, with);
+        const struct serve_counters plain = serve_alike(&p, false, without);
+        assert_memory_equal(with->token, without->token, sizeof with->token);
+        assert_memory_equal(with->logits, without->logits, sizeof with->logits);
+        assert_true(n.prefix_hit_tokens > 100 && n.prefix_evictions > 0);
+        assert_true(n.prefill_tokens < plain.prefill_tokens);
+        assert_true(n.preemptions > 0);
+        assert_int_equal(plain.prefix_looked_tokens, 0);
+    }
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits),       cmocka_unit_test(test_long_and_odd),
-        cmocka_unit_test(test_end_of_sequence), cmocka_unit_test(test_operator_times),
-        cmocka_unit_test(test_batches_refused), cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_open_refused),    cmocka_unit_test(test_absurd_cache),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_long_and_odd),
+        cmocka_unit_test(test_end_of_sequence),
+        cmocka_unit_test(test_operator_times),
+        cmocka_unit_test(test_batches_refused),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_open_refused),
+        cmocka_unit_test(test_absurd_cache),
+        cmocka_unit_test(test_prefix_caching_same_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
