@@ -12,6 +12,7 @@
 #ifndef ARTIFACT_ARTIFACT_H
 #define ARTIFACT_ARTIFACT_H
 
+#include "base/contention.h"
 #include "base/fs.h"
 #include "text/node.h"
 
@@ -83,5 +84,11 @@ struct node *artifact_time(struct arena *a, int64_t wall_ns); /* ISO 8601 text *
  * folder being built. */
 enum st run_snapshot(const struct artifact *art, const char *config_yaml,
                      const char *const *overrides, size_t n, struct err *e);
+
+/* {waiting, stolen}: how contended the machine was (base/contention.h); null = unknown. In the meta
+ * of real runs and bundles as "contention", in that of simulated runs as "profile_contention". */
+struct node *contention_node(struct arena *a, const struct contention *c);
+/* NAN in both where the meta has none. */
+struct contention contention_of(const struct node *meta, const char *key);
 
 #endif

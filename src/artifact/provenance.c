@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -287,4 +288,28 @@ enum st run_snapshot(const struct artifact *art, const char *config_yaml,
     enum st st = fs_write_atomic(artifact_path(art->a, art, "overrides.yaml"), buf_str(&b), b.n, e);
     buf_free(&b);
     return st;
+}
+
+struct node *contention_node(struct arena *a, const struct contention *c)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("waiting"),
+             isnan(c->waiting) ? node_new(a, NODE_NULL) : node_float(a, c->waiting));
+    node_set(a, n, SV("stolen"),
+             isnan(c->stolen) ? node_new(a, NODE_NULL) : node_float(a, c->stolen));
+    return n;
+}
+
+static double share_of(const struct node *map, const char *key)
+{
+    const struct node *n = map ? node_path(map, key) : NULL;
+    return n && n->kind == NODE_FLOAT ? n->f
+           : n && n->kind == NODE_INT ? (double)n->i
+                                      : (double)NAN;
+}
+
+struct contention contention_of(const struct node *meta, const char *key)
+{
+    const struct node *map = meta ? node_path(meta, key) : NULL;
+    return (struct contention){share_of(map, "waiting"), share_of(map, "stolen")};
 }

@@ -23,6 +23,8 @@ static enum st open_cpu(const struct engine_context *x, struct executor *out, st
         .threads = (int)x->p->engine.threads,
         .block_size = x->serve->block_size,
         .num_blocks = x->serve->num_blocks,
+        .busy_blocks =
+            x->serve->batch_cap * ((x->longest + x->serve->block_size - 1) / x->serve->block_size),
         .max_batch_tokens = serve_max_batch_tokens(x->serve, x->longest),
         .max_rows = x->serve->batch_cap,
         .ignore_eos = x->p->engine.ignore_eos,

@@ -65,6 +65,15 @@ static void tell_not_ok(const struct summary_facts *f)
                  (long long)f->n_not_ok, (long long)f->n_all, (long long)f->bad_id, f->bad_text);
 }
 
+static void tell_contention(const struct contention *c)
+{
+    if (contention_share(c) > CONTENTION_TOO_MUCH)
+        log_warn(
+            "the machine was busy with something else: for %.0f %% of the time this run needed "
+            "a core, it had none",
+            100 * contention_share(c));
+}
+
 /* The most memory this process ever had, in bytes; RUN_NONE where the system does not say. */
 static int64_t peak_rss_bytes(struct arena *a)
 {
@@ -135,7 +144,8 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
 
 static struct run_meta describe(struct cmd_context *c, const struct job_model *m,
                                 const struct job_workload *w, const struct job_run *r,
-                                const struct serve_counters *n, double setup_s)
+                                const struct serve_counters *n, double setup_s,
+                                const struct contention *busy)
 {
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
@@ -144,6 +154,8 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
     node_set(a, extra, SV("counters"), counters_node(a, n, setup_s));
+    if (!r->clock->is_virtual)
+        node_set(a, extra, SV("contention"), contention_node(a, busy));
     return (struct run_meta){
         .run_type = r->type,
         .model = m->m.name,
@@ -203,8 +215,10 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct serve_counters counters = {0};
     double setup_s = ns_to_s(clock_cpu_ns());
     enum st st = record_open(&art, &rp, &rec, e);
+    const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
         st = serve_into(r, &params, &feed, rec, &counters, e);
+    const struct contention busy = contention_since(&quiet);
     if (st == ST_INTERRUPTED) {
         struct err ignored = {0};
         if (artifact_abandon(&art, "interrupted by a signal", &ignored) == ST_OK)
@@ -214,11 +228,13 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK) {
-        struct run_meta meta = describe(c, m, w, r, &counters, setup_s);
+        struct run_meta meta = describe(c, m, w, r, &counters, setup_s, &busy);
         meta.run_id = id;
         meta.started_wall_ns = art.started_wall_ns;
         st = artifact_commit(&art, run_meta_node(a, &meta), e);
     }
+    if (st == ST_OK && !r->clock->is_virtual)
+        tell_contention(&busy);
     if (st == ST_OK)
         print_result(c, dir, &counters, record_summary(rec));
     else

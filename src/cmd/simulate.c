@@ -78,6 +78,10 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     node_set(c->a, extra, SV("profiling_root"), node_str(c->a, root));
     node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));
     node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
+    if (params.bundle) {
+        struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
+        node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
+    }
     struct serve_clock clock = clock_virtual();
     struct job_run r = {.type = "vidur",
                         .kind = "sim",

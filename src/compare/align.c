@@ -113,6 +113,7 @@ static void tell_left_out(const struct walk *w, struct notes *notes)
 static void tell_mismatches(const struct walk *w, struct notes *notes)
 {
     const struct mismatch *m = &w->arrivals;
+    w->c->other_workload = w->arrivals.n > 0 || w->prompts.n > 0;
     if (m->n)
         note(notes,
              "%zu of %zu requests arrive at other times on the two sides (first: request %lld, "
@@ -123,7 +124,7 @@ static void tell_mismatches(const struct walk *w, struct notes *notes)
     if (m->n)
         note(notes,
              "%zu of %zu requests have other prompt lengths on the two sides (first: request %lld, "
-             "%lld tokens real, %lld simulated).",
+             "%lld tokens real, %lld simulated). The runs are not of one workload.",
              m->n, w->out->n, (long long)m->real->request_id,
              (long long)m->real->num_prefill_tokens, (long long)m->sim->num_prefill_tokens);
 }

@@ -1,8 +1,10 @@
 #include "compare/compare.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 #include "compare/intern.h"
+#include "text/json.h"
 
 void note(struct notes *n, const char *fmt, ...)
 {
@@ -53,6 +55,34 @@ static enum st check_spread_is_new(const struct compare_params *p, size_t i, str
     return err_hint(e, "spread= takes further real runs: repeat=1, repeat=2 of the first");
 }
 
+/* A repeat has the real run's model, engine and scheduler; else the spread would hide what they
+ * change. */
+static enum st check_spread_is_a_repeat(struct arena *a, const struct comparison *c,
+                                        const struct run *r, struct err *e)
+{
+    static const char *const same[] = {"params.model", "params.engine", "params.scheduler",
+                                       "params.cluster", "params.parallel"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        const struct node *want = node_path(c->real.meta, same[i]),
+                          *got = node_path(r->meta, same[i]);
+        if (!want || !got)
+            continue;
+        struct buf x = {0}, y = {0};
+        json_write(&x, want, 0, true);
+        json_write(&y, got, 0, true);
+        const bool equal = strcmp(buf_str(&x), buf_str(&y)) == 0;
+        const char *is = arena_str(a, buf_str(&y)), *was = arena_str(a, buf_str(&x));
+        buf_free(&x);
+        buf_free(&y);
+        if (equal)
+            continue;
+        err_set(e, ST_INPUT, "%s: not a repeat of %s: %s is %.300s, there %.300s", r->dir,
+                c->real.dir, same[i] + strlen("params."), is, was);
+        return err_hint(e, "spread= takes more real runs of the very same workload and settings");
+    }
+    return ST_OK;
+}
+
 static enum st load_spread(struct arena *a, const struct comparison *c, const struct alignment *al,
                            struct run_metrics *out, struct err *e)
 {
@@ -62,6 +92,7 @@ static enum st load_spread(struct arena *a, const struct comparison *c, const st
         TRY(check_spread_is_new(&c->params, i, e));
         TRY(load_run(a, c->params.spread_dirs[i], "spread", &r, e));
         TRY(align_check_spread(c, al, &r, e));
+        TRY(check_spread_is_a_repeat(a, c, &r, e));
         TRY(metrics_from_run(a, &r, &params, &out[i], e));
     }
     return ST_OK;
@@ -86,6 +117,30 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
                     "Add them with spread=DIR,DIR.");
 }
 
+/* A busy machine makes real runs and profiles slow; the simulation cannot know. */
+static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    const struct {
+        const struct run *run;
+        const char *key, *what;
+    } sides[] = {{&c->real, "contention", "the real run"},
+                 {&c->sim, "contention", "the simulated run"},
+                 {&c->sim, "profile_contention", "the profile behind the simulated run"}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        struct contention busy = contention_of(sides[i].run->meta, sides[i].key);
+        char percent[WORDS_MAX];
+        words_percent(percent, 100 * contention_share(&busy));
+        if (!(contention_share(&busy) > CONTENTION_TOO_MUCH))
+            continue;
+        if (!c->disturbed)
+            c->disturbed =
+                arena_printf(a, "the machine was busy: %s waited for cores %s of the time",
+                             sides[i].what, percent);
+        note(notes, "The machine was busy with something else: %s waited for cores %s of the time.",
+             sides[i].what, percent);
+    }
+}
+
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
                      struct err *e)
 {
@@ -105,6 +160,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     if (st == ST_OK)
         st = load_spread(a, out, &al, spread, e);
     if (st == ST_OK) {
+        find_disturbance(a, out, &notes);
         judge_cells(a, out, spread);
         diagnose(a, out, &al);
         out->curves =

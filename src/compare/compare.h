@@ -20,6 +20,10 @@
  * warn, where the spread is at most twice warn_percent; a wider spread makes it inconclusive.
  * Spread runs whose arrivals or lengths differ are refused.
  *
+ * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
+ * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
+ * judged cells are where the two runs have other arrivals or prompt lengths.
+ *
  * Overall verdict: the worst judged cell, in the order pass, warn, inconclusive, fail. Exit codes:
  * fail 1, inconclusive 5, else 0.
  *
@@ -82,6 +86,8 @@ struct comparison {
     size_t n_early_stop; /* aligned requests whose tokens were cut */
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
     enum verdict verdict;
+    bool other_workload;   /* arrivals or prompt lengths differ */
+    const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */
 
     bool diagnosed;
     enum metric worst_metric; /* the judged cell with the largest error */

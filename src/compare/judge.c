@@ -129,9 +129,18 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     cell->why = not_judged(a, c, m, p);
     if (cell->why)
         return;
+    if (c->other_workload) {
+        cell->verdict = VERDICT_INCONCLUSIVE;
+        cell->why = "the runs are not of one workload";
+        return;
+    }
     double size = fabs(cell->error_percent);
     cell->verdict = size <= pass ? VERDICT_PASS : size <= warn ? VERDICT_WARN : VERDICT_FAIL;
     /* A comparison with NAN is false: without spread runs a fail stays a fail. */
+    if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) && c->disturbed) {
+        cell->verdict = VERDICT_INCONCLUSIVE;
+        cell->why = c->disturbed;
+    }
     if (cell->verdict != VERDICT_FAIL || !(size <= cell->spread_percent))
         return;
     char spread[WORDS_MAX];

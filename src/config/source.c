@@ -65,8 +65,10 @@ enum st sources_load(struct arena *a, const struct sources *s, const char *path,
     const char *name = arena_printf(a, "%s.yaml", path);
     for (int i = 0; i < s->n_dirs; i++) {
         const char *file = fs_join(a, s->dirs[i], name);
-        if (!fs_exists(file) || fs_is_dir(file))
+        if (!fs_exists(file))
             continue;
+        if (fs_is_dir(file))
+            return err_set(e, ST_USAGE, "%s is a directory, not a configuration file", file);
         struct sv text;
         TRY(fs_read(a, file, YAML_MAX_BYTES, &text, e));
         *out = (struct source_file){.name = file, .dir = s->dirs[i]};

@@ -36,7 +36,8 @@ struct session {
     int level[POINT_GROUPS];
     struct wake wake;
     struct rehearsal rehearsal;
-    int rehearsals; /* rounds done */
+    struct contention_mark quiet; /* when measuring began */
+    int rehearsals;               /* rounds done */
     double rehearsal_s;
 };
 
@@ -466,6 +467,11 @@ static enum st judge_rehearsal(struct session *s, struct profile_result *r, stru
 
 static enum st publish(struct session *s, const char *dir, const char *host, struct err *e)
 {
+    const struct contention contention = contention_since(&s->quiet);
+    if (contention_share(&contention) > CONTENTION_TOO_MUCH)
+        log_warn("profile: the machine was busy with something else: for %.0f %% of the time this "
+                 "process needed a core, it had none",
+                 100 * contention_share(&contention));
     struct profile_result r = {
         .p = s->p,
         .limits = &s->limits,
@@ -474,6 +480,7 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .wake = &s->wake,
         .level = {s->level[GROUP_DECODE], s->level[GROUP_PROMPT]},
         .measured_s = s->used_s[GROUP_DECODE] + s->used_s[GROUP_PROMPT],
+        .contention = contention,
     };
     TRY(judge_rehearsal(s, &r, e));
     TRY(journal_publish(&s->journal, e));
@@ -493,6 +500,7 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     bool budget = s->p->time_budget_s > 0;
     progress_begin(&s->progress, "profile", budget ? "s of the time budget" : "samples",
                    budget ? (int64_t)s->p->time_budget_s : s->points.n * s->p->samples);
+    s->quiet = contention_mark();
     enum st st = sample_grid(s, e);
     if (st == ST_OK)
         st = measure_host(s, e);

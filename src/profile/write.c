@@ -290,6 +290,7 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     struct node *wake = wake_node(a, r->wake);
     if (wake)
         node_set(a, meta, SV("wake"), wake);
+    node_set(a, meta, SV("contention"), contention_node(a, &r->contention));
     if (p->provenance)
         node_set(a, meta, SV("provenance"), node_copy(a, p->provenance));
     if (p->config)

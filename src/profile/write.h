@@ -17,6 +17,7 @@ struct profile_result {
     struct rehearsal_scale decode[REHEARSAL_CLASSES], prompt[REHEARSAL_CLASSES];
     int level[POINT_GROUPS]; /* finest level that was measured */
     double measured_s;       /* operator time of all samples */
+    struct contention contention;
 };
 
 /* The point belongs to the bundle. */

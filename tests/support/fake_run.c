@@ -170,6 +170,9 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     node_set(a, meta, SV("hardware"), hardware);
     node_set(a, meta, SV("counters"), counters);
     node_set(a, meta, SV("params"), params);
+    const struct contention busy = {p->waiting, 0};
+    node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "contention" : "profile_contention"),
+             contention_node(a, &busy));
     return artifact_commit(&art, meta, e);
 }
 

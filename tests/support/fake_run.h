@@ -25,6 +25,7 @@ struct fake_run {
     double host_s, base_s, prefill_token_s, sequence_s, jitter;
     size_t max_prefills, batch_cap;
     size_t stop_every; /* every such request stops at half its length; 0 = none */
+    double waiting;    /* share of the time it waited for cores */
     bool no_tokens, no_batches;
 };
 

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "engine/cpu/forward.h"
 #include "engine/decode_set.h"
 
@@ -185,6 +186,10 @@ enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out,
         cpu_close(c);
         return err_add(e, "cannot open the CPU engine");
     }
+    if (p->threads > pool_cores())
+        log_warn(
+            "engine.threads=%d, but this process has %d cores: threads will wait for each other",
+            p->threads, pool_cores());
     c->clock = p->clock;
     c->ignore_eos = p->ignore_eos;
     c->row_slot = mem_alloc((size_t)p->max_rows * sizeof *c->row_slot);

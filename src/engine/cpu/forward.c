@@ -144,12 +144,16 @@ static size_t place_buffers(struct forward *f, float *base)
     return (size_t)(at - base);
 }
 
-static enum st alloc_cache(struct forward *f, struct err *e)
+static enum st alloc_cache(struct forward *f, const struct cpu_engine_params *p, struct err *e)
 {
     const int64_t tokens = f->num_blocks * f->block_size;
     f->layer_floats = tokens * f->m->kv_heads * f->m->head_dim;
     TRY(pages_alloc(&f->cache, (size_t)(2 * f->m->layers * f->layer_floats), "KV cache", e));
-    pages_touch(&f->cache, f->pool);
+    const int64_t busy =
+        p->busy_blocks > 0 && p->busy_blocks < f->num_blocks ? p->busy_blocks : f->num_blocks;
+    for (int64_t layer = 0; layer < 2 * f->m->layers; layer++)
+        pages_touch_part(&f->cache, (size_t)(layer * f->layer_floats),
+                         (size_t)(f->layer_floats / f->num_blocks * busy), f->pool);
     f->k = f->cache.base;
     f->v = f->k + f->m->layers * f->layer_floats;
     return ST_OK;
@@ -255,7 +259,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
     TRY(pool_open(p->threads, &f->pool, e));
     pool_keep_awake(f->pool, p->spin);
     TRY(cpu_weights_load(&f->w, f->kn, f->pool, f->m, p->weights_dir, p->weights_seed, e));
-    TRY(alloc_cache(f, e));
+    TRY(alloc_cache(f, p, e));
     TRY(alloc_buffers(f, e));
     prepare_positions(f);
     return ST_OK;

@@ -49,6 +49,12 @@ void pages_touch(const struct pages *p, struct pool *pool)
     pool_run(pool, (int64_t)((p->bytes + PIECE_BYTES - 1) / PIECE_BYTES), touch, &copy);
 }
 
+void pages_touch_part(const struct pages *p, size_t first, size_t floats, struct pool *pool)
+{
+    struct pages part = {(float *)p->base + first, floats * sizeof(float)};
+    pages_touch(&part, pool);
+}
+
 /* The number after `key` in a file of "key number" lines, or (key "") its first number. */
 static bool number_in(const char *path, const char *key, unsigned long long *out)
 {

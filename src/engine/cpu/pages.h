@@ -23,6 +23,8 @@ void pages_free(struct pages *p); /* a zero struct is fine */
 
 /* Have the pool's threads touch every page, so that no run pays for page faults. */
 void pages_touch(const struct pages *p, struct pool *pool);
+/* The same for `floats` floats from the float `first` on. */
+void pages_touch_part(const struct pages *p, size_t first, size_t floats, struct pool *pool);
 
 /* Bytes this process may still take without swapping, from /proc/meminfo and the control group;
  * SIZE_MAX when neither says. */

@@ -143,7 +143,7 @@ void pool_run(struct pool *p, int64_t n, pool_fn *fn, void *ctx)
     }
 }
 
-static int usable_cores(void)
+int pool_cores(void)
 {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) != 0)
@@ -167,7 +167,7 @@ enum st pool_open(int threads, struct pool **out, struct err *e)
     if (threads < 0 || threads > MAX_THREADS)
         return err_set(e, ST_USAGE, "threads: %d is not between 0 and %d", threads, MAX_THREADS);
     struct pool *p = mem_alloc(sizeof *p);
-    const int want = threads ? threads : usable_cores();
+    const int want = threads ? threads : pool_cores();
     p->shares = mem_alloc((size_t)want * sizeof *p->shares);
     p->workers = mem_alloc((size_t)want * sizeof *p->workers);
     pthread_mutex_init(&p->lock, NULL);

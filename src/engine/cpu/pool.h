@@ -17,6 +17,8 @@ struct pool;
 /* Item `item` of the job, run by thread `thread` (0 = the caller) of pool_threads(). */
 typedef void pool_fn(void *ctx, int64_t item, int thread);
 
+int pool_cores(void); /* that this process may use */
+
 /* threads 0 = all cores this process may use. ST_USAGE when the number is absurd, ST_IO when the
  * system refuses a thread. */
 enum st pool_open(int threads, struct pool **out, struct err *e);

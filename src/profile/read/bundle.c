@@ -13,6 +13,17 @@ static char *folder(struct arena *a, const struct bundle_key *key, const char *k
 }
 
 /* "compute/h200 has qwen3_0_6b, llama2_7b" or the hardware there is, for the hint. */
+static void add_folders(struct arena *a, struct buf *list, const char *dir)
+{
+    const char **names;
+    size_t n;
+    struct err quiet = {0};
+    if (fs_is_dir(dir) && fs_list(a, dir, &names, &n, &quiet) == ST_OK)
+        for (size_t i = 0; i < n; i++)
+            if (names[i][0] != '.')
+                buf_printf(list, "%s%s", list->n ? ", " : "", names[i]);
+}
+
 static void hint_neighbours(struct arena *a, const struct bundle_key *key, struct err *e)
 {
     const char *dir = arena_printf(a, "%s/data/profiling/compute/%s", key->root, key->hardware);
@@ -21,14 +32,8 @@ static void hint_neighbours(struct arena *a, const struct bundle_key *key, struc
         dir = arena_printf(a, "%s/data/profiling/compute", key->root);
         what = "hardware";
     }
-    const char **names;
-    size_t n;
-    struct err quiet = {0};
     struct buf list = {0};
-    if (fs_is_dir(dir) && fs_list(a, dir, &names, &n, &quiet) == ST_OK)
-        for (size_t i = 0; i < n; i++)
-            if (names[i][0] != '.')
-                buf_printf(&list, "%s%s", list.n ? ", " : "", names[i]);
+    add_folders(a, &list, dir);
     if (list.n)
         err_hint(e, "%s has the %s %s", dir, what, buf_str(&list));
     else
@@ -198,10 +203,30 @@ static void sum_tables(struct arena *a, struct bundle *b, int64_t layers)
     }
 }
 
+static const char *network_dir(struct arena *a, const struct bundle_key *key, const char *network)
+{
+    return arena_printf(a, "%s/data/profiling/network/%s", key->root, network);
+}
+
+static enum st no_network_device(struct arena *a, const struct bundle_key *key, struct err *e)
+{
+    struct buf list = {0};
+    add_folders(a, &list, arena_printf(a, "%s/data/profiling/cpu_overhead", key->root));
+    add_folders(a, &list, arena_printf(a, "%s/data/profiling/network", key->root));
+    err_set(e, ST_INPUT,
+            "network_device: %s/data/profiling has no folder %s, neither in cpu_overhead nor in "
+            "network",
+            key->root, key->network_device);
+    if (list.n)
+        err_hint(e, "there are: %s", buf_str(&list));
+    buf_free(&list);
+    return e->st;
+}
+
 static enum st load_network(struct arena *a, const struct bundle_key *key, const char *network,
                             struct bundle *b, struct err *e)
 {
-    const char *dir = arena_printf(a, "%s/data/profiling/network/%s", key->root, network);
+    const char *dir = network_dir(a, key, network);
     struct network_key n = {.tp = key->tp, .pp = key->pp, .hidden = key->model->hidden};
     b->all_reduces = (int32_t)(2 * key->model->layers);
     if (key->tp > 1)
@@ -245,6 +270,9 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 
     const char *network = key->network_device ? key->network_device : key->hardware;
     const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");
+    if (key->network_device && !fs_is_dir(fs_dir(a, fs_dir(a, host))) &&
+        !fs_is_dir(network_dir(a, key, network)))
+        return no_network_device(a, key, e);
     if (fs_exists(host))
         TRY(read_host(a, host, key, &b->host, &b->host_prefill, e));
     if (key->pp > 0)

@@ -201,6 +201,23 @@ static void counts_cells_that_contradict_their_times(void **state)
     assert_int_equal(run.n_contradictions, 4);
 }
 
+/* Of our own runs every token has a row. */
+static void a_token_file_cut_between_rows_is_refused(void **state)
+{
+    static const char meta[] =
+        "{\"schema_version\": 1, \"run_type\": \"real\", \"tool\": {\"version\": \"1\"}}";
+    struct fixture *f = *state;
+    struct run run;
+    char want[400];
+    put_run(f, TWO, TOKENS "0,0,10,0\n0,1,20,10\n0,2,30,10\n", NULL);
+    assert_ok(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), &f->e);
+    tmp_file(&f->tmp, "run_meta.json", meta, strlen(meta));
+    assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
+    snprintf(want, sizeof want,
+             "%s/token_metrics.csv: request 1 has 0 rows, but it generated 1 tokens", f->tmp.dir);
+    assert_cause(&f->e, want);
+}
+
 /* file 0: requests, 1: tokens, 2: batches. The text follows "<dir>/". */
 static const struct bad {
     int file;
@@ -331,6 +348,7 @@ int main(void)
         CASE(sorts_foreign_files),
         CASE(takes_completion_from_tokens),
         CASE(counts_cells_that_contradict_their_times),
+        CASE(a_token_file_cut_between_rows_is_refused),
         CASE(names_every_fault),
         CASE(a_million_columns_are_refused),
         CASE(blank_lines_cost_no_memory),

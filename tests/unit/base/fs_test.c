@@ -168,6 +168,15 @@ static void names_from_inputs_stay_inside(void **state)
     assert_int_equal(symlink("../out", test_path(t, "in/away")), 0);
     assert_err(fs_join_inside(t->a, in, "away/f", &path, &t->e), ST_INPUT, t,
                "file name 'away/f' is a link out of DIR/in");
+    /* Hugging Face's cache */
+    test_write(t, "hub/blobs/0a", "");
+    test_write(t, "hub/snapshots/main/config.json", "");
+    const char *snapshot = test_path(t, "hub/snapshots/main");
+    assert_int_equal(symlink("../../blobs/0a", test_path(t, "hub/snapshots/main/model")), 0);
+    assert_ok(fs_join_inside(t->a, snapshot, "model", &path, &t->e), t);
+    assert_int_equal(symlink("../../../out/f", test_path(t, "hub/snapshots/main/away")), 0);
+    assert_err(fs_join_inside(t->a, snapshot, "away", &path, &t->e), ST_INPUT, t,
+               "file name 'away' is a link out of DIR/hub/snapshots/main");
     assert_int_equal(symlink("../inner", test_path(t, "in/sibling")), 0);
     test_write(t, "inner", "");
     assert_err(fs_join_inside(t->a, in, "sibling", &path, &t->e), ST_INPUT, t,

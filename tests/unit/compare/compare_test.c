@@ -132,8 +132,9 @@ static void other_workloads_are_told(void **state)
     assert_true(has_note(&c, "1 of 2 requests arrive at other times on the two sides (first: "
                              "request 1, 0.000000 s real, 0.000005 s simulated). The runs are not "
                              "of one workload."));
-    assert_true(has_note(&c, "1 of 2 requests have other prompt lengths on the two sides (first: "
-                             "request 0, 4 tokens real, 9 simulated)."));
+    assert_true(
+        has_note(&c, "1 of 2 requests have other prompt lengths on the two sides (first: "
+                     "request 0, 4 tokens real, 9 simulated). The runs are not of one workload."));
 }
 
 static void nothing_in_common_is_an_error(void **state)
@@ -398,6 +399,54 @@ static void missing_host_time_is_named(void **state)
                                           "simulated."));
 }
 
+/* A miss proves nothing where the machine was busy. */
+static void a_busy_machine_makes_a_fail_inconclusive(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.waiting = 0.25;
+    sim.base_s *= 1.5;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_string_equal(c.cells[METRIC_TPOT][0].why,
+                        "the machine was busy: the real run waited for cores 25 % of the time");
+}
+
+static void a_busy_profile_does_too(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.waiting = 0.05;
+    sim.waiting = 0.3;
+    sim.base_s *= 1.5;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_string_equal(
+        c.cells[METRIC_TPOT][0].why,
+        "the machine was busy: the profile behind the simulated run waited for cores "
+        "30 % of the time");
+}
+
+/* A hit stays one. */
+static void a_busy_machine_does_not_undo_a_pass(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.waiting = sim.waiting = 0.25;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_PASS);
+}
+
+static void runs_of_two_workloads_are_not_judged(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    sim.workload_seed++;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_string_equal(c.cells[METRIC_TTFT][0].why, "the runs are not of one workload");
+}
+
 static void slow_decode_batches_are_named(void **state)
 {
     struct comparison c;
@@ -463,6 +512,10 @@ int main(void)
         TEST(a_run_counts_once_in_the_spread),
         TEST(like_runs_pass_without_a_diagnosis),
         TEST(missing_host_time_is_named),
+        TEST(a_busy_machine_makes_a_fail_inconclusive),
+        TEST(a_busy_profile_does_too),
+        TEST(a_busy_machine_does_not_undo_a_pass),
+        TEST(runs_of_two_workloads_are_not_judged),
         TEST(slow_decode_batches_are_named),
         TEST(a_queue_that_differs_is_named),
         TEST(without_batches_it_says_so),

@@ -261,9 +261,9 @@ static void host_time_by_batch_size(void **state)
     load(f);
     relative(bundle_host_s(f->b, 24, false), host_ms(24) / 1e3);
     relative(bundle_host_s(f->b, 24, true), 2e-3);
-    f->key.model_name = "org/tiny"; /* rows of another degree: no host time */
     f->key.network_device = "other";
-    load(f);
+    assert_ok(fs_mkdirs(fs_join(f->a, f->tmp.dir, "data/profiling/network/other"), &f->e), &f->e);
+    load(f); /* a device without host times */
     assert_false(bundle_has_host(f->b));
     assert_true(bundle_host_s(f->b, 4, false) == 0);
 }
@@ -296,6 +296,17 @@ static void missing_folders_say_what_is_there(void **state)
 {
     struct fixture *f = *state;
     char want[600];
+    put_host(f, true);
+    f->key.network_device = "nvlink";
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    snprintf(want, sizeof want,
+             "network_device: %s/data/profiling has no folder nvlink, neither in cpu_overhead nor "
+             "in network",
+             f->tmp.dir);
+    assert_cause(&f->e, want);
+    assert_string_equal(err_hint_text(&f->e), "there are: cpu");
+    err_clear(&f->e);
+    f->key.network_device = NULL;
     f->key.model_name = "llama";
     assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
     snprintf(want, sizeof want,

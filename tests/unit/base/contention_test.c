@@ -1,0 +1,66 @@
+#define _GNU_SOURCE /* CPU sets */
+#include "base/contention.h"
+
+#include <math.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "support/support.h"
+
+static void burn_ns(int64_t ns)
+{
+    for (int64_t end = clock_mono_ns() + ns; clock_mono_ns() < end;)
+        ;
+}
+
+/* Two processes that burn on one core each get half of it. */
+static void sharing_a_core_shows(void **state)
+{
+    (void)state;
+    cpu_set_t before, one;
+    if (sched_getaffinity(0, sizeof before, &before) != 0)
+        skip();
+    CPU_ZERO(&one);
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &before))
+            CPU_SET(i, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        skip();
+    struct contention_mark begin = contention_mark();
+    pid_t other = fork();
+    burn_ns(300 * NS_PER_MS);
+    if (other == 0)
+        _exit(0);
+    struct contention c = contention_since(&begin);
+    sched_setaffinity(0, sizeof before, &before);
+    waitpid(other, NULL, 0);
+    if (isnan(c.waiting)) {
+        print_message("skipped: the kernel has no schedstat\n");
+        skip();
+    }
+    assert_true(c.waiting > 0.2 && c.waiting < 0.95);
+    assert_true(contention_share(&c) > CONTENTION_TOO_MUCH);
+}
+
+static void what_is_unknown_is_not_zero(void **state)
+{
+    (void)state;
+    struct contention_mark nothing = {0};
+    struct contention c = contention_since(&nothing);
+    assert_true(isnan(c.waiting) && isnan(c.stolen));
+    assert_true(isnan(contention_share(&c)));
+    assert_near(contention_share(&(struct contention){0.25, (double)NAN}), 0.25, 0);
+    assert_near(contention_share(&(struct contention){(double)NAN, 0.5}), 0.5, 0);
+    assert_near(contention_share(&(struct contention){0.25, 0.5}), 0.75, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sharing_a_core_shows),
+        cmocka_unit_test(what_is_unknown_is_not_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
