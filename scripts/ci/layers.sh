@@ -20,6 +20,7 @@ metrics 6
 client 7
 compare 7
 trace 7
+search 8
 kernels 8
 replay 9
 deep 9

@@ -1,49 +1,6 @@
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
-#include "sim/sim.h"
-
-/* The bundle, where the predictor wants one. */
-static enum st load_bundle(struct cmd_context *c, const struct job_model *m,
-                           struct predictor_params *params, struct err *e)
-{
-    const struct plan *p = c->plan;
-    struct bundle *bundle;
-    struct bundle_key key = {
-        .root = p->profile.root,
-        .hardware = p->hardware.id,
-        .model_name = m->m.name,
-        .network_device = p->network_device,
-        .model = &m->m,
-        .tp = p->parallel.tp,
-        .pp = p->parallel.pp,
-        .block_size = p->scheduler.block_size,
-    };
-    TRY(bundle_load(c->a, &key, &bundle, e));
-    params->bundle = bundle;
-    params->host_overhead = p->sim.host_overhead && bundle_has_host(bundle);
-    if (p->sim.host_overhead && !params->host_overhead)
-        log_warn("the bundle has no host overhead per iteration: simulated times are device times "
-                 "alone and will be too short");
-    return ST_OK;
-}
-
-static enum st open_predictor(struct cmd_context *c, const struct job_model *m,
-                              struct predictor_params *params, struct predictor *out, struct err *e)
-{
-    const struct plan *p = c->plan;
-    const struct predictor_ops *ops;
-    TRY(predictor_find(p->predictor.kind, &ops, e));
-    *params = (struct predictor_params){
-        .model = &m->m, .tp = p->parallel.tp, .pp = p->parallel.pp, .tables = p->predictor.tables};
-    if (ops->needs_bundle && p->predictor.tables) {
-        err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
-        return err_hint(e, "predictor=vidur_tables");
-    }
-    if (ops->needs_bundle)
-        TRY(load_bundle(c, m, params, e));
-    return predictor_open(c->a, ops, params, out, e);
-}
+#include "cmd/job_sim.h"
 
 /* A stream, unless prefix caching wants the token ids of prompts. */
 static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
@@ -66,7 +23,10 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(job_model(c, false, &m, e));
     struct predictor_params params;
     struct predictor predictor;
-    TRY(open_predictor(c, &m, &params, &predictor, e));
+    TRY(job_predictor(c, &m, &params, &predictor, e));
+    const char *warning = job_predictor_warning(c, &params);
+    if (warning)
+        log_warn("%s", warning);
 
     struct job_workload w;
     TRY(open_workload(c, &m, &w, e));
@@ -74,8 +34,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     for (int64_t i = 0; i < p->cluster.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor);
     struct node *extra = node_new(c->a, NODE_MAP);
-    const char *root = params.bundle ? p->profile.root : p->predictor.tables;
-    node_set(c->a, extra, SV("profiling_root"), node_str(c->a, root));
+    node_set(c->a, extra, SV("profiling_root"), node_str(c->a, job_profiling_root(c, &params)));
     node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));
     node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
     if (params.bundle) {

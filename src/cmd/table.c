@@ -57,6 +57,18 @@ const struct cmd cmd_table[] = {
         .run = cmd_compare,
     },
     {
+        .name = "capacity",
+        .bit = CMD_CAPACITY,
+        .summary = "find the highest request rate that meets an objective",
+        .about =
+            "Simulates the workload at one rate after another until the highest that meets the "
+            "objective is known, once for each of several seeds; then looks at the operating point "
+            "below it. The objective is vLLM's goodput syntax, slo=ttft:500,tpot:50, or by default "
+            "Vidur's: P99 scheduling delay at most 5 s. Exit code 1 when no rate meets it.",
+        .example = "twinfer capacity model=tiny_qwen3 slo=ttft:200,tpot:20 slo_fraction=0.95",
+        .run = cmd_capacity,
+    },
+    {
         .name = "report",
         .bit = CMD_REPORT,
         .summary = "one HTML page from any artifacts",

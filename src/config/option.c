@@ -11,7 +11,8 @@ static const struct {
 } commands[] = {
     {"workload", CMD_WORKLOAD}, {"bench", CMD_BENCH},     {"profile", CMD_PROFILE},
     {"simulate", CMD_SIMULATE}, {"compare", CMD_COMPARE}, {"report", CMD_REPORT},
-    {"model", CMD_MODEL},       {"doctor", CMD_DOCTOR},
+    {"model", CMD_MODEL},       {"doctor", CMD_DOCTOR},   {"capacity", CMD_CAPACITY},
+    {"search", CMD_SEARCH},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

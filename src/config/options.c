@@ -7,11 +7,15 @@ enum {
     W = CMD_WORKLOAD,
     B = CMD_BENCH,
     P = CMD_PROFILE,
-    S = CMD_SIMULATE,
+    CAP = CMD_CAPACITY,
+    SEA = CMD_SEARCH,
+    S = CMD_SIMULATE | CAP | SEA, /* simulates */
     C = CMD_COMPARE,
     R = CMD_REPORT,
     M = CMD_MODEL,
     RUN = B | S,                      /* serves a workload */
+    ONE_RUN = B | CMD_SIMULATE,       /* once, and writes that run */
+    RATED = W | ONE_RUN,              /* at a rate that is given */
     WORK = W | B | S,                 /* may make a workload */
     MODEL = W | B | P | S | M,        /* needs a model */
     ARTIFACT = W | B | S | C | R | M, /* writes one directory, named by out */
@@ -29,7 +33,7 @@ const struct option config_options[] = {
      "directory to write; made from the kind and a stable id of the settings when unset"},
     {"seed", OPT_INT, "", "0", 0, INFINITY, NULL, W | B | P | S | M, AT(seed),
      "seed of everything random; equal seeds give equal bytes"},
-    {"repeat", OPT_INT, "", "0", 0, INFINITY, NULL, RUN, AT(repeat),
+    {"repeat", OPT_INT, "", "0", 0, INFINITY, NULL, ONE_RUN, AT(repeat),
      "number of this repetition; it is part of the run's id and changes nothing else"},
     {"json", OPT_BOOL, "", "false", NO_LIMIT, NULL, (uint32_t)CMD_ANY, AT(json),
      "print results as JSON"},
@@ -72,11 +76,11 @@ const struct option config_options[] = {
     {"workload.arrival.kind", OPT_ENUM, "", "poisson", NO_LIMIT,
      "static|fixed_interval|poisson|gamma|trace", WORK, AT(workload.arrival.kind),
      "how requests arrive; static is all at time 0"},
-    {"workload.arrival.rate", OPT_DOUBLE, "1/s", "", 1e-9, 1e9, NULL, WORK,
+    {"workload.arrival.rate", OPT_DOUBLE, "1/s", "", 1e-9, 1e9, NULL, RATED,
      AT(workload.arrival.rate), "mean rate of poisson, gamma or fixed_interval arrivals"},
     {"workload.arrival.burstiness", OPT_DOUBLE, "", "", 1e-3, 1e3, NULL, WORK,
      AT(workload.arrival.burstiness), "shape of gamma arrivals: 1 is poisson, less is burstier"},
-    {"workload.arrival.inter_arrival_ns", OPT_INT, "ns", "", 1, INFINITY, NULL, WORK,
+    {"workload.arrival.inter_arrival_ns", OPT_INT, "ns", "", 1, INFINITY, NULL, RATED,
      AT(workload.arrival.inter_arrival_ns), "gap of fixed_interval arrivals, instead of a rate"},
     {"workload.arrival.trace", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(workload.arrival.trace),
      "CSV with arrived_at (s) or arrival_time_ns"},
@@ -171,6 +175,30 @@ const struct option config_options[] = {
     {"sim.host_overhead", OPT_BOOL, "", "true", NO_LIMIT, NULL, S, AT(sim.host_overhead),
      "add the measured host time of each iteration"},
 
+    {"slo", OPT_LIST, "ms", "delay:5000", NO_LIMIT, NULL, CAP | SEA, AT(slo),
+     "limits on a request, name:milliseconds: ttft, tpot, e2el (as vLLM's goodput) and delay, the "
+     "wait for the first batch"},
+    {"slo_fraction", OPT_DOUBLE, "", "0.99", 1e-6, 1, NULL, CAP | SEA, AT(slo_fraction),
+     "fraction of all requests that must meet every limit of slo"},
+    {"cores", OPT_INT, "processes", "0", 0, 4096, NULL, CAP | SEA, AT(cores),
+     "how many simulations run at a time; 0 is every core this process may use; results do not "
+     "depend on it"},
+    {"launcher", OPT_STR, "", "fork", NO_LIMIT, NULL, SEA, AT(launcher),
+     "what spreads the work: fork (this machine's cores) or mpi (the ranks of mpirun)"},
+    {"capacity.seeds", OPT_INT, "", "5", 1, 1000, NULL, CAP | SEA, AT(capacity.seeds),
+     "independent draws of the workload, from seed on; they give the interval"},
+    {"capacity.tolerance", OPT_DOUBLE, "", "0.01", 1e-6, 1, NULL, CAP | SEA, AT(capacity.tolerance),
+     "relative width at which the bisection of a seed ends"},
+    {"capacity.start_rate", OPT_DOUBLE, "1/s", "", 1e-9, 1e9, NULL, CAP | SEA,
+     AT(capacity.start_rate),
+     "rate to begin at; the throughput of all requests at once when unset"},
+    {"capacity.load", OPT_DOUBLE, "", "0.85", 1e-3, 1, NULL, CAP, AT(capacity.load),
+     "operating point, as a fraction of the capacity"},
+    {"search.space", OPT_MAP, "", "", NO_LIMIT, NULL, SEA, AT(search.space),
+     "what to try: lists of values by setting or group; every combination is one configuration"},
+    {"search.loads", OPT_LIST, "", "0.1,0.25,0.5,0.7,0.85", NO_LIMIT, NULL, SEA, AT(search.loads),
+     "fractions of its capacity at which each configuration is looked at"},
+
     {"real_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.real_run_dir), "the real run"},
     {"sim_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.sim_run_dir),
      "the simulated run, or any other to hold against the first"},
@@ -186,11 +214,12 @@ const struct option config_options[] = {
     {"compare.warn_percent", OPT_DOUBLE, "%", "9", 0, 1000, NULL, C, AT(compare.warn_percent),
      "largest error that does not fail"},
 
-    {"output.tokens", OPT_ENUM, "", "full", NO_LIMIT, "full|none", RUN, AT(output.tokens),
+    {"output.tokens", OPT_ENUM, "", "full", NO_LIMIT, "full|none", ONE_RUN, AT(output.tokens),
      "whether token_metrics.csv is written"},
-    {"output.batches", OPT_ENUM, "", "full", NO_LIMIT, "full|none", RUN, AT(output.batches),
+    {"output.batches", OPT_ENUM, "", "full", NO_LIMIT, "full|none", ONE_RUN, AT(output.batches),
      "whether batches.csv is written"},
-    {"output.vidur_metrics", OPT_BOOL, "", "false", NO_LIMIT, NULL, RUN, AT(output.vidur_metrics),
+    {"output.vidur_metrics", OPT_BOOL, "", "false", NO_LIMIT, NULL, ONE_RUN,
+     AT(output.vidur_metrics),
      "write request_metrics_vidur.csv too: Vidur's names, definitions and units"},
     {"output.write_hydra_snapshot", OPT_BOOL, "", "true", NO_LIMIT, NULL, W | B | S | C,
      AT(output.write_hydra_snapshot), "keep config.yaml and overrides.yaml beside the results"},

@@ -18,6 +18,8 @@ enum {
     CMD_REPORT = 1 << 5,
     CMD_MODEL = 1 << 6,
     CMD_DOCTOR = 1 << 7,
+    CMD_CAPACITY = 1 << 8,
+    CMD_SEARCH = 1 << 9,
     CMD_ANY = -1,
 };
 
@@ -120,6 +122,19 @@ struct plan {
     struct {
         bool host_overhead;
     } sim;
+
+    struct option_list slo; /* "ttft:500": limits on a request's latencies, ms */
+    double slo_fraction;
+    int64_t cores; /* 0 = all that the process may use */
+    const char *launcher;
+    struct {
+        int64_t seeds;
+        double tolerance, start_rate, load;
+    } capacity;
+    struct {
+        const struct node *space; /* key -> list of values */
+        struct option_list loads;
+    } search;
 
     struct {
         const char *real_run_dir, *sim_run_dir;

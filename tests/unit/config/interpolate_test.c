@@ -103,7 +103,7 @@ static void a_fault_is_named_with_its_place(void **state)
     fails(t, "a: {b: '${a}'}\n", "c.yaml:1:8: a.b: interpolation leads back to itself: a.b -> a.b");
     fails(t, "a: ${seeds}\n",
           "c.yaml:1:4: a: there is no key 'seeds' to interpolate\n"
-          "hint: did you mean seed? also near: repeat, vars");
+          "hint: did you mean seed? also near: capacity.seeds, repeat");
     fails(t, "a: ${.b}\n", "c.yaml:1:4: a: there is no key '.b' to interpolate");
     fails(t, "a: ${...b}\n", "c.yaml:1:4: a: '...b' leads above the root");
     fails(t, "a: x${b\n", "c.yaml:1:4: a: '${' is not closed");

@@ -1,0 +1,54 @@
+#include "cmd/job_sim.h"
+
+/* The bundle, where the predictor wants one. */
+static enum st load_bundle(const struct cmd_context *c, const struct job_model *m,
+                           struct predictor_params *params, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct bundle *bundle;
+    struct bundle_key key = {
+        .root = p->profile.root,
+        .hardware = p->hardware.id,
+        .model_name = m->m.name,
+        .network_device = p->network_device,
+        .model = &m->m,
+        .tp = p->parallel.tp,
+        .pp = p->parallel.pp,
+        .block_size = p->scheduler.block_size,
+    };
+    TRY(bundle_load(c->a, &key, &bundle, e));
+    params->bundle = bundle;
+    params->host_overhead = p->sim.host_overhead && bundle_has_host(bundle);
+    return ST_OK;
+}
+
+enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
+                      struct predictor_params *params, struct predictor *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct predictor_ops *ops;
+    TRY(predictor_find(p->predictor.kind, &ops, e));
+    *params = (struct predictor_params){
+        .model = &m->m, .tp = p->parallel.tp, .pp = p->parallel.pp, .tables = p->predictor.tables};
+    if (ops->needs_bundle && p->predictor.tables) {
+        err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
+        return err_hint(e, "predictor=vidur_tables");
+    }
+    if (ops->needs_bundle)
+        TRY(load_bundle(c, m, params, e));
+    return predictor_open(c->a, ops, params, out, e);
+}
+
+const char *job_predictor_warning(const struct cmd_context *c,
+                                  const struct predictor_params *params)
+{
+    if (!params->bundle || !c->plan->sim.host_overhead || params->host_overhead)
+        return NULL;
+    return "the bundle has no host overhead per iteration: simulated times are device times alone "
+           "and will be too short";
+}
+
+const char *job_profiling_root(const struct cmd_context *c, const struct predictor_params *params)
+{
+    return params->bundle ? c->plan->profile.root : c->plan->predictor.tables;
+}

@@ -1,0 +1,94 @@
+#include <math.h>
+
+#include "cmd/job_sim.h"
+
+/* Given requests at a mean rate of one a second, whatever their own rate is. */
+static enum st to_unit_rate(struct workload *w, struct err *e)
+{
+    int64_t first = w->n ? w->requests[0].arrival_ns : 0;
+    int64_t span = w->n ? w->requests[w->n - 1].arrival_ns - first : 0;
+    if (span <= 0) {
+        err_set(e, ST_INPUT, "all requests of the workload arrive at once: that has no rate");
+        return err_hint(e, "workload.arrival.kind=poisson gives them one");
+    }
+    double stretch = (double)(w->n - 1) / ((double)span / 1e9);
+    for (size_t i = 0; i < w->n; i++) {
+        double ns = round((double)(w->requests[i].arrival_ns - first) * stretch);
+        if (!(ns < 0x1p62))
+            return err_set(e, ST_INPUT,
+                           "the arrivals do not fit 64-bit nanoseconds at 1 request/s");
+        w->requests[i].arrival_ns = (int64_t)ns;
+        w->requests[i].arrival_s = ns / 1e9;
+    }
+    return ST_OK;
+}
+
+static bool is_given(const struct plan *p)
+{
+    return p->workload.dir || p->workload.trace;
+}
+
+static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
+                             struct err *e)
+{
+    const struct job_probe *p = self;
+    struct plan plan = *p->c->plan;
+    struct cmd_context c = *p->c;
+    struct job_workload w;
+    plan.seed = (int64_t)seed;
+    plan.workload.arrival.rate = 1;
+    plan.workload.arrival.inter_arrival_ns = 0;
+    c.plan = &plan;
+    c.a = a;
+    TRY(job_workload(&c, &p->m, false, &w, e));
+    *out = w.w;
+    job_workload_close(&w);
+    return is_given(&plan) || plan.workload.arrival.kind == ARRIVAL_TRACE ? to_unit_rate(out, e)
+                                                                          : ST_OK;
+}
+
+enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    *out = (struct job_probe){.c = c, .one_draw = is_given(p)};
+    TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &out->slo, e));
+    if (!is_given(p) && p->workload.arrival.kind == ARRIVAL_STATIC) {
+        err_set(e, ST_USAGE, "workload.arrival.kind=static has no rate to search for");
+        return err_hint(e, "workload.arrival.kind=poisson");
+    }
+    if (out->one_draw && p->capacity.seeds != 1 &&
+        config_origin(c->config, "capacity.seeds") == ORIGIN_COMMAND_LINE) {
+        err_set(e, ST_USAGE, "capacity.seeds=%lld: a workload that is given has one draw",
+                (long long)p->capacity.seeds);
+        return err_hint(e, "capacity.seeds=1, or workload.lengths.trace= with other arrivals");
+    }
+    TRY(job_model(c, false, &out->m, e));
+    TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
+    TRY(job_serve_params(p, &out->m.m, &out->serve, e));
+    TRY(serve_check_params(&out->serve, e));
+    struct probe_sim_params params = {
+        .predictor = &out->predictor,
+        .bundle = out->params.bundle,
+        .serve = &out->serve,
+        .workload = {out, make_workload},
+        .slo = &out->slo,
+        .stop = &cmd_stop,
+    };
+    out->probe = probe_sim_open(&params);
+    return ST_OK;
+}
+
+void job_probe_close(struct job_probe *p)
+{
+    probe_sim_close(&p->probe);
+}
+
+struct capacity_params job_capacity_params(const struct job_probe *p)
+{
+    const struct plan *plan = p->c->plan;
+    return (struct capacity_params){.slo = p->slo,
+                                    .tolerance = plan->capacity.tolerance,
+                                    .start_rate = plan->capacity.start_rate,
+                                    .seed = (uint64_t)plan->seed,
+                                    .seeds = p->one_draw ? 1 : plan->capacity.seeds};
+}

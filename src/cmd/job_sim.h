@@ -1,0 +1,39 @@
+/* What the commands that simulate share: the plan's predictor, and the simulator as a probe. */
+#ifndef CMD_JOB_SIM_H
+#define CMD_JOB_SIM_H
+
+#include "cmd/job.h"
+#include "search/capacity.h"
+#include "search/probe_sim.h"
+
+/* The plan's predictor. *params says from what it was made: bundle, NULL where it reads none;
+ * host_overhead, whether host time is in. Both live in c->a. m is borrowed. */
+enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
+                      struct predictor_params *params, struct predictor *out, struct err *e);
+
+/* What a result made with it must say: no host time although it was wanted. NULL = nothing. */
+const char *job_predictor_warning(const struct cmd_context *c,
+                                  const struct predictor_params *params);
+
+/* The root of the bundle, or the folder of Vidur's tables: profiling_root of run_meta.json. */
+const char *job_profiling_root(const struct cmd_context *c, const struct predictor_params *params);
+
+/* The system of a plan as a probe. Arrivals are the plan's at any rate; those of a given workload
+ * (workload.dir, workload.trace, arrival traces) are stretched. */
+struct job_probe {
+    const struct cmd_context *c;
+    struct job_model m;
+    struct predictor_params params;
+    struct predictor predictor;
+    struct serve_params serve;
+    struct slo slo;
+    struct probe probe;
+    bool one_draw; /* requests are given: no seed changes them */
+};
+
+/* *out must stay where it is until job_probe_close. */
+enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
+void job_probe_close(struct job_probe *p);
+struct capacity_params job_capacity_params(const struct job_probe *p);
+
+#endif

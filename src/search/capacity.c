@@ -1,0 +1,202 @@
+#include "search/capacity.h"
+
+#include <math.h>
+
+enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
+
+bool capacity_holds(const struct slo *s, const struct probe_result *r)
+{
+    return r->good >= s->fraction; /* false for NAN */
+}
+
+struct bisection {
+    const struct capacity_params *p;
+    const struct probe *probe;
+    struct capacity_seed *out;
+};
+
+static enum st try_rate(struct bisection *b, double rate, bool *holds, struct err *e)
+{
+    struct capacity_seed *o = b->out;
+    ASSERT(o->n < MAX_PROBES);
+    struct capacity_probe *c = &o->probes[o->n];
+    *c = (struct capacity_probe){.rate = rate, .seed = o->seed};
+    TRY(b->probe->ops->run(b->probe->self, rate, o->seed, &c->r, e));
+    o->n++;
+    *holds = c->holds = capacity_holds(&b->p->slo, &c->r);
+    if (*holds && rate > o->low)
+        o->low = rate;
+    if (!*holds && rate < o->high)
+        o->high = rate;
+    return ST_OK;
+}
+
+static enum st first_rate(struct bisection *b, double *rate, struct err *e)
+{
+    b->out->flood_per_s = (double)NAN;
+    *rate = b->p->start_rate > 0 ? b->p->start_rate : 1;
+    if (b->p->start_rate > 0 || !b->probe->ops->may_flood)
+        return ST_OK;
+    struct probe_result r;
+    TRY(b->probe->ops->run(b->probe->self, (double)INFINITY, b->out->seed, &r, e));
+    b->out->flood_per_s = r.requests_per_s;
+    if (r.requests_per_s > 0)
+        *rate = r.requests_per_s;
+    return ST_OK;
+}
+
+static enum st bracket(struct bisection *b, double rate, struct err *e)
+{
+    struct capacity_seed *o = b->out;
+    bool holds, up;
+    TRY(try_rate(b, rate, &holds, e));
+    up = holds;
+    for (int i = 0; i < MAX_STEPS && holds == up; i++) {
+        rate = up ? rate * 2 : rate / 2;
+        TRY(try_rate(b, rate, &holds, e));
+    }
+    if (isfinite(o->high))
+        return ST_OK;
+    err_set(e, ST_REJECTED,
+            "the objective still holds at %g requests/s, 1024 times where the search began: this "
+            "workload ends before a queue forms",
+            rate);
+    return err_hint(e, "ask for more requests (workload.num_requests=) or a tighter slo=");
+}
+
+enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const struct probe *probe,
+                        uint64_t seed, struct capacity_seed *out, struct err *e)
+{
+    *out = (struct capacity_seed){.seed = seed,
+                                  .high = (double)INFINITY,
+                                  .probes = arena_array(a, struct capacity_probe, MAX_PROBES)};
+    struct bisection b = {p, probe, out};
+    double rate;
+    bool holds;
+    TRY(first_rate(&b, &rate, e));
+    TRY(bracket(&b, rate, e));
+    while (out->low > 0 && out->high > out->low * (1 + p->tolerance) && out->n < MAX_PROBES)
+        TRY(try_rate(&b, (out->low + out->high) / 2, &holds, e));
+    return ST_OK;
+}
+
+double capacity_student_95(size_t df)
+{
+    static const double t[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
+                               2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
+                               2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
+                               2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
+    enum { N = sizeof t / sizeof *t };
+    ASSERT(df > 0);
+    if (df <= N)
+        return t[df - 1];
+    /* Cornish-Fisher from the normal quantile; within 1e-4 from 31 degrees of freedom on. */
+    double z = 1.959964, n = (double)df;
+    return z + (z * z * z + z) / (4 * n);
+}
+
+/* The delays of that seed at its highest rate that held. */
+static bool seed_grows(const struct capacity_params *p, const struct capacity_seed *s)
+{
+    double limit = p->slo.limit_s[SLO_DELAY];
+    double least = (isfinite(limit) ? limit : 1) / 10;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct probe_result *r = &s->probes[i].r;
+        if (s->probes[i].rate == s->low)
+            return r->late_delay_s > 2 * r->early_delay_s && r->late_delay_s > least;
+    }
+    return false;
+}
+
+static void mean_and_error(const double *v, size_t n, double *mean, double *error)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += v[i];
+    *mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (v[i] - *mean) * (v[i] - *mean);
+    *error =
+        n > 1 ? capacity_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n) : 0;
+}
+
+void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,
+                  struct capacity *out)
+{
+    double *low = mem_alloc((2 * n + 1) * sizeof(double)), *high = low + n;
+    double low_error, high_mean, high_error;
+    size_t growing = 0;
+    bool none = false;
+    *out = (struct capacity){0};
+    for (size_t i = 0; i < n; i++) {
+        low[i] = seeds[i].low;
+        high[i] = seeds[i].high;
+        none = none || seeds[i].low <= 0;
+        growing += seed_grows(p, &seeds[i]);
+    }
+    mean_and_error(low, n, &out->rate, &low_error);
+    mean_and_error(high, n, &high_mean, &high_error);
+    out->low = out->rate > low_error ? out->rate - low_error : 0;
+    out->high = high_mean + high_error;
+    if (none)
+        out->rate = out->low = 0;
+    out->growing = 2 * growing > n;
+    mem_free(low);
+}
+
+/* ---- trees ------------------------------------------------------------------------------- */
+
+struct node *capacity_probe_node(struct arena *a, const struct capacity_probe *p)
+{
+    struct node *n = probe_result_node(a, &p->r);
+    node_set(a, n, SV("rate"), node_float(a, p->rate));
+    node_set(a, n, SV("seed"), node_int(a, (int64_t)p->seed));
+    node_set(a, n, SV("holds"), node_bool(a, p->holds));
+    return n;
+}
+
+enum st capacity_probe_read(const struct node *n, struct capacity_probe *out, struct err *e)
+{
+    int64_t seed;
+    *out = (struct capacity_probe){0};
+    TRY(node_get_double(n, "rate", 0, 1e300, &out->rate, e));
+    TRY(node_get_int(n, "seed", 0, INT64_MAX, &seed, e));
+    TRY(node_get_bool(n, "holds", &out->holds, e));
+    out->seed = (uint64_t)seed;
+    return probe_result_read(n, &out->r, e);
+}
+
+struct node *capacity_seed_node(struct arena *a, const struct capacity_seed *s)
+{
+    struct node *n = node_new(a, NODE_MAP), *probes = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < s->n; i++)
+        node_push(a, probes, capacity_probe_node(a, &s->probes[i]));
+    node_set(a, n, SV("seed"), node_int(a, (int64_t)s->seed));
+    node_set(a, n, SV("low"), node_float(a, s->low));
+    node_set(a, n, SV("high"), node_float(a, s->high));
+    node_set(a, n, SV("flood_per_s"),
+             isfinite(s->flood_per_s) ? node_float(a, s->flood_per_s) : node_new(a, NODE_NULL));
+    node_set(a, n, SV("probes"), probes);
+    return n;
+}
+
+enum st capacity_seed_read(struct arena *a, const struct node *n, struct capacity_seed *out,
+                           struct err *e)
+{
+    struct node *probes;
+    int64_t seed;
+    *out = (struct capacity_seed){.flood_per_s = (double)NAN};
+    TRY(node_get_int(n, "seed", 0, INT64_MAX, &seed, e));
+    TRY(node_get_double(n, "low", 0, 1e300, &out->low, e));
+    TRY(node_get_double(n, "high", 0, 1e300, &out->high, e));
+    const struct node *flood = node_find(n, "flood_per_s");
+    if (flood && flood->kind != NODE_NULL)
+        TRY(node_get_double(n, "flood_per_s", 0, 1e300, &out->flood_per_s, e));
+    TRY(node_get(n, "probes", NODE_LIST, &probes, e));
+    out->seed = (uint64_t)seed;
+    out->n = probes->n;
+    out->probes = arena_array(a, struct capacity_probe, probes->n);
+    for (uint32_t i = 0; i < probes->n; i++)
+        TRY(capacity_probe_read(probes->items[i], &out->probes[i], e));
+    return ST_OK;
+}

@@ -1,0 +1,71 @@
+/* Capacity: the highest request rate at which an SLO holds.
+ *
+ * For each of several seeds (other arrivals, other lengths) the rate is bracketed by doubling or
+ * halving and then bisected until high <= low (1 + tolerance): at `low` the SLO held, at `high` it
+ * did not. The capacity is the mean of the seeds' `low`; its 95 % interval is Student's
+ *     mean(low) - t s(low) / sqrt(n)  ..  mean(high) + t s(high) / sqrt(n)
+ * so that it holds both what the bisection left open and what differs from draw to draw; with one
+ * seed it is that seed's bracket, and says nothing of other draws.
+ *
+ * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
+ * many requests as there are. `growing` says that it does (the delays of the last quarter of the
+ * arrivals at `low` have a median over twice that of the second quarter and over a tenth of the
+ * limit on delays, or a tenth of a second without one). */
+#ifndef SEARCH_CAPACITY_H
+#define SEARCH_CAPACITY_H
+
+#include "search/probe.h"
+
+struct capacity_params {
+    struct slo slo;
+    double tolerance;  /* relative width of the last bracket, > 0 */
+    double start_rate; /* requests/s to begin at; 0 = the throughput of all requests at once, or 1
+                          where the probe must not be flooded */
+    uint64_t seed;     /* the first; the others follow it */
+    int64_t seeds;     /* >= 1 */
+};
+
+struct capacity_probe {
+    double rate;
+    uint64_t seed;
+    bool holds;
+    struct probe_result r;
+};
+
+/* What one seed said. */
+struct capacity_seed {
+    uint64_t seed;
+    double low, high;              /* low 0: it held at no rate down to 1/1024 of the first one */
+    double flood_per_s;            /* requests/s with all at once; NAN when that was not tried */
+    struct capacity_probe *probes; /* [n] in the order in which they were made */
+    size_t n;
+};
+
+/* Whether that result meets the objective. */
+bool capacity_holds(const struct slo *s, const struct probe_result *r);
+
+/* ST_REJECTED when the SLO holds at 1024 times the first rate too: the workload ends before a queue
+ * can form. Probes live in the arena. */
+enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const struct probe *probe,
+                        uint64_t seed, struct capacity_seed *out, struct err *e);
+
+struct capacity {
+    double rate, low, high; /* requests/s; 0 when a seed found no rate at all */
+    bool growing;
+};
+void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,
+                  struct capacity *out);
+
+/* Two-sided 95 % quantile of Student's t, df >= 1. */
+double capacity_student_95(size_t df);
+
+/* ---- as trees: between processes, in journals and results
+ * ------------------------------------------ */
+
+struct node *capacity_probe_node(struct arena *a, const struct capacity_probe *p);
+enum st capacity_probe_read(const struct node *n, struct capacity_probe *out, struct err *e);
+struct node *capacity_seed_node(struct arena *a, const struct capacity_seed *s);
+enum st capacity_seed_read(struct arena *a, const struct node *n, struct capacity_seed *out,
+                           struct err *e);
+
+#endif

@@ -1,0 +1,207 @@
+#include "search/capacity_result.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "compare/words.h"
+#include "text/csv.h"
+#include "text/json.h"
+
+/* ---- notes ------------------------------------------------------------------------------- */
+
+static double largest(const struct capacity_result *r, size_t offset)
+{
+    double most = 0;
+    for (size_t i = 0; r->operating && i < r->n_seeds; i++) {
+        double v = *(const double *)(const void *)((const char *)&r->operating[i].r + offset);
+        most = v > most ? v : most;
+    }
+    return most;
+}
+
+static const char *unmet(struct arena *a, const struct capacity_result *r)
+{
+    const struct capacity_seed *s = &r->seeds[0];
+    const struct capacity_probe *last = &s->probes[s->n - 1]; /* halved to the end */
+    if (last->r.failed > 0)
+        return arena_printf(a,
+                            "The objective holds at no rate: at %.3g requests/s %.0f of %.0f "
+                            "requests fail (longer than scheduler.max_model_len, or than the KV "
+                            "cache).",
+                            last->rate, last->r.failed, last->r.requests);
+    return arena_printf(a,
+                        "The objective holds at no rate: at %.3g requests/s, where requests hardly "
+                        "meet, %.1f %% of them meet it.",
+                        last->rate, 100 * last->r.good);
+}
+
+void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
+                    size_t n_extra)
+{
+    const char *made[8];
+    size_t n = 0;
+    double requests = r->n_seeds && r->seeds[0].n ? r->seeds[0].probes[0].r.requests : 0;
+    if (r->sum.rate <= 0)
+        made[n++] = unmet(a, r);
+    if (r->sum.growing)
+        made[n++] = arena_printf(
+            a,
+            "At the capacity the queue still grows while the %.0f requests arrive: with more of "
+            "them (workload.num_requests) the capacity would be lower.",
+            requests);
+    if (r->n_seeds == 1)
+        made[n++] = "One seed: the interval is that of the bisection and says nothing of other "
+                    "arrivals.";
+    if (largest(r, offsetof(struct probe_result, failed)) > 0)
+        made[n++] = arena_printf(a, "Up to %.0f of %.0f requests fail at the operating point.",
+                                 largest(r, offsetof(struct probe_result, failed)), requests);
+    if (largest(r, offsetof(struct probe_result, extrapolated)) > 0)
+        made[n++] = arena_printf(
+            a, "Up to %.0f look-ups of a run fell outside the profiled grid and were extrapolated.",
+            largest(r, offsetof(struct probe_result, extrapolated)));
+    const char **all = arena_array(a, const char *, n + n_extra);
+    size_t k = 0;
+    for (size_t i = 0; i < n_extra; i++)
+        if (extra[i])
+            all[k++] = extra[i];
+    for (size_t i = 0; i < n; i++)
+        all[k++] = made[i];
+    r->notes = all;
+    r->n_notes = k;
+}
+
+struct capacity_mean capacity_operating(const struct capacity_result *r, int field)
+{
+    struct capacity_mean m = {(double)NAN, (double)NAN, (double)NAN};
+    double sum = 0;
+    for (size_t i = 0; r->operating && i < r->n_seeds; i++) {
+        double v = *probe_value(&r->operating[i].r, field);
+        sum += v;
+        m.low = i == 0 || v < m.low ? v : m.low;
+        m.high = i == 0 || v > m.high ? v : m.high;
+    }
+    if (r->operating && isfinite(sum))
+        m.mean = sum / (double)r->n_seeds;
+    else
+        m.low = m.high = (double)NAN;
+    return m;
+}
+
+/* ---- capacity.json ----------------------------------------------------------------------- */
+
+static void put(struct arena *a, struct node *map, const char *key, struct node *value)
+{
+    node_set(a, map, sv_of(key), value);
+}
+
+static struct node *number(struct arena *a, double v)
+{
+    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
+}
+
+static struct node *objective_node(struct arena *a, const struct slo *s)
+{
+    struct node *n = node_new(a, NODE_MAP), *limits = node_new(a, NODE_MAP);
+    for (int m = 0; m < SLO_METRICS; m++)
+        if (isfinite(s->limit_s[m]))
+            put(a, limits, slo_metric_name((enum slo_metric)m), node_float(a, s->limit_s[m]));
+    put(a, n, "limits_s", limits);
+    put(a, n, "fraction", node_float(a, s->fraction));
+    put(a, n, "text", node_str(a, slo_words(a, s)));
+    return n;
+}
+
+static struct node *mean_node(struct arena *a, struct capacity_mean m)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    put(a, n, "mean", number(a, m.mean));
+    put(a, n, "low", number(a, m.low));
+    put(a, n, "high", number(a, m.high));
+    return n;
+}
+
+static struct node *operating_node(struct arena *a, const struct capacity_result *r)
+{
+    if (!r->operating)
+        return node_new(a, NODE_NULL);
+    struct node *n = node_new(a, NODE_MAP), *of = node_new(a, NODE_MAP);
+    struct node *probes = node_new(a, NODE_LIST);
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        put(a, of, probe_fields[i].name, mean_node(a, capacity_operating(r, i)));
+    for (size_t i = 0; i < r->n_seeds; i++)
+        node_push(a, probes, capacity_probe_node(a, &r->operating[i]));
+    put(a, n, "load", node_float(a, r->load));
+    put(a, n, "requests_per_s", node_float(a, r->load * r->sum.rate));
+    put(a, n, "over_seeds", of);
+    put(a, n, "probes", probes);
+    return n;
+}
+
+struct node *capacity_node(struct arena *a, const struct capacity_result *r)
+{
+    struct node *n = node_new(a, NODE_MAP), *seeds = node_new(a, NODE_LIST);
+    struct node *interval = node_new(a, NODE_LIST), *notes = node_new(a, NODE_LIST);
+    node_push(a, interval, number(a, r->sum.low));
+    node_push(a, interval, number(a, r->sum.high));
+    for (size_t i = 0; i < r->n_seeds; i++)
+        node_push(a, seeds, capacity_seed_node(a, &r->seeds[i]));
+    for (size_t i = 0; i < r->n_notes; i++)
+        node_push(a, notes, node_str(a, r->notes[i]));
+    put(a, n, "schema_version", node_int(a, 1));
+    put(a, n, "probe", node_str(a, r->probe));
+    put(a, n, "objective", objective_node(a, &r->params.slo));
+    put(a, n, "capacity_per_s", number(a, r->sum.rate));
+    put(a, n, "interval_per_s", interval);
+    put(a, n, "tolerance", node_float(a, r->params.tolerance));
+    put(a, n, "queue_grows", node_bool(a, r->sum.growing));
+    put(a, n, "operating", operating_node(a, r));
+    put(a, n, "seeds", seeds);
+    put(a, n, "notes", notes);
+    return n;
+}
+
+/* ---- probes.csv -------------------------------------------------------------------------- */
+
+static void probe_row(struct csv_writer *w, const char *phase, const struct capacity_probe *p)
+{
+    struct capacity_probe copy = *p;
+    csv_put_str(w, phase);
+    csv_put_int(w, (int64_t)p->seed);
+    csv_put_double(w, p->rate);
+    csv_put_int(w, p->holds);
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        csv_put_double(w, *probe_value(&copy.r, i));
+    csv_end_row(w);
+}
+
+static void probe_rows(FILE *f, const struct capacity_result *r)
+{
+    struct csv_writer w = {.f = f};
+    static const char *const first[] = {"phase", "seed", "rate", "holds"};
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        csv_put_str(&w, first[i]);
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        csv_put_str(&w, probe_fields[i].name);
+    csv_end_row(&w);
+    for (size_t i = 0; i < r->n_seeds; i++)
+        for (size_t k = 0; k < r->seeds[i].n; k++)
+            probe_row(&w, "bisection", &r->seeds[i].probes[k]);
+    for (size_t i = 0; r->operating && i < r->n_seeds; i++)
+        probe_row(&w, "operating", &r->operating[i]);
+}
+
+enum st capacity_write(const struct artifact *art, const struct capacity_result *r, struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, CAPACITY_PROBES, &f, e));
+    probe_rows(f, r);
+    TRY(artifact_close_file(art, CAPACITY_PROBES, &f, e));
+    TRY(artifact_create_file(art, CAPACITY_JSON, &f, e));
+    struct arena *a = arena_new();
+    struct buf text = {0};
+    json_write(&text, capacity_node(a, r), 2, true);
+    fwrite(buf_str(&text), 1, text.n, f);
+    buf_free(&text);
+    arena_free(&a);
+    return artifact_close_file(art, CAPACITY_JSON, &f, e);
+}

@@ -1,0 +1,35 @@
+/* What `twinfer capacity` found, and its files: capacity.json and probes.csv (docs/formats.md). */
+#ifndef SEARCH_CAPACITY_RESULT_H
+#define SEARCH_CAPACITY_RESULT_H
+
+#include "search/capacity.h"
+
+#define CAPACITY_JSON   "capacity.json"
+#define CAPACITY_PROBES "probes.csv"
+
+struct capacity_result {
+    struct capacity_params params;
+    const char *probe; /* name of the probe: "simulator" */
+    struct capacity_seed *seeds;
+    size_t n_seeds;
+    struct capacity sum;
+    double load;                      /* operating point = load * capacity */
+    struct capacity_probe *operating; /* [n_seeds] there; NULL when the capacity is 0 */
+    const char *const *notes;         /* sentences */
+    size_t n_notes;
+};
+
+/* Fills notes from the rest; `extra` (may hold NULLs, [n_extra]) come first. */
+void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
+                    size_t n_extra);
+
+/* Mean over the seeds of one field of the operating point, and its range; NAN when unknown. */
+struct capacity_mean {
+    double mean, low, high;
+};
+struct capacity_mean capacity_operating(const struct capacity_result *r, int field);
+
+struct node *capacity_node(struct arena *a, const struct capacity_result *r);
+enum st capacity_write(const struct artifact *art, const struct capacity_result *r, struct err *e);
+
+#endif

@@ -1,0 +1,269 @@
+#define _GNU_SOURCE /* sched_getaffinity */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "search/launch.h"
+
+int64_t launch_cores(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
+}
+
+/* What a worker sends back before the bytes. */
+struct frame {
+    uint64_t job, bytes;
+    struct err e;
+};
+
+struct worker {
+    pid_t pid;
+    int fd;    /* -1 = closed */
+    bool busy; /* has a job */
+};
+
+static bool send_all(int fd, const void *p, size_t n)
+{
+    for (const char *at = p; n > 0;) {
+        ssize_t k = send(fd, at, n, MSG_NOSIGNAL);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        at += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+static bool receive_all(int fd, void *p, size_t n)
+{
+    for (char *at = p; n > 0;) {
+        ssize_t k = recv(fd, at, n, 0);
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0)
+            return false;
+        at += k;
+        n -= (size_t)k;
+    }
+    return true;
+}
+
+/* Until the parent closes its end. */
+static void serve_jobs(const struct launch_work *w, int fd)
+{
+    struct buf out = {0};
+    uint64_t job;
+    while (receive_all(fd, &job, sizeof job)) {
+        struct frame f = {.job = job};
+        buf_clear(&out);
+        if (w->job(w->self, (size_t)job, &out, &f.e) != ST_OK)
+            buf_clear(&out);
+        f.bytes = out.n;
+        if (!send_all(fd, &f, sizeof f) || !send_all(fd, buf_str(&out), out.n))
+            break;
+    }
+}
+
+static enum st start_worker(const struct launch_work *w, struct worker *workers, int64_t k,
+                            struct err *e)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return err_errno(e, false, "cannot make a worker");
+    fflush(NULL); /* or the child would write what waits here a second time */
+    pid_t pid = fork();
+    if (pid < 0) {
+        err_errno(e, false, "cannot make a worker");
+        close(pair[0]);
+        close(pair[1]);
+        return e->st;
+    }
+    if (pid == 0) {
+        for (int64_t i = 0; i < k; i++)
+            close(workers[i].fd);
+        close(pair[0]);
+        serve_jobs(w, pair[1]);
+        _exit(0);
+    }
+    close(pair[1]);
+    workers[k] = (struct worker){.pid = pid, .fd = pair[0]};
+    return ST_OK;
+}
+
+struct pool {
+    const struct launch_work *w;
+    struct worker *workers;
+    struct pollfd *polls;
+    int64_t n, busy;
+    size_t next; /* job to hand out */
+};
+
+static bool next_job(struct pool *p, uint64_t *job)
+{
+    while (p->next < p->w->n && p->w->skip && p->w->skip[p->next])
+        p->next++;
+    *job = p->next;
+    return p->next < p->w->n ? (p->next++, true) : false;
+}
+
+static enum st worker_died(struct worker *w, struct err *e)
+{
+    int status = 0;
+    pid_t pid = w->pid;
+    close(w->fd);
+    w->fd = -1;
+    if (waitpid(pid, &status, 0) == pid)
+        w->pid = 0;
+    if (WIFSIGNALED(status))
+        return err_set(e, ST_IO, "a worker process was killed by signal %d", WTERMSIG(status));
+    return err_set(e, ST_IO, "a worker process ended with code %d", WEXITSTATUS(status));
+}
+
+static enum st hand_out(struct pool *p, struct worker *w, struct err *e)
+{
+    uint64_t job;
+    if (!next_job(p, &job))
+        return ST_OK;
+    if (!send_all(w->fd, &job, sizeof job))
+        return worker_died(w, e);
+    w->busy = true;
+    p->busy++;
+    return ST_OK;
+}
+
+static enum st take_result(struct pool *p, struct worker *w, struct err *e)
+{
+    struct frame f;
+    w->busy = false;
+    p->busy--;
+    if (!receive_all(w->fd, &f, sizeof f))
+        return worker_died(w, e);
+    char *bytes = mem_alloc(f.bytes + 1);
+    enum st st = ST_OK;
+    if (!receive_all(w->fd, bytes, f.bytes)) {
+        st = worker_died(w, e);
+    } else if (f.e.st != ST_OK) {
+        *e = f.e;
+        st = e->st;
+    } else {
+        st = p->w->done(p->w->self, (size_t)f.job, (struct sv){bytes, f.bytes}, e);
+    }
+    mem_free(bytes);
+    return st;
+}
+
+static bool stopped(const struct launch_work *w)
+{
+    return w->stop && *w->stop;
+}
+
+static enum st interrupted(struct err *e)
+{
+    return err_set(e, ST_INTERRUPTED, "interrupted by a signal");
+}
+
+/* Hand out, wait, take; after an error or a signal nothing more is handed out, and what is out is
+ * waited for: its workers got the signal too. */
+static enum st drive(struct pool *p, struct err *e)
+{
+    enum st st = ST_OK;
+    struct err later = {0}; /* the first error counts */
+    for (int64_t i = 0; i < p->n && st == ST_OK; i++)
+        st = hand_out(p, &p->workers[i], e);
+    while (p->busy > 0) {
+        for (int64_t i = 0; i < p->n; i++)
+            p->polls[i] = (struct pollfd){p->workers[i].busy ? p->workers[i].fd : -1, POLLIN, 0};
+        if (poll(p->polls, (nfds_t)p->n, 200) <= 0)
+            continue; /* a signal, or time to look whether there was one */
+        for (int64_t i = 0; i < p->n; i++) {
+            if (!p->polls[i].revents)
+                continue;
+            struct err *to = st == ST_OK ? e : &later;
+            enum st now = take_result(p, &p->workers[i], to);
+            if (now == ST_OK && st == ST_OK && !stopped(p->w))
+                now = hand_out(p, &p->workers[i], to);
+            if (st == ST_OK)
+                st = now;
+        }
+    }
+    return st == ST_OK && stopped(p->w) ? interrupted(e) : st;
+}
+
+static enum st run_here(const struct launch_work *w, struct err *e)
+{
+    struct buf out = {0};
+    enum st st = ST_OK;
+    for (size_t i = 0; i < w->n && st == ST_OK; i++) {
+        if (w->skip && w->skip[i])
+            continue;
+        if (stopped(w)) {
+            st = interrupted(e);
+            break;
+        }
+        buf_clear(&out);
+        st = w->job(w->self, i, &out, e);
+        if (st == ST_OK)
+            st = w->done(w->self, i, (struct sv){buf_str(&out), out.n}, e);
+    }
+    buf_free(&out);
+    return st;
+}
+
+static enum st run_forked(const struct launch_work *w, struct err *e)
+{
+    size_t jobs = 0;
+    for (size_t i = 0; i < w->n; i++)
+        jobs += !(w->skip && w->skip[i]);
+    int64_t n = w->workers < (int64_t)jobs ? w->workers : (int64_t)jobs;
+    if (n <= 1)
+        return run_here(w, e);
+    struct pool p = {.w = w,
+                     .workers = mem_alloc((size_t)n * sizeof(struct worker)),
+                     .polls = mem_alloc((size_t)n * sizeof(struct pollfd))};
+    enum st st = ST_OK;
+    while (p.n < n && st == ST_OK) {
+        st = start_worker(w, p.workers, p.n, e);
+        p.n += st == ST_OK;
+    }
+    if (st == ST_OK)
+        st = drive(&p, e);
+    for (int64_t i = 0; i < p.n; i++)
+        if (p.workers[i].fd >= 0)
+            close(p.workers[i].fd);
+    for (int64_t i = 0; i < p.n; i++)
+        if (p.workers[i].pid > 0)
+            while (waitpid(p.workers[i].pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+    mem_free(p.workers);
+    mem_free(p.polls);
+    return st;
+}
+
+static enum st open_fork(bool *leads, struct err *e)
+{
+    (void)e;
+    *leads = true;
+    return ST_OK;
+}
+
+static void close_fork(void) {}
+
+const struct launcher_ops launch_fork = {
+    .name = "fork",
+    .help = "processes on this machine's cores",
+    .version = LAUNCH_VERSION,
+    .open = open_fork,
+    .run = run_forked,
+    .close = close_fork,
+};

@@ -1,0 +1,89 @@
+/* Probes: what a system does under a request rate.
+ *
+ * The searches of this folder know nothing of simulators: they ask a probe "serve the workload at
+ * that rate, with that seed" and look at what comes back. probe_sim (search/probe_sim.h) simulates;
+ * a probe that drives an engine needs no more than this table and probe_samples.
+ *
+ * A probe's answer must depend on rate and seed alone as far as the system allows: the simulator's
+ * does to the last bit. The arrivals of one seed at two rates are the same arrivals, stretched, so
+ * that what differs between them is the load and not the draw. */
+#ifndef SEARCH_PROBE_H
+#define SEARCH_PROBE_H
+
+#include "artifact/run.h"
+#include "base/vec.h"
+#include "search/slo.h"
+
+enum { PROBE_VERSION = 1, PROBE_PERCENTILES = 4 };
+extern const double probe_percentiles[PROBE_PERCENTILES]; /* 50 90 95 99 */
+
+/* Unknown is NAN. */
+struct probe_result {
+    double requests, failed; /* taken in; of them those that did not end well */
+    double good;             /* fraction of requests that meet every limit */
+    double duration_s;       /* first planned arrival to last completion */
+    double requests_per_s;   /* ended well, over the duration */
+    double goodput_per_s;    /* met every limit, over the duration */
+    double output_tokens_per_s;
+    double latency_s[SLO_METRICS][PROBE_PERCENTILES]; /* of those that ended well */
+    double early_delay_s, late_delay_s; /* median delay of the second and of the last quarter of
+                                           arrivals: far apart, the queue grows with the run */
+    double energy_j;                    /* of all devices; NAN unless it is known */
+    double extrapolated;                /* look-ups outside the profiled grid */
+};
+
+/* The numbers of a result as a table: JSON, CSV and reports go by it. */
+struct probe_field {
+    const char *name; /* "requests", "ttft_p99_s" */
+    size_t offset;    /* of a double in struct probe_result */
+};
+enum { PROBE_FIELDS = 11 + SLO_METRICS * PROBE_PERCENTILES };
+extern const struct probe_field probe_fields[PROBE_FIELDS];
+static inline double *probe_value(struct probe_result *r, int field)
+{
+    return (double *)(void *)((char *)r + probe_fields[field].offset);
+}
+
+struct probe_ops {
+    const char *name, *help;
+    int version; /* PROBE_VERSION */
+    /* Serves the workload of that seed at `rate` requests/s; INFINITY = all at once. */
+    enum st (*run)(void *self, double rate, uint64_t seed, struct probe_result *out, struct err *e);
+    /* A probe at an infinite rate costs nothing but time: its throughput is where a search starts.
+     * Engines that others use must not offer it. */
+    bool may_flood;
+};
+
+struct probe {
+    const struct probe_ops *ops;
+    void *self;
+};
+
+/* ---- for those who write probes: from rows of requests to a result ----------------------------
+ */
+
+struct probe_sample {
+    int64_t arrival_ns;
+    double latency_s[SLO_METRICS]; /* NAN = has none */
+    bool ok;
+};
+
+struct probe_samples {
+    VEC(struct probe_sample) v;
+    int64_t first_arrival_ns, last_completion_ns, output_tokens;
+    const struct slo *slo;
+};
+
+void probe_samples_begin(struct probe_samples *s, const struct slo *slo); /* keeps the memory */
+void probe_samples_add(struct probe_samples *s, const struct run_request *r);
+/* All fields but energy_j (NAN) and extrapolated (0). Warm-up requests were left out. */
+void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
+void probe_samples_free(struct probe_samples *s);
+
+/* ---- results as trees -------------------------------------------------------------------------
+ */
+
+struct node *probe_result_node(struct arena *a, const struct probe_result *r);
+enum st probe_result_read(const struct node *n, struct probe_result *out, struct err *e);
+
+#endif

@@ -1,0 +1,191 @@
+#include "search/probe.h"
+
+#include <math.h>
+
+#include "base/rng.h"
+#include "search/probe_sim.h"
+#include "support/support.h"
+
+static struct slo limit(enum slo_metric m, double s)
+{
+    struct slo slo = {.fraction = 0.99};
+    for (int i = 0; i < SLO_METRICS; i++)
+        slo.limit_s[i] = (double)INFINITY;
+    slo.limit_s[m] = s;
+    return slo;
+}
+
+static struct run_request row(int64_t id, int64_t arrival_ms, int64_t wait_ms, int64_t tokens)
+{
+    int64_t at = arrival_ms * 1000000, start = at + wait_ms * 1000000;
+    return (struct run_request){.request_id = id,
+                                .arrival_ns = at,
+                                .scheduled_ns = start,
+                                .first_token_ns = start + 1000000,
+                                .completion_ns = start + tokens * 1000000,
+                                .num_prefill_tokens = 5,
+                                .num_decode_tokens = tokens,
+                                .num_decode_tokens_actual = tokens};
+}
+
+static void rows_add_up_to_a_result(void **state)
+{
+    (void)state;
+    struct slo slo = limit(SLO_TTFT, 0.0055);
+    struct probe_samples s = {0};
+    struct probe_result r;
+    probe_samples_begin(&s, &slo);
+    for (int64_t i = 7; i >= 0; i--) { /* in any order */
+        struct run_request q = row(i, 1000 * i, i, i ? 11 : 1);
+        probe_samples_add(&s, &q);
+    }
+    struct run_request failed = row(8, 8000, 0, 1), warmup = row(9, 90000, 50, 9);
+    failed.status = RUN_REJECTED;
+    failed.first_token_ns = failed.completion_ns = RUN_NONE;
+    warmup.warmup = true;
+    probe_samples_add(&s, &failed);
+    probe_samples_add(&s, &warmup);
+    probe_samples_sum(&s, &r);
+    assert_near(r.requests, 9, 0);
+    assert_near(r.failed, 1, 0);
+    assert_near(r.good, 5.0 / 9, 1e-15); /* waits of 0 to 4 ms, and one token after */
+    assert_near(r.duration_s, 7.018, 1e-12);
+    assert_near(r.output_tokens_per_s, 78 / 7.018, 1e-9);
+    assert_near(r.requests_per_s, 8 / 7.018, 1e-12);
+    assert_near(r.goodput_per_s, 5 / 7.018, 1e-12);
+    assert_near(r.latency_s[SLO_DELAY][0], 0.0035, 1e-12);
+    assert_near(r.latency_s[SLO_TPOT][3], 0.001, 1e-12);
+    assert_near(r.early_delay_s, 0.0025, 1e-12);
+    assert_near(r.late_delay_s, 0.007, 1e-12); /* the failed one has none */
+    assert_true(isnan(r.energy_j));
+    probe_samples_free(&s);
+}
+
+static void nothing_gives_unknowns(void **state)
+{
+    struct test *t = *state;
+    struct slo slo = limit(SLO_TTFT, 1);
+    struct probe_samples s = {0};
+    struct probe_result r, back;
+    probe_samples_begin(&s, &slo);
+    probe_samples_sum(&s, &r);
+    assert_true(isnan(r.good) && isnan(r.requests_per_s) && isnan(r.latency_s[SLO_E2EL][2]));
+    assert_ok(probe_result_read(probe_result_node(t->a, &r), &back, &t->e), t);
+    assert_true(isnan(back.good));
+    probe_samples_free(&s);
+}
+
+static void fields_name_every_number_once(void **state)
+{
+    (void)state;
+    assert_int_equal(PROBE_FIELDS * sizeof(double), sizeof(struct probe_result));
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        for (int k = 0; k < i; k++) {
+            assert_int_not_equal(probe_fields[i].offset, probe_fields[k].offset);
+            assert_string_not_equal(probe_fields[i].name, probe_fields[k].name);
+        }
+}
+
+/* ---- the simulator -------------------------------------------------------------------------- */
+
+enum { SERVICE_MS = 10, REQUESTS = 40000 };
+
+/* Every batch takes 10 ms; with batches of one request and one token that is a queue with constant
+ * service times. */
+static enum st constant(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    (void)self, (void)b, (void)e;
+    stages[0] = (struct stage_time){0, SERVICE_MS / 1e3};
+    return ST_OK;
+}
+
+static enum st poisson(void *self, struct arena *a, uint64_t seed, struct workload *out,
+                       struct err *e)
+{
+    (void)self, (void)e;
+    struct rng r = rng_stream(seed, "arrivals");
+    double now = 0;
+    *out = (struct workload){.requests = arena_array(a, struct workload_request, REQUESTS),
+                             .n = REQUESTS};
+    for (int64_t i = 0; i < REQUESTS; i++) {
+        now += rng_exponential(&r);
+        out->requests[i] = (struct workload_request){.request_id = i,
+                                                     .arrival_ns = (int64_t)(now * 1e9),
+                                                     .num_prefill_tokens = 4,
+                                                     .num_decode_tokens = 1};
+    }
+    return ST_OK;
+}
+
+static const struct predictor_ops constant_ops = {
+    .name = "constant", .help = "", .version = PREDICTOR_VERSION, .predict = constant};
+
+static struct probe open_probe(const struct predictor *p, const struct serve_params *serve,
+                               const struct slo *slo)
+{
+    return probe_sim_open(&(struct probe_sim_params){
+        .predictor = p, .serve = serve, .workload = {NULL, poisson}, .slo = slo});
+}
+
+/* Median and P90 of the waits of a queue with constant service D at load rho, from Erlang's formula
+ * P(W <= t) = (1 - rho) sum_k (-lambda (t - k D))^k / k! exp(lambda (t - k D)), k <= t / D. */
+static double md1(double rho, double t) /* t in services */
+{
+    double sum = 0, factorial = 1;
+    for (int k = 0; k <= (int)t; k++) {
+        factorial *= k ? k : 1;
+        double x = rho * (t - k);
+        sum += pow(-x, k) / factorial * exp(x);
+    }
+    return (1 - rho) * sum;
+}
+
+static void waits_are_those_of_a_queue_with_constant_service(void **state)
+{
+    struct test *t = *state;
+    struct predictor p = {&constant_ops, NULL, 1};
+    struct serve_params serve = {
+        .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
+    struct slo slo = limit(SLO_DELAY, 5);
+    struct probe probe = open_probe(&p, &serve, &slo);
+    struct probe_result r, again, other;
+    double rho = 0.7, rate = rho * 1e3 / SERVICE_MS;
+    assert_ok(probe.ops->run(probe.self, rate, 1, &r, &t->e), t);
+    for (int k = 0; k < 3; k++) /* P50, P90, P95 of the waits */
+        assert_near(md1(rho, r.latency_s[SLO_DELAY][k] / (SERVICE_MS / 1e3)),
+                    probe_percentiles[k] / 100, 0.01);
+    assert_ok(probe.ops->run(probe.self, rate, 2, &other, &t->e), t);
+    assert_ok(probe.ops->run(probe.self, rate, 1, &again, &t->e), t);
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        if (!isnan(*probe_value(&r, i)))
+            assert_near(*probe_value(&r, i), *probe_value(&again, i), 0);
+    assert_true(other.latency_s[SLO_DELAY][1] != r.latency_s[SLO_DELAY][1]);
+    probe_sim_close(&probe);
+}
+
+static void all_at_once_takes_the_sum_of_the_services(void **state)
+{
+    struct test *t = *state;
+    struct predictor p = {&constant_ops, NULL, 1};
+    struct serve_params serve = {
+        .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
+    struct slo slo = limit(SLO_DELAY, 5);
+    struct probe probe = open_probe(&p, &serve, &slo);
+    struct probe_result r;
+    assert_ok(probe.ops->run(probe.self, (double)INFINITY, 1, &r, &t->e), t);
+    assert_near_rel(r.requests_per_s, 1e3 / SERVICE_MS, 1e-9);
+    assert_near(r.good, 501.0 / REQUESTS, 1e-12); /* starts at 0, 10 ms, ... 5 s */
+    probe_sim_close(&probe);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rows_add_up_to_a_result),
+        TEST(nothing_gives_unknowns),
+        TEST(fields_name_every_number_once),
+        TEST(waits_are_those_of_a_queue_with_constant_service),
+        TEST(all_at_once_takes_the_sum_of_the_services),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
