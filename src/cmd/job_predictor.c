@@ -10,6 +10,7 @@ static enum st load_bundle(const struct cmd_context *c, const struct job_model *
         .root = p->profile.root,
         .hardware = p->hardware.id,
         .model_name = m->m.name,
+        .hub_name = p->model.hub,
         .network_device = p->network_device,
         .model = &m->m,
         .tp = p->parallel.tp,

@@ -17,6 +17,7 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
     struct bundle_key key = {.root = p->profile.root,
                              .hardware = p->hardware.id,
                              .model_name = m->m.name,
+                             .hub_name = p->model.hub,
                              .network_device = p->network_device,
                              .model = &m->m,
                              .tp = p->parallel.tp,

@@ -54,6 +54,8 @@ const struct option config_options[] = {
 
     {"model.name", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.name),
      "name of the model in bundles and artifacts"},
+    {"model.hub", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.hub),
+     "its name on the Hugging Face hub: Vidur's bundles carry that"},
     {"model.ref", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.ref),
      "directory with config.json, weights and tokenizer.json"},
     {"model.config", OPT_MAP, "", "", NO_LIMIT, NULL, MODEL, AT(model.config),

@@ -58,6 +58,7 @@ struct plan {
 
     struct {
         const char *name;          /* folder name in bundles and artifacts */
+        const char *hub;           /* its name on the Hugging Face hub: Vidur's folders have it */
         const char *ref;           /* directory with config.json, weights, tokenizer.json */
         const struct node *config; /* Hugging Face keys; used when ref has none */
         const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */

@@ -95,6 +95,17 @@ static const struct dim decoder_dims[] = {
     {0},
 };
 
+static const struct dim qwen_dims[] = {
+    {"vocab_size", DIM(vocab), MAX_VOCAB, REQUIRED},
+    {"hidden_size", DIM(hidden), MAX_WIDTH, REQUIRED},
+    {"num_hidden_layers", DIM(layers), MAX_LAYERS, REQUIRED},
+    {"num_attention_heads", DIM(heads), MAX_HEADS, REQUIRED},
+    {"kv_channels", DIM(head_dim), MAX_HEAD_DIM, DERIVED},
+    {"intermediate_size", DIM(intermediate), MAX_INTERMEDIATE, REQUIRED},
+    {"max_position_embeddings", DIM(max_positions), MAX_POSITIONS, 8192},
+    {0},
+};
+
 static const struct dim bloom_dims[] = {
     {"vocab_size", DIM(vocab), MAX_VOCAB, REQUIRED},
     {"hidden_size|n_embed", DIM(hidden), MAX_WIDTH, REQUIRED},
@@ -238,6 +249,60 @@ static enum st read_decoder(const struct node *c, struct model *m, struct err *e
     return check_window(c, m, e);
 }
 
+/* Llama with a switch for the biases of q, k, v and o. "rotary.type: dynamic" rescales positions
+ * past max_position_embeddings only. */
+static enum st read_internlm(const struct node *c, struct model *m, struct err *e)
+{
+    TRY(read_decoder(c, m, e));
+    return get_flag(c, "bias", true, &m->attn_bias, e);
+}
+
+/* Its intermediate_size counts gate and up together. */
+static enum st read_qwen(const struct node *c, struct model *m, struct err *e)
+{
+    m->norm = NORM_RMS;
+    m->act = ACT_SILU_GATED;
+    m->position = POSITION_ROPE;
+    m->qkv_bias = true;
+    TRY(read_dims(c, qwen_dims, m, e));
+    m->kv_heads = m->heads;
+    if (m->intermediate % 2 != 0)
+        return node_err(present(c, "intermediate_size"), ST_INPUT, e,
+                        "intermediate_size: gate and up are two equal halves, got %lld",
+                        (long long)m->intermediate);
+    m->intermediate /= 2;
+    TRY(get_positive(c, "layer_norm_epsilon", 1e-6, 1, &m->norm_eps, e));
+    TRY(get_positive(c, "rotary_emb_base", 1e4, 1e15, &m->rope_theta, e));
+    return get_flag(c, "tie_word_embeddings", false, &m->tied, e);
+}
+
+static enum st read_phi(const struct node *c, struct model *m, struct err *e)
+{
+    m->norm = NORM_LAYER;
+    m->act = ACT_GELU_TANH;
+    m->position = POSITION_ROPE;
+    m->attn_bias = m->mlp_bias = m->head_bias = m->parallel_block = true;
+    TRY(read_dims(c, decoder_dims, m, e));
+    if (m->kv_heads == 0)
+        m->kv_heads = m->heads;
+    bool qk_norm;
+    TRY(get_flag(c, "qk_layernorm", false, &qk_norm, e));
+    if (qk_norm)
+        return node_err(present(c, "qk_layernorm"), ST_INPUT, e,
+                        "qk_layernorm: only false is supported");
+    const struct node *act = present(c, "hidden_act");
+    if (act && !(act->kind == NODE_STR && sv_eq(act->s, "gelu_new")))
+        return node_err(act, ST_INPUT, e,
+                        "hidden_act: only 'gelu_new' is supported for this model");
+    double part;
+    TRY(get_positive(c, "partial_rotary_factor", 0.5, 1, &part, e));
+    TRY(check_heads(c, m, e));
+    m->rotary_dim = (int64_t)(part * (double)m->head_dim);
+    TRY(get_positive(c, "layer_norm_eps", 1e-5, 1, &m->norm_eps, e));
+    TRY(read_rope(c, m, e));
+    return get_flag(c, "tie_word_embeddings", false, &m->tied, e);
+}
+
 static enum st read_bloom(const struct node *c, struct model *m, struct err *e)
 {
     m->norm = NORM_LAYER;
@@ -265,24 +330,50 @@ static const struct family {
     enum model_family family;
     enum st (*read)(const struct node *c, struct model *m, struct err *e);
 } families[] = {
-    {"qwen3", MODEL_QWEN3, read_decoder},
-    {"llama", MODEL_LLAMA, read_decoder},
-    {"bloom", MODEL_BLOOM, read_bloom},
+    {"qwen3", MODEL_QWEN3, read_decoder}, {"llama", MODEL_LLAMA, read_decoder},
+    {"bloom", MODEL_BLOOM, read_bloom},   {"internlm", MODEL_LLAMA, read_internlm},
+    {"qwen", MODEL_QWEN, read_qwen},      {"phi", MODEL_PHI, read_phi},
 };
+enum { FAMILIES = sizeof families / sizeof *families };
+
+const char *model_family_name(enum model_family f)
+{
+    for (size_t i = 0; i < FAMILIES; i++)
+        if (families[i].family == f)
+            return families[i].type;
+    err_bug("model family", __FILE__, __LINE__);
+}
+
+enum st model_check_computed(const struct model *m, struct err *e)
+{
+    if (m->family != MODEL_QWEN && m->family != MODEL_PHI)
+        return ST_OK;
+    err_set(e, ST_INPUT, "model %s: no engine here computes models of type %s", m->name,
+            model_family_name(m->family));
+    return err_hint(e, "`twinfer simulate` serves it on a bundle profiled elsewhere");
+}
 
 static enum st find_family(const struct node *c, const struct family **out, struct err *e)
 {
     const char *type;
     TRY(node_get_str(c, "model_type", &type, e));
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+    for (size_t i = 0; i < FAMILIES; i++) {
         if (strcmp(type, families[i].type) == 0) {
             *out = &families[i];
             return ST_OK;
         }
     }
-    return node_err(
-        node_find(c, "model_type"), ST_INPUT, e,
-        "model_type: '%.100s' is not supported; qwen3, llama (Vicuna too) and bloom are", type);
+    struct buf known = {0};
+    for (size_t i = 0; i < FAMILIES; i++)
+        buf_printf(&known, "%s%s",
+                   i == 0             ? ""
+                   : i + 1 < FAMILIES ? ", "
+                                      : " and ",
+                   families[i].type);
+    node_err(node_find(c, "model_type"), ST_INPUT, e,
+             "model_type: '%.100s' is not supported; %s are", type, buf_str(&known));
+    buf_free(&known);
+    return ST_INPUT;
 }
 
 /* ---- token ids ---------------------------------------------------------------------------------

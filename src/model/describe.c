@@ -4,9 +4,6 @@
 
 #include "text/table.h"
 
-static const char *const family_names[] = {
-    [MODEL_QWEN3] = "qwen3", [MODEL_LLAMA] = "llama", [MODEL_BLOOM] = "bloom"};
-
 /* ---- the figures ----------------------------------------------------------------------------- */
 
 struct row {
@@ -102,7 +99,7 @@ static void put_head(struct arena *a, const struct model *m, const struct figure
 {
     int64_t params = model_params(m);
     buf_printf(out, "%s: %s, %lld layers, hidden %lld, %lld heads of %lld, %lld KV heads, ",
-               m->name, family_names[m->family], (long long)m->layers, (long long)m->hidden,
+               m->name, model_family_name(m->family), (long long)m->layers, (long long)m->hidden,
                (long long)m->heads, (long long)m->head_dim, (long long)m->kv_heads);
     buf_printf(out, "intermediate %lld, vocabulary %lld\n", (long long)m->intermediate,
                (long long)m->vocab);
@@ -225,7 +222,7 @@ struct node *model_describe_node(struct arena *a, const struct model *m,
     set(a, total, "prefill", cost_node(a, f.prefill));
     set(a, total, "decode", cost_node(a, f.decode));
     set(a, n, "model", node_str(a, m->name));
-    set(a, n, "family", node_str(a, family_names[m->family]));
+    set(a, n, "family", node_str(a, model_family_name(m->family)));
     set(a, n, "dimensions", dimensions_node(a, m));
     set(a, n, "parameters", node_int(a, model_params(m)));
     set(a, n, "weight_bytes", by_dtype(a, model_params(m)));

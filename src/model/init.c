@@ -165,6 +165,7 @@ static enum st init(struct arena *a, const struct model *m, const struct node *c
     while (n > 1 && dir[n - 1] == '/')
         n--;
     dir = arena_strn(a, dir, n);
+    TRY(model_check_computed(m, e));
     TRY(check_absent(a, dir, e));
     const char *tmp = arena_printf(a, "%s.tmp.%ld", dir, (long)getpid());
     enum st st = fs_remove_tree(tmp, e);

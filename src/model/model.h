@@ -11,7 +11,8 @@
 
 #include "text/node.h"
 
-enum model_family { MODEL_QWEN3, MODEL_LLAMA, MODEL_BLOOM };
+/* MODEL_LLAMA has InternLM's first version too: Llama with optional biases. */
+enum model_family { MODEL_QWEN3, MODEL_LLAMA, MODEL_BLOOM, MODEL_QWEN, MODEL_PHI, MODEL_FAMILIES };
 enum model_norm { NORM_RMS, NORM_LAYER };
 enum model_act { ACT_SILU_GATED, ACT_GELU_TANH };
 enum model_position { POSITION_ROPE, POSITION_ALIBI };
@@ -26,23 +27,31 @@ struct model {
     int64_t max_positions;
     double rope_theta, norm_eps;
     bool qk_norm;   /* RMS norm of each q and k head before rope (Qwen3) */
-    bool attn_bias; /* biases on q, k, v (and o when family says so) */
-    bool mlp_bias;
-    bool emb_norm;                     /* layer norm after the embedding (BLOOM) */
-    bool tied;                         /* lm_head shares the embedding */
+    bool qkv_bias;  /* biases on q, k, v alone */
+    bool attn_bias; /* biases on q, k, v and o */
+    bool mlp_bias, head_bias;
+    bool parallel_block; /* attention and MLP read the same normed input (phi): one norm a layer */
+    int64_t rotary_dim;  /* of each head; 0 = all of it */
+    bool emb_norm;       /* layer norm after the embedding (BLOOM) */
+    bool tied;           /* lm_head shares the embedding */
     int64_t bos_id, eos_ids[8], n_eos; /* bos_id -1 = none */
 };
 
 /* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
- * scaling, sliding windows, quantisation and other things the engine does not do are ST_INPUT, by
- * name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit memory sums.
- */
+ * scaling, sliding windows, quantisation and other things that change what is computed are
+ * ST_INPUT, by name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit
+ * memory sums. */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e);
 /* The folder's own name, also of "." and "models/x/": what a model is called that got no name. */
 const char *model_folder_name(struct arena *a, const char *dir);
 /* dir/config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
+
+const char *model_family_name(enum model_family f); /* "phi" */
+/* ST_INPUT for families whose operators are listed, so that bundles of them can be read and
+ * simulated, but which no engine here computes: phi, qwen (the first version). */
+enum st model_check_computed(const struct model *m, struct err *e);
 
 /* ---- operators --------------------------------------------------------------------------- */
 

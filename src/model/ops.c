@@ -86,7 +86,8 @@ void model_ops(const struct model *m, struct op_list *out)
     if (m->emb_norm)
         add_op(out, m, OP_EMB_NORM, norm_params(m));
     add_op(out, m, OP_INPUT_NORM, norm_params(m));
-    add_gemm(out, m, OP_ATTN_PRE_PROJ, q_width(m) + 2 * kv_width(m), m->hidden, m->attn_bias);
+    add_gemm(out, m, OP_ATTN_PRE_PROJ, q_width(m) + 2 * kv_width(m), m->hidden,
+             m->attn_bias || m->qkv_bias);
     if (m->qk_norm)
         add_op(out, m, OP_QK_NORM, 2 * m->head_dim);
     if (m->position == POSITION_ROPE)
@@ -95,13 +96,14 @@ void model_ops(const struct model *m, struct op_list *out)
     add_op(out, m, OP_ATTN_PREFILL, 0);
     add_op(out, m, OP_ATTN_DECODE, 0);
     add_gemm(out, m, OP_ATTN_POST_PROJ, m->hidden, q_width(m), m->attn_bias);
-    add_op(out, m, OP_POST_ATTN_NORM, norm_params(m));
+    if (!m->parallel_block)
+        add_op(out, m, OP_POST_ATTN_NORM, norm_params(m));
     add_gemm(out, m, OP_MLP_UP_PROJ, up, m->hidden, m->mlp_bias);
     add_op(out, m, OP_MLP_ACT, 0);
     add_gemm(out, m, OP_MLP_DOWN_PROJ, m->hidden, m->intermediate, m->mlp_bias);
     add_op(out, m, OP_ADD, 0);
     add_op(out, m, OP_FINAL_NORM, norm_params(m));
-    add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, false);
+    add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, m->head_bias);
     add_op(out, m, OP_SAMPLE, 0);
 }
 
@@ -118,15 +120,13 @@ void model_ops(const struct model *m, struct op_list *out)
  *   norms (layer)       7 T H: and mean, subtract, bias          2 T H + 2 H
  *   GEMM [m, k]         2 T m k (+ T m with biases)              m k (+ m) + T k + T m
  *   attn_qk_norm        4 T (Q + K)                              2 T (Q + K) + 2 head_dim
- *   attn_rope           3 T (Q + K): x cos + rotated sin         2 T (Q + K); angles stay in cache
- *   attn_kv_cache_save  0                                        4 T K
- *   attn_prefill        4 Q P, P = query-key pairs seen =        2 (T - S) Q + 2 K (keys read)
- *                       sum over chunks of c kv_before + c (c + 1) / 2
- *   attn_decode         4 Q (keys read)                          2 S Q + 2 K (keys read)
- *   mlp_act (gated)     5 T I: negate, exp, add, divide, gate    3 T I
- *   mlp_act (gelu)      9 T I                                    2 T I
- *   add                 2 T H                                    6 T H
- *   sample              R V                                      R V, and 4 R bytes of ids
+ *   attn_rope           3 T (Q + K) r: x cos + rotated sin       2 T (Q + K) r; angles stay in
+ * cache r = the part of a head that is rotated attn_kv_cache_save  0 4 T K attn_prefill        4 Q
+ * P, P = query-key pairs seen =        2 (T - S) Q + 2 K (keys read) sum over chunks of c kv_before
+ * + c (c + 1) / 2 attn_decode         4 Q (keys read)                          2 S Q + 2 K (keys
+ * read) mlp_act (gated)     5 T I: negate, exp, add, divide, gate    3 T I mlp_act (gelu)      9 T
+ * I                                    2 T I add                 2 T H 6 T H sample              R
+ * V                                      R V, and 4 R bytes of ids
  *
  * Softmax and ALiBi add a few operations per query-key pair and head to attention, against 4
  * head_dim of the two products; they are left out, as is usual. */
@@ -153,7 +153,7 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     double t = (double)load->tokens, r = (double)load->rows, s = (double)load->seqs;
     double h = (double)m->hidden, i = (double)m->intermediate, v = (double)m->vocab;
     double q = (double)q_width(m), k = (double)kv_width(m);
-    double pairs = (double)load->kv_tokens_prefill + (double)load->chunk_sq;
+    double pairs = (double)load->kv_tokens_prefill + (double)load->chunk_sq, rotated;
     switch (op->kind) {
     case OP_EMB:
         return (struct work){0, 2 * t * h, 4 * t};
@@ -173,7 +173,8 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     case OP_QK_NORM:
         return (struct work){4 * t * (q + k), 2 * t * (q + k) + (double)op->weight_params, 0};
     case OP_ROPE:
-        return (struct work){3 * t * (q + k), 2 * t * (q + k), 0};
+        rotated = m->rotary_dim ? (double)m->rotary_dim / (double)m->head_dim : 1;
+        return (struct work){3 * t * (q + k) * rotated, 2 * t * (q + k) * rotated, 0};
     case OP_KV_SAVE:
         return (struct work){0, 4 * t * k, 0};
     case OP_ATTN_PREFILL:

@@ -15,7 +15,7 @@ static void check_model(struct arena *a, const struct model *m)
     REQUIRE(model_kv_bytes_per_token(m, 4) > 0);
     model_describe(a, m, &(struct describe_params){0}, &text);
     buf_free(&text);
-    if (m->layers > MANY_LAYERS)
+    if (m->layers > MANY_LAYERS || model_check_computed(m, &(struct err){0}) != ST_OK)
         return;
     size_t n;
     const struct tensor *t = model_tensors(a, m, &n);

@@ -181,6 +181,7 @@ static const struct executor_ops plain_ops = CPU_OPS(0), timed_ops = CPU_OPS(EXE
 
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e)
 {
+    TRY(model_check_computed(p->model, e));
     struct cpu_engine *c = mem_alloc(sizeof *c);
     if (forward_open(&c->f, p, e) != ST_OK) {
         cpu_close(c);

@@ -6,10 +6,14 @@
 #include "profile/read/network.h"
 #include "profile/read/read.h"
 
+/* Under the model's name, or, where only that is there, under its name on the hub. */
 static char *folder(struct arena *a, const struct bundle_key *key, const char *kind,
                     const char *device)
 {
-    return arena_printf(a, "%s/data/profiling/%s/%s/%s", key->root, kind, device, key->model_name);
+    const char *of = arena_printf(a, "%s/data/profiling/%s/%s", key->root, kind, device);
+    char *own = fs_join(a, of, key->model_name);
+    char *hub = key->hub_name ? fs_join(a, of, key->hub_name) : NULL;
+    return hub && !fs_is_dir(own) && fs_is_dir(hub) ? hub : own;
 }
 
 /* "compute/h200 has qwen3_0_6b, llama2_7b" or the hardware there is, for the hint. */

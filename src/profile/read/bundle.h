@@ -39,6 +39,7 @@ struct bundle;
 
 struct bundle_key {
     const char *root, *hardware, *model_name;
+    const char *hub_name; /* another name it may have in the bundle, as Vidur's; NULL = none */
     const char *network_device; /* NULL = hardware */
     const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;

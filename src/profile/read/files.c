@@ -165,7 +165,9 @@ static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
     while ((st = csv_next(r, e)) == ST_OK) {
         int64_t degree, x;
         TRY(csv_int(r, tp, 1, INT32_MAX, &degree, e));
-        if (degree != key->tp || !sv_eq(csv_cell(r, model), key->model_name))
+        struct sv name = csv_cell(r, model);
+        bool same = sv_eq(name, key->model_name) || (key->hub_name && sv_eq(name, key->hub_name));
+        if (degree != key->tp || !same)
             continue;
         TRY(csv_int(r, batch, 1, INT32_MAX, &x, e));
         double sum = 0, ms;

@@ -4,6 +4,7 @@
 
 #include "support/support.h"
 #include "text/json.h"
+#include "text/yaml.h"
 
 static struct arena *a;
 
@@ -164,9 +165,19 @@ static void refused(void **state)
         {"[]", "config.json:1:1: expected a map, got a list"},
         {"{}", "config.json:1:1: model_type: missing"},
         {"{\"model_type\": \"gpt2\"}", "config.json:1:16: model_type: 'gpt2' is not supported; "
-                                       "qwen3, llama (Vicuna too) and bloom "
-                                       "are"},
+                                       "qwen3, llama, bloom, internlm, qwen and phi are"},
         {"{\"model_type\": \"llama\"}", "config.json:1:1: vocab_size: missing"},
+        {"{\"model_type\": \"qwen\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7}",
+         "config.json:2:49: intermediate_size: gate and up are two equal halves, got 7"},
+        {"{\"model_type\": \"phi\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
+         "\"hidden_act\": \"silu\"}",
+         "config.json:2:66: hidden_act: only 'gelu_new' is supported for this model"},
+        {"{\"model_type\": \"phi\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
+         "\"qk_layernorm\": true}",
+         "config.json:2:68: qk_layernorm: only false is supported"},
         {"{" SMALL ",\n \"quantization_config\": {\"bits\": 4}}",
          "config.json:2:25: quantization_config: quantised weights are not supported"},
         {"{" SMALL ",\n \"hidden_act\": \"gelu\"}",
@@ -220,6 +231,67 @@ static void refused(void **state)
     }
 }
 
+/* The model groups that ship, with the parameter counts of the published weights. */
+static void groups(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *family;
+        int64_t params, kv_bytes; /* of a token, float16 */
+        bool computed;
+    } cases[] = {
+        {"llama2_7b", "llama", 6738415616, 524288, true},
+        {"llama2_70b", "llama", 68976648192, 327680, true},
+        {"codellama_34b", "llama", 33743970304, 196608, true},
+        {"internlm_20b", "llama", 20088714240, 1228800, true},
+        {"qwen_72b", "qwen", 72287920128, 2621440, false},
+        {"phi2", "phi", 2779683840, 327680, false},
+        {"llama3_8b", "llama", 8030261248, 131072, true},
+        {"llama3_70b", "llama", 70553706496, 327680, true},
+        {"qwen3_0_6b", "qwen3", 596049920, 114688, true},
+        {"vicuna_7b", "llama", 6738415616, 524288, true},
+        {"bloom_560m", "bloom", 559214592, 98304, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node *group;
+        struct model m;
+        struct err e = {0};
+        const char *path = arena_printf(a, "configs/model/%s.yaml", cases[i].name);
+        assert_ok(yaml_load(a, path, &group, &e), &e);
+        assert_ok(model_from_config(a, cases[i].name, node_find(group, "config"), &m, &e), &e);
+        assert_string_equal(model_family_name(m.family), cases[i].family);
+        assert_int_equal(model_params(&m), cases[i].params);
+        assert_int_equal(model_kv_bytes_per_token(&m, 2), cases[i].kv_bytes);
+        assert_int_equal(model_check_computed(&m, &e), cases[i].computed ? ST_OK : ST_INPUT);
+    }
+}
+
+/* Phi: attention and MLP side by side after one norm, biases everywhere, part of a head rotated. */
+static void phi(void **state)
+{
+    (void)state;
+    struct model m = good("{\"model_type\": \"phi\", \"vocab_size\": 10, \"hidden_size\": 40,"
+                          " \"intermediate_size\": 7, \"num_hidden_layers\": 1,"
+                          " \"num_attention_heads\": 4, \"partial_rotary_factor\": 0.4}");
+    assert_int_equal(m.rotary_dim, 4);
+    assert_int_equal(m.norm, NORM_LAYER);
+    struct op_list l;
+    model_ops(&m, &l);
+    const struct op_load load = {.tokens = 5, .rows = 5};
+    bool norm = false;
+    for (int i = 0; i < l.n; i++) {
+        norm |= l.ops[i].kind == OP_POST_ATTN_NORM;
+        if (l.ops[i].kind == OP_ROPE) /* 3 T (Q + K) of which 4/10 */
+            assert_near(op_cost(&m, &l.ops[i], &load, 2).flop, 3 * 5 * 80 * 0.4, 1e-9);
+        if (l.ops[i].kind == OP_LM_HEAD)
+            assert_int_equal(l.ops[i].weight_params, 10 * 40 + 10);
+    }
+    assert_false(norm);
+    struct err e = {0};
+    assert_int_equal(model_check_computed(&m, &e), ST_INPUT);
+    assert_string_equal(err_cause(&e, 0), "model test: no engine here computes models of type phi");
+}
+
 static void load_folder(void **state)
 {
     (void)state;
@@ -246,6 +318,8 @@ int main(void)
         cmocka_unit_test(both_forms_of_rope),
         cmocka_unit_test(unused_windows),
         cmocka_unit_test(refused),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(phi),
         cmocka_unit_test(load_folder),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

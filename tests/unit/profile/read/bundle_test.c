@@ -292,6 +292,24 @@ static void missing_rows_name_the_nearest(void **state)
              "have n_embd 64, use_gated_mlp True");
 }
 
+/* Vidur's folders carry the model's name on the hub; a bundle under our own name comes first. */
+static void the_name_on_the_hub_will_do(void **state)
+{
+    struct fixture *f = *state;
+    put_host(f, false);
+    f->key.model_name = "tiny";
+    f->key.hub_name = "org/tiny";
+    load(f);
+    assert_string_equal(bundle_dir(f->b), f->compute);
+    relative(bundle_host_s(f->b, 1, false), host_ms(1) / 1e3);
+    char own[400];
+    struct err e = {0};
+    snprintf(own, sizeof own, "%s/data/profiling/compute/cpu/tiny", f->tmp.dir);
+    assert_ok(fs_mkdirs(own, &e), &e);
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "cpu/tiny/mlp.csv"));
+}
+
 static void missing_folders_say_what_is_there(void **state)
 {
     struct fixture *f = *state;
@@ -542,6 +560,7 @@ int main(void)
         with_bundle(outside_the_grid_grows_with_the_work_and_is_counted),
         with_bundle(host_time_by_batch_size),
         with_bundle(missing_rows_name_the_nearest),
+        with_bundle(the_name_on_the_hub_will_do),
         with_bundle(missing_folders_say_what_is_there),
         with_bundle(malformed_files_are_named_errors),
         with_bundle(required_columns_are_asked_for),
