@@ -68,7 +68,8 @@ const struct option config_options[] = {
     {"workload.dir", OPT_STR, "", "", NO_LIMIT, NULL, RUN, AT(workload.dir),
      "workload directory to run instead of making one"},
     {"workload.trace", OPT_STR, "", "", NO_LIMIT, NULL, RUN, AT(workload.trace),
-     "CSV of arrived_at, num_prefill_tokens, num_decode_tokens to run instead of making one"},
+     "CSV of arrived_at, num_prefill_tokens, num_decode_tokens to run instead of making one, or "
+     "a Mooncake trace (.jsonl)"},
     {"workload.prompts", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(workload.prompts),
      "prompts.jsonl with prompt_id and text"},
     {"workload.num_requests", OPT_INT, "requests", "", 1, 1e8, NULL, WORK,

@@ -25,6 +25,8 @@ enum st workload_load_trace(struct arena *a, const char *csv, struct workload *o
 {
     struct workload_stream *s;
     *out = (struct workload){0};
+    if (workload_is_mooncake(csv))
+        return workload_load_mooncake(a, csv, out, e);
     TRY(workload_stream_trace(csv, &s, e));
     enum st st = collect(a, s, out, e);
     workload_stream_close(&s);

@@ -16,7 +16,7 @@ struct workload_stream;
 /* As workload_make; the prompts of *p are borrowed. */
 enum st workload_stream_make(const struct workload_params *p, struct workload_stream **out,
                              struct err *e);
-/* As workload_load_trace. */
+/* As workload_load_trace, or workload_load_mooncake for *.jsonl, whose requests are held. */
 enum st workload_stream_trace(const char *csv, struct workload_stream **out, struct err *e);
 /* As workload_load. */
 enum st workload_stream_dir(const char *dir, struct workload_stream **out, struct err *e);

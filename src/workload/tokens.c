@@ -24,13 +24,26 @@ enum st workload_count_tokens(struct arena *a, const struct tokenizer *t, const 
     return st;
 }
 
-static void random_ids(const struct workload_request *r, int64_t vocab, uint64_t seed, int32_t *out)
+static void draw_ids(uint64_t seed, const char *kind, int64_t id, int64_t vocab, int32_t *out,
+                     int64_t n)
 {
     char stream[64];
-    snprintf(stream, sizeof stream, "workload.prompt_ids.%lld", (long long)r->request_id);
+    snprintf(stream, sizeof stream, "workload.%s.%lld", kind, (long long)id);
     struct rng rng = rng_stream(seed, stream);
-    for (int64_t i = 0; i < r->num_prefill_tokens; i++)
+    for (int64_t i = 0; i < n; i++)
         out[i] = (int32_t)rng_below(&rng, (uint64_t)vocab);
+}
+
+static void random_ids(const struct workload_request *r, int64_t vocab, uint64_t seed, int32_t *out)
+{
+    int64_t n = r->num_prefill_tokens;
+    if (!r->hash_ids) {
+        draw_ids(seed, "prompt_ids", r->request_id, vocab, out, n);
+        return;
+    }
+    for (int64_t at = 0, i = 0; at < n; at += r->hash_tokens, i++)
+        draw_ids(seed, "hash_ids", r->hash_ids[i], vocab, out + at,
+                 n - at < r->hash_tokens ? n - at : r->hash_tokens);
 }
 
 enum st workload_prompt_ids(struct arena *scratch, const struct workload_request *r,

@@ -113,9 +113,18 @@ struct node *workload_meta_node(struct arena *a, const struct workload_meta *m);
 /* Reads and checks a whole workload directory except the prompts' texts: both tables hold the same
  * requests, arrivals are the sums of the gaps. */
 enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e);
-/* Vidur's trace.csv; request ids are row numbers from 0; rows stand in order of arrival. Seconds
- * are read correctly rounded. */
+/* Vidur's trace.csv (*.jsonl: workload_load_mooncake); request ids are row numbers from 0; rows
+ * stand in order of arrival. Seconds are read correctly rounded. */
 enum st workload_load_trace(struct arena *a, const char *csv, struct workload *out, struct err *e);
+
+/* Mooncake's trace: a JSON object a line with timestamp (ms), input_length, output_length and, if
+ * known, hash_ids: one id for each MOONCAKE_BLOCK tokens of the prompt, equal ids standing for
+ * equal tokens up to the end of that piece. Request ids are numbered from 0; lines stand in order
+ * of arrival; other members are ignored. */
+enum { MOONCAKE_BLOCK = 512 };
+enum st workload_load_mooncake(struct arena *a, const char *path, struct workload *out,
+                               struct err *e);
+bool workload_is_mooncake(const char *path); /* by its name: *.jsonl */
 
 /* texts[i] = text of request i's prompt among the n, NULL for a request without a prompt_id. One
  * that is not among them is ST_INPUT. */
@@ -129,9 +138,10 @@ enum st workload_count_tokens(struct arena *a, const struct tokenizer *t, const 
                               size_t n, int64_t **counts, struct err *e);
 
 /* Token ids a real engine is fed for a request, out[num_prefill_tokens]: the text's ids cut or
- * repeated to that length, or random ids below vocab (stream "workload.prompt_ids.<request_id>" of
- * the seed) when text is NULL. An id that is not below vocab is ST_INPUT: the tokenizer is not the
- * model's. scratch may be reset afterwards. */
+ * repeated to that length, or random ids below vocab when text is NULL: stream
+ * "workload.hash_ids.<id>" of the seed for the piece under each of the request's hash_ids, else
+ * "workload.prompt_ids.<request_id>". An id that is not below vocab is ST_INPUT: the tokenizer is
+ * not the model's. scratch may be reset afterwards. */
 enum st workload_prompt_ids(struct arena *scratch, const struct workload_request *r,
                             const char *text, const struct tokenizer *tok, int64_t vocab,
                             uint64_t seed, int32_t *out, struct err *e);
