@@ -5,6 +5,7 @@
 #include "base/vec.h"
 
 enum { FLUSH_BYTES = 1 << 20, NUMBERS_BYTES = RUN_MAX_COLUMNS * 24 };
+enum { ROOMY_ROWS = 4096 }; /* waiting rows that keep room to be used again; more are cut to size */
 
 struct stream {
     const struct run_table *table; /* NULL = this file is not written */
@@ -16,14 +17,14 @@ struct stream {
 /* A formatted row of request_metrics.csv that waits for the rows before it. */
 struct waiting {
     int64_t id;
-    char *text;
-    size_t n;
+    struct buf row;
 };
 
 struct run_writer {
     const struct artifact *art;
     struct stream streams[RUN_FILES];
     VEC(struct waiting) heap; /* smallest id on top */
+    VEC(struct buf) spare;    /* of rows that have gone, for those to come */
     int64_t next_id;          /* all rows with smaller ids are in the stream */
     int64_t repeated_id;      /* RUN_NONE = none */
 };
@@ -242,8 +243,9 @@ static void drain(struct run_writer *w, bool all)
             w->repeated_id = row.id;
         else
             w->next_id = row.id + 1;
-        buf_add(&s->out, row.text, row.n);
-        mem_free(row.text);
+        buf_add(&s->out, row.row.p, row.row.n);
+        buf_clear(&row.row);
+        vec_push(&w->spare, row.row);
         if (s->out.n >= FLUSH_BYTES)
             flush(s);
     }
@@ -258,8 +260,14 @@ void run_write_request(struct run_writer *w, const struct run_request *r)
         return;
     }
     struct buf row = {0};
+    if (w->spare.n)
+        row = vec_pop(&w->spare);
     put_row(&row, &run_tables[RUN_REQUESTS], r);
-    heap_push(w, (struct waiting){r->request_id, mem_resize(row.p, row.n), row.n});
+    if (w->heap.n >= ROOMY_ROWS) {
+        row.p = mem_resize(row.p, row.n + 1);
+        row.cap = row.n + 1;
+    }
+    heap_push(w, (struct waiting){r->request_id, row});
 }
 
 void run_write_token(struct run_writer *w, const struct run_token *t)
@@ -313,8 +321,11 @@ void run_writer_discard(struct run_writer **pw)
         buf_free(&w->streams[i].out);
     }
     for (size_t i = 0; i < w->heap.n; i++)
-        mem_free(w->heap.p[i].text);
+        buf_free(&w->heap.p[i].row);
+    for (size_t i = 0; i < w->spare.n; i++)
+        buf_free(&w->spare.p[i]);
     vec_free(&w->heap);
+    vec_free(&w->spare);
     mem_free(w);
     *pw = NULL;
 }

@@ -1,13 +1,18 @@
 #include "cmd/record.h"
 
+#include "artifact/batch_trace.h"
 #include "artifact/vidur_metrics.h"
 #include "base/log.h"
+#include "metrics/time_series.h"
 
 struct record {
     struct record_params p;
     struct run_writer *writer;
-    struct vidur_metrics *vidur; /* NULL unless asked for */
+    struct vidur_metrics *vidur; /* NULL unless asked for, as trace */
+    struct batch_trace *trace;
     struct summary *summary;
+    struct time_series *series; /* NULL = none */
+    const struct artifact *art;
     struct progress progress;
     struct serve_sink sink;
 };
@@ -31,7 +36,15 @@ static void put_token(void *self, const struct run_token *t)
 static void put_batch(void *self, const struct run_batch *b, const struct completion *c)
 {
     (void)c;
-    run_write_batch(((struct record *)self)->writer, b);
+    struct record *r = self;
+    run_write_batch(r->writer, b);
+    if (r->trace)
+        batch_trace_write(r->trace, b);
+}
+
+static void put_iteration(void *self, const struct serve_iteration *i)
+{
+    time_series_add(((struct record *)self)->series, i);
 }
 
 static void put_progress(void *self, int64_t finished, double now_s)
@@ -47,16 +60,22 @@ enum st record_open(const struct artifact *art, const struct record_params *p, s
     bool tokens = plan->output.tokens == OUTPUT_FULL, batches = plan->output.batches == OUTPUT_FULL;
     struct record *r = mem_alloc(sizeof *r);
     *r = (struct record){.p = *p,
+                         .art = art,
                          .summary = summary_new(),
                          .sink = {.self = r,
                                   .request = put_request,
                                   .token = tokens ? put_token : NULL,
-                                  .batch = batches ? put_batch : NULL,
+                                  .batch = batches || plan->output.perfetto ? put_batch : NULL,
+                                  .iteration = plan->output.time_series ? put_iteration : NULL,
                                   .progress = put_progress}};
+    if (plan->output.time_series)
+        r->series = time_series_new(p->serve->replicas);
     *out = r;
     enum st st = run_writer_open(art, tokens, batches, &r->writer, e);
     if (st == ST_OK && plan->output.vidur_metrics)
         st = vidur_metrics_open(art, &r->vidur, e);
+    if (st == ST_OK && plan->output.perfetto)
+        st = batch_trace_open(art, &r->trace, e);
     if (st != ST_OK) {
         record_free(out);
         return st;
@@ -70,13 +89,25 @@ struct serve_sink record_sink(struct record *r)
     return r->sink;
 }
 
+/* Closes one more file: an error counts when it is the first. */
+static void also(enum st *first, enum st st, struct err *e, const struct err *own)
+{
+    if (*first == ST_OK && st != ST_OK) {
+        *first = st;
+        *e = *own;
+    }
+}
+
 enum st record_close(struct record *r, struct err *e)
 {
-    struct err ignored = {0};
+    struct err own = {0};
     progress_end(&r->progress);
-    enum st st = run_writer_close(&r->writer, e);
-    enum st vidur = vidur_metrics_close(&r->vidur, st == ST_OK ? e : &ignored);
-    return st == ST_OK ? vidur : st;
+    enum st first = run_writer_close(&r->writer, e);
+    also(&first, vidur_metrics_close(&r->vidur, &own), e, &own);
+    also(&first, batch_trace_close(&r->trace, &own), e, &own);
+    if (r->series && first == ST_OK)
+        first = time_series_write(r->series, r->art, e);
+    return first;
 }
 
 struct summary *record_summary(struct record *r)
@@ -92,7 +123,9 @@ void record_free(struct record **pr)
     struct err ignored = {0};
     run_writer_discard(&r->writer);
     (void)vidur_metrics_close(&r->vidur, &ignored);
+    (void)batch_trace_close(&r->trace, &ignored);
     summary_free(&r->summary);
+    time_series_free(&r->series);
     mem_free(r);
     *pr = NULL;
 }

@@ -147,7 +147,7 @@ struct plan {
 
     struct {
         int tokens, batches; /* enum plan_output */
-        bool write_hydra_snapshot, vidur_metrics;
+        bool write_hydra_snapshot, vidur_metrics, time_series, perfetto;
     } output;
 
     struct {

@@ -85,6 +85,7 @@ struct completion {
     double start_s, end_s; /* end: the host has the tokens */
     double host_s;         /* part of end - start spent by the executor's host side */
     double device_s;       /* part spent in operators */
+    double energy_j;       /* of the whole batch; 0 = not known */
     /* EXEC_COMPUTES: one per emitting row, any order. Predictions: NULL, every row emits one. */
     const struct emitted *tokens;
     int32_t n_tokens;

@@ -101,6 +101,8 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     r->iterations++;
     r->in_flight++;
     lane->submitted++;
+    f->waiting = (int64_t)r->waiting.n;
+    f->running = r->active;
     f->out = true;
     advance(lane, f);
     *out = f;
@@ -205,12 +207,19 @@ static void charge(struct lane *lane, const struct flight *f, const struct compl
     }
 }
 
+static double start_of(const struct lane *lane, const struct flight *f, const struct completion *c)
+{
+    if (c->stages)
+        return c->start_s;
+    return f->b.submit_s > lane->last_end_s ? f->b.submit_s : lane->last_end_s;
+}
+
 static void batch_row(struct replica *r, const struct lane *lane, const struct flight *f,
                       const struct completion *c, int64_t end_ns)
 {
     const struct serve_sink *sink = r->run->sink;
     const struct batch *b = &f->b;
-    double start_s = b->submit_s > lane->last_end_s ? b->submit_s : lane->last_end_s;
+    double start_s = start_of(lane, f, c);
     struct run_batch row = {.iteration = b->iteration,
                             .replica = b->replica,
                             .start_ns = ns_from_s(start_s),
@@ -281,6 +290,15 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
         release_zombies(r, lane);
     if (r->run->sink->batch)
         batch_row(r, lane, f, c, end_ns);
+    if (r->run->sink->iteration) {
+        const struct serve_iteration i = {.b = &f->b,
+                                          .c = c,
+                                          .start_s = start_of(lane, f, c),
+                                          .end_s = c->end_s,
+                                          .waiting = f->waiting,
+                                          .running = f->running};
+        r->run->sink->iteration(r->run->sink->self, &i);
+    }
     lane->last_end_s = c->end_s;
     return ST_OK;
 }

@@ -22,7 +22,8 @@ struct flight {
     struct link finishing; /* requests whose last token this batch emits */
     bool out;              /* submitted and not completed */
     bool runs_decodes;
-    int64_t tick; /* of the lane's last batch with its decode set, this one included */
+    int64_t waiting, running; /* in the replica, when submitted */
+    int64_t tick;             /* of the lane's last batch with its decode set, this one included */
 
     /* A completion known ahead of its time (virtual executors), arrays copied here. */
     struct completion c;

@@ -71,6 +71,15 @@ struct request_source {
                           struct err *e);
 };
 
+/* A batch that came back, and how its replica stood when it was submitted. */
+struct serve_iteration {
+    const struct batch *b;
+    const struct completion *c;
+    double start_s, end_s; /* start: as of its first row */
+    int64_t waiting;       /* requests in the replica's queue */
+    int64_t running;       /* requests that hold KV blocks */
+};
+
 /* Where results go; any hook may be NULL. Rows are complete when handed over and borrowed for the
  * call. Every request taken in gets one row, a rejected one too; every batch one per pipeline
  * stage. The tokens of a request come in order and before its row; between requests they come in no
@@ -81,7 +90,8 @@ struct serve_sink {
     void (*request)(void *self, const struct run_request *r);
     void (*token)(void *self, const struct run_token *t);
     void (*batch)(void *self, const struct run_batch *b, const struct completion *c);
-    void (*progress)(void *self, int64_t finished, double now_s); /* after each request's row */
+    void (*progress)(void *self, int64_t finished, double now_s);   /* after each request's row */
+    void (*iteration)(void *self, const struct serve_iteration *i); /* beside batch, without rows */
 };
 
 struct serve_counters {

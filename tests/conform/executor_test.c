@@ -213,7 +213,8 @@ static struct recorded drive(struct test *t, const struct member *m, const char 
                              .emit_tokens = true};
     struct recorded x = {.caps = ex.ops->caps};
     struct request_source source = {&x, next_request, prompt_ids};
-    struct serve_sink sink = {&x, on_request, on_token, on_batch, NULL};
+    struct serve_sink sink = {
+        .self = &x, .request = on_request, .token = on_token, .batch = on_batch};
     struct serve_counters n;
     assert_ok(executor_check(&ex, &t->e), t);
     assert_int_equal(!(x.caps & EXEC_VIRTUAL), m->real_clock);

@@ -1,6 +1,7 @@
-/* Any bytes as trace.csv, and, cut at a byte 1e, as the two tables of a workload directory. */
-#include "workload/workload.h"
+/* Any bytes as trace.csv, and, cut at a byte 1e, as the two tables of a workload directory; as a
+ * stream each is what it is as a whole. */
 #include "folder.h"
+#include "workload/stream.h"
 
 static const char meta[] = "{\"schema_version\": 1, \"paths\": {\"prompts\": \"prompts.jsonl\", "
                            "\"trace_lengths\": \"trace_lengths.csv\", \"trace_intervals\": "
@@ -21,13 +22,38 @@ static void check(enum st st, const struct workload *w, const struct err *e)
     }
 }
 
+static void same(enum st st, const struct workload *w, enum st opened, struct workload_stream *s)
+{
+    REQUIRE(st == opened);
+    if (st != ST_OK)
+        return;
+    REQUIRE(workload_stream_total(s) == (int64_t)w->n);
+    struct workload_request r;
+    struct err e = {0};
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *want = &w->requests[i];
+        REQUIRE(workload_stream_next(s, &r, &e) == ST_OK);
+        REQUIRE(r.request_id == want->request_id && r.arrival_s == want->arrival_s);
+        REQUIRE(r.num_prefill_tokens == want->num_prefill_tokens);
+        REQUIRE(!r.prompt_id == !want->prompt_id);
+        REQUIRE(!r.prompt_id || strcmp(r.prompt_id, want->prompt_id) == 0);
+    }
+    REQUIRE(workload_stream_next(s, &r, &e) == ST_END);
+    workload_stream_close(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena *a = arena_new();
     struct err e = {0};
+    struct err e2 = {0};
     struct workload w;
+    struct workload_stream *s;
     const char *trace = folder_put(a, "trace.csv", data, size);
-    check(workload_load_trace(a, trace, &w, &e), &w, &e);
+    enum st st = workload_load_trace(a, trace, &w, &e);
+    check(st, &w, &e);
+    enum st opened = workload_stream_trace(trace, &s, &e2);
+    same(st, &w, opened, s);
 
     const uint8_t *cut = size ? memchr(data, 0x1e, size) : NULL;
     size_t lengths = cut ? (size_t)(cut - data) : size;
@@ -35,7 +61,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     folder_put(a, "trace_lengths.csv", data, lengths);
     folder_put(a, "trace_intervals.csv", data + lengths + (cut != NULL),
                size - lengths - (cut != NULL));
-    check(workload_load(a, folder(), &w, &e), &w, &e);
+    st = workload_load(a, folder(), &w, &e);
+    check(st, &w, &e);
+    opened = workload_stream_dir(folder(), &s, &e2);
+    same(st, &w, opened, s);
     arena_free(&a);
     return 0;
 }
