@@ -2,6 +2,7 @@
 
 #include "cmd/commands.h"
 #include "cmd/job.h"
+#include "cmd/openai.h"
 #include "engine/engine.h"
 
 /* ---- engines by name: the rows of this table are what `engine=` accepts ---- */
@@ -46,9 +47,11 @@ static const struct {
     const char *name, *help;
     bool weights;
     enum st (*open)(const struct engine_context *x, struct executor *out, struct err *e);
+    enum st (*run)(struct cmd_context *c, struct err *e); /* not an executor: does it all itself */
 } engines[] = {
-    {"cpu", "the built-in engine on this machine's cores", true, open_cpu},
-    {"null", "computes nothing: what the loop itself costs", false, open_null},
+    {"cpu", "the built-in engine on this machine's cores", true, open_cpu, NULL},
+    {"null", "computes nothing: what the loop itself costs", false, open_null, NULL},
+    {"openai", "an OpenAI-style server at url", false, NULL, openai_bench},
 };
 
 static enum st bench(struct cmd_context *c, struct err *e)
@@ -59,7 +62,13 @@ static enum st bench(struct cmd_context *c, struct err *e)
         k++;
     if (k == n) {
         err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", p->engine.kind);
-        return err_hint(e, "engines: cpu, null");
+        return err_hint(e, "engines: cpu, null, openai");
+    }
+    if (engines[k].run)
+        return engines[k].run(c, e);
+    if (p->url) {
+        err_set(e, ST_USAGE, "url: engine %s asks no server", engines[k].name);
+        return err_hint(e, "engine=openai");
     }
     if (strcmp(p->device, "cpu") != 0) {
         err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device, engines[k].name);

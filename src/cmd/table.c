@@ -21,7 +21,8 @@ const struct cmd cmd_table[] = {
         .summary = "run a workload for real",
         .about =
             "Serves the workload with a real engine at its planned arrival times and writes the "
-            "latency of every request and token. Latency counts from the planned arrival.",
+            "latency of every request and token. Latency counts from the planned arrival. "
+            "engine=openai asks a server at url= and adds bench.json, with vLLM's keys.",
         .example = "twinfer bench engine=cpu model=tiny_qwen3 workload.dir=runs/workloads/w1",
         .run = cmd_bench,
     },

@@ -114,6 +114,22 @@ struct plan {
         int idle; /* 0 spin, 1 sleep */
     } engine;
 
+    const char *url;            /* of an OpenAI-style server */
+    int chat_template;          /* enum chat_template of model/chat_template.h */
+    struct option_list goodput; /* "ttft:200", ... */
+    struct {
+        int endpoint; /* enum body_endpoint of client/body.h */
+        int prompts;  /* 0 text, 1 ids */
+        int count;    /* enum body_count of client/body.h */
+        const char *model;
+        int64_t max_concurrency, warmup, retries;
+        double retry_delay_s, timeout_s, stall_timeout_s, connect_timeout_s, temperature;
+        const char *api_key_env, *ca_file;
+        bool tls_verify;
+        struct option_list headers;
+        const struct node *body;
+    } client;
+
     struct {
         const char *root;
         int64_t max_tokens, max_batch, max_kv, samples, warmup;

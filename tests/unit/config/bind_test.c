@@ -106,7 +106,7 @@ static void a_wrong_value_is_named_with_its_place(void **state)
     file_err(t, "seed: [1]\n", "1:7: seed: expected an integer, got a list");
     file_err(t, "a: &x 1\nseed: -1\n",
              "1:1: unknown key 'a'\n"
-             "hint: the nearest keys are out, vars, seed");
+             "hint: the nearest keys are out, vars, url");
     file_err(t, "\nseed: -1\n", "2:7: seed: -1 is below the minimum 0");
     file_err(t, "json: 1\n", "1:7: json: expected true or false, got 1");
     file_err(t, "json: yes\n", "1:7: json: expected true or false, got 'yes'");

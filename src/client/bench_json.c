@@ -1,0 +1,222 @@
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "client/outcome.h"
+#include "text/table.h"
+
+static void put(struct arena *a, struct node *m, const char *key, struct node *v)
+{
+    node_set(a, m, sv_of(arena_str(a, key)), v);
+}
+
+static struct node *number(struct arena *a, double v)
+{
+    return isnan(v) ? node_new(a, NODE_NULL) : node_float(a, v);
+}
+
+static struct node *text_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
+static void put_stat(struct arena *a, struct node *m, const char *name,
+                     const struct outcome_stat *s)
+{
+    put(a, m, arena_printf(a, "mean_%s_ms", name), number(a, s->mean));
+    put(a, m, arena_printf(a, "median_%s_ms", name), number(a, s->median));
+    put(a, m, arena_printf(a, "std_%s_ms", name), number(a, s->std));
+    for (int i = 0; i < OUTCOME_PERCENTILES; i++)
+        put(a, m, arena_printf(a, "p%d_%s_ms", outcome_percentiles[i], name), number(a, s->p[i]));
+}
+
+struct node *client_health_node(struct arena *a, const struct client_health *h)
+{
+    const struct {
+        const char *key;
+        int64_t v;
+    } ints[] = {
+        {"sent", h->sent},
+        {"dropped", h->dropped},
+        {"late", h->late},
+        {"held", h->held},
+        {"retried", h->retried},
+        {"peak_concurrency", h->peak_concurrency},
+        {"connections", h->connections},
+        {"bytes_received", h->bytes_received},
+        {"chunks", h->chunks},
+    };
+    const struct {
+        const char *key;
+        double v;
+    } doubles[] = {
+        {"schedule_delay_p50_ms", (double)h->delay_p50_ns / 1e6},
+        {"schedule_delay_p90_ms", (double)h->delay_p90_ns / 1e6},
+        {"schedule_delay_p99_ms", (double)h->delay_p99_ns / 1e6},
+        {"schedule_delay_max_ms", (double)h->delay_max_ns / 1e6},
+        {"limit_ms", CLIENT_MAX_DELAY_NS / 1e6},
+        {"wall_s", h->wall_s},
+        {"cpu_s", h->cpu_s},
+        {"cpu_fraction", h->wall_s > 0 ? h->cpu_s / h->wall_s : NAN},
+        {"busy_fraction", h->busy_fraction},
+    };
+    struct node *m = node_new(a, NODE_MAP);
+    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
+        put(a, m, ints[i].key, node_int(a, ints[i].v));
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
+        put(a, m, doubles[i].key, number(a, doubles[i].v));
+    put(a, m, "verdict", node_str(a, h->healthy ? "healthy" : "rejected"));
+    return m;
+}
+
+/* The lists that vLLM writes, one item a request, failed ones included. Its times are seconds. */
+static void put_lists(struct arena *a, struct node *m, const struct outcome *o, size_t n)
+{
+    struct node *input = node_new(a, NODE_LIST), *output = node_new(a, NODE_LIST);
+    struct node *ttfts = node_new(a, NODE_LIST), *itls = node_new(a, NODE_LIST);
+    struct node *starts = node_new(a, NODE_LIST), *errors = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < n; i++) {
+        const struct client_result *r = o[i].r;
+        if (o[i].warmup)
+            continue;
+        struct node *gaps = node_new(a, NODE_LIST);
+        double ttft = r->chunks.n ? ns_to_s(r->chunks.p[0].time_ns - r->sent_ns) : 0;
+        for (size_t k = 1; k < r->chunks.n; k++)
+            node_push(a, gaps,
+                      node_float(a, ns_to_s(r->chunks.p[k].time_ns - r->chunks.p[k - 1].time_ns)));
+        node_push(a, input, node_int(a, o[i].prompt_tokens));
+        node_push(a, output, node_int(a, o[i].output_tokens));
+        node_push(a, ttfts, node_float(a, ttft));
+        node_push(a, itls, gaps);
+        node_push(a, starts,
+                  r->sent_ns == RUN_NONE ? node_new(a, NODE_NULL)
+                                         : node_float(a, ns_to_s(r->sent_ns)));
+        node_push(a, errors, node_str(a, r->error_msg));
+    }
+    put(a, m, "input_lens", input);
+    put(a, m, "output_lens", output);
+    put(a, m, "ttfts", ttfts);
+    put(a, m, "itls", itls);
+    put(a, m, "start_times", starts);
+    put(a, m, "errors", errors);
+}
+
+static struct node *tokens_node(struct arena *a, const struct outcome_figures *f)
+{
+    struct node *m = node_new(a, NODE_MAP), *from = node_new(a, NODE_MAP);
+    for (int i = 0; i < COUNTS; i++)
+        put(a, from, count_from_name((enum count_from)i), node_int(a, f->counted[i]));
+    put(a, m, "output_counted_from", from);
+    put(a, m, "input_counted_from_usage", node_int(a, f->prompt_from_usage));
+    put(a, m, "chunks", node_int(a, f->chunks));
+    put(a, m, "tokens_per_chunk",
+        number(a, f->chunks ? (double)f->output_tokens / (double)f->chunks : NAN));
+    put(a, m, "max_tokens_per_chunk", node_int(a, f->max_tokens_per_chunk));
+    put(a, m, "requests_spread_over_chunks", node_int(a, f->spread));
+    return m;
+}
+
+struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_t n,
+                                 const struct outcome_figures *f, const struct client_health *h,
+                                 const struct outcome_labels *labels)
+{
+    struct node *m = node_new(a, NODE_MAP), *planned = node_new(a, NODE_MAP);
+    char date[CLOCK_ISO_MAX];
+    clock_iso8601(labels->started_wall_ns, date);
+    put(a, m, "date", node_str(a, date));
+    put(a, m, "backend", node_str(a, "openai"));
+    put(a, m, "endpoint_type", node_str(a, labels->endpoint));
+    put(a, m, "model_id", text_or_null(a, labels->model_id));
+    put(a, m, "tokenizer_id", text_or_null(a, labels->tokenizer_id));
+    put(a, m, "num_prompts", node_int(a, (int64_t)n));
+    put(a, m, "request_rate", number(a, labels->request_rate));
+    put(a, m, "burstiness", number(a, labels->burstiness));
+    put(a, m, "max_concurrency",
+        labels->max_concurrency ? node_int(a, labels->max_concurrency) : node_new(a, NODE_NULL));
+    put(a, m, "duration", number(a, f->duration_s));
+    put(a, m, "completed", node_int(a, f->completed));
+    put(a, m, "failed", node_int(a, f->failed));
+    put(a, m, "warmup", node_int(a, f->warmup));
+    put(a, m, "total_input_tokens", node_int(a, f->input_tokens));
+    put(a, m, "total_output_tokens", node_int(a, f->output_tokens));
+    put(a, m, "request_throughput", number(a, f->requests_per_s));
+    put(a, m, "request_goodput", number(a, f->goodput_sent));
+    put(a, m, "output_throughput", number(a, f->output_tokens_per_s));
+    put(a, m, "total_token_throughput", number(a, f->total_tokens_per_s));
+    put(a, m, "max_concurrent_requests", node_int(a, h->peak_concurrency));
+    put_stat(a, m, "ttft", &f->ttft_sent);
+    put_stat(a, m, "tpot", &f->tpot);
+    put_stat(a, m, "itl", &f->itl);
+    put_stat(a, m, "e2el", &f->e2el_sent);
+    put_lists(a, m, o, n);
+
+    put_stat(a, planned, "ttft", &f->ttft);
+    put_stat(a, planned, "e2el", &f->e2el);
+    put(a, planned, "request_goodput", number(a, f->goodput));
+    put(a, planned, "goodput_limits", text_or_null(a, labels->goodput));
+    put(a, m, "planned", planned);
+    put(a, m, "tokens", tokens_node(a, f));
+    put(a, m, "client", client_health_node(a, h));
+    return m;
+}
+
+/* ---- the terminal -------------------------------------------------------------------------- */
+
+static void stat_row(struct table *t, const char *name, const struct outcome_stat *s)
+{
+    table_cell(t, "%s", name);
+    table_cell(t, "%zu", s->n);
+    const double v[] = {s->mean, s->median, s->p[0], s->p[2], s->std};
+    for (size_t i = 0; i < sizeof v / sizeof *v; i++)
+        if (isnan(v[i]))
+            table_cell(t, "n/a");
+        else
+            table_cell(t, "%.2f", v[i]);
+}
+
+/* Every source that counted a request, the commonest case first: "usage", "usage and chunks". */
+static const char *sources(struct arena *a, const struct outcome_figures *f)
+{
+    const char *text = "";
+    for (int i = 0; i < COUNTS; i++)
+        if (f->counted[i])
+            text = arena_printf(a, "%s%s%s", text, *text ? " and " : "",
+                                count_from_name((enum count_from)i));
+    return *text ? text : "nothing";
+}
+
+void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figures *f,
+                    const struct client_health *h)
+{
+    static const char *const head[] = {"ms", "n", "mean", "p50", "p90", "p99", "std"};
+    struct table *t = table_new(a, 7);
+    buf_printf(out, "requests        %lld ok, %lld failed, %lld warm-up in %.2f s\n",
+               (long long)f->completed, (long long)f->failed, (long long)f->warmup, f->duration_s);
+    buf_printf(out, "throughput      %.3f requests/s, %.1f output tokens/s, %.1f tokens/s in all\n",
+               f->requests_per_s, f->output_tokens_per_s, f->total_tokens_per_s);
+    if (!isnan(f->goodput))
+        buf_printf(out, "goodput         %.3f requests/s (%.3f from the actual send)\n", f->goodput,
+                   f->goodput_sent);
+    for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+        table_cell(t, "%s", head[i]);
+    stat_row(t, "TTFT", &f->ttft);
+    stat_row(t, "TTFT from send", &f->ttft_sent);
+    stat_row(t, "TPOT", &f->tpot);
+    stat_row(t, "ITL", &f->itl);
+    stat_row(t, "E2E", &f->e2el);
+    stat_row(t, "E2E from send", &f->e2el_sent);
+    table_text(out, t);
+    if (f->chunks)
+        buf_printf(out,
+                   "tokens          %lld in, %lld out, counted from %s; %.2f a chunk, at most %d\n",
+                   (long long)f->input_tokens, (long long)f->output_tokens, sources(a, f),
+                   (double)f->output_tokens / (double)f->chunks, f->max_tokens_per_chunk);
+    buf_printf(
+        out,
+        "client          %s: schedule delay p50 %.3f, p99 %.3f, max %.3f ms; %lld late, %lld "
+        "dropped, %lld held; CPU %.0f %%, at most %lld at once\n",
+        h->healthy ? "healthy" : "REJECTED", (double)h->delay_p50_ns / 1e6,
+        (double)h->delay_p99_ns / 1e6, (double)h->delay_max_ns / 1e6, (long long)h->late,
+        (long long)h->dropped, (long long)h->held, h->wall_s > 0 ? 100 * h->cpu_s / h->wall_s : 0,
+        (long long)h->peak_concurrency);
+}

@@ -1,0 +1,136 @@
+/* An HTTP client that measures: OpenAI-style streaming requests sent at planned times.
+ *
+ * One thread, libcurl's multi interface on sockets and one timer, HTTP/1.1 with a connection per
+ * stream, kept alive and used again. Whatever the server does, a request is sent when it was
+ * planned (open loop), unless max_concurrency holds it back.
+ *
+ * Times. All are ns from the start of the run on the monotonic clock. `sent` is the moment the
+ * client turned to the request; opening a connection, where none was free, counts as latency. A
+ * chunk's time is taken in the receive callback, before anything is parsed, and parsing waits until
+ * all sockets that were ready have been read. So all events of one read share its time.
+ *
+ * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when the usage
+ * in it says that there are more. How many tokens a chunk holds is known from its ids or from usage
+ * in every chunk; client_tokens() says what is to be believed of a finished request.
+ *
+ * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end. What
+ * comes after [DONE] is counted and ignored, and a response that is not closed after it is dropped
+ * a second later. Every other end has a status and a short name (client_result.error_type):
+ *
+ *     connect, resolve, tls   no connection                                   error
+ *     connection              reset, or closed before a response came         error
+ *     truncated               the stream ended without [DONE] or finish_reason   error
+ *     http_<code>             an answer other than 200; 429 and 503: rejected, all others error
+ *     content_type            not text/event-stream                           error
+ *     malformed               not JSON, or of another shape                   error
+ *     too_large               an event or a line above max_event_bytes        error
+ *     server                  the server sent an error object in the stream   error
+ *     no_tokens               a good end without a token                      error
+ *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte   timeout
+ *     cancelled               the run was stopped                             cancelled
+ *
+ * Redirects are not followed and proxies of the environment are not used: both would be measured.
+ * libcurl itself sends a request once more when a connection it used again turns out dead before
+ * any byte came back; nothing else is repeated unless retries says so. */
+#ifndef CLIENT_CLIENT_H
+#define CLIENT_CLIENT_H
+
+#include <signal.h>
+
+#include "artifact/run.h"
+#include "base/vec.h"
+#include "client/chunk.h"
+
+struct client_params {
+    const char *url;            /* that requests are posted to; http or https */
+    const char *const *headers; /* [n_headers] "Name: value", secrets in clear */
+    size_t n_headers;
+    int64_t max_concurrency; /* requests on their way at once; 0 = no limit */
+    double timeout_s;        /* of a request since it was sent; 0 = none */
+    double stall_timeout_s;  /* without a byte; 0 = none */
+    double connect_timeout_s;
+    int64_t retries;        /* attempts after the first, for connect, connection, 429 and 503, while
+                             * no token has come */
+    double retry_delay_s;   /* before the first of them; each further one waits twice as long */
+    bool tls_insecure;      /* do not verify the server's certificate */
+    const char *ca_file;    /* certificates to trust instead of the system's; NULL */
+    size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
+    bool spin;              /* wait for the next event running, not asleep */
+};
+
+struct client_request {
+    int64_t at_ns;  /* planned; non-decreasing */
+    struct sv body; /* JSON, borrowed for the run */
+};
+
+struct client_chunk {
+    int64_t time_ns;
+    int32_t tokens;     /* known count, or 0 = at least one, unknown */
+    int32_t text_bytes; /* of client_result.text */
+};
+
+struct client_result {
+    enum run_status status;
+    char error_type[16], error_msg[232]; /* "" when ok */
+    int64_t planned_ns;
+    int64_t sent_ns;  /* last attempt; RUN_NONE = never sent */
+    int64_t delay_ns; /* sent after it was due: planned, freed by max_concurrency, or retried */
+    int64_t first_byte_ns; /* of the response's body; RUN_NONE */
+    int64_t end_ns;        /* last chunk with tokens, or the failure; RUN_NONE */
+    struct {
+        struct client_chunk *p; /* that carry tokens */
+        size_t n, cap;
+    } chunks;
+    struct buf text;
+    struct chunk_ids ids;
+    int64_t prompt_tokens, completion_tokens; /* of usage; -1 */
+    char finish[24];                          /* finish_reason */
+    int32_t http_status;                      /* 0 = no answer */
+    int32_t attempts;
+    bool held;          /* by max_concurrency */
+    bool done;          /* [DONE] came */
+    int32_t after_done; /* events ignored after it */
+};
+
+/* Whether the client itself was able to measure. A run with delay_p99_ns above
+ * CLIENT_MAX_DELAY_NS, or with requests that were never sent, is not to be used. */
+enum { CLIENT_MAX_DELAY_NS = 10000000 };
+
+struct client_health {
+    int64_t delay_p50_ns, delay_p90_ns, delay_p99_ns, delay_max_ns; /* over requests sent */
+    int64_t sent, late; /* late: delay above CLIENT_MAX_DELAY_NS */
+    int64_t dropped;    /* never sent */
+    int64_t held;       /* waited for max_concurrency; that time is no delay of the client */
+    int64_t retried;    /* attempts after the first */
+    int64_t peak_concurrency, connections; /* connections opened */
+    int64_t bytes_received, chunks;
+    double wall_s, cpu_s; /* cpu: of the process */
+    double busy_fraction; /* of the loop: not waiting for events */
+    bool healthy;
+};
+
+/* What the run looks like so far, a few times a second. */
+struct client_so_far {
+    int64_t finished, running, failed;
+    double ttft_p50_ms, ttft_p99_ms, itl_p50_ms, itl_p99_ms; /* NAN = none; within 1.6 % */
+};
+
+struct client_watch {
+    void *self;
+    void (*progress)(void *self, const struct client_so_far *s); /* NULL = none */
+};
+
+/* Runs all n requests to their end. results[n] are filled in every case; client_result_free each.
+ * *stop != 0 cancels what is on its way and drops the rest: ST_INTERRUPTED. ST_DEVICE: curl, epoll
+ * or timers refuse. */
+enum st client_run(const struct client_params *p, const struct client_request *requests, size_t n,
+                   const volatile sig_atomic_t *stop, const struct client_watch *watch,
+                   struct client_result *results, struct client_health *health, struct err *e);
+void client_result_free(struct client_result *r);
+
+/* GET a small document (at most 1 MiB) with the same headers and TLS settings; path is added to
+ * base. ST_DEVICE with the reason and the URL when it does not answer with 200. */
+enum st client_get(struct arena *a, const struct client_params *p, const char *url, struct sv *body,
+                   struct err *e);
+
+#endif

@@ -1,0 +1,88 @@
+/* From what came over the wire to tokens, files and figures.
+ *
+ * Tokens of a chunk. Where ids or usage in every chunk say how many tokens a chunk held, that
+ * counts. Otherwise the request's total (of usage, else of the tokenizer, else one per chunk) is
+ * spread evenly over its chunks, the first chunk holding at least one. All tokens of a chunk have
+ * the chunk's time: rows after the first have latency 0 in token_metrics.csv.
+ *
+ * ITL is the gap between two chunks that carry tokens, as in vLLM's benchmark; tokens_per_chunk
+ * stands beside it, for a gap is a token's only where that is 1. */
+#ifndef CLIENT_OUTCOME_H
+#define CLIENT_OUTCOME_H
+
+#include "client/client.h"
+#include "text/node.h"
+#include "workload/workload.h"
+
+enum count_from { COUNT_IDS, COUNT_USAGE, COUNT_TOKENIZER, COUNT_CHUNKS, COUNTS };
+const char *count_from_name(enum count_from c); /* "token_ids", "usage", "tokenizer", "chunks" */
+
+/* A request with everything known. */
+struct outcome {
+    const struct workload_request *w;
+    const struct client_result *r;
+    int64_t prompt_tokens, output_tokens;
+    int32_t *chunk_tokens; /* [r->chunks.n], sum output_tokens */
+    enum count_from count; /* of output_tokens */
+    bool prompt_from_usage, spread, warmup;
+};
+
+/* outcomes[w->n]; results in the workload's order. tokenizer may be NULL. The first n_warmup are
+ * labelled warm-up. A text that the tokenizer refuses counts by its chunks. */
+void outcomes_make(struct arena *a, const struct workload *w, const struct client_result *results,
+                   const struct tokenizer *tokenizer, int64_t n_warmup, struct outcome *outcomes);
+
+/* Rows of request_metrics.csv and, where the writer has that file, token_metrics.csv. */
+void outcomes_write(struct run_writer *writer, const struct outcome *o, size_t n,
+                    const char *backend, bool tokens);
+
+/* Limits in ms, INFINITY = none; a request that lacks a figure meets its limit. */
+struct outcome_limits {
+    bool set;
+    double ttft_ms, tpot_ms, e2el_ms;
+};
+
+/* mean, median, std (of the population) and percentiles in ms; NAN without samples. */
+enum { OUTCOME_PERCENTILES = 3 };
+extern const int outcome_percentiles[OUTCOME_PERCENTILES]; /* 90 95 99 */
+struct outcome_stat {
+    size_t n;
+    double mean, median, std, p[OUTCOME_PERCENTILES];
+};
+
+/* Over requests with status ok that are no warm-up. From the planned send time and from the actual
+ * one: with a healthy client and no max_concurrency the two agree. */
+struct outcome_figures {
+    int64_t completed, failed, warmup; /* failed: not ok and no warm-up */
+    double duration_s;                 /* first planned send to the last end; NAN */
+    int64_t input_tokens, output_tokens, chunks;
+    int64_t counted[COUNTS]; /* requests by where their count comes from */
+    int64_t spread, prompt_from_usage;
+    int32_t max_tokens_per_chunk;
+    double requests_per_s, output_tokens_per_s, total_tokens_per_s;
+    double goodput, goodput_sent; /* requests/s that met the limits: planned, actual send; NAN */
+    struct outcome_stat ttft, ttft_sent, tpot, itl, e2el, e2el_sent;
+};
+void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
+                      const struct outcome_limits *limits, struct outcome_figures *out);
+
+/* bench.json: vLLM's keys with vLLM's meanings (latencies from the actual send), what follows from
+ * the plan in `planned`, where counts come from in `tokens`, the client's health in `client`. */
+struct outcome_labels {
+    const char *endpoint;                /* "completions", "chat" */
+    const char *model_id, *tokenizer_id; /* NULL = null */
+    double request_rate, burstiness;     /* NAN = null: not of a rate */
+    int64_t max_concurrency;             /* 0 = null */
+    int64_t started_wall_ns;
+    const char *goodput; /* the limits as given, or NULL */
+};
+struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_t n,
+                                 const struct outcome_figures *f, const struct client_health *h,
+                                 const struct outcome_labels *labels);
+struct node *client_health_node(struct arena *a, const struct client_health *h);
+
+/* The block for a terminal. */
+void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figures *f,
+                    const struct client_health *h);
+
+#endif

@@ -1,0 +1,145 @@
+#include "client/response.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void client_result_free(struct client_result *r)
+{
+    vec_free(&r->chunks);
+    vec_free(&r->ids);
+    buf_free(&r->text);
+}
+
+void response_begin(struct response *s, struct client_result *r, size_t max_event_bytes)
+{
+    sse_begin(&s->sse, max_event_bytes);
+    s->r = r;
+    s->usage_so_far = s->ids_so_far = true;
+    s->failed = false;
+    r->chunks.n = r->ids.n = 0;
+    buf_clear(&r->text);
+    r->status = RUN_OK;
+    r->error_type[0] = r->error_msg[0] = r->finish[0] = 0;
+    r->first_byte_ns = r->end_ns = RUN_NONE;
+    r->prompt_tokens = r->completion_tokens = -1;
+    r->http_status = r->after_done = 0;
+    r->done = false;
+}
+
+void response_free(struct response *s)
+{
+    sse_free(&s->sse);
+}
+
+void response_fail(struct response *s, int64_t time_ns, enum run_status status, const char *type,
+                   const char *fmt, ...)
+{
+    struct client_result *r = s->r;
+    if (s->failed)
+        return;
+    s->failed = true;
+    r->status = status;
+    r->end_ns = time_ns;
+    snprintf(r->error_type, sizeof r->error_type, "%s", type);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(r->error_msg, sizeof r->error_msg, fmt, ap);
+    va_end(ap);
+    r->error_msg[str_utf8_valid(r->error_msg, strlen(r->error_msg))] = 0;
+    for (char *c = r->error_msg; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = ' ';
+}
+
+/* Tokens of a chunk as far as they are known; -1 = it carries none. */
+static int32_t count_tokens(struct response *s, const struct stream_chunk *c)
+{
+    struct client_result *r = s->r;
+    bool usage = c->completion_tokens >= 0;
+    int64_t known = r->completion_tokens > 0 ? r->completion_tokens : 0;
+    int64_t more = usage ? c->completion_tokens - known : 0;
+    if (!c->has_choice)
+        return -1;
+    if (c->n_ids > 0)
+        return s->ids_so_far ? (int32_t)c->n_ids : 0;
+    if (c->text_bytes == 0 && !(usage && s->usage_so_far && more > 0))
+        return -1;
+    s->ids_so_far = false;
+    if (!usage)
+        s->usage_so_far = false;
+    return s->usage_so_far && more > 0 ? (int32_t)(more < INT32_MAX ? more : 0) : 0;
+}
+
+static void take_chunk(struct response *s, int64_t time_ns, const struct stream_chunk *c)
+{
+    struct client_result *r = s->r;
+    int32_t tokens = count_tokens(s, c);
+    if (tokens >= 0) {
+        vec_push(&r->chunks, (struct client_chunk){time_ns, tokens, (int32_t)c->text_bytes});
+        r->end_ns = time_ns;
+    }
+    if (c->prompt_tokens >= 0)
+        r->prompt_tokens = c->prompt_tokens;
+    if (c->completion_tokens >= 0)
+        r->completion_tokens = c->completion_tokens;
+    if (c->finished)
+        memcpy(r->finish, c->finish, sizeof r->finish);
+}
+
+static void take_event(struct response *s, int64_t time_ns, struct sv data)
+{
+    struct client_result *r = s->r;
+    struct stream_chunk c;
+    if (r->done) {
+        r->after_done++;
+        return;
+    }
+    if (sv_eq(sv_trim(data), "[DONE]")) {
+        r->done = true;
+        return;
+    }
+    err_clear(&s->e);
+    if (chunk_parse(data, &c, &r->text, &r->ids, &s->e) != ST_OK)
+        response_fail(s, time_ns, RUN_ERROR, "malformed", "%s", err_cause(&s->e, 0));
+    else if (c.is_error)
+        response_fail(s, time_ns, RUN_ERROR, "server", "%s",
+                      c.error[0] ? c.error : "the server reports an error without a text");
+    else
+        take_chunk(s, time_ns, &c);
+}
+
+bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n)
+{
+    struct sv data;
+    if (s->failed)
+        return false;
+    if (s->r->first_byte_ns == RUN_NONE)
+        s->r->first_byte_ns = time_ns;
+    sse_feed(&s->sse, p, n);
+    for (;;) {
+        enum sse_event ev = sse_next(&s->sse, &data);
+        if (ev == SSE_MORE)
+            return true;
+        if (ev == SSE_EVENT)
+            take_event(s, time_ns, data);
+        else if (!s->r->done)
+            response_fail(s, time_ns, RUN_ERROR, "too_large", "an event of more than %zu bytes",
+                          s->sse.max_bytes);
+        if (s->failed || ev == SSE_TOO_LONG) {
+            s->sse.p = s->sse.end; /* nothing more is wanted */
+            return !s->failed;
+        }
+    }
+}
+
+void response_close(struct response *s, int64_t time_ns)
+{
+    struct client_result *r = s->r;
+    if (s->failed)
+        return;
+    if (!r->done && !r->finish[0])
+        response_fail(s, time_ns, RUN_ERROR, "truncated",
+                      "the stream ended after %zu chunks without [DONE]", r->chunks.n);
+    else if (r->chunks.n == 0)
+        response_fail(s, time_ns, RUN_ERROR, "no_tokens", "the stream ended without a token");
+}

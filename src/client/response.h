@@ -1,0 +1,31 @@
+/* One response on its way: bytes with the time they came, into a client_result. No sockets here. */
+#ifndef CLIENT_RESPONSE_H
+#define CLIENT_RESPONSE_H
+
+#include "client/client.h"
+#include "client/sse.h"
+
+struct response {
+    struct sse sse;
+    struct client_result *r; /* NULL = idle */
+    bool usage_so_far;       /* every chunk with tokens so far came with usage */
+    bool ids_so_far;         /* ... with token ids */
+    bool failed;
+    struct err e; /* scratch */
+};
+
+/* A new attempt: what an attempt before left in r is forgotten. */
+void response_begin(struct response *s, struct client_result *r, size_t max_event_bytes);
+void response_free(struct response *s);
+
+/* More of the body, come at time_ns. False once it has failed: r has status and reason. */
+bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n);
+
+/* The response ended as HTTP wants it. */
+void response_close(struct response *s, int64_t time_ns);
+
+/* Ends the request with a failure, unless it failed before. msg is cut to what fits. */
+void response_fail(struct response *s, int64_t time_ns, enum run_status status, const char *type,
+                   const char *fmt, ...) PRINTF_LIKE(5, 6);
+
+#endif

@@ -1,0 +1,10 @@
+/* bench engine=openai: the workload against a server, by src/client. */
+#ifndef CMD_OPENAI_H
+#define CMD_OPENAI_H
+
+#include "cmd/cmd.h"
+
+/* A run whose client could not keep its schedule is written and told, and gives ST_REJECTED. */
+enum st openai_bench(struct cmd_context *c, struct err *e);
+
+#endif

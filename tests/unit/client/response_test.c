@@ -1,0 +1,189 @@
+#include "client/response.h"
+
+#include "support/support.h"
+
+struct made {
+    struct response s;
+    struct client_result r;
+};
+
+static void begin(struct made *m)
+{
+    *m = (struct made){0};
+    response_begin(&m->s, &m->r, 4096);
+}
+
+static void end(struct made *m)
+{
+    client_result_free(&m->r);
+    response_free(&m->s);
+}
+
+/* Each text comes at 10, 20, ... ns; then the response ends. */
+static void feed(struct made *m, const char *const *texts)
+{
+    int64_t at = 0;
+    begin(m);
+    for (; *texts; texts++)
+        response_bytes(&m->s, at += 10, *texts, strlen(*texts));
+    response_close(&m->s, at + 10);
+}
+
+#define FEED(m, ...) feed(m, (const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_end(struct made *m, enum run_status status, const char *type, const char *msg)
+{
+    assert_string_equal(m->r.error_msg, msg);
+    assert_string_equal(m->r.error_type, type);
+    assert_int_equal(m->r.status, status);
+    end(m);
+}
+
+static void chunks_with_text_carry_tokens(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"He\",\"finish_reason\":null}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"\"}]}\n\ndata: {\"choices\":[{\"text\":\"llo\"}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}]}\n\n",
+         "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n",
+         "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_int_equal(m.r.chunks.p[0].time_ns, 10);
+    assert_int_equal(m.r.chunks.p[1].time_ns, 20);
+    assert_int_equal(m.r.chunks.p[1].tokens, 0); /* unknown */
+    assert_int_equal(m.r.first_byte_ns, 10);
+    assert_int_equal(m.r.end_ns, 20);
+    assert_int_equal(m.r.prompt_tokens, 5);
+    assert_int_equal(m.r.completion_tokens, 2);
+    assert_string_equal(m.r.finish, "length");
+    assert_string_equal(buf_str(&m.r.text), "Hello");
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void a_chat_speaks_in_deltas(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+         "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n",
+         "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"}}]}\n\n", "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_int_equal(m.r.chunks.p[0].time_ns, 20);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void ids_count_tokens_exactly(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"\",\"token_ids\":[7]}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"ab\",\"token_ids\":[8,9,10]}]}\n\n", "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_int_equal(m.r.chunks.p[0].tokens, 1);
+    assert_int_equal(m.r.chunks.p[1].tokens, 3);
+    assert_int_equal(m.r.ids.p[3], 10);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void usage_in_every_chunk_counts_tokens_exactly(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"}],\"usage\":{\"completion_tokens\":1}}\n\n",
+         "data: {\"choices\":[{\"text\":\"bc\"}],\"usage\":{\"completion_tokens\":4}}\n\n",
+         "data: {\"choices\":[],\"usage\":{\"completion_tokens\":4}}\n\n", "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 2);
+    assert_int_equal(m.r.chunks.p[0].tokens, 1);
+    assert_int_equal(m.r.chunks.p[1].tokens, 3);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void usage_in_the_last_chunk_alone_is_no_count_of_that_chunk(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n",
+         "data: {\"choices\":[{\"text\":\"b\"}],\"usage\":{\"completion_tokens\":2}}\n\n",
+         "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.p[1].tokens, 0);
+    assert_int_equal(m.r.completion_tokens, 2);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void a_finish_reason_and_a_clean_end_are_enough(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"stop\"}]}\n\n");
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void what_comes_after_done_is_counted_and_ignored(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", "data: [DONE]\n\ndata: [DONE]\n\n",
+         "data: garbage\n\n");
+    assert_int_equal(m.r.after_done, 2);
+    assert_int_equal(m.r.chunks.n, 1);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+static void bad_ends_have_names(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", "data: {\"choices\":[{\"te");
+    assert_end(&m, RUN_ERROR, "truncated", "the stream ended after 1 chunks without [DONE]");
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"]}\n\n");
+    assert_end(&m, RUN_ERROR, "malformed", "chunk:1:24: expected ',' or '}', got ']'");
+    FEED(&m, "data: [1]\n\n");
+    assert_end(&m, RUN_ERROR, "malformed", "chunk: expected a JSON object");
+    FEED(&m, "data: {\"choices\":[{\"text\":7}]}\n\n");
+    assert_end(&m, RUN_ERROR, "malformed", "chunk:1:21: text: expected a text");
+    FEED(&m, "data: {\"usage\":{\"completion_tokens\":-1}}\n\n");
+    assert_end(&m, RUN_ERROR, "malformed", "chunk:1:31: completion_tokens: expected a count");
+    FEED(&m, "data: {\"error\":{\"message\":\"out of\\nmemory\",\"code\":500}}\n\n");
+    assert_end(&m, RUN_ERROR, "server", "out of memory");
+    FEED(&m, "data: {\"error\":\"gone\"}\n\n");
+    assert_end(&m, RUN_ERROR, "server", "gone");
+    FEED(&m, "data: {\"object\":\"error\",\"message\":\"no\"}\n\n");
+    assert_end(&m, RUN_ERROR, "server", "no");
+    FEED(&m, "data: [DONE]\n\n");
+    assert_end(&m, RUN_ERROR, "no_tokens", "the stream ended without a token");
+    char line[5000];
+    memset(line, 'x', sizeof line - 1);
+    line[sizeof line - 1] = 0;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\"}]}\n\n", line);
+    assert_int_equal(m.r.chunks.n, 1); /* what came before counts */
+    assert_end(&m, RUN_ERROR, "too_large", "an event of more than 4096 bytes");
+}
+
+static void a_new_attempt_forgets_the_one_before(void **state)
+{
+    struct made m;
+    (void)state;
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\",\"token_ids\":[1]}]}\n\n", "data: x\n\n");
+    assert_int_equal(m.r.status, RUN_ERROR);
+    response_begin(&m.s, &m.r, 4096);
+    assert_int_equal(m.r.chunks.n + m.r.ids.n + m.r.text.n, 0);
+    assert_int_equal(m.r.end_ns, RUN_NONE);
+    assert_end(&m, RUN_OK, "", "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_with_text_carry_tokens),
+        cmocka_unit_test(a_chat_speaks_in_deltas),
+        cmocka_unit_test(ids_count_tokens_exactly),
+        cmocka_unit_test(usage_in_every_chunk_counts_tokens_exactly),
+        cmocka_unit_test(usage_in_the_last_chunk_alone_is_no_count_of_that_chunk),
+        cmocka_unit_test(a_finish_reason_and_a_clean_end_are_enough),
+        cmocka_unit_test(what_comes_after_done_is_counted_and_ignored),
+        cmocka_unit_test(bad_ends_have_names),
+        cmocka_unit_test(a_new_attempt_forgets_the_one_before),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
