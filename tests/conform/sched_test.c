@@ -11,63 +11,13 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "serve/sched/sched.h"
-#include "support/serve_harness.h"
+#include "support/random_case.h"
 
-enum { MAX_REQUESTS = 60, SEEDS = 25 };
+enum { SEEDS = 25 };
 
 static const struct sched_ops *policy_of(void **state)
 {
     return *(const struct sched_ops *const *)*state;
-}
-
-static void set_knobs(struct serve_params *p, const struct sched_ops *sched, int64_t tokens)
-{
-    p->policy = sched->name;
-    p->token_budget = sched->knobs & KNOB_TOKEN_BUDGET ? tokens : 0;
-    p->chunk_size = sched->knobs & KNOB_CHUNK_SIZE ? tokens : 0;
-    p->max_tokens_in_batch = sched->knobs & KNOB_MAX_TOKENS_IN_BATCH ? tokens : 0;
-    p->max_waiting_iters = sched->knobs & KNOB_MAX_WAITING_ITERS ? 1 + tokens % 7 : 0;
-}
-
-/* The block size, and the same number of tokens in blocks. */
-static void set_blocks(struct serve_params *p, const struct sched_ops *sched, int64_t block_size,
-                       int64_t num_blocks)
-{
-    bool ones = sched->traits & SCHED_TOKEN_BLOCKS;
-    p->block_size = ones ? 1 : block_size;
-    p->num_blocks = ones ? num_blocks * block_size : num_blocks;
-}
-
-/* Lengths and arrivals at random; blocks few enough that many runs preempt, often enough for the
- * longest request (36 + 24 tokens and a spare block). */
-static struct harness random_case(const struct sched_ops *sched, uint64_t seed,
-                                  struct workload_request *w)
-{
-    struct rng rng = rng_stream(seed, sched->name);
-    struct harness h = harness_default();
-    h.p.batch_cap = 1 + (int64_t)rng_below(&rng, 12);
-    set_knobs(&h.p, sched, h.p.batch_cap + (int64_t)rng_below(&rng, 40));
-    int64_t block_size = 1 + (int64_t)rng_below(&rng, 8);
-    set_blocks(&h.p, sched, block_size, 61 / block_size + 2 + (int64_t)rng_below(&rng, 20));
-    if (sched->traits & SCHED_PLANNED_BATCH && seed % 2)
-        h.p.max_model_len = 60;
-    if (sched->knobs & KNOB_WATERMARK && rng_below(&rng, 2))
-        h.p.watermark = 0.1;
-    h.n_requests = 1 + (size_t)rng_below(&rng, MAX_REQUESTS);
-    double gap_s = rng_unit(&rng) * 8, at_s = 0;
-    for (size_t i = 0; i < h.n_requests; i++) {
-        w[i] = (struct workload_request){.request_id = (int64_t)i,
-                                         .arrival_s = at_s,
-                                         .num_prefill_tokens = 1 + (int64_t)rng_below(&rng, 36),
-                                         .num_decode_tokens = 1 + (int64_t)rng_below(&rng, 24)};
-        if (rng_below(&rng, 3))
-            at_s += gap_s * rng_exponential(&rng);
-    }
-    h.requests = w;
-    h.fake.batch_s = 0.5;
-    h.fake.token_s = 0.125;
-    return h;
 }
 
 static void run_and_check(struct harness *h)
@@ -79,7 +29,7 @@ static void run_and_check(struct harness *h)
 
 static void predicted(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         run_and_check(&h);
@@ -88,7 +38,7 @@ static void predicted(void **state)
 
 static void computed(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         h.fake.computes = true;
@@ -99,7 +49,7 @@ static void computed(void **state)
 /* The batch after is built before the tokens of the one before are known. */
 static void two_in_flight(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         h.fake.max_in_flight = 2 + (int32_t)(seed % 2);
@@ -111,7 +61,7 @@ static void two_in_flight(void **state)
 /* As with pipeline stages: disjoint batches. */
 static void lanes(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     if (policy_of(state)->traits & SCHED_ONE_LANE)
         return;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -125,7 +75,7 @@ static void lanes(void **state)
 
 static void replicas(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         h.p.replicas = 3;
@@ -137,7 +87,7 @@ static void replicas(void **state)
  * each request computed alone, up to the end token. */
 static void ends_early(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     int64_t early = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
@@ -189,7 +139,7 @@ static void same_batches(const struct harness *x, const struct harness *y)
 /* Same input, same rows; and rows do not depend on whether tokens are wanted. */
 static void repeats(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness one = random_case(policy_of(state), seed, w);
         struct harness two = one, quiet = one;
@@ -217,7 +167,7 @@ static void repeats(void **state)
  * request found is what it did not compute. Policies without the knob refuse it. */
 static void prefix_caching(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     int64_t hits = 0, preemptions = 0, evictions = 0;
     for (uint64_t seed = 0; seed < 2 * SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
@@ -251,13 +201,13 @@ static void prefix_caching(void **state)
 /* So few blocks that one request fits and a second one hardly does. */
 static void preemption_storm(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     int64_t preemptions = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         h.p.batch_cap = 8;
-        set_knobs(&h.p, policy_of(state), 32);
-        set_blocks(&h.p, policy_of(state), 2, 31);
+        random_case_knobs(&h.p, policy_of(state), 32);
+        random_case_blocks(&h.p, policy_of(state), 2, 31);
         h.p.watermark = 0;
         h.fake.computes = seed % 2;
         h.fake.max_in_flight = 1 + (int32_t)(seed % 3 == 2);
@@ -277,7 +227,7 @@ static void preemption_storm(void **state)
 /* Stopped at any batch, every request taken in has its row and its tokens so far. */
 static void interrupted(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     for (int64_t at = 1; at < 30; at++) {
         struct harness h = random_case(policy_of(state), 3, w);
         h.n_requests = 20;
@@ -327,7 +277,7 @@ static void foreign_knobs_are_refused(void **state)
         p.policy = sched->name;
         p.replicas = 1;
         p.batch_cap = p.num_blocks = 16;
-        set_blocks(&p, sched, 16, 16);
+        random_case_blocks(&p, sched, 16, 16);
         snprintf(want, sizeof want, "scheduler.%s: policy %s has no such knob", knobs[i].name,
                  sched->name);
         enum st st = serve_check_params(&p, &e);
@@ -388,8 +338,8 @@ static double mean_wait(const struct sched_ops *sched, double rate, bool exponen
     struct fake_params fake = {
         .batch_s = 1, .time_s = exponential ? exponential_service : NULL, .time_self = &x};
     h.p.batch_cap = 1;
-    set_knobs(&h.p, sched, 1);
-    set_blocks(&h.p, sched, 4, 100);
+    random_case_knobs(&h.p, sched, 1);
+    random_case_blocks(&h.p, sched, 4, 100);
     h.p.emit_tokens = false;
     struct executor ex = fake_executor(&fake);
     struct serve_clock clock = clock_virtual();
@@ -430,13 +380,13 @@ static void waits_as_theory_says(void **state)
  * where batches of prefills let the decodes wait. */
 static void littles_law(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     int64_t rested = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct harness h = random_case(policy_of(state), seed, w);
         h.p.num_blocks = 10000;
         h.p.max_model_len = 0;
-        set_knobs(&h.p, policy_of(state), 100 * MAX_REQUESTS);
+        random_case_knobs(&h.p, policy_of(state), 100 * RANDOM_REQUESTS);
         harness_run(&h);
         harness_check(&h);
         int64_t in_batches = 0, in_service = 0;
@@ -455,7 +405,7 @@ static void littles_law(void **state)
 /* A policy for one lane says so when it is given two. */
 static void pipeline_stages_may_be_refused(void **state)
 {
-    struct workload_request w[MAX_REQUESTS];
+    struct workload_request w[RANDOM_REQUESTS];
     struct harness h = random_case(policy_of(state), 1, w);
     h.fake.lanes = h.fake.max_in_flight = 2;
     harness_run(&h);
