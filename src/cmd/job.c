@@ -259,6 +259,8 @@ static enum st plan_memory(const struct plan *p, const struct model *m, int64_t 
     return ST_OK;
 }
 
+enum { KV_FLOAT_BYTES = 2 }; /* float16, as in the memory planner */
+
 enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
                          struct err *e)
 {
@@ -277,6 +279,10 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .num_blocks = p->scheduler.num_blocks,
         .watermark = p->scheduler.watermark,
         .prefix_caching = p->scheduler.prefix_caching,
+        .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
+        .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
+        .kv_latency_s = p->cluster.kv_latency_s,
+        .kv_bytes_per_token = (double)model_kv_bytes_per_token(m, KV_FLOAT_BYTES),
         .max_model_len = longest,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,

@@ -102,6 +102,12 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
         node_set(a, m, SV("prefix_hit_tokens"), node_int(a, n->prefix_hit_tokens));
         node_set(a, m, SV("prefix_evictions"), node_int(a, n->prefix_evictions));
     }
+    if (n->kv_transfers) {
+        node_set(a, m, SV("kv_transfers"), node_int(a, n->kv_transfers));
+        node_set(a, m, SV("kv_transfer_bytes"), node_int(a, n->kv_transfer_bytes));
+        node_set(a, m, SV("kv_transfer_seconds"), node_float(a, n->kv_transfer_s));
+        node_set(a, m, SV("kv_transfer_wait_seconds"), node_float(a, n->kv_transfer_wait_s));
+    }
     node_set(a, m, SV("loop_seconds"), node_float(a, n->loop_seconds));
     node_set(a, m, SV("setup_seconds"), node_float(a, setup_s));
     node_set(a, m, SV("end_seconds"), node_float(a, n->end_s));
@@ -127,6 +133,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     if (n->prefix_looked_tokens) {
         double rate = (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens;
         node_set(a, out, SV("prefix_hit_rate"), node_float(a, round(rate * 1e4) / 1e4));
+    }
+    if (n->kv_transfers) {
+        double ms = n->kv_transfer_s / (double)n->kv_transfers * 1e3;
+        node_set(a, out, SV("kv_transfer_mean_ms"), node_float(a, round(ms * 1e4) / 1e4));
     }
     static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
     static const double quantiles[] = {50, 90};

@@ -140,6 +140,13 @@ const struct option config_options[] = {
      "which replica gets a request: round_robin, random, lor, least_outstanding, prefix_aware"},
     {"cluster.prefix_tokens", OPT_INT, "tokens", "", 1, 1 << 24, NULL, S, AT(cluster.prefix_tokens),
      "first tokens that prefix_aware knows a prompt by, without prefix caching"},
+    {"cluster.prefill_replicas", OPT_INT, "", "", 1, 4096, NULL, S, AT(cluster.prefill_replicas),
+     "how many of the replicas only prefill; the others decode, and KV moves between them "
+     "(vllm_v1, vllm, sarathi)"},
+    {"cluster.kv_bandwidth_gb_s", OPT_DOUBLE, "GB/s", "", 1e-6, 1e9, NULL, S,
+     AT(cluster.kv_bandwidth_gb_s), "bandwidth of each replica's link for KV, 10^9 bytes/s"},
+    {"cluster.kv_latency_s", OPT_DOUBLE, "s", "", 0, 1e6, NULL, S, AT(cluster.kv_latency_s),
+     "latency of a KV transfer"},
     {"parallel.tp", OPT_INT, "", "1", 1, 1024, NULL, P | S, AT(parallel.tp),
      "tensor-parallel degree of a replica"},
     {"parallel.pp", OPT_INT, "", "1", 1, 1024, NULL, S, AT(parallel.pp),

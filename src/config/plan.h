@@ -99,6 +99,8 @@ struct plan {
         int64_t replicas;
         const char *router;
         int64_t prefix_tokens;
+        int64_t prefill_replicas;
+        double kv_bandwidth_gb_s, kv_latency_s;
     } cluster;
     struct {
         int64_t tp, pp;

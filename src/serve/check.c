@@ -67,6 +67,7 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
         int64_t value, min, max;
     } rows[] = {
         {"cluster.replicas", p->replicas, 1, 1 << 20},
+        {"cluster.prefill_replicas", p->prefill_replicas, 0, 1 << 20},
         {"scheduler.batch_cap", p->batch_cap, 1, MAX_BATCH_CAP},
         {"scheduler.token_budget", p->token_budget, 0, INT64_C(1) << 40},
         {"scheduler.chunk_size", p->chunk_size, 0, INT64_C(1) << 40},
@@ -89,6 +90,35 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
     return ST_OK;
 }
 
+static enum st check_disaggregation(const struct serve_params *p, const struct sched_ops *sched,
+                                    struct err *e)
+{
+    if (p->prefill_replicas == 0) {
+        const char *knob = p->kv_bandwidth != 0   ? "cluster.kv_bandwidth_gb_s"
+                           : p->kv_latency_s != 0 ? "cluster.kv_latency_s"
+                                                  : NULL;
+        if (!knob)
+            return ST_OK;
+        err_set(e, ST_USAGE, "%s: without cluster.prefill_replicas nothing is transferred", knob);
+        return err_hint(e, "leave it unset");
+    }
+    if (!(sched->knobs & KNOB_DISAGGREGATION)) {
+        err_set(e, ST_USAGE, "cluster.prefill_replicas: policy %s is not modelled in two parts",
+                sched->name);
+        return err_hint(e, "policies that are: vllm_v1, vllm, sarathi");
+    }
+    if (p->prefill_replicas >= p->replicas) {
+        err_set(e, ST_USAGE, "cluster.prefill_replicas: %d of %d replicas leave none to decode",
+                p->prefill_replicas, p->replicas);
+        return err_hint(e, "cluster.replicas counts both kinds");
+    }
+    if (!(p->kv_bandwidth > 0) || !(p->kv_latency_s >= 0) || !(p->kv_bytes_per_token > 0)) {
+        err_set(e, ST_USAGE, "cluster.prefill_replicas: the links need a bandwidth");
+        return err_hint(e, "cluster.kv_bandwidth_gb_s=50 is 400 Gb/s");
+    }
+    return ST_OK;
+}
+
 enum st serve_check_params(const struct serve_params *p, struct err *e)
 {
     const struct sched_ops *sched = p->policy ? sched_find(p->policy) : NULL;
@@ -99,6 +129,7 @@ enum st serve_check_params(const struct serve_params *p, struct err *e)
         return unknown_router(p->router, e);
     TRY(check_ranges(p, e));
     TRY(check_knobs(p, sched, e));
+    TRY(check_disaggregation(p, sched, e));
     if (p->prefix_tokens && !router->reads_prefix) {
         err_set(e, ST_USAGE, "cluster.prefix_tokens: router %s has no such knob", router->name);
         return err_hint(e, "leave it unset");

@@ -15,6 +15,9 @@
  * decode batch costs the loop O(1); an executor that needs rows keeps its own list, per lane. A
  * lane hears that a slot left with its own next batch, when the slot may long be in another lane.
  *
+ * With disaggregation (predictions) a slot may enter a decode set without a chunk before it: its KV
+ * came from another replica.
+ *
  * Slots are small integers, 0 <= slot < batch_cap, naming a live request inside one replica. A
  * request keeps its slot from its first chunk to release(), preemptions included: a chunk
  * that does not go on where the slot stands starts the sequence over, at 0 or, with prefix caching,

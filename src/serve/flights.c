@@ -5,6 +5,21 @@
 #include "base/clock.h"
 #include "serve/tokens.h"
 
+/* What was sent here gets blocks, and its place among the ready. */
+static void let_in(struct replica *r, struct lane *lane, int32_t lane_index)
+{
+    int64_t room = replica_lane_cap(r) - lane->set.n;
+    while (room-- > 0 && !link_empty(&r->received) && r->waiting.n == 0) {
+        struct request *q = request_of(r->received.next);
+        if (!replica_let_in(r, q))
+            return;
+        q->lane = lane_index;
+        q->joined = lane->spent;
+        q->state = REQUEST_READY;
+        link_push(&lane->ready, &q->list);
+    }
+}
+
 /* Requests whose prefill is complete enter the decode set. */
 static void gather_ready(struct replica *r, struct lane *lane)
 {
@@ -54,7 +69,7 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
 }
 
 /* The batch is out: what it holds counts as done for the next one. */
-static void advance(struct lane *lane, struct flight *f)
+static void advance(const struct replica *r, struct lane *lane, struct flight *f)
 {
     if (f->runs_decodes) {
         decode_set_tick(&lane->set, &f->finishing);
@@ -74,6 +89,11 @@ static void advance(struct lane *lane, struct flight *f)
         q->generated++;
         bool over = q->generated == q->w.num_decode_tokens;
         q->unwritten = lane->set.tick;
+        if (r->only_prefills && !over) {
+            q->state = REQUEST_MOVING;
+            link_push(&f->leaving, &q->list);
+            continue;
+        }
         q->state = over ? REQUEST_LAST : REQUEST_READY;
         link_push(over ? &f->finishing : &lane->ready, &q->list);
     }
@@ -90,6 +110,8 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     f->chunks.n = f->chunk_requests.n = f->left.n = f->entered.n = 0;
     f->runs_decodes = false;
 
+    if (r->coming)
+        let_in(r, lane, lane_index);
     gather_ready(r, lane);
     r->run->sched->next_batch(r, lane_index);
     if (f->chunks.n == 0 && f->b.n_decodes == 0)
@@ -104,7 +126,7 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     f->waiting = (int64_t)r->waiting.n;
     f->running = r->active;
     f->out = true;
-    advance(lane, f);
+    advance(r, lane, f);
     *out = f;
     return ST_OK;
 }
@@ -121,12 +143,7 @@ struct flight *replica_flight(struct replica *r, uint64_t ticket)
 
 static void release(struct replica *r, struct request *q)
 {
-    replica_give_blocks(r, q);
-    r->active--;
-    r->slots.p[q->slot] = NULL;
-    vec_push(&r->free_slots, q->slot);
-    if (r->ex.ops->release)
-        r->ex.ops->release(r->ex.self, q->slot);
+    replica_drop(r, q);
     request_give(&r->run->pool, q);
 }
 
@@ -303,9 +320,21 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
     return ST_OK;
 }
 
+static void abandon_received(struct replica *r, enum run_status status, const char *error_type,
+                             const char *error_msg)
+{
+    while (!link_empty(&r->received)) {
+        struct request *q = request_of(r->received.next);
+        link_remove(&q->list);
+        tokens_request_row(r->run, q, status, RUN_NONE, error_type, error_msg);
+        request_give(&r->run->pool, q);
+    }
+}
+
 void replica_abandon(struct replica *r, enum run_status status, const char *error_type,
                      const char *error_msg)
 {
+    abandon_received(r, status, error_type, error_msg);
     while (r->waiting.n) {
         struct request *q = queue_pop(&r->waiting);
         tokens_request_row(r->run, q, status, RUN_NONE, error_type, error_msg);

@@ -22,6 +22,8 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     *r = (struct replica){.run = run, .index = index, .ex = ex};
     r->computes = (ex.ops->caps & EXEC_COMPUTES) != 0;
     link_init(&r->prefills);
+    link_init(&r->received);
+    r->only_prefills = index < p->prefill_replicas;
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
     if (p->prefix_caching)
         kv_cache_prefixes(&r->kv, run->a, r->computes);
@@ -36,6 +38,7 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     r->flights = arena_array(run->a, struct flight, r->max_in_flight);
     for (int32_t i = r->max_in_flight - 1; i >= 0; i--) {
         link_init(&r->flights[i].finishing);
+        link_init(&r->flights[i].leaving);
         vec_push(&r->free_flights, &r->flights[i]);
     }
     if (ex.ops->bind)
@@ -224,6 +227,44 @@ void replica_give_blocks(struct replica *r, struct request *q)
         prefix_name_blocks(r->kv.cache, q, q->kv < known ? q->kv : known);
     }
     kv_give(&r->kv, q);
+}
+
+void replica_drop(struct replica *r, struct request *q)
+{
+    replica_give_blocks(r, q);
+    r->active--;
+    r->slots.p[q->slot] = NULL;
+    vec_push(&r->free_slots, q->slot);
+    if (r->ex.ops->release)
+        r->ex.ops->release(r->ex.self, q->slot);
+}
+
+/* ---- disaggregation (serve/transfer.h) ------------------------------------------------------- */
+
+void replica_sent(struct replica *r, struct request *q)
+{
+    replica_drop(r, q);
+    q->slot = q->lane = -1;
+    if (q->prefix)
+        q->prefix->epoch = -1; /* of another cache */
+}
+
+void replica_receive(struct replica *r, struct request *q)
+{
+    link_push(&r->received, &q->list);
+}
+
+bool replica_let_in(struct replica *r, struct request *q)
+{
+    int64_t blocks = kv_blocks_for(&r->kv, q->kv), left = r->kv.free - blocks;
+    if (r->active >= r->run->p->batch_cap || left < (r->active ? r->kv.watermark : 0))
+        return false;
+    link_remove(&q->list);
+    r->coming--;
+    give_slot(r, q);
+    r->active++;
+    kv_take(&r->kv, q, blocks);
+    return true;
 }
 
 void replica_preempt(struct replica *r, struct request *q)

@@ -3,7 +3,9 @@
  *
  * Where a request stands: waiting -> (admit) -> prefills -> (last chunk submitted) -> the lane's
  * ready list -> (next build) -> decode set -> (last token's batch submitted) -> that flight's
- * finishing list -> over. replica_preempt leads from prefills and decode set back to the front of
+ * finishing list -> over. On a prefill replica the last chunk's batch leads to that
+ * flight's leaving list -> (transfer) -> a decode replica's received list -> its lane's ready list.
+ * replica_preempt leads from prefills and decode set back to the front of
  * the queue. */
 #ifndef SERVE_REPLICA_H
 #define SERVE_REPLICA_H
@@ -20,6 +22,7 @@ struct flight {
     VEC(struct request *) chunk_requests; /* beside chunks */
     VEC(int32_t) left, entered;
     struct link finishing; /* requests whose last token this batch emits */
+    struct link leaving;   /* prefill replicas: requests whose prefill this batch completes */
     bool out;              /* submitted and not completed */
     bool runs_decodes;
     int64_t waiting, running; /* in the replica, when submitted */
@@ -72,6 +75,9 @@ struct replica {
 
     struct request_queue waiting;
     struct link prefills; /* by order of admission */
+    bool only_prefills;   /* with disaggregation */
+    struct link received; /* requests sent here and not let in yet */
+    int64_t coming;       /* those and the ones on their way */
     int64_t active;       /* requests holding KV blocks */
     struct kv kv;
     struct lane *lanes; /* [n_lanes] */
@@ -99,6 +105,11 @@ void replica_free(struct replica *r);
 
 void replica_enqueue(struct replica *r, struct request *q);
 
+/* The KV of q, which was leaving, is with its decode replica: blocks and slot are free again. */
+void replica_sent(struct replica *r, struct request *q);
+/* It came in. */
+void replica_receive(struct replica *r, struct request *q);
+
 /* Let the policy build a batch for the lane, and submit it. *f = NULL: nothing to run. start_s:
  * when the host turned to it. */
 enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
@@ -109,6 +120,11 @@ void replica_leave_set(struct lane *lane, struct request *q);
 
 /* All of q's blocks, which is or goes out of every list. */
 void replica_give_blocks(struct replica *r, struct request *q);
+/* Blocks and slot. */
+void replica_drop(struct replica *r, struct request *q);
+/* The first of the received requests takes a slot and blocks for its KV, and leaves their list;
+ * false, and nothing done, where batch cap, blocks and watermark do not allow it. */
+bool replica_let_in(struct replica *r, struct request *q);
 
 /* The flight of a completion; NULL when there is none of that ticket. */
 struct flight *replica_flight(struct replica *r, uint64_t ticket);

@@ -13,6 +13,7 @@ enum request_state {
     REQUEST_READY, /* its last chunk was submitted; joins the lane's decode set at the next build */
     REQUEST_DECODE, /* in the lane's decode set */
     REQUEST_LAST,   /* the batch with its last token is out */
+    REQUEST_MOVING, /* its prefill is done; on its way to a decode replica (serve/transfer.h) */
     REQUEST_OVER,   /* row written; waits for batches that still hold its slot */
 };
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "serve/router.h"
 #include "serve/tokens.h"
+#include "serve/transfer.h"
 
 enum { REASON_BYTES = 160 };
 static const int64_t MAX_TOKENS = INT64_C(1) << 40;
@@ -37,7 +38,8 @@ struct loop {
     double last_arrival_s;
     int64_t last_arrival_ns;
 
-    VEC(struct pending) heap; /* virtual clock: by end_s, then seq */
+    struct transfers *transfers; /* NULL without disaggregation */
+    VEC(struct pending) heap;    /* virtual clock: by end_s, then seq */
     uint64_t seq;
     VEC(struct replica *) dirty; /* something changed: try to build batches */
     int64_t in_flight;
@@ -182,7 +184,8 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
             reject(l, q);
             progress(l);
         } else {
-            int32_t i = l->router->pick(&l->routing, l->replicas, l->n_replicas, q);
+            int32_t n = l->transfers ? l->run.p->prefill_replicas : l->n_replicas;
+            int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
             l->routing.routed++;
             replica_enqueue(&l->replicas[i], q);
             mark_dirty(l, &l->replicas[i]);
@@ -254,6 +257,49 @@ static enum st schedule(struct loop *l, struct err *e)
     return ST_OK;
 }
 
+/* ---- disaggregation -------------------------------------------------------------------------- */
+
+static int32_t least_busy_decoder(const struct loop *l)
+{
+    int32_t best = l->run.p->prefill_replicas;
+    int64_t least = INT64_MAX;
+    for (int32_t i = best; i < l->n_replicas; i++) {
+        const struct replica *r = &l->replicas[i];
+        int64_t busy = r->active + (int64_t)r->waiting.n + r->coming;
+        if (busy < least) {
+            least = busy;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* What the flight completed goes to the decode replicas. */
+static void send_on(struct loop *l, const struct replica *r, struct flight *f, double now_s)
+{
+    while (!link_empty(&f->leaving)) {
+        struct request *q = request_of(f->leaving.next);
+        int32_t to = least_busy_decoder(l);
+        link_remove(&q->list);
+        l->replicas[to].coming++;
+        l->in_flight++;
+        transfers_start(l->transfers, q, q->kv, r->index, to, now_s, l->run.counters);
+    }
+}
+
+static void take_transfers(struct loop *l, double now_s)
+{
+    while (transfers_next_s(l->transfers) <= now_s) {
+        struct transfer x = transfers_pop(l->transfers);
+        l->in_flight--;
+        l->run.counters->events++;
+        replica_sent(&l->replicas[x.from], x.q);
+        replica_receive(&l->replicas[x.to], x.q);
+        mark_dirty(l, &l->replicas[x.from]);
+        mark_dirty(l, &l->replicas[x.to]);
+    }
+}
+
 static enum st complete(struct loop *l, struct replica *r, struct flight *f,
                         const struct completion *c, struct err *e)
 {
@@ -262,6 +308,8 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
     l->run.counters->events++;
     TRY(replica_complete(r, f, c, e));
     mark_dirty(l, r);
+    if (l->transfers)
+        send_on(l, r, f, c->end_s);
     if (l->run.finished != finished)
         progress(l);
     return ST_OK;
@@ -275,10 +323,14 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
     double t = l->heap.n ? l->heap.p[0].end_s : INFINITY;
     if (arrivals && l->ahead && l->ahead->w.arrival_s < t)
         t = l->ahead->w.arrival_s;
+    if (l->transfers && transfers_next_s(l->transfers) < t)
+        t = transfers_next_s(l->transfers);
     clock_advance_s(l->clock, t);
     t = l->clock->now_s;
     if (arrivals)
         TRY(take_in(l, t, e));
+    if (l->transfers)
+        take_transfers(l, t);
     while (l->heap.n && l->heap.p[0].end_s <= t) {
         struct pending x = heap_pop(l);
         TRY(complete(l, x.r, x.f, &x.f->c, e));
@@ -369,7 +421,8 @@ static enum st run_loop(struct loop *l, struct err *e)
         return err_set(e, ST_INTERRUPTED, "interrupted");
     for (int32_t i = 0; i < l->n_replicas; i++) { /* a policy that stalls is a bug */
         const struct replica *r = &l->replicas[i];
-        ASSERT(r->active == 0 && r->waiting.n == 0 && r->kv.free == r->kv.num_blocks);
+        ASSERT(r->active == 0 && r->waiting.n == 0 && r->coming == 0 &&
+               r->kv.free == r->kv.num_blocks);
     }
     return ST_OK;
 }
@@ -384,6 +437,10 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
             return err_set(e, ST_USAGE, "policy %s does not run in pipeline stages",
                            l->run.sched->name);
         uint32_t caps = x[i].ops->caps;
+        if (l->run.p->prefill_replicas && (caps & EXEC_COMPUTES || !(caps & EXEC_VIRTUAL)))
+            return err_set(e, ST_USAGE,
+                           "cluster.prefill_replicas: executor %s moves no KV, only predictions do",
+                           x[i].ops->name);
         if (!(caps & EXEC_VIRTUAL) != !l->clock->is_virtual)
             return err_set(e, ST_USAGE, "executor %s does not run on the %s clock", x[i].ops->name,
                            l->clock->is_virtual ? "virtual" : "real");
@@ -421,6 +478,8 @@ static void close_loop(struct loop *l)
         replica_free(r);
     }
     n->end_s = clock_now_s(l->clock);
+    if (l->transfers)
+        transfers_free(l->transfers);
     vec_free(&l->heap);
     vec_free(&l->dirty);
 }
@@ -449,6 +508,11 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
     l.replicas = arena_array(a, struct replica, l.n_replicas);
     for (int32_t i = 0; i < l.n_replicas; i++)
         replica_init(&l.replicas[i], &l.run, i, executors[i]);
+    struct transfers transfers;
+    if (p->prefill_replicas) {
+        transfers_init(&transfers, a, p);
+        l.transfers = &transfers;
+    }
     l.wants_ids = l.replicas[0].computes || (p->prefix_caching && source->prompt_ids);
     enum st st = run_loop(&l, e);
     if (st != ST_OK)

@@ -53,6 +53,11 @@ struct serve_params {
     int64_t num_blocks;          /* per replica, >= 1 */
     double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
     bool prefix_caching;         /* serve/prefix.h; not every policy */
+    int32_t prefill_replicas;    /* the first of the replicas only prefill (serve/transfer.h), 0 =
+                                    none;    predictions only, not every policy */
+    double kv_bandwidth;         /* of a replica's link, bytes/s, > 0 */
+    double kv_latency_s;         /* of a transfer */
+    double kv_bytes_per_token;   /* keys and values of all layers */
     int64_t max_model_len;       /* prompt + output limit, a longer request is rejected; 0 = none */
     uint64_t seed;               /* of routers and policies that draw */
     int64_t warmup_requests;     /* the first n requests are labelled warm-up */
@@ -106,6 +111,10 @@ struct serve_counters {
     /* Prefix caching, all replicas: tokens of the prefills admitted, those after a preemption
      * included; of them found in the cache; cached blocks given away for new ones. */
     int64_t prefix_looked_tokens, prefix_hit_tokens, prefix_evictions;
+    /* Disaggregation: transfers of KV; their time from the end of the prefill to the decode
+     * replica, of it waiting for a link. */
+    int64_t kv_transfers, kv_transfer_bytes;
+    double kv_transfer_s, kv_transfer_wait_s;
     double loop_seconds; /* wall time in the loop */
     double end_s;        /* clock at the end */
 };

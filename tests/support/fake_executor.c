@@ -96,6 +96,8 @@ static enum st change_set(struct fake *x, const struct batch *b, struct err *e)
         TRY(slot_ok(x, slot, e));
         if (x->rows.p[slot].lane >= 0)
             return FAULT("slot %d entered twice", slot);
+        if (x->p.receives && x->rows.p[slot].kv == 0)
+            x->rows.p[slot].kv = x->source.view(x->source.self, slot).kv_tokens;
         vec_push(&x->sets[b->lane], slot);
         x->rows.p[slot].lane = b->lane;
     }

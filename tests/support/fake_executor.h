@@ -28,6 +28,7 @@ struct fake_params {
     int32_t eos_id;                  /* computing: this token ends a sequence; 0 = none does */
     int64_t block_size, num_blocks;  /* 0 = not checked; needed to compute */
     int64_t batch_cap;               /* 0 = not checked */
+    bool receives;                   /* KV may come from another replica */
     bool shares_blocks;              /* prefix caching: sequences may begin behind 0 */
     int64_t fail_submit, fail_next;  /* n > 0: the nth call fails */
     const struct serve_clock *clock; /* not virtual: batches end after real time */
