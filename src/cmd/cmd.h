@@ -9,7 +9,8 @@
 struct cmd_context {
     struct arena *a; /* of this job */
     const struct config *config;
-    const struct plan *plan;  /* &config->plan */
+    const struct plan *plan;        /* &config->plan */
+    const struct config_args *args; /* what config was loaded from, to load variants of it */
     const char *const *words; /* positional words after the command: `model init` -> {"init"} */
     size_t n_words;
     bool json; /* results on stdout as JSON */

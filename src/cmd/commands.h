@@ -9,6 +9,7 @@ int cmd_bench(struct cmd_context *c, struct err *e);
 int cmd_profile(struct cmd_context *c, struct err *e);
 int cmd_simulate(struct cmd_context *c, struct err *e);
 int cmd_capacity(struct cmd_context *c, struct err *e);
+int cmd_search(struct cmd_context *c, struct err *e);
 int cmd_compare(struct cmd_context *c, struct err *e);
 int cmd_report(struct cmd_context *c, struct err *e);
 int cmd_model(struct cmd_context *c, struct err *e);

@@ -176,6 +176,7 @@ static int run_job(const struct request *r, const struct config_args *args, stru
         struct cmd_context c = {.a = a,
                                 .config = &config,
                                 .plan = &config.plan,
+                                .args = args,
                                 .json = r->json || config.plan.json,
                                 .words = r->words.p,
                                 .n_words = r->words.n};

@@ -70,6 +70,20 @@ const struct cmd cmd_table[] = {
         .run = cmd_capacity,
     },
     {
+        .name = "search",
+        .bit = CMD_SEARCH,
+        .summary = "find the best configurations of a space",
+        .about =
+            "Takes every combination of the values in search.space, finds its capacity, looks at "
+            "it "
+            "under several loads, and writes the table of all and the Pareto front of tokens per "
+            "second per user, tokens per second per GPU and, where bundles have energy, joules per "
+            "token. Interrupted, the same command goes on where it stopped.",
+        .example = "twinfer search +search.space.scheduler.group=[vllm,sarathi] "
+                   "+search.space.scheduler.batch_cap=[32,128]",
+        .run = cmd_search,
+    },
+    {
         .name = "report",
         .bit = CMD_REPORT,
         .summary = "one HTML page from any artifacts",

@@ -38,7 +38,9 @@ struct launcher_ops {
     /* All processes call it with equal jobs; returns when all is done. In those that do not lead it
      * returns ST_OK whatever happened. */
     enum st (*run)(const struct launch_work *w, struct err *e);
-    void (*close)(void);
+    /* failed: the command ends with an error, so that ranks that still wait do not wait for ever.
+     */
+    void (*close)(bool failed);
 };
 
 extern const struct launcher_ops launch_fork, launch_mpi;

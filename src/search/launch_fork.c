@@ -257,7 +257,10 @@ static enum st open_fork(bool *leads, struct err *e)
     return ST_OK;
 }
 
-static void close_fork(void) {}
+static void close_fork(bool failed)
+{
+    (void)failed;
+}
 
 const struct launcher_ops launch_fork = {
     .name = "fork",

@@ -17,7 +17,10 @@ static enum st run_mpi(const struct launch_work *w, struct err *e)
     return ST_OK;
 }
 
-static void close_mpi(void) {}
+static void close_mpi(bool failed)
+{
+    (void)failed;
+}
 
 const struct launcher_ops launch_mpi = {
     .name = "mpi",

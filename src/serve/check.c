@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "serve/router.h"
@@ -36,23 +37,45 @@ static enum st unknown_router(const char *name, struct err *e)
     return unknown("cluster.router", name, known, n, e);
 }
 
+static const struct {
+    const char *name;
+    uint32_t bit;
+} knobs[] = {
+    {"chunk_size", KNOB_CHUNK_SIZE},
+    {"token_budget", KNOB_TOKEN_BUDGET},
+    {"max_tokens_in_batch", KNOB_MAX_TOKENS_IN_BATCH},
+    {"watermark", KNOB_WATERMARK},
+    {"max_waiting_iters", KNOB_MAX_WAITING_ITERS},
+    {"prefix_caching", KNOB_PREFIX_CACHING},
+};
+enum { N_KNOBS = sizeof knobs / sizeof *knobs };
+
+bool sched_reads(const struct sched_ops *sched, const char *key)
+{
+    static const char section[] = "scheduler.";
+    if (strncmp(key, section, sizeof section - 1) != 0)
+        return true;
+    for (int i = 0; i < N_KNOBS; i++)
+        if (strcmp(key + sizeof section - 1, knobs[i].name) == 0)
+            return sched->knobs & knobs[i].bit;
+    return true;
+}
+
+static uint32_t knobs_set(const struct serve_params *p)
+{
+    return (p->chunk_size ? KNOB_CHUNK_SIZE : 0u) | (p->token_budget ? KNOB_TOKEN_BUDGET : 0u) |
+           (p->max_tokens_in_batch ? KNOB_MAX_TOKENS_IN_BATCH : 0u) |
+           (p->watermark != 0 ? KNOB_WATERMARK : 0u) |
+           (p->max_waiting_iters ? KNOB_MAX_WAITING_ITERS : 0u) |
+           (p->prefix_caching ? KNOB_PREFIX_CACHING : 0u);
+}
+
 static enum st check_knobs(const struct serve_params *p, const struct sched_ops *sched,
                            struct err *e)
 {
-    const struct {
-        const char *name;
-        uint32_t bit;
-        bool set;
-    } knobs[] = {
-        {"chunk_size", KNOB_CHUNK_SIZE, p->chunk_size != 0},
-        {"token_budget", KNOB_TOKEN_BUDGET, p->token_budget != 0},
-        {"max_tokens_in_batch", KNOB_MAX_TOKENS_IN_BATCH, p->max_tokens_in_batch != 0},
-        {"watermark", KNOB_WATERMARK, p->watermark != 0},
-        {"max_waiting_iters", KNOB_MAX_WAITING_ITERS, p->max_waiting_iters != 0},
-        {"prefix_caching", KNOB_PREFIX_CACHING, p->prefix_caching},
-    };
-    for (size_t i = 0; i < sizeof knobs / sizeof *knobs; i++)
-        if (knobs[i].set && !(sched->knobs & knobs[i].bit)) {
+    uint32_t unread = knobs_set(p) & ~sched->knobs;
+    for (int i = 0; i < N_KNOBS; i++)
+        if (unread & knobs[i].bit) {
             err_set(e, ST_USAGE, "scheduler.%s: policy %s has no such knob", knobs[i].name,
                     sched->name);
             return err_hint(e, "leave it unset");

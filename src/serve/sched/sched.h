@@ -53,4 +53,7 @@ struct sched_ops {
 extern const struct sched_ops *const sched_registry[]; /* NULL-terminated */
 const struct sched_ops *sched_find(const char *name);  /* NULL when unknown */
 
+/* Whether the policy reads that setting ("scheduler.chunk_size"); true for what is no knob. */
+bool sched_reads(const struct sched_ops *sched, const char *key);
+
 #endif

@@ -1,0 +1,75 @@
+/* What `twinfer search` found: configurations, each with its capacity and looked at under several
+ * loads; and its files search.json and search.csv (docs/formats.md). */
+#ifndef SEARCH_SEARCH_RESULT_H
+#define SEARCH_SEARCH_RESULT_H
+
+#include "search/capacity.h"
+#include "search/space.h"
+#include "text/table.h"
+
+#define SEARCH_JSON "search.json"
+#define SEARCH_CSV  "search.csv"
+
+/* One configuration under one load. tokens_per_s_user is 1 / TPOT P50, tokens_per_s_gpu output
+ * tokens per second over all GPUs of the configuration. */
+struct search_load {
+    double load, rate;
+    struct probe_result r;                                   /* mean over the seeds */
+    double tokens_per_s_user, tokens_per_s_gpu, j_per_token; /* NAN = unknown */
+    bool meets;                                              /* the objective, in the mean */
+    bool front;        /* no other load of any configuration has more of both token rates */
+    bool front_energy; /* the same with J/token too; false where that is unknown */
+};
+
+enum search_status {
+    SEARCH_OK,
+    SEARCH_UNMET,   /* no rate meets the objective */
+    SEARCH_REFUSED, /* cannot be simulated: `why` says it */
+};
+const char *search_status_name(enum search_status s); /* "ok", "unmet", "refused" */
+
+struct search_config {
+    const char *const *values; /* [n_axes] of the space; NULL = left as it is */
+    enum search_status status;
+    const char *why; /* NULL unless refused */
+    int64_t gpus;    /* tp x pp x replicas */
+    struct capacity capacity;
+    bool host_overhead;
+    struct search_load *loads; /* [n_loads]; none unless ok */
+    size_t n_loads;
+};
+
+struct search_result {
+    const struct space *space;
+    struct slo slo;
+    int64_t seeds;
+    struct search_config *configs; /* [n] */
+    size_t n;
+    bool has_energy; /* some load knows its J/token */
+    const char *const *notes;
+    size_t n_notes;
+};
+
+/* A configuration as a worker's answer, without its values; *out keeps those it has. */
+struct node *search_config_node(struct arena *a, const struct search_config *c);
+enum st search_config_read(struct arena *a, const struct node *n, struct search_config *out,
+                           struct err *e);
+
+/* From the mean to the three rates. */
+void search_load_rates(struct search_load *l, int64_t gpus);
+
+/* Marks the fronts, fills has_energy and notes; `warning` or NULL comes first. */
+void search_sum(struct arena *a, struct search_result *r, const char *warning);
+
+struct node *search_node(struct arena *a, const struct search_result *r);
+/* The best `most` configurations by capacity per GPU, then those that are refused, counted. */
+struct table *search_table(struct arena *a, const struct search_result *r, size_t most);
+/* The loads on the front, in order of tok/s/user; one whose token rates are both within 2 % of the
+ * row above it is left out and counted in *alike. */
+struct table *search_front_table(struct arena *a, const struct search_result *r, size_t *alike);
+/* "scheduler=sarathi scheduler.chunk_size=512" */
+const char *search_config_words(struct arena *a, const struct search_result *r,
+                                const struct search_config *c);
+enum st search_write(const struct artifact *art, const struct search_result *r, struct err *e);
+
+#endif
