@@ -100,13 +100,22 @@ static enum st bench(struct cmd_context *c, struct err *e)
     if (st == ST_OK) {
         struct node *extra = node_new(c->a, NODE_MAP);
         node_set(c->a, extra, SV("backend"), node_str(c->a, engines[k].name));
+        const struct grid_limits limits = {.max_tokens = serve_max_batch_tokens(&serve, x.longest),
+                                           .max_batch = serve.batch_cap,
+                                           .max_kv = m.m.max_positions,
+                                           .block_size = serve.block_size,
+                                           .num_blocks = serve.num_blocks};
+        struct yardstick yardstick;
+        yardstick_open(c->a, ex, &limits, m.m.vocab, &yardstick);
         struct job_run r = {.type = "real",
                             .kind = "real",
                             .backend = engines[k].name,
                             .executors = &ex,
                             .clock = &clock,
-                            .extra = extra};
+                            .extra = extra,
+                            .yardstick = &yardstick};
         st = job_run(c, &m, &w, &r, e);
+        yardstick_free(&yardstick);
         ex.ops->close(ex.self);
     }
     job_workload_close(&w);

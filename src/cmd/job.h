@@ -6,6 +6,7 @@
 #include "artifact/artifact.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
+#include "profile/yardstick.h"
 #include "serve/serve.h"
 #include "workload/stream.h"
 
@@ -51,7 +52,8 @@ struct job_run {
     const char *type, *kind, *backend; /* kind: folder below runs/, "real" or "sim" */
     const struct executor *executors;
     struct serve_clock *clock;
-    const struct node *extra; /* more members of run_meta.json, or NULL */
+    const struct node *extra;    /* more members of run_meta.json, or NULL */
+    struct yardstick *yardstick; /* measured before and after the run; NULL = not */
 };
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);

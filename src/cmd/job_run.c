@@ -86,6 +86,8 @@ static int64_t peak_rss_bytes(struct arena *a)
     return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : RUN_NONE;
 }
 
+enum { YARDSTICK_SAMPLES = 15 };
+
 static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s)
 {
     struct node *m = node_new(a, NODE_MAP);
@@ -166,6 +168,9 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
     node_set(a, extra, SV("counters"), counters_node(a, n, setup_s));
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), contention_node(a, busy));
+    struct node *speed = r->yardstick ? yardstick_node(a, r->yardstick) : NULL;
+    if (speed)
+        node_set(a, extra, SV("yardstick"), speed);
     return (struct run_meta){
         .run_type = r->type,
         .model = m->m.name,
@@ -225,10 +230,14 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct serve_counters counters = {0};
     double setup_s = ns_to_s(clock_cpu_ns());
     enum st st = record_open(&art, &rp, &rec, e);
+    if (st == ST_OK && r->yardstick)
+        st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
         st = serve_into(r, &params, &feed, rec, &counters, e);
     const struct contention busy = contention_since(&quiet);
+    if (st == ST_OK && r->yardstick)
+        st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
     if (st == ST_INTERRUPTED) {
         struct err ignored = {0};
         if (artifact_abandon(&art, "interrupted by a signal", &ignored) == ST_OK)

@@ -40,6 +40,10 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
         node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
+        const struct node *meta = bundle_meta(params.bundle);
+        const struct node *yardstick = meta ? node_path(meta, "yardstick") : NULL;
+        if (yardstick)
+            node_set(c->a, extra, SV("profile_yardstick"), node_copy(c->a, yardstick));
     }
     struct serve_clock clock = clock_virtual();
     struct job_run r = {.type = "vidur",

@@ -1,9 +1,11 @@
 #include "compare/compare.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "compare/intern.h"
+#include "profile/read/yardstick_ratio.h"
 #include "text/json.h"
 
 void note(struct notes *n, const char *fmt, ...)
@@ -141,6 +143,25 @@ static void find_disturbance(struct arena *a, struct comparison *c, struct notes
     }
 }
 
+static void find_drift(struct comparison *c, struct notes *notes)
+{
+    const struct node *now = node_path(c->real.meta, "yardstick");
+    const struct node *then = node_path(c->sim.meta, "profile_yardstick");
+    const char *what = "while it was profiled";
+    if (!then) {
+        then = node_path(c->sim.meta, "yardstick");
+        what = "in the other run";
+    }
+    c->drift = yardstick_ratio(now, then) - 1;
+    if (!(fabs(c->drift) > YARDSTICK_TOO_MUCH))
+        return;
+    char percent[WORDS_MAX];
+    note(notes,
+         "The machine itself was %s %s in the real run than %s (the same passes, timed both "
+         "times).",
+         words_percent(percent, 100 * fabs(c->drift)), c->drift > 0 ? "slower" : "faster", what);
+}
+
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
                      struct err *e)
 {
@@ -161,6 +182,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
         st = load_spread(a, out, &al, spread, e);
     if (st == ST_OK) {
         find_disturbance(a, out, &notes);
+        find_drift(out, &notes);
         judge_cells(a, out, spread);
         diagnose(a, out, &al);
         out->curves =

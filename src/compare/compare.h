@@ -20,6 +20,12 @@
  * warn, where the spread is at most twice warn_percent; a wider spread makes it inconclusive.
  * Spread runs whose arrivals or lengths differ are refused.
  *
+ * Yardstick. Real runs and profiles carry the times of a few passes that never change
+ * (profile/yardstick.h). Where those say that the machine itself got slower or faster by more than
+ * YARDSTICK_TOO_MUCH in between, a fail in that direction, and of at most COMPARE_AMPLIFIED times
+ * that size, is inconclusive: queues amplify (all operator times 3 % longer made the percentiles of
+ * a run at 70 % load 2 to 12 % longer).
+ *
  * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
  * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
  * judged cells are where the two runs have other arrivals or prompt lengths.
@@ -40,7 +46,12 @@ enum verdict { VERDICT_PASS, VERDICT_WARN, VERDICT_INCONCLUSIVE, VERDICT_FAIL, V
 const char *verdict_name(enum verdict v); /* "pass", ..., "not judged" */
 int verdict_exit_code(enum verdict v);    /* 0, 0, 5, 1, 0 */
 
-enum { COMPARE_PERCENTILES = 4, COMPARE_MAX_SPREAD = 32, COMPARE_P99_REQUESTS = 1000 };
+enum {
+    COMPARE_PERCENTILES = 4,
+    COMPARE_MAX_SPREAD = 32,
+    COMPARE_P99_REQUESTS = 1000,
+    COMPARE_AMPLIFIED = 4
+};
 extern const double compare_percentiles[COMPARE_PERCENTILES]; /* 50 90 95 99 */
 const char *compare_percentile_name(int p);                   /* "p50", ... */
 const char *compare_metric_title(enum metric m);              /* "TTFT", "Per-token latency", ... */
@@ -88,6 +99,8 @@ struct comparison {
     enum verdict verdict;
     bool other_workload;   /* arrivals or prompt lengths differ */
     const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */
+    double
+        drift; /* machine time in the real run / in the profile or other run - 1; NAN = unknown */
 
     bool diagnosed;
     enum metric worst_metric; /* the judged cell with the largest error */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "compare/intern.h"
+#include "profile/read/yardstick_ratio.h"
 
 const double compare_percentiles[COMPARE_PERCENTILES] = {50, 90, 95, 99};
 
@@ -140,6 +141,15 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) && c->disturbed) {
         cell->verdict = VERDICT_INCONCLUSIVE;
         cell->why = c->disturbed;
+    }
+    const double drift = 100 * fabs(c->drift);
+    if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) &&
+        drift > 100 * YARDSTICK_TOO_MUCH && (c->drift > 0) == (cell->error_percent < 0) &&
+        size <= COMPARE_AMPLIFIED * drift) {
+        char percent[WORDS_MAX];
+        cell->verdict = VERDICT_INCONCLUSIVE;
+        cell->why = arena_printf(a, "the machine itself had become %s %s",
+                                 words_percent(percent, drift), c->drift > 0 ? "slower" : "faster");
     }
     if (cell->verdict != VERDICT_FAIL || !(size <= cell->spread_percent))
         return;

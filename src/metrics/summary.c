@@ -11,7 +11,7 @@ enum {
     BUCKETS = (64 - BITS) * PER_OCTAVE,
     REASON_BYTES = 200,
 };
-_Static_assert(SUMMARY_ERROR * 2 * PER_OCTAVE == 1, "half a bucket");
+_Static_assert(SUMMARY_PARTS == 2 * PER_OCTAVE, "half a bucket");
 
 struct values {
     VEC(double) exact;

@@ -12,7 +12,8 @@
 #include "metrics/metrics.h"
 
 enum { SUMMARY_EXACT = 1 << 16 };
-#define SUMMARY_ERROR (1.0 / 4096)
+enum { SUMMARY_PARTS = 4096 };
+#define SUMMARY_ERROR (1.0 / SUMMARY_PARTS)
 
 struct summary;
 struct summary *summary_new(void);

@@ -9,6 +9,7 @@
 #include "profile/drive.h"
 #include "profile/host.h"
 #include "profile/write.h"
+#include "profile/yardstick.h"
 
 /* Samples every point gets whatever the budget; from then on a point rests when it has had
  * POINT_ENOUGH_S, or with a budget twice its share. */
@@ -36,6 +37,7 @@ struct session {
     int level[POINT_GROUPS];
     struct wake wake;
     struct rehearsal rehearsal;
+    struct yardstick yardstick;
     struct contention_mark quiet; /* when measuring began */
     int rehearsals;               /* rounds done */
     double rehearsal_s;
@@ -330,7 +332,7 @@ static double rehearsal_length(const struct session *s, double share_s)
  * few of them. Too short to be kept over an interruption. */
 static enum st rehearse(struct session *s, struct err *e)
 {
-    enum { REHEARSALS = 9 };
+    enum { REHEARSALS = 9, YARDSTICK_SAMPLES = 5 };
     double share = REHEARSAL_SHARE * s->p->time_budget_s;
     if (s->rehearsals == REHEARSALS ||
         (s->rehearsals > 0 && share > 0 &&
@@ -345,12 +347,17 @@ static enum st rehearse(struct session *s, struct err *e)
     for (; had < s->rehearsal.batches.n; had++)
         s->rehearsal_s += s->rehearsal.batches.p[had].device_s;
     s->rehearsals++;
+    if (st == ST_OK)
+        st = yardstick_measure(&s->yardstick, YARDSTICK_SAMPLES, e);
+    drive_bind(s->drive);
     return st == ST_OK ? ST_OK : err_add(e, "rehearsal");
 }
 
 static enum st sample_grid(struct session *s, struct err *e)
 {
     s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
+    yardstick_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->yardstick);
+    drive_bind(s->drive);
     TRY(warm_up(s, e));
     TRY(sample_levels(s, e));
     TRY(rehearse(s, e));
@@ -481,6 +488,7 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .level = {s->level[GROUP_DECODE], s->level[GROUP_PROMPT]},
         .measured_s = s->used_s[GROUP_DECODE] + s->used_s[GROUP_PROMPT],
         .contention = contention,
+        .yardstick = yardstick_node(s->a, &s->yardstick),
     };
     TRY(judge_rehearsal(s, &r, e));
     TRY(journal_publish(&s->journal, e));
@@ -549,6 +557,7 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     journal_close(&s.journal);
     vec_free(&s.wake.samples);
     rehearsal_free(&s.rehearsal);
+    yardstick_free(&s.yardstick);
     *dir = final;
     return st;
 }

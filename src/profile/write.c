@@ -291,6 +291,8 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     if (wake)
         node_set(a, meta, SV("wake"), wake);
     node_set(a, meta, SV("contention"), contention_node(a, &r->contention));
+    if (r->yardstick)
+        node_set(a, meta, SV("yardstick"), node_copy(a, r->yardstick));
     if (p->provenance)
         node_set(a, meta, SV("provenance"), node_copy(a, p->provenance));
     if (p->config)

@@ -18,6 +18,7 @@ struct profile_result {
     int level[POINT_GROUPS]; /* finest level that was measured */
     double measured_s;       /* operator time of all samples */
     struct contention contention;
+    const struct node *yardstick; /* NULL = none (yardstick.h) */
 };
 
 /* The point belongs to the bundle. */

@@ -26,6 +26,7 @@ struct fake_run {
     size_t max_prefills, batch_cap;
     size_t stop_every; /* every such request stops at half its length; 0 = none */
     double waiting;    /* share of the time it waited for cores */
+    double yardstick;  /* s; 0 = none */
     bool no_tokens, no_batches;
 };
 

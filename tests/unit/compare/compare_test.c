@@ -427,6 +427,34 @@ static void a_busy_profile_does_too(void **state)
         "30 % of the time");
 }
 
+static void a_machine_that_changed_is_not_held_against_the_prediction(void **state)
+{
+    struct test *t = *state;
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.yardstick = 1.12e-3;
+    sim.yardstick = 1e-3;
+    real.base_s *= 1.12, real.sequence_s *= 1.12, real.prefill_token_s *= 1.12;
+    compare_fakes(t, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_near(c.drift, 0.12, 1e-9);
+    assert_string_equal(c.cells[METRIC_E2E][0].why, "the machine itself had become 12 % slower");
+    assert_true(has_note(&c, "The machine itself was 12 % slower in the real run than while it was "
+                             "profiled (the same passes, timed both times)."));
+}
+
+/* The other way round, or more than queues amplify, it explains nothing. */
+static void a_change_that_does_not_explain_the_miss_is_no_excuse(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.yardstick = 1.12e-3;
+    sim.yardstick = 1e-3;
+    sim.base_s *= 1.5;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_int_equal(c.verdict, VERDICT_FAIL);
+}
+
 /* A hit stays one. */
 static void a_busy_machine_does_not_undo_a_pass(void **state)
 {
@@ -514,6 +542,8 @@ int main(void)
         TEST(missing_host_time_is_named),
         TEST(a_busy_machine_makes_a_fail_inconclusive),
         TEST(a_busy_profile_does_too),
+        TEST(a_machine_that_changed_is_not_held_against_the_prediction),
+        TEST(a_change_that_does_not_explain_the_miss_is_no_excuse),
         TEST(a_busy_machine_does_not_undo_a_pass),
         TEST(runs_of_two_workloads_are_not_judged),
         TEST(slow_decode_batches_are_named),

@@ -1,0 +1,82 @@
+#include "profile/yardstick.h"
+
+#include <stdlib.h>
+
+static const struct {
+    const char *name;
+    struct point point;
+} points[YARDSTICK_POINTS] = {
+    {"decode_1x128", {POINT_DECODE, 1, 128, 0}},
+    {"decode_8x256", {POINT_DECODE, 8, 256, 0}},
+    {"prompt_128", {POINT_PREFILL, 128, 0, 0}},
+};
+static const double ENOUGH_S = 1;
+
+static bool fits(const struct point *p, const struct grid_limits *l)
+{
+    const int64_t kv = p->kv + (p->kind == POINT_DECODE ? 1 : p->x);
+    return kv <= l->max_kv && point_tokens(p) <= l->max_tokens &&
+           point_rows(p, l) <= l->max_batch &&
+           point_rows(p, l) * point_blocks(p, l) <= l->num_blocks;
+}
+
+void yardstick_open(struct arena *a, struct executor ex, const struct grid_limits *l, int64_t vocab,
+                    struct yardstick *out)
+{
+    *out = (struct yardstick){0};
+    bool any = false;
+    for (int i = 0; i < YARDSTICK_POINTS; i++)
+        any |= out->fits[i] = fits(&points[i].point, l);
+    if (any && ex.ops->caps & EXEC_OP_TIMES)
+        out->drive = drive_new(a, ex, l, vocab, 0);
+}
+
+void yardstick_free(struct yardstick *y)
+{
+    for (int i = 0; i < YARDSTICK_POINTS; i++)
+        vec_free(&y->pass_s[i]);
+}
+
+enum st yardstick_measure(struct yardstick *y, int samples, struct err *e)
+{
+    if (!y->drive)
+        return ST_OK;
+    drive_bind(y->drive);
+    for (int i = 0; i < YARDSTICK_POINTS; i++) {
+        double used_s = 0;
+        for (int k = 0; y->fits[i] && k < samples && used_s < ENOUGH_S; k++) {
+            double op_s[OP_KINDS], spent_s, pass_s = 0;
+            TRY(drive_point(y->drive, &points[i].point, op_s, &spent_s, e));
+            for (int o = 0; o < OP_KINDS; o++)
+                pass_s += op_s[o];
+            vec_push(&y->pass_s[i], pass_s);
+            used_s += spent_s;
+        }
+    }
+    return ST_OK;
+}
+
+static int by_value(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return (a > b) - (a < b);
+}
+
+struct node *yardstick_node(struct arena *a, const struct yardstick *y)
+{
+    struct node *map = NULL;
+    for (int i = 0; i < YARDSTICK_POINTS; i++) {
+        const size_t n = y->pass_s[i].n;
+        if (n == 0)
+            continue;
+        double *v = arena_copy(a, y->pass_s[i].p, n * sizeof *v);
+        qsort(v, n, sizeof *v, by_value);
+        struct node *row = node_new(a, NODE_MAP);
+        node_set(a, row, SV("median_s"), node_float(a, (v[(n - 1) / 2] + v[n / 2]) / 2));
+        node_set(a, row, SV("n"), node_int(a, (int64_t)n));
+        node_set(a, row, SV("spread_s"), node_float(a, v[n - 1 - n / 4] - v[n / 4]));
+        map = map ? map : node_new(a, NODE_MAP);
+        node_set(a, map, sv_of(points[i].name), row);
+    }
+    return map;
+}
