@@ -98,6 +98,7 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
     node_set(a, m, SV("tokens"), node_int(a, n->tokens));
     node_set(a, m, SV("prefill_tokens"), node_int(a, n->prefill_tokens));
     node_set(a, m, SV("preemptions"), node_int(a, n->preemptions));
+    node_set(a, m, SV("kv_blocks"), node_int(a, n->kv_blocks));
     node_set(a, m, SV("kv_blocks_peak"), node_int(a, n->kv_blocks_peak));
     if (n->prefix_looked_tokens) {
         node_set(a, m, SV("prefix_looked_tokens"), node_int(a, n->prefix_looked_tokens));

@@ -5,6 +5,7 @@
 
 #include "compare/curves.h"
 #include "compare/words.h"
+#include "metrics/time_series.h"
 
 /* ---- one part of the report, per artifact -------------------------------------------------- */
 
@@ -41,6 +42,12 @@ void page_head(struct buf *out, const char *eyebrow, const char *headline);
 /* A row of the large figures under a headline, between "<dl class=tiles>" and "</dl>". */
 void page_tile(struct buf *out, const char *label, const char *value, const char *note);
 void page_figures(struct buf *out, const char *title, const struct curves *c, int first, int last);
+/* Charts of a run's time_series.csv; nothing for no rows. blocks_of_one: KV blocks of a replica, 0
+ * or NAN = unknown. */
+void page_load(struct arena *a, struct buf *out, const struct time_series_row *rows, size_t n,
+               double blocks_of_one);
+/* A table of the kinds of batches; nothing without batches.csv. */
+void page_iterations(struct arena *a, struct buf *out, const struct run *run);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
 /* What stands in metas, side by side: the facts people ask for first, then all of it behind

@@ -8,6 +8,9 @@
 struct run_data {
     struct run run;
     struct run_metrics metrics;
+    struct series delay; /* first batch - planned arrival, of the requests measured */
+    struct time_series_row *rows;
+    size_t n_rows;
     struct curves *curves;
     bool simulated;
 };
@@ -27,20 +30,32 @@ static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
         arena_printf(a, "%s tokens", words_count(text, m->output_tokens)));
     page_tile(out, "Requests per second", arena_printf(a, "%.2f", m->requests_per_s),
               arena_printf(a, "in %s", words_duration(text, m->duration_s)));
+    double blocks = page_number(d->run.meta, "counters.kv_blocks");
+    double most = page_number(d->run.meta, "counters.kv_blocks_peak");
+    if (blocks > 0 && most >= 0)
+        page_tile(out, "KV cache, at most", words_percent(text, 100 * most / blocks),
+                  arena_printf(a, "%.0f of %.0f blocks", most, blocks));
     buf_puts(out, "</dl>\n");
 }
 
-static void latency_row(struct buf *out, const struct series *s, enum metric m)
+static void latency_row(struct buf *out, const char *title, const struct series *s)
 {
     char text[WORDS_MAX];
+    double sum = 0;
+    for (size_t i = 0; i < s->n; i++)
+        sum += s->ns[i];
     buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "%s", compare_metric_title(m));
+    page_tag(out, "th", NULL, "%s", title);
     page_tag(out, "td", "num", "%s", words_count(text, (int64_t)s->n));
     for (int p = 0; p < COMPARE_PERCENTILES; p++)
         page_tag(out, "td", "num", "%s",
                  words_duration(text,
                                 s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9
                                      : (double)NAN));
+    page_tag(out, "td", "num", "%s",
+             words_duration(text, s->n ? sum / (double)s->n / 1e9 : (double)NAN));
+    page_tag(out, "td", "num", "%s",
+             words_duration(text, s->n ? s->ns[s->n - 1] / 1e9 : (double)NAN));
     buf_puts(out, "</tr>\n");
 }
 
@@ -51,9 +66,11 @@ static void latencies(struct buf *out, const struct run_data *d)
                   "<th class=\"num\">n</th>");
     for (int p = 0; p < COMPARE_PERCENTILES; p++)
         page_tag(out, "th", "num", "P%.0f", compare_percentiles[p]);
-    buf_puts(out, "</tr></thead>\n<tbody>\n");
+    buf_puts(out, "<th class=\"num\">mean</th><th class=\"num\">most</th></tr></thead>\n<tbody>\n");
     for (enum metric m = 0; m < METRICS; m++)
-        latency_row(out, &d->metrics.of[m], m);
+        latency_row(out, compare_metric_title(m), &d->metrics.of[m]);
+    if (d->delay.n)
+        latency_row(out, "Scheduling delay", &d->delay);
     buf_puts(out, "</tbody></table></div>\n");
     if (d->metrics.n_early_stop)
         page_tag(out, "p", "small",
@@ -77,8 +94,27 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
     buf_puts(out, "</header>\n");
     latencies(out, d);
     page_figures(out, "Distributions", d->curves, 0, METRICS);
-    page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
+    if (d->n_rows)
+        page_load(a, out, d->rows, d->n_rows, page_number(d->run.meta, "counters.kv_blocks"));
+    else
+        page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
+    page_iterations(a, out, &d->run);
     page_facts(a, out, "What was run", NULL, &d->run.meta, 1);
+}
+
+/* From the planned arrival to the first batch: the part of TTFT that is queueing. */
+static void collect_delays(struct arena *a, struct run_data *d)
+{
+    size_t n = d->run.n_requests;
+    double *scratch = mem_alloc(n * sizeof *scratch);
+    d->delay.ns = arena_array(a, double, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct run_request *r = &d->run.requests[i];
+        if (r->status == RUN_OK && !r->warmup && r->scheduled_ns != RUN_NONE)
+            d->delay.ns[d->delay.n++] = (double)(r->scheduled_ns - r->arrival_ns);
+    }
+    metrics_sort(d->delay.ns, scratch, d->delay.n);
+    mem_free(scratch);
 }
 
 enum st part_run(struct arena *a, const char *dir, const struct node *meta, struct part *out,
@@ -89,6 +125,8 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     const struct metrics_params all = {0};
     TRY(run_load(a, dir, NULL, &d->run, e));
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
+    TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
+    collect_delays(a, d);
     d->simulated = type && strcmp(type, "vidur") == 0;
     d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},
                            (const struct run *const[]){&d->run},

@@ -477,6 +477,7 @@ static void close_loop(struct loop *l)
         }
         replica_free(r);
     }
+    n->kv_blocks = l->run.p->num_blocks;
     n->end_s = clock_now_s(l->clock);
     if (l->transfers)
         transfers_free(l->transfers);

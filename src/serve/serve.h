@@ -107,7 +107,8 @@ struct serve_counters {
     int64_t tokens;         /* output tokens */
     int64_t prefill_tokens; /* computed, recomputed ones included */
     int64_t preemptions;
-    int64_t kv_blocks_peak; /* of one replica */
+    int64_t kv_blocks;      /* that a replica has */
+    int64_t kv_blocks_peak; /* most in use in one replica */
     /* Prefix caching, all replicas: tokens of the prefills admitted, those after a preemption
      * included; of them found in the cache; cached blocks given away for new ones. */
     int64_t prefix_looked_tokens, prefix_hit_tokens, prefix_evictions;

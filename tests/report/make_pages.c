@@ -82,6 +82,8 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     runs[0].n_failed = 1;
     runs[1].jitter_seed = 9;
     runs[2].run_id = "sim_5f6a7b8c9d";
+    runs[2].series_replicas = 2;
+    runs[3].series_replicas = 1;
     runs[3].run_id = HOSTILE;
     runs[3].model = HOSTILE;
     runs[3].prompt_id = HOSTILE;
@@ -97,7 +99,10 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     TRY(make_workload(a, all[3], e));
     TRY(make_bundle(a, all[4], e));
     TRY(report_artifacts(a, all, 5, html, e));
-    return save(a, dir, "all.html", html, e);
+    TRY(save(a, dir, "all.html", html, e));
+    const char *run = fs_join(a, dir, "sim_good");
+    TRY(report_artifacts(a, &run, 1, html, e));
+    return save(a, dir, "run.html", html, e);
 }
 
 int main(int argc, char **argv)

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "metrics/time_series.h"
 
 struct live {
     struct run_request r;
@@ -13,6 +14,7 @@ struct live {
 struct loop {
     const struct fake_run *p;
     struct run_writer *w;
+    struct time_series *series; /* NULL = none */
     struct live *requests;
     VEC(size_t) running;
     size_t next, finished;
@@ -103,6 +105,25 @@ static void skip_failed(struct loop *l)
     }
 }
 
+/* The batch as a replica of many tells it; queue and blocks are made up from the running ones. */
+static void add_to_series(struct loop *l, const struct run_batch *row, double end_s)
+{
+    for (int32_t i = 0; i < l->p->series_replicas; i++) {
+        const struct batch b = {.replica = i,
+                                .n_decodes = (int32_t)row->num_decode_tokens,
+                                .n_chunks = (int32_t)(row->batch_size - row->num_decode_tokens),
+                                .prefill_tokens = row->num_prefill_tokens,
+                                .kv_blocks = 9 * (row->batch_size + i)};
+        const struct completion c = {.energy_j = 0.3 * (end_s - l->now_s) * (1 + i)};
+        time_series_add(l->series, &(struct serve_iteration){.b = &b,
+                                                             .c = &c,
+                                                             .start_s = l->now_s,
+                                                             .end_s = end_s,
+                                                             .waiting = row->batch_size / 3,
+                                                             .running = row->batch_size + i});
+    }
+}
+
 static void step(struct loop *l)
 {
     const struct fake_run *p = l->p;
@@ -132,6 +153,8 @@ static void step(struct loop *l)
                           .batch_size = (int64_t)l->running.n};
     if (!p->no_batches)
         run_write_batch(l->w, &b);
+    if (l->series)
+        add_to_series(l, &b, end_s);
     size_t kept = 0;
     for (size_t i = 0; i < l->running.n; i++) {
         struct live *q = &l->requests[l->running.p[i]];
@@ -152,16 +175,23 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
     TRY(run_writer_open(&art, !p->no_tokens, !p->no_batches, &l.w, e));
     l.requests = make_requests(a, p);
+    if (p->series_replicas)
+        l.series = time_series_new(p->series_replicas);
     skip_failed(&l);
     while (l.finished < p->n)
         step(&l);
     TRY(run_writer_close(&l.w, e));
+    if (l.series)
+        TRY(time_series_write(l.series, &art, e));
+    time_series_free(&l.series);
     vec_free(&l.running);
     struct node *meta = node_new(a, NODE_MAP), *hardware = node_new(a, NODE_MAP);
     struct node *counters = node_new(a, NODE_MAP), *params = node_new(a, NODE_MAP);
     node_set(a, hardware, SV("hardware_id"), node_str(a, "cpu"));
     node_set(a, hardware, SV("device"), node_str(a, "cpu"));
     node_set(a, counters, SV("iterations"), node_int(a, l.iteration));
+    node_set(a, counters, SV("kv_blocks"), node_int(a, 200));
+    node_set(a, counters, SV("kv_blocks_peak"), node_int(a, 150));
     node_set(a, params, SV("seed"), node_int(a, (int64_t)p->workload_seed));
     node_set(a, meta, SV("run_id"), node_str(a, p->run_id ? p->run_id : "r"));
     node_set(a, meta, SV("run_type"), node_str(a, p->type));

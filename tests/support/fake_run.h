@@ -28,6 +28,7 @@ struct fake_run {
     double waiting;    /* share of the time it waited for cores */
     double yardstick;  /* s; 0 = none */
     bool no_tokens, no_batches;
+    int32_t series_replicas; /* time_series.csv of that many equal replicas; 0 = none */
 };
 
 /* 160 requests at about 60 % load; real and simulated alike but for the jitter. */

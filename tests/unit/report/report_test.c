@@ -172,6 +172,57 @@ static void a_bundle_shows_its_operators(void **state)
                "<td class=\"num\">2.1 %</td><td class=\"num\">n/a</td></tr>"));
 }
 
+/* What time_series.csv and batches.csv tell, and nothing of it where they are absent. */
+static void a_run_shows_its_load(void **state)
+{
+    struct test *t = *state;
+    struct fake_run many = fake_run_default("vidur"), one = many, none = many;
+    many.series_replicas = 3;
+    one.series_replicas = 1;
+    none.no_batches = true;
+    const char *dirs[] = {fake_run_write(t, "many", &many), fake_run_write(t, "one", &one),
+                          fake_run_write(t, "none", &none)};
+    const char *pages[3];
+    for (int i = 0; i < 3; i++) {
+        pages[i] = report_on(t, &dirs[i], 1);
+        check_tags(pages[i]);
+    }
+    static const struct {
+        const char *text;
+        bool many, one, none;
+    } wants[] = {
+        {"<h2>Over time</h2>", true, true, false},
+        {"Requests running, by replica", true, false, false},
+        {">replica 2<", true, false, false},
+        {"longest queue of one", true, false, false},
+        {"% of the blocks", true, true, false},
+        {">Tokens computed<", true, true, false},
+        {">Power<", true, true, false},
+        {">Busy<", true, true, false},
+        {"of 3 replicas together", true, false, false},
+        {"<h2>Iterations</h2>", true, true, false},
+        {"<th>Scheduling delay</th>", true, true, true},
+        {"<dd>75 %</dd><dd class=\"small\">150 of 200 blocks</dd>", true, true, true},
+    };
+    for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
+        const bool want[] = {wants[i].many, wants[i].one, wants[i].none};
+        for (int k = 0; k < 3; k++)
+            if ((strstr(pages[k], wants[i].text) != NULL) != want[k])
+                fail_msg("'%s' is%s on page %d", wants[i].text, want[k] ? " not" : "", k);
+    }
+}
+
+static void a_damaged_series_is_named(void **state)
+{
+    struct test *t = *state;
+    struct buf html = {0};
+    const struct fake_run run = fake_run_default("real");
+    const char *dir = fake_run_write(t, "run", &run);
+    test_write(t, "run/time_series.csv", "time_ns\n1\n");
+    assert_int_equal(report_artifacts(t->a, &dir, 1, &html, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 1), "time_series.csv:1: no column 'duration_ns'"));
+}
+
 static void what_cannot_be_reported_is_named(void **state)
 {
     struct test *t = *state;
@@ -234,6 +285,8 @@ int main(void)
         TEST(a_moved_comparison_reports_the_same),
         TEST(several_artifacts_get_a_table_of_contents),
         TEST(a_bundle_shows_its_operators),
+        TEST(a_run_shows_its_load),
+        TEST(a_damaged_series_is_named),
         TEST(what_cannot_be_reported_is_named),
         TEST(missing_and_incomplete_directories_are_named),
     };

@@ -1,0 +1,81 @@
+/* Which kinds of batches a run was made of, and what its time went into. */
+#include <math.h>
+
+#include "metrics/metrics.h"
+#include "report/page.h"
+
+enum kind { PREFILL, DECODE, MIXED, ALL, KINDS };
+
+static const char *const titles[KINDS] = {"prompts alone", "decodes alone", "mixed", "all"};
+
+struct kind_sums {
+    double *ns; /* durations, sorted in the end */
+    size_t n;
+    double sum_ns, host_ns, sequences;
+    bool host_known;
+};
+
+static enum kind kind_of(const struct run_batch *b)
+{
+    return b->num_decode_tokens == 0 ? PREFILL : b->num_prefill_tokens == 0 ? DECODE : MIXED;
+}
+
+static void add(struct kind_sums *k, const struct run_batch *b)
+{
+    k->ns[k->n++] = (double)b->duration_ns;
+    k->sum_ns += (double)b->duration_ns;
+    k->sequences += (double)b->batch_size;
+    k->host_known = k->host_known && b->host_ns != RUN_NONE;
+    k->host_ns += (double)b->host_ns;
+}
+
+static void put_kind(struct buf *out, const char *title, const struct kind_sums *k, double all_ns)
+{
+    char text[WORDS_MAX];
+    double n = (double)k->n;
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "%s", title);
+    page_tag(out, "td", "num", "%s", words_count(text, (int64_t)k->n));
+    page_tag(out, "td", "num", "%s", words_percent(text, 100 * k->sum_ns / all_ns));
+    for (int i = 0; i < 2; i++)
+        page_tag(out, "td", "num", "%s",
+                 words_duration(text, metrics_percentile(k->ns, k->n, i ? 99 : 50) / 1e9));
+    page_tag(out, "td", "num", "%.1f", k->sequences / n);
+    page_tag(out, "td", "num", "%s",
+             words_percent(text, k->host_known ? 100 * k->host_ns / k->sum_ns : (double)NAN));
+    buf_puts(out, "</tr>\n");
+}
+
+void page_iterations(struct arena *a, struct buf *out, const struct run *run)
+{
+    struct kind_sums of[KINDS];
+    for (int i = 0; i < KINDS; i++)
+        of[i] =
+            (struct kind_sums){.ns = arena_array(a, double, run->n_batches), .host_known = true};
+    for (size_t i = 0; i < run->n_batches; i++) {
+        const struct run_batch *b = &run->batches[i];
+        if (b->stage != 0) /* one row of a batch is enough */
+            continue;
+        add(&of[kind_of(b)], b);
+        add(&of[ALL], b);
+    }
+    if (of[ALL].n == 0)
+        return;
+    double *scratch = mem_alloc(of[ALL].n * sizeof *scratch);
+    page_section(out, "Iterations");
+    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
+                  "<th class=\"num\">n</th><th class=\"num\">time</th><th class=\"num\">P50</th>"
+                  "<th class=\"num\">P99</th><th class=\"num\">sequences</th>"
+                  "<th class=\"num\">host part</th></tr></thead>\n<tbody>\n");
+    for (int i = 0; i < KINDS; i++) {
+        if (of[i].n == 0)
+            continue;
+        metrics_sort(of[i].ns, scratch, of[i].n);
+        put_kind(out, titles[i], &of[i], of[ALL].sum_ns);
+    }
+    mem_free(scratch);
+    buf_puts(out, "</tbody></table></div>\n");
+    page_tag(out, "p", "small", "P50 and P99 are of the durations%s; sequences is the mean.",
+             run->n_batches > of[ALL].n ? " on the first pipeline stage" : "");
+    buf_puts(out, "\n</section>\n");
+}
