@@ -9,6 +9,9 @@ function(tw_module name)
   if(name STREQUAL "profile") # its reader is a module of its own: the simulator needs no harness
     list(FILTER sources EXCLUDE REGEX "/profile/read/")
   endif()
+  if(name STREQUAL "engine") # foreign engines need no kernels, nor do the fuzz targets
+    list(FILTER sources EXCLUDE REGEX "/engine/worker/")
+  endif()
   list(FILTER sources EXCLUDE REGEX "/engine/cpu/isa_") # built per instruction set
   if(NOT sources)
     set(sources ${CMAKE_SOURCE_DIR}/cmake/empty.c)

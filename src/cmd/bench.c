@@ -52,6 +52,7 @@ static const struct {
     {"cpu", "the built-in engine on this machine's cores", true, open_cpu, NULL},
     {"null", "computes nothing: what the loop itself costs", false, open_null, NULL},
     {"openai", "an OpenAI-style server at url", false, NULL, openai_bench},
+    {"worker", "a program of yours: worker.command", false, NULL, bench_worker},
 };
 
 static enum st bench(struct cmd_context *c, struct err *e)
@@ -62,14 +63,14 @@ static enum st bench(struct cmd_context *c, struct err *e)
         k++;
     if (k == n) {
         err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", p->engine.kind);
-        return err_hint(e, "engines: cpu, null, openai");
+        return err_hint(e, "engines: cpu, null, openai, worker");
     }
-    if (engines[k].run)
-        return engines[k].run(c, e);
-    if (p->url) {
+    if (p->url && strcmp(engines[k].name, "openai") != 0) {
         err_set(e, ST_USAGE, "url: engine %s asks no server", engines[k].name);
         return err_hint(e, "engine=openai");
     }
+    if (engines[k].run)
+        return engines[k].run(c, e);
     if (strcmp(p->device, "cpu") != 0) {
         err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device, engines[k].name);
         return err_hint(e, "device=cpu");

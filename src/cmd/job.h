@@ -47,11 +47,22 @@ void job_workload_close(struct job_workload *w);
 enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
                          struct err *e);
 
-/* Serve the workload on the executors and write the run directory. type: "real" or "vidur". */
+/* Every prompt of a workload that holds its requests as ids, (*ids)[i][num_prefill_tokens], before
+ * the clock starts: tokenizing is not what is measured. */
+enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
+                       const struct job_workload *w, int32_t ***ids, struct err *e);
+
+/* Serve the workload and write the run directory. type: "real" or "vidur". */
 struct job_run {
     const char *type, *kind, *backend; /* kind: folder below runs/, "real" or "sim" */
+    struct serve_clock *clock;         /* real: the run is a measurement */
+    /* The serving core on these executors; or, where they are NULL, */
     const struct executor *executors;
-    struct serve_clock *clock;
+    /* somebody else's scheduler: hands rows to the sink, counts what it can and adds members of
+     * run_meta.json to extra. What it measured before it failed is kept as an incomplete run. */
+    enum st (*serve)(void *self, const struct serve_sink *sink, struct serve_counters *n,
+                     struct node *extra, struct err *e);
+    void *self;
     const struct node *extra;    /* more members of run_meta.json, or NULL */
     struct yardstick *yardstick; /* measured before and after the run; NULL = not */
 };

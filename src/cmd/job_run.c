@@ -34,21 +34,21 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
     return ST_OK;
 }
 
-/* Every prompt as ids before the clock starts: tokenizing is not what is measured. */
-static enum st make_ids(struct arena *a, const struct job_model *m, struct feed *f, uint64_t seed,
-                        struct err *e)
+enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
+                       const struct job_workload *w, int32_t ***ids, struct err *e)
 {
-    const struct job_workload *w = f->w;
+    struct arena *a = c->a;
+    uint64_t seed = (uint64_t)c->plan->seed;
     const char **texts;
     TRY(workload_texts(a, &w->w, w->prompts, w->n_prompts, &texts, e));
-    f->ids = arena_array(a, int32_t *, w->w.n);
+    *ids = arena_array(a, int32_t *, w->w.n);
     struct arena *scratch = arena_new();
     enum st st = ST_OK;
     for (size_t i = 0; i < w->w.n && st == ST_OK; i++) {
         const struct workload_request *r = &w->w.requests[i];
-        f->ids[i] = arena_array(a, int32_t, r->num_prefill_tokens);
+        (*ids)[i] = arena_array(a, int32_t, r->num_prefill_tokens);
         st =
-            workload_prompt_ids(scratch, r, texts[i], w->tokenizer, m->m.vocab, seed, f->ids[i], e);
+            workload_prompt_ids(scratch, r, texts[i], w->tokenizer, m->m.vocab, seed, (*ids)[i], e);
         arena_reset(scratch);
     }
     arena_free(&scratch);
@@ -157,11 +157,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
 
 static struct run_meta describe(struct cmd_context *c, const struct job_model *m,
                                 const struct job_workload *w, const struct job_run *r,
-                                const struct serve_counters *n, double setup_s,
+                                struct node *extra, const struct serve_counters *n, double setup_s,
                                 const struct contention *busy)
 {
     struct arena *a = c->a;
-    struct node *extra = node_new(a, NODE_MAP);
     for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     node_set(a, extra, SV("workload_dir"),
@@ -187,14 +186,16 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
 
 /* Serves the workload into the open artifact; rec is closed, not freed. */
 static enum st serve_into(const struct job_run *r, const struct serve_params *params,
-                          struct feed *feed, struct record *rec, struct serve_counters *counters,
-                          struct err *e)
+                          struct feed *feed, struct record *rec, struct node *extra,
+                          struct serve_counters *counters, struct err *e)
 {
     struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL};
     struct serve_sink sink = record_sink(rec);
     struct err close_err = {0};
     int64_t begin_ns = clock_mono_ns();
-    enum st st = serve_run(params, r->clock, r->executors, &source, &sink, &cmd_stop, counters, e);
+    enum st st = r->executors ? serve_run(params, r->clock, r->executors, &source, &sink, &cmd_stop,
+                                          counters, e)
+                              : r->serve(r->self, &sink, counters, extra, e);
     enum st close_st = record_close(rec, &close_err);
     log_debug("the loop took %.3f s", ns_to_s(clock_mono_ns() - begin_ns));
     if (st != ST_OK || close_st == ST_OK)
@@ -208,13 +209,15 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
 {
     const struct plan *p = c->plan;
     struct arena *a = c->a;
-    struct serve_params params;
-    TRY(job_serve_params(p, &m->m, &params, e));
-    TRY(serve_check_params(&params, e));
+    struct serve_params params = {.replicas = 1};
     struct feed feed = {.w = w};
-    bool computes = r->executors->ops->caps & EXEC_COMPUTES;
-    if (computes || (params.prefix_caching && w->tokenizer))
-        TRY(make_ids(a, m, &feed, (uint64_t)p->seed, e));
+    if (r->executors) {
+        TRY(job_serve_params(p, &m->m, &params, e));
+        TRY(serve_check_params(&params, e));
+        bool computes = r->executors->ops->caps & EXEC_COMPUTES;
+        if (computes || (params.prefix_caching && w->tokenizer))
+            TRY(job_prompt_ids(c, m, w, &feed.ids, e));
+    }
 
     cmd_catch_signals(); /* from here on an interrupted run leaves a folder that says so */
     struct artifact art;
@@ -229,26 +232,31 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     };
     struct record *rec;
     struct serve_counters counters = {0};
+    struct node *extra = node_new(a, NODE_MAP);
     double setup_s = ns_to_s(clock_cpu_ns());
     enum st st = record_open(&art, &rp, &rec, e);
     if (st == ST_OK && r->yardstick)
         st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
-        st = serve_into(r, &params, &feed, rec, &counters, e);
+        st = serve_into(r, &params, &feed, rec, extra, &counters, e);
     const struct contention busy = contention_since(&quiet);
     if (st == ST_OK && r->yardstick)
         st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
-    if (st == ST_INTERRUPTED) {
+    if (st == ST_INTERRUPTED || (st != ST_OK && r->serve && counters.requests > 0)) {
+        const char *why = st == ST_INTERRUPTED ? "interrupted by a signal" : err_cause(e, 0);
         struct err ignored = {0};
-        if (artifact_abandon(&art, "interrupted by a signal", &ignored) == ST_OK)
+        bool kept = artifact_abandon(&art, why, &ignored) == ST_OK;
+        if (kept && st != ST_INTERRUPTED)
+            err_add(e, "what was measured so far is kept in %s, incomplete", dir);
+        else if (kept)
             err_hint(e, "%s holds what was measured; it is incomplete and no stage accepts it",
                      dir);
     }
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK) {
-        struct run_meta meta = describe(c, m, w, r, &counters, setup_s, &busy);
+        struct run_meta meta = describe(c, m, w, r, extra, &counters, setup_s, &busy);
         meta.run_id = id;
         meta.started_wall_ns = art.started_wall_ns;
         st = artifact_commit(&art, run_meta_node(a, &meta), e);

@@ -133,6 +133,15 @@ struct plan {
     } client;
 
     struct {
+        struct option_list command; /* program and arguments */
+        int prompt;                 /* 0 ids, 1 text */
+        double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s,
+            stop_timeout_s;
+        int64_t clock_rounds;
+        const struct node *options; /* the worker's own */
+    } worker;
+
+    struct {
         const char *root;
         int64_t max_tokens, max_batch, max_kv, samples, warmup;
         double time_budget_s;

@@ -31,6 +31,7 @@ struct json_limits {
     uint32_t max_depth;      /* 0 = 64 */
     size_t max_string_bytes; /* 0 = 16 MiB */
     size_t max_bytes;        /* of a whole document; 0 = 64 MiB (trees only) */
+    uint32_t first_line;     /* number of the text's first line, for places; 0 = 1 */
 };
 
 struct json_reader;

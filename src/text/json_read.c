@@ -43,7 +43,7 @@ enum { MAX_NUMBER_BYTES = 399, MAX_DEPTH = 64, MAX_STRING_BYTES = 16 << 20 };
 struct json_reader *json_reader_new(const char *source, const struct json_limits *limits)
 {
     struct json_reader *r = mem_alloc(sizeof *r);
-    r->line = 1;
+    r->line = limits && limits->first_line ? limits->first_line : 1;
     r->max_depth = limits && limits->max_depth ? limits->max_depth : MAX_DEPTH;
     r->max_string_bytes =
         limits && limits->max_string_bytes ? limits->max_string_bytes : MAX_STRING_BYTES;

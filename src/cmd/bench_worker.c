@@ -1,0 +1,125 @@
+/* bench engine=worker: a program that speaks docs/worker-protocol.md serves the workload. */
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "engine/worker/worker.h"
+
+struct worker_job {
+    struct cmd_context *c;
+    const struct job_workload *w;
+    struct worker *worker;
+    struct worker_work work;
+};
+
+static enum st serve(void *self, const struct serve_sink *sink, struct serve_counters *n,
+                     struct node *extra, struct err *e)
+{
+    struct worker_job *j = self;
+    struct worker_counters counters = {0};
+    enum st st = worker_run(j->worker, &j->work, sink, &counters, e);
+    n->requests = counters.requests;
+    n->rejected = counters.rejected;
+    n->tokens = counters.tokens;
+    n->events = counters.messages;
+    n->iterations = counters.batches;
+    n->loop_seconds = n->end_s = counters.loop_seconds;
+    struct arena *a = j->c->a;
+    node_set(a, extra, SV("backend"), node_str(a, worker_facts(j->worker)->name));
+    node_set(a, extra, SV("worker"), worker_meta(a, j->worker));
+    return st;
+}
+
+static int64_t longest(const struct workload *w)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        int64_t tokens = w->requests[i].num_prefill_tokens + w->requests[i].num_decode_tokens;
+        most = tokens > most ? tokens : most;
+    }
+    return most;
+}
+
+static enum st get_prompts(struct cmd_context *c, const struct job_model *m, struct worker_job *j,
+                           struct err *e)
+{
+    const struct job_workload *w = j->w;
+    int32_t **ids;
+    const char **texts;
+    if (c->plan->worker.prompt == 0) {
+        TRY(job_prompt_ids(c, m, w, &ids, e));
+        j->work.ids = ids;
+        return ST_OK;
+    }
+    TRY(workload_texts(c->a, &w->w, w->prompts, w->n_prompts, &texts, e));
+    for (size_t i = 0; i < w->w.n; i++)
+        if (!texts[i]) {
+            err_set(e, ST_USAGE, "worker.prompt=text: request %lld has no prompt",
+                    (long long)w->w.requests[i].request_id);
+            return err_hint(e, "worker.prompt=ids sends random ids of the right number");
+        }
+    j->work.texts = texts;
+    return ST_OK;
+}
+
+static enum st bench_on(struct cmd_context *c, const struct job_model *m,
+                        const struct job_workload *w, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct worker_job j = {.c = c, .w = w};
+    j.work = (struct worker_work){
+        .requests = w->w.requests, .n = w->w.n, .warmup_requests = p->workload.warmup_requests};
+    TRY(get_prompts(c, m, &j, e));
+    const struct worker_params wp = {
+        .command = p->worker.command.items,
+        .n_command = p->worker.command.n,
+        .greeting = {.model_name = m->m.name,
+                     .model_dir = m->dir,
+                     .model_config = m->config,
+                     .weights = p->model.weights,
+                     .device = p->device,
+                     .seed = (uint64_t)p->seed,
+                     .max_tokens = longest(&w->w),
+                     .options = p->worker.options},
+        .start_timeout_s = p->worker.start_timeout_s,
+        .load_timeout_s = p->worker.load_timeout_s,
+        .silence_timeout_s = p->worker.silence_timeout_s,
+        .request_timeout_s = p->worker.request_timeout_s,
+        .stop_timeout_s = p->worker.stop_timeout_s,
+        .clock_rounds = p->worker.clock_rounds,
+        .text = p->worker.prompt == 1,
+        .ignore_eos = p->engine.ignore_eos,
+        .stop = &cmd_stop,
+    };
+    /* A folder that is in the way is told before a model was loaded for minutes. */
+    struct artifact probe;
+    const char *id;
+    TRY(artifact_begin(c->a, job_out_dir(c, "real", &id), "run_meta.json", &probe, e));
+    artifact_discard(&probe);
+    cmd_catch_signals();
+    TRY(worker_open(&wp, &j.worker, e));
+    struct serve_clock clock = clock_real();
+    struct job_run r = {.type = "real",
+                        .kind = "real",
+                        .clock = &clock,
+                        .backend = worker_facts(j.worker)->name,
+                        .serve = serve,
+                        .self = &j};
+    enum st st = job_run(c, m, w, &r, e);
+    worker_close(&j.worker);
+    return st;
+}
+
+enum st bench_worker(struct cmd_context *c, struct err *e)
+{
+    struct job_model m;
+    struct job_workload w;
+    TRY(job_model(c, false, &m, e));
+    TRY(job_workload(c, &m, c->plan->worker.prompt == 0, &w, e));
+    if (!w.prompts && w.w.prompts && c->plan->worker.prompt == 1)
+        if (prompts_load(c->a, w.w.prompts, &w.prompts, &w.n_prompts, e) != ST_OK) {
+            job_workload_close(&w);
+            return e->st;
+        }
+    enum st st = bench_on(c, &m, &w, e);
+    job_workload_close(&w);
+    return st;
+}

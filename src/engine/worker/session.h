@@ -1,0 +1,45 @@
+/* A running worker, as worker.c (start, clocks, end) and run.c (the requests) see it. */
+#ifndef ENGINE_WORKER_SESSION_H
+#define ENGINE_WORKER_SESSION_H
+
+#include "engine/worker/offset.h"
+#include "engine/worker/process.h"
+#include "engine/worker/worker.h"
+
+struct worker {
+    struct worker_params p;
+    struct arena *a;       /* of the session */
+    struct arena *scratch; /* of one message */
+    struct process process;
+    struct worker_hello hello;
+    const struct node *info, *ready_info;
+    struct clock_offset before, after;
+    bool same_clock;
+    bool orderly;       /* the run went through: its exit status means something */
+    int64_t offset_ns;  /* the worker's clock - ours, as used */
+    int64_t slack_ns;   /* times that are wrong by more are errors */
+    struct buf line;    /* being written */
+    int64_t *delays_ns; /* [n_delays], sorted: how late each submit was; set by run.c */
+    size_t n_delays;
+    struct worker_counters counters;
+};
+
+/* The next message, by until_ns (monotonic). ST_END: none by then, or *stop was raised. `moment` is
+ * what goes on, for the error of a worker that is gone: "while it loaded its model". */
+enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
+                       struct worker_event *out, struct err *e);
+bool worker_stopped(const struct worker *w);
+/* A message that has no place here, or gives up: always an error. */
+enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const char *moment,
+                          struct err *e);
+/* Add to an error what the worker said last on stderr. Returns e->st. */
+enum st worker_last_words(struct worker *w, struct err *e);
+/* params.clock_rounds exchanges. Messages of other types go to `other`; NULL: they are errors. */
+enum st worker_exchange_clocks(struct worker *w,
+                               enum st (*other)(void *self, const struct worker_event *ev,
+                                                struct err *e),
+                               void *self, struct clock_offset *out, struct err *e);
+/* Sends w->line and empties it. True when it is all written. */
+bool worker_send_line(struct worker *w);
+
+#endif

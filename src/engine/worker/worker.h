@@ -1,0 +1,67 @@
+/* Foreign engines: a program of somebody else's serves the workload, twinfer sends the requests at
+ * their planned times and keeps the times of every token (docs/worker-protocol.md).
+ *
+ * There is no serving loop of ours here: batching is the worker's. Rows go to the sink as in
+ * serve/serve.h and have the same meaning; times are the worker's clock moved by the measured
+ * offset to ours. One thread, nothing waits without a limit. */
+#ifndef ENGINE_WORKER_WORKER_H
+#define ENGINE_WORKER_WORKER_H
+
+#include <signal.h>
+
+#include "engine/worker/message.h"
+#include "serve/serve.h"
+
+struct worker_params {
+    const char *const *command; /* [n_command]: program and arguments */
+    size_t n_command;
+    struct worker_greeting greeting;
+    /* Seconds; what each limits: docs/worker-protocol.md. request: 0 = none */
+    double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s, stop_timeout_s;
+    int64_t clock_rounds; /* of each of the two exchanges, >= 1 */
+    bool text;            /* submit texts, not ids */
+    bool ignore_eos;
+    const volatile sig_atomic_t *stop; /* raised: end soon, ST_INTERRUPTED; NULL = never */
+};
+
+struct worker;
+
+/* Starts the program and waits until its model is loaded and the clocks are compared. Parameters
+ * and what they point to are borrowed until close. ST_DEVICE: it cannot be started, ends, hangs,
+ * gives up or speaks another version; ST_INPUT: what it says is no message or contradicts itself.
+ */
+enum st worker_open(const struct worker_params *p, struct worker **out, struct err *e);
+const struct worker_hello *worker_facts(const struct worker *w);
+
+struct worker_work {
+    const struct workload_request *requests; /* [n] in order of arrival, ids unique */
+    size_t n;
+    int32_t *const *ids;      /* [n] prompts as ids, or with params.text */
+    const char *const *texts; /* [n] */
+    int64_t warmup_requests;  /* the first n requests are labelled warm-up */
+};
+
+struct worker_counters {
+    int64_t requests, rejected, failed, timeouts;
+    int64_t tokens, batches, messages;
+    int64_t moved_times; /* token times within the clocks' uncertainty that were set right: not
+                            before their request was sent nor before the token before */
+    int64_t bytes_sent;
+    double loop_seconds; /* wall time of the run */
+};
+
+/* Serves the work, rows to the sink (sink.batch gets no completion); second 0 is when this is
+ * called. Every request gets one row. When the run breaks off, those that were running have status
+ * error (interrupted: cancelled), and after an error those that were not sent have none. Compares
+ * the clocks again at the end. At most one call per worker.
+ */
+enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
+                   struct worker_counters *counters, struct err *e);
+
+/* For run_meta.json: {command, hello, clock, send_delay_ns, counters}. */
+struct node *worker_meta(struct arena *a, const struct worker *w);
+
+/* Asks it to shut down, then sees to it that it does. NULL is fine; *w is cleared. */
+void worker_close(struct worker **w);
+
+#endif

@@ -1,0 +1,320 @@
+/* The smallest worker (docs/worker-protocol.md): token k of request i is 100 * i + k, all tokens of
+ * a request come as soon as it was submitted. It knows the lines of twinfer's writer, no JSON.
+ *
+ * Arguments: skew=NS  its clock is ahead by that much      boot=1  it says the boot id
+ *            gap=US   time between the tokens of a request  batches=1  it sends batch messages
+ *            max_model_len=N   ids=0  tokens without ids    takes=ids|text   of prompts
+ *            FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs:
+ * see the table at the end. */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int n_args;
+static char **args;
+
+/* The value of the argument `key`, `missing` when it is not there; "key" alone is 1. */
+static long long arg(const char *key, long long missing)
+{
+    size_t n = strlen(key);
+    for (int i = 1; i < n_args; i++)
+        if (strncmp(args[i], key, n) == 0 && (args[i][n] == '=' || !args[i][n]))
+            return args[i][n] ? strtoll(args[i] + n + 1, NULL, 10) : 1;
+    return missing;
+}
+
+static int is_arg(const char *whole)
+{
+    for (int i = 1; i < n_args; i++)
+        if (strcmp(args[i], whole) == 0)
+            return 1;
+    return 0;
+}
+
+static long long now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (long long)t.tv_sec * 1000000000 + t.tv_nsec + arg("skew", 0);
+}
+
+static void pause_us(long long us)
+{
+    struct timespec t = {us / 1000000, (us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
+
+static long long number(const char *line, const char *key)
+{
+    char pattern[64];
+    snprintf(pattern, sizeof pattern, "\"%s\":", key);
+    const char *at = strstr(line, pattern);
+    return at ? strtoll(at + strlen(pattern), NULL, 10) : -1;
+}
+
+static void hang(void)
+{
+    for (;;)
+        pause();
+}
+
+static void token(long long id, long long k, long long t)
+{
+    printf("{\"type\": \"tokens\", \"t_ns\": %lld, \"ids\": [%lld]", t, id);
+    if (arg("ids", 1))
+        printf(", \"tokens\": [%lld]", 100 * id + k);
+    puts("}");
+}
+
+static void finished(long long id, long long n, const char *reason)
+{
+    printf("{\"type\": \"finished\", \"id\": %lld, \"num_tokens\": %lld, \"reason\": \"%s\"}\n", id,
+           n, reason);
+}
+
+static void serve(long long id, long long n)
+{
+    for (long long k = 0; k < n; k++) {
+        long long start = now_ns();
+        if (arg("gap", 0))
+            pause_us(arg("gap", 0));
+        token(id, k, now_ns());
+        if (arg("batches", 0))
+            printf("{\"type\": \"batch\", \"start_ns\": %lld, \"end_ns\": %lld, "
+                   "\"num_prefill_tokens\": %d, \"num_decode_tokens\": %d, \"batch_size\": 1, "
+                   "\"device_ns\": 1}\n",
+                   start, now_ns() + 1, k == 0 ? 7 : 0, k > 0);
+        fflush(stdout);
+    }
+    finished(id, n, "length");
+}
+
+/* ---- faults: what happens instead of serving a request ---- */
+
+static void fault_crash(long long id, long long n)
+{
+    (void)n;
+    token(id, 0, now_ns());
+    fflush(stdout);
+    fputs("Traceback (most recent call last):\nRuntimeError: out of luck\n", stderr);
+    exit(3);
+}
+
+static void fault_kill(long long id, long long n)
+{
+    (void)id, (void)n;
+    raise(SIGKILL);
+}
+
+static void fault_hang(long long id, long long n)
+{
+    (void)id, (void)n;
+    hang();
+}
+
+static void fault_mute(long long id, long long n) /* this one request gets no answer */
+{
+    (void)id, (void)n;
+}
+
+static void fault_garbage(long long id, long long n)
+{
+    (void)id, (void)n;
+    puts("Loading checkpoint shards: 100%");
+}
+
+static void fault_cut(long long id, long long n)
+{
+    (void)id, (void)n;
+    fputs("{\"type\": \"tok", stdout);
+    exit(0);
+}
+
+static void fault_long(long long id, long long n)
+{
+    (void)id, (void)n;
+    for (int i = 0; i < (1 << 20) + 1; i++)
+        putchar('x');
+}
+
+static void fault_stranger(long long id, long long n)
+{
+    (void)id, (void)n;
+    token(4711, 0, now_ns());
+}
+
+static void fault_over(long long id, long long n)
+{
+    serve(id, n);
+    token(id, n, now_ns());
+}
+
+static void fault_more(long long id, long long n)
+{
+    for (long long k = 0; k <= n; k++)
+        token(id, k, now_ns());
+}
+
+static void fault_fewer(long long id, long long n)
+{
+    token(id, 0, now_ns());
+    finished(id, n, "length");
+}
+
+static void fault_short(long long id, long long n)
+{
+    (void)n;
+    token(id, 0, now_ns());
+    finished(id, 1, "length");
+}
+
+static void fault_stop(long long id, long long n)
+{
+    (void)n;
+    token(id, 0, now_ns());
+    finished(id, 1, "stop");
+}
+
+static void fault_past(long long id, long long n)
+{
+    (void)n;
+    token(id, 0, now_ns() - 60000000000);
+}
+
+static void fault_future(long long id, long long n)
+{
+    (void)n;
+    token(id, 0, now_ns() + 60000000000);
+}
+
+static void fault_back(long long id, long long n)
+{
+    (void)n;
+    long long t = now_ns();
+    token(id, 0, t);
+    token(id, 1, t - 1);
+}
+
+static void fault_refuse(long long id, long long n)
+{
+    (void)n;
+    printf("{\"type\": \"error\", \"id\": %lld, \"message\": \"prompt too rude\", \"kind\": "
+           "\"taste\"}\n",
+           id);
+}
+
+static void fault_give_up(long long id, long long n)
+{
+    (void)id, (void)n;
+    puts("{\"type\": \"error\", \"message\": \"CUDA out of memory\"}");
+}
+
+static void fault_hello(long long id, long long n)
+{
+    (void)id, (void)n;
+    puts("{\"type\": \"ready\"}");
+}
+
+static const struct {
+    const char *name;
+    void (*serve)(long long id, long long n);
+} faults[] = {
+    {"crash", fault_crash},       {"kill", fault_kill},         {"hang", fault_hang},
+    {"mute", fault_mute},         {"garbage", fault_garbage},   {"cut", fault_cut},
+    {"long", fault_long},         {"stranger", fault_stranger}, {"over", fault_over},
+    {"more", fault_more},         {"fewer", fault_fewer},       {"short", fault_short},
+    {"stop", fault_stop},         {"past", fault_past},         {"future", fault_future},
+    {"back", fault_back},         {"refuse", fault_refuse},     {"give_up", fault_give_up},
+    {"ready_again", fault_hello},
+};
+
+static void submit(const char *line)
+{
+    static long long count;
+    long long id = number(line, "id"), n = number(line, "max_tokens");
+    count++;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (arg(faults[i].name, 0) == count) {
+            faults[i].serve(id, n);
+            return;
+        }
+    serve(id, n);
+}
+
+/* ---- before the first request: version=N, no_hello, no_ready, dies, bad_clock, old_clock ---- */
+
+static void hello(void)
+{
+    char boot[64] = "";
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (f && !fgets(boot, sizeof boot, f))
+        boot[0] = 0;
+    if (f)
+        fclose(f);
+    boot[strcspn(boot, "\n")] = 0;
+    printf("{\"type\": \"hello\", \"protocol\": %lld, \"name\": \"fake\", \"version\": \"1.2\", "
+           "\"clock\": {\"kind\": \"CLOCK_MONOTONIC\"",
+           arg("version", 1));
+    if (arg("boot", 0))
+        printf(", \"boot_id\": \"%s\"", boot);
+    printf("}, \"capabilities\": {\"prompt_ids\": %s, \"prompt_text\": %s, \"token_ids\": %s, "
+           "\"batches\": %s, \"cancel\": true, \"batching\": \"none\", \"max_model_len\": %lld}, "
+           "\"info\": {\"libraries\": {\"libc\": \"a\"}}}\n",
+           is_arg("takes=text") ? "false" : "true", is_arg("takes=ids") ? "false" : "true",
+           arg("ids", 1) ? "true" : "false", arg("batches", 0) ? "true" : "false",
+           arg("max_model_len", 0));
+    fflush(stdout);
+    if (arg("no_ready", 0))
+        hang();
+    if (arg("dies", 0)) {
+        fputs("no such device\n\n", stderr);
+        exit(9);
+    }
+    if (arg("refuses", 0))
+        puts("{\"type\": \"error\", \"message\": \"no GPU\"}");
+    else
+        puts("{\"type\": \"ready\", \"info\": {\"load_seconds\": 0.5}}");
+}
+
+static void answer_clock(const char *line)
+{
+    long long recv = now_ns(), seq = number(line, "seq");
+    if (arg("old_clock", 0))
+        seq = 77;
+    if (arg("bad_clock", 0))
+        recv += seq * 1000000000;
+    printf("{\"type\": \"clock\", \"seq\": %lld, \"recv_ns\": %lld, \"send_ns\": %lld}\n", seq,
+           recv, arg("bad_clock", 0) ? recv : now_ns());
+}
+
+int main(int argc, char **argv)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    n_args = argc;
+    args = argv;
+    if (arg("no_hello", 0))
+        hang();
+    while (getline(&line, &cap, stdin) > 0) {
+        if (strstr(line, "\"type\":\"hello\""))
+            hello();
+        else if (strstr(line, "\"type\":\"clock\""))
+            answer_clock(line);
+        else if (strstr(line, "\"type\":\"submit\""))
+            submit(line);
+        else if (strstr(line, "\"type\":\"shutdown\""))
+            break;
+        fflush(stdout);
+    }
+    free(line);
+    if (arg("stays", 0)) {
+        signal(SIGTERM, SIG_IGN);
+        hang();
+    }
+    return (int)arg("exit", 0);
+}

@@ -1,0 +1,410 @@
+#include "base/clock.h"
+#include "base/fs.h"
+#include "engine/worker/worker.h"
+#include "support/support.h"
+#include "text/json.h"
+
+/* ---- a run with the fake worker, its rows in memory ---- */
+
+static const char *fake_worker(struct test *t)
+{
+    return fs_join(t->a, fs_self_dir(t->a), "fake_worker");
+}
+
+enum { N = 6, DECODE = 4, PREFILL = 3, MAX_ROWS = 64 };
+
+struct seen {
+    struct run_request requests[MAX_ROWS];
+    struct run_token tokens[MAX_ROWS];
+    struct run_batch batches[MAX_ROWS];
+    char message[MAX_ROWS][200];
+    int n_requests, n_tokens, n_batches;
+    int stop_at;
+    volatile sig_atomic_t stop;
+};
+
+static void see_request(void *self, const struct run_request *r)
+{
+    struct seen *s = self;
+    assert_true(s->n_requests < MAX_ROWS);
+    snprintf(s->message[s->n_requests], sizeof s->message[0], "%s: %s",
+             r->error_type ? r->error_type : "", r->error_msg ? r->error_msg : "");
+    s->requests[s->n_requests++] = *r;
+    if (s->n_requests == s->stop_at)
+        s->stop = 1;
+}
+
+static void see_token(void *self, const struct run_token *t)
+{
+    struct seen *s = self;
+    assert_true(s->n_tokens < MAX_ROWS);
+    s->tokens[s->n_tokens++] = *t;
+}
+
+static void see_batch(void *self, const struct run_batch *b, const struct completion *c)
+{
+    struct seen *s = self;
+    assert_null(c);
+    assert_true(s->n_batches < MAX_ROWS);
+    s->batches[s->n_batches++] = *b;
+}
+
+struct setup {
+    const char *args[4];
+    double silence_s, request_s;
+    bool text;
+    int64_t first_id; /* of the first request; they go up by 10 when it is not 0 */
+    int stop_at;
+};
+
+static enum st run(struct test *t, const struct setup *u, struct seen *seen,
+                   struct worker_counters *n, struct node **meta)
+{
+    const char *command[6] = {fake_worker(t)};
+    size_t n_command = 1;
+    while (n_command < 5 && u->args[n_command - 1]) {
+        command[n_command] = u->args[n_command - 1];
+        n_command++;
+    }
+    memset(seen, 0, sizeof *seen);
+    seen->stop_at = u->stop_at;
+    struct worker_params p = {.command = command,
+                              .n_command = n_command,
+                              .greeting = {.model_name = "m", .device = "cpu"},
+                              .start_timeout_s = 10,
+                              .load_timeout_s = 10,
+                              .silence_timeout_s = u->silence_s > 0 ? u->silence_s : 10,
+                              .request_timeout_s = u->request_s,
+                              .stop_timeout_s = u->stop_at ? 0.1 : 10,
+                              .clock_rounds = 8,
+                              .text = u->text,
+                              .stop = &seen->stop};
+    struct workload_request requests[N];
+    int32_t ids[PREFILL] = {1, 2, 3}, *all_ids[N];
+    const char *texts[N];
+    for (int i = 0; i < N; i++) {
+        requests[i] =
+            (struct workload_request){.request_id = u->first_id ? u->first_id - 10 * i : i,
+                                      .prompt_id = "p",
+                                      .arrival_ns = i * NS_PER_MS,
+                                      .num_prefill_tokens = PREFILL,
+                                      .num_decode_tokens = DECODE};
+        all_ids[i] = ids;
+        texts[i] = "text";
+    }
+    struct worker_work work = {
+        .requests = requests, .n = N, .ids = all_ids, .texts = texts, .warmup_requests = 1};
+    struct serve_sink sink = {
+        .self = seen, .request = see_request, .token = see_token, .batch = see_batch};
+    struct worker *w;
+    TRY(worker_open(&p, &w, &t->e));
+    enum st st = worker_run(w, &work, &sink, n, &t->e);
+    if (meta)
+        *meta = worker_meta(t->a, w);
+    worker_close(&w);
+    assert_null(w);
+    return st;
+}
+
+/* ---- what goes well ---- */
+
+static void check_rows(const struct seen *s)
+{
+    assert_int_equal(s->n_requests, N);
+    assert_int_equal(s->n_tokens, N * DECODE);
+    for (int i = 0; i < N; i++) {
+        const struct run_request *r = &s->requests[i];
+        assert_int_equal(r->status, RUN_OK);
+        assert_int_equal(r->num_decode_tokens_actual, DECODE);
+        assert_true(r->arrival_ns <= r->sent_ns && r->sent_ns <= r->first_token_ns &&
+                    r->first_token_ns <= r->completion_ns);
+        assert_int_equal(r->warmup, r->arrival_ns == 0);
+        const struct run_token *k = &s->tokens[i * DECODE];
+        assert_int_equal(k->token_time_ns, r->first_token_ns);
+        for (int j = 0; j < DECODE; j++) {
+            assert_int_equal(k[j].request_id, r->request_id);
+            assert_int_equal(k[j].token_index, j);
+            assert_int_equal(k[j].token_id, 100 * r->request_id + j);
+            assert_int_equal(k[j].token_latency_ns,
+                             j ? k[j].token_time_ns - k[j - 1].token_time_ns : 0);
+        }
+        assert_int_equal(k[DECODE - 1].token_time_ns, r->completion_ns);
+    }
+}
+
+static int64_t meta_int(const struct node *meta, const char *path)
+{
+    const struct node *n = node_path(meta, path);
+    assert_non_null(n);
+    assert_int_equal(n->kind, NODE_INT);
+    return n->i;
+}
+
+/* Its clock is an hour behind: the offset is found to a fraction of a millisecond, and no time on
+ * the run's line shows any of it. */
+static void another_clock_is_moved_to_ours(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct node *meta;
+    struct setup u = {.args = {"skew=-3600000000000", "batches=1", "boot=1"}};
+    assert_ok(run(t, &u, &s, &n, &meta), t);
+    check_rows(&s);
+    int64_t low = meta_int(meta, "clock.before.low_ns"),
+            high = meta_int(meta, "clock.before.high_ns");
+    assert_true(low <= -3600 * NS_PER_S && high >= -3600 * NS_PER_S);
+    assert_int_equal(meta_int(meta, "clock.before.rounds"), 8);
+    assert_int_equal(meta_int(meta, "clock.after.rounds"), 8);
+    assert_int_equal(meta_int(meta, "clock.drift_ns"), 0);
+    assert_false(node_path(meta, "clock.same_clock")->b);
+    assert_true(meta_int(meta, "clock.used_offset_ns") >= low &&
+                meta_int(meta, "clock.used_offset_ns") <= high);
+    assert_int_equal(n.tokens, N * DECODE);
+    assert_int_equal(n.batches, N * DECODE);
+    assert_int_equal(s.n_batches, N * DECODE);
+    assert_int_equal(s.batches[0].num_prefill_tokens, 7);
+    assert_int_equal(s.batches[0].device_ns, 1);
+    assert_int_equal(s.batches[0].host_ns + 1, s.batches[0].duration_ns);
+    assert_string_equal(node_path(meta, "hello.name")->s.p, "fake");
+    assert_string_equal(node_path(meta, "hello.info.libraries.libc")->s.p, "a");
+    assert_true(meta_int(meta, "send_delay_ns.max") >= meta_int(meta, "send_delay_ns.p50"));
+}
+
+static void the_same_clock_needs_no_moving(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct node *meta;
+    struct setup u = {.args = {"boot=1"}, .first_id = 1000};
+    assert_ok(run(t, &u, &s, &n, &meta), t);
+    check_rows(&s);
+    assert_int_equal(s.requests[1].request_id, 990);
+    assert_int_equal(meta_int(meta, "clock.used_offset_ns"), 0);
+    assert_true(node_path(meta, "clock.same_clock")->b);
+    assert_int_equal(n.moved_times, 0);
+}
+
+static void tokens_without_ids_have_none(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct setup u = {.args = {"ids=0", "takes=text"}, .text = true};
+    assert_ok(run(t, &u, &s, &n, NULL), t);
+    assert_int_equal(s.tokens[0].token_id, RUN_NONE);
+}
+
+/* One request goes wrong, the others do not notice. */
+static void a_failed_request_is_one_row(void **state)
+{
+    static const struct {
+        struct setup u;
+        enum run_status status;
+        int64_t tokens;
+        const char *message;
+    } rows[] = {
+        {{.args = {"refuse=2"}}, RUN_ERROR, 0, "taste: prompt too rude"},
+        {{.args = {"short=2"}}, RUN_ERROR, 1, "short: ended after 1 of 4 tokens"},
+        {{.args = {"stop=2"}}, RUN_OK, 1, ": "},
+        {{.args = {"mute=2"}, .request_s = 0.2}, RUN_TIMEOUT, 0, "timeout: not over after 0.2 s"},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct seen s;
+        struct worker_counters n;
+        assert_ok(run(t, &rows[i].u, &s, &n, NULL), t);
+        assert_int_equal(s.n_requests, N);
+        for (int k = 0; k < N; k++) {
+            const struct run_request *r = &s.requests[k];
+            bool it = r->request_id == 1;
+            assert_int_equal(r->status, it ? rows[i].status : RUN_OK);
+            assert_int_equal(r->num_decode_tokens_actual, it ? rows[i].tokens : DECODE);
+            assert_string_equal(s.message[k], it ? rows[i].message : ": ");
+            assert_true(r->completion_ns >= r->sent_ns);
+        }
+    }
+}
+
+static void too_long_requests_are_not_sent(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct setup u = {.args = {"max_model_len=6"}};
+    assert_ok(run(t, &u, &s, &n, NULL), t);
+    assert_int_equal(n.rejected, N);
+    assert_int_equal(s.requests[0].status, RUN_REJECTED);
+    assert_int_equal(s.requests[0].sent_ns, RUN_NONE);
+    assert_string_equal(s.message[0],
+                        "max_model_len: prompt and output of 7 tokens exceed max_model_len 6");
+}
+
+/* ---- what goes wrong ---- */
+
+static const struct fault {
+    struct setup u;
+    enum st st;
+    const char *error;
+} faults[] = {
+    {{.args = {"crash=1"}},
+     ST_DEVICE,
+     "the worker exited with status 3 while # running\n"
+     "hint: its last words: RuntimeError: out of luck"},
+    {{.args = {"kill=1"}}, ST_DEVICE, "the worker was killed by signal 9 (Killed) while # running"},
+    {{.args = {"hang=1"}, .silence_s = 0.2},
+     ST_DEVICE,
+     "the worker said nothing for 0.2 s while # running\n"
+     "hint: worker.silence_timeout_s sets the limit"},
+    {{.args = {"give_up=1"}}, ST_DEVICE, "the worker gave up while # running: CUDA out of memory"},
+    {{.args = {"garbage=1"}}, ST_INPUT, "worker:11:1: expected a value, got 'Loading'"},
+    {{.args = {"cut=1"}}, ST_INPUT, "worker:11: the output ends inside a line"},
+    {{.args = {"long=1"}}, ST_INPUT, "worker:11: the line has more than 1048576 bytes"},
+    {{.args = {"stranger=1"}}, ST_INPUT, "worker:11: tokens: request 4711 was never sent"},
+    {{.args = {"over=1"}}, ST_INPUT, "worker:16: tokens: request 0 is over"},
+    {{.args = {"more=1"}}, ST_INPUT, "worker:15: tokens: request 0 has more than its 4 tokens"},
+    {{.args = {"fewer=1"}}, ST_INPUT, "worker:12: finished: request 0 has 4 tokens, 1 came"},
+    {{.args = {"back=1"}},
+     ST_INPUT,
+     "worker:12: tokens: t_ns: 1 ns before the token before of request 0"},
+    {{.args = {"ready_again=1"}}, ST_INPUT, "worker:11: ready: not expected while # running"},
+    {{.args = {"ids=0", "takes=ids"}, .text = true},
+     ST_USAGE,
+     "the worker fake takes no texts\nhint: worker.prompt=ids"},
+    {{.args = {"takes=text"}},
+     ST_USAGE,
+     "the worker fake takes no token ids\nhint: worker.prompt=text"},
+    {{.args = {"version=2"}},
+     ST_DEVICE,
+     "the worker speaks protocol 2, this is version 1\n"
+     "hint: take worker and twinfer of one release; docs/worker-protocol.md"},
+    {{.args = {"dies"}},
+     ST_DEVICE,
+     "the worker exited with status 9 while it loaded its model\n"
+     "hint: its last words: no such device"},
+    {{.args = {"refuses"}}, ST_DEVICE, "the worker gave up while it loaded its model: no GPU"},
+    {{.args = {"old_clock"}}, ST_INPUT, "worker:3: clock: seq 77 answers seq 0"},
+};
+
+/* How many requests ran by then depends on the machine: "# running" stands for any number. */
+static void blur_count(struct err *e)
+{
+    char *at = strstr(e->text + 1, "while ");
+    if (!at || at[6] < '0' || at[6] > '9')
+        return;
+    char *rest = strstr(at, " running");
+    assert_non_null(rest);
+    at[6] = '#';
+    memmove(at + 7, rest, strlen(rest) + 1);
+}
+
+static void every_fault_is_told(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct seen s;
+        struct worker_counters n;
+        err_clear(&t->e);
+        enum st st = run(t, &faults[i].u, &s, &n, NULL);
+        blur_count(&t->e);
+        assert_err(st, faults[i].st, t, faults[i].error);
+        for (int k = 0; k < s.n_requests; k++) {
+            assert_true(s.requests[k].status == RUN_ERROR || s.requests[k].status == RUN_OK);
+            if (s.requests[k].status == RUN_ERROR)
+                assert_int_equal(strncmp(s.message[k], "worker: ", 8), 0);
+        }
+    }
+}
+
+/* Times that cannot be: how far off they are is the machine's affair. */
+static void impossible_times_are_told(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    assert_int_equal(run(t, &(struct setup){.args = {"past=1"}}, &s, &n, NULL), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), " ns before the submit of request 0"));
+    assert_int_equal(run(t, &(struct setup){.args = {"future=1"}}, &s, &n, NULL), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), " ns after the line was read"));
+    assert_int_equal(run(t, &(struct setup){.args = {"bad_clock"}}, &s, &n, NULL), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "the worker's clock times contradict each other"));
+}
+
+static void what_was_measured_before_a_crash_is_handed_over(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct setup u = {.args = {"crash=4", "gap=2000"}};
+    assert_int_equal(run(t, &u, &s, &n, NULL), ST_DEVICE);
+    assert_true(s.n_requests >= 4);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(s.requests[i].status, RUN_OK);
+    assert_int_equal(s.requests[3].status, RUN_ERROR);
+    assert_int_equal(s.requests[3].num_decode_tokens_actual, 1);
+    assert_int_equal(s.n_tokens, 3 * DECODE + 1);
+}
+
+static void an_interrupted_run_has_a_row_for_each(void **state)
+{
+    struct test *t = *state;
+    struct seen s;
+    struct worker_counters n;
+    struct setup u = {.args = {"hang=3"}, .stop_at = 2};
+    u.silence_s = 60;
+    u.request_s = 0;
+    assert_err(run(t, &u, &s, &n, NULL), ST_INTERRUPTED, t, "interrupted by a signal");
+    assert_int_equal(s.n_requests, N);
+    assert_int_equal(s.requests[N - 1].status, RUN_CANCELLED);
+}
+
+/* ---- before anything runs ---- */
+
+static enum st open_it(struct test *t, const char *program, const char *arg, double limit_s)
+{
+    const char *command[] = {program, arg};
+    struct worker_params p = {.command = command,
+                              .n_command = program ? 2 : 0,
+                              .start_timeout_s = limit_s,
+                              .load_timeout_s = limit_s,
+                              .clock_rounds = 1};
+    struct worker *w;
+    enum st st = worker_open(&p, &w, &t->e);
+    assert_null(w);
+    return st;
+}
+
+static void a_worker_that_does_not_start_is_told(void **state)
+{
+    struct test *t = *state;
+    assert_err(open_it(t, NULL, NULL, 10), ST_USAGE, t,
+               "worker.command is not set\nhint: worker.command=[program,argument,...]");
+    assert_err(open_it(t, "/nonexistent/worker", "", 10), ST_DEVICE, t,
+               "worker.command\ncannot start /nonexistent/worker: No such file or directory");
+    assert_err(open_it(t, fake_worker(t), "no_hello", 0.2), ST_DEVICE, t,
+               "the worker said no hello within 0.2 s");
+    assert_err(open_it(t, fake_worker(t), "no_ready", 0.2), ST_DEVICE, t,
+               "the worker was not ready within 0.2 s");
+    assert_err(open_it(t, "false", "x", 10), ST_DEVICE, t,
+               "the worker exited with status 1 before it said hello");
+    assert_err(open_it(t, "echo", "hello", 10), ST_INPUT, t,
+               "worker:1:1: expected a value, got 'hello'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(another_clock_is_moved_to_ours),
+        TEST(the_same_clock_needs_no_moving),
+        TEST(tokens_without_ids_have_none),
+        TEST(a_failed_request_is_one_row),
+        TEST(too_long_requests_are_not_sent),
+        TEST(every_fault_is_told),
+        TEST(impossible_times_are_told),
+        TEST(what_was_measured_before_a_crash_is_handed_over),
+        TEST(an_interrupted_run_has_a_row_for_each),
+        TEST(a_worker_that_does_not_start_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
