@@ -4,13 +4,14 @@
 
 #include "artifact/artifact.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/job.h"
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
 #include "text/table.h"
 
-/* `profile check`: leave-one-out error of each operator's table. */
+/* `profile check`: how far predictions are from rows of the bundle that were held out. */
 static enum st check(struct cmd_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -21,33 +22,42 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
                              .network_device = p->network_device,
                              .model = &m->m,
                              .tp = p->parallel.tp,
+                             .pp = p->parallel.pp,
                              .block_size = p->scheduler.block_size};
     struct bundle *b;
     TRY(bundle_load(c->a, &key, &b, e));
     struct bundle_check *checks;
     int n = 0;
-    bundle_check(c->a, b, 0, &checks, &n);
-    static const char *const header[] = {"operator",     "points",      "held out",
-                                         "mean error %", "p90 error %", "max error %"};
-    struct table *t = table_new(c->a, 6);
+    bundle_check(c->a, b, p->profile.folds, &checks, &n);
+    static const char *const header[] = {"operator", "rows",  "held out", "outside",
+                                         "mean %",   "p50 %", "p90 %",    "max %"};
+    enum { COLUMNS = sizeof header / sizeof *header };
+    struct table *t = table_new(c->a, COLUMNS);
     struct node *json = node_new(c->a, NODE_MAP);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < COLUMNS; i++)
         table_cell(t, "%s", header[i]);
     for (int i = 0; i < n; i++) {
-        const struct bundle_check *k = &checks[i];
+        const struct holdout *h = &checks[i].error;
+        const struct {
+            const char *key;
+            double value;
+        } errors[] = {{"mean_error", h->mean},
+                      {"p50_error", h->median},
+                      {"p90_error", h->p90},
+                      {"max_error", h->max}};
         struct node *row = node_new(c->a, NODE_MAP);
-        table_cell(t, "%s", op_name(k->kind));
-        table_cell(t, "%lld", (long long)k->points);
-        table_cell(t, "%lld", (long long)k->tested);
-        table_cell(t, "%.2f", k->mean_error * 100);
-        table_cell(t, "%.2f", k->p90_error * 100);
-        table_cell(t, "%.2f", k->max_error * 100);
-        node_set(c->a, row, SV("points"), node_int(c->a, k->points));
-        node_set(c->a, row, SV("tested"), node_int(c->a, k->tested));
-        node_set(c->a, row, SV("mean_error"), node_float(c->a, k->mean_error));
-        node_set(c->a, row, SV("p90_error"), node_float(c->a, k->p90_error));
-        node_set(c->a, row, SV("max_error"), node_float(c->a, k->max_error));
-        node_set(c->a, json, sv_of(op_name(k->kind)), row);
+        table_cell(t, "%s", checks[i].name);
+        table_cell(t, "%lld", (long long)checks[i].points);
+        table_cell(t, "%lld", (long long)h->tested);
+        table_cell(t, "%lld", (long long)h->extrapolated);
+        node_set(c->a, row, SV("points"), node_int(c->a, checks[i].points));
+        node_set(c->a, row, SV("tested"), node_int(c->a, h->tested));
+        node_set(c->a, row, SV("extrapolated"), node_int(c->a, h->extrapolated));
+        for (size_t k = 0; k < sizeof errors / sizeof *errors; k++) {
+            table_cell(t, "%.2f", errors[k].value * 100);
+            node_set(c->a, row, sv_of(errors[k].key), node_float(c->a, errors[k].value));
+        }
+        node_set(c->a, json, sv_of(checks[i].name), row);
     }
     if (c->json) {
         job_print(c, json);
@@ -57,6 +67,8 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
     table_text(&text, t);
     fputs(buf_str(&text), stdout);
     buf_free(&text);
+    if (bundle_missing(b))
+        log_warn("the bundle has no times of %s", bundle_missing(b));
     return ST_OK;
 }
 

@@ -33,7 +33,8 @@ const struct cmd cmd_table[] = {
         .about =
             "Writes a profiling bundle in Vidur's layout and columns, with spread, counts and "
             "the leave-one-out error. Interrupted, it goes on where it stopped. `profile check` "
-            "prints the error of an existing bundle.",
+            "predicts rows of an existing bundle, Vidur's too, from the others and prints the "
+            "error of each operator.",
         .words = "check",
         .example = "twinfer profile device=cpu model=tiny_qwen3",
         .run = cmd_profile,

@@ -246,6 +246,8 @@ const struct option config_options[] = {
      "passes over the grid before the first that counts"},
     {"profile.time_budget_s", OPT_DOUBLE, "s", "0", 0, 1e9, NULL, P, AT(profile.time_budget_s),
      "thin the grid to fit this time; 0 is no limit"},
+    {"profile.folds", OPT_INT, "", "5", 0, 1000, NULL, P, AT(profile.folds),
+     "profile check: parts held out in turn; 0 leaves one row out at a time"},
 
     {"sim.host_overhead", OPT_BOOL, "", "true", NO_LIMIT, NULL, S, AT(sim.host_overhead),
      "add the measured host time of each iteration"},

@@ -145,6 +145,7 @@ struct plan {
         const char *root;
         int64_t max_tokens, max_batch, max_kv, samples, warmup;
         double time_budget_s;
+        int64_t folds; /* of `profile check` */
     } profile;
 
     struct {

@@ -178,19 +178,46 @@ static void build_tables(struct arena *a, struct bundle *b, struct read_points p
     buf_free(&missing);
 }
 
-/* Curves over equal knots add up to one curve: a look-up costs the same for one operator or twelve.
- */
+/* The sum of two curves that end at the same places, over the knots of both. */
+static struct curve sum_of(struct arena *a, const struct curve *p, const struct curve *q,
+                           int32_t repeat)
+{
+    const double *x = p->grid->x, *z = q->grid->x;
+    int32_t n = p->grid->n, m = q->grid->n, k = 0;
+    double *knots = arena_array(a, double, n + m), *y = arena_array(a, double, n + m);
+    bool outside;
+    for (int32_t i = 0, j = 0; i < n || j < m; k++) {
+        double v = j == m || (i < n && x[i] <= z[j]) ? x[i] : z[j];
+        i += i < n && x[i] == v;
+        j += j < m && z[j] == v;
+        knots[k] = v;
+        y[k] = curve_at(p, v, &outside) + curve_at(q, v, &outside) * repeat;
+    }
+    return (struct curve){grid_new(a, knots, k), y};
+}
+
+/* Curves over equal knots, or at least over the same range, add up to one curve: a look-up costs
+ * the same for one operator or twelve. */
 static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *c, int32_t repeat)
 {
+    const struct grid *g = c->grid;
     int s = 0;
-    while (s < sum->n && sum->curve[s].grid != c->grid)
+    while (s < sum->n && sum->curve[s].grid != g)
         s++;
+    for (int i = 0; i < sum->n && s == sum->n; i++) {
+        const struct grid *h = sum->curve[i].grid;
+        if (h->x[0] != g->x[0] || h->x[h->n - 1] != g->x[g->n - 1])
+            continue;
+        sum->curve[i] = sum_of(a, &sum->curve[i], c, repeat);
+        sum->y[i] = NULL; /* a grid of its own: nothing is added in place any more */
+        return;
+    }
     if (s == sum->n) {
-        sum->y[s] = arena_array(a, double, c->grid->n);
-        sum->curve[s] = (struct curve){c->grid, sum->y[s]};
+        sum->y[s] = arena_array(a, double, g->n);
+        sum->curve[s] = (struct curve){g, sum->y[s]};
         sum->n++;
     }
-    for (int32_t j = 0; j < c->grid->n; j++)
+    for (int32_t j = 0; j < g->n; j++)
         sum->y[s][j] += c->y[j] * repeat;
 }
 
@@ -234,9 +261,11 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     struct network_key n = {.tp = key->tp, .pp = key->pp, .hidden = key->model->hidden};
     b->all_reduces = (int32_t)(2 * key->model->layers);
     if (key->tp > 1)
-        TRY(read_all_reduce(a, fs_join(a, dir, "all_reduce.csv"), &n, &b->all_reduce, e));
+        TRY(read_all_reduce(a, fs_join(a, dir, "all_reduce.csv"), &n, &b->all_reduce_table, e));
     if (key->pp > 1)
-        TRY(read_send_recv(a, fs_join(a, dir, "send_recv.csv"), &n, &b->send_recv, e));
+        TRY(read_send_recv(a, fs_join(a, dir, "send_recv.csv"), &n, &b->send_recv_table, e));
+    b->all_reduce = b->all_reduce_table.curve;
+    b->send_recv = b->send_recv_table.curve;
     return ST_OK;
 }
 
@@ -318,14 +347,15 @@ double bundle_op_error(const struct bundle *b, enum op_kind k)
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n)
 {
-    *out = arena_array(a, struct bundle_check, b->ops.n);
+    *out = arena_array(a, struct bundle_check, b->ops.n + 2);
     *n = 0;
-    for (int i = 0; i < b->ops.n; i++) {
-        const struct op_table *t = &b->table[b->ops.ops[i].kind];
-        if (t->n == 0)
-            continue;
-        struct holdout h = op_table_holdout(t, folds);
-        (*out)[(*n)++] =
-            (struct bundle_check){b->ops.ops[i].kind, t->n, h.tested, h.mean, h.p90, h.max};
+    for (int i = 0; i < b->ops.n + 2; i++) {
+        bool op = i < b->ops.n;
+        const struct op_table *t = op              ? &b->table[b->ops.ops[i].kind]
+                                   : i == b->ops.n ? &b->all_reduce_table
+                                                   : &b->send_recv_table;
+        const char *name = op ? b->ops.ops[i].name : i == b->ops.n ? "all_reduce" : "send_recv";
+        if (t->n > 0)
+            (*out)[(*n)++] = (struct bundle_check){name, t->n, op_table_holdout(t, folds)};
     }
 }

@@ -34,6 +34,7 @@
 
 #include "artifact/artifact.h"
 #include "model/model.h"
+#include "profile/read/table.h"
 
 struct bundle;
 
@@ -101,13 +102,15 @@ double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 /* ---- how good the interpolation is ----------------------------------------------------------- */
 
 struct bundle_check {
-    enum op_kind kind;
-    int64_t points, tested; /* tested: held-out points inside the grid of the remaining ones */
-    double mean_error, p90_error, max_error; /* relative, absolute values */
+    const char *name; /* an operator's, or all_reduce, send_recv */
+    int64_t points;   /* distinct rows of the file */
+    struct holdout error;
 };
 
-/* Predict points from the others, per operator: leave-one-out when folds is 0, else that many
- * seeded random folds (5 is what Vidur's figures use). *out: [*n] in order of operators. */
+/* Predict points from the others, per operator. folds 0: leave-one-out, of the points inside the
+ * grid of the others. Else: that many random folds (seeded) over the rows of the file, every point
+ * held out once and predicted, edges of the grid too; 5 is what is published of Vidur's random
+ * forest. *out: [*n] in order of operators. */
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n);
 

@@ -2,7 +2,6 @@
 
 #include "base/vec.h"
 #include "profile/read/filter.h"
-#include "profile/read/table.h"
 
 static const double MAX_MS = 1e9;
 
@@ -53,7 +52,7 @@ static enum st read_rows(struct csv_reader *r, struct filter *f, const char *op,
 }
 
 static enum st read_table(struct arena *a, const char *path, const char *op, int64_t workers,
-                          int64_t per_node, int64_t hidden, struct curve *out, struct err *e)
+                          int64_t per_node, int64_t hidden, struct op_table *out, struct err *e)
 {
     struct csv_reader *r = NULL;
     TRY(csv_open(&r, path, e));
@@ -67,10 +66,8 @@ static enum st read_table(struct arena *a, const char *path, const char *op, int
         st = filter_done(&f, path, e);
     if (st == ST_OK) {
         struct grid_set known = {0};
-        struct op_table t;
         op_table_build(a, AXIS_TOKENS, &known, arena_copy(a, points.p, points.n * sizeof *points.p),
-                       (int64_t)points.n, &t);
-        *out = t.curve;
+                       (int64_t)points.n, out);
     }
     vec_free(&points);
     return st;
@@ -82,7 +79,7 @@ static enum st named(enum st st, const char *why, int64_t n, struct err *e)
 }
 
 enum st read_all_reduce(struct arena *a, const char *path, const struct network_key *key,
-                        struct curve *out, struct err *e)
+                        struct op_table *out, struct err *e)
 {
     int64_t node;
     enum st st = node_devices(path, &node, e);
@@ -93,7 +90,7 @@ enum st read_all_reduce(struct arena *a, const char *path, const struct network_
 }
 
 enum st read_send_recv(struct arena *a, const char *path, const struct network_key *key,
-                       struct curve *out, struct err *e)
+                       struct op_table *out, struct err *e)
 {
     int64_t node;
     enum st st = node_devices(path, &node, e);

@@ -9,7 +9,7 @@
 #ifndef PROFILE_READ_NETWORK_H
 #define PROFILE_READ_NETWORK_H
 
-#include "profile/read/curve.h"
+#include "profile/read/table.h"
 
 struct network_key {
     int64_t tp, pp, hidden;
@@ -17,8 +17,8 @@ struct network_key {
 
 /* Seconds of one call over tokens. */
 enum st read_all_reduce(struct arena *a, const char *path, const struct network_key *key,
-                        struct curve *out, struct err *e);
+                        struct op_table *out, struct err *e);
 enum st read_send_recv(struct arena *a, const char *path, const struct network_key *key,
-                       struct curve *out, struct err *e);
+                       struct op_table *out, struct err *e);
 
 #endif

@@ -39,8 +39,9 @@ struct bundle {
     struct op_table table[OP_KINDS];
     double error[OP_KINDS];
     struct curve_sum tokens, rows, once; /* once: of tokens, what is not per layer */
-    struct curve all_reduce, send_recv;  /* of one call, over tokens; no grid = not there */
-    int32_t all_reduces;                 /* per forward pass */
+    struct op_table all_reduce_table, send_recv_table;
+    struct curve all_reduce, send_recv; /* of one call, over tokens; no grid = not there */
+    int32_t all_reduces;                /* per forward pass */
     struct curve host, host_prefill;
     struct wake_table {
         const double *pause_s;  /* [levels] ascending */

@@ -5,12 +5,15 @@
  * >= 0:
  *     decode  [1, x, x kv, kv]                            rows, keys and values read
  *     prefill [1, x, x kv + x (x + 1) / 2, kv + x]        rows, scores computed, keys read
- * and what is left of the measurement, the ratio measured / fitted, is interpolated linearly: along
- * kv inside the two neighbouring rows of equal x, then along x. So times of exactly that form are
- * reproduced everywhere, kinks are followed as finely as the grid resolves them, and outside the
- * grid the nearest edge is extended in proportion to the work.
+ * in whole tiles (tiles.h) where the points show any, and what is left of the measurement, the
+ * ratio measured / fitted, is interpolated: along kv inside the two neighbouring rows of equal x,
+ * then along x. So times of exactly that form are reproduced everywhere, kinks are followed as
+ * finely as the grid resolves them, and outside the grid the nearest edge is extended in proportion
+ * to the work.
  *
- * Points need not form a product grid; each x has its own kv knots. */
+ * Points need not form a product grid; each x has its own kv knots. A knot that a row lacks and
+ * rows on both sides of it have is filled in from their shape: the median over what each says when
+ * it is scaled to the row at a knot nearby that both have. */
 #ifndef PROFILE_READ_SURFACE_H
 #define PROFILE_READ_SURFACE_H
 
@@ -23,20 +26,26 @@ struct surface_point {
     double x, kv, y; /* y >= 0 */
 };
 
+/* Tiles of queries (prefill) and of keys, in tokens; 0 = none were found. */
+struct surface_tiles {
+    double q, k;
+};
+
 /* Sorts by (x, kv) and replaces points of equal place by one with their mean. Returns how many
  * remain. */
 int64_t surface_points_merge(struct surface_point *p, int64_t n);
 
 struct surface {
     enum surface_kind kind;
+    struct surface_tiles tiles;
     double theta[SURFACE_FEATURES];
     struct grid *rows;       /* the distinct x; NULL = no surface */
     const struct curve *row; /* [rows->n]: ratio over kv */
 };
 
-/* p: merged points, n >= 1. */
+/* p: merged points, n >= 1. tiles: NULL = find them. */
 void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
-                   int64_t n, struct surface *out);
+                   int64_t n, const struct surface_tiles *tiles, struct surface *out);
 
 double surface_at(const struct surface *s, double x, double kv, bool *outside);
 

@@ -5,30 +5,104 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "profile/read/tiles.h"
+
+/* Sum of relative errors of the inner points from their neighbours on both sides. */
+static double error_inside(const struct surface_point *p, int64_t n, double tile)
+{
+    double sum = 0;
+    for (int64_t i = 1; i + 1 < n; i++) {
+        double t = tile_weight(p[i - 1].x, p[i + 1].x, p[i].x, tile);
+        if (p[i].y > 0)
+            sum += fabs((p[i - 1].y + t * (p[i + 1].y - p[i - 1].y)) / p[i].y - 1);
+    }
+    return sum;
+}
+
+static double find_tile(const struct surface_point *p, int64_t n)
+{
+    enum { FEW = 32 };
+    static const double sizes[] = {16, 32, 64, 128, 256};
+    double best = 0, even = error_inside(p, n, 0), least = (1 - TILE_GAIN) * even;
+    if (n < FEW || even < TILE_ERROR_FLOOR * (double)n)
+        return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].x != floor(p[i].x))
+            return 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        double error = error_inside(p, n, sizes[i]);
+        if (error < least) {
+            least = error;
+            best = sizes[i];
+        }
+    }
+    return best;
+}
 
 static void build_curve(struct arena *a, struct grid_set *known, const struct surface_point *p,
-                        int64_t n, struct curve *out)
+                        int64_t n, double tile, struct curve *out)
 {
-    double *x = arena_array(a, double, n), *y = arena_array(a, double, n);
+    double *x = arena_array(a, double, 3 * n), *y = arena_array(a, double, 3 * n);
+    int32_t m = 0;
     for (int64_t i = 0; i < n; i++) {
-        x[i] = p[i].x;
-        y[i] = p[i].y;
+        double start = tile_end(p[i].x, tile) - tile + 1; /* of the tile that p[i] is in */
+        if (tile > 0 && i > 0 && p[i - 1].x < start) {
+            double end = tile_end(p[i - 1].x, tile);
+            if (end > p[i - 1].x) {
+                x[m] = end;
+                y[m++] = p[i - 1].y;
+            }
+            if (start < p[i].x) {
+                x[m] = start;
+                y[m++] = p[i].y;
+            }
+        }
+        x[m] = p[i].x;
+        y[m++] = p[i].y;
     }
-    *out = (struct curve){grid_intern(a, known, x, (int32_t)n), y};
+    *out = (struct curve){grid_intern(a, known, x, m), y};
+}
+
+/* The tiles to use, or NULL = find them. */
+struct tiles {
+    double tile;
+    struct surface_tiles surface;
+};
+
+static void build(struct arena *a, struct grid_set *known, const struct tiles *tiles,
+                  struct op_table *t)
+{
+    struct surface_point *p = arena_copy(a, t->points, (size_t)t->n * sizeof *p);
+    int64_t n = surface_points_merge(p, t->n);
+    if (t->axis == AXIS_TOKENS || t->axis == AXIS_ROWS) {
+        t->tile = tiles ? tiles->tile : find_tile(p, n);
+        build_curve(a, known, p, n, t->tile, &t->curve);
+    } else {
+        surface_build(a, t->axis == AXIS_DECODE ? SURFACE_DECODE : SURFACE_PREFILL, p, n,
+                      tiles ? &tiles->surface : NULL, &t->surface);
+    }
+}
+
+static int by_place_then_value(const void *pa, const void *pb)
+{
+    const struct surface_point *a = pa, *b = pb;
+    if (a->x != b->x)
+        return a->x < b->x ? -1 : 1;
+    if (a->kv != b->kv)
+        return a->kv < b->kv ? -1 : 1;
+    return (a->y > b->y) - (a->y < b->y);
 }
 
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out)
 {
-    n = surface_points_merge(p, n);
-    *out = (struct op_table){.axis = axis, .points = p, .n = n};
-    if (n == 0)
-        return;
-    if (axis == AXIS_TOKENS || axis == AXIS_ROWS)
-        build_curve(a, known, p, n, &out->curve);
-    else
-        surface_build(a, axis == AXIS_DECODE ? SURFACE_DECODE : SURFACE_PREFILL, p, n,
-                      &out->surface);
+    *out = (struct op_table){.axis = axis, .points = p};
+    qsort(p, (size_t)n, sizeof *p, by_place_then_value);
+    for (int64_t i = 0; i < n; i++)
+        if (i == 0 || by_place_then_value(&p[i], &p[i - 1]) != 0)
+            p[out->n++] = p[i];
+    if (n > 0)
+        build(a, known, NULL, out);
 }
 
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
@@ -46,17 +120,10 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
+/* [n]: the fold of each point, all of equal size, shuffled. */
+static int64_t *deal(struct arena *a, int64_t n, int64_t folds)
 {
-    struct holdout h = {0};
-    const struct surface_point *all = t->points;
-    int64_t n = t->n;
-    if (n < 3)
-        return h;
-    struct arena *keep = arena_new(), *fold_arena = arena_new();
-    if (folds <= 0 || folds > n)
-        folds = n;
-    int64_t *fold = arena_array(keep, int64_t, n);
+    int64_t *fold = arena_array(a, int64_t, n);
     struct rng rng = rng_stream(1, "profile.holdout");
     for (int64_t i = 0; i < n; i++)
         fold[i] = i % folds;
@@ -65,30 +132,47 @@ struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
         fold[i] = fold[j];
         fold[j] = swap;
     }
+    return fold;
+}
+
+struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
+{
+    struct holdout h = {0};
+    const struct surface_point *all = t->points;
+    int64_t n = t->n;
+    if (n < 3)
+        return h;
+    struct arena *keep = arena_new(), *fold_arena = arena_new();
+    bool one = folds <= 0 || folds > n; /* leave one out, with the tiles that all points show */
+    const struct tiles tiles = {t->tile, t->surface.tiles};
+    folds = one ? n : folds;
+    const int64_t *fold = deal(keep, n, folds);
     double *error = arena_array(keep, double, n);
     for (int64_t f = 0; f < folds; f++) {
         arena_reset(fold_arena);
         struct surface_point *rest = arena_array(fold_arena, struct surface_point, n);
-        int64_t m = 0;
+        struct op_table without = {.axis = t->axis, .points = rest};
         for (int64_t i = 0; i < n; i++)
             if (fold[i] != f)
-                rest[m++] = all[i];
+                rest[without.n++] = all[i];
         struct grid_set known = {0};
-        struct op_table without;
-        op_table_build(fold_arena, t->axis, &known, rest, m, &without);
+        build(fold_arena, &known, one ? &tiles : NULL, &without);
         for (int64_t i = 0; i < n; i++) {
             if (fold[i] != f || !(all[i].y > 0))
                 continue;
             bool outside = false;
             double y = op_table_at(&without, all[i].x, all[i].kv, &outside);
-            if (!outside)
-                error[h.tested++] = fabs(y / all[i].y - 1);
+            if (one && outside)
+                continue;
+            h.extrapolated += outside;
+            error[h.tested++] = fabs(y / all[i].y - 1);
         }
     }
     if (h.tested > 0) {
         qsort(error, (size_t)h.tested, sizeof *error, by_value);
         for (int64_t i = 0; i < h.tested; i++)
             h.mean += error[i] / (double)h.tested;
+        h.median = error[(h.tested - 1) / 2];
         h.p90 = error[(h.tested - 1) * 9 / 10];
         h.max = error[h.tested - 1];
     }

@@ -5,15 +5,21 @@
 #include "model/model.h"
 #include "profile/read/surface.h"
 
+/* The function over tokens or rows is linear between the points, except that a step between two
+ * points stands at the edge of a tile (tiles.h) where the points show tiles: the curve then has two
+ * more knots there, which are not points. */
 struct op_table {
     enum op_axis axis;
-    const struct surface_point *points; /* [n] merged; seconds of one repeat; kv 0 on 1-D axes */
+    const struct surface_point *points; /* [n] sorted, equal ones once; seconds of one repeat; kv 0
+                                           on 1-D axes */
     int64_t n;                          /* 0 = the operator is not there */
+    double tile;                        /* of tokens or rows; 0 = none */
     struct curve curve;                 /* AXIS_TOKENS, AXIS_ROWS */
     struct surface surface;             /* AXIS_PREFILL, AXIS_DECODE */
 };
 
-/* Takes p over, sorts and merges it. `known` shares grids between operators. */
+/* Takes p over and sorts it; points of equal place are merged to their mean. `known` shares grids
+ * between operators. */
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out);
 
@@ -23,8 +29,8 @@ double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
 /* Error of predicting held-out points from the rest; see bundle_check(). tested 0: no error known.
  */
 struct holdout {
-    int64_t tested;
-    double mean, p90, max;
+    int64_t tested, extrapolated;  /* extrapolated: of tested, outside the grid of the rest */
+    double mean, median, p90, max; /* of |predicted / measured - 1| */
 };
 struct holdout op_table_holdout(const struct op_table *t, int64_t folds);
 

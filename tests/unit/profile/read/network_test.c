@@ -24,41 +24,41 @@ static void sizes_become_tokens(void **state)
 {
     struct test *t = *state;
     const char *path = table(t);
-    struct curve c;
+    struct op_table n;
     bool outside = false;
     struct network_key key = {.tp = 2, .pp = 1, .hidden = 256};
-    assert_ok(read_all_reduce(t->a, path, &key, &c, &t->e), t);
-    assert_near_rel(curve_at(&c, 4, &outside), 2e-3, 1e-12);
-    assert_near_rel(curve_at(&c, 12, &outside), 6e-3, 1e-12);
+    assert_ok(read_all_reduce(t->a, path, &key, &n, &t->e), t);
+    assert_near_rel(curve_at(&n.curve, 4, &outside), 2e-3, 1e-12);
+    assert_near_rel(curve_at(&n.curve, 12, &outside), 6e-3, 1e-12);
     assert_false(outside);
     key.tp = 8;
-    assert_ok(read_all_reduce(t->a, path, &key, &c, &t->e), t);
-    assert_near_rel(curve_at(&c, 16, &outside), 32e-3, 1e-12);
+    assert_ok(read_all_reduce(t->a, path, &key, &n, &t->e), t);
+    assert_near_rel(curve_at(&n.curve, 16, &outside), 32e-3, 1e-12);
     key = (struct network_key){.tp = 2, .pp = 2, .hidden = 256};
-    assert_ok(read_send_recv(t->a, path, &key, &c, &t->e), t);
-    assert_near_rel(curve_at(&c, 4, &outside), 9e-3, 1e-12);
+    assert_ok(read_send_recv(t->a, path, &key, &n, &t->e), t);
+    assert_near_rel(curve_at(&n.curve, 4, &outside), 9e-3, 1e-12);
     key.tp = 4; /* 8 devices do not share a node of 4 */
-    assert_ok(read_send_recv(t->a, path, &key, &c, &t->e), t);
-    assert_near_rel(curve_at(&c, 4, &outside), 7e-3, 1e-12);
+    assert_ok(read_send_recv(t->a, path, &key, &n, &t->e), t);
+    assert_near_rel(curve_at(&n.curve, 4, &outside), 7e-3, 1e-12);
 }
 
 static void what_is_not_there(void **state)
 {
     struct test *t = *state;
-    struct curve c;
+    struct op_table n;
     struct network_key key = {.tp = 4, .pp = 1, .hidden = 256};
-    assert_err(read_all_reduce(t->a, table(t), &key, &c, &t->e), ST_INPUT, t,
+    assert_err(read_all_reduce(t->a, table(t), &key, &n, &t->e), ST_INPUT, t,
                "parallel.tp=4 needs the network's table\n"
                "DIR/net.csv: no rows for num_workers 4, devices_per_node 4; the nearest rows have "
                "num_workers 8");
-    assert_err(read_send_recv(t->a, test_path(t, "none.csv"), &key, &c, &t->e), ST_INPUT, t,
+    assert_err(read_send_recv(t->a, test_path(t, "none.csv"), &key, &n, &t->e), ST_INPUT, t,
                "parallel.pp=1 needs the network's table\n"
                "cannot open DIR/none.csv: No such file or directory");
-    assert_err(read_all_reduce(t->a, test_write(t, "empty.csv", header), &key, &c, &t->e), ST_INPUT,
+    assert_err(read_all_reduce(t->a, test_write(t, "empty.csv", header), &key, &n, &t->e), ST_INPUT,
                t, "parallel.tp=4 needs the network's table\nDIR/empty.csv has no rows");
     const char *text = "time_stats.all_reduce.median,num_workers,size,devices_per_node,"
                        "max_devices_per_node\n-1,4,2048,4,4\n";
-    assert_err(read_all_reduce(t->a, test_write(t, "bad.csv", text), &key, &c, &t->e), ST_INPUT, t,
+    assert_err(read_all_reduce(t->a, test_write(t, "bad.csv", text), &key, &n, &t->e), ST_INPUT, t,
                "parallel.tp=4 needs the network's table\n"
                "DIR/bad.csv:2:1: time_stats.all_reduce.median: -1 is below the minimum 0");
 }
@@ -69,15 +69,15 @@ static void vidurs_tables(void **state)
     struct test *t = *state;
     const char *dir = test_data(t, "vidur/data/profiling/network/a100_pairwise_nvlink");
     struct network_key key = {.tp = 2, .pp = 2, .hidden = 8192};
-    struct curve c;
+    struct op_table n;
     bool outside = false;
-    assert_ok(read_all_reduce(t->a, arena_printf(t->a, "%s/all_reduce.csv", dir), &key, &c, &t->e),
+    assert_ok(read_all_reduce(t->a, arena_printf(t->a, "%s/all_reduce.csv", dir), &key, &n, &t->e),
               t);
-    double ms = curve_at(&c, 4096, &outside) * 1e3;
+    double ms = curve_at(&n.curve, 4096, &outside) * 1e3;
     assert_true(!outside && ms > 0.3 && ms < 0.6);
-    assert_ok(read_send_recv(t->a, arena_printf(t->a, "%s/send_recv.csv", dir), &key, &c, &t->e),
+    assert_ok(read_send_recv(t->a, arena_printf(t->a, "%s/send_recv.csv", dir), &key, &n, &t->e),
               t);
-    assert_true(curve_at(&c, 4096, &outside) > curve_at(&c, 8, &outside));
+    assert_true(curve_at(&n.curve, 4096, &outside) > curve_at(&n.curve, 8, &outside));
 }
 
 int main(void)

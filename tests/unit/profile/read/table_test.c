@@ -61,6 +61,49 @@ static void attention_is_held_out_by_point(void **state)
     arena_free(&a);
 }
 
+/* A GEMM in tiles of 64 rows, measured every 24: the step is where the tile ends, and a sum of such
+ * curves over other knots stays exact at whole numbers. */
+static void steps_at_tiles_of_tokens_are_followed(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct surface_point p[41];
+    for (int i = 0; i < 41; i++)
+        p[i] = (struct surface_point){.x = 1 + 24 * i, .y = 5 + ceil((1 + 24 * i) / 64.0)};
+    struct grid_set known = {0};
+    struct op_table t;
+    op_table_build(a, AXIS_TOKENS, &known, p, 41, &t);
+    assert_true(t.tile == 64);
+    bool outside = false;
+    for (int x = 1; x <= 961; x++)
+        assert_near(op_table_at(&t, x, 0, &outside), 5 + ceil(x / 64.0), 1e-12);
+    assert_false(outside);
+    struct holdout h = op_table_holdout(&t, 5);
+    assert_int_equal(h.tested, 41);
+    assert_true(h.median < 1e-9);
+    arena_free(&a);
+}
+
+/* Every row is held out once, equal rows count once, and the edges are extrapolated. */
+static void folds_test_every_row(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct surface_point p[12];
+    for (int i = 0; i < 12; i++)
+        p[i] = (struct surface_point){.x = 1 + i / 2, .y = 1 + i / 2 + (i == 5 ? 1 : 0)};
+    struct grid_set known = {0};
+    struct op_table t;
+    op_table_build(a, AXIS_TOKENS, &known, p, 12, &t);
+    assert_int_equal(t.n, 7);
+    bool outside = false;
+    assert_near(op_table_at(&t, 3, 0, &outside), 3.5, 1e-12); /* the mean of its two rows */
+    struct holdout h = op_table_holdout(&t, 7);
+    assert_int_equal(h.tested, 7);
+    assert_int_equal(h.extrapolated, 2);
+    arena_free(&a);
+}
+
 static void too_few_points_have_no_error(void **state)
 {
     (void)state;
@@ -81,6 +124,8 @@ int main(void)
         cmocka_unit_test(leave_one_out_of_a_line_is_exact),
         cmocka_unit_test(leave_one_out_error_by_hand),
         cmocka_unit_test(attention_is_held_out_by_point),
+        cmocka_unit_test(steps_at_tiles_of_tokens_are_followed),
+        cmocka_unit_test(folds_test_every_row),
         cmocka_unit_test(too_few_points_have_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
