@@ -104,6 +104,28 @@ void page_notes(struct buf *out, const char *title, const char *const *notes, si
     buf_puts(out, "</ul>\n</section>\n");
 }
 
+void page_chart(struct buf *out, const struct svg_chart *chart)
+{
+    struct svg_chart c = *chart;
+    c.width = PAGE_CHART_WIDTH;
+    c.height = PAGE_CHART_HEIGHT;
+    buf_puts(out, "<figure>");
+    svg_chart(out, &c);
+    buf_puts(out, "</figure>\n");
+}
+
+void page_note_list(struct arena *a, struct buf *out, const char *title, const struct node *list)
+{
+    uint32_t n;
+    struct node *const *items = page_items(list, &n);
+    const char **texts = arena_array(a, const char *, n);
+    size_t k = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (items[i]->kind == NODE_STR)
+            texts[k++] = items[i]->s.p;
+    page_notes(out, title, texts, k);
+}
+
 /* ---- trees --------------------------------------------------------------------------------- */
 
 static const char *scalar_text(struct arena *a, const struct node *n)
@@ -134,6 +156,12 @@ static const char *scalar_text(struct arena *a, const struct node *n)
 const char *page_value(struct arena *a, const struct node *root, const char *path)
 {
     return scalar_text(a, node_path(root, path));
+}
+
+struct node *const *page_items(const struct node *list, uint32_t *n)
+{
+    *n = list && list->kind == NODE_LIST ? list->n : 0;
+    return *n ? list->items : NULL;
 }
 
 double page_number_of(const struct node *n)

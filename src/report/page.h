@@ -6,6 +6,7 @@
 #include "compare/curves.h"
 #include "compare/words.h"
 #include "metrics/time_series.h"
+#include "text/svg.h"
 
 /* ---- one part of the report, per artifact -------------------------------------------------- */
 
@@ -25,6 +26,10 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
 enum st part_workload(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                       struct err *e);
 enum st part_bundle(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                    struct err *e);
+enum st part_capacity(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                      struct err *e);
+enum st part_search(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                     struct err *e);
 
 /* The part of a comparison in memory: tree = compare_node. */
@@ -50,6 +55,12 @@ void page_load(struct arena *a, struct buf *out, const struct time_series_row *r
 void page_iterations(struct arena *a, struct buf *out, const struct run *run);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
+/* One chart of the width that stands in a "figures" block. */
+enum { PAGE_CHART_WIDTH = 400, PAGE_CHART_HEIGHT = 280 };
+void page_chart(struct buf *out, const struct svg_chart *chart);
+/* page_notes from a list of a tree; items that are no strings are passed over. */
+void page_note_list(struct arena *a, struct buf *out, const char *title, const struct node *list);
+
 /* What stands in metas, side by side: the facts people ask for first, then all of it behind
  * <details>. titles name the columns. */
 void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
@@ -59,6 +70,8 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
 
 /* The value at a dotted path: text of any scalar, NULL when absent, null, a list or a map. */
 const char *page_value(struct arena *a, const struct node *root, const char *path);
+/* The items of a list, or of nothing when it is none. */
+struct node *const *page_items(const struct node *list, uint32_t *n);
 double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
 /* words_count of a number in a tree: "n/a" for NAN and what is no count. */
 const char *page_count(char out[WORDS_MAX], double n);

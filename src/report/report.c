@@ -15,7 +15,8 @@ static const struct kind {
     part_reader *read;
 } kinds[] = {
     {"run_meta.json", "compare", part_comparison}, {"run_meta.json", "real", part_run},
-    {"run_meta.json", "vidur", part_run},          {"workload_meta.json", NULL, part_workload},
+    {"run_meta.json", "vidur", part_run},          {"run_meta.json", "capacity", part_capacity},
+    {"run_meta.json", "search", part_search},      {"workload_meta.json", NULL, part_workload},
     {"bundle_meta.json", NULL, part_bundle},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
@@ -74,7 +75,9 @@ static enum st read_part(struct arena *a, const char *dir, struct part *out, str
             (!kinds[i].type || (type && strcmp(type, kinds[i].type) == 0)))
             return kinds[i].read(a, dir, meta, out, e);
     err_set(e, ST_INPUT, "%s: there is no page for a \"%s\" artifact", dir, type ? type : "");
-    return err_hint(e, "report takes comparisons, real and simulated runs, workloads and bundles");
+    return err_hint(
+        e, "report takes comparisons, real and simulated runs, capacities, searches, workloads "
+           "and bundles");
 }
 
 enum st report_artifacts(struct arena *a, const char *const *dirs, size_t n, struct buf *html,

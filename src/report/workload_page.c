@@ -6,7 +6,7 @@
 #include "text/svg.h"
 #include "workload/workload.h"
 
-enum { N_SERIES = 3, WIDTH = 400, HEIGHT = 280 };
+enum { N_SERIES = 3 };
 
 struct workload_data {
     struct workload w;
@@ -67,13 +67,6 @@ static void tiles(struct arena *a, struct buf *out, const struct workload_data *
     buf_puts(out, "</dl>\n");
 }
 
-static void draw(struct buf *out, const struct svg_chart *chart)
-{
-    buf_puts(out, "<figure>");
-    svg_chart(out, chart);
-    buf_puts(out, "</figure>\n");
-}
-
 static void figures(struct arena *a, struct buf *out, const struct workload_data *d)
 {
     size_t n = d->w.n;
@@ -91,21 +84,17 @@ static void figures(struct arena *a, struct buf *out, const struct workload_data
         {.name = "arrived", .x = time, .y = arrived, .n = n, .step = true}};
     page_section(out, "Lengths and arrivals");
     buf_puts(out, "<div class=\"figures\">\n");
-    draw(out, &(struct svg_chart){.title = "Tokens per request",
-                                  .x_label = "tokens",
-                                  .y_label = "% of requests",
-                                  .width = WIDTH,
-                                  .height = HEIGHT,
-                                  .y_max = 100,
-                                  .series = lengths,
-                                  .n_series = 2});
-    draw(out, &(struct svg_chart){.title = "Arrivals",
-                                  .x_label = "s",
-                                  .y_label = "requests arrived",
-                                  .width = WIDTH,
-                                  .height = HEIGHT,
-                                  .series = arrivals,
-                                  .n_series = 1});
+    page_chart(out, &(struct svg_chart){.title = "Tokens per request",
+                                        .x_label = "tokens",
+                                        .y_label = "% of requests",
+                                        .y_max = 100,
+                                        .series = lengths,
+                                        .n_series = 2});
+    page_chart(out, &(struct svg_chart){.title = "Arrivals",
+                                        .x_label = "s",
+                                        .y_label = "requests arrived",
+                                        .series = arrivals,
+                                        .n_series = 1});
     buf_puts(out, "</div>\n</section>\n");
 }
 

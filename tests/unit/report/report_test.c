@@ -233,7 +233,8 @@ static void what_cannot_be_reported_is_named(void **state)
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"capture\"}",
          "cannot report on DIR/a\n"
          "DIR/a: there is no page for a \"capture\" artifact\n"
-         "hint: report takes comparisons, real and simulated runs, workloads and bundles"},
+         "hint: report takes comparisons, real and simulated runs, capacities, searches, workloads "
+         "and bundles"},
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"compare\"}",
          "cannot report on DIR/a\n"
          "cannot open DIR/a/compare.json: No such file or directory"},

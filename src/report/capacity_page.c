@@ -1,0 +1,207 @@
+/* A capacity: the rate, how sure it is, what the probes said around it, and the operating point. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/page.h"
+#include "text/json.h"
+
+enum { MAX_SEEDS = 6, LATENCIES = 4, PERCENTILES = 4 };
+
+static const struct {
+    const char *key, *title;
+} latencies[LATENCIES] = {
+    {"ttft", "TTFT"}, {"tpot", "TPOT"}, {"e2el", "E2E"}, {"delay", "Scheduling delay"}};
+static const char *const percentiles[PERCENTILES] = {"p50", "p90", "p95", "p99"};
+
+struct capacity_data {
+    const struct node *meta, *tree;
+};
+
+static const char *rate_text(char out[WORDS_MAX], double rate)
+{
+    snprintf(out, WORDS_MAX, isfinite(rate) ? "%.4g" : "n/a", rate);
+    return out;
+}
+
+static void tiles(struct arena *a, struct buf *out, const struct node *t)
+{
+    char text[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
+    uint32_t n;
+    struct node *const *ends = page_items(node_find(t, "interval_per_s"), &n);
+    buf_puts(out, "<dl class=\"tiles\">\n");
+    page_tile(out, "Capacity, requests/s", rate_text(text, page_number(t, "capacity_per_s")),
+              n == 2 ? arena_printf(a, "95 %% interval %s to %s",
+                                    rate_text(low, page_number_of(ends[0])),
+                                    rate_text(high, page_number_of(ends[1])))
+                     : NULL);
+    const struct node *at = node_find(t, "operating");
+    if (at && at->kind == NODE_MAP) {
+        page_tile(out, "Operating point, requests/s",
+                  rate_text(text, page_number(at, "requests_per_s")),
+                  arena_printf(a, "%.0f %% of the capacity", 100 * page_number(at, "load")));
+        page_tile(out, "Output tokens per second there",
+                  rate_text(text, page_number(at, "over_seeds.output_tokens_per_s.mean")), NULL);
+        page_tile(out, "TTFT P99 there",
+                  words_duration(text, page_number(at, "over_seeds.ttft_p99_s.mean")),
+                  arena_printf(a, "P50 %s",
+                               words_duration(low, page_number(at, "over_seeds.ttft_p50_s.mean"))));
+    }
+    buf_puts(out, "</dl>\n");
+}
+
+/* ---- what the probes said ---------------------------------------------------------------- */
+
+struct point {
+    double x, y;
+};
+
+static int by_x(const void *pa, const void *pb)
+{
+    const struct point *a = pa, *b = pb;
+    return (a->x > b->x) - (a->x < b->x);
+}
+
+/* One field of a seed's probes over their rates, in order of rate. */
+static struct svg_series seed_series(struct arena *a, const struct node *seed, const char *field,
+                                     double scale)
+{
+    uint32_t n;
+    struct node *const *probes = page_items(node_find(seed, "probes"), &n);
+    struct point *p = arena_array(a, struct point, n);
+    double *x = arena_array(a, double, n), *y = arena_array(a, double, n);
+    for (uint32_t i = 0; i < n; i++)
+        p[i] =
+            (struct point){page_number(probes[i], "rate"), scale * page_number(probes[i], field)};
+    if (n > 0)
+        qsort(p, n, sizeof *p, by_x);
+    for (uint32_t i = 0; i < n; i++) {
+        x[i] = p[i].x;
+        y[i] = p[i].y;
+    }
+    const char *name = page_value(a, seed, "seed");
+    return (struct svg_series){
+        .name = arena_printf(a, "seed %s", name ? name : "?"), .x = x, .y = y, .n = n};
+}
+
+/* The field over the rate, a line per seed, and the level that decides as a dashed one. */
+static void draw(struct arena *a, struct buf *out, const struct node *t, const char *title,
+                 const char *label, const char *field, double scale, double level)
+{
+    uint32_t n;
+    struct node *const *seeds = page_items(node_find(t, "seeds"), &n);
+    struct svg_series series[MAX_SEEDS + 1];
+    size_t k = 0;
+    double ends[2] = {(double)INFINITY, 0}, levels[2] = {level, level};
+    for (uint32_t i = 0; i < n && k < MAX_SEEDS; i++) {
+        struct svg_series s = seed_series(a, seeds[i], field, scale);
+        if (s.n == 0)
+            continue;
+        ends[0] = s.x[0] < ends[0] ? s.x[0] : ends[0];
+        ends[1] = s.x[s.n - 1] > ends[1] ? s.x[s.n - 1] : ends[1];
+        series[k++] = s;
+    }
+    if (k == 0)
+        return;
+    if (isfinite(level))
+        series[k++] = (struct svg_series){
+            .name = "asked for", .x = ends, .y = levels, .n = 2, .dashed = true};
+    page_chart(out, &(struct svg_chart){.title = title,
+                                        .x_label = "requests/s",
+                                        .y_label = label,
+                                        .series = series,
+                                        .n_series = k});
+}
+
+static void figures(struct arena *a, struct buf *out, const struct node *t)
+{
+    page_section(out, "Around the capacity");
+    buf_puts(out, "<div class=\"figures\">\n");
+    draw(a, out, t, "Requests that meet the objective", "% of requests", "good", 100,
+         100 * page_number(t, "objective.fraction"));
+    for (int i = 0; i < LATENCIES; i++) {
+        double limit = page_number(t, arena_printf(a, "objective.limits_s.%s", latencies[i].key));
+        if (isfinite(limit))
+            draw(a, out, t, arena_printf(a, "%s P99", latencies[i].title), "s",
+                 arena_printf(a, "%s_p99_s", latencies[i].key), 1, limit);
+    }
+    buf_puts(out, "</div>\n");
+    uint32_t n;
+    page_items(node_find(t, "seeds"), &n);
+    if (n > MAX_SEEDS)
+        page_tag(out, "p", "small", "The first %d of %u seeds are drawn.", (int)MAX_SEEDS, n);
+    buf_puts(out, "</section>\n");
+}
+
+/* ---- the operating point ----------------------------------------------------------------- */
+
+static void latency_row(struct arena *a, struct buf *out, const struct node *of, int m)
+{
+    char mean[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "%s", latencies[m].title);
+    for (int p = 0; p < PERCENTILES; p++) {
+        const struct node *v =
+            node_find(of, arena_printf(a, "%s_%s_s", latencies[m].key, percentiles[p]));
+        buf_puts(out, "<td class=\"num\">");
+        page_text(out, "%s", words_duration(mean, page_number(v, "mean")));
+        page_tag(out, "small", "range", "%s to %s", words_duration(low, page_number(v, "low")),
+                 words_duration(high, page_number(v, "high")));
+        buf_puts(out, "</td>");
+    }
+    buf_puts(out, "</tr>\n");
+}
+
+static void operating(struct arena *a, struct buf *out, const struct node *t)
+{
+    const struct node *of = node_path(t, "operating.over_seeds");
+    if (!of)
+        return;
+    page_section(out, arena_printf(a, "At the operating point, %.4g requests/s",
+                                   page_number(t, "operating.requests_per_s")));
+    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>");
+    for (int p = 0; p < PERCENTILES; p++)
+        page_tag(out, "th", "num", "P%s", percentiles[p] + 1);
+    buf_puts(out, "</tr></thead>\n<tbody>\n");
+    for (int m = 0; m < LATENCIES; m++)
+        latency_row(a, out, of, m);
+    buf_puts(out, "</tbody></table></div>\n");
+    page_tag(out, "p", "small", "Mean over the seeds, and the lowest and highest of them.");
+    buf_puts(out, "\n</section>\n");
+}
+
+static void capacity_body(struct arena *a, struct buf *out, const struct part *part)
+{
+    const struct capacity_data *d = part->data;
+    const char *model = page_value(a, d->meta, "model");
+    const char *objective = page_value(a, d->tree, "objective.text");
+    bool met = page_number(d->tree, "capacity_per_s") > 0;
+    buf_printf(out, "<header class=\"banner %s\">\n", met ? "pass" : "fail");
+    page_head(out, part->title,
+              arena_printf(a, "%s%s%s", met ? "Capacity" : "No rate meets the objective",
+                           model ? (met ? " of " : ": ") : "", model ? model : ""));
+    if (objective)
+        page_tag(out, "p", NULL, "Objective: %s", objective);
+    tiles(a, out, d->tree);
+    buf_puts(out, "</header>\n");
+    figures(a, out, d->tree);
+    operating(a, out, d->tree);
+    page_note_list(a, out, "Notes", node_find(d->tree, "notes"));
+    page_facts(a, out, "How it was found", NULL, &d->meta, 1);
+}
+
+enum st part_capacity(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                      struct err *e)
+{
+    struct capacity_data *d = arena_one(a, struct capacity_data);
+    const char *id = page_value(a, meta, "run_id");
+    struct node *tree;
+    double rate;
+    TRY(json_load(a, fs_join(a, dir, "capacity.json"), NULL, &tree, e));
+    TRY(node_get_double(tree, "capacity_per_s", 0, 1e300, &rate, e));
+    *d = (struct capacity_data){meta, tree};
+    *out = (struct part){.title = arena_printf(a, "Capacity %s", id ? id : fs_base(dir)),
+                         .remark = arena_printf(a, "%.4g requests/s", rate),
+                         .body = capacity_body,
+                         .data = d};
+    return ST_OK;
+}
