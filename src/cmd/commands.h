@@ -12,6 +12,7 @@ int cmd_capacity(struct cmd_context *c, struct err *e);
 int cmd_search(struct cmd_context *c, struct err *e);
 int cmd_compare(struct cmd_context *c, struct err *e);
 int cmd_report(struct cmd_context *c, struct err *e);
+int cmd_kernels(struct cmd_context *c, struct err *e);
 int cmd_model(struct cmd_context *c, struct err *e);
 
 /* Engines of bench that batch by themselves. */

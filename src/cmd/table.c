@@ -93,6 +93,17 @@ const struct cmd cmd_table[] = {
         .run = cmd_report,
     },
     {
+        .name = "kernels",
+        .bit = CMD_KERNELS,
+        .summary = "say what the GPU did: times by kernel, region and operator",
+        .about =
+            "Reads a trace of any format and writes the reports of `nsys stats` under their names "
+            "and headers, kernels.md, operators.md, regions.md, unique kernels with counts and "
+            "tiers, where the GPU stood idle, and a Gantt chart.",
+        .example = "twinfer kernels kernels.trace=runs/traces/t1 out=kernels",
+        .run = cmd_kernels,
+    },
+    {
         .name = "model",
         .bit = CMD_MODEL,
         .summary = "make and inspect models",

@@ -13,12 +13,13 @@ enum {
     C = CMD_COMPARE,
     R = CMD_REPORT,
     M = CMD_MODEL,
-    RUN = B | S,                      /* serves a workload */
-    ONE_RUN = B | CMD_SIMULATE,       /* once, and writes that run */
-    RATED = W | ONE_RUN,              /* at a rate that is given */
-    WORK = W | B | S,                 /* may make a workload */
-    MODEL = W | B | P | S | M,        /* needs a model */
-    ARTIFACT = W | B | S | C | R | M, /* writes one directory, named by out */
+    K = CMD_KERNELS,
+    RUN = B | S,                          /* serves a workload */
+    ONE_RUN = B | CMD_SIMULATE,           /* once, and writes that run */
+    RATED = W | ONE_RUN,                  /* at a rate that is given */
+    WORK = W | B | S,                     /* may make a workload */
+    MODEL = W | B | P | S | M,            /* needs a model */
+    ARTIFACT = W | B | S | C | R | M | K, /* writes one directory, named by out */
 };
 
 #define AT(field) offsetof(struct plan, field)
@@ -302,10 +303,32 @@ const struct option config_options[] = {
      "write time_series.csv: queue, running requests, KV blocks, batch size and power over time"},
     {"output.perfetto", OPT_BOOL, "", "false", NO_LIMIT, NULL, ONE_RUN, AT(output.perfetto),
      "write trace.json: the batches of each replica and stage, for ui.perfetto.dev"},
-    {"output.write_hydra_snapshot", OPT_BOOL, "", "true", NO_LIMIT, NULL, W | B | S | C,
+    {"output.write_hydra_snapshot", OPT_BOOL, "", "true", NO_LIMIT, NULL, W | B | S | C | K,
      AT(output.write_hydra_snapshot), "keep config.yaml and overrides.yaml beside the results"},
     {"report.inputs", OPT_LIST, "", "", NO_LIMIT, NULL, R, AT(report.inputs),
      "artifact directories to report on"},
+
+    {"kernels.trace", OPT_STR, "", "", NO_LIMIT, NULL, K, AT(kernels.trace),
+     "trace to read: a spool, an nsys SQLite export, a PyTorch JSON, or a folder with one"},
+    {"kernels.include", OPT_LIST, "", "", NO_LIMIT, NULL, K, AT(kernels.include),
+     "patterns with * and ?: only kernels, copies and sets whose name matches one"},
+    {"kernels.exclude", OPT_LIST, "", "", NO_LIMIT, NULL, K, AT(kernels.exclude),
+     "patterns of names to leave out"},
+    {"kernels.regions", OPT_LIST, "", "", NO_LIMIT, NULL, K, AT(kernels.regions),
+     "patterns of NVTX ranges that get a table of kernels each; the outermost ones when unset"},
+    {"kernels.from_ms", OPT_DOUBLE, "ms", "0", 0, 1e12, NULL, K, AT(kernels.from_ms),
+     "leave out what ended before, counted from the start of the trace"},
+    {"kernels.to_ms", OPT_DOUBLE, "ms", "0", 0, 1e12, NULL, K, AT(kernels.to_ms),
+     "leave out what began then or later; 0 is the end"},
+    {"kernels.export", OPT_LIST, "", "", NO_LIMIT, NULL, K, AT(kernels.exports),
+     "formats to write the trace in: sqlite (nsys' schema), perfetto, kineto"},
+    {"kernels.against", OPT_STR, "", "", NO_LIMIT, NULL, K, AT(kernels.against),
+     "another trace: kernels_diff.csv and kernels_diff.md say what changed from it"},
+    {"kernels.step", OPT_STR, "", "", NO_LIMIT, NULL, K, AT(kernels.step),
+     "pattern of the range around one iteration of the engine: writes cpu_overheads.csv"},
+    {"kernels.step_batch_size", OPT_INT, "sequences", "", 1, 1 << 20, NULL, K,
+     AT(kernels.step_batch_size),
+     "sequences in every iteration; unset it is the first number in the range's name"},
 };
 
 const size_t config_options_n = sizeof config_options / sizeof *config_options;

@@ -20,6 +20,7 @@ enum {
     CMD_DOCTOR = 1 << 7,
     CMD_CAPACITY = 1 << 8,
     CMD_SEARCH = 1 << 9,
+    CMD_KERNELS = 1 << 12,
     CMD_ANY = -1,
 };
 
@@ -181,6 +182,13 @@ struct plan {
     struct {
         struct option_list inputs; /* artifact directories */
     } report;
+
+    struct {
+        const char *trace, *against, *step;
+        struct option_list include, exclude, regions, exports;
+        double from_ms, to_ms;
+        int64_t step_batch_size;
+    } kernels;
 };
 
 #endif

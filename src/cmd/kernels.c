@@ -1,0 +1,206 @@
+#include "kernels/kernels.h"
+
+#include "artifact/artifact.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "text/csv.h"
+
+static enum st write_text(const struct artifact *art, const char *name, struct buf *text,
+                          struct err *e)
+{
+    FILE *f;
+    enum st st = artifact_create_file(art, name, &f, e);
+    if (st == ST_OK) {
+        fwrite(buf_str(text), 1, text->n, f);
+        st = artifact_close_file(art, name, &f, e);
+    }
+    buf_free(text);
+    return st;
+}
+
+static enum st write_csv(const struct artifact *art, const char *name, const struct table *t,
+                         struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, name, &f, e));
+    struct csv_writer w = {.f = f};
+    for (int row = 0; row < table_rows(t); row++) {
+        for (int column = 0; column < table_columns(t); column++)
+            csv_put_str(&w, table_at(t, row, column));
+        csv_end_row(&w);
+    }
+    return artifact_close_file(art, name, &f, e);
+}
+
+/* The files that are text in memory. */
+static const struct {
+    const char *name;
+    void (*make)(struct buf *out, const struct kernels *k);
+} texts[] = {
+    {"kernels.md", kernels_markdown},
+    {"operators.md", kernels_operators_markdown},
+    {"unique_kernels.jsonl", kernels_unique_jsonl},
+    {"kernel_signatures.json", kernels_signatures_json},
+};
+
+static enum st write_reports(struct cmd_context *c, const struct artifact *art,
+                             const struct kernels *k, struct err *e)
+{
+    for (const struct kernels_report *r = kernels_reports; r->name; r++) {
+        struct table *t = kernels_report_table(c->a, k, r);
+        if (table_rows(t) > 1) /* as nsys: no data, no file */
+            TRY(write_csv(art, arena_printf(c->a, "trace_%s.csv", r->name), t, e));
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct buf text = {0};
+        texts[i].make(&text, k);
+        TRY(write_text(art, texts[i].name, &text, e));
+    }
+    struct buf regions = {0};
+    kernels_regions_markdown(&regions, k, c->plan->kernels.regions.items,
+                             c->plan->kernels.regions.n);
+    return write_text(art, "regions.md", &regions, e);
+}
+
+static enum st write_exports(struct cmd_context *c, const struct artifact *art,
+                             const struct trace_window *w, struct err *e)
+{
+    const struct option_list *wanted = &c->plan->kernels.exports;
+    for (size_t i = 0; i < wanted->n; i++) {
+        const struct trace_format *f = trace_format_named(wanted->items[i]);
+        TRY(trace_convert(c->plan->kernels.trace, f, artifact_path(c->a, art, f->file), w, e));
+    }
+    return ST_OK;
+}
+
+static enum st check_exports(const struct option_list *wanted, struct err *e)
+{
+    for (size_t i = 0; i < wanted->n; i++) {
+        const struct trace_format *f = trace_format_named(wanted->items[i]);
+        if (f && f->create)
+            continue;
+        struct buf names = {0};
+        for (const struct trace_format *const *x = trace_formats; *x; x++)
+            if ((*x)->create)
+                buf_printf(&names, "%s%s", names.n ? ", " : "", (*x)->name);
+        err_set(e, ST_USAGE, "kernels.export: %s is no format that can be written",
+                wanted->items[i]);
+        err_hint(e, "these are: %s", buf_str(&names));
+        buf_free(&names);
+        return e->st;
+    }
+    return ST_OK;
+}
+
+static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art,
+                              const struct kernels *k)
+{
+    struct arena *a = c->a;
+    const struct trace *t = k->t;
+    struct node *extra = node_new(a, NODE_MAP), *counters = node_new(a, NODE_MAP);
+    node_set(a, extra, SV("trace"), node_str(a, c->plan->kernels.trace));
+    node_set(a, extra, SV("trace_format"), node_str(a, t->format));
+    node_set(a, counters, SV("operations"), node_int(a, (int64_t)t->ops.n));
+    node_set(a, counters, SV("calls"), node_int(a, (int64_t)t->calls.n));
+    node_set(a, counters, SV("ranges"), node_int(a, (int64_t)t->n_ranges));
+    node_set(a, counters, SV("dropped"), node_int(a, (int64_t)t->dict.dropped));
+    node_set(a, counters, SV("skipped"), node_int(a, (int64_t)t->dict.skipped));
+    node_set(a, extra, SV("counters"), counters);
+    struct run_meta meta = {
+        .run_id = id,
+        .run_type = "kernels",
+        .started_wall_ns = art->started_wall_ns,
+        .ended_wall_ns = clock_wall_ns(),
+        .params = c->config->tree,
+        .hydra_config_path = c->config->config_path,
+        .hydra_config_name = c->config->config_name,
+        .extra = extra,
+    };
+    return run_meta_node(a, &meta);
+}
+
+static void tell_notes(const struct trace *t)
+{
+    for (uint32_t i = 0; i < t->dict.n_notes; i++)
+        log_write((enum log_level)t->dict.notes[i].level, "%s", t->dict.notes[i].text);
+    if (t->dict.dropped)
+        log_warn("the recorder lost %llu records: sums are too small",
+                 (unsigned long long)t->dict.dropped);
+}
+
+static void print_top(struct cmd_context *c, const struct kernels *k, const char *dir)
+{
+    enum { TOP = 10 };
+    struct node *out = node_new(c->a, NODE_MAP);
+    if (!c->json) {
+        struct table *all = kernels_report_table(c->a, k, &kernels_reports[0]);
+        struct table *t = table_new(c->a, 5);
+        static const int columns[] = {0, 1, 2, 3, 8};
+        for (int row = 0; row < table_rows(all) && row <= TOP; row++)
+            for (int i = 0; i < 5; i++)
+                table_cell(t, "%.90s", table_at(all, row, columns[i]));
+        struct buf text = {0};
+        table_text(&text, t);
+        fputs(buf_str(&text), stdout);
+        buf_free(&text);
+    }
+    node_set(c->a, out, SV("operations"), node_int(c->a, (int64_t)k->t->ops.n));
+    node_set(c->a, out, SV("names"), node_int(c->a, k->n_names));
+    node_set(c->a, out, SV("out"), node_str(c->a, dir));
+    job_print(c, out);
+}
+
+static enum st write_all(struct cmd_context *c, struct trace *t, const struct trace_window *w,
+                         struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct kernels k;
+    struct kernels_params params = {p->kernels.include.items, p->kernels.exclude.items,
+                                    p->kernels.include.n, p->kernels.exclude.n};
+    const char *id, *dir = job_out_dir(c, "kernels", &id);
+    struct artifact art;
+    TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    kernels_open(&k, t, &params);
+    enum st st = write_reports(c, &art, &k, e);
+    if (st == ST_OK)
+        st = write_exports(c, &art, w, e);
+    if (st == ST_OK)
+        st = job_snapshot(c, &art, e);
+    if (st == ST_OK)
+        st = artifact_commit(&art, meta_node(c, id, &art, &k), e);
+    if (st == ST_OK)
+        print_top(c, &k, dir);
+    else
+        artifact_discard(&art);
+    kernels_close(&k);
+    return st;
+}
+
+static enum st run(struct cmd_context *c, struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (!p->kernels.trace) {
+        err_set(e, ST_USAGE, "kernels.trace is not set");
+        return err_hint(e, "kernels.trace=runs/traces/t1 takes a trace folder or file");
+    }
+    if (p->kernels.to_ms > 0 && p->kernels.to_ms <= p->kernels.from_ms)
+        return err_set(e, ST_USAGE, "kernels.to_ms is not after kernels.from_ms");
+    TRY(check_exports(&p->kernels.exports, e));
+    struct trace t;
+    struct trace_window w = {ns_from_s(p->kernels.from_ms / 1e3),
+                             ns_from_s(p->kernels.to_ms / 1e3)};
+    TRY(trace_load(&t, p->kernels.trace, &w, e));
+    tell_notes(&t);
+    enum st st = write_all(c, &t, &w, e);
+    trace_free(&t);
+    return st;
+}
+
+int cmd_kernels(struct cmd_context *c, struct err *e)
+{
+    if (run(c, e) != ST_OK)
+        err_add(e, "kernels");
+    return err_exit_code(e->st);
+}

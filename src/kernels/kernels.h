@@ -1,0 +1,135 @@
+/* What a trace says: times per kernel, per region and per operator, what the host cost, where the
+ * GPU stood idle, and which kernels are alike.
+ *
+ * Input: a struct trace. Output: tables with the names and headers of `nsys stats`, Markdown, JSON
+ * lines, SVG. The trace is not changed, but for operations that patterns leave out.
+ *
+ * How time is charged to ranges (NVTX ranges, PyTorch's annotations and operators):
+ * - An operation belongs to the ranges that were open, on the thread that launched it, when the
+ *   call that launched it began: start <= call < end. When it runs on the GPU does not matter.
+ *   Operations whose launch was not recorded belong to none.
+ * - The innermost of these is the one that started last (of two that started at once, the one that
+ *   ends first). It gets the operation's time as *exclusive* time; all of them get it as
+ *   *inclusive* time, whether they nest or merely overlap. So exclusive times of all ranges add up
+ *   to no more than the GPU's time, inclusive ones need not.
+ * - Inside a range that opens itself again (the same name on the same thread) time counts once per
+ *   instance, and so twice in the sum over the name; tables by path tell them apart.
+ * - A start/end range that ends on another thread counts on the thread it started on.
+ * - Chains deeper than KERNELS_MAX_DEPTH count for the innermost KERNELS_MAX_DEPTH.
+ * - GPU time of one operation is end - start; two that overlap on the GPU both count. What the
+ *   device was busy with is in `busy` (kernels_busy), where overlaps count once. */
+#ifndef KERNELS_KERNELS_H
+#define KERNELS_KERNELS_H
+
+#include "kernels/stats.h"
+#include "text/table.h"
+#include "trace/trace.h"
+
+enum { KERNELS_MAX_DEPTH = 256 };
+
+/* ---- the trace, prepared ------------------------------------------------------------------- */
+
+struct kernels_params {
+    /* Patterns with '*' and '?' against the full and the short name of kernels, copies and sets: an
+     * operation stays when any of `include` matches (none given: all do) and none of `exclude`. */
+    const char *const *include, *const *exclude;
+    size_t n_include, n_exclude;
+};
+
+/* What ranges of one name on one thread have in common. */
+struct kernels_class {
+    uint32_t text, domain, thread;
+    uint8_t style; /* enum trace_style */
+};
+
+/* A chain of classes, outermost first: the ranges around a launch. */
+struct kernels_path {
+    uint32_t parent; /* index, TRACE_NONE = outermost */
+    uint32_t class;
+    uint32_t depth; /* 0 = outermost */
+};
+
+struct kernels {
+    struct arena *a;
+    const struct trace *t;
+
+    /* Names: kernels by demangled name, copies and sets by what they do. */
+    uint32_t *name;      /* [n_sigs] index of the name */
+    const char **names;  /* [n_names] in full */
+    const char **shorts; /* [n_names] */
+    uint8_t *kind;       /* [n_names] enum trace_kind */
+    uint32_t n_names;
+
+    /* The ranges around each call (TRACE_NONE = none). */
+    uint32_t *call_range;                 /* [calls.n] innermost range */
+    uint32_t *call_path;                  /* [calls.n] */
+    uint32_t *range_class, *range_parent; /* [n_ranges] */
+    struct kernels_class *classes;
+    struct kernels_path *paths;
+    uint32_t n_classes, n_paths;
+};
+
+/* Drops operations that the patterns leave out from t and prepares the rest. Close afterwards. */
+void kernels_open(struct kernels *k, struct trace *t, const struct kernels_params *p);
+void kernels_close(struct kernels *k);
+
+/* '*' any bytes, '?' one byte. Linear in the product of the lengths. */
+bool kernels_match(const char *pattern, const char *text);
+/* The ranges around operation i: as call_range and call_path. */
+static inline uint32_t kernels_range_of(const struct kernels *k, size_t i)
+{
+    uint32_t call = k->t->ops.call[i];
+    return call == TRACE_NONE ? TRACE_NONE : k->call_range[call];
+}
+static inline uint32_t kernels_path_of(const struct kernels *k, size_t i)
+{
+    uint32_t call = k->t->ops.call[i];
+    return call == TRACE_NONE ? TRACE_NONE : k->call_path[call];
+}
+static inline int64_t kernels_duration(const struct kernels *k, size_t i)
+{
+    return k->t->ops.end_ns[i] - k->t->ops.start_ns[i];
+}
+/* "decode", "LLM:decode": nsys' way of writing a range, with the domain before it. */
+const char *kernels_range_name(struct arena *a, const struct kernels *k, uint32_t text,
+                               uint32_t domain);
+const char *kernels_style_name(uint8_t style); /* "PushPop" */
+
+/* ---- nsys' reports ------------------------------------------------------------------------- */
+
+struct kernels_report {
+    const char *name; /* "cuda_gpu_kern_sum" */
+    const char *help;
+    const char *const *columns; /* ends with NULL */
+    void (*rows)(const struct kernels *k, const struct kernels_report *r, struct table *out);
+};
+extern const struct kernels_report kernels_reports[]; /* ends with name NULL */
+
+/* The report as a table: the header row, then what `nsys stats` would say. */
+struct table *kernels_report_table(struct arena *a, const struct kernels *k,
+                                   const struct kernels_report *r);
+
+/* ---- tables for people --------------------------------------------------------------------- */
+
+/* kernels.md: name, total ms, calls, mean ms, share; by total. */
+void kernels_markdown(struct buf *out, const struct kernels *k);
+/* operators.md: the same per PyTorch operator, or per innermost NVTX range where the trace has no
+ * operators; exclusive time, calls are instances that launched something themselves. */
+void kernels_operators_markdown(struct buf *out, const struct kernels *k);
+/* regions.md: each path of ranges with instances, host time, inclusive and exclusive GPU time, then
+ * the kernels of each region whose name matches one of the patterns (none: all outermost). */
+void kernels_regions_markdown(struct buf *out, const struct kernels *k, const char *const *patterns,
+                              size_t n_patterns);
+
+/* ---- unique kernels ------------------------------------------------------------------------ */
+
+/* 1 copies and sets, 2 matrix products of libraries (cuBLAS, cuBLASLt, CUTLASS, nvjet, gemv,
+ * splitKreduce; attention kernels made of CUTLASS parts are none), 3 the rest. */
+int kernels_tier(uint8_t kind, const char *full_name);
+/* unique_kernels.jsonl and kernel_signatures.json (docs/formats.md), most frequent first. */
+void kernels_unique_jsonl(struct buf *out, const struct kernels *k);
+void kernels_signatures_json(struct buf *out, const struct kernels *k);
+/* linear_shapes.jsonl; *n lines, 0 where the trace has no shapes. */
+void kernels_linear_jsonl(struct buf *out, const struct kernels *k, size_t *n);
+
+#endif

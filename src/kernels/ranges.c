@@ -1,0 +1,38 @@
+#include "kernels/ranges.h"
+
+int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[KERNELS_MAX_DEPTH])
+{
+    const struct trace *t = k->t;
+    int n = 0;
+    uint32_t range = kernels_range_of(k, i);
+    if (range == TRACE_NONE)
+        return 0;
+    int64_t at_ns = t->calls.start_ns[t->ops.call[i]];
+    for (int depth = 0; range != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
+        const struct trace_range *r = &t->ranges[range];
+        if (r->end_ns > at_ns && kern_has_style(styles, r->style))
+            out[n++] = range;
+        range = k->range_parent[range];
+    }
+    return n;
+}
+
+struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
+{
+    const struct trace *t = k->t;
+    struct range_sum *sums = mem_alloc(t->n_ranges * sizeof *sums);
+    uint32_t chain[KERNELS_MAX_DEPTH];
+    for (size_t i = 0; i < t->ops.n; i++) {
+        int n = kern_chain(k, i, styles, chain);
+        int64_t start = t->ops.start_ns[i], end = t->ops.end_ns[i];
+        for (int j = 0; j < n; j++) {
+            struct range_sum *s = &sums[chain[j]];
+            s->first_ns = !s->n_ops || start < s->first_ns ? start : s->first_ns;
+            s->last_ns = !s->n_ops || end > s->last_ns ? end : s->last_ns;
+            s->inclusive_ns += end - start;
+            s->exclusive_ns += j == 0 ? end - start : 0;
+            s->n_ops++;
+        }
+    }
+    return sums;
+}

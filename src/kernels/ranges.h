@@ -1,0 +1,32 @@
+/* Sums over ranges: what each instance launched, and which kernels each name of a range holds.
+ * Private to kernels/. */
+#ifndef KERNELS_RANGES_H
+#define KERNELS_RANGES_H
+
+#include "kernels/kernels.h"
+
+/* What one instance of a range launched. */
+struct range_sum {
+    uint32_t n_ops;            /* 0 = nothing: the rest is 0 */
+    int64_t first_ns, last_ns; /* from the first start to the last end on the GPU */
+    int64_t inclusive_ns, exclusive_ns;
+};
+/* [n_ranges]; ranges whose style is in `styles` (bits) are looked at, others are as if they were
+ * not there: exclusive time goes to the innermost of those that are. Free with mem_free. */
+struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles);
+
+enum {
+    STYLES_OPERATORS = 1u << TRACE_OPERATOR,
+    STYLES_NVTX = 1u << TRACE_PUSH_POP | 1u << TRACE_START_END | 1u << TRACE_ANNOTATION,
+};
+
+/* The chain of ranges around operation i, innermost first, of those styles that held its launch;
+ * returns how many. */
+int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[KERNELS_MAX_DEPTH]);
+
+static inline bool kern_has_style(unsigned styles, uint8_t style)
+{
+    return styles >> style & 1;
+}
+
+#endif

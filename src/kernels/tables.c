@@ -1,0 +1,304 @@
+/* Tables for people: kernels, operators, regions. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "kernels/ranges.h"
+
+/* One line: what, total, calls, mean, share of the total. */
+struct line {
+    const char *name;
+    int64_t total_ns;
+    uint64_t calls;
+};
+
+static int by_total(const void *x, const void *y)
+{
+    const struct line *a = x, *b = y;
+    if (a->total_ns != b->total_ns)
+        return a->total_ns > b->total_ns ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static void put_lines(struct arena *a, struct buf *out, const char *what, struct line *lines,
+                      size_t n)
+{
+    int64_t total = 0;
+    uint64_t calls = 0;
+    struct table *t = table_new(a, 5);
+    const char *const head[] = {what, "Total (ms)", "Calls", "Mean (ms)", "Share (%)"};
+    for (int i = 0; i < 5; i++)
+        table_cell(t, "%s", head[i]);
+    if (n)
+        qsort(lines, n, sizeof *lines, by_total);
+    for (size_t i = 0; i < n; i++) {
+        total += lines[i].total_ns;
+        calls += lines[i].calls;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double ms = (double)lines[i].total_ns / 1e6;
+        table_cell(t, "%s", lines[i].name);
+        table_cell(t, "%.6f", ms);
+        table_cell(t, "%llu", (unsigned long long)lines[i].calls);
+        table_cell(t, "%.6f", lines[i].calls ? ms / (double)lines[i].calls : 0);
+        table_cell(t, "%.2f", total ? 100 * (double)lines[i].total_ns / (double)total : 0);
+    }
+    table_markdown(out, t);
+    buf_printf(out, "\n%zu names, %llu calls, %.6f ms\n", n, (unsigned long long)calls,
+               (double)total / 1e6);
+}
+
+void kernels_markdown(struct buf *out, const struct kernels *k)
+{
+    const struct trace *t = k->t;
+    struct line *lines = arena_array(k->a, struct line, k->n_names);
+    for (size_t i = 0; i < t->ops.n; i++) {
+        struct line *l = &lines[k->name[t->ops.sig[i]]];
+        l->total_ns += kernels_duration(k, i);
+        l->calls++;
+    }
+    size_t n = 0;
+    for (uint32_t i = 0; i < k->n_names; i++)
+        if (lines[i].calls)
+            lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
+    buf_puts(out, "# Kernels\n\nTime on the GPU by name; copies and sets in brackets.\n\n");
+    put_lines(k->a, out, "Kernel", lines, n);
+}
+
+/* ---- operators ---- */
+
+static bool has_operators(const struct kernels *k)
+{
+    for (uint32_t i = 0; i < k->n_classes; i++)
+        if (k->classes[i].style == TRACE_OPERATOR)
+            return true;
+    return false;
+}
+
+void kernels_operators_markdown(struct buf *out, const struct kernels *k)
+{
+    const struct trace *t = k->t;
+    bool operators = has_operators(k);
+    unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
+    struct range_sum *sums = kern_range_sums(k, styles);
+    struct kern_keys names = {0};
+    VEC(struct line) lines = {0};
+    int64_t outside = 0;
+    uint64_t outside_ops = 0;
+    for (size_t i = 0; i < t->n_ranges; i++) {
+        const struct trace_range *r = &t->ranges[i];
+        if (!sums[i].exclusive_ns)
+            continue;
+        uint32_t id = kern_key(&names, kern_pair(r->text, r->domain));
+        if (id == lines.n) {
+            const char *name = operators ? trace_text(&t->dict, r->text)
+                                         : kernels_range_name(k->a, k, r->text, r->domain);
+            vec_push(&lines, (struct line){name, 0, 0});
+        }
+        lines.p[id].total_ns += sums[i].exclusive_ns;
+        lines.p[id].calls++;
+    }
+    uint32_t chain[KERNELS_MAX_DEPTH];
+    for (size_t i = 0; i < t->ops.n; i++)
+        if (!kern_chain(k, i, styles, chain)) {
+            outside += kernels_duration(k, i);
+            outside_ops++;
+        }
+    if (outside_ops)
+        vec_push(&lines, (struct line){"(outside)", outside, outside_ops});
+    buf_printf(out,
+               "# Operators\n\nTime on the GPU by %s, each launch charged to the innermost; calls "
+               "are instances that launched something themselves.\n\n",
+               operators ? "PyTorch operator" : "NVTX range");
+    put_lines(k->a, out, operators ? "Operator" : "Range", lines.p, lines.n);
+    vec_free(&lines);
+    kern_keys_free(&names);
+    mem_free(sums);
+}
+
+/* ---- regions ---- */
+
+/* A path of NVTX ranges: operators between them do not count. */
+struct region {
+    uint32_t parent, class;
+    int depth;
+    uint64_t instances, ops;
+    int64_t host_ns, inclusive_ns, exclusive_ns;
+};
+
+struct regions {
+    struct kern_keys keys; /* (parent + 1, class without its thread) */
+    struct kern_keys names;
+    VEC(struct region) list;
+    uint32_t *of_range; /* [n_ranges] */
+};
+
+static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_t parent,
+                             uint32_t class)
+{
+    const struct kernels_class *c = &k->classes[class];
+    uint32_t name = kern_key(&g->names, kern_pair(c->text, c->domain));
+    uint32_t id = kern_key(&g->keys, kern_pair(parent + 1, name));
+    if (id == g->list.n) {
+        int depth = parent == TRACE_NONE ? 0 : g->list.p[parent].depth + 1;
+        vec_push(&g->list, (struct region){.parent = parent, .class = class, .depth = depth});
+    }
+    return id;
+}
+
+/* The nearest range around that is a region and holds the start of this one. */
+static uint32_t region_parent(const struct kernels *k, const struct regions *g, uint32_t range)
+{
+    const struct trace_range *r = k->t->ranges;
+    uint32_t p = k->range_parent[range];
+    for (int depth = 0; p != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
+        if (g->of_range[p] != TRACE_NONE && r[p].end_ns > r[range].start_ns)
+            return g->list.p[g->of_range[p]].depth < KERNELS_MAX_DEPTH ? g->of_range[p]
+                                                                       : TRACE_NONE;
+        p = k->range_parent[p];
+    }
+    return TRACE_NONE;
+}
+
+static void find_regions(const struct kernels *k, const struct range_sum *sums, struct regions *g)
+{
+    const struct trace *t = k->t;
+    g->of_range = mem_alloc(t->n_ranges * sizeof *g->of_range);
+    for (uint32_t i = 0; i < t->n_ranges; i++) {
+        g->of_range[i] = TRACE_NONE;
+        if (!kern_has_style(STYLES_NVTX, t->ranges[i].style))
+            continue;
+        uint32_t id = region_below(g, k, region_parent(k, g, i), k->range_class[i]);
+        struct region *r = &g->list.p[id];
+        g->of_range[i] = id;
+        r->instances++;
+        r->host_ns += t->ranges[i].end_ns - t->ranges[i].start_ns;
+        r->ops += sums[i].n_ops;
+        r->inclusive_ns += sums[i].inclusive_ns;
+        r->exclusive_ns += sums[i].exclusive_ns;
+    }
+}
+
+static const char *region_name(const struct kernels *k, const struct region *r)
+{
+    const struct kernels_class *c = &k->classes[r->class];
+    return kernels_range_name(k->a, k, c->text, c->domain);
+}
+
+static void put_region(const struct kernels *k, const struct regions *g, uint32_t id,
+                       struct table *t)
+{
+    const struct region *r = &g->list.p[id];
+    struct buf indent = {0};
+    for (int i = 0; i < r->depth; i++)
+        buf_puts(&indent, "· ");
+    table_cell(t, "%s%s", buf_str(&indent), region_name(k, r));
+    table_cell(t, "%llu", (unsigned long long)r->instances);
+    table_cell(t, "%.6f", (double)r->host_ns / 1e6);
+    table_cell(t, "%.6f", (double)r->inclusive_ns / 1e6);
+    table_cell(t, "%.6f", (double)r->exclusive_ns / 1e6);
+    table_cell(t, "%llu", (unsigned long long)r->ops);
+    buf_free(&indent);
+}
+
+/* Depth first, in order of first appearance; children are linked through first and next. */
+static void put_regions(const struct kernels *k, const struct regions *g, struct table *t)
+{
+    size_t n = g->list.n;
+    uint32_t *first = mem_alloc((n + 1) * sizeof *first), *next = mem_alloc((n + 1) * sizeof *next);
+    VEC(uint32_t) stack = {0};
+    for (size_t i = n; i-- > 0;) { /* 0 = none; entry n is the root */
+        size_t parent = g->list.p[i].parent == TRACE_NONE ? n : g->list.p[i].parent;
+        next[i] = first[parent];
+        first[parent] = (uint32_t)i + 1;
+    }
+    for (uint32_t at = first[n]; at || stack.n;) {
+        if (!at) {
+            at = vec_pop(&stack);
+            continue;
+        }
+        put_region(k, g, at - 1, t);
+        vec_push(&stack, next[at - 1]);
+        at = first[at - 1];
+    }
+    vec_free(&stack);
+    mem_free(first);
+    mem_free(next);
+}
+
+/* Kernels of all instances of the ranges with that name, inclusive. */
+static void put_region_kernels(const struct kernels *k, struct buf *out, const char *name)
+{
+    const struct trace *t = k->t;
+    struct line *lines = arena_array(k->a, struct line, k->n_names);
+    bool *member = mem_alloc((k->n_paths + 1) * sizeof *member);
+    for (uint32_t p = 0; p < k->n_paths; p++) { /* parents come before their children */
+        const struct kernels_class *c = &k->classes[k->paths[p].class];
+        member[p] = (k->paths[p].parent != TRACE_NONE && member[k->paths[p].parent]) ||
+                    (kern_has_style(STYLES_NVTX, c->style) &&
+                     strcmp(kernels_range_name(k->a, k, c->text, c->domain), name) == 0);
+    }
+    for (size_t i = 0; i < t->ops.n; i++) {
+        uint32_t path = kernels_path_of(k, i);
+        if (path == TRACE_NONE || !member[path])
+            continue;
+        struct line *l = &lines[k->name[t->ops.sig[i]]];
+        l->total_ns += kernels_duration(k, i);
+        l->calls++;
+    }
+    size_t n = 0;
+    for (uint32_t i = 0; i < k->n_names; i++)
+        if (lines[i].calls)
+            lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
+    buf_puts(out, "\n## ");
+    markdown_text(out, name);
+    buf_puts(out, "\n\n");
+    put_lines(k->a, out, "Kernel", lines, n);
+    mem_free(member);
+}
+
+static bool wanted(const char *name, const struct region *r, const char *const *patterns, size_t n)
+{
+    if (n == 0)
+        return r->depth == 0;
+    for (size_t i = 0; i < n; i++)
+        if (kernels_match(patterns[i], name) ||
+            (name[0] == ':' && kernels_match(patterns[i], name + 1)))
+            return true;
+    return false;
+}
+
+void kernels_regions_markdown(struct buf *out, const struct kernels *k, const char *const *patterns,
+                              size_t n_patterns)
+{
+    enum { MOST = 200 }; /* a table each */
+    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    struct regions g = {0};
+    find_regions(k, sums, &g);
+    static const char *const head[] = {"Region",         "Instances",      "Host (ms)",
+                                       "Inclusive (ms)", "Exclusive (ms)", "GPU ops"};
+    struct table *t = table_new(k->a, 6);
+    for (int i = 0; i < 6; i++)
+        table_cell(t, "%s", head[i]);
+    put_regions(k, &g, t);
+    buf_puts(out, "# Regions\n\nA launch counts for the ranges open around it on its thread: "
+                  "exclusive time goes to the innermost, inclusive time to all.\n\n");
+    table_markdown(out, t);
+    struct map done;
+    map_init(&done, k->a);
+    for (size_t i = 0; i < g.list.n && done.n < MOST; i++) {
+        const char *name = region_name(k, &g.list.p[i]);
+        bool new;
+        if (!g.list.p[i].ops || !wanted(name, &g.list.p[i], patterns, n_patterns))
+            continue;
+        map_put(&done, name, strlen(name), &new);
+        if (new)
+            put_region_kernels(k, out, name);
+    }
+    vec_free(&g.list);
+    kern_keys_free(&g.keys);
+    kern_keys_free(&g.names);
+    mem_free(g.of_range);
+    mem_free(sums);
+}

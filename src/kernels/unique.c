@@ -1,0 +1,233 @@
+/* Kernels that are alike, and what class of work they are. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/vec.h"
+#include "kernels/kernels.h"
+#include "text/json.h"
+
+/* ---- tiers ---- */
+
+static bool has(const char *name, const char *const *parts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strstr(name, parts[i]))
+            return true;
+    return false;
+}
+
+#define LEN(x) (sizeof(x) / sizeof *(x))
+
+int kernels_tier(uint8_t kind, const char *name)
+{
+    static const char *const gemm[] = {"gemm",   "GEMM",     "Gemm",  "nvjet",     "cutlass",
+                                       "cublas", "cuBLAS",   "gemv",  "GEMV",      "splitKreduce",
+                                       "splitK", "cublasLt", "xmma_", "dot_kernel"};
+    /* made of CUTLASS parts, or of a name that holds one of the above, and no library's product */
+    static const char *const others[] = {"fmha",      "flash",   "Flash", "attention",
+                                         "Attention", "softmax", "conv",  "implicit_gemm"};
+    if (kind == TRACE_COPY || kind == TRACE_SET)
+        return 1;
+    return has(name, gemm, LEN(gemm)) && !has(name, others, LEN(others)) ? 2 : 3;
+}
+
+/* ---- unique kernels ---- */
+
+struct unique {
+    const struct trace_sig *sig; /* the first of its kind */
+    const char *name;
+    uint32_t number; /* of the device */
+    uint64_t count;
+    int64_t total_ns;
+};
+
+struct unique_list {
+    struct unique *p;
+    size_t n;
+};
+
+/* What makes two launches one: no context, no registers, no process. */
+struct unique_key {
+    int64_t bytes;
+    uint32_t kind, name, device, stream, grid[3], block[3], shared;
+};
+
+static uint32_t shared_of(const struct trace_sig *s)
+{
+    return s->static_shared + s->dynamic_shared;
+}
+
+static const char *unique_name(const struct kernels *k, uint32_t sig)
+{
+    const struct trace_sig *s = &k->t->dict.sigs[sig];
+    bool memory = s->kind == TRACE_COPY || s->kind == TRACE_SET;
+    return memory ? trace_text(&k->t->dict, s->name) : k->names[k->name[sig]];
+}
+
+static int by_count(const void *x, const void *y)
+{
+    const struct unique *a = x, *b = y;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    int c = strcmp(a->name, b->name);
+    if (c)
+        return c;
+    return a->sig < b->sig ? -1 : a->sig > b->sig;
+}
+
+static struct unique_list find_unique(const struct kernels *k)
+{
+    const struct trace *t = k->t;
+    struct map known;
+    map_init(&known, k->a);
+    struct unique_list u = {mem_alloc(t->dict.n_sigs * sizeof *u.p), 0};
+    uint32_t *of_sig = mem_alloc(t->dict.n_sigs * sizeof *of_sig);
+    for (uint32_t i = 0; i < t->dict.n_sigs; i++) {
+        const struct trace_sig *s = &t->dict.sigs[i];
+        bool memory = s->kind == TRACE_COPY || s->kind == TRACE_SET;
+        struct unique_key key = {
+            .bytes = s->bytes,
+            .kind = s->kind,
+            .name = memory ? s->name : k->name[i],
+            .device = s->device,
+            .stream = s->stream,
+            .grid = {s->grid[0], s->grid[1], s->grid[2]},
+            .block = {s->block[0], s->block[1], s->block[2]},
+            .shared = shared_of(s),
+        };
+        bool new;
+        struct map_entry *e = map_put(&known, (const char *)&key, sizeof key, &new);
+        if (new) {
+            e->i = (int64_t)u.n;
+            u.p[u.n++] = (struct unique){s, unique_name(k, i), s->device, 0, 0};
+        }
+        of_sig[i] = (uint32_t)e->i;
+    }
+    for (size_t i = 0; i < t->ops.n; i++) {
+        struct unique *x = &u.p[of_sig[t->ops.sig[i]]];
+        x->count++;
+        x->total_ns += kernels_duration(k, i);
+    }
+    size_t n = 0; /* patterns and windows leave signatures without an operation */
+    for (size_t i = 0; i < u.n; i++)
+        if (u.p[i].count)
+            u.p[n++] = u.p[i];
+    u.n = n;
+    if (n)
+        qsort(u.p, n, sizeof *u.p, by_count);
+    mem_free(of_sig);
+    return u;
+}
+
+static void put_key(struct buf *out, const char *key)
+{
+    json_quote(out, sv_of(key));
+    buf_puts(out, ": ");
+}
+
+static void put_triple(struct buf *out, const char *key, const uint32_t v[3])
+{
+    put_key(out, key);
+    buf_printf(out, "[%u, %u, %u], ", v[0], v[1], v[2]);
+}
+
+static void put_text(struct buf *out, const char *key, const char *text)
+{
+    put_key(out, key);
+    json_quote(out, sv_of(text));
+}
+
+static bool is_kernel(const struct unique *u)
+{
+    return u->sig->kind == TRACE_KERNEL;
+}
+
+/* {"device", "stream", "grid", "block", "shared memory", "name"}, "bytes" for copies and sets. */
+static void put_signature(struct buf *out, const struct unique *u)
+{
+    buf_printf(out, "{\"device\": %u, \"stream\": %u, ", u->number, u->sig->stream);
+    if (is_kernel(u)) {
+        put_triple(out, "grid", u->sig->grid);
+        put_triple(out, "block", u->sig->block);
+        buf_printf(out, "\"shared memory\": %u, ", shared_of(u->sig));
+    } else {
+        buf_printf(out, "\"bytes\": %lld, ", (long long)u->sig->bytes);
+    }
+    put_text(out, "name", u->name);
+    buf_putc(out, '}');
+}
+
+static void put_args(struct buf *out, const struct unique *u)
+{
+    const struct trace_sig *s = u->sig;
+    buf_printf(out, "{\"device\": %u, \"context\": %u, \"stream\": %u, ", u->number, s->context,
+               s->stream);
+    if (is_kernel(u)) {
+        put_triple(out, "grid", s->grid);
+        put_triple(out, "block", s->block);
+        buf_printf(out,
+                   "\"registers per thread\": %u, \"shared memory\": %u, \"static shared\": %u, "
+                   "\"dynamic shared\": %u}",
+                   s->registers, shared_of(s), s->static_shared, s->dynamic_shared);
+    } else {
+        buf_printf(out, "\"bytes\": %lld}", (long long)s->bytes);
+    }
+}
+
+void kernels_unique_jsonl(struct buf *out, const struct kernels *k)
+{
+    struct unique_list u = find_unique(k);
+    for (size_t i = 0; i < u.n; i++) {
+        buf_putc(out, '{');
+        put_text(out, "name", u.p[i].name);
+        buf_printf(out, ", \"device\": %u, \"signature\": ", u.p[i].number);
+        put_signature(out, &u.p[i]);
+        buf_puts(out, ", \"args\": ");
+        put_args(out, &u.p[i]);
+        buf_printf(out, ", \"count\": %llu}\n", (unsigned long long)u.p[i].count);
+    }
+    mem_free(u.p);
+}
+
+static void put_summary(struct buf *out, const struct unique_list *u)
+{
+    uint64_t kinds[4] = {0}, counts[4] = {0};
+    int64_t times[4] = {0};
+    for (size_t i = 0; i < u->n; i++) {
+        int tier = kernels_tier((uint8_t)u->p[i].sig->kind, u->p[i].name);
+        kinds[tier]++;
+        counts[tier] += u->p[i].count;
+        times[tier] += u->p[i].total_ns;
+    }
+    buf_printf(out, "  \"summary\": {\n    \"unique\": %zu,\n    \"invocations\": %llu", u->n,
+               (unsigned long long)(counts[1] + counts[2] + counts[3]));
+    for (int tier = 1; tier <= 3; tier++)
+        buf_printf(out,
+                   ",\n    \"tier%d\": {\"unique\": %llu, \"invocations\": %llu, "
+                   "\"total_time_ns\": %lld}",
+                   tier, (unsigned long long)kinds[tier], (unsigned long long)counts[tier],
+                   (long long)times[tier]);
+    buf_puts(out, "\n  }");
+}
+
+void kernels_signatures_json(struct buf *out, const struct kernels *k)
+{
+    struct unique_list u = find_unique(k);
+    buf_puts(out, "{\n");
+    put_summary(out, &u);
+    buf_puts(out, ",\n  \"kernels\": [");
+    for (size_t i = 0; i < u.n; i++) {
+        buf_puts(out, i ? ",\n    {" : "\n    {");
+        put_text(out, "name", u.p[i].name);
+        buf_printf(out, ", \"tier\": %d, \"count\": %llu, \"total_time_ns\": %lld, \"signature\": ",
+                   kernels_tier((uint8_t)u.p[i].sig->kind, u.p[i].name),
+                   (unsigned long long)u.p[i].count, (long long)u.p[i].total_ns);
+        put_signature(out, &u.p[i]);
+        buf_puts(out, ", \"params\": ");
+        put_args(out, &u.p[i]);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, u.n ? "\n  ]\n}\n" : "]\n}\n");
+    mem_free(u.p);
+}

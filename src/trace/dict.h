@@ -1,0 +1,108 @@
+/* What the records of a trace share: strings, processes, threads, devices and signatures, each
+ * known by a small number. Held in memory whatever is streamed: it grows with what differs, not
+ * with the records. One thread at a time. */
+#ifndef TRACE_DICT_H
+#define TRACE_DICT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+enum trace_kind { TRACE_KERNEL, TRACE_COPY, TRACE_SET, TRACE_GRAPH, TRACE_KINDS };
+
+#define TRACE_NONE UINT32_MAX /* an id that is not known */
+
+/* What two alike operations of the GPU have in common. Numbers of copy, memory and launch kinds are
+ * CUPTI's. All of it, bit by bit, is the key: start from {0}. */
+struct trace_sig {
+    int64_t bytes;        /* copies and sets */
+    uint64_t local_bytes; /* kernels: local memory of the launch */
+    uint32_t kind;        /* enum trace_kind */
+    uint32_t name;        /* string: as recorded, mangled or not; "Memcpy HtoD (...)" */
+    uint32_t process;     /* index */
+    uint32_t device;      /* number, see trace_device */
+    uint32_t context, stream, green_context; /* green_context: TRACE_NONE = none */
+    uint32_t graph;                          /* CUDA graph id; 0 = none */
+    uint32_t grid[3], block[3], cluster[3];
+    uint32_t static_shared, dynamic_shared, executed_shared; /* bytes */
+    uint32_t registers, local_per_thread;
+    uint32_t value;                                         /* sets */
+    uint32_t source_device, target_device;                  /* copies between devices; TRACE_NONE */
+    uint8_t copy_kind, source_kind, target_kind;            /* copies; target_kind of sets too */
+    uint8_t launch_type, cache_config, shared_limit, flags; /* flags 1: asynchronous */
+    uint8_t reserved;
+};
+
+struct trace_process {
+    uint32_t pid;
+    uint32_t name, host; /* strings */
+    int32_t rank;        /* -1 = none */
+};
+
+struct trace_thread {
+    uint32_t process; /* index */
+    uint32_t tid;
+    uint32_t name; /* string */
+};
+
+/* One GPU, whichever ordinal the processes know it by. 0 and "" = unknown. */
+struct trace_device {
+    uint32_t number; /* what reports call it: the ordinal of the first process that used it */
+    uint32_t name;   /* string */
+    uint8_t uuid[16];
+    uint32_t major, minor, sms, max_threads_per_sm;
+    uint64_t memory_bytes, bandwidth_bytes_per_s;
+    uint32_t clock_khz, l2_bytes;
+};
+
+struct trace_note {
+    uint32_t level; /* enum log_level */
+    const char *text;
+};
+
+struct trace_ids; /* hash table over one of the arrays below */
+
+struct trace_dict {
+    struct arena *a;
+    struct sv *strings; /* [n_strings]; 0 is "" ; NUL-terminated, valid UTF-8 */
+    struct trace_sig *sigs;
+    struct trace_process *processes;
+    struct trace_thread *threads; /* 0 is unknown, of process 0 */
+    struct trace_device *devices;
+    struct trace_note *notes;
+    uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes;
+
+    uint64_t dropped;   /* records that the recorder lost */
+    uint64_t skipped;   /* records of the file that have no place here */
+    bool incomplete;    /* a recorder did not close its file */
+    bool launches_only; /* calls are the launches alone, not all that was called */
+
+    struct trace_ids *string_ids, *sig_ids, *process_ids, *thread_ids;
+};
+
+void trace_dict_init(struct trace_dict *d);
+void trace_dict_free(struct trace_dict *d);
+
+/* The id of that text, made when new. Bytes that are not UTF-8 and control characters become '?'.
+ */
+uint32_t trace_string(struct trace_dict *d, struct sv text);
+const char *trace_text(const struct trace_dict *d, uint32_t string); /* "" for unknown ids */
+uint32_t trace_sig_id(struct trace_dict *d, const struct trace_sig *sig);
+uint32_t trace_process_of(struct trace_dict *d, uint32_t pid, uint32_t host);
+uint32_t trace_thread_of(struct trace_dict *d, uint32_t process, uint32_t tid);
+/* The index of the device of that number; facts are filled in where they were unknown. */
+uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts);
+void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them. */
+const char *trace_copy_name(uint32_t copy_kind);     /* "Host-to-Device" */
+const char *trace_copy_short(uint32_t copy_kind);    /* "HtoD" */
+uint8_t trace_copy_kind(struct sv short_name);       /* 0 = unknown */
+const char *trace_memory_name(uint32_t memory_kind); /* "Pageable" */
+uint8_t trace_memory_kind(struct sv name);           /* 0 = unknown */
+/* "Memcpy HtoD (Pageable -> Device)", "Memset (Device)": the name of a copy or set. */
+uint32_t trace_memory_op_name(struct trace_dict *d, const struct trace_sig *sig);
+
+#endif

@@ -1,0 +1,610 @@
+/* PyTorch's Kineto JSON and other Chrome traces. Three steps at once, each in its own thread, over
+ * a ring of pieces of the file: read and unpack; parse events in place; give them ids and hand them
+ * to the sink. Memory is the ring and the dictionary. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "text/json.h"
+#include "trace/formats.h"
+#include "trace/kineto_scan.h"
+#include "trace/stream.h"
+
+enum {
+    SLOTS = 4,
+    PIECE_BYTES = 1 << 20,
+    MAX_EVENT_BYTES = 32 << 20, /* of one event, and of what stands before the events */
+};
+
+enum slot_state { SLOT_FREE, SLOT_READ, SLOT_PARSED };
+
+struct slot {
+    enum slot_state state;
+    char *memory; /* [headroom + PIECE_BYTES]; a cut event moves into the next slot's headroom */
+    size_t headroom;
+    size_t bytes; /* read, behind the headroom */
+    bool last;    /* nothing follows: the end, or an error */
+    VEC(struct kineto_event) events;
+    VEC(struct sv) header; /* top-level members, key and value by turns */
+    struct err error;
+};
+
+enum place { AT_START, IN_TOP, IN_EVENTS, AT_END };
+
+struct reader {
+    const char *path;
+    struct stream *stream;
+    struct slot slots[SLOTS];
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    bool stop;
+
+    /* of the parser */
+    enum place place;
+    bool bare;  /* the file is the list of events alone */
+    bool first; /* nothing came yet in the list or map it is in */
+    bool had_events;
+    long line;   /* of the first byte not yet parsed */
+    long column; /* of the same */
+
+    /* of the consumer */
+    struct trace_dict *dict;
+    const struct trace_sink *sink;
+    uint32_t process; /* of the GPU's records */
+    bool process_known;
+    struct buf scratch;
+    uint64_t last_tid;
+    int64_t last_pid;
+    uint32_t last_thread;
+};
+
+/* ---- the ring ---- */
+
+static bool wait_for(struct reader *r, struct slot *s, enum slot_state state)
+{
+    pthread_mutex_lock(&r->lock);
+    while (s->state != state && !r->stop)
+        pthread_cond_wait(&r->moved, &r->lock);
+    bool go = !r->stop;
+    pthread_mutex_unlock(&r->lock);
+    return go;
+}
+
+static void pass_on(struct reader *r, struct slot *s, enum slot_state state)
+{
+    pthread_mutex_lock(&r->lock);
+    s->state = state;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void *read_pieces(void *arg)
+{
+    struct reader *r = arg;
+    for (size_t i = 0;; i = (i + 1) % SLOTS) {
+        struct slot *s = &r->slots[i];
+        if (!wait_for(r, s, SLOT_FREE))
+            return NULL;
+        s->bytes = 0;
+        size_t n = 1;
+        enum st st = ST_OK;
+        while (s->bytes < PIECE_BYTES && n && st == ST_OK) {
+            st = stream_read(r->stream, s->memory + s->headroom + s->bytes, PIECE_BYTES - s->bytes,
+                             &n, &s->error);
+            s->bytes += n;
+        }
+        s->last = n == 0 || st != ST_OK;
+        bool last = s->last;
+        pass_on(r, s, SLOT_READ);
+        if (last)
+            return NULL;
+    }
+}
+
+/* ---- parsing ---- */
+
+static void count_lines(struct reader *r, const char *from, const char *to)
+{
+    for (const char *nl; (nl = memchr(from, '\n', (size_t)(to - from))); from = nl + 1) {
+        r->line++;
+        r->column = 1;
+    }
+    r->column += to - from;
+}
+
+static bool fault(struct reader *r, struct slot *s, const char *from, const char *at,
+                  const char *why)
+{
+    count_lines(r, from, at);
+    err_at(&s->error, ST_INPUT, r->path, r->line, r->column, "%s", why);
+    return false;
+}
+
+/* The place of the next item of the list or map that c is in: past a comma. *ended: past its
+ * closing bracket instead. False when the text ends first. */
+static bool next_item(struct reader *r, struct scan *c, char close, bool *ended, const char **why)
+{
+    struct scan at = *c;
+    scan_space(&at);
+    *ended = false;
+    *why = NULL;
+    if (at.p == at.end)
+        return false;
+    if (*at.p == close) {
+        *ended = true;
+        at.p++;
+    } else if (!r->first) {
+        if (*at.p != ',') {
+            *why = close == ']' ? "expected ',' or ']'" : "expected ',' or '}'";
+            c->p = at.p;
+            return false;
+        }
+        at.p++;
+        scan_space(&at);
+        if (at.p == at.end)
+            return false;
+    }
+    c->p = at.p;
+    return true;
+}
+
+/* Events while they are whole; c stops before the first that is cut. */
+static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const char *from)
+{
+    bool ended;
+    const char *why;
+    while (next_item(r, c, ']', &ended, &why)) {
+        if (ended) {
+            r->place = r->bare ? AT_END : IN_TOP;
+            r->first = false;
+            return true;
+        }
+        const char *event = c->p;
+        if (*event != '{')
+            return fault(r, s, from, event, "expected an event");
+        vec_reserve(&s->events, s->events.n + 1);
+        if (!scan_event(c, &s->events.p[s->events.n])) {
+            if (!scan_value_end(event, c->end)) { /* cut, not wrong */
+                if (!r->first)
+                    while (*--event != ',')
+                        ;
+                c->p = event;
+                c->fault = NULL;
+                return true;
+            }
+            return fault(r, s, from, c->fault, c->why);
+        }
+        s->events.n++;
+        r->first = false;
+    }
+    return !why || fault(r, s, from, c->p, why);
+}
+
+/* Members of the top-level map up to "traceEvents". *more: the text goes on with events. */
+static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const char *from,
+                      bool *more)
+{
+    bool ended, escaped;
+    const char *why;
+    *more = false;
+    for (;;) {
+        const char *item = c->p;
+        if (!next_item(r, c, '}', &ended, &why))
+            return !why || fault(r, s, from, c->p, why);
+        if (ended) {
+            r->place = AT_END;
+            return true;
+        }
+        struct sv key;
+        const char *start = c->p, *key_end = scan_value_end(start, c->end);
+        struct scan at = {start, c->end, NULL, NULL};
+        if (*start != '"')
+            return fault(r, s, from, start, "expected a key in quotes");
+        c->p = item;
+        if (!key_end)
+            return true;
+        scan_string(&at, &key, &escaped);
+        scan_space(&at);
+        if (at.p == at.end)
+            return true;
+        if (*at.p != ':')
+            return fault(r, s, from, at.p, "expected ':'");
+        at.p++;
+        scan_space(&at);
+        if (at.p == at.end)
+            return true;
+        if (sv_eq(key, "traceEvents") && *at.p == '[') {
+            if (r->had_events)
+                return fault(r, s, from, start, "traceEvents stands here twice");
+            r->had_events = true;
+            r->place = IN_EVENTS;
+            r->first = true;
+            c->p = at.p + 1;
+            *more = true;
+            return true;
+        }
+        const char *value_end = scan_value_end(at.p, c->end);
+        if (!value_end)
+            return true;
+        if (value_end == at.p)
+            return fault(r, s, from, at.p, "expected a value");
+        struct sv value = {at.p, (size_t)(value_end - at.p)};
+        vec_push(&s->header, key);
+        vec_push(&s->header, value);
+        c->p = value_end;
+        r->first = false;
+    }
+}
+
+static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const char *from)
+{
+    scan_space(c);
+    if (c->p == c->end)
+        return true;
+    if (*c->p != '{' && *c->p != '[')
+        return fault(r, s, from, c->p, "expected '{' or '[': this is no trace");
+    r->bare = *c->p == '[';
+    r->had_events = r->bare;
+    r->place = r->bare ? IN_EVENTS : IN_TOP;
+    r->first = true;
+    c->p++;
+    return true;
+}
+
+/* All that is whole in [c->p, c->end). */
+static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
+{
+    const char *from = c->p;
+    bool ok = true, more = true;
+    if (r->place == AT_START)
+        ok = parse_start(r, s, c, from);
+    while (ok && more && (r->place == IN_TOP || r->place == IN_EVENTS)) {
+        more = false;
+        if (r->place == IN_TOP)
+            ok = parse_top(r, s, c, from, &more);
+        if (ok && r->place == IN_EVENTS) {
+            ok = parse_events(r, s, c, from);
+            more = ok && r->place == IN_TOP;
+        }
+    }
+    if (ok && r->place == AT_END) {
+        scan_space(c);
+        if (c->p < c->end)
+            return fault(r, s, from, c->p, "expected nothing more");
+    }
+    if (ok)
+        count_lines(r, from, c->p);
+    return ok;
+}
+
+static bool finish_parse(struct reader *r, struct slot *s, const struct scan *c)
+{
+    /* Chrome itself leaves the bracket of a bare list open when it is killed. */
+    if (r->place == AT_END || (r->bare && c->p == c->end))
+        return r->had_events ||
+               (err_set(&s->error, ST_INPUT, "%s: has no traceEvents", r->path), false);
+    count_lines(r, c->p, c->end);
+    err_at(&s->error, ST_INPUT, r->path, r->line, r->column, "the text ends inside the trace");
+    return false;
+}
+
+static void *parse_pieces(void *arg)
+{
+    struct reader *r = arg;
+    struct buf tail = {0}; /* of a cut event; its slot is read into anew meanwhile */
+    for (size_t i = 0;; i = (i + 1) % SLOTS) {
+        struct slot *s = &r->slots[i];
+        if (!wait_for(r, s, SLOT_READ))
+            break;
+        bool ok = s->error.st == ST_OK;
+        if (tail.n > s->headroom) {
+            char *larger = mem_alloc(2 * tail.n + PIECE_BYTES);
+            memcpy(larger + 2 * tail.n, s->memory + s->headroom, s->bytes);
+            mem_free(s->memory);
+            s->memory = larger;
+            s->headroom = 2 * tail.n;
+        }
+        char *text = s->memory + s->headroom - tail.n;
+        if (tail.n)
+            memcpy(text, tail.p, tail.n);
+        struct scan c = {text, s->memory + s->headroom + s->bytes, NULL, NULL};
+        vec_clear(&s->events);
+        vec_clear(&s->header);
+        ok = ok && parse_piece(r, s, &c);
+        buf_clear(&tail);
+        buf_add(&tail, c.p, (size_t)(c.end - c.p));
+        if (ok && tail.n > MAX_EVENT_BYTES)
+            ok = fault(r, s, c.p, c.p, "an event of more than 32 MiB");
+        if (ok && s->last)
+            finish_parse(r, s, &c);
+        s->last = s->last || s->error.st != ST_OK;
+        bool last = s->last;
+        pass_on(r, s, SLOT_PARSED);
+        if (last)
+            break;
+    }
+    buf_free(&tail);
+    return NULL;
+}
+
+/* ---- giving ids ---- */
+
+static uint32_t string_of(struct reader *r, struct sv raw, bool escaped)
+{
+    return trace_string(r->dict, escaped ? scan_unescape(&r->scratch, raw) : raw);
+}
+
+static uint32_t thread_of(struct reader *r, const struct kineto_event *v)
+{
+    if (r->last_thread && r->last_pid == v->pid && r->last_tid == (uint64_t)v->tid)
+        return r->last_thread;
+    uint32_t pid = v->pid < 0 ? 0 : (uint32_t)v->pid, process;
+    if (!r->process_known) {
+        r->process_known = true;
+        r->dict->processes[r->process].pid = pid;
+    }
+    process =
+        r->dict->processes[r->process].pid == pid ? r->process : trace_process_of(r->dict, pid, 0);
+    r->last_pid = v->pid;
+    r->last_tid = (uint64_t)v->tid;
+    r->last_thread = trace_thread_of(r->dict, process, (uint32_t)v->tid);
+    return r->last_thread;
+}
+
+/* "Memcpy HtoD (Pageable -> Device)" to kinds. */
+static void memory_kinds(struct sv name, struct trace_sig *sig)
+{
+    const char *open = memchr(name.p, '(', name.n), *end = name.p + name.n;
+    const char *arrow = NULL;
+    if (!open || end[-1] != ')')
+        return;
+    for (const char *p = open; p + 4 <= end; p++)
+        if (memcmp(p, " -> ", 4) == 0)
+            arrow = p;
+    if (sig->kind == TRACE_SET) {
+        sig->target_kind = trace_memory_kind((struct sv){open + 1, (size_t)(end - open) - 2});
+        return;
+    }
+    if (name.n > 7 && open - name.p > 8)
+        sig->copy_kind = trace_copy_kind((struct sv){name.p + 7, (size_t)(open - name.p) - 8});
+    if (arrow) {
+        sig->source_kind = trace_memory_kind((struct sv){open + 1, (size_t)(arrow - open) - 1});
+        sig->target_kind = trace_memory_kind((struct sv){arrow + 4, (size_t)(end - arrow) - 5});
+    }
+}
+
+static enum st take_op(struct reader *r, const struct kineto_event *v, struct err *e)
+{
+    static const enum trace_kind kinds[] = {
+        [KINETO_KERNEL] = TRACE_KERNEL, [KINETO_COPY] = TRACE_COPY, [KINETO_SET] = TRACE_SET};
+    if (!r->sink->op)
+        return ST_OK;
+    struct trace_sig sig = {
+        .kind = kinds[v->type],
+        .name = string_of(r, v->name, v->escaped),
+        .process = r->process,
+        .device = v->device,
+        .context = v->context,
+        .stream = v->stream,
+        .green_context = TRACE_NONE,
+        .source_device = TRACE_NONE,
+        .target_device = TRACE_NONE,
+        .grid = {v->grid[0], v->grid[1], v->grid[2]},
+        .block = {v->block[0], v->block[1], v->block[2]},
+        .dynamic_shared = v->shared, /* static and dynamic together: the file has one figure */
+        .registers = v->registers,
+        .bytes = v->bytes,
+    };
+    if (v->type != KINETO_KERNEL)
+        memory_kinds(v->name, &sig);
+    struct trace_op op = {v->ts_ns, v->ts_ns + v->dur_ns, trace_sig_id(r->dict, &sig),
+                          v->correlation, v->graph_node};
+    return r->sink->op(r->sink->self, &op, e);
+}
+
+static enum st take_call(struct reader *r, const struct kineto_event *v, struct err *e)
+{
+    if (!r->sink->call)
+        return ST_OK;
+    struct trace_call call = {.start_ns = v->ts_ns,
+                              .end_ns = v->ts_ns + v->dur_ns,
+                              .correlation = v->correlation,
+                              .thread = thread_of(r, v),
+                              .name = string_of(r, v->name, v->escaped),
+                              .driver = v->type == KINETO_DRIVER};
+    return r->sink->call(r->sink->self, &call, e);
+}
+
+static enum st take_range(struct reader *r, const struct kineto_event *v, struct err *e)
+{
+    if (!r->sink->range)
+        return ST_OK;
+    struct trace_range range = {
+        .start_ns = v->ts_ns,
+        .end_ns = v->ts_ns + v->dur_ns,
+        .text = string_of(r, v->name, v->escaped),
+        .thread = thread_of(r, v),
+        .shapes = v->shapes.n ? trace_string(r->dict, v->shapes) : 0,
+        .types = v->types.n ? trace_string(r->dict, v->types) : 0,
+        .style = v->type == KINETO_OPERATOR ? TRACE_OPERATOR : TRACE_ANNOTATION,
+    };
+    range.end_thread = range.thread;
+    return r->sink->range(r->sink->self, &range, e);
+}
+
+static enum st take_name(struct reader *r, const struct kineto_event *v, struct err *e)
+{
+    (void)e;
+    if (v->type == KINETO_PROCESS_NAME && r->process_known &&
+        v->pid == (int64_t)r->dict->processes[r->process].pid)
+        r->dict->processes[r->process].name = string_of(r, v->label, true);
+    return ST_OK;
+}
+
+static enum st take_skipped(struct reader *r, const struct kineto_event *v, struct err *e)
+{
+    (void)v;
+    (void)e;
+    r->dict->skipped++;
+    return ST_OK;
+}
+
+static enum st (*const takers[])(struct reader *, const struct kineto_event *, struct err *) = {
+    [KINETO_KERNEL] = take_op,        [KINETO_COPY] = take_op,
+    [KINETO_SET] = take_op,           [KINETO_RUNTIME] = take_call,
+    [KINETO_DRIVER] = take_call,      [KINETO_OPERATOR] = take_range,
+    [KINETO_ANNOTATION] = take_range, [KINETO_PROCESS_NAME] = take_name,
+    [KINETO_THREAD_NAME] = NULL,      [KINETO_SKIPPED] = take_skipped,
+};
+
+static uint32_t member32(const struct node *map, const char *key)
+{
+    const struct node *n = node_find(map, key);
+    return n && n->kind == NODE_INT && n->i >= 0 && n->i < UINT32_MAX ? (uint32_t)n->i : 0;
+}
+
+static void take_device(struct reader *r, const struct node *d)
+{
+    const struct node *name = node_find(d, "name"), *memory = node_find(d, "totalGlobalMem");
+    trace_device_of(
+        r->dict, &(struct trace_device){
+                     .number = member32(d, "id"),
+                     .name = name && name->kind == NODE_STR ? trace_string(r->dict, name->s) : 0,
+                     .major = member32(d, "computeMajor"),
+                     .minor = member32(d, "computeMinor"),
+                     .sms = member32(d, "numSms"),
+                     .max_threads_per_sm = member32(d, "maxThreadsPerMultiprocessor"),
+                     .memory_bytes = memory && memory->kind == NODE_INT ? (uint64_t)memory->i : 0,
+                 });
+}
+
+/* What the file says about itself; a member that is no good is left out. */
+static void take_header(struct reader *r, struct sv key, struct sv value)
+{
+    bool devices = sv_eq(key, "deviceProperties"), ranks = sv_eq(key, "distributedInfo");
+    if (!devices && !ranks)
+        return;
+    struct arena *a = arena_new();
+    struct node *n;
+    struct err e = {0};
+    if (json_parse(a, r->path, value, NULL, &n, &e) == ST_OK) {
+        if (devices && n->kind == NODE_LIST)
+            for (uint32_t i = 0; i < n->n && i < 4096; i++)
+                take_device(r, n->items[i]);
+        const struct node *rank = ranks ? node_find(n, "rank") : NULL;
+        if (rank && rank->kind == NODE_INT && rank->i >= 0 && rank->i < INT32_MAX)
+            r->dict->processes[r->process].rank = (int32_t)rank->i;
+    }
+    arena_free(&a);
+}
+
+static enum st consume(struct reader *r, struct err *e)
+{
+    for (size_t i = 0;; i = (i + 1) % SLOTS) {
+        struct slot *s = &r->slots[i];
+        wait_for(r, s, SLOT_PARSED);
+        for (size_t k = 0; k + 1 < s->header.n; k += 2)
+            take_header(r, s->header.p[k], s->header.p[k + 1]);
+        for (size_t k = 0; k < s->events.n; k++) {
+            const struct kineto_event *v = &s->events.p[k];
+            if (v->type == KINETO_IGNORED || !takers[v->type])
+                continue;
+            if (!v->has_ts || v->dur_ns < 0 || v->ts_ns > INT64_MAX / 4 ||
+                v->ts_ns < INT64_MIN / 4 || v->dur_ns > INT64_MAX / 4)
+                r->dict->skipped++;
+            else
+                TRY(takers[v->type](r, v, e));
+        }
+        if (s->error.st != ST_OK) {
+            *e = s->error;
+            return e->st;
+        }
+        if (s->last)
+            return ST_OK;
+        pass_on(r, s, SLOT_FREE);
+    }
+}
+
+/* ---- all of it ---- */
+
+static enum st run(struct reader *r, struct err *e)
+{
+    pthread_t reads, parses;
+    if (pthread_create(&reads, NULL, read_pieces, r) != 0)
+        return err_set(e, ST_IO, "%s: no thread to read it", r->path);
+    if (pthread_create(&parses, NULL, parse_pieces, r) != 0) {
+        pthread_mutex_lock(&r->lock);
+        r->stop = true;
+        pthread_cond_broadcast(&r->moved);
+        pthread_mutex_unlock(&r->lock);
+        pthread_join(reads, NULL);
+        return err_set(e, ST_IO, "%s: no thread to parse it", r->path);
+    }
+    enum st st = consume(r, e);
+    pthread_mutex_lock(&r->lock);
+    r->stop = true;
+    pthread_cond_broadcast(&r->moved);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(reads, NULL);
+    pthread_join(parses, NULL);
+    return st;
+}
+
+static enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                           struct err *e)
+{
+    struct reader *r = mem_alloc(sizeof *r);
+    r->path = path;
+    r->dict = d;
+    r->sink = sink;
+    r->line = r->column = 1;
+    r->process = d->n_processes; /* its pid comes with the first event of the host */
+    trace_process_of(d, UINT32_MAX, r->process);
+    d->processes[r->process].host = 0;
+    d->processes[r->process].pid = 0;
+    enum st st = stream_open(&r->stream, path, e);
+    if (st == ST_OK) {
+        pthread_mutex_init(&r->lock, NULL);
+        pthread_cond_init(&r->moved, NULL);
+        for (size_t i = 0; i < SLOTS; i++) {
+            r->slots[i].headroom = 1 << 16;
+            r->slots[i].memory = mem_alloc(r->slots[i].headroom + PIECE_BYTES);
+        }
+        st = run(r, e);
+        for (size_t i = 0; i < SLOTS; i++) {
+            mem_free(r->slots[i].memory);
+            vec_free(&r->slots[i].events);
+            vec_free(&r->slots[i].header);
+        }
+        pthread_mutex_destroy(&r->lock);
+        pthread_cond_destroy(&r->moved);
+        stream_close(&r->stream);
+    }
+    if (st == ST_OK && d->skipped)
+        trace_note(d, LOG_INFO, "%llu events of kinds that are not read were passed over",
+                   (unsigned long long)d->skipped);
+    buf_free(&r->scratch);
+    mem_free(r);
+    return st;
+}
+
+static bool kineto_recognises(struct sv head)
+{
+    for (size_t i = 0; i < head.n; i++) {
+        char c = head.p[i];
+        if (c == '{' || c == '[')
+            return true;
+        if (c != ' ' && c != '\n' && c != '\r' && c != '\t')
+            return false;
+    }
+    return false;
+}
+
+const struct trace_format trace_kineto = {
+    .name = "kineto",
+    .help = "PyTorch profiler's JSON, plain, gzip or zstd",
+    .file = "kineto.json",
+    .recognises = kineto_recognises,
+    .read = kineto_read,
+};

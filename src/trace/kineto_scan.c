@@ -1,0 +1,547 @@
+#include "trace/kineto_scan.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- passing over ---- */
+
+#define EVERY(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The closing quote or a backslash at or behind p, eight bytes at a time; end when there is none.
+ */
+static const char *find_special(const char *p, const char *end)
+{
+    while (end - p >= 8) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        uint64_t quote = x ^ EVERY(0x22), slash = x ^ EVERY(0x5c);
+        uint64_t hit =
+            (((quote - EVERY(1)) & ~quote) | ((slash - EVERY(1)) & ~slash)) & EVERY(0x80);
+        if (hit)
+            return p + (__builtin_ctzll(hit) >> 3);
+        p += 8;
+    }
+    while (p < end && *p != '"' && *p != '\\')
+        p++;
+    return p;
+}
+
+/* p behind the opening quote; the closing one, or NULL. */
+static const char *close_quote(const char *p, const char *end, bool *escaped)
+{
+    for (;;) {
+        p = find_special(p, end);
+        if (p >= end)
+            return NULL;
+        if (*p == '"')
+            return p;
+        *escaped = true;
+        p += 2;
+    }
+}
+
+/* What a byte means to the scan for the end of a list or map. */
+enum { PLAIN, QUOTE, OPEN, CLOSE };
+static const unsigned char meaning[256] = {
+    ['"'] = QUOTE, ['{'] = OPEN, ['['] = OPEN, ['}'] = CLOSE, [']'] = CLOSE};
+
+static const char *container_end(const char *p, const char *end)
+{
+    long depth = 0;
+    bool escaped = false;
+    while (p < end) {
+        unsigned char m = meaning[(unsigned char)*p];
+        if (m == PLAIN) {
+            p++;
+            continue;
+        }
+        if (m == QUOTE) {
+            p = close_quote(p + 1, end, &escaped);
+            if (!p)
+                return NULL;
+        } else {
+            depth += m == OPEN ? 1 : -1;
+            if (depth == 0)
+                return p + 1;
+        }
+        p++;
+    }
+    return NULL;
+}
+
+static bool scalar_byte(char c)
+{
+    return c != ',' && c != '}' && c != ']' && c != ':' && c != '"' && (unsigned char)c > ' ';
+}
+
+const char *scan_value_end(const char *p, const char *end)
+{
+    if (p >= end)
+        return NULL;
+    if (*p == '{' || *p == '[')
+        return container_end(p, end);
+    if (*p == '"') {
+        bool escaped = false;
+        p = close_quote(p + 1, end, &escaped);
+        return p ? p + 1 : NULL;
+    }
+    while (p < end && scalar_byte(*p))
+        p++;
+    return p < end ? p : NULL;
+}
+
+/* ---- reading ---- */
+
+static bool fail(struct scan *s, const char *at, const char *why)
+{
+    if (!s->fault) {
+        s->fault = at;
+        s->why = why;
+    }
+    return false;
+}
+
+void scan_space(struct scan *s)
+{
+    while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
+        s->p++;
+}
+
+static bool take(struct scan *s, char c)
+{
+    scan_space(s);
+    if (s->p >= s->end || *s->p != c)
+        return false;
+    s->p++;
+    return true;
+}
+
+bool scan_string(struct scan *s, struct sv *text, bool *escaped)
+{
+    if (!take(s, '"'))
+        return fail(s, s->p, "expected a string");
+    bool has_escape = false;
+    const char *q = close_quote(s->p, s->end, &has_escape);
+    if (!q)
+        return fail(s, s->p, "the string does not end");
+    *text = (struct sv){s->p, (size_t)(q - s->p)};
+    *escaped = has_escape;
+    s->p = q + 1;
+    return true;
+}
+
+static bool skip_value(struct scan *s)
+{
+    scan_space(s);
+    const char *q = scan_value_end(s->p, s->end);
+    if (!q || q == s->p)
+        return fail(s, s->p, "expected a value");
+    s->p = q;
+    return true;
+}
+
+static bool digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool slow_number(struct scan *s, const char *from, double scale, int64_t *out)
+{
+    const char *q = scan_value_end(from, s->end);
+    double v;
+    if (!q || !str_double((struct sv){from, (size_t)(q - from)}, &v) || !(fabs(v * scale) < 9e18))
+        return fail(s, from, "expected a number");
+    *out = (int64_t)llround(v * scale);
+    s->p = q;
+    return true;
+}
+
+/* A decimal number times 10^places, rounded; exact for everything without an exponent. A number in
+ * quotes, as some writers make of 64-bit ones, counts. */
+static bool number(struct scan *s, int places, int64_t *out)
+{
+    scan_space(s);
+    bool quoted = s->p < s->end && *s->p == '"';
+    const char *p = s->p + quoted, *from = p;
+    bool negative = p < s->end && *p == '-';
+    p += negative;
+    const char *first = p;
+    uint64_t v = 0;
+    while (p < s->end && digit(*p) && p - first < 16)
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    bool any = p > first;
+    int wanted = places;
+    bool up = false;
+    if (p < s->end && *p == '.') {
+        p++;
+        for (; p < s->end && digit(*p); p++, wanted--) {
+            if (wanted > 0)
+                v = v * 10 + (uint64_t)(*p - '0');
+            else if (wanted == 0)
+                up = *p >= '5';
+        }
+    }
+    if (!any || (p < s->end && (digit(*p) || *p == 'e' || *p == 'E'))) {
+        int64_t scale = 1;
+        for (int i = 0; i < places; i++)
+            scale *= 10;
+        if (!slow_number(s, from, (double)scale, out))
+            return false;
+    } else {
+        for (; wanted > 0; wanted--)
+            v *= 10;
+        v += up;
+        if (v > INT64_MAX)
+            return fail(s, from, "expected a number of 64 bits");
+        *out = negative ? -(int64_t)v : (int64_t)v;
+        s->p = p;
+    }
+    if (quoted && !take(s, '"'))
+        return fail(s, s->p, "expected a number");
+    return true;
+}
+
+/* An integer of 64 bits; digits that a double does not hold are read exactly too. */
+static bool whole64(struct scan *s, uint64_t *out)
+{
+    scan_space(s);
+    const char *q = scan_value_end(s->p, s->end);
+    int64_t v;
+    if (!q)
+        return fail(s, s->p, "expected a number");
+    struct sv text = {s->p, (size_t)(q - s->p)};
+    if (text.n >= 2 && text.p[0] == '"')
+        text = (struct sv){text.p + 1, text.n - 2};
+    if (!str_int64(text, &v))
+        return fail(s, s->p, "expected an integer");
+    *out = (uint64_t)v;
+    s->p = q;
+    return true;
+}
+
+static bool whole32(struct scan *s, uint32_t *out)
+{
+    int64_t v;
+    const char *at = s->p;
+    if (!number(s, 0, &v))
+        return false;
+    if (v < INT32_MIN || v > UINT32_MAX)
+        return fail(s, at, "expected a number of 32 bits");
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* A pid or tid; ones that are text ("Spans") are none of a process. */
+static bool number_or_text(struct scan *s, int64_t *out)
+{
+    scan_space(s);
+    if (s->p < s->end && (digit(*s->p) || *s->p == '-'))
+        return number(s, 0, out);
+    *out = -1;
+    return skip_value(s);
+}
+
+static bool triple(struct scan *s, uint32_t out[3])
+{
+    if (!take(s, '['))
+        return fail(s, s->p, "expected a list of three numbers");
+    for (int i = 0; i < 3; i++)
+        if ((i && !take(s, ',')) || !whole32(s, &out[i]))
+            return fail(s, s->p, "expected a list of three numbers");
+    return take(s, ']') || fail(s, s->p, "expected a list of three numbers");
+}
+
+static bool list_text(struct scan *s, struct sv *out)
+{
+    scan_space(s);
+    const char *from = s->p;
+    if (!skip_value(s))
+        return false;
+    *out = *from == '[' ? (struct sv){from, (size_t)(s->p - from)} : (struct sv){0};
+    return true;
+}
+
+/* ---- arguments ---- */
+
+enum arg {
+    ARG_NONE,
+    ARG_DEVICE,
+    ARG_CONTEXT,
+    ARG_STREAM,
+    ARG_CORRELATION,
+    ARG_REGISTERS,
+    ARG_SHARED,
+    ARG_GRID,
+    ARG_BLOCK,
+    ARG_BYTES,
+    ARG_NODE,
+    ARG_SHAPES,
+    ARG_TYPES,
+    ARG_NAME,
+};
+
+/* Which types of events an argument is read of. */
+#define OF(type) (1u << (type))
+enum {
+    GPU = OF(KINETO_KERNEL) | OF(KINETO_COPY) | OF(KINETO_SET),
+    CALL = OF(KINETO_RUNTIME) | OF(KINETO_DRIVER),
+    NAMES = OF(KINETO_PROCESS_NAME) | OF(KINETO_THREAD_NAME),
+};
+
+static const struct {
+    struct sv key;
+    enum arg arg;
+    unsigned types;
+} args[] = {
+    {{"device", 6}, ARG_DEVICE, GPU},
+    {{"context", 7}, ARG_CONTEXT, GPU},
+    {{"stream", 6}, ARG_STREAM, GPU},
+    {{"correlation", 11}, ARG_CORRELATION, GPU | CALL},
+    {{"registers per thread", 20}, ARG_REGISTERS, OF(KINETO_KERNEL)},
+    {{"shared memory", 13}, ARG_SHARED, OF(KINETO_KERNEL)},
+    {{"grid", 4}, ARG_GRID, OF(KINETO_KERNEL)},
+    {{"block", 5}, ARG_BLOCK, OF(KINETO_KERNEL)},
+    {{"bytes", 5}, ARG_BYTES, OF(KINETO_COPY) | OF(KINETO_SET)},
+    {{"graph node id", 13}, ARG_NODE, GPU},
+    {{"Input Dims", 10}, ARG_SHAPES, OF(KINETO_OPERATOR)},
+    {{"Input dims", 10}, ARG_SHAPES, OF(KINETO_OPERATOR)},
+    {{"Input type", 10}, ARG_TYPES, OF(KINETO_OPERATOR)},
+    {{"name", 4}, ARG_NAME, NAMES},
+};
+
+#define LEN(x) (sizeof(x) / sizeof *(x))
+
+static bool same(struct sv a, struct sv b)
+{
+    return a.n == b.n && memcmp(a.p, b.p, b.n) == 0;
+}
+
+static enum arg arg_of(struct sv key, unsigned type)
+{
+    for (size_t i = 0; i < LEN(args); i++)
+        if ((args[i].types & OF(type)) && args[i].key.n == key.n && same(key, args[i].key))
+            return args[i].arg;
+    return ARG_NONE;
+}
+
+static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
+{
+    bool escaped;
+    switch (arg) {
+    case ARG_DEVICE:
+        return whole32(s, &v->device);
+    case ARG_CONTEXT:
+        return whole32(s, &v->context);
+    case ARG_STREAM:
+        return whole32(s, &v->stream);
+    case ARG_CORRELATION:
+        return whole32(s, &v->correlation);
+    case ARG_REGISTERS:
+        return whole32(s, &v->registers);
+    case ARG_SHARED:
+        return whole32(s, &v->shared);
+    case ARG_GRID:
+        return triple(s, v->grid);
+    case ARG_BLOCK:
+        return triple(s, v->block);
+    case ARG_BYTES:
+        return number(s, 0, &v->bytes);
+    case ARG_NODE:
+        return whole64(s, &v->graph_node);
+    case ARG_SHAPES:
+        return list_text(s, &v->shapes);
+    case ARG_TYPES:
+        return list_text(s, &v->types);
+    case ARG_NAME:
+        return scan_string(s, &v->label, &escaped);
+    case ARG_NONE:
+        break;
+    }
+    return skip_value(s);
+}
+
+static bool read_args(struct scan *s, struct kineto_event *v)
+{
+    struct sv key;
+    bool escaped;
+    if (!take(s, '{'))
+        return skip_value(s);
+    if (take(s, '}'))
+        return true;
+    do {
+        if (!scan_string(s, &key, &escaped))
+            return false;
+        if (!take(s, ':'))
+            return fail(s, s->p, "expected ':'");
+        if (!read_arg(s, arg_of(key, (unsigned)v->type), v))
+            return false;
+    } while (take(s, ','));
+    return take(s, '}') || fail(s, s->p, "expected ',' or '}'");
+}
+
+/* ---- events ---- */
+
+static const struct {
+    struct sv cat;
+    enum kineto_type type;
+} categories[] = {
+    /* as PyTorch 1.8 to 2.x have written them */
+    {{"cpu_op", 6}, KINETO_OPERATOR},
+    {{"kernel", 6}, KINETO_KERNEL},
+    {{"cuda_runtime", 12}, KINETO_RUNTIME},
+    {{"cuda_driver", 11}, KINETO_DRIVER},
+    {{"gpu_memcpy", 10}, KINETO_COPY},
+    {{"gpu_memset", 10}, KINETO_SET},
+    {{"user_annotation", 15}, KINETO_ANNOTATION},
+    {{"Kernel", 6}, KINETO_KERNEL},
+    {{"Memcpy", 6}, KINETO_COPY},
+    {{"Memset", 6}, KINETO_SET},
+    {{"Runtime", 7}, KINETO_RUNTIME},
+    {{"Operator", 8}, KINETO_OPERATOR},
+};
+
+static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
+{
+    if (ph.n != 1)
+        return KINETO_IGNORED;
+    if (ph.p[0] == 'M')
+        return sv_eq(name, "process_name")  ? KINETO_PROCESS_NAME
+               : sv_eq(name, "thread_name") ? KINETO_THREAD_NAME
+                                            : KINETO_IGNORED;
+    if (ph.p[0] != 'X')
+        return KINETO_IGNORED;
+    for (size_t i = 0; i < LEN(categories); i++)
+        if (same(cat, categories[i].cat))
+            return categories[i].type;
+    return KINETO_SKIPPED;
+}
+
+/* Operators whose shapes are kept: those that multiply matrices. */
+static bool multiplies(struct sv name)
+{
+    static const char *const parts[] = {"mm", "linear", "matmul", "conv", "gemm"};
+    if (name.n > 64)
+        return false;
+    for (size_t i = 0; i < LEN(parts); i++) {
+        size_t n = strlen(parts[i]);
+        for (size_t at = 0; at + n <= name.n; at++)
+            if (memcmp(name.p + at, parts[i], n) == 0)
+                return true;
+    }
+    return false;
+}
+
+static bool wants_args(const struct kineto_event *v)
+{
+    if (v->type == KINETO_OPERATOR)
+        return multiplies(v->name);
+    return v->type != KINETO_IGNORED && v->type != KINETO_SKIPPED && v->type != KINETO_ANNOTATION;
+}
+
+/* Keys of an event, by their first byte and length. */
+struct event_text {
+    struct sv ph, cat;
+    struct sv args; /* where the type was not known when they came */
+    bool typed;
+};
+
+static bool read_member(struct scan *s, struct sv key, struct event_text *t, struct kineto_event *v)
+{
+    bool escaped;
+    if (sv_eq(key, "ts"))
+        return v->has_ts = number(s, 3, &v->ts_ns);
+    if (sv_eq(key, "dur"))
+        return number(s, 3, &v->dur_ns);
+    if (sv_eq(key, "ph"))
+        return scan_string(s, &t->ph, &escaped);
+    if (sv_eq(key, "cat"))
+        return scan_string(s, &t->cat, &escaped);
+    if (sv_eq(key, "name"))
+        return scan_string(s, &v->name, &v->escaped);
+    if (sv_eq(key, "pid"))
+        return number_or_text(s, &v->pid);
+    if (sv_eq(key, "tid"))
+        return number_or_text(s, &v->tid);
+    if (!sv_eq(key, "args"))
+        return skip_value(s);
+    /* PyTorch writes ph, cat and name before args; read in place then. */
+    if (t->ph.n && v->name.n && (t->cat.n || t->ph.p[0] == 'M')) {
+        v->type = type_of(t->ph, t->cat, v->name);
+        t->typed = true;
+        return wants_args(v) ? read_args(s, v) : skip_value(s);
+    }
+    scan_space(s);
+    t->args.p = s->p;
+    if (!skip_value(s))
+        return false;
+    t->args.n = (size_t)(s->p - t->args.p);
+    return true;
+}
+
+static bool late_args(struct scan *s, const struct event_text *t, struct kineto_event *v)
+{
+    struct scan inner = {t->args.p, t->args.p + t->args.n, NULL, NULL};
+    if (t->typed)
+        return true;
+    v->type = type_of(t->ph, t->cat, v->name);
+    if (!t->args.n || !wants_args(v) || read_args(&inner, v))
+        return true;
+    return fail(s, inner.fault, inner.why);
+}
+
+bool scan_event(struct scan *s, struct kineto_event *v)
+{
+    struct event_text t = {0};
+    struct sv key;
+    bool escaped;
+    *v = (struct kineto_event){0};
+    if (!take(s, '{'))
+        return fail(s, s->p, "expected an event");
+    if (!take(s, '}')) {
+        do {
+            if (!scan_string(s, &key, &escaped))
+                return false;
+            if (!take(s, ':'))
+                return fail(s, s->p, "expected ':'");
+            if (!read_member(s, key, &t, v))
+                return false;
+        } while (take(s, ','));
+        if (!take(s, '}'))
+            return fail(s, s->p, "expected ',' or '}'");
+    }
+    return late_args(s, &t, v);
+}
+
+static int hex4(const char *p, const char *end)
+{
+    int v = 0;
+    for (int i = 0; i < 4; i++) {
+        int c = p + i < end ? (p[i] | 0x20) : 0;
+        int d = digit(p + i < end ? p[i] : 'x') ? c - '0' : c >= 'a' && c <= 'f' ? c - 87 : -1;
+        if (d < 0)
+            return -1;
+        v = v * 16 + d;
+    }
+    return v;
+}
+
+struct sv scan_unescape(struct buf *scratch, struct sv raw)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    buf_clear(scratch);
+    for (const char *p = raw.p, *end = raw.p + raw.n; p < end; p++) {
+        const char *known = *p == '\\' && p + 1 < end && p[1] ? strchr(from, p[1]) : NULL;
+        int code = *p == '\\' && p + 1 < end && p[1] == 'u' ? hex4(p + 2, end) : -1;
+        if (known) {
+            buf_putc(scratch, to[known - from]);
+            p++;
+        } else if (code >= 0) {
+            /* names are ASCII; anything else is shown as what it is: not that */
+            buf_putc(scratch, code < 0x80 && code ? (char)code : '?');
+            p += 5;
+        } else {
+            buf_putc(scratch, *p);
+        }
+    }
+    return (struct sv){buf_str(scratch), scratch->n};
+}

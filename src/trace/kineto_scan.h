@@ -1,0 +1,63 @@
+/* One event of a PyTorch (Kineto) or Chrome trace, read in place.
+ *
+ * Made for traces of 10 GB: it looks at what trace/ keeps and passes over the rest with a scan for
+ * quotes and brackets. What it passes over is checked for its nesting only; what it reads is
+ * checked as JSON. Private to trace/. */
+#ifndef TRACE_KINETO_SCAN_H
+#define TRACE_KINETO_SCAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum kineto_type {
+    KINETO_IGNORED, /* flows, counters, and what has no place in trace.h */
+    KINETO_KERNEL,
+    KINETO_COPY,
+    KINETO_SET,
+    KINETO_RUNTIME,
+    KINETO_DRIVER,
+    KINETO_OPERATOR,
+    KINETO_ANNOTATION,
+    KINETO_PROCESS_NAME,
+    KINETO_THREAD_NAME,
+    KINETO_SKIPPED, /* a span of a category that is not read: counted */
+};
+
+struct kineto_event {
+    enum kineto_type type;
+    struct sv name; /* as in the file, escapes included when `escaped` */
+    bool escaped, has_ts;
+    int64_t ts_ns, dur_ns;
+    int64_t pid, tid;
+    struct sv label;         /* args.name of metadata */
+    struct sv shapes, types; /* "Input Dims", "Input type": JSON lists */
+    uint64_t graph_node;
+    int64_t bytes;
+    uint32_t device, context, stream, correlation;
+    uint32_t registers, shared, grid[3], block[3];
+};
+
+/* A cursor over text of which all is there. */
+struct scan {
+    const char *p, *end;
+    const char *fault; /* place of the first fault, NULL = none */
+    const char *why;   /* what was expected there */
+};
+
+/* The byte behind the JSON value at p (which is no white space), NULL when the text ends before it.
+ * Strings end at their closing quote, lists and maps at the bracket that closes them. */
+const char *scan_value_end(const char *p, const char *end);
+
+/* The event at s->p, which is a '{' with its closing bracket inside the text. False with a fault
+ * set. */
+bool scan_event(struct scan *s, struct kineto_event *out);
+
+void scan_space(struct scan *s);
+/* A string; *text without the quotes, escapes as they stand. */
+bool scan_string(struct scan *s, struct sv *text, bool *escaped);
+/* Resolves the escapes of a string; what is no escape stays. */
+struct sv scan_unescape(struct buf *scratch, struct sv raw);
+
+#endif

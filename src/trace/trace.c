@@ -1,0 +1,346 @@
+#include "trace/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- filling ---- */
+
+static size_t grown(size_t cap)
+{
+    return cap ? cap * 2 : 1024;
+}
+
+#define GROW(p, cap) ((p) = mem_resize((p), (cap) * sizeof *(p)))
+
+/* Records are referred to by 32 bits. */
+static enum st check_room(size_t n, struct err *e)
+{
+    return n < TRACE_NONE - 1 ? ST_OK : err_set(e, ST_INPUT, "more than %zu records", n);
+}
+
+static enum st add_op(void *self, const struct trace_op *r, struct err *e)
+{
+    struct trace_ops *o = &((struct trace *)self)->ops;
+    TRY(check_room(o->n, e));
+    if (o->n == o->cap) {
+        o->cap = grown(o->cap);
+        GROW(o->start_ns, o->cap);
+        GROW(o->end_ns, o->cap);
+        GROW(o->sig, o->cap);
+        GROW(o->correlation, o->cap);
+        if (o->graph_node)
+            GROW(o->graph_node, o->cap);
+    }
+    if (r->graph_node && !o->graph_node)
+        o->graph_node = mem_alloc(o->cap * sizeof *o->graph_node);
+    size_t i = o->n++;
+    o->start_ns[i] = r->start_ns;
+    o->end_ns[i] = r->end_ns;
+    o->sig[i] = r->sig;
+    o->correlation[i] = r->correlation;
+    if (o->graph_node)
+        o->graph_node[i] = r->graph_node;
+    return ST_OK;
+}
+
+static enum st add_call(void *self, const struct trace_call *r, struct err *e)
+{
+    struct trace_calls *c = &((struct trace *)self)->calls;
+    TRY(check_room(c->n, e));
+    if (c->n == c->cap) {
+        c->cap = grown(c->cap);
+        GROW(c->start_ns, c->cap);
+        GROW(c->end_ns, c->cap);
+        GROW(c->correlation, c->cap);
+        GROW(c->thread, c->cap);
+        GROW(c->name, c->cap);
+    }
+    size_t i = c->n++;
+    c->start_ns[i] = r->start_ns;
+    c->end_ns[i] = r->end_ns;
+    c->correlation[i] = r->correlation;
+    c->thread[i] = r->thread;
+    c->name[i] = r->name;
+    return ST_OK;
+}
+
+static enum st add_range(void *self, const struct trace_range *r, struct err *e)
+{
+    (void)e;
+    struct trace *t = self;
+    if (t->n_ranges == t->ranges_cap) {
+        t->ranges_cap = grown(t->ranges_cap);
+        GROW(t->ranges, t->ranges_cap);
+    }
+    t->ranges[t->n_ranges++] = *r;
+    return ST_OK;
+}
+
+static enum st add_sync(void *self, const struct trace_sync *r, struct err *e)
+{
+    (void)e;
+    struct trace *t = self;
+    if (t->n_syncs == t->syncs_cap) {
+        t->syncs_cap = grown(t->syncs_cap);
+        GROW(t->syncs, t->syncs_cap);
+    }
+    t->syncs[t->n_syncs++] = *r;
+    return ST_OK;
+}
+
+void trace_begin(struct trace *t)
+{
+    *t = (struct trace){0};
+    trace_dict_init(&t->dict);
+}
+
+struct trace_sink trace_sink_of(struct trace *t)
+{
+    return (struct trace_sink){t, add_op, add_call, add_range, add_sync};
+}
+
+void trace_free(struct trace *t)
+{
+    mem_free(t->ops.start_ns);
+    mem_free(t->ops.end_ns);
+    mem_free(t->ops.sig);
+    mem_free(t->ops.correlation);
+    mem_free(t->ops.call);
+    mem_free(t->ops.graph_node);
+    mem_free(t->calls.start_ns);
+    mem_free(t->calls.end_ns);
+    mem_free(t->calls.correlation);
+    mem_free(t->calls.thread);
+    mem_free(t->calls.name);
+    mem_free(t->ranges);
+    mem_free(t->syncs);
+    trace_dict_free(&t->dict);
+    *t = (struct trace){0};
+}
+
+/* ---- order ---- */
+
+/* Sorting moves an index of 16 bytes a record, then each column once; records that come in order,
+ * as they mostly do, cost one look. */
+struct key {
+    int64_t time;
+    uint32_t thread, at;
+};
+
+static int by_key(const void *x, const void *y)
+{
+    const struct key *a = x, *b = y;
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->time != b->time)
+        return a->time < b->time ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool in_order(const int64_t *time, const uint32_t *thread, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (thread && thread[i - 1] != thread[i] ? thread[i - 1] > thread[i]
+                                                 : time[i - 1] > time[i])
+            return false;
+    return true;
+}
+
+static struct key *sorted_keys(const int64_t *time, const uint32_t *thread, size_t n)
+{
+    struct key *k = mem_alloc(n * sizeof *k);
+    for (size_t i = 0; i < n; i++)
+        k[i] = (struct key){time[i], thread ? thread[i] : 0, (uint32_t)i};
+    qsort(k, n, sizeof *k, by_key);
+    return k;
+}
+
+static void *permuted(void *column, size_t size, const struct key *k, size_t n)
+{
+    char *from = column, *to;
+    if (!column)
+        return NULL;
+    to = mem_alloc(n * size);
+    if (size == 8)
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + 8 * i, from + (size_t)8 * k[i].at, 8);
+    else
+        for (size_t i = 0; i < n; i++)
+            memcpy(to + 4 * i, from + (size_t)4 * k[i].at, 4);
+    mem_free(column);
+    return to;
+}
+
+#define PERMUTE(column, k, n) ((column) = permuted((column), sizeof *(column), (k), (n)))
+
+static void sort_ops(struct trace_ops *o)
+{
+    if (in_order(o->start_ns, NULL, o->n))
+        return;
+    struct key *k = sorted_keys(o->start_ns, NULL, o->n);
+    PERMUTE(o->start_ns, k, o->n);
+    PERMUTE(o->end_ns, k, o->n);
+    PERMUTE(o->sig, k, o->n);
+    PERMUTE(o->correlation, k, o->n);
+    PERMUTE(o->graph_node, k, o->n);
+    o->cap = o->n;
+    mem_free(k);
+}
+
+static void sort_calls(struct trace_calls *c)
+{
+    if (in_order(c->start_ns, c->thread, c->n))
+        return;
+    struct key *k = sorted_keys(c->start_ns, c->thread, c->n);
+    PERMUTE(c->start_ns, k, c->n);
+    PERMUTE(c->end_ns, k, c->n);
+    PERMUTE(c->correlation, k, c->n);
+    PERMUTE(c->thread, k, c->n);
+    PERMUTE(c->name, k, c->n);
+    c->cap = c->n;
+    mem_free(k);
+}
+
+static int by_range(const void *x, const void *y)
+{
+    const struct trace_range *a = x, *b = y;
+    if (a->thread != b->thread)
+        return a->thread < b->thread ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    /* of two that cover the same time the one that is an operator is inside */
+    return a->style != b->style ? (a->style < b->style ? -1 : 1)
+                                : (a->text < b->text ? -1 : a->text > b->text);
+}
+
+static int by_sync(const void *x, const void *y)
+{
+    const struct trace_sync *a = x, *b = y;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
+}
+
+/* ---- operations and the calls that launched them ---- */
+
+/* Correlation ids of one process. CUPTI counts up, so a table from the least to the largest is
+ * small; sparse ids (or hostile ones) are searched in a sorted list instead. */
+struct launches {
+    uint32_t first, n;
+    uint32_t *call;     /* [n] by correlation - first */
+    struct key *sparse; /* [n_sparse] by correlation */
+    size_t n_sparse;
+};
+
+static void launches_range(const struct trace *t, uint32_t process, uint32_t *min, uint32_t *max,
+                           size_t *count)
+{
+    const struct trace_calls *c = &t->calls;
+    *min = UINT32_MAX;
+    *max = 0;
+    *count = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (t->dict.threads[c->thread[i]].process != process || !c->correlation[i])
+            continue;
+        *min = c->correlation[i] < *min ? c->correlation[i] : *min;
+        *max = c->correlation[i] > *max ? c->correlation[i] : *max;
+        ++*count;
+    }
+}
+
+static void launches_fill(struct launches *l, const struct trace *t, uint32_t process)
+{
+    const struct trace_calls *c = &t->calls;
+    uint32_t min, max;
+    size_t count;
+    launches_range(t, process, &min, &max, &count);
+    if (!count)
+        return;
+    bool dense = max - min < 16 * (uint64_t)count + 1024;
+    if (dense) {
+        l->first = min;
+        l->n = max - min + 1;
+        l->call = mem_alloc((size_t)l->n * sizeof *l->call);
+        memset(l->call, 0xff, (size_t)l->n * sizeof *l->call);
+    } else {
+        l->sparse = mem_alloc(count * sizeof *l->sparse);
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        if (t->dict.threads[c->thread[i]].process != process || !c->correlation[i])
+            continue;
+        if (!dense) {
+            l->sparse[l->n_sparse++] = (struct key){c->start_ns[i], c->correlation[i], (uint32_t)i};
+            continue;
+        }
+        /* a runtime call and the driver call in it may share the id: the outer one counts */
+        uint32_t *at = &l->call[c->correlation[i] - min];
+        if (*at == TRACE_NONE || c->start_ns[i] < c->start_ns[*at])
+            *at = (uint32_t)i;
+    }
+    if (!dense)
+        qsort(l->sparse, l->n_sparse, sizeof *l->sparse, by_key);
+}
+
+static uint32_t launches_find(const struct launches *l, uint32_t correlation)
+{
+    if (l->call)
+        return correlation >= l->first && correlation - l->first < l->n
+                   ? l->call[correlation - l->first]
+                   : TRACE_NONE;
+    size_t lo = 0, hi = l->n_sparse;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (l->sparse[mid].thread < correlation)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < l->n_sparse && l->sparse[lo].thread == correlation ? l->sparse[lo].at : TRACE_NONE;
+}
+
+static void join(struct trace *t)
+{
+    struct trace_ops *o = &t->ops;
+    uint32_t n = t->dict.n_processes;
+    struct launches *l = mem_alloc((n ? n : 1) * sizeof *l);
+    for (uint32_t i = 0; i < n; i++)
+        launches_fill(&l[i], t, i);
+    o->call = mem_resize(o->call, (o->n ? o->n : 1) * sizeof *o->call);
+    for (size_t i = 0; i < o->n; i++)
+        o->call[i] = o->correlation[i]
+                         ? launches_find(&l[t->dict.sigs[o->sig[i]].process], o->correlation[i])
+                         : TRACE_NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        mem_free(l[i].call);
+        mem_free(l[i].sparse);
+    }
+    mem_free(l);
+}
+
+static void widen(int64_t *start, int64_t *end, int64_t from, int64_t to)
+{
+    *start = from < *start ? from : *start;
+    *end = to > *end ? to : *end;
+}
+
+void trace_finish(struct trace *t)
+{
+    sort_ops(&t->ops);
+    sort_calls(&t->calls);
+    if (t->n_ranges)
+        qsort(t->ranges, t->n_ranges, sizeof *t->ranges, by_range);
+    if (t->n_syncs)
+        qsort(t->syncs, t->n_syncs, sizeof *t->syncs, by_sync);
+    join(t);
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    for (size_t i = 0; i < t->ops.n; i++)
+        widen(&start, &end, t->ops.start_ns[i], t->ops.end_ns[i]);
+    for (size_t i = 0; i < t->calls.n; i++)
+        widen(&start, &end, t->calls.start_ns[i], t->calls.end_ns[i]);
+    for (size_t i = 0; i < t->n_ranges; i++)
+        widen(&start, &end, t->ranges[i].start_ns, t->ranges[i].end_ns);
+    t->start_ns = start <= end ? start : 0;
+    t->end_ns = start <= end ? end : 0;
+}
