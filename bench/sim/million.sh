@@ -2,9 +2,11 @@
 # million.sh TWINFER DATA: time and peak memory of 100,000 and of 1,000,000 requests through
 # `twinfer simulate`, one process each: the memory must not grow with the requests. DATA as in run.sh.
 set -eu
-tw=$1 data=$2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+tw=$(realpath "$1") data=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+cd "$root" # the default workload names its prompts from there
 
 for n in 100000 1000000; do
     rm -rf "$work/run"
