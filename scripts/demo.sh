@@ -35,7 +35,7 @@ capacity=$("$tw" simulate --json "$root" $blocks workload=demo workload.num_requ
 printf '  %.1f requests/s\n' "$capacity"
 
 fail=0 unsure=0
-for point in "idle 0.12 50" "loaded 0.70 300"; do
+for point in "idle 0.12 64" "loaded 0.70 300"; do
     # shellcheck disable=SC2086  # three words
     set -- $point
     runs=$out/runs/$1

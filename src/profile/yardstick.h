@@ -19,6 +19,7 @@ struct yardstick {
     struct drive *drive; /* NULL: the executor gives no operator times, nothing is measured */
     bool fits[YARDSTICK_POINTS];
     VEC(double) pass_s[YARDSTICK_POINTS];
+    double spent_s; /* machine time of all passes so far */
 };
 
 /* l: what the executor takes; a sequence may hold max_kv tokens. */

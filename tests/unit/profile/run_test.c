@@ -298,7 +298,7 @@ static void stopping_while_host_time_is_measured_keeps_the_grid(void **state)
     f->stop = 0;
     f->stop_at = -1;
     assert_ok(run(f), &f->e);
-    assert_in_range(f->t.passes - first, 1, whole / 2);
+    assert_in_range(f->t.passes - first, 1, 2 * whole / 3); /* the rehearsal is done again */
     host_near(bundle_host_s(load(f), 16, true), timed_host_s(16, true));
 }
 
@@ -372,7 +372,7 @@ static void a_time_budget_thins_the_grid(void **state)
     double full = f->t.device_s;
     sweep(f);
     f->t = (struct timed_executor){.model = &qwen};
-    f->p.time_budget_s = full / 150;
+    f->p.time_budget_s = full / 80;
     assert_ok(run(f), &f->e);
     assert_true(f->t.device_s < 1.6 * f->p.time_budget_s);
     struct node *meta;
