@@ -6,6 +6,7 @@
 #include "artifact/artifact.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
+#include "profile/read/bundle.h"
 #include "profile/yardstick.h"
 #include "serve/serve.h"
 #include "workload/stream.h"
@@ -63,6 +64,7 @@ struct job_run {
     enum st (*serve)(void *self, const struct serve_sink *sink, struct serve_counters *n,
                      struct node *extra, struct err *e);
     void *self;
+    const struct bundle *bundle; /* whose look-ups are counted; NULL = none */
     const struct node *extra;    /* more members of run_meta.json, or NULL */
     struct yardstick *yardstick; /* measured before and after the run; NULL = not */
 };

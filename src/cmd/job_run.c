@@ -88,9 +88,14 @@ static int64_t peak_rss_bytes(struct arena *a)
 
 enum { YARDSTICK_SAMPLES = 15 };
 
-static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s)
+static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s,
+                                  const struct bundle *b)
 {
     struct node *m = node_new(a, NODE_MAP);
+    if (b) {
+        node_set(a, m, SV("lookups"), node_int(a, bundle_lookups(b)));
+        node_set(a, m, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
+    }
     node_set(a, m, SV("iterations"), node_int(a, n->iterations));
     node_set(a, m, SV("events"), node_int(a, n->events));
     node_set(a, m, SV("requests"), node_int(a, n->requests));
@@ -120,7 +125,7 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
 }
 
 static void print_result(struct cmd_context *c, const char *dir, const struct serve_counters *n,
-                         struct summary *s)
+                         const struct bundle *b, struct summary *s)
 {
     struct arena *a = c->a;
     struct node *out = node_new(a, NODE_MAP);
@@ -140,6 +145,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     if (n->kv_transfers) {
         double ms = n->kv_transfer_s / (double)n->kv_transfers * 1e3;
         node_set(a, out, SV("kv_transfer_mean_ms"), node_float(a, round(ms * 1e4) / 1e4));
+    }
+    if (b) {
+        node_set(a, out, SV("lookups"), node_int(a, bundle_lookups(b)));
+        node_set(a, out, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
     }
     static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
     static const double quantiles[] = {50, 90};
@@ -165,7 +174,7 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
-    node_set(a, extra, SV("counters"), counters_node(a, n, setup_s));
+    node_set(a, extra, SV("counters"), counters_node(a, n, setup_s, r->bundle));
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), contention_node(a, busy));
     struct node *speed = r->yardstick ? yardstick_node(a, r->yardstick) : NULL;
@@ -264,7 +273,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK && !r->clock->is_virtual)
         tell_contention(&busy);
     if (st == ST_OK)
-        print_result(c, dir, &counters, record_summary(rec));
+        print_result(c, dir, &counters, r->bundle, record_summary(rec));
     else
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);

@@ -16,6 +16,20 @@ static enum st open_workload(const struct cmd_context *c, const struct job_model
     return job_workload_stream(c, m, out, e);
 }
 
+/* What the profile does not hold goes into the result, loudly. */
+static void tell_operators(struct cmd_context *c, const struct bundle *b, struct node *extra)
+{
+    const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
+    if (missing)
+        log_warn("the bundle has no times of %s: they are charged nothing", missing);
+    if (estimated)
+        log_warn("the bundle has no times of %s", estimated);
+    node_set(c->a, extra, SV("operators_missing"),
+             missing ? node_str(c->a, missing) : node_new(c->a, NODE_NULL));
+    node_set(c->a, extra, SV("operators_estimated"),
+             estimated ? node_str(c->a, estimated) : node_new(c->a, NODE_NULL));
+}
+
 static enum st simulate(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -40,6 +54,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
         node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
+        tell_operators(c, params.bundle, extra);
         const struct node *meta = bundle_meta(params.bundle);
         const struct node *yardstick = meta ? node_path(meta, "yardstick") : NULL;
         if (yardstick)
@@ -51,11 +66,13 @@ static enum st simulate(struct cmd_context *c, struct err *e)
                         .backend = "sim",
                         .executors = ex,
                         .clock = &clock,
+                        .bundle = params.bundle,
                         .extra = extra};
     enum st st = job_run(c, &m, &w, &r, e);
     if (st == ST_OK && params.bundle && bundle_extrapolations(params.bundle) > 0)
-        log_warn("%lld look-ups fell outside the profiled grid and were extrapolated",
-                 (long long)bundle_extrapolations(params.bundle));
+        log_warn("%lld of %lld look-ups fell outside the profiled grid and were extrapolated",
+                 (long long)bundle_extrapolations(params.bundle),
+                 (long long)bundle_lookups(params.bundle));
     job_workload_close(&w);
     return st;
 }

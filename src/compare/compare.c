@@ -119,6 +119,24 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
                     "Add them with spread=DIR,DIR.");
 }
 
+/* How much of the simulation rests on times beyond the profiled grid. */
+static void tell_extrapolation(const struct comparison *c, struct notes *notes)
+{
+    int64_t all = 0, outside = 0;
+    const struct node *counters = node_find(c->sim.meta, "counters");
+    const struct node *n = node_find(counters, "extrapolated_lookups");
+    const struct node *of = node_find(counters, "lookups");
+    if (n && n->kind == NODE_INT)
+        outside = n->i;
+    if (of && of->kind == NODE_INT)
+        all = of->i;
+    if (outside > 0 && all >= outside)
+        note(notes,
+             "%.3g %% of the simulation's look-ups (%lld of %lld) fell outside the profiled grid "
+             "and were extrapolated.",
+             100 * (double)outside / (double)all, (long long)outside, (long long)all);
+}
+
 /* A busy machine makes real runs and profiles slow; the simulation cannot know. */
 static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
 {
@@ -190,6 +208,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
                        (const struct run *const[]){&out->real, &out->sim},
                        (const struct run_metrics *const[]){&out->real_metrics, &out->sim_metrics});
         tell_samples(out, &notes);
+        tell_extrapolation(out, &notes);
         out->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);
         out->n_notes = notes.v.n;
     }

@@ -241,8 +241,9 @@ static void facts_head(struct buf *out, const char *const *titles, int n)
 
 static bool counter_is_first(const char *key)
 {
-    static const char *const names[] = {"iterations", "tokens", "preemptions", "loop_seconds",
-                                        "setup_seconds"};
+    static const char *const names[] = {"iterations",          "tokens",        "preemptions",
+                                        "loop_seconds",        "setup_seconds", "lookups",
+                                        "extrapolated_lookups"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], key) == 0)
             return true;

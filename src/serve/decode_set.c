@@ -36,6 +36,10 @@ void decode_set_join(struct decode_set *s, struct request *q, int64_t tokens)
         if (s->phases)
             link_push(&s->phases[p], &q->phase);
     }
+    if (s->n == 0 || q->kv - q->t0 >= s->longest) {
+        s->longest = q->kv - q->t0;
+        s->longest_left = false;
+    }
     s->n++;
     s->kv_sum += q->kv;
 }
@@ -49,6 +53,7 @@ void decode_set_leave(struct decode_set *s, struct request *q)
         if (s->phases)
             link_remove(&q->phase);
     }
+    s->longest_left |= q->kv - q->t0 == s->longest;
     int64_t ticks = s->tick - q->t0;
     q->kv += ticks;
     q->generated += ticks;
@@ -57,6 +62,21 @@ void decode_set_leave(struct decode_set *s, struct request *q)
     int64_t blocks = (q->kv + s->block_size - 1) / s->block_size;
     if (!s->phases && !q->fixed_blocks && blocks > q->n_blocks)
         q->n_blocks = blocks;
+}
+
+int64_t decode_set_kv_max(struct decode_set *s)
+{
+    if (s->n == 0)
+        return 0;
+    if (s->longest_left) {
+        s->longest = INT64_MIN;
+        for (struct link *l = s->members.next; l != &s->members; l = l->next) {
+            const struct request *q = request_of(l);
+            s->longest = q->kv - q->t0 > s->longest ? q->kv - q->t0 : s->longest;
+        }
+        s->longest_left = false;
+    }
+    return s->longest + s->tick;
 }
 
 bool decode_set_needs_block(const struct decode_set *s, const struct request *q)

@@ -18,6 +18,8 @@ struct decode_set {
     int64_t n;
     int64_t tick;        /* batches run so far */
     int64_t kv_sum;      /* tokens in the cache, all members */
+    int64_t longest;     /* kv - t0 of the member with the longest cache */
+    bool longest_left;   /* it has left: to be found again */
     int64_t block_size;  /* of the replica's KV cache */
     int64_t phase;       /* tick modulo block_size */
     int32_t *crossings;  /* [block_size] members that need a block at ticks of that phase */
@@ -38,6 +40,10 @@ static inline int64_t decode_set_kv(const struct decode_set *s, const struct req
 {
     return q->kv + (s->tick - q->t0);
 }
+
+/* Tokens in the longest cache of a member; 0 when there is none. O(1), except O(n) after the
+ * longest left. */
+int64_t decode_set_kv_max(struct decode_set *s);
 
 /* Blocks that the next tick takes. */
 static inline int64_t decode_set_blocks(const struct decode_set *s)

@@ -67,6 +67,7 @@ struct batch {
     int32_t n_last_chunks;    /* chunks with last == true */
     int64_t prefill_tokens;   /* sum of chunk tokens */
     int64_t decode_kv_tokens; /* sum over decode rows of tokens in the cache before this batch */
+    int64_t decode_kv_max;    /* of the longest of these caches; 0 = not told */
     int64_t kv_blocks;        /* allocated in the replica when submitted */
     struct op_load load;      /* of the whole batch, for predictors and rooflines */
 };

@@ -61,6 +61,7 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
     b->entered = f->entered.p;
     b->n_entered = (int32_t)f->entered.n;
     b->decode_kv_tokens = f->runs_decodes ? lane->set.kv_sum : 0;
+    b->decode_kv_max = f->runs_decodes ? decode_set_kv_max(&lane->set) : 0;
     b->kv_blocks = r->kv.num_blocks - r->kv.free;
     b->load.tokens = b->prefill_tokens + b->n_decodes;
     b->load.rows = b->n_decodes + b->n_last_chunks;

@@ -16,7 +16,8 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     int64_t rows = (int64_t)b->n_decodes + b->n_last_chunks;
     double scale = bundle_iteration_scale(t, b->n_chunks > 0, b->n_chunks ? tokens : b->n_decodes);
     double all_tokens = predict_tokens_s(t, tokens), all_rows = predict_rows_s(t, rows);
-    double attention = predict_decode_s(t, b->n_decodes, b->decode_kv_tokens);
+    double attention =
+        predict_decode_mixed_s(t, b->n_decodes, b->decode_kv_tokens, b->decode_kv_max);
     (void)e;
     for (int32_t i = 0; i < b->n_chunks; i++)
         attention += predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);

@@ -54,8 +54,8 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
 /* The members.
  *
  * bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
- * decode attention at the mean cache length of its rows (attention time is linear in the keys read,
- * so the mean stands for unequal lengths), and two all-reduces per layer at tp > 1. Layers are
+ * decode attention at the sum and the maximum of its rows' cache lengths (predict_decode_mixed_s),
+ * and two all-reduces per layer at tp > 1. Layers are
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without

@@ -83,7 +83,7 @@ static struct executor sim_of_stages(struct test *t, int64_t stages)
     b->tokens.n = b->rows.n = 1;
     b->tokens.curve[0] = b->rows.curve[0] = (struct curve){g, s};
     b->host = b->host_prefill = (struct curve){g, host};
-    b->outside = arena_one(t->a, int64_t);
+    b->counts = arena_one(t->a, struct bundle_counts);
     const struct predictor_params p = {
         .model = m, .tp = 1, .pp = stages, .bundle = b, .host_overhead = true};
     struct predictor predictor;

@@ -198,6 +198,10 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     node_set(a, meta, SV("model"), node_str(a, p->model ? p->model : "tiny"));
     node_set(a, meta, SV("started_at"), node_str(a, "2026-01-02T03:04:05.000Z"));
     node_set(a, meta, SV("hardware"), hardware);
+    if (p->extrapolated) {
+        node_set(a, counters, SV("lookups"), node_int(a, 1000));
+        node_set(a, counters, SV("extrapolated_lookups"), node_int(a, p->extrapolated));
+    }
     node_set(a, meta, SV("counters"), counters);
     node_set(a, meta, SV("params"), params);
     const struct contention busy = {p->waiting, 0};

@@ -161,8 +161,31 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     return ST_OK;
 }
 
+static const struct op *find_op(const struct op_list *ops, enum op_kind k)
+{
+    for (int i = 0; i < ops->n; i++)
+        if (ops->ops[i].kind == k)
+            return &ops->ops[i];
+    return NULL;
+}
+
+static void estimate_lm_head(struct bundle *b, struct read_points points[OP_KINDS])
+{
+    const struct read_points *from = &points[OP_MLP_UP_PROJ];
+    const struct op *up = find_op(&b->ops, OP_MLP_UP_PROJ), *head = find_op(&b->ops, OP_LM_HEAD);
+    if (!up || points[OP_LM_HEAD].n || !from->n)
+        return;
+    for (size_t i = 0; i < from->n; i++) {
+        struct surface_point p = from->p[i];
+        p.y *= (double)head->m / (double)up->m;
+        vec_push(&points[OP_LM_HEAD], p);
+    }
+    b->estimated = "lm_head (estimated from mlp_up_proj)";
+}
+
 static void build_tables(struct arena *a, struct bundle *b, struct read_points points[OP_KINDS])
 {
+    estimate_lm_head(b, points);
     struct grid_set known = {0};
     struct buf missing = {0};
     for (int i = 0; i < b->ops.n; i++) {
@@ -274,7 +297,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 {
     struct bundle *b = arena_one(a, struct bundle);
     b->dir = folder(a, key, "compute", key->hardware);
-    b->outside = arena_one(a, int64_t);
+    b->counts = arena_one(a, struct bundle_counts);
     if (!fs_is_dir(b->dir)) {
         err_set(e, ST_INPUT, "no profiling bundle of model %s for hardware %s: %s is not a folder",
                 key->model_name, key->hardware, b->dir);
@@ -339,6 +362,11 @@ const char *bundle_missing(const struct bundle *b)
     return b->missing;
 }
 
+const char *bundle_estimated(const struct bundle *b)
+{
+    return b->estimated;
+}
+
 double bundle_op_error(const struct bundle *b, enum op_kind k)
 {
     return b->error[k];
@@ -355,7 +383,8 @@ void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct
                                    : i == b->ops.n ? &b->all_reduce_table
                                                    : &b->send_recv_table;
         const char *name = op ? b->ops.ops[i].name : i == b->ops.n ? "all_reduce" : "send_recv";
-        if (t->n > 0)
+        bool measured = !op || b->ops.ops[i].kind != OP_LM_HEAD || !b->estimated;
+        if (t->n > 0 && measured)
             (*out)[(*n)++] = (struct bundle_check){name, t->n, op_table_holdout(t, folds)};
     }
 }

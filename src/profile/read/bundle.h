@@ -60,6 +60,11 @@ const char *bundle_dir(const struct bundle *b);         /* the compute folder */
 /* Operators of the model that the bundle has no times for, "lm_head, sample"; NULL when none. They
  * are charged 0, which a result must say. */
 const char *bundle_missing(const struct bundle *b);
+/* Operators whose times were made from others', "lm_head (estimated from mlp_up_proj)"; NULL when
+ * none. Vidur's files have no lm_head; it is a GEMM over the same input width as mlp_up_proj, so it
+ * is charged that operator's time at as many rows times the ratio of the outputs. Both are sharded
+ * alike. */
+const char *bundle_estimated(const struct bundle *b);
 
 /* Seconds of one operator, all repeats, under the load of a batch; 0 when the bundle has no times
  * for it. Prefill attention from the sums of op_load is exact for chunks of equal size and start;
@@ -77,7 +82,8 @@ double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x);
  * flat above the longest. */
 void bundle_wake_s(const struct bundle *b, double pause_s, int k, double *device_s, double *host_s);
 int bundle_wake_iterations(const struct bundle *b);
-/* Look-ups that fell outside the profiled grid so far. */
+/* Look-ups so far, and those of them that fell outside the profiled grid. */
+int64_t bundle_lookups(const struct bundle *b);
 int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */
 double bundle_op_error(const struct bundle *b, enum op_kind k);
@@ -91,6 +97,12 @@ double predict_rows_s(const struct bundle *b, int64_t rows);
  * (the tokens they are about to add not counted). All layers. */
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
+/* The same for unequal lengths, the longest kv_max. Profiles hold equal lengths only, so: the time
+ * at the mean length, averaged over a window of +-(kv_max - mean) but at most a tile of keys, as
+ * lengths that differ do not stand at the same place of their tiles; and never less than the
+ * longest sequence takes alone. */
+double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                              int64_t kv_max);
 
 /* The part of predict_tokens_s that is not repeated per layer (the embedding). */
 double predict_once_s(const struct bundle *b, int64_t tokens);

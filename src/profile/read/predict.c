@@ -2,14 +2,20 @@
 
 #include "profile/read/read.h"
 
+int64_t bundle_lookups(const struct bundle *b)
+{
+    return b->counts->lookups;
+}
+
 int64_t bundle_extrapolations(const struct bundle *b)
 {
-    return *b->outside;
+    return b->counts->outside;
 }
 
 static double counted(const struct bundle *b, double s, bool outside)
 {
-    *b->outside += outside;
+    b->counts->lookups++;
+    b->counts->outside += outside;
     return s;
 }
 
@@ -81,6 +87,28 @@ double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
     if (seqs <= 0)
         return 0;
     return attention(b, OP_ATTN_DECODE, (double)seqs, (double)kv_before / (double)seqs);
+}
+
+double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                              int64_t kv_max)
+{
+    enum { PARTS = 4 };
+    const struct op_table *t = &b->table[OP_ATTN_DECODE];
+    if (seqs <= 0)
+        return 0;
+    double n = (double)seqs, mean = (double)kv_before / n, half = (double)kv_max - mean;
+    if (!(half > 0) || t->n == 0)
+        return predict_decode_s(b, seqs, kv_before);
+    bool outside = false, quiet = false;
+    double s = op_table_at(t, n, mean, &outside), tile = t->surface.tiles.k;
+    if (tile > 0) { /* without tiles the average over a window is its middle */
+        double width = 2 * half < tile ? 2 * half : tile;
+        s = 0;
+        for (int i = 0; i < PARTS; i++)
+            s += op_table_at(t, n, mean + ((i + 0.5) / PARTS - 0.5) * width, &quiet) / PARTS;
+    }
+    double longest = op_table_at(t, 1, (double)kv_max, &quiet);
+    return counted(b, (s > longest ? s : longest) * b->repeat[OP_ATTN_DECODE], outside);
 }
 
 /* One chunk of the same work stands for all: with n equal chunks of c tokens after kv,

@@ -51,7 +51,10 @@ struct bundle {
     } wake;
     double host_scale, host_prefill_scale;
     struct curve decode_scale, prompt_scale; /* over log2 of sequences or tokens; no grid: 1 */
-    int64_t *outside;                        /* counted through const bundles */
+    const char *estimated;
+    struct bundle_counts {
+        int64_t lookups, outside;
+    } * counts; /* counted through const bundles */
 };
 
 #endif

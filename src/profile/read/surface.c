@@ -374,11 +374,11 @@ static double error_inside(const struct surface *s)
 static struct surface_tiles find_tiles(enum surface_kind kind, const struct surface_point *p,
                                        int64_t n)
 {
-    static const struct surface_tiles decode[] = {{0, 0},   {0, 16},  {0, 32}, {0, 64},
-                                                  {0, 128}, {0, 256}, {0, 0}};
-    static const struct surface_tiles prefill[] = {{0, 0},     {16, 16},   {32, 32},  {64, 32},
-                                                   {64, 64},   {64, 128},  {128, 32}, {128, 64},
-                                                   {128, 128}, {128, 256}, {0, 0}};
+    static const struct surface_tiles decode[] = {{0, 0},  {0, 256}, {0, 128}, {0, 64},
+                                                  {0, 32}, {0, 16},  {0, 0}};
+    static const struct surface_tiles prefill[] = {{0, 0},    {128, 256}, {128, 128}, {128, 64},
+                                                   {128, 32}, {64, 128},  {64, 64},   {64, 32},
+                                                   {32, 32},  {16, 16},   {0, 0}};
     const struct surface_tiles *c = kind == SURFACE_DECODE ? decode : prefill;
     struct surface_tiles best = {0, 0};
     double least = -1;
@@ -394,8 +394,8 @@ static struct surface_tiles find_tiles(enum surface_kind kind, const struct surf
             break;
         if (i == 0)
             least = (1 - TILE_GAIN) * error;
-        else if (error < least) {
-            least = error;
+        else if (error < least && least > TILE_ERROR_FLOOR / 2) {
+            least = (1 - TILE_BETTER) * error;
             best = c[i];
         }
     }

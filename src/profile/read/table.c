@@ -22,7 +22,7 @@ static double error_inside(const struct surface_point *p, int64_t n, double tile
 static double find_tile(const struct surface_point *p, int64_t n)
 {
     enum { FEW = 32 };
-    static const double sizes[] = {16, 32, 64, 128, 256};
+    static const double sizes[] = {256, 128, 64, 32, 16};
     double best = 0, even = error_inside(p, n, 0), least = (1 - TILE_GAIN) * even;
     if (n < FEW || even < TILE_ERROR_FLOOR * (double)n)
         return 0;
@@ -31,8 +31,8 @@ static double find_tile(const struct surface_point *p, int64_t n)
             return 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         double error = error_inside(p, n, sizes[i]);
-        if (error < least) {
-            least = error;
+        if (error < least && least > TILE_ERROR_FLOOR / 2 * (double)n) {
+            least = (1 - TILE_BETTER) * error;
             best = sizes[i];
         }
     }

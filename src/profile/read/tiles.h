@@ -14,6 +14,9 @@
  * tiles are believed when they take this part of the error away. */
 #define TILE_ERROR_FLOOR 1e-3
 #define TILE_GAIN        0.1
+/* Large ones are tried first: half their size foretells points as well where the grid is coarse, so
+ * it has to be better by this part. */
+#define TILE_BETTER 0.02
 
 /* v rounded up to whole tiles. */
 static inline double tile_end(double v, double size)

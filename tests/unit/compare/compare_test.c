@@ -412,6 +412,16 @@ static void a_busy_machine_makes_a_fail_inconclusive(void **state)
                         "the machine was busy: the real run waited for cores 25 % of the time");
 }
 
+static void extrapolation_is_noted(void **state)
+{
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    sim.extrapolated = 125;
+    compare_fakes(*state, &real, &sim, &c);
+    assert_true(has_note(&c, "12.5 % of the simulation's look-ups (125 of 1000) fell outside the "
+                             "profiled grid and were extrapolated."));
+}
+
 static void a_busy_profile_does_too(void **state)
 {
     struct comparison c;
@@ -541,6 +551,7 @@ int main(void)
         TEST(like_runs_pass_without_a_diagnosis),
         TEST(missing_host_time_is_named),
         TEST(a_busy_machine_makes_a_fail_inconclusive),
+        TEST(extrapolation_is_noted),
         TEST(a_busy_profile_does_too),
         TEST(a_machine_that_changed_is_not_held_against_the_prediction),
         TEST(a_change_that_does_not_explain_the_miss_is_no_excuse),

@@ -43,19 +43,21 @@ static void gone(struct naive *m, struct kv *kv)
 
 static void check_sums(struct decode_set *s, struct naive *m)
 {
-    int64_t n = 0, kv = 0, need = 0, order = -1;
+    int64_t n = 0, kv = 0, need = 0, order = -1, longest = 0;
     for (int i = 0; i < MEMBERS; i++) {
         if (!m[i].in)
             continue;
         bool needs = m[i].kv == m[i].blocks * BLOCK;
         n++;
         kv += m[i].kv;
+        longest = m[i].kv > longest ? m[i].kv : longest;
         need += needs && !m[i].q.fixed_blocks;
         assert_int_equal(decode_set_kv(s, &m[i].q), m[i].kv);
         assert_int_equal(decode_set_needs_block(s, &m[i].q), needs && !m[i].q.fixed_blocks);
     }
     assert_int_equal(s->n, n);
     assert_int_equal(s->kv_sum, kv);
+    assert_int_equal(decode_set_kv_max(s), longest);
     assert_int_equal(decode_set_blocks(s), need);
     for (struct link *l = s->members.next; l != &s->members; l = l->next) {
         assert_true(request_of(l)->order >= order);

@@ -29,7 +29,7 @@ static void make_bundle(struct arena *a, struct bundle *b)
     b->host = (struct curve){g, host};
     b->host_prefill = (struct curve){g, with_prefill};
     b->host_scale = b->host_prefill_scale = 1;
-    b->outside = arena_one(a, int64_t);
+    b->counts = arena_one(a, struct bundle_counts);
 
     struct grid_set known = {0};
     struct surface_point *p = arena_array(a, struct surface_point, 64);

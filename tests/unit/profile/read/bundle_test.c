@@ -207,6 +207,65 @@ static void sums_of_operators_follow_the_closed_forms(void **state)
     assert_int_equal(bundle_extrapolations(f->b), 0);
 }
 
+/* Lengths 100, 100, 100 and 900: mean 300. Time linear in the keys: the mean stands for them. */
+static void unequal_lengths_cost_their_sum(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    double want = 2 * decode_ms(4, 300) / 1e3;
+    relative(predict_decode_mixed_s(f->b, 4, 1200, 900), want);
+    relative(predict_decode_mixed_s(f->b, 4, 1200, 300), want);
+    relative(predict_decode_mixed_s(f->b, 4, 1200, 0), want); /* not told */
+    assert_true(predict_decode_mixed_s(f->b, 0, 0, 0) == 0);
+    assert_int_equal(bundle_lookups(f->b), 3);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+}
+
+/* A kernel that gives each sequence a core of its own: a + b kv, however many there are. Then the
+ * longest alone sets the time. */
+static double parallel_ms(double kv)
+{
+    return 0.01 + 1e-4 * kv;
+}
+
+static void a_batch_takes_at_least_what_its_longest_takes(void **state)
+{
+    struct fixture *f = *state;
+    struct buf b = {0};
+    buf_puts(&b, attention_header);
+    for (int n = 1; n <= 8; n *= 2)
+        for (int kv = 0; kv <= 1024; kv += 64)
+            buf_printf(&b, "0,,%.17g,64,4,2,16,1,1024,%d,0,%d,False,X\n", parallel_ms(kv), n, kv);
+    put(f->compute, "attention.csv", &b);
+    buf_free(&b);
+    load(f);
+    relative(predict_decode_mixed_s(f->b, 4, 1200, 300), 2 * parallel_ms(300) / 1e3);
+    relative(predict_decode_mixed_s(f->b, 4, 1200, 900), 2 * parallel_ms(900) / 1e3);
+}
+
+/* In tiles of 128 keys, equal lengths stand at one place of their tile, unequal ones all over it:
+ * on average half a tile more than their keys, whatever the mean. */
+static void unequal_lengths_are_averaged_over_a_tile(void **state)
+{
+    struct fixture *f = *state;
+    struct buf b = {0};
+    buf_puts(&b, attention_header);
+    for (int n = 1; n <= 64; n *= 2)
+        for (int kv = 0; kv < 2048; kv += 32)
+            buf_printf(&b, "0,,%.17g,64,4,2,16,1,1024,%d,0,%d,False,X\n",
+                       1e-5 * n * 128 * ceil((kv + 1) / 128.0), n, kv);
+    put(f->compute, "attention.csv", &b);
+    buf_free(&b);
+    load(f);
+    for (int mean = 300; mean < 800; mean += 16) {
+        double keys = 128 * ceil((mean + 1) / 128.0), s = predict_decode_s(f->b, 32, 32 * mean);
+        relative(s, 2 * 1e-8 * 32 * keys);
+        s = predict_decode_mixed_s(f->b, 32, 32 * mean, mean + 64);
+        if (fabs(s / (2 * 1e-8 * 32 * (mean + 64.5)) - 1) > 16.0 / mean) /* an eighth of a tile */
+            fail_msg("mean %d: %g", mean, s);
+    }
+}
+
 static void one_operator_at_a_time_gives_the_same(void **state)
 {
     struct fixture *f = *state;
@@ -542,8 +601,11 @@ static void vidurs_published_bundles_load(void **state)
         relative(predict_decode_s(f->b, 64, 64 * 4032) * 1e3 / (double)m.layers, 0.407);
         relative(predict_prefill_s(f->b, 2048, 2048) * 1e3 / (double)m.layers, 1.027);
         assert_int_equal(bundle_extrapolations(f->b), 0);
-        assert_string_equal(bundle_missing(f->b),
-                            "attn_kv_cache_save, final_layernorm, lm_head, sample");
+        assert_string_equal(bundle_missing(f->b), "attn_kv_cache_save, final_layernorm, sample");
+        assert_string_equal(bundle_estimated(f->b), "lm_head (estimated from mlp_up_proj)");
+        /* 32,000 outputs where mlp_up_proj has two for each of the intermediate ones */
+        double up_s = models[i].up_ms / 1e3;
+        relative(predict_rows_s(f->b, 4096), up_s * 32000 / (2 * (double)models[i].intermediate));
         f->key.tp = 4;
         assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
         assert_non_null(
@@ -619,6 +681,9 @@ int main(void)
 #define with_bundle(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
     const struct CMUnitTest tests[] = {
         with_bundle(sums_of_operators_follow_the_closed_forms),
+        with_bundle(unequal_lengths_cost_their_sum),
+        with_bundle(a_batch_takes_at_least_what_its_longest_takes),
+        with_bundle(unequal_lengths_are_averaged_over_a_tile),
         with_bundle(one_operator_at_a_time_gives_the_same),
         with_bundle(outside_the_grid_grows_with_the_work_and_is_counted),
         with_bundle(host_time_by_batch_size),
