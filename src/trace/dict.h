@@ -74,9 +74,12 @@ struct trace_dict {
     struct trace_note *notes;
     uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes;
 
-    uint64_t dropped;   /* records that the recorder lost */
-    uint64_t skipped;   /* records of the file that have no place here */
-    bool incomplete;    /* a recorder did not close its file */
+    uint64_t dropped; /* records that the recorder lost */
+    uint64_t skipped; /* records of the file that have no place here */
+    bool incomplete;  /* a recorder did not close its file */
+    bool has_clock;   /* of the first spool; spools of other hosts are shifted to it */
+    uint64_t clock_host;
+    int64_t wall_less_clock_ns;
     bool launches_only; /* calls are the launches alone, not all that was called */
 
     struct trace_ids *string_ids, *sig_ids, *process_ids, *thread_ids;

@@ -551,8 +551,8 @@ static enum st run(struct reader *r, struct err *e)
     return st;
 }
 
-static enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
-                           struct err *e)
+enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                    struct err *e)
 {
     struct reader *r = mem_alloc(sizeof *r);
     r->path = path;
@@ -589,7 +589,7 @@ static enum st kineto_read(const char *path, struct trace_dict *d, const struct 
     return st;
 }
 
-static bool kineto_recognises(struct sv head)
+bool kineto_recognises(struct sv head)
 {
     for (size_t i = 0; i < head.n; i++) {
         char c = head.p[i];
@@ -600,11 +600,3 @@ static bool kineto_recognises(struct sv head)
     }
     return false;
 }
-
-const struct trace_format trace_kineto = {
-    .name = "kineto",
-    .help = "PyTorch profiler's JSON, plain, gzip or zstd",
-    .file = "kineto.json",
-    .recognises = kineto_recognises,
-    .read = kineto_read,
-};

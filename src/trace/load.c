@@ -1,11 +1,15 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/vec.h"
 #include "trace/formats.h"
 #include "trace/stream.h"
 
-const struct trace_format *const trace_formats[] = {&trace_kineto, NULL};
+const struct trace_format *const trace_formats[] = {&trace_spool, &trace_sqlite, &trace_kineto,
+                                                    &trace_perfetto, NULL};
 
 const struct trace_format *trace_format_named(const char *name)
 {
@@ -13,6 +17,17 @@ const struct trace_format *trace_format_named(const char *name)
         if (strcmp((*f)->name, name) == 0)
             return *f;
     return NULL;
+}
+
+enum st trace_create_file(const char *path, struct err *e)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == EEXIST)
+        return err_set(e, ST_USAGE, "%s already exists", path);
+    if (fd < 0)
+        return err_errno(e, false, "cannot create %s", path);
+    close(fd);
+    return ST_OK;
 }
 
 /* ---- which files, of which format ---- */

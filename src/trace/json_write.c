@@ -1,0 +1,315 @@
+/* Traces as JSON: as PyTorch's profiler writes them, and as Perfetto and chrome://tracing show them
+ * best. The same events; Perfetto's have tracks with names, and GPUs as processes of their own. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/vec.h"
+#include "text/json.h"
+#include "trace/formats.h"
+
+struct trace_writer {
+    FILE *f;
+    char *path;
+    const struct trace_dict *d;
+    bool tracks; /* Perfetto's */
+    bool any;    /* an event stands in the list */
+    struct buf line;
+    VEC(uint64_t) streams; /* (device, stream) that have a track, sorted */
+};
+
+/* Processes of the system end at 2^22. */
+enum { GPU_PIDS = 1 << 30 };
+
+static void put_time(struct buf *b, const char *key, int64_t ns)
+{
+    uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
+    buf_printf(b, ", \"%s\": %s%llu.%03u", key, ns < 0 ? "-" : "", (unsigned long long)(v / 1000),
+               (unsigned)(v % 1000));
+}
+
+static void put_text(struct buf *b, const char *key, const char *text)
+{
+    buf_printf(b, "\"%s\": ", key);
+    json_quote(b, sv_of(text));
+}
+
+static struct buf *begin_event(struct trace_writer *w, const char *ph)
+{
+    buf_clear(&w->line);
+    buf_printf(&w->line, "%s\n  {\"ph\": \"%s\", ", w->any ? "," : "", ph);
+    w->any = true;
+    return &w->line;
+}
+
+static enum st end_event(struct trace_writer *w, struct err *e)
+{
+    buf_puts(&w->line, "}");
+    if (fwrite(w->line.p, 1, w->line.n, w->f) != w->line.n)
+        return err_errno(e, false, "cannot write %s", w->path);
+    return ST_OK;
+}
+
+static void put_span(struct buf *b, const char *cat, const char *name, int64_t start_ns,
+                     int64_t end_ns)
+{
+    buf_printf(b, "\"cat\": \"%s\", ", cat);
+    put_text(b, "name", name);
+    put_time(b, "ts", start_ns);
+    put_time(b, "dur", end_ns - start_ns);
+}
+
+static uint32_t gpu_pid(const struct trace_writer *w, uint32_t device)
+{
+    return w->tracks ? GPU_PIDS + device % GPU_PIDS : device;
+}
+
+static void note_stream(struct trace_writer *w, uint32_t device, uint32_t stream)
+{
+    uint64_t key = (uint64_t)device << 32 | stream;
+    size_t lo = 0, hi = w->streams.n;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (w->streams.p[mid] < key)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo < w->streams.n && w->streams.p[lo] == key)
+        return;
+    vec_push(&w->streams, key);
+    memmove(w->streams.p + lo + 1, w->streams.p + lo,
+            (w->streams.n - 1 - lo) * sizeof *w->streams.p);
+    w->streams.p[lo] = key;
+}
+
+static void put_op_args(struct buf *b, const struct trace_op *r, const struct trace_sig *s)
+{
+    buf_printf(b,
+               ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u, \"correlation\": %u",
+               s->device, s->context, s->stream, r->correlation);
+    if (s->kind == TRACE_KERNEL)
+        buf_printf(b,
+                   ", \"registers per thread\": %u, \"shared memory\": %u, \"grid\": [%u, %u, %u], "
+                   "\"block\": [%u, %u, %u]",
+                   s->registers, s->static_shared + s->dynamic_shared, s->grid[0], s->grid[1],
+                   s->grid[2], s->block[0], s->block[1], s->block[2]);
+    if (s->kind == TRACE_COPY || s->kind == TRACE_SET)
+        buf_printf(b, ", \"bytes\": %lld", (long long)s->bytes);
+    if (r->graph_node)
+        buf_printf(b, ", \"graph node id\": %llu", (unsigned long long)(r->graph_node & INT64_MAX));
+    buf_puts(b, "}");
+}
+
+/* The arrow from a launch to what it launched: "s" on the host, "f" on the GPU. */
+static enum st write_flow(struct trace_writer *w, const char *ph, uint32_t pid, uint32_t tid,
+                          uint32_t correlation, int64_t at_ns, struct err *e)
+{
+    if (!correlation)
+        return ST_OK;
+    struct buf *b = begin_event(w, ph);
+    buf_printf(b, "\"id\": %u, \"pid\": %u, \"tid\": %u, \"cat\": \"ac2g\", \"name\": \"ac2g\"",
+               correlation, pid, tid);
+    put_time(b, "ts", at_ns);
+    if (*ph == 'f')
+        buf_puts(b, ", \"bp\": \"e\"");
+    return end_event(w, e);
+}
+
+static enum st write_op(void *self, const struct trace_op *r, struct err *e)
+{
+    static const char *const cats[TRACE_KINDS] = {"kernel", "gpu_memcpy", "gpu_memset",
+                                                  "gpu_graph"};
+    struct trace_writer *w = self;
+    const struct trace_sig *s = &w->d->sigs[r->sig];
+    struct arena *a = arena_new();
+    const char *name = s->kind == TRACE_GRAPH ? arena_printf(a, "CUDA graph %u", s->graph)
+                                              : trace_demangle(a, trace_text(w->d, s->name));
+    struct buf *b = begin_event(w, "X");
+    put_span(b, cats[s->kind], name, r->start_ns, r->end_ns);
+    buf_printf(b, ", \"pid\": %u, \"tid\": %u", gpu_pid(w, s->device), s->stream);
+    put_op_args(b, r, s);
+    arena_free(&a);
+    note_stream(w, s->device, s->stream);
+    TRY(end_event(w, e));
+    return write_flow(w, "f", gpu_pid(w, s->device), s->stream, r->correlation, r->start_ns, e);
+}
+
+static const struct trace_process *process_of(const struct trace_writer *w, uint32_t thread)
+{
+    return &w->d->processes[w->d->threads[thread].process];
+}
+
+static enum st write_call(void *self, const struct trace_call *r, struct err *e)
+{
+    struct trace_writer *w = self;
+    uint32_t pid = process_of(w, r->thread)->pid, tid = w->d->threads[r->thread].tid;
+    struct buf *b = begin_event(w, "X");
+    put_span(b, r->driver ? "cuda_driver" : "cuda_runtime", trace_text(w->d, r->name), r->start_ns,
+             r->end_ns);
+    buf_printf(b, ", \"pid\": %u, \"tid\": %u, \"args\": {\"correlation\": %u}", pid, tid,
+               r->correlation);
+    TRY(end_event(w, e));
+    return write_flow(w, "s", pid, tid, r->correlation, r->start_ns, e);
+}
+
+static enum st write_range(void *self, const struct trace_range *r, struct err *e)
+{
+    struct trace_writer *w = self;
+    bool operator= r->style == TRACE_OPERATOR;
+    struct buf *b = begin_event(w, "X");
+    put_span(b, operator? "cpu_op" : "user_annotation", trace_text(w->d, r->text), r->start_ns,
+             r->end_ns);
+    buf_printf(b, ", \"pid\": %u, \"tid\": %u", process_of(w, r->thread)->pid,
+               w->d->threads[r->thread].tid);
+    if (r->shapes)
+        buf_printf(b, ", \"args\": {\"Input Dims\": %s, \"Input type\": %s}",
+                   trace_text(w->d, r->shapes), r->types ? trace_text(w->d, r->types) : "[]");
+    else if (r->domain)
+        put_text((buf_puts(b, ", \"args\": {"), b), "domain", trace_text(w->d, r->domain)),
+            buf_puts(b, "}");
+    return end_event(w, e);
+}
+
+/* ---- the frame around the events ---- */
+
+static enum st write_name(struct trace_writer *w, const char *what, uint32_t pid, uint32_t tid,
+                          const char *name, struct err *e)
+{
+    struct buf *b = begin_event(w, "M");
+    buf_printf(b, "\"name\": \"%s\", \"pid\": %u, \"tid\": %u, \"ts\": 0, \"args\": {", what, pid,
+               tid);
+    put_text(b, "name", name);
+    buf_puts(b, "}");
+    return end_event(w, e);
+}
+
+static enum st write_names(struct trace_writer *w, struct err *e)
+{
+    char text[160];
+    for (uint32_t i = 0; i < w->d->n_processes; i++) {
+        const struct trace_process *p = &w->d->processes[i];
+        if (p->name)
+            TRY(write_name(w, "process_name", p->pid, 0, trace_text(w->d, p->name), e));
+    }
+    for (uint32_t i = 1; i < w->d->n_threads; i++)
+        if (w->d->threads[i].name)
+            TRY(write_name(w, "thread_name", process_of(w, i)->pid, w->d->threads[i].tid,
+                           trace_text(w->d, w->d->threads[i].name), e));
+    for (size_t i = 0; i < w->streams.n && w->tracks; i++) {
+        uint32_t device = (uint32_t)(w->streams.p[i] >> 32), stream = (uint32_t)w->streams.p[i];
+        snprintf(text, sizeof text, "GPU %u", device);
+        TRY(write_name(w, "process_name", gpu_pid(w, device), 0, text, e));
+        snprintf(text, sizeof text, "stream %u", stream);
+        TRY(write_name(w, "thread_name", gpu_pid(w, device), stream, text, e));
+    }
+    return ST_OK;
+}
+
+static void put_devices(struct buf *b, const struct trace_dict *d)
+{
+    buf_puts(b, "\"deviceProperties\": [");
+    for (uint32_t i = 0; i < d->n_devices; i++) {
+        const struct trace_device *g = &d->devices[i];
+        buf_printf(b, "%s{\"id\": %u, ", i ? ", " : "", g->number);
+        put_text(b, "name", trace_text(d, g->name));
+        buf_printf(b,
+                   ", \"totalGlobalMem\": %llu, \"computeMajor\": %u, \"computeMinor\": %u, "
+                   "\"maxThreadsPerMultiprocessor\": %u, \"numSms\": %u}",
+                   (unsigned long long)(g->memory_bytes & INT64_MAX), g->major, g->minor,
+                   g->max_threads_per_sm, g->sms);
+    }
+    buf_puts(b, "]");
+}
+
+static void close_all(struct trace_writer **wp)
+{
+    struct trace_writer *w = *wp;
+    if (w->f)
+        fclose(w->f);
+    buf_free(&w->line);
+    vec_free(&w->streams);
+    mem_free(w->path);
+    mem_free(w);
+    *wp = NULL;
+}
+
+static enum st create(const char *path, const struct trace_dict *d, bool tracks,
+                      struct trace_writer **out, struct trace_sink *sink, struct err *e)
+{
+    TRY(trace_create_file(path, e));
+    FILE *f = fopen(path, "wb");
+    if (!f)
+        return err_errno(e, false, "cannot create %s", path);
+    struct trace_writer *w = mem_alloc(sizeof *w);
+    size_t n = strlen(path) + 1;
+    w->path = mem_alloc(n);
+    memcpy(w->path, path, n);
+    w->f = f;
+    w->d = d;
+    w->tracks = tracks;
+    fputs("{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [", f);
+    *out = w;
+    *sink = (struct trace_sink){w, write_op, write_call, write_range, NULL};
+    return ST_OK;
+}
+
+static enum st create_kineto(const char *path, const struct trace_dict *d,
+                             struct trace_writer **out, struct trace_sink *sink, struct err *e)
+{
+    return create(path, d, false, out, sink, e);
+}
+
+static enum st create_perfetto(const char *path, const struct trace_dict *d,
+                               struct trace_writer **out, struct trace_sink *sink, struct err *e)
+{
+    return create(path, d, true, out, sink, e);
+}
+
+static enum st finish(struct trace_writer **wp, struct err *e)
+{
+    struct trace_writer *w = *wp;
+    enum st st = write_names(w, e);
+    if (st == ST_OK) {
+        buf_clear(&w->line);
+        buf_puts(&w->line, "\n], ");
+        put_devices(&w->line, w->d);
+        buf_puts(&w->line, "}\n");
+        fwrite(w->line.p, 1, w->line.n, w->f);
+        bool bad = ferror(w->f) != 0;
+        if (fclose(w->f) != 0 || bad)
+            st = err_errno(e, false, "cannot write %s", w->path);
+        w->f = NULL;
+    }
+    close_all(wp);
+    return st;
+}
+
+static void discard(struct trace_writer **wp)
+{
+    if (!wp || !*wp)
+        return;
+    struct err e = {0};
+    (void)fs_remove_tree((*wp)->path, &e);
+    close_all(wp);
+}
+
+const struct trace_format trace_kineto = {
+    .name = "kineto",
+    .help = "JSON of PyTorch's profiler",
+    .file = "kineto.json",
+    .recognises = kineto_recognises,
+    .read = kineto_read,
+    .create = create_kineto,
+    .finish = finish,
+    .discard = discard,
+};
+
+const struct trace_format trace_perfetto = {
+    .name = "perfetto",
+    .help = "JSON for ui.perfetto.dev and chrome://tracing",
+    .file = "trace.json",
+    .create = create_perfetto,
+    .finish = finish,
+    .discard = discard,
+};

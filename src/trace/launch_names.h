@@ -1,0 +1,9 @@
+/* Driver functions that launch work, by CUPTI's number. Private to trace/. */
+#ifndef TRACE_LAUNCH_NAMES_H
+#define TRACE_LAUNCH_NAMES_H
+
+#include <stdint.h>
+
+const char *launch_name(uint16_t cbid); /* "cuLaunchKernel"; NULL = not known */
+
+#endif

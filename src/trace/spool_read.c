@@ -1,0 +1,553 @@
+/* Our spool (trace/spool.h): blocks one after another, each checked before it is used. */
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "trace/formats.h"
+#include "trace/launch_names.h"
+#include "trace/spool.h"
+
+enum { MAX_DEFINED = 1 << 24, MAX_THREADS = 1 << 16 };
+
+struct reader {
+    const char *path;
+    FILE *f;
+    struct trace_dict *d;
+    const struct trace_sink *sink;
+    struct spool_header header;
+    uint32_t process;  /* index */
+    int64_t shift_ns;  /* added to every time: another host's clock */
+    int64_t latest_ns; /* latest end of a record: where open ranges end */
+    uint64_t unnamed;  /* records that refer to what the file does not define */
+    bool ended, has_apis;
+    /* From the file's ids to those of the dictionary; TRACE_NONE = not defined. */
+    VEC(uint32_t) strings, sigs, threads, devices;
+    VEC(uint32_t) launch_names;      /* by cbid */
+    VEC(struct spool_range) pending; /* ranges that were open when last written */
+};
+
+typedef VEC(uint32_t) id_list;
+
+static bool define(void *list, uint32_t id, uint32_t value, uint32_t most)
+{
+    id_list *l = list;
+    if (id >= most)
+        return false;
+    while (l->n <= id)
+        vec_push(l, TRACE_NONE);
+    l->p[id] = value;
+    return true;
+}
+
+#define LOOKUP(list, id) ((id) < (list).n ? (list).p[id] : TRACE_NONE)
+
+static uint32_t string_of(struct reader *r, uint32_t id)
+{
+    uint32_t s = LOOKUP(r->strings, id);
+    return s == TRACE_NONE ? 0 : s;
+}
+
+static uint32_t thread_of(struct reader *r, uint32_t id)
+{
+    uint32_t t = LOOKUP(r->threads, id);
+    return t == TRACE_NONE ? trace_thread_of(r->d, r->process, 0) : t;
+}
+
+static uint32_t device_of(struct reader *r, uint32_t ordinal)
+{
+    uint32_t index = LOOKUP(r->devices, ordinal);
+    return index == TRACE_NONE ? ordinal : r->d->devices[index].number;
+}
+
+static int64_t time_of(struct reader *r, int64_t ns)
+{
+    return ns + r->shift_ns;
+}
+
+/* Times that no clock gives are not passed on: sums would run over. */
+static bool times_ok(struct reader *r, int64_t start_ns, int64_t end_ns)
+{
+    bool ok = start_ns >= 0 && end_ns >= start_ns && end_ns < INT64_MAX / 4;
+    if (!ok)
+        r->unnamed++;
+    else if (end_ns > r->latest_ns)
+        r->latest_ns = end_ns;
+    return ok;
+}
+
+/* ---- definitions ---- */
+
+static enum st take_strings(struct reader *r, const struct spool_block *b, const unsigned char *p,
+                            struct err *e)
+{
+    size_t at = 0;
+    (void)e;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct spool_string s;
+        if (b->bytes - at < sizeof s)
+            return err_set(e, ST_INPUT, "%s: block %u: its strings do not fit it", r->path,
+                           b->sequence);
+        memcpy(&s, p + at, sizeof s);
+        at += sizeof s;
+        size_t padded = ((size_t)s.bytes + 7) / 8 * 8;
+        if (s.bytes > SPOOL_STRING_MAX_BYTES || padded > b->bytes - at)
+            return err_set(e, ST_INPUT, "%s: block %u: its strings do not fit it", r->path,
+                           b->sequence);
+        uint32_t id = trace_string(r->d, (struct sv){(const char *)p + at, s.bytes});
+        if (!define(&r->strings, s.id, id, MAX_DEFINED))
+            r->unnamed++;
+        at += padded;
+    }
+    return ST_OK;
+}
+
+static enum st take_process(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_process *x = record;
+    (void)e;
+    struct trace_process *p = &r->d->processes[r->process];
+    p->name = string_of(r, x->command);
+    p->rank = x->rank;
+    return ST_OK;
+}
+
+static enum st take_thread(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_thread *x = record;
+    (void)e;
+    uint32_t id = trace_thread_of(r->d, r->process, x->tid);
+    r->d->threads[id].name = string_of(r, x->name);
+    if (!define(&r->threads, x->id, id, MAX_THREADS))
+        r->unnamed++;
+    return ST_OK;
+}
+
+static enum st take_device(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_device *x = record;
+    (void)e;
+    struct trace_device d = {
+        .number = x->device,
+        .name = string_of(r, x->name),
+        .major = x->major,
+        .minor = x->minor,
+        .sms = x->sms,
+        .max_threads_per_sm = x->max_threads_per_sm,
+        .memory_bytes = x->memory_bytes,
+        .bandwidth_bytes_per_s = x->bandwidth_bytes_per_s,
+        .clock_khz = x->sm_clock_khz,
+        .l2_bytes = x->l2_bytes,
+    };
+    memcpy(d.uuid, x->uuid, sizeof d.uuid);
+    if (!define(&r->devices, x->device, trace_device_of(r->d, &d), 4096))
+        r->unnamed++;
+    return ST_OK;
+}
+
+static enum st take_shape(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_shape *x = record;
+    (void)e;
+    struct trace_sig s = {
+        .kind = TRACE_KERNEL,
+        .name = string_of(r, x->name),
+        .process = r->process,
+        .device = device_of(r, x->device),
+        .context = x->context,
+        .stream = x->stream,
+        .green_context = x->green_context,
+        .graph = x->graph,
+        .grid = {x->grid[0], x->grid[1], x->grid[2]},
+        .block = {x->block[0], x->block[1], x->block[2]},
+        .cluster = {x->cluster[0], x->cluster[1], x->cluster[2]},
+        .registers = x->registers,
+        .static_shared = x->static_shared_bytes,
+        .dynamic_shared = x->dynamic_shared_bytes,
+        .executed_shared = x->executed_shared_bytes,
+        .local_per_thread = x->local_bytes_per_thread,
+        .local_bytes = x->local_bytes,
+        .source_device = TRACE_NONE,
+        .target_device = TRACE_NONE,
+        .launch_type = x->launch_type,
+        .cache_config = x->cache_executed,
+        .shared_limit = x->shared_limit,
+    };
+    if (!define(&r->sigs, x->id, trace_sig_id(r->d, &s), MAX_DEFINED))
+        r->unnamed++;
+    return ST_OK;
+}
+
+/* ---- events ---- */
+
+static enum st take_kernel(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_kernel *x = record;
+    uint32_t sig = LOOKUP(r->sigs, x->shape);
+    if (sig == TRACE_NONE) {
+        r->unnamed++;
+        return ST_OK;
+    }
+    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->op)
+        return ST_OK;
+    struct trace_op op = {time_of(r, x->start_ns), time_of(r, x->end_ns), sig, x->correlation,
+                          x->graph_node};
+    return r->sink->op(r->sink->self, &op, e);
+}
+
+static enum st put_op(struct reader *r, struct trace_sig *s, int64_t start_ns, int64_t end_ns,
+                      uint32_t correlation, uint64_t node, struct err *e)
+{
+    if (!times_ok(r, start_ns, end_ns) || !r->sink->op)
+        return ST_OK;
+    s->process = r->process;
+    s->device = device_of(r, s->device);
+    s->green_context = TRACE_NONE;
+    if (s->kind != TRACE_GRAPH)
+        s->name = trace_memory_op_name(r->d, s);
+    struct trace_op op = {time_of(r, start_ns), time_of(r, end_ns), trace_sig_id(r->d, s),
+                          correlation, node};
+    return r->sink->op(r->sink->self, &op, e);
+}
+
+static enum st take_copy(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_copy *x = record;
+    struct trace_sig s = {.kind = TRACE_COPY,
+                          .device = x->device,
+                          .context = x->context,
+                          .stream = x->stream,
+                          .bytes = (int64_t)(x->bytes & INT64_MAX),
+                          .graph = x->graph,
+                          .copy_kind = x->copy_kind,
+                          .source_kind = x->source_kind,
+                          .target_kind = x->target_kind,
+                          .flags = x->flags,
+                          .source_device = x->source_device,
+                          .target_device = x->target_device};
+    return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, x->graph_node, e);
+}
+
+static enum st take_set(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_set *x = record;
+    struct trace_sig s = {.kind = TRACE_SET,
+                          .device = x->device,
+                          .context = x->context,
+                          .stream = x->stream,
+                          .bytes = (int64_t)(x->bytes & INT64_MAX),
+                          .value = x->value,
+                          .graph = x->graph,
+                          .target_kind = x->memory_kind,
+                          .flags = x->flags,
+                          .source_device = TRACE_NONE,
+                          .target_device = TRACE_NONE};
+    return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, x->graph_node, e);
+}
+
+static enum st take_graph(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_graph *x = record;
+    struct trace_sig s = {.kind = TRACE_GRAPH,
+                          .device = x->device,
+                          .context = x->context,
+                          .stream = x->stream,
+                          .graph = x->graph,
+                          .source_device = TRACE_NONE,
+                          .target_device = TRACE_NONE};
+    return put_op(r, &s, x->start_ns, x->end_ns, x->correlation, 0, e);
+}
+
+static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
+{
+    uint32_t id = LOOKUP(r->launch_names, cbid);
+    if (id != TRACE_NONE)
+        return id;
+    char other[32];
+    const char *name = launch_name(cbid);
+    if (!name) {
+        snprintf(other, sizeof other, "driver function %u", cbid);
+        name = other;
+    }
+    id = trace_string(r->d, sv_of(name));
+    define(&r->launch_names, cbid, id, 1 << 16);
+    return id;
+}
+
+static enum st take_launch(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_launch *x = record;
+    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
+        return ST_OK;
+    struct trace_call c = {.start_ns = time_of(r, x->start_ns),
+                           .end_ns = time_of(r, x->end_ns),
+                           .correlation = x->correlation,
+                           .thread = thread_of(r, x->thread),
+                           .name = name_of_launch(r, x->cbid),
+                           .driver = true};
+    return r->sink->call(r->sink->self, &c, e);
+}
+
+static enum st take_api(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_api *x = record;
+    r->has_apis = true;
+    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
+        return ST_OK;
+    struct trace_call c = {.start_ns = time_of(r, x->start_ns),
+                           .end_ns = time_of(r, x->end_ns),
+                           .correlation = x->correlation,
+                           .thread = thread_of(r, x->thread),
+                           .name = string_of(r, x->name),
+                           .result = x->result,
+                           .driver = x->domain == 1};
+    return r->sink->call(r->sink->self, &c, e);
+}
+
+static enum st put_range(struct reader *r, const struct spool_range *x, int64_t end_ns,
+                         struct err *e)
+{
+    if (!times_ok(r, x->start_ns, end_ns) || !r->sink->range || x->kind == SPOOL_MARK)
+        return ST_OK;
+    struct trace_range range = {.start_ns = time_of(r, x->start_ns),
+                                .end_ns = time_of(r, end_ns),
+                                .text = string_of(r, x->text),
+                                .domain = string_of(r, x->domain),
+                                .thread = thread_of(r, x->thread),
+                                .end_thread = thread_of(r, x->end_thread),
+                                .category = x->category,
+                                .color = x->color,
+                                .style =
+                                    x->kind == SPOOL_START_END ? TRACE_START_END : TRACE_PUSH_POP};
+    return r->sink->range(r->sink->self, &range, e);
+}
+
+static enum st take_range(struct reader *r, const void *record, struct err *e)
+{
+    enum { MOST_PENDING = 1 << 16 }; /* open at one time; looked through by each that ends */
+    const struct spool_range *x = record;
+    size_t i = r->pending.n;
+    while (i > 0 && r->pending.p[i - 1].id != x->id)
+        i--;
+    if (i > 0) { /* the record from when it was open is void */
+        r->pending.p[i - 1] = vec_last(&r->pending);
+        (void)vec_pop(&r->pending);
+    }
+    if (x->end_ns != SPOOL_OPEN_NS)
+        return put_range(r, x, x->end_ns, e);
+    if (r->pending.n < MOST_PENDING)
+        vec_push(&r->pending, *x);
+    else
+        r->unnamed++;
+    return ST_OK;
+}
+
+static enum st take_sync(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_sync *x = record;
+    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->sync)
+        return ST_OK;
+    struct trace_sync s = {.start_ns = time_of(r, x->start_ns),
+                           .end_ns = time_of(r, x->end_ns),
+                           .kind = x->kind,
+                           .process = r->process,
+                           .context = x->context,
+                           .stream = x->stream,
+                           .event = x->event,
+                           .correlation = x->correlation};
+    return r->sink->sync(r->sink->self, &s, e);
+}
+
+static enum st take_drop(struct reader *r, const void *record, struct err *e)
+{
+    const struct spool_drop *x = record;
+    (void)e;
+    r->d->dropped += x->count < UINT64_MAX / 2 ? x->count : 0;
+    return ST_OK;
+}
+
+static enum st take_note(struct reader *r, const void *record, struct err *e)
+{
+    static const uint32_t levels[] = {LOG_INFO, LOG_INFO, LOG_WARN, LOG_ERROR};
+    const struct spool_note *x = record;
+    (void)e;
+    trace_note(r->d, levels[x->level < 4 ? x->level : 0], "%s: %s", fs_base(r->path),
+               trace_text(r->d, string_of(r, x->text)));
+    return ST_OK;
+}
+
+static enum st take_end(struct reader *r, const void *record, struct err *e)
+{
+    (void)record;
+    (void)e;
+    r->ended = true;
+    return ST_OK;
+}
+
+static enum st (*const takers[SPOOL_KINDS])(struct reader *, const void *, struct err *) = {
+    [SPOOL_PROCESS] = take_process, [SPOOL_THREADS] = take_thread, [SPOOL_DEVICES] = take_device,
+    [SPOOL_SHAPES] = take_shape,    [SPOOL_KERNELS] = take_kernel, [SPOOL_LAUNCHES] = take_launch,
+    [SPOOL_COPIES] = take_copy,     [SPOOL_SETS] = take_set,       [SPOOL_SYNCS] = take_sync,
+    [SPOOL_GRAPHS] = take_graph,    [SPOOL_RANGES] = take_range,   [SPOOL_APIS] = take_api,
+    [SPOOL_DROPS] = take_drop,      [SPOOL_NOTES] = take_note,     [SPOOL_END] = take_end,
+};
+
+/* ---- blocks ---- */
+
+static enum st take_records(struct reader *r, const struct spool_block *b, const unsigned char *p,
+                            struct err *e)
+{
+    enum { MOST = 256 }; /* no record of this version is larger */
+    size_t mine = spool_record_bytes(b->kind);
+    ASSERT(mine <= MOST);
+    if (b->record_bytes == 0 || b->count > b->bytes / b->record_bytes)
+        return err_set(e, ST_INPUT, "%s: block %u: its records do not fit it", r->path,
+                       b->sequence);
+    _Alignas(8) unsigned char record[MOST] = {0};
+    bool in_place = b->record_bytes >= mine && b->record_bytes % 8 == 0;
+    for (uint32_t i = 0; i < b->count; i++, p += b->record_bytes) {
+        if (in_place) {
+            TRY(takers[b->kind](r, p, e));
+            continue;
+        }
+        memcpy(record, p, b->record_bytes < mine ? b->record_bytes : mine);
+        TRY(takers[b->kind](r, record, e));
+    }
+    return ST_OK;
+}
+
+/* The next block that is whole; ST_END at the end, or where the file is damaged. */
+static enum st next_block(struct reader *r, struct spool_block *b, unsigned char *payload,
+                          struct err *e)
+{
+    size_t n = fread(b, 1, sizeof *b, r->f);
+    if (n == 0 && !ferror(r->f))
+        return ST_END;
+    bool whole = n == sizeof *b && b->magic == SPOOL_BLOCK_MAGIC &&
+                 b->bytes <= SPOOL_BLOCK_MAX_BYTES && b->bytes % 8 == 0 &&
+                 fread(payload, 1, b->bytes, r->f) == b->bytes;
+    if (whole) {
+        uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
+        whole = spool_checksum(sum, payload, b->bytes) == b->checksum;
+    }
+    if (whole)
+        return ST_OK;
+    if (ferror(r->f))
+        return err_set(e, ST_INPUT, "%s: cannot be read", r->path);
+    trace_note(r->d, LOG_WARN, "%s: damaged or cut at byte %ld; what stands before it counts",
+               fs_base(r->path), ftell(r->f));
+    return ST_END;
+}
+
+static enum st read_blocks(struct reader *r, struct err *e)
+{
+    struct spool_block b;
+    unsigned char *payload = mem_alloc(SPOOL_BLOCK_MAX_BYTES);
+    enum st st;
+    while ((st = next_block(r, &b, payload, e)) == ST_OK && !r->ended) {
+        if (b.kind == SPOOL_STRINGS)
+            st = take_strings(r, &b, payload, e);
+        else if (b.kind < SPOOL_KINDS && takers[b.kind])
+            st = take_records(r, &b, payload, e);
+        if (st != ST_OK)
+            break;
+    }
+    mem_free(payload);
+    return st == ST_END ? ST_OK : st;
+}
+
+static enum st read_header(struct reader *r, struct err *e)
+{
+    struct spool_header *h = &r->header;
+    if (fread(h, 1, sizeof *h, r->f) != sizeof *h || memcmp(h->magic, SPOOL_MAGIC, 8) != 0)
+        return err_set(e, ST_INPUT, "%s: is no spool", r->path);
+    if (h->version != SPOOL_VERSION || h->header_bytes < sizeof *h || h->header_bytes > 4096)
+        return err_set(e, ST_INPUT, "%s: spool of version %u; this program reads version %d",
+                       r->path, h->version, SPOOL_VERSION);
+    if (fseek(r->f, (long)h->header_bytes, SEEK_SET) != 0)
+        return err_errno(e, true, "cannot read %s", r->path);
+    return ST_OK;
+}
+
+/* The first spool's clock is the trace's. Clocks of another host are tied to it by wall time. */
+static void place_clock(struct reader *r)
+{
+    const struct spool_header *h = &r->header;
+    int64_t wall_less_mono = h->start_wall_ns - h->start_ns;
+    bool sane = h->start_wall_ns >= 0 && h->start_ns >= 0 && h->start_wall_ns < INT64_MAX / 4 &&
+                h->start_ns < INT64_MAX / 4;
+    if (!r->d->has_clock) {
+        r->d->has_clock = true;
+        r->d->clock_host = h->host_id;
+        r->d->wall_less_clock_ns = sane ? wall_less_mono : 0;
+    } else if (sane && h->host_id != r->d->clock_host) {
+        r->shift_ns = wall_less_mono - r->d->wall_less_clock_ns;
+    }
+}
+
+static enum st read_rest(struct reader *r, struct err *e)
+{
+    TRY(read_header(r, e));
+    place_clock(r);
+    char host[32];
+    snprintf(host, sizeof host, "%016llx", (unsigned long long)r->header.host_id);
+    r->process = trace_process_of(r->d, r->header.pid, trace_string(r->d, sv_of(host)));
+    trace_thread_of(r->d, r->process, 0);
+    TRY(read_blocks(r, e));
+    for (size_t i = 0; i < r->pending.n; i++) {
+        const struct spool_range *x = &r->pending.p[i];
+        TRY(put_range(r, x, r->latest_ns > x->start_ns ? r->latest_ns : x->start_ns, e));
+    }
+    if (!r->ended) {
+        r->d->incomplete = true;
+        trace_note(r->d, LOG_WARN,
+                   "%s: the process was killed, or still runs: the trace is valid "
+                   "up to its last flush",
+                   fs_base(r->path));
+    }
+    if (r->unnamed)
+        trace_note(r->d, LOG_WARN, "%s: %llu records without sense were left out", fs_base(r->path),
+                   (unsigned long long)r->unnamed);
+    if (!r->has_apis)
+        r->d->launches_only = true;
+    return ST_OK;
+}
+
+static enum st spool_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                          struct err *e)
+{
+    struct reader *r = mem_alloc(sizeof *r);
+    r->path = path;
+    r->d = d;
+    r->sink = sink;
+    r->f = fopen(path, "rb");
+    enum st st;
+    if (r->f) {
+        setvbuf(r->f, NULL, _IOFBF, 1 << 18);
+        st = read_rest(r, e);
+        fclose(r->f);
+    } else {
+        st = err_errno(e, true, "cannot open %s", path);
+    }
+    vec_free(&r->strings);
+    vec_free(&r->sigs);
+    vec_free(&r->threads);
+    vec_free(&r->devices);
+    vec_free(&r->launch_names);
+    vec_free(&r->pending);
+    mem_free(r);
+    return st;
+}
+
+static bool spool_recognises(struct sv head)
+{
+    return head.n >= 8 && memcmp(head.p, SPOOL_MAGIC, 8) == 0;
+}
+
+const struct trace_format trace_spool = {
+    .name = "spool",
+    .help = "what twinfer trace records",
+    .file = "trace.spool",
+    .recognises = spool_recognises,
+    .read = spool_read,
+};

@@ -1,0 +1,517 @@
+/* An export of Nsight Systems, or ours. The file is anybody's: only real tables are read, by plain
+ * SELECTs, with the schema untrusted. Columns that a version lacks count as NULL. */
+#include <sqlite3.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "trace/formats.h"
+#include "trace/kineto_scan.h"
+#include "trace/sqlite_schema.h"
+
+struct reader {
+    const char *path;
+    sqlite3 *db;
+    struct trace_dict *d;
+    const struct trace_sink *sink;
+    VEC(uint32_t) strings; /* by StringIds.id, for dense ids */
+    struct {
+        int64_t id;
+        uint32_t string;
+    } * sparse; /* by id, for the others */
+    size_t n_sparse, sparse_cap;
+    VEC(int64_t) domain_ids;
+    VEC(uint32_t) domain_names;
+    int64_t last_gpid, last_gtid;
+    uint32_t last_process, last_thread;
+    bool has_process, has_thread;
+    uint64_t odd;
+};
+
+static enum st failed(struct reader *r, struct err *e)
+{
+    return err_set(e, ST_INPUT, "%s: %s", r->path, sqlite3_errmsg(r->db));
+}
+
+/* ---- tables and columns ---- */
+
+static enum st has_table(struct reader *r, const char *name, bool *out, struct err *e)
+{
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(r->db,
+                           "SELECT 1 FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND "
+                           "rootpage > 0",
+                           -1, &s, NULL) != SQLITE_OK)
+        return failed(r, e);
+    sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+    int code = sqlite3_step(s);
+    *out = code == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? ST_OK : failed(r, e);
+}
+
+static enum st has_column(struct reader *r, const char *table, const char *column, bool *out,
+                          struct err *e)
+{
+    sqlite3_stmt *s;
+    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1, &s,
+                           NULL) != SQLITE_OK)
+        return failed(r, e);
+    sqlite3_bind_text(s, 1, table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, column, -1, SQLITE_STATIC);
+    int code = sqlite3_step(s);
+    *out = code == SQLITE_ROW;
+    sqlite3_finalize(s);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? ST_OK : failed(r, e);
+}
+
+/* SELECT of the table's columns as sql_tables lists them. *s = NULL when there is no such table. */
+static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt **s, struct err *e)
+{
+    const struct sql_table_def *t = &sql_tables[table];
+    bool there;
+    *s = NULL;
+    TRY(has_table(r, t->name, &there, e));
+    if (!there)
+        return ST_OK;
+    struct buf sql = {0};
+    enum st st = ST_OK;
+    buf_puts(&sql, "SELECT ");
+    for (int i = 0; t->columns[i] && st == ST_OK; i++) {
+        const char *name = t->columns[i] + (t->columns[i][0] == '$');
+        st = has_column(r, t->name, name, &there, e);
+        buf_printf(&sql, there ? "%s\"%s\"" : "%sNULL", i ? ", " : "", name);
+    }
+    buf_printf(&sql, " FROM %s", t->name);
+    if (st == ST_OK && sqlite3_prepare_v2(r->db, buf_str(&sql), -1, s, NULL) != SQLITE_OK)
+        st = failed(r, e);
+    buf_free(&sql);
+    return st;
+}
+
+typedef enum st row_fn(struct reader *r, sqlite3_stmt *s, struct err *e);
+
+static enum st each_row(struct reader *r, enum sql_table table, row_fn *take, struct err *e)
+{
+    sqlite3_stmt *s;
+    TRY(select_from(r, table, &s, e));
+    if (!s)
+        return ST_OK;
+    enum st st = ST_OK;
+    int code;
+    while (st == ST_OK && (code = sqlite3_step(s)) == SQLITE_ROW)
+        st = take(r, s, e);
+    if (st == ST_OK && code != SQLITE_DONE)
+        st = failed(r, e);
+    sqlite3_finalize(s);
+    return st;
+}
+
+/* ---- cells; columns count from 1, as in the writer ---- */
+
+static int64_t int_at(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_int64(s, column - 1);
+}
+
+static uint32_t u32_at(sqlite3_stmt *s, int column)
+{
+    int64_t v = int_at(s, column);
+    return v < 0 || v >= TRACE_NONE ? 0 : (uint32_t)v;
+}
+
+static uint8_t u8_at(sqlite3_stmt *s, int column)
+{
+    int64_t v = int_at(s, column);
+    return v < 0 || v > UINT8_MAX ? 0 : (uint8_t)v;
+}
+
+static bool null_at(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column - 1) == SQLITE_NULL;
+}
+
+static uint32_t known_at(sqlite3_stmt *s, int column)
+{
+    return null_at(s, column) ? TRACE_NONE : u32_at(s, column);
+}
+
+static struct sv text_at(sqlite3_stmt *s, int column)
+{
+    const char *p = (const char *)sqlite3_column_text(s, column - 1);
+    int n = sqlite3_column_bytes(s, column - 1);
+    return p && n > 0 ? (struct sv){p, (size_t)n} : SV("");
+}
+
+static uint32_t string_at(struct reader *r, sqlite3_stmt *s, int column)
+{
+    int64_t id = int_at(s, column);
+    if (id >= 0 && (size_t)id < r->strings.n)
+        return r->strings.p[id];
+    size_t lo = 0, hi = r->n_sparse;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (r->sparse[mid].id < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < r->n_sparse && r->sparse[lo].id == id ? r->sparse[lo].string : 0;
+}
+
+/* ---- ids ---- */
+
+static uint32_t process_of(struct reader *r, int64_t global)
+{
+    if (r->has_process && r->last_gpid == global >> 24)
+        return r->last_process;
+    char host[24] = {0};
+    uint64_t above = (uint64_t)global >> 48;
+    if (above)
+        snprintf(host, sizeof host, "%llu", (unsigned long long)above);
+    r->has_process = true;
+    r->last_gpid = global >> 24;
+    r->last_process = trace_process_of(r->d, (uint32_t)((global >> 24) & 0xffffff),
+                                       trace_string(r->d, sv_of(host)));
+    return r->last_process;
+}
+
+static uint32_t thread_of(struct reader *r, int64_t global)
+{
+    if (r->has_thread && r->last_gtid == global)
+        return r->last_thread;
+    r->has_thread = true;
+    r->last_gtid = global;
+    r->last_thread = trace_thread_of(r->d, process_of(r, global), (uint32_t)(global & 0xffffff));
+    return r->last_thread;
+}
+
+static bool times_ok(struct reader *r, sqlite3_stmt *s)
+{
+    int64_t start = int_at(s, 1), end = int_at(s, 2);
+    bool ok = !null_at(s, 1) && start > INT64_MIN / 4 && start <= end && end < INT64_MAX / 4;
+    r->odd += !ok;
+    return ok;
+}
+
+/* ---- rows ---- */
+
+static enum st take_string(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    enum { DENSE = 1 << 22 };
+    int64_t id = int_at(s, 1);
+    (void)e;
+    uint32_t string = trace_string(r->d, text_at(s, 2));
+    if (id >= 0 && id < DENSE) {
+        while (r->strings.n <= (size_t)id)
+            vec_push(&r->strings, 0);
+        r->strings.p[id] = string;
+    } else if (r->n_sparse == 0 || r->sparse[r->n_sparse - 1].id < id) { /* the key's order */
+        if (r->n_sparse == r->sparse_cap) {
+            r->sparse_cap = r->sparse_cap ? 2 * r->sparse_cap : 64;
+            r->sparse = mem_resize(r->sparse, r->sparse_cap * sizeof *r->sparse);
+        }
+        r->sparse[r->n_sparse].id = id;
+        r->sparse[r->n_sparse++].string = string;
+    } else {
+        r->odd++;
+    }
+    return ST_OK;
+}
+
+static struct trace_sig place_of(struct reader *r, sqlite3_stmt *s, enum trace_kind kind)
+{
+    return (struct trace_sig){.kind = kind,
+                              .device = u32_at(s, 3),
+                              .context = u32_at(s, 4),
+                              .green_context = known_at(s, 5),
+                              .stream = u32_at(s, 6),
+                              .process = process_of(r, int_at(s, 8)),
+                              .source_device = TRACE_NONE,
+                              .target_device = TRACE_NONE};
+}
+
+static enum st put_op(struct reader *r, sqlite3_stmt *s, const struct trace_sig *sig, uint64_t node,
+                      struct err *e)
+{
+    if (!times_ok(r, s) || !r->sink->op)
+        return ST_OK;
+    struct trace_op op = {int_at(s, 1), int_at(s, 2), trace_sig_id(r->d, sig), u32_at(s, 7), node};
+    return r->sink->op(r->sink->self, &op, e);
+}
+
+static enum st take_kernel(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    struct trace_sig sig = place_of(r, s, TRACE_KERNEL);
+    sig.name = string_at(r, s, null_at(s, 11) ? 9 : 11);
+    sig.launch_type = u8_at(s, 12);
+    sig.cache_config = u8_at(s, 13);
+    sig.registers = u32_at(s, 14);
+    for (int i = 0; i < 3; i++) {
+        sig.grid[i] = u32_at(s, 15 + i);
+        sig.block[i] = u32_at(s, 18 + i);
+    }
+    sig.static_shared = u32_at(s, 21);
+    sig.dynamic_shared = u32_at(s, 22);
+    sig.local_per_thread = u32_at(s, 23);
+    sig.local_bytes = (uint64_t)int_at(s, 24);
+    sig.executed_shared = u32_at(s, 26);
+    sig.shared_limit = u8_at(s, 28);
+    return put_op(r, s, &sig, (uint64_t)int_at(s, 27), e);
+}
+
+static enum st take_copy(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    struct trace_sig sig = place_of(r, s, TRACE_COPY);
+    sig.bytes = int_at(s, 9) < 0 ? 0 : int_at(s, 9);
+    sig.copy_kind = u8_at(s, 10);
+    sig.source_kind = u8_at(s, 12);
+    sig.target_kind = u8_at(s, 13);
+    sig.source_device = known_at(s, 14);
+    sig.target_device = known_at(s, 16);
+    sig.name = trace_memory_op_name(r->d, &sig);
+    return put_op(r, s, &sig, (uint64_t)int_at(s, 19), e);
+}
+
+static enum st take_set(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    struct trace_sig sig = place_of(r, s, TRACE_SET);
+    sig.value = u32_at(s, 9);
+    sig.bytes = int_at(s, 10) < 0 ? 0 : int_at(s, 10);
+    sig.target_kind = u8_at(s, 12);
+    sig.name = trace_memory_op_name(r->d, &sig);
+    return put_op(r, s, &sig, (uint64_t)int_at(s, 11), e);
+}
+
+static enum st take_graph(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    struct trace_sig sig = place_of(r, s, TRACE_GRAPH);
+    sig.graph = u32_at(s, 9);
+    return put_op(r, s, &sig, 0, e);
+}
+
+/* "cudaLaunchKernel_v7000" is cudaLaunchKernel, as PyTorch and people call it. */
+static uint32_t call_name(struct reader *r, uint32_t string)
+{
+    const char *text = trace_text(r->d, string), *v = strstr(text, "_v");
+    if (!v || v[2] < '0' || v[2] > '9' || v[2 + strspn(v + 2, "0123456789")] != 0)
+        return string;
+    return trace_string(r->d, (struct sv){text, (size_t)(v - text)});
+}
+
+static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    if (!times_ok(r, s) || !r->sink->call)
+        return ST_OK;
+    struct trace_call c = {.start_ns = int_at(s, 1),
+                           .end_ns = int_at(s, 2),
+                           .driver = int_at(s, 3) == 1,
+                           .thread = thread_of(r, int_at(s, 4)),
+                           .correlation = u32_at(s, 5),
+                           .name = call_name(r, string_at(r, s, 6)),
+                           .result = u32_at(s, 7)};
+    return r->sink->call(r->sink->self, &c, e);
+}
+
+static enum st take_sync(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    if (!times_ok(r, s) || !r->sink->sync)
+        return ST_OK;
+    struct trace_sync x = {.start_ns = int_at(s, 1),
+                           .end_ns = int_at(s, 2),
+                           .context = u32_at(s, 4),
+                           .stream = known_at(s, 6),
+                           .correlation = u32_at(s, 7),
+                           .process = process_of(r, int_at(s, 8)),
+                           .kind = u32_at(s, 9),
+                           .event = known_at(s, 10)};
+    return r->sink->sync(r->sink->self, &x, e);
+}
+
+static enum st take_domain(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    enum { MOST = 4096 };
+    (void)e;
+    if (int_at(s, 3) != NSYS_DOMAIN || r->domain_ids.n >= MOST)
+        return ST_OK;
+    vec_push(&r->domain_ids, int_at(s, 11));
+    vec_push(&r->domain_names,
+             null_at(s, 7) ? string_at(r, s, 10) : trace_string(r->d, text_at(s, 7)));
+    return ST_OK;
+}
+
+static uint32_t domain_of(struct reader *r, int64_t id)
+{
+    for (size_t i = 0; i < r->domain_ids.n; i++)
+        if (r->domain_ids.p[i] == id)
+            return r->domain_names.p[i];
+    return 0;
+}
+
+/* {"Input Dims":[...],"Input type":[...]}, as our writer puts it. */
+static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
+{
+    static const char dims[] = "{\"Input Dims\":", types[] = ",\"Input type\":";
+    const char *end = json.p + json.n;
+    if (json.n < sizeof dims || memcmp(json.p, dims, sizeof dims - 1) != 0)
+        return;
+    const char *from = json.p + sizeof dims - 1, *to = scan_value_end(from, end);
+    if (!to || (size_t)(end - to) < sizeof types || memcmp(to, types, sizeof types - 1) != 0)
+        return;
+    out->shapes = trace_string(r->d, (struct sv){from, (size_t)(to - from)});
+    from = to + sizeof types - 1;
+    to = scan_value_end(from, end);
+    if (to)
+        out->types = trace_string(r->d, (struct sv){from, (size_t)(to - from)});
+}
+
+static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    int64_t type = int_at(s, 3);
+    if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || null_at(s, 2) || !times_ok(r, s) ||
+        !r->sink->range)
+        return ST_OK;
+    struct trace_range x = {.start_ns = int_at(s, 1),
+                            .end_ns = int_at(s, 2),
+                            .category = u32_at(s, 5),
+                            .color = u32_at(s, 6),
+                            .domain = domain_of(r, int_at(s, 11)),
+                            .style = type == NSYS_START_END ? TRACE_START_END : TRACE_PUSH_POP};
+    x.text = null_at(s, 7) ? string_at(r, s, 10) : trace_string(r->d, text_at(s, 7));
+    x.thread = thread_of(r, int_at(s, 8));
+    x.end_thread = null_at(s, 9) ? x.thread : thread_of(r, int_at(s, 9));
+    const char *domain = trace_text(r->d, x.domain);
+    if (strcmp(domain, SQL_OPERATOR_DOMAIN) == 0)
+        x.style = TRACE_OPERATOR;
+    else if (strcmp(domain, SQL_ANNOTATION_DOMAIN) == 0)
+        x.style = TRACE_ANNOTATION;
+    if (x.style >= TRACE_ANNOTATION)
+        x.domain = 0;
+    if (!null_at(s, 19))
+        shapes_of(r, text_at(s, 19), &x);
+    return r->sink->range(r->sink->self, &x, e);
+}
+
+static enum st take_process(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    uint32_t name = trace_string(r->d, text_at(s, 3));
+    uint32_t process = process_of(r, int_at(s, 1)); /* may move the array */
+    r->d->processes[process].name = name;
+    return ST_OK;
+}
+
+static enum st take_thread(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    uint32_t name = string_at(r, s, 1);
+    uint32_t thread = thread_of(r, int_at(s, 3));
+    r->d->threads[thread].name = name;
+    return ST_OK;
+}
+
+static void read_uuid(struct sv text, uint8_t out[16])
+{
+    int n = 0;
+    for (size_t i = 0; i < text.n && n < 32; i++) {
+        char c = text.p[i];
+        int v = c >= '0' && c <= '9'                 ? c - '0'
+                : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 87
+                                                     : -1;
+        if (v >= 0) {
+            out[n / 2] = (uint8_t)(out[n / 2] << 4 | v);
+            n++;
+        }
+    }
+}
+
+static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    struct trace_device d = {
+        .number = null_at(s, 9) ? u32_at(s, 1) : u32_at(s, 9),
+        .name = trace_string(r->d, text_at(s, 2)),
+        .l2_bytes = u32_at(s, 3),
+        .memory_bytes = (uint64_t)(int_at(s, 4) & INT64_MAX),
+        .bandwidth_bytes_per_s = (uint64_t)(int_at(s, 5) & INT64_MAX),
+        .clock_khz = (uint32_t)((uint64_t)(int_at(s, 6) & INT64_MAX) / 1000 & UINT32_MAX),
+        .sms = u32_at(s, 7),
+        .major = u32_at(s, 10),
+        .minor = u32_at(s, 11),
+        .max_threads_per_sm = u32_at(s, 12),
+    };
+    read_uuid(text_at(s, 8), d.uuid);
+    if (r->d->n_devices < 4096)
+        trace_device_of(r->d, &d);
+    return ST_OK;
+}
+
+/* ---- all of it ---- */
+
+static enum st open_untrusted(struct reader *r, struct err *e)
+{
+    if (sqlite3_open_v2(r->path, &r->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
+        return failed(r, e);
+    sqlite3_db_config(r->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(r->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(r->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_limit(r->db, SQLITE_LIMIT_LENGTH, 16 << 20);
+    sqlite3_limit(r->db, SQLITE_LIMIT_SQL_LENGTH, 1 << 20);
+    sqlite3_limit(r->db, SQLITE_LIMIT_COLUMN, 200);
+    sqlite3_limit(r->db, SQLITE_LIMIT_EXPR_DEPTH, 50);
+    sqlite3_limit(r->db, SQLITE_LIMIT_ATTACHED, 0);
+    if (sqlite3_exec(r->db, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0", NULL, NULL, NULL) !=
+        SQLITE_OK)
+        return failed(r, e);
+    return ST_OK;
+}
+
+static enum st read_tables(struct reader *r, struct err *e)
+{
+    static const struct {
+        enum sql_table table;
+        row_fn *take;
+    } steps[] = {
+        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},       {SQL_PROCESSES, take_process},
+        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},   {SQL_NVTX, take_nvtx},
+        {SQL_RUNTIME, take_call},   {SQL_KERNEL, take_kernel}, {SQL_MEMCPY, take_copy},
+        {SQL_MEMSET, take_set},     {SQL_GRAPH, take_graph},   {SQL_SYNC, take_sync},
+    };
+    bool known = false, there;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        TRY(has_table(r, sql_tables[steps[i].table].name, &there, e));
+        known = known || there;
+        TRY(each_row(r, steps[i].table, steps[i].take, e));
+    }
+    if (!known) {
+        err_set(e, ST_INPUT, "%s: has none of the tables of an Nsight Systems export", r->path);
+        return err_hint(e, "make one with: nsys export --type sqlite report.nsys-rep");
+    }
+    if (r->odd)
+        trace_note(r->d, LOG_WARN, "%s: %llu rows without sense were left out", fs_base(r->path),
+                   (unsigned long long)r->odd);
+    return ST_OK;
+}
+
+enum st sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                    struct err *e)
+{
+    struct reader r = {.path = path, .d = d, .sink = sink};
+    enum st st = open_untrusted(&r, e);
+    if (st == ST_OK)
+        st = read_tables(&r, e);
+    sqlite3_close(r.db);
+    vec_free(&r.strings);
+    vec_free(&r.domain_ids);
+    vec_free(&r.domain_names);
+    mem_free(r.sparse);
+    return st;
+}
+
+bool sqlite_recognises(struct sv head)
+{
+    return head.n >= 16 && memcmp(head.p, "SQLite format 3", 16) == 0;
+}

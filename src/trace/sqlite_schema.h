@@ -1,0 +1,38 @@
+/* Tables of Nsight Systems' SQLite export, as far as they are written and read here. Only trace/
+ * knows SQL. */
+#ifndef TRACE_SQLITE_SCHEMA_H
+#define TRACE_SQLITE_SCHEMA_H
+
+enum sql_table {
+    SQL_STRINGS,
+    SQL_KERNEL,
+    SQL_MEMCPY,
+    SQL_MEMSET,
+    SQL_GRAPH,
+    SQL_RUNTIME,
+    SQL_SYNC,
+    SQL_NVTX,
+    SQL_PROCESSES,
+    SQL_THREADS,
+    SQL_GPU,
+    SQL_META,
+    SQL_MEMCPY_OPER,
+    SQL_MEM_KIND,
+    SQL_EVENT_TYPE,
+    SQL_TABLES
+};
+
+struct sql_table_def {
+    const char *name;
+    const char *const *columns; /* ends with NULL; type TEXT for those with '$' in front */
+};
+extern const struct sql_table_def sql_tables[SQL_TABLES];
+
+/* Nsight Systems' numbers. */
+enum { NSYS_MARK = 34, NSYS_PUSH_POP = 59, NSYS_START_END = 60, NSYS_DOMAIN = 75 };
+
+/* Domains that stand for what NVTX has no word for. */
+#define SQL_OPERATOR_DOMAIN   "PyTorch operators"
+#define SQL_ANNOTATION_DOMAIN "PyTorch annotations"
+
+#endif
