@@ -55,6 +55,20 @@ static const struct {
     {"worker", "a program of yours: worker.command", false, NULL, bench_worker},
 };
 
+/* A client sees requests and tokens; batches, queue and blocks are the server's. */
+static enum st refuse_unseen(const struct cmd_context *c, const char *engine, struct err *e)
+{
+    static const char *const keys[] = {"output.time_series", "output.perfetto",
+                                       "output.vidur_metrics"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (config_origin(c->config, keys[i]) == ORIGIN_COMMAND_LINE) {
+            err_set(e, ST_USAGE, "%s: engine %s does not see the server's batches", keys[i],
+                    engine);
+            return err_hint(e, "leave it out");
+        }
+    return ST_OK;
+}
+
 static enum st bench(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -69,6 +83,8 @@ static enum st bench(struct cmd_context *c, struct err *e)
         err_set(e, ST_USAGE, "url: engine %s asks no server", engines[k].name);
         return err_hint(e, "engine=openai");
     }
+    if (engines[k].run == openai_bench)
+        TRY(refuse_unseen(c, engines[k].name, e));
     if (engines[k].run)
         return engines[k].run(c, e);
     if (strcmp(p->device, "cpu") != 0) {

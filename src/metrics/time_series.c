@@ -101,6 +101,14 @@ static void seek(struct time_series *t, struct standing *s, double at_s)
     s->edge_s = (double)(k + 1) * t->width_s;
 }
 
+static inline void note_most(struct cell *c, int64_t waiting, int64_t kv)
+{
+    if (waiting > c->waiting_max)
+        c->waiting_max = waiting;
+    if (kv > c->kv_max)
+        c->kv_max = kv;
+}
+
 static inline void charge(struct standing *s, double span_s)
 {
     struct cell *c = s->cell;
@@ -122,6 +130,7 @@ static void stand_until(struct time_series *t, struct standing *s, double until_
             s->from_s = s->edge_s;
         }
         seek(t, s, s->from_s);
+        note_most(s->cell, (int64_t)s->waiting, (int64_t)s->kv); /* where no batch may start */
     }
     charge(s, until_s - s->from_s);
     s->watts = 0;
@@ -152,10 +161,7 @@ void time_series_add(struct time_series *t, const struct serve_iteration *i)
     c->batch_size += b->n_decodes + b->n_chunks;
     c->prefill_tokens += b->prefill_tokens;
     c->decode_tokens += b->n_decodes;
-    if (i->waiting > c->waiting_max)
-        c->waiting_max = i->waiting;
-    if (b->kv_blocks > c->kv_max)
-        c->kv_max = b->kv_blocks;
+    note_most(c, i->waiting, b->kv_blocks);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */

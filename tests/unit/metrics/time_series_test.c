@@ -55,6 +55,9 @@ static void means_are_over_time(void **state)
     assert_int_equal(r[4].decode_tokens, 3);
     assert_int_equal(r[4].waiting_max, 6);
     assert_int_equal(r[4].kv_blocks_max, 20);
+    assert_int_equal(r[1].kv_blocks_max, 10); /* no batch started in it */
+    assert_int_equal(r[2].waiting_max, 2);
+    assert_int_equal(r[3].waiting_max, 0);
     assert_true(isnan(r[0].power_w));
 }
 
