@@ -67,6 +67,11 @@ struct job_run {
     const struct bundle *bundle; /* whose look-ups are counted; NULL = none */
     const struct node *extra;    /* more members of run_meta.json, or NULL */
     struct yardstick *yardstick; /* measured before and after the run; NULL = not */
+    /* Further files of the run, when it went well: NULL = none. Members of `shown` go to what is
+     * printed, those of `extra` to run_meta.json. */
+    enum st (*more)(void *more_self, const struct artifact *art, struct node *extra,
+                    struct node *shown, struct err *e);
+    void *more_self;
 };
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);

@@ -125,7 +125,7 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
 }
 
 static void print_result(struct cmd_context *c, const char *dir, const struct serve_counters *n,
-                         const struct bundle *b, struct summary *s)
+                         const struct bundle *b, struct summary *s, const struct node *more)
 {
     struct arena *a = c->a;
     struct node *out = node_new(a, NODE_MAP);
@@ -160,6 +160,8 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
                 node_set(a, out, sv_of(key), node_float(a, round(ms * 1e4) / 1e4));
         }
     node_set(a, out, SV("percentile_error"), node_float(a, f.exact ? 0 : SUMMARY_ERROR));
+    for (uint32_t i = 0; i < more->n; i++)
+        node_set(a, out, more->pairs[i].key, more->pairs[i].value);
     job_print(c, out);
     tell_not_ok(&f);
 }
@@ -262,6 +264,9 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
             err_hint(e, "%s holds what was measured; it is incomplete and no stage accepts it",
                      dir);
     }
+    struct node *shown = node_new(a, NODE_MAP);
+    if (st == ST_OK && r->more)
+        st = r->more(r->more_self, &art, extra, shown, e);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK) {
@@ -273,7 +278,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK && !r->clock->is_virtual)
         tell_contention(&busy);
     if (st == ST_OK)
-        print_result(c, dir, &counters, r->bundle, record_summary(rec));
+        print_result(c, dir, &counters, r->bundle, record_summary(rec), shown);
     else
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);

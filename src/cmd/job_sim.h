@@ -4,6 +4,7 @@
 
 #include "cmd/job.h"
 #include "search/capacity.h"
+#include "search/monte_carlo.h"
 #include "search/probe_sim.h"
 
 /* The plan's predictor. *params says from what it was made: bundle, NULL where it reads none;
@@ -35,5 +36,19 @@ struct job_probe {
 enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
 void job_probe_close(struct job_probe *p);
 struct capacity_params job_capacity_params(const struct job_probe *p);
+
+/* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first four members are
+ * the caller's; open refuses what has no uncertainty and loads the workload, close lets it go. */
+struct job_monte_carlo {
+    const struct cmd_context *c;
+    const struct job_model *m;
+    const struct predictor_params *params;
+    const struct predictor_ops *ops;
+    struct serve_params serve;
+    struct job_workload w;
+};
+enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e);
+enum st job_monte_carlo(void *self, const struct artifact *art, struct node *extra,
+                        struct node *shown, struct err *e);
 
 #endif

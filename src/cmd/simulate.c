@@ -42,6 +42,9 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     if (warning)
         log_warn("%s", warning);
 
+    struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params, .ops = predictor.ops};
+    if (p->sim.replicas_mc)
+        TRY(job_monte_carlo_open(&mc, e));
     struct job_workload w;
     TRY(open_workload(c, &m, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
@@ -68,12 +71,17 @@ static enum st simulate(struct cmd_context *c, struct err *e)
                         .clock = &clock,
                         .bundle = params.bundle,
                         .extra = extra};
+    if (p->sim.replicas_mc) {
+        r.more = job_monte_carlo;
+        r.more_self = &mc;
+    }
     enum st st = job_run(c, &m, &w, &r, e);
     if (st == ST_OK && params.bundle && bundle_extrapolations(params.bundle) > 0)
         log_warn("%lld of %lld look-ups fell outside the profiled grid and were extrapolated",
                  (long long)bundle_extrapolations(params.bundle),
                  (long long)bundle_lookups(params.bundle));
     job_workload_close(&w);
+    job_workload_close(&mc.w);
     return st;
 }
 

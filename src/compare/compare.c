@@ -187,6 +187,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     TRY(check_params(p, e));
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
+    TRY(read_sim_intervals(a, out, e));
 
     struct notes notes = {.a = a};
     struct alignment al;

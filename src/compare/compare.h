@@ -33,6 +33,10 @@
  * Overall verdict: the worst judged cell, in the order pass, warn, inconclusive, fail. Exit codes:
  * fail 1, inconclusive 5, else 0.
  *
+ * Intervals of the simulation. A run simulated with sim.replicas_mc carries an interval of each
+ * percentile from the errors of its operators. They are shown; a cell that does not pass although
+ * its interval holds the real value says so, and its verdict stays what it is.
+ *
  * Diagnosis (diagnosed == true when a judged cell is over pass_percent): what the two sides' batch
  * times say about the judged cell with the largest error; see struct compare_part. */
 #ifndef COMPARE_COMPARE_H
@@ -70,6 +74,7 @@ struct compare_cell {
     double real_ns, sim_ns;
     double error_percent;             /* signed, + = the simulation is slower */
     double real_low_ns, real_high_ns; /* 95 % order-statistic interval of the real percentile */
+    double sim_low_ns, sim_high_ns;   /* interval of the simulated one (percentile_intervals.csv) */
     double spread_percent;
     enum verdict verdict;
     bool excused;
@@ -96,6 +101,10 @@ struct comparison {
     size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_warmup;
     size_t n_early_stop; /* aligned requests whose tokens were cut */
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
+    /* What the simulated run says of its own errors, relative to its percentiles: those of all its
+     * requests, while cells are of the aligned ones. NAN = nothing. */
+    bool has_sim_intervals;
+    double sim_low[METRICS][COMPARE_PERCENTILES], sim_high[METRICS][COMPARE_PERCENTILES];
     enum verdict verdict;
     bool other_workload;   /* arrivals or prompt lengths differ */
     const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */

@@ -79,9 +79,12 @@ static void measure_cell(struct comparison *c, const struct run_metrics *spread,
 {
     struct compare_cell *cell = &c->cells[m][p];
     const struct series *real = &c->real_metrics.of[m];
+    double sim_ns = percentile(&c->sim_metrics.of[m], p);
     *cell = (struct compare_cell){.real_ns = percentile(real, p),
-                                  .sim_ns = percentile(&c->sim_metrics.of[m], p),
+                                  .sim_ns = sim_ns,
                                   .error_percent = (double)NAN,
+                                  .sim_low_ns = sim_ns * c->sim_low[m][p],
+                                  .sim_high_ns = sim_ns * c->sim_high[m][p],
                                   .real_low_ns = (double)NAN,
                                   .real_high_ns = (double)NAN,
                                   .verdict = VERDICT_NONE};
@@ -137,7 +140,11 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     }
     double size = fabs(cell->error_percent);
     cell->verdict = size <= pass ? VERDICT_PASS : size <= warn ? VERDICT_WARN : VERDICT_FAIL;
-    /* A comparison with NAN is false: without spread runs a fail stays a fail. */
+    /* Comparisons with NAN are false. */
+    if (cell->verdict != VERDICT_PASS && cell->real_ns >= cell->sim_low_ns &&
+        cell->real_ns <= cell->sim_high_ns)
+        cell->why = "the simulation's own interval holds the real value";
+    /* Without spread runs a fail stays a fail. */
     if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) && c->disturbed) {
         cell->verdict = VERDICT_INCONCLUSIVE;
         cell->why = c->disturbed;

@@ -44,6 +44,12 @@ static struct node *cell_node(struct arena *a, const struct compare_cell *c)
     put(a, n, "sim_ns", number(a, c->sim_ns));
     put(a, n, "error_percent", number(a, c->error_percent));
     put(a, n, "real_interval_ns", interval);
+    if (isfinite(c->sim_low_ns)) {
+        struct node *sim = node_new(a, NODE_LIST);
+        node_push(a, sim, node_float(a, c->sim_low_ns));
+        node_push(a, sim, node_float(a, c->sim_high_ns));
+        put(a, n, "sim_interval_ns", sim);
+    }
     put(a, n, "spread_percent", number(a, c->spread_percent));
     put(a, n, "judged", node_bool(a, c->verdict != VERDICT_NONE));
     put(a, n, "excused", node_bool(a, c->excused));

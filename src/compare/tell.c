@@ -4,13 +4,13 @@
 
 #include "compare/intern.h"
 
-static const char *interval_text(struct arena *a, const struct compare_cell *c)
+static const char *interval_text(struct arena *a, double low_ns, double high_ns)
 {
     char low[WORDS_MAX], high[WORDS_MAX];
-    if (isnan(c->real_low_ns))
+    if (isnan(low_ns))
         return "n/a";
-    return arena_printf(a, "%s .. %s", words_duration(low, c->real_low_ns / 1e9),
-                        words_duration(high, c->real_high_ns / 1e9));
+    return arena_printf(a, "%s .. %s", words_duration(low, low_ns / 1e9),
+                        words_duration(high, high_ns / 1e9));
 }
 
 static const char *verdict_text(struct arena *a, const struct compare_cell *c)
@@ -21,14 +21,20 @@ static const char *verdict_text(struct arena *a, const struct compare_cell *c)
 
 struct table *compare_table(struct arena *a, const struct comparison *c)
 {
-    static const char *const header[] = {"metric",         "percentile", "real",
-                                         "simulated",      "error",      "95 % interval of real",
-                                         "spread of real", "verdict"};
-    enum { COLUMNS = sizeof header / sizeof *header, SPREAD = 6 };
-    bool spread = c->params.n_spread > 0;
-    struct table *t = table_new(a, COLUMNS - !spread);
+    static const char *const header[] = {"metric",
+                                         "percentile",
+                                         "real",
+                                         "simulated",
+                                         "error",
+                                         "95 % interval of real",
+                                         "95 % interval of simulated",
+                                         "spread of real",
+                                         "verdict"};
+    enum { COLUMNS = sizeof header / sizeof *header, DOUBT = 6, SPREAD = 7 };
+    bool spread = c->params.n_spread > 0, doubt = c->has_sim_intervals;
+    struct table *t = table_new(a, COLUMNS - !spread - !doubt);
     for (int i = 0; i < COLUMNS; i++)
-        if (i != SPREAD || spread)
+        if ((i != SPREAD || spread) && (i != DOUBT || doubt))
             table_cell(t, "%s", header[i]);
     for (enum metric m = 0; m < METRICS; m++) {
         for (int p = 0; p < COMPARE_PERCENTILES; p++) {
@@ -39,7 +45,9 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
             table_cell(t, "%s", words_duration(text, cell->real_ns / 1e9));
             table_cell(t, "%s", words_duration(text, cell->sim_ns / 1e9));
             table_cell(t, "%s", words_change(text, cell->error_percent));
-            table_cell(t, "%s", interval_text(a, cell));
+            table_cell(t, "%s", interval_text(a, cell->real_low_ns, cell->real_high_ns));
+            if (doubt)
+                table_cell(t, "%s", interval_text(a, cell->sim_low_ns, cell->sim_high_ns));
             if (spread)
                 table_cell(t, "%s", words_percent(text, cell->spread_percent));
             table_cell(t, "%s", verdict_text(a, cell));

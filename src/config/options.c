@@ -252,13 +252,16 @@ const struct option config_options[] = {
 
     {"sim.host_overhead", OPT_BOOL, "", "true", NO_LIMIT, NULL, S, AT(sim.host_overhead),
      "add the measured host time of each iteration"},
+    {"sim.replicas_mc", OPT_INT, "runs", "0", 0, 100000, NULL, CMD_SIMULATE, AT(sim.replicas_mc),
+     "simulate that many times more with operator times off by their errors, for intervals of the "
+     "percentiles; 0 is none, else 10 or more"},
 
     {"slo", OPT_LIST, "ms", "delay:5000", NO_LIMIT, NULL, CAP | SEA, AT(slo),
      "limits on a request, name:milliseconds: ttft, tpot, e2el (as vLLM's goodput) and delay, the "
      "wait for the first batch"},
     {"slo_fraction", OPT_DOUBLE, "", "0.99", 1e-6, 1, NULL, CAP | SEA, AT(slo_fraction),
      "fraction of all requests that must meet every limit of slo"},
-    {"cores", OPT_INT, "processes", "0", 0, 4096, NULL, CAP | SEA, AT(cores),
+    {"cores", OPT_INT, "processes", "0", 0, 4096, NULL, S, AT(cores),
      "how many simulations run at a time; 0 is every core this process may use; results do not "
      "depend on it"},
     {"launcher", OPT_STR, "", "fork", NO_LIMIT, NULL, SEA, AT(launcher),

@@ -151,6 +151,7 @@ struct plan {
 
     struct {
         bool host_overhead;
+        int64_t replicas_mc;
     } sim;
 
     struct option_list slo; /* "ttft:500": limits on a request's latencies, ms */

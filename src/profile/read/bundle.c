@@ -244,7 +244,7 @@ static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *
         sum->y[s][j] += c->y[j] * repeat;
 }
 
-static void sum_tables(struct arena *a, struct bundle *b, int64_t layers)
+void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers)
 {
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
@@ -322,7 +322,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     for (int k = 0; k < OP_KINDS; k++)
         vec_free(&points[k]);
     TRY(st);
-    sum_tables(a, b, key->model->layers);
+    bundle_sum_tables(a, b, key->model->layers);
 
     const char *network = key->network_device ? key->network_device : key->hardware;
     const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");

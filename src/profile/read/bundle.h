@@ -126,4 +126,26 @@ struct bundle_check {
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n);
 
+/* ---- how far a prediction may be off ---------------------------------------------------------
+ */
+
+/* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
+ * relative error. Operators: the leave-one-out error, of the meta file or made here where that has
+ * none; it holds the measurements' noise too. Iterations: the standard error of the rehearsal's
+ * factors, error / sqrt(batches), 0 without. 0 where there is nothing to be wrong. */
+struct bundle_doubt {
+    double op[OP_KINDS];
+    double decode, prompt; /* of the factors of batches without and with prefill chunks */
+    double network;        /* collectives */
+};
+void bundle_doubt(const struct bundle *b, struct bundle_doubt *out);
+
+/* The same bundle with each operator's times multiplied, and so on; it shares what it can with b
+ * and counts look-ups of its own. */
+struct bundle_factors {
+    double op[OP_KINDS], decode, prompt, network; /* > 0 */
+};
+struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
+                                const struct bundle_factors *f);
+
 #endif

@@ -57,4 +57,7 @@ struct bundle {
     } * counts; /* counted through const bundles */
 };
 
+/* tokens, rows and once from the tables; the sums must be empty. */
+void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers);
+
 #endif

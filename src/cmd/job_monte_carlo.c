@@ -1,0 +1,97 @@
+#include <math.h>
+#include <string.h>
+
+#include "cmd/job_sim.h"
+#include "search/launch.h"
+
+static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
+                             struct err *e)
+{
+    (void)a;
+    (void)seed;
+    (void)e;
+    *out = *(const struct workload *)self;
+    return ST_OK;
+}
+
+/* Standard deviations as they were drawn from, per operator. */
+static struct node *doubt_node(struct arena *a, const struct monte_carlo *m)
+{
+    struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_MAP);
+    for (int k = 0; k < OP_KINDS; k++)
+        if (m->doubt.op[k] > 0)
+            node_set(a, ops, sv_of(op_name((enum op_kind)k)), node_float(a, m->doubt.op[k]));
+    node_set(a, n, SV("replicas"), node_int(a, m->replicas));
+    node_set(a, n, SV("operators_sd"), ops);
+    node_set(a, n, SV("decode_sd"), node_float(a, m->doubt.decode));
+    node_set(a, n, SV("prompt_sd"), node_float(a, m->doubt.prompt));
+    node_set(a, n, SV("network_sd"), node_float(a, m->doubt.network));
+    return n;
+}
+
+static double shown_ms(double s)
+{
+    return round(s * 1e7) / 1e4;
+}
+
+static void show(struct arena *a, struct node *shown, const struct monte_carlo *m)
+{
+    static const struct {
+        enum slo_metric metric;
+        int percentile;
+        const char *key;
+    } rows[] = {{SLO_TTFT, 0, "ttft_p50_ms_interval"}, {SLO_TTFT, 1, "ttft_p90_ms_interval"},
+                {SLO_TPOT, 0, "tpot_p50_ms_interval"}, {SLO_TPOT, 1, "tpot_p90_ms_interval"},
+                {SLO_E2EL, 0, "e2e_p50_ms_interval"},  {SLO_E2EL, 1, "e2e_p90_ms_interval"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct monte_carlo_cell *c = &m->of[rows[i].metric][rows[i].percentile];
+        struct node *ends = node_new(a, NODE_LIST);
+        if (isnan(c->low_s))
+            continue;
+        node_push(a, ends, node_float(a, shown_ms(c->low_s)));
+        node_push(a, ends, node_float(a, shown_ms(c->high_s)));
+        node_set(a, shown, sv_of(rows[i].key), ends);
+    }
+}
+
+enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
+{
+    const struct plan *p = j->c->plan;
+    if (p->sim.replicas_mc < MONTE_CARLO_LEAST)
+        return err_set(e, ST_USAGE, "sim.replicas_mc: %lld is neither 0 nor %d or more",
+                       (long long)p->sim.replicas_mc, (int)MONTE_CARLO_LEAST);
+    if (!j->params->bundle) {
+        err_set(e, ST_USAGE, "sim.replicas_mc: predictor %s says nothing of its errors",
+                j->ops->name);
+        return err_hint(e, "predictor=bundle");
+    }
+    if (p->scheduler.prefix_caching)
+        return err_set(
+            e, ST_USAGE,
+            "sim.replicas_mc: not with scheduler.prefix_caching, which needs the prompts");
+    TRY(job_serve_params(p, &j->m->m, &j->serve, e));
+    return job_workload(j->c, j->m, false, &j->w, e);
+}
+
+enum st job_monte_carlo(void *self, const struct artifact *art, struct node *extra,
+                        struct node *shown, struct err *e)
+{
+    struct job_monte_carlo *j = self;
+    const struct plan *p = j->c->plan;
+    struct monte_carlo m;
+    struct monte_carlo_params params = {
+        .predictor = j->params,
+        .ops = j->ops,
+        .serve = &j->serve,
+        .workload = {&j->w.w, same_workload},
+        .seed = (uint64_t)p->seed,
+        .replicas = p->sim.replicas_mc,
+        .workers = p->cores ? p->cores : launch_cores(),
+        .stop = &cmd_stop,
+    };
+    TRY(monte_carlo_run(&params, &m, e));
+    TRY(monte_carlo_write(art, &m, e));
+    node_set(j->c->a, extra, SV("uncertainty"), doubt_node(j->c->a, &m));
+    show(j->c->a, shown, &m);
+    return ST_OK;
+}

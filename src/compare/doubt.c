@@ -1,0 +1,70 @@
+/* What a simulated run says of its own errors. */
+#include <math.h>
+#include <string.h>
+
+#include "compare/intern.h"
+#include "text/csv.h"
+
+static int metric_of(struct sv name)
+{
+    for (int m = 0; m < METRICS; m++)
+        if (sv_eq(name, metric_name((enum metric)m)))
+            return m;
+    return -1;
+}
+
+static int percentile_of(struct sv name)
+{
+    for (int p = 0; p < COMPARE_PERCENTILES; p++)
+        if (sv_eq(name, compare_percentile_name(p)))
+            return p;
+    return -1;
+}
+
+/* Metrics and percentiles that are not compared are passed over. */
+static enum st read_row(const struct csv_reader *r, const int column[5], struct comparison *c,
+                        struct err *e)
+{
+    int m = metric_of(csv_cell(r, column[0])), p = percentile_of(csv_cell(r, column[1]));
+    double v[3];
+    if (m < 0 || p < 0 || csv_empty(r, column[2]) || csv_empty(r, column[3]) ||
+        csv_empty(r, column[4]))
+        return ST_OK;
+    for (int i = 0; i < 3; i++)
+        TRY(csv_double(r, column[2 + i], 0, 1e18, &v[i], e));
+    if (v[1] > v[2])
+        return csv_err(r, column[3], e, "the interval is upside down");
+    if (v[0] > 0) {
+        c->sim_low[m][p] = v[1] / v[0];
+        c->sim_high[m][p] = v[2] / v[0];
+    }
+    return ST_OK;
+}
+
+static enum st read_rows(struct csv_reader *r, struct comparison *c, struct err *e)
+{
+    static const char *const names[] = {"metric", "percentile", "value_ns", "low_ns", "high_ns"};
+    int column[5];
+    enum st st;
+    for (int i = 0; i < 5; i++)
+        TRY(csv_require(r, names[i], &column[i], e));
+    while ((st = csv_next(r, e)) == ST_OK)
+        TRY(read_row(r, column, c, e));
+    return st == ST_END ? ST_OK : st;
+}
+
+enum st read_sim_intervals(struct arena *a, struct comparison *c, struct err *e)
+{
+    for (int m = 0; m < METRICS; m++)
+        for (int p = 0; p < COMPARE_PERCENTILES; p++)
+            c->sim_low[m][p] = c->sim_high[m][p] = (double)NAN;
+    const char *path = fs_join(a, c->sim.dir, "percentile_intervals.csv");
+    if (!fs_exists(path))
+        return ST_OK;
+    struct csv_reader *r = NULL;
+    TRY(csv_open(&r, path, e));
+    enum st st = read_rows(r, c, e);
+    csv_close(&r);
+    c->has_sim_intervals = st == ST_OK;
+    return st;
+}

@@ -1,0 +1,72 @@
+/* Bundles whose times are off by given factors, and how far off they may be. */
+#include <math.h>
+
+#include "profile/read/read.h"
+
+static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
+
+/* Mean over the classes of a rehearsal of what their factor may be off by. */
+static double rehearsal_doubt(const struct node *classes)
+{
+    double sum = 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; classes && classes->kind == NODE_LIST && i < classes->n; i++) {
+        double error;
+        int64_t batches;
+        struct err ignored = {0};
+        if (node_get_double(classes->items[i], "error", 0, 1e6, &error, &ignored) != ST_OK ||
+            node_get_int(classes->items[i], "batches", 1, INT64_MAX, &batches, &ignored) != ST_OK)
+            continue;
+        sum += error / sqrt((double)batches);
+        n++;
+    }
+    return n ? PER_MEAN_ERROR * sum / n : 0;
+}
+
+static double held_out(const struct op_table *t)
+{
+    struct holdout h = op_table_holdout(t, 0);
+    return h.tested > 0 ? h.mean : 0;
+}
+
+void bundle_doubt(const struct bundle *b, struct bundle_doubt *out)
+{
+    const struct node *iteration = node_find(b->meta, "iteration");
+    *out = (struct bundle_doubt){0};
+    for (int k = 0; k < OP_KINDS; k++)
+        if (b->table[k].n > 0)
+            out->op[k] = PER_MEAN_ERROR * (b->error[k] >= 0 ? b->error[k] : held_out(&b->table[k]));
+    out->decode = rehearsal_doubt(node_find(iteration, "decode"));
+    out->prompt = rehearsal_doubt(node_find(iteration, "prompt"));
+    if (b->all_reduce_table.n > 0)
+        out->network = PER_MEAN_ERROR * held_out(&b->all_reduce_table);
+}
+
+static void scale_curve(struct arena *a, struct curve *c, double factor)
+{
+    if (!c->grid)
+        return;
+    double *y = arena_array(a, double, c->grid->n);
+    for (int32_t i = 0; i < c->grid->n; i++)
+        y[i] = c->y[i] * factor;
+    c->y = y;
+}
+
+struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
+                                const struct bundle_factors *f)
+{
+    struct bundle *p = arena_copy(a, b, sizeof *b);
+    p->counts = arena_one(a, struct bundle_counts);
+    for (int k = 0; k < OP_KINDS; k++) {
+        scale_curve(a, &p->table[k].curve, f->op[k]);
+        for (int i = 0; i < SURFACE_FEATURES; i++)
+            p->table[k].surface.theta[i] *= f->op[k]; /* its rows are ratios to it */
+    }
+    scale_curve(a, &p->all_reduce, f->network);
+    scale_curve(a, &p->send_recv, f->network);
+    scale_curve(a, &p->decode_scale, f->decode);
+    scale_curve(a, &p->prompt_scale, f->prompt);
+    p->tokens = p->rows = p->once = (struct curve_sum){0};
+    bundle_sum_tables(a, p, p->all_reduces / 2);
+    return p;
+}

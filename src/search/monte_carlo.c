@@ -1,0 +1,166 @@
+#include "search/monte_carlo.h"
+
+#include <math.h>
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "metrics/metrics.h"
+#include "search/launch.h"
+#include "text/csv.h"
+
+/* One value of each percentile, from a worker as it lies in memory: both ends are this process. */
+struct replica_values {
+    double s[SLO_METRICS][PROBE_PERCENTILES];
+};
+
+struct work {
+    const struct monte_carlo_params *p;
+    struct bundle_doubt doubt;
+    struct slo slo;
+    struct replica_values *of; /* [replicas + 1]; 0 = the bundle as it is */
+};
+
+static double draw(struct rng *r, double sd)
+{
+    double z = rng_normal(r); /* drawn even where it is not used: others keep theirs */
+    return exp(sd * z);
+}
+
+struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i)
+{
+    char name[64];
+    struct bundle_factors f;
+    snprintf(name, sizeof name, "sim.replicas_mc.%zu", i);
+    struct rng r = rng_stream(seed, name);
+    for (int k = 0; k < OP_KINDS; k++)
+        f.op[k] = draw(&r, doubt->op[k]);
+    f.decode = draw(&r, doubt->decode);
+    f.prompt = draw(&r, doubt->prompt);
+    f.network = draw(&r, doubt->network);
+    return f;
+}
+
+static enum st simulate(struct arena *a, const struct work *w, const struct bundle *bundle,
+                        struct replica_values *out, struct err *e)
+{
+    struct predictor_params params = *w->p->predictor;
+    struct predictor predictor;
+    struct probe_result r;
+    params.bundle = bundle;
+    TRY(predictor_open(a, w->p->ops, &params, &predictor, e));
+    struct probe probe = probe_sim_open(&(struct probe_sim_params){.predictor = &predictor,
+                                                                   .serve = w->p->serve,
+                                                                   .workload = w->p->workload,
+                                                                   .slo = &w->slo,
+                                                                   .stop = w->p->stop});
+    enum st st = probe.ops->run(probe.self, 1, w->p->seed, &r, e);
+    probe_sim_close(&probe);
+    for (int m = 0; m < SLO_METRICS && st == ST_OK; m++)
+        for (int k = 0; k < PROBE_PERCENTILES; k++)
+            out->s[m][k] = r.latency_s[m][k];
+    return st;
+}
+
+static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
+{
+    const struct work *w = self;
+    const struct bundle *b = w->p->predictor->bundle;
+    struct replica_values v;
+    struct arena *a = arena_new();
+    if (i > 0) {
+        struct bundle_factors f = monte_carlo_draw(&w->doubt, w->p->seed, i - 1);
+        b = bundle_perturbed(a, b, &f);
+    }
+    enum st st = simulate(a, w, b, &v, e);
+    arena_free(&a);
+    if (st == ST_OK)
+        buf_add(out, &v, sizeof v);
+    return st;
+}
+
+static enum st take_replica(void *self, size_t i, struct sv bytes, struct err *e)
+{
+    struct work *w = self;
+    (void)e;
+    ASSERT(bytes.n == sizeof *w->of);
+    memcpy(&w->of[i], bytes.p, sizeof *w->of);
+    return ST_OK;
+}
+
+static struct monte_carlo_cell cell(const struct replica_values *of, size_t n, int m, int k,
+                                    double *values, double *scratch)
+{
+    struct monte_carlo_cell c = {of[0].s[m][k], (double)NAN, (double)NAN};
+    for (size_t i = 0; i < n; i++) {
+        values[i] = of[i + 1].s[m][k];
+        if (isnan(values[i]) || isnan(c.value_s))
+            return (struct monte_carlo_cell){(double)NAN, (double)NAN, (double)NAN};
+    }
+    metrics_sort(values, scratch, n);
+    c.low_s = metrics_percentile(values, n, 2.5);
+    c.high_s = metrics_percentile(values, n, 97.5);
+    return c;
+}
+
+enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e)
+{
+    size_t n = (size_t)p->replicas;
+    struct work w = {.p = p, .slo = {.fraction = 1}};
+    ASSERT(p->predictor->bundle && p->replicas >= MONTE_CARLO_LEAST);
+    for (int m = 0; m < SLO_METRICS; m++)
+        w.slo.limit_s[m] = (double)INFINITY;
+    bundle_doubt(p->predictor->bundle, &w.doubt);
+    w.of = mem_alloc((n + 1) * sizeof *w.of);
+    struct launch_work launch = {.self = &w,
+                                 .n = n + 1,
+                                 .workers = p->workers,
+                                 .job = run_replica,
+                                 .done = take_replica,
+                                 .stop = p->stop};
+    enum st st = launch_fork.run(&launch, e);
+    double *values = mem_alloc(2 * n * sizeof(double));
+    *out = (struct monte_carlo){.doubt = w.doubt, .replicas = p->replicas};
+    for (int m = 0; m < SLO_METRICS && st == ST_OK; m++)
+        for (int k = 0; k < PROBE_PERCENTILES; k++)
+            out->of[m][k] = cell(w.of, n, m, k, values, values + n);
+    mem_free(values);
+    mem_free(w.of);
+    return st;
+}
+
+static void put_ns(struct csv_writer *w, double s)
+{
+    if (isnan(s))
+        csv_put_empty(w);
+    else
+        csv_put_int(w, llround(s * 1e9));
+}
+
+enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *m, struct err *e)
+{
+    static const char *const heads[] = {"metric", "percentile", "value_ns",
+                                        "low_ns", "high_ns",    "replicas"};
+    static const enum slo_metric order[] = {SLO_TTFT, SLO_TPOT, SLO_E2EL, SLO_DELAY};
+    static const char *const names[] = {"ttft", "tpot", "e2e", "delay"};
+    FILE *f;
+    TRY(artifact_create_file(art, PERCENTILE_INTERVALS, &f, e));
+    struct csv_writer w = {.f = f};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        csv_put_str(&w, heads[i]);
+    csv_end_row(&w);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        for (int k = 0; k < PROBE_PERCENTILES; k++) {
+            char name[16];
+            const struct monte_carlo_cell *c = &m->of[order[i]][k];
+            snprintf(name, sizeof name, "p%.0f", probe_percentiles[k]);
+            csv_put_str(&w, names[i]);
+            csv_put_str(&w, name);
+            put_ns(&w, c->value_s);
+            put_ns(&w, c->low_s);
+            put_ns(&w, c->high_s);
+            csv_put_int(&w, m->replicas);
+            csv_end_row(&w);
+        }
+    return artifact_close_file(art, PERCENTILE_INTERVALS, &f, e);
+}

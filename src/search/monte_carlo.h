@@ -1,0 +1,45 @@
+/* Uncertainty of a simulated run: the same workload again and again, each time with operators that
+ * are off by what their errors allow.
+ *
+ * Replica i draws one factor exp(sd z) per operator and the like (bundle_doubt) from the stream
+ * "sim.replicas_mc.<i>" of the seed, and simulates the whole workload; the interval of a percentile
+ * is the range between the 2.5th and the 97.5th percentile of the replicas' values (linear between
+ * them). An error that is not one factor for a whole operator averages out over a run: the
+ * intervals are on the wide side of what the operators' errors say, and say nothing of what is not
+ * modelled. */
+#ifndef SEARCH_MONTE_CARLO_H
+#define SEARCH_MONTE_CARLO_H
+
+#include "search/probe_sim.h"
+
+#define PERCENTILE_INTERVALS "percentile_intervals.csv"
+enum { MONTE_CARLO_LEAST = 10 };
+
+struct monte_carlo_params {
+    const struct predictor_params *predictor; /* bundle must be set */
+    const struct predictor_ops *ops;
+    const struct serve_params *serve;
+    struct probe_workload workload; /* used at the rate 1: as it is */
+    uint64_t seed;
+    int64_t replicas, workers; /* replicas >= MONTE_CARLO_LEAST */
+    const volatile sig_atomic_t *stop;
+};
+
+struct monte_carlo_cell {
+    double value_s, low_s, high_s; /* value: with the bundle as it is; NAN = no samples */
+};
+struct monte_carlo {
+    struct monte_carlo_cell of[SLO_METRICS][PROBE_PERCENTILES];
+    struct bundle_doubt doubt;
+    int64_t replicas;
+};
+
+/* The draws of a replica. */
+struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i);
+
+enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e);
+
+/* percentile_intervals.csv: metric,percentile,value_ns,low_ns,high_ns,replicas. */
+enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *m, struct err *e);
+
+#endif

@@ -1,0 +1,112 @@
+#include <math.h>
+
+#include "profile/read/bundle.h"
+#include "support/support.h"
+#include "text/json.h"
+
+/* The golden bundle of the tiny model, one layer's worth of everything. */
+static struct bundle *golden(struct test *t, struct model *m)
+{
+    struct node *config;
+    struct bundle *b;
+    assert_ok(json_load(t->a, "data/models/tiny_qwen3/config.json", NULL, &config, &t->e), t);
+    assert_ok(model_from_config(t->a, "tiny_qwen3", config, m, &t->e), t);
+    struct bundle_key key = {.root = "tests/golden/bundle",
+                             .hardware = "cpu",
+                             .model_name = "tiny_qwen3",
+                             .model = m,
+                             .tp = 1,
+                             .pp = 1,
+                             .block_size = 16};
+    assert_ok(bundle_load(t->a, &key, &b, &t->e), t);
+    return b;
+}
+
+static struct bundle_factors all(double f)
+{
+    struct bundle_factors x = {.decode = 1, .prompt = 1, .network = 1};
+    for (int k = 0; k < OP_KINDS; k++)
+        x.op[k] = f;
+    return x;
+}
+
+static void every_time_is_multiplied(void **state)
+{
+    struct test *t = *state;
+    struct model m;
+    const struct bundle *b = golden(t, &m);
+    struct bundle_factors f = all(1.5);
+    f.decode = 2;
+    f.prompt = 3;
+    const struct bundle *p = bundle_perturbed(t->a, b, &f);
+    for (int64_t n = 1; n < 2000; n = n * 3 + 1) {
+        assert_near_rel(predict_tokens_s(p, n), 1.5 * predict_tokens_s(b, n), 1e-12);
+        assert_near_rel(predict_rows_s(p, n), 1.5 * predict_rows_s(b, n), 1e-12);
+        assert_near_rel(predict_once_s(p, n), 1.5 * predict_once_s(b, n), 1e-12);
+        assert_near_rel(predict_prefill_s(p, n / 2, n), 1.5 * predict_prefill_s(b, n / 2, n), 1e-9);
+        assert_near_rel(predict_decode_s(p, n, 30 * n), 1.5 * predict_decode_s(b, n, 30 * n), 1e-9);
+        assert_near_rel(bundle_iteration_scale(p, false, n),
+                        2 * bundle_iteration_scale(b, false, n), 1e-12);
+        assert_near_rel(bundle_iteration_scale(p, true, n), 3 * bundle_iteration_scale(b, true, n),
+                        1e-12);
+        assert_near(bundle_host_s(p, n, true), bundle_host_s(b, n, true), 0);
+    }
+}
+
+static void factors_of_1_change_nothing(void **state)
+{
+    struct test *t = *state;
+    struct model m;
+    const struct bundle *b = golden(t, &m);
+    struct bundle_factors f = all(1);
+    const struct bundle *p = bundle_perturbed(t->a, b, &f);
+    int64_t before = bundle_extrapolations(b);
+    for (int64_t n = 1; n < 5000; n += 7) {
+        assert_near(predict_tokens_s(p, n), predict_tokens_s(b, n), 0);
+        assert_near(predict_decode_s(p, n, 9 * n), predict_decode_s(b, n, 9 * n), 0);
+    }
+    assert_true(bundle_extrapolations(p) > 0); /* each counts its own */
+    assert_int_equal(bundle_extrapolations(b) - before, bundle_extrapolations(p));
+}
+
+static void one_operator_is_one_part(void **state)
+{
+    struct test *t = *state;
+    struct model m;
+    const struct bundle *b = golden(t, &m);
+    struct bundle_factors f = all(1);
+    f.op[OP_ATTN_DECODE] = 2;
+    const struct bundle *p = bundle_perturbed(t->a, b, &f);
+    assert_near(predict_tokens_s(p, 40), predict_tokens_s(b, 40), 0);
+    assert_near(predict_prefill_s(p, 9, 40), predict_prefill_s(b, 9, 40), 0);
+    assert_near_rel(predict_decode_s(p, 4, 400), 2 * predict_decode_s(b, 4, 400), 1e-12);
+}
+
+static void doubt_is_the_error_of_the_bundle(void **state)
+{
+    struct test *t = *state;
+    struct model m;
+    const struct bundle *b = golden(t, &m);
+    struct bundle_doubt d;
+    bundle_doubt(b, &d);
+    assert_near_rel(d.op[OP_ATTN_DECODE], bundle_op_error(b, OP_ATTN_DECODE) * sqrt(acos(-1) / 2),
+                    1e-9);
+    const struct node *classes = node_path(bundle_meta(b), "iteration.decode");
+    double sum = 0;
+    for (uint32_t i = 0; i < classes->n; i++)
+        sum += node_find(classes->items[i], "error")->f /
+               sqrt((double)node_find(classes->items[i], "batches")->i);
+    assert_near_rel(d.decode, sum / classes->n * sqrt(acos(-1) / 2), 1e-9);
+    assert_near(d.network, 0, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_time_is_multiplied),
+        TEST(factors_of_1_change_nothing),
+        TEST(one_operator_is_one_part),
+        TEST(doubt_is_the_error_of_the_bundle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
