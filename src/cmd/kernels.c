@@ -43,6 +43,8 @@ static const struct {
     {"operators.md", kernels_operators_markdown},
     {"unique_kernels.jsonl", kernels_unique_jsonl},
     {"kernel_signatures.json", kernels_signatures_json},
+    {"timeline.json", kernels_timeline_json},
+    {"gantt.svg", kernels_gantt_svg},
 };
 
 static enum st write_reports(struct cmd_context *c, const struct artifact *art,
@@ -58,10 +60,57 @@ static enum st write_reports(struct cmd_context *c, const struct artifact *art,
         texts[i].make(&text, k);
         TRY(write_text(art, texts[i].name, &text, e));
     }
+    struct buf shapes = {0};
+    size_t n_shapes;
+    kernels_linear_jsonl(&shapes, k, &n_shapes);
+    if (n_shapes)
+        TRY(write_text(art, "linear_shapes.jsonl", &shapes, e));
     struct buf regions = {0};
     kernels_regions_markdown(&regions, k, c->plan->kernels.regions.items,
                              c->plan->kernels.regions.n);
     return write_text(art, "regions.md", &regions, e);
+}
+
+static enum st write_steps(struct cmd_context *c, const struct artifact *art,
+                           const struct kernels *k, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct kernels_step_params params = {.pattern = p->kernels.step,
+                                         .model = p->model.name ? p->model.name : "unknown",
+                                         .batch_size = p->kernels.step_batch_size,
+                                         .tensor_parallel = p->parallel.tp};
+    if (!params.pattern)
+        return ST_OK;
+    struct table *t = kernels_step_table(c->a, k, &params);
+    if (table_rows(t) == 1) {
+        err_set(e, ST_INPUT, "kernels.step: no iteration matches %s", params.pattern);
+        return err_hint(e, "regions.md of a run without kernels.step lists the ranges; an "
+                           "iteration launches work and is followed by another");
+    }
+    return write_csv(art, "cpu_overheads.csv", t, e);
+}
+
+static enum st write_diff(struct cmd_context *c, const struct artifact *art,
+                          const struct kernels *k, const struct kernels_params *params,
+                          struct err *e)
+{
+    struct trace other;
+    struct kernels before;
+    if (!c->plan->kernels.against)
+        return ST_OK;
+    TRY(trace_load(&other, c->plan->kernels.against, NULL, e));
+    kernels_open(&before, &other, params);
+    struct table *t = kernels_diff_table(c->a, &before, k);
+    struct buf text = {0};
+    buf_puts(&text, "# Kernels, before and after\n\n");
+    table_markdown(&text, t);
+    enum st st = write_csv(art, "kernels_diff.csv", t, e);
+    if (st == ST_OK)
+        st = write_text(art, "kernels_diff.md", &text, e);
+    buf_free(&text);
+    kernels_close(&before);
+    trace_free(&other);
+    return st;
 }
 
 static enum st write_exports(struct cmd_context *c, const struct artifact *art,
@@ -164,6 +213,10 @@ static enum st write_all(struct cmd_context *c, struct trace *t, const struct tr
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     kernels_open(&k, t, &params);
     enum st st = write_reports(c, &art, &k, e);
+    if (st == ST_OK)
+        st = write_steps(c, &art, &k, e);
+    if (st == ST_OK)
+        st = write_diff(c, &art, &k, &params, e);
     if (st == ST_OK)
         st = write_exports(c, &art, w, e);
     if (st == ST_OK)

@@ -53,7 +53,7 @@ const struct option config_options[] = {
     {"network_device", OPT_STR, "", "", NO_LIMIT, NULL, P | S, AT(network_device),
      "name of the interconnect: the folder of its network tables"},
 
-    {"model.name", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.name),
+    {"model.name", OPT_STR, "", "", NO_LIMIT, NULL, MODEL | K, AT(model.name),
      "name of the model in bundles and artifacts"},
     {"model.hub", OPT_STR, "", "", NO_LIMIT, NULL, MODEL, AT(model.hub),
      "its name on the Hugging Face hub: Vidur's bundles carry that"},
@@ -148,7 +148,7 @@ const struct option config_options[] = {
      AT(cluster.kv_bandwidth_gb_s), "bandwidth of each replica's link for KV, 10^9 bytes/s"},
     {"cluster.kv_latency_s", OPT_DOUBLE, "s", "", 0, 1e6, NULL, S, AT(cluster.kv_latency_s),
      "latency of a KV transfer"},
-    {"parallel.tp", OPT_INT, "", "1", 1, 1024, NULL, P | S, AT(parallel.tp),
+    {"parallel.tp", OPT_INT, "", "1", 1, 1024, NULL, P | S | K, AT(parallel.tp),
      "tensor-parallel degree of a replica"},
     {"parallel.pp", OPT_INT, "", "1", 1, 1024, NULL, S, AT(parallel.pp),
      "pipeline stages of a replica; each holds a batch of its own"},

@@ -132,4 +132,59 @@ void kernels_signatures_json(struct buf *out, const struct kernels *k);
 /* linear_shapes.jsonl; *n lines, 0 where the trace has no shapes. */
 void kernels_linear_jsonl(struct buf *out, const struct kernels *k, size_t *n);
 
+/* ---- busy and idle ------------------------------------------------------------------------- */
+
+/* One GPU from the first start to the last end on it. busy + idle_* = last - first. */
+struct kernels_device {
+    uint32_t number;
+    uint64_t operations, gaps;
+    int64_t first_ns, last_ns;
+    int64_t busy_ns; /* at least one operation ran */
+    int64_t sum_ns;  /* of all operations: more than busy where they overlap */
+    /* Each gap is charged to the operation that ends it: before its launch call began the host had
+     * nothing for the GPU; during the call; after it the work waited to start. */
+    int64_t idle_host_ns, idle_launch_ns, idle_queue_ns;
+    int64_t idle_unknown_ns; /* its launch was not recorded */
+};
+
+struct kernels_timeline {
+    struct kernels_device *devices; /* by number */
+    size_t n_devices;
+    struct kern_stats launch_call; /* time of calls that launched something */
+    struct kern_stats launch_gap;  /* between two of them on one thread, return to call */
+    struct kern_stats queue;       /* a call's return to the start on the GPU, 0 when before */
+};
+struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
+void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */
+/* gantt.svg: ranges of the host, streams of the GPUs; what is thinner than a third of a pixel
+ * beside a neighbour is left out. */
+void kernels_gantt_svg(struct buf *out, const struct kernels *k);
+
+/* ---- two traces ---------------------------------------------------------------------------- */
+
+/* By name: times and calls before and after, largest change first, all of it in the first row. */
+struct table *kernels_diff_table(struct arena *a, const struct kernels *before,
+                                 const struct kernels *after);
+
+/* ---- iterations ---------------------------------------------------------------------------- */
+
+struct kernels_step_params {
+    const char *pattern; /* of the ranges around one iteration each */
+    const char *model;
+    int64_t batch_size; /* 0 = the first number in the range's name, 1 when it has none */
+    int64_t tensor_parallel;
+};
+/* cpu_overheads.csv of a profiling bundle (docs/formats.md), in ms, one row per batch size.
+ *
+ * An iteration reaches from its range's start to the start of the next on that thread; the last of
+ * a thread and ranges inside others are left out, and so are ones that launched nothing.
+ * model_execution_e2e is the time in which the GPU worked on what the range launched; everything
+ * else of the iteration is host time: schedule is what passed between the ranges,
+ * process_model_outputs what followed the last operation inside the range, prepare_inputs_e2e the
+ * rest: before the first operation and wherever the GPU ran dry between. The three add up to
+ * iteration_host where the GPU finished before its range ended. Ranges with "prefill" in their name
+ * make the prefill columns. */
+struct table *kernels_step_table(struct arena *a, const struct kernels *k,
+                                 const struct kernels_step_params *p);
+
 #endif

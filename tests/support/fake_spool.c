@@ -14,7 +14,7 @@ static const struct {
 } launches[] = {
     {5, 4, "nvjet_sm90_hsh_64x8_64x16_4x1_v_bz_TNT", 64},
     {15, 2, "_ZN2at6native15elementwise_addIfEEvPfi", 16},
-    {35, 6, "_ZN5flash8fwd_kernILi128EEEvPf", 32},
+    {35, 6, "_ZN5flash10fwd_kernelILi128EEEvPf", 32},
     {55, 1, NULL, 0},
     {80, 1, NULL, 0},
 };

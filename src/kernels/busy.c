@@ -1,0 +1,161 @@
+/* Where the GPU stood idle, and why. */
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "kernels/kernels.h"
+
+static struct kernels_device *device_of(struct kernels_timeline *t, uint32_t number)
+{
+    for (size_t i = 0; i < t->n_devices; i++)
+        if (t->devices[i].number == number)
+            return &t->devices[i];
+    return NULL;
+}
+
+static uint32_t number_of(const struct kernels *k, size_t i)
+{
+    return k->t->dict.sigs[k->t->ops.sig[i]].device;
+}
+
+static int64_t overlap(int64_t a0, int64_t a1, int64_t b0, int64_t b1)
+{
+    int64_t from = a0 > b0 ? a0 : b0, to = a1 < b1 ? a1 : b1;
+    return to > from ? to - from : 0;
+}
+
+/* The gap [from, to) that operation i ends: before its launch the host had nothing for the GPU,
+ * during the call it was handing it over, after it the work waited in the queue. */
+static void charge_gap(const struct kernels *k, struct kernels_device *d, int64_t from, int64_t to,
+                       size_t i)
+{
+    uint32_t call = k->t->ops.call[i];
+    d->gaps++;
+    if (call == TRACE_NONE) {
+        d->idle_unknown_ns += to - from;
+        return;
+    }
+    int64_t start = k->t->calls.start_ns[call], end = k->t->calls.end_ns[call];
+    d->idle_host_ns += overlap(from, to, INT64_MIN, start);
+    d->idle_launch_ns += overlap(from, to, start, end);
+    d->idle_queue_ns += overlap(from, to, end > start ? end : start, INT64_MAX);
+}
+
+static void take_op(const struct kernels *k, struct kernels_device *d, size_t i)
+{
+    int64_t start = k->t->ops.start_ns[i], end = k->t->ops.end_ns[i];
+    if (d->operations++ == 0) {
+        d->first_ns = start;
+        d->last_ns = start;
+    }
+    if (start > d->last_ns)
+        charge_gap(k, d, d->last_ns, start, i);
+    d->busy_ns += overlap(start, end, d->last_ns, INT64_MAX);
+    d->sum_ns += end - start;
+    d->last_ns = end > d->last_ns ? end : d->last_ns;
+}
+
+/* Between two launches of one thread, and from a launch's return to the start on the GPU. */
+static void launch_figures(struct kernels_timeline *out, const struct kernels *k)
+{
+    const struct trace *t = k->t;
+    VEC(int64_t) gaps = {0}, calls = {0}, queues = {0};
+    bool *launches = mem_alloc((t->calls.n + 1) * sizeof *launches);
+    for (size_t i = 0; i < t->ops.n; i++) {
+        uint32_t call = t->ops.call[i];
+        if (call == TRACE_NONE)
+            continue;
+        launches[call] = true;
+        int64_t queue = t->ops.start_ns[i] - t->calls.end_ns[call];
+        vec_push(&queues, queue > 0 ? queue : 0);
+    }
+    uint32_t before = TRACE_NONE;
+    for (uint32_t c = 0; c < t->calls.n; c++) {
+        if (!launches[c])
+            continue;
+        vec_push(&calls, t->calls.end_ns[c] - t->calls.start_ns[c]);
+        if (before != TRACE_NONE && t->calls.thread[before] == t->calls.thread[c]) {
+            int64_t gap = t->calls.start_ns[c] - t->calls.end_ns[before];
+            vec_push(&gaps, gap > 0 ? gap : 0);
+        }
+        before = c;
+    }
+    out->launch_gap = kern_stats_of(gaps.p, gaps.n);
+    out->launch_call = kern_stats_of(calls.p, calls.n);
+    out->queue = kern_stats_of(queues.p, queues.n);
+    vec_free(&gaps);
+    vec_free(&calls);
+    vec_free(&queues);
+    mem_free(launches);
+}
+
+static int by_number(const void *x, const void *y)
+{
+    const struct kernels_device *a = x, *b = y;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k)
+{
+    struct kernels_timeline t = {0};
+    struct kern_keys seen = {0};
+    for (uint32_t i = 0; i < k->t->dict.n_sigs; i++)
+        kern_key(&seen, k->t->dict.sigs[i].device);
+    t.devices = arena_array(a, struct kernels_device, seen.n);
+    for (uint32_t i = 0; i < seen.n; i++)
+        t.devices[i].number = (uint32_t)seen.keys[i];
+    t.n_devices = seen.n;
+    kern_keys_free(&seen);
+    if (t.n_devices)
+        qsort(t.devices, t.n_devices, sizeof *t.devices, by_number);
+    struct kernels_device *d = NULL;
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        if (!d || d->number != number_of(k, i))
+            d = device_of(&t, number_of(k, i));
+        take_op(k, d, i);
+    }
+    size_t n = 0; /* windows and patterns leave devices without work */
+    for (size_t i = 0; i < t.n_devices; i++)
+        if (t.devices[i].operations)
+            t.devices[n++] = t.devices[i];
+    t.n_devices = n;
+    launch_figures(&t, k);
+    return t;
+}
+
+static void put_stats(struct buf *out, const char *key, const struct kern_stats *s)
+{
+    buf_printf(out, "  \"%s\": ", key);
+    if (!s->n) {
+        buf_puts(out, "null");
+        return;
+    }
+    buf_printf(out,
+               "{\"n\": %zu, \"mean_ns\": %.1f, \"median_ns\": %.1f, \"min_ns\": %lld, "
+               "\"max_ns\": %lld, \"stddev_ns\": %.1f}",
+               s->n, s->mean, s->median, (long long)s->min, (long long)s->max, s->stddev);
+}
+
+void kernels_timeline_json(struct buf *out, const struct kernels *k)
+{
+    struct kernels_timeline t = kernels_timeline_of(k->a, k);
+    buf_puts(out, "{\n  \"devices\": [");
+    for (size_t i = 0; i < t.n_devices; i++) {
+        const struct kernels_device *d = &t.devices[i];
+        buf_printf(out,
+                   "%s\n    {\"device\": %u, \"operations\": %llu, \"span_ns\": %lld, "
+                   "\"busy_ns\": %lld, \"sum_ns\": %lld, \"gaps\": %llu, \"idle_host_ns\": %lld, "
+                   "\"idle_launch_ns\": %lld, \"idle_queue_ns\": %lld, \"idle_unknown_ns\": %lld}",
+                   i ? "," : "", d->number, (unsigned long long)d->operations,
+                   (long long)(d->last_ns - d->first_ns), (long long)d->busy_ns,
+                   (long long)d->sum_ns, (unsigned long long)d->gaps, (long long)d->idle_host_ns,
+                   (long long)d->idle_launch_ns, (long long)d->idle_queue_ns,
+                   (long long)d->idle_unknown_ns);
+    }
+    buf_puts(out, t.n_devices ? "\n  ],\n" : "],\n");
+    put_stats(out, "launch_call", &t.launch_call);
+    buf_puts(out, ",\n");
+    put_stats(out, "launch_gap", &t.launch_gap);
+    buf_puts(out, ",\n");
+    put_stats(out, "queue", &t.queue);
+    buf_puts(out, "\n}\n");
+}

@@ -1,0 +1,216 @@
+/* What the host costs an iteration of an engine that marks its iterations with ranges. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+#include "kernels/ranges.h"
+
+/* Parts of one iteration, in the words of cpu_overheads.csv. */
+enum part { SCHEDULE, PREPARE, PROCESS, EXECUTION, HOST, PARTS };
+
+struct step {
+    uint32_t range;
+    int64_t batch;
+    bool prefill;
+    int64_t ns[PARTS];
+};
+
+typedef VEC(struct step) step_list;
+
+static int64_t first_number(const char *s)
+{
+    s += strcspn(s, "0123456789");
+    int64_t v = 0;
+    while (*s >= '0' && *s <= '9' && v < 1 << 20)
+        v = v * 10 + (*s++ - '0');
+    return v;
+}
+
+/* Time in [from, to) in which the GPU did work of the range; operations come by start. */
+struct cover {
+    int64_t until_ns, busy_ns;
+    bool any;
+};
+
+static void add_cover(struct cover *c, int64_t start, int64_t end)
+{
+    int64_t from = c->any && c->until_ns > start ? c->until_ns : start;
+    c->busy_ns += end > from ? end - from : 0;
+    c->until_ns = c->any && c->until_ns > end ? c->until_ns : end;
+    c->any = true;
+}
+
+static struct cover *cover_ranges(const struct kernels *k, const bool *wanted)
+{
+    struct cover *c = mem_alloc(k->t->n_ranges * sizeof *c);
+    uint32_t chain[KERNELS_MAX_DEPTH];
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        int n = kern_chain(k, i, STYLES_NVTX, chain);
+        for (int j = 0; j < n; j++)
+            if (wanted[chain[j]])
+                add_cover(&c[chain[j]], k->t->ops.start_ns[i], k->t->ops.end_ns[i]);
+    }
+    return c;
+}
+
+static bool *match_ranges(const struct kernels *k, const char *pattern)
+{
+    bool *wanted = mem_alloc((k->t->n_ranges + 1) * sizeof *wanted);
+    bool *class = mem_alloc((k->n_classes + 1) * sizeof *class);
+    for (uint32_t i = 0; i < k->n_classes; i++) {
+        const char *name = kernels_range_name(k->a, k, k->classes[i].text, k->classes[i].domain);
+        class[i] = kern_has_style(STYLES_NVTX, k->classes[i].style) &&
+                   (kernels_match(pattern, name) ||
+                    kernels_match(pattern, trace_text(&k->t->dict, k->classes[i].text)));
+    }
+    for (size_t i = 0; i < k->t->n_ranges; i++)
+        wanted[i] = class[k->range_class[i]];
+    mem_free(class);
+    return wanted;
+}
+
+/* The parts of one step up to the start of the next on its thread. */
+static void split(struct step *s, const struct trace_range *r, const struct range_sum *sum,
+                  const struct cover *c, int64_t next_ns)
+{
+    int64_t period = next_ns - r->start_ns;
+    s->ns[SCHEDULE] = next_ns > r->end_ns ? next_ns - r->end_ns : 0;
+    s->ns[EXECUTION] = c->busy_ns;
+    s->ns[HOST] = period > c->busy_ns ? period - c->busy_ns : 0;
+    int64_t after = r->end_ns - sum->last_ns;
+    s->ns[PROCESS] = after > 0 ? after : 0;
+    int64_t rest = s->ns[HOST] - s->ns[SCHEDULE] - s->ns[PROCESS];
+    s->ns[PREPARE] = rest > 0 ? rest : 0;
+}
+
+static step_list find_steps(const struct kernels *k, const struct kernels_step_params *p)
+{
+    const struct trace *t = k->t;
+    step_list steps = {0};
+    bool *wanted = match_ranges(k, p->pattern);
+    struct cover *cover = cover_ranges(k, wanted);
+    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    for (uint32_t i = 0; i < t->n_ranges; i++) {
+        uint32_t next = i + 1;
+        while (next < t->n_ranges && !wanted[next])
+            next++;
+        if (!wanted[i] || !sums[i].n_ops || next == t->n_ranges ||
+            t->ranges[next].thread != t->ranges[i].thread ||
+            t->ranges[next].start_ns < t->ranges[i].end_ns)
+            continue; /* the last one has no successor; nested ones are no iterations */
+        const char *name = trace_text(&t->dict, t->ranges[i].text);
+        struct step s = {.range = i,
+                         .batch = p->batch_size ? p->batch_size : first_number(name),
+                         .prefill = strstr(name, "prefill") || strstr(name, "Prefill")};
+        s.batch = s.batch > 0 ? s.batch : 1;
+        split(&s, &t->ranges[i], &sums[i], &cover[i], t->ranges[next].start_ns);
+        vec_push(&steps, s);
+    }
+    mem_free(wanted);
+    mem_free(cover);
+    mem_free(sums);
+    return steps;
+}
+
+static int by_batch(const void *x, const void *y)
+{
+    const struct step *a = x, *b = y;
+    if (a->batch != b->batch)
+        return a->batch < b->batch ? -1 : 1;
+    return a->range < b->range ? -1 : a->range > b->range;
+}
+
+static struct kern_stats figures(const struct step *s, size_t n, enum part part, int kind)
+{
+    int64_t *v = mem_alloc(n * sizeof *v);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (kind < 0 || s[i].prefill == (kind == 1))
+            v[kept++] = s[i].ns[part];
+    struct kern_stats out = kern_stats_of(v, kept);
+    mem_free(v);
+    return out;
+}
+
+static void put_ms(struct table *t, double ns, size_t n)
+{
+    if (n)
+        table_cell(t, "%.6f", ns / 1e6);
+    else
+        table_cell(t, "%s", "");
+}
+
+static void put_row(struct table *t, const struct step *s, size_t n,
+                    const struct kernels_step_params *p)
+{
+    /* sampler_e2e and ray_comm_time are parts of the others here: the range does not tell them
+     * apart. Decode iterations decide where there are any, as in the profiler. */
+    static const int parts[] = {SCHEDULE, -1, PREPARE, EXECUTION, PROCESS};
+    int kind = figures(s, n, HOST, 0).n ? 0 : -1;
+    for (int i = 0; i < 5; i++) {
+        struct kern_stats f =
+            parts[i] < 0 ? (struct kern_stats){.n = 1} : figures(s, n, (enum part)parts[i], kind);
+        put_ms(t, f.mean, 1);
+        put_ms(t, f.median, 1);
+    }
+    put_ms(t, 0, 1);
+    table_cell(t, "%s", p->model);
+    table_cell(t, "%lld", (long long)s->batch);
+    table_cell(t, "%lld", (long long)p->tensor_parallel);
+    for (int prefill = 0; prefill < 2; prefill++) {
+        struct kern_stats f = figures(s, n, HOST, prefill);
+        put_ms(t, (double)f.min, f.n);
+        put_ms(t, (double)f.max, f.n);
+        put_ms(t, f.mean, f.n);
+        put_ms(t, f.median, f.n);
+        put_ms(t, f.stddev, f.n);
+        table_cell(t, "%zu", f.n);
+    }
+}
+
+struct table *kernels_step_table(struct arena *a, const struct kernels *k,
+                                 const struct kernels_step_params *p)
+{
+    static const char *const head[] = {"schedule_mean",
+                                       "schedule_median",
+                                       "sampler_e2e_mean",
+                                       "sampler_e2e_median",
+                                       "prepare_inputs_e2e_mean",
+                                       "prepare_inputs_e2e_median",
+                                       "model_execution_e2e_mean",
+                                       "model_execution_e2e_median",
+                                       "process_model_outputs_mean",
+                                       "process_model_outputs_median",
+                                       "ray_comm_time_mean",
+                                       "model_name",
+                                       "batch_size",
+                                       "tensor_parallel_degree",
+                                       "iteration_host_min",
+                                       "iteration_host_max",
+                                       "iteration_host_mean",
+                                       "iteration_host_median",
+                                       "iteration_host_std",
+                                       "iteration_host_n",
+                                       "prefill_iteration_host_min",
+                                       "prefill_iteration_host_max",
+                                       "prefill_iteration_host_mean",
+                                       "prefill_iteration_host_median",
+                                       "prefill_iteration_host_std",
+                                       "prefill_iteration_host_n"};
+    enum { COLUMNS = sizeof head / sizeof *head };
+    struct table *t = table_new(a, COLUMNS);
+    for (int i = 0; i < COLUMNS; i++)
+        table_cell(t, "%s", head[i]);
+    step_list steps = find_steps(k, p);
+    if (steps.n)
+        qsort(steps.p, steps.n, sizeof *steps.p, by_batch);
+    for (size_t i = 0; i < steps.n;) {
+        size_t n = 1;
+        while (i + n < steps.n && steps.p[i + n].batch == steps.p[i].batch)
+            n++;
+        put_row(t, steps.p + i, n, p);
+        i += n;
+    }
+    vec_free(&steps);
+    return t;
+}
