@@ -1,0 +1,146 @@
+#include <sys/mman.h>
+
+#include "inject/guest.h"
+
+/* CUPTI's activity buffers: a page for our own use, then the bytes that CUPTI sees. */
+enum { HEAD = 4096 };
+
+struct buffer {
+    struct buffer *next;
+    size_t valid;
+};
+
+static struct buffer *spare, *full, **full_end = &full;
+static int64_t made, in_use, peak, spares;
+static size_t data_bytes; /* of every buffer: settings do not change it */
+
+void buffers_reset(void)
+{
+    spare = full = NULL;
+    full_end = &full;
+    made = in_use = peak = spares = 0;
+    data_bytes = (size_t)guest.settings.buffer_bytes;
+}
+
+static struct buffer *make(bool touch)
+{
+    void *p = mmap(NULL, HEAD + data_bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | (touch ? MAP_POPULATE : 0), -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static uint8_t *data(struct buffer *b)
+{
+    return (uint8_t *)b + HEAD;
+}
+
+static struct buffer *of(uint8_t *p)
+{
+    return (struct buffer *)(void *)(p - HEAD);
+}
+
+void buffers_request(uint8_t **buffer, size_t *bytes)
+{
+    *buffer = NULL;
+    *bytes = 0;
+    pthread_mutex_lock(&guest.buffers);
+    struct buffer *b = spare;
+    if (b) {
+        spare = b->next;
+        spares--;
+    } else if (made < guest.settings.max_buffers) {
+        b = make(false);
+        made += b != NULL;
+    }
+    if (b) {
+        in_use++;
+        peak = in_use > peak ? in_use : peak;
+        *buffer = data(b);
+        *bytes = data_bytes;
+    }
+    bool low = spares == 0;
+    pthread_mutex_unlock(&guest.buffers);
+    if (low)
+        writer_wake();
+}
+
+void buffers_completed(uint8_t *buffer, size_t valid)
+{
+    if (!buffer)
+        return;
+    struct buffer *b = of(buffer);
+    b->valid = valid;
+    b->next = NULL;
+    pthread_mutex_lock(&guest.buffers);
+    *full_end = b;
+    full_end = &b->next;
+    pthread_mutex_unlock(&guest.buffers);
+    writer_wake();
+}
+
+uint8_t *buffers_take(size_t *valid)
+{
+    pthread_mutex_lock(&guest.buffers);
+    struct buffer *b = full;
+    if (b) {
+        full = b->next;
+        if (!full)
+            full_end = &full;
+    }
+    pthread_mutex_unlock(&guest.buffers);
+    if (!b)
+        return NULL;
+    *valid = b->valid;
+    return data(b);
+}
+
+void buffers_return(uint8_t *buffer)
+{
+    struct buffer *b = of(buffer);
+    pthread_mutex_lock(&guest.buffers);
+    b->next = spare;
+    spare = b;
+    spares++;
+    in_use--;
+    pthread_mutex_unlock(&guest.buffers);
+}
+
+void buffers_refill(void)
+{
+    for (;;) {
+        pthread_mutex_lock(&guest.buffers);
+        bool want = spares < 2 && made < guest.settings.max_buffers;
+        made += want;
+        pthread_mutex_unlock(&guest.buffers);
+        if (!want)
+            return;
+        struct buffer *b = make(true);
+        pthread_mutex_lock(&guest.buffers);
+        if (b) {
+            b->next = spare;
+            spare = b;
+            spares++;
+        } else {
+            made--;
+        }
+        pthread_mutex_unlock(&guest.buffers);
+        if (!b)
+            return;
+    }
+}
+
+uint64_t buffers_peak(void)
+{
+    pthread_mutex_lock(&guest.buffers);
+    int64_t n = peak;
+    pthread_mutex_unlock(&guest.buffers);
+    return (uint64_t)n;
+}
+
+uint64_t buffers_bytes(void)
+{
+    pthread_mutex_lock(&guest.buffers);
+    int64_t n = made;
+    pthread_mutex_unlock(&guest.buffers);
+    return (uint64_t)n * (HEAD + data_bytes);
+}

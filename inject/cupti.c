@@ -1,0 +1,420 @@
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include <cupti.h>
+
+#include "base/clock.h"
+#include "gpu/cupti_list.h"
+#include "inject/guest.h"
+
+static struct {
+#define X(name, needed) __typeof__(&name) name;
+    GPU_CUPTI_LIST(X)
+#undef X
+} api;
+
+static struct {
+    bool found, attached, running, own_clock;
+    bool dead; /* a child after fork: the library's state is its parent's */
+    CUpti_SubscriberHandle subscriber;
+    uint32_t version;
+} cupti;
+static _Atomic bool paused;
+static _Atomic bool has_callbacks, is_running;
+
+__thread int guest_busy;
+
+/* ---- finding the library ---- */
+
+struct search {
+    char path[SETTINGS_PATH];
+};
+
+static int loaded(struct dl_phdr_info *info, size_t size, void *user)
+{
+    (void)size;
+    struct search *s = user;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    if (!slash || strncmp(slash + 1, "libcupti.so", 11) != 0 ||
+        strlen(info->dlpi_name) >= sizeof s->path)
+        return 0;
+    memcpy(s->path, info->dlpi_name, strlen(info->dlpi_name) + 1);
+    return 1;
+}
+
+/* Two copies of CUPTI in one process do not work: the one that is there comes first. */
+static void *open_library(void)
+{
+    struct search s = {0};
+    if (guest.settings.cupti[0])
+        return dlopen(guest.settings.cupti, RTLD_NOW);
+    if (dl_iterate_phdr(loaded, &s)) {
+        void *lib = dlopen(s.path, RTLD_NOW | RTLD_NOLOAD);
+        if (lib)
+            return lib;
+    }
+    static const char *const folders[] = {"", "/usr/local/cuda/lib64/",
+                                          "/usr/local/cuda/extras/CUPTI/lib64/"};
+    static const char *const files[] = GPU_CUPTI_NAMES;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
+            char path[128];
+            size_t n = strlen(folders[i]), m = strlen(files[j]);
+            memcpy(path, folders[i], n);
+            memcpy(path + n, files[j], m + 1);
+            void *lib = dlopen(path, RTLD_NOW);
+            if (lib)
+                return lib;
+        }
+    return NULL;
+}
+
+static bool bind(void *lib)
+{
+    const char *missing = NULL;
+#define X(name, needed)                      \
+    *(void **)&api.name = dlsym(lib, #name); \
+    if (!api.name && (needed))               \
+        missing = #name;
+    GPU_CUPTI_LIST(X)
+#undef X
+    if (missing)
+        guest_note(SPOOL_ERROR, "no GPU records: CUPTI lacks %s", missing, 0);
+    return !missing;
+}
+
+bool cupti_open(void)
+{
+    if (cupti.dead)
+        return false;
+    if (cupti.found)
+        return true;
+    void *lib = open_library();
+    if (!lib) {
+        guest_note(SPOOL_ERROR,
+                   "no GPU records: libcupti is not loaded and not found (setting cupti=)", "", 0);
+        return false;
+    }
+    if (!bind(lib))
+        return false;
+    api.cuptiGetVersion(&cupti.version);
+    if (cupti.version < 13) {
+        guest_note(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11", "API version ",
+                   cupti.version);
+        return false;
+    }
+    cupti.found = true;
+    return true;
+}
+
+/* ---- callbacks ---- */
+
+static uint64_t CUPTIAPI now_for_cupti(void)
+{
+    return (uint64_t)clock_mono_ns();
+}
+
+static void CUPTIAPI request(uint8_t **buffer, size_t *bytes, size_t *records)
+{
+    *records = 0;
+    buffers_request(buffer, bytes);
+}
+
+static void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes,
+                               size_t valid)
+{
+    (void)context, (void)stream, (void)bytes;
+    buffers_completed(buffer, valid);
+}
+
+static void launch(const CUpti_CallbackData *d, CUpti_CallbackId cbid)
+{
+    if (d->callbackSite == CUPTI_API_ENTER) {
+        bool open = atomic_load_explicit(&gate_is_open, memory_order_acquire);
+        *d->correlationData = open ? (uint64_t)clock_mono_ns() : 0;
+        if (open && gate_filters)
+            gate_launch(d->correlationId);
+        return;
+    }
+    int64_t start_ns = (int64_t)*d->correlationData;
+    struct ring *r = start_ns ? ring_mine() : NULL;
+    if (!r)
+        return;
+    int64_t now_ns = clock_mono_ns();
+    int64_t sample = ring_sample_begin(r, now_ns);
+    ring_push(r, &(struct event){.at_ns = start_ns,
+                                 .end_ns = now_ns,
+                                 .text = d->correlationId,
+                                 .type = EVENT_LAUNCH,
+                                 .cbid = (uint16_t)cbid});
+    ring_sample_end(r, sample);
+}
+
+static void profiler(const CUpti_CallbackData *d, bool start)
+{
+    if ((d->callbackSite == CUPTI_API_EXIT) == start)
+        gate_profiler(start);
+}
+
+static void CUPTIAPI called(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
+                            const void *data)
+{
+    (void)user;
+    const CUpti_CallbackData *d = data;
+    if (guest_busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
+        return;
+    guest_busy++;
+    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
+        profiler(d, cbid == CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000);
+    else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
+             cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop)
+        profiler(d, cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
+    else
+        launch(d, cbid);
+    guest_busy--;
+}
+
+/* Driver functions that put work on a GPU: first and last id of each run. Ids never change. */
+static const uint16_t launches[][2] = {
+    {43, 69},   /* cuMemcpyHtoD .. cuMemcpy3DAsync */
+    {71, 82},   /* cuMemsetD8 .. */
+    {115, 117}, /* cuLaunch, cuLaunchGrid */
+    {216, 226}, /* cuMemsetD8Async .. */
+    {248, 254}, /* cuMemcpy_v2, cuMemsetD8_v2 .. */
+    {276, 293}, /* cuMemcpyHtoD_v2 .. */
+    {305, 307}, /* cuMemcpy, cuMemcpyAsync, cuLaunchKernel */
+    {318, 321}, /* cuMemcpyPeer .. */
+    {397, 433}, /* per-thread default stream: copies and sets */
+    {442, 442}, /* cuLaunchKernel_ptsz */
+    {477, 478}, /* cuLaunchCooperativeKernel */
+    {480, 480}, /* cuLaunchCooperativeKernelMultiDevice */
+    {514, 515}, /* cuGraphLaunch */
+    {652, 653}, /* cuLaunchKernelEx */
+    {776, 779}, /* cuMemcpyBatchAsync .. */
+    {796, 799}, /* and version 2 */
+};
+
+static void launch_callbacks(bool on)
+{
+    if (!guest.settings.launches && !gate_filters)
+        return;
+    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
+        for (uint32_t id = launches[i][0]; id <= launches[i][1]; id++)
+            api.cuptiEnableCallback(on, cupti.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+}
+
+/* ---- on and off ---- */
+
+static const char *reason(CUptiResult r)
+{
+    const char *text = NULL;
+    if (api.cuptiGetResultString && api.cuptiGetResultString(r, &text) == CUPTI_SUCCESS && text)
+        return text;
+    return "error";
+}
+
+static void attach(void)
+{
+    if (cupti.attached)
+        return;
+    cupti.own_clock = api.cuptiActivityRegisterTimestampCallback &&
+                      api.cuptiActivityRegisterTimestampCallback(now_for_cupti) == CUPTI_SUCCESS;
+    if (!cupti.own_clock)
+        guest_note(SPOOL_WARNING,
+                   "GPU times are shifted from CUPTI's clock (API version %s%d), which may step",
+                   "", cupti.version);
+    if (api.cuptiSetThreadIdType)
+        api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+    CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, called, NULL);
+    atomic_store(&has_callbacks, r == CUPTI_SUCCESS);
+    if (r != CUPTI_SUCCESS)
+        guest_note(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
+    else if (guest.settings.profiler) {
+        static const uint32_t driver[] = {CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
+                                          CUPTI_DRIVER_TRACE_CBID_cuProfilerStop};
+        static const uint32_t runtime[] = {CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000,
+                                           CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000};
+        for (int i = 0; i < 2; i++) {
+            api.cuptiEnableCallback(1, cupti.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, driver[i]);
+            api.cuptiEnableCallback(1, cupti.subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, runtime[i]);
+        }
+    }
+    r = api.cuptiActivityRegisterCallbacks(request, completed);
+    if (r != CUPTI_SUCCESS)
+        guest_note(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)",
+                   reason(r), r);
+    cupti.attached = true;
+}
+
+struct wanted_kind {
+    CUpti_ActivityKind kind;
+    bool wanted;
+    const char *name;
+};
+
+enum { KINDS = 8 };
+
+static void kinds(struct wanted_kind out[KINDS])
+{
+    const struct settings *s = &guest.settings;
+    const struct wanted_kind all[KINDS] = {
+        {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, s->kernels, "kernels"},
+        {CUPTI_ACTIVITY_KIND_GRAPH_TRACE, s->kernels && s->whole_graphs, "graphs"},
+        {CUPTI_ACTIVITY_KIND_MEMCPY, s->copies, "copies"},
+        {CUPTI_ACTIVITY_KIND_MEMCPY2, s->copies, "copies between devices"},
+        {CUPTI_ACTIVITY_KIND_MEMSET, s->copies, "sets"},
+        {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, s->sync, "synchronization"},
+        {CUPTI_ACTIVITY_KIND_DRIVER, (s->api & API_DRIVER) != 0, "driver calls"},
+        {CUPTI_ACTIVITY_KIND_RUNTIME, (s->api & API_RUNTIME) != 0, "runtime calls"},
+    };
+    memcpy(out, all, sizeof all);
+}
+
+static bool enable(void)
+{
+    struct wanted_kind k[KINDS];
+    kinds(k);
+    bool any = false;
+    for (int i = 0; i < KINDS; i++) {
+        if (!k[i].wanted)
+            continue;
+        CUptiResult r = api.cuptiActivityEnable(k[i].kind);
+        any |= r == CUPTI_SUCCESS;
+        if (r != CUPTI_SUCCESS) {
+            char text[160];
+            size_t n = strlen(k[i].name), m = strlen(reason(r));
+            if (n + m + 8 > sizeof text)
+                m = sizeof text - n - 8;
+            memcpy(text, k[i].name, n);
+            memcpy(text + n, ": ", 2);
+            memcpy(text + n + 2, reason(r), m);
+            text[n + 2 + m] = 0;
+            guest_note(SPOOL_ERROR, "CUPTI records no %s (%d)", text, r);
+        }
+    }
+    return any;
+}
+
+bool cupti_start(void)
+{
+    if (cupti.dead || !cupti.found || atomic_load(&paused))
+        return false;
+    if (cupti.running)
+        return true;
+    attach();
+    if (!atomic_load(&gate_is_open) && gate_filters)
+        return true; /* waits for its gate */
+    cupti.running = true;
+    atomic_store(&is_running, true);
+    if (atomic_load(&has_callbacks))
+        launch_callbacks(true);
+    return enable();
+}
+
+/* Kinds and launch callbacks off; the subscriber stays, to see cuProfilerStart. */
+static void rest(void)
+{
+    if (!cupti.running)
+        return;
+    struct wanted_kind k[KINDS];
+    kinds(k);
+    for (int i = 0; i < KINDS; i++)
+        if (k[i].wanted)
+            api.cuptiActivityDisable(k[i].kind);
+    if (atomic_load(&has_callbacks))
+        launch_callbacks(false);
+    cupti.running = false;
+    atomic_store(&is_running, false);
+}
+
+void cupti_rest(void)
+{
+    if (!cupti.dead && cupti.found)
+        rest();
+}
+
+void cupti_stop(void)
+{
+    if (cupti.dead || !cupti.found || !cupti.attached)
+        return;
+    rest();
+    if (atomic_exchange(&has_callbacks, false))
+        api.cuptiUnsubscribe(cupti.subscriber);
+    cupti.attached = false;
+}
+
+void cupti_pause(bool on)
+{
+    atomic_store(&paused, on);
+}
+
+bool cupti_wanted(void)
+{
+    return cupti.found && !cupti.dead && !atomic_load(&paused);
+}
+
+bool cupti_running(void)
+{
+    return atomic_load(&is_running);
+}
+
+bool cupti_has_callbacks(void)
+{
+    return atomic_load(&has_callbacks);
+}
+
+void cupti_flush(bool forced)
+{
+    if (cupti.found && !cupti.dead && cupti.attached)
+        api.cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
+}
+
+void cupti_forget(void)
+{
+    if (cupti.found)
+        cupti.dead = true;
+    cupti.running = cupti.attached = false;
+    atomic_store(&is_running, false);
+    atomic_store(&has_callbacks, false);
+}
+
+uint64_t cupti_take_dropped(void)
+{
+    size_t n = 0;
+    if (cupti.found && !cupti.dead && cupti.attached && api.cuptiActivityGetNumDroppedRecords)
+        api.cuptiActivityGetNumDroppedRecords(NULL, 0, &n);
+    return n;
+}
+
+uint32_t cupti_version(void)
+{
+    return cupti.version;
+}
+
+int64_t cupti_now_ns(void)
+{
+    uint64_t t = 0;
+    if (cupti.found && !cupti.dead && api.cuptiGetTimestamp)
+        api.cuptiGetTimestamp(&t);
+    return (int64_t)t;
+}
+
+bool cupti_own_clock(void)
+{
+    return cupti.own_clock;
+}
+
+const char *cupti_api_name(int domain, uint32_t cbid)
+{
+    const char *name = NULL;
+    if (api.cuptiGetCallbackName)
+        api.cuptiGetCallbackName((CUpti_CallbackDomain)domain, cbid, &name);
+    return name ? name : "";
+}
+
+bool cupti_next_record(uint8_t *buffer, size_t bytes, void **record)
+{
+    return api.cuptiActivityGetNextRecord(buffer, bytes, (CUpti_Activity **)record) ==
+           CUPTI_SUCCESS;
+}

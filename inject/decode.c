@@ -1,0 +1,330 @@
+#include <string.h>
+
+#include <cupti.h>
+
+#include "inject/guest.h"
+
+/* Records grow at their end from one CUPTI to the next, so the newest layout serves all; a field is
+ * read where that CUPTI has it. The offsets that this rests on: */
+#define SAME(a, b, field) _Static_assert(offsetof(a, field) == offsetof(b, field), #field " moved")
+SAME(CUpti_ActivityKernel5, CUpti_ActivityKernel10, shmemLimitConfig);
+SAME(CUpti_ActivityKernel5, CUpti_ActivityKernel10, graphNodeId);
+SAME(CUpti_ActivityKernel6, CUpti_ActivityKernel10, graphId);
+SAME(CUpti_ActivityKernel8, CUpti_ActivityKernel10, clusterX);
+SAME(CUpti_ActivityKernel8, CUpti_ActivityKernel10, localMemoryTotal_v2);
+SAME(CUpti_ActivityMemcpy4, CUpti_ActivityMemcpy6, graphNodeId);
+SAME(CUpti_ActivityMemcpyPtoP3, CUpti_ActivityMemcpyPtoP4, graphId);
+SAME(CUpti_ActivityMemset3, CUpti_ActivityMemset4, graphId);
+SAME(CUpti_ActivityGraphTrace, CUpti_ActivityGraphTrace2, streamId);
+#undef SAME
+
+enum {                    /* CUPTI API versions that brought a field */
+       HAS_GRAPH_ID = 14, /* CUDA 11.1 */
+       HAS_CLUSTER = 18,  /* CUDA 11.8 */
+};
+
+enum { SHAPES = 1 << 16, SHAPES_FULL = SHAPES / 4 * 3, POINTERS = 1 << 12 };
+
+static struct {
+    struct spool_shape *shapes; /* [SHAPES], open addressing; id 0 = free */
+    uint32_t n, next_id;
+    struct {
+        const char *pointer;
+        uint32_t name;
+    } * pointers; /* [POINTERS]: names by the address at which CUPTI keeps them */
+    struct {
+        int64_t mono_ns, cupti_ns;
+    } clock[2]; /* the last two pairs */
+    uint64_t unknown;
+} d;
+
+bool decode_open(void)
+{
+    if (!d.shapes) {
+        d.shapes = guest_pages(sizeof *d.shapes * SHAPES);
+        d.pointers = guest_pages(sizeof *d.pointers * POINTERS);
+    }
+    if (!d.shapes || !d.pointers)
+        return false;
+    memset(d.shapes, 0, sizeof *d.shapes * SHAPES);
+    d.n = 0;
+    d.next_id = 1;
+    d.unknown = 0;
+    memset(d.clock, 0, sizeof d.clock);
+    return true;
+}
+
+void decode_clock(int64_t mono_ns, int64_t cupti_ns)
+{
+    d.clock[0] = d.clock[1];
+    d.clock[1].mono_ns = mono_ns;
+    d.clock[1].cupti_ns = cupti_ns;
+    if (d.clock[0].mono_ns == 0)
+        d.clock[0] = d.clock[1];
+}
+
+/* CUPTI's time on our clock. Without a common clock the pair of that time decides, so that a step
+ * of the wall clock moves only what happened after it. */
+static int64_t time_of(uint64_t cupti_ns)
+{
+    if (cupti_ns == 0 || cupti_own_clock())
+        return (int64_t)cupti_ns;
+    int64_t t = (int64_t)cupti_ns;
+    int64_t old = t - d.clock[0].cupti_ns + d.clock[0].mono_ns;
+    int64_t new = t - d.clock[1].cupti_ns + d.clock[1].mono_ns;
+    return old <= d.clock[1].mono_ns ? old : new;
+}
+
+/* CUPTI keeps a name at one address while its module is loaded; comparing is still needed, as the
+ * address may serve another name later. */
+static uint32_t kernel_name(const char *name)
+{
+    if (!name)
+        return 0;
+    size_t at = ((uintptr_t)name >> 4) % POINTERS;
+    if (d.pointers[at].pointer != name || strcmp(names_get(d.pointers[at].name)->text, name) != 0) {
+        d.pointers[at].pointer = name;
+        d.pointers[at].name = names_intern(name, strlen(name));
+    }
+    return writer_string(d.pointers[at].name);
+}
+
+static uint32_t shape(struct spool_shape *s)
+{
+    enum { FROM = offsetof(struct spool_shape, name) };
+    const char *key = (const char *)s + FROM;
+    uint64_t sum = spool_checksum(0, key, sizeof *s - FROM);
+    if (d.n >= SHAPES_FULL) { /* begin anew: a shape may have two ids */
+        memset(d.shapes, 0, sizeof *d.shapes * SHAPES);
+        d.n = 0;
+    }
+    for (size_t i = (size_t)(sum >> 16) % SHAPES;; i = (i + 1) % SHAPES) {
+        if (d.shapes[i].id == 0) {
+            s->id = d.next_id++;
+            d.shapes[i] = *s;
+            d.n++;
+            spool_add(&guest.spool, SPOOL_SHAPES, s);
+            return s->id;
+        }
+        if (memcmp((const char *)&d.shapes[i] + FROM, key, sizeof *s - FROM) == 0)
+            return d.shapes[i].id;
+    }
+}
+
+static void kernel(const void *record)
+{
+    const CUpti_ActivityKernel10 *k = record;
+    uint32_t version = cupti_version();
+    if (k->start == 0 || k->end == 0) { /* CUPTI had no room for its times */
+        d.unknown++;
+        return;
+    }
+    int64_t start_ns = time_of(k->start), end_ns = time_of(k->end);
+    if (!gate_keeps(k->correlationId, start_ns, end_ns))
+        return;
+    struct spool_shape s;
+    memset(&s, 0, sizeof s);
+    s.name = kernel_name(k->name);
+    s.device = k->deviceId;
+    s.context = k->contextId;
+    s.stream = k->streamId;
+    s.green_context = SPOOL_NONE;
+    s.grid[0] = (uint32_t)k->gridX;
+    s.grid[1] = (uint32_t)k->gridY;
+    s.grid[2] = (uint32_t)k->gridZ;
+    s.block[0] = (uint32_t)k->blockX;
+    s.block[1] = (uint32_t)k->blockY;
+    s.block[2] = (uint32_t)k->blockZ;
+    s.registers = k->registersPerThread;
+    s.static_shared_bytes = (uint32_t)k->staticSharedMemory;
+    s.dynamic_shared_bytes = (uint32_t)k->dynamicSharedMemory;
+    s.executed_shared_bytes = k->sharedMemoryExecuted;
+    s.local_bytes_per_thread = k->localMemoryPerThread;
+    s.local_bytes = k->localMemoryTotal;
+    s.launch_type = k->launchType;
+    s.cache_requested = k->cacheConfig.config.requested;
+    s.cache_executed = k->cacheConfig.config.executed;
+    s.shared_limit = (uint8_t)k->shmemLimitConfig;
+    if (version >= HAS_GRAPH_ID)
+        s.graph = k->graphId;
+    if (version >= HAS_CLUSTER) {
+        s.cluster[0] = k->clusterX;
+        s.cluster[1] = k->clusterY;
+        s.cluster[2] = k->clusterZ;
+        s.local_bytes = k->localMemoryTotal_v2;
+    }
+    spool_add(&guest.spool, SPOOL_KERNELS,
+              &(struct spool_kernel){.start_ns = start_ns,
+                                     .end_ns = end_ns,
+                                     .shape = shape(&s),
+                                     .correlation = k->correlationId,
+                                     .graph_node = k->graphNodeId});
+}
+
+static void copy(const void *record)
+{
+    const CUpti_ActivityMemcpy6 *m = record;
+    int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
+    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_COPIES,
+              &(struct spool_copy){.start_ns = start_ns,
+                                   .end_ns = end_ns,
+                                   .bytes = m->bytes,
+                                   .graph_node = m->graphNodeId,
+                                   .correlation = m->correlationId,
+                                   .device = m->deviceId,
+                                   .context = m->contextId,
+                                   .stream = m->streamId,
+                                   .source_device = SPOOL_NONE,
+                                   .source_context = SPOOL_NONE,
+                                   .target_device = SPOOL_NONE,
+                                   .target_context = SPOOL_NONE,
+                                   .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                                   .copy_kind = m->copyKind,
+                                   .source_kind = m->srcKind,
+                                   .target_kind = m->dstKind,
+                                   .flags = m->flags});
+}
+
+static void peer_copy(const void *record)
+{
+    const CUpti_ActivityMemcpyPtoP4 *m = record;
+    int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
+    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_COPIES,
+              &(struct spool_copy){.start_ns = start_ns,
+                                   .end_ns = end_ns,
+                                   .bytes = m->bytes,
+                                   .graph_node = m->graphNodeId,
+                                   .correlation = m->correlationId,
+                                   .device = m->deviceId,
+                                   .context = m->contextId,
+                                   .stream = m->streamId,
+                                   .source_device = m->srcDeviceId,
+                                   .source_context = m->srcContextId,
+                                   .target_device = m->dstDeviceId,
+                                   .target_context = m->dstContextId,
+                                   .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                                   .copy_kind = m->copyKind,
+                                   .source_kind = m->srcKind,
+                                   .target_kind = m->dstKind,
+                                   .flags = m->flags});
+}
+
+static void set(const void *record)
+{
+    const CUpti_ActivityMemset4 *m = record;
+    int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
+    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_SETS,
+              &(struct spool_set){.start_ns = start_ns,
+                                  .end_ns = end_ns,
+                                  .bytes = m->bytes,
+                                  .graph_node = m->graphNodeId,
+                                  .correlation = m->correlationId,
+                                  .device = m->deviceId,
+                                  .context = m->contextId,
+                                  .stream = m->streamId,
+                                  .value = m->value,
+                                  .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                                  .memory_kind = (uint8_t)m->memoryKind,
+                                  .flags = (uint8_t)m->flags});
+}
+
+static void sync_wait(const void *record)
+{
+    const CUpti_ActivitySynchronization2 *y = record;
+    int64_t start_ns = time_of(y->start), end_ns = time_of(y->end);
+    if (!gate_overlaps(start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_SYNCS,
+              &(struct spool_sync){.start_ns = start_ns,
+                                   .end_ns = end_ns,
+                                   .correlation = y->correlationId,
+                                   .context = y->contextId,
+                                   .stream = y->streamId,
+                                   .event = y->cudaEventId,
+                                   .kind = (uint32_t)y->type});
+}
+
+static void graph(const void *record)
+{
+    const CUpti_ActivityGraphTrace2 *g = record;
+    int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
+    if (!gate_keeps(g->correlationId, start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_GRAPHS,
+              &(struct spool_graph){.start_ns = start_ns,
+                                    .end_ns = end_ns,
+                                    .correlation = g->correlationId,
+                                    .device = g->deviceId,
+                                    .context = g->contextId,
+                                    .stream = g->streamId,
+                                    .graph = g->graphId});
+}
+
+/* "cudaLaunchKernel_v7000" is called cudaLaunchKernel by everybody; driver versions (_v2) mean
+ * another function and stay. */
+static uint32_t api_name(int domain, uint32_t cbid)
+{
+    const char *name = cupti_api_name(domain, cbid);
+    size_t n = strlen(name);
+    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
+        size_t end = n;
+        while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
+            end--;
+        if (end > 2 && end < n && name[end - 1] == 'v' && name[end - 2] == '_')
+            n = end - 2;
+    }
+    return writer_string(names_intern(name, n));
+}
+
+static void call(const void *record)
+{
+    const CUpti_ActivityAPI *a = record;
+    int64_t start_ns = time_of(a->start), end_ns = time_of(a->end);
+    int domain = a->kind == CUPTI_ACTIVITY_KIND_DRIVER ? CUPTI_CB_DOMAIN_DRIVER_API
+                                                       : CUPTI_CB_DOMAIN_RUNTIME_API;
+    if (!gate_overlaps(start_ns, end_ns))
+        return;
+    spool_add(&guest.spool, SPOOL_APIS,
+              &(struct spool_api){.start_ns = start_ns,
+                                  .end_ns = end_ns,
+                                  .correlation = a->correlationId,
+                                  .result = a->returnValue,
+                                  .thread = writer_thread_of(a->threadId),
+                                  .domain = (uint16_t)domain,
+                                  .cbid = (uint16_t)a->cbid,
+                                  .name = api_name(domain, a->cbid)});
+}
+
+void decode_buffer(uint8_t *buffer, size_t valid)
+{
+    static void (*const decoders[])(const void *) = {
+        [CUPTI_ACTIVITY_KIND_MEMCPY] = copy,
+        [CUPTI_ACTIVITY_KIND_MEMSET] = set,
+        [CUPTI_ACTIVITY_KIND_KERNEL] = kernel,
+        [CUPTI_ACTIVITY_KIND_DRIVER] = call,
+        [CUPTI_ACTIVITY_KIND_RUNTIME] = call,
+        [CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] = kernel,
+        [CUPTI_ACTIVITY_KIND_MEMCPY2] = peer_copy,
+        [CUPTI_ACTIVITY_KIND_SYNCHRONIZATION] = sync_wait,
+        [CUPTI_ACTIVITY_KIND_GRAPH_TRACE] = graph,
+    };
+    void *record = NULL;
+    while (cupti_next_record(buffer, valid, &record)) {
+        uint32_t kind = (uint32_t)((const CUpti_Activity *)record)->kind;
+        if (kind < sizeof decoders / sizeof *decoders && decoders[kind])
+            decoders[kind](record);
+    }
+}
+
+uint64_t decode_take_unknown(void)
+{
+    uint64_t n = d.unknown;
+    d.unknown = 0;
+    return n;
+}

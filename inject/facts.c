@@ -1,0 +1,121 @@
+#include "inject/facts.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu/cuda.h"
+#include "inject/guest.h"
+
+static bool devices_told;
+static struct gpu_cuda cuda;
+
+void facts_reset(void)
+{
+    devices_told = false;
+}
+
+size_t facts_read(const char *path, char *out, size_t room)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    size_t n = 0;
+    for (ssize_t got; n < room && (got = read(fd, out + n, room - n)) > 0;)
+        n += (size_t)got;
+    close(fd);
+    return n;
+}
+
+static uint32_t command_line(void)
+{
+    char text[8192];
+    size_t n = facts_read("/proc/self/cmdline", text, sizeof text);
+    while (n > 0 && text[n - 1] == 0)
+        n--;
+    for (size_t i = 0; i < n; i++)
+        if (text[i] == 0)
+            text[i] = ' ';
+    return names_intern(text, n);
+}
+
+static int32_t number_of(const char *variable)
+{
+    const char *s = getenv(variable);
+    int32_t v = 0;
+    if (!s || !*s)
+        return -1;
+    for (; *s; s++) {
+        if (*s < '0' || *s > '9' || v > 99999999)
+            return -1;
+        v = v * 10 + (*s - '0');
+    }
+    return v;
+}
+
+static bool bind_driver(void)
+{
+    if (cuda.cuDeviceGet)
+        return true;
+    void *lib = dlopen(GPU_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+    return lib && gpu_cuda_bind(&cuda, lib) == NULL;
+}
+
+void facts_process(void)
+{
+    char text[SETTINGS_PATH];
+    struct spool_process p = {
+        .rank = number_of("RANK"),
+        .local_rank = number_of("LOCAL_RANK"),
+        .world_size = number_of("WORLD_SIZE"),
+        .cupti_version = cupti_version(),
+    };
+    ssize_t n = readlink("/proc/self/exe", text, sizeof text);
+    p.executable = n > 0 ? names_intern(text, (size_t)n) : 0;
+    p.command = command_line();
+    if (gethostname(text, sizeof text) == 0) {
+        text[sizeof text - 1] = 0;
+        p.host = names_intern(text, strlen(text));
+    }
+    p.directory = getcwd(text, sizeof text) ? names_intern(text, strlen(text)) : 0;
+    int version = 0;
+    if (bind_driver() && cuda.cuDriverGetVersion(&version) == 0)
+        p.driver_version = (uint32_t)version;
+    writer_string(names_count());
+    spool_add(&guest.spool, SPOOL_PROCESS, &p);
+}
+
+void facts_devices(void)
+{
+    int n = 0;
+    if (devices_told || !bind_driver() || cuda.cuDeviceGetCount(&n) != 0)
+        return;
+    devices_told = true;
+    for (int i = 0; i < n && i < 64; i++) {
+        struct gpu_device d;
+        if (!gpu_device_facts(&cuda, i, &d))
+            continue;
+        struct spool_device out = {
+            .device = (uint32_t)i,
+            .name = writer_string(names_intern(d.name, strlen(d.name))),
+            .major = d.major,
+            .minor = d.minor,
+            .sms = d.sms,
+            .max_threads_per_sm = d.max_threads_per_sm,
+            .sm_clock_khz = d.sm_clock_khz,
+            .memory_clock_khz = d.memory_clock_khz,
+            .bus_width_bits = d.bus_width_bits,
+            .l2_bytes = d.l2_bytes,
+            .memory_bytes = d.memory_bytes,
+            .bandwidth_bytes_per_s = d.bandwidth_bytes_per_s,
+            .pci_domain = d.pci_domain,
+            .pci_bus = d.pci_bus,
+            .pci_device = d.pci_device,
+            .max_shared_bytes_per_sm = d.max_shared_bytes_per_sm,
+        };
+        memcpy(out.uuid, d.uuid, sizeof out.uuid);
+        spool_add(&guest.spool, SPOOL_DEVICES, &out);
+    }
+}

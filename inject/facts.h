@@ -1,0 +1,14 @@
+/* Who is being recorded: the process and its GPUs. Called by the writer. */
+#ifndef INJECT_FACTS_H
+#define INJECT_FACTS_H
+
+#include <stddef.h>
+
+void facts_reset(void);
+void facts_process(void); /* SPOOL_PROCESS */
+void facts_devices(void); /* SPOOL_DEVICES, once, when the driver is up */
+
+/* The file's first bytes; returns how many. */
+size_t facts_read(const char *path, char *out, size_t room);
+
+#endif

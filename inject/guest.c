@@ -1,0 +1,271 @@
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/facts.h"
+#include "inject/guest.h"
+#include "inject/nvtx.h"
+#include "inject/tw_trace.h"
+
+struct guest guest = {
+    .control = PTHREAD_MUTEX_INITIALIZER,
+    .buffers = PTHREAD_MUTEX_INITIALIZER,
+    .names = PTHREAD_MUTEX_INITIALIZER,
+    .windows = PTHREAD_MUTEX_INITIALIZER,
+    .spool = {.fd = -1},
+};
+
+/* ---- notes ---- */
+
+enum { NOTES = 64 };
+static struct {
+    struct spool_note note;
+    _Atomic bool ready;
+} notes[NOTES];
+static _Atomic uint32_t n_notes;
+static uint32_t notes_written;
+
+static size_t add(char *to, size_t n, size_t room, const char *s)
+{
+    for (; *s && n + 1 < room; s++)
+        to[n++] = *s;
+    to[n] = 0;
+    return n;
+}
+
+void guest_note(enum spool_level level, const char *what, const char *s, int64_t value)
+{
+    char text[240] = "", number[24];
+    size_t n = 0;
+    snprintf(number, sizeof number, "%lld", (long long)value);
+    for (const char *p = what; *p; p++) {
+        bool is_text = p[0] == '%' && p[1] == 's', is_number = p[0] == '%' && p[1] == 'd';
+        if (is_text || is_number) {
+            n = add(text, n, sizeof text, is_text ? s : number);
+            p++;
+        } else {
+            n = add(text, n, sizeof text, (char[]){*p, 0});
+        }
+    }
+    uint32_t i = atomic_fetch_add(&n_notes, 1);
+    if (i >= NOTES)
+        return;
+    notes[i].note = (struct spool_note){
+        .at_ns = clock_mono_ns(), .level = (uint32_t)level, .text = names_intern(text, n)};
+    atomic_store_explicit(&notes[i].ready, true, memory_order_release);
+}
+
+void guest_write_notes(void)
+{
+    while (notes_written < NOTES &&
+           atomic_load_explicit(&notes[notes_written].ready, memory_order_acquire)) {
+        writer_string(notes[notes_written].note.text);
+        spool_add(&guest.spool, SPOOL_NOTES, &notes[notes_written++].note);
+    }
+}
+
+/* ---- fork ---- */
+
+static pthread_mutex_t *const locks[] = {&guest.control, &guest.buffers, &guest.names,
+                                         &guest.windows};
+enum { LOCKS = sizeof locks / sizeof *locks };
+
+static void before_fork(void)
+{
+    for (int i = 0; i < LOCKS; i++)
+        pthread_mutex_lock(locks[i]);
+}
+
+static void after_fork(void)
+{
+    for (int i = LOCKS; i-- > 0;)
+        pthread_mutex_unlock(locks[i]);
+}
+
+/* The child has neither our thread nor a CUPTI that works. If it has something to record it starts
+ * anew, with a file of its own. */
+static void in_child(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    for (int i = 0; i < LOCKS; i++)
+        memcpy(locks[i], &fresh, sizeof fresh);
+    if (atomic_load(&guest.state) == GUEST_NEW)
+        return;
+    atomic_fetch_add(&guest.generation, 1);
+    spool_abandon(&guest.spool);
+    cupti_forget();
+    for (int i = 0; i < NOTES; i++)
+        atomic_store(&notes[i].ready, false);
+    atomic_store(&n_notes, 0);
+    notes_written = 0;
+    atomic_store(&gate_is_open, 0);
+    atomic_store(&guest.disk_full, 0);
+    guest_busy = 0;
+    atomic_store(&guest.state, GUEST_NEW);
+}
+
+/* ---- start and end ---- */
+
+/* <dir>/<host>-<pid>.spool; after an exec the name is taken: -1, -2 ... */
+static int open_spool(void)
+{
+    char host[64] = "host", path[SETTINGS_PATH + 160];
+    gethostname(host, sizeof host - 1);
+    host[sizeof host - 1] = 0;
+    for (char *p = host; *p; p++)
+        if (*p == '/')
+            *p = '_';
+    int error = EEXIST;
+    for (int i = 0; i < 1000 && error == EEXIST; i++) {
+        char again[8] = "";
+        if (i > 0)
+            snprintf(again, sizeof again, "-%d", i);
+        snprintf(path, sizeof path, "%s/%s-%d%s" SPOOL_SUFFIX, guest.settings.dir, host,
+                 (int)getpid(), again);
+        error = spool_open(&guest.spool, path);
+    }
+    return error;
+}
+
+static void complain(const char *what, int error)
+{
+    char text[SETTINGS_PATH + 128];
+    int n = snprintf(text, sizeof text, "twinfer: process %d is not recorded: %s %s (errno %d)\n",
+                     (int)getpid(), what, guest.settings.dir, error);
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+        return;
+}
+
+static bool start_locked(void)
+{
+    static bool once;
+    if (!settings_read(&guest.settings, getenv("TWINFER_TRACE")))
+        return false;
+    if (!names_open() || !ring_open() || !decode_open()) {
+        complain("no memory for", ENOMEM);
+        return false;
+    }
+    int error = open_spool();
+    if (error) {
+        complain("cannot create a spool in", error);
+        return false;
+    }
+    if (guest.settings.complaint[0])
+        guest_note(SPOOL_WARNING, "%s", guest.settings.complaint, 0);
+    buffers_reset();
+    ranges_reset();
+    facts_reset();
+    nvtx_reset();
+    gate_open();
+    if (!writer_start()) {
+        spool_abandon(&guest.spool);
+        complain("no thread for", EAGAIN);
+        return false;
+    }
+    if (!once) {
+        pthread_atfork(before_fork, after_fork, in_child);
+        atexit(guest_end);
+        once = true;
+    }
+    return true;
+}
+
+bool guest_start(void)
+{
+    int state = atomic_load_explicit(&guest.state, memory_order_acquire);
+    if (state != GUEST_NEW)
+        return state == GUEST_ON;
+    int busy = guest_busy++;
+    pthread_mutex_lock(&guest.control);
+    if (atomic_load(&guest.state) == GUEST_NEW) {
+        bool ok = start_locked();
+        atomic_store_explicit(&guest.state, ok ? GUEST_ON : GUEST_DEAD, memory_order_release);
+    }
+    pthread_mutex_unlock(&guest.control);
+    guest_busy = busy;
+    return atomic_load(&guest.state) == GUEST_ON;
+}
+
+void guest_end(void)
+{
+    int on = GUEST_ON;
+    if (!atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED))
+        return;
+    guest_busy++;
+    writer_stop();
+    guest_busy--;
+}
+
+/* ---- what the driver and the program call ---- */
+
+int InitializeInjection(void)
+{
+    if (!guest_start())
+        return 1; /* nothing to do is no reason for the driver to complain */
+    guest_busy++;
+    pthread_mutex_lock(&guest.control);
+    if (cupti_open())
+        cupti_start();
+    pthread_mutex_unlock(&guest.control);
+    guest_busy--;
+    return 1;
+}
+
+int tw_trace_pause(void)
+{
+    if (atomic_load(&guest.state) != GUEST_ON)
+        return 0;
+    guest_busy++;
+    bool was = cupti_running();
+    gate_pause(true);
+    pthread_mutex_lock(&guest.control);
+    cupti_pause(true);
+    cupti_flush(true);
+    cupti_stop();
+    pthread_mutex_unlock(&guest.control);
+    guest_busy--;
+    return was;
+}
+
+int tw_trace_resume(void)
+{
+    if (atomic_load(&guest.state) != GUEST_ON)
+        return 0;
+    guest_busy++;
+    cupti_pause(false);
+    gate_pause(false);
+    pthread_mutex_lock(&guest.control);
+    bool ok = cupti_start();
+    pthread_mutex_unlock(&guest.control);
+    guest_busy--;
+    return ok;
+}
+
+int tw_trace_flush(void)
+{
+    if (atomic_load(&guest.state) != GUEST_ON)
+        return 0;
+    writer_flush();
+    return 1;
+}
+
+int tw_trace_configure(const char *const *pairs)
+{
+    if (atomic_load(&guest.state) != GUEST_ON || !pairs)
+        return 0;
+    static const char *const allowed[] = {"kernels",  "copies", "sync", "nvtx",
+                                          "launches", "graphs", "api"};
+    bool ok = true;
+    pthread_mutex_lock(&guest.control);
+    for (; pairs[0] && pairs[1]; pairs += 2) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+            known |= strcmp(pairs[0], allowed[i]) == 0;
+        ok &= known && settings_set(&guest.settings, pairs[0], pairs[1]);
+    }
+    pthread_mutex_unlock(&guest.control);
+    return ok;
+}

@@ -1,0 +1,353 @@
+#include <string.h>
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "base/clock.h"
+#include "inject/guest.h"
+#include "inject/nvtx.h"
+
+enum { DOMAINS = 512 };
+static struct domain {
+    uint32_t name;
+    uint8_t gate;   /* bit i: settings.patterns[i].domain matches */
+} domains[DOMAINS]; /* 0 is the default one; handles point here */
+static _Atomic uint32_t n_domains = 1;
+static _Atomic uint32_t last_start;
+
+void nvtx_reset(void)
+{
+    for (uint32_t i = 0; i < atomic_load(&n_domains); i++) {
+        const struct name *name = names_get(domains[i].name);
+        domains[i].gate = 0;
+        for (int p = 0; p < guest.settings.n_patterns; p++)
+            if (settings_match(guest.settings.patterns[p].domain, name->text, name->bytes))
+                domains[i].gate = (uint8_t)(domains[i].gate | 1u << p);
+    }
+}
+
+static uint16_t domain_of(nvtxDomainHandle_t handle)
+{
+    const struct domain *d = (const struct domain *)(const void *)handle;
+    return d > domains && d < domains + DOMAINS ? (uint16_t)(d - domains) : 0;
+}
+
+static nvtxDomainHandle_t create(uint32_t name)
+{
+    pthread_mutex_lock(&guest.windows); /* rare; any lock that fork knows will do */
+    uint32_t n = atomic_load(&n_domains), i = 1;
+    while (i < n && domains[i].name != name)
+        i++;
+    if (i == n && n < DOMAINS) {
+        const struct name *text = names_get(name);
+        domains[i].name = name;
+        for (int p = 0; p < guest.settings.n_patterns; p++)
+            if (settings_match(guest.settings.patterns[p].domain, text->text, text->bytes))
+                domains[i].gate = (uint8_t)(domains[i].gate | 1u << p);
+        atomic_store(&n_domains, n + 1);
+    }
+    pthread_mutex_unlock(&guest.windows);
+    return (nvtxDomainHandle_t)(void *)&domains[i < DOMAINS ? i : 0];
+}
+
+/* The thread's ring when this event is to be recorded. */
+static struct ring *enter(void)
+{
+    if (guest_busy)
+        return NULL;
+    int state = atomic_load_explicit(&guest.state, memory_order_acquire);
+    if (state == GUEST_NEW && !guest_start()) /* first event in a child after fork */
+        return NULL;
+    if (state > GUEST_ON)
+        return NULL;
+    return ring_mine();
+}
+
+static uint32_t text_of(const char *s)
+{
+    return s ? names_intern(s, strlen(s)) : 0;
+}
+
+static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttributes_t *a)
+{
+    struct event e = {
+        .at_ns = clock_mono_ns(), .type = type, .domain = domains[domain].name, .text = 0};
+    if (!a || a->size < offsetof(nvtxEventAttributes_t, message) + sizeof a->message)
+        return e;
+    switch (a->messageType) {
+    case NVTX_MESSAGE_TYPE_ASCII:
+        e.text = text_of(a->message.ascii);
+        break;
+    case NVTX_MESSAGE_TYPE_UNICODE:
+        e.text = names_intern_wide(a->message.unicode);
+        break;
+    case NVTX_MESSAGE_TYPE_REGISTERED:
+        e.text = (uint32_t)(uintptr_t)a->message.registered;
+        if (e.text > names_count())
+            e.text = 0;
+        break;
+    default:
+        break;
+    }
+    e.category = a->category;
+    e.color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
+    e.payload_type = (uint8_t)a->payloadType;
+    e.payload = a->payloadType ? a->payload.ullValue : 0;
+    return e;
+}
+
+static bool gates(const struct event *e, uint16_t domain)
+{
+    return (names_get(e->text)->gate & domains[domain].gate) != 0;
+}
+
+static int push(uint16_t domain, struct event e)
+{
+    struct ring *r = enter();
+    if (!r)
+        return NVTX_NO_PUSH_POP_TRACKING;
+    int64_t sample = ring_sample_begin(r, e.at_ns);
+    bool gate = gates(&e, domain);
+    ring_push(r, &e);
+    int level = 0;
+    for (int i = 0; i < r->depth && i < RING_STACK; i++)
+        level += r->stack[i].domain == domain;
+    ring_sample_end(r, sample);
+    if (r->depth < RING_STACK) {
+        r->stack[r->depth].domain = domain;
+        r->stack[r->depth].gates = gate;
+        if (gate)
+            gate_range(true);
+    }
+    r->depth++;
+    return level;
+}
+
+static int pop(uint16_t domain)
+{
+    struct ring *r = enter();
+    if (!r || r->depth == 0)
+        return NVTX_NO_PUSH_POP_TRACKING;
+    struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_POP, .domain = domains[domain].name};
+    int64_t sample = ring_sample_begin(r, e.at_ns);
+    ring_push(r, &e);
+    if (r->depth > RING_STACK) {
+        r->depth--;
+        return RING_STACK;
+    }
+    int i = r->depth - 1;
+    while (i >= 0 && r->stack[i].domain != domain)
+        i--;
+    if (i < 0)
+        return NVTX_NO_PUSH_POP_TRACKING;
+    bool gate = r->stack[i].gates;
+    for (r->depth--; i < r->depth; i++)
+        r->stack[i] = r->stack[i + 1];
+    int level = 0;
+    for (i = 0; i < r->depth; i++)
+        level += r->stack[i].domain == domain;
+    ring_sample_end(r, sample);
+    if (gate)
+        gate_range(false);
+    return level;
+}
+
+/* The lowest bit of the id says whether the range holds the gate open. */
+static nvtxRangeId_t start(uint16_t domain, struct event e)
+{
+    struct ring *r = enter();
+    if (!r)
+        return 0;
+    e.id = atomic_fetch_add(&last_start, 1) + 1;
+    bool gate = gates(&e, domain);
+    ring_push(r, &e);
+    if (gate)
+        gate_range(true);
+    return (nvtxRangeId_t)e.id << 1 | gate;
+}
+
+static void stop(nvtxRangeId_t id)
+{
+    struct ring *r = id ? enter() : NULL;
+    if (!r)
+        return;
+    ring_push(r, &(struct event){
+                     .at_ns = clock_mono_ns(), .type = EVENT_STOP, .id = (uint32_t)(id >> 1)});
+    if (id & 1)
+        gate_range(false);
+}
+
+static void mark(struct event e)
+{
+    struct ring *r = enter();
+    if (r)
+        ring_push(r, &e);
+}
+
+static struct event plain(uint8_t type, uint32_t text)
+{
+    return (struct event){.at_ns = clock_mono_ns(), .type = type, .text = text};
+}
+
+/* ---- what NVTX calls ---- */
+
+static void NVTX_API mark_ex(const nvtxEventAttributes_t *a)
+{
+    mark(event_of(EVENT_MARK, 0, a));
+}
+static void NVTX_API mark_a(const char *s)
+{
+    mark(plain(EVENT_MARK, text_of(s)));
+}
+static void NVTX_API mark_w(const wchar_t *s)
+{
+    mark(plain(EVENT_MARK, names_intern_wide(s)));
+}
+static nvtxRangeId_t NVTX_API start_ex(const nvtxEventAttributes_t *a)
+{
+    return start(0, event_of(EVENT_START, 0, a));
+}
+static nvtxRangeId_t NVTX_API start_a(const char *s)
+{
+    return start(0, plain(EVENT_START, text_of(s)));
+}
+static nvtxRangeId_t NVTX_API start_w(const wchar_t *s)
+{
+    return start(0, plain(EVENT_START, names_intern_wide(s)));
+}
+static void NVTX_API range_end(nvtxRangeId_t id)
+{
+    stop(id);
+}
+static int NVTX_API push_ex(const nvtxEventAttributes_t *a)
+{
+    return push(0, event_of(EVENT_PUSH, 0, a));
+}
+static int NVTX_API push_a(const char *s)
+{
+    return push(0, plain(EVENT_PUSH, text_of(s)));
+}
+static int NVTX_API push_w(const wchar_t *s)
+{
+    return push(0, plain(EVENT_PUSH, names_intern_wide(s)));
+}
+static int NVTX_API range_pop(void)
+{
+    return pop(0);
+}
+static void NVTX_API name_thread_a(uint32_t tid, const char *s)
+{
+    struct event e = plain(EVENT_THREAD_NAME, tid);
+    e.domain = text_of(s);
+    mark(e);
+}
+static void NVTX_API name_thread_w(uint32_t tid, const wchar_t *s)
+{
+    struct event e = plain(EVENT_THREAD_NAME, tid);
+    e.domain = names_intern_wide(s);
+    mark(e);
+}
+static void NVTX_API domain_mark_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    mark(event_of(EVENT_MARK, domain_of(d), a));
+}
+static nvtxRangeId_t NVTX_API domain_start_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    return start(domain_of(d), event_of(EVENT_START, domain_of(d), a));
+}
+static void NVTX_API domain_range_end(nvtxDomainHandle_t d, nvtxRangeId_t id)
+{
+    (void)d;
+    stop(id);
+}
+static int NVTX_API domain_push_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    return push(domain_of(d), event_of(EVENT_PUSH, domain_of(d), a));
+}
+static int NVTX_API domain_pop(nvtxDomainHandle_t d)
+{
+    return pop(domain_of(d));
+}
+static nvtxStringHandle_t NVTX_API register_a(nvtxDomainHandle_t d, const char *s)
+{
+    (void)d;
+    return (nvtxStringHandle_t)(uintptr_t)text_of(s);
+}
+static nvtxStringHandle_t NVTX_API register_w(nvtxDomainHandle_t d, const wchar_t *s)
+{
+    (void)d;
+    return (nvtxStringHandle_t)(uintptr_t)names_intern_wide(s);
+}
+static nvtxDomainHandle_t NVTX_API create_a(const char *s)
+{
+    return create(text_of(s));
+}
+static nvtxDomainHandle_t NVTX_API create_w(const wchar_t *s)
+{
+    return create(names_intern_wide(s));
+}
+static void NVTX_API destroy(nvtxDomainHandle_t d)
+{
+    (void)d; /* its ranges may still be on their way to the file */
+}
+
+struct row {
+    unsigned id;
+    NvtxFunctionPointer function;
+};
+
+#define F(function) (NvtxFunctionPointer) function
+static const struct row core[] = {
+    {NVTX_CBID_CORE_MarkEx, F(mark_ex)},
+    {NVTX_CBID_CORE_MarkA, F(mark_a)},
+    {NVTX_CBID_CORE_MarkW, F(mark_w)},
+    {NVTX_CBID_CORE_RangeStartEx, F(start_ex)},
+    {NVTX_CBID_CORE_RangeStartA, F(start_a)},
+    {NVTX_CBID_CORE_RangeStartW, F(start_w)},
+    {NVTX_CBID_CORE_RangeEnd, F(range_end)},
+    {NVTX_CBID_CORE_RangePushEx, F(push_ex)},
+    {NVTX_CBID_CORE_RangePushA, F(push_a)},
+    {NVTX_CBID_CORE_RangePushW, F(push_w)},
+    {NVTX_CBID_CORE_RangePop, F(range_pop)},
+    {NVTX_CBID_CORE_NameOsThreadA, F(name_thread_a)},
+    {NVTX_CBID_CORE_NameOsThreadW, F(name_thread_w)},
+};
+static const struct row core2[] = {
+    {NVTX_CBID_CORE2_DomainMarkEx, F(domain_mark_ex)},
+    {NVTX_CBID_CORE2_DomainRangeStartEx, F(domain_start_ex)},
+    {NVTX_CBID_CORE2_DomainRangeEnd, F(domain_range_end)},
+    {NVTX_CBID_CORE2_DomainRangePushEx, F(domain_push_ex)},
+    {NVTX_CBID_CORE2_DomainRangePop, F(domain_pop)},
+    {NVTX_CBID_CORE2_DomainRegisterStringA, F(register_a)},
+    {NVTX_CBID_CORE2_DomainRegisterStringW, F(register_w)},
+    {NVTX_CBID_CORE2_DomainCreateA, F(create_a)},
+    {NVTX_CBID_CORE2_DomainCreateW, F(create_w)},
+    {NVTX_CBID_CORE2_DomainDestroy, F(destroy)},
+};
+#undef F
+
+static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module,
+                    const struct row *rows, size_t n)
+{
+    NvtxFunctionTable table = NULL;
+    unsigned size = 0;
+    if (!t->GetModuleFunctionTable(module, &table, &size) || !table)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].id < size && table[rows[i].id])
+            *table[rows[i].id] = rows[i].function;
+    return true;
+}
+
+/* Called once by every copy of NVTX in the process (each library has one). */
+int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
+{
+    const NvtxExportTableCallbacks *t =
+        get_table ? (const NvtxExportTableCallbacks *)get_table(NVTX_ETID_CALLBACKS) : NULL;
+    if (!t || t->struct_size < sizeof *t || !guest_start())
+        return 0;
+    if (!guest.settings.nvtx && guest.settings.n_patterns == 0)
+        return 0;
+    bool ok = install(t, NVTX_CB_MODULE_CORE, core, sizeof core / sizeof *core);
+    install(t, NVTX_CB_MODULE_CORE2, core2, sizeof core2 / sizeof *core2);
+    return ok;
+}

@@ -1,0 +1,25 @@
+/* glibc 2.34 moved these into libc.so.6 under a new version; asking for their old one lets the
+ * library load on older systems. Included by every file of inject/ through guest.h, and by the
+ * compiler's command line for the files of src/ that are linked in. A test reads the versions. */
+#ifndef INJECT_OLD_SYMBOLS_H
+#define INJECT_OLD_SYMBOLS_H
+
+#if defined(__x86_64__)
+#define OLD_VERSION "GLIBC_2.2.5"
+#elif defined(__aarch64__)
+#define OLD_VERSION "GLIBC_2.17"
+#endif
+
+#if defined(OLD_VERSION) && !defined(TW_STATIC_GUEST)
+#define OLD(name) __asm__(".symver " #name "," #name "@" OLD_VERSION)
+OLD(pthread_create);
+OLD(pthread_key_create);
+OLD(pthread_setspecific);
+OLD(pthread_sigmask);
+OLD(pthread_mutex_trylock);
+OLD(dlopen);
+OLD(dlsym);
+#undef OLD
+#endif
+
+#endif

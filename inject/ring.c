@@ -1,0 +1,110 @@
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/guest.h"
+
+static _Atomic(struct ring *) rings;
+static _Atomic uint32_t threads;
+static pthread_key_t key;
+static bool have_key;
+
+static __thread struct ring *mine;
+static __thread uint32_t mine_generation;
+
+/* The thread ends: its ring goes to another thread once the writer has emptied it. */
+static void leave(void *ring)
+{
+    struct ring *r = ring;
+    if (mine_generation == atomic_load(&guest.generation))
+        atomic_store_explicit(&r->state, RING_LEFT, memory_order_release);
+    mine = NULL;
+}
+
+bool ring_open(void)
+{
+    atomic_store(&rings, NULL);
+    atomic_store(&threads, 0);
+    if (!have_key)
+        have_key = pthread_key_create(&key, leave) == 0;
+    return have_key;
+}
+
+struct ring *ring_first(void)
+{
+    return atomic_load_explicit(&rings, memory_order_acquire);
+}
+
+static struct ring *reuse(void)
+{
+    for (struct ring *r = ring_first(); r; r = r->next) {
+        int is_free = RING_FREE;
+        if (atomic_compare_exchange_strong(&r->state, &is_free, RING_USED))
+            return r;
+    }
+    return NULL;
+}
+
+static struct ring *make(void)
+{
+    struct ring *r =
+        guest_pages(sizeof *r + sizeof(struct event) * (size_t)guest.settings.ring_events);
+    if (!r)
+        return NULL;
+    atomic_store(&r->state, RING_USED);
+    r->next = atomic_load(&rings);
+    while (!atomic_compare_exchange_weak(&rings, &r->next, r))
+        ;
+    return r;
+}
+
+struct ring *ring_mine(void)
+{
+    uint32_t generation = atomic_load_explicit(&guest.generation, memory_order_relaxed);
+    if (mine && mine_generation == generation)
+        return mine;
+    if (!have_key || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
+        return NULL;
+    struct ring *r = reuse();
+    if (!r)
+        r = make();
+    uint32_t id = atomic_fetch_add(&threads, 1) + 1;
+    if (!r)
+        return NULL;
+    r->thread = id < 65535 ? (uint16_t)id : 0;
+    r->tid = (uint32_t)syscall(SYS_gettid);
+    r->depth = 0;
+    mine = r;
+    mine_generation = generation;
+    pthread_setspecific(key, r);
+    return r;
+}
+
+void ring_push(struct ring *r, const struct event *e)
+{
+    uint64_t capacity = (uint64_t)guest.settings.ring_events;
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+    uint64_t used = head - atomic_load_explicit(&r->tail, memory_order_acquire);
+    if (used >= capacity) {
+        atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
+        return;
+    }
+    r->events[head & (capacity - 1)] = *e;
+    atomic_store_explicit(&r->head, head + 1, memory_order_release);
+    if (used == capacity / 2)
+        writer_wake();
+}
+
+int64_t ring_sample_begin(struct ring *r, int64_t now_ns)
+{
+    return (r->callbacks++ & 63) == 32 ? now_ns : 0; /* not the first: it is cold */
+}
+
+void ring_sample_end(struct ring *r, int64_t began_ns)
+{
+    if (began_ns == 0)
+        return;
+    atomic_fetch_add_explicit(&r->sampled_ns, clock_mono_ns() - began_ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&r->all_callbacks, 64, memory_order_relaxed);
+}

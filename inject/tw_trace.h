@@ -1,0 +1,41 @@
+/* libtwinfer_inject.so: records what a CUDA process does on its GPUs, from inside that process.
+ *
+ * The driver loads it when CUDA_INJECTION64_PATH names it, NVTX when NVTX_INJECTION64_PATH does; no
+ * change to the program is needed. TWINFER_TRACE names a settings file (inject/settings.h), or just
+ * the folder that spools (trace/spool.h) are written to. Without TWINFER_TRACE it does nothing.
+ *
+ * It is a guest: it never prints to stdout, aborts, exits, changes the locale or keeps a signal. If
+ * it cannot record (old CUPTI, no disk space), it says so in the spool or once on stderr, and the
+ * program goes on.
+ *
+ * A program that knows about it may use the functions below, found with dlsym; all may be called
+ * from any thread. */
+#ifndef TW_TRACE_H
+#define TW_TRACE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TW_TRACE_API __attribute__((visibility("default")))
+
+/* Stop recording and give CUPTI back: every activity kind off, the subscriber released, so that
+ * another profiler in this process can start. Synchronize the GPU first: records of work that still
+ * runs are lost. Returns 1 when it was recording. */
+TW_TRACE_API int tw_trace_pause(void);
+/* Take CUPTI again. Returns 1 when it records (or waits for its gate), 0 when CUPTI refuses. */
+TW_TRACE_API int tw_trace_resume(void);
+/* What was recorded so far is in the file when this returns. Returns 1, 0 when there is no file. */
+TW_TRACE_API int tw_trace_flush(void);
+/* Change which records are taken from now on, as the settings of the same names: for programs that
+ * compare the cost of settings. NULL key ends the list of pairs: {"graphs", "graph", "api", "none",
+ * NULL}. To be called while paused. Returns 1 when all were understood. */
+TW_TRACE_API int tw_trace_configure(const char *const *pairs);
+
+/* Entry points, called by the driver and by NVTX. */
+TW_TRACE_API int InitializeInjection(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

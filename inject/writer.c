@@ -1,0 +1,355 @@
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "inject/facts.h"
+#include "inject/guest.h"
+
+enum {
+    REST_AFTER_MS = 200, /* a closed gate switches CUPTI off after that long */
+    END_WAIT_S = 5,      /* exit waits so long for the last flush */
+    THREADS = 4096,
+};
+
+static _Atomic uint32_t kicks, sleeping, done, flushes_asked, flushes_done;
+static _Atomic bool ending;
+static uint32_t strings_written;
+static uint64_t lost_told;
+static __thread bool is_writer;
+
+/* Threads that API records name and that have no ring, by system id. */
+static struct {
+    uint32_t tid;
+    uint16_t id;
+} others[THREADS];
+static uint32_t n_others;
+
+static void futex_wait(_Atomic uint32_t *at, uint32_t value, int64_t ns)
+{
+    struct timespec t = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, value, &t, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *at)
+{
+    syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void writer_wake(void)
+{
+    atomic_fetch_add(&kicks, 1);
+    if (atomic_load(&sleeping)) {
+        int kept = errno;
+        futex_wake(&kicks);
+        errno = kept;
+    }
+}
+
+bool writer_is_me(void)
+{
+    return is_writer;
+}
+
+uint32_t writer_string(uint32_t id)
+{
+    for (; strings_written < id; strings_written++) {
+        const struct name *n = names_get(strings_written + 1);
+        spool_add_string(&guest.spool, strings_written + 1, n->text, n->bytes);
+    }
+    return id;
+}
+
+/* ---- threads ---- */
+
+static void tell_thread(uint16_t id, uint32_t tid, uint32_t name)
+{
+    if (name == 0) {
+        char path[64], text[64];
+        snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
+        size_t n = facts_read(path, text, sizeof text);
+        while (n > 0 && text[n - 1] == '\n')
+            n--;
+        name = names_intern(text, n);
+    }
+    spool_add(&guest.spool, SPOOL_THREADS,
+              &(struct spool_thread){.id = id, .tid = tid, .name = writer_string(name)});
+}
+
+static struct ring *ring_of(uint32_t tid)
+{
+    for (struct ring *r = ring_first(); r; r = r->next)
+        if (r->tid == tid && r->told && atomic_load(&r->state) != RING_FREE)
+            return r;
+    return NULL;
+}
+
+uint16_t writer_thread_of(uint32_t tid)
+{
+    const struct ring *r = ring_of(tid);
+    if (r)
+        return r->thread;
+    for (uint32_t i = 0; i < n_others; i++)
+        if (others[i].tid == tid)
+            return others[i].id;
+    if (n_others == THREADS)
+        return 0;
+    uint16_t id = (uint16_t)(65535 - n_others); /* from the top: rings count from 1 */
+    others[n_others].tid = tid;
+    others[n_others++].id = id;
+    tell_thread(id, tid, 0);
+    return id;
+}
+
+/* ---- emptying ---- */
+
+static void take(struct ring *r, const struct event *e)
+{
+    if (e->type == EVENT_LAUNCH) {
+        if (guest.settings.launches)
+            spool_add(&guest.spool, SPOOL_LAUNCHES,
+                      &(struct spool_launch){.start_ns = e->at_ns,
+                                             .end_ns = e->end_ns,
+                                             .correlation = e->text,
+                                             .thread = r->thread,
+                                             .cbid = e->cbid});
+    } else if (e->type == EVENT_THREAD_NAME) {
+        tell_thread(writer_thread_of(e->text), e->text, e->domain);
+    } else {
+        ranges_event(r, e);
+    }
+}
+
+static void drain_ring(struct ring *r)
+{
+    int state = atomic_load_explicit(&r->state, memory_order_acquire);
+    uint64_t mask = (uint64_t)guest.settings.ring_events - 1;
+    uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
+    uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+    if (tail != head && !r->told) {
+        tell_thread(r->thread, r->tid, 0);
+        r->told = true;
+    }
+    while (tail != head) {
+        take(r, &r->events[tail & mask]);
+        tail++;
+        if ((tail & 255) == 0)
+            atomic_store_explicit(&r->tail, tail, memory_order_release);
+    }
+    atomic_store_explicit(&r->tail, tail, memory_order_release);
+    if (state == RING_LEFT) { /* its thread is gone, all of it was read */
+        ranges_thread_gone(r, clock_mono_ns());
+        r->told = false;
+        atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
+    }
+}
+
+static void drain(void)
+{
+    for (struct ring *r = ring_first(); r; r = r->next)
+        drain_ring(r);
+    size_t valid;
+    for (uint8_t *b; (b = buffers_take(&valid));) {
+        facts_devices();
+        decode_buffer(b, valid);
+        buffers_return(b);
+    }
+    buffers_refill();
+}
+
+/* ---- the flush ---- */
+
+static void tell_drops(enum spool_source source, uint64_t count)
+{
+    if (count > 0)
+        spool_add(&guest.spool, SPOOL_DROPS,
+                  &(struct spool_drop){
+                      .at_ns = clock_mono_ns(), .count = count, .source = (uint32_t)source});
+}
+
+static void write_drops(void)
+{
+    uint64_t from_rings = 0;
+    for (struct ring *r = ring_first(); r; r = r->next) {
+        uint64_t n = atomic_load(&r->dropped);
+        from_rings += n - r->dropped_told;
+        r->dropped_told = n;
+    }
+    tell_drops(SPOOL_FROM_THREAD, from_rings);
+    tell_drops(SPOOL_FROM_CUPTI, cupti_take_dropped());
+    tell_drops(SPOOL_FROM_UNKNOWN, decode_take_unknown());
+    tell_drops(SPOOL_FROM_STRINGS, names_take_lost());
+    tell_drops(SPOOL_FROM_DISK, guest.spool.lost - lost_told);
+    lost_told = guest.spool.lost;
+}
+
+static void write_clock(void)
+{
+    int64_t before_ns = clock_mono_ns();
+    struct spool_clock c = {.cupti_ns = cupti_now_ns(), .wall_ns = clock_wall_ns()};
+    int64_t after_ns = clock_mono_ns();
+    c.at_ns = before_ns + (after_ns - before_ns) / 2;
+    c.within_ns = after_ns - before_ns;
+    spool_add(&guest.spool, SPOOL_CLOCKS, &c);
+    if (c.cupti_ns)
+        decode_clock(c.at_ns, c.cupti_ns);
+}
+
+static void write_cost(void)
+{
+    struct timespec cpu;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    struct spool_cost c = {
+        .at_ns = clock_mono_ns(),
+        .writer_cpu_ns = (int64_t)cpu.tv_sec * NS_PER_S + cpu.tv_nsec,
+        .bytes = guest.spool.bytes,
+        .buffers_peak = buffers_peak(),
+        .memory_bytes = buffers_bytes() + guest.spool.memory_bytes,
+    };
+    for (struct ring *r = ring_first(); r; r = r->next) {
+        uint64_t calls = atomic_load(&r->all_callbacks);
+        c.callbacks += calls;
+        c.callback_ns += atomic_load(&r->sampled_ns) * 64;
+        c.memory_bytes += sizeof *r + sizeof(struct event) * (uint64_t)guest.settings.ring_events;
+    }
+    for (int i = 0; i < SPOOL_KINDS; i++)
+        c.records += guest.spool.counts[i];
+    spool_add(&guest.spool, SPOOL_COSTS, &c);
+}
+
+/* A full disk ends recording, not the application. */
+static void check_disk(void)
+{
+    if (guest.spool.error == 0 || atomic_exchange(&guest.disk_full, 1))
+        return;
+    char text[256];
+    int n = snprintf(
+        text, sizeof text,
+        "twinfer: recording of process %d stopped: cannot write the spool: errno %d%s\n",
+        (int)getpid(), guest.spool.error, guest.spool.error == ENOSPC ? " (no space left)" : "");
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+        return;
+    gate_disk_full();
+}
+
+static void flush_cupti(bool last)
+{
+    if (pthread_mutex_trylock(&guest.control) != 0)
+        return; /* somebody switches CUPTI on or off: next time */
+    if (cupti_running() || last)
+        cupti_flush(last);
+    if (cupti_running() && gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)
+        cupti_rest();
+    pthread_mutex_unlock(&guest.control);
+}
+
+static void flush(bool last)
+{
+    int64_t now_ns = clock_mono_ns();
+    gate_tick(now_ns);
+    write_clock();
+    flush_cupti(last);
+    drain();
+    ranges_write_open(now_ns, last);
+    guest_write_notes();
+    gate_write(last);
+    writer_string(names_count());
+    write_drops();
+    write_cost();
+    spool_flush(&guest.spool);
+    check_disk();
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    guest_busy = 1;
+    is_writer = true;
+    prctl(PR_SET_NAME, "twinfer");
+    facts_process();
+    write_clock();
+    int64_t next_ns = clock_mono_ns(); /* the header's facts go out at once */
+    for (;;) {
+        uint32_t seen = atomic_load(&kicks);
+        uint32_t asked = atomic_load(&flushes_asked);
+        bool last = atomic_load(&ending);
+        drain();
+        int64_t now_ns = clock_mono_ns();
+        if (last || asked != atomic_load(&flushes_done) || now_ns >= next_ns) {
+            flush(last);
+            next_ns = now_ns + guest.settings.flush_ns;
+            atomic_store(&flushes_done, asked);
+            futex_wake(&flushes_done);
+        }
+        if (last)
+            break;
+        int64_t left_ns = next_ns - clock_mono_ns();
+        if (gate_filters && left_ns > 10 * NS_PER_MS)
+            left_ns = 10 * NS_PER_MS, gate_tick(clock_mono_ns());
+        atomic_store(&sleeping, 1);
+        if (left_ns > 0)
+            futex_wait(&kicks, seen, left_ns);
+        atomic_store(&sleeping, 0);
+    }
+    spool_close(&guest.spool);
+    atomic_store(&done, 1);
+    futex_wake(&done);
+    return NULL;
+}
+
+bool writer_start(void)
+{
+    atomic_store(&kicks, 0);
+    atomic_store(&sleeping, 0);
+    atomic_store(&done, 0);
+    atomic_store(&flushes_asked, 0);
+    atomic_store(&flushes_done, 0);
+    atomic_store(&ending, false);
+    strings_written = n_others = 0;
+    lost_told = 0;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pthread_t thread;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    int error = pthread_create(&thread, &attr, run, NULL);
+    pthread_attr_destroy(&attr);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error == 0;
+}
+
+static void wait_for(_Atomic uint32_t *at, uint32_t value, bool until_equal, int64_t ns)
+{
+    int64_t end_ns = clock_mono_ns() + ns;
+    for (;;) {
+        uint32_t now = atomic_load(at);
+        if (until_equal ? now == value : (int32_t)(now - value) >= 0)
+            return;
+        int64_t left_ns = end_ns - clock_mono_ns();
+        if (left_ns <= 0)
+            return;
+        futex_wait(at, now, left_ns);
+    }
+}
+
+void writer_stop(void)
+{
+    atomic_store(&ending, true);
+    writer_wake();
+    wait_for(&done, 1, true, END_WAIT_S * NS_PER_S);
+}
+
+void writer_flush(void)
+{
+    uint32_t mine = atomic_fetch_add(&flushes_asked, 1) + 1;
+    writer_wake();
+    wait_for(&flushes_done, mine, false, END_WAIT_S * NS_PER_S);
+}

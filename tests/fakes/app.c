@@ -1,0 +1,250 @@
+/* The program that the tests trace: app STEP... does the steps in order. See the table. */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <nvtx3/nvToolsExt.h>
+
+#include "fakes/fake_cupti.h"
+#include "gpu/cuda.h"
+
+int cuInit(unsigned flags);
+
+static char **args;
+static nvtxDomainHandle_t llm;
+
+static void sleep_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&t, &t) != 0 && errno == EINTR)
+        ;
+}
+
+static void init(long n)
+{
+    (void)n;
+    cuInit(0);
+}
+
+static void kernels(long n)
+{
+    for (long i = 0; i < n; i++)
+        fake_launch(&(struct fake_kernel){
+            .name = i % 2 ? "_Z4normPf" : "_Z4gemmPfS_S_", .grid = 8, .block = 256});
+}
+
+static void ops(long n) /* one of each */
+{
+    for (long i = 0; i < n; i++) {
+        fake_copy(4096, 1);
+        fake_set(64);
+        fake_graph_launch(5, 3);
+        fake_synchronize();
+    }
+}
+
+static void decode(long n) /* n steps, each a range with two kernels, one kernel between them */
+{
+    nvtxRangePushA("generate");
+    for (long i = 0; i < n; i++) {
+        nvtxRangePushA("decode");
+        kernels(2);
+        nvtxRangePop();
+        kernels(1);
+    }
+    nvtxRangePop();
+}
+
+static void domain(long n) /* the same in domain LLM, with a registered string */
+{
+    if (!llm)
+        llm = nvtxDomainCreateA("LLM");
+    nvtxStringHandle_t text = nvtxDomainRegisterStringA(llm, "decode_all");
+    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
+                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                               .message = {.registered = text},
+                               .payloadType = NVTX_PAYLOAD_TYPE_INT64,
+                               .payload = {.llValue = n}};
+    nvtxDomainRangePushEx(llm, &a);
+    kernels(n);
+    nvtxDomainRangePop(llm);
+    nvtxRangeId_t id = nvtxDomainRangeStartEx(llm, &a);
+    nvtxDomainRangeEnd(llm, id);
+    nvtxMarkA("here");
+}
+
+static void open_range(long n)
+{
+    (void)n;
+    nvtxRangePushA("outer");
+}
+
+static void profiler(long n)
+{
+    fake_profiler(n != 0);
+}
+
+static int guest_call(const char *name)
+{
+    int (*f)(void) = NULL;
+    void *lib = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
+    if (lib)
+        *(void **)&f = dlsym(lib, name);
+    return f ? f() : -1;
+}
+
+static void pause_it(long n)
+{
+    (void)n;
+    guest_call("tw_trace_pause");
+    printf("paused: %d subscribers, kernels %d\n", fake_subscribers(), fake_enabled(10));
+}
+
+static void resume(long n)
+{
+    (void)n;
+    int ok = guest_call("tw_trace_resume");
+    printf("resumed: %d, %d subscribers, kernels %d\n", ok, fake_subscribers(), fake_enabled(10));
+}
+
+static void flush(long n)
+{
+    (void)n;
+    guest_call("tw_trace_flush");
+}
+
+/* n million kernels a second for a quarter second, then a quarter's rest, four times. */
+static void burst(long n)
+{
+    for (int round = 0; round < 4; round++) {
+        struct timespec from, now;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        for (int i = 0; i < 250; i++) {
+            fake_burst((uint64_t)n * 1000);
+            do
+                clock_gettime(CLOCK_MONOTONIC, &now);
+            while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 <= i);
+        }
+        sleep_ms(250);
+    }
+    printf("dropped %llu\n", (unsigned long long)fake_dropped());
+}
+
+static void *work(void *n)
+{
+    for (long i = 0; i < (long)n; i++) {
+        nvtxRangePushA("thread");
+        kernels(1);
+        nvtxRangePop();
+    }
+    return NULL;
+}
+
+static void threads(long n) /* four, n kernels each */
+{
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++)
+        pthread_create(&t[i], NULL, work, (void *)n);
+    for (int i = 0; i < 4; i++)
+        pthread_join(t[i], NULL);
+}
+
+static void fork_it(long n) /* the child records ranges, the parent goes on */
+{
+    pid_t child = fork();
+    if (child == 0) {
+        nvtxRangePushA("child");
+        nvtxRangePop();
+        exit(n == 1 ? 0 : 3);
+    }
+    int status;
+    waitpid(child, &status, 0);
+}
+
+static void exec_it(long n)
+{
+    static char init_word[] = "init", five[] = "kernels=5";
+    (void)n;
+    execv("/proc/self/exe", (char *[]){args[0], init_word, five, NULL});
+}
+
+static void small_disk(long n) /* no file may grow beyond n bytes */
+{
+    struct rlimit r;
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &r);
+    r.rlim_cur = (rlim_t)n;
+    setrlimit(RLIMIT_FSIZE, &r);
+}
+
+static void kill_it(long n)
+{
+    raise((int)n);
+}
+
+static void leave(long n)
+{
+    _exit((int)n);
+}
+
+static void step_clock(long n)
+{
+    fake_step(n * 1000000);
+}
+
+static void say(long n)
+{
+    printf("%ld\n", n);
+}
+
+static void env(long n)
+{
+    (void)n;
+    const char *s = getenv("TWINFER_TRACE");
+    printf("%s\n", s ? s : "no TWINFER_TRACE");
+}
+
+static const struct {
+    const char *name;
+    void (*run)(long n);
+} steps[] = {
+    {"init", init},     {"kernels", kernels}, {"ops", ops},           {"decode", decode},
+    {"domain", domain}, {"open", open_range}, {"profiler", profiler}, {"pause", pause_it},
+    {"resume", resume}, {"flush", flush},     {"burst", burst},       {"threads", threads},
+    {"fork", fork_it},  {"exec", exec_it},    {"disk", small_disk},   {"kill", kill_it},
+    {"_exit", leave},   {"sleep", sleep_ms},  {"step", step_clock},   {"say", say},
+    {"env", env},
+};
+
+int main(int argc, char **argv)
+{
+    args = argv;
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int i = 1; i < argc; i++) {
+        char name[32];
+        size_t n = strcspn(argv[i], "=");
+        snprintf(name, sizeof name, "%.*s", (int)n, argv[i]);
+        long value = argv[i][n] ? strtol(argv[i] + n + 1, NULL, 10) : 1;
+        bool known = false;
+        for (size_t s = 0; s < sizeof steps / sizeof *steps; s++)
+            if (strcmp(name, steps[s].name) == 0) {
+                steps[s].run(value);
+                known = true;
+            }
+        if (!known) {
+            fprintf(stderr, "app: no step %s\n", name);
+            return 2;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* A stand-in for libcuda.so.1: as many devices as FAKE_CUDA_DEVICES says (2), and cuInit that loads
+ * the library that CUDA_INJECTION64_PATH names, as the driver does. FAKE_CUDA_ERROR makes cuInit
+ * fail with that number. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/cuda.h"
+
+#define X(name, arguments, needed) int name arguments;
+GPU_CUDA_LIST(X)
+#undef X
+
+static int number(const char *variable, int otherwise)
+{
+    const char *s = getenv(variable);
+    return s ? (int)strtol(s, NULL, 10) : otherwise;
+}
+
+static void inject(void)
+{
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    void *lib = path ? dlopen(path, RTLD_NOW) : NULL;
+    if (path && !lib)
+        fprintf(stderr, "fake cuda: %s\n", dlerror());
+    int (*entry)(void) = NULL;
+    if (lib)
+        *(void **)&entry = dlsym(lib, "InitializeInjection");
+    if (entry)
+        entry();
+}
+
+int cuInit(unsigned flags)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)flags;
+    int error = number("FAKE_CUDA_ERROR", 0);
+    if (error == 0)
+        pthread_once(&once, inject);
+    return error;
+}
+
+int cuDriverGetVersion(int *version)
+{
+    *version = 13000;
+    return 0;
+}
+
+int cuDeviceGetCount(int *n)
+{
+    *n = number("FAKE_CUDA_DEVICES", 2);
+    return 0;
+}
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    int n;
+    cuDeviceGetCount(&n);
+    *device = ordinal;
+    return ordinal >= 0 && ordinal < n ? 0 : 101;
+}
+
+int cuDeviceGetName(char *name, int bytes, int device)
+{
+    snprintf(name, (size_t)bytes, "Fake GPU %d", device);
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    static const int values[128] = {
+        [13] = 1980000, [16] = 132,      [33] = 0x1b, [34] = 0, [36] = 3201000,
+        [37] = 6144,    [38] = 62914560, [39] = 2048, [75] = 9, [81] = 233472,
+    };
+    (void)device;
+    *value = attribute >= 0 && attribute < 128 ? values[attribute] : 0;
+    return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    (void)device;
+    *bytes = (size_t)141 << 30;
+    return 0;
+}
+
+int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
+{
+    for (int i = 0; i < 16; i++)
+        uuid[i] = (unsigned char)(i * 16 + device);
+    return 0;
+}
+
+int cuDeviceGetUuid(unsigned char uuid[16], int device)
+{
+    return cuDeviceGetUuid_v2(uuid, device);
+}
+
+int cuGetErrorString(int result, const char **text)
+{
+    *text = result == 100 ? "no CUDA-capable device is detected" : "an error";
+    return 0;
+}
+
+int cuKernelGetFunction(void **function, void *kernel)
+{
+    *function = kernel;
+    return 0;
+}
+
+int cuFuncGetName(const char **name, void *function)
+{
+    (void)function;
+    *name = "kernel";
+    return 0;
+}
+
+int cuMemAddressReserve(uint64_t *at, size_t bytes, size_t align, uint64_t want,
+                        unsigned long long flags)
+{
+    (void)bytes, (void)align, (void)flags;
+    *at = want;
+    return 0;
+}
+
+int cuGraphLaunch(void *graph, void *stream)
+{
+    (void)graph, (void)stream;
+    return 0;
+}

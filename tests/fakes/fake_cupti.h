@@ -1,0 +1,43 @@
+/* A stand-in for libcupti, and what a test program drives it with.
+ *
+ * Work is put on an imaginary GPU: every call below gets a correlation id, raises the driver-API
+ * callbacks that the recorder asked for, and leaves an activity record when the kind is enabled.
+ * Records wait until fake_complete (or a flush) gives them times and puts them into buffers; full
+ * buffers are handed over at once. As in CUPTI, records find no room when the client gives no
+ * buffer: they are dropped and counted.
+ *
+ * Scripted failures are words of FAKE_CUPTI, separated by commas:
+ *   version=N      what cuptiGetVersion says
+ *   subscribe=N    error of cuptiSubscribe
+ *   enable=K:N     error N of enabling activity kind K
+ *   reverse        records are completed in reverse order
+ *   nulltimes      every tenth kernel has no times
+ * Builds with FAKE_OLD lack the timestamp callback (their clock is the wall clock, which
+ * fake_step moves); builds with FAKE_BROKEN lack cuptiActivityFlushAll. */
+#ifndef FAKES_FAKE_CUPTI_H
+#define FAKES_FAKE_CUPTI_H
+
+#include <stdint.h>
+
+struct fake_kernel {
+    const char *name;
+    uint32_t grid, block, stream, graph;
+    uint64_t graph_node;
+};
+
+uint32_t fake_launch(const struct fake_kernel *k); /* returns the correlation id */
+/* One cuGraphLaunch of n nodes, each a kernel of 1 us. */
+uint32_t fake_graph_launch(uint32_t graph, int n);
+uint32_t fake_copy(uint64_t bytes, uint8_t kind);
+uint32_t fake_set(uint64_t bytes);
+void fake_synchronize(void);
+void fake_profiler(int start);
+void fake_complete(void);
+/* n kernels straight into the buffers, as the GPU side of graph launches: no callbacks. */
+void fake_burst(uint64_t n);
+void fake_step(int64_t ns);
+uint64_t fake_dropped(void); /* in total */
+int fake_subscribers(void);
+int fake_enabled(int kind);
+
+#endif
