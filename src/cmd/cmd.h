@@ -13,13 +13,15 @@ struct cmd_context {
     const struct config_args *args; /* what config was loaded from, to load variants of it */
     const char *const *words; /* positional words after the command: `model init` -> {"init"} */
     size_t n_words;
-    bool json; /* results on stdout as JSON */
+    char **program; /* what stands after --, NULL-terminated; NULL = nothing */
+    bool json;      /* results on stdout as JSON */
 };
 
 struct cmd {
     const char *name, *summary;
     uint32_t bit;      /* CMD_... of config/plan.h */
     const char *words; /* allowed first words, "init|inspect", or NULL */
+    bool program;      /* takes a program to run: -- command ... */
     const char *about; /* a paragraph for --help */
     const char *example;
     /* Results on stdout. Returns the exit code; errors in e decide it through err_exit_code. */

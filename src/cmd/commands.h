@@ -14,6 +14,8 @@ int cmd_compare(struct cmd_context *c, struct err *e);
 int cmd_report(struct cmd_context *c, struct err *e);
 int cmd_kernels(struct cmd_context *c, struct err *e);
 int cmd_model(struct cmd_context *c, struct err *e);
+int cmd_trace(struct cmd_context *c, struct err *e);
+int cmd_doctor(struct cmd_context *c, struct err *e);
 
 /* Engines of bench that batch by themselves. */
 enum st bench_worker(struct cmd_context *c, struct err *e);

@@ -30,6 +30,7 @@ struct request {
     VEC(const char *) words, overrides;
     const char *config_dir, *config_name, *explain;
     bool help, print_config, sweep, json;
+    char **program;
 };
 
 static const struct cmd *find_command(const char *name)
@@ -78,8 +79,8 @@ static void print_help(const struct cmd *c)
 {
     struct buf options = {0};
     option_help(&options, c->bit);
-    printf("usage: twinfer %s%s%s%s [key=value ...]\n\n", c->name, c->words ? " [" : "",
-           c->words ? c->words : "", c->words ? "]" : "");
+    printf("usage: twinfer %s%s%s%s [key=value ...]%s\n\n", c->name, c->words ? " [" : "",
+           c->words ? c->words : "", c->words ? "]" : "", c->program ? " -- command ..." : "");
     print_wrapped(c->about);
     printf("\nexample:\n  %s\n\nsettings:\n%s", c->example, buf_str(&options));
     buf_free(&options);
@@ -142,7 +143,10 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
             TRY(flag_value(argc, argv, &i, &r->config_name, e));
         else if (strcmp(s, "--config-dir") == 0)
             TRY(flag_value(argc, argv, &i, &r->config_dir, e));
-        else if (s[0] == '-')
+        else if (strcmp(s, "--") == 0 && r->cmd->program) {
+            r->program = argv + i + 1 < argv + argc ? argv + i + 1 : NULL;
+            break;
+        } else if (s[0] == '-')
             return err_hint((err_set(e, ST_USAGE, "unknown flag %s", s), e),
                             "settings are written key=value; twinfer %s --help lists them",
                             r->cmd->name);
@@ -179,6 +183,7 @@ static int run_job(const struct request *r, const struct config_args *args, stru
                                 .args = args,
                                 .json = r->json || config.plan.json,
                                 .words = r->words.p,
+                                .program = r->program,
                                 .n_words = r->words.n};
         code = r->cmd->run(&c, e);
     }

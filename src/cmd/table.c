@@ -114,5 +114,27 @@ const struct cmd cmd_table[] = {
         .example = "twinfer model init model=tiny_qwen3 seed=1 out=models/tiny",
         .run = cmd_model,
     },
+    {
+        .name = "trace",
+        .bit = CMD_TRACE,
+        .summary = "record what a CUDA program does on its GPUs",
+        .about = "Runs the command with libtwinfer_inject.so in every CUDA process it starts; "
+                 "nothing in it needs to change. Kernels, copies, sets, synchronization, CUDA "
+                 "graphs, NVTX ranges and launch times go to one spool per process. The exit code "
+                 "is the command's.",
+        .program = true,
+        .example = "twinfer trace trace.range=decode@* out=traces/t1 -- python generate.py",
+        .run = cmd_trace,
+    },
+    {
+        .name = "doctor",
+        .bit = CMD_DOCTOR,
+        .summary = "what this machine has and lacks, with the remedy",
+        .about = "Looks at the driver, the GPUs, the libraries that are opened at run time and "
+                 "the machine's settings. Nothing is changed. Exit code 4 when something that "
+                 "GPU commands cannot do without is missing.",
+        .example = "twinfer doctor",
+        .run = cmd_doctor,
+    },
     {0},
 };

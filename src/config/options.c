@@ -14,12 +14,13 @@ enum {
     R = CMD_REPORT,
     M = CMD_MODEL,
     K = CMD_KERNELS,
-    RUN = B | S,                          /* serves a workload */
-    ONE_RUN = B | CMD_SIMULATE,           /* once, and writes that run */
-    RATED = W | ONE_RUN,                  /* at a rate that is given */
-    WORK = W | B | S,                     /* may make a workload */
-    MODEL = W | B | P | S | M,            /* needs a model */
-    ARTIFACT = W | B | S | C | R | M | K, /* writes one directory, named by out */
+    T = CMD_TRACE,
+    RUN = B | S,                              /* serves a workload */
+    ONE_RUN = B | CMD_SIMULATE,               /* once, and writes that run */
+    RATED = W | ONE_RUN,                      /* at a rate that is given */
+    WORK = W | B | S,                         /* may make a workload */
+    MODEL = W | B | P | S | M,                /* needs a model */
+    ARTIFACT = W | B | S | C | R | M | K | T, /* writes one directory, named by out */
 };
 
 #define AT(field) offsetof(struct plan, field)
@@ -332,6 +333,35 @@ const struct option config_options[] = {
     {"kernels.step_batch_size", OPT_INT, "sequences", "", 1, 1 << 20, NULL, K,
      AT(kernels.step_batch_size),
      "sequences in every iteration; unset it is the first number in the range's name"},
+    {"attach", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.attach),
+     "run the command after --; false makes the folder and prints the variables to run it under"},
+    {"trace.range", OPT_LIST, "", "", NO_LIMIT, NULL, T, AT(trace.ranges),
+     "record only inside these NVTX ranges: range@domain, with * for any text"},
+    {"trace.profiler", OPT_BOOL, "", "false", NO_LIMIT, NULL, T, AT(trace.profiler),
+     "record only between cuProfilerStart and cuProfilerStop"},
+    {"trace.delay_s", OPT_DOUBLE, "s", "0", 0, 1e6, NULL, T, AT(trace.delay_s),
+     "start recording so long after a process first uses CUDA"},
+    {"trace.duration_s", OPT_DOUBLE, "s", "0", 0, 1e6, NULL, T, AT(trace.duration_s),
+     "record for so long; 0 is no limit"},
+    {"trace.graphs", OPT_ENUM, "", "node", NO_LIMIT, "node|graph", T, AT(trace.graphs),
+     "CUDA graphs: every kernel in them, or one record a launch, which costs less"},
+    {"trace.api", OPT_ENUM, "", "none", NO_LIMIT, "none|driver|runtime|all", T, AT(trace.api),
+     "records of API calls; they slow a launch-bound program by 15 % and more"},
+    {"trace.copies", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.copies),
+     "record copies and sets"},
+    {"trace.sync", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.sync),
+     "record synchronization"},
+    {"trace.nvtx", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.nvtx), "record NVTX ranges"},
+    {"trace.launches", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.launches),
+     "record when the host launched each kernel, copy and set"},
+    {"trace.flush_ms", OPT_INT, "ms", "500", 1, 1e6, NULL, T, AT(trace.flush_ms),
+     "how much of the recording a killed process may lose"},
+    {"trace.buffers", OPT_INT, "", "128", 2, 4096, NULL, T, AT(trace.buffers),
+     "most activity buffers of 4 MiB; beyond them records are dropped and counted"},
+    {"trace.library", OPT_STR, "", "", NO_LIMIT, NULL, T, AT(trace.library),
+     "path of libtwinfer_inject.so; the one beside this program when unset"},
+    {"trace.cupti", OPT_STR, "", "", NO_LIMIT, NULL, T, AT(trace.cupti),
+     "path of libcupti; the one that the process has loaded, or that is found, when unset"},
 };
 
 const size_t config_options_n = sizeof config_options / sizeof *config_options;

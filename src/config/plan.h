@@ -21,6 +21,7 @@ enum {
     CMD_CAPACITY = 1 << 8,
     CMD_SEARCH = 1 << 9,
     CMD_KERNELS = 1 << 12,
+    CMD_TRACE = 1 << 13,
     CMD_ANY = -1,
 };
 
@@ -190,6 +191,16 @@ struct plan {
         double from_ms, to_ms;
         int64_t step_batch_size;
     } kernels;
+
+    struct { /* inject/settings.h says what they mean to the recorder */
+        bool attach;
+        struct option_list ranges;
+        bool profiler, copies, sync, nvtx, launches;
+        double delay_s, duration_s;
+        int graphs, api; /* 0 node, 1 graph; 0 none, 1 driver, 2 runtime, 3 all */
+        int64_t flush_ms, buffers;
+        const char *library, *cupti;
+    } trace;
 };
 
 #endif

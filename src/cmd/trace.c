@@ -1,0 +1,344 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "cmd/commands.h"
+#include "cmd/job.h"
+#include "gpu/library.h"
+#include "trace/spool_scan.h"
+
+#define SETTINGS_FILE "settings.txt"
+
+/* What the recorder is told (inject/settings.h). */
+static void settings_text(const struct plan *p, const char *dir, struct buf *out)
+{
+    static const char *const graphs[] = {"node", "graph"};
+    static const char *const apis[] = {"none", "driver", "runtime", "all"};
+    buf_printf(out, "dir=%s\ncopies=%d\nsync=%d\nnvtx=%d\nlaunches=%d\n", dir, p->trace.copies,
+               p->trace.sync, p->trace.nvtx, p->trace.launches);
+    buf_printf(out, "graphs=%s\napi=%s\nprofiler=%d\n", graphs[p->trace.graphs], apis[p->trace.api],
+               p->trace.profiler);
+    buf_printf(out, "delay_ms=%lld\nduration_ms=%lld\nflush_ms=%lld\nbuffers=%lld\n",
+               (long long)(p->trace.delay_s * 1000), (long long)(p->trace.duration_s * 1000),
+               (long long)p->trace.flush_ms, (long long)p->trace.buffers);
+    if (p->trace.cupti)
+        buf_printf(out, "cupti=%s\n", p->trace.cupti);
+    for (size_t i = 0; i < p->trace.ranges.n; i++)
+        buf_printf(out, "%s%s", i ? "," : "range=", p->trace.ranges.items[i]);
+    if (p->trace.ranges.n)
+        buf_putc(out, '\n');
+}
+
+static enum st write_settings(struct cmd_context *c, const struct artifact *art, const char *dir,
+                              struct err *e)
+{
+    struct buf text = {0};
+    settings_text(c->plan, dir, &text);
+    FILE *f;
+    enum st st = artifact_create_file(art, SETTINGS_FILE, &f, e);
+    if (st == ST_OK) {
+        fwrite(buf_str(&text), 1, text.n, f);
+        st = artifact_close_file(art, SETTINGS_FILE, &f, e);
+    }
+    buf_free(&text);
+    return st;
+}
+
+static enum st absolute(struct arena *a, const char *path, const char **out, struct err *e)
+{
+    char *cwd = getcwd(NULL, 0);
+    if (!cwd)
+        return err_errno(e, true, "the current folder");
+    *out = path[0] == '/' ? path : fs_join(a, cwd, path);
+    free(cwd);
+    return ST_OK;
+}
+
+/* out=, or runs/traces/<stable id of settings and command>. */
+static const char *out_dir(struct cmd_context *c, const char **id)
+{
+    const char *dir = job_out_dir(c, "traces", id);
+    if (c->plan->out || !c->program)
+        return dir;
+    size_t n = 1;
+    for (char **p = c->program; *p; p++)
+        n++;
+    const char **parts = arena_array(c->a, const char *, n);
+    parts[0] = *id;
+    for (size_t i = 1; i < n; i++)
+        parts[i] = c->program[i - 1];
+    *id = hash_stable_id(c->a, "trace", parts, n);
+    return arena_printf(c->a, "runs/traces/%s", *id);
+}
+
+/* ---- the command ---- */
+
+static pid_t child;
+
+/* Ctrl-C reaches the command by itself (it is in the same process group) and it decides; a SIGTERM
+ * for us alone is handed on. */
+static void hand_on(int sig)
+{
+    if (child > 0)
+        kill(child, sig);
+}
+
+static void child_side(char **program, int failed, const char *library, const char *settings)
+{
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    sigaction(SIGINT, &dfl, NULL);
+    sigaction(SIGQUIT, &dfl, NULL);
+    sigaction(SIGTERM, &dfl, NULL);
+    setenv("CUDA_INJECTION64_PATH", library, 1);
+    setenv("NVTX_INJECTION64_PATH", library, 1);
+    setenv("TWINFER_TRACE", settings, 1);
+    execvp(program[0], program);
+    int error = errno;
+    if (write(failed, &error, sizeof error) < 0)
+        _exit(126);
+    _exit(127);
+}
+
+/* Runs it to its end; *status as waitpid gives it. */
+static enum st run_program(char **program, const char *library, const char *settings, int *status,
+                           struct err *e)
+{
+    int failed[2];
+    if (pipe(failed) != 0)
+        return err_errno(e, false, "pipe");
+    fcntl(failed[1], F_SETFD, FD_CLOEXEC);
+    fflush(stdout);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, on = {.sa_handler = hand_on};
+    sigaction(SIGINT, &ignore, NULL);
+    sigaction(SIGQUIT, &ignore, NULL);
+    sigaction(SIGTERM, &on, NULL);
+    child = fork();
+    if (child < 0)
+        return err_errno(e, false, "fork");
+    if (child == 0) {
+        close(failed[0]);
+        child_side(program, failed[1], library, settings);
+    }
+    close(failed[1]);
+    int error = 0;
+    while (read(failed[0], &error, sizeof error) < 0 && errno == EINTR)
+        ;
+    close(failed[0]);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR)
+        ;
+    child = 0;
+    if (error == 0)
+        return ST_OK;
+    errno = error;
+    err_errno(e, true, "cannot run %s", program[0]);
+    return ST_INPUT;
+}
+
+/* ---- the result ---- */
+
+struct totals {
+    int64_t processes, kernels, launches, ranges, dropped, bytes;
+};
+
+static struct node *spool_node(struct arena *a, const char *name, const struct spool_facts *f)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("spool"), node_str(a, name));
+    node_set(a, n, SV("pid"), node_int(a, f->header.pid));
+    node_set(a, n, SV("parent_pid"), node_int(a, f->header.parent_pid));
+    if (f->rank >= 0)
+        node_set(a, n, SV("rank"), node_int(a, f->rank));
+    node_set(a, n, SV("command"), node_str(a, f->command));
+    node_set(a, n, SV("start_mono_ns"), node_int(a, f->header.start_ns));
+    node_set(a, n, SV("started_at"), artifact_time(a, f->header.start_wall_ns));
+    node_set(a, n, SV("ended"), node_bool(a, f->ended));
+    node_set(a, n, SV("bytes"), node_int(a, (int64_t)f->bytes));
+    node_set(a, n, SV("whole_bytes"), node_int(a, (int64_t)f->whole_bytes));
+    struct node *records = node_set(a, n, SV("records"), node_new(a, NODE_MAP));
+    for (int kind = SPOOL_KERNELS; kind <= SPOOL_APIS; kind++)
+        if (f->counts[kind])
+            node_set(a, records, sv_of(spool_kind_name(kind)),
+                     node_int(a, (int64_t)f->counts[kind]));
+    node_set(a, n, SV("dropped"), node_int(a, (int64_t)f->dropped));
+    struct node *cost = node_set(a, n, SV("cost"), node_new(a, NODE_MAP));
+    node_set(a, cost, SV("callback_ns"), node_int(a, f->cost.callback_ns));
+    node_set(a, cost, SV("writer_cpu_ns"), node_int(a, f->cost.writer_cpu_ns));
+    node_set(a, cost, SV("memory_bytes"), node_int(a, (int64_t)f->cost.memory_bytes));
+    struct node *notes = node_set(a, n, SV("notes"), node_new(a, NODE_LIST));
+    for (size_t i = 0; i < f->n_notes; i++)
+        node_push(a, notes, node_str(a, f->notes[i]));
+    return n;
+}
+
+static bool is_spool(const char *name)
+{
+    size_t n = strlen(name), m = strlen(SPOOL_SUFFIX);
+    return n > m && strcmp(name + n - m, SPOOL_SUFFIX) == 0;
+}
+
+/* The spools of the folder, as the list "processes". */
+static enum st list_spools(struct arena *a, const char *dir, struct node *list, struct totals *t,
+                           struct err *e)
+{
+    const char **names;
+    size_t n;
+    TRY(fs_list(a, dir, &names, &n, e));
+    for (size_t i = 0; i < n; i++) {
+        struct spool_facts f;
+        if (!is_spool(names[i]))
+            continue;
+        TRY(spool_scan(a, fs_join(a, dir, names[i]), &f, e));
+        node_push(a, list, spool_node(a, names[i], &f));
+        t->processes++;
+        t->kernels += (int64_t)f.counts[SPOOL_KERNELS];
+        t->launches += (int64_t)f.counts[SPOOL_LAUNCHES];
+        t->ranges += (int64_t)f.counts[SPOOL_RANGES];
+        t->dropped += (int64_t)f.dropped;
+        t->bytes += (int64_t)f.whole_bytes;
+        for (size_t k = 0; k < f.n_notes; k++)
+            log_warn("%s: %s", names[i], f.notes[k]);
+        if (!f.ended)
+            log_warn("%s: the process did not end by itself: what it did after the last flush "
+                     "(trace.flush_ms) is missing",
+                     names[i]);
+    }
+    return ST_OK;
+}
+
+static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art,
+                              struct node *extra)
+{
+    struct run_meta meta = {
+        .run_id = id,
+        .run_type = "trace",
+        .started_wall_ns = art->started_wall_ns,
+        .ended_wall_ns = clock_wall_ns(),
+        .params = c->config->tree,
+        .hydra_config_path = c->config->config_path,
+        .hydra_config_name = c->config->config_name,
+        .extra = extra,
+    };
+    return run_meta_node(c->a, &meta);
+}
+
+static int code_of(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static enum st finish(struct cmd_context *c, const char *id, const char *dir, struct artifact *art,
+                      int status, struct err *e)
+{
+    struct arena *a = c->a;
+    struct totals t = {0};
+    struct node *extra = node_new(a, NODE_MAP);
+    struct node *command = node_set(a, extra, SV("command"), node_new(a, NODE_LIST));
+    for (char **p = c->program; *p; p++)
+        node_push(a, command, node_str(a, *p));
+    node_set(a, extra, SV("exit_code"), node_int(a, code_of(status)));
+    if (WIFSIGNALED(status))
+        node_set(a, extra, SV("signal"), node_int(a, WTERMSIG(status)));
+    struct node *list = node_set(a, extra, SV("processes"), node_new(a, NODE_LIST));
+    TRY(list_spools(a, art->partial_dir, list, &t, e));
+    TRY(artifact_commit(art, meta_node(c, id, art, extra), e));
+    if (t.processes == 0)
+        log_warn("no process of the command used CUDA or NVTX");
+    if (t.dropped > 0)
+        log_warn("%lld records were dropped: trace.buffers= gives them more room",
+                 (long long)t.dropped);
+    struct node *out = node_new(a, NODE_MAP);
+    node_set(a, out, SV("trace_dir"), node_str(a, dir));
+    node_set(a, out, SV("exit_code"), node_int(a, code_of(status)));
+    node_set(a, out, SV("processes"), node_int(a, t.processes));
+    node_set(a, out, SV("kernels"), node_int(a, t.kernels));
+    node_set(a, out, SV("launches"), node_int(a, t.launches));
+    node_set(a, out, SV("ranges"), node_int(a, t.ranges));
+    node_set(a, out, SV("dropped"), node_int(a, t.dropped));
+    node_set(a, out, SV("bytes"), node_int(a, t.bytes));
+    job_print(c, out);
+    return ST_OK;
+}
+
+static enum st record(struct cmd_context *c, const char *library, int *status, struct err *e)
+{
+    const char *id, *dir = out_dir(c, &id), *at, *settings;
+    struct artifact art;
+    TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    enum st st = absolute(c->a, art.partial_dir, &at, e);
+    if (st == ST_OK)
+        st = write_settings(c, &art, at, e);
+    settings = st == ST_OK ? fs_join(c->a, at, SETTINGS_FILE) : NULL;
+    if (st == ST_OK)
+        st = run_program(c->program, library, settings, status, e);
+    if (st == ST_OK)
+        st = finish(c, id, dir, &art, *status, e);
+    if (st != ST_OK)
+        artifact_discard(&art);
+    return st;
+}
+
+/* attach=false: the folder stands, spools come into it later, from wherever the variables are set.
+ */
+static enum st prepare(struct cmd_context *c, const char *library, struct err *e)
+{
+    const char *id, *dir = out_dir(c, &id), *at;
+    struct artifact art;
+    TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    enum st st = absolute(c->a, dir, &at, e);
+    if (st == ST_OK)
+        st = write_settings(c, &art, at, e);
+    struct node *extra = node_new(c->a, NODE_MAP);
+    node_set(c->a, extra, SV("attach"), node_bool(c->a, false));
+    if (st == ST_OK)
+        st = artifact_commit(&art, meta_node(c, id, &art, extra), e);
+    if (st != ST_OK) {
+        artifact_discard(&art);
+        return st;
+    }
+    const struct {
+        const char *name, *value;
+    } variables[] = {{"CUDA_INJECTION64_PATH", library},
+                     {"NVTX_INJECTION64_PATH", library},
+                     {"TWINFER_TRACE", fs_join(c->a, at, SETTINGS_FILE)}};
+    struct node *out = node_new(c->a, NODE_MAP);
+    for (size_t i = 0; i < 3; i++) {
+        node_set(c->a, out, sv_of(variables[i].name), node_str(c->a, variables[i].value));
+        if (!c->json)
+            printf("export %s='%s'\n", variables[i].name, variables[i].value);
+    }
+    if (c->json)
+        job_print(c, out);
+    return ST_OK;
+}
+
+static enum st trace(struct cmd_context *c, int *status, struct err *e)
+{
+    struct gpu_cuda cuda;
+    const char *library;
+    if (c->plan->trace.attach && !c->program) {
+        err_set(e, ST_USAGE, "there is no command to trace");
+        return err_hint(e, "twinfer trace [key=value ...] -- command ...");
+    }
+    if (!c->plan->trace.attach && c->program)
+        return err_set(e, ST_USAGE, "attach=false runs no command: leave out what follows --");
+    TRY(gpu_guest_library(c->a, c->plan->trace.library, &library, e));
+    if (!c->plan->trace.attach)
+        return prepare(c, library, e);
+    TRY(gpu_cuda_open(&cuda, e));
+    return record(c, library, status, e);
+}
+
+int cmd_trace(struct cmd_context *c, struct err *e)
+{
+    int status = 0;
+    if (trace(c, &status, e) == ST_OK)
+        return code_of(status);
+    err_add(e, "trace");
+    return err_exit_code(e->st);
+}

@@ -1,0 +1,40 @@
+/* NVIDIA's libraries, opened at run time: nothing here is linked, and nothing needs to be there.
+ * Only this folder calls dlopen (and the guest library for itself). */
+#ifndef GPU_LIBRARY_H
+#define GPU_LIBRARY_H
+
+#include "base/arena.h"
+#include "gpu/cuda.h"
+#include "gpu/nvml.h"
+
+/* Both ST_DEVICE with a remedy as hint when the library or a needed function is missing, or its
+ * initialization fails. Opened libraries stay. */
+enum st gpu_cuda_open(struct gpu_cuda *out, struct err *e); /* after cuInit */
+enum st gpu_nvml_open(struct gpu_nvml *out, struct err *e); /* after nvmlInit */
+
+/* What is known of a library without initializing it. */
+struct gpu_library {
+    const char *name;    /* as asked for: "libcupti.so.13" */
+    const char *path;    /* where it was found; NULL = not found */
+    const char *version; /* as it says, or NULL */
+    const char *missing; /* first needed function that it lacks, or NULL */
+    const char *absent;  /* optional functions that it lacks, "a, b", or NULL */
+};
+enum gpu_library_id {
+    GPU_LIB_CUDA,
+    GPU_LIB_NVML,
+    GPU_LIB_CUPTI,
+    GPU_LIB_CUBLASLT,
+    GPU_LIB_CUDNN,
+    GPU_LIB_NVRTC,
+    GPU_LIB_NCCL,
+    GPU_LIBS
+};
+/* Looks the library up under its names, best first, in the loader's path and the usual folders. */
+void gpu_library_look(struct arena *a, enum gpu_library_id id, struct gpu_library *out);
+
+/* The guest library: beside the program, in ../lib beside it, or `path` (NULL = those two).
+ * ST_DEVICE with a remedy when it is not there. The result is absolute. */
+enum st gpu_guest_library(struct arena *a, const char *path, const char **out, struct err *e);
+
+#endif

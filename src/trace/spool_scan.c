@@ -1,0 +1,125 @@
+#include "trace/spool_scan.h"
+
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/vec.h"
+
+/* Few strings are wanted, so they are looked up in a second pass over the string blocks. */
+struct wanted {
+    uint32_t id;
+    const char *text;
+};
+
+struct scan {
+    struct arena *a;
+    struct fs_map map;
+    struct spool_facts *out;
+    VEC(struct wanted) wanted; /* 0 = the command, then notes */
+};
+
+/* The whole block at `at`, or NULL. */
+static const struct spool_block *block(const struct fs_map *m, uint64_t at)
+{
+    if (m->n - at < sizeof(struct spool_block))
+        return NULL;
+    const struct spool_block *b = (const void *)(m->p + at);
+    if (b->magic != SPOOL_BLOCK_MAGIC || b->bytes > SPOOL_BLOCK_MAX_BYTES || b->bytes % 8 != 0 ||
+        b->bytes > m->n - at - sizeof *b)
+        return NULL;
+    if (b->kind != SPOOL_STRINGS && (uint64_t)b->count * b->record_bytes > b->bytes)
+        return NULL;
+    uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
+    return spool_checksum(sum, b + 1, b->bytes) == b->checksum ? b : NULL;
+}
+
+static void record(const struct spool_block *b, uint32_t i, void *to, size_t bytes)
+{
+    memset(to, 0, bytes);
+    memcpy(to, (const char *)(b + 1) + (size_t)i * b->record_bytes,
+           b->record_bytes < bytes ? b->record_bytes : bytes);
+}
+
+static void look(struct scan *s, const struct spool_block *b)
+{
+    struct spool_facts *out = s->out;
+    for (uint32_t i = 0; i < b->count; i++) {
+        struct spool_process p;
+        struct spool_drop d;
+        struct spool_note n;
+        if (b->kind == SPOOL_PROCESS) {
+            record(b, i, &p, sizeof p);
+            s->wanted.p[0].id = p.command;
+            out->rank = p.rank;
+        } else if (b->kind == SPOOL_DROPS) {
+            record(b, i, &d, sizeof d);
+            out->dropped += d.count;
+        } else if (b->kind == SPOOL_COSTS) {
+            record(b, i, &out->cost, sizeof out->cost);
+        } else if (b->kind == SPOOL_NOTES) {
+            record(b, i, &n, sizeof n);
+            if (n.level >= SPOOL_WARNING && s->wanted.n < 100)
+                vec_push(&s->wanted, (struct wanted){.id = n.text});
+        } else if (b->kind == SPOOL_END) {
+            out->ended = true;
+        }
+    }
+}
+
+static void find_strings(struct scan *s, const struct spool_block *b)
+{
+    const char *p = (const char *)(b + 1), *end = p + b->bytes;
+    while (end - p >= (ptrdiff_t)sizeof(struct spool_string)) {
+        struct spool_string h;
+        memcpy(&h, p, sizeof h);
+        p += sizeof h;
+        if (h.bytes > (size_t)(end - p))
+            return;
+        for (size_t i = 0; i < s->wanted.n; i++)
+            if (h.id && s->wanted.p[i].id == h.id)
+                s->wanted.p[i].text = arena_strn(s->a, p, h.bytes);
+        p += (h.bytes + 7) / 8 * 8;
+    }
+}
+
+enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
+{
+    struct scan s = {.a = a, .out = out};
+    *out = (struct spool_facts){.rank = -1, .command = ""};
+    TRY(fs_map(path, &s.map, e));
+    out->bytes = s.map.n;
+    if (s.map.n < sizeof out->header ||
+        memcmp(s.map.p, SPOOL_MAGIC, sizeof out->header.magic) != 0) {
+        fs_unmap(&s.map);
+        return err_set(e, ST_INPUT, "%s: not a spool: it does not begin with TWSPOOL", path);
+    }
+    memcpy(&out->header, s.map.p, sizeof out->header);
+    if (out->header.version != SPOOL_VERSION || out->header.header_bytes < sizeof out->header ||
+        out->header.header_bytes > s.map.n || out->header.header_bytes % 8 != 0) {
+        fs_unmap(&s.map);
+        return err_set(e, ST_INPUT, "%s: a spool of version %u; this twinfer reads version %d",
+                       path, out->header.version, SPOOL_VERSION);
+    }
+    vec_push(&s.wanted, (struct wanted){0});
+    const struct spool_block *b;
+    uint64_t at = out->header.header_bytes;
+    for (; (b = block(&s.map, at)); at += sizeof *b + b->bytes) {
+        if (b->kind < SPOOL_KINDS)
+            out->counts[b->kind] += b->count;
+        look(&s, b);
+    }
+    out->whole_bytes = at;
+    for (at = out->header.header_bytes; at < out->whole_bytes; at += sizeof *b + b->bytes) {
+        b = (const void *)(s.map.p + at);
+        if (b->kind == SPOOL_STRINGS)
+            find_strings(&s, b);
+    }
+    out->command = s.wanted.p[0].text ? s.wanted.p[0].text : "";
+    out->notes = arena_array(a, const char *, s.wanted.n);
+    for (size_t i = 1; i < s.wanted.n; i++)
+        if (s.wanted.p[i].text)
+            out->notes[out->n_notes++] = s.wanted.p[i].text;
+    vec_free(&s.wanted);
+    fs_unmap(&s.map);
+    return ST_OK;
+}

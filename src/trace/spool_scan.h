@@ -1,0 +1,26 @@
+/* A spool at a glance: what it holds and how it ended, from its block headers. For listings;
+ * everything is checked, so any file may be given. */
+#ifndef TRACE_SPOOL_SCAN_H
+#define TRACE_SPOOL_SCAN_H
+
+#include "base/arena.h"
+#include "trace/spool.h"
+
+struct spool_facts {
+    struct spool_header header;
+    const char *command; /* "" = unknown */
+    int32_t rank;        /* -1 = none */
+    uint64_t counts[SPOOL_KINDS];
+    uint64_t dropped;       /* by all SPOOL_DROPS */
+    uint64_t bytes;         /* of the file */
+    uint64_t whole_bytes;   /* up to the first block that is cut or damaged */
+    bool ended;             /* the recorder closed the file itself */
+    struct spool_cost cost; /* the last; zeros = none */
+    const char **notes;     /* [n_notes] warnings and errors */
+    size_t n_notes;
+};
+
+/* ST_INPUT when it is no spool: "PATH: not a spool: ...". */
+enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e);
+
+#endif
