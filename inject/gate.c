@@ -164,8 +164,6 @@ bool gate_keeps(uint32_t correlation, int64_t start_ns, int64_t end_ns)
 
 bool gate_overlaps(int64_t start_ns, int64_t end_ns)
 {
-    if (!gate_filters)
-        return true;
     bool found = false;
     pthread_mutex_lock(&guest.windows);
     uint64_t oldest = n_windows > KEPT ? n_windows - KEPT : 0;

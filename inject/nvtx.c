@@ -57,7 +57,7 @@ static struct ring *enter(void)
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state == GUEST_NEW && !guest_start()) /* first event in a child after fork */
         return NULL;
-    if (state > GUEST_ON)
+    if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.n_patterns == 0))
         return NULL;
     return ring_mine();
 }

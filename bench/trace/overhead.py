@@ -1,0 +1,278 @@
+"""What recording costs, modes interleaved inside one process, and whether the GPU times agree with
+the PyTorch profiler's.
+
+    twinfer trace out=DIR -- python3 bench/trace/overhead.py --results results.json
+
+Each round measures every mode once, in an order drawn anew; the recorder is paused and resumed
+(tw_trace_pause, tw_trace_resume) in between. A mode's overhead is the median over rounds of
+time / time without recording in that round, minus 1; its interval is the median's 95 % one."""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import statistics
+import sys
+import time
+import traceback
+
+import torch
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../adapters/workloads"))
+import models  # noqa: E402
+
+
+class Guest:
+    def __init__(self):
+        path = os.environ.get("CUDA_INJECTION64_PATH", "")
+        if not path:
+            raise SystemExit("overhead.py: run it under twinfer trace")
+        self.lib = ctypes.CDLL(path)
+
+    def pause(self):
+        return self.lib.tw_trace_pause()
+
+    def resume(self):
+        return self.lib.tw_trace_resume()
+
+    def flush(self):
+        return self.lib.tw_trace_flush()
+
+    def configure(self, **settings):
+        pairs = [x for k, v in settings.items() for x in (k.encode(), str(v).encode())]
+        if not self.lib.tw_trace_configure((ctypes.c_char_p * (len(pairs) + 1))(*pairs, None)):
+            raise RuntimeError(f"the recorder refused {settings}")
+
+
+class Bare:
+    """CUPTI kernel records and nothing else."""
+
+    def __init__(self, path):
+        self.lib = ctypes.CDLL(path)
+        self.lib.bare_stop.restype = ctypes.c_uint64
+        self.cupti = next((line.split()[-1] for line in open("/proc/self/maps")
+                           if "libcupti.so" in line), None)
+        self.records = []
+
+    def start(self):
+        error = self.lib.bare_start(self.cupti.encode())
+        if error:
+            raise RuntimeError(f"bare CUPTI: error {error}")
+
+    def stop(self):
+        self.records.append(self.lib.bare_stop())
+
+
+FULL = dict(kernels=1, copies=1, sync=1, nvtx=1, launches=1, graphs="node", api="none")
+
+
+def ours(guest, **changes):
+    def start():
+        guest.configure(**{**FULL, **changes})
+        if not guest.resume():
+            raise RuntimeError("the recorder did not resume")
+
+    return start, guest.pause
+
+
+def profiler(activities):
+    holder = []
+
+    def start():
+        holder.append(torch.profiler.profile(activities=activities))
+        holder[-1].start()
+
+    def stop():
+        holder.pop().stop()
+
+    return start, stop
+
+
+def measure(step, start, stop, steps):
+    start()
+    try:
+        for _ in range(2):
+            step()
+        torch.cuda.synchronize()
+        t = time.perf_counter()
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - t) / steps
+    finally:
+        stop()
+
+
+def interval(values):
+    """Distribution-free 95 % interval of the median (order statistics)."""
+    v = sorted(values)
+    n = len(v)
+    k = 0
+    p = 0.5 ** n
+    c = p
+    term = p
+    while c < 0.025 and k < n // 2:
+        k += 1
+        term = term * (n - k + 1) / k
+        c += term
+    k = max(k, 1)
+    return v[k - 1], v[n - k]
+
+
+def compare(name, step, modes, rounds, steps, log):
+    for _ in range(5):
+        step()
+    torch.cuda.synchronize()
+    times = {m: [] for m in modes}
+    failed = {}
+    for r in range(rounds):
+        order = list(modes)
+        random.Random(r).shuffle(order)
+        for m in order:
+            if m in failed:
+                continue
+            try:
+                times[m].append(measure(step, *modes[m], steps))
+            except Exception as error:  # a mode that fails must not lose the others
+                failed[m] = f"{type(error).__name__}: {error}"
+                log(f"{name}: mode {m} failed in round {r}: {traceback.format_exc()}")
+    out = {"rounds": rounds, "steps": steps, "failed": failed, "modes": {}}
+    base = times["none"]
+    for m, t in times.items():
+        if m in failed or not t:
+            continue
+        ratio = [100 * (a / b - 1) for a, b in zip(t, base)]
+        low, high = interval(ratio)
+        out["modes"][m] = dict(
+            ms=1e3 * statistics.median(t), overhead_percent=statistics.median(ratio),
+            low_percent=low, high_percent=high, all_ms=[1e3 * x for x in t])
+        log(f"{name}: {m:28s} {1e3 * statistics.median(t):9.3f} ms  "
+            f"{statistics.median(ratio):+7.2f} %  [{low:+.2f}, {high:+.2f}]")
+    return out
+
+
+def nothing():
+    return (lambda: None), (lambda: None)
+
+
+def eager(guest, bare, rounds, steps, log, batch_tokens=8):
+    model = models.make("qwen3_0_6b", "cuda")
+    ids = models.prompt(model, batch_tokens)
+
+    def step():
+        with torch.no_grad(), models.region("forward"):
+            model(input_ids=ids, use_cache=False)
+
+    both = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    modes = {
+        "none": nothing(),
+        "bare": (bare.start, bare.stop) if bare else None,
+        "ours kernels only": ours(guest, copies=0, sync=0, nvtx=0, launches=0),
+        "ours kernels+nvtx": ours(guest, copies=0, sync=0),
+        "ours all": ours(guest),
+        "ours all+runtime api": ours(guest, api="runtime"),
+        "torch profiler cuda": profiler(both[1:]),
+        "torch profiler cpu+cuda": profiler(both),
+    }
+    modes = {k: v for k, v in modes.items() if v}
+    return compare("eager", step, modes, rounds, steps, log), step
+
+
+def graph_loop(guest, bare, rounds, steps, log):
+    model = models.make("qwen3_0_6b", "cuda")
+    ids = models.prompt(model, 1, batch=8)
+    with torch.no_grad():
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(input_ids=ids, use_cache=False)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(input_ids=ids, use_cache=False)
+
+    def step():
+        with models.region("decode"):
+            graph.replay()
+
+    modes = {
+        "none": nothing(),
+        "ours graph level": ours(guest, graphs="graph"),
+        "ours node level": ours(guest, graphs="node"),
+        "bare": (bare.start, bare.stop) if bare else None,
+    }
+    modes = {k: v for k, v in modes.items() if v}
+    return compare("graph", step, modes, rounds, steps * 5, log)
+
+
+def agreement(guest, step, rounds, steps, log):
+    """Our times and the profiler's, alternating: rows for agreement.json. Our kernels are found in
+    the spool by the time window of each round."""
+    out = {"ours": [], "torch": [], "rounds": rounds, "steps": steps}
+    start, stop = ours(guest)
+    for r in range(rounds):
+        start()
+        step()
+        torch.cuda.synchronize()
+        t0 = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        for _ in range(steps):
+            step()
+        torch.cuda.synchronize()
+        t1 = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        stop()
+        out["ours"].append([t0, t1])
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as p:
+            for _ in range(steps):
+                step()
+            torch.cuda.synchronize()
+        sums = {}
+        for e in p.profiler.kineto_results.events():
+            if e.device_type() == torch.autograd.DeviceType.CUDA:
+                n, t = sums.get(e.name(), (0, 0.0))
+                sums[e.name()] = (n + 1, t + e.duration_ns())
+        out["torch"].append({k: list(v) for k, v in sums.items()})
+        log(f"agreement: round {r}: torch saw {sum(n for n, _ in sums.values())} GPU events")
+    return out
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--results", required=True)
+    p.add_argument("--bare", help="path of libbare_cupti.so")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--steps", type=int, default=20)
+    a = p.parse_args()
+    lines = []
+
+    def log(text):
+        lines.append(text)
+        print(text, flush=True)
+
+    guest = Guest()
+    torch.zeros(1, device="cuda")
+    log(f"torch {torch.__version__}, {torch.cuda.get_device_name(0)}, "
+        f"CUPTI {[x.split()[-1] for x in open('/proc/self/maps') if 'libcupti' in x][:1]}")
+    log(f"paused: {guest.pause()}")
+    bare = None
+    try:
+        bare = Bare(a.bare) if a.bare else None
+    except OSError as error:
+        log(f"no bare CUPTI mode: {error}")
+    results = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(0)}
+    try:
+        results["eager"], step = eager(guest, bare, a.rounds, a.steps, log)
+        results["bare_records"] = bare.records if bare else None
+        results["agreement"] = agreement(guest, step, a.rounds, a.steps, log)
+        results["graph"] = graph_loop(guest, bare, a.rounds, a.steps, log)
+    except Exception:
+        log(traceback.format_exc())
+        results["error"] = traceback.format_exc()
+    results["log"] = lines
+    with open(a.results, "w") as f:
+        json.dump(results, f, indent=1)
+
+
+if __name__ == "__main__":
+    main()
