@@ -17,7 +17,6 @@ if(TW_CUDA_INCLUDE)
     ${CMAKE_SOURCE_DIR}/src/gpu/cuda.c)
   target_include_directories(twinfer_inject PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(twinfer_inject SYSTEM PRIVATE ${TW_CUDA_INCLUDE})
-  target_compile_definitions(twinfer_inject PRIVATE _GNU_SOURCE) # dl_iterate_phdr
   target_compile_options(twinfer_inject PRIVATE -fvisibility=hidden -ffunction-sections -fdata-sections
     -include ${CMAKE_SOURCE_DIR}/inject/old_symbols.h)
   target_link_options(twinfer_inject PRIVATE -Wl,--gc-sections -Wl,-z,nodelete)

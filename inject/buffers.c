@@ -58,7 +58,7 @@ void buffers_request(uint8_t **buffer, size_t *bytes)
         *buffer = data(b);
         *bytes = data_bytes;
     }
-    bool low = spares == 0;
+    bool low = b && spares == 0;
     pthread_mutex_unlock(&guest.buffers);
     if (low)
         writer_wake();

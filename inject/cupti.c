@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* dl_iterate_phdr */
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>

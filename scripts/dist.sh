@@ -10,6 +10,11 @@ root=dist/$name
 rm -rf "$root"
 mkdir -p "$root/bin" "$root/lib"
 cp build/twinfer "$root/bin/"
+if [ -f build/libtwinfer_inject.so ]; then
+    cp build/libtwinfer_inject.so "$root/lib/"
+else
+    echo "dist: without the guest library: no CUPTI headers here, so trace will not work" >&2
+fi
 cp -r configs data README.md LICENSE "$root/"
 
 # glibc, the loader and what must match the kernel stay behind.

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* dladdr */
 #include "gpu/library.h"
 
 #include <dlfcn.h>

@@ -1,0 +1,108 @@
+#include "inject/settings.h"
+
+#include <stdio.h>
+
+#include "support/support.h"
+
+static void a_file_is_read_line_by_line(void **state)
+{
+    struct test *t = *state;
+    const char *path = test_write(t, "s",
+                                  "# a comment\n dir=/tmp/x\ngraphs=graph # here too\n"
+                                  "api=all\r\n\nring_events=1000\nbuffer_kb=128\n"
+                                  "delay_ms=250\nrange=a@*,b,c@d\nsync=0");
+    struct settings s;
+    assert_true(settings_read(&s, path));
+    assert_string_equal(s.complaint, "");
+    assert_string_equal(s.dir, "/tmp/x");
+    assert_true(s.whole_graphs);
+    assert_int_equal(s.api, API_ALL);
+    assert_int_equal(s.ring_events, 1024);
+    assert_int_equal(s.buffer_bytes, 131072);
+    assert_int_equal(s.delay_ns, 250000000);
+    assert_int_equal(s.n_patterns, 3);
+    assert_string_equal(s.patterns[0].domain, "*");
+    assert_string_equal(s.patterns[1].range, "b");
+    assert_string_equal(s.patterns[1].domain, "");
+    assert_string_equal(s.patterns[2].domain, "d");
+    assert_false(s.sync);
+    assert_true(s.kernels);
+}
+
+static void a_folder_alone_means_defaults(void **state)
+{
+    struct test *t = *state;
+    struct settings s;
+    assert_true(settings_read(&s, test_dir(t)));
+    assert_string_equal(s.dir, test_dir(t));
+    assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches && !s.whole_graphs);
+}
+
+static void without_a_folder_there_is_nothing_to_do(void **state)
+{
+    struct test *t = *state;
+    struct settings s;
+    assert_false(settings_read(&s, NULL));
+    assert_false(settings_read(&s, ""));
+    assert_false(settings_read(&s, "/nonexistent"));
+    assert_false(settings_read(&s, test_write(t, "s", "kernels=1\n")));
+}
+
+static void the_first_bad_line_is_kept(void **state)
+{
+    (void)state;
+    static const char *const bad[][2] = {
+        {"colour", "red"},  {"kernels", "yes"},
+        {"graphs", "all"},  {"api", ""},
+        {"delay_ms", "-1"}, {"delay_ms", "1.5"},
+        {"buffer_kb", "1"}, {"buffers", "1"},
+        {"range", "@x"},    {"flush_ms", "99999999999999999999"},
+        {"buffers", ""},    {"range", "a,b,c,d,e,f,g,h,i"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct settings s = {.max_buffers = 7, .n_patterns = 0};
+        assert_false(settings_set(&s, bad[i][0], bad[i][1]));
+        char want[256];
+        snprintf(want, sizeof want, "setting not understood: %s=%s", bad[i][0], bad[i][1]);
+        assert_string_equal(s.complaint, want);
+        assert_int_equal(s.max_buffers, 7);
+        assert_int_equal(s.n_patterns, 0);
+    }
+}
+
+static void stars_match_any_run(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern, *text;
+        bool match;
+    } rows[] = {
+        {"*", "", true},
+        {"*", "abc", true},
+        {"a*c", "abbbc", true},
+        {"a*c", "abcd", false},
+        {"", "", true},
+        {"", "a", false},
+        {"a**b", "ab", true},
+        {"*b*", "abc", true},
+        {"*bc", "abcbc", true},
+        {"decode", "decode", true},
+        {"decode", "decoder", false},
+        {"a*b*c", "a_b_b_c", true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_int_equal(settings_match(rows[i].pattern, rows[i].text, strlen(rows[i].text)),
+                         rows[i].match);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_file_is_read_line_by_line),
+        TEST(a_folder_alone_means_defaults),
+        TEST(without_a_folder_there_is_nothing_to_do),
+        TEST(the_first_bad_line_is_kept),
+        TEST(stars_match_any_run),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
