@@ -77,8 +77,8 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 
-static enum st load_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
-                              struct err *e)
+enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
+                      struct err *e)
 {
     if (*out)
         return ST_OK;
@@ -91,6 +91,18 @@ static enum st load_tokenizer(const struct job_model *m, const char *why, struct
     return tokenizer_load(m->tokenizer, out, e);
 }
 
+struct workload_params job_arrivals(const struct plan *p)
+{
+    return (struct workload_params){
+        .seed = (uint64_t)p->seed,
+        .arrival_kind = p->workload.arrival.kind,
+        .rate = p->workload.arrival.rate,
+        .burstiness = p->workload.arrival.burstiness,
+        .inter_arrival_ns = p->workload.arrival.inter_arrival_ns,
+        .arrival_trace = p->workload.arrival.trace,
+    };
+}
+
 static enum st make_workload(const struct cmd_context *c, const struct job_model *m, bool stream,
                              struct job_workload *out, struct err *e)
 {
@@ -100,27 +112,20 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     if (p->workload.prompts && out->n_prompts == 0)
         return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
     if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
-        TRY(load_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
-    struct workload_params w = {
-        .seed = (uint64_t)p->seed,
-        .num_requests = p->workload.num_requests,
-        .arrival_kind = p->workload.arrival.kind,
-        .rate = p->workload.arrival.rate,
-        .burstiness = p->workload.arrival.burstiness,
-        .inter_arrival_ns = p->workload.arrival.inter_arrival_ns,
-        .arrival_trace = p->workload.arrival.trace,
-        .lengths_kind = p->workload.lengths.kind,
-        .prefill_tokens = p->workload.lengths.prefill_tokens,
-        .decode_tokens = p->workload.lengths.decode_tokens,
-        .min_tokens = p->workload.lengths.min_tokens,
-        .max_tokens = p->workload.lengths.max_tokens,
-        .zipf_theta = p->workload.lengths.zipf_theta,
-        .prefill_decode_ratio = p->workload.lengths.prefill_decode_ratio,
-        .lengths_trace = p->workload.lengths.trace,
-        .prompts = out->prompts,
-        .n_prompts = out->n_prompts,
-        .tokenizer = out->tokenizer,
-    };
+        TRY(job_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
+    struct workload_params w = job_arrivals(p);
+    w.num_requests = p->workload.num_requests;
+    w.lengths_kind = p->workload.lengths.kind;
+    w.prefill_tokens = p->workload.lengths.prefill_tokens;
+    w.decode_tokens = p->workload.lengths.decode_tokens;
+    w.min_tokens = p->workload.lengths.min_tokens;
+    w.max_tokens = p->workload.lengths.max_tokens;
+    w.zipf_theta = p->workload.lengths.zipf_theta;
+    w.prefill_decode_ratio = p->workload.lengths.prefill_decode_ratio;
+    w.lengths_trace = p->workload.lengths.trace;
+    w.prompts = out->prompts;
+    w.n_prompts = out->n_prompts;
+    w.tokenizer = out->tokenizer;
     return stream ? workload_stream_make(&w, &out->stream, e) : workload_make(c->a, &w, &out->w, e);
 }
 
@@ -205,7 +210,7 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
         st = make_workload(c, m, false, out, e);
     }
     if (st == ST_OK && need_ids && out->n_prompts > 0)
-        st = load_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
+        st = job_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
     return settled(out, st, e);
 }
 

@@ -39,6 +39,11 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
 /* The same as a stream, for what serves each request once and feeds no ids. */
 enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
                             struct job_workload *out, struct err *e);
+/* The plan's arrivals, for requests that have none. */
+struct workload_params job_arrivals(const struct plan *p);
+/* The model's tokenizer, which `why` needs; nothing when *out is there already. */
+enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
+                      struct err *e);
 void job_workload_close(struct job_workload *w);
 
 /* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what

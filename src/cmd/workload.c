@@ -1,8 +1,10 @@
 #include "base/clock.h"
 #include "cmd/commands.h"
 #include "cmd/job.h"
+#include "workload/format.h"
 
-static void print_result(struct cmd_context *c, const char *dir, const struct workload *w)
+static void print_result(struct cmd_context *c, const char *key, const char *path,
+                         const struct workload *w, int64_t left_out)
 {
     struct node *out = node_new(c->a, NODE_MAP);
     int64_t prefill = 0, decode = 0;
@@ -10,17 +12,19 @@ static void print_result(struct cmd_context *c, const char *dir, const struct wo
         prefill += w->requests[i].num_prefill_tokens;
         decode += w->requests[i].num_decode_tokens;
     }
-    node_set(c->a, out, SV("workload_dir"), node_str(c->a, dir));
+    node_set(c->a, out, sv_of(key), node_str(c->a, path));
     node_set(c->a, out, SV("requests"), node_int(c->a, (int64_t)w->n));
     node_set(c->a, out, SV("last_arrival_s"),
              node_float(c->a, w->n ? ns_to_s(w->requests[w->n - 1].arrival_ns) : 0));
     node_set(c->a, out, SV("prefill_tokens"), node_int(c->a, prefill));
     node_set(c->a, out, SV("decode_tokens"), node_int(c->a, decode));
+    if (c->plan->import)
+        node_set(c->a, out, SV("left_out"), node_int(c->a, left_out));
     job_print(c, out);
 }
 
-static enum st write_workload(struct cmd_context *c, struct job_model *m, struct job_workload *w,
-                              struct err *e)
+static enum st write_workload(struct cmd_context *c, const struct job_model *m,
+                              const struct job_workload *w, int64_t left_out, struct err *e)
 {
     const char *id, *dir = job_out_dir(c, "workloads", &id);
     struct artifact art;
@@ -34,26 +38,130 @@ static enum st write_workload(struct cmd_context *c, struct job_model *m, struct
                                  .seed = (uint64_t)c->plan->seed,
                                  .hydra_config_path = c->config->config_path,
                                  .hydra_config_name = c->config->config_name,
-                                 .params = c->config->tree};
+                                 .params = c->config->tree,
+                                 .hash_ids = workload_has_hash_ids(&w->w)};
     if (st == ST_OK)
         st = artifact_commit(&art, workload_meta_node(c->a, &meta), e);
     if (st != ST_OK) {
         artifact_discard(&art);
         return st;
     }
-    print_result(c, dir, &w->w);
+    print_result(c, "workload_dir", dir, &w->w, left_out);
     return ST_OK;
+}
+
+/* ---- traces of others -------------------------------------------------------------------- */
+
+static enum st need_path(const struct cmd_context *c, const char *what, struct err *e)
+{
+    if (c->plan->path)
+        return ST_OK;
+    return err_set(e, ST_USAGE, "%s needs path=FILE", what);
+}
+
+/* Settings that make a workload would be believed to do something to one that is there. */
+static enum st refuse_makers(const struct cmd_context *c, bool arrivals, struct err *e)
+{
+    static const struct {
+        const char *key;
+        bool arrival;
+    } rows[] = {
+        {"workload.dir", false},
+        {"workload.trace", false},
+        {"workload.prompts", false},
+        {"workload.arrival.kind", true},
+        {"workload.arrival.rate", true},
+        {"workload.arrival.burstiness", true},
+        {"workload.arrival.inter_arrival_ns", true},
+        {"workload.arrival.trace", true},
+        {"workload.lengths.kind", false},
+        {"workload.lengths.prefill_tokens", false},
+        {"workload.lengths.decode_tokens", false},
+        {"workload.lengths.min_tokens", false},
+        {"workload.lengths.max_tokens", false},
+        {"workload.lengths.prefill_decode_ratio", false},
+        {"workload.lengths.zipf_theta", false},
+        {"workload.lengths.trace", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if ((arrivals && rows[i].arrival) ||
+            config_origin(c->config, rows[i].key) != ORIGIN_COMMAND_LINE)
+            continue;
+        err_set(e, ST_USAGE, "%s is not used with import=%s", rows[i].key, c->plan->import);
+        return err_hint(e, "leave it out: it stands in the file");
+    }
+    return ST_OK;
+}
+
+static enum st import(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+                      struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct workload_format *f;
+    struct format_result r;
+    TRY(workload_format_find(p->import, false, &f, e));
+    TRY(need_path(c, "import", e));
+    bool texts = f->traits & FORMAT_TEXTS;
+    TRY(refuse_makers(c, texts, e));
+    /* Without num_requests on the command line all of the file is wanted, whatever a group says. */
+    bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
+    const struct workload_params arrivals = job_arrivals(p);
+    struct format_params fp = {.path = p->path,
+                               .max_requests = limited ? p->workload.num_requests : 0,
+                               .arrivals = &arrivals};
+    if (texts)
+        TRY(job_tokenizer(m, arena_printf(c->a, "import=%s", f->name), &w->tokenizer, e));
+    fp.tokenizer = w->tokenizer;
+    TRY(f->read(c->a, &fp, &r, e));
+    w->w = r.w;
+    w->prompts = r.prompts;
+    w->n_prompts = r.n_prompts;
+    return write_workload(c, m, w, r.left_out, e);
+}
+
+static enum st export(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+                      struct err *e) {
+    const struct plan *p = c->plan; const struct workload_format * f; const char * *texts;
+    TRY(workload_format_find(p->export, true, &f, e));
+    TRY(need_path(c, "export", e));
+    if (fs_exists(p->path)) return err_hint(
+        (err_set(e, ST_USAGE, "path: %s already exists", p->path), e), "choose another path=");
+    TRY(job_workload(c, m, false, w, e));
+    if (p->workload.dir) TRY(prompts_load(c->a, w->w.prompts, &w->prompts, &w->n_prompts, e));
+    TRY(workload_texts(c->a, &w->w, w->prompts, w->n_prompts, &texts, e));
+    struct buf bytes = {0};
+    enum st st = f->write(&bytes, &w->w, texts, e);
+    if (st == ST_OK) st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
+    buf_free(&bytes);
+    if (st == ST_OK) print_result(c, "path", p->path, &w->w, 0);
+    return st;
+}
+
+static enum st make(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+                    struct err *e)
+{
+    const struct plan *p = c->plan;
+    if (p->path)
+        return err_set(e, ST_USAGE, "path needs import=FORMAT or export=FORMAT");
+    if (p->workload.dir || p->workload.trace)
+        return err_set(e, ST_USAGE, "%s is a workload already; export=FORMAT reads it",
+                       p->workload.dir ? "workload.dir" : "workload.trace");
+    TRY(job_workload(c, m, false, w, e));
+    return write_workload(c, m, w, 0, e);
 }
 
 int cmd_workload(struct cmd_context *c, struct err *e)
 {
     struct job_model m;
     struct job_workload w = {0};
-    enum st st = job_model(c, false, &m, e);
+    const struct plan *p = c->plan;
+    enum st st = ST_OK;
+    if (p->import && p->export)
+        st = err_set(e, ST_USAGE, "import and export exclude each other");
     if (st == ST_OK)
-        st = job_workload(c, &m, false, &w, e);
+        st = job_model(c, false, &m, e);
     if (st == ST_OK)
-        st = write_workload(c, &m, &w, e);
+        st = (p->import ? import : p->export ? export : make)(c, &m, &w, e);
     job_workload_close(&w);
     if (st != ST_OK)
         err_add(e, "workload");

@@ -67,9 +67,14 @@ const struct option config_options[] = {
     {"model.tokenizer", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(model.tokenizer),
      "path of a tokenizer.json; the one of model.ref when unset"},
 
-    {"workload.dir", OPT_STR, "", "", NO_LIMIT, NULL, RUN, AT(workload.dir),
+    {"import", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(import),
+     "make the workload of another tool's trace: azure, burstgpt, mooncake, sharegpt, vidur, vllm"},
+    {"export", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(export),
+     "write the workload for another tool instead of a directory: mooncake, vidur, vllm"},
+    {"path", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(path), "the file that is imported or exported"},
+    {"workload.dir", OPT_STR, "", "", NO_LIMIT, NULL, RUN | W, AT(workload.dir),
      "workload directory to run instead of making one"},
-    {"workload.trace", OPT_STR, "", "", NO_LIMIT, NULL, RUN, AT(workload.trace),
+    {"workload.trace", OPT_STR, "", "", NO_LIMIT, NULL, RUN | W, AT(workload.trace),
      "CSV of arrived_at, num_prefill_tokens, num_decode_tokens to run instead of making one, or "
      "a Mooncake trace (.jsonl)"},
     {"workload.prompts", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(workload.prompts),

@@ -67,6 +67,7 @@ struct plan {
         const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
     } model;
 
+    const char *import, *export, *path; /* of workload: a format, and its file */
     struct {
         const char *dir, *trace;
         const char *prompts; /* prompts.jsonl */

@@ -79,7 +79,8 @@ enum st workload_write(const struct artifact *art, const struct workload *w,
     TRY(artifact_close_file(art, LENGTHS_NAME, &f, e));
     TRY(artifact_create_file(art, INTERVALS_NAME, &f, e));
     put_intervals(f, w);
-    return artifact_close_file(art, INTERVALS_NAME, &f, e);
+    TRY(artifact_close_file(art, INTERVALS_NAME, &f, e));
+    return workload_has_hash_ids(w) ? hash_ids_write(art, w, e) : ST_OK;
 }
 
 static struct node *text_or_null(struct arena *a, const char *s)
@@ -95,6 +96,8 @@ struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
     node_set(a, paths, SV("prompts"), node_str(a, PROMPTS_NAME));
     node_set(a, paths, SV("trace_lengths"), node_str(a, LENGTHS_NAME));
     node_set(a, paths, SV("trace_intervals"), node_str(a, INTERVALS_NAME));
+    if (m->hash_ids)
+        node_set(a, paths, SV("hash_ids"), node_str(a, HASH_IDS_NAME));
     node_set(a, hydra, SV("config_path"), text_or_null(a, m->hydra_config_path));
     node_set(a, hydra, SV("config_name"), text_or_null(a, m->hydra_config_name));
     node_set(a, n, SV("workload_id"), text_or_null(a, m->workload_id));
@@ -290,6 +293,8 @@ enum st workload_find(struct arena *a, const char *dir, struct workload_paths *o
     TRY(find_file(a, dir, meta, "prompts", &out->prompts, e));
     TRY(find_file(a, dir, meta, "trace_lengths", &out->lengths, e));
     TRY(find_file(a, dir, meta, "trace_intervals", &out->intervals, e));
+    if (node_path(meta, "paths.hash_ids"))
+        TRY(find_file(a, dir, meta, "hash_ids", &out->hash_ids, e));
     out->id = text_member(a, meta, "workload_id");
     out->model = text_member(a, meta, "model");
     return ST_OK;
@@ -301,7 +306,8 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
     *out = (struct workload){0};
     TRY(workload_find(a, dir, &p, e));
     *out = (struct workload){.dir = p.dir, .prompts = p.prompts, .id = p.id, .model = p.model};
-    return load_tables(a, p.lengths, p.intervals, out, e);
+    TRY(load_tables(a, p.lengths, p.intervals, out, e));
+    return p.hash_ids ? hash_ids_load(a, p.hash_ids, out, e) : ST_OK;
 }
 
 enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,

@@ -68,6 +68,7 @@ void lengths_end(struct lengths *g);
 struct workload_paths {
     const char *dir, *id, *model; /* id, model: NULL = not recorded */
     char *prompts, *lengths, *intervals;
+    char *hash_ids; /* NULL = none */
 };
 enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e);
 
@@ -84,5 +85,13 @@ enum st tables_open(const struct workload_paths *p, struct tables *out, struct e
 enum st tables_next(struct tables *t, struct workload_request *out, struct sv *prompt,
                     struct err *e);
 void tables_close(struct tables *t);
+
+/* ---- what prompts hold, beside the tables -------------------------------------------------- */
+
+#define HASH_IDS_NAME "hash_ids.jsonl"
+/* A line for each request that does. */
+enum st hash_ids_write(const struct artifact *art, const struct workload *w, struct err *e);
+/* Into the requests of w. */
+enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, struct err *e);
 
 #endif

@@ -231,7 +231,7 @@ enum st workload_stream_dir(const char *dir, struct workload_stream **out, struc
     struct workload_stream *s = new_stream(next_of_tables);
     struct workload_paths paths;
     enum st st = workload_find(s->a, dir, &paths, e);
-    if (st == ST_OK && (s->total = count_tables(&paths)) > 0) {
+    if (st == ST_OK && !paths.hash_ids && (s->total = count_tables(&paths)) > 0) {
         s->file = arena_str(s->a, dir);
         st = tables_open(&paths, &s->tables, e);
     } else if (st == ST_OK) {

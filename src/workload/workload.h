@@ -95,15 +95,18 @@ enum st workload_make(struct arena *a, const struct workload_params *p, struct w
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Writes the three data files into the artifact. */
+/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them. */
 enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts, struct err *e);
+
+bool workload_has_hash_ids(const struct workload *w); /* of some request */
 
 struct workload_meta {
     const char *workload_id, *model, *tokenizer_ref; /* NULL = null */
     uint64_t seed;
     const char *hydra_config_path, *hydra_config_name;
     const struct node *params; /* map or NULL: the composed configuration */
+    bool hash_ids;             /* workload_write wrote hash_ids.jsonl: a request has them */
 };
 
 /* The tree for artifact_commit; the meta file's name is WORKLOAD_META. */

@@ -1,0 +1,157 @@
+#include "workload/format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+const struct workload_format workload_formats[] = {
+    {"azure", "Azure LLM inference traces of 2023 and 2024", 0, azure_read, NULL},
+    {"burstgpt", "BurstGPT", 0, burstgpt_read, NULL},
+    {"mooncake", "Mooncake's traces, with hash_ids", 0, mooncake_read, mooncake_write},
+    {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS,
+     sharegpt_read, NULL},
+    {"vidur", "Vidur's trace.csv", 0, vidur_read, vidur_write},
+    {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", 0, vllm_read,
+     vllm_write},
+    {0},
+};
+
+enum st workload_format_find(const char *name, bool write, const struct workload_format **out,
+                             struct err *e)
+{
+    struct buf names = {0};
+    for (const struct workload_format *f = workload_formats; f->name; f++) {
+        bool can = write ? f->write != NULL : f->read != NULL;
+        if (can && strcmp(f->name, name) == 0) {
+            buf_free(&names);
+            *out = f;
+            return ST_OK;
+        }
+        if (can)
+            buf_printf(&names, "%s%s", names.n ? ", " : "", f->name);
+    }
+    err_set(e, ST_USAGE, "there is no format '%s' to %s", name, write ? "export" : "import");
+    err_hint(e, "formats: %s", buf_str(&names));
+    buf_free(&names);
+    return ST_USAGE;
+}
+
+static int by_arrival(const void *pa, const void *pb)
+{
+    const struct workload_request *a = pa, *b = pb;
+    if (a->arrival_ns != b->arrival_ns)
+        return a->arrival_ns < b->arrival_ns ? -1 : 1;
+    return a->request_id < b->request_id ? -1 : a->request_id > b->request_id;
+}
+
+enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e)
+{
+    struct workload *w = &r->w;
+    if (w->n == 0 && r->left_out > 0)
+        return err_at(e, ST_INPUT, path, 0, 0, "all %lld requests lack a prompt or an output token",
+                      (long long)r->left_out);
+    if (w->n == 0)
+        return err_at(e, ST_INPUT, path, 0, 0, "has no requests");
+    for (size_t i = 0; i < w->n; i++)
+        w->requests[i].request_id = (int64_t)i;
+    qsort(w->requests, w->n, sizeof *w->requests, by_arrival);
+    const int64_t zero_ns = from_zero ? w->requests[0].arrival_ns : 0;
+    for (size_t i = 0; i < w->n; i++) {
+        struct workload_request *q = &w->requests[i];
+        q->request_id = (int64_t)i;
+        if (zero_ns) {
+            q->arrival_ns -= zero_ns;
+            q->arrival_s = ns_to_s(q->arrival_ns);
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- times of day ------------------------------------------------------------------------- */
+
+/* n digits at *p, which moves behind them; -1 when they are not there. */
+static int64_t digits(const char **p, const char *end, int n)
+{
+    int64_t v = 0;
+    for (; n > 0; n--, ++*p) {
+        if (*p == end || **p < '0' || **p > '9')
+            return -1;
+        v = v * 10 + (**p - '0');
+    }
+    return v;
+}
+
+static bool skip(const char **p, const char *end, char c)
+{
+    if (*p == end || **p != c)
+        return false;
+    ++*p;
+    return true;
+}
+
+/* Days since 1970-01-01 of the proleptic Gregorian calendar, years from 1970 on. */
+static int64_t days_of(int64_t year, int64_t month, int64_t day)
+{
+    year -= month <= 2;
+    int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+    int64_t of_era = year % 400 * 365 + year % 400 / 4 - year % 400 / 100 + of_year;
+    return year / 400 * 146097 + of_era - 719468;
+}
+
+static bool read_fraction(const char **p, const char *end, int64_t *ns)
+{
+    *ns = 0;
+    if (!skip(p, end, '.'))
+        return true;
+    int n = 0;
+    for (; *p < end && **p >= '0' && **p <= '9'; n++, ++*p)
+        if (n < 9)
+            *ns = *ns * 10 + (**p - '0');
+    for (int i = n; i < 9; i++)
+        *ns *= 10;
+    return n > 0;
+}
+
+/* "", "Z", "+02:00": minutes east. */
+static bool read_zone(const char **p, const char *end, int64_t *minutes)
+{
+    *minutes = 0;
+    if (*p == end || skip(p, end, 'Z'))
+        return true;
+    bool west = skip(p, end, '-');
+    if (!west && !skip(p, end, '+'))
+        return false;
+    int64_t h = digits(p, end, 2);
+    skip(p, end, ':');
+    int64_t m = digits(p, end, 2);
+    *minutes = west ? -(60 * h + m) : 60 * h + m;
+    return h >= 0 && h < 24 && m >= 0 && m < 60;
+}
+
+bool format_time(struct sv text, int64_t *ns)
+{
+    static const int64_t month_days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    const char *p = text.p, *end = text.p + text.n;
+    int64_t year = digits(&p, end, 4);
+    bool ok = skip(&p, end, '-');
+    int64_t month = digits(&p, end, 2);
+    ok = ok && skip(&p, end, '-');
+    int64_t day = digits(&p, end, 2);
+    ok = ok && (skip(&p, end, ' ') || skip(&p, end, 'T'));
+    int64_t hour = digits(&p, end, 2);
+    ok = ok && skip(&p, end, ':');
+    int64_t minute = digits(&p, end, 2);
+    ok = ok && skip(&p, end, ':');
+    int64_t second = digits(&p, end, 2);
+    int64_t fraction, zone;
+    if (!ok || year < 1970 || year >= 2200 || month < 1 || month > 12 || day < 1 ||
+        day > month_days[month - 1] || hour < 0 || hour > 23 || minute < 0 || minute > 59 ||
+        second < 0 || second > 60)
+        return false;
+    if (!read_fraction(&p, end, &fraction) || !read_zone(&p, end, &zone) || p != end)
+        return false;
+    int64_t s = ((days_of(year, month, day) * 24 + hour) * 60 + minute - zone) * 60 + second;
+    *ns = s * NS_PER_S + fraction;
+    return true;
+}

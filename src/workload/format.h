@@ -1,0 +1,80 @@
+/* Traces of others, in and out. One row per format in a table; docs/formats.md has their columns.
+ *
+ * Reading: requests that no engine could serve (no prompt or no output token, as failed ones stand
+ * in BurstGPT; conversations without an answer) are left out and counted. Requests are put in order
+ * of arrival, those of one time in order of the file, and numbered from 0. Formats with times of
+ * day or of some clock begin with their first request at 0. Faults are ST_INPUT at
+ * file:line:column.
+ *
+ * Writing gives bytes: what a format cannot hold is left out, what it needs and the workload does
+ * not have is ST_USAGE. */
+#ifndef WORKLOAD_FORMAT_H
+#define WORKLOAD_FORMAT_H
+
+#include "workload/workload.h"
+
+struct format_params {
+    const char *path;
+    int64_t max_requests; /* the first that can be served; 0 = all */
+    /* Formats with FORMAT_TEXTS only: */
+    const struct tokenizer *tokenizer;
+    const struct workload_params *arrivals; /* arrival_* and rates, and the seed */
+};
+
+struct format_result {
+    struct workload w;
+    struct prompt *prompts;
+    size_t n_prompts;
+    int64_t left_out;
+};
+
+enum {
+    FORMAT_TEXTS = 1 << 0, /* holds texts and no arrivals */
+};
+
+struct workload_format {
+    const char *name, *help; /* what to call it, where it comes from */
+    uint32_t traits;
+    /* NULL = only the other way */
+    enum st (*read)(struct arena *a, const struct format_params *p, struct format_result *out,
+                    struct err *e);
+    /* texts[w->n]: of each request, NULL = none */
+    enum st (*write)(struct buf *out, const struct workload *w, const char *const *texts,
+                     struct err *e);
+};
+
+extern const struct workload_format workload_formats[]; /* ends with name == NULL */
+
+/* The format of that name that can be read (or written); ST_USAGE naming those there are. */
+enum st workload_format_find(const char *name, bool write, const struct workload_format **out,
+                             struct err *e);
+
+/* ---- the rows of the table (format_csv.c, format_json.c) ---------------------------------- */
+
+enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                   struct err *e);
+enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                      struct err *e);
+enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                   struct err *e);
+enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
+                    struct err *e);
+enum st mooncake_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                      struct err *e);
+enum st mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
+                       struct err *e);
+enum st sharegpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                      struct err *e);
+enum st vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                  struct err *e);
+enum st vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
+                   struct err *e);
+
+/* Order, numbers and, with from_zero, the first arrival at 0. No requests is ST_INPUT. */
+enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e);
+
+/* "2023-11-16 18:15:46.6805900", "2024-05-10 00:00:00.009930+00:00": ns since 1970, UTC. False: it
+ * is not such a time between 1970 and 2200. */
+bool format_time(struct sv text, int64_t *ns);
+
+#endif

@@ -1,0 +1,114 @@
+#include "base/clock.h"
+#include "base/vec.h"
+#include "text/csv.h"
+#include "workload/format.h"
+
+typedef VEC(struct workload_request) request_vec;
+
+struct csv_format {
+    const char *arrival, *prefill, *decode; /* columns */
+    bool time_of_day;                       /* else seconds */
+};
+
+struct csv_columns {
+    int arrival, prefill, decode;
+};
+
+static enum st read_row(const struct csv_reader *r, const struct csv_format *f,
+                        const struct csv_columns *c, struct workload_request *q, struct err *e)
+{
+    static const double max_seconds = 9.2e9;
+    TRY(csv_int(r, c->prefill, 0, INT32_MAX, &q->num_prefill_tokens, e));
+    TRY(csv_int(r, c->decode, 0, INT32_MAX, &q->num_decode_tokens, e));
+    if (f->time_of_day) {
+        struct sv cell = csv_cell(r, c->arrival);
+        if (!format_time(cell, &q->arrival_ns))
+            return csv_err(r, c->arrival, e,
+                           "expected a time as 2024-05-10 00:00:00.123, got '%.*s'",
+                           cell.n > 60 ? 60 : (int)cell.n, cell.p);
+        q->arrival_s = ns_to_s(q->arrival_ns);
+        return ST_OK;
+    }
+    TRY(csv_double(r, c->arrival, 0, max_seconds, &q->arrival_s, e));
+    q->arrival_ns = ns_from_s(q->arrival_s);
+    return ST_OK;
+}
+
+static enum st read_rows(struct csv_reader *r, const struct csv_format *f, int64_t max,
+                         request_vec *v, int64_t *left_out, struct err *e)
+{
+    struct csv_columns c;
+    TRY(csv_require(r, f->arrival, &c.arrival, e));
+    TRY(csv_require(r, f->prefill, &c.prefill, e));
+    TRY(csv_require(r, f->decode, &c.decode, e));
+    while (max == 0 || (int64_t)v->n < max) {
+        struct workload_request q = {0};
+        enum st st = csv_next(r, e);
+        if (st == ST_END)
+            break;
+        TRY(st);
+        TRY(read_row(r, f, &c, &q, e));
+        if (q.num_prefill_tokens == 0 || q.num_decode_tokens == 0)
+            ++*left_out;
+        else
+            vec_push(v, q);
+    }
+    return ST_OK;
+}
+
+static enum st read_csv(struct arena *a, const struct format_params *p, const struct csv_format *f,
+                        struct format_result *out, struct err *e)
+{
+    struct csv_reader *r;
+    request_vec v = {0};
+    *out = (struct format_result){0};
+    TRY(csv_open(&r, p->path, e));
+    enum st st = read_rows(r, f, p->max_requests, &v, &out->left_out, e);
+    csv_close(&r);
+    if (st == ST_OK) {
+        out->w.requests = arena_copy(a, v.p, v.n * sizeof *v.p);
+        out->w.n = v.n;
+        st = format_settle(p->path, out, true, e);
+    }
+    vec_free(&v);
+    return st;
+}
+
+enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                   struct err *e)
+{
+    static const struct csv_format f = {"TIMESTAMP", "ContextTokens", "GeneratedTokens", true};
+    return read_csv(a, p, &f, out, e);
+}
+
+enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                      struct err *e)
+{
+    static const struct csv_format f = {"Timestamp", "Request tokens", "Response tokens", false};
+    return read_csv(a, p, &f, out, e);
+}
+
+enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                   struct err *e)
+{
+    *out = (struct format_result){0};
+    TRY(workload_load_trace(a, p->path, &out->w, e));
+    if (p->max_requests && (int64_t)out->w.n > p->max_requests)
+        out->w.n = (size_t)p->max_requests;
+    return ST_OK;
+}
+
+enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
+                    struct err *e)
+{
+    (void)texts, (void)e;
+    buf_puts(out, "arrived_at,num_prefill_tokens,num_decode_tokens\n");
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *q = &w->requests[i];
+        char seconds[STR_DOUBLE_MAX];
+        str_from_double(seconds, q->arrival_s);
+        buf_printf(out, "%s,%lld,%lld\n", seconds, (long long)q->num_prefill_tokens,
+                   (long long)q->num_decode_tokens);
+    }
+    return ST_OK;
+}

@@ -1,0 +1,304 @@
+/* One suite over every trace format: a sample of each, written here in the published shape, gives
+ * known requests; what is written reads back; every fault is told at its place. */
+#include "config/plan.h"
+#include "support/support.h"
+#include "workload/format.h"
+
+static struct tokenizer *tokenizer;
+
+static const struct workload_params every_second = {
+    .arrival_kind = ARRIVAL_FIXED_INTERVAL, .rate = 1, .seed = 1};
+
+static enum st read_as(struct test *t, const struct workload_format *f, const char *text,
+                       int64_t max, struct format_result *out)
+{
+    struct format_params p = {.path = test_write(t, "f", text),
+                              .max_requests = max,
+                              .tokenizer = tokenizer,
+                              .arrivals = &every_second};
+    return f->read(t->a, &p, out, &t->e);
+}
+
+static const struct workload_format *format(const char *name)
+{
+    const struct workload_format *f = workload_formats;
+    while (f->name && strcmp(f->name, name) != 0)
+        f++;
+    assert_non_null(f->name);
+    return f;
+}
+
+/* ---- samples ----------------------------------------------------------------------------- */
+
+#define AZURE "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+#define BURST "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+#define IDS3  "[46, 47, 48]"
+
+/* The requests of all samples: arrivals 0, 1.5 and 2 s, lengths below. */
+static const struct sample {
+    const char *name, *text;
+    int64_t left_out;
+} samples[] = {
+    {"azure",
+     AZURE "2023-11-16 23:59:59.5000000,1100,7\n2023-11-17 00:00:01.0000000,3,44\n"
+           "2023-11-17 00:00:01.5000000,600,1\n",
+     0},
+    {"azure",
+     AZURE "2024-02-28 23:59:59.500000+00:00,1100,7\n2024-02-29 02:00:01.5+02:00,600,1\r\n"
+           "2024-02-29 00:00:01Z,3,44\n2024-02-29 00:00:02+00:00,0,4\n",
+     1},
+    {"burstgpt",
+     BURST "5,ChatGPT,1100,7,1107,Conversation log\n6.5,GPT-4,3,44,47,API log\n"
+           "6.6,GPT-4,30,0,30,API log\n7,ChatGPT,600,1,601,Conversation log\n",
+     1},
+    {"mooncake",
+     "{\"timestamp\": 0, \"input_length\": 1100, \"output_length\": 7, \"hash_ids\": " IDS3 "}\n"
+     "{\"timestamp\": 1500, \"input_length\": 3, \"output_length\": 44, \"hash_ids\": [0]}\n\n"
+     "{\"timestamp\": 2000, \"input_length\": 600, \"output_length\": 1, \"hash_ids\": [46, 9]}\n",
+     0},
+    {"vidur", "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,1100,7\n1.5,3,44\n2.0,600,1\n",
+     0},
+    {"vllm",
+     "{\"date\": \"20250101-000000\", \"backend\": \"vllm\", \"input_lens\": [600, 1100, 3, 5], "
+     "\"output_lens\": [1, 7, 44, 0], \"start_times\": [102.0, 100.0, 101.5, 103], "
+     "\"itls\": [[], [0.1, 0.2]], \"generated_texts\": [\"a\", \"\"], "
+     "\"errors\": [\"\", \"\", \"\", \"timeout\"], \"p99_ttft_ms\": 1.0}\n",
+     1},
+};
+
+static void check_requests(const struct workload *w)
+{
+    static const struct {
+        int64_t arrival_ns, prefill, decode;
+    } want[] = {{0, 1100, 7}, {1500000000, 3, 44}, {2000000000, 600, 1}};
+    assert_int_equal(w->n, 3);
+    for (int i = 0; i < 3; i++) {
+        const struct workload_request *q = &w->requests[i];
+        assert_int_equal(q->request_id, i);
+        assert_int_equal(q->arrival_ns, want[i].arrival_ns);
+        assert_true(q->arrival_s == (double)want[i].arrival_ns / 1e9);
+        assert_int_equal(q->num_prefill_tokens, want[i].prefill);
+        assert_int_equal(q->num_decode_tokens, want[i].decode);
+    }
+}
+
+static void samples_give_their_requests(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        struct format_result r;
+        assert_ok(read_as(t, format(samples[i].name), samples[i].text, 0, &r), t);
+        check_requests(&r.w);
+        assert_int_equal(r.left_out, samples[i].left_out);
+        assert_int_equal(r.n_prompts, 0);
+        assert_ok(read_as(t, format(samples[i].name), samples[i].text, 1, &r), t);
+        assert_int_equal(r.w.n, 1);
+        assert_int_equal(r.w.requests[0].arrival_ns, 0);
+    }
+}
+
+static void every_format_has_a_sample(void **state)
+{
+    (void)state;
+    for (const struct workload_format *f = workload_formats; f->name; f++) {
+        bool found = f->traits & FORMAT_TEXTS;
+        assert_true(f->help && (f->read || f->write));
+        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+            found = found || strcmp(samples[i].name, f->name) == 0;
+        assert_true(found);
+    }
+}
+
+/* What every format can write: lengths and arrivals of the sample, and texts. */
+static void what_is_written_reads_back(void **state)
+{
+    struct test *t = *state;
+    struct format_result r, again;
+    assert_ok(read_as(t, format("mooncake"), samples[3].text, 0, &r), t);
+    const char *const texts[] = {"one \"text\"", "two\n", "three"};
+    for (const struct workload_format *f = workload_formats; f->name; f++) {
+        struct buf out = {0};
+        if (!f->write)
+            continue;
+        assert_ok(f->write(&out, &r.w, texts, &t->e), t);
+        if (f->read != vllm_read) { /* another kind of file than the one read */
+            assert_ok(read_as(t, f, buf_str(&out), 0, &again), t);
+            check_requests(&again.w);
+            if (f->read == mooncake_read)
+                assert_int_equal(again.w.requests[2].hash_ids[1], 9);
+        } else {
+            assert_string_equal(buf_str(&out),
+                                "{\"prompt\": \"one \\\"text\\\"\", \"output_tokens\": 7}\n"
+                                "{\"prompt\": \"two\\n\", \"output_tokens\": 44}\n"
+                                "{\"prompt\": \"three\", \"output_tokens\": 1}\n");
+        }
+        buf_free(&out);
+    }
+}
+
+static void a_missing_text_is_told(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    struct buf out = {0};
+    const char *const texts[3] = {"one"};
+    assert_ok(read_as(t, format("vidur"), samples[4].text, 0, &r), t);
+    assert_err(format("vllm")->write(&out, &r.w, texts, &t->e), ST_USAGE, t,
+               "vLLM's custom dataset holds texts, and request 1 has none\n"
+               "hint: export=vidur and export=mooncake hold lengths alone");
+    buf_free(&out);
+}
+
+/* ---- conversations ------------------------------------------------------------------------ */
+
+static void conversations_give_prompts(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    static const char text[] =
+        "[{\"id\": \"a_0\", \"conversations\": [{\"from\": \"human\", \"value\": \"Hello there\"}, "
+        "{\"from\": \"gpt\", \"value\": \"General\"}, {\"from\": \"human\", \"value\": \"x\"}]},\n"
+        " {\"conversations\": [{\"from\": \"human\", \"value\": \"alone\"}]},\n"
+        " {\"id\": 7, \"items\": {\"deep\": [1, {\"value\": \"no\"}]}, \"conversations\": []},\n"
+        " {\"id\": \"a_0\", \"conversations\": [{\"value\": \"again\", \"from\": \"human\"}, "
+        "{\"markdown\": null, \"value\": \"yes\"}]}]";
+    assert_ok(read_as(t, format("sharegpt"), text, 0, &r), t);
+    assert_int_equal(r.w.n, 2);
+    assert_int_equal(r.left_out, 2);
+    assert_int_equal(r.n_prompts, 2);
+    assert_string_equal(r.prompts[0].id, "a_0");
+    assert_string_equal(r.prompts[0].text, "Hello there");
+    assert_string_equal(r.prompts[1].id, "a_0#1");
+    assert_string_equal(r.w.requests[1].prompt_id, "a_0#1");
+    assert_int_equal(r.w.requests[1].arrival_ns, 1000000000);
+    struct prompt answers[] = {{"", "Hello there"}, {"", "General"}};
+    int64_t *counts;
+    assert_ok(workload_count_tokens(t->a, tokenizer, answers, 2, &counts, &t->e), t);
+    assert_int_equal(r.w.requests[0].num_prefill_tokens, counts[0]);
+    assert_int_equal(r.w.requests[0].num_decode_tokens, counts[1]);
+    assert_ok(read_as(t, format("sharegpt"), text, 1, &r), t);
+    assert_int_equal(r.w.n, 1);
+}
+
+/* ---- faults ------------------------------------------------------------------------------- */
+
+static const struct bad {
+    const char *name, *text, *error;
+} bads[] = {
+    {"azure", "", "DIR/f: empty, expected a header line"},
+    {"azure", AZURE, "DIR/f: has no requests"},
+    {"azure", "TIMESTAMP,ContextTokens\n",
+     "DIR/f:1: no column 'GeneratedTokens' among: TIMESTAMP, ContextTokens"},
+    {"azure", AZURE "2023-11-16 18:15,1,1\n",
+     "DIR/f:2:1: TIMESTAMP: expected a time as 2024-05-10 00:00:00.123, got '2023-11-16 18:15'"},
+    {"azure", AZURE "2023-13-16 18:15:00,1,1\n",
+     "DIR/f:2:1: TIMESTAMP: expected a time as 2024-05-10 00:00:00.123, got '2023-13-16 18:15:00'"},
+    {"azure", AZURE "2023-11-16 18:15:00.,1,1\n",
+     "DIR/f:2:1: TIMESTAMP: expected a time as 2024-05-10 00:00:00.123, got "
+     "'2023-11-16 18:15:00.'"},
+    {"azure", AZURE "2023-11-16 18:15:00,-1,1\n",
+     "DIR/f:2:2: ContextTokens: -1 is below the minimum 0"},
+    {"azure", AZURE "2023-11-16 18:15:00,1,0\n",
+     "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"burstgpt", BURST "x,ChatGPT,1,1,2,API log\n",
+     "DIR/f:2:1: Timestamp: expected a number, got 'x'"},
+    {"burstgpt", BURST "1,ChatGPT,1,1.5,2,API log\n",
+     "DIR/f:2:4: Response tokens: expected an integer, got '1.5'"},
+    {"burstgpt", BURST "1,ChatGPT,1\n", "DIR/f:2: 3 cells where the header has 6"},
+    {"mooncake", "{\"timestamp\": 1, \"input_length\": 3}\n", "DIR/f:1:1: output_length: missing"},
+    {"mooncake", "\n", "DIR/f: has no requests"},
+    {"vidur", "arrived_at\n", "DIR/f:1: no column 'num_prefill_tokens' among: arrived_at"},
+    {"vllm", "[]", "DIR/f:1:1: expected an object: a benchmark result"},
+    {"vllm", "{\"input_lens\": 3}", "DIR/f:1:16: input_lens: expected a list of numbers"},
+    {"vllm", "{\"input_lens\": [3, \"4\"]}",
+     "DIR/f:1:20: input_lens: expected numbers from 0 to 2147483647"},
+    {"vllm", "{\"input_lens\": [2.5]}",
+     "DIR/f:1:17: input_lens: expected numbers from 0 to 2147483647"},
+    {"vllm", "{\"input_lens\": [3], \"output_lens\": [1]}",
+     "DIR/f: start_times has 0 values, input_lens 1\n"
+     "hint: vllm bench serve writes them all with --save-result --save-detailed"},
+    {"vllm", "{\"errors\": {}}", "DIR/f:1:12: errors: expected a list"},
+    {"vllm", "{\"a\": [1", "DIR/f:1:9: the text ends where ',' or ']' was expected"},
+    {"vllm", "{} x", "DIR/f:1:4: expected nothing more, got 'x'"},
+    {"vllm", "{}", "DIR/f: has no requests"},
+    {"sharegpt", "{}", "DIR/f:1:1: expected a list of conversations"},
+    {"sharegpt", "[1]", "DIR/f:1:2: expected a conversation: an object"},
+    {"sharegpt", "[{\"conversations\": {}}]",
+     "DIR/f:1:20: conversations: expected a list of turns"},
+    {"sharegpt", "[{\"conversations\": [\n3]}]",
+     "DIR/f:2:1: expected a turn: an object with value"},
+    {"sharegpt", "[{\"id\": \"a\"}]", "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"sharegpt", "[]", "DIR/f: has no requests"},
+    {"sharegpt", "[{\"id\": \"a\",]", "DIR/f:1:13: expected a key in quotes, got ']'"},
+};
+
+static void every_fault_is_told_at_its_place(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof bads / sizeof *bads; i++) {
+        struct format_result r;
+        err_clear(&t->e);
+        assert_err(read_as(t, format(bads[i].name), bads[i].text, 0, &r), ST_INPUT, t,
+                   bads[i].error);
+    }
+}
+
+static void unknown_formats_are_told(void **state)
+{
+    struct test *t = *state;
+    const struct workload_format *f;
+    assert_err(workload_format_find("azur", false, &f, &t->e), ST_USAGE, t,
+               "there is no format 'azur' to import\n"
+               "hint: formats: azure, burstgpt, mooncake, sharegpt, vidur, vllm");
+    assert_err(workload_format_find("azure", true, &f, &t->e), ST_USAGE, t,
+               "there is no format 'azure' to export\nhint: formats: mooncake, vidur, vllm");
+}
+
+/* Days by `date -u -d ... +%s`. */
+static void times_of_day_are_exact(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } rows[] = {
+        {"1970-01-01 00:00:00", 0},
+        {"2000-02-29T12:34:56.000000001Z", INT64_C(951827696000000001)},
+        {"2023-11-16 18:15:46.6805900", INT64_C(1700158546680590000)},
+        {"2024-12-31 23:59:59.9999999999+00:00", INT64_C(1735689599999999999)},
+        {"2024-05-10 00:00:00-0530", INT64_C(1715319000000000000)},
+    };
+    static const char *const wrong[] = {"",
+                                        "2023-11-16",
+                                        "2023-11-16 18:15:46 ",
+                                        "2023-11-16 24:00:00",
+                                        "1969-12-31 00:00:00",
+                                        "2023-00-16 18:15:46",
+                                        "2023-02-30 18:15:46",
+                                        "2023-11-16 18:15:46+2",
+                                        "2023/11/16 18:15:46"};
+    (void)state;
+    int64_t ns;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_true(format_time(sv_of(rows[i].text), &ns));
+        assert_int_equal(ns, rows[i].ns);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_false(format_time(sv_of(wrong[i]), &ns));
+}
+
+int main(void)
+{
+    struct err e = {0};
+    if (tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &e) !=
+        ST_OK)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        TEST(samples_give_their_requests), TEST(every_format_has_a_sample),
+        TEST(what_is_written_reads_back),  TEST(a_missing_text_is_told),
+        TEST(conversations_give_prompts),  TEST(every_fault_is_told_at_its_place),
+        TEST(unknown_formats_are_told),    TEST(times_of_day_are_exact),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    tokenizer_free(&tokenizer);
+    return failed;
+}
