@@ -15,7 +15,8 @@ if [ -f build/libtwinfer_inject.so ]; then
 else
     echo "dist: without the guest library: no CUPTI headers here, so trace will not work" >&2
 fi
-cp -r configs data README.md LICENSE "$root/"
+cp -r adapters configs data README.md LICENSE "$root/"
+find "$root" -name __pycache__ -prune -exec rm -r {} +
 
 # glibc, the loader and what must match the kernel stay behind.
 ldd build/twinfer | awk '$3 ~ /^\// { print $3 }' |
