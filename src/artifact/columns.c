@@ -30,6 +30,8 @@ static const struct run_column requests[] = {
     {"error_type", CELL_TEXT, NEED_OPTIONAL, AT(error_type), 0, "short name of the failure"},
     {"error_msg", CELL_TEXT, NEED_OPTIONAL, AT(error_msg), 0, "its text"},
     {"warmup", CELL_FLAG, NEED_OPTIONAL, AT(warmup), 0, "1 = left out of all metrics"},
+    {"energy_j", CELL_DOUBLE, NEED_OPTIONAL, AT(energy_j), 0,
+     "its share of the energy of its batches, J; written where operators have energy"},
 };
 
 #undef AT

@@ -14,6 +14,7 @@ enum run_cell {
     CELL_TEXT,   /* const char *; NULL = empty */
     CELL_STATUS, /* enum run_status */
     CELL_FLAG,   /* bool, 0 or 1 */
+    CELL_DOUBLE, /* double > 0; 0 = empty */
     CELL_SPAN,   /* int64_t at offset minus int64_t at minus; empty when one is missing */
 };
 

@@ -25,6 +25,7 @@ struct run_request {
     enum run_status status;
     bool warmup;                                  /* excluded from metrics; column "warmup" 0/1 */
     const char *backend, *error_type, *error_msg; /* NULL = missing */
+    double energy_j; /* its share of its batches' energy; 0 = not known */
 
     /* No columns of request_metrics.csv: what Vidur's request metrics are made of
      * (artifact/vidur_metrics.h). The serving core fills them, readers leave them 0. */
@@ -54,6 +55,9 @@ struct run_writer;
  * any order and stand sorted by request_id in the file: a row waits in memory only until all ids
  * from 0 to its own have come, so a run numbered from 0 holds as many rows as finish out of order.
  * The other two files are streamed in the order given. */
+/* The same with the column energy_j. */
+enum st run_writer_open_energy(const struct artifact *art, bool with_tokens, bool with_batches,
+                               struct run_writer **out, struct err *e);
 enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
                         struct run_writer **w, struct err *e);
 void run_write_request(struct run_writer *w, const struct run_request *r); /* strings are copied */

@@ -116,6 +116,12 @@ static enum st read_cell(struct arena *a, struct table *s, size_t i, char *row, 
         memcpy(row + c->offset, &status, sizeof status);
         return ST_OK;
     }
+    case CELL_DOUBLE: {
+        double d;
+        TRY(csv_double(s->csv, at, 0, 1e300, &d, e));
+        memcpy(row + c->offset, &d, sizeof d);
+        return ST_OK;
+    }
     case CELL_TEXT:
         return read_text(a, s, i, row);
     case CELL_SPAN: {

@@ -4,7 +4,7 @@
 #include "artifact/columns.h"
 #include "base/vec.h"
 
-enum { FLUSH_BYTES = 1 << 20, NUMBERS_BYTES = RUN_MAX_COLUMNS * 24 };
+enum { FLUSH_BYTES = 1 << 20, NUMBER_BYTES = 24, NUMBERS_BYTES = RUN_MAX_COLUMNS * NUMBER_BYTES };
 enum { ROOMY_ROWS = 4096 }; /* waiting rows that keep room to be used again; more are cut to size */
 
 struct stream {
@@ -23,10 +23,11 @@ struct waiting {
 struct run_writer {
     const struct artifact *art;
     struct stream streams[RUN_FILES];
-    VEC(struct waiting) heap; /* smallest id on top */
-    VEC(struct buf) spare;    /* of rows that have gone, for those to come */
-    int64_t next_id;          /* all rows with smaller ids are in the stream */
-    int64_t repeated_id;      /* RUN_NONE = none */
+    struct run_table requests; /* the columns that are written */
+    VEC(struct waiting) heap;  /* smallest id on top */
+    VEC(struct buf) spare;     /* of rows that have gone, for those to come */
+    int64_t next_id;           /* all rows with smaller ids are in the stream */
+    int64_t repeated_id;       /* RUN_NONE = none */
 };
 
 /* ---- one row ----------------------------------------------------------------------------- */
@@ -130,6 +131,13 @@ static void put_row(struct buf *b, const struct run_table *t, const void *values
                 p = put_int(p, end - start);
             break;
         }
+        case CELL_DOUBLE: {
+            double v;
+            memcpy(&v, row + c->offset, sizeof v);
+            if (v != 0)
+                p += snprintf(p, NUMBER_BYTES, "%.9g", v);
+            break;
+        }
         case CELL_FLAG:
             *p++ = *(const bool *)(row + c->offset) ? '1' : '0';
             break;
@@ -177,7 +185,7 @@ static void stream_row(struct run_writer *w, enum run_file file, const void *row
 static enum st open_stream(struct run_writer *w, enum run_file file, struct err *e)
 {
     struct stream *s = &w->streams[file];
-    const struct run_table *t = &run_tables[file];
+    const struct run_table *t = file == RUN_REQUESTS ? &w->requests : &run_tables[file];
     TRY(artifact_create_file(w->art, t->file, &s->f, e));
     s->table = t;
     setvbuf(s->f, NULL, _IONBF, 0); /* we hand over big blocks ourselves */
@@ -189,13 +197,15 @@ static enum st open_stream(struct run_writer *w, enum run_file file, struct err 
     return ST_OK;
 }
 
-enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
-                        struct run_writer **out, struct err *e)
+static enum st open_writer(const struct artifact *art, const bool wanted[RUN_FILES], bool energy,
+                           struct run_writer **out, struct err *e)
 {
-    const bool wanted[RUN_FILES] = {true, with_tokens, with_batches};
     struct run_writer *w = mem_alloc(sizeof *w);
-    *w = (struct run_writer){.art = art, .repeated_id = RUN_NONE};
+    *w = (struct run_writer){
+        .art = art, .repeated_id = RUN_NONE, .requests = run_tables[RUN_REQUESTS]};
     *out = w;
+    if (!energy)
+        w->requests.n--; /* energy_j is the last one */
     for (int i = 0; i < RUN_FILES; i++) {
         if (wanted[i] && open_stream(w, (enum run_file)i, e) != ST_OK) {
             run_writer_discard(out);
@@ -203,6 +213,19 @@ enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_
         }
     }
     return ST_OK;
+}
+
+enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
+                        struct run_writer **out, struct err *e)
+{
+    return open_writer(art, (const bool[RUN_FILES]){true, with_tokens, with_batches}, false, out,
+                       e);
+}
+
+enum st run_writer_open_energy(const struct artifact *art, bool with_tokens, bool with_batches,
+                               struct run_writer **out, struct err *e)
+{
+    return open_writer(art, (const bool[RUN_FILES]){true, with_tokens, with_batches}, true, out, e);
 }
 
 /* ---- requests in order of their ids ------------------------------------------------------ */
@@ -262,7 +285,7 @@ void run_write_request(struct run_writer *w, const struct run_request *r)
     struct buf row = {0};
     if (w->spare.n)
         row = vec_pop(&w->spare);
-    put_row(&row, &run_tables[RUN_REQUESTS], r);
+    put_row(&row, &w->requests, r);
     if (w->heap.n >= ROOMY_ROWS) {
         row.p = mem_resize(row.p, row.n + 1);
         row.cap = row.n + 1;

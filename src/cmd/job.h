@@ -6,9 +6,9 @@
 #include "artifact/artifact.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
-#include "profile/read/bundle.h"
 #include "profile/yardstick.h"
 #include "serve/serve.h"
+#include "sim/predictor.h"
 #include "workload/stream.h"
 
 /* out= or runs/<kind>/<stable id of the configuration without out=>. */
@@ -69,9 +69,10 @@ struct job_run {
     enum st (*serve)(void *self, const struct serve_sink *sink, struct serve_counters *n,
                      struct node *extra, struct err *e);
     void *self;
-    const struct bundle *bundle; /* whose look-ups are counted; NULL = none */
-    const struct node *extra;    /* more members of run_meta.json, or NULL */
-    struct yardstick *yardstick; /* measured before and after the run; NULL = not */
+    const struct bundle *bundle;       /* whose look-ups are counted; NULL = none */
+    const struct predictor *predictor; /* NULL = a real run */
+    const struct node *extra;          /* more members of run_meta.json, or NULL */
+    struct yardstick *yardstick;       /* measured before and after the run; NULL = not */
     /* Further files of the run, when it went well: NULL = none. Members of `shown` go to what is
      * printed, those of `extra` to run_meta.json. */
     enum st (*more)(void *more_self, const struct artifact *art, struct node *extra,

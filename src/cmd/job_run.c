@@ -89,9 +89,19 @@ static int64_t peak_rss_bytes(struct arena *a)
 enum { YARDSTICK_SAMPLES = 15 };
 
 static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s,
-                                  const struct bundle *b)
+                                  const struct job_run *r, int64_t replicas)
 {
     struct node *m = node_new(a, NODE_MAP);
+    const struct bundle *b = r->bundle;
+    if (n->energy_j > 0) {
+        double idle_j =
+            r->predictor ? predictor_idle_j(r->predictor, replicas, n->busy_s, n->end_s) : 0;
+        node_set(a, m, SV("energy_j"), node_float(a, n->energy_j));
+        node_set(a, m, SV("idle_energy_j"), node_float(a, idle_j));
+        node_set(a, m, SV("average_power_w"),
+                 n->end_s > 0 ? node_float(a, (n->energy_j + idle_j) / n->end_s)
+                              : node_new(a, NODE_NULL));
+    }
     if (b) {
         node_set(a, m, SV("lookups"), node_int(a, bundle_lookups(b)));
         node_set(a, m, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
@@ -125,8 +135,10 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
 }
 
 static void print_result(struct cmd_context *c, const char *dir, const struct serve_counters *n,
-                         const struct bundle *b, struct summary *s, const struct node *more)
+                         const struct job_run *r, int64_t replicas, struct summary *s,
+                         const struct node *more)
 {
+    const struct bundle *b = r->bundle;
     struct arena *a = c->a;
     struct node *out = node_new(a, NODE_MAP);
     struct summary_facts f = summary_facts(s);
@@ -145,6 +157,18 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     if (n->kv_transfers) {
         double ms = n->kv_transfer_s / (double)n->kv_transfers * 1e3;
         node_set(a, out, SV("kv_transfer_mean_ms"), node_float(a, round(ms * 1e4) / 1e4));
+    }
+    if (n->energy_j > 0) {
+        double all_j = n->energy_j;
+        if (r->predictor)
+            all_j += predictor_idle_j(r->predictor, replicas, n->busy_s, n->end_s);
+        node_set(a, out, SV("energy_j"), node_float(a, all_j));
+        if (n->requests > 0)
+            node_set(a, out, SV("j_per_request"), node_float(a, all_j / (double)n->requests));
+        if (n->tokens > 0)
+            node_set(a, out, SV("j_per_token"), node_float(a, all_j / (double)n->tokens));
+        if (n->end_s > 0)
+            node_set(a, out, SV("average_power_w"), node_float(a, all_j / n->end_s));
     }
     if (b) {
         node_set(a, out, SV("lookups"), node_int(a, bundle_lookups(b)));
@@ -176,7 +200,8 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
-    node_set(a, extra, SV("counters"), counters_node(a, n, setup_s, r->bundle));
+    int64_t replicas = c->plan->cluster.replicas;
+    node_set(a, extra, SV("counters"), counters_node(a, n, setup_s, r, replicas));
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), contention_node(a, busy));
     struct node *speed = r->yardstick ? yardstick_node(a, r->yardstick) : NULL;
@@ -240,6 +265,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
         .backend = r->backend,
         .what = strcmp(r->type, "real") == 0 ? "bench" : "simulate",
         .total = w->stream ? workload_stream_total(w->stream) : (int64_t)w->w.n,
+        .energy = r->bundle && bundle_has_energy(r->bundle),
     };
     struct record *rec;
     struct serve_counters counters = {0};
@@ -278,7 +304,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK && !r->clock->is_virtual)
         tell_contention(&busy);
     if (st == ST_OK)
-        print_result(c, dir, &counters, r->bundle, record_summary(rec), shown);
+        print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);
     else
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);

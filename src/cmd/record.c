@@ -71,7 +71,8 @@ enum st record_open(const struct artifact *art, const struct record_params *p, s
     if (plan->output.time_series)
         r->series = time_series_new(p->serve->replicas);
     *out = r;
-    enum st st = run_writer_open(art, tokens, batches, &r->writer, e);
+    enum st st =
+        (p->energy ? run_writer_open_energy : run_writer_open)(art, tokens, batches, &r->writer, e);
     if (st == ST_OK && plan->output.vidur_metrics)
         st = vidur_metrics_open(art, &r->vidur, e);
     if (st == ST_OK && plan->output.perfetto)

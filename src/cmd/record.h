@@ -16,6 +16,7 @@ struct record_params {
     const char *backend; /* borrowed, as `what` */
     const char *what;    /* "simulate": begins the line of progress */
     int64_t total;       /* requests */
+    bool energy;         /* rows of requests carry it */
 };
 
 /* Opens the files. Afterwards call record_close or record_free. */

@@ -20,6 +20,11 @@ static enum st open_workload(const struct cmd_context *c, const struct job_model
 static void tell_operators(struct cmd_context *c, const struct bundle *b, struct node *extra)
 {
     const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
+    if (bundle_energy_missing(b))
+        log_warn("the bundle has no energy of %s: they are charged none", bundle_energy_missing(b));
+    if (bundle_has_energy(b) && !(bundle_idle_w(b) > 0))
+        log_warn(
+            "the bundle does not say what idle devices draw: energy is that of operators alone");
     if (missing)
         log_warn("the bundle has no times of %s: they are charged nothing", missing);
     if (estimated)
@@ -70,6 +75,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
                         .executors = ex,
                         .clock = &clock,
                         .bundle = params.bundle,
+                        .predictor = &predictor,
                         .extra = extra};
     if (p->sim.replicas_mc) {
         r.more = job_monte_carlo;

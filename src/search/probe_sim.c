@@ -74,6 +74,9 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
     TRY(st);
     probe_samples_sum(&s->samples, out);
     out->extrapolated = (double)(outside(s) - before);
+    if (counters.energy_j > 0)
+        out->energy_j = counters.energy_j + predictor_idle_j(s->p.predictor, serve.replicas,
+                                                             counters.busy_s, counters.end_s);
     return ST_OK;
 }
 

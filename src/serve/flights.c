@@ -209,18 +209,19 @@ static void predict_tokens(struct replica *r, struct lane *lane, const struct fl
             tokens_deliver(r, f->chunk_requests.p[i], end_ns, RUN_NONE);
 }
 
-/* Every request in a batch is charged all of its time. Decodes are charged when they leave the set.
- */
+/* Every request in a batch is charged all of its time, and of its energy the part of its tokens.
+ * Decodes are charged when they leave the set. */
 static void charge(struct lane *lane, const struct flight *f, const struct completion *c)
 {
     double busy = c->host_s + c->device_s;
+    double token_j = c->energy_j > 0 ? c->energy_j / (double)f->b.load.tokens : 0;
     if (f->runs_decodes)
-        spent_add(&lane->spent, busy, c->device_s);
+        spent_add(&lane->spent, busy, c->device_s, token_j);
     for (size_t i = 0; i < f->chunks.n; i++) {
         struct request *q = f->chunk_requests.p[i];
         if (q->first_start_ns == RUN_NONE)
             q->first_start_ns = ns_from_s(c->start_s);
-        spent_add(&q->spent, busy, c->device_s);
+        spent_add(&q->spent, busy, c->device_s, token_j * (double)f->chunks.p[i].tokens);
         q->joined = lane->spent;
     }
 }
@@ -283,6 +284,8 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
     vec_push(&r->free_flights, f);
     n->iterations++;
     n->prefill_tokens += f->b.prefill_tokens;
+    n->busy_s += c->host_s + c->device_s;
+    n->energy_j += c->energy_j;
 
     charge(lane, f, c);
     if (r->computes)

@@ -17,28 +17,35 @@ enum request_state {
     REQUEST_OVER,   /* row written; waits for batches that still hold its slot */
 };
 
-/* Time of batches, in s. A long sum of short times: what rounding takes is kept beside it. */
+/* Time of batches, in s, and a request's part of their energy, in J. Long sums of short times: what
+ * rounding takes is kept beside them. */
 struct spent {
     double busy, busy_rest;
     double device, device_rest;
+    double energy, energy_rest;
 };
 
-static inline void spent_add(struct spent *s, double busy, double device)
+static inline void spent_add_to(double *sum, double *rest, double v)
 {
-    double sum = s->busy + busy, part = sum - s->busy; /* Knuth's two-sum */
-    s->busy_rest += (s->busy - (sum - part)) + (busy - part);
-    s->busy = sum;
-    sum = s->device + device;
-    part = sum - s->device;
-    s->device_rest += (s->device - (sum - part)) + (device - part);
-    s->device = sum;
+    double all = *sum + v, part = all - *sum; /* Knuth's two-sum */
+    *rest += (*sum - (all - part)) + (v - part);
+    *sum = all;
+}
+
+static inline void spent_add(struct spent *s, double busy, double device, double energy)
+{
+    spent_add_to(&s->busy, &s->busy_rest, busy);
+    spent_add_to(&s->device, &s->device_rest, device);
+    if (energy > 0)
+        spent_add_to(&s->energy, &s->energy_rest, energy);
 }
 
 /* s += to - from */
 static inline void spent_add_span(struct spent *s, const struct spent *from, const struct spent *to)
 {
     spent_add(s, (to->busy - from->busy) + (to->busy_rest - from->busy_rest),
-              (to->device - from->device) + (to->device_rest - from->device_rest));
+              (to->device - from->device) + (to->device_rest - from->device_rest),
+              (to->energy - from->energy) + (to->energy_rest - from->energy_rest));
 }
 
 /* Why a request can never run. */

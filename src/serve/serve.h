@@ -116,6 +116,8 @@ struct serve_counters {
      * replica, of it waiting for a link. */
     int64_t kv_transfers, kv_transfer_bytes;
     double kv_transfer_s, kv_transfer_wait_s;
+    double busy_s;       /* of all batches, every pipeline stage: host and device */
+    double energy_j;     /* of all batches; 0 = not known */
     double loop_seconds; /* wall time in the loop */
     double end_s;        /* clock at the end */
 };

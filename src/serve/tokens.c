@@ -90,6 +90,7 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
                               .first_start_ns = q->first_start_ns,
                               .last_prefill_tokens = q->prefill,
                               .busy_s = q->spent.busy + q->spent.busy_rest,
-                              .device_s = q->spent.device + q->spent.device_rest};
+                              .device_s = q->spent.device + q->spent.device_rest,
+                              .energy_j = q->spent.energy + q->spent.energy_rest};
     sink->request(sink->self, &row);
 }

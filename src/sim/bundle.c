@@ -8,6 +8,19 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     return ST_OK;
 }
 
+/* Of the whole batch, on all devices. idle_s: time of its stages in which no operator runs. */
+static double energy_of(const struct predictor_params *p, const struct batch *b, double scale,
+                        double idle_s)
+{
+    const struct bundle *t = p->bundle;
+    double j = predict_tokens_j(t, b->prefill_tokens + b->n_decodes) +
+               predict_rows_j(t, (int64_t)b->n_decodes + b->n_last_chunks) +
+               predict_decode_j(t, b->n_decodes, b->decode_kv_tokens);
+    for (int32_t i = 0; i < b->n_chunks; i++)
+        j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
+    return (double)p->tp * (j * scale + bundle_idle_w(t) * idle_s);
+}
+
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
     const struct predictor_params *p = self;
@@ -25,16 +38,22 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     if (p->host_overhead)
         host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
     if (p->pp == 1) {
-        stages[0] = (struct stage_time){host, (all_tokens + all_rows + attention) * scale + reduce};
+        stages[0] =
+            (struct stage_time){host, (all_tokens + all_rows + attention) * scale + reduce, 0};
+        if (bundle_has_energy(t))
+            stages[0].energy_j = energy_of(p, b, scale, host + reduce);
         return ST_OK;
     }
     double once = predict_once_s(t, tokens), pass_on = predict_send_recv_s(t, tokens);
     double layers = (all_tokens - once + attention) / (double)p->pp;
     for (int64_t i = 0; i < p->pp; i++) {
         double s = layers + (i == 0 ? once : 0) + (i == p->pp - 1 ? all_rows : 0);
-        stages[i] = (struct stage_time){i == 0 ? host : 0, s * scale + reduce / (double)p->pp +
-                                                               (i < p->pp - 1 ? pass_on : 0)};
+        stages[i] = (struct stage_time){
+            i == 0 ? host : 0, s * scale + reduce / (double)p->pp + (i < p->pp - 1 ? pass_on : 0),
+            0};
     }
+    if (bundle_has_energy(t))
+        stages[0].energy_j = energy_of(p, b, scale, host + reduce + pass_on * (double)(p->pp - 1));
     return ST_OK;
 }
 

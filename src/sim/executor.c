@@ -43,13 +43,14 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
     size_t k = n == 1 ? 0 : (size_t)(s->tickets % (uint64_t)n);
     struct stage_span *spans = &s->spans[k * (size_t)n];
     struct completion *c = &s->out[k];
-    double t = b->submit_s, host_s = 0, device_s = 0;
+    double t = b->submit_s, host_s = 0, device_s = 0, energy_j = 0;
     for (int32_t i = 0; i < n; i++) {
         double start = t > s->free_s[i] ? t : s->free_s[i];
         spans[i] = (struct stage_span){start, s->times[i].host_s, s->times[i].device_s};
         t = s->free_s[i] = start + spans[i].host_s + spans[i].device_s;
         host_s += spans[i].host_s;
         device_s += spans[i].device_s;
+        energy_j += s->times[i].energy_j;
     }
     *c = (struct completion){
         .ticket = ++s->tickets,
@@ -57,6 +58,7 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         .end_s = t,
         .host_s = host_s,
         .device_s = device_s,
+        .energy_j = energy_j,
         .stages = n > 1 ? spans : NULL,
         .n_stages = n,
     };

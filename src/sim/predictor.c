@@ -35,5 +35,13 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
     if (p->tp < 1 || p->model->heads % p->tp != 0)
         return err_set(e, ST_USAGE, "parallel.tp: %lld shards do not divide the %lld heads of %s",
                        (long long)p->tp, (long long)p->model->heads, p->model->name);
+    if (ops->needs_bundle && bundle_has_energy(p->bundle))
+        out->idle_w = bundle_idle_w(p->bundle) * (double)p->tp;
     return ops->open(a, p, &out->self, e);
+}
+
+double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy_s, double end_s)
+{
+    double idle_s = (double)(replicas * p->stages) * end_s - busy_s;
+    return idle_s > 0 ? p->idle_w * idle_s : 0;
 }

@@ -14,6 +14,7 @@ enum { PREDICTOR_VERSION = 1 };
 
 struct stage_time {
     double host_s, device_s;
+    double energy_j; /* of all its shards; 0 = not known */
 };
 
 struct predictor_params {
@@ -41,6 +42,7 @@ struct predictor {
     const struct predictor_ops *ops;
     void *self;
     int32_t stages;
+    double idle_w; /* what a stage's devices draw while it has no batch; 0 = not known */
 };
 
 extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminated */
@@ -51,6 +53,10 @@ enum st predictor_find(const char *name, const struct predictor_ops **out, struc
 enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
                        const struct predictor_params *p, struct predictor *out, struct err *e);
 
+/* What the devices draw while no batch runs, in J: busy_s and end_s as in serve_counters. 0 when
+ * the bundle has no operator energy. */
+double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy_s, double end_s);
+
 /* The members.
  *
  * bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
@@ -59,7 +65,9 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead. After a pause, with host_overhead: what the bundle measured of waking up. */
+ * host_overhead. Energy, where the bundle has any: that of the operators, with the scale of their
+ * times, on every shard, and idle power during host time, all-reduce and send. After a pause, with
+ * host_overhead: what the bundle measured of waking up. */
 extern const struct predictor_ops predictor_bundle;
 
 /* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:

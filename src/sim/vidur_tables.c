@@ -298,7 +298,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     if (isnan(ms + r->send))
         return absent(t, "operators", "tokens", tokens, -1, e);
     for (int32_t i = 0; i < t->stages; i++)
-        stages[i] = (struct stage_time){0, (i < t->stages - 1 ? ms + r->send : ms) * 1e-3};
+        stages[i] = (struct stage_time){.device_s = (i < t->stages - 1 ? ms + r->send : ms) * 1e-3};
     return ST_OK;
 }
 

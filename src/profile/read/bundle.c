@@ -148,6 +148,9 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     TRY(read_scales(a, iteration, "decode", &b->decode_scale, e));
     TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
     TRY(read_wake(a, meta, &b->wake, e));
+    const struct node *energy = node_find(meta, "energy");
+    if (node_find(energy, "idle_w"))
+        TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
     struct node *ops;
     TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
     for (uint32_t i = 0; i < ops->n; i++) {
@@ -183,8 +186,9 @@ static void estimate_lm_head(struct bundle *b, struct read_points points[OP_KIND
     b->estimated = "lm_head (estimated from mlp_up_proj)";
 }
 
-static void build_tables(struct arena *a, struct bundle *b, struct read_points points[OP_KINDS])
+static void build_tables(struct arena *a, struct bundle *b, struct op_points *both)
 {
+    struct read_points *points = both->time;
     estimate_lm_head(b, points);
     struct grid_set known = {0};
     struct buf missing = {0};
@@ -198,6 +202,18 @@ static void build_tables(struct arena *a, struct bundle *b, struct read_points p
     }
     if (missing.n)
         b->missing = arena_str(a, buf_str(&missing));
+    buf_free(&missing);
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        struct read_points *p = &both->energy[op->kind];
+        struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
+        op_table_build(a, op->axis, &known, own, (int64_t)p->n, &b->energy[op->kind]);
+        b->has_energy |= p->n > 0;
+        if (p->n == 0)
+            buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
+    }
+    if (missing.n && b->has_energy)
+        b->energy_missing = arena_str(a, buf_str(&missing));
     buf_free(&missing);
 }
 
@@ -248,7 +264,10 @@ void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers)
 {
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
-        const struct curve *c = &b->table[op->kind].curve;
+        const struct curve *c = &b->energy[op->kind].curve;
+        if (c->grid)
+            sum_add(a, op->axis == AXIS_ROWS ? &b->energy_rows : &b->energy_tokens, c, op->repeat);
+        c = &b->table[op->kind].curve;
         if (c->grid == NULL)
             continue;
         sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
@@ -307,20 +326,22 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     model_ops(key->model, &b->ops);
     TRY(load_meta(a, b, e));
 
-    struct read_points points[OP_KINDS] = {0};
+    struct op_points points = {0};
     bool wanted[OP_KINDS] = {false}, in_attention[OP_KINDS] = {false};
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         b->repeat[op->kind] = op->repeat;
         *(in_attention_file(op) ? &in_attention[op->kind] : &wanted[op->kind]) = true;
     }
-    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, points, e);
+    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, &points, e);
     if (st == ST_OK)
-        st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, points, e);
+        st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, &points, e);
     if (st == ST_OK)
-        build_tables(a, b, points);
-    for (int k = 0; k < OP_KINDS; k++)
-        vec_free(&points[k]);
+        build_tables(a, b, &points);
+    for (int k = 0; k < OP_KINDS; k++) {
+        vec_free(&points.time[k]);
+        vec_free(&points.energy[k]);
+    }
     TRY(st);
     bundle_sum_tables(a, b, key->model->layers);
 
@@ -360,6 +381,21 @@ const char *bundle_dir(const struct bundle *b)
 const char *bundle_missing(const struct bundle *b)
 {
     return b->missing;
+}
+
+bool bundle_has_energy(const struct bundle *b)
+{
+    return b->has_energy;
+}
+
+const char *bundle_energy_missing(const struct bundle *b)
+{
+    return b->energy_missing;
+}
+
+double bundle_idle_w(const struct bundle *b)
+{
+    return b->idle_w;
 }
 
 const char *bundle_estimated(const struct bundle *b)

@@ -111,6 +111,22 @@ double predict_all_reduce_s(const struct bundle *b, int64_t tokens);
 /* Handing the activations of a batch to the next pipeline stage: 0 with one stage. */
 double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 
+/* ---- energy ---------------------------------------------------------------------------------
+ *
+ * From columns energy_stats.<op>.median_j beside the times: J of one repeat on one shard. Functions
+ * of the same shape as the times, J of one shard, all layers. */
+
+bool bundle_has_energy(const struct bundle *b);
+/* Operators without energy, charged none; NULL when none, or when no operator has any. */
+const char *bundle_energy_missing(const struct bundle *b);
+/* What a device draws while it has nothing to do, energy.idle_w of bundle_meta.json; 0 = unknown.
+ */
+double bundle_idle_w(const struct bundle *b);
+double predict_tokens_j(const struct bundle *b, int64_t tokens);
+double predict_rows_j(const struct bundle *b, int64_t rows);
+double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t tokens);
+double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before);
+
 /* ---- how good the interpolation is ----------------------------------------------------------- */
 
 struct bundle_check {

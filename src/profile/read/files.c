@@ -4,13 +4,15 @@
 static const double MAX_MS = 1e9; /* 11 days: anything above is not a time in ms */
 
 struct value_column {
-    enum op_kind kind;
+    struct read_points *points;
     int column;
+    double unit; /* of a cell, in s or J */
 };
 
-/* Columns time_stats.<op>.median of the wanted operators that the file has. */
+/* Columns time_stats.<op>.median and energy_stats.<op>.median_j of the wanted operators that the
+ * file has. */
 static int value_columns(const struct csv_reader *r, const bool wanted[OP_KINDS],
-                         struct value_column out[OP_KINDS])
+                         struct op_points *points, struct value_column out[2 * OP_KINDS])
 {
     int n = 0;
     for (int k = 0; k < OP_KINDS; k++) {
@@ -18,31 +20,35 @@ static int value_columns(const struct csv_reader *r, const bool wanted[OP_KINDS]
         snprintf(name, sizeof name, "time_stats.%s.median", op_name((enum op_kind)k));
         int column = wanted[k] ? csv_find(r, name) : -1;
         if (column >= 0)
-            out[n++] = (struct value_column){(enum op_kind)k, column};
+            out[n++] = (struct value_column){&points->time[k], column, 1e-3};
+        snprintf(name, sizeof name, "energy_stats.%s.median_j", op_name((enum op_kind)k));
+        column = wanted[k] ? csv_find(r, name) : -1;
+        if (column >= 0)
+            out[n++] = (struct value_column){&points->energy[k], column, 1};
     }
     return n;
 }
 
-static enum st add_point(const struct csv_reader *r, int column, double x, double kv,
-                         struct read_points *to, struct err *e)
+static enum st add_point(const struct csv_reader *r, struct value_column c, double x, double kv,
+                         struct err *e)
 {
-    if (csv_empty(r, column))
+    double v;
+    if (csv_empty(r, c.column))
         return ST_OK;
-    double ms;
-    TRY(csv_double(r, column, 0, MAX_MS, &ms, e));
-    vec_push(to, (struct surface_point){x, kv, ms / 1e3});
+    TRY(csv_double(r, c.column, 0, MAX_MS, &v, e));
+    vec_push(c.points, (struct surface_point){x, kv, c.unit < 1 ? v / 1e3 : v});
     return ST_OK;
 }
 
 static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
-                        struct read_points points[OP_KINDS], struct err *e)
+                        struct op_points *points, struct err *e)
 {
     int tokens, ignored;
     TRY(csv_require(r, "num_tokens", &tokens, e));
     TRY(csv_require(r, "time_stats.attn_pre_proj.median", &ignored, e));
     TRY(filter_bind(f, r, e));
-    struct value_column v[OP_KINDS];
-    int n = value_columns(r, wanted, v);
+    struct value_column v[2 * OP_KINDS];
+    int n = value_columns(r, wanted, points, v);
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
@@ -52,13 +58,13 @@ static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wante
         int64_t x;
         TRY(csv_int(r, tokens, 1, INT32_MAX, &x, e));
         for (int i = 0; i < n; i++)
-            TRY(add_point(r, v[i].column, (double)x, 0, &points[v[i].kind], e));
+            TRY(add_point(r, v[i], (double)x, 0, e));
     }
     return st == ST_END ? ST_OK : st;
 }
 
 enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                 struct read_points points[OP_KINDS], struct err *e)
+                 struct op_points *points, struct err *e)
 {
     const struct model *m = key->model;
     struct csv_reader *r = NULL;
@@ -80,12 +86,14 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
     return st == ST_OK ? filter_done(&f, path, e) : st;
 }
 
+/* The columns of attention.csv: of each operator time and energy. */
 struct attention_columns {
-    int chunk, kv, batch, decode, prefill, save;
+    int chunk, kv, batch, n;
+    struct value_column v[2 * OP_KINDS];
+    enum op_kind kind[2 * OP_KINDS];
 };
 
 static enum st attention_row(const struct csv_reader *r, const struct attention_columns *c,
-                             const bool wanted[OP_KINDS], struct read_points points[OP_KINDS],
                              struct err *e)
 {
     int64_t chunk, kv, batch;
@@ -94,38 +102,42 @@ static enum st attention_row(const struct csv_reader *r, const struct attention_
     TRY(csv_int(r, c->batch, 1, INT32_MAX, &batch, e));
     if (chunk > 0 && batch > 1)
         return ST_OK; /* several chunks in one call: no column says their sizes */
-    enum op_kind k = chunk > 0 ? OP_ATTN_PREFILL : OP_ATTN_DECODE;
+    enum op_kind other = chunk > 0 ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
     double x = (double)(chunk > 0 ? chunk : batch);
-    if (wanted[k])
-        TRY(add_point(r, chunk > 0 ? c->prefill : c->decode, x, (double)kv, &points[k], e));
-    if (wanted[OP_KV_SAVE] && c->save >= 0)
-        TRY(add_point(r, c->save, x, 0, &points[OP_KV_SAVE], e));
+    for (int i = 0; i < c->n; i++)
+        if (c->kind[i] != other)
+            TRY(add_point(r, c->v[i], x, c->kind[i] == OP_KV_SAVE ? 0 : (double)kv, e));
     return ST_OK;
 }
 
 static enum st attention_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
-                              struct read_points points[OP_KINDS], struct err *e)
+                              struct op_points *points, struct err *e)
 {
     struct attention_columns c;
+    int ignored;
     TRY(csv_require(r, "prefill_chunk_size", &c.chunk, e));
     TRY(csv_require(r, "kv_cache_size", &c.kv, e));
     TRY(csv_require(r, "batch_size", &c.batch, e));
-    TRY(csv_require(r, "time_stats.attn_decode.median", &c.decode, e));
-    TRY(csv_require(r, "time_stats.attn_prefill.median", &c.prefill, e));
-    c.save = csv_find(r, "time_stats.attn_kv_cache_save.median"); /* absent before mid-2024 */
+    TRY(csv_require(r, "time_stats.attn_decode.median", &ignored, e));
+    TRY(csv_require(r, "time_stats.attn_prefill.median", &ignored, e));
     TRY(filter_bind(f, r, e));
+    c.n = value_columns(r, wanted, points, c.v);
+    for (int i = 0; i < c.n; i++)
+        for (int k = 0; k < OP_KINDS; k++)
+            if (c.v[i].points == &points->time[k] || c.v[i].points == &points->energy[k])
+                c.kind[i] = (enum op_kind)k;
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
         TRY(filter_match(f, r, &match, e));
         if (match)
-            TRY(attention_row(r, &c, wanted, points, e));
+            TRY(attention_row(r, &c, e));
     }
     return st == ST_END ? ST_OK : st;
 }
 
 enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                       struct read_points points[OP_KINDS], struct err *e)
+                       struct op_points *points, struct err *e)
 {
     const struct model *m = key->model;
     struct csv_reader *r = NULL;
@@ -177,7 +189,7 @@ static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
         }
         vec_push(all, (struct surface_point){(double)x, 0, sum});
         if (with_prefill >= 0)
-            TRY(add_point(r, with_prefill, (double)x, 0, prefill, e));
+            TRY(add_point(r, (struct value_column){prefill, with_prefill, 1e-3}, (double)x, 0, e));
     }
     return st == ST_END ? ST_OK : st;
 }

@@ -111,6 +111,44 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
     return counted(b, (s > longest ? s : longest) * b->repeat[OP_ATTN_DECODE], outside);
 }
 
+/* ---- energy: the times' look-ups count already -------------------------------------------- */
+
+static double sum_j(const struct curve_sum *sum, int64_t v)
+{
+    double j = 0;
+    bool outside;
+    for (int i = 0; v > 0 && i < sum->n; i++)
+        j += curve_scaled_at(&sum->curve[i], (double)v, &outside);
+    return j;
+}
+
+double predict_tokens_j(const struct bundle *b, int64_t tokens)
+{
+    return sum_j(&b->energy_tokens, tokens);
+}
+
+double predict_rows_j(const struct bundle *b, int64_t rows)
+{
+    return sum_j(&b->energy_rows, rows);
+}
+
+static double attention_j(const struct bundle *b, enum op_kind k, double x, double kv)
+{
+    bool outside;
+    return op_table_at(&b->energy[k], x, kv, &outside) * b->repeat[k];
+}
+
+double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t tokens)
+{
+    return tokens > 0 ? attention_j(b, OP_ATTN_PREFILL, (double)tokens, (double)kv_before) : 0;
+}
+
+double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before)
+{
+    double n = (double)seqs;
+    return seqs > 0 ? attention_j(b, OP_ATTN_DECODE, n, (double)kv_before / n) : 0;
+}
+
 /* One chunk of the same work stands for all: with n equal chunks of c tokens after kv,
  * tokens = n c, chunk_sq = n c (c + 1) / 2, kv_tokens = n c kv. */
 static double prefill_from_sums(const struct bundle *b, const struct op_load *load)

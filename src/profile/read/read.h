@@ -14,12 +14,17 @@ struct read_points {
     size_t n, cap;
 };
 
-/* The median of each wanted operator of the rows that match the key; absent columns and empty cells
- * give no points. The vectors are the caller's to free, also after an error. */
+struct op_points {
+    struct read_points time[OP_KINDS];   /* s */
+    struct read_points energy[OP_KINDS]; /* J */
+};
+
+/* The medians of each wanted operator of the rows that match the key; absent columns and empty
+ * cells give no points. The vectors are the caller's to free, also after an error. */
 enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                 struct read_points points[OP_KINDS], struct err *e);
+                 struct op_points *points, struct err *e);
 enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                       struct read_points points[OP_KINDS], struct err *e);
+                       struct op_points *points, struct err *e);
 /* Host seconds over batch size; a curve without rows stays without a grid. */
 enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
                   struct curve *all, struct curve *prefill, struct err *e);
@@ -37,6 +42,11 @@ struct bundle {
     struct op_list ops;
     int32_t repeat[OP_KINDS];
     struct op_table table[OP_KINDS];
+    struct op_table energy[OP_KINDS]; /* J instead of seconds */
+    struct curve_sum energy_tokens, energy_rows;
+    bool has_energy;
+    double idle_w;
+    const char *energy_missing;
     double error[OP_KINDS];
     struct curve_sum tokens, rows, once; /* once: of tokens, what is not per layer */
     struct op_table all_reduce_table, send_recv_table;

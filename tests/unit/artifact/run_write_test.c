@@ -126,6 +126,30 @@ static void leaves_out_files_not_wanted(void **state)
     assert_string_equal(written(f, "request_metrics.csv"), HEADER);
 }
 
+/* Asked for, energy_j is the last column; 0 is not known. */
+static void writes_energy(void **state)
+{
+    struct fixture *f = *state;
+    run_writer_discard(&f->w);
+    artifact_discard(&f->art);
+    assert_ok(
+        artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r3"), "run_meta.json", &f->art, &f->e),
+        &f->e);
+    assert_ok(run_writer_open_energy(&f->art, false, false, &f->w, &f->e), &f->e);
+    struct run_request r = request(1);
+    r.energy_j = 12.5;
+    run_write_request(f->w, &r); /* waits for row 0 */
+    r = request(0);
+    run_write_request(f->w, &r);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
+    const char *text = written(f, "request_metrics.csv"), *line = strchr(text, '\n');
+    assert_int_equal(strncmp(line - 16, ",warmup,energy_j", 16), 0);
+    line = strchr(line + 1, '\n');
+    assert_int_equal(strncmp(line - 3, ",0,", 3), 0);
+    line = strchr(line + 1, '\n');
+    assert_int_equal(strncmp(line - 7, ",0,12.5", 7), 0);
+}
+
 /* Texts come from servers: whatever they hold, the file stays readable. */
 static void cleans_texts(void **state)
 {
@@ -215,13 +239,10 @@ static void names_every_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(writes_the_contract),
-        CASE(leaves_out_files_not_wanted),
-        CASE(cleans_texts),
-        CASE(sorts_requests),
-        CASE(a_request_twice_is_an_error),
-        CASE(formats_integers),
-        cmocka_unit_test(names_every_status),
+        CASE(writes_the_contract), CASE(leaves_out_files_not_wanted),
+        CASE(writes_energy),       CASE(cleans_texts),
+        CASE(sorts_requests),      CASE(a_request_twice_is_an_error),
+        CASE(formats_integers),    cmocka_unit_test(names_every_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

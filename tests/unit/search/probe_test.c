@@ -95,7 +95,7 @@ enum { SERVICE_MS = 10, REQUESTS = 40000 };
 static enum st constant(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
     (void)self, (void)b, (void)e;
-    stages[0] = (struct stage_time){0, SERVICE_MS / 1e3};
+    stages[0] = (struct stage_time){.device_s = SERVICE_MS / 1e3};
     return ST_OK;
 }
 
@@ -143,7 +143,7 @@ static double md1(double rho, double t) /* t in services */
 static void waits_are_those_of_a_queue_with_constant_service(void **state)
 {
     struct test *t = *state;
-    struct predictor p = {&constant_ops, NULL, 1};
+    struct predictor p = {&constant_ops, NULL, 1, 0};
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);
@@ -166,7 +166,7 @@ static void waits_are_those_of_a_queue_with_constant_service(void **state)
 static void all_at_once_takes_the_sum_of_the_services(void **state)
 {
     struct test *t = *state;
-    struct predictor p = {&constant_ops, NULL, 1};
+    struct predictor p = {&constant_ops, NULL, 1, 0};
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);

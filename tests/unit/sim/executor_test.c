@@ -178,7 +178,7 @@ static enum st three_stages(void *self, const struct batch *b, struct stage_time
     (void)self;
     (void)e;
     for (int i = 0; i < 3; i++)
-        stages[i] = (struct stage_time){i == 0 ? 0.5 : 0, (i + 1) * (double)b->n_decodes};
+        stages[i] = (struct stage_time){i == 0 ? 0.5 : 0, (i + 1) * (double)b->n_decodes, 0};
     return ST_OK;
 }
 
@@ -251,10 +251,46 @@ static void a_bundle_is_cut_into_stages(void **state)
     arena_free(&a);
 }
 
+/* Operators draw 3 W, or 5 W where nothing is known of them but their energy; idle devices 0.5 W.
+ */
+static void energy_is_that_of_the_operators_and_of_idle_devices(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    static const double x[] = {1, 4096};
+    static double reduce[] = {0.25, 0.25}, token_j[] = {3, 3 * 4096}, row_j[] = {5000, 5000 * 4096};
+    struct grid *g = grid_new(a, x, 2);
+    b.all_reduce = (struct curve){g, reduce};
+    b.all_reduces = 4;
+    b.has_energy = true;
+    b.idle_w = 0.5;
+    b.energy_tokens.n = b.energy_rows.n = 1;
+    b.energy_tokens.curve[0] = (struct curve){g, token_j};
+    b.energy_rows.curve[0] = (struct curve){g, row_j};
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 2, .pp = 1, .bundle = &b, .host_overhead = true};
+    struct predictor predictor = opened(a, &p);
+    struct executor ex = sim_executor(a, &predictor);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    assert_ok(ex.ops->submit(ex.self, &mixed, &ticket, &e), &e);
+    assert_ok(ex.ops->next(ex.self, INFINITY, &c, &e), &e);
+    /* 68 tokens, 4 rows; idle in 0.5 s of host time and 4 all-reduces of 0.25 s; two shards */
+    assert_near(c.energy_j, 2 * (68 * 3 + 4 * 5000 + 0.5 * (0.5 + 1)), 1e-9);
+    /* 3 replicas for 10 s, their stages busy for 12 s */
+    assert_near(predictor_idle_j(&predictor, 3, 12, 10), 2 * 0.5 * (30 - 12), 1e-12);
+    assert_near(predictor_idle_j(&predictor, 1, 12, 10), 0, 0);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_work_side_by_side),
+        cmocka_unit_test(energy_is_that_of_the_operators_and_of_idle_devices),
         cmocka_unit_test(a_bundle_is_cut_into_stages),
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),

@@ -559,6 +559,41 @@ static void check_holds_points_out(void **state)
     }
 }
 
+/* J beside ms: 2 J a token for one operator, 0.5 J a cached token of attention. */
+static void energy_columns_are_read_beside_the_times(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    assert_false(bundle_has_energy(f->b));
+    assert_null(bundle_energy_missing(f->b));
+    put_str(f->compute, "mlp.csv",
+            "time_stats.attn_pre_proj.median,energy_stats.attn_pre_proj.median_j,"
+            "energy_stats.lm_head.median_j,n_head,n_kv_head,n_embd,n_expanded_embd,use_gated_mlp,"
+            "num_tokens,num_tensor_parallel_workers\n"
+            "1,2,7,4,2,64,128,True,1,1\n3,20,,4,2,64,128,True,10,1\n");
+    struct buf b = {0};
+    buf_puts(&b, "time_stats.attn_prefill.median,time_stats.attn_decode.median,"
+                 "energy_stats.attn_decode.median_j,n_embd,n_q_head,n_kv_head,block_size,"
+                 "num_tensor_parallel_workers,batch_size,prefill_chunk_size,kv_cache_size\n");
+    for (int n = 1; n <= 4; n++)
+        for (int kv = 100; kv <= 400; kv += 100)
+            buf_printf(&b, ",1,%g,64,4,2,16,1,%d,0,%d\n", 0.5 * n * kv + 1, n, kv);
+    buf_puts(&b, "1,,,64,4,2,16,1,1,8,0\n");
+    put(f->compute, "attention.csv", &b);
+    buf_free(&b);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {}, \"energy\": {\"idle_w\": 75}}\n");
+    load(f);
+    assert_true(bundle_has_energy(f->b));
+    assert_near(bundle_idle_w(f->b), 75, 0);
+    relative(predict_tokens_j(f->b, 5), 2 * 2 * 5); /* two layers */
+    relative(predict_rows_j(f->b, 1), 7);
+    relative(predict_decode_j(f->b, 3, 3 * 250), 2 * (0.5 * 750 + 1));
+    assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
+    assert_non_null(strstr(bundle_energy_missing(f->b), "attn_kv_cache_save, attn_prefill, "));
+    assert_int_equal(bundle_lookups(f->b), 0);
+}
+
 /* What Vidur publishes is read unchanged. */
 static void vidurs_published_bundles_load(void **state)
 {
@@ -696,6 +731,7 @@ int main(void)
         with_bundle(waking_up_is_interpolated_over_the_pause),
         with_bundle(our_meta_brings_errors_and_scales),
         with_bundle(check_holds_points_out),
+        with_bundle(energy_columns_are_read_beside_the_times),
         with_bundle(vidurs_published_bundles_load),
         with_bundle(no_operator_is_worse_than_the_forest),
     };
