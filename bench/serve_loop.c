@@ -101,7 +101,7 @@ static void measure(const char *what, const struct serve_params *p, struct sourc
     struct instant x = {0};
     struct executor ex = {&instant_ops, &x};
     struct serve_clock clock = clock_virtual();
-    struct request_source source = {&s, source_next, NULL};
+    struct request_source source = {&s, source_next, NULL, NULL};
     struct serve_sink sink = {.token = p->emit_tokens ? sink_token : NULL};
     struct serve_counters n;
     struct err e = {0};

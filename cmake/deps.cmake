@@ -10,3 +10,4 @@ pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl>=7.81)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
 find_path(IBERTY_INCLUDE libiberty/demangle.h REQUIRED) # the C++ demangler; no pkg-config file
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)

@@ -18,6 +18,7 @@ sim 5
 profile 6
 metrics 6
 client 7
+server 7
 compare 7
 trace 7
 search 8

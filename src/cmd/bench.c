@@ -17,23 +17,8 @@ struct engine_context {
 
 static enum st open_cpu(const struct engine_context *x, struct executor *out, struct err *e)
 {
-    struct cpu_engine_params ep = {
-        .model = &x->m->m,
-        .weights_dir = x->m->weights_dir,
-        .weights_seed = x->m->weights_seed,
-        .threads = (int)x->p->engine.threads,
-        .block_size = x->serve->block_size,
-        .num_blocks = x->serve->num_blocks,
-        .busy_blocks =
-            x->serve->batch_cap * ((x->longest + x->serve->block_size - 1) / x->serve->block_size),
-        .max_batch_tokens = serve_max_batch_tokens(x->serve, x->longest),
-        .max_rows = x->serve->batch_cap,
-        .ignore_eos = x->p->engine.ignore_eos,
-        .op_times = true,
-        .spin = x->clock->spin,
-        .clock = x->clock,
-    };
-    return cpu_engine_open(&ep, out, e);
+    return job_cpu_engine(x->p, x->m, x->serve, x->longest, x->p->engine.ignore_eos, x->clock, out,
+                          e);
 }
 
 static enum st open_null(const struct engine_context *x, struct executor *out, struct err *e)

@@ -6,6 +6,7 @@
 
 int cmd_workload(struct cmd_context *c, struct err *e);
 int cmd_bench(struct cmd_context *c, struct err *e);
+int cmd_serve(struct cmd_context *c, struct err *e);
 int cmd_profile(struct cmd_context *c, struct err *e);
 int cmd_simulate(struct cmd_context *c, struct err *e);
 int cmd_capacity(struct cmd_context *c, struct err *e);

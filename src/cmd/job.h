@@ -58,6 +58,11 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
 enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e);
 
+/* The CPU engine for requests of at most `longest` tokens, prompt and output together. */
+enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
+                       const struct serve_params *serve, int64_t longest, bool ignore_eos,
+                       const struct serve_clock *clock, struct executor *out, struct err *e);
+
 /* Serve the workload and write the run directory. type: "real" or "vidur". */
 struct job_run {
     const char *type, *kind, *backend; /* kind: folder below runs/, "real" or "sim" */

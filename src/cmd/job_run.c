@@ -225,7 +225,7 @@ static enum st serve_into(const struct job_run *r, const struct serve_params *pa
                           struct feed *feed, struct record *rec, struct node *extra,
                           struct serve_counters *counters, struct err *e)
 {
-    struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL};
+    struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL, NULL};
     struct serve_sink sink = record_sink(rec);
     struct err close_err = {0};
     int64_t begin_ns = clock_mono_ns();

@@ -27,6 +27,17 @@ const struct cmd cmd_table[] = {
         .run = cmd_bench,
     },
     {
+        .name = "serve",
+        .bit = CMD_SERVE,
+        .summary = "an OpenAI-compatible server over the same core, real or emulated",
+        .about = "Completions, chats, models, metrics and health over HTTP. engine=cpu generates; "
+                 "engine=sim answers in real time with the timings of a profiling bundle: a "
+                 "deployment emulated on this machine. SIGTERM drains. With out= it leaves a run "
+                 "directory, as bench does.",
+        .example = "twinfer serve engine=cpu model=tiny_qwen3 server.port=8000",
+        .run = cmd_serve,
+    },
+    {
         .name = "profile",
         .bit = CMD_PROFILE,
         .summary = "measure what every operator of a model costs on a device",

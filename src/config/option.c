@@ -12,7 +12,7 @@ static const struct {
     {"workload", CMD_WORKLOAD}, {"bench", CMD_BENCH},     {"profile", CMD_PROFILE},
     {"simulate", CMD_SIMULATE}, {"compare", CMD_COMPARE}, {"report", CMD_REPORT},
     {"model", CMD_MODEL},       {"doctor", CMD_DOCTOR},   {"capacity", CMD_CAPACITY},
-    {"search", CMD_SEARCH},     {"kernels", CMD_KERNELS},
+    {"search", CMD_SEARCH},     {"kernels", CMD_KERNELS}, {"serve", CMD_SERVE},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

@@ -20,6 +20,7 @@ enum {
     CMD_DOCTOR = 1 << 7,
     CMD_CAPACITY = 1 << 8,
     CMD_SEARCH = 1 << 9,
+    CMD_SERVE = 1 << 10,
     CMD_KERNELS = 1 << 12,
     CMD_TRACE = 1 << 13,
     CMD_ANY = -1,
@@ -119,8 +120,14 @@ struct plan {
         int idle; /* 0 spin, 1 sleep */
     } engine;
 
-    const char *url;            /* of an OpenAI-style server */
-    int chat_template;          /* enum chat_template of model/chat_template.h */
+    const char *url;   /* of an OpenAI-style server */
+    int chat_template; /* enum chat_template of model/chat_template.h */
+    struct {
+        const char *host, *model;
+        int64_t port, max_pending, max_connections, max_body_bytes, max_header_bytes;
+        int64_t max_unread_tokens, threads;
+        double idle_timeout_s, drain_s;
+    } server;
     struct option_list goodput; /* "ttft:200", ... */
     struct {
         int endpoint; /* enum body_endpoint of client/body.h */

@@ -78,7 +78,7 @@ enum st host_measure(const struct profile_params *p, struct executor ex, int64_t
         .num_blocks = p->num_blocks,
         .seed = p->seed,
     };
-    struct request_source source = {&f, feed_next, feed_ids};
+    struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {.self = &f, .batch = on_batch};
     struct serve_counters counters;
     if (!p->clock->is_virtual)

@@ -131,7 +131,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
         .num_blocks = p->num_blocks,
         .seed = p->seed,
     };
-    struct request_source source = {&f, feed_next, feed_ids};
+    struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {0};
     struct serve_counters counters;
     if (!p->clock->is_virtual)

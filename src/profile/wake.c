@@ -74,7 +74,7 @@ static enum st measure_pair(const struct profile_params *p, struct executor ex, 
     struct feed f = {.begin_s = p->clock->is_virtual ? p->clock->now_s : 0,
                      .pause_s = wake_pauses_s[level],
                      .vocab = (int32_t)p->model->vocab};
-    struct request_source source = {&f, feed_next, feed_ids};
+    struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {.self = &f, .batch = on_batch};
     struct serve_counters counters;
     TRY(serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e));

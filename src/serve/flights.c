@@ -150,8 +150,9 @@ static void release(struct replica *r, struct request *q)
 
 /* The host has seen the sequence end in this batch, before its last token was due. */
 static void end_early(struct replica *r, struct lane *lane, struct request *q,
-                      const struct flight *f, int64_t end_ns)
+                      const struct flight *f, int64_t end_ns, enum run_status status)
 {
+    bool ok = status == RUN_OK;
     if (q->state == REQUEST_DECODE) {
         tokens_flush(r, lane, q, f->tick + 1);
         replica_leave_set(lane, q);
@@ -161,7 +162,8 @@ static void end_early(struct replica *r, struct lane *lane, struct request *q,
         link_remove(&q->list);
     }
     spent_add_span(&q->spent, &q->joined, &lane->spent);
-    tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
+    tokens_request_row(r->run, q, status, end_ns, ok ? NULL : "cancelled",
+                       ok ? NULL : "given up by its client");
     if (lane->submitted == lane->delivered)
         release(r, q);
     else
@@ -297,8 +299,12 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
         if (!q || q->state == REQUEST_WAITING || q->state == REQUEST_PREFILL)
             return bad_slot(r, "end", c->ended[i], e);
         if (q->state != REQUEST_OVER)
-            end_early(r, lane, q, f, end_ns);
+            end_early(r, lane, q, f, end_ns, RUN_OK);
     }
+    for (size_t i = 0; i < r->over.n; i++)
+        if (r->over.p[i].q->state != REQUEST_OVER)
+            end_early(r, lane, r->over.p[i].q, f, end_ns, r->over.p[i].status);
+    r->over.n = 0;
     while (!link_empty(&f->finishing)) {
         struct request *q = request_of(f->finishing.next);
         link_remove(&q->list);

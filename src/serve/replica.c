@@ -65,6 +65,7 @@ void replica_free(struct replica *r)
         vec_free(&l->ends_ns);
     }
     vec_free(&r->slots);
+    vec_free(&r->over);
     vec_free(&r->free_slots);
     vec_free(&r->free_flights);
     queue_free(&r->waiting);
@@ -77,6 +78,23 @@ void replica_enqueue(struct replica *r, struct request *q)
     q->state = REQUEST_WAITING;
     r->waiting_tokens += q->prefill;
     queue_push(&r->waiting, q);
+}
+
+bool replica_drop_waiting(struct replica *r, int64_t request_id)
+{
+    for (size_t i = 0; i < r->waiting.n; i++) {
+        struct request *q = queue_at(&r->waiting, i);
+        if (q->w.request_id != request_id)
+            continue;
+        if (q->slot >= 0)
+            return false;
+        queue_remove(&r->waiting, i);
+        tokens_request_row(r->run, q, RUN_CANCELLED, RUN_NONE, "cancelled",
+                           "given up before it was in a batch");
+        request_give(&r->run->pool, q);
+        return true;
+    }
+    return false;
 }
 
 int64_t replica_rows(const struct replica *r)

@@ -36,6 +36,12 @@ struct flight {
     double op_s[OP_KINDS];
 };
 
+/* The sink ends a request. */
+struct verdict {
+    struct request *q;
+    enum run_status status;
+};
+
 /* A request that ended while later batches with it were out. */
 struct zombie {
     struct request *q;
@@ -90,9 +96,10 @@ struct replica {
     struct flight *flights; /* [max_in_flight] */
     int32_t max_in_flight, in_flight, per_lane;
     VEC(struct flight *) free_flights;
-    struct flight *build;   /* the batch being built */
-    double idle_until_s;    /* arrival that ended the last idle time */
-    bool dirty;             /* listed for scheduling (serve.c) */
+    VEC(struct verdict) over; /* what the sink said of the batch at hand */
+    struct flight *build;     /* the batch being built */
+    double idle_until_s;      /* arrival that ended the last idle time */
+    bool dirty;               /* listed for scheduling (serve.c) */
     int64_t waiting_tokens; /* to be computed for the prefills in the queue, hits not looked for */
 };
 
@@ -109,6 +116,9 @@ void replica_enqueue(struct replica *r, struct request *q);
 void replica_sent(struct replica *r, struct request *q);
 /* It came in. */
 void replica_receive(struct replica *r, struct request *q);
+/* A request that waits and was in no batch yet leaves the queue, with a row: cancelled. False: it
+ * is not here, or further. */
+bool replica_drop_waiting(struct replica *r, int64_t request_id);
 
 /* Let the policy build a batch for the lane, and submit it. *f = NULL: nothing to run. start_s:
  * when the host turned to it. */

@@ -71,6 +71,14 @@ struct request *queue_pop(struct request_queue *w)
     return q;
 }
 
+void queue_remove(struct request_queue *w, size_t i)
+{
+    size_t mask = w->cap - 1;
+    for (; i + 1 < w->n; i++)
+        w->ring[(w->head + i) & mask] = w->ring[(w->head + i + 1) & mask];
+    w->n--;
+}
+
 void queue_free(struct request_queue *w)
 {
     mem_free(w->ring);

@@ -14,6 +14,7 @@ static const int64_t MAX_TOKENS = INT64_C(1) << 40;
 /* How long a signal may go unseen while the loop sleeps, and how often it looks at several real
  * replicas. */
 static const double NAP_S = 0.05, POLL_S = 50e-6;
+static const double LOOK_S = 500e-6; /* how often a live source is asked with batches out */
 
 /* A batch whose end is known and lies ahead. */
 struct pending {
@@ -174,8 +175,22 @@ static void progress(const struct loop *l)
         sink->progress(sink->self, l->run.finished, clock_now_s(l->clock));
 }
 
+/* Live sources: requests that were given up in the queue leave it, and new ones are looked for. */
+static enum st look(struct loop *l, struct err *e)
+{
+    const struct request_source *source = l->source;
+    int64_t id;
+    while (source->live->gone(source->self, &id))
+        for (int32_t i = 0; i < l->n_replicas; i++)
+            if (replica_drop_waiting(&l->replicas[i], id))
+                progress(l);
+    return l->ahead ? ST_OK : pull(l, e);
+}
+
 static enum st take_in(struct loop *l, double now_s, struct err *e)
 {
+    if (l->source->live)
+        TRY(look(l, e));
     while (l->ahead && l->ahead->w.arrival_s <= now_s) {
         struct request *q = l->ahead;
         l->run.counters->requests++;
@@ -366,11 +381,16 @@ static bool has_room(const struct loop *l)
 static enum st wait_real(struct loop *l, bool arrivals, struct err *e)
 {
     double next_s = arrivals && l->ahead ? l->ahead->w.arrival_s : INFINITY;
-    bool got = false;
+    bool got = false, live = arrivals && l->source->live;
     if (l->in_flight == 0) {
         double nap_s = clock_now_s(l->clock) + NAP_S;
-        clock_advance_s(l->clock, next_s < nap_s ? next_s : nap_s);
+        if (live && !l->ahead)
+            l->source->live->wait(l->source->self, nap_s);
+        else
+            clock_advance_s(l->clock, next_s < nap_s ? next_s : nap_s);
     } else if (l->n_replicas == 1) {
+        if (live && !l->ahead)
+            next_s = clock_now_s(l->clock) + LOOK_S;
         TRY(next_real(l, &l->replicas[0], has_room(l) ? next_s : INFINITY, &got, e));
     } else {
         double now_s = clock_now_s(l->clock);
@@ -404,12 +424,17 @@ static bool stopped(const struct loop *l)
     return l->stop && *l->stop;
 }
 
+static bool more_may_come(const struct loop *l)
+{
+    return l->source->live && l->source->live->open(l->source->self);
+}
+
 static enum st run_loop(struct loop *l, struct err *e)
 {
     TRY(pull(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);
-    while (l->ahead || l->in_flight) {
+    while (more_may_come(l) || l->ahead || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))
             break;
@@ -431,6 +456,8 @@ static enum st run_loop(struct loop *l, struct err *e)
 
 static enum st check_executors(const struct loop *l, const struct executor *x, struct err *e)
 {
+    if (l->source->live && l->clock->is_virtual)
+        return err_set(e, ST_USAGE, "requests that come while it runs need the real clock");
     for (int32_t i = 0; i < l->n_replicas; i++) {
         TRY(executor_check(&x[i], e));
         if (executor_lanes(&x[i]) > 1 && l->run.sched->traits & SCHED_ONE_LANE)

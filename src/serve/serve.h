@@ -74,6 +74,18 @@ struct request_source {
      * it is there, and otherwise know prompts by hash_ids and prompt_id. */
     enum st (*prompt_ids)(void *self, const struct workload_request *r, int32_t *ids,
                           struct err *e);
+    const struct request_live *live; /* NULL = all requests are known beforehand */
+};
+
+/* Requests that come while the loop runs on the real clock (a server): next() answers ST_END while
+ * none is there. The hooks take the source's self and are called on the loop's thread. */
+struct request_live {
+    bool (*open)(void *self); /* more may come, or waits for next(); asked in every turn of the
+                               * loop; false ends the run when all are over */
+    void (*wait)(void *self, double deadline_s); /* until next() has one, or the time */
+    /* The next request that nobody waits for any more, each once; false = none now. One that was
+     * never in a batch is cancelled; any other is serve_sink.over's to end. */
+    bool (*gone)(void *self, int64_t *request_id);
 };
 
 /* A batch that came back, and how its replica stood when it was submitted. */
@@ -94,6 +106,9 @@ struct serve_sink {
     void *self;
     void (*request)(void *self, const struct run_request *r);
     void (*token)(void *self, const struct run_token *t);
+    /* Asked after each token of a computing executor: true ends the request with it, *status (ok
+     * when untouched) tells how. */
+    bool (*over)(void *self, const struct run_token *t, enum run_status *status);
     void (*batch)(void *self, const struct run_batch *b, const struct completion *c);
     void (*progress)(void *self, int64_t finished, double now_s);   /* after each request's row */
     void (*iteration)(void *self, const struct serve_iteration *i); /* beside batch, without rows */

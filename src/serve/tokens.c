@@ -38,13 +38,18 @@ void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64
     const struct serve_sink *sink = r->run->sink;
     if (q->first_token_ns == RUN_NONE)
         q->first_token_ns = time_ns;
-    if (r->run->write_tokens) {
+    bool asked = sink->over && r->computes;
+    if (r->run->write_tokens || asked) {
         struct run_token row = {.request_id = q->w.request_id,
                                 .token_index = q->delivered,
                                 .token_time_ns = time_ns,
                                 .token_latency_ns = q->delivered ? time_ns - q->last_token_ns : 0,
                                 .token_id = id};
-        sink->token(sink->self, &row);
+        enum run_status status = RUN_OK;
+        if (r->run->write_tokens)
+            sink->token(sink->self, &row);
+        if (asked && sink->over(sink->self, &row, &status))
+            vec_push(&r->over, (struct verdict){q, status});
     }
     q->last_token_ns = time_ns;
     q->delivered++;

@@ -73,7 +73,7 @@ static struct executor open_cpu(struct test *t, const struct serve_clock *clock)
     return x;
 }
 
-static struct executor sim_of_stages(struct test *t, int64_t stages)
+static struct predictor stages_predictor(struct test *t, int64_t stages)
 {
     static const double tokens[] = {1, 4096}, host[] = {0.0001, 0.0002}, s[] = {0.001, 0.002};
     struct model *m = arena_one(t->a, struct model);
@@ -88,7 +88,25 @@ static struct executor sim_of_stages(struct test *t, int64_t stages)
         .model = m, .tp = 1, .pp = stages, .bundle = b, .host_overhead = true};
     struct predictor predictor;
     assert_ok(predictor_open(t->a, &predictor_bundle, &p, &predictor, &t->e), t);
+    return predictor;
+}
+
+static struct executor sim_of_stages(struct test *t, int64_t stages)
+{
+    const struct predictor predictor = stages_predictor(t, stages);
     return sim_executor(t->a, &predictor);
+}
+
+static struct executor open_paced(struct test *t, const struct serve_clock *clock)
+{
+    const struct predictor predictor = stages_predictor(t, 1);
+    return sim_paced_executor(t->a, &predictor, CAP, clock, NULL);
+}
+
+static struct executor open_paced_in_2_stages(struct test *t, const struct serve_clock *clock)
+{
+    const struct predictor predictor = stages_predictor(t, 2);
+    return sim_paced_executor(t->a, &predictor, CAP, clock, NULL);
 }
 
 static struct executor open_sim(struct test *t, const struct serve_clock *clock)
@@ -114,6 +132,8 @@ static const struct member members[] = {
     {"cpu", true, open_cpu},
     {"sim", false, open_sim},
     {"sim in 2 stages", false, open_sim_in_2_stages},
+    {"sim in real time", true, open_paced},
+    {"sim in real time, 2 stages", true, open_paced_in_2_stages},
 };
 
 /* ---- one run through the loop ---- */
@@ -212,7 +232,7 @@ static struct recorded drive(struct test *t, const struct member *m, const char 
                              .max_model_len = LONGEST,
                              .emit_tokens = true};
     struct recorded x = {.caps = ex.ops->caps};
-    struct request_source source = {&x, next_request, prompt_ids};
+    struct request_source source = {&x, next_request, prompt_ids, NULL};
     struct serve_sink sink = {
         .self = &x, .request = on_request, .token = on_token, .batch = on_batch};
     struct serve_counters n;

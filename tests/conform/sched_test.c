@@ -343,7 +343,7 @@ static double mean_wait(const struct sched_ops *sched, double rate, bool exponen
     h.p.emit_tokens = false;
     struct executor ex = fake_executor(&fake);
     struct serve_clock clock = clock_virtual();
-    struct request_source source = {&x, next_arrival, NULL};
+    struct request_source source = {&x, next_arrival, NULL, NULL};
     struct serve_sink sink = {.self = &x, .request = note_wait};
     assert_int_equal(serve_run(&h.p, &clock, &ex, &source, &sink, NULL, &h.n, &h.e), ST_OK);
     ex.ops->close(ex.self);

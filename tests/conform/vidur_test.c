@@ -360,7 +360,7 @@ static void run_and_compare(struct test *t, struct replay *x, const char *name,
         ex[i] = (struct executor){&stages_ops, &x->replicas[i]};
     }
     struct serve_clock clock = clock_virtual();
-    struct request_source source = {x, next_request, prompt_ids};
+    struct request_source source = {x, next_request, prompt_ids, NULL};
     struct serve_sink sink = {.self = x, .request = keep_row};
     struct serve_counters n;
     assert_ok(serve_run(p, &clock, ex, &source, &sink, NULL, &n, &t->e), t);
@@ -603,7 +603,7 @@ static void simulate(struct test *t, const struct setting *s, const struct predi
     for (int32_t i = 0; i < s->p.replicas; i++)
         ex[i] = sim_executor(t->a, predictor);
     struct serve_clock clock = clock_virtual();
-    struct request_source source = {&x, next_of_workload, NULL};
+    struct request_source source = {&x, next_of_workload, NULL, NULL};
     struct serve_sink sink = {.self = &x, .request = collect_row, .batch = collect_batch};
     struct serve_counters n;
     assert_ok(serve_run(&s->p, &clock, ex, &source, &sink, NULL, &n, &t->e), t);

@@ -105,7 +105,7 @@ void harness_run(struct harness *h)
     h->fake.seen_self = h;
     for (int32_t i = 0; i < h->p.replicas; i++)
         ex[i] = fake_executor(&h->fake);
-    struct request_source source = {h, source_next, h->no_prompt_ids ? NULL : source_ids};
+    struct request_source source = {h, source_next, h->no_prompt_ids ? NULL : source_ids, NULL};
     struct serve_sink sink = {
         .self = h, .request = sink_request, .token = sink_token, .batch = sink_batch};
     struct serve_sink none = {0};

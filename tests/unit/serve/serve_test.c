@@ -380,7 +380,7 @@ static void lie(struct test *t, uint32_t caps, struct liar x, const char *text)
     struct executor ex = {&ops, &x};
     struct serve_clock clock = caps & EXEC_VIRTUAL ? clock_virtual() : clock_real();
     int left = 1;
-    struct request_source source = {&left, one_request, some_ids};
+    struct request_source source = {&left, one_request, some_ids, NULL};
     struct serve_sink sink = {0};
     err_clear(&t->e);
     assert_err(serve_run(&h.p, &clock, &ex, &source, &sink, NULL, &h.n, &t->e), ST_DEVICE, t, text);
@@ -454,13 +454,13 @@ static void errors_of_the_source_end_the_run(void **state)
 {
     struct test *t = *state;
     int n = 0, left = 1;
-    source_fails(t, (struct request_source){&n, disorderly, NULL}, false, ST_INPUT,
+    source_fails(t, (struct request_source){&n, disorderly, NULL, NULL}, false, ST_INPUT,
                  "request 2 arrives at 0.5 s, before the one ahead of it (1 s)");
-    source_fails(t, (struct request_source){NULL, broken, NULL}, false, ST_IO,
+    source_fails(t, (struct request_source){NULL, broken, NULL, NULL}, false, ST_IO,
                  "the source is broken");
-    source_fails(t, (struct request_source){&left, one_request, broken_ids}, true, ST_INPUT,
+    source_fails(t, (struct request_source){&left, one_request, broken_ids, NULL}, true, ST_INPUT,
                  "no ids for request 0");
-    source_fails(t, (struct request_source){&left, one_request, NULL}, true, ST_USAGE,
+    source_fails(t, (struct request_source){&left, one_request, NULL, NULL}, true, ST_USAGE,
                  "executor fake needs the ids of prompts");
 }
 
@@ -472,7 +472,7 @@ static void clocks_and_executors_must_match(void **state)
         fake_executor(&(struct fake_params){.block_size = 4}),
         fake_executor(&(struct fake_params){.block_size = 4, .num_blocks = 9, .computes = true})};
     struct serve_clock clock = clock_real();
-    struct request_source source = {NULL, broken, some_ids};
+    struct request_source source = {NULL, broken, some_ids, NULL};
     struct serve_sink sink = {0};
     assert_err(serve_run(&h.p, &clock, ex, &source, &sink, NULL, &h.n, &t->e), ST_USAGE, t,
                "executor fake does not run on the real clock");

@@ -460,7 +460,7 @@ static struct serve_counters serve_alike(const struct cpu_engine_params *p, bool
                               .num_blocks = 14,
                               .prefix_caching = caching,
                               .emit_tokens = true};
-    struct request_source source = {x, alike_next, alike_ids};
+    struct request_source source = {x, alike_next, alike_ids, NULL};
     struct serve_sink sink = {.self = x, .token = alike_token, .batch = alike_batch};
     *x = (struct served){0};
     ep.clock = &clock;

@@ -1,0 +1,24 @@
+#include "cmd/job.h"
+#include "engine/engine.h"
+
+enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
+                       const struct serve_params *serve, int64_t longest, bool ignore_eos,
+                       const struct serve_clock *clock, struct executor *out, struct err *e)
+{
+    struct cpu_engine_params ep = {
+        .model = &m->m,
+        .weights_dir = m->weights_dir,
+        .weights_seed = m->weights_seed,
+        .threads = (int)p->engine.threads,
+        .block_size = serve->block_size,
+        .num_blocks = serve->num_blocks,
+        .busy_blocks = serve->batch_cap * ((longest + serve->block_size - 1) / serve->block_size),
+        .max_batch_tokens = serve_max_batch_tokens(serve, longest),
+        .max_rows = serve->batch_cap,
+        .ignore_eos = ignore_eos,
+        .op_times = true,
+        .spin = clock->spin,
+        .clock = clock,
+    };
+    return cpu_engine_open(&ep, out, e);
+}

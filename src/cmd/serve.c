@@ -1,0 +1,222 @@
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cmd/commands.h"
+#include "cmd/job_sim.h"
+#include "cmd/record.h"
+#include "server/server.h"
+
+/* All that one server is made of. */
+struct service {
+    struct cmd_context *c;
+    struct job_model m;
+    struct tokenizer *tokenizer;
+    struct serve_params serve;
+    struct serve_clock clock;
+    struct executor *executors; /* [serve.replicas] */
+    int32_t n_open;
+    double late_s; /* engine=sim: the longest time behind the prediction */
+    struct server_params params;
+    struct server *server;
+};
+
+static enum st open_cpu(struct service *s, struct err *e)
+{
+    const struct plan *p = s->c->plan;
+    if (s->serve.replicas != 1)
+        return err_set(e, ST_USAGE, "cluster.replicas: engine cpu runs one replica, not %d",
+                       s->serve.replicas);
+    TRY(job_cpu_engine(p, &s->m, &s->serve, s->serve.max_model_len, true, &s->clock,
+                       &s->executors[0], e));
+    s->n_open = 1;
+    return ST_OK;
+}
+
+static enum st open_sim(struct service *s, struct err *e)
+{
+    struct predictor_params params;
+    struct predictor predictor;
+    TRY(job_predictor(s->c, &s->m, &params, &predictor, e));
+    const char *warning = job_predictor_warning(s->c, &params);
+    if (warning)
+        log_warn("%s", warning);
+    for (; s->n_open < s->serve.replicas; s->n_open++)
+        s->executors[s->n_open] = sim_paced_executor(
+            s->c->a, &predictor, (int32_t)s->serve.batch_cap, &s->clock, &s->late_s);
+    return ST_OK;
+}
+
+static const struct {
+    const char *name;
+    bool weights;
+    enum st (*open)(struct service *s, struct err *e);
+} engines[] = {
+    {"cpu", true, open_cpu},
+    {"sim", false, open_sim},
+};
+
+static enum st open_engine(struct service *s, struct err *e)
+{
+    const struct plan *p = s->c->plan;
+    size_t k = 0, n = sizeof engines / sizeof *engines;
+    while (k < n && strcmp(engines[k].name, p->engine.kind) != 0)
+        k++;
+    if (k == n) {
+        err_set(e, ST_USAGE, "engine.kind: nothing can be served by an engine '%s'",
+                p->engine.kind);
+        return err_hint(e, "engines: cpu, sim");
+    }
+    if (strcmp(p->device, "cpu") != 0)
+        return err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device,
+                       engines[k].name);
+    TRY(job_model(s->c, engines[k].weights, &s->m, e));
+    if (s->m.tokenizer)
+        TRY(tokenizer_load(s->m.tokenizer, &s->tokenizer, e));
+    else
+        log_warn("model %s has no tokenizer: prompts must be token ids, and answers have no text",
+                 s->m.m.name);
+    TRY(job_serve_params(p, &s->m.m, &s->serve, e));
+    s->serve.emit_tokens = true;
+    s->serve.warmup_requests = 0;
+    TRY(serve_check_params(&s->serve, e));
+    s->executors = arena_array(s->c->a, struct executor, s->serve.replicas);
+    return engines[k].open(s, e);
+}
+
+static enum st open_server(struct service *s, struct err *e)
+{
+    const struct plan *p = s->c->plan;
+    s->params = (struct server_params){
+        .host = p->server.host,
+        .port = (int)p->server.port,
+        .rules = {.model = p->server.model ? p->server.model : s->m.m.name,
+                  .tokenizer = s->tokenizer,
+                  .vocab = s->m.m.vocab,
+                  .max_model_len = s->serve.max_model_len,
+                  .chat = (enum chat_template)p->chat_template,
+                  .ignore_eos = p->engine.ignore_eos,
+                  .any_temperature = strcmp(p->engine.kind, "sim") == 0},
+        .eos_ids = s->m.m.eos_ids,
+        .n_eos = s->m.m.n_eos,
+        .max_pending = p->server.max_pending,
+        .max_connections = p->server.max_connections,
+        .max_unread_tokens = p->server.max_unread_tokens,
+        .max_body_bytes = (size_t)p->server.max_body_bytes,
+        .max_header_bytes = (size_t)p->server.max_header_bytes,
+        .idle_timeout_s = p->server.idle_timeout_s,
+        .drain_s = p->server.drain_s,
+        .threads = (int)p->server.threads,
+    };
+    TRY(server_open(&s->params, &s->server, e));
+    if (!server_is_loopback(p->server.host))
+        log_warn("serve: reachable from other machines, and asks nobody for a key");
+    bool v6 = strchr(p->server.host, ':') != NULL;
+    printf("listening       http://%s%s%s:%d\n", v6 ? "[" : "", p->server.host, v6 ? "]" : "",
+           server_port(s->server));
+    fflush(stdout); /* scripts wait for it */
+    return ST_OK;
+}
+
+/* Runs until a signal; rows go to `to` as well. */
+static enum st run(struct service *s, const struct serve_sink *to, struct serve_counters *counters,
+                   struct err *e)
+{
+    static volatile sig_atomic_t abort;
+    struct request_source source = server_source(s->server, &s->clock, &cmd_stop, &abort);
+    struct serve_sink sink = server_sink(s->server, to);
+    enum st st = serve_run(&s->serve, &s->clock, s->executors, &source, &sink, &abort, counters, e);
+    server_close(&s->server);
+    if (st == ST_INTERRUPTED) { /* drained as far as drain_s allows: what was asked for */
+        err_clear(e);
+        st = ST_OK;
+    }
+    if (s->late_s > 0.01)
+        log_warn("serve: tokens came up to %.1f ms later than predicted: this machine did not keep "
+                 "up",
+                 1e3 * s->late_s);
+    return st;
+}
+
+static enum st commit(struct service *s, struct artifact *art, const char *id,
+                      const struct serve_counters *counters, struct err *e)
+{
+    struct cmd_context *c = s->c;
+    struct arena *a = c->a;
+    struct node *extra = node_new(a, NODE_MAP), *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("iterations"), node_int(a, counters->iterations));
+    node_set(a, n, SV("requests"), node_int(a, counters->requests));
+    node_set(a, n, SV("tokens"), node_int(a, counters->tokens));
+    node_set(a, n, SV("preemptions"), node_int(a, counters->preemptions));
+    node_set(a, extra, SV("backend"),
+             node_str(a, arena_printf(a, "serve_%s", c->plan->engine.kind)));
+    node_set(a, extra, SV("workload_dir"), node_new(a, NODE_NULL));
+    node_set(a, extra, SV("counters"), n);
+    struct run_meta meta = {.run_id = id,
+                            .run_type = "real",
+                            .model = s->m.m.name,
+                            .hardware_id = c->plan->hardware.id,
+                            .device = c->plan->device,
+                            .started_wall_ns = art->started_wall_ns,
+                            .ended_wall_ns = clock_wall_ns(),
+                            .params = c->config->tree,
+                            .hydra_config_path = c->config->config_path,
+                            .hydra_config_name = c->config->config_name,
+                            .extra = extra};
+    TRY(job_snapshot(c, art, e));
+    return artifact_commit(art, run_meta_node(a, &meta), e);
+}
+
+/* out=: what the server saw, as a run. */
+static enum st run_recorded(struct service *s, struct serve_counters *counters, struct err *e)
+{
+    struct cmd_context *c = s->c;
+    struct artifact art;
+    struct record *record = NULL;
+    struct err close_err = {0};
+    const char *backend = arena_printf(c->a, "serve_%s", c->plan->engine.kind);
+    const struct record_params rp = {
+        .plan = c->plan, .serve = &s->serve, .backend = backend, .what = "serve"};
+    TRY(artifact_begin(c->a, c->plan->out, "run_meta.json", &art, e));
+    enum st st = record_open(&art, &rp, &record, e);
+    if (st == ST_OK) {
+        struct serve_sink sink = record_sink(record);
+        st = run(s, &sink, counters, e);
+        if (record_close(record, &close_err) != ST_OK && st == ST_OK) {
+            *e = close_err;
+            st = e->st;
+        }
+    }
+    if (st == ST_OK)
+        st = commit(s, &art, fs_base(c->plan->out), counters, e);
+    artifact_discard(&art); /* nothing is left of it after commit */
+    record_free(&record);
+    return st;
+}
+
+static enum st serve(struct cmd_context *c, struct err *e)
+{
+    struct service s = {.c = c, .clock = clock_real()};
+    struct serve_counters counters = {0};
+    enum st st = open_engine(&s, e);
+    cmd_catch_signals(); /* from the first moment on that somebody may ask us */
+    if (st == ST_OK)
+        st = open_server(&s, e);
+    if (st == ST_OK)
+        st = c->plan->out ? run_recorded(&s, &counters, e) : run(&s, NULL, &counters, e);
+    if (st == ST_OK)
+        log_info("serve: ended after %lld requests and %lld tokens", (long long)counters.requests,
+                 (long long)counters.tokens);
+    server_close(&s.server);
+    for (int32_t i = 0; i < s.n_open; i++)
+        s.executors[i].ops->close(s.executors[i].self);
+    tokenizer_free(&s.tokenizer);
+    return st;
+}
+
+int cmd_serve(struct cmd_context *c, struct err *e)
+{
+    if (serve(c, e) != ST_OK)
+        err_add(e, "serve");
+    return err_exit_code(e->st);
+}

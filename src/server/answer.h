@@ -1,0 +1,29 @@
+/* Answers in OpenAI's shapes, written without a tree: a token is an event. */
+#ifndef SERVER_ANSWER_H
+#define SERVER_ANSWER_H
+
+#include "server/ask.h"
+
+struct answer_head {
+    int64_t id, created_s;
+    const char *model;
+    const struct ask *ask;
+};
+
+/* One token: its text (may be empty), its id, how many came with it so far. finish NULL = goes on.
+ */
+void answer_event(struct buf *out, const struct answer_head *h, struct sv text, int32_t id,
+                  int64_t n, const char *finish);
+/* Usage, if it was asked for, and [DONE]. */
+void answer_end(struct buf *out, const struct answer_head *h, int64_t n);
+/* An error in a stream that has begun; then [DONE] does not come. */
+void answer_event_error(struct buf *out, const char *message);
+
+/* The whole answer as one document. */
+void answer_document(struct buf *out, const struct answer_head *h, struct sv text,
+                     const int32_t *ids, int64_t n, const char *finish);
+
+void answer_error(struct buf *out, const char *message, const char *type, int code);
+void answer_models(struct buf *out, const char *model, int64_t created_s, int64_t max_model_len);
+
+#endif

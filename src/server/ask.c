@@ -1,0 +1,254 @@
+#include "server/ask.h"
+
+#include <string.h>
+
+#include "text/json.h"
+
+enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
+
+/* What a member may be, beside those read by name below. */
+enum may { READ, ANYTHING, OFF, ONE, SAMPLING };
+
+static const struct {
+    const char *name;
+    enum may may;
+} members[] = {
+    {"model", READ},
+    {"prompt", READ},
+    {"messages", READ},
+    {"max_tokens", READ},
+    {"max_completion_tokens", READ},
+    {"stream", READ},
+    {"stream_options", READ},
+    {"return_token_ids", READ},
+    {"ignore_eos", READ},
+    {"temperature", SAMPLING},
+    {"frequency_penalty", SAMPLING},
+    {"presence_penalty", SAMPLING},
+    {"repetition_penalty", ONE},
+    {"n", ONE},
+    {"best_of", ONE},
+    {"top_p", ANYTHING},
+    {"top_k", ANYTHING},
+    {"min_p", ANYTHING},
+    {"seed", ANYTHING},
+    {"user", ANYTHING},
+    {"store", ANYTHING},
+    {"metadata", ANYTHING},
+    {"echo", OFF},
+    {"logprobs", OFF},
+    {"top_logprobs", OFF},
+    {"stop", OFF},
+    {"suffix", OFF},
+    {"logit_bias", OFF},
+    {"min_tokens", OFF},
+    {"tools", OFF},
+    {"response_format", OFF},
+};
+
+/* null, false, 0, "", [] and {} say no. */
+static bool is_off(const struct node *v)
+{
+    switch (v->kind) {
+    case NODE_NULL:
+        return true;
+    case NODE_BOOL:
+        return !v->b;
+    case NODE_INT:
+        return v->i == 0;
+    case NODE_FLOAT:
+        return !(v->f > 0 || v->f < 0);
+    case NODE_STR:
+        return v->s.n == 0;
+    case NODE_LIST:
+    case NODE_MAP:
+        return v->n == 0;
+    }
+    return false;
+}
+
+static bool is_one(const struct node *v)
+{
+    return v->kind == NODE_NULL || (v->kind == NODE_INT && v->i == 1) ||
+           (v->kind == NODE_FLOAT && !(v->f > 1 || v->f < 1));
+}
+
+static enum st check_member(const struct ask_rules *rules, const struct node_pair *p, struct err *e)
+{
+    int name_n = (int)(p->key.n < 60 ? p->key.n : 60);
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (!sv_eq(p->key, members[i].name))
+            continue;
+        enum may may = members[i].may;
+        if (may == SAMPLING && !rules->any_temperature && !is_off(p->value))
+            return err_set(e, ST_INPUT, "%s: this engine is greedy: 0 is all it does",
+                           members[i].name);
+        if ((may == OFF && !is_off(p->value)) || (may == ONE && !is_one(p->value)))
+            return err_set(e, ST_INPUT, "%s: not done here: leave it out", members[i].name);
+        return ST_OK;
+    }
+    return err_set(e, ST_INPUT, "%.*s: unknown here", name_n, p->key.p);
+}
+
+static enum st get_bool(const struct node *m, const char *key, bool *out, struct err *e)
+{
+    const struct node *v = node_find(m, key);
+    if (!v || v->kind == NODE_NULL)
+        return ST_OK;
+    return node_get_bool(m, key, out, e);
+}
+
+static enum st get_count(const struct node *m, const char *key, int64_t *out, struct err *e)
+{
+    const struct node *v = node_find(m, key);
+    if (!v || v->kind == NODE_NULL)
+        return ST_OK;
+    return node_get_int(m, key, 1, INT32_MAX, out, e);
+}
+
+static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv text,
+                      struct ask *out, struct err *e)
+{
+    size_t n = 0;
+    if (!rules->tokenizer)
+        return err_set(e, ST_INPUT, "this model has no tokenizer: send the prompt as token ids");
+    TRY(tokenizer_encode(a, rules->tokenizer, text, true, &out->ids, &n, e));
+    out->n_ids = (int64_t)n;
+    if (n == 0)
+        return err_set(e, ST_INPUT, "prompt: the text gives no tokens");
+    for (size_t i = 0; i < n; i++)
+        if (out->ids[i] >= rules->vocab)
+            return err_set(e, ST_INPUT, "the tokenizer gives id %d, the model has %lld",
+                           out->ids[i], (long long)rules->vocab);
+    return ST_OK;
+}
+
+static enum st take_ids(struct arena *a, const struct ask_rules *rules, const struct node *list,
+                        struct ask *out, struct err *e)
+{
+    out->ids = arena_array(a, int32_t, list->n);
+    out->n_ids = list->n;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct node *v = list->items[i];
+        if (v->kind != NODE_INT || v->i < 0 || v->i >= rules->vocab)
+            return node_err(v, ST_INPUT, e, "prompt: expected token ids from 0 to %lld",
+                            (long long)rules->vocab - 1);
+        out->ids[i] = (int32_t)v->i;
+    }
+    return ST_OK;
+}
+
+static enum st take_prompt(struct arena *a, const struct ask_rules *rules, const struct node *doc,
+                           struct ask *out, struct err *e)
+{
+    const struct node *p = node_find(doc, "prompt");
+    if (p && p->kind == NODE_LIST && p->n == 1 && p->items[0]->kind != NODE_INT)
+        p = p->items[0];
+    if (p && p->kind == NODE_STR)
+        return encode(a, rules, p->s, out, e);
+    if (p && p->kind == NODE_LIST && p->n > 0)
+        return take_ids(a, rules, p, out, e);
+    return err_set(e, ST_INPUT, "prompt: expected one text or one list of token ids");
+}
+
+/* The text of a message: a string, or parts of type text. */
+static enum st content(struct arena *a, const struct node *m, struct sv *out, struct err *e)
+{
+    const struct node *c = node_find(m, "content");
+    struct buf text = {0};
+    if (c && c->kind == NODE_STR) {
+        *out = c->s;
+        return ST_OK;
+    }
+    for (uint32_t i = 0; c && c->kind == NODE_LIST && i < c->n; i++) {
+        const struct node *part = node_find(c->items[i], "text");
+        if (!part || part->kind != NODE_STR) {
+            buf_free(&text);
+            return err_set(e, ST_INPUT, "messages: only parts with text are read");
+        }
+        buf_add(&text, part->s.p, part->s.n);
+    }
+    if (!c || c->kind != NODE_LIST)
+        return err_set(e, ST_INPUT, "messages: content: expected a text");
+    *out = (struct sv){arena_strn(a, buf_str(&text), text.n), text.n};
+    buf_free(&text);
+    return ST_OK;
+}
+
+static enum st take_messages(struct arena *a, const struct ask_rules *rules, const struct node *doc,
+                             struct ask *out, struct err *e)
+{
+    const struct node *list = node_find(doc, "messages");
+    if (!list || list->kind != NODE_LIST || list->n == 0)
+        return err_set(e, ST_INPUT, "messages: expected a list of messages");
+    struct chat_message *m = arena_array(a, struct chat_message, list->n);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const char *role;
+        TRY(node_get_str(list->items[i], "role", &role, e));
+        TRY(content(a, list->items[i], &m[i].content, e));
+        m[i].role = sv_of(role);
+    }
+    struct buf text = {0};
+    enum st st = chat_template_apply(&text, rules->chat, m, list->n, e);
+    if (st == ST_OK)
+        st = encode(a, rules, (struct sv){buf_str(&text), text.n}, out, e);
+    buf_free(&text);
+    return st;
+}
+
+static enum st take_length(const struct ask_rules *rules, const struct node *doc, struct ask *out,
+                           struct err *e)
+{
+    int64_t room = rules->max_model_len - out->n_ids;
+    out->max_tokens = 0;
+    TRY(get_count(doc, "max_tokens", &out->max_tokens, e));
+    TRY(get_count(doc, "max_completion_tokens", &out->max_tokens, e));
+    if (out->max_tokens == 0)
+        out->max_tokens = out->chat || room < DEFAULT_COMPLETION_TOKENS
+                              ? room
+                              : (int64_t)DEFAULT_COMPLETION_TOKENS;
+    if (room < 1 || out->max_tokens > room)
+        return err_set(e, ST_INPUT,
+                       "the prompt has %lld tokens, and %lld of output are asked for: the model "
+                       "takes %lld in all",
+                       (long long)out->n_ids, (long long)out->max_tokens,
+                       (long long)rules->max_model_len);
+    return ST_OK;
+}
+
+static enum st take_all(struct arena *a, const struct ask_rules *rules, const struct node *doc,
+                        struct ask *out, struct err *e)
+{
+    const struct node *options = node_find(doc, "stream_options");
+    for (uint32_t i = 0; i < doc->n; i++)
+        TRY(check_member(rules, &doc->pairs[i], e));
+    TRY(get_bool(doc, "stream", &out->stream, e));
+    TRY(get_bool(doc, "return_token_ids", &out->return_ids, e));
+    TRY(get_bool(doc, "ignore_eos", &out->ignore_eos, e));
+    if (options && options->kind != NODE_NULL && options->kind != NODE_MAP)
+        return err_set(e, ST_INPUT, "stream_options: expected a map");
+    TRY(get_bool(options, "include_usage", &out->include_usage, e));
+    TRY(get_bool(options, "continuous_usage_stats", &out->each_usage, e));
+    TRY((out->chat ? take_messages : take_prompt)(a, rules, doc, out, e));
+    return take_length(rules, doc, out, e);
+}
+
+enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
+                  struct ask *out, int *http_status, struct err *e)
+{
+    const struct json_limits limits = {.max_depth = MAX_DEPTH};
+    struct node *doc;
+    const char *model;
+    *out = (struct ask){.chat = chat, .ignore_eos = rules->ignore_eos};
+    *http_status = 400;
+    TRY(json_parse(a, "body", body, &limits, &doc, e));
+    if (doc->kind != NODE_MAP)
+        return err_set(e, ST_INPUT, "body: expected a JSON object");
+    TRY(node_get_str(doc, "model", &model, e));
+    if (strcmp(model, rules->model) != 0) {
+        *http_status = 404;
+        return err_set(e, ST_INPUT, "the model '%.100s' does not exist; this is %s", model,
+                       rules->model);
+    }
+    return take_all(a, rules, doc, out, e);
+}

@@ -1,0 +1,380 @@
+#define _GNU_SOURCE /* POLLRDHUP */
+#include "server/live.h"
+
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+
+static const int64_t LINGER_NS = 2 * NS_PER_S;  /* for streams to be read to their end */
+static const int64_t POLL_NS = 100 * NS_PER_MS; /* how often waiting clients are looked at */
+
+static void lock(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+}
+
+static void unlock(struct server *s)
+{
+    pthread_mutex_unlock(&s->lock);
+}
+
+void live_wake(struct live *l)
+{
+    if (!l->suspended)
+        return;
+    l->suspended = false;
+    MHD_resume_connection(l->connection);
+}
+
+static void list_remove(struct server *s, struct live *l)
+{
+    if (l->prev)
+        l->prev->next = l->next;
+    else
+        s->all = l->next;
+    if (l->next)
+        l->next->prev = l->prev;
+    s->n_all--;
+}
+
+/* Lock held. */
+static void drop_side(struct server *s, struct live *l)
+{
+    if (--l->sides > 0)
+        return;
+    s->n_gone -= l->gone && !l->gone_told;
+    list_remove(s, l);
+    vec_free(&l->ids);
+    detok_free(&l->detok);
+    buf_free(&l->out);
+    arena_free(&l->a);
+    mem_free(l);
+}
+
+/* Nobody waits for it any more; the loop is to hear of it. Lock held. */
+static void give_up(struct server *s, struct live *l)
+{
+    if (l->gone)
+        return;
+    l->gone = true;
+    s->n_gone++;
+    pthread_cond_signal(&s->arrived);
+}
+
+/* ---- HTTP side ----------------------------------------------------------------------------- */
+
+enum live_join live_join(struct server *s, struct arena *a, const struct ask *ask,
+                         struct MHD_Connection *c, int fd, struct live **out)
+{
+    lock(s);
+    if (s->draining || s->n_pending >= s->p->max_pending) {
+        bool draining = s->draining;
+        s->gauges.refused_overload += !draining;
+        unlock(s);
+        return draining ? LIVE_DRAINING : LIVE_FULL;
+    }
+    struct live *l = mem_alloc(sizeof *l);
+    *l = (struct live){.server = s,
+                       .sides = 2,
+                       .id = s->ids++,
+                       .a = a,
+                       .ask = *ask,
+                       .arrival_ns = clock_mono_ns(),
+                       .created_s = clock_wall_ns() / NS_PER_S,
+                       .connection = c,
+                       .fd = fd,
+                       .next = s->all,
+                       .detok = {.t = s->p->rules.tokenizer}};
+    if (s->all)
+        s->all->prev = l;
+    s->all = l;
+    s->n_all++;
+    s->n_pending++;
+    *s->last = l;
+    s->last = &l->queued;
+    pthread_cond_signal(&s->arrived);
+    unlock(s);
+    *out = l;
+    return LIVE_JOINED;
+}
+
+void live_leave(struct server *s, struct live *l)
+{
+    lock(s);
+    l->suspended = false;
+    l->connection = NULL;
+    if (!l->over && l->finish == FINISH_NOT)
+        give_up(s, l);
+    drop_side(s, l);
+    unlock(s);
+}
+
+/* ---- loop side ----------------------------------------------------------------------------- */
+
+/* Requests whose client hung up while they wait: libmicrohttpd does not look at connections that
+ * sleep. Lock held. */
+static void poll_waiting(struct server *s)
+{
+    int64_t t = clock_mono_ns();
+    if (t - s->polled_ns < POLL_NS)
+        return;
+    s->polled_ns = t;
+    for (struct live *l = s->all; l; l = l->next) {
+        struct pollfd fd = {.fd = l->fd, .events = POLLRDHUP};
+        if (l->suspended && !l->gone && !l->over && poll(&fd, 1, 0) == 1 &&
+            fd.revents & (POLLRDHUP | POLLHUP | POLLERR))
+            give_up(s, l);
+    }
+}
+
+static void begin_drain(struct server *s)
+{
+    s->draining = s->gauges.draining = true;
+    s->drain_until_ns = clock_mono_ns() + ns_from_s(s->p->drain_s);
+    MHD_socket fd = MHD_quiesce_daemon(s->daemon);
+    if (fd != MHD_INVALID_SOCKET)
+        close(fd);
+}
+
+static bool live_open(void *self)
+{
+    struct server *s = self;
+    lock(s);
+    if (*s->stop && !s->draining) {
+        begin_drain(s);
+        log_info("serve: draining, %lld requests to go", (long long)s->n_pending);
+    }
+    if (s->draining && s->n_pending > 0 && clock_mono_ns() > s->drain_until_ns && !*s->abort) {
+        log_warn("serve: %lld requests did not end within the drain time", (long long)s->n_pending);
+        *s->abort = 1;
+    }
+    bool more = !s->draining || s->first;
+    unlock(s);
+    return more;
+}
+
+static void live_wait(void *self, double deadline_s)
+{
+    struct server *s = self;
+    int64_t until_ns = s->clock->mono0_ns + ns_from_s(deadline_s);
+    struct timespec until = {.tv_sec = until_ns / NS_PER_S, .tv_nsec = until_ns % NS_PER_S};
+    lock(s);
+    if (!s->first)
+        pthread_cond_timedwait(&s->arrived, &s->lock, &until);
+    unlock(s);
+}
+
+static bool live_gone(void *self, int64_t *id)
+{
+    struct server *s = self;
+    bool found = false;
+    lock(s);
+    poll_waiting(s);
+    for (struct live *l = s->all; l && s->n_gone > 0 && !found; l = l->next)
+        if (l->gone && !l->gone_told) {
+            l->gone_told = true;
+            s->n_gone--;
+            found = !l->over;
+            *id = l->id;
+        }
+    unlock(s);
+    return found;
+}
+
+static struct live **place(struct server *s, int64_t id)
+{
+    return &s->by_id[(size_t)id & (s->by_id_cap - 1)];
+}
+
+/* Ids are consecutive and few are live, so a ring that is large enough has no two in one place. */
+static void remember(struct server *s, struct live *l)
+{
+    while (*place(s, l->id) != NULL) {
+        struct live **old = s->by_id;
+        size_t n = s->by_id_cap;
+        s->by_id_cap *= 2;
+        s->by_id = mem_alloc(s->by_id_cap * sizeof *s->by_id);
+        for (size_t i = 0; i < n; i++)
+            if (old[i])
+                *place(s, old[i]->id) = old[i];
+        mem_free(old);
+    }
+    *place(s, l->id) = l;
+}
+
+static enum st live_next(void *self, struct workload_request *out, struct err *e)
+{
+    struct server *s = self;
+    (void)e;
+    lock(s);
+    struct live *l = s->first;
+    if (l) {
+        s->first = l->queued;
+        if (!s->first)
+            s->last = &s->first;
+    }
+    unlock(s);
+    if (!l)
+        return ST_END;
+    int64_t at_ns = l->arrival_ns - s->clock->mono0_ns;
+    remember(s, l);
+    s->handed = l;
+    at_ns = at_ns > 0 ? at_ns : 0; /* it came before the loop began */
+    *out = (struct workload_request){.request_id = l->id,
+                                     .arrival_ns = at_ns,
+                                     .arrival_s = ns_to_s(at_ns),
+                                     .num_prefill_tokens = l->ask.n_ids,
+                                     .num_decode_tokens = l->ask.max_tokens};
+    return ST_OK;
+}
+
+static enum st live_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
+{
+    struct server *s = self;
+    (void)e;
+    ASSERT(s->handed && s->handed->id == r->request_id);
+    memcpy(ids, s->handed->ask.ids, (size_t)r->num_prefill_tokens * sizeof *ids);
+    return ST_OK;
+}
+
+static bool is_eos(const struct server *s, int64_t id)
+{
+    for (int64_t i = 0; i < s->p->n_eos; i++)
+        if (s->p->eos_ids[i] == id)
+            return true;
+    return false;
+}
+
+static void on_token(void *self, const struct run_token *t)
+{
+    struct server *s = self;
+    struct live *l = *place(s, t->request_id);
+    lock(s);
+    bool stop = !l->ask.ignore_eos && is_eos(s, t->token_id);
+    bool last = t->token_index + 1 == l->ask.max_tokens;
+    l->finish = stop ? FINISH_STOP : last ? FINISH_LENGTH : FINISH_NOT;
+    vec_push(&l->ids, (int32_t)t->token_id);
+    if (t->token_index == 0)
+        gauges_observe(&s->gauges.ttft, ns_to_s(clock_mono_ns() - l->arrival_ns));
+    else
+        gauges_observe(&s->gauges.itl, ns_to_s(t->token_latency_ns));
+    s->gauges.output_tokens++;
+    if (l->ask.stream || l->finish != FINISH_NOT)
+        live_wake(l);
+    unlock(s);
+    if (s->sink.token)
+        s->sink.token(s->sink.self, t);
+}
+
+static bool on_over(void *self, const struct run_token *t, enum run_status *status)
+{
+    struct server *s = self;
+    struct live *l = *place(s, t->request_id);
+    lock(s);
+    bool stop = l->finish == FINISH_STOP;
+    if (!l->gone && l->ask.stream && (int64_t)l->ids.n - l->n_taken > s->p->max_unread_tokens) {
+        give_up(s, l);
+        s->gauges.slow_clients++;
+    }
+    if (l->gone)
+        *status = RUN_CANCELLED;
+    bool over = stop || l->gone;
+    unlock(s);
+    return over;
+}
+
+static void on_request(void *self, const struct run_request *r)
+{
+    struct server *s = self;
+    struct live **at = place(s, r->request_id), *l = *at;
+    *at = NULL;
+    lock(s);
+    l->over = true;
+    l->status = r->status;
+    snprintf(l->error_type, sizeof l->error_type, "%s", r->error_type ? r->error_type : "");
+    snprintf(l->error, sizeof l->error, "%s", r->error_msg ? r->error_msg : "");
+    s->n_pending--;
+    s->gauges.requests[r->status]++;
+    s->gauges.prompt_tokens += r->num_prefill_tokens;
+    if (r->status == RUN_OK)
+        gauges_observe(&s->gauges.e2e, ns_to_s(clock_mono_ns() - l->arrival_ns));
+    live_wake(l);
+    drop_side(s, l);
+    unlock(s);
+    if (s->sink.request)
+        s->sink.request(s->sink.self, r);
+}
+
+static void on_batch(void *self, const struct run_batch *b, const struct completion *c)
+{
+    struct server *s = self;
+    if (s->sink.batch)
+        s->sink.batch(s->sink.self, b, c);
+}
+
+static void on_progress(void *self, int64_t finished, double now_s)
+{
+    struct server *s = self;
+    if (s->sink.progress)
+        s->sink.progress(s->sink.self, finished, now_s);
+}
+
+/* Lock held. The loop never gave it a row. */
+static void end_one(struct server *s, struct live *l)
+{
+    l->over = true;
+    l->status = RUN_CANCELLED;
+    snprintf(l->error, sizeof l->error, "the server is going down");
+    s->n_pending--;
+    s->gauges.requests[RUN_CANCELLED]++;
+    live_wake(l);
+    drop_side(s, l);
+}
+
+void live_end_all(struct server *s)
+{
+    int64_t until_ns = clock_mono_ns() + LINGER_NS;
+    lock(s);
+    s->draining = true;
+    for (struct live *l = s->all, *next; l; l = next) {
+        next = l->next;
+        if (!l->over)
+            end_one(s, l);
+    }
+    while (s->all && clock_mono_ns() < until_ns) {
+        unlock(s);
+        clock_sleep_until_ns(clock_mono_ns() + NS_PER_MS);
+        lock(s);
+    }
+    for (struct live *l = s->all; l; l = l->next) /* nothing may sleep when the daemon stops */
+        live_wake(l);
+    unlock(s);
+}
+
+struct request_source server_source(struct server *s, const struct serve_clock *clock,
+                                    const volatile sig_atomic_t *stop, volatile sig_atomic_t *abort)
+{
+    static const struct request_live live = {live_open, live_wait, live_gone};
+    s->clock = clock;
+    s->stop = stop;
+    s->abort = abort;
+    return (struct request_source){
+        .self = s, .next = live_next, .prompt_ids = live_ids, .live = &live};
+}
+
+struct serve_sink server_sink(struct server *s, const struct serve_sink *sink)
+{
+    s->sink = sink ? *sink : (struct serve_sink){0};
+    return (struct serve_sink){.self = s,
+                               .request = on_request,
+                               .token = on_token,
+                               .over = on_over,
+                               .batch = on_batch,
+                               .progress = on_progress};
+}

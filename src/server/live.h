@@ -1,0 +1,89 @@
+/* Live requests: what the HTTP threads and the loop's thread share. All of it under server.lock,
+ * but for what a live request says is of one side only. */
+#ifndef SERVER_LIVE_H
+#define SERVER_LIVE_H
+
+#include <pthread.h>
+
+#include "base/vec.h"
+#include "server/answer.h"
+#include "server/detok.h"
+#include "server/gauges.h"
+#include "server/server.h"
+
+struct MHD_Connection;
+struct MHD_Daemon;
+
+enum live_finish { FINISH_NOT, FINISH_LENGTH, FINISH_STOP };
+
+struct live {
+    struct live *prev, *next; /* in server.all */
+    struct live *queued;      /* next in server.queue */
+    struct server *server;
+    int sides; /* that still hold it: HTTP, loop */
+    int64_t id;
+    struct arena *a; /* of ask */
+    struct ask ask;  /* constant */
+    int64_t arrival_ns, created_s;
+
+    struct MHD_Connection *connection;
+    int fd;
+    bool suspended;
+    VEC(int32_t) ids;        /* tokens that came */
+    enum live_finish finish; /* of the last of them */
+    int64_t last_token_ns;
+    bool over; /* its row was written */
+    enum run_status status;
+    char error[200], error_type[24];
+    bool gone;      /* nobody waits for it */
+    bool gone_told; /* the loop knows */
+
+    /* HTTP side */
+    struct detok detok;
+    struct buf out;  /* to be sent */
+    size_t out_at;   /* of it is sent */
+    int64_t n_taken; /* of ids, formatted */
+    bool ended;      /* the last bytes are in out */
+};
+
+struct server {
+    const struct server_params *p;
+    struct MHD_Daemon *daemon;
+    int port;
+    pthread_mutex_t lock;
+    pthread_cond_t arrived; /* something for the loop */
+    struct live *all;
+    int64_t n_all;              /* in all */
+    int64_t n_pending;          /* taken in and not over */
+    int64_t n_gone;             /* gone, and the loop does not know */
+    struct live *first, **last; /* queue towards the loop */
+    int64_t ids;                /* given out */
+    int64_t created_s;
+    bool draining;
+    int64_t drain_until_ns;
+    int64_t polled_ns;
+    struct gauges gauges;
+
+    /* loop side */
+    const struct serve_clock *clock;
+    const volatile sig_atomic_t *stop;
+    volatile sig_atomic_t *abort;
+    struct serve_sink sink; /* behind ours */
+    struct live *handed;    /* last one given to serve_run, for its ids */
+    struct live **by_id;    /* ring of live requests by id, [by_id_cap] */
+    size_t by_id_cap;
+};
+
+/* HTTP side: a request joins the queue. False: there are too many, or the server drains. Joined,
+ * the arena is the request's; *out has two sides. */
+enum live_join { LIVE_JOINED, LIVE_FULL, LIVE_DRAINING };
+enum live_join live_join(struct server *s, struct arena *a, const struct ask *ask,
+                         struct MHD_Connection *c, int fd, struct live **out);
+/* HTTP side: the connection is done with it. */
+void live_leave(struct server *s, struct live *l);
+/* After the loop: what has no row yet is cancelled, and streams get a moment to be read. */
+void live_end_all(struct server *s);
+/* Either side, lock held: wakes the stream if it sleeps. */
+void live_wake(struct live *l);
+
+#endif

@@ -1,0 +1,60 @@
+/* An OpenAI-compatible HTTP server in front of the serving core.
+ *
+ *     POST /v1/completions        prompt: a text or token ids; stream or not
+ *     POST /v1/chat/completions   messages, put into the chat template
+ *     GET  /v1/models             the one model
+ *     GET  /metrics               Prometheus
+ *     GET  /health                200 {"status":"ok"}, 503 while draining
+ *
+ * Threads: libmicrohttpd's take requests in, tokenize and write streams; the caller's runs
+ * serve_run with the source and sink given here. They share a table of live requests under one
+ * lock; the loop's part per token is an append and, when the stream sleeps, a wake-up.
+ *
+ * Bounds. A request is refused with 429 and Retry-After when max_pending are already taken in, with
+ * 413 when its body is above max_body_bytes, with 431 when its headers do not fit
+ * max_header_bytes; connections above max_connections are not accepted. A body that takes longer
+ * than idle_timeout_s, or a connection on which nothing moves that long, is closed. A stream whose
+ * client does not read is ended when max_unread_tokens wait for it. The request of a client that
+ * went away is taken out of the queue, or ended at its next token. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "serve/serve.h"
+#include "server/ask.h"
+
+struct server_params {
+    const char *host; /* numeric address, or localhost */
+    int port;         /* 0 = any free one */
+    struct ask_rules rules;
+    const int64_t *eos_ids; /* [n_eos] */
+    int64_t n_eos;
+    int64_t max_pending, max_connections, max_unread_tokens;
+    size_t max_body_bytes, max_header_bytes;
+    double idle_timeout_s;
+    double drain_s; /* what running requests get to end after server_stop */
+    int threads;
+};
+
+struct server;
+
+/* Listens from here on; requests are answered once the loop runs. The params are borrowed.
+ * ST_DEVICE when the address cannot be bound. */
+enum st server_open(const struct server_params *p, struct server **out, struct err *e);
+int server_port(const struct server *s);
+
+/* For serve_run: `sink` gets every row after the server itself (NULL = nobody). Token rows are
+ * needed: emit_tokens. *stop != 0 drains: no new connections, 503 for new requests, running ones go
+ * on for drain_s; then *abort is set, which is serve_run's stop. */
+struct request_source server_source(struct server *s, const struct serve_clock *clock,
+                                    const volatile sig_atomic_t *stop,
+                                    volatile sig_atomic_t *abort);
+struct serve_sink server_sink(struct server *s, const struct serve_sink *sink);
+
+/* After serve_run: lets streams that are over be read to their end, then closes everything. Clears
+ * *s; NULL is fine. */
+void server_close(struct server **s);
+
+/* Whether host is of this machine only. */
+bool server_is_loopback(const char *host);
+
+#endif

@@ -1,0 +1,120 @@
+#include "server/ask.h"
+
+#include "support/support.h"
+
+static const struct ask_rules rules = {
+    .model = "m", .vocab = 100, .max_model_len = 20, .ignore_eos = true};
+
+static struct ask good(struct test *t, bool chat, const char *body)
+{
+    struct ask a;
+    int status;
+    assert_ok(ask_parse(t->a, &rules, chat, sv_of(body), &a, &status, &t->e), t);
+    return a;
+}
+
+static void bad(struct test *t, const char *body, int want, const char *text)
+{
+    struct ask a;
+    int status;
+    err_clear(&t->e);
+    assert_err(ask_parse(t->a, &rules, false, sv_of(body), &a, &status, &t->e), ST_INPUT, t, text);
+    assert_int_equal(status, want);
+}
+
+static void ids_are_taken_as_they_are(void **state)
+{
+    struct test *t = *state;
+    struct ask a =
+        good(t, false,
+             "{\"model\":\"m\",\"prompt\":[1,2,99],\"max_tokens\":5,\"stream\":true,"
+             "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},"
+             "\"return_token_ids\":true,\"ignore_eos\":false,\"temperature\":0,"
+             "\"top_p\":0.9,\"n\":1,\"stop\":null,\"logprobs\":null,\"user\":\"u\"}");
+    assert_int_equal(a.n_ids, 3);
+    assert_int_equal(a.ids[2], 99);
+    assert_int_equal(a.max_tokens, 5);
+    assert_true(a.stream && a.include_usage && a.each_usage && a.return_ids && !a.ignore_eos);
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[[1,2]]}");
+    assert_int_equal(a.n_ids, 2);
+    assert_int_equal(a.max_tokens, 16);
+    assert_true(!a.stream && a.ignore_eos);
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[1,1,1,1,1,1],\"max_tokens\":null}");
+    assert_int_equal(a.max_tokens, 14); /* no more room */
+}
+
+static void what_is_not_done_is_refused_by_name(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *member, *text;
+    } rows[] = {
+        {"\"temperature\":0.7", "temperature: this engine is greedy: 0 is all it does"},
+        {"\"n\":2", "n: not done here: leave it out"},
+        {"\"stop\":[\"a\"]", "stop: not done here: leave it out"},
+        {"\"echo\":true", "echo: not done here: leave it out"},
+        {"\"beam_width\":2", "beam_width: unknown here"},
+        {"\"max_tokens\":0", "body:1:40: max_tokens: 0 is below the minimum 1"},
+        {"\"stream\":1", "body:1:36: stream: expected true or false, got an integer"},
+        {"\"stream_options\":1", "stream_options: expected a map"},
+        {"\"max_tokens\":20", "the prompt has 1 tokens, and 20 of output are asked for: the model "
+                              "takes 20 in all"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        bad(t, arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],%s}", rows[i].member), 400,
+            rows[i].text);
+}
+
+static void prompts_are_checked(void **state)
+{
+    struct test *t = *state;
+    bad(t, "{\"model\":\"m\"}", 400, "prompt: expected one text or one list of token ids");
+    bad(t, "{\"model\":\"m\",\"prompt\":[]}", 400,
+        "prompt: expected one text or one list of token ids");
+    bad(t, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", 400,
+        "body:1:24: prompt: expected token ids from 0 to 99");
+    bad(t, "{\"model\":\"m\",\"prompt\":[1,100]}", 400,
+        "body:1:26: prompt: expected token ids from 0 to 99");
+    bad(t, "{\"model\":\"m\",\"prompt\":\"hi\"}", 400,
+        "this model has no tokenizer: send the prompt as token ids");
+    bad(t, "[1]", 400, "body: expected a JSON object");
+    bad(t, "{\"model\":", 400, "body:1:10: the text ends where a value was expected");
+    bad(t, "{\"prompt\":[1]}", 400, "body:1:1: model: missing");
+    bad(t, "{\"model\":\"x\",\"prompt\":[1]}", 404, "the model 'x' does not exist; this is m");
+}
+
+static void a_chat_goes_through_the_template(void **state)
+{
+    struct test *t = *state;
+    struct ask_rules r = rules;
+    struct tokenizer *tokenizer;
+    const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":"
+                       "[{\"type\":\"text\",\"text\":\"Hello\"},{\"text\":\" there\"}]}],"
+                       "\"max_completion_tokens\":2}";
+    struct ask a;
+    int status;
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    r.tokenizer = tokenizer;
+    r.vocab = 2496;
+    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &status, &t->e), t);
+    int32_t *ids;
+    size_t n;
+    assert_ok(tokenizer_encode(t->a, tokenizer, SV("Hello there"), true, &ids, &n, &t->e), t);
+    assert_int_equal(a.n_ids, n);
+    assert_memory_equal(a.ids, ids, n * sizeof *ids);
+    assert_int_equal(a.max_tokens, 2);
+    tokenizer_free(&tokenizer);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(ids_are_taken_as_they_are),
+        TEST(what_is_not_done_is_refused_by_name),
+        TEST(prompts_are_checked),
+        TEST(a_chat_goes_through_the_template),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
