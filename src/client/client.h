@@ -26,7 +26,8 @@
  *     too_large               an event or a line above max_event_bytes        error
  *     server                  the server sent an error object in the stream   error
  *     no_tokens               a good end without a token                      error
- *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte   timeout
+ *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte
+ *                             (before the body: without a line of headers)    timeout
  *     cancelled               the run was stopped                             cancelled
  *
  * Redirects are not followed and proxies of the environment are not used: both would be measured.

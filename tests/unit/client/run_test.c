@@ -1,0 +1,315 @@
+/* The client against servers that misbehave: every fault ends with its status in
+ * request_metrics.csv, and none hangs. */
+#include "client/client.h"
+
+#include "client/outcome.h"
+#include "support/fault_server.h"
+#include "support/support.h"
+
+#define TOKEN(text) "{\"choices\":[{\"text\":\"" text "\",\"finish_reason\":null}]}"
+#define LAST(text)  "{\"choices\":[{\"text\":\"" text "\",\"finish_reason\":\"length\"}]}"
+#define STOPPED     "{\"choices\":[{\"text\":\"b\",\"finish_reason\":\"stop\"}]}"
+#define USAGE       "{\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}"
+#define HEAD                             \
+    {                                    \
+        FAULT_SEND, FAULT_STREAM_HEAD, 0 \
+    }
+#define EVENT(text)          \
+    {                        \
+        FAULT_EVENT, text, 0 \
+    }
+#define TAIL                             \
+    {                                    \
+        FAULT_SEND, FAULT_STREAM_TAIL, 0 \
+    }
+#define STEPS(...)              \
+    (const struct fault_step[]) \
+    {                           \
+        __VA_ARGS__,            \
+        {                       \
+            FAULT_END, NULL, 0  \
+        }                       \
+    }
+#define ANSWER(status, type, length, text)                                            \
+    STEPS({FAULT_SEND,                                                                \
+           "HTTP/1.1 " status "\r\nContent-Type: " type "\r\nContent-Length: " length \
+           "\r\n\r\n" text,                                                           \
+           0})
+#define DRIPPED                                                                       \
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n" \
+    "data: " TOKEN("a") "\n\ndata: " TOKEN("b") "\n\ndata: " LAST("c") "\n\ndata: [DONE]\n\n"
+
+/* A script and what the client must make of it. */
+struct scenario {
+    const char *name;
+    const struct fault_step *steps;
+    const char *status, *type, *msg; /* msg NULL = not looked at: the text is libcurl's */
+    int64_t tokens;
+};
+
+#define RST                  \
+    {                        \
+        FAULT_RESET, NULL, 0 \
+    }
+#define CLOSE                \
+    {                        \
+        FAULT_CLOSE, NULL, 0 \
+    }
+#define HOLD                \
+    {                       \
+        FAULT_HOLD, NULL, 0 \
+    }
+
+static const struct scenario scenarios[] = {
+    {"good",
+     STEPS(HEAD, EVENT(TOKEN("a")), EVENT(TOKEN("b")), EVENT(LAST("c")), EVENT(USAGE),
+           EVENT("[DONE]"), TAIL),
+     "ok", "", "", 3},
+    {"closed before an answer", STEPS(CLOSE), "error", "connection", NULL, 0},
+    {"reset amid the headers", STEPS({FAULT_SEND, "HTTP/1.1 200 OK\r\nContent-Ty", 0}, RST),
+     "error", "connection", NULL, 0},
+    {"no HTTP", STEPS({FAULT_SEND, "220 mail ready\r\n\r\n", 0}, CLOSE), "error", "connection",
+     NULL, 0},
+    {"endless headers",
+     STEPS({FAULT_SEND, "HTTP/1.1 200 OK\r\nX: ", 0}, {FAULT_FILL, NULL, 1 << 20}, HOLD), "error",
+     "connection", NULL, 0},
+    {"reset amid the stream", STEPS(HEAD, EVENT(TOKEN("a")), {FAULT_WAIT, NULL, 50}, RST), "error",
+     "truncated", NULL, 1},
+    {"400",
+     ANSWER("400 Bad Request", "application/json", "34",
+            "{\"error\":{\"message\":\"too long\\n\"}} "),
+     "error", "http_400", "status 400: too long ", 0},
+    {"404", ANSWER("404 Not Found", "text/html", "4", "gone"), "error", "http_404",
+     "status 404: gone", 0},
+    {"429", ANSWER("429 Too Many Requests", "application/json", "0", ""), "rejected", "http_429",
+     "status 429", 0},
+    {"500", ANSWER("500 Oops", "text/event-stream", "0", ""), "error", "http_500", "status 500", 0},
+    {"503", ANSWER("503 Busy", "text/plain", "4", "busy"), "rejected", "http_503",
+     "status 503: busy", 0},
+    {"redirect", ANSWER("302 Found\r\nLocation: /x", "text/plain", "0", ""), "error", "http_302",
+     "status 302", 0},
+    {"wrong content type", ANSWER("200 OK", "application/json", "2", "{}"), "error", "content_type",
+     "the answer is no text/event-stream", 0},
+    {"truncated: no [DONE]", STEPS(HEAD, EVENT(TOKEN("a")), EVENT(TOKEN("b")), TAIL), "error",
+     "truncated", "the stream ended after 2 chunks without [DONE]", 2},
+    {"truncated: amid a chunk",
+     STEPS(HEAD, EVENT(TOKEN("a")), {FAULT_SEND, "40\r\ndata: {", 0}, CLOSE), "error", "truncated",
+     NULL, 1},
+    {"malformed JSON", STEPS(HEAD, EVENT(TOKEN("a")), EVENT("{\"choices\":[}"), HOLD), "error",
+     "malformed", "chunk:1:13: expected a value or ']', got '}'", 1},
+    {"malformed event", STEPS(HEAD, {FAULT_SEND, "8\r\n\xff\xfe{\"a\"}\n\r\n", 0}, TAIL), "error",
+     "truncated", "the stream ended after 0 chunks without [DONE]", 0},
+    {"a line of 10 MB",
+     STEPS(HEAD, EVENT(TOKEN("a")), {FAULT_SEND, "a00006\r\ndata: ", 0},
+           {FAULT_FILL, NULL, 10 << 20}, HOLD),
+     "error", "too_large", "an event of more than 1048576 bytes", 1},
+    {"stall before the answer", STEPS(HOLD), "timeout", "stall", "no byte came for 1 s", 0},
+    {"stall amid the stream", STEPS(HEAD, EVENT(TOKEN("a")), HOLD), "timeout", "stall",
+     "no byte came for 1 s", 1},
+    {"a slow drip that ends", STEPS({FAULT_DRIP, DRIPPED, 1}, CLOSE), "ok", "", "", 3},
+    {"a slow drip that does not",
+     STEPS(HEAD,
+           {FAULT_DRIP,
+            "a0\r\ndata: a stream of which a byte comes now and then, and then another\n", 100},
+           CLOSE),
+     "timeout", "timeout", "not over 3 s after it was sent", 0},
+    {"early end of sequence", STEPS(HEAD, EVENT(TOKEN("a")), EVENT(STOPPED), EVENT("[DONE]"), TAIL),
+     "ok", "", "", 2},
+    {"[DONE] twice", STEPS(HEAD, EVENT(LAST("a")), EVENT("[DONE]"), EVENT("[DONE]"), TAIL), "ok",
+     "", "", 1},
+    {"[DONE] and no end", STEPS(HEAD, EVENT(LAST("a")), EVENT("[DONE]"), HOLD), "ok", "", "", 1},
+    {"reset after [DONE]",
+     STEPS(HEAD, EVENT(LAST("a")), EVENT("[DONE]"), {FAULT_WAIT, NULL, 50}, RST), "ok", "", "", 1},
+    {"an error in the stream",
+     STEPS(HEAD, EVENT(TOKEN("a")), EVENT("{\"error\":{\"message\":\"engine died\"}}"), HOLD),
+     "error", "server", "engine died", 1},
+    {"nothing but [DONE]", STEPS(HEAD, EVENT("[DONE]"), TAIL), "error", "no_tokens",
+     "the stream ended without a token", 0},
+};
+
+enum { N = sizeof scenarios / sizeof *scenarios };
+
+static struct client_params params(struct test *t, int port)
+{
+    return (struct client_params){
+        .url = arena_printf(t->a, "http://127.0.0.1:%d/v1/completions", port),
+        .timeout_s = 3,
+        .stall_timeout_s = 1,
+        .connect_timeout_s = 5};
+}
+
+/* n requests for the faults first, first + 1, ... into a run directory that is read again. */
+static struct run run_faults(struct test *t, const struct client_params *p, size_t first, size_t n,
+                             struct client_health *health)
+{
+    struct client_request *requests = arena_array(t->a, struct client_request, n);
+    struct client_result *results = arena_array(t->a, struct client_result, n);
+    struct outcome *outcomes = arena_array(t->a, struct outcome, n);
+    struct workload w = {.requests = arena_array(t->a, struct workload_request, n), .n = n};
+    for (size_t i = 0; i < n; i++) {
+        requests[i].body = sv_of(arena_printf(t->a, "{\"fault\":%zu}", first + i));
+        requests[i].at_ns = (int64_t)i * 1000000;
+        w.requests[i] = (struct workload_request){.request_id = (int64_t)i,
+                                                  .arrival_ns = requests[i].at_ns,
+                                                  .num_prefill_tokens = 5,
+                                                  .num_decode_tokens = 3};
+    }
+    assert_ok(client_run(p, requests, n, NULL, NULL, results, health, &t->e), t);
+    struct artifact art;
+    struct run_writer *writer;
+    struct run run;
+    const char *dir = test_path(t, arena_printf(t->a, "run%zu", first));
+    assert_ok(artifact_begin(t->a, dir, "run_meta.json", &art, &t->e), t);
+    assert_ok(run_writer_open(&art, true, false, &writer, &t->e), t);
+    outcomes_make(t->a, &w, results, NULL, 0, outcomes);
+    outcomes_write(writer, outcomes, n, "openai", true);
+    assert_ok(run_writer_close(&writer, &t->e), t);
+    struct run_meta meta = {.run_id = "r", .run_type = "real"};
+    assert_ok(artifact_commit(&art, run_meta_node(t->a, &meta), &t->e), t);
+    assert_ok(run_load(t->a, dir, "real", &run, &t->e), t);
+    for (size_t i = 0; i < n; i++)
+        client_result_free(&results[i]);
+    return run;
+}
+
+static void assert_row(const struct scenario *s, const struct run_request *r)
+{
+    const char *type = r->error_type ? r->error_type : "", *msg = r->error_msg ? r->error_msg : "";
+    if (strcmp(run_status_name(r->status), s->status) != 0 || strcmp(type, s->type) != 0 ||
+        (s->msg && strcmp(msg, s->msg) != 0) || r->num_decode_tokens_actual != s->tokens)
+        fail_msg("%s: %s, %s, '%s', %lld tokens", s->name, run_status_name(r->status), type, msg,
+                 (long long)r->num_decode_tokens_actual);
+    assert_true(r->sent_ns >= r->arrival_ns);
+    assert_true(r->completion_ns >= r->sent_ns);
+    assert_int_equal(r->first_token_ns != RUN_NONE, s->tokens > 0);
+}
+
+/* All at once, on one clock. */
+static void every_fault_has_its_status(void **state)
+{
+    struct test *t = *state;
+    struct fault faults[N] = {0};
+    struct client_health health;
+    for (size_t i = 0; i < N; i++)
+        faults[i].steps = scenarios[i].steps;
+    struct fault_server *server = fault_server_start(faults, N);
+    struct client_params p = params(t, fault_server_port(server));
+    struct run run = run_faults(t, &p, 0, N, &health);
+    fault_server_stop(&server);
+    for (size_t i = 0; i < N; i++)
+        assert_row(&scenarios[i], &run.requests[i]);
+    assert_int_equal(run.requests[0].num_prefill_tokens, 9); /* usage knows better */
+    assert_int_equal(run.requests[1].num_prefill_tokens, 5);
+    assert_int_equal(health.sent, N);
+    assert_int_equal(health.dropped, 0);
+    assert_int_equal(health.retried, 0);
+}
+
+static void nobody_listens(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    struct client_params p = params(t, fault_closed_port());
+    struct run run = run_faults(t, &p, 0, 3, &health);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(run.requests[i].status, RUN_ERROR);
+        assert_string_equal(run.requests[i].error_type, "connect");
+    }
+    p.url = "http://no.such.host.invalid/v1/completions";
+    run = run_faults(t, &p, 7, 1, &health);
+    assert_string_equal(run.requests[0].error_type, "resolve");
+}
+
+static void retries_are_asked_for(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    const struct fault faults[] = {
+        {scenarios[10].steps, 2, 1}, /* 503 twice, then good */
+        {scenarios[0].steps, 0, 0},
+        {scenarios[6].steps, 0, 0}, /* 400 is not tried again */
+        {scenarios[8].steps, 0, 0}, /* 429 for ever */
+    };
+    struct fault_server *server = fault_server_start(faults, 4);
+    struct client_params p = params(t, fault_server_port(server));
+    p.retries = 2;
+    p.retry_delay_s = 0.01;
+    struct run run = run_faults(t, &p, 0, 4, &health);
+    assert_int_equal(run.requests[0].status, RUN_OK);
+    assert_int_equal(run.requests[2].status, RUN_ERROR);
+    assert_int_equal(run.requests[3].status, RUN_REJECTED);
+    assert_int_equal(fault_server_seen(server, 0), 3);
+    assert_int_equal(fault_server_seen(server, 2), 1);
+    assert_int_equal(fault_server_seen(server, 3), 3);
+    assert_int_equal(health.retried, 4);
+    fault_server_stop(&server);
+}
+
+static void max_concurrency_holds_requests_back(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    struct fault faults[8];
+    for (size_t i = 0; i < 8; i++)
+        faults[i] = (struct fault){scenarios[0].steps, 0, 0};
+    struct fault_server *server = fault_server_start(faults, 8);
+    struct client_params p = params(t, fault_server_port(server));
+    p.max_concurrency = 1;
+    struct run run = run_faults(t, &p, 0, 8, &health);
+    assert_int_equal(health.peak_concurrency, 1);
+    assert_int_equal(health.connections, 1); /* kept alive */
+    for (size_t i = 1; i < 8; i++)
+        assert_true(run.requests[i].sent_ns >= run.requests[i - 1].completion_ns);
+    fault_server_stop(&server);
+}
+
+static void headers_go_out_as_given(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    const struct fault good = {scenarios[0].steps, 0, 0};
+    struct fault_server *server = fault_server_start(&good, 1);
+    struct client_params p = params(t, fault_server_port(server));
+    const char *const headers[] = {"Authorization: Bearer k", "X-A: b"};
+    p.headers = headers;
+    p.n_headers = 2;
+    run_faults(t, &p, 0, 1, &health);
+    const char *said = fault_server_last(server);
+    assert_non_null(strstr(said, "POST /v1/completions HTTP/1.1\r\n"));
+    assert_non_null(strstr(said, "\r\nAuthorization: Bearer k\r\n"));
+    assert_non_null(strstr(said, "\r\nX-A: b\r\n"));
+    assert_null(strstr(said, "Expect"));
+    fault_server_stop(&server);
+}
+
+static void a_stopped_run_cancels_what_is_left(void **state)
+{
+    struct test *t = *state;
+    const struct fault hold = {STEPS(HOLD), 0, 0};
+    struct fault_server *server = fault_server_start(&hold, 1);
+    struct client_params p = params(t, fault_server_port(server));
+    struct client_request requests[2] = {{0, SV("{\"fault\":0}")},
+                                         {INT64_C(3600000000000), SV("{\"fault\":0}")}};
+    struct client_result results[2];
+    struct client_health health;
+    static volatile sig_atomic_t stop = 1;
+    assert_err(client_run(&p, requests, 2, &stop, NULL, results, &health, &t->e), ST_INTERRUPTED, t,
+               "interrupted");
+    assert_int_equal(results[0].status, RUN_CANCELLED);
+    assert_int_equal(results[1].status, RUN_CANCELLED);
+    assert_int_equal(results[1].sent_ns, RUN_NONE);
+    assert_string_equal(results[1].error_msg, "never sent: interrupted");
+    assert_int_equal(health.dropped, 1);
+    assert_false(health.healthy);
+    fault_server_stop(&server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_fault_has_its_status), TEST(nobody_listens),
+        TEST(retries_are_asked_for),      TEST(max_concurrency_holds_requests_back),
+        TEST(headers_go_out_as_given),    TEST(a_stopped_run_cancels_what_is_left),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
