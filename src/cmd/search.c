@@ -361,17 +361,28 @@ static enum st write_result(struct search *s, const char *id, const char *dir, s
     return ST_OK;
 }
 
-/* What the leading process does besides the jobs. */
-static enum st lead(struct search *s, const struct launcher_ops *launcher, struct err *e)
+static enum st prepare(struct search *s, const char *dir, struct err *e)
 {
-    const char *id, *dir = job_out_dir(s->c, "search", &id);
     if (fs_exists(dir)) {
         err_set(e, ST_USAGE, "out: %s already exists", dir);
         return err_hint(e, "choose another out=");
     }
-    TRY(open_journal(s, dir, e));
+    return open_journal(s, dir, e);
+}
+
+/* What the leading process does besides the jobs. */
+static enum st lead(struct search *s, const struct launcher_ops *launcher, struct err *e)
+{
+    const char *id, *dir = job_out_dir(s->c, "search", &id);
+    enum st st = prepare(s, dir, e);
+    if (st != ST_OK) {
+        struct err ignored = {0};
+        struct launch_work nothing = {.self = s};
+        launcher->run(&nothing, &ignored);
+        return st;
+    }
     progress_begin(&s->progress, "search", "configurations", (int64_t)s->candidates.n);
-    enum st st = run_all(s, launcher, e);
+    st = run_all(s, launcher, e);
     progress_end(&s->progress);
     if (st == ST_OK)
         st = write_result(s, id, dir, e);
@@ -398,8 +409,10 @@ static enum st search(struct search *s, struct err *e)
         cmd_catch_signals();
         st = leads ? lead(s, launcher, e) : run_all(s, launcher, e);
     }
-    launcher->close(st != ST_OK);
-    return st;
+    launcher->close();
+    if (!leads)
+        err_clear(e); /* the one that leads says it */
+    return leads ? st : ST_OK;
 }
 
 int cmd_search(struct cmd_context *c, struct err *e)

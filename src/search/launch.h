@@ -36,11 +36,10 @@ struct launcher_ops {
      * results, writes and prints. */
     enum st (*open)(bool *leads, struct err *e);
     /* All processes call it with equal jobs; returns when all is done. In those that do not lead it
-     * returns ST_OK whatever happened. */
+     * returns ST_OK whatever happened. One that leads and has nothing to do calls it with n = 0, or
+     * the others would wait for ever. */
     enum st (*run)(const struct launch_work *w, struct err *e);
-    /* failed: the command ends with an error, so that ranks that still wait do not wait for ever.
-     */
-    void (*close)(bool failed);
+    void (*close)(void);
 };
 
 extern const struct launcher_ops launch_fork, launch_mpi;

@@ -257,10 +257,7 @@ static enum st open_fork(bool *leads, struct err *e)
     return ST_OK;
 }
 
-static void close_fork(bool failed)
-{
-    (void)failed;
-}
+static void close_fork(void) {}
 
 const struct launcher_ops launch_fork = {
     .name = "fork",
