@@ -23,6 +23,11 @@ ldd build/twinfer | awk '$3 ~ /^\// { print $3 }' |
     grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
     while read -r lib; do cp -L "$lib" "$root/lib/"; done
 
+# Whatever still comes from this machine would be missing on another one.
+outside=$(ldd "$root/bin/twinfer" | awk '$3 ~ /^\// { print $3 }' | grep -v "^$PWD/$root/\|^$PWD/$root/bin/\.\./lib/" |
+    grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' || :)
+[ -z "$outside" ] || { echo "dist: not in $root/lib: $outside" >&2; exit 1; }
+
 tar -C dist -czf "dist/$name.tar.gz" "$name"
 echo "dist/$name.tar.gz"
 "$root/bin/twinfer" --version >/dev/null
