@@ -134,6 +134,8 @@ static char *cleaned(struct arena *a, struct sv s)
 
 uint32_t trace_string(struct trace_dict *d, struct sv text)
 {
+    if (text.n == 0) /* its pointer may be NULL */
+        text = SV("");
     uint32_t h = (uint32_t)(hash_of(text.p, text.n) >> 32);
     EACH_CANDIDATE(d->string_ids, h, id)
     {

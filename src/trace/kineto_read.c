@@ -355,9 +355,11 @@ static uint32_t thread_of(struct reader *r, const struct kineto_event *v)
 /* "Memcpy HtoD (Pageable -> Device)" to kinds. */
 static void memory_kinds(struct sv name, struct trace_sig *sig)
 {
+    if (name.n == 0 || name.p[name.n - 1] != ')')
+        return;
     const char *open = memchr(name.p, '(', name.n), *end = name.p + name.n;
     const char *arrow = NULL;
-    if (!open || end[-1] != ')')
+    if (!open)
         return;
     for (const char *p = open; p + 4 <= end; p++)
         if (memcmp(p, " -> ", 4) == 0)

@@ -480,11 +480,13 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
 
 static bool late_args(struct scan *s, const struct event_text *t, struct kineto_event *v)
 {
-    struct scan inner = {t->args.p, t->args.p + t->args.n, NULL, NULL};
     if (t->typed)
         return true;
     v->type = type_of(t->ph, t->cat, v->name);
-    if (!t->args.n || !wants_args(v) || read_args(&inner, v))
+    if (!t->args.n || !wants_args(v))
+        return true;
+    struct scan inner = {t->args.p, t->args.p + t->args.n, NULL, NULL};
+    if (read_args(&inner, v))
         return true;
     return fail(s, inner.fault, inner.why);
 }

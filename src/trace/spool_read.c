@@ -29,10 +29,13 @@ struct reader {
 
 typedef VEC(uint32_t) id_list;
 
+/* Ids come in any order, but close: one far beyond what is known makes no sense, and would cost
+ * memory. */
 static bool define(void *list, uint32_t id, uint32_t value, uint32_t most)
 {
+    enum { AHEAD = 1 << 16 };
     id_list *l = list;
-    if (id >= most)
+    if (id >= most || id > l->n + AHEAD)
         return false;
     while (l->n <= id)
         vec_push(l, TRACE_NONE);
@@ -473,13 +476,13 @@ static enum st read_header(struct reader *r, struct err *e)
 static void place_clock(struct reader *r)
 {
     const struct spool_header *h = &r->header;
-    int64_t wall_less_mono = h->start_wall_ns - h->start_ns;
     bool sane = h->start_wall_ns >= 0 && h->start_ns >= 0 && h->start_wall_ns < INT64_MAX / 4 &&
                 h->start_ns < INT64_MAX / 4;
+    int64_t wall_less_mono = sane ? h->start_wall_ns - h->start_ns : 0;
     if (!r->d->has_clock) {
         r->d->has_clock = true;
         r->d->clock_host = h->host_id;
-        r->d->wall_less_clock_ns = sane ? wall_less_mono : 0;
+        r->d->wall_less_clock_ns = wall_less_mono;
     } else if (sane && h->host_id != r->d->clock_host) {
         r->shift_ns = wall_less_mono - r->d->wall_less_clock_ns;
     }
