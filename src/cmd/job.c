@@ -253,6 +253,7 @@ static enum st plan_memory(const struct plan *p, const struct model *m, int64_t 
                                  .model = m,
                                  .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
                                  .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
+                                 .ep = p->parallel.ep,
                                  .block_size = p->scheduler.block_size,
                                  .request_tokens = longest};
     struct memory_plan plan;

@@ -15,6 +15,7 @@ static enum st load_bundle(const struct cmd_context *c, const struct job_model *
         .model = &m->m,
         .tp = p->parallel.tp,
         .pp = p->parallel.pp,
+        .ep = p->parallel.ep,
         .block_size = p->scheduler.block_size,
     };
     TRY(bundle_load(c->a, &key, &bundle, e));
@@ -29,8 +30,11 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
     const struct plan *p = c->plan;
     const struct predictor_ops *ops;
     TRY(predictor_find(p->predictor.kind, &ops, e));
-    *params = (struct predictor_params){
-        .model = &m->m, .tp = p->parallel.tp, .pp = p->parallel.pp, .tables = p->predictor.tables};
+    *params = (struct predictor_params){.model = &m->m,
+                                        .tp = p->parallel.tp,
+                                        .pp = p->parallel.pp,
+                                        .ep = p->parallel.ep,
+                                        .tables = p->predictor.tables};
     if (ops->needs_bundle && p->predictor.tables) {
         err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
         return err_hint(e, "predictor=vidur_tables");

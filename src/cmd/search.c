@@ -184,7 +184,8 @@ static enum st evaluate(struct arena *a, const struct search *s, const struct ca
     c.a = a;
     c.config = &config;
     c.plan = p;
-    out->gpus = p->parallel.tp * p->parallel.pp * p->cluster.replicas;
+    int64_t per_stage = p->parallel.ep > p->parallel.tp ? p->parallel.ep : p->parallel.tp;
+    out->gpus = per_stage * p->parallel.pp * p->cluster.replicas;
     struct job_probe *probe = arena_one(a, struct job_probe);
     TRY(job_probe_open(&c, probe, e));
     struct capacity_params params = job_capacity_params(probe);

@@ -160,6 +160,8 @@ const struct option config_options[] = {
      "tensor-parallel degree of a replica"},
     {"parallel.pp", OPT_INT, "", "1", 1, 1024, NULL, S | V, AT(parallel.pp),
      "pipeline stages of a replica; each holds a batch of its own"},
+    {"parallel.ep", OPT_INT, "", "1", 1, 4096, NULL, S | V, AT(parallel.ep),
+     "devices that share the experts of a replica: 1, or a multiple of parallel.tp"},
     {"predictor.kind", OPT_STR, "", "bundle", NO_LIMIT, NULL, S | V, AT(predictor.kind),
      "what predicts the time of a batch: bundle, vidur_tables"},
     {"predictor.tables", OPT_STR, "", "", NO_LIMIT, NULL, S | V, AT(predictor.tables),

@@ -107,7 +107,7 @@ struct plan {
         double kv_bandwidth_gb_s, kv_latency_s;
     } cluster;
     struct {
-        int64_t tp, pp;
+        int64_t tp, pp, ep;
     } parallel;
     struct {
         const char *kind, *tables;

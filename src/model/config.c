@@ -10,6 +10,7 @@ enum { CONFIG_MAX_BYTES = 4 << 20 };
 /* Every product of these limits that is formed later (parameters, bytes and FLOPs of a token) stays
  * below 2^62. */
 enum {
+    MAX_EXPERTS = 1 << 12,
     MAX_LAYERS = 1 << 12,
     MAX_WIDTH = 1 << 20,
     MAX_HEADS = 1 << 14,
@@ -205,10 +206,10 @@ static enum st check_window(const struct node *c, const struct model *m, struct 
                             "layer_types: only 'full_attention' is supported, layer %u differs", i);
     }
     const struct node *window = present(c, "sliding_window");
-    bool used = m->family != MODEL_QWEN3;
+    bool qwen3 = m->family == MODEL_QWEN3 || m->family == MODEL_QWEN3_MOE, used = !qwen3;
     TRY(get_flag(c, "use_sliding_window", used, &used, e));
     int64_t from = 0;
-    if (present(c, "max_window_layers") && m->family == MODEL_QWEN3)
+    if (present(c, "max_window_layers") && qwen3)
         TRY(node_get_int(c, "max_window_layers", 0, INT64_MAX, &from, e));
     if (window && used && from < m->layers)
         return node_err(window, ST_INPUT, e, "sliding_window: sliding windows are not supported");
@@ -227,7 +228,7 @@ static enum st check_common(const struct node *c, struct err *e)
 
 static enum st read_decoder(const struct node *c, struct model *m, struct err *e)
 {
-    bool qwen3 = m->family == MODEL_QWEN3;
+    bool qwen3 = m->family == MODEL_QWEN3 || m->family == MODEL_QWEN3_MOE;
     m->norm = NORM_RMS;
     m->act = ACT_SILU_GATED;
     m->position = POSITION_ROPE;
@@ -303,6 +304,43 @@ static enum st read_phi(const struct node *c, struct model *m, struct err *e)
     return get_flag(c, "tie_word_embeddings", false, &m->tied, e);
 }
 
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static enum st read_experts(const struct node *c, const char *count, struct model *m, struct err *e)
+{
+    TRY(node_get_int(c, count, 1, MAX_EXPERTS, &m->experts, e));
+    TRY(node_get_int(c, "num_experts_per_tok", 1, m->experts, &m->experts_per_token, e));
+    if (m->intermediate * m->experts > MAX_INTERMEDIATE)
+        return node_err(present(c, count), ST_INPUT, e,
+                        "%s: %lld experts of %lld are more than %d wide together", count,
+                        (long long)m->experts, (long long)m->intermediate, MAX_INTERMEDIATE);
+    return ST_OK;
+}
+
+static enum st read_mixtral(const struct node *c, struct model *m, struct err *e)
+{
+    TRY(read_decoder(c, m, e));
+    return read_experts(c, "num_local_experts", m, e);
+}
+
+/* Every layer has experts; intermediate_size would be that of layers without. */
+static enum st read_qwen3_moe(const struct node *c, struct model *m, struct err *e)
+{
+    int64_t step = 1;
+    TRY(read_decoder(c, m, e));
+    if (present(c, "decoder_sparse_step"))
+        TRY(node_get_int(c, "decoder_sparse_step", 1, INT64_MAX, &step, e));
+    const struct node *dense = present(c, "mlp_only_layers");
+    if (step != 1)
+        return node_err(present(c, "decoder_sparse_step"), ST_INPUT, e,
+                        "decoder_sparse_step: only 1 is supported, experts in every layer");
+    if (dense && dense->kind == NODE_LIST && dense->n > 0)
+        return node_err(dense, ST_INPUT, e,
+                        "mlp_only_layers: layers without experts are not supported");
+    TRY(node_get_int(c, "moe_intermediate_size", 1, MAX_INTERMEDIATE, &m->intermediate, e));
+    return read_experts(c, "num_experts", m, e);
+}
+
 static enum st read_bloom(const struct node *c, struct model *m, struct err *e)
 {
     m->norm = NORM_LAYER;
@@ -330,9 +368,10 @@ static const struct family {
     enum model_family family;
     enum st (*read)(const struct node *c, struct model *m, struct err *e);
 } families[] = {
-    {"qwen3", MODEL_QWEN3, read_decoder}, {"llama", MODEL_LLAMA, read_decoder},
-    {"bloom", MODEL_BLOOM, read_bloom},   {"internlm", MODEL_LLAMA, read_internlm},
-    {"qwen", MODEL_QWEN, read_qwen},      {"phi", MODEL_PHI, read_phi},
+    {"qwen3", MODEL_QWEN3, read_decoder},     {"llama", MODEL_LLAMA, read_decoder},
+    {"bloom", MODEL_BLOOM, read_bloom},       {"internlm", MODEL_LLAMA, read_internlm},
+    {"qwen", MODEL_QWEN, read_qwen},          {"phi", MODEL_PHI, read_phi},
+    {"mixtral", MODEL_MIXTRAL, read_mixtral}, {"qwen3_moe", MODEL_QWEN3_MOE, read_qwen3_moe},
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -346,7 +385,7 @@ const char *model_family_name(enum model_family f)
 
 enum st model_check_computed(const struct model *m, struct err *e)
 {
-    if (m->family != MODEL_QWEN && m->family != MODEL_PHI)
+    if (m->family == MODEL_QWEN3 || m->family == MODEL_LLAMA || m->family == MODEL_BLOOM)
         return ST_OK;
     err_set(e, ST_INPUT, "model %s: no engine here computes models of type %s", m->name,
             model_family_name(m->family));

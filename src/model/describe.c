@@ -101,6 +101,9 @@ static void put_head(struct arena *a, const struct model *m, const struct figure
     buf_printf(out, "%s: %s, %lld layers, hidden %lld, %lld heads of %lld, %lld KV heads, ",
                m->name, model_family_name(m->family), (long long)m->layers, (long long)m->hidden,
                (long long)m->heads, (long long)m->head_dim, (long long)m->kv_heads);
+    if (m->experts)
+        buf_printf(out, "%lld experts, %lld per token, ", (long long)m->experts,
+                   (long long)m->experts_per_token);
     buf_printf(out, "intermediate %lld, vocabulary %lld\n", (long long)m->intermediate,
                (long long)m->vocab);
     buf_printf(out, "parameters          %s%s\n", grouped(a, params),
@@ -142,8 +145,11 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
         table_cell(t, "%s", r->op.name);
         table_cell(t, "%d", r->op.repeat);
         table_cell(t, "%s",
-                   r->op.m ? arena_printf(a, "[%lld, %lld]", (long long)r->op.m, (long long)r->op.k)
-                           : "");
+                   !r->op.m ? ""
+                   : r->op.experts
+                       ? arena_printf(a, "%lld x [%lld, %lld]", (long long)r->op.experts,
+                                      (long long)r->op.m, (long long)r->op.k)
+                       : arena_printf(a, "[%lld, %lld]", (long long)r->op.m, (long long)r->op.k));
         table_cell(t, "%s", grouped(a, r->op.repeat * r->op.weight_params));
         put_costs(a, t, r->prefill, r->decode);
     }
@@ -180,6 +186,7 @@ static struct node *dimensions_node(struct arena *a, const struct model *m)
         {"heads", m->heads},       {"kv_heads", m->kv_heads},
         {"head_dim", m->head_dim}, {"intermediate", m->intermediate},
         {"vocab", m->vocab},       {"max_positions", m->max_positions},
+        {"experts", m->experts},   {"experts_per_token", m->experts_per_token},
     };
     struct node *n = node_new(a, NODE_MAP);
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)

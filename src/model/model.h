@@ -12,7 +12,15 @@
 #include "text/node.h"
 
 /* MODEL_LLAMA has InternLM's first version too: Llama with optional biases. */
-enum model_family { MODEL_QWEN3, MODEL_LLAMA, MODEL_BLOOM, MODEL_QWEN, MODEL_PHI, MODEL_FAMILIES };
+enum model_family {
+    MODEL_QWEN3,
+    MODEL_LLAMA,
+    MODEL_BLOOM,
+    MODEL_QWEN,
+    MODEL_PHI,
+    MODEL_MIXTRAL,
+    MODEL_QWEN3_MOE,
+};
 enum model_norm { NORM_RMS, NORM_LAYER };
 enum model_act { ACT_SILU_GATED, ACT_GELU_TANH };
 enum model_position { POSITION_ROPE, POSITION_ALIBI };
@@ -25,6 +33,7 @@ struct model {
     enum model_position position;
     int64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
     int64_t max_positions;
+    int64_t experts, experts_per_token; /* 0 = none; intermediate is then that of one expert */
     double rope_theta, norm_eps;
     bool qk_norm;   /* RMS norm of each q and k head before rope (Qwen3) */
     bool qkv_bias;  /* biases on q, k, v alone */
@@ -50,7 +59,8 @@ enum st model_load(struct arena *a, const char *dir, struct model *out, struct e
 
 const char *model_family_name(enum model_family f); /* "phi" */
 /* ST_INPUT for families whose operators are listed, so that bundles of them can be read and
- * simulated, but which no engine here computes: phi, qwen (the first version). */
+ * simulated, but which no engine here computes: phi, qwen (the first version), and those with
+ * experts. */
 enum st model_check_computed(const struct model *m, struct err *e);
 
 /* ---- operators --------------------------------------------------------------------------- */
@@ -71,10 +81,15 @@ enum op_kind {
     OP_MLP_UP_PROJ,    /* gate and up together: [T, hidden] x [hidden, 2 intermediate]        */
     OP_MLP_ACT,
     OP_MLP_DOWN_PROJ,
-    OP_ADD,        /* both residual additions of a layer, as Vidur counts them            */
-    OP_FINAL_NORM, /* final_layernorm (ours), rows that are sampled only                  */
-    OP_LM_HEAD,    /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
-    OP_SAMPLE,     /* sample (ours): greedy argmax over [rows, vocab]                     */
+    OP_MOE_ROUTER,  /* instead of the MLP: [T, hidden] x [hidden, experts], top k          */
+    OP_MOE_UP_PROJ, /* gate and up of each token's experts, one GEMM per expert            */
+    OP_MOE_ACT,
+    OP_MOE_DOWN_PROJ,
+    OP_MOE_COMBINE, /* weighted sum of each token's experts                                */
+    OP_ADD,         /* both residual additions of a layer, as Vidur counts them            */
+    OP_FINAL_NORM,  /* final_layernorm (ours), rows that are sampled only                  */
+    OP_LM_HEAD,     /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
+    OP_SAMPLE,      /* sample (ours): greedy argmax over [rows, vocab]                     */
     OP_KINDS,
 };
 
@@ -92,6 +107,7 @@ struct op {
     enum op_axis axis;
     int32_t repeat;        /* times per forward: layers, or 1 */
     int64_t m, k;          /* weight [m, k] (out features, in features); 0 = no GEMM */
+    int64_t experts;       /* weights of that shape, each token going through some; 0 = one */
     int64_t weight_params; /* of one repeat, biases and norm weights included; a tied lm_head reads
                               the embedding and counts it again */
 };
@@ -122,6 +138,12 @@ void model_ops(const struct model *m, struct op_list *out);
 /* Formulas stand above the function in ops.c. element_bytes: 4 float32, 2 bfloat16. */
 struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,
                        int element_bytes);
+
+/* Experts that at least one of so many tokens goes through, in the mean, when each token draws
+ * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights
+ * are read; the tokens of one are tokens k / that. */
+double model_experts_hit(const struct model *m, double tokens);
+bool op_is_expert(enum op_kind k); /* carried out by the devices that hold the experts */
 
 int64_t model_params(const struct model *m); /* tied weights counted once */
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes);

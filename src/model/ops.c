@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "model/model.h"
@@ -21,6 +22,11 @@ static const struct {
     [OP_MLP_UP_PROJ] = {"mlp_up_proj", AXIS_TOKENS},
     [OP_MLP_ACT] = {"mlp_act", AXIS_TOKENS},
     [OP_MLP_DOWN_PROJ] = {"mlp_down_proj", AXIS_TOKENS},
+    [OP_MOE_ROUTER] = {"moe_router", AXIS_TOKENS},
+    [OP_MOE_UP_PROJ] = {"moe_up_proj", AXIS_TOKENS},
+    [OP_MOE_ACT] = {"moe_act", AXIS_TOKENS},
+    [OP_MOE_DOWN_PROJ] = {"moe_down_proj", AXIS_TOKENS},
+    [OP_MOE_COMBINE] = {"moe_combine", AXIS_TOKENS},
     [OP_ADD] = {"add", AXIS_TOKENS},
     [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS},
     [OP_LM_HEAD] = {"lm_head", AXIS_ROWS},
@@ -78,9 +84,43 @@ static void add_gemm(struct op_list *l, const struct model *m, enum op_kind k, i
     l->ops[l->n - 1].k = cols;
 }
 
-void model_ops(const struct model *m, struct op_list *out)
+bool op_is_expert(enum op_kind k)
+{
+    return k == OP_MOE_UP_PROJ || k == OP_MOE_ACT || k == OP_MOE_DOWN_PROJ;
+}
+
+double model_experts_hit(const struct model *m, double tokens)
+{
+    double all = (double)m->experts, missed = 1 - (double)m->experts_per_token / all;
+    return all * (1 - pow(missed, tokens));
+}
+
+static void add_experts(struct op_list *l, const struct model *m, enum op_kind k, int64_t rows,
+                        int64_t cols)
+{
+    add_gemm(l, m, k, rows, cols, false);
+    l->ops[l->n - 1].experts = m->experts;
+    l->ops[l->n - 1].weight_params *= m->experts;
+}
+
+static void add_mlp(struct op_list *l, const struct model *m)
 {
     int64_t up = (m->act == ACT_SILU_GATED ? 2 : 1) * m->intermediate;
+    if (m->experts == 0) {
+        add_gemm(l, m, OP_MLP_UP_PROJ, up, m->hidden, m->mlp_bias);
+        add_op(l, m, OP_MLP_ACT, 0);
+        add_gemm(l, m, OP_MLP_DOWN_PROJ, m->hidden, m->intermediate, m->mlp_bias);
+        return;
+    }
+    add_gemm(l, m, OP_MOE_ROUTER, m->experts, m->hidden, false);
+    add_experts(l, m, OP_MOE_UP_PROJ, up, m->hidden);
+    add_op(l, m, OP_MOE_ACT, 0);
+    add_experts(l, m, OP_MOE_DOWN_PROJ, m->hidden, m->intermediate);
+    add_op(l, m, OP_MOE_COMBINE, 0);
+}
+
+void model_ops(const struct model *m, struct op_list *out)
+{
     *out = (struct op_list){0};
     add_op(out, m, OP_EMB, m->vocab * m->hidden);
     if (m->emb_norm)
@@ -98,9 +138,7 @@ void model_ops(const struct model *m, struct op_list *out)
     add_gemm(out, m, OP_ATTN_POST_PROJ, m->hidden, q_width(m), m->attn_bias);
     if (!m->parallel_block)
         add_op(out, m, OP_POST_ATTN_NORM, norm_params(m));
-    add_gemm(out, m, OP_MLP_UP_PROJ, up, m->hidden, m->mlp_bias);
-    add_op(out, m, OP_MLP_ACT, 0);
-    add_gemm(out, m, OP_MLP_DOWN_PROJ, m->hidden, m->intermediate, m->mlp_bias);
+    add_mlp(out, m);
     add_op(out, m, OP_ADD, 0);
     add_op(out, m, OP_FINAL_NORM, norm_params(m));
     add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, m->head_bias);
@@ -120,13 +158,21 @@ void model_ops(const struct model *m, struct op_list *out)
  *   norms (layer)       7 T H: and mean, subtract, bias          2 T H + 2 H
  *   GEMM [m, k]         2 T m k (+ T m with biases)              m k (+ m) + T k + T m
  *   attn_qk_norm        4 T (Q + K)                              2 T (Q + K) + 2 head_dim
- *   attn_rope           3 T (Q + K) r: x cos + rotated sin       2 T (Q + K) r; angles stay in
- * cache r = the part of a head that is rotated attn_kv_cache_save  0 4 T K attn_prefill        4 Q
- * P, P = query-key pairs seen =        2 (T - S) Q + 2 K (keys read) sum over chunks of c kv_before
- * + c (c + 1) / 2 attn_decode         4 Q (keys read)                          2 S Q + 2 K (keys
- * read) mlp_act (gated)     5 T I: negate, exp, add, divide, gate    3 T I mlp_act (gelu)      9 T
- * I                                    2 T I add                 2 T H 6 T H sample              R
- * V                                      R V, and 4 R bytes of ids
+ *   attn_rope           3 T (Q + K) r: x cos + rotated sin       2 T (Q + K) r; angles cached;
+ *                       r = the part of a head that is rotated
+ *   attn_kv_cache_save  0                                        4 T K
+ *   attn_prefill        4 Q P, P = query-key pairs seen =        2 (T - S) Q + 2 K (keys read)
+ *                       sum over chunks of c kv_before + c (c + 1) / 2
+ *   attn_decode         4 Q (keys read)                          2 S Q + 2 K (keys read)
+ *   mlp_act (gated)     5 T I: negate, exp, add, divide, gate    3 T I
+ *   mlp_act (gelu)      9 T I                                    2 T I
+ *   moe_router          as GEMM, and 4 T E: softmax, top k       as GEMM
+ *   expert GEMM [m, k]  2 T X m k                                D m k + T X (k + m)
+ *   moe_act             that of mlp_act for T X tokens           the same
+ *   moe_combine         2 T X H                                  T X H + T H + T X
+ *                       E experts, X per token, D hit (model_experts_hit)
+ *   add                 2 T H                                    6 T H
+ *   sample              R V                                      R V, and 4 R bytes of ids
  *
  * Softmax and ALiBi add a few operations per query-key pair and head to attention, against 4
  * head_dim of the two products; they are left out, as is usual. */
@@ -148,11 +194,20 @@ static struct work gemm_work(const struct op *op, double rows)
     return (struct work){2 * rows * m * k + (bias ? rows * m : 0), params + rows * (m + k), 0};
 }
 
+static struct work expert_work(const struct model *m, const struct op *op, double tokens)
+{
+    double rows = tokens * (double)m->experts_per_token;
+    double a = (double)op->m, b = (double)op->k;
+    return (struct work){2 * rows * a * b, model_experts_hit(m, tokens) * a * b + rows * (a + b),
+                         0};
+}
+
 static struct work op_work(const struct model *m, const struct op *op, const struct op_load *load)
 {
     double t = (double)load->tokens, r = (double)load->rows, s = (double)load->seqs;
     double h = (double)m->hidden, i = (double)m->intermediate, v = (double)m->vocab;
     double q = (double)q_width(m), k = (double)kv_width(m);
+    double pairs_x = t * (double)m->experts_per_token; /* tokens times experts */
     double pairs = (double)load->kv_tokens_prefill + (double)load->chunk_sq, rotated;
     switch (op->kind) {
     case OP_EMB:
@@ -184,6 +239,18 @@ static struct work op_work(const struct model *m, const struct op *op, const str
         return (struct work){4 * q * (double)load->kv_tokens,
                              2 * s * q + 2 * k * (double)load->kv_tokens, 0};
     case OP_MLP_ACT:
+        return m->act == ACT_SILU_GATED ? (struct work){5 * t * i, 3 * t * i, 0}
+                                        : (struct work){9 * t * i, 2 * t * i, 0};
+    case OP_MOE_ROUTER:
+        return (struct work){gemm_work(op, t).flop + 4 * t * (double)m->experts,
+                             gemm_work(op, t).elements, 0};
+    case OP_MOE_UP_PROJ:
+    case OP_MOE_DOWN_PROJ:
+        return expert_work(m, op, t);
+    case OP_MOE_COMBINE:
+        return (struct work){2 * pairs_x * h, (pairs_x + t) * h + pairs_x, 0};
+    case OP_MOE_ACT:
+        t = pairs_x;
         return m->act == ACT_SILU_GATED ? (struct work){5 * t * i, 3 * t * i, 0}
                                         : (struct work){9 * t * i, 2 * t * i, 0};
     case OP_ADD:

@@ -4,14 +4,23 @@
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
+/* Of devices that each attend to their own part of a batch. */
+static int64_t groups(const struct memory_facts *f)
+{
+    return f->ep > f->tp ? f->ep / f->tp : 1;
+}
+
 /* Counts are exact in doubles: they stay far below 2^53. */
 static double weight_params(const struct memory_facts *f)
 {
     const struct model *m = f->model;
     int64_t q = m->heads / f->tp, kv = (m->kv_heads + f->tp - 1) / f->tp;
     int64_t gemms = m->act == ACT_SILU_GATED ? 3 : 2;
-    double layer = (double)(m->hidden * m->head_dim * (2 * q + 2 * kv)) +
-                   (double)(gemms * m->hidden * (m->intermediate / f->tp));
+    double spread = (double)groups(f); /* experts: over all groups, whole */
+    double layer =
+        (double)(m->hidden * m->head_dim * (2 * q + 2 * kv)) +
+        (double)(gemms * m->hidden * (m->intermediate / f->tp) * (m->experts ? m->experts : 1)) /
+            spread;
     return layer * (double)(m->layers / f->pp);
 }
 
@@ -34,7 +43,7 @@ enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struc
                         "raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
                         "scheduler.num_blocks");
     }
-    double blocks = fit * (double)f->pp * (double)(f->request_tokens / f->block_size);
+    double blocks = fit * (double)(f->pp * groups(f)) * (double)(f->request_tokens / f->block_size);
     out->max_batch = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
     out->num_blocks = blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX;
     return ST_OK;

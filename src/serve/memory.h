@@ -6,11 +6,14 @@
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
+ * With experts the last term is that of all of them; ep > tp devices share them, and their ep / tp
+ * groups have keys and values of their own.
+ *
  * per device, with E hidden size, h head size, q and kv heads, g = 3 for gated MLPs, else 2.
  * Divisions of dimensions round down, as Vidur's do. float16 weights and keys; the embedding, the
- * LM head, activations and workspace are not counted: the margin has to hold them. A request is
- * charged all layers even where a device holds layers/pp of them, and the pp-fold number of
- * requests pays that back; rounding aside the two cancel. */
+ * router, LM head, activations and workspace are not counted: the margin has to hold them. A
+ * request is charged all layers even where a device holds layers/pp of them, and the pp-fold number
+ * of requests pays that back; rounding aside the two cancel. */
 #ifndef SERVE_MEMORY_H
 #define SERVE_MEMORY_H
 
@@ -20,6 +23,7 @@ struct memory_facts {
     double memory_gb, margin; /* of one device; fraction kept free, [0, 1) */
     const struct model *model;
     int64_t tp, pp;
+    int64_t ep;                         /* devices that share the experts, or 0 */
     int64_t block_size, request_tokens; /* the longest request */
 };
 

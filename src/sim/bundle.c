@@ -8,17 +8,65 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     return ST_OK;
 }
 
+/* Groups of shards that share the experts and, each for itself, attend to a part of the batch. */
+static int64_t groups_of(const struct predictor_params *p)
+{
+    return p->ep > p->tp ? p->ep / p->tp : 1;
+}
+
+static int64_t share(int64_t n, int64_t groups)
+{
+    return (n + groups - 1) / groups;
+}
+
+/* Seconds of a batch's operators, all layers, as a device sees them. */
+struct parts {
+    double tokens, once, rows, attention, reduce, all_to_all;
+};
+
+static struct parts parts_of(const struct predictor_params *p, const struct batch *b)
+{
+    const struct bundle *t = p->bundle;
+    int64_t groups = groups_of(p), all = b->prefill_tokens + b->n_decodes;
+    int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
+    int64_t rows = share((int64_t)b->n_decodes + b->n_last_chunks, groups);
+    double prefill = 0, longest = 0;
+    for (int32_t i = 0; i < b->n_chunks; i++) {
+        double s = predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
+        prefill += s;
+        longest = s > longest ? s : longest;
+    }
+    prefill /= (double)groups;
+    struct parts x = {
+        .tokens = predict_tokens_s(t, tokens),
+        .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
+        .rows = predict_rows_s(t, rows),
+        .attention =
+            predict_decode_mixed_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max) +
+            (prefill > longest ? prefill : longest),
+        .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
+    };
+    if (groups == 1)
+        return x;
+    x.tokens += predict_experts_s(t, all) / (double)groups - predict_experts_s(t, tokens);
+    x.all_to_all = predict_all_to_all_s(t, share(tokens * p->model->experts_per_token, p->tp));
+    return x;
+}
+
 /* Of the whole batch, on all devices. idle_s: time of its stages in which no operator runs. */
 static double energy_of(const struct predictor_params *p, const struct batch *b, double scale,
                         double idle_s)
 {
     const struct bundle *t = p->bundle;
-    double j = predict_tokens_j(t, b->prefill_tokens + b->n_decodes) +
-               predict_rows_j(t, (int64_t)b->n_decodes + b->n_last_chunks) +
-               predict_decode_j(t, b->n_decodes, b->decode_kv_tokens);
+    int64_t groups = groups_of(p);
+    double g = (double)groups;
+    double j =
+        g * predict_tokens_j(t, share(b->prefill_tokens + b->n_decodes, groups)) +
+        g * predict_rows_j(t, share((int64_t)b->n_decodes + b->n_last_chunks, groups)) +
+        g * predict_decode_j(t, share(b->n_decodes, groups), share(b->decode_kv_tokens, groups));
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
-    return (double)p->tp * (j * scale + bundle_idle_w(t) * idle_s);
+    return (double)p->tp * (j * scale + g * bundle_idle_w(t) * idle_s);
 }
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
@@ -26,34 +74,27 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     const struct predictor_params *p = self;
     const struct bundle *t = p->bundle;
     int64_t tokens = b->prefill_tokens + b->n_decodes;
-    int64_t rows = (int64_t)b->n_decodes + b->n_last_chunks;
     double scale = bundle_iteration_scale(t, b->n_chunks > 0, b->n_chunks ? tokens : b->n_decodes);
-    double all_tokens = predict_tokens_s(t, tokens), all_rows = predict_rows_s(t, rows);
-    double attention =
-        predict_decode_mixed_s(t, b->n_decodes, b->decode_kv_tokens, b->decode_kv_max);
+    struct parts x = parts_of(p, b);
+    double host = 0, comm = x.reduce + x.all_to_all;
     (void)e;
-    for (int32_t i = 0; i < b->n_chunks; i++)
-        attention += predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
-    double host = 0, reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0;
     if (p->host_overhead)
         host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
     if (p->pp == 1) {
-        stages[0] =
-            (struct stage_time){host, (all_tokens + all_rows + attention) * scale + reduce, 0};
+        stages[0] = (struct stage_time){host, (x.tokens + x.rows + x.attention) * scale + comm, 0};
         if (bundle_has_energy(t))
-            stages[0].energy_j = energy_of(p, b, scale, host + reduce);
+            stages[0].energy_j = energy_of(p, b, scale, host + comm);
         return ST_OK;
     }
-    double once = predict_once_s(t, tokens), pass_on = predict_send_recv_s(t, tokens);
-    double layers = (all_tokens - once + attention) / (double)p->pp;
+    double pass_on = predict_send_recv_s(t, share(tokens, groups_of(p)));
+    double layers = (x.tokens - x.once + x.attention) / (double)p->pp;
     for (int64_t i = 0; i < p->pp; i++) {
-        double s = layers + (i == 0 ? once : 0) + (i == p->pp - 1 ? all_rows : 0);
+        double s = layers + (i == 0 ? x.once : 0) + (i == p->pp - 1 ? x.rows : 0);
         stages[i] = (struct stage_time){
-            i == 0 ? host : 0, s * scale + reduce / (double)p->pp + (i < p->pp - 1 ? pass_on : 0),
-            0};
+            i == 0 ? host : 0, s * scale + comm / (double)p->pp + (i < p->pp - 1 ? pass_on : 0), 0};
     }
     if (bundle_has_energy(t))
-        stages[0].energy_j = energy_of(p, b, scale, host + reduce + pass_on * (double)(p->pp - 1));
+        stages[0].energy_j = energy_of(p, b, scale, host + comm + pass_on * (double)(p->pp - 1));
     return ST_OK;
 }
 

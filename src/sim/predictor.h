@@ -19,7 +19,9 @@ struct stage_time {
 
 struct predictor_params {
     const struct model *model;
-    int64_t tp, pp;              /* pp divides the layers */
+    int64_t tp, pp; /* pp divides the layers */
+    int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
+                   divides the experts */
     const struct bundle *bundle; /* bundle: loaded for that model, tp and pp */
     bool host_overhead;          /* bundle: add its host time per iteration */
     const char *tables;          /* vidur_tables: folder */
@@ -65,7 +67,14 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead. Energy, where the bundle has any: that of the operators, with the scale of their
+ * host_overhead.
+ *
+ * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
+ * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
+ * share, prefill attention at least that of the longest chunk; experts take 1 / groups of their
+ * time over all tokens; a group's tokens go to their experts and back by two all-to-alls per layer.
+ *
+ * Energy, where the bundle has any: that of the operators, with the scale of their
  * times, on every shard, and idle power during host time, all-reduce and send. After a pause, with
  * host_overhead: what the bundle measured of waking up. */
 extern const struct predictor_ops predictor_bundle;

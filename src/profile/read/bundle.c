@@ -186,7 +186,18 @@ static void estimate_lm_head(struct bundle *b, struct read_points points[OP_KIND
     b->estimated = "lm_head (estimated from mlp_up_proj)";
 }
 
-static void build_tables(struct arena *a, struct bundle *b, struct op_points *both)
+static void build_table(struct arena *a, const struct model *m, const struct op *op,
+                        struct grid_set *known, struct surface_point *p, int64_t n,
+                        struct op_table *out)
+{
+    if (op_is_expert(op->kind))
+        op_table_build_experts(a, m, known, p, n, out);
+    else
+        op_table_build(a, op->axis, known, p, n, out);
+}
+
+static void build_tables(struct arena *a, const struct bundle_key *key, struct bundle *b,
+                         struct op_points *both)
 {
     struct read_points *points = both->time;
     estimate_lm_head(b, points);
@@ -196,7 +207,7 @@ static void build_tables(struct arena *a, struct bundle *b, struct op_points *bo
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &points[op->kind];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        op_table_build(a, op->axis, &known, own, (int64_t)p->n, &b->table[op->kind]);
+        build_table(a, key->model, op, &known, own, (int64_t)p->n, &b->table[op->kind]);
         if (p->n == 0)
             buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
     }
@@ -207,7 +218,7 @@ static void build_tables(struct arena *a, struct bundle *b, struct op_points *bo
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &both->energy[op->kind];
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
-        op_table_build(a, op->axis, &known, own, (int64_t)p->n, &b->energy[op->kind]);
+        build_table(a, key->model, op, &known, own, (int64_t)p->n, &b->energy[op->kind]);
         b->has_energy |= p->n > 0;
         if (p->n == 0)
             buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
@@ -271,6 +282,8 @@ void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers)
         if (c->grid == NULL)
             continue;
         sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
+        if (op_is_expert(op->kind))
+            sum_add(a, &b->experts, c, op->repeat);
         if (op->axis == AXIS_TOKENS && op->repeat < layers)
             sum_add(a, &b->once, c, op->repeat);
     }
@@ -300,12 +313,16 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
                             struct bundle *b, struct err *e)
 {
     const char *dir = network_dir(a, key, network);
-    struct network_key n = {.tp = key->tp, .pp = key->pp, .hidden = key->model->hidden};
+    struct network_key n = {
+        .tp = key->tp, .pp = key->pp, .ep = key->ep, .hidden = key->model->hidden};
     b->all_reduces = (int32_t)(2 * key->model->layers);
     if (key->tp > 1)
         TRY(read_all_reduce(a, fs_join(a, dir, "all_reduce.csv"), &n, &b->all_reduce_table, e));
+    if (key->ep > key->tp)
+        TRY(read_all_to_all(a, fs_join(a, dir, "all_to_all.csv"), &n, &b->all_to_all_table, e));
     if (key->pp > 1)
         TRY(read_send_recv(a, fs_join(a, dir, "send_recv.csv"), &n, &b->send_recv_table, e));
+    b->all_to_all = b->all_to_all_table.curve;
     b->all_reduce = b->all_reduce_table.curve;
     b->send_recv = b->send_recv_table.curve;
     return ST_OK;
@@ -337,7 +354,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     if (st == ST_OK)
         st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, &points, e);
     if (st == ST_OK)
-        build_tables(a, b, &points);
+        build_tables(a, key, b, &points);
     for (int k = 0; k < OP_KINDS; k++) {
         vec_free(&points.time[k]);
         vec_free(&points.energy[k]);
@@ -411,14 +428,19 @@ double bundle_op_error(const struct bundle *b, enum op_kind k)
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n)
 {
-    *out = arena_array(a, struct bundle_check, b->ops.n + 2);
+    const struct {
+        const char *name;
+        const struct op_table *table;
+    } network[] = {{"all_reduce", &b->all_reduce_table},
+                   {"all_to_all", &b->all_to_all_table},
+                   {"send_recv", &b->send_recv_table}};
+    enum { NETWORK = sizeof network / sizeof *network };
+    *out = arena_array(a, struct bundle_check, b->ops.n + NETWORK);
     *n = 0;
-    for (int i = 0; i < b->ops.n + 2; i++) {
+    for (int i = 0; i < b->ops.n + NETWORK; i++) {
         bool op = i < b->ops.n;
-        const struct op_table *t = op              ? &b->table[b->ops.ops[i].kind]
-                                   : i == b->ops.n ? &b->all_reduce_table
-                                                   : &b->send_recv_table;
-        const char *name = op ? b->ops.ops[i].name : i == b->ops.n ? "all_reduce" : "send_recv";
+        const struct op_table *t = op ? &b->table[b->ops.ops[i].kind] : network[i - b->ops.n].table;
+        const char *name = op ? b->ops.ops[i].name : network[i - b->ops.n].name;
         bool measured = !op || b->ops.ops[i].kind != OP_LM_HEAD || !b->estimated;
         if (t->n > 0 && measured)
             (*out)[(*n)++] = (struct bundle_check){name, t->n, op_table_holdout(t, folds)};

@@ -11,7 +11,7 @@
  * - mlp.csv: over num_tokens, which counts rows for the operators over rows (lm_head,
  *   final_layernorm, sample). Filters: n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp,
  *   num_tensor_parallel_workers; vocab_size only where there is an lm_head to depend on it (Vidur
- *   pads the vocabulary); head_dim where the file has it.
+ *   pads the vocabulary); head_dim, num_experts and num_experts_per_tok where the file has them.
  * - attention.csv: decode rows (prefill_chunk_size 0) over batch_size and kv_cache_size per
  *   sequence, prefill rows over prefill_chunk_size and kv_cache_size, which counts tokens in the
  *   cache before the batch; attn_kv_cache_save over max(chunk, batch). Filters: n_embd, n_q_head,
@@ -45,6 +45,7 @@ struct bundle_key {
     const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;
     int64_t pp; /* pipeline stages; 0 = the network's tables are not read */
+    int64_t ep; /* devices that share the experts; above tp their all-to-all is read */
 };
 
 /* No rows for the asked model, TP or block size: ST_INPUT naming the file and the nearest that is
@@ -106,6 +107,14 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
 
 /* The part of predict_tokens_s that is not repeated per layer (the embedding). */
 double predict_once_s(const struct bundle *b, int64_t tokens);
+/* The part of predict_tokens_s that experts carry out: GEMMs and activation, every one with so many
+ * tokens to choose among them. Interpolated by the work they do, a + b experts hit + c tokens
+ * (model_experts_hit), with coefficients >= 0: times of that form are exact. */
+double predict_experts_s(const struct bundle *b, int64_t tokens);
+/* Tokens to the devices of their experts and back, twice per layer, all layers; tokens: that each
+ * device sends, once per expert. 0 without ep > tp. */
+double predict_all_to_all_s(const struct bundle *b, int64_t tokens);
+
 /* Summing the shards' results, twice per layer, all layers: 0 at tensor-parallel degree 1. */
 double predict_all_reduce_s(const struct bundle *b, int64_t tokens);
 /* Handing the activations of a batch to the next pipeline stage: 0 with one stage. */
@@ -135,10 +144,10 @@ struct bundle_check {
     struct holdout error;
 };
 
-/* Predict points from the others, per operator. folds 0: leave-one-out, of the points inside the
- * grid of the others. Else: that many random folds (seeded) over the rows of the file, every point
- * held out once and predicted, edges of the grid too; 5 is what is published of Vidur's random
- * forest. *out: [*n] in order of operators. */
+/* Predict points from the others, per operator. folds 0: leave-one-out (of more than 512 points a
+ * 512th of them at a time), of the points inside the grid of the others. Else: that many random
+ * folds (seeded) over the rows of the file, every point held out once and predicted, edges of the
+ * grid too; 5 is what is published of Vidur's random forest. *out: [*n] in order of operators. */
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n);
 

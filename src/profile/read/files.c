@@ -79,6 +79,11 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
     filter_add(&f, (struct filter_column){.name = "num_tensor_parallel_workers", .want = key->tp});
     filter_add(&f,
                (struct filter_column){.name = "head_dim", .want = m->head_dim, .optional = true});
+    filter_add(&f,
+               (struct filter_column){.name = "num_experts", .want = m->experts, .optional = true});
+    filter_add(&f, (struct filter_column){.name = "num_experts_per_tok",
+                                          .want = m->experts_per_token,
+                                          .optional = true});
     if (csv_find(r, "time_stats.lm_head.median") >= 0)
         filter_add(&f, (struct filter_column){.name = "vocab_size", .want = m->vocab});
     enum st st = mlp_rows(r, &f, wanted, points, e);

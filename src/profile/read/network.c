@@ -99,3 +99,14 @@ enum st read_send_recv(struct arena *a, const char *path, const struct network_k
                         e);
     return named(st, "parallel.pp", key->pp, e);
 }
+
+enum st read_all_to_all(struct arena *a, const char *path, const struct network_key *key,
+                        struct op_table *out, struct err *e)
+{
+    int64_t node;
+    enum st st = node_devices(path, &node, e);
+    if (st == ST_OK)
+        st = read_table(a, path, "all_to_all", key->ep, key->ep < node ? key->ep : node,
+                        key->hidden, out, e);
+    return named(st, "parallel.ep", key->ep, e);
+}

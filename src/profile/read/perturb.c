@@ -64,9 +64,11 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     }
     scale_curve(a, &p->all_reduce, f->network);
     scale_curve(a, &p->send_recv, f->network);
+    scale_curve(a, &p->all_to_all, f->network);
     scale_curve(a, &p->decode_scale, f->decode);
     scale_curve(a, &p->prompt_scale, f->prompt);
-    p->tokens = p->rows = p->once = (struct curve_sum){0};
+    p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
+    p->energy_tokens = p->energy_rows = (struct curve_sum){0};
     bundle_sum_tables(a, p, p->all_reduces / 2);
     return p;
 }

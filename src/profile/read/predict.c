@@ -40,6 +40,15 @@ double predict_rows_s(const struct bundle *b, int64_t rows)
     return sum_at(b, &b->rows, rows);
 }
 
+double predict_experts_s(const struct bundle *b, int64_t tokens)
+{
+    double s = 0;
+    bool outside = false; /* counted with the whole sum */
+    for (int i = 0; tokens > 0 && i < b->experts.n; i++)
+        s += curve_scaled_at(&b->experts.curve[i], (double)tokens, &outside);
+    return s;
+}
+
 double predict_once_s(const struct bundle *b, int64_t tokens)
 {
     if (tokens <= 0)
@@ -63,6 +72,11 @@ static double network(const struct bundle *b, const struct curve *c, int64_t tok
 double predict_all_reduce_s(const struct bundle *b, int64_t tokens)
 {
     return network(b, &b->all_reduce, tokens) * b->all_reduces;
+}
+
+double predict_all_to_all_s(const struct bundle *b, int64_t tokens)
+{
+    return network(b, &b->all_to_all, tokens) * b->all_reduces;
 }
 
 double predict_send_recv_s(const struct bundle *b, int64_t tokens)
@@ -134,7 +148,7 @@ double predict_rows_j(const struct bundle *b, int64_t rows)
 
 static double attention_j(const struct bundle *b, enum op_kind k, double x, double kv)
 {
-    bool outside;
+    bool outside = false;
     return op_table_at(&b->energy[k], x, kv, &outside) * b->repeat[k];
 }
 

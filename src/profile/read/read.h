@@ -48,10 +48,11 @@ struct bundle {
     double idle_w;
     const char *energy_missing;
     double error[OP_KINDS];
-    struct curve_sum tokens, rows, once; /* once: of tokens, what is not per layer */
-    struct op_table all_reduce_table, send_recv_table;
-    struct curve all_reduce, send_recv; /* of one call, over tokens; no grid = not there */
-    int32_t all_reduces;                /* per forward pass */
+    /* Of tokens: once what is not per layer, experts what they carry out. */
+    struct curve_sum tokens, rows, once, experts;
+    struct op_table all_reduce_table, send_recv_table, all_to_all_table;
+    struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
+    int32_t all_reduces;                            /* per forward pass, as all-to-alls */
     struct curve host, host_prefill;
     struct wake_table {
         const double *pause_s;  /* [levels] ascending */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "profile/read/fit.h"
 #include "profile/read/tiles.h"
 
 #define NF SURFACE_FEATURES
@@ -32,97 +33,16 @@ static double fitted(const struct surface *s, double x, double kv)
     return y;
 }
 
-/* Normal equations of the weighted least squares: minimise sum ((theta . f - y) / y)^2. */
-struct normal {
-    double a[NF][NF], b[NF], scale[NF];
-};
-
-static void normal_sum(const struct surface *s, const struct surface_point *p, int64_t n,
-                       struct normal *m)
-{
-    *m = (struct normal){0};
-    double f[NF], floor_y = 0;
-    for (int64_t i = 0; i < n; i++) {
-        features(s, p[i].x, p[i].kv, f);
-        for (int j = 0; j < NF; j++)
-            m->scale[j] = fmax(m->scale[j], f[j]);
-        floor_y = fmax(floor_y, p[i].y);
-    }
-    floor_y *= 1e-6; /* times of 0 (coarse clocks) must not get all the weight */
-    for (int64_t i = 0; i < n; i++) {
-        features(s, p[i].x, p[i].kv, f);
-        double w = 1 / fmax(p[i].y, floor_y > 0 ? floor_y : 1);
-        for (int j = 0; j < NF; j++) {
-            f[j] *= m->scale[j] > 0 ? w / m->scale[j] : 0;
-            m->b[j] += f[j] * p[i].y * w;
-        }
-        for (int j = 0; j < NF; j++)
-            for (int k = 0; k < NF; k++)
-                m->a[j][k] += f[j] * f[k];
-    }
-}
-
-/* Cholesky on the features in `mask`; false when they are not independent or a coefficient is
- * negative. *gain is the part of the sum of squares explained. */
-static bool solve_subset(const struct normal *m, unsigned mask, double theta[NF], double *gain)
-{
-    int idx[NF], n = 0;
-    for (int j = 0; j < NF; j++)
-        if (mask >> j & 1)
-            idx[n++] = j;
-    double l[NF][NF] = {{0}}, z[NF];
-    for (int i = 0; i < n; i++) {
-        for (int j = 0; j <= i; j++) {
-            double s = m->a[idx[i]][idx[j]];
-            for (int k = 0; k < j; k++)
-                s -= l[i][k] * l[j][k];
-            if (i == j && s <= 1e-11 * m->a[idx[i]][idx[i]])
-                return false;
-            l[i][j] = i == j ? sqrt(s) : s / l[j][j];
-        }
-        z[i] = m->b[idx[i]];
-        for (int k = 0; k < i; k++)
-            z[i] -= l[i][k] * z[k];
-        z[i] /= l[i][i];
-    }
-    *gain = 0;
-    for (int i = 0; i < n; i++)
-        *gain += z[i] * z[i];
-    for (int i = n - 1; i >= 0; i--) {
-        for (int k = i + 1; k < n; k++)
-            z[i] -= l[k][i] * z[k];
-        z[i] /= l[i][i];
-        if (z[i] < 0)
-            return false;
-    }
-    for (int j = 0; j < NF; j++)
-        theta[j] = 0;
-    for (int i = 0; i < n; i++)
-        theta[idx[i]] = z[i] / m->scale[idx[i]];
-    return true;
-}
-
-/* Non-negative least squares of four features: the best of the 15 subsets, smaller ones first. */
 static void fit(struct surface *s, const struct surface_point *p, int64_t n)
 {
-    struct normal m;
-    double *theta = s->theta;
-    normal_sum(s, p, n, &m);
-    double best = 0, gain, t[NF];
-    for (int size = 1; size <= NF; size++)
-        for (unsigned mask = 1; mask < 1U << NF; mask++) {
-            if (__builtin_popcount(mask) != size || !solve_subset(&m, mask, t, &gain))
-                continue;
-            if (!(t[0] > 0 || t[1] > 0)) /* it would be 0 at an empty cache */
-                continue;
-            if (gain > best * (1 + 1e-12)) {
-                best = gain;
-                for (int j = 0; j < NF; j++)
-                    theta[j] = t[j];
-            }
-        }
-    if (!(best > 0)) /* all times are 0 */
-        theta[0] = 1;
+    double(*f)[NF] = mem_alloc((size_t)n * sizeof *f), *y = mem_alloc((size_t)n * sizeof *y);
+    for (int64_t i = 0; i < n; i++) {
+        features(s, p[i].x, p[i].kv, f[i]);
+        y[i] = p[i].y;
+    }
+    fit_positive(NF, n, &f[0][0], y, 3, s->theta); /* some: else 0 at an empty cache */
+    mem_free(f);
+    mem_free(y);
 }
 
 static int by_x_then_kv(const void *pa, const void *pb)

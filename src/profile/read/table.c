@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "profile/read/fit.h"
 #include "profile/read/tiles.h"
 
 /* Sum of relative errors of the inner points from their neighbours on both sides. */
@@ -63,6 +64,52 @@ static void build_curve(struct arena *a, struct grid_set *known, const struct su
     *out = (struct curve){grid_intern(a, known, x, m), y};
 }
 
+/* Experts hit are all but constant from here on. */
+static double saturated(const struct model *m)
+{
+    enum { MOST = 4096 };
+    double missed = 1 - (double)m->experts_per_token / (double)m->experts;
+    double tokens = missed > 0 ? ceil(log(1e-6) / log(missed)) : 1;
+    return tokens < MOST ? tokens : MOST;
+}
+
+/* A knot at every whole number until all experts are hit: the ratio to the fit, linear between the
+ * points, times the fit. */
+static void build_expert_curve(struct arena *a, struct grid_set *known, const struct model *m,
+                               const struct surface_point *p, int64_t n, struct curve *out)
+{
+    double last = saturated(m), theta[3];
+    double(*f)[3] = mem_alloc((size_t)n * sizeof *f), *y = mem_alloc((size_t)n * sizeof *y);
+    for (int64_t i = 0; i < n; i++) {
+        f[i][0] = 1;
+        f[i][1] = model_experts_hit(m, p[i].x);
+        f[i][2] = p[i].x;
+        y[i] = p[i].y;
+    }
+    fit_positive(3, n, &f[0][0], y, 3, theta);
+    int64_t room = n + (int64_t)last + 2;
+    double *x = arena_array(a, double, room), *v = arena_array(a, double, room);
+    int32_t k = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double fit0 = theta[0] + theta[1] * f[i][1] + theta[2] * p[i].x;
+        x[k] = p[i].x;
+        v[k++] = p[i].y;
+        if (i + 1 == n)
+            break;
+        double fit1 = theta[0] + theta[1] * f[i + 1][1] + theta[2] * p[i + 1].x;
+        double r0 = p[i].y / fit0, r1 = p[i + 1].y / fit1;
+        for (double t = floor(p[i].x) + 1; t < p[i + 1].x && t <= last; t++) {
+            double w = (t - p[i].x) / (p[i + 1].x - p[i].x);
+            x[k] = t;
+            v[k++] = (r0 + w * (r1 - r0)) *
+                     (theta[0] + theta[1] * model_experts_hit(m, t) + theta[2] * t);
+        }
+    }
+    mem_free(f);
+    mem_free(y);
+    *out = (struct curve){grid_intern(a, known, x, k), v};
+}
+
 /* The tiles to use, or NULL = find them. */
 struct tiles {
     double tile;
@@ -74,7 +121,9 @@ static void build(struct arena *a, struct grid_set *known, const struct tiles *t
 {
     struct surface_point *p = arena_copy(a, t->points, (size_t)t->n * sizeof *p);
     int64_t n = surface_points_merge(p, t->n);
-    if (t->axis == AXIS_TOKENS || t->axis == AXIS_ROWS) {
+    if (t->experts.experts > 0) {
+        build_expert_curve(a, known, &t->experts, p, n, &t->curve);
+    } else if (t->axis == AXIS_TOKENS || t->axis == AXIS_ROWS) {
         t->tile = tiles ? tiles->tile : find_tile(p, n);
         build_curve(a, known, p, n, t->tile, &t->curve);
     } else {
@@ -93,16 +142,32 @@ static int by_place_then_value(const void *pa, const void *pb)
     return (a->y > b->y) - (a->y < b->y);
 }
 
-void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
-                    struct surface_point *p, int64_t n, struct op_table *out)
+static void take_points(struct arena *a, struct grid_set *known, struct surface_point *p, int64_t n,
+                        struct op_table *out)
 {
-    *out = (struct op_table){.axis = axis, .points = p};
+    out->points = p;
     qsort(p, (size_t)n, sizeof *p, by_place_then_value);
     for (int64_t i = 0; i < n; i++)
         if (i == 0 || by_place_then_value(&p[i], &p[i - 1]) != 0)
             p[out->n++] = p[i];
     if (n > 0)
         build(a, known, NULL, out);
+}
+
+void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
+                    struct surface_point *p, int64_t n, struct op_table *out)
+{
+    *out = (struct op_table){.axis = axis};
+    take_points(a, known, p, n, out);
+}
+
+void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
+                            struct surface_point *p, int64_t n, struct op_table *out)
+{
+    *out = (struct op_table){
+        .axis = AXIS_TOKENS,
+        .experts = {.experts = m->experts, .experts_per_token = m->experts_per_token}};
+    take_points(a, known, p, n, out);
 }
 
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
@@ -143,15 +208,16 @@ struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
     if (n < 3)
         return h;
     struct arena *keep = arena_new(), *fold_arena = arena_new();
+    enum { MOST = 512 };
     bool one = folds <= 0 || folds > n; /* leave one out, with the tiles that all points show */
     const struct tiles tiles = {t->tile, t->surface.tiles};
-    folds = one ? n : folds;
+    folds = one ? (n < MOST ? n : MOST) : folds;
     const int64_t *fold = deal(keep, n, folds);
     double *error = arena_array(keep, double, n);
     for (int64_t f = 0; f < folds; f++) {
         arena_reset(fold_arena);
         struct surface_point *rest = arena_array(fold_arena, struct surface_point, n);
-        struct op_table without = {.axis = t->axis, .points = rest};
+        struct op_table without = {.axis = t->axis, .points = rest, .experts = t->experts};
         for (int64_t i = 0; i < n; i++)
             if (fold[i] != f)
                 rest[without.n++] = all[i];

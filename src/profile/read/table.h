@@ -14,6 +14,7 @@ struct op_table {
                                            on 1-D axes */
     int64_t n;                          /* 0 = the operator is not there */
     double tile;                        /* of tokens or rows; 0 = none */
+    struct model experts;               /* of an expert operator: how many there are; else 0 */
     struct curve curve;                 /* AXIS_TOKENS, AXIS_ROWS */
     struct surface surface;             /* AXIS_PREFILL, AXIS_DECODE */
 };
@@ -22,6 +23,11 @@ struct op_table {
  * between operators. */
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out);
+
+/* The same of an operator that a model's experts carry out, over tokens: between the points the
+ * ratio to a fit a + b experts hit + c tokens, coefficients >= 0, is linear. */
+void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
+                            struct surface_point *p, int64_t n, struct op_table *out);
 
 /* Seconds of one repeat. x: tokens, rows, sequences or chunk tokens; kv as in surface.h. */
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside);

@@ -165,11 +165,24 @@ static void refused(void **state)
         {"[]", "config.json:1:1: expected a map, got a list"},
         {"{}", "config.json:1:1: model_type: missing"},
         {"{\"model_type\": \"gpt2\"}", "config.json:1:16: model_type: 'gpt2' is not supported; "
-                                       "qwen3, llama, bloom, internlm, qwen and phi are"},
+                                       "qwen3, llama, bloom, internlm, qwen, phi, mixtral "
+                                       "and qwen3_moe are"},
         {"{\"model_type\": \"llama\"}", "config.json:1:1: vocab_size: missing"},
         {"{\"model_type\": \"qwen\", \"vocab_size\": 9, \"hidden_size\": 8, "
          "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7}",
          "config.json:2:49: intermediate_size: gate and up are two equal halves, got 7"},
+        {"{\"model_type\": \"mixtral\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
+         "\"num_local_experts\": 4, \"num_experts_per_tok\": 5}",
+         "config.json:2:99: num_experts_per_tok: 5 is above the maximum 4"},
+        {"{\"model_type\": \"qwen3_moe\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
+         "\"decoder_sparse_step\": 2}",
+         "config.json:2:75: decoder_sparse_step: only 1 is supported, experts in every layer"},
+        {"{\"model_type\": \"qwen3_moe\", \"vocab_size\": 9, \"hidden_size\": 8, "
+         "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
+         "\"mlp_only_layers\": [0]}",
+         "config.json:2:71: mlp_only_layers: layers without experts are not supported"},
         {"{\"model_type\": \"phi\", \"vocab_size\": 9, \"hidden_size\": 8, "
          "\"num_hidden_layers\": 1,\n \"num_attention_heads\": 1, \"intermediate_size\": 7, "
          "\"hidden_act\": \"silu\"}",
@@ -251,6 +264,8 @@ static void groups(void **state)
         {"qwen3_0_6b", "qwen3", 596049920, 114688, true},
         {"vicuna_7b", "llama", 6738415616, 524288, true},
         {"bloom_560m", "bloom", 559214592, 98304, true},
+        {"mixtral_8x7b", "mixtral", 46702792704, 131072, false},
+        {"qwen3_30b_a3b", "qwen3_moe", 30532122624, 98304, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct node *group;

@@ -75,8 +75,8 @@ static void lists(void **state)
     struct op_list q, b;
     model_ops(&qwen, &q);
     model_ops(&bloom, &b);
-    assert_int_equal(q.n, OP_KINDS - 1); /* all but emb_norm */
-    assert_int_equal(b.n, OP_KINDS - 2); /* all but q/k norm and rope */
+    assert_int_equal(q.n, OP_KINDS - 1 - 5); /* all but emb_norm and experts */
+    assert_int_equal(b.n, OP_KINDS - 2 - 5); /* all but q/k norm, rope and experts */
     for (int i = 1; i < q.n; i++)
         assert_true(q.ops[i].kind > q.ops[i - 1].kind);
     assert_int_equal(find(&qwen, OP_EMB).repeat, 1);
@@ -130,6 +130,36 @@ static void attention(void **state)
     check_cost(&qwen, OP_ATTN_DECODE, &l, 3 * 4 * 24 * 15, 3 * 2 * (2 * 2 * 24 + 2 * 8 * 15));
 }
 
+/* 4 experts, 2 per token. One token hits 2 of them, two tokens 4 (1 - 1/4) = 3. By hand for T = 2,
+ * H = 10, I = 17, two layers fewer: T X = 4. */
+static void experts(void **state)
+{
+    (void)state;
+    struct model m = qwen;
+    m.family = MODEL_QWEN3_MOE;
+    m.experts = 4;
+    m.experts_per_token = 2;
+    assert_near(model_experts_hit(&m, 0), 0, 0);
+    assert_near(model_experts_hit(&m, 1), 2, 1e-15);
+    assert_near(model_experts_hit(&m, 2), 3, 1e-15);
+    assert_near(model_experts_hit(&m, 1000), 4, 1e-12);
+    struct op up = find(&m, OP_MOE_UP_PROJ), router = find(&m, OP_MOE_ROUTER);
+    assert_int_equal(up.experts, 4);
+    assert_int_equal(up.m, 34);
+    assert_int_equal(up.weight_params, 4 * 34 * 10);
+    assert_int_equal(router.experts, 0);
+    assert_int_equal(router.m, 4);
+    const struct op_load l = {.tokens = 2, .rows = 2};
+    check_cost(&m, OP_MOE_ROUTER, &l, 3 * (2 * 2 * 4 * 10 + 4 * 2 * 4), 3 * 2 * (40 + 2 * 14));
+    check_cost(&m, OP_MOE_UP_PROJ, &l, 3 * 2 * 4 * 34 * 10, 3 * 2 * (3 * 340 + 4 * 44));
+    check_cost(&m, OP_MOE_ACT, &l, 3 * 5 * 4 * 17, 3 * 2 * 3 * 4 * 17);
+    check_cost(&m, OP_MOE_DOWN_PROJ, &l, 3 * 2 * 4 * 10 * 17, 3 * 2 * (3 * 170 + 4 * 27));
+    check_cost(&m, OP_MOE_COMBINE, &l, 3 * 2 * 4 * 10, 3 * 2 * (40 + 20 + 4));
+    int64_t dense = model_params(&qwen), one = 3 * 17 * 10; /* weights of one expert */
+    assert_int_equal(model_params(&m), dense + 3 * (3 * one + 40));
+    assert_true(op_is_expert(OP_MOE_ACT) && !op_is_expert(OP_MOE_ROUTER));
+}
+
 /* An operator that a batch does not run costs nothing, weights included. */
 static void idle(void **state)
 {
@@ -161,9 +191,13 @@ static void two_flops_per_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),      cmocka_unit_test(lists),
-        cmocka_unit_test(token_wise), cmocka_unit_test(attention),
-        cmocka_unit_test(idle),       cmocka_unit_test(two_flops_per_weight),
+        cmocka_unit_test(names),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(token_wise),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(experts),
+        cmocka_unit_test(idle),
+        cmocka_unit_test(two_flops_per_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

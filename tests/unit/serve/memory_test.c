@@ -73,9 +73,42 @@ static void what_does_not_fit_is_said(void **state)
                "scheduler.num_blocks");
 }
 
+/* 16 experts on 2 shards, then on 8 devices: a quarter of the experts each, four times the keys. */
+static void experts_are_spread_and_keys_are_not(void **state)
+{
+    struct test *t = *state;
+    struct model m = {.name = "moe",
+                      .act = ACT_SILU_GATED,
+                      .layers = 4,
+                      .hidden = 64,
+                      .heads = 32,
+                      .kv_heads = 4,
+                      .head_dim = 8,
+                      .intermediate = 100,
+                      .experts = 16,
+                      .experts_per_token = 2};
+    struct memory_facts f = {.memory_gb = 0.5,
+                             .margin = 0,
+                             .model = &m,
+                             .tp = 2,
+                             .pp = 1,
+                             .block_size = 16,
+                             .request_tokens = 1000};
+    struct memory_plan p;
+    const double attention = 64.0 * 8 * (2 * 16 + 2 * 2), expert = 3.0 * 64 * 50;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.weight_bytes == 2 * 4 * (attention + 16 * expert));
+    int64_t one = p.num_blocks / p.max_batch;
+    f.ep = 8;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.weight_bytes == 2 * 4 * (attention + 4 * expert));
+    assert_int_equal(p.num_blocks, 4 * one * p.max_batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(as_vidur_plans), TEST(one_shard_of_a_small_model),
+                                       TEST(experts_are_spread_and_keys_are_not),
                                        TEST(what_does_not_fit_is_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,6 +251,74 @@ static void a_bundle_is_cut_into_stages(void **state)
     arena_free(&a);
 }
 
+/* Four groups of two shards: each group has a quarter of the tokens, rows and decodes, a device an
+ * eighth of the experts. Of 1 s a token 0.75 are the experts'. */
+static void experts_are_shared_by_groups(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    static const double x[] = {1, 4096};
+    static double expert[] = {0.75, 0.75 * 4096}, to_all[] = {1e-3, 4.096}, reduce[] = {1, 1};
+    struct grid *g = grid_new(a, x, 2);
+    b.experts.n = 1;
+    b.experts.curve[0] = (struct curve){g, expert};
+    b.all_to_all = (struct curve){g, to_all};
+    b.all_reduce = (struct curve){g, reduce};
+    b.all_reduces = 4;
+    struct model m = two_layers;
+    m.experts = 16;
+    m.experts_per_token = 2;
+    struct predictor_params p = {.model = &m, .tp = 2, .pp = 1, .ep = 8, .bundle = &b};
+    struct predictor predictor = opened(a, &p);
+    struct batch decode = {.n_decodes = 16, .decode_kv_tokens = 16 * 100, .decode_kv_max = 100};
+    double device, host;
+    predict(&predictor, &decode, &device, &host);
+    /* a group: 4 tokens at 0.25 s, 4 rows, 400 cached tokens; 16 tokens of experts over 4 groups;
+     * 4 all-reduces; 4 all-to-alls of 4 tokens to 2 experts each from 2 devices */
+    assert_near(device, 4 * 0.25 + 16 * 0.75 / 4 + 4000 + 0.4 + 4 * 1 + 4 * 4e-3, 1e-6);
+    p.ep = 2; /* the shards themselves: nothing is sent, all-reduces add up what experts made */
+    predictor = opened(a, &p);
+    predict(&predictor, &decode, &device, &host);
+    assert_near(device, 16 + 16000 + 1.6 + 4, 1e-6);
+    /* one long chunk cannot be split: its group sets the time */
+    p.ep = 8;
+    predictor = opened(a, &p);
+    static const struct chunk one[] = {{.slot = 1, .tokens = 100}};
+    struct batch prompt = {.chunks = one, .n_chunks = 1, .prefill_tokens = 100};
+    predict(&predictor, &prompt, &device, &host);
+    assert_near(device, 25 * 0.25 + 100 * 0.75 / 4 + 1e-6 * scores(0, 100) + 4 + 4 * 25e-3, 1e-6);
+    arena_free(&a);
+}
+
+static void expert_parallelism_is_checked(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    struct model m = two_layers;
+    struct predictor_params p = {.model = &m, .tp = 2, .pp = 1, .ep = 4, .bundle = &b};
+    struct predictor out;
+    struct err e = {0};
+    m.name = "tiny";
+    assert_int_equal(predictor_open(a, &predictor_bundle, &p, &out, &e), ST_USAGE);
+    assert_cause(&e, "parallel.ep: the model has no experts");
+    err_clear(&e);
+    m.experts = 6;
+    m.experts_per_token = 1;
+    assert_int_equal(predictor_open(a, &predictor_bundle, &p, &out, &e), ST_USAGE);
+    assert_cause(&e, "parallel.ep: 4 devices are no multiple of parallel.tp=2 that divides the 6 "
+                     "experts of tiny");
+    err_clear(&e);
+    m.experts = 8;
+    p.tables = "nowhere";
+    assert_int_equal(predictor_open(a, &predictor_vidur_tables, &p, &out, &e), ST_USAGE);
+    assert_cause(&e, "parallel.ep: this predictor has no experts");
+    arena_free(&a);
+}
+
 /* Operators draw 3 W, or 5 W where nothing is known of them but their energy; idle devices 0.5 W.
  */
 static void energy_is_that_of_the_operators_and_of_idle_devices(void **state)
@@ -290,6 +358,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_work_side_by_side),
+        cmocka_unit_test(experts_are_shared_by_groups),
+        cmocka_unit_test(expert_parallelism_is_checked),
         cmocka_unit_test(energy_is_that_of_the_operators_and_of_idle_devices),
         cmocka_unit_test(a_bundle_is_cut_into_stages),
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),

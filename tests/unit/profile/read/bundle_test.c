@@ -592,6 +592,12 @@ static void energy_columns_are_read_beside_the_times(void **state)
     assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
     assert_non_null(strstr(bundle_energy_missing(f->b), "attn_kv_cache_save, attn_prefill, "));
     assert_int_equal(bundle_lookups(f->b), 0);
+    struct bundle_factors factors = {.decode = 1, .prompt = 1, .network = 1};
+    for (int k = 0; k < OP_KINDS; k++)
+        factors.op[k] = 2;
+    const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
+    relative(predict_tokens_j(slower, 5), 2 * 2 * 5); /* times are in doubt, energy is not */
+    relative(predict_tokens_j(f->b, 5), 2 * 2 * 5);
 }
 
 /* What Vidur publishes is read unchanged. */

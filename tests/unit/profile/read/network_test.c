@@ -42,6 +42,25 @@ static void sizes_become_tokens(void **state)
     assert_near_rel(curve_at(&n.curve, 4, &outside), 7e-3, 1e-12);
 }
 
+/* all_to_all.csv: the rows of ep devices; 2048 bytes that each sends are 4 tokens. */
+static void all_to_all_is_of_the_experts_devices(void **state)
+{
+    struct test *t = *state;
+    const char *text = "time_stats.all_to_all.median,num_workers,size,devices_per_node,"
+                       "max_devices_per_node\n5,4,2048,4,4\n9,8,2048,4,4\n";
+    const char *path = test_write(t, "a2a.csv", text);
+    struct op_table n;
+    bool outside = false;
+    struct network_key key = {.tp = 2, .pp = 1, .ep = 8, .hidden = 256};
+    assert_ok(read_all_to_all(t->a, path, &key, &n, &t->e), t);
+    assert_near_rel(curve_at(&n.curve, 4, &outside), 9e-3, 1e-12);
+    key.ep = 16;
+    assert_err(read_all_to_all(t->a, path, &key, &n, &t->e), ST_INPUT, t,
+               "parallel.ep=16 needs the network's table\n"
+               "DIR/a2a.csv: no rows for num_workers 16, devices_per_node 4; the nearest rows have "
+               "num_workers 8");
+}
+
 static void what_is_not_there(void **state)
 {
     struct test *t = *state;
@@ -82,7 +101,8 @@ static void vidurs_tables(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(sizes_become_tokens), TEST(what_is_not_there),
-                                       TEST(vidurs_tables)};
+    const struct CMUnitTest tests[] = {TEST(sizes_become_tokens),
+                                       TEST(all_to_all_is_of_the_experts_devices),
+                                       TEST(what_is_not_there), TEST(vidurs_tables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

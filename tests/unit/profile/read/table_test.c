@@ -104,6 +104,31 @@ static void folds_test_every_row(void **state)
     arena_free(&a);
 }
 
+/* Few tokens hit few experts: weights are read per expert hit, work is done per token. Measured at
+ * powers of two, right at every number of tokens. */
+static void experts_are_interpolated_by_what_they_do(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const struct model m = {.experts = 128, .experts_per_token = 8};
+    struct surface_point p[13];
+    int n = 0;
+    for (int x = 1; x <= 4096; x *= 2)
+        p[n++] =
+            (struct surface_point){.x = x, .y = 1 + 0.25 * model_experts_hit(&m, x) + 1e-3 * x};
+    struct grid_set known = {0};
+    struct op_table t;
+    op_table_build_experts(a, &m, &known, p, n, &t);
+    bool outside = false;
+    for (int x = 1; x <= 4096; x += x < 300 ? 1 : 17) {
+        double want = 1 + 0.25 * model_experts_hit(&m, x) + 1e-3 * x;
+        assert_near(op_table_at(&t, x, 0, &outside) / want, 1, 1e-6);
+    }
+    assert_false(outside);
+    assert_true(op_table_holdout(&t, 0).max < 1e-6);
+    arena_free(&a);
+}
+
 static void too_few_points_have_no_error(void **state)
 {
     (void)state;
@@ -126,6 +151,7 @@ int main(void)
         cmocka_unit_test(attention_is_held_out_by_point),
         cmocka_unit_test(steps_at_tiles_of_tokens_are_followed),
         cmocka_unit_test(folds_test_every_row),
+        cmocka_unit_test(experts_are_interpolated_by_what_they_do),
         cmocka_unit_test(too_few_points_have_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
