@@ -16,13 +16,13 @@ static struct {
 } api;
 
 static struct {
-    bool found, attached, running, own_clock;
-    bool dead; /* a child after fork: the library's state is its parent's */
+    _Atomic bool found, attached, running, own_clock; /* the writer reads them */
+    _Atomic bool dead; /* a child after fork: the library's state is its parent's */
+    _Atomic uint32_t version;
     CUpti_SubscriberHandle subscriber;
-    uint32_t version;
 } cupti;
 static _Atomic bool paused;
-static _Atomic bool has_callbacks, is_running;
+static _Atomic bool has_callbacks;
 
 __thread int guest_busy;
 
@@ -99,10 +99,12 @@ bool cupti_open(void)
     }
     if (!bind(lib))
         return false;
-    api.cuptiGetVersion(&cupti.version);
-    if (cupti.version < 13) {
+    uint32_t version = 0;
+    api.cuptiGetVersion(&version);
+    cupti.version = version;
+    if (version < 13) {
         guest_note(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11", "API version ",
-                   cupti.version);
+                   version);
         return false;
     }
     cupti.found = true;
@@ -307,7 +309,6 @@ bool cupti_start(void)
     if (!atomic_load(&gate_is_open) && gate_filters)
         return true; /* waits for its gate */
     cupti.running = true;
-    atomic_store(&is_running, true);
     if (atomic_load(&has_callbacks))
         launch_callbacks(true);
     return enable();
@@ -326,7 +327,6 @@ static void rest(void)
     if (atomic_load(&has_callbacks))
         launch_callbacks(false);
     cupti.running = false;
-    atomic_store(&is_running, false);
 }
 
 void cupti_rest(void)
@@ -357,7 +357,7 @@ bool cupti_wanted(void)
 
 bool cupti_running(void)
 {
-    return atomic_load(&is_running);
+    return cupti.running;
 }
 
 bool cupti_has_callbacks(void)
@@ -376,7 +376,6 @@ void cupti_forget(void)
     if (cupti.found)
         cupti.dead = true;
     cupti.running = cupti.attached = false;
-    atomic_store(&is_running, false);
     atomic_store(&has_callbacks, false);
 }
 
@@ -396,7 +395,7 @@ uint32_t cupti_version(void)
 int64_t cupti_now_ns(void)
 {
     uint64_t t = 0;
-    if (cupti.found && !cupti.dead && api.cuptiGetTimestamp)
+    if (cupti.attached && !cupti.dead && api.cuptiGetTimestamp)
         api.cuptiGetTimestamp(&t);
     return (int64_t)t;
 }

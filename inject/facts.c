@@ -9,12 +9,13 @@
 #include "gpu/cuda.h"
 #include "inject/guest.h"
 
-static bool devices_told;
+static bool devices_told, process_told;
+static uint32_t process_cupti;
 static struct gpu_cuda cuda;
 
 void facts_reset(void)
 {
-    devices_told = false;
+    devices_told = process_told = false;
 }
 
 size_t facts_read(const char *path, char *out, size_t room)
@@ -65,12 +66,16 @@ static bool bind_driver(void)
 
 void facts_process(void)
 {
+    if (process_told && process_cupti == cupti_version())
+        return;
+    process_told = true;
+    process_cupti = cupti_version();
     char text[SETTINGS_PATH];
     struct spool_process p = {
         .rank = number_of("RANK"),
         .local_rank = number_of("LOCAL_RANK"),
         .world_size = number_of("WORLD_SIZE"),
-        .cupti_version = cupti_version(),
+        .cupti_version = process_cupti,
     };
     ssize_t n = readlink("/proc/self/exe", text, sizeof text);
     p.executable = n > 0 ? names_intern(text, (size_t)n) : 0;

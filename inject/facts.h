@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 void facts_reset(void);
-void facts_process(void); /* SPOOL_PROCESS */
+void facts_process(void); /* SPOOL_PROCESS, and again when CUDA came up since */
 void facts_devices(void); /* SPOOL_DEVICES, once, when the driver is up */
 
 /* The file's first bytes; returns how many. */

@@ -139,7 +139,7 @@ static void complain(const char *what, int error)
         return;
 }
 
-static bool start_locked(void)
+static bool start_locked(bool with_cuda)
 {
     static bool once;
     if (!settings_read(&guest.settings, getenv("TWINFER_TRACE")))
@@ -160,6 +160,8 @@ static bool start_locked(void)
     facts_reset();
     nvtx_reset();
     gate_open();
+    if (with_cuda)
+        cupti_open();
     if (!writer_start()) {
         spool_abandon(&guest.spool);
         complain("no thread for", EAGAIN);
@@ -173,7 +175,7 @@ static bool start_locked(void)
     return true;
 }
 
-bool guest_start(void)
+bool guest_start(bool with_cuda)
 {
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state != GUEST_NEW)
@@ -181,7 +183,7 @@ bool guest_start(void)
     int busy = guest_busy++;
     pthread_mutex_lock(&guest.control);
     if (atomic_load(&guest.state) == GUEST_NEW) {
-        bool ok = start_locked();
+        bool ok = start_locked(with_cuda);
         atomic_store_explicit(&guest.state, ok ? GUEST_ON : GUEST_DEAD, memory_order_release);
     }
     pthread_mutex_unlock(&guest.control);
@@ -203,7 +205,7 @@ void guest_end(void)
 
 int InitializeInjection(void)
 {
-    if (!guest_start())
+    if (!guest_start(true))
         return 1; /* nothing to do is no reason for the driver to complain */
     guest_busy++;
     pthread_mutex_lock(&guest.control);

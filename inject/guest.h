@@ -32,9 +32,10 @@ struct guest {
 };
 extern struct guest guest;
 
-/* Start recording in this process; later calls do nothing. False when there is nothing to do (no
- * settings) or nothing that can be done. */
-bool guest_start(void);
+/* Start recording in this process; later calls do nothing. with_cuda: the driver is loading, so
+ * CUPTI is looked for first. False when there is nothing to do (no settings) or nothing can be
+ * done. */
+bool guest_start(bool with_cuda);
 /* Flush everything and close the file (exit handler). */
 void guest_end(void);
 

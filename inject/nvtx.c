@@ -55,7 +55,7 @@ static struct ring *enter(void)
     if (guest_busy)
         return NULL;
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
-    if (state == GUEST_NEW && !guest_start()) /* first event in a child after fork */
+    if (state == GUEST_NEW && !guest_start(false)) /* first event in a child after fork */
         return NULL;
     if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.n_patterns == 0))
         return NULL;
@@ -343,7 +343,7 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
 {
     const NvtxExportTableCallbacks *t =
         get_table ? (const NvtxExportTableCallbacks *)get_table(NVTX_ETID_CALLBACKS) : NULL;
-    if (!t || t->struct_size < sizeof *t || !guest_start())
+    if (!t || t->struct_size < sizeof *t || !guest_start(false))
         return 0;
     if (!guest.settings.nvtx && guest.settings.n_patterns == 0)
         return 0;

@@ -253,6 +253,7 @@ static void flush(bool last)
 {
     int64_t now_ns = clock_mono_ns();
     gate_tick(now_ns);
+    facts_process();
     write_clock();
     flush_cupti(last);
     drain();

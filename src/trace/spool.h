@@ -73,7 +73,9 @@ struct spool_block { /* 32 bytes */
 };
 
 /* Number, kind, name, struct of a record, and whether events refer to it: such blocks are written
- * before any event that waits. There is one SPOOL_PROCESS, and one SPOOL_END as the last block. */
+ * before any event that waits. There is one SPOOL_END, as the last block; of several SPOOL_PROCESS
+ * the last counts (a process may use NVTX before CUDA). A thread that is named later comes again.
+ */
 /* clang-format off */
 #define SPOOL_KIND_TABLE(X) \
     X(1, SPOOL_STRINGS, "strings", struct spool_string, true) \

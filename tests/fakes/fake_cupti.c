@@ -12,18 +12,18 @@ enum { KIND_COUNT = 64, CBIDS = 1024, WAITING = 1 << 16 };
 
 static struct {
     pthread_mutex_t lock;
-    CUpti_CallbackFunc callback;
+    _Atomic(CUpti_CallbackFunc) callback;
     void *user;
-    int subscribers;
-    bool callbacks[3][CBIDS];
-    bool enabled[KIND_COUNT];
+    _Atomic int subscribers;
+    _Atomic bool callbacks[3][CBIDS];
+    _Atomic bool enabled[KIND_COUNT];
     CUpti_BuffersCallbackRequestFunc request;
     CUpti_BuffersCallbackCompleteFunc complete;
-    CUpti_TimestampCallbackFunc clock;
+    _Atomic(CUpti_TimestampCallbackFunc) clock;
     uint8_t *buffer;
     size_t size, used;
     uint64_t dropped, dropped_told, made;
-    int64_t step;
+    _Atomic int64_t step;
     struct {
         CUpti_ActivityKernel10 k; /* the largest; others share its front */
         size_t bytes;
@@ -57,7 +57,8 @@ static uint64_t clock_of(clockid_t id)
 
 static uint64_t now(void)
 {
-    return f.clock ? f.clock() : clock_of(CLOCK_REALTIME) + (uint64_t)f.step;
+    CUpti_TimestampCallbackFunc clock = f.clock;
+    return clock ? clock() : clock_of(CLOCK_REALTIME) + (uint64_t)f.step;
 }
 
 /* ---- the client's side ---- */
@@ -96,7 +97,8 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
     (void)subscriber;
     f.subscribers = 0;
     f.callback = NULL;
-    memset(f.callbacks, 0, sizeof f.callbacks);
+    for (int i = 0; i < 3 * CBIDS; i++)
+        f.callbacks[i / CBIDS][i % CBIDS] = false;
     return CUPTI_SUCCESS;
 }
 
@@ -287,11 +289,12 @@ static void wait_with(const void *record, size_t bytes)
 static void call(CUpti_CallbackDomain domain, uint32_t cbid, uint32_t correlation,
                  CUpti_ApiCallbackSite site, uint64_t *data)
 {
-    if (!f.callback || !f.callbacks[domain][cbid])
+    CUpti_CallbackFunc callback = f.callback;
+    if (!callback || !f.callbacks[domain][cbid])
         return;
     CUpti_CallbackData d = {
         .callbackSite = site, .correlationData = data, .correlationId = correlation};
-    f.callback(f.user, domain, cbid, &d);
+    callback(f.user, domain, cbid, &d);
 }
 
 struct driver_call {
