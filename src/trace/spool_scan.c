@@ -27,7 +27,8 @@ static const struct spool_block *block(const struct fs_map *m, uint64_t at)
     if (b->magic != SPOOL_BLOCK_MAGIC || b->bytes > SPOOL_BLOCK_MAX_BYTES || b->bytes % 8 != 0 ||
         b->bytes > m->n - at - sizeof *b)
         return NULL;
-    if (b->kind != SPOOL_STRINGS && (uint64_t)b->count * b->record_bytes > b->bytes)
+    if (b->kind != SPOOL_STRINGS &&
+        (b->record_bytes == 0 || (uint64_t)b->count * b->record_bytes > b->bytes))
         return NULL;
     uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
     return spool_checksum(sum, b + 1, b->bytes) == b->checksum ? b : NULL;
