@@ -243,7 +243,7 @@ int tw_trace_resume(void)
     bool ok = cupti_start();
     pthread_mutex_unlock(&guest.control);
     guest_busy--;
-    return ok;
+    return ok ? (cupti_has_callbacks() ? 1 : 2) : 0;
 }
 
 int tw_trace_flush(void)

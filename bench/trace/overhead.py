@@ -67,11 +67,18 @@ class Bare:
 FULL = dict(kernels=1, copies=1, sync=1, nvtx=1, launches=1, graphs="node", api="none")
 
 
-def ours(guest, **changes):
+def ours(guest, step, **changes):
+    """PyTorch's profiler lets go of CUPTI some CUDA calls after its stop: ask again then."""
     def start():
         guest.configure(**{**FULL, **changes})
-        if not guest.resume():
-            raise RuntimeError("the recorder did not resume")
+        for _ in range(20):
+            got = guest.resume()
+            if got == 1:
+                return
+            guest.pause()
+            step()
+            torch.cuda.synchronize()
+        raise RuntimeError(f"the recorder did not resume with all it needs: {got}")
 
     return start, guest.pause
 
@@ -168,10 +175,10 @@ def eager(guest, bare, rounds, steps, log, batch_tokens=8):
     modes = {
         "none": nothing(),
         "bare": (bare.start, bare.stop) if bare else None,
-        "ours kernels only": ours(guest, copies=0, sync=0, nvtx=0, launches=0),
-        "ours kernels+nvtx": ours(guest, copies=0, sync=0),
-        "ours all": ours(guest),
-        "ours all+runtime api": ours(guest, api="runtime"),
+        "ours kernels only": ours(guest, step, copies=0, sync=0, nvtx=0, launches=0),
+        "ours kernels+nvtx": ours(guest, step, copies=0, sync=0),
+        "ours all": ours(guest, step),
+        "ours all+runtime api": ours(guest, step, api="runtime"),
         "torch profiler cuda": profiler(both[1:]),
         "torch profiler cpu+cuda": profiler(both),
     }
@@ -180,38 +187,63 @@ def eager(guest, bare, rounds, steps, log, batch_tokens=8):
 
 
 def graph_loop(guest, bare, rounds, steps, log):
+    """Every mode replays a graph that was captured and instantiated under that mode: CUPTI sees
+    nodes only of graphs that were made while it looked."""
     model = models.make("qwen3_0_6b", "cuda")
     ids = models.prompt(model, 1, batch=8)
-    with torch.no_grad():
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                model(input_ids=ids, use_cache=False)
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+    current = {}
+
+    def forward():
+        with torch.no_grad():
             model(input_ids=ids, use_cache=False)
 
     def step():
         with models.region("decode"):
-            graph.replay()
+            current["graph"].replay()
 
+    def capture():
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            forward()
+        graph.replay()
+        torch.cuda.synchronize()
+        return graph
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            forward()
+    torch.cuda.current_stream().wait_stream(side)
     modes = {
         "none": nothing(),
-        "ours graph level": ours(guest, graphs="graph"),
-        "ours node level": ours(guest, graphs="node"),
+        "ours graph level": ours(guest, forward, graphs="graph"),
+        "ours node level": ours(guest, forward, graphs="node"),
         "bare": (bare.start, bare.stop) if bare else None,
     }
-    modes = {k: v for k, v in modes.items() if v}
-    return compare("graph", step, modes, rounds, steps * 5, log)
+    with_graph = {}
+    for name, pair in modes.items():
+        if not pair:
+            continue
+        start, stop = pair
+        start()
+        graph = capture()
+        stop()
+
+        def start_with(start=start, graph=graph):
+            current["graph"] = graph
+            start()
+
+        with_graph[name] = (start_with, stop)
+        current.setdefault("graph", graph)
+    return compare("graph", step, with_graph, rounds, steps * 5, log)
 
 
 def agreement(guest, step, rounds, steps, log):
     """Our times and the profiler's, alternating: rows for agreement.json. Our kernels are found in
     the spool by the time window of each round."""
     out = {"ours": [], "torch": [], "rounds": rounds, "steps": steps}
-    start, stop = ours(guest)
+    start, stop = ours(guest, step)
     for r in range(rounds):
         start()
         step()

@@ -82,6 +82,15 @@ def agreement(results):
     for r in a["torch"]:
         for name, (n, t) in r.items():
             torch.setdefault(name, []).append((n, t))
+    windows = [(s.kernels["start"] >= w["start"]) & (s.kernels["start"] <= w["end"])
+               for w in s.windows[1:]]
+    counts = [int(w.sum()) for w in windows]
+    graphs = [int(((s.graphs["start"] >= w["start"]) & (s.graphs["start"] <= w["end"])).sum())
+              for w in s.windows[1:]]
+    empty = sum(1 for k, g in zip(counts, graphs) if k + g == 0)
+    print(f"{len(counts)} recorded windows, {empty} of them empty; kernels in each: "
+          f"{min(counts, default=0)} to {max(counts, default=0)}; "
+          f"bare CUPTI saw {results.get('bare_records')}\n")
     demangle = shape_names(ours)
     total = sum(np.mean([t for _, t in v]) for v in ours.values())
     print("| kernel | share % | launches ours / torch | ns ours | ns torch | difference % |")

@@ -72,8 +72,9 @@ if [ "$("$py" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null)" 
     step nccl "$tw" trace out="$t/nccl" -- "$py" -m torch.distributed.run --standalone \
         --nproc_per_node=2 $w/nccl_steps.py
 fi
+# PyTorch's profiler keeps CUPTI to itself unless it is told to tear it down.
 # shellcheck disable=SC2086  # $bare is one word or none
-step overhead "$tw" trace out="$t/overhead" -- "$py" bench/trace/overhead.py \
+step overhead env TEARDOWN_CUPTI=1 "$tw" trace out="$t/overhead" -- "$py" bench/trace/overhead.py \
     --results "$out/results.json" --rounds "${ROUNDS:-9}" --steps "${STEPS:-20}" $bare
 
 (cd bench/trace && "$py" report.py "$out") >"$out/report.md" 2>>"$log" ||
