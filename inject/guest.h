@@ -197,7 +197,7 @@ uint64_t decode_take_unknown(void);
 void ranges_reset(void);
 void ranges_event(struct ring *r, const struct event *e);
 void ranges_write_open(int64_t now_ns, bool end); /* those open for longer than a flush interval */
-void ranges_thread_gone(struct ring *r, int64_t now_ns);
+void ranges_thread_gone(struct ring *r);
 
 /* ---- writer.c ---- */
 

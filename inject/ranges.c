@@ -132,18 +132,22 @@ void ranges_event(struct ring *r, const struct event *e)
     }
 }
 
+static void write_open(struct ring *r, int64_t since_ns)
+{
+    for (int i = 0; i < r->n_open; i++) {
+        struct open_range *o = &r->open[i];
+        if (o->written || o->push.at_ns > since_ns)
+            continue;
+        write_range(&o->push, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, 0, SPOOL_OPEN_NS);
+        o->written = true;
+    }
+}
+
 void ranges_write_open(int64_t now_ns, bool end)
 {
     int64_t since_ns = end ? INT64_MAX : now_ns - guest.settings.flush_ns;
     for (struct ring *r = ring_first(); r; r = r->next)
-        for (int i = 0; i < r->n_open; i++) {
-            struct open_range *o = &r->open[i];
-            if (o->written || o->push.at_ns > since_ns)
-                continue;
-            write_range(&o->push, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, 0,
-                        SPOOL_OPEN_NS);
-            o->written = true;
-        }
+        write_open(r, since_ns);
     for (int i = 0; i < n_spans; i++) {
         struct span *s = &spans[i];
         if (s->written || !s->started || s->start.at_ns > since_ns)
@@ -153,8 +157,8 @@ void ranges_write_open(int64_t now_ns, bool end)
     }
 }
 
-void ranges_thread_gone(struct ring *r, int64_t now_ns)
+void ranges_thread_gone(struct ring *r)
 {
-    ranges_write_open(now_ns, true);
+    write_open(r, INT64_MAX);
     r->n_open = r->lost_open = 0;
 }

@@ -23,9 +23,9 @@ extern "C" {
  * another profiler in this process can start. Synchronize the GPU first: records of work that still
  * runs are lost. Returns 1 when it was recording. */
 TW_TRACE_API int tw_trace_pause(void);
-/* Take CUPTI again. Returns 1 when it records (or waits for its gate), 2 when it records without launch
- * times because another tool still holds CUPTI's one subscriber (pause, and try again later), 0 when
- * CUPTI refuses. */
+/* Take CUPTI again. Returns 1 when it records (or waits for its gate), 2 when it records without
+ * launch times because another tool still holds CUPTI's one subscriber (pause, and try again
+ * later), 0 when CUPTI refuses. */
 TW_TRACE_API int tw_trace_resume(void);
 /* What was recorded so far is in the file when this returns. Returns 1, 0 when there is no file. */
 TW_TRACE_API int tw_trace_flush(void);

@@ -144,7 +144,7 @@ static void drain_ring(struct ring *r)
     }
     atomic_store_explicit(&r->tail, tail, memory_order_release);
     if (state == RING_LEFT) { /* its thread is gone, all of it was read */
-        ranges_thread_gone(r, clock_mono_ns());
+        ranges_thread_gone(r);
         r->told = false;
         atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
     }
