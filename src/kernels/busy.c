@@ -4,14 +4,6 @@
 #include "base/vec.h"
 #include "kernels/kernels.h"
 
-static struct kernels_device *device_of(struct kernels_timeline *t, uint32_t number)
-{
-    for (size_t i = 0; i < t->n_devices; i++)
-        if (t->devices[i].number == number)
-            return &t->devices[i];
-    return NULL;
-}
-
 static uint32_t number_of(const struct kernels *k, size_t i)
 {
     return k->t->dict.sigs[k->t->ops.sig[i]].device;
@@ -104,20 +96,16 @@ struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernel
     for (uint32_t i = 0; i < seen.n; i++)
         t.devices[i].number = (uint32_t)seen.keys[i];
     t.n_devices = seen.n;
+    for (size_t i = 0; i < k->t->ops.n; i++)
+        take_op(k, &t.devices[kern_key(&seen, number_of(k, i))], i);
     kern_keys_free(&seen);
-    if (t.n_devices)
-        qsort(t.devices, t.n_devices, sizeof *t.devices, by_number);
-    struct kernels_device *d = NULL;
-    for (size_t i = 0; i < k->t->ops.n; i++) {
-        if (!d || d->number != number_of(k, i))
-            d = device_of(&t, number_of(k, i));
-        take_op(k, d, i);
-    }
     size_t n = 0; /* windows and patterns leave devices without work */
     for (size_t i = 0; i < t.n_devices; i++)
         if (t.devices[i].operations)
             t.devices[n++] = t.devices[i];
     t.n_devices = n;
+    if (n)
+        qsort(t.devices, n, sizeof *t.devices, by_number);
     launch_figures(&t, k);
     return t;
 }

@@ -71,9 +71,10 @@ enum { MOST_DEPTH = 6 };
 
 static uint64_t range_key(const struct kernels *k, uint32_t i)
 {
-    int depth = 0;
-    for (uint32_t p = k->range_parent[i]; p != TRACE_NONE && depth < MOST_DEPTH;
-         p = k->range_parent[p])
+    int depth = 0, steps = 0;
+    for (uint32_t p = k->range_parent[i];
+         p != TRACE_NONE && depth < MOST_DEPTH && steps < KERNELS_MAX_DEPTH;
+         p = k->range_parent[p], steps++)
         depth += kern_has_style(STYLES_NVTX, k->t->ranges[p].style);
     return depth < MOST_DEPTH
                ? UINT64_C(1) << 63 | (uint64_t)k->t->ranges[i].thread << 8 | (uint64_t)depth

@@ -228,16 +228,17 @@ static void put_regions(const struct kernels *k, const struct regions *g, struct
 }
 
 /* Kernels of all instances of the ranges with that name, inclusive. */
-static void put_region_kernels(const struct kernels *k, struct buf *out, const char *name)
+static void put_region_kernels(const struct kernels *k, struct buf *out, const char *name,
+                               const struct kernels_class *of)
 {
     const struct trace *t = k->t;
-    struct line *lines = arena_array(k->a, struct line, k->n_names);
+    struct line *lines = mem_alloc(k->n_names * sizeof *lines);
     bool *member = mem_alloc((k->n_paths + 1) * sizeof *member);
     for (uint32_t p = 0; p < k->n_paths; p++) { /* parents come before their children */
         const struct kernels_class *c = &k->classes[k->paths[p].class];
         member[p] = (k->paths[p].parent != TRACE_NONE && member[k->paths[p].parent]) ||
-                    (kern_has_style(STYLES_NVTX, c->style) &&
-                     strcmp(kernels_range_name(k->a, k, c->text, c->domain), name) == 0);
+                    (kern_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
+                     c->domain == of->domain);
     }
     for (size_t i = 0; i < t->ops.n; i++) {
         uint32_t path = kernels_path_of(k, i);
@@ -255,6 +256,7 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
     markdown_text(out, name);
     buf_puts(out, "\n\n");
     put_lines(k->a, out, "Kernel", lines, n);
+    mem_free(lines);
     mem_free(member);
 }
 
@@ -294,7 +296,7 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
             continue;
         map_put(&done, name, strlen(name), &new);
         if (new)
-            put_region_kernels(k, out, name);
+            put_region_kernels(k, out, name, &k->classes[g.list.p[i].class]);
     }
     vec_free(&g.list);
     kern_keys_free(&g.keys);

@@ -4,7 +4,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "kernels/kernels.h"
+#include "kernels/products.h"
 #include "text/json.h"
 
 /* ---- tiers ---- */
@@ -40,11 +40,18 @@ struct unique {
     uint32_t number; /* of the device */
     uint64_t count;
     int64_t total_ns;
+    int tier;
+    uint32_t first_pair, last_pair, n_pairs; /* products it served; + 1 */
 };
 
 struct unique_list {
     struct unique *p;
     size_t n;
+    struct map types;       /* what product.dtype counts */
+    struct map products;    /* by struct product */
+    struct kern_keys pairs; /* (kernel before sorting, product) */
+    VEC(uint64_t) pair_counts;
+    VEC(uint32_t) next_pair; /* of the same kernel, + 1; 0 = none */
 };
 
 /* What makes two launches one: no context, no registers, no process. */
@@ -76,12 +83,67 @@ static int by_count(const void *x, const void *y)
     return a->sig < b->sig ? -1 : a->sig > b->sig;
 }
 
+/* The product whose operator launched operation i. */
+static struct product product_around(const struct kernels *k, const struct product *products,
+                                     size_t i)
+{
+    uint32_t chain[KERNELS_MAX_DEPTH];
+    int n = kern_chain(k, i, STYLES_OPERATORS, chain);
+    for (int j = 0; j < n; j++)
+        if (products[chain[j]].batch)
+            return products[chain[j]];
+    return (struct product){0};
+}
+
+static void add_pair(struct unique_list *u, struct unique *x, uint32_t pair)
+{
+    vec_push(&u->pair_counts, 0);
+    vec_push(&u->next_pair, 0);
+    if (x->n_pairs++)
+        u->next_pair.p[x->last_pair - 1] = pair + 1;
+    else
+        x->first_pair = pair + 1;
+    x->last_pair = pair + 1;
+}
+
+static void add_products(const struct kernels *k, struct unique_list *u, const uint32_t *of_sig)
+{
+    map_init(&u->types, k->a);
+    map_init(&u->products, k->a);
+    struct product *products = kern_products(k, &u->types);
+    for (size_t i = 0; i < k->t->ops.n && k->t->n_ranges; i++) {
+        uint32_t id = of_sig[k->t->ops.sig[i]];
+        if (u->p[id].tier != 2)
+            continue;
+        struct product p = product_around(k, products, i);
+        if (!p.batch)
+            continue;
+        bool new;
+        struct map_entry *e = map_put(&u->products, (const char *)&p, sizeof p, &new);
+        if (new)
+            e->i = (int64_t)u->products.n - 1;
+        uint32_t pair = kern_key(&u->pairs, kern_pair(id, (uint32_t)e->i));
+        if (pair == u->pair_counts.n)
+            add_pair(u, &u->p[id], pair);
+        u->pair_counts.p[pair]++;
+    }
+    mem_free(products);
+}
+
+static void free_unique(struct unique_list *u)
+{
+    mem_free(u->p);
+    kern_keys_free(&u->pairs);
+    vec_free(&u->pair_counts);
+    vec_free(&u->next_pair);
+}
+
 static struct unique_list find_unique(const struct kernels *k)
 {
     const struct trace *t = k->t;
     struct map known;
     map_init(&known, k->a);
-    struct unique_list u = {mem_alloc(t->dict.n_sigs * sizeof *u.p), 0};
+    struct unique_list u = {.p = mem_alloc(t->dict.n_sigs * sizeof *u.p)};
     uint32_t *of_sig = mem_alloc(t->dict.n_sigs * sizeof *of_sig);
     for (uint32_t i = 0; i < t->dict.n_sigs; i++) {
         const struct trace_sig *s = &t->dict.sigs[i];
@@ -100,15 +162,18 @@ static struct unique_list find_unique(const struct kernels *k)
         struct map_entry *e = map_put(&known, (const char *)&key, sizeof key, &new);
         if (new) {
             e->i = (int64_t)u.n;
-            u.p[u.n++] = (struct unique){s, unique_name(k, i), s->device, 0, 0};
+            u.p[u.n++] = (struct unique){.sig = s, .name = unique_name(k, i), .number = s->device};
         }
         of_sig[i] = (uint32_t)e->i;
     }
+    for (size_t i = 0; i < u.n; i++)
+        u.p[i].tier = kernels_tier((uint8_t)u.p[i].sig->kind, u.p[i].name);
     for (size_t i = 0; i < t->ops.n; i++) {
         struct unique *x = &u.p[of_sig[t->ops.sig[i]]];
         x->count++;
         x->total_ns += kernels_duration(k, i);
     }
+    add_products(k, &u, of_sig);
     size_t n = 0; /* patterns and windows leave signatures without an operation */
     for (size_t i = 0; i < u.n; i++)
         if (u.p[i].count)
@@ -158,7 +223,32 @@ static void put_signature(struct buf *out, const struct unique *u)
     buf_putc(out, '}');
 }
 
-static void put_args(struct buf *out, const struct unique *u)
+/* M, N, K of a matrix product; where the kernel served several, the list of them with counts. */
+static void put_products(struct buf *out, const struct unique *u, const struct unique_list *all)
+{
+    bool many = u->n_pairs > 1;
+    for (uint32_t at = u->first_pair; at; at = all->next_pair.p[at - 1]) {
+        uint32_t i = at - 1;
+        struct product p;
+        memcpy(&p, all->products.entries[(uint32_t)all->pairs.keys[i]].key, sizeof p);
+        if (many)
+            buf_puts(out, at != u->first_pair ? ", {" : ", \"products\": [{");
+        else
+            buf_puts(out, ", ");
+        buf_printf(out, "\"batch\": %lld, \"M\": %lld, \"N\": %lld, \"K\": %lld, \"dtype\": ",
+                   (long long)p.batch, (long long)p.m, (long long)p.n, (long long)p.k);
+        if (p.dtype)
+            json_quote(out, sv_of(all->types.entries[p.dtype - 1].key));
+        else
+            buf_puts(out, "null");
+        if (many)
+            buf_printf(out, ", \"count\": %llu}", (unsigned long long)all->pair_counts.p[i]);
+    }
+    if (many)
+        buf_putc(out, ']');
+}
+
+static void put_args(struct buf *out, const struct unique *u, const struct unique_list *all)
 {
     const struct trace_sig *s = u->sig;
     buf_printf(out, "{\"device\": %u, \"context\": %u, \"stream\": %u, ", u->number, s->context,
@@ -168,11 +258,13 @@ static void put_args(struct buf *out, const struct unique *u)
         put_triple(out, "block", s->block);
         buf_printf(out,
                    "\"registers per thread\": %u, \"shared memory\": %u, \"static shared\": %u, "
-                   "\"dynamic shared\": %u}",
+                   "\"dynamic shared\": %u",
                    s->registers, shared_of(s), s->static_shared, s->dynamic_shared);
     } else {
-        buf_printf(out, "\"bytes\": %lld}", (long long)s->bytes);
+        buf_printf(out, "\"bytes\": %lld", (long long)s->bytes);
     }
+    put_products(out, u, all);
+    buf_putc(out, '}');
 }
 
 void kernels_unique_jsonl(struct buf *out, const struct kernels *k)
@@ -184,10 +276,10 @@ void kernels_unique_jsonl(struct buf *out, const struct kernels *k)
         buf_printf(out, ", \"device\": %u, \"signature\": ", u.p[i].number);
         put_signature(out, &u.p[i]);
         buf_puts(out, ", \"args\": ");
-        put_args(out, &u.p[i]);
+        put_args(out, &u.p[i], &u);
         buf_printf(out, ", \"count\": %llu}\n", (unsigned long long)u.p[i].count);
     }
-    mem_free(u.p);
+    free_unique(&u);
 }
 
 static void put_summary(struct buf *out, const struct unique_list *u)
@@ -195,7 +287,7 @@ static void put_summary(struct buf *out, const struct unique_list *u)
     uint64_t kinds[4] = {0}, counts[4] = {0};
     int64_t times[4] = {0};
     for (size_t i = 0; i < u->n; i++) {
-        int tier = kernels_tier((uint8_t)u->p[i].sig->kind, u->p[i].name);
+        int tier = u->p[i].tier;
         kinds[tier]++;
         counts[tier] += u->p[i].count;
         times[tier] += u->p[i].total_ns;
@@ -221,13 +313,12 @@ void kernels_signatures_json(struct buf *out, const struct kernels *k)
         buf_puts(out, i ? ",\n    {" : "\n    {");
         put_text(out, "name", u.p[i].name);
         buf_printf(out, ", \"tier\": %d, \"count\": %llu, \"total_time_ns\": %lld, \"signature\": ",
-                   kernels_tier((uint8_t)u.p[i].sig->kind, u.p[i].name),
-                   (unsigned long long)u.p[i].count, (long long)u.p[i].total_ns);
+                   u.p[i].tier, (unsigned long long)u.p[i].count, (long long)u.p[i].total_ns);
         put_signature(out, &u.p[i]);
         buf_puts(out, ", \"params\": ");
-        put_args(out, &u.p[i]);
+        put_args(out, &u.p[i], &u);
         buf_putc(out, '}');
     }
     buf_puts(out, u.n ? "\n  ]\n}\n" : "]\n}\n");
-    mem_free(u.p);
+    free_unique(&u);
 }

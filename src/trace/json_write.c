@@ -83,8 +83,9 @@ static void note_stream(struct trace_writer *w, uint32_t device, uint32_t stream
     w->streams.p[lo] = key;
 }
 
-static void put_op_args(struct buf *b, const struct trace_op *r, const struct trace_sig *s)
+static void put_op_args(struct trace_writer *w, const struct trace_op *r, const struct trace_sig *s)
 {
+    struct buf *b = &w->line;
     buf_printf(b,
                ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u, \"correlation\": %u",
                s->device, s->context, s->stream, r->correlation);
@@ -94,6 +95,8 @@ static void put_op_args(struct buf *b, const struct trace_op *r, const struct tr
                    "\"block\": [%u, %u, %u]",
                    s->registers, s->static_shared + s->dynamic_shared, s->grid[0], s->grid[1],
                    s->grid[2], s->block[0], s->block[1], s->block[2]);
+    if (w->d->processes[s->process].pid)
+        buf_printf(b, ", \"process\": %u", w->d->processes[s->process].pid);
     if (s->kind == TRACE_COPY || s->kind == TRACE_SET)
         buf_printf(b, ", \"bytes\": %lld", (long long)s->bytes);
     if (r->graph_node)
@@ -103,13 +106,13 @@ static void put_op_args(struct buf *b, const struct trace_op *r, const struct tr
 
 /* The arrow from a launch to what it launched: "s" on the host, "f" on the GPU. */
 static enum st write_flow(struct trace_writer *w, const char *ph, uint32_t pid, uint32_t tid,
-                          uint32_t correlation, int64_t at_ns, struct err *e)
+                          uint32_t process, uint32_t correlation, int64_t at_ns, struct err *e)
 {
     if (!correlation)
         return ST_OK;
     struct buf *b = begin_event(w, ph);
-    buf_printf(b, "\"id\": %u, \"pid\": %u, \"tid\": %u, \"cat\": \"ac2g\", \"name\": \"ac2g\"",
-               correlation, pid, tid);
+    buf_printf(b, "\"id\": %llu, \"pid\": %u, \"tid\": %u, \"cat\": \"ac2g\", \"name\": \"ac2g\"",
+               (unsigned long long)process << 32 | correlation, pid, tid);
     put_time(b, "ts", at_ns);
     if (*ph == 'f')
         buf_puts(b, ", \"bp\": \"e\"");
@@ -128,11 +131,12 @@ static enum st write_op(void *self, const struct trace_op *r, struct err *e)
     struct buf *b = begin_event(w, "X");
     put_span(b, cats[s->kind], name, r->start_ns, r->end_ns);
     buf_printf(b, ", \"pid\": %u, \"tid\": %u", gpu_pid(w, s->device), s->stream);
-    put_op_args(b, r, s);
+    put_op_args(w, r, s);
     arena_free(&a);
     note_stream(w, s->device, s->stream);
     TRY(end_event(w, e));
-    return write_flow(w, "f", gpu_pid(w, s->device), s->stream, r->correlation, r->start_ns, e);
+    return write_flow(w, "f", gpu_pid(w, s->device), s->stream, s->process, r->correlation,
+                      r->start_ns, e);
 }
 
 static const struct trace_process *process_of(const struct trace_writer *w, uint32_t thread)
@@ -150,7 +154,8 @@ static enum st write_call(void *self, const struct trace_call *r, struct err *e)
     buf_printf(b, ", \"pid\": %u, \"tid\": %u, \"args\": {\"correlation\": %u}", pid, tid,
                r->correlation);
     TRY(end_event(w, e));
-    return write_flow(w, "s", pid, tid, r->correlation, r->start_ns, e);
+    return write_flow(w, "s", pid, tid, w->d->threads[r->thread].process, r->correlation,
+                      r->start_ns, e);
 }
 
 static enum st write_range(void *self, const struct trace_range *r, struct err *e)

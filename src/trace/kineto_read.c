@@ -53,6 +53,7 @@ struct reader {
     const struct trace_sink *sink;
     uint32_t process; /* of the GPU's records */
     bool process_known;
+    VEC(struct trace_op) held; /* until the process is known: writers want its pid */
     struct buf scratch;
     uint64_t last_tid;
     int64_t last_pid;
@@ -335,17 +336,21 @@ static uint32_t string_of(struct reader *r, struct sv raw, bool escaped)
     return trace_string(r->dict, escaped ? scan_unescape(&r->scratch, raw) : raw);
 }
 
-static uint32_t thread_of(struct reader *r, const struct kineto_event *v)
+static uint32_t process_of(struct reader *r, uint32_t pid)
 {
-    if (r->last_thread && r->last_pid == v->pid && r->last_tid == (uint64_t)v->tid)
-        return r->last_thread;
-    uint32_t pid = v->pid < 0 ? 0 : (uint32_t)v->pid, process;
     if (!r->process_known) {
         r->process_known = true;
         r->dict->processes[r->process].pid = pid;
     }
-    process =
-        r->dict->processes[r->process].pid == pid ? r->process : trace_process_of(r->dict, pid, 0);
+    return r->dict->processes[r->process].pid == pid ? r->process
+                                                     : trace_process_of(r->dict, pid, 0);
+}
+
+static uint32_t thread_of(struct reader *r, const struct kineto_event *v)
+{
+    if (r->last_thread && r->last_pid == v->pid && r->last_tid == (uint64_t)v->tid)
+        return r->last_thread;
+    uint32_t process = process_of(r, v->pid < 0 ? 0 : (uint32_t)v->pid);
     r->last_pid = v->pid;
     r->last_tid = (uint64_t)v->tid;
     r->last_thread = trace_thread_of(r->dict, process, (uint32_t)v->tid);
@@ -385,7 +390,7 @@ static enum st take_op(struct reader *r, const struct kineto_event *v, struct er
     struct trace_sig sig = {
         .kind = kinds[v->type],
         .name = string_of(r, v->name, v->escaped),
-        .process = r->process,
+        .process = v->process ? process_of(r, v->process) : r->process,
         .device = v->device,
         .context = v->context,
         .stream = v->stream,
@@ -402,7 +407,19 @@ static enum st take_op(struct reader *r, const struct kineto_event *v, struct er
         memory_kinds(v->name, &sig);
     struct trace_op op = {v->ts_ns, v->ts_ns + v->dur_ns, trace_sig_id(r->dict, &sig),
                           v->correlation, v->graph_node};
-    return r->sink->op(r->sink->self, &op, e);
+    enum { MOST_HELD = 1 << 20 };
+    if (r->process_known || r->held.n == MOST_HELD)
+        return r->sink->op(r->sink->self, &op, e);
+    vec_push(&r->held, op);
+    return ST_OK;
+}
+
+static enum st release(struct reader *r, struct err *e)
+{
+    for (size_t i = 0; i < r->held.n; i++)
+        TRY(r->sink->op(r->sink->self, &r->held.p[i], e));
+    vec_clear(&r->held);
+    return ST_OK;
 }
 
 static enum st take_call(struct reader *r, const struct kineto_event *v, struct err *e)
@@ -517,13 +534,15 @@ static enum st consume(struct reader *r, struct err *e)
                 r->dict->skipped++;
             else
                 TRY(takers[v->type](r, v, e));
+            if (r->process_known && r->held.n)
+                TRY(release(r, e));
         }
         if (s->error.st != ST_OK) {
             *e = s->error;
             return e->st;
         }
         if (s->last)
-            return ST_OK;
+            return release(r, e);
         pass_on(r, s, SLOT_FREE);
     }
 }
@@ -586,6 +605,7 @@ enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_s
     if (st == ST_OK && d->skipped)
         trace_note(d, LOG_INFO, "%llu events of kinds that are not read were passed over",
                    (unsigned long long)d->skipped);
+    vec_free(&r->held);
     buf_free(&r->scratch);
     mem_free(r);
     return st;

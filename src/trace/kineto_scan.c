@@ -278,6 +278,7 @@ enum arg {
     ARG_SHAPES,
     ARG_TYPES,
     ARG_NAME,
+    ARG_PROCESS,
 };
 
 /* Which types of events an argument is read of. */
@@ -307,6 +308,7 @@ static const struct {
     {{"Input dims", 10}, ARG_SHAPES, OF(KINETO_OPERATOR)},
     {{"Input type", 10}, ARG_TYPES, OF(KINETO_OPERATOR)},
     {{"name", 4}, ARG_NAME, NAMES},
+    {{"process", 7}, ARG_PROCESS, GPU},
 };
 
 #define LEN(x) (sizeof(x) / sizeof *(x))
@@ -352,6 +354,8 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
         return list_text(s, &v->shapes);
     case ARG_TYPES:
         return list_text(s, &v->types);
+    case ARG_PROCESS:
+        return whole32(s, &v->process);
     case ARG_NAME:
         return scan_string(s, &v->label, &escaped);
     case ARG_NONE:

@@ -37,6 +37,7 @@ struct kineto_event {
     int64_t bytes;
     uint32_t device, context, stream, correlation;
     uint32_t registers, shared, grid[3], block[3];
+    uint32_t process; /* pid of the process that launched it; ours alone, 0 = not said */
 };
 
 /* A cursor over text of which all is there. */

@@ -20,7 +20,9 @@ struct reader {
     int64_t shift_ns;  /* added to every time: another host's clock */
     int64_t latest_ns; /* latest end of a record: where open ranges end */
     uint64_t unnamed;  /* records that refer to what the file does not define */
-    bool ended, has_apis;
+    bool ended;
+    bool has_apis;        /* calls were recorded on request ... */
+    bool has_driver_apis; /* ... launches among them: SPOOL_LAUNCHES would say them again */
     /* From the file's ids to those of the dictionary; TRACE_NONE = not defined. */
     VEC(uint32_t) strings, sigs, threads, devices;
     VEC(uint32_t) launch_names;      /* by cbid */
@@ -280,7 +282,7 @@ static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
 static enum st take_launch(struct reader *r, const void *record, struct err *e)
 {
     const struct spool_launch *x = record;
-    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
+    if (r->has_driver_apis || !times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
         return ST_OK;
     struct trace_call c = {.start_ns = time_of(r, x->start_ns),
                            .end_ns = time_of(r, x->end_ns),
@@ -327,7 +329,7 @@ static enum st put_range(struct reader *r, const struct spool_range *x, int64_t 
 
 static enum st take_range(struct reader *r, const void *record, struct err *e)
 {
-    enum { MOST_PENDING = 1 << 16 }; /* open at one time; looked through by each that ends */
+    enum { MOST_PENDING = 1 << 12 }; /* open at one time; looked through by each that ends */
     const struct spool_range *x = record;
     size_t i = r->pending.n;
     while (i > 0 && r->pending.p[i - 1].id != x->id)
@@ -488,9 +490,33 @@ static void place_clock(struct reader *r)
     }
 }
 
+/* Looks through the blocks for calls of the driver; what is damaged is found when it is read. */
+static enum st look_for_apis(struct reader *r, struct err *e)
+{
+    struct spool_block b;
+    struct spool_api first;
+    while (!r->has_driver_apis && fread(&b, 1, sizeof b, r->f) == sizeof b &&
+           b.magic == SPOOL_BLOCK_MAGIC && b.bytes <= SPOOL_BLOCK_MAX_BYTES) {
+        long next = ftell(r->f) + (long)b.bytes;
+        for (uint32_t i = 0; b.kind == SPOOL_APIS && b.record_bytes >= sizeof first &&
+                             i < b.bytes / b.record_bytes && !r->has_driver_apis;
+             i++) {
+            long at = next - (long)b.bytes + (long)i * b.record_bytes;
+            r->has_driver_apis = fseek(r->f, at, SEEK_SET) == 0 &&
+                                 fread(&first, sizeof first, 1, r->f) == 1 && first.domain == 1;
+        }
+        if (fseek(r->f, next, SEEK_SET) != 0)
+            break;
+    }
+    if (fseek(r->f, (long)r->header.header_bytes, SEEK_SET) != 0)
+        return err_errno(e, true, "cannot read %s", r->path);
+    return ST_OK;
+}
+
 static enum st read_rest(struct reader *r, struct err *e)
 {
     TRY(read_header(r, e));
+    TRY(look_for_apis(r, e));
     place_clock(r);
     char host[32];
     snprintf(host, sizeof host, "%016llx", (unsigned long long)r->header.host_id);

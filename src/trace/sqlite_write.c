@@ -23,6 +23,7 @@ struct trace_writer {
     VEC(struct names) names; /* by the dictionary's string; demangled -1 = not made yet */
     VEC(const char *) extra; /* strings EXTRA_STRINGS, EXTRA_STRINGS + 1, ... */
     struct map extra_ids;
+    VEC(uint32_t) hosts;      /* strings, by the number in global ids */
     VEC(int64_t) process_ids; /* globalPid by process */
     VEC(uint32_t) domains;    /* strings; domain id is the index */
     int64_t next_range, next_grid;
@@ -108,20 +109,19 @@ static void put_nonzero(sqlite3_stmt *s, int column, uint64_t v)
 
 /* ---- ids ---- */
 
-/* Nsight Systems' global ids: host, process and thread in one number. */
+/* Nsight Systems' global ids: host, process and thread in one number; there is room for 127 hosts.
+ */
 static int64_t global_pid(struct trace_writer *w, uint32_t process)
 {
     const struct trace_process *all = w->d->processes;
     while (w->process_ids.n <= process) {
-        uint32_t i = (uint32_t)w->process_ids.n;
-        int64_t host = 0; /* of the hosts that processes before this one are on */
-        for (uint32_t j = 0; j < i && all[j].host != all[i].host; j++) {
-            bool first = true;
-            for (uint32_t before = 0; before < j; before++)
-                first = first && all[before].host != all[j].host;
-            host += first;
-        }
-        vec_push(&w->process_ids, (host & 0x7f) << 56);
+        uint32_t host = all[w->process_ids.n].host;
+        size_t i = 0;
+        while (i < w->hosts.n && w->hosts.p[i] != host)
+            i++;
+        if (i == w->hosts.n && i < 127)
+            vec_push(&w->hosts, host);
+        vec_push(&w->process_ids, (int64_t)i << 56);
     }
     return w->process_ids.p[process] | (int64_t)(all[process].pid & 0xffffff) << 24;
 }
@@ -474,6 +474,7 @@ static void sqlite_close_all(struct trace_writer **wp)
     mem_free(w->path);
     vec_free(&w->names);
     vec_free(&w->extra);
+    vec_free(&w->hosts);
     vec_free(&w->process_ids);
     vec_free(&w->domains);
     arena_free(&w->a);

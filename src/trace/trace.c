@@ -228,67 +228,65 @@ static int by_sync(const void *x, const void *y)
 /* Correlation ids of one process. CUPTI counts up, so a table from the least to the largest is
  * small; sparse ids (or hostile ones) are searched in a sorted list instead. */
 struct launches {
-    uint32_t first, n;
-    uint32_t *call;     /* [n] by correlation - first */
+    uint32_t min, max;
+    size_t count;
+    uint32_t *call;     /* [max - min + 1] by correlation - min */
     struct key *sparse; /* [n_sparse] by correlation */
     size_t n_sparse;
 };
 
-static void launches_range(const struct trace *t, uint32_t process, uint32_t *min, uint32_t *max,
-                           size_t *count)
+static struct launches *launches_of(struct launches *all, const struct trace *t, size_t call)
 {
-    const struct trace_calls *c = &t->calls;
-    *min = UINT32_MAX;
-    *max = 0;
-    *count = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        if (t->dict.threads[c->thread[i]].process != process || !c->correlation[i])
+    return t->calls.correlation[call] ? &all[t->dict.threads[t->calls.thread[call]].process] : NULL;
+}
+
+static void launches_count(struct launches *all, const struct trace *t)
+{
+    for (size_t i = 0; i < t->calls.n; i++) {
+        struct launches *l = launches_of(all, t, i);
+        if (!l)
             continue;
-        *min = c->correlation[i] < *min ? c->correlation[i] : *min;
-        *max = c->correlation[i] > *max ? c->correlation[i] : *max;
-        ++*count;
+        uint32_t c = t->calls.correlation[i];
+        l->min = l->count == 0 || c < l->min ? c : l->min;
+        l->max = c > l->max ? c : l->max;
+        l->count++;
     }
 }
 
-static void launches_fill(struct launches *l, const struct trace *t, uint32_t process)
+static void launches_allocate(struct launches *l)
 {
-    const struct trace_calls *c = &t->calls;
-    uint32_t min, max;
-    size_t count;
-    launches_range(t, process, &min, &max, &count);
-    if (!count)
-        return;
-    bool dense = max - min < 16 * (uint64_t)count + 1024;
-    if (dense) {
-        l->first = min;
-        l->n = max - min + 1;
-        l->call = mem_alloc((size_t)l->n * sizeof *l->call);
-        memset(l->call, 0xff, (size_t)l->n * sizeof *l->call);
-    } else {
-        l->sparse = mem_alloc(count * sizeof *l->sparse);
+    size_t span = (size_t)(l->max - l->min) + 1;
+    if (l->count && span <= 16 * l->count + 1024) {
+        l->call = mem_alloc(span * sizeof *l->call);
+        memset(l->call, 0xff, span * sizeof *l->call);
+    } else if (l->count) {
+        l->sparse = mem_alloc(l->count * sizeof *l->sparse);
     }
-    for (size_t i = 0; i < c->n; i++) {
-        if (t->dict.threads[c->thread[i]].process != process || !c->correlation[i])
+}
+
+static void launches_fill(struct launches *all, const struct trace *t)
+{
+    for (size_t i = 0; i < t->calls.n; i++) {
+        struct launches *l = launches_of(all, t, i);
+        if (!l)
             continue;
-        if (!dense) {
-            l->sparse[l->n_sparse++] = (struct key){c->start_ns[i], c->correlation[i], (uint32_t)i};
+        uint32_t c = t->calls.correlation[i];
+        if (l->sparse) {
+            l->sparse[l->n_sparse++] = (struct key){t->calls.start_ns[i], c, (uint32_t)i};
             continue;
         }
         /* a runtime call and the driver call in it may share the id: the outer one counts */
-        uint32_t *at = &l->call[c->correlation[i] - min];
-        if (*at == TRACE_NONE || c->start_ns[i] < c->start_ns[*at])
+        uint32_t *at = &l->call[c - l->min];
+        if (*at == TRACE_NONE || t->calls.start_ns[i] < t->calls.start_ns[*at])
             *at = (uint32_t)i;
     }
-    if (!dense)
-        qsort(l->sparse, l->n_sparse, sizeof *l->sparse, by_key);
 }
 
 static uint32_t launches_find(const struct launches *l, uint32_t correlation)
 {
     if (l->call)
-        return correlation >= l->first && correlation - l->first < l->n
-                   ? l->call[correlation - l->first]
-                   : TRACE_NONE;
+        return correlation >= l->min && correlation <= l->max ? l->call[correlation - l->min]
+                                                              : TRACE_NONE;
     size_t lo = 0, hi = l->n_sparse;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
@@ -305,8 +303,13 @@ static void join(struct trace *t)
     struct trace_ops *o = &t->ops;
     uint32_t n = t->dict.n_processes;
     struct launches *l = mem_alloc((n ? n : 1) * sizeof *l);
+    launches_count(l, t);
     for (uint32_t i = 0; i < n; i++)
-        launches_fill(&l[i], t, i);
+        launches_allocate(&l[i]);
+    launches_fill(l, t);
+    for (uint32_t i = 0; i < n; i++)
+        if (l[i].sparse)
+            qsort(l[i].sparse, l[i].n_sparse, sizeof *l[i].sparse, by_key);
     o->call = mem_resize(o->call, (o->n ? o->n : 1) * sizeof *o->call);
     for (size_t i = 0; i < o->n; i++)
         o->call[i] = o->correlation[i]
