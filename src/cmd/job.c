@@ -285,6 +285,8 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .num_blocks = p->scheduler.num_blocks,
         .watermark = p->scheduler.watermark,
         .prefix_caching = p->scheduler.prefix_caching,
+        .draft_tokens = p->speculation.draft_tokens,
+        .acceptance = p->speculation.acceptance,
         .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
         .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
         .kv_latency_s = p->cluster.kv_latency_s,

@@ -1,4 +1,5 @@
 #include "cmd/job_sim.h"
+#include "sim/drafting.h"
 
 /* The bundle, where the predictor wants one. */
 static enum st load_bundle(const struct cmd_context *c, const struct job_model *m,
@@ -41,7 +42,19 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
     }
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
-    return predictor_open(c->a, ops, params, out, e);
+    if (p->speculation.draft_tokens && !ops->verifies)
+        return err_set(e, ST_USAGE,
+                       "speculation.draft_tokens: predictor %s knows no rows that verify drafts",
+                       ops->name);
+    if (!p->speculation.draft_tokens && p->speculation.draft_cost != 0) {
+        err_set(e, ST_USAGE,
+                "speculation.draft_cost: without speculation.draft_tokens nothing is drafted");
+        return err_hint(e, "leave it unset");
+    }
+    TRY(predictor_open(c->a, ops, params, out, e));
+    if (p->speculation.draft_tokens)
+        *out = predictor_drafting(c->a, out, p->speculation.draft_cost);
+    return ST_OK;
 }
 
 const char *job_predictor_warning(const struct cmd_context *c,

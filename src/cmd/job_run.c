@@ -120,6 +120,11 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
         node_set(a, m, SV("prefix_hit_tokens"), node_int(a, n->prefix_hit_tokens));
         node_set(a, m, SV("prefix_evictions"), node_int(a, n->prefix_evictions));
     }
+    if (n->spec_steps) {
+        node_set(a, m, SV("spec_steps"), node_int(a, n->spec_steps));
+        node_set(a, m, SV("spec_draft_tokens"), node_int(a, n->spec_draft_tokens));
+        node_set(a, m, SV("spec_accepted_tokens"), node_int(a, n->spec_accepted_tokens));
+    }
     if (n->kv_transfers) {
         node_set(a, m, SV("kv_transfers"), node_int(a, n->kv_transfers));
         node_set(a, m, SV("kv_transfer_bytes"), node_int(a, n->kv_transfer_bytes));
@@ -153,6 +158,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     if (n->prefix_looked_tokens) {
         double rate = (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens;
         node_set(a, out, SV("prefix_hit_rate"), node_float(a, round(rate * 1e4) / 1e4));
+    }
+    if (n->spec_steps) {
+        double per_step = 1 + (double)n->spec_accepted_tokens / (double)n->spec_steps;
+        node_set(a, out, SV("tokens_per_step"), node_float(a, round(per_step * 1e4) / 1e4));
     }
     if (n->kv_transfers) {
         double ms = n->kv_transfer_s / (double)n->kv_transfers * 1e3;

@@ -142,6 +142,13 @@ const struct option config_options[] = {
      AT(scheduler.prefix_caching),
      "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, vllm, sarathi, "
      "sequential)"},
+    {"speculation.draft_tokens", OPT_INT, "tokens", "", 1, 1024, NULL, S,
+     AT(speculation.draft_tokens),
+     "tokens a draft model proposes per step and sequence (vllm_v1, vllm, sarathi, sequential)"},
+    {"speculation.acceptance", OPT_DOUBLE, "", "", 0, 1, NULL, S, AT(speculation.acceptance),
+     "probability that a draft token is accepted, if those before it were"},
+    {"speculation.draft_cost", OPT_DOUBLE, "", "", 0, 100, NULL, S, AT(speculation.draft_cost),
+     "time of one pass of the draft model, as a fraction of a decode batch without speculation"},
     {"cluster.replicas", OPT_INT, "", "1", 1, 4096, NULL, S | V, AT(cluster.replicas),
      "copies of the model that serve side by side"},
     {"cluster.router", OPT_STR, "", "round_robin", NO_LIMIT, NULL, S | V, AT(cluster.router),

@@ -107,6 +107,10 @@ struct plan {
         double kv_bandwidth_gb_s, kv_latency_s;
     } cluster;
     struct {
+        int64_t draft_tokens;
+        double acceptance, draft_cost;
+    } speculation;
+    struct {
         int64_t tp, pp, ep;
     } parallel;
     struct {

@@ -91,6 +91,7 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
     } rows[] = {
         {"cluster.replicas", p->replicas, 1, 1 << 20},
         {"cluster.prefill_replicas", p->prefill_replicas, 0, 1 << 20},
+        {"speculation.draft_tokens", p->draft_tokens, 0, 1 << 10},
         {"scheduler.batch_cap", p->batch_cap, 1, MAX_BATCH_CAP},
         {"scheduler.token_budget", p->token_budget, 0, INT64_C(1) << 40},
         {"scheduler.chunk_size", p->chunk_size, 0, INT64_C(1) << 40},
@@ -110,6 +111,31 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
     if (!(p->watermark >= 0 && p->watermark < 1))
         return err_set(e, ST_USAGE, "scheduler.watermark: %g is not a fraction below 1",
                        p->watermark);
+    return ST_OK;
+}
+
+static enum st check_speculation(const struct serve_params *p, const struct sched_ops *sched,
+                                 struct err *e)
+{
+    if (!(p->acceptance >= 0 && p->acceptance <= 1))
+        return err_set(e, ST_USAGE, "speculation.acceptance: %g is not a probability",
+                       p->acceptance);
+    if (p->draft_tokens == 0 && p->acceptance != 0) {
+        err_set(e, ST_USAGE,
+                "speculation.acceptance: without speculation.draft_tokens nothing is drafted");
+        return err_hint(e, "leave it unset");
+    }
+    if (p->draft_tokens == 0)
+        return ST_OK;
+    if (!(sched->knobs & KNOB_SPECULATION)) {
+        err_set(e, ST_USAGE, "speculation.draft_tokens: policy %s has no speculation", sched->name);
+        return err_hint(e, "policies that have: vllm_v1, vllm, sarathi, sequential");
+    }
+    if (p->prefix_caching) {
+        err_set(e, ST_USAGE,
+                "speculation.draft_tokens: not modelled together with scheduler.prefix_caching");
+        return err_hint(e, "leave one of them unset");
+    }
     return ST_OK;
 }
 
@@ -152,6 +178,7 @@ enum st serve_check_params(const struct serve_params *p, struct err *e)
         return unknown_router(p->router, e);
     TRY(check_ranges(p, e));
     TRY(check_knobs(p, sched, e));
+    TRY(check_speculation(p, sched, e));
     TRY(check_disaggregation(p, sched, e));
     if (p->prefix_tokens && !router->reads_prefix) {
         err_set(e, ST_USAGE, "cluster.prefix_tokens: router %s has no such knob", router->name);

@@ -79,24 +79,47 @@ int64_t decode_set_kv_max(struct decode_set *s)
     return s->longest + s->tick;
 }
 
-bool decode_set_needs_block(const struct decode_set *s, const struct request *q)
+int64_t decode_set_needs(const struct decode_set *s, const struct request *q)
 {
-    return !q->fixed_blocks && crossing_phase(s, q) == s->phase;
+    int64_t n = 0;
+    for (int32_t i = 0; !q->fixed_blocks && i <= s->draft_tokens; i++)
+        n += crossing_phase(s, q) == (s->phase + i) % s->block_size;
+    return n;
 }
 
-void decode_set_take_blocks(struct decode_set *s, struct kv *kv)
+void decode_set_skip(struct decode_set *s, struct request *q, int64_t extra)
 {
-    int64_t n = s->crossings[s->phase];
-    if (n == 0)
+    if (extra == 0)
         return;
+    if (!q->fixed_blocks)
+        s->crossings[crossing_phase(s, q)]--;
+    q->t0 -= extra;
+    q->finish -= extra;
+    s->kv_sum += extra;
+    if (q->kv - q->t0 >= s->longest) {
+        s->longest = q->kv - q->t0;
+        s->longest_left = false;
+    }
+    if (!q->fixed_blocks)
+        s->crossings[crossing_phase(s, q)]++;
+    link_remove(&q->wheel);
+    link_push(&s->wheel[q->finish % DECODE_WHEEL], &q->wheel);
+}
+
+int64_t decode_set_take_blocks(struct decode_set *s, struct kv *kv)
+{
+    int64_t n = decode_set_blocks(s);
+    if (n == 0)
+        return 0;
     ASSERT(n <= kv->free);
     if (!s->phases) {
         kv_count(kv, n);
-        return;
+        return n;
     }
     struct link *head = &s->phases[s->phase];
     for (struct link *l = head->next; l != head; l = l->next)
         kv_take(kv, LINK_OF(l, struct request, phase), 1);
+    return n;
 }
 
 void decode_set_tick(struct decode_set *s, struct link *finished)

@@ -5,7 +5,10 @@
  * found without looking at the members: the ones that finish hang in a timing wheel by their last
  * tick, and the ones that need a new KV block are counted by the tick modulo block_size at which
  * they do (a member needs one when its KV length is a multiple of the block size). So a tick costs
- * O(1) plus O(1) per completion, and O(1) per new block where block ids are wanted. */
+ * O(1) plus O(1) per completion, and O(1) per new block where block ids are wanted.
+ *
+ * With speculation (serve/speculate.h) a tick computes 1 + draft_tokens tokens per member, and
+ * decode_set_skip moves a member on by what was accepted. */
 #ifndef SERVE_DECODE_SET_H
 #define SERVE_DECODE_SET_H
 
@@ -16,14 +19,15 @@ enum { DECODE_WHEEL = 512 }; /* a member further away is looked at once per turn
 struct decode_set {
     struct link members; /* ascending by request.order, equal ones by joining */
     int64_t n;
-    int64_t tick;        /* batches run so far */
-    int64_t kv_sum;      /* tokens in the cache, all members */
-    int64_t longest;     /* kv - t0 of the member with the longest cache */
-    bool longest_left;   /* it has left: to be found again */
-    int64_t block_size;  /* of the replica's KV cache */
-    int64_t phase;       /* tick modulo block_size */
-    int32_t *crossings;  /* [block_size] members that need a block at ticks of that phase */
-    struct link *phases; /* [block_size] the same as lists; NULL without block ids */
+    int64_t tick;         /* batches run so far */
+    int64_t kv_sum;       /* tokens in the cache, all members */
+    int64_t longest;      /* kv - t0 of the member with the longest cache */
+    bool longest_left;    /* it has left: to be found again */
+    int64_t block_size;   /* of the replica's KV cache */
+    int64_t phase;        /* tick modulo block_size */
+    int32_t draft_tokens; /* 0 without speculation */
+    int32_t *crossings;   /* [block_size] members that need a block at ticks of that phase */
+    struct link *phases;  /* [block_size] the same as lists; NULL without block ids */
     struct link wheel[DECODE_WHEEL];
 };
 
@@ -48,18 +52,25 @@ int64_t decode_set_kv_max(struct decode_set *s);
 /* Blocks that the next tick takes. */
 static inline int64_t decode_set_blocks(const struct decode_set *s)
 {
-    return s->crossings[s->phase];
+    int64_t n = s->crossings[s->phase];
+    for (int32_t i = 1; i <= s->draft_tokens; i++)
+        n += s->crossings[(s->phase + i) % s->block_size];
+    return n;
 }
 
-bool decode_set_needs_block(const struct decode_set *s, const struct request *q);
+/* Of them, q's. */
+int64_t decode_set_needs(const struct decode_set *s, const struct request *q);
+
+/* Before the tick in which it emits `extra` tokens more than one. Without block ids. */
+void decode_set_skip(struct decode_set *s, struct request *q, int64_t extra);
 
 static inline struct request *decode_set_last(struct decode_set *s)
 {
     return link_empty(&s->members) ? NULL : request_of(s->members.prev);
 }
 
-/* Takes the blocks of the next tick, which must be free. */
-void decode_set_take_blocks(struct decode_set *s, struct kv *kv);
+/* Takes the blocks of the next tick, which must be free; how many. */
+int64_t decode_set_take_blocks(struct decode_set *s, struct kv *kv);
 
 /* All members ran once. Those that emitted their last token leave the set; they are appended to
  * `finished` in order of joining. */

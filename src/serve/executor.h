@@ -64,6 +64,8 @@ struct batch {
     int32_t n_entered, n_left;
 
     int32_t n_decodes;        /* size of the decode set after the changes; 0 = it rests */
+    int32_t draft_tokens;     /* speculation (predictions): each decode row computes 1 + that many
+                                 tokens, and emits 1 to 1 + that many */
     int32_t n_last_chunks;    /* chunks with last == true */
     int64_t prefill_tokens;   /* sum of chunk tokens */
     int64_t decode_kv_tokens; /* sum over decode rows of tokens in the cache before this batch */
@@ -72,8 +74,8 @@ struct batch {
     struct op_load load;      /* of the whole batch, for predictors and rooflines */
 };
 
-/* Rows whose logits are needed: n_decodes + n_last_chunks. All tokens: prefill_tokens + n_decodes.
- */
+/* Rows whose logits are needed: n_decodes (1 + draft_tokens) + n_last_chunks. All tokens:
+ * prefill_tokens + n_decodes (1 + draft_tokens). */
 
 struct emitted {
     int32_t slot, token_id;

@@ -63,17 +63,21 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
     b->decode_kv_tokens = f->runs_decodes ? lane->set.kv_sum : 0;
     b->decode_kv_max = f->runs_decodes ? decode_set_kv_max(&lane->set) : 0;
     b->kv_blocks = r->kv.num_blocks - r->kv.free;
-    b->load.tokens = b->prefill_tokens + b->n_decodes;
-    b->load.rows = b->n_decodes + b->n_last_chunks;
+    int64_t decode_tokens = (int64_t)b->n_decodes * (1 + b->draft_tokens);
+    b->load.tokens = b->prefill_tokens + decode_tokens;
+    b->load.rows = decode_tokens + b->n_last_chunks;
     b->load.seqs = b->n_decodes;
-    b->load.kv_tokens = b->decode_kv_tokens + b->n_decodes;
+    b->load.kv_tokens = b->decode_kv_tokens + decode_tokens;
 }
 
 /* The batch is out: what it holds counts as done for the next one. */
-static void advance(const struct replica *r, struct lane *lane, struct flight *f)
+static void advance(struct replica *r, struct lane *lane, struct flight *f)
 {
     if (f->runs_decodes) {
-        decode_set_tick(&lane->set, &f->finishing);
+        if (lane->set.draft_tokens)
+            speculation_advance(r, lane, f);
+        else
+            decode_set_tick(&lane->set, &f->finishing);
         for (struct link *l = f->finishing.next; l != &f->finishing; l = l->next) {
             struct request *q = request_of(l);
             q->state = REQUEST_LAST;
@@ -202,7 +206,9 @@ static enum st take_tokens(struct replica *r, const struct flight *f, const stru
 static void predict_tokens(struct replica *r, struct lane *lane, const struct flight *f,
                            int64_t end_ns)
 {
-    if (f->runs_decodes && r->run->write_tokens)
+    if (f->runs_decodes && lane->set.draft_tokens)
+        speculation_deliver(r, f, end_ns);
+    else if (f->runs_decodes && r->run->write_tokens)
         tokens_note_end(r, lane, end_ns);
     if (f->b.n_last_chunks == 0)
         return;

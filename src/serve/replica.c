@@ -27,10 +27,12 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
     if (p->prefix_caching)
         kv_cache_prefixes(&r->kv, run->a, r->computes);
+    r->speculation = speculation_begin(p, index);
     r->n_lanes = executor_lanes(&ex);
     r->lanes = arena_array(run->a, struct lane, r->n_lanes);
     for (int32_t i = 0; i < r->n_lanes; i++) {
         decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv));
+        r->lanes[i].set.draft_tokens = (int32_t)p->draft_tokens;
         link_init(&r->lanes[i].ready);
     }
     r->max_in_flight = ex.ops->max_in_flight(ex.self);
@@ -56,6 +58,7 @@ void replica_free(struct replica *r)
         vec_free(&f->tokens);
         vec_free(&f->ended);
         vec_free(&f->stages);
+        vec_free(&f->steps);
     }
     for (int32_t i = 0; i < r->n_lanes; i++) {
         struct lane *l = &r->lanes[i];
@@ -103,12 +106,18 @@ int64_t replica_rows(const struct replica *r)
     return (int64_t)f->chunks.n + f->b.n_decodes;
 }
 
+int64_t replica_decode_tokens(const struct replica *r, int32_t lane)
+{
+    return r->lanes[lane].set.n * (1 + r->lanes[lane].set.draft_tokens);
+}
+
 void replica_run_decodes(struct replica *r, int32_t lane)
 {
     struct decode_set *s = &r->lanes[lane].set;
     if (s->n == 0)
         return;
-    decode_set_take_blocks(s, &r->kv);
+    r->build->spec_blocks = decode_set_take_blocks(s, &r->kv);
+    r->build->b.draft_tokens = s->draft_tokens;
     r->build->runs_decodes = true;
     r->build->b.n_decodes = (int32_t)s->n;
 }
@@ -321,7 +330,7 @@ bool replica_make_room(struct replica *r, int32_t lane)
         int64_t need = decode_set_blocks(set) + 1;
         if (need <= r->kv.free)
             return true;
-        if (need - decode_set_needs_block(set, decode_set_last(set)) <= r->kv.free)
+        if (need - (decode_set_needs(set, decode_set_last(set)) > 0) <= r->kv.free)
             return true;
         if (!replica_may_preempt(r, lane))
             return false;

@@ -13,6 +13,7 @@
 #include "base/vec.h"
 #include "serve/decode_set.h"
 #include "serve/sched/sched.h"
+#include "serve/speculate.h"
 
 /* A batch from its first row to its completion. */
 struct flight {
@@ -25,8 +26,10 @@ struct flight {
     struct link leaving;   /* prefill replicas: requests whose prefill this batch completes */
     bool out;              /* submitted and not completed */
     bool runs_decodes;
-    int64_t waiting, running; /* in the replica, when submitted */
-    int64_t tick;             /* of the lane's last batch with its decode set, this one included */
+    int64_t waiting, running;    /* in the replica, when submitted */
+    VEC(struct spec_step) steps; /* with speculation: of its decode rows */
+    int64_t spec_blocks;         /* taken for its decode rows, all drafts accepted */
+    int64_t tick; /* of the lane's last batch with its decode set, this one included */
 
     /* A completion known ahead of its time (virtual executors), arrays copied here. */
     struct completion c;
@@ -86,6 +89,7 @@ struct replica {
     int64_t coming;       /* those and the ones on their way */
     int64_t active;       /* requests holding KV blocks */
     struct kv kv;
+    struct speculation speculation;
     struct lane *lanes; /* [n_lanes] */
     int32_t n_lanes;
     VEC(struct request *) slots; /* by slot; NULL = free */
@@ -157,6 +161,9 @@ static inline struct decode_set *replica_set(struct replica *r, int32_t lane)
 
 /* Rows that the batch under construction has. */
 int64_t replica_rows(const struct replica *r);
+
+/* Tokens that the lane's decode set computes in a batch. */
+int64_t replica_decode_tokens(const struct replica *r, int32_t lane);
 
 /* The lane's decode set runs in this batch; the blocks it needs must be free. */
 void replica_run_decodes(struct replica *r, int32_t lane);

@@ -95,7 +95,7 @@ static enum request_reject judge(const struct loop *l, struct request *q)
     q->needs = huge ? MAX_TOKENS : prompt + output;
     if (huge || q->needs > q->limit)
         return REJECT_MAX_MODEL_LEN;
-    int64_t kv = prompt + output - 1;
+    int64_t kv = prompt + output - 1 + p->draft_tokens;
     q->limit = p->num_blocks;
     q->needs = l->run.sched->blocks_needed ? l->run.sched->blocks_needed(p, kv)
                                            : (kv + p->block_size - 1) / p->block_size;
@@ -471,6 +471,16 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
         if (!(caps & EXEC_VIRTUAL) != !l->clock->is_virtual)
             return err_set(e, ST_USAGE, "executor %s does not run on the %s clock", x[i].ops->name,
                            l->clock->is_virtual ? "virtual" : "real");
+        if (l->run.p->draft_tokens && (caps & EXEC_COMPUTES || !(caps & EXEC_VIRTUAL)))
+            return err_set(e, ST_USAGE,
+                           "speculation.draft_tokens: executor %s drafts nothing, only predictions "
+                           "do",
+                           x[i].ops->name);
+        if (l->run.p->draft_tokens && x[i].ops->max_in_flight(x[i].self) != executor_lanes(&x[i]))
+            return err_set(e, ST_USAGE,
+                           "speculation.draft_tokens: executor %s wants batches before the tokens "
+                           "of the one before are known",
+                           x[i].ops->name);
         if ((caps & EXEC_COMPUTES) != (x[0].ops->caps & EXEC_COMPUTES))
             return err_set(e, ST_USAGE, "executors %s and %s cannot share a run", x[0].ops->name,
                            x[i].ops->name);

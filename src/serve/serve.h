@@ -53,6 +53,9 @@ struct serve_params {
     int64_t num_blocks;          /* per replica, >= 1 */
     double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
     bool prefix_caching;         /* serve/prefix.h; not every policy */
+    int64_t draft_tokens;        /* speculation (serve/speculate.h): proposed per step, 0 = off;
+                                    predictions        only, not every policy */
+    double acceptance;           /* probability that one is accepted, [0, 1] */
     int32_t prefill_replicas;    /* the first of the replicas only prefill (serve/transfer.h), 0 =
                                     none;    predictions only, not every policy */
     double kv_bandwidth;         /* of a replica's link, bytes/s, > 0 */
@@ -131,6 +134,8 @@ struct serve_counters {
      * replica, of it waiting for a link. */
     int64_t kv_transfers, kv_transfer_bytes;
     double kv_transfer_s, kv_transfer_wait_s;
+    /* Speculation: decode rows; draft tokens they verified; of them emitted. */
+    int64_t spec_steps, spec_draft_tokens, spec_accepted_tokens;
     double busy_s;       /* of all batches, every pipeline stage: host and device */
     double energy_j;     /* of all batches; 0 = not known */
     double loop_seconds; /* wall time in the loop */

@@ -57,7 +57,7 @@ void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64
 
 void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64_t tick)
 {
-    if (r->computes)
+    if (r->computes || lane->set.draft_tokens) /* written as they come */
         return;
     if (r->run->write_tokens)
         for (int64_t t = q->unwritten; t < tick; t++)

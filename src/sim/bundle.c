@@ -19,6 +19,12 @@ static int64_t share(int64_t n, int64_t groups)
     return (n + groups - 1) / groups;
 }
 
+/* Decode rows hold a token each, and those that verify drafts as many more. */
+static int64_t row_tokens(const struct batch *b)
+{
+    return (int64_t)b->n_decodes * (1 + b->draft_tokens);
+}
+
 /* Seconds of a batch's operators, all layers, as a device sees them. */
 struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
@@ -27,9 +33,9 @@ struct parts {
 static struct parts parts_of(const struct predictor_params *p, const struct batch *b)
 {
     const struct bundle *t = p->bundle;
-    int64_t groups = groups_of(p), all = b->prefill_tokens + b->n_decodes;
+    int64_t groups = groups_of(p), all = b->prefill_tokens + row_tokens(b);
     int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
-    int64_t rows = share((int64_t)b->n_decodes + b->n_last_chunks, groups);
+    int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
     double prefill = 0, longest = 0;
     for (int32_t i = 0; i < b->n_chunks; i++) {
         double s = predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
@@ -61,8 +67,8 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
     int64_t groups = groups_of(p);
     double g = (double)groups;
     double j =
-        g * predict_tokens_j(t, share(b->prefill_tokens + b->n_decodes, groups)) +
-        g * predict_rows_j(t, share((int64_t)b->n_decodes + b->n_last_chunks, groups)) +
+        g * predict_tokens_j(t, share(b->prefill_tokens + row_tokens(b), groups)) +
+        g * predict_rows_j(t, share(row_tokens(b) + b->n_last_chunks, groups)) +
         g * predict_decode_j(t, share(b->n_decodes, groups), share(b->decode_kv_tokens, groups));
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
@@ -73,7 +79,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
 {
     const struct predictor_params *p = self;
     const struct bundle *t = p->bundle;
-    int64_t tokens = b->prefill_tokens + b->n_decodes;
+    int64_t tokens = b->prefill_tokens + row_tokens(b);
     double scale = bundle_iteration_scale(t, b->n_chunks > 0, b->n_chunks ? tokens : b->n_decodes);
     struct parts x = parts_of(p, b);
     double host = 0, comm = x.reduce + x.all_to_all;
@@ -117,6 +123,7 @@ const struct predictor_ops predictor_bundle = {
     .help = "from a profiling bundle, interpolated",
     .version = PREDICTOR_VERSION,
     .needs_bundle = true,
+    .verifies = true,
     .open = open_bundle,
     .predict = predict,
     .wake = wake,

@@ -31,6 +31,7 @@ struct predictor_ops {
     const char *name, *help;
     int version;       /* PREDICTOR_VERSION */
     bool needs_bundle; /* of predictor_params */
+    bool verifies;     /* knows batches whose decode rows verify drafts */
     enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
     /* stages: [pp]. An error ends the run. */
     enum st (*predict)(void *self, const struct batch *b, struct stage_time *stages, struct err *e);
@@ -67,7 +68,8 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead.
+ * host_overhead. Rows that verify drafts: attention reads the keys once for all tokens of a row, so
+ * it is that of plain decodes; the other operators have 1 + draft_tokens tokens per row.
  *
  * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
  * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's

@@ -53,11 +53,31 @@ static void disaggregated_in_lanes(struct harness *h)
     h->fake.lanes = h->fake.max_in_flight = 2;
 }
 
+static void speculative(struct harness *h)
+{
+    h->fake.computes = false;
+    h->p.draft_tokens = 1 + (int64_t)h->n_requests % 6;
+    h->p.acceptance = 0.7;
+    h->p.num_blocks += 7; /* drafts behind the longest sequence */
+    if (h->p.token_budget)
+        h->p.token_budget *= 7;
+}
+
+static void speculative_and_disaggregated(struct harness *h)
+{
+    speculative(h);
+    disaggregated(h);
+    h->fake.lanes = h->fake.max_in_flight = 2;
+}
+
 static const struct variant variants[] = {
     {"plain", 0, plain},
     {"prefix caching", KNOB_PREFIX_CACHING, cached},
     {"disaggregated", KNOB_DISAGGREGATION, disaggregated},
     {"disaggregated, two lanes", KNOB_DISAGGREGATION, disaggregated_in_lanes},
+    {"speculative", KNOB_SPECULATION, speculative},
+    {"speculative and disaggregated", KNOB_SPECULATION | KNOB_DISAGGREGATION,
+     speculative_and_disaggregated},
     {"both", KNOB_PREFIX_CACHING | KNOB_DISAGGREGATION, cached_and_disaggregated},
 };
 
@@ -145,7 +165,7 @@ static void tokens_balance(struct harness *h)
     for (size_t i = 0; i < h->rows.n; i++)
         if (h->rows.p[i].status == RUN_OK)
             prompts += h->rows.p[i].num_prefill_tokens;
-    assert_int_equal(emitted, h->n.tokens);
+    assert_int_equal(emitted + h->n.spec_accepted_tokens, h->n.tokens);
     if (h->n.preemptions == 0)
         assert_int_equal(computed + h->n.prefix_hit_tokens, prompts);
     else
@@ -170,7 +190,7 @@ static void blocks_balance(struct harness *h)
             if (r->status != RUN_OK || r->scheduled_ns > b->start_ns + 1 ||
                 r->completion_ns <= b->start_ns)
                 continue;
-            int64_t kv = r->num_prefill_tokens + r->num_decode_tokens - 1;
+            int64_t kv = r->num_prefill_tokens + r->num_decode_tokens - 1 + h->p.draft_tokens;
             int64_t tokens = h->p.max_model_len > kv ? h->p.max_model_len : kv;
             held += (tokens + h->p.block_size - 1) / h->p.block_size;
         }

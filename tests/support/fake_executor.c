@@ -207,16 +207,22 @@ static enum st play_decodes(struct fake *x, const struct batch *b, struct out *o
         return ST_OK;
     if ((size_t)b->n_decodes != x->sets[b->lane].n)
         return FAULT("%d decodes, the set has %zu", b->n_decodes, x->sets[b->lane].n);
-    int64_t kv = 0;
+    int64_t kv = 0, longest = 0;
     for (int32_t i = 0; i < b->n_decodes; i++) {
         int32_t slot = x->sets[b->lane].p[i];
+        if (b->draft_tokens) /* how many were accepted is the loop's */
+            x->rows.p[slot].kv = x->source.view(x->source.self, slot).kv_tokens;
         kv += x->rows.p[slot].kv;
+        longest = x->rows.p[slot].kv > longest ? x->rows.p[slot].kv : longest;
         if (x->p.computes)
             TRY(compute_decode(x, slot, o, e));
-        x->rows.p[slot].kv++;
+        x->rows.p[slot].kv += 1 + b->draft_tokens;
         if (x->p.block_size)
             *blocks += (x->rows.p[slot].kv + x->p.block_size - 1) / x->p.block_size;
     }
+    if (longest != b->decode_kv_max)
+        return FAULT("decode_kv_max %lld, the longest row has %lld", (long long)b->decode_kv_max,
+                     (long long)longest);
     if (kv != b->decode_kv_tokens)
         return FAULT("decode_kv_tokens %lld, the rows have %lld", (long long)b->decode_kv_tokens,
                      (long long)kv);
@@ -232,9 +238,9 @@ static enum st play(struct fake *x, const struct batch *b, struct out *o, struct
     if (b->n_chunks + b->n_decodes == 0)
         return FAULT("an empty batch");
     const struct op_load *l = &b->load;
-    if (l->tokens != b->prefill_tokens + b->n_decodes || l->seqs != b->n_decodes ||
-        l->rows != b->n_decodes + b->n_last_chunks ||
-        l->kv_tokens != b->decode_kv_tokens + b->n_decodes)
+    int64_t computed = (int64_t)b->n_decodes * (1 + b->draft_tokens);
+    if (l->tokens != b->prefill_tokens + computed || l->seqs != b->n_decodes ||
+        l->rows != computed + b->n_last_chunks || l->kv_tokens != b->decode_kv_tokens + computed)
         return FAULT("load of the batch");
     if (x->p.num_blocks && b->kv_blocks > x->p.num_blocks)
         return FAULT("%lld blocks in use of %lld", (long long)b->kv_blocks,

@@ -16,7 +16,7 @@ static void next_batch(struct replica *r, int32_t lane)
     const struct serve_params *p = r->run->p;
     if (!replica_make_room(r, lane))
         return;
-    int64_t left = chunk_size(p) - replica_set(r, lane)->n;
+    int64_t left = chunk_size(p) - replica_decode_tokens(r, lane);
     replica_run_decodes(r, lane);
     for (struct request *q = replica_next_prefill(r, lane, NULL); q && left > 0;
          q = replica_next_prefill(r, lane, q)) {
@@ -51,7 +51,8 @@ const struct sched_ops sched_sarathi = {
     .name = "sarathi",
     .help = "Sarathi-Serve: chunks of a fixed number of tokens, decodes first",
     .version = SCHED_VERSION,
-    .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_DISAGGREGATION,
+    .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
+             KNOB_DISAGGREGATION,
     .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

@@ -21,6 +21,7 @@ enum {
     KNOB_WATERMARK = 1 << 3,
     KNOB_MAX_WAITING_ITERS = 1 << 4,
     KNOB_PREFIX_CACHING = 1 << 5, /* admits through replica_head */
+    KNOB_SPECULATION = 1 << 7,    /* counts replica_decode_tokens; blocks as tokens come */
     KNOB_DISAGGREGATION = 1 << 6, /* takes blocks as tokens come: prefill and decode may part */
 };
 

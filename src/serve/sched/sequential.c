@@ -30,7 +30,7 @@ const struct sched_ops sched_sequential = {
     .name = "sequential",
     .help = "one request at a time",
     .version = SCHED_VERSION,
-    .knobs = KNOB_TOKEN_BUDGET | KNOB_PREFIX_CACHING,
+    .knobs = KNOB_TOKEN_BUDGET | KNOB_PREFIX_CACHING | KNOB_SPECULATION,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
 };

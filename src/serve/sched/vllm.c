@@ -48,7 +48,8 @@ const struct sched_ops sched_vllm = {
     .name = "vllm",
     .help = "vLLM before V1: whole prompts first, decodes when no prompt fits",
     .version = SCHED_VERSION,
-    .knobs = KNOB_MAX_TOKENS_IN_BATCH | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_DISAGGREGATION,
+    .knobs = KNOB_MAX_TOKENS_IN_BATCH | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
+             KNOB_DISAGGREGATION,
     .traits = SCHED_PREEMPTS | SCHED_RESTS | SCHED_BY_ARRIVAL,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

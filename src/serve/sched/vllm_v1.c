@@ -42,7 +42,7 @@ static void next_batch(struct replica *r, int32_t lane)
         replica_preempt(r, replica_last_running(r, lane));
         preempted = true;
     }
-    budget -= set->n;
+    budget -= replica_decode_tokens(r, lane);
     replica_run_decodes(r, lane);
     if (!link_empty(&r->prefills) && !go_on(r, lane, &budget, &preempted))
         return;
@@ -64,8 +64,15 @@ static int64_t max_batch_tokens(const struct serve_params *p, int64_t longest)
 
 static enum st check(const struct serve_params *p, struct err *e)
 {
-    if (token_budget(p) >= p->batch_cap)
+    if (token_budget(p) / (1 + p->draft_tokens) >= p->batch_cap)
         return ST_OK;
+    if (p->draft_tokens) {
+        err_set(e, ST_USAGE,
+                "scheduler.token_budget: %lld is below scheduler.batch_cap %lld times 1 + "
+                "speculation.draft_tokens %lld",
+                (long long)token_budget(p), (long long)p->batch_cap, (long long)p->draft_tokens);
+        return err_hint(e, "every running request takes that many tokens of each batch");
+    }
     err_set(e, ST_USAGE, "scheduler.token_budget: %lld is below scheduler.batch_cap %lld",
             (long long)p->token_budget, (long long)p->batch_cap);
     return err_hint(e, "every running request takes a token of each batch");
@@ -75,7 +82,8 @@ const struct sched_ops sched_vllm_v1 = {
     .name = "vllm_v1",
     .help = "vLLM's V1 engine: a token budget shared by decodes and chunked prefills",
     .version = SCHED_VERSION,
-    .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_DISAGGREGATION,
+    .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
+             KNOB_DISAGGREGATION,
     .traits = SCHED_PREEMPTS,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,

@@ -53,7 +53,7 @@ static void check_sums(struct decode_set *s, struct naive *m)
         longest = m[i].kv > longest ? m[i].kv : longest;
         need += needs && !m[i].q.fixed_blocks;
         assert_int_equal(decode_set_kv(s, &m[i].q), m[i].kv);
-        assert_int_equal(decode_set_needs_block(s, &m[i].q), needs && !m[i].q.fixed_blocks);
+        assert_int_equal(decode_set_needs(s, &m[i].q), needs && !m[i].q.fixed_blocks);
     }
     assert_int_equal(s->n, n);
     assert_int_equal(s->kv_sum, kv);

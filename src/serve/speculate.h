@@ -1,0 +1,56 @@
+/* Speculative decoding: a draft model proposes k tokens for each decoding sequence, the model
+ * verifies them in one batch, and the sequence goes on behind the first one that was refused.
+ *
+ * The acceptance model is that of Leviathan et al. (ICML 2023): each draft token is accepted with
+ * probability a, independently; the first refused one and all behind it are dropped, and the verify
+ * step adds one token of its own. So a step of a sequence emits 1 to k + 1 tokens,
+ *
+ *     P(m tokens) = a^(m-1) (1 - a) for m <= k,  a^k for m = k + 1
+ *     mean        = (1 - a^(k+1)) / (1 - a)
+ *
+ * fewer where the sequence ends. All of a step have the time of its batch's end. Draws come from
+ * the stream "serve.speculate" of the seed, per replica, in order of the decode set.
+ *
+ * What it takes: each decode row of a batch computes 1 + k tokens (batch.draft_tokens), counts as
+ * that many in the policy's token budget, and needs KV blocks for all of them, which are free again
+ * where tokens were refused. What the draft model itself takes is the predictor's
+ * (sim/drafting.h). Prefills are not speculated on.
+ *
+ * Predictions only, with one batch of a lane in flight. The decode set's O(1) per batch becomes
+ * O(sequences). Not together with prefix caching. */
+#ifndef SERVE_SPECULATE_H
+#define SERVE_SPECULATE_H
+
+#include "base/rng.h"
+#include "serve/serve.h"
+
+struct replica;
+struct request;
+struct lane;
+struct flight;
+
+/* What a step of one sequence gave. */
+struct spec_step {
+    struct request *q;
+    int64_t tokens;
+};
+
+struct speculation {
+    struct rng rng;
+    int32_t draft_tokens; /* k, 0 = off */
+    double acceptance;    /* a */
+};
+
+struct speculation speculation_begin(const struct serve_params *p, int32_t replica);
+
+/* Tokens of one step, at most `left`. */
+int64_t speculation_draw(struct speculation *s, int64_t left);
+
+/* The lane's decode set ran in f, which was submitted: its sequences advance, and blocks of refused
+ * tokens are free again. Those done are appended to f->finishing. */
+void speculation_advance(struct replica *r, struct lane *lane, struct flight *f);
+
+/* f ended: its decode tokens are delivered. */
+void speculation_deliver(struct replica *r, const struct flight *f, int64_t end_ns);
+
+#endif
