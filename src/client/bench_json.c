@@ -160,6 +160,20 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
     return m;
 }
 
+struct node *outcomes_stage_node(struct arena *a, const struct outcome_figures *f)
+{
+    struct node *m = node_new(a, NODE_MAP);
+    put(a, m, "completed", node_int(a, f->completed));
+    put(a, m, "failed", node_int(a, f->failed));
+    put(a, m, "request_throughput", number(a, f->requests_per_s));
+    put(a, m, "output_throughput", number(a, f->output_tokens_per_s));
+    put_stat(a, m, "ttft", &f->ttft);
+    put_stat(a, m, "tpot", &f->tpot);
+    put_stat(a, m, "itl", &f->itl);
+    put_stat(a, m, "e2el", &f->e2el);
+    return m;
+}
+
 /* ---- the terminal -------------------------------------------------------------------------- */
 
 static void stat_row(struct table *t, const char *name, const struct outcome_stat *s)

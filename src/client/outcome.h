@@ -79,6 +79,8 @@ struct outcome_labels {
 struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_t n,
                                  const struct outcome_figures *f, const struct client_health *h,
                                  const struct outcome_labels *labels);
+/* The same figures of a part of the requests, in short. */
+struct node *outcomes_stage_node(struct arena *a, const struct outcome_figures *f);
 struct node *client_health_node(struct arena *a, const struct client_health *h);
 
 /* The block for a terminal. */

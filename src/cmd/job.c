@@ -103,6 +103,30 @@ struct workload_params job_arrivals(const struct plan *p)
     };
 }
 
+enum st job_stages(const struct cmd_context *c, struct workload_params *w, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct option_list *given = &p->workload.arrival.stages;
+    struct rate_stage *ramp;
+    if (p->workload.arrival.ramp_s > 0 && given->n > 0)
+        return err_set(e, ST_USAGE,
+                       "workload.arrival.ramp_s and workload.arrival.stages exclude "
+                       "each other: a stage SECONDS:0-RATE is a ramp");
+    if (p->workload.arrival.ramp_s > 0) {
+        if (!(w->rate > 0))
+            return err_set(e, ST_USAGE, "workload.arrival.ramp_s needs workload.arrival.rate");
+        ramp = arena_one(c->a, struct rate_stage);
+        *ramp = (struct rate_stage){p->workload.arrival.ramp_s, 0, w->rate};
+        w->stages = ramp;
+        w->n_stages = 1;
+        return ST_OK;
+    }
+    TRY(stages_parse(c->a, given->items, given->n, &ramp, e));
+    w->stages = ramp;
+    w->n_stages = given->n;
+    return ST_OK;
+}
+
 static enum st make_workload(const struct cmd_context *c, const struct job_model *m, bool stream,
                              struct job_workload *out, struct err *e)
 {
@@ -114,6 +138,7 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
         TRY(job_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
     struct workload_params w = job_arrivals(p);
+    TRY(job_stages(c, &w, e));
     w.num_requests = p->workload.num_requests;
     w.lengths_kind = p->workload.lengths.kind;
     w.prefill_tokens = p->workload.lengths.prefill_tokens;
@@ -145,6 +170,8 @@ static enum st refuse_unread(const struct cmd_context *c, struct err *e)
         {"workload.num_requests", ALL, ALL},
         {"workload.arrival.kind", ALL, ALL},
         {"workload.arrival.rate", RATED, ALL},
+        {"workload.arrival.ramp_s", RATED, ALL},
+        {"workload.arrival.stages", RATED, ALL},
         {"workload.arrival.burstiness", 1 << ARRIVAL_GAMMA, ALL},
         {"workload.arrival.inter_arrival_ns", 1 << ARRIVAL_FIXED_INTERVAL, ALL},
         {"workload.arrival.trace", 1 << ARRIVAL_TRACE, ALL},
@@ -180,6 +207,11 @@ static enum st refuse_unread(const struct cmd_context *c, struct err *e)
 
 static enum st check_source(const struct cmd_context *c, struct err *e)
 {
+    if (c->plan->workload.arrival.stages.n > 0 &&
+        config_origin(c->config, "workload.arrival.rate") == ORIGIN_COMMAND_LINE) {
+        err_set(e, ST_USAGE, "workload.arrival.rate is not used with workload.arrival.stages");
+        return err_hint(e, "leave it out: the stages are the rates");
+    }
     if (c->plan->workload.dir && c->plan->workload.trace)
         return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
     return refuse_unread(c, e);

@@ -41,6 +41,8 @@ enum st job_workload_stream(const struct cmd_context *c, const struct job_model 
                             struct job_workload *out, struct err *e);
 /* The plan's arrivals, for requests that have none. */
 struct workload_params job_arrivals(const struct plan *p);
+/* workload.arrival.stages and ramp_s into w, which has the rate. */
+enum st job_stages(const struct cmd_context *c, struct workload_params *w, struct err *e);
 /* The model's tokenizer, which `why` needs; nothing when *out is there already. */
 enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
                       struct err *e);

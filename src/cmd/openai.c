@@ -361,6 +361,35 @@ static enum st write_files(struct bench *b, const struct artifact *art, const st
     return artifact_close_file(art, "bench.json", &f, e);
 }
 
+/* Figures of the requests planned in each stage of a workload that was made with stages. */
+static enum st stages_node(const struct bench *b, const struct outcome *o, struct node **out,
+                           struct err *e)
+{
+    struct arena *a = b->c->a;
+    const struct plan *p = b->c->plan;
+    struct workload_params w = job_arrivals(p);
+    *out = node_new(a, NODE_LIST);
+    if (p->workload.dir || p->workload.trace)
+        return ST_OK;
+    TRY(job_stages(b->c, &w, e));
+    double begin_s = 0;
+    for (size_t k = 0, i = 0; k < w.n_stages; k++) {
+        double end_s = k + 1 < w.n_stages ? begin_s + w.stages[k].s : INFINITY;
+        size_t first = i;
+        struct outcome_figures f;
+        while (i < b->w.w.n && o[i].w->arrival_s < end_s)
+            i++;
+        outcomes_figures(a, o + first, i - first, &b->limits, &f);
+        struct node *m = outcomes_stage_node(a, &f);
+        node_set(a, m, SV("begin_s"), node_float(a, begin_s));
+        node_set(a, m, SV("rate_from"), node_float(a, w.stages[k].from));
+        node_set(a, m, SV("rate_to"), node_float(a, w.stages[k].to));
+        node_push(a, *out, m);
+        begin_s = end_s;
+    }
+    return ST_OK;
+}
+
 static double node_or_nan(const struct cmd_context *c, const char *key)
 {
     const struct node *n = node_path(c->config->tree, key);
@@ -492,7 +521,10 @@ static enum st run_and_write(struct bench *b, struct artifact *art, const char *
     struct err write_err = {0};
     outcomes_make(a, &b->w.w, b->results, b->w.tokenizer, p->workload.warmup_requests, o);
     outcomes_figures(a, o, b->w.w.n, &b->limits, &f);
-    struct node *json = outcomes_bench_json(a, o, b->w.w.n, &f, &b->health, &l);
+    struct node *json = outcomes_bench_json(a, o, b->w.w.n, &f, &b->health, &l), *stages;
+    TRY(stages_node(b, o, &stages, e));
+    if (stages->n > 0)
+        node_set(a, json, SV("stages"), stages);
     enum st write_st = write_files(b, art, o, json, &write_err);
     if (st == ST_OK && write_st != ST_OK) {
         *e = write_err;

@@ -105,7 +105,8 @@ static enum st import(struct cmd_context *c, const struct job_model *m, struct j
     TRY(refuse_makers(c, texts, e));
     /* Without num_requests on the command line all of the file is wanted, whatever a group says. */
     bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
-    const struct workload_params arrivals = job_arrivals(p);
+    struct workload_params arrivals = job_arrivals(p);
+    TRY(job_stages(c, &arrivals, e));
     struct format_params fp = {.path = p->path,
                                .max_requests = limited ? p->workload.num_requests : 0,
                                .arrivals = &arrivals};

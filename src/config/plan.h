@@ -76,7 +76,8 @@ struct plan {
         int64_t warmup_requests;
         struct {
             int kind; /* enum plan_arrival */
-            double rate, burstiness;
+            double rate, burstiness, ramp_s;
+            struct option_list stages;
             int64_t inter_arrival_ns;
             const char *trace;
         } arrival;

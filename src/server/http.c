@@ -128,7 +128,9 @@ static bool format(struct server *s, struct live *l)
     n = n < TAKE ? n : TAKE;
     if (n > 0)
         memcpy(ids, l->ids.p + l->n_taken, (size_t)n * sizeof *ids);
-    bool all = l->n_taken + n == (int64_t)l->ids.n;
+    int64_t index = l->n_taken;
+    l->n_taken += n;
+    bool all = l->n_taken == (int64_t)l->ids.n;
     enum live_finish finish = all ? l->finish : FINISH_NOT;
     bool failed = all && l->over && finish == FINISH_NOT;
     pthread_mutex_unlock(&s->lock);
@@ -139,12 +141,12 @@ static bool format(struct server *s, struct live *l)
         enum live_finish f = i + 1 == n ? finish : FINISH_NOT;
         buf_clear(&text);
         detok_add(&l->detok, ids[i], f != FINISH_NOT, &text);
-        answer_event(&l->out, &h, (struct sv){buf_str(&text), text.n}, ids[i], ++l->n_taken,
+        answer_event(&l->out, &h, (struct sv){buf_str(&text), text.n}, ids[i], ++index,
                      finish_name(f));
     }
     buf_free(&text);
     if (finish != FINISH_NOT)
-        answer_end(&l->out, &h, l->n_taken);
+        answer_end(&l->out, &h, index);
     else if (failed)
         answer_event_error(&l->out, l->error[0] ? l->error : "the request was not finished");
     l->ended = finish != FINISH_NOT || failed;

@@ -30,6 +30,7 @@ struct live {
     int fd;
     bool suspended;
     VEC(int32_t) ids;        /* tokens that came */
+    int64_t n_taken;         /* of them on their way out */
     enum live_finish finish; /* of the last of them */
     int64_t last_token_ns;
     bool over; /* its row was written */
@@ -40,10 +41,9 @@ struct live {
 
     /* HTTP side */
     struct detok detok;
-    struct buf out;  /* to be sent */
-    size_t out_at;   /* of it is sent */
-    int64_t n_taken; /* of ids, formatted */
-    bool ended;      /* the last bytes are in out */
+    struct buf out; /* to be sent */
+    size_t out_at;  /* of it is sent */
+    bool ended;     /* the last bytes are in out */
 };
 
 struct server {

@@ -23,12 +23,32 @@ static bool add_gap(int64_t *now_ns, double gap_ns)
     return gap_ns < 0x1p63 && !__builtin_add_overflow(*now_ns, (int64_t)llround(gap_ns), now_ns);
 }
 
+/* A gap of mean 1. */
+static double unit_gap(struct arrivals *g)
+{
+    const struct workload_params *p = g->p;
+    if (p->arrival_kind == ARRIVAL_FIXED_INTERVAL)
+        return g->i > 0;
+    return p->arrival_kind == ARRIVAL_GAMMA ? rng_gamma(&g->rng, p->burstiness) / p->burstiness
+                                            : rng_exponential(&g->rng);
+}
+
+static enum st next_staged(struct arrivals *g, struct err *e)
+{
+    const struct workload_params *p = g->p;
+    g->unit += unit_gap(g);
+    double ns = 1e9 * stages_time_s(p->stages, p->n_stages, &g->at, g->unit);
+    if (!(ns < 0x1p63))
+        return too_late(g->i, "workload.arrival.stages", e);
+    int64_t now_ns = llround(ns);
+    g->now_ns = now_ns > g->now_ns ? now_ns : g->now_ns;
+    return ST_OK;
+}
+
 static enum st next_random(struct arrivals *g, struct err *e)
 {
     const struct workload_params *p = g->p;
-    double gap = p->arrival_kind == ARRIVAL_GAMMA
-                     ? rng_gamma(&g->rng, p->burstiness) / p->burstiness
-                     : rng_exponential(&g->rng);
+    double gap = unit_gap(g);
     double mean_ns = 1e9 / p->rate;
     return add_gap(&g->now_ns, gap * mean_ns) ? ST_OK : too_late(g->i, "workload.arrival.rate", e);
 }
@@ -59,10 +79,13 @@ enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, st
             return err_set(e, ST_USAGE,
                            "workload.arrival.inter_arrival_ns must not be negative, got %lld",
                            (long long)p->inter_arrival_ns);
-        return p->inter_arrival_ns ? ST_OK : need_positive("workload.arrival.rate", p->rate, e);
+        return p->inter_arrival_ns || p->n_stages
+                   ? ST_OK
+                   : need_positive("workload.arrival.rate", p->rate, e);
     case ARRIVAL_POISSON:
     case ARRIVAL_GAMMA:
-        TRY(need_positive("workload.arrival.rate", p->rate, e));
+        if (p->n_stages == 0)
+            TRY(need_positive("workload.arrival.rate", p->rate, e));
         if (p->arrival_kind == ARRIVAL_GAMMA)
             TRY(need_positive("workload.arrival.burstiness", p->burstiness, e));
         out->rng = rng_stream(p->seed, "workload.arrivals");
@@ -80,11 +103,11 @@ enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err
     case ARRIVAL_STATIC:
         break;
     case ARRIVAL_FIXED_INTERVAL:
-        TRY(next_fixed(g, e));
+        TRY((g->p->n_stages ? next_staged : next_fixed)(g, e));
         break;
     case ARRIVAL_POISSON:
     case ARRIVAL_GAMMA:
-        TRY(next_random(g, e));
+        TRY((g->p->n_stages ? next_staged : next_random)(g, e));
         break;
     case ARRIVAL_TRACE:
         TRY(trace_next(&g->trace, &row, e));

@@ -36,6 +36,8 @@ struct arrivals {
     const struct workload_params *p;
     struct rng rng;
     int64_t i, now_ns;
+    double unit; /* stages: the arrival at rate 1, and where in time that is */
+    struct stages_at at;
     struct trace_reader trace;
 };
 /* p is borrowed. ends: nothing to do but for traces, and a zeroed one is fine. */

@@ -9,6 +9,7 @@
 
 #include "artifact/artifact.h"
 #include "model/tokenizer.h"
+#include "workload/stages.h"
 
 struct workload_request {
     int64_t request_id;
@@ -78,6 +79,8 @@ struct workload_params {
     int arrival_kind; /* enum plan_arrival of config/plan.h */
     double rate, burstiness; /* requests/s; gamma shape, 1 = poisson */
     int64_t inter_arrival_ns;
+    const struct rate_stage *stages; /* [n_stages]: instead of rate; not of static and trace */
+    size_t n_stages;
     const char *arrival_trace;
     int lengths_kind; /* enum plan_lengths */
     int64_t prefill_tokens, decode_tokens, min_tokens, max_tokens;

@@ -143,7 +143,7 @@ static void an_unknown_key_is_named_with_its_neighbours(void **state)
     file_err(t, "workload:\n  arival:\n    rate: 1\n",
              "2:3: unknown key 'workload.arival'\n"
              "hint: did you mean workload.arrival.kind? also near: workload.arrival.rate, "
-             "workload.arrival.burstiness");
+             "workload.arrival.ramp_s");
     file_err(t, "workload.arrival.rate: 1\n",
              "1:1: 'workload.arrival.rate': keys in files are nested, not dotted\n"
              "hint: write a: {b: value} for a.b");

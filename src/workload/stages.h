@@ -1,0 +1,28 @@
+/* Arrival rates that change over time: "SECONDS:RATE" holds a rate, "SECONDS:RATE-RATE" changes it
+ * evenly from the one to the other; the last rate goes on for ever.
+ *
+ * Arrivals are those of the same process at rate 1 with the time stretched so that the expected
+ * number up to t is L(t), the integral of the rate: an arrival at S becomes one at L^-1(S). For
+ * poisson gaps that is exactly the poisson process of that changing rate. */
+#ifndef WORKLOAD_STAGES_H
+#define WORKLOAD_STAGES_H
+
+#include "base/arena.h"
+
+struct rate_stage {
+    double s;        /* how long, > 0 */
+    double from, to; /* requests/s at its beginning and end, >= 0, not both 0 */
+};
+
+/* items of option workload.arrival.stages; ST_USAGE for what is none, and for a last rate of 0. */
+enum st stages_parse(struct arena *a, const char *const *items, size_t n, struct rate_stage **out,
+                     struct err *e);
+
+/* Where in time the inverse stands; asked for S that never fall. Zeroed = at the beginning. */
+struct stages_at {
+    size_t k;               /* stage; n = beyond the last */
+    double begin_s, before; /* of that stage: its time, and S up to it */
+};
+double stages_time_s(const struct rate_stage *stages, size_t n, struct stages_at *at, double S);
+
+#endif
