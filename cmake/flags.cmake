@@ -30,6 +30,9 @@ add_link_options(-Wl,-z,relro -Wl,-z,now)
 
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
 set(CMAKE_C_FLAGS_DEBUG "-O1 -g")
+if(CMAKE_C_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-gdwarf-4) # what the valgrind of stable distributions reads
+endif()
 if(TW_WERROR)
   add_compile_options(-Werror)
 endif()
