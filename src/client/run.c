@@ -65,6 +65,7 @@ struct loop {
     struct tally *ttft, *itl;
     struct client_health *health;
     int64_t waited_ns;
+    long upload_bytes; /* libcurl's buffer: the fewest turns that send the largest body */
 };
 
 static int64_t now(const struct loop *l)
@@ -157,6 +158,7 @@ static struct slot *take_slot(struct loop *l)
         curl_easy_setopt(s->easy, CURLOPT_HEADERDATA, s);
         curl_easy_setopt(s->easy, CURLOPT_ERRORBUFFER, s->why);
         curl_easy_setopt(s->easy, CURLOPT_POST, 1L);
+        curl_easy_setopt(s->easy, CURLOPT_UPLOAD_BUFFERSIZE, l->upload_bytes);
     }
     s->at = l->live.n;
     s->live = true;
@@ -518,6 +520,15 @@ static enum st run(struct loop *l, const volatile sig_atomic_t *stop,
 
 /* ---- begin and end ------------------------------------------------------------------------- */
 
+static long upload_bytes(const struct client_request *requests, size_t n)
+{
+    enum { LEAST = 64 << 10, MOST = 2 << 20 }; /* libcurl's default and limit */
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        most = requests[i].body.n > most ? requests[i].body.n : most;
+    return most < LEAST ? LEAST : most > MOST ? MOST : (long)most;
+}
+
 /* As many sockets as the system lets us have: each stream needs one. */
 static void raise_limits(void)
 {
@@ -624,6 +635,7 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                      .epoll = -1,
                      .timer = -1,
                      .curl_due_ns = INT64_MAX,
+                     .upload_bytes = upload_bytes(requests, n),
                      .health = health};
     enum st st = open_loop(&l, e);
     if (st == ST_OK) {

@@ -430,8 +430,11 @@ static enum st commit(struct bench *b, struct artifact *art, const char *id, str
     struct node *extra = node_new(a, NODE_MAP);
     node_set(a, extra, SV("backend"), node_str(a, "openai"));
     node_set(a, extra, SV("http"), http_node(b));
-    node_set(a, extra, SV("client"), client_health_node(a, &b->health));
-    node_set(a, extra, SV("contention"), contention_node(a, &b->busy));
+    /* Not as the run's own `contention`: a client that sleeps most of the time waits a large share
+     * of the little that it runs. Whether that mattered is what its schedule delay says. */
+    struct node *client = client_health_node(a, &b->health);
+    node_set(a, client, SV("contention"), contention_node(a, &b->busy));
+    node_set(a, extra, SV("client"), client);
     node_set(a, extra, SV("workload_dir"),
              b->w.w.dir ? node_str(a, b->w.w.dir) : node_new(a, NODE_NULL));
     struct run_meta meta = {
