@@ -9,6 +9,7 @@ time / time without recording in that round, minus 1; its interval is the median
 
 import argparse
 import ctypes
+import gc
 import json
 import os
 import random
@@ -96,17 +97,22 @@ def profiler(activities):
     return start, stop
 
 
-def measure(step, start, stop, steps):
+def measure(step, start, stop, steps, single):
+    """Seconds of a step: of `steps` in a row, or (single) the median of steps one by one, as a stall
+    of the machine hits some of them."""
     start()
     try:
-        for _ in range(2):
+        for _ in range(3):
             step()
         torch.cuda.synchronize()
-        t = time.perf_counter()
-        for _ in range(steps):
-            step()
-        torch.cuda.synchronize()
-        return (time.perf_counter() - t) / steps
+        times = []
+        for _ in range(steps if single else 1):
+            t = time.perf_counter()
+            for _ in range(1 if single else steps):
+                step()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - t)
+        return statistics.median(times) / (1 if single else steps)
     finally:
         stop()
 
@@ -127,7 +133,7 @@ def interval(values):
     return v[k - 1], v[n - k]
 
 
-def compare(name, step, modes, rounds, steps, log):
+def compare(name, step, modes, rounds, steps, log, single=False):
     for _ in range(5):
         step()
     torch.cuda.synchronize()
@@ -140,7 +146,7 @@ def compare(name, step, modes, rounds, steps, log):
             if m in failed:
                 continue
             try:
-                times[m].append(measure(step, *modes[m], steps))
+                times[m].append(measure(step, *modes[m], steps, single))
             except Exception as error:  # a mode that fails must not lose the others
                 failed[m] = f"{type(error).__name__}: {error}"
                 log(f"{name}: mode {m} failed in round {r}: {traceback.format_exc()}")
@@ -183,7 +189,7 @@ def eager(guest, bare, rounds, steps, log, batch_tokens=8):
         "torch profiler cpu+cuda": profiler(both),
     }
     modes = {k: v for k, v in modes.items() if v}
-    return compare("eager", step, modes, rounds, steps, log), step
+    return compare("eager", step, modes, rounds, steps, log, single=True), step
 
 
 def graph_loop(guest, bare, rounds, steps, log):
@@ -283,6 +289,7 @@ def main():
         print(text, flush=True)
 
     guest = Guest()
+    gc.disable()
     torch.zeros(1, device="cuda")
     log(f"torch {torch.__version__}, {torch.cuda.get_device_name(0)}, "
         f"CUPTI {[x.split()[-1] for x in open('/proc/self/maps') if 'libcupti' in x][:1]}")
@@ -294,7 +301,7 @@ def main():
         log(f"no bare CUPTI mode: {error}")
     results = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(0)}
     try:
-        results["eager"], step = eager(guest, bare, a.rounds, a.steps, log)
+        results["eager"], step = eager(guest, bare, 5 * a.rounds, a.steps // 2, log)
         results["bare_records"] = bare.records if bare else None
         results["agreement"] = agreement(guest, step, a.rounds, a.steps, log)
         results["graph"] = graph_loop(guest, bare, a.rounds, a.steps, log)

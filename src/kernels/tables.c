@@ -21,6 +21,22 @@ static int by_total(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
+/* Names of templates run to thousands of bytes, and a table is as wide as its widest cell: begin
+ * and end of a long one. The CSV reports have names whole. */
+static const char *readable(struct arena *a, const char *name)
+{
+    enum { LONGEST = 120, HEAD = 80, TAIL = 37 };
+    const size_t n = strlen(name);
+    if (n <= LONGEST)
+        return name;
+    size_t head = HEAD, tail = n - TAIL;
+    while (head > 0 && ((unsigned char)name[head] & 0xc0) == 0x80)
+        head--;
+    while (tail < n && ((unsigned char)name[tail] & 0xc0) == 0x80)
+        tail++;
+    return arena_printf(a, "%.*s...%s", (int)head, name, name + tail);
+}
+
 static void put_lines(struct arena *a, struct buf *out, const char *what, struct line *lines,
                       size_t n)
 {
@@ -38,7 +54,7 @@ static void put_lines(struct arena *a, struct buf *out, const char *what, struct
     }
     for (size_t i = 0; i < n; i++) {
         double ms = (double)lines[i].total_ns / 1e6;
-        table_cell(t, "%s", lines[i].name);
+        table_cell(t, "%s", readable(a, lines[i].name));
         table_cell(t, "%.6f", ms);
         table_cell(t, "%llu", (unsigned long long)lines[i].calls);
         table_cell(t, "%.6f", lines[i].calls ? ms / (double)lines[i].calls : 0);
@@ -62,7 +78,8 @@ void kernels_markdown(struct buf *out, const struct kernels *k)
     for (uint32_t i = 0; i < k->n_names; i++)
         if (lines[i].calls)
             lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
-    buf_puts(out, "# Kernels\n\nTime on the GPU by name; copies and sets in brackets.\n\n");
+    buf_puts(out, "# Kernels\n\nTime on the GPU by name; copies and sets in brackets; long names "
+                  "cut in the middle.\n\n");
     put_lines(k->a, out, "Kernel", lines, n);
 }
 
