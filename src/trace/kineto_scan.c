@@ -535,6 +535,8 @@ struct sv scan_unescape(struct buf *scratch, struct sv raw)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     buf_clear(scratch);
+    if (raw.n == 0)
+        return (struct sv){"", 0};
     for (const char *p = raw.p, *end = raw.p + raw.n; p < end; p++) {
         const char *known = *p == '\\' && p + 1 < end && p[1] ? strchr(from, p[1]) : NULL;
         int code = *p == '\\' && p + 1 < end && p[1] == 'u' ? hex4(p + 2, end) : -1;

@@ -44,6 +44,8 @@ static void record(const struct spool_block *b, uint32_t i, void *to, size_t byt
 static void look(struct scan *s, const struct spool_block *b)
 {
     struct spool_facts *out = s->out;
+    if (b->kind == SPOOL_STRINGS)
+        return; /* nothing of it is needed yet, and its count is not held against its size */
     for (uint32_t i = 0; i < b->count; i++) {
         struct spool_process p;
         struct spool_drop d;
