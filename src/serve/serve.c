@@ -431,7 +431,8 @@ static bool more_may_come(const struct loop *l)
 
 static enum st run_loop(struct loop *l, struct err *e)
 {
-    TRY(pull(l, e));
+    if (!l->source->live) /* whose times count from second 0, which is not yet */
+        TRY(pull(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);
     while (more_may_come(l) || l->ahead || l->in_flight) {

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "server/live.h"
@@ -132,7 +133,7 @@ static bool format(struct server *s, struct live *l)
     l->n_taken += n;
     bool all = l->n_taken == (int64_t)l->ids.n;
     enum live_finish finish = all ? l->finish : FINISH_NOT;
-    bool failed = all && l->over && finish == FINISH_NOT;
+    bool over = all && l->over; /* its place is free when the client hears of the end */
     pthread_mutex_unlock(&s->lock);
 
     buf_clear(&l->out);
@@ -145,11 +146,11 @@ static bool format(struct server *s, struct live *l)
                      finish_name(f));
     }
     buf_free(&text);
-    if (finish != FINISH_NOT)
+    if (over && finish != FINISH_NOT)
         answer_end(&l->out, &h, index);
-    else if (failed)
+    else if (over)
         answer_event_error(&l->out, l->error[0] ? l->error : "the request was not finished");
-    l->ended = finish != FINISH_NOT || failed;
+    l->ended = over;
     return l->out.n > 0;
 }
 
@@ -440,6 +441,7 @@ enum st server_open(const struct server_params *p, struct server **out, struct e
     struct server *s = *out = mem_alloc(sizeof *s);
     s->p = p;
     s->last = &s->first;
+    s->listener = -1;
     s->created_s = clock_wall_ns() / NS_PER_S;
     s->by_id_cap = 256;
     s->by_id = mem_alloc(s->by_id_cap * sizeof *s->by_id);
@@ -468,6 +470,8 @@ void server_close(struct server **out)
     live_end_all(s);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
+    if (s->listener >= 0)
+        close(s->listener);
     pthread_cond_destroy(&s->arrived);
     pthread_mutex_destroy(&s->lock);
     mem_free(s->by_id);

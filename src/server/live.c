@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -137,16 +137,16 @@ static void begin_drain(struct server *s)
 {
     s->draining = s->gauges.draining = true;
     s->drain_until_ns = clock_mono_ns() + ns_from_s(s->p->drain_s);
-    MHD_socket fd = MHD_quiesce_daemon(s->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+    s->listener = MHD_quiesce_daemon(s->daemon);
+    if (s->listener >= 0) /* refuses from now on; the daemon's thread may still hold it */
+        shutdown(s->listener, SHUT_RDWR);
 }
 
 static bool live_open(void *self)
 {
     struct server *s = self;
     lock(s);
-    if (*s->stop && !s->draining) {
+    if (__atomic_load_n(s->stop, __ATOMIC_RELAXED) && !s->draining) {
         begin_drain(s);
         log_info("serve: draining, %lld requests to go", (long long)s->n_pending);
     }

@@ -50,6 +50,7 @@ struct server {
     const struct server_params *p;
     struct MHD_Daemon *daemon;
     int port;
+    int listener; /* once it drains; -1 */
     pthread_mutex_t lock;
     pthread_cond_t arrived; /* something for the loop */
     struct live *all;

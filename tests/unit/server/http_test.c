@@ -1,0 +1,299 @@
+/* The server over sockets, in front of the serving loop with an executor that takes a set time: its
+ * answers, its bounds, clients that go or do not read, and the end. */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "server/server.h"
+#include "support/fake_executor.h"
+#include "support/support.h"
+
+enum { BLOCK = 16, BLOCKS = 256, CAP = 4 };
+
+struct fixture {
+    struct test *t;
+    struct server_params params;
+    struct server *server; /* the loop's, which closes it */
+    int port;
+    struct serve_clock clock;
+    struct executor ex;
+    struct serve_counters counters;
+    volatile sig_atomic_t stop, abort;
+    pthread_t thread;
+    enum st st;
+    struct err e;
+    int64_t rows[RUN_CANCELLED + 1]; /* by status */
+};
+
+static void count_row(void *self, const struct run_request *r)
+{
+    ((struct fixture *)self)->rows[r->status]++;
+}
+
+static void *loop(void *self)
+{
+    struct fixture *f = self;
+    const struct serve_params p = {.policy = "vllm_v1",
+                                   .replicas = 1,
+                                   .batch_cap = CAP,
+                                   .block_size = BLOCK,
+                                   .num_blocks = BLOCKS,
+                                   .max_model_len = f->params.rules.max_model_len,
+                                   .emit_tokens = true};
+    struct serve_sink rows = {.self = f, .request = count_row};
+    struct request_source source = server_source(f->server, &f->clock, &f->stop, &f->abort);
+    struct serve_sink sink = server_sink(f->server, &rows);
+    f->st = serve_run(&p, &f->clock, &f->ex, &source, &sink, &f->abort, &f->counters, &f->e);
+    server_close(&f->server);
+    return NULL;
+}
+
+static struct fixture *start(struct test *t, double batch_s, int64_t max_pending)
+{
+    struct fixture *f = arena_one(t->a, struct fixture);
+    f->t = t;
+    f->clock = clock_real();
+    f->params = (struct server_params){
+        .host = "127.0.0.1",
+        .rules = {.model = "m", .vocab = FAKE_VOCAB, .max_model_len = 2000, .ignore_eos = true},
+        .max_pending = max_pending,
+        .max_connections = 64,
+        .max_unread_tokens = 500,
+        .max_body_bytes = 4096,
+        .max_header_bytes = 8192,
+        .idle_timeout_s = 20,
+        .drain_s = 20,
+        .threads = 1};
+    f->ex = fake_executor(&(struct fake_params){.computes = true,
+                                                .batch_s = batch_s,
+                                                .block_size = BLOCK,
+                                                .num_blocks = BLOCKS,
+                                                .batch_cap = CAP,
+                                                .clock = &f->clock});
+    assert_ok(server_open(&f->params, &f->server, &t->e), t);
+    f->port = server_port(f->server);
+    assert_int_equal(pthread_create(&f->thread, NULL, loop, f), 0);
+    return f;
+}
+
+static void finish(struct fixture *f)
+{
+    __atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
+    pthread_join(f->thread, NULL);
+    f->ex.ops->close(f->ex.self);
+    assert_ok(f->st, &f->e);
+}
+
+static int dial(const struct fixture *f)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)f->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+}
+
+/* Everything up to the end of the connection, or 20 s. */
+static const char *hear(struct fixture *f, int fd)
+{
+    struct buf b = {0};
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char piece[4096];
+    ssize_t n;
+    while (poll(&p, 1, 20000) > 0 && (n = recv(fd, piece, sizeof piece, 0)) > 0)
+        buf_add(&b, piece, (size_t)n);
+    const char *text = arena_str(f->t->a, buf_str(&b));
+    buf_free(&b);
+    close(fd);
+    return text;
+}
+
+static const char *ask(struct fixture *f, const char *method, const char *path, const char *body)
+{
+    int fd = dial(f);
+    say(fd, arena_printf(f->t->a,
+                         "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %zu\r\n"
+                         "\r\n%s",
+                         method, path, strlen(body), body));
+    return hear(f, fd);
+}
+
+static const char *post(struct fixture *f, const char *body)
+{
+    return ask(f, "POST", "/v1/completions", body);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("'%s' is not in: %.600s", part, text);
+}
+
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        n++;
+    return n;
+}
+
+static void answers_have_openais_shape(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    assert_has(ask(f, "GET", "/v1/models", ""), "\"id\":\"m\"");
+    const int32_t prompt[] = {1, 2, 3};
+    const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1,2,3],\"max_tokens\":2,"
+                               "\"return_token_ids\":true}");
+    assert_has(text, "\"object\":\"text_completion\"");
+    assert_has(text, arena_printf(t->a, "\"token_ids\":[%d,", fake_token(prompt, 3)));
+    assert_has(text, "\"finish_reason\":\"length\"");
+    assert_has(text, "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}");
+    text = post(f, "{\"model\":\"m\",\"prompt\":[1,2,3],\"max_tokens\":7,\"stream\":true,"
+                   "\"stream_options\":{\"include_usage\":true}}");
+    assert_has(text, "text/event-stream");
+    assert_int_equal(count(text, "\"choices\":[{"), 7);
+    assert_int_equal(count(text, "\"finish_reason\":\"length\""), 1);
+    assert_int_equal(count(text, "\"completion_tokens\":7"), 1);
+    assert_int_equal(count(text, "data: [DONE]\n\n"), 1);
+    text = ask(f, "GET", "/metrics", "");
+    assert_has(text, "\ntwinfer_requests_total{status=\"ok\"} 2\n");
+    assert_has(text, "\ntwinfer_generation_tokens_total 9\n");
+    assert_has(text, "\ntwinfer_time_to_first_token_seconds_count 2\n");
+    finish(f);
+    assert_int_equal(f->rows[RUN_OK], 2);
+}
+
+static void bad_requests_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    assert_has(ask(f, "GET", "/", ""), "404 Not Found");
+    assert_has(ask(f, "GET", "/v1/completions", ""), "405 Method Not Allowed");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"n\":3}"), "400 Bad Request");
+    assert_has(post(f, "nonsense"), "400 Bad Request");
+    assert_has(post(f, "{\"model\":\"x\",\"prompt\":[1]}"), "404 Not Found");
+    char *large = mem_alloc(5000);
+    memset(large, ' ', 4999);
+    assert_has(post(f, large), "413 ");
+    int fd = dial(f); /* the same without saying beforehand how long it is */
+    say(fd, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n1000\r\n");
+    say(fd, large + 4999 - 4096);
+    say(fd, "\r\n10\r\n                \r\n0\r\n\r\n");
+    assert_has(hear(f, fd), "413 ");
+    fd = dial(f);
+    say(fd, "GET /health HTTP/1.1\r\nHost: x\r\nX: ");
+    for (int i = 0; i < 3; i++) /* it need not read to the end */
+        (void)!send(fd, large, 4999, MSG_NOSIGNAL);
+    (void)!send(fd, "\r\n\r\n", 4, MSG_NOSIGNAL);
+    assert_null(strstr(hear(f, fd), "200 OK"));
+    mem_free(large);
+    finish(f);
+    assert_int_equal(f->counters.requests, 0);
+}
+
+static void one_too_many_is_told_to_come_back(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0.005, 1);
+    int fd = dial(f);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: %zu\r\n\r\n%s",
+                         strlen(body), body));
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1); /* it runs */
+    const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1]}");
+    assert_has(text, "429 Too Many Requests");
+    assert_has(text, "Retry-After: 1");
+    assert_int_equal(count(hear(f, fd), "\"choices\":[{"), 60);
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1]}"), "200 OK");
+    finish(f);
+}
+
+/* A client that hangs up frees its place: running, waiting, or not reading. */
+static void clients_that_left_are_cancelled(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0.002, 100);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":1500,\"stream\":true}";
+    const char *request = arena_printf(
+        t->a, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
+        strlen(body), body);
+    int fds[CAP + 2];
+    for (size_t i = 0; i < CAP + 2; i++) { /* two wait for a place */
+        fds[i] = dial(f);
+        say(fds[i], request);
+    }
+    struct pollfd p = {.fd = fds[0], .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    for (size_t i = 0; i < CAP + 2; i++)
+        close(fds[i]);
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
+    finish(f);
+    assert_int_equal(f->rows[RUN_CANCELLED], CAP + 2);
+    assert_int_equal(f->rows[RUN_OK], 1);
+    assert_true(f->counters.tokens < 4 * 1500); /* none ran to its end */
+}
+
+static void a_stop_lets_running_requests_end(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0.005, 8);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":50,\"stream\":true}";
+    int fd = dial(f), idle = dial(f);
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: %zu\r\n\r\n%s",
+                         strlen(body), body));
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    say(idle, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"); /* accepted before the stop */
+    p.fd = idle;
+    assert_int_equal(poll(&p, 1, 20000), 1);
+    __atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
+    const char *text = hear(f, fd);
+    assert_int_equal(count(text, "\"choices\":[{"), 50);
+    assert_int_equal(count(text, "[DONE]"), 1);
+    close(idle);
+    finish(f);
+    assert_int_equal(f->rows[RUN_OK], 1);
+}
+
+static void addresses_are_checked(void **state)
+{
+    struct test *t = *state;
+    struct server_params p = {.host = "example.org", .max_connections = 1};
+    struct server *s;
+    assert_err(server_open(&p, &s, &t->e), ST_USAGE, t,
+               "server.host: 'example.org' is no numeric address");
+    assert_null(s);
+    assert_true(server_is_loopback("127.0.0.1") && server_is_loopback("localhost") &&
+                server_is_loopback("::1"));
+    assert_false(server_is_loopback("0.0.0.0") || server_is_loopback("10.0.0.1") ||
+                 server_is_loopback("::"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(answers_have_openais_shape),        TEST(bad_requests_are_refused),
+        TEST(one_too_many_is_told_to_come_back), TEST(clients_that_left_are_cancelled),
+        TEST(a_stop_lets_running_requests_end),  TEST(addresses_are_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
