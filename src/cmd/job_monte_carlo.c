@@ -5,19 +5,22 @@
 #include "search/launch.h"
 
 static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
-                             struct err *e)
+                             int32_t ***ids, struct err *e)
 {
+    const struct job_monte_carlo *j = self;
     (void)a;
     (void)seed;
     (void)e;
-    *out = *(const struct workload *)self;
+    *out = j->w.w;
+    *ids = j->ids;
     return ST_OK;
 }
 
 /* Standard deviations as they were drawn from, per operator. */
-static struct node *doubt_node(struct arena *a, const struct monte_carlo *m)
+static struct node *doubt_node(struct arena *a, const struct monte_carlo *m, bool host)
 {
     struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_MAP);
+    struct node *network = node_new(a, NODE_MAP);
     for (int k = 0; k < OP_KINDS; k++)
         if (m->doubt.op[k] > 0)
             node_set(a, ops, sv_of(op_name((enum op_kind)k)), node_float(a, m->doubt.op[k]));
@@ -25,7 +28,14 @@ static struct node *doubt_node(struct arena *a, const struct monte_carlo *m)
     node_set(a, n, SV("operators_sd"), ops);
     node_set(a, n, SV("decode_sd"), node_float(a, m->doubt.decode));
     node_set(a, n, SV("prompt_sd"), node_float(a, m->doubt.prompt));
-    node_set(a, n, SV("network_sd"), node_float(a, m->doubt.network));
+    for (int k = 0; k < NETWORKS; k++)
+        if (m->doubt.network[k] > 0)
+            node_set(a, network, sv_of(bundle_network_name((enum bundle_network)k)),
+                     node_float(a, m->doubt.network[k]));
+    node_set(a, n, SV("network_sd"), network);
+    node_set(a, n, SV("host_sd"), node_float(a, host ? m->doubt.host : 0));
+    node_set(a, n, SV("host_prefill_sd"), node_float(a, host ? m->doubt.host_prefill : 0));
+    node_set(a, n, SV("host_iteration_cv"), node_float(a, host ? m->doubt.host_cv : 0));
     return n;
 }
 
@@ -37,12 +47,17 @@ static double shown_ms(double s)
 static void show(struct arena *a, struct node *shown, const struct monte_carlo *m)
 {
     static const struct {
-        enum slo_metric metric;
+        int metric;
         int percentile;
         const char *key;
-    } rows[] = {{SLO_TTFT, 0, "ttft_p50_ms_interval"}, {SLO_TTFT, 1, "ttft_p90_ms_interval"},
-                {SLO_TPOT, 0, "tpot_p50_ms_interval"}, {SLO_TPOT, 1, "tpot_p90_ms_interval"},
-                {SLO_E2EL, 0, "e2e_p50_ms_interval"},  {SLO_E2EL, 1, "e2e_p90_ms_interval"}};
+    } rows[] = {{SLO_TTFT, 0, "ttft_p50_ms_interval"},
+                {SLO_TTFT, 1, "ttft_p90_ms_interval"},
+                {MONTE_CARLO_TOKEN_LATENCY, 0, "token_latency_p50_ms_interval"},
+                {MONTE_CARLO_TOKEN_LATENCY, 1, "token_latency_p90_ms_interval"},
+                {SLO_TPOT, 0, "tpot_p50_ms_interval"},
+                {SLO_TPOT, 1, "tpot_p90_ms_interval"},
+                {SLO_E2EL, 0, "e2e_p50_ms_interval"},
+                {SLO_E2EL, 1, "e2e_p90_ms_interval"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct monte_carlo_cell *c = &m->of[rows[i].metric][rows[i].percentile];
         struct node *ends = node_new(a, NODE_LIST);
@@ -60,17 +75,14 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
     if (p->sim.replicas_mc < MONTE_CARLO_LEAST)
         return err_set(e, ST_USAGE, "sim.replicas_mc: %lld is neither 0 nor %d or more",
                        (long long)p->sim.replicas_mc, (int)MONTE_CARLO_LEAST);
+    TRY(predictor_find(p->predictor.kind, &j->ops, e));
     if (!j->params->bundle) {
         err_set(e, ST_USAGE, "sim.replicas_mc: predictor %s says nothing of its errors",
                 j->ops->name);
         return err_hint(e, "predictor=bundle");
     }
-    if (p->scheduler.prefix_caching)
-        return err_set(
-            e, ST_USAGE,
-            "sim.replicas_mc: not with scheduler.prefix_caching, which needs the prompts");
     TRY(job_serve_params(p, &j->m->m, &j->serve, e));
-    return job_workload(j->c, j->m, false, &j->w, e);
+    return job_probe_workload(j->c, j->m, &j->w, &j->ids, e);
 }
 
 enum st job_monte_carlo(void *self, const struct artifact *art, struct node *extra,
@@ -83,7 +95,8 @@ enum st job_monte_carlo(void *self, const struct artifact *art, struct node *ext
         .predictor = j->params,
         .ops = j->ops,
         .serve = &j->serve,
-        .workload = {&j->w.w, same_workload},
+        .workload = {j, same_workload},
+        .draft_cost = p->speculation.draft_cost,
         .seed = (uint64_t)p->seed,
         .replicas = p->sim.replicas_mc,
         .workers = p->cores ? p->cores : launch_cores(),
@@ -91,7 +104,7 @@ enum st job_monte_carlo(void *self, const struct artifact *art, struct node *ext
     };
     TRY(monte_carlo_run(&params, &m, e));
     TRY(monte_carlo_write(art, &m, e));
-    node_set(j->c->a, extra, SV("uncertainty"), doubt_node(j->c->a, &m));
+    node_set(j->c->a, extra, SV("uncertainty"), doubt_node(j->c->a, &m, j->params->host_overhead));
     show(j->c->a, shown, &m);
     return ST_OK;
 }

@@ -28,8 +28,16 @@ static bool is_given(const struct plan *p)
     return p->workload.dir || p->workload.trace;
 }
 
+enum st job_probe_workload(const struct cmd_context *c, const struct job_model *m,
+                           struct job_workload *out, int32_t ***ids, struct err *e)
+{
+    bool want = c->plan->scheduler.prefix_caching && m->tokenizer;
+    TRY(job_workload(c, m, want, out, e));
+    return want && out->tokenizer ? job_prompt_ids(c, m, out, ids, e) : ST_OK;
+}
+
 static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
-                             struct err *e)
+                             int32_t ***ids, struct err *e)
 {
     const struct job_probe *p = self;
     struct plan plan = *p->c->plan;
@@ -40,9 +48,10 @@ static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct 
     plan.workload.arrival.inter_arrival_ns = 0;
     c.plan = &plan;
     c.a = a;
-    TRY(job_workload(&c, &p->m, false, &w, e));
+    enum st st = job_probe_workload(&c, &p->m, &w, ids, e);
     *out = w.w;
     job_workload_close(&w);
+    TRY(st);
     return is_given(&plan) || plan.workload.arrival.kind == ARRIVAL_TRACE ? to_unit_rate(out, e)
                                                                           : ST_OK;
 }

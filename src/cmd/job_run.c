@@ -86,6 +86,21 @@ static int64_t peak_rss_bytes(struct arena *a)
     return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : RUN_NONE;
 }
 
+/* Prefix caching that finds nothing is a workload without common beginnings, most often one whose
+ * prompts nobody knows. */
+static void tell_no_hits(struct arena *a, const struct serve_params *p,
+                         const struct serve_counters *n, struct node *extra)
+{
+    static const char text[] =
+        "scheduler.prefix_caching is on and no request found its prompt's beginning in the cache: "
+        "the workload has no prompts or hash_ids that begin alike, or the cache is too small for "
+        "them";
+    if (!p->prefix_caching || n->prefix_hit_tokens > 0)
+        return;
+    log_warn("%s", text);
+    node_set(a, extra, SV("prefix_caching_warning"), node_str(a, text));
+}
+
 enum { YARDSTICK_SAMPLES = 15 };
 
 static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s,
@@ -300,6 +315,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
                      dir);
     }
     struct node *shown = node_new(a, NODE_MAP);
+    if (st == ST_OK)
+        tell_no_hits(a, &params, &counters, extra);
     if (st == ST_OK && r->more)
         st = r->more(r->more_self, &art, extra, shown, e);
     if (st == ST_OK)

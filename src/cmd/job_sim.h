@@ -37,16 +37,23 @@ enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struc
 void job_probe_close(struct job_probe *p);
 struct capacity_params job_capacity_params(const struct job_probe *p);
 
-/* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first four members are
- * the caller's; open refuses what has no uncertainty and loads the workload, close lets it go. */
+/* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first three members
+ * are the caller's; open refuses what has no uncertainty and loads the workload, which the caller
+ * closes. */
 struct job_monte_carlo {
     const struct cmd_context *c;
     const struct job_model *m;
     const struct predictor_params *params;
-    const struct predictor_ops *ops;
+    const struct predictor_ops *ops; /* without what drafts cost */
     struct serve_params serve;
     struct job_workload w;
+    int32_t **ids; /* of the prompts, for prefix caching; NULL = not known */
 };
+/* Requests that live in c->a, with the ids of their prompts where prefix caching knows prompts by
+ * them; *ids stays NULL where not. */
+enum st job_probe_workload(const struct cmd_context *c, const struct job_model *m,
+                           struct job_workload *out, int32_t ***ids, struct err *e);
+
 enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e);
 enum st job_monte_carlo(void *self, const struct artifact *art, struct node *extra,
                         struct node *shown, struct err *e);

@@ -47,7 +47,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     if (warning)
         log_warn("%s", warning);
 
-    struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params, .ops = predictor.ops};
+    struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params};
     if (p->sim.replicas_mc)
         TRY(job_monte_carlo_open(&mc, e));
     struct job_workload w;

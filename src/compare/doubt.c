@@ -27,6 +27,8 @@ static enum st read_row(const struct csv_reader *r, const int column[5], struct 
 {
     int m = metric_of(csv_cell(r, column[0])), p = percentile_of(csv_cell(r, column[1]));
     double v[3];
+    if (m == METRIC_TOKEN_LATENCY && c->params.include_token0)
+        return ST_OK; /* the file's leaves it out */
     if (m < 0 || p < 0 || csv_empty(r, column[2]) || csv_empty(r, column[3]) ||
         csv_empty(r, column[4]))
         return ST_OK;

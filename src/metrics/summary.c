@@ -131,6 +131,12 @@ void summary_add(struct summary *s, const struct run_request *r)
         put(s, METRIC_TPOT, (double)(r->completion_ns - r->first_token_ns) / (double)(tokens - 1));
 }
 
+void summary_add_token(struct summary *s, const struct run_token *t)
+{
+    if (t->token_index > 0)
+        put(s, METRIC_TOKEN_LATENCY, (double)t->token_latency_ns);
+}
+
 struct summary_facts summary_facts(const struct summary *s)
 {
     struct summary_facts f = s->facts;

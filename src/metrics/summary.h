@@ -1,6 +1,6 @@
 /* A run's figures while it happens, in memory that does not grow with it.
  *
- * Percentiles are exact (metrics_percentile over all values) up to SUMMARY_EXACT requests. Beyond
+ * Percentiles are exact (metrics_percentile over all values) up to SUMMARY_EXACT of them. Beyond
  * that the values are counted in a log-linear histogram: each octave of nanoseconds has 2048 equal
  * buckets, a value counts as the middle of its bucket, and so does each order statistic that a
  * percentile is interpolated from: a percentile is then off by at most SUMMARY_ERROR, relatively,
@@ -21,6 +21,8 @@ void summary_free(struct summary **s); /* NULL is fine */
 
 /* A row as the serving core hands it over; order does not matter. */
 void summary_add(struct summary *s, const struct run_request *r);
+/* A gap between tokens; token 0 has none. Its request is taken to have ended well. */
+void summary_add_token(struct summary *s, const struct run_token *t);
 
 struct summary_facts {
     int64_t n_requests, n_not_ok, n_warmup, n_all;
@@ -33,8 +35,7 @@ struct summary_facts {
 };
 struct summary_facts summary_facts(const struct summary *s);
 
-/* In ns, q in [0, 100]; NAN when no request has the value. Token latencies are not kept: only
- * METRIC_TTFT, METRIC_TPOT and METRIC_E2E. */
+/* In ns, q in [0, 100]; NAN when no request has the value, or no token was added. */
 double summary_percentile(struct summary *s, enum metric m, double q);
 
 #endif

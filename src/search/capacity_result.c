@@ -59,6 +59,8 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
         made[n++] = arena_printf(
             a, "Up to %.0f look-ups of a run fell outside the profiled grid and were extrapolated.",
             largest(r, offsetof(struct probe_result, extrapolated)));
+    if (r->operating && r->n_seeds && probe_no_hits(&r->operating[0].r))
+        made[n++] = probe_no_hits(&r->operating[0].r);
     const char **all = arena_array(a, const char *, n + n_extra);
     size_t k = 0;
     for (size_t i = 0; i < n_extra; i++)

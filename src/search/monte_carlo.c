@@ -1,17 +1,16 @@
 #include "search/monte_carlo.h"
 
 #include <math.h>
-
 #include <string.h>
 
-#include "base/rng.h"
 #include "metrics/metrics.h"
 #include "search/launch.h"
+#include "sim/drafting.h"
 #include "text/csv.h"
 
 /* One value of each percentile, from a worker as it lies in memory: both ends are this process. */
 struct replica_values {
-    double s[SLO_METRICS][PROBE_PERCENTILES];
+    double s[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
 };
 
 struct work {
@@ -27,17 +26,23 @@ static double draw(struct rng *r, double sd)
     return exp(sd * z);
 }
 
-struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i)
+struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i,
+                                       struct rng *host)
 {
     char name[64];
-    struct bundle_factors f;
+    struct bundle_factors f = {.host_draws = host};
     snprintf(name, sizeof name, "sim.replicas_mc.%zu", i);
     struct rng r = rng_stream(seed, name);
     for (int k = 0; k < OP_KINDS; k++)
         f.op[k] = draw(&r, doubt->op[k]);
     f.decode = draw(&r, doubt->decode);
     f.prompt = draw(&r, doubt->prompt);
-    f.network = draw(&r, doubt->network);
+    for (int k = 0; k < NETWORKS; k++)
+        f.network[k] = draw(&r, doubt->network[k]);
+    f.host = draw(&r, doubt->host);
+    f.host_prefill = draw(&r, doubt->host_prefill);
+    snprintf(name, sizeof name, "sim.replicas_mc.%zu.host", i);
+    *host = rng_stream(seed, name);
     return f;
 }
 
@@ -47,18 +52,27 @@ static enum st simulate(struct arena *a, const struct work *w, const struct bund
     struct predictor_params params = *w->p->predictor;
     struct predictor predictor;
     struct probe_result r;
+    struct summary *tokens = summary_new();
     params.bundle = bundle;
-    TRY(predictor_open(a, w->p->ops, &params, &predictor, e));
+    enum st st = predictor_open(a, w->p->ops, &params, &predictor, e);
+    if (st == ST_OK && w->p->serve->draft_tokens)
+        predictor = predictor_drafting(a, &predictor, w->p->draft_cost);
     struct probe probe = probe_sim_open(&(struct probe_sim_params){.predictor = &predictor,
                                                                    .serve = w->p->serve,
                                                                    .workload = w->p->workload,
                                                                    .slo = &w->slo,
+                                                                   .tokens = tokens,
                                                                    .stop = w->p->stop});
-    enum st st = probe.ops->run(probe.self, 1, w->p->seed, &r, e);
+    if (st == ST_OK)
+        st = probe.ops->run(probe.self, 1, w->p->seed, &r, e);
     probe_sim_close(&probe);
-    for (int m = 0; m < SLO_METRICS && st == ST_OK; m++)
-        for (int k = 0; k < PROBE_PERCENTILES; k++)
+    for (int k = 0; k < PROBE_PERCENTILES && st == ST_OK; k++) {
+        for (int m = 0; m < SLO_METRICS; m++)
             out->s[m][k] = r.latency_s[m][k];
+        out->s[MONTE_CARLO_TOKEN_LATENCY][k] =
+            summary_percentile(tokens, METRIC_TOKEN_LATENCY, probe_percentiles[k]) / 1e9;
+    }
+    summary_free(&tokens);
     return st;
 }
 
@@ -69,7 +83,8 @@ static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
     struct replica_values v;
     struct arena *a = arena_new();
     if (i > 0) {
-        struct bundle_factors f = monte_carlo_draw(&w->doubt, w->p->seed, i - 1);
+        struct rng host;
+        struct bundle_factors f = monte_carlo_draw(&w->doubt, w->p->seed, i - 1, &host);
         b = bundle_perturbed(a, b, &f);
     }
     enum st st = simulate(a, w, b, &v, e);
@@ -121,7 +136,7 @@ enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *
     enum st st = launch_fork.run(&launch, e);
     double *values = mem_alloc(2 * n * sizeof(double));
     *out = (struct monte_carlo){.doubt = w.doubt, .replicas = p->replicas};
-    for (int m = 0; m < SLO_METRICS && st == ST_OK; m++)
+    for (int m = 0; m < MONTE_CARLO_METRICS && st == ST_OK; m++)
         for (int k = 0; k < PROBE_PERCENTILES; k++)
             out->of[m][k] = cell(w.of, n, m, k, values, values + n);
     mem_free(values);
@@ -141,8 +156,8 @@ enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *
 {
     static const char *const heads[] = {"metric", "percentile", "value_ns",
                                         "low_ns", "high_ns",    "replicas"};
-    static const enum slo_metric order[] = {SLO_TTFT, SLO_TPOT, SLO_E2EL, SLO_DELAY};
-    static const char *const names[] = {"ttft", "tpot", "e2e", "delay"};
+    static const int order[] = {SLO_TTFT, MONTE_CARLO_TOKEN_LATENCY, SLO_TPOT, SLO_E2EL, SLO_DELAY};
+    static const char *const names[] = {"ttft", "token_latency", "tpot", "e2e", "delay"};
     FILE *f;
     TRY(artifact_create_file(art, PERCENTILE_INTERVALS, &f, e));
     struct csv_writer w = {.f = f};

@@ -2,14 +2,17 @@
  * are off by what their errors allow.
  *
  * Replica i draws one factor exp(sd z) per operator and the like (bundle_doubt) from the stream
- * "sim.replicas_mc.<i>" of the seed, and simulates the whole workload; the interval of a percentile
- * is the range between the 2.5th and the 97.5th percentile of the replicas' values (linear between
- * them). An error that is not one factor for a whole operator averages out over a run: the
- * intervals are on the wide side of what the operators' errors say, and say nothing of what is not
- * modelled. */
+ * "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the stream
+ * "sim.replicas_mc.<i>.host" (bundle_factors), and simulates the whole workload; the interval of a
+ * percentile is the range between the 2.5th and the 97.5th percentile of the replicas' values
+ * (linear between them). An error that is not one factor for a whole operator averages out over a
+ * run: the intervals are on the wide side of what the operators' errors say, and say nothing of
+ * what is not modelled. Host time that varies makes tails longer than the run as simulated has
+ * them: an interval of a high percentile may lie wholly above its value. */
 #ifndef SEARCH_MONTE_CARLO_H
 #define SEARCH_MONTE_CARLO_H
 
+#include "base/rng.h"
 #include "search/probe_sim.h"
 
 #define PERCENTILE_INTERVALS "percentile_intervals.csv"
@@ -18,6 +21,7 @@ enum { MONTE_CARLO_LEAST = 10 };
 struct monte_carlo_params {
     const struct predictor_params *predictor; /* bundle must be set */
     const struct predictor_ops *ops;
+    double draft_cost; /* with serve->draft_tokens: sim/drafting.h */
     const struct serve_params *serve;
     struct probe_workload workload; /* used at the rate 1: as it is */
     uint64_t seed;
@@ -28,14 +32,18 @@ struct monte_carlo_params {
 struct monte_carlo_cell {
     double value_s, low_s, high_s; /* value: with the bundle as it is; NAN = no samples */
 };
+/* The latencies of a probe, and the gaps between tokens. */
+enum { MONTE_CARLO_TOKEN_LATENCY = SLO_METRICS, MONTE_CARLO_METRICS };
 struct monte_carlo {
-    struct monte_carlo_cell of[SLO_METRICS][PROBE_PERCENTILES];
+    struct monte_carlo_cell of[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
     struct bundle_doubt doubt;
     int64_t replicas;
 };
 
-/* The draws of a replica. */
-struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i);
+/* The draws of a replica. *host: where those of its iterations begin; it must outlive the factors.
+ */
+struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i,
+                                       struct rng *host);
 
 enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e);
 

@@ -37,6 +37,7 @@ const struct probe_field probe_fields[PROBE_FIELDS] = {
     FIELD(late_delay_s),
     FIELD(energy_j),
     FIELD(extrapolated),
+    FIELD(prefix_hit_rate),
 };
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo)
@@ -108,7 +109,8 @@ static double median_delay(const struct probe_samples *s, size_t from, size_t to
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
 {
     size_t n = s->v.n, ok = 0, good = 0;
-    *out = (struct probe_result){.requests = (double)n, .energy_j = (double)NAN};
+    *out = (struct probe_result){
+        .requests = (double)n, .energy_j = (double)NAN, .prefix_hit_rate = (double)NAN};
     double *values = mem_alloc((2 * n + 1) * sizeof(double)), *scratch = values + n;
     if (n > 0)
         qsort(s->v.p, n, sizeof *s->v.p, by_arrival);
@@ -133,6 +135,16 @@ void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
 void probe_samples_free(struct probe_samples *s)
 {
     vec_free(&s->v);
+}
+
+const char *probe_no_hits(const struct probe_result *r)
+{
+    return r->prefix_hit_rate == 0
+               ? "scheduler.prefix_caching is on and no request found its prompt's beginning in "
+                 "the "
+                 "cache: the workload has no prompts or hash_ids that begin alike, or the cache is "
+                 "too small for them."
+               : NULL;
 }
 
 struct node *probe_result_node(struct arena *a, const struct probe_result *r)

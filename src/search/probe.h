@@ -30,6 +30,7 @@ struct probe_result {
                                            arrivals: far apart, the queue grows with the run */
     double energy_j;                    /* of all devices; NAN unless it is known */
     double extrapolated;                /* look-ups outside the profiled grid */
+    double prefix_hit_rate;             /* tokens of prefills found in the cache; NAN without one */
 };
 
 /* The numbers of a result as a table: JSON, CSV and reports go by it. */
@@ -37,7 +38,7 @@ struct probe_field {
     const char *name; /* "requests", "ttft_p99_s" */
     size_t offset;    /* of a double in struct probe_result */
 };
-enum { PROBE_FIELDS = 11 + SLO_METRICS * PROBE_PERCENTILES };
+enum { PROBE_FIELDS = 12 + SLO_METRICS * PROBE_PERCENTILES };
 extern const struct probe_field probe_fields[PROBE_FIELDS];
 static inline double *probe_value(struct probe_result *r, int field)
 {
@@ -76,12 +77,16 @@ struct probe_samples {
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo); /* keeps the memory */
 void probe_samples_add(struct probe_samples *s, const struct run_request *r);
-/* All fields but energy_j (NAN) and extrapolated (0). Warm-up requests were left out. */
+/* All fields but energy_j and prefix_hit_rate (NAN) and extrapolated (0). Warm-up requests were
+ * left out. */
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
 void probe_samples_free(struct probe_samples *s);
 
 /* ---- results as trees -------------------------------------------------------------------------
  */
+
+/* What a result must say where prefix caching was on and never found anything; NULL = nothing. */
+const char *probe_no_hits(const struct probe_result *r);
 
 struct node *probe_result_node(struct arena *a, const struct probe_result *r);
 enum st probe_result_read(const struct node *n, struct probe_result *out, struct err *e);

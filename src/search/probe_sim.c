@@ -1,11 +1,13 @@
 #include "search/probe_sim.h"
 
 #include <math.h>
+#include <string.h>
 
 struct probe_sim {
     struct probe_sim_params p;
     struct arena *requests, *run; /* of the seed; of one simulation */
     struct workload w;
+    int32_t **ids; /* of w's prompts; NULL = not known */
     uint64_t seed;
     bool made;
     double rate;
@@ -28,6 +30,21 @@ static enum st next_request(void *self, struct workload_request *out, struct err
     return ST_OK;
 }
 
+static enum st prompt_ids(void *self, const struct workload_request *r, int32_t *ids, struct err *e)
+{
+    const struct probe_sim *s = self;
+    (void)e;
+    memcpy(ids, s->ids[s->next - 1], (size_t)r->num_prefill_tokens * sizeof *ids);
+    return ST_OK;
+}
+
+static void take_token(void *self, const struct run_token *t)
+{
+    const struct probe_sim *s = self;
+    if (t->request_id >= s->p.serve->warmup_requests)
+        summary_add_token(s->p.tokens, t);
+}
+
 static void take_row(void *self, const struct run_request *r)
 {
     probe_samples_add(&((struct probe_sim *)self)->samples, r);
@@ -39,7 +56,8 @@ static enum st make_requests(struct probe_sim *s, uint64_t seed, struct err *e)
         return ST_OK;
     s->made = false;
     arena_reset(s->requests);
-    TRY(s->p.workload.make(s->p.workload.self, s->requests, seed, &s->w, e));
+    s->ids = NULL;
+    TRY(s->p.workload.make(s->p.workload.self, s->requests, seed, &s->w, &s->ids, e));
     s->made = true;
     s->seed = seed;
     return ST_OK;
@@ -59,14 +77,16 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
     s->next = 0;
     probe_samples_begin(&s->samples, s->p.slo);
     struct serve_params serve = *s->p.serve;
-    serve.emit_tokens = false;
+    serve.emit_tokens = s->p.tokens != NULL;
     serve.seed = seed;
     struct executor *ex = arena_array(s->run, struct executor, serve.replicas);
     for (int32_t i = 0; i < serve.replicas; i++)
         ex[i] = sim_executor(s->run, s->p.predictor);
     struct serve_clock clock = clock_virtual();
-    struct request_source source = {.self = s, .next = next_request};
-    struct serve_sink sink = {.self = s, .request = take_row};
+    struct request_source source = {
+        .self = s, .next = next_request, .prompt_ids = s->ids ? prompt_ids : NULL};
+    struct serve_sink sink = {
+        .self = s, .request = take_row, .token = s->p.tokens ? take_token : NULL};
     struct serve_counters counters;
     int64_t before = outside(s);
     enum st st = serve_run(&serve, &clock, ex, &source, &sink, s->p.stop, &counters, e);
@@ -74,6 +94,11 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
     TRY(st);
     probe_samples_sum(&s->samples, out);
     out->extrapolated = (double)(outside(s) - before);
+    if (serve.prefix_caching)
+        out->prefix_hit_rate =
+            counters.prefix_looked_tokens > 0
+                ? (double)counters.prefix_hit_tokens / (double)counters.prefix_looked_tokens
+                : 0;
     if (counters.energy_j > 0)
         out->energy_j = counters.energy_j + predictor_idle_j(s->p.predictor, serve.replicas,
                                                              counters.busy_s, counters.end_s);

@@ -71,13 +71,17 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
 {
     size_t growing = 0, n = 0;
     double extrapolated = 0;
-    const char **notes = arena_array(a, const char *, 6);
+    const char *no_hits = NULL, **notes = arena_array(a, const char *, 7);
     mark_fronts(r);
     for (size_t i = 0; i < r->n; i++) {
         growing += r->configs[i].status == SEARCH_OK && r->configs[i].capacity.growing;
-        for (size_t k = 0; k < r->configs[i].n_loads; k++)
-            if (r->configs[i].loads[k].r.extrapolated > extrapolated)
-                extrapolated = r->configs[i].loads[k].r.extrapolated;
+        for (size_t k = 0; k < r->configs[i].n_loads; k++) {
+            const struct probe_result *result = &r->configs[i].loads[k].r;
+            if (result->extrapolated > extrapolated)
+                extrapolated = result->extrapolated;
+            if (probe_no_hits(result))
+                no_hits = probe_no_hits(result);
+        }
     }
     if (warning)
         notes[n++] = warning;
@@ -98,6 +102,8 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
         notes[n++] = arena_printf(
             a, "Up to %.0f look-ups of a run fell outside the profiled grid and were extrapolated.",
             ceil(extrapolated));
+    if (no_hits)
+        notes[n++] = no_hits;
     r->notes = notes;
     r->n_notes = n;
 }

@@ -47,9 +47,9 @@ static struct parts parts_of(const struct predictor_params *p, const struct batc
         .tokens = predict_tokens_s(t, tokens),
         .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
         .rows = predict_rows_s(t, rows),
-        .attention =
-            predict_decode_mixed_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max) +
-            (prefill > longest ? prefill : longest),
+        .attention = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max,
+                                      b->draft_tokens) +
+                     (prefill > longest ? prefill : longest),
         .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
     };
     if (groups == 1)
@@ -64,12 +64,12 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
                         double idle_s)
 {
     const struct bundle *t = p->bundle;
-    int64_t groups = groups_of(p);
+    int64_t groups = groups_of(p), seqs = share(b->n_decodes, groups);
     double g = (double)groups;
     double j =
         g * predict_tokens_j(t, share(b->prefill_tokens + row_tokens(b), groups)) +
         g * predict_rows_j(t, share(row_tokens(b) + b->n_last_chunks, groups)) +
-        g * predict_decode_j(t, share(b->n_decodes, groups), share(b->decode_kv_tokens, groups));
+        g * predict_decode_j(t, seqs, share(b->decode_kv_tokens, groups) + seqs * b->draft_tokens);
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
     return (double)p->tp * (j * scale + g * bundle_idle_w(t) * idle_s);

@@ -68,8 +68,8 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
  * head), all others pass their activations on (send_recv). Host: per iteration, by number of
  * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead. Rows that verify drafts: attention reads the keys once for all tokens of a row, so
- * it is that of plain decodes; the other operators have 1 + draft_tokens tokens per row.
+ * host_overhead. Rows that verify drafts: attention is that of predict_verify_s; the other
+ * operators have 1 + draft_tokens tokens per row.
  *
  * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
  * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's

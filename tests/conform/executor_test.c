@@ -82,7 +82,7 @@ static struct predictor stages_predictor(struct test *t, int64_t stages)
     assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", m, &t->e), t);
     b->tokens.n = b->rows.n = 1;
     b->tokens.curve[0] = b->rows.curve[0] = (struct curve){g, s};
-    b->host = b->host_prefill = (struct curve){g, host};
+    b->host.s = b->host_prefill.s = (struct curve){g, host};
     b->counts = arena_one(t->a, struct bundle_counts);
     const struct predictor_params p = {
         .model = m, .tp = 1, .pp = stages, .bundle = b, .host_overhead = true};

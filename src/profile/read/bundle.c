@@ -382,7 +382,7 @@ bool bundle_has(const struct bundle *b, enum op_kind k)
 
 bool bundle_has_host(const struct bundle *b)
 {
-    return b->host.grid != NULL;
+    return b->host.s.grid != NULL;
 }
 
 const struct node *bundle_meta(const struct bundle *b)

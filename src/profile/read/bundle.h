@@ -105,6 +105,16 @@ double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
 double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
                               int64_t kv_max);
 
+/* Decode rows that verify drafts: q = 1 + draft_tokens queries each over kv + q keys, the q new
+ * ones among them. The kernel reads the keys once for all queries of a row, or it computes their
+ * scores, whichever takes longer (a roofline of two measured rates):
+ *     reading   predict_decode_mixed_s of caches with draft_tokens more tokens
+ *     scores    q kv + q (q + 1) / 2 per row, at the time that the prefill profile's fit says one
+ *               score takes where scores bind (surface.h)
+ * No profile holds such batches; with draft_tokens 0 it is predict_decode_mixed_s. */
+double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
+                        int64_t draft_tokens);
+
 /* The part of predict_tokens_s that is not repeated per layer (the embedding). */
 double predict_once_s(const struct bundle *b, int64_t tokens);
 /* The part of predict_tokens_s that experts carry out: GEMMs and activation, every one with so many
@@ -154,21 +164,32 @@ void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct
 /* ---- how far a prediction may be off ---------------------------------------------------------
  */
 
+enum bundle_network { NETWORK_ALL_REDUCE, NETWORK_SEND_RECV, NETWORK_ALL_TO_ALL, NETWORKS };
+const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
+
 /* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
- * relative error. Operators: the leave-one-out error, of the meta file or made here where that has
- * none; it holds the measurements' noise too. Iterations: the standard error of the rehearsal's
- * factors, error / sqrt(batches), 0 without. 0 where there is nothing to be wrong. */
+ * relative error. Operators and collectives: the leave-one-out error, of the meta file or made here
+ * where that has none; it holds the measurements' noise too. Iterations: the standard error of the
+ * rehearsal's factors, error / sqrt(batches), 0 without. Host time: the leave-one-out error over
+ * batch sizes and the standard error of the means, as independent. 0 where there is nothing to be
+ * wrong. */
 struct bundle_doubt {
     double op[OP_KINDS];
     double decode, prompt; /* of the factors of batches without and with prefill chunks */
-    double network;        /* collectives */
+    double network[NETWORKS];
+    double host, host_prefill; /* of iterations without and with prefill chunks */
+    double host_cv; /* and how single iterations vary, mean over the rows of the file: standard
+                       deviation / mean. Not a doubt of ln, and 0 where the file does not say */
 };
 void bundle_doubt(const struct bundle *b, struct bundle_doubt *out);
 
 /* The same bundle with each operator's times multiplied, and so on; it shares what it can with b
- * and counts look-ups of its own. */
+ * and counts look-ups of its own. With host_draws, host time varies from iteration to iteration as
+ * it was measured to: each look-up draws a factor, lognormal of mean 1 with the standard deviation
+ * of iterations of that batch size; 1 where the file does not say. */
 struct bundle_factors {
-    double op[OP_KINDS], decode, prompt, network; /* > 0 */
+    double op[OP_KINDS], decode, prompt, network[NETWORKS], host, host_prefill; /* > 0 */
+    const struct rng *host_draws; /* where the draws begin; NULL = none */
 };
 struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
                                 const struct bundle_factors *f);

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "profile/read/filter.h"
 #include "profile/read/read.h"
 
@@ -168,8 +170,74 @@ static const char *const host_terms[] = {"schedule_median", "sampler_e2e_median"
                                          "process_model_outputs_median", "ray_comm_time_mean"};
 enum { HOST_TERMS = sizeof host_terms / sizeof *host_terms };
 
+/* How iterations of one batch size vary. Vidur's terms vary independently, for all the file says.
+ */
+struct spread_columns {
+    int mean[HOST_TERMS], std[HOST_TERMS], n_terms;
+    int count; /* column of the iterations measured; -1 = not told */
+};
+
+static struct spread_columns ours(const struct csv_reader *r, const char *what)
+{
+    char mean[64], std[64], count[64];
+    snprintf(mean, sizeof mean, "%s_mean", what);
+    snprintf(std, sizeof std, "%s_std", what);
+    snprintf(count, sizeof count, "%s_n", what);
+    struct spread_columns c = {{csv_find(r, mean)}, {csv_find(r, std)}, 1, csv_find(r, count)};
+    c.n_terms = c.mean[0] >= 0 && c.std[0] >= 0;
+    return c;
+}
+
+static struct spread_columns vidurs(const struct csv_reader *r)
+{
+    static const char *const terms[] = {"schedule", "sampler_e2e", "prepare_inputs_e2e",
+                                        "process_model_outputs"};
+    struct spread_columns c = {.count = -1};
+    for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
+        struct spread_columns one = ours(r, terms[i]);
+        if (!one.n_terms)
+            return (struct spread_columns){.count = -1};
+        c.mean[c.n_terms] = one.mean[0];
+        c.std[c.n_terms++] = one.std[0];
+    }
+    return c;
+}
+
+struct host_points {
+    struct read_points s, cv;
+    struct spread_columns columns;
+    double squares; /* of standard errors, */
+    int64_t n;      /* so many */
+};
+
+static enum st spread_row(const struct csv_reader *r, double x, struct host_points *p,
+                          struct err *e)
+{
+    const struct spread_columns *c = &p->columns;
+    double mean = 0, variance = 0, v;
+    for (int i = 0; i < c->n_terms; i++) {
+        if (csv_empty(r, c->mean[i]) || csv_empty(r, c->std[i]))
+            return ST_OK;
+        TRY(csv_double(r, c->mean[i], 0, MAX_MS, &v, e));
+        mean += v;
+        TRY(csv_double(r, c->std[i], 0, MAX_MS, &v, e));
+        variance += v * v;
+    }
+    if (!(mean > 0))
+        return ST_OK;
+    double cv = sqrt(variance) / mean;
+    vec_push(&p->cv, (struct surface_point){x, 0, cv});
+    if (c->count < 0 || csv_empty(r, c->count))
+        return ST_OK;
+    int64_t n;
+    TRY(csv_int(r, c->count, 1, INT64_MAX, &n, e));
+    p->squares += cv * cv / (double)n;
+    p->n++;
+    return ST_OK;
+}
+
 static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
-                         struct read_points *all, struct read_points *prefill, struct err *e)
+                         struct host_points *all, struct host_points *prefill, struct err *e)
 {
     int model, tp, batch, term[HOST_TERMS];
     TRY(csv_require(r, "model_name", &model, e));
@@ -178,6 +246,10 @@ static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
     for (int i = 0; i < HOST_TERMS; i++)
         TRY(csv_require(r, host_terms[i], &term[i], e));
     int with_prefill = csv_find(r, "prefill_iteration_host_median");
+    all->columns = ours(r, "iteration_host");
+    if (!all->columns.n_terms)
+        all->columns = vidurs(r);
+    prefill->columns = ours(r, "prefill_iteration_host");
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         int64_t degree, x;
@@ -192,35 +264,47 @@ static enum st host_rows(struct csv_reader *r, const struct bundle_key *key,
             TRY(csv_double(r, term[i], 0, MAX_MS, &ms, e));
             sum += ms / 1e3;
         }
-        vec_push(all, (struct surface_point){(double)x, 0, sum});
+        vec_push(&all->s, (struct surface_point){(double)x, 0, sum});
+        TRY(spread_row(r, (double)x, all, e));
+        TRY(spread_row(r, (double)x, prefill, e));
         if (with_prefill >= 0)
-            TRY(add_point(r, (struct value_column){prefill, with_prefill, 1e-3}, (double)x, 0, e));
+            TRY(add_point(r, (struct value_column){&prefill->s, with_prefill, 1e-3}, (double)x, 0,
+                          e));
     }
     return st == ST_END ? ST_OK : st;
 }
 
-static void host_curve(struct arena *a, const struct read_points *p, struct curve *out)
+static struct op_table host_curve(struct arena *a, const struct read_points *p)
 {
     struct grid_set known = {0};
     struct op_table t;
     op_table_build(a, AXIS_ROWS, &known, arena_copy(a, p->p, p->n * sizeof *p->p), (int64_t)p->n,
                    &t);
-    *out = t.curve;
+    return t;
+}
+
+static struct host_table host_table(struct arena *a, struct host_points *p)
+{
+    struct op_table s = host_curve(a, &p->s);
+    struct holdout h = op_table_holdout(&s, 0);
+    struct host_table t = {.s = s.curve,
+                           .cv = host_curve(a, &p->cv).curve,
+                           .error = h.tested > 0 ? h.mean : 0,
+                           .standard_error = p->n ? sqrt(p->squares / (double)p->n) : 0};
+    vec_free(&p->s);
+    vec_free(&p->cv);
+    return t;
 }
 
 enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
-                  struct curve *all, struct curve *prefill, struct err *e)
+                  struct host_table *all, struct host_table *prefill, struct err *e)
 {
     struct csv_reader *r = NULL;
     TRY(csv_open(&r, path, e));
-    struct read_points pa = {0}, pp = {0};
+    struct host_points pa = {0}, pp = {0};
     enum st st = host_rows(r, key, &pa, &pp, e);
     csv_close(&r);
-    if (st == ST_OK) {
-        host_curve(a, &pa, all);
-        host_curve(a, &pp, prefill);
-    }
-    vec_free(&pa);
-    vec_free(&pp);
+    *all = host_table(a, &pa);
+    *prefill = host_table(a, &pp);
     return st;
 }

@@ -38,8 +38,26 @@ void bundle_doubt(const struct bundle *b, struct bundle_doubt *out)
             out->op[k] = PER_MEAN_ERROR * (b->error[k] >= 0 ? b->error[k] : held_out(&b->table[k]));
     out->decode = rehearsal_doubt(node_find(iteration, "decode"));
     out->prompt = rehearsal_doubt(node_find(iteration, "prompt"));
-    if (b->all_reduce_table.n > 0)
-        out->network = PER_MEAN_ERROR * held_out(&b->all_reduce_table);
+    const struct op_table *network[NETWORKS] = {[NETWORK_ALL_REDUCE] = &b->all_reduce_table,
+                                                [NETWORK_SEND_RECV] = &b->send_recv_table,
+                                                [NETWORK_ALL_TO_ALL] = &b->all_to_all_table};
+    for (int i = 0; i < NETWORKS; i++)
+        if (network[i]->n > 0)
+            out->network[i] = PER_MEAN_ERROR * held_out(network[i]);
+    out->host = hypot(PER_MEAN_ERROR * b->host.error, b->host.standard_error);
+    out->host_prefill =
+        hypot(PER_MEAN_ERROR * b->host_prefill.error, b->host_prefill.standard_error);
+    const struct curve *cv = &b->host.cv;
+    for (int32_t i = 0; cv->grid && i < cv->grid->n; i++)
+        out->host_cv += cv->y[i] / cv->grid->n;
+}
+
+const char *bundle_network_name(enum bundle_network n)
+{
+    static const char *const names[NETWORKS] = {[NETWORK_ALL_REDUCE] = "all_reduce",
+                                                [NETWORK_SEND_RECV] = "send_recv",
+                                                [NETWORK_ALL_TO_ALL] = "all_to_all"};
+    return names[n];
 }
 
 static void scale_curve(struct arena *a, struct curve *c, double factor)
@@ -62,9 +80,12 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
         for (int i = 0; i < SURFACE_FEATURES; i++)
             p->table[k].surface.theta[i] *= f->op[k]; /* its rows are ratios to it */
     }
-    scale_curve(a, &p->all_reduce, f->network);
-    scale_curve(a, &p->send_recv, f->network);
-    scale_curve(a, &p->all_to_all, f->network);
+    scale_curve(a, &p->all_reduce, f->network[NETWORK_ALL_REDUCE]);
+    scale_curve(a, &p->send_recv, f->network[NETWORK_SEND_RECV]);
+    scale_curve(a, &p->all_to_all, f->network[NETWORK_ALL_TO_ALL]);
+    scale_curve(a, &p->host.s, f->host);
+    scale_curve(a, &p->host_prefill.s, f->host_prefill);
+    p->host_draws = f->host_draws ? arena_copy(a, f->host_draws, sizeof *f->host_draws) : NULL;
     scale_curve(a, &p->decode_scale, f->decode);
     scale_curve(a, &p->prompt_scale, f->prompt);
     p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};

@@ -125,6 +125,20 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
     return counted(b, (s > longest ? s : longest) * b->repeat[OP_ATTN_DECODE], outside);
 }
 
+double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
+                        int64_t draft_tokens)
+{
+    if (draft_tokens == 0 || seqs <= 0)
+        return predict_decode_mixed_s(b, seqs, kv_before, kv_max);
+    double q = 1 + (double)draft_tokens;
+    double reading = predict_decode_mixed_s(b, seqs, kv_before + seqs * draft_tokens,
+                                            kv_max ? kv_max + draft_tokens : 0);
+    double scores = q * (double)kv_before + (double)seqs * q * (q + 1) / 2;
+    double computing =
+        surface_score_s(&b->table[OP_ATTN_PREFILL].surface) * scores * b->repeat[OP_ATTN_PREFILL];
+    return reading > computing ? reading : computing;
+}
+
 /* ---- energy: the times' look-ups count already -------------------------------------------- */
 
 static double sum_j(const struct curve_sum *sum, int64_t v)
@@ -197,14 +211,27 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
     return counted(b, s, outside);
 }
 
+/* Lognormal of mean 1 with the standard deviation that was measured. */
+static double host_draw(const struct bundle *b, const struct curve *cv, double batch_size)
+{
+    bool outside;
+    double z = rng_normal(b->host_draws); /* drawn even where it is not used: others keep theirs */
+    if (!cv->grid)
+        return 1;
+    double c = curve_at(cv, batch_size, &outside), variance = log1p(c * c);
+    return exp(sqrt(variance) * z - variance / 2);
+}
+
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
 {
-    bool own = prefill && b->host_prefill.grid;
-    const struct curve *c = own ? &b->host_prefill : &b->host;
-    if (c->grid == NULL || batch_size <= 0)
+    bool own = prefill && b->host_prefill.s.grid;
+    const struct host_table *h = own ? &b->host_prefill : &b->host;
+    if (h->s.grid == NULL || batch_size <= 0)
         return 0;
     bool outside = false;
-    double s = curve_at(c, (double)batch_size, &outside);
+    double s = curve_at(&h->s, (double)batch_size, &outside);
+    if (b->host_draws)
+        s *= host_draw(b, &h->cv, (double)batch_size);
     return counted(b, s * (own ? b->host_prefill_scale : b->host_scale), outside);
 }
 

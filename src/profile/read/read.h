@@ -2,6 +2,7 @@
 #ifndef PROFILE_READ_READ_H
 #define PROFILE_READ_READ_H
 
+#include "base/rng.h"
 #include "base/vec.h"
 #include "profile/read/bundle.h"
 #include "profile/read/table.h"
@@ -25,9 +26,15 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
                  struct op_points *points, struct err *e);
 enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
                        struct op_points *points, struct err *e);
-/* Host seconds over batch size; a curve without rows stays without a grid. */
+/* Host time of iterations, over their sequences. Curves without rows have no grid. */
+struct host_table {
+    struct curve s;  /* seconds */
+    struct curve cv; /* standard deviation of one iteration / mean; no grid: not in the file */
+    double error;    /* mean leave-one-out error of s; 0 = not known */
+    double standard_error; /* of the means: root mean square over the rows of cv / sqrt(n) */
+};
 enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
-                  struct curve *all, struct curve *prefill, struct err *e);
+                  struct host_table *all, struct host_table *prefill, struct err *e);
 
 /* Curves summed over operators, one per distinct grid. */
 struct curve_sum {
@@ -53,7 +60,7 @@ struct bundle {
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
     int32_t all_reduces;                            /* per forward pass, as all-to-alls */
-    struct curve host, host_prefill;
+    struct host_table host, host_prefill;
     struct wake_table {
         const double *pause_s;  /* [levels] ascending */
         const double *device_s; /* [levels][iterations] */
@@ -65,7 +72,8 @@ struct bundle {
     const char *estimated;
     struct bundle_counts {
         int64_t lookups, outside;
-    } * counts; /* counted through const bundles */
+    } * counts;             /* counted through const bundles */
+    struct rng *host_draws; /* of host time, one per iteration; NULL = as it is */
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */

@@ -333,6 +333,11 @@ void surface_build(struct arena *a, enum surface_kind kind, const struct surface
     fill(a, out, &known);
 }
 
+double surface_score_s(const struct surface *s)
+{
+    return s->kind == SURFACE_PREFILL && s->rows ? s->theta[2] : 0;
+}
+
 double surface_at(const struct surface *s, double x, double kv, bool *outside)
 {
     const struct grid *g = s->rows;

@@ -47,6 +47,9 @@ struct surface {
 void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
                    int64_t n, const struct surface_tiles *tiles, struct surface *out);
 
+/* Prefill: what the fit says one score takes, seconds; 0 where scores never bind. */
+double surface_score_s(const struct surface *s);
+
 double surface_at(const struct surface *s, double x, double kv, bool *outside);
 
 #endif

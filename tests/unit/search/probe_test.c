@@ -100,9 +100,9 @@ static enum st constant(void *self, const struct batch *b, struct stage_time *st
 }
 
 static enum st poisson(void *self, struct arena *a, uint64_t seed, struct workload *out,
-                       struct err *e)
+                       int32_t ***ids, struct err *e)
 {
-    (void)self, (void)e;
+    (void)self, (void)ids, (void)e;
     struct rng r = rng_stream(seed, "arrivals");
     double now = 0;
     *out = (struct workload){.requests = arena_array(a, struct workload_request, REQUESTS),

@@ -26,8 +26,8 @@ static void make_bundle(struct arena *a, struct bundle *b)
     b->tokens.n = b->rows.n = 1;
     b->tokens.curve[0] = (struct curve){g, per_token};
     b->rows.curve[0] = (struct curve){g, per_row};
-    b->host = (struct curve){g, host};
-    b->host_prefill = (struct curve){g, with_prefill};
+    b->host.s = (struct curve){g, host};
+    b->host_prefill.s = (struct curve){g, with_prefill};
     b->host_scale = b->host_prefill_scale = 1;
     b->counts = arena_one(a, struct bundle_counts);
 
@@ -106,6 +106,25 @@ static void a_batch_is_the_sum_of_its_parts(void **state)
     predict(&without, &mixed, &device, &host);
     assert_near(host, 0, 0);
     assert_int_equal(bundle_extrapolations(&b), 0);
+    arena_free(&a);
+}
+
+/* 3 rows of 1 + 4 tokens over 300 cached each: 15 tokens, 15 rows whose logits are needed, and
+ * attention that reads 304 keys a row; host time goes by sequences. */
+static void rows_that_verify_drafts_have_their_tokens(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    const struct predictor_params p = {
+        .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
+    const struct predictor predictor = opened(a, &p);
+    const struct batch verify = {.n_decodes = 3, .draft_tokens = 4, .decode_kv_tokens = 900};
+    double device, host;
+    predict(&predictor, &verify, &device, &host);
+    assert_near(device, 15 + 15000 + 1e-3 * 3 * 304, 1e-6);
+    assert_near(host, 0.25 + 2 * 0.01, 1e-12);
     arena_free(&a);
 }
 
@@ -363,6 +382,7 @@ int main(void)
         cmocka_unit_test(energy_is_that_of_the_operators_and_of_idle_devices),
         cmocka_unit_test(a_bundle_is_cut_into_stages),
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
+        cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
         cmocka_unit_test(a_batch_allocates_nothing),
     };

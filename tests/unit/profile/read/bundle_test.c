@@ -221,6 +221,21 @@ static void unequal_lengths_cost_their_sum(void **state)
     assert_int_equal(bundle_extrapolations(f->b), 0);
 }
 
+/* 32 rows after 1000 tokens each: 1e-5 ms a key read, 1e-6 ms a score, two layers. */
+static void verifying_reads_keys_once_or_computes_scores(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 0), 2 * decode_ms(32, 1000) / 1e3);
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 3), 2 * decode_ms(32, 1003) / 1e3);
+    /* 16 queries: 16 x 1000 + 136 scores a row take longer than 1015 keys */
+    assert_true(1e-6 * 32 * 16136 > decode_ms(32, 1015));
+    relative(predict_verify_s(f->b, 32, 32000, 1000, 15), 2 * 1e-6 * 32 * 16136 / 1e3);
+    assert_true(predict_verify_s(f->b, 0, 0, 0, 3) == 0);
+    assert_int_equal(bundle_lookups(f->b), 3);
+    assert_int_equal(bundle_extrapolations(f->b), 0);
+}
+
 /* A kernel that gives each sequence a core of its own: a + b kv, however many there are. Then the
  * longest alone sets the time. */
 static double parallel_ms(double kv)
@@ -592,7 +607,8 @@ static void energy_columns_are_read_beside_the_times(void **state)
     assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
     assert_non_null(strstr(bundle_energy_missing(f->b), "attn_kv_cache_save, attn_prefill, "));
     assert_int_equal(bundle_lookups(f->b), 0);
-    struct bundle_factors factors = {.decode = 1, .prompt = 1, .network = 1};
+    struct bundle_factors factors = {
+        .decode = 1, .prompt = 1, .network = {1, 1, 1}, .host = 1, .host_prefill = 1};
     for (int k = 0; k < OP_KINDS; k++)
         factors.op[k] = 2;
     const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
@@ -723,6 +739,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_bundle(sums_of_operators_follow_the_closed_forms),
         with_bundle(unequal_lengths_cost_their_sum),
+        with_bundle(verifying_reads_keys_once_or_computes_scores),
         with_bundle(a_batch_takes_at_least_what_its_longest_takes),
         with_bundle(unequal_lengths_are_averaged_over_a_tile),
         with_bundle(one_operator_at_a_time_gives_the_same),

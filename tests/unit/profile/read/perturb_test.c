@@ -1,30 +1,12 @@
 #include <math.h>
 
-#include "profile/read/bundle.h"
-#include "support/support.h"
-#include "text/json.h"
-
-/* The golden bundle of the tiny model, one layer's worth of everything. */
-static struct bundle *golden(struct test *t, struct model *m)
-{
-    struct node *config;
-    struct bundle *b;
-    assert_ok(json_load(t->a, "data/models/tiny_qwen3/config.json", NULL, &config, &t->e), t);
-    assert_ok(model_from_config(t->a, "tiny_qwen3", config, m, &t->e), t);
-    struct bundle_key key = {.root = "tests/golden/bundle",
-                             .hardware = "cpu",
-                             .model_name = "tiny_qwen3",
-                             .model = m,
-                             .tp = 1,
-                             .pp = 1,
-                             .block_size = 16};
-    assert_ok(bundle_load(t->a, &key, &b, &t->e), t);
-    return b;
-}
+#include "base/rng.h"
+#include "support/golden_bundle.h"
 
 static struct bundle_factors all(double f)
 {
-    struct bundle_factors x = {.decode = 1, .prompt = 1, .network = 1};
+    struct bundle_factors x = {
+        .decode = 1, .prompt = 1, .network = {1, 1, 1}, .host = 1, .host_prefill = 1};
     for (int k = 0; k < OP_KINDS; k++)
         x.op[k] = f;
     return x;
@@ -34,7 +16,7 @@ static void every_time_is_multiplied(void **state)
 {
     struct test *t = *state;
     struct model m;
-    const struct bundle *b = golden(t, &m);
+    const struct bundle *b = golden_bundle(t, &m);
     struct bundle_factors f = all(1.5);
     f.decode = 2;
     f.prompt = 3;
@@ -57,7 +39,7 @@ static void factors_of_1_change_nothing(void **state)
 {
     struct test *t = *state;
     struct model m;
-    const struct bundle *b = golden(t, &m);
+    const struct bundle *b = golden_bundle(t, &m);
     struct bundle_factors f = all(1);
     const struct bundle *p = bundle_perturbed(t->a, b, &f);
     int64_t before = bundle_extrapolations(b);
@@ -73,7 +55,7 @@ static void one_operator_is_one_part(void **state)
 {
     struct test *t = *state;
     struct model m;
-    const struct bundle *b = golden(t, &m);
+    const struct bundle *b = golden_bundle(t, &m);
     struct bundle_factors f = all(1);
     f.op[OP_ATTN_DECODE] = 2;
     const struct bundle *p = bundle_perturbed(t->a, b, &f);
@@ -86,7 +68,7 @@ static void doubt_is_the_error_of_the_bundle(void **state)
 {
     struct test *t = *state;
     struct model m;
-    const struct bundle *b = golden(t, &m);
+    const struct bundle *b = golden_bundle(t, &m);
     struct bundle_doubt d;
     bundle_doubt(b, &d);
     assert_near_rel(d.op[OP_ATTN_DECODE], bundle_op_error(b, OP_ATTN_DECODE) * sqrt(acos(-1) / 2),
@@ -97,7 +79,36 @@ static void doubt_is_the_error_of_the_bundle(void **state)
         sum += node_find(classes->items[i], "error")->f /
                sqrt((double)node_find(classes->items[i], "batches")->i);
     assert_near_rel(d.decode, sum / classes->n * sqrt(acos(-1) / 2), 1e-9);
-    assert_near(d.network, 0, 0);
+    for (int i = 0; i < NETWORKS; i++)
+        assert_near(d.network[i], 0, 0);
+    assert_true(d.host > 0 && d.host_prefill > 0);
+    assert_near(d.host_cv, 0.4274, 0.0001); /* mean of iteration_host_std / _mean over the rows */
+}
+
+/* Of the row of batch size 1: std 0.0028277, mean 0.0041337 ms. */
+static void host_time_varies_as_it_was_measured_to(void **state)
+{
+    enum { N = 40000 };
+    struct test *t = *state;
+    struct model m;
+    const struct bundle *b = golden_bundle(t, &m);
+    struct bundle_factors f = all(1);
+    struct rng draws = rng_stream(5, "host");
+    f.host = 1.25;
+    f.host_draws = &draws;
+    const struct bundle *p = bundle_perturbed(t->a, b, &f), *q = bundle_perturbed(t->a, b, &f);
+    double h = 1.25 * bundle_host_s(b, 1, false), sum = 0, squares = 0;
+    for (int i = 0; i < N; i++) {
+        double x = bundle_host_s(p, 1, false) / h;
+        assert_near(x, bundle_host_s(q, 1, false) / h, 0); /* each draws from the beginning */
+        sum += x;
+        squares += x * x;
+    }
+    double cv = 0.0028276503 / 0.0041337302, mean = sum / N;
+    assert_near(mean, 1, 4 * cv / sqrt(N));
+    assert_near(sqrt(squares / N - mean * mean), cv, 0.05 * cv);
+    f.host_draws = NULL;
+    assert_near_rel(bundle_host_s(bundle_perturbed(t->a, b, &f), 1, false), h, 1e-12);
 }
 
 int main(void)
@@ -107,6 +118,7 @@ int main(void)
         TEST(factors_of_1_change_nothing),
         TEST(one_operator_is_one_part),
         TEST(doubt_is_the_error_of_the_bundle),
+        TEST(host_time_varies_as_it_was_measured_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
