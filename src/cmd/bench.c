@@ -54,16 +54,29 @@ static enum st refuse_unseen(const struct cmd_context *c, const char *engine, st
     return ST_OK;
 }
 
+enum { ENGINES = sizeof engines / sizeof *engines };
+
+static size_t engine_of(const char *name)
+{
+    size_t k = 0;
+    while (k < ENGINES && strcmp(engines[k].name, name) != 0)
+        k++;
+    return k;
+}
+
+enum st bench_check_engine(const char *name, struct err *e)
+{
+    if (engine_of(name) < ENGINES)
+        return ST_OK;
+    err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", name);
+    return err_hint(e, "engines: " BENCH_ENGINES);
+}
+
 static enum st bench(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
-    size_t k = 0, n = sizeof engines / sizeof *engines;
-    while (k < n && strcmp(engines[k].name, p->engine.kind) != 0)
-        k++;
-    if (k == n) {
-        err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", p->engine.kind);
-        return err_hint(e, "engines: cpu, null, openai, worker");
-    }
+    size_t k = engine_of(p->engine.kind);
+    TRY(bench_check_engine(p->engine.kind, e));
     if (p->url && strcmp(engines[k].name, "openai") != 0) {
         err_set(e, ST_USAGE, "url: engine %s asks no server", engines[k].name);
         return err_hint(e, "engine=openai");

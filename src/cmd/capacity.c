@@ -1,9 +1,10 @@
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job_sim.h"
+#include "cmd/job_engine_probe.h"
 #include "compare/words.h"
 #include "search/capacity_result.h"
 #include "search/launch.h"
@@ -12,7 +13,7 @@
 /* One job per seed: bisect (rate 0), or look at that rate. */
 struct seeds_job {
     struct arena *a;
-    const struct job_probe *probe;
+    const struct probe *probe;
     const struct capacity_params *params;
     double rate;
     struct capacity_seed *seeds;
@@ -30,12 +31,12 @@ static enum st run_seed(void *self, size_t i, struct buf *out, struct err *e)
     enum st st;
     if (j->rate > 0) {
         struct capacity_probe p = {.rate = j->rate, .seed = seed};
-        st = j->probe->probe.ops->run(j->probe->probe.self, j->rate, seed, &p.r, e);
+        st = j->probe->ops->run(j->probe->self, j->rate, seed, &p.r, e);
         p.holds = st == ST_OK && capacity_holds(&j->params->slo, &p.r);
         n = capacity_probe_node(a, &p);
     } else {
         struct capacity_seed s;
-        st = capacity_bisect(a, j->params, &j->probe->probe, seed, &s, e);
+        st = capacity_bisect(a, j->params, j->probe, seed, &s, e);
         n = st == ST_OK ? capacity_seed_node(a, &s) : NULL;
     }
     if (st == ST_OK)
@@ -69,43 +70,41 @@ static enum st over_seeds(struct seeds_job *j, const char *what, int64_t workers
     return st;
 }
 
-static enum st measure(struct cmd_context *c, const struct job_probe *probe,
-                       struct capacity_result *r, struct err *e)
+/* What is asked: the simulator, or a real engine. */
+struct asked {
+    struct probe probe;
+    struct capacity_params params;
+    int64_t workers; /* seeds at a time */
+    const char *model, *warning;
+    struct node *extra; /* of run_meta.json */
+};
+
+static enum st measure(struct cmd_context *c, const struct asked *q, struct capacity_result *r,
+                       struct err *e)
 {
-    const struct plan *p = c->plan;
-    int64_t workers = p->cores ? p->cores : launch_cores();
-    *r = (struct capacity_result){.params = job_capacity_params(probe),
-                                  .probe = probe->probe.ops->name,
-                                  .load = p->capacity.load};
+    *r = (struct capacity_result){
+        .params = q->params, .probe = q->probe.ops->name, .load = c->plan->capacity.load};
     r->n_seeds = (size_t)r->params.seeds;
     r->seeds = arena_array(c->a, struct capacity_seed, r->n_seeds);
-    struct seeds_job j = {.a = c->a, .probe = probe, .params = &r->params, .seeds = r->seeds};
-    TRY(over_seeds(&j, "capacity", workers, e));
+    struct seeds_job j = {.a = c->a, .probe = &q->probe, .params = &r->params, .seeds = r->seeds};
+    TRY(over_seeds(&j, "capacity", q->workers, e));
     capacity_sum(&r->params, r->seeds, r->n_seeds, &r->sum);
     if (r->sum.rate > 0) {
         j.rate = r->load * r->sum.rate;
         r->operating = j.probes = arena_array(c->a, struct capacity_probe, r->n_seeds);
-        TRY(over_seeds(&j, "operating point", workers, e));
+        TRY(over_seeds(&j, "operating point", q->workers, e));
     }
-    const char *warning = job_predictor_warning(c, &probe->params);
-    if (warning)
-        warning = arena_printf(c->a, "%s.", warning);
-    capacity_notes(c->a, r, &warning, 1);
+    capacity_notes(c->a, r, &q->warning, 1);
     return ST_OK;
 }
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct job_probe *probe,
+static struct node *meta_node(struct cmd_context *c, const char *id, const struct asked *q,
                               const struct artifact *art)
 {
-    struct node *extra = node_new(c->a, NODE_MAP);
-    node_set(c->a, extra, SV("profiling_root"),
-             node_str(c->a, job_profiling_root(c, &probe->params)));
-    node_set(c->a, extra, SV("predictor"), node_str(c->a, probe->predictor.ops->name));
-    node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, probe->params.host_overhead));
     struct run_meta meta = {
         .run_id = id,
         .run_type = "capacity",
-        .model = probe->m.m.name,
+        .model = q->model,
         .hardware_id = c->plan->hardware.id,
         .device = c->plan->device,
         .started_wall_ns = art->started_wall_ns,
@@ -113,7 +112,7 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
         .params = c->config->tree,
         .hydra_config_path = c->config->config_path,
         .hydra_config_name = c->config->config_name,
-        .extra = extra,
+        .extra = q->extra,
     };
     return run_meta_node(c->a, &meta);
 }
@@ -130,7 +129,7 @@ static void print_operating(struct buf *out, const struct capacity_result *r)
         bool median = strstr(name, "_p50_s"), tail = strstr(name, "_p99_s");
         if (strcmp(name, "output_tokens_per_s") == 0)
             tokens = m;
-        if (median || tail)
+        if ((median || tail) && isfinite(m.mean) && strncmp(name, "client", 6) != 0)
             buf_printf(out, "  %-5.*s %s  %s (%s to %s)\n", (int)strcspn(name, "_"), name,
                        median ? "P50" : "P99", words_duration(mean, m.mean),
                        words_duration(low, m.low), words_duration(high, m.high));
@@ -147,8 +146,11 @@ static void print_result(struct cmd_context *c, const char *dir, const struct ca
     }
     struct buf out = {0};
     buf_printf(&out, "objective: %s\n", slo_words(c->a, &r->params.slo));
-    buf_printf(&out, "capacity: %.4g requests/s (95 %% interval %.4g to %.4g)\n", r->sum.rate,
-               r->sum.low, r->sum.high);
+    if (r->sum.end == CAPACITY_BROKEN)
+        buf_printf(&out, "capacity: %.4g requests/s (95 %% interval %.4g to %.4g)\n", r->sum.rate,
+                   r->sum.low, r->sum.high);
+    else
+        buf_printf(&out, "capacity: %.4g requests/s or more\n", r->sum.rate);
     if (r->operating)
         print_operating(&out, r);
     for (size_t i = 0; i < r->n_notes; i++)
@@ -158,40 +160,95 @@ static void print_result(struct cmd_context *c, const char *dir, const struct ca
     buf_free(&out);
 }
 
-static enum st capacity(struct cmd_context *c, double *rate, struct err *e)
+/* engine: NULL = the probe needs nothing in the folder, and leaves nothing there. */
+static enum st search_and_write(struct cmd_context *c, struct asked *q,
+                                struct job_engine_probe *engine, struct capacity_result *r,
+                                struct err *e)
 {
-    struct job_probe *probe = arena_one(c->a, struct job_probe);
-    TRY(job_probe_open(c, probe, e));
     const char *id, *dir = job_out_dir(c, "capacity", &id);
     struct artifact art;
-    struct capacity_result r;
     cmd_catch_signals();
-    enum st st = artifact_begin(c->a, dir, "run_meta.json", &art, e);
+    TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    enum st st = engine ? job_engine_probe_begin(engine, &art, e) : ST_OK;
+    if (st == ST_OK && engine)
+        q->probe = engine->probe;
+    if (st == ST_OK)
+        st = measure(c, q, r, e);
+    if (st == ST_OK)
+        st = capacity_write(&art, r, e);
+    if (st == ST_OK)
+        st = job_snapshot(c, &art, e);
+    if (st == ST_OK)
+        st = artifact_commit(&art, meta_node(c, id, q, &art), e);
     if (st == ST_OK) {
-        st = measure(c, probe, &r, e);
-        if (st == ST_OK)
-            st = capacity_write(&art, &r, e);
-        if (st == ST_OK)
-            st = job_snapshot(c, &art, e);
-        if (st == ST_OK)
-            st = artifact_commit(&art, meta_node(c, id, probe, &art), e);
-        if (st == ST_OK) {
-            print_result(c, dir, &r);
-            *rate = r.sum.rate;
-        } else {
-            artifact_discard(&art);
-        }
+        print_result(c, dir, r);
+        return ST_OK;
     }
+    struct err ignored = {0};
+    if (engine && job_engine_probe_measured(engine, &art) &&
+        artifact_abandon(&art, st == ST_INTERRUPTED ? "interrupted by a signal" : err_cause(e, 0),
+                         &ignored) == ST_OK)
+        err_hint(e, "capacity.resume=%s with another out= goes on with what was measured", dir);
+    artifact_discard(&art); /* nothing is left of it after abandon */
+    return st;
+}
+
+static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct job_probe *probe = arena_one(c->a, struct job_probe);
+    TRY(job_probe_open(c, probe, e));
+    struct asked q = {.probe = probe->probe,
+                      .params = job_capacity_params(p, &probe->slo, probe->one_draw),
+                      .workers = p->cores ? p->cores : launch_cores(),
+                      .model = probe->m.m.name,
+                      .warning = job_predictor_warning(c, &probe->params),
+                      .extra = node_new(c->a, NODE_MAP)};
+    if (q.warning)
+        q.warning = arena_printf(c->a, "%s.", q.warning);
+    node_set(c->a, q.extra, SV("profiling_root"),
+             node_str(c->a, job_profiling_root(c, &probe->params)));
+    node_set(c->a, q.extra, SV("predictor"), node_str(c->a, probe->predictor.ops->name));
+    node_set(c->a, q.extra, SV("host_overhead"), node_bool(c->a, probe->params.host_overhead));
+    enum st st = search_and_write(c, &q, NULL, r, e);
     job_probe_close(probe);
     return st;
 }
 
+static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struct err *e)
+{
+    struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
+    TRY(job_engine_probe_open(c, probe, e));
+    struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw),
+                      .workers = 1, /* two probes at a time would measure each other */
+                      .model = probe->m.m.name,
+                      .extra = node_new(c->a, NODE_MAP)};
+    node_set(c->a, q.extra, SV("engine"), node_str(c->a, c->plan->engine.kind));
+    enum st st = search_and_write(c, &q, probe, r, e);
+    job_engine_probe_close(probe);
+    return st;
+}
+
+static enum st judge(const struct capacity_result *r, struct err *e)
+{
+    if (r->sum.end != CAPACITY_CLIENT)
+        return ST_OK;
+    err_set(e, ST_REJECTED, "the search is inconclusive: the client did not keep its schedule");
+    return err_hint(e,
+                    "give the client a core of its own, or set capacity.max_rate below that rate");
+}
+
 int cmd_capacity(struct cmd_context *c, struct err *e)
 {
-    double rate = 0;
-    if (capacity(c, &rate, e) != ST_OK) {
+    struct capacity_result r = {0};
+    enum st st = job_engine_check(c, e);
+    if (st == ST_OK)
+        st = job_has_engine(c) ? of_engine(c, &r, e) : of_simulator(c, &r, e);
+    if (st == ST_OK)
+        st = judge(&r, e);
+    if (st != ST_OK) {
         err_add(e, "capacity");
         return err_exit_code(e->st);
     }
-    return rate > 0 ? 0 : 1;
+    return r.sum.rate > 0 ? 0 : 1;
 }

@@ -18,6 +18,10 @@ int cmd_model(struct cmd_context *c, struct err *e);
 int cmd_trace(struct cmd_context *c, struct err *e);
 int cmd_doctor(struct cmd_context *c, struct err *e);
 
+/* ST_USAGE for a name that engine= does not know. */
+#define BENCH_ENGINES "cpu, null, openai, worker"
+enum st bench_check_engine(const char *name, struct err *e);
+
 /* Engines of bench that batch by themselves. */
 enum st bench_worker(struct cmd_context *c, struct err *e);
 

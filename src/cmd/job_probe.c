@@ -36,41 +36,64 @@ enum st job_probe_workload(const struct cmd_context *c, const struct job_model *
     return want && out->tokenizer ? job_prompt_ids(c, m, out, ids, e) : ST_OK;
 }
 
-static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
-                             int32_t ***ids, struct err *e)
+bool job_is_stretched(const struct plan *p)
 {
-    const struct job_probe *p = self;
-    struct plan plan = *p->c->plan;
-    struct cmd_context c = *p->c;
-    struct job_workload w;
+    return is_given(p) || p->workload.arrival.kind == ARRIVAL_TRACE;
+}
+
+enum st job_unit_workload(const struct cmd_context *of, const struct job_model *m, struct arena *a,
+                          uint64_t seed, int32_t ***ids, struct job_workload *out, struct err *e)
+{
+    struct plan plan = *of->plan;
+    struct cmd_context c = *of;
     plan.seed = (int64_t)seed;
     plan.workload.arrival.rate = 1;
     plan.workload.arrival.inter_arrival_ns = 0;
     c.plan = &plan;
     c.a = a;
-    enum st st = job_probe_workload(&c, &p->m, &w, ids, e);
-    *out = w.w;
-    job_workload_close(&w);
-    TRY(st);
-    return is_given(&plan) || plan.workload.arrival.kind == ARRIVAL_TRACE ? to_unit_rate(out, e)
-                                                                          : ST_OK;
+    enum st st = ids ? job_probe_workload(&c, m, out, ids, e) : job_workload(&c, m, false, out, e);
+    if (st == ST_OK && job_is_stretched(&plan))
+        st = to_unit_rate(&out->w, e);
+    if (st != ST_OK)
+        job_workload_close(out);
+    return st;
 }
 
-enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e)
+enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
+                           struct err *e)
 {
     const struct plan *p = c->plan;
-    *out = (struct job_probe){.c = c, .one_draw = is_given(p)};
-    TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &out->slo, e));
+    *one_draw = is_given(p);
+    TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, slo, e));
     if (!is_given(p) && p->workload.arrival.kind == ARRIVAL_STATIC) {
         err_set(e, ST_USAGE, "workload.arrival.kind=static has no rate to search for");
         return err_hint(e, "workload.arrival.kind=poisson");
     }
-    if (out->one_draw && p->capacity.seeds != 1 &&
+    if (*one_draw && p->capacity.seeds != 1 &&
         config_origin(c->config, "capacity.seeds") == ORIGIN_COMMAND_LINE) {
         err_set(e, ST_USAGE, "capacity.seeds=%lld: a workload that is given has one draw",
                 (long long)p->capacity.seeds);
         return err_hint(e, "capacity.seeds=1, or workload.lengths.trace= with other arrivals");
     }
+    return ST_OK;
+}
+
+static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,
+                             int32_t ***ids, struct err *e)
+{
+    const struct job_probe *p = self;
+    struct job_workload w;
+    TRY(job_unit_workload(p->c, &p->m, a, seed, ids, &w, e));
+    *out = w.w;
+    job_workload_close(&w);
+    return ST_OK;
+}
+
+enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    *out = (struct job_probe){.c = c};
+    TRY(job_capacity_check(c, &out->slo, &out->one_draw, e));
     TRY(job_model(c, false, &out->m, e));
     TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
     TRY(job_serve_params(p, &out->m.m, &out->serve, e));
@@ -92,12 +115,13 @@ void job_probe_close(struct job_probe *p)
     probe_sim_close(&p->probe);
 }
 
-struct capacity_params job_capacity_params(const struct job_probe *p)
+struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
+                                           bool one_draw)
 {
-    const struct plan *plan = p->c->plan;
-    return (struct capacity_params){.slo = p->slo,
-                                    .tolerance = plan->capacity.tolerance,
-                                    .start_rate = plan->capacity.start_rate,
-                                    .seed = (uint64_t)plan->seed,
-                                    .seeds = p->one_draw ? 1 : plan->capacity.seeds};
+    return (struct capacity_params){.slo = *slo,
+                                    .tolerance = p->capacity.tolerance,
+                                    .start_rate = p->capacity.start_rate,
+                                    .max_rate = p->capacity.max_rate,
+                                    .seed = (uint64_t)p->seed,
+                                    .seeds = one_draw ? 1 : p->capacity.seeds};
 }

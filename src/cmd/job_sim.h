@@ -35,7 +35,17 @@ struct job_probe {
 /* *out must stay where it is until job_probe_close. */
 enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
 void job_probe_close(struct job_probe *p);
-struct capacity_params job_capacity_params(const struct job_probe *p);
+struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
+                                           bool one_draw);
+/* What any capacity is refused for: no SLO, no rate, more seeds than draws. */
+enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
+                           struct err *e);
+/* The plan's workload of that seed at a mean rate of 1 request/s, in the arena; close it. ids: as
+ * job_probe_workload, NULL = not wanted. */
+enum st job_unit_workload(const struct cmd_context *c, const struct job_model *m, struct arena *a,
+                          uint64_t seed, int32_t ***ids, struct job_workload *out, struct err *e);
+/* Its arrivals are given: at another rate they are the same, stretched, and not drawn. */
+bool job_is_stretched(const struct plan *p);
 
 /* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first three members
  * are the caller's; open refuses what has no uncertainty and loads the workload, which the caller

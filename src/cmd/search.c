@@ -188,7 +188,7 @@ static enum st evaluate(struct arena *a, const struct search *s, const struct ca
     out->gpus = per_stage * p->parallel.pp * p->cluster.replicas;
     struct job_probe *probe = arena_one(a, struct job_probe);
     TRY(job_probe_open(&c, probe, e));
-    struct capacity_params params = job_capacity_params(probe);
+    struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw);
     out->host_overhead = !job_predictor_warning(&c, &probe->params);
     enum st st = look(a, s, probe, &params, out, e);
     job_probe_close(probe);

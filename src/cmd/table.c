@@ -77,7 +77,9 @@ const struct cmd cmd_table[] = {
             "Simulates the workload at one rate after another until the highest that meets the "
             "objective is known, once for each of several seeds; then looks at the operating point "
             "below it. The objective is vLLM's goodput syntax, slo=ttft:500,tpot:50, or by default "
-            "Vidur's: P99 scheduling delay at most 5 s. Exit code 1 when no rate meets it.",
+            "Vidur's: P99 scheduling delay at most 5 s. engine=cpu, openai or worker asks a real "
+            "engine instead, by one bench after another: the same search, objective and result. "
+            "Exit code 1 when no rate meets it, 5 when the client was too late to tell.",
         .example = "twinfer capacity model=tiny_qwen3 slo=ttft:200,tpot:20 slo_fraction=0.95",
         .run = cmd_capacity,
     },

@@ -174,7 +174,8 @@ struct plan {
     const char *launcher;
     struct {
         int64_t seeds;
-        double tolerance, start_rate, load;
+        double tolerance, start_rate, load, max_rate, probe_timeout_s;
+        const char *resume;
     } capacity;
     struct {
         const struct node *space; /* key -> list of values */

@@ -1,6 +1,7 @@
 /* A capacity: the rate, how sure it is, what the probes said around it, and the operating point. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/page.h"
 #include "text/json.h"
@@ -23,17 +24,30 @@ static const char *rate_text(char out[WORDS_MAX], double rate)
     return out;
 }
 
+/* Where the rate is only the least that the capacity can be. */
+static const char *bound_of(struct arena *a, const struct node *t)
+{
+    const char *end = page_value(a, t, "end");
+    if (end && strcmp(end, "client") == 0)
+        return "or more: inconclusive, the client did not keep its schedule above";
+    if (end && strcmp(end, "capped") == 0)
+        return "or more: the highest rate that was allowed";
+    return NULL;
+}
+
 static void tiles(struct arena *a, struct buf *out, const struct node *t)
 {
     char text[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
     uint32_t n;
     struct node *const *ends = page_items(node_find(t, "interval_per_s"), &n);
     buf_puts(out, "<dl class=\"tiles\">\n");
+    const char *bound = bound_of(a, t);
+    const char *sure =
+        n == 2 ? arena_printf(a, "95 %% interval %s to %s", rate_text(low, page_number_of(ends[0])),
+                              rate_text(high, page_number_of(ends[1])))
+               : NULL;
     page_tile(out, "Capacity, requests/s", rate_text(text, page_number(t, "capacity_per_s")),
-              n == 2 ? arena_printf(a, "95 %% interval %s to %s",
-                                    rate_text(low, page_number_of(ends[0])),
-                                    rate_text(high, page_number_of(ends[1])))
-                     : NULL);
+              bound ? bound : sure);
     const struct node *at = node_find(t, "operating");
     if (at && at->kind == NODE_MAP) {
         page_tile(out, "Operating point, requests/s",
@@ -174,11 +188,21 @@ static void capacity_body(struct arena *a, struct buf *out, const struct part *p
     const struct capacity_data *d = part->data;
     const char *model = page_value(a, d->meta, "model");
     const char *objective = page_value(a, d->tree, "objective.text");
+    const char *end = page_value(a, d->tree, "end"), *probe = page_value(a, d->tree, "probe");
     bool met = page_number(d->tree, "capacity_per_s") > 0;
-    buf_printf(out, "<header class=\"banner %s\">\n", met ? "pass" : "fail");
+    bool open = end && strcmp(end, "client") == 0;
+    buf_printf(out, "<header class=\"banner %s\">\n",
+               open  ? "inconclusive"
+               : met ? "pass"
+                     : "fail");
     page_head(out, part->title,
-              arena_printf(a, "%s%s%s", met ? "Capacity" : "No rate meets the objective",
-                           model ? (met ? " of " : ": ") : "", model ? model : ""));
+              arena_printf(a, "%s%s%s",
+                           open  ? "Inconclusive capacity"
+                           : met ? "Capacity"
+                                 : "No rate meets the objective",
+                           model ? (met || open ? " of " : ": ") : "", model ? model : ""));
+    if (probe)
+        page_tag(out, "p", NULL, "Asked: %s", probe);
     if (objective)
         page_tag(out, "p", NULL, "Objective: %s", objective);
     tiles(a, out, d->tree);

@@ -1,12 +1,19 @@
 #include "search/capacity.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
 
+const char *capacity_end_name(enum capacity_end end)
+{
+    static const char *const names[CAPACITY_ENDS] = {"broken", "client", "capped"};
+    return names[end];
+}
+
 bool capacity_holds(const struct slo *s, const struct probe_result *r)
 {
-    return r->good >= s->fraction; /* false for NAN */
+    return !(r->unhealthy > 0) && r->good >= s->fraction; /* false for NAN */
 }
 
 struct bisection {
@@ -26,8 +33,10 @@ static enum st try_rate(struct bisection *b, double rate, bool *holds, struct er
     *holds = c->holds = capacity_holds(&b->p->slo, &c->r);
     if (*holds && rate > o->low)
         o->low = rate;
-    if (!*holds && rate < o->high)
+    if (!*holds && rate < o->high) {
         o->high = rate;
+        o->end = c->r.unhealthy > 0 ? CAPACITY_CLIENT : CAPACITY_BROKEN;
+    }
     return ST_OK;
 }
 
@@ -45,14 +54,43 @@ static enum st first_rate(struct bisection *b, double *rate, struct err *e)
     return ST_OK;
 }
 
+static double capped(const struct bisection *b, double rate)
+{
+    return b->p->max_rate > 0 && rate > b->p->max_rate ? b->p->max_rate : rate;
+}
+
+static enum st too_slow(const struct bisection *b, double rate, double least, struct err *e)
+{
+    err_set(e, ST_USAGE,
+            "at %g requests/s, where the search begins, the arrivals alone take longer than the "
+            "time limit of a probe",
+            capped(b, rate));
+    return err_hint(e,
+                    "capacity.start_rate=%g or more, fewer requests (workload.num_requests=), or a "
+                    "longer capacity.probe_timeout_s=",
+                    least);
+}
+
 static enum st bracket(struct bisection *b, double rate, struct err *e)
 {
     struct capacity_seed *o = b->out;
+    const struct probe_ops *ops = b->probe->ops;
+    double least = ops->least_rate ? ops->least_rate(b->probe->self, o->seed) : 0;
     bool holds, up;
+    rate = capped(b, rate);
+    if (rate < least)
+        return too_slow(b, rate, least, e);
     TRY(try_rate(b, rate, &holds, e));
     up = holds;
     for (int i = 0; i < MAX_STEPS && holds == up; i++) {
-        rate = up ? rate * 2 : rate / 2;
+        if (up && capped(b, rate * 2) <= rate) {
+            o->high = rate;
+            o->end = CAPACITY_CAPPED;
+            return ST_OK;
+        }
+        rate = up ? capped(b, rate * 2) : rate / 2;
+        if (rate < least)
+            return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));
     }
     if (isfinite(o->high))
@@ -132,6 +170,8 @@ void capacity_sum(const struct capacity_params *p, const struct capacity_seed *s
         low[i] = seeds[i].low;
         high[i] = seeds[i].high;
         none = none || seeds[i].low <= 0;
+        if (seeds[i].end != CAPACITY_BROKEN && out->end != CAPACITY_CLIENT)
+            out->end = seeds[i].end;
         growing += seed_grows(p, &seeds[i]);
     }
     mean_and_error(low, n, &out->rate, &low_error);
@@ -174,6 +214,7 @@ struct node *capacity_seed_node(struct arena *a, const struct capacity_seed *s)
     node_set(a, n, SV("seed"), node_int(a, (int64_t)s->seed));
     node_set(a, n, SV("low"), node_float(a, s->low));
     node_set(a, n, SV("high"), node_float(a, s->high));
+    node_set(a, n, SV("end"), node_str(a, capacity_end_name(s->end)));
     node_set(a, n, SV("flood_per_s"),
              isfinite(s->flood_per_s) ? node_float(a, s->flood_per_s) : node_new(a, NODE_NULL));
     node_set(a, n, SV("probes"), probes);
@@ -184,11 +225,16 @@ enum st capacity_seed_read(struct arena *a, const struct node *n, struct capacit
                            struct err *e)
 {
     struct node *probes;
+    const char *end;
     int64_t seed;
     *out = (struct capacity_seed){.flood_per_s = (double)NAN};
     TRY(node_get_int(n, "seed", 0, INT64_MAX, &seed, e));
     TRY(node_get_double(n, "low", 0, 1e300, &out->low, e));
     TRY(node_get_double(n, "high", 0, 1e300, &out->high, e));
+    TRY(node_get_str(n, "end", &end, e));
+    while (strcmp(end, capacity_end_name(out->end)) != 0)
+        if (++out->end == CAPACITY_ENDS)
+            return node_err(node_find(n, "end"), ST_INPUT, e, "end: '%s' is none", end);
     const struct node *flood = node_find(n, "flood_per_s");
     if (flood && flood->kind != NODE_NULL)
         TRY(node_get_double(n, "flood_per_s", 0, 1e300, &out->flood_per_s, e));

@@ -7,6 +7,10 @@
  * so that it holds both what the bisection left open and what differs from draw to draw; with one
  * seed it is that seed's bracket, and says nothing of other draws.
  *
+ * Where the client of a probe did not keep its schedule, what came back says nothing of the system:
+ * such a probe bounds the search from above like one that fails, but if no lower rate fails by
+ * itself the result is CAPACITY_CLIENT, inconclusive, and not a capacity.
+ *
  * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
  * many requests as there are. `growing` says that it does (the delays of the last quarter of the
  * arrivals at `low` have a median over twice that of the second quarter and over a tenth of the
@@ -23,6 +27,7 @@ struct capacity_params {
                           where the probe must not be flooded */
     uint64_t seed;     /* the first; the others follow it */
     int64_t seeds;     /* >= 1 */
+    double max_rate;   /* never ask for more; 0 = no limit */
 };
 
 struct capacity_probe {
@@ -32,10 +37,22 @@ struct capacity_probe {
     struct probe_result r;
 };
 
+/* What `high` is. */
+enum capacity_end {
+    CAPACITY_BROKEN, /* the objective did not hold there */
+    CAPACITY_CLIENT, /* the client did not keep its schedule there: inconclusive */
+    CAPACITY_CAPPED, /* it is max_rate, and the objective holds there: the capacity is that or more
+                      */
+    CAPACITY_ENDS,
+};
+const char *capacity_end_name(enum capacity_end end); /* "broken", "client", "capped" */
+
 /* What one seed said. */
 struct capacity_seed {
     uint64_t seed;
-    double low, high;              /* low 0: it held at no rate down to 1/1024 of the first one */
+    double low, high; /* low 0: it held at no rate down to 1/1024 of the first one, or to the
+                         lowest that the probe can do */
+    enum capacity_end end;
     double flood_per_s;            /* requests/s with all at once; NAN when that was not tried */
     struct capacity_probe *probes; /* [n] in the order in which they were made */
     size_t n;
@@ -52,6 +69,8 @@ enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const 
 struct capacity {
     double rate, low, high; /* requests/s; 0 when a seed found no rate at all */
     bool growing;
+    enum capacity_end end; /* the worst of the seeds: not CAPACITY_BROKEN, rate and low are bounds
+                              from below and high is none */
 };
 void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,
                   struct capacity *out);

@@ -30,19 +30,64 @@ static const char *unmet(struct arena *a, const struct capacity_result *r)
                             "cache).",
                             last->rate, last->r.failed, last->r.requests);
     return arena_printf(a,
-                        "The objective holds at no rate: at %.3g requests/s, where requests hardly "
-                        "meet, %.1f %% of them meet it.",
+                        "The objective holds at no rate: at %.3g requests/s, the lowest that was "
+                        "tried, %.1f %% of requests meet it.",
                         last->rate, 100 * last->r.good);
+}
+
+/* Where the highest rate is none of the system's. */
+static const char *unbounded(struct arena *a, const struct capacity_result *r)
+{
+    if (r->sum.end == CAPACITY_CAPPED)
+        return arena_printf(a,
+                            "The objective holds at capacity.max_rate, %.4g requests/s: the "
+                            "capacity is that or more.",
+                            r->params.max_rate);
+    for (size_t i = 0; i < r->n_seeds; i++)
+        for (size_t k = 0; k < r->seeds[i].n && r->seeds[i].end == CAPACITY_CLIENT; k++) {
+            const struct capacity_probe *p = &r->seeds[i].probes[k];
+            if (p->rate == r->seeds[i].high)
+                return arena_printf(
+                    a,
+                    "Inconclusive: at %.4g requests/s the client did not keep its schedule (p99 of "
+                    "its delay %.1f ms), so what failed there may be the client. The capacity is "
+                    "at least the rate given. A core of its own for the client may help.",
+                    p->rate, 1e3 * p->r.client_delay_p99_s);
+        }
+    return NULL;
+}
+
+static double count(const struct capacity_result *r, size_t offset)
+{
+    double n = 0;
+    for (size_t i = 0; i < r->n_seeds; i++) {
+        for (size_t k = 0; k < r->seeds[i].n; k++)
+            n += *(const double *)(const void *)((const char *)&r->seeds[i].probes[k].r + offset);
+        if (r->operating)
+            n += *(const double *)(const void *)((const char *)&r->operating[i].r + offset);
+    }
+    return n;
 }
 
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
                     size_t n_extra)
 {
-    const char *made[8];
+    const char *made[12];
     size_t n = 0;
     double requests = r->n_seeds && r->seeds[0].n ? r->seeds[0].probes[0].r.requests : 0;
-    if (r->sum.rate <= 0)
+    const char *bound = unbounded(a, r);
+    if (bound)
+        made[n++] = bound;
+    if (r->sum.rate <= 0 && r->sum.end != CAPACITY_CLIENT)
         made[n++] = unmet(a, r);
+    double timed_out = count(r, offsetof(struct probe_result, timed_out));
+    if (timed_out > 0)
+        made[n++] = arena_printf(
+            a, "%.0f probes were ended at capacity.probe_timeout_s and count as not holding.",
+            timed_out);
+    if (r->operating && largest(r, offsetof(struct probe_result, unhealthy)) > 0)
+        made[n++] = "At the operating point the client did not keep its schedule: the latencies "
+                    "there are the client's too.";
     if (r->sum.growing)
         made[n++] = arena_printf(
             a,
@@ -154,6 +199,7 @@ struct node *capacity_node(struct arena *a, const struct capacity_result *r)
     put(a, n, "objective", objective_node(a, &r->params.slo));
     put(a, n, "capacity_per_s", number(a, r->sum.rate));
     put(a, n, "interval_per_s", interval);
+    put(a, n, "end", node_str(a, capacity_end_name(r->sum.end)));
     put(a, n, "tolerance", node_float(a, r->params.tolerance));
     put(a, n, "queue_grows", node_bool(a, r->sum.growing));
     put(a, n, "operating", operating_node(a, r));

@@ -38,6 +38,9 @@ const struct probe_field probe_fields[PROBE_FIELDS] = {
     FIELD(energy_j),
     FIELD(extrapolated),
     FIELD(prefix_hit_rate),
+    FIELD(client_delay_p99_s),
+    FIELD(unhealthy),
+    FIELD(timed_out),
 };
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo)
@@ -99,9 +102,12 @@ static double median_delay(const struct probe_samples *s, size_t from, size_t to
                            double *scratch)
 {
     size_t n = 0;
-    for (size_t i = from; i < to; i++)
-        if (s->v.p[i].ok && !isnan(s->v.p[i].latency_s[SLO_DELAY]))
-            values[n++] = s->v.p[i].latency_s[SLO_DELAY];
+    for (size_t i = from; i < to; i++) {
+        const double *l = s->v.p[i].latency_s;
+        double delay = isnan(l[SLO_DELAY]) ? l[SLO_TTFT] : l[SLO_DELAY];
+        if (s->v.p[i].ok && !isnan(delay))
+            values[n++] = delay;
+    }
     metrics_sort(values, scratch, n);
     return n ? metrics_percentile(values, n, 50) : (double)NAN;
 }
@@ -110,7 +116,11 @@ void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
 {
     size_t n = s->v.n, ok = 0, good = 0;
     *out = (struct probe_result){
-        .requests = (double)n, .energy_j = (double)NAN, .prefix_hit_rate = (double)NAN};
+        .requests = (double)n,
+        .energy_j = (double)NAN,
+        .prefix_hit_rate = (double)NAN,
+        .client_delay_p99_s = (double)NAN,
+    };
     double *values = mem_alloc((2 * n + 1) * sizeof(double)), *scratch = values + n;
     if (n > 0)
         qsort(s->v.p, n, sizeof *s->v.p, by_arrival);

@@ -31,6 +31,9 @@ struct probe_result {
     double energy_j;                    /* of all devices; NAN unless it is known */
     double extrapolated;                /* look-ups outside the profiled grid */
     double prefix_hit_rate;             /* tokens of prefills found in the cache; NAN without one */
+    double client_delay_p99_s; /* what the client sent later than planned; NAN: there was none */
+    double unhealthy; /* 1: the client did not keep its schedule, and the rest says nothing */
+    double timed_out; /* 1: ended at its time limit, before all requests had their answers */
 };
 
 /* The numbers of a result as a table: JSON, CSV and reports go by it. */
@@ -38,7 +41,7 @@ struct probe_field {
     const char *name; /* "requests", "ttft_p99_s" */
     size_t offset;    /* of a double in struct probe_result */
 };
-enum { PROBE_FIELDS = 12 + SLO_METRICS * PROBE_PERCENTILES };
+enum { PROBE_FIELDS = 15 + SLO_METRICS * PROBE_PERCENTILES };
 extern const struct probe_field probe_fields[PROBE_FIELDS];
 static inline double *probe_value(struct probe_result *r, int field)
 {
@@ -53,6 +56,9 @@ struct probe_ops {
     /* A probe at an infinite rate costs nothing but time: its throughput is where a search starts.
      * Engines that others use must not offer it. */
     bool may_flood;
+    /* The lowest rate at which the arrivals of that seed end within the probe's time limit; NULL =
+     * any rate will do. */
+    double (*least_rate)(void *self, uint64_t seed);
 };
 
 struct probe {
@@ -77,8 +83,9 @@ struct probe_samples {
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo); /* keeps the memory */
 void probe_samples_add(struct probe_samples *s, const struct run_request *r);
-/* All fields but energy_j and prefix_hit_rate (NAN) and extrapolated (0). Warm-up requests were
- * left out. */
+/* All fields but energy_j, prefix_hit_rate, client_delay_p99_s (NAN), extrapolated, unhealthy and
+ * timed_out (0). Warm-up requests were left out. Where rows do not say when the first batch began,
+ * early and late delay are of TTFT. */
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
 void probe_samples_free(struct probe_samples *s);
 

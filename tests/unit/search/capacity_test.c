@@ -12,6 +12,8 @@ struct known {
     double limit;
     int probes;
     double late; /* delay of the last quarter at any rate */
+    double deaf,
+        least; /* the client is late above that rate (0 = never); probes take no lower one */
 };
 
 static enum st run_known(void *self, double rate, uint64_t seed, struct probe_result *out,
@@ -22,6 +24,8 @@ static enum st run_known(void *self, double rate, uint64_t seed, struct probe_re
     double capacity = k->limit * (1 + 0.01 * (double)seed);
     k->probes++;
     *out = (struct probe_result){.requests = 100, .energy_j = (double)NAN};
+    out->client_delay_p99_s = 0.02;
+    out->unhealthy = k->deaf > 0 && rate > k->deaf;
     out->good = rate <= capacity ? 1 : 0.5;
     out->requests_per_s = rate < capacity ? rate : capacity;
     out->early_delay_s = 0.1;
@@ -33,6 +37,17 @@ static const struct probe_ops known_ops = {
     .name = "known", .help = "", .version = PROBE_VERSION, .run = run_known};
 static const struct probe_ops flooded_ops = {
     .name = "known", .help = "", .version = PROBE_VERSION, .run = run_known, .may_flood = true};
+
+static double known_least(void *self, uint64_t seed)
+{
+    (void)seed;
+    return ((struct known *)self)->least;
+}
+static const struct probe_ops slow_ops = {.name = "known",
+                                          .help = "",
+                                          .version = PROBE_VERSION,
+                                          .run = run_known,
+                                          .least_rate = known_least};
 
 static struct capacity_params params(void)
 {
@@ -95,8 +110,8 @@ static void no_rate_at_all_is_capacity_0(void **state)
     struct capacity_result r = {.params = p, .seeds = s, .n_seeds = 1, .probe = "known"};
     capacity_sum(&p, s, 1, &r.sum);
     capacity_notes(t->a, &r, NULL, 0);
-    assert_string_equal(r.notes[0], "The objective holds at no rate: at 0.000977 requests/s, where "
-                                    "requests hardly meet, 50.0 % of them meet it.");
+    assert_string_equal(r.notes[0], "The objective holds at no rate: at 0.000977 requests/s, the "
+                                    "lowest that was tried, 50.0 % of requests meet it.");
 }
 
 static void a_workload_without_a_queue_is_rejected(void **state)
@@ -175,9 +190,86 @@ static void a_seed_survives_its_tree(void **state)
     buf_free(&two);
 }
 
+/* Whether the client gives up above or below what the system can do decides what may be said. */
+static void a_late_client_bounds_the_search_and_decides_nothing(void **state)
+{
+    struct test *t = *state;
+    struct capacity_params p = params();
+    struct known below = {.limit = 20, .deaf = 9}, above = {.limit = 20, .deaf = 25};
+    struct probe probe = {&known_ops, &below};
+    struct capacity_seed s[2];
+    struct capacity c;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s[0], &t->e), t);
+    assert_int_equal(s[0].end, CAPACITY_CLIENT);
+    assert_true(s[0].low <= 9 && s[0].high > 9 && s[0].high <= s[0].low * 1.01);
+    for (size_t i = 0; i < s[0].n; i++) /* it met the objective there, but that says nothing */
+        assert_int_equal(s[0].probes[i].holds, s[0].probes[i].rate <= 9);
+    probe.self = &above;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s[1], &t->e), t);
+    assert_int_equal(s[1].end, CAPACITY_BROKEN);
+    assert_true(s[1].low <= 20 && s[1].high > 20);
+    capacity_sum(&p, &s[1], 1, &c);
+    assert_int_equal(c.end, CAPACITY_BROKEN);
+    capacity_sum(&p, s, 2, &c);
+    assert_int_equal(c.end, CAPACITY_CLIENT);
+    struct capacity_result r = {.params = p, .seeds = s, .n_seeds = 2, .sum = c};
+    capacity_notes(t->a, &r, NULL, 0);
+    assert_string_equal(
+        r.notes[0],
+        "Inconclusive: at 9.062 requests/s the client did not keep its schedule (p99 of its delay "
+        "20.0 "
+        "ms), so what failed there may be the client. The capacity is at least the rate given. A "
+        "core of its own for the client may help.");
+}
+
+static void no_more_is_asked_than_allowed(void **state)
+{
+    struct test *t = *state;
+    struct capacity_params p = params();
+    struct known k = {.limit = 20};
+    struct probe probe = {&known_ops, &k};
+    struct capacity_seed s;
+    p.max_rate = 6;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_int_equal(s.n, 4); /* 1, 2, 4, 6 */
+    assert_near(s.probes[3].rate, 6, 0);
+    assert_int_equal(s.end, CAPACITY_CAPPED);
+    assert_near(s.low, 6, 0);
+    assert_near(s.high, 6, 0);
+    p.start_rate = 100; /* and not at the beginning either */
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_int_equal(s.n, 1);
+    assert_near(s.probes[0].rate, 6, 0);
+    k.limit = 5;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_int_equal(s.end, CAPACITY_BROKEN);
+    assert_true(s.low <= 5 && s.high > 5);
+}
+
+static void rates_stay_above_what_a_probe_has_time_for(void **state)
+{
+    struct test *t = *state;
+    struct capacity_params p = params();
+    struct known k = {.limit = 1e-9, .least = 0.2};
+    struct probe probe = {&slow_ops, &k};
+    struct capacity_seed s;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_near(s.low, 0, 0);
+    assert_near(s.probes[s.n - 1].rate, 0.25, 0);
+    k.least = 2;
+    assert_err(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), ST_USAGE, t,
+               "at 1 requests/s, where the search begins, the arrivals alone take longer than the "
+               "time limit of a probe\n"
+               "hint: capacity.start_rate=2 or more, fewer requests (workload.num_requests=), or a "
+               "longer capacity.probe_timeout_s=");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_late_client_bounds_the_search_and_decides_nothing),
+        TEST(no_more_is_asked_than_allowed),
+        TEST(rates_stay_above_what_a_probe_has_time_for),
         TEST(any_capacity_is_bracketed_within_the_tolerance),
         TEST(a_search_begins_where_it_is_told),
         TEST(no_rate_at_all_is_capacity_0),

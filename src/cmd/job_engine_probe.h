@@ -1,0 +1,37 @@
+/* `capacity engine=`: the plan's real engine as a probe (search/probe_bench.h). */
+#ifndef CMD_JOB_ENGINE_PROBE_H
+#define CMD_JOB_ENGINE_PROBE_H
+
+#include "cmd/job_sim.h"
+#include "search/probe_bench.h"
+
+struct job_engine_probe {
+    const struct cmd_context *c;
+    struct job_model m;
+    struct slo slo;
+    bool one_draw;
+    struct arena *a; /* of the workload below */
+    struct job_workload w;
+    uint64_t seed; /* of w */
+    bool made;
+    struct probe probe;
+};
+
+/* Whether the plan asks for an engine and not for the simulator. */
+bool job_has_engine(const struct cmd_context *c);
+
+/* Refuses settings of the simulator where an engine is asked for, and the other way round. */
+enum st job_engine_check(const struct cmd_context *c, struct err *e);
+
+/* Everything is checked before anything is written: the engine's name, the SLO, the workload.
+ * *out must stay where it is until job_engine_probe_close. */
+enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,
+                              struct err *e);
+/* The folder of the probes inside the artifact, and what they need there. */
+enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact *art,
+                               struct err *e);
+/* Whether a run is in that folder already: worth keeping when the search fails. */
+bool job_engine_probe_measured(const struct job_engine_probe *p, const struct artifact *art);
+void job_engine_probe_close(struct job_engine_probe *p);
+
+#endif

@@ -1,0 +1,267 @@
+#include "search/probe_bench.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "engine/worker/process.h"
+#include "search/capacity.h"
+
+enum { LINE_MAX_BYTES = 1 << 20, MAX_WORDS = 16, EXIT_REJECTED = 5, TRIES = 2 };
+static const double patience_s = 5, nap_s = 0.2;
+
+static int64_t s_ns(double s)
+{
+    return (int64_t)(s * 1e9);
+}
+
+struct probe_bench {
+    struct probe_bench_params p;
+    struct probe_ops ops; /* with the engine's name */
+    struct arena *a;      /* of one probe */
+    struct probe_samples samples;
+};
+
+/* ---- one child --------------------------------------------------------------------------- */
+
+enum ended { ENDED, ENDED_LATE, ENDED_STOPPED };
+
+static void drain(struct process *child)
+{
+    struct err ignored = {0};
+    struct sv line;
+    while (process_line(child, &line, &ignored) == ST_OK)
+        ;
+}
+
+static void wait_until(struct process *child, int64_t until_ns, const volatile sig_atomic_t *stop)
+{
+    while (!child->ended && clock_mono_ns() < until_ns && !(stop && *stop)) {
+        int64_t nap = clock_mono_ns() + s_ns(nap_s);
+        process_wait(child, nap < until_ns ? nap : until_ns);
+        drain(child);
+    }
+}
+
+static enum ended wait_for(const struct probe_bench *b, struct process *child)
+{
+    wait_until(child, clock_mono_ns() + s_ns(b->p.timeout_s), b->p.stop);
+    if (child->ended)
+        return ENDED;
+    enum ended how = b->p.stop && *b->p.stop ? ENDED_STOPPED : ENDED_LATE;
+    kill(child->pid, SIGTERM);
+    wait_until(child, clock_mono_ns() + s_ns(patience_s), NULL);
+    return how;
+}
+
+/* The innermost cause and the hint that the child printed, without their labels. */
+static const char *said(struct arena *a, struct sv text, const char *label)
+{
+    const char *found = NULL;
+    size_t n = strlen(label);
+    for (size_t i = 0; i + n <= text.n; i++)
+        if (memcmp(text.p + i, label, n) == 0) {
+            const char *from = text.p + i + n;
+            const char *end = memchr(from, '\n', text.n - i - n);
+            found = arena_strn(a, from, end ? (size_t)(end - from) : text.n - i - n);
+        }
+    return found;
+}
+
+static enum st child_failed(struct probe_bench *b, const struct process *child, double rate,
+                            struct err *e)
+{
+    static const enum st of_code[] = {ST_DEVICE, ST_DEVICE, ST_USAGE, ST_INPUT, ST_DEVICE};
+    int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
+    struct sv tail = {child->err_tail.p, child->err_tail.n};
+    const char *cause = said(b->a, tail, "because: "), *hint = said(b->a, tail, "hint: ");
+    bool known = code >= 0 && code < (int)(sizeof of_code / sizeof *of_code);
+    err_set(e, known ? of_code[code] : ST_DEVICE, "%s",
+            cause ? cause : process_last_words(child, b->a));
+    if (code >= 0)
+        err_add(e, "bench at %g requests/s ended with exit code %d", rate, code);
+    else
+        err_add(e, "bench at %g requests/s was killed by signal %d", rate, WTERMSIG(child->status));
+    return hint ? err_hint(e, "%s", hint) : e->st;
+}
+
+/* *how is ENDED or ENDED_LATE; after ENDED dir is a run, healthy or not. */
+static enum st run_child(struct probe_bench *b, double rate, uint64_t seed, const char *dir,
+                         enum ended *how, struct err *e)
+{
+    const char *argv[MAX_WORDS] = {b->p.program,    "bench",         "--config-dir",
+                                   b->p.config_dir, "--config-name", b->p.config_name};
+    const char *scratch = arena_printf(b->a, "%s.workload", dir);
+    const char *words[PROBE_BENCH_WORDS];
+    size_t n = 6, n_words = 0;
+    struct process child;
+    TRY(b->p.words(b->p.self, b->a, rate, seed, scratch, words, &n_words, e));
+    argv[n++] = arena_printf(b->a, "out=%s", dir);
+    argv[n++] = arena_printf(b->a, "seed=%llu", (unsigned long long)seed);
+    for (size_t i = 0; i < n_words; i++)
+        argv[n++] = words[i];
+    enum st st = process_start(&child, argv, LINE_MAX_BYTES, e);
+    if (st == ST_OK) {
+        *how = wait_for(b, &child);
+        process_stop(&child, clock_mono_ns() + s_ns(1));
+        int code = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : -1;
+        if (*how == ENDED_STOPPED)
+            st = err_set(e, ST_INTERRUPTED, "interrupted at %g requests/s", rate);
+        else if (*how == ENDED && code != 0 && code != EXIT_REJECTED)
+            st = child_failed(b, &child, rate, e);
+        process_free(&child);
+    }
+    struct err ignored = {0};
+    fs_remove_tree(scratch, &ignored);
+    return st;
+}
+
+/* ---- one probe --------------------------------------------------------------------------- */
+
+/* Of the meta of a run over HTTP; the others have no client. */
+static void read_client(const struct node *meta, struct probe_result *out)
+{
+    const struct node *client = node_find(meta, "client");
+    const struct node *verdict = node_find(client, "verdict");
+    struct err ignored = {0};
+    double p99_ms;
+    if (!verdict || verdict->kind != NODE_STR)
+        return;
+    out->unhealthy = !sv_eq(verdict->s, "healthy");
+    if (node_get_double(client, "schedule_delay_p99_ms", 0, 1e300, &p99_ms, &ignored) == ST_OK)
+        out->client_delay_p99_s = p99_ms / 1e3;
+}
+
+static void tell_contention(const struct node *meta, double rate)
+{
+    struct contention c = contention_of(meta, "contention");
+    if (contention_share(&c) > CONTENTION_TOO_MUCH)
+        log_warn("at %g requests/s the machine was busy with something else: for %.0f %% of the "
+                 "time the run needed a core, it had none",
+                 rate, 100 * contention_share(&c));
+}
+
+static enum st read_run(struct probe_bench *b, const char *dir, double rate,
+                        struct probe_result *out, struct err *e)
+{
+    struct run run;
+    TRY(run_load(b->a, dir, "real", &run, e));
+    probe_samples_begin(&b->samples, b->p.slo);
+    for (size_t i = 0; i < run.n_requests; i++)
+        probe_samples_add(&b->samples, &run.requests[i]);
+    probe_samples_sum(&b->samples, out);
+    read_client(run.meta, out);
+    tell_contention(run.meta, rate);
+    if (isfinite(b->p.slo->limit_s[SLO_DELAY]) && out->requests > out->failed &&
+        isnan(out->latency_s[SLO_DELAY][0])) {
+        err_set(e, ST_USAGE,
+                "slo: engine %s does not say when the first batch of a request begins: delay is no "
+                "limit here",
+                b->p.engine);
+        return err_hint(e, "slo=ttft:MS,tpot:MS");
+    }
+    return ST_OK;
+}
+
+static const char *probe_name(struct probe_bench *b, double rate, uint64_t seed, int try)
+{
+    const char *parts[] = {b->p.config_text, arena_printf(b->a, "%.17g", rate),
+                           arena_printf(b->a, "%llu", (unsigned long long)seed),
+                           arena_printf(b->a, "%d", try)};
+    return hash_stable_id(b->a, "probe", parts, sizeof parts / sizeof *parts);
+}
+
+/* Whether the run is there already, from this search or from the one that it resumes. */
+static bool is_there(struct probe_bench *b, const char *name, const char *dir)
+{
+    if (fs_exists(fs_join(b->a, dir, "run_meta.json")))
+        return true;
+    if (!b->p.resume)
+        return false;
+    const char *old = fs_join(b->a, b->p.resume, name);
+    return fs_exists(fs_join(b->a, old, "run_meta.json")) && rename(old, dir) == 0;
+}
+
+static void tell(const struct probe_bench *b, double rate, uint64_t seed, bool again,
+                 const struct probe_result *r)
+{
+    const char *verdict = r->timed_out > 0              ? "ended at its time limit"
+                          : r->unhealthy > 0            ? "the client was late"
+                          : capacity_holds(b->p.slo, r) ? "holds"
+                                                        : "does not hold";
+    char good[32] = "";
+    if (isfinite(r->good))
+        snprintf(good, sizeof good, ", %.1f %% of %.0f good", 100 * r->good, r->requests);
+    log_info("%.4g requests/s, seed %llu: %s%s%s", rate, (unsigned long long)seed, verdict, good,
+             again ? " (measured before)" : "");
+}
+
+static enum st run_once(struct probe_bench *b, double rate, uint64_t seed, int try,
+                        struct probe_result *out, struct err *e)
+{
+    const char *name = probe_name(b, rate, seed, try), *dir = fs_join(b->a, b->p.dir, name);
+    enum ended how = ENDED;
+    bool again = is_there(b, name, dir);
+    if (!again)
+        TRY(run_child(b, rate, seed, dir, &how, e));
+    if (how == ENDED)
+        TRY(read_run(b, dir, rate, out, e));
+    else
+        for (int i = 0; i < PROBE_FIELDS; i++)
+            *probe_value(out, i) = (double)NAN;
+    if (how != ENDED) {
+        out->failed = out->unhealthy = out->extrapolated = 0;
+        out->timed_out = 1;
+    }
+    tell(b, rate, seed, again, out);
+    return ST_OK;
+}
+
+static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_result *out,
+                         struct err *e)
+{
+    struct probe_bench *b = self;
+    enum st st = ST_OK;
+    for (int try = 0; try < TRIES && st == ST_OK; try++) {
+        arena_reset(b->a);
+        st = run_once(b, rate, seed, try, out, e);
+        if (!(out->unhealthy > 0))
+            break;
+    }
+    return st;
+}
+
+static double least_rate(void *self, uint64_t seed)
+{
+    const struct probe_bench *b = self;
+    return b->p.span_s(b->p.self, seed) / b->p.timeout_s;
+}
+
+struct probe probe_bench_open(const struct probe_bench_params *params)
+{
+    struct probe_bench *b = mem_alloc(sizeof *b);
+    *b = (struct probe_bench){.p = *params,
+                              .ops = {.name = params->engine,
+                                      .help = "a real engine, run by twinfer bench",
+                                      .version = PROBE_VERSION,
+                                      .run = run_probe,
+                                      .least_rate = least_rate},
+                              .a = arena_new()};
+    return (struct probe){&b->ops, b};
+}
+
+void probe_bench_close(struct probe *p)
+{
+    struct probe_bench *b = p->self;
+    if (!b)
+        return;
+    arena_free(&b->a);
+    probe_samples_free(&b->samples);
+    mem_free(b);
+    *p = (struct probe){0};
+}
