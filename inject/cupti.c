@@ -24,7 +24,7 @@ static struct {
 static _Atomic bool paused;
 static _Atomic bool has_callbacks;
 
-__thread int guest_busy;
+__thread struct guest_thread guest_thread;
 
 /* ---- finding the library ---- */
 
@@ -131,7 +131,7 @@ static void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buff
     buffers_completed(buffer, valid);
 }
 
-static void launch(const CUpti_CallbackData *d, CUpti_CallbackId cbid)
+static void launch(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId cbid)
 {
     if (d->callbackSite == CUPTI_API_ENTER) {
         bool open = atomic_load_explicit(&gate_is_open, memory_order_acquire);
@@ -141,7 +141,7 @@ static void launch(const CUpti_CallbackData *d, CUpti_CallbackId cbid)
         return;
     }
     int64_t start_ns = (int64_t)*d->correlationData;
-    struct ring *r = start_ns ? ring_mine() : NULL;
+    struct ring *r = start_ns ? ring_mine(me) : NULL;
     if (!r)
         return;
     int64_t now_ns = clock_mono_ns();
@@ -165,17 +165,18 @@ static void CUPTIAPI called(void *user, CUpti_CallbackDomain domain, CUpti_Callb
 {
     (void)user;
     const CUpti_CallbackData *d = data;
-    if (guest_busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
+    struct guest_thread *me = &guest_thread;
+    if (me->busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
         return;
-    guest_busy++;
+    me->busy++;
     if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
         profiler(d, cbid == CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000);
     else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
              cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop)
         profiler(d, cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
     else
-        launch(d, cbid);
-    guest_busy--;
+        launch(me, d, cbid);
+    me->busy--;
 }
 
 /* Driver functions that put work on a GPU: first and last id of each run. Ids never change. */
@@ -247,6 +248,12 @@ static void attach(void)
     if (r != CUPTI_SUCCESS)
         guest_note(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)",
                    reason(r), r);
+    size_t others = 0; /* dropped while another tool had CUPTI */
+    if (api.cuptiActivityGetNumDroppedRecords)
+        api.cuptiActivityGetNumDroppedRecords(NULL, 0, &others);
+    if (others > 0)
+        guest_note(SPOOL_INFO, "CUPTI dropped %d records before this recording%s", "",
+                   (int64_t)others);
     cupti.attached = true;
 }
 
@@ -413,8 +420,8 @@ const char *cupti_api_name(int domain, uint32_t cbid)
     return name ? name : "";
 }
 
-bool cupti_next_record(uint8_t *buffer, size_t bytes, void **record)
+int cupti_next_record(uint8_t *buffer, size_t bytes, void **record)
 {
-    return api.cuptiActivityGetNextRecord(buffer, bytes, (CUpti_Activity **)record) ==
-           CUPTI_SUCCESS;
+    CUptiResult r = api.cuptiActivityGetNextRecord(buffer, bytes, (CUpti_Activity **)record);
+    return r == CUPTI_SUCCESS ? 1 : r == CUPTI_ERROR_MAX_LIMIT_REACHED ? 0 : -1;
 }

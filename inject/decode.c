@@ -34,8 +34,10 @@ static struct {
     } * pointers; /* [POINTERS]: names by the address at which CUPTI keeps them */
     struct {
         int64_t mono_ns, cupti_ns;
-    } clock[2]; /* the last two pairs */
-    uint64_t unknown;
+    } clock[2];                           /* the last two pairs */
+    int64_t wall_offset_ns, wall_from_ns; /* wall clock - ours; times above are the wall clock's */
+    bool wall_told;
+    uint64_t unknown, no_times;
 } d;
 
 bool decode_open(void)
@@ -49,7 +51,9 @@ bool decode_open(void)
     memset(d.shapes, 0, sizeof *d.shapes * SHAPES);
     d.n = 0;
     d.next_id = 1;
-    d.unknown = 0;
+    d.unknown = d.no_times = 0;
+    d.wall_from_ns = INT64_MAX;
+    d.wall_told = false;
     memset(d.clock, 0, sizeof d.clock);
     return true;
 }
@@ -63,12 +67,31 @@ void decode_clock(int64_t mono_ns, int64_t cupti_ns)
         d.clock[0] = d.clock[1];
 }
 
+void decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
+{
+    const int64_t day_ns = INT64_C(86400000000000);
+    d.wall_offset_ns = wall_ns - mono_ns;
+    d.wall_from_ns = d.wall_offset_ns > day_ns ? mono_ns + d.wall_offset_ns / 2 : INT64_MAX;
+}
+
+/* CUPTI takes the clock we give it a while after it accepted it; until then it stamps its own, the
+ * wall clock. */
+static int64_t early(int64_t t)
+{
+    if (!d.wall_told)
+        guest_note(SPOOL_INFO, "first GPU times were shifted from the wall clock%s", "", 0);
+    d.wall_told = true;
+    return t - d.wall_offset_ns;
+}
+
 /* CUPTI's time on our clock. Without a common clock the pair of that time decides, so that a step
  * of the wall clock moves only what happened after it. */
 static int64_t time_of(uint64_t cupti_ns)
 {
-    if (cupti_ns == 0 || cupti_own_clock())
-        return (int64_t)cupti_ns;
+    if (cupti_ns == 0)
+        return 0;
+    if (cupti_own_clock())
+        return (int64_t)cupti_ns < d.wall_from_ns ? (int64_t)cupti_ns : early((int64_t)cupti_ns);
     int64_t t = (int64_t)cupti_ns;
     int64_t old = t - d.clock[0].cupti_ns + d.clock[0].mono_ns;
     int64_t new = t - d.clock[1].cupti_ns + d.clock[1].mono_ns;
@@ -89,16 +112,27 @@ static uint32_t kernel_name(const char *name)
     return writer_string(d.pointers[at].name);
 }
 
+/* Where to look first. What tells kernels apart is in these fields nearly always; the others cost
+ * more to hash than a rare collision does. */
+static size_t place(const struct spool_shape *s)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t a = (uint64_t)s->name << 32 | s->grid[0], b = (uint64_t)s->grid[1] << 32 | s->grid[2],
+             c = (uint64_t)s->stream << 32 | s->dynamic_shared_bytes,
+             g = (uint64_t)s->graph << 32 | s->block[0] << 4 | s->device;
+    uint64_t h = a * odd ^ b * (odd << 8 | 1) ^ c * (odd >> 8 | 1) ^ g * (odd << 16 | 1);
+    return (size_t)(h >> 32) % SHAPES;
+}
+
 static uint32_t shape(struct spool_shape *s)
 {
     enum { FROM = offsetof(struct spool_shape, name) };
     const char *key = (const char *)s + FROM;
-    uint64_t sum = spool_checksum(0, key, sizeof *s - FROM);
     if (d.n >= SHAPES_FULL) { /* begin anew: a shape may have two ids */
         memset(d.shapes, 0, sizeof *d.shapes * SHAPES);
         d.n = 0;
     }
-    for (size_t i = (size_t)(sum >> 16) % SHAPES;; i = (i + 1) % SHAPES) {
+    for (size_t i = place(s);; i = (i + 1) % SHAPES) {
         if (d.shapes[i].id == 0) {
             s->id = d.next_id++;
             d.shapes[i] = *s;
@@ -116,7 +150,7 @@ static void kernel(const void *record)
     const CUpti_ActivityKernel10 *k = record;
     uint32_t version = cupti_version();
     if (k->start == 0 || k->end == 0) { /* CUPTI had no room for its times */
-        d.unknown++;
+        d.no_times++;
         return;
     }
     int64_t start_ns = time_of(k->start), end_ns = time_of(k->end);
@@ -315,11 +349,20 @@ void decode_buffer(uint8_t *buffer, size_t valid)
         [CUPTI_ACTIVITY_KIND_GRAPH_TRACE] = graph,
     };
     void *record = NULL;
-    while (cupti_next_record(buffer, valid, &record)) {
+    int more;
+    while ((more = cupti_next_record(buffer, valid, &record)) > 0) {
         uint32_t kind = (uint32_t)((const CUpti_Activity *)record)->kind;
         if (kind < sizeof decoders / sizeof *decoders && decoders[kind])
             decoders[kind](record);
     }
+    d.unknown += more < 0; /* at least: what follows in the buffer is not reached */
+}
+
+uint64_t decode_take_no_times(void)
+{
+    uint64_t n = d.no_times;
+    d.no_times = 0;
+    return n;
 }
 
 uint64_t decode_take_unknown(void)

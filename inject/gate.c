@@ -10,6 +10,7 @@ static struct window windows[KEPT];
 static _Atomic uint64_t n_windows;           /* written under guest.windows */
 static uint64_t n_written;                   /* the writer's */
 static _Atomic int ranges, profiler, paused; /* conditions */
+static uint64_t lost;                        /* under guest.windows */
 static int64_t started_ns;
 static _Atomic int64_t closed_at_ns;
 
@@ -67,18 +68,18 @@ static void update(enum spool_why why)
     }
     pthread_mutex_unlock(&guest.windows);
     if (start && cupti_wanted() && !cupti_running()) {
-        guest_busy++;
+        guest_thread.busy++;
         pthread_mutex_lock(&guest.control);
         cupti_start();
         pthread_mutex_unlock(&guest.control);
-        guest_busy--;
+        guest_thread.busy--;
     }
 }
 
 void gate_open(void)
 {
     const struct settings *s = &guest.settings;
-    n_windows = n_written = 0;
+    n_windows = n_written = lost = 0;
     atomic_store(&ranges, 0);
     atomic_store(&profiler, 0);
     atomic_store(&paused, 0);
@@ -157,6 +158,7 @@ bool gate_keeps(uint32_t correlation, int64_t start_ns, int64_t end_ns)
         if (w->end_ns != SPOOL_OPEN_NS && atomic_load(&w->last) &&
             correlation > atomic_load(&w->last))
             break; /* older windows have smaller ids still */
+        lost += !keep && i - 1 == oldest && oldest > 0;
     }
     pthread_mutex_unlock(&guest.windows);
     return keep;
@@ -172,6 +174,7 @@ bool gate_overlaps(int64_t start_ns, int64_t end_ns)
         found = w->start_ns <= end_ns && (w->end_ns == SPOOL_OPEN_NS || w->end_ns >= start_ns);
         if (w->end_ns != SPOOL_OPEN_NS && w->end_ns < start_ns)
             break;
+        lost += !found && i - 1 == oldest && oldest > 0;
     }
     pthread_mutex_unlock(&guest.windows);
     return found;
@@ -195,6 +198,15 @@ void gate_write(bool end)
                                          .why_end = w->why_end});
     }
     pthread_mutex_unlock(&guest.windows);
+}
+
+uint64_t gate_take_lost(void)
+{
+    pthread_mutex_lock(&guest.windows);
+    uint64_t n = lost;
+    lost = 0;
+    pthread_mutex_unlock(&guest.windows);
+    return n;
 }
 
 int64_t gate_closed_ns(int64_t now_ns)

@@ -103,7 +103,7 @@ static void in_child(void)
     notes_written = 0;
     atomic_store(&gate_is_open, 0);
     atomic_store(&guest.disk_full, 0);
-    guest_busy = 0;
+    guest_thread.busy = 0;
     atomic_store(&guest.state, GUEST_NEW);
 }
 
@@ -180,14 +180,14 @@ bool guest_start(bool with_cuda)
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state != GUEST_NEW)
         return state == GUEST_ON;
-    int busy = guest_busy++;
+    int busy = guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
     if (atomic_load(&guest.state) == GUEST_NEW) {
         bool ok = start_locked(with_cuda);
         atomic_store_explicit(&guest.state, ok ? GUEST_ON : GUEST_DEAD, memory_order_release);
     }
     pthread_mutex_unlock(&guest.control);
-    guest_busy = busy;
+    guest_thread.busy = busy;
     return atomic_load(&guest.state) == GUEST_ON;
 }
 
@@ -196,9 +196,9 @@ void guest_end(void)
     int on = GUEST_ON;
     if (!atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED))
         return;
-    guest_busy++;
+    guest_thread.busy++;
     writer_stop();
-    guest_busy--;
+    guest_thread.busy--;
 }
 
 /* ---- what the driver and the program call ---- */
@@ -207,12 +207,12 @@ int InitializeInjection(void)
 {
     if (!guest_start(true))
         return 1; /* nothing to do is no reason for the driver to complain */
-    guest_busy++;
+    guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
     if (cupti_open())
         cupti_start();
     pthread_mutex_unlock(&guest.control);
-    guest_busy--;
+    guest_thread.busy--;
     return 1;
 }
 
@@ -220,7 +220,7 @@ int tw_trace_pause(void)
 {
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
-    guest_busy++;
+    guest_thread.busy++;
     bool was = cupti_running();
     gate_pause(true);
     pthread_mutex_lock(&guest.control);
@@ -228,7 +228,7 @@ int tw_trace_pause(void)
     cupti_flush(true);
     cupti_stop();
     pthread_mutex_unlock(&guest.control);
-    guest_busy--;
+    guest_thread.busy--;
     return was;
 }
 
@@ -236,13 +236,13 @@ int tw_trace_resume(void)
 {
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
-    guest_busy++;
+    guest_thread.busy++;
     cupti_pause(false);
     gate_pause(false);
     pthread_mutex_lock(&guest.control);
     bool ok = cupti_start();
     pthread_mutex_unlock(&guest.control);
-    guest_busy--;
+    guest_thread.busy--;
     return ok ? (cupti_has_callbacks() ? 1 : 2) : 0;
 }
 

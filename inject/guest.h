@@ -39,9 +39,13 @@ bool guest_start(bool with_cuda);
 /* Flush everything and close the file (exit handler). */
 void guest_end(void);
 
-/* Of the thread that asks: > 0 while it runs code of ours, so that callbacks that our own calls
- * raise are not recorded. */
-extern __thread int guest_busy;
+/* Of one thread, in one place: finding it is a call, which a callback makes once. */
+struct guest_thread {
+    int busy; /* > 0 while it runs code of ours: callbacks that our own calls raise do not count */
+    uint32_t generation; /* of ring */
+    struct ring *ring;   /* NULL = none yet */
+};
+extern __thread struct guest_thread guest_thread;
 
 /* Pages straight from the kernel; NULL when there are none. */
 void *guest_pages(size_t bytes);
@@ -124,8 +128,9 @@ struct ring {
 };
 enum { RING_FREE, RING_USED, RING_LEFT };
 
-bool ring_open(void);          /* once, and again after a fork */
-struct ring *ring_mine(void);  /* of this thread; NULL when there is no memory */
+bool ring_open(void); /* once, and again after a fork */
+/* Of this thread (its guest_thread); NULL when there is no memory. */
+struct ring *ring_mine(struct guest_thread *me);
 struct ring *ring_first(void); /* all rings, by next */
 /* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
 void ring_push(struct ring *r, const struct event *e);
@@ -156,6 +161,7 @@ bool gate_overlaps(int64_t start_ns, int64_t end_ns);
 void gate_write(bool end);
 /* Closed for so long that CUPTI may be switched off. */
 int64_t gate_closed_ns(int64_t now_ns);
+uint64_t gate_take_lost(void); /* records whose window was forgotten */
 
 /* ---- cupti.c, buffers.c, decode.c ---- */
 
@@ -174,7 +180,8 @@ uint32_t cupti_version(void);
 int64_t cupti_now_ns(void); /* its clock, 0 = none */
 bool cupti_own_clock(void); /* CUPTI uses CLOCK_MONOTONIC */
 const char *cupti_api_name(int domain, uint32_t cbid);
-bool cupti_next_record(uint8_t *buffer, size_t bytes, void **record);
+/* 1, 0 at the end, -1 when CUPTI cannot read on. */
+int cupti_next_record(uint8_t *buffer, size_t bytes, void **record);
 
 void buffers_reset(void);
 void buffers_request(uint8_t **buffer, size_t *bytes);
@@ -187,10 +194,13 @@ uint64_t buffers_peak(void);
 uint64_t buffers_bytes(void);
 
 bool decode_open(void);
+/* The writer: host clocks of the same moment. */
+void decode_host_clocks(int64_t mono_ns, int64_t wall_ns);
 void decode_buffer(uint8_t *buffer, size_t valid);
 void decode_clock(int64_t mono_ns,
                   int64_t cupti_ns); /* a pair, when CUPTI keeps a clock of its own */
 uint64_t decode_take_unknown(void);
+uint64_t decode_take_no_times(void);
 
 /* ---- nvtx.c, ranges.c ---- */
 

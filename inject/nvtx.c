@@ -52,14 +52,15 @@ static nvtxDomainHandle_t create(uint32_t name)
 /* The thread's ring when this event is to be recorded. */
 static struct ring *enter(void)
 {
-    if (guest_busy)
+    struct guest_thread *me = &guest_thread;
+    if (me->busy)
         return NULL;
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state == GUEST_NEW && !guest_start(false)) /* first event in a child after fork */
         return NULL;
     if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.n_patterns == 0))
         return NULL;
-    return ring_mine();
+    return ring_mine(me);
 }
 
 static uint32_t text_of(const char *s)

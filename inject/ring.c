@@ -10,16 +10,13 @@ static _Atomic uint32_t threads;
 static pthread_key_t key;
 static bool have_key;
 
-static __thread struct ring *mine;
-static __thread uint32_t mine_generation;
-
 /* The thread ends: its ring goes to another thread once the writer has emptied it. */
 static void leave(void *ring)
 {
     struct ring *r = ring;
-    if (mine_generation == atomic_load(&guest.generation))
+    if (guest_thread.generation == atomic_load(&guest.generation))
         atomic_store_explicit(&r->state, RING_LEFT, memory_order_release);
-    mine = NULL;
+    guest_thread.ring = NULL;
 }
 
 bool ring_open(void)
@@ -59,11 +56,8 @@ static struct ring *make(void)
     return r;
 }
 
-struct ring *ring_mine(void)
+static struct ring *new_mine(struct guest_thread *me, uint32_t generation)
 {
-    uint32_t generation = atomic_load_explicit(&guest.generation, memory_order_relaxed);
-    if (mine && mine_generation == generation)
-        return mine;
     if (!have_key || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
         return NULL;
     struct ring *r = reuse();
@@ -75,10 +69,16 @@ struct ring *ring_mine(void)
     r->thread = id < 65535 ? (uint16_t)id : 0;
     r->tid = (uint32_t)syscall(SYS_gettid);
     r->depth = 0;
-    mine = r;
-    mine_generation = generation;
+    me->ring = r;
+    me->generation = generation;
     pthread_setspecific(key, r);
     return r;
+}
+
+struct ring *ring_mine(struct guest_thread *me)
+{
+    uint32_t generation = atomic_load_explicit(&guest.generation, memory_order_relaxed);
+    return me->ring && me->generation == generation ? me->ring : new_mine(me, generation);
 }
 
 void ring_push(struct ring *r, const struct event *e)

@@ -184,6 +184,8 @@ static void write_drops(void)
     tell_drops(SPOOL_FROM_THREAD, from_rings);
     tell_drops(SPOOL_FROM_CUPTI, cupti_take_dropped());
     tell_drops(SPOOL_FROM_UNKNOWN, decode_take_unknown());
+    tell_drops(SPOOL_FROM_NO_TIMES, decode_take_no_times());
+    tell_drops(SPOOL_FROM_WINDOWS, gate_take_lost());
     tell_drops(SPOOL_FROM_STRINGS, names_take_lost());
     tell_drops(SPOOL_FROM_DISK, guest.spool.lost - lost_told);
     lost_told = guest.spool.lost;
@@ -196,6 +198,10 @@ static void write_clock(void)
     int64_t after_ns = clock_mono_ns();
     c.at_ns = before_ns + (after_ns - before_ns) / 2;
     c.within_ns = after_ns - before_ns;
+    decode_host_clocks(c.at_ns, c.wall_ns);
+    bool ours = c.cupti_ns > before_ns - NS_PER_S && c.cupti_ns < after_ns + NS_PER_S;
+    if (cupti_own_clock() && !ours)
+        c.cupti_ns = 0; /* it has not taken our clock yet */
     spool_add(&guest.spool, SPOOL_CLOCKS, &c);
     if (c.cupti_ns)
         decode_clock(c.at_ns, c.cupti_ns);
@@ -270,7 +276,7 @@ static void flush(bool last)
 static void *run(void *unused)
 {
     (void)unused;
-    guest_busy = 1;
+    guest_thread.busy = 1;
     is_writer = true;
     prctl(PR_SET_NAME, "twinfer");
     facts_process();

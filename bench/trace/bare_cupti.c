@@ -1,5 +1,6 @@
 /* CUPTI with nothing but kernel records: the floor that the recorder's overhead is held against.
- * Built by run_h200.sh where it runs; loaded with ctypes by overhead.py. */
+ * Built by run_h200.sh where it runs; loaded with ctypes by overhead.py, linked into launch_bound.
+ */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -17,7 +18,12 @@ static struct {
     __typeof__(&cuptiActivityDisable) cuptiActivityDisable;
     __typeof__(&cuptiActivityFlushAll) cuptiActivityFlushAll;
     __typeof__(&cuptiActivityGetNextRecord) cuptiActivityGetNextRecord;
+    __typeof__(&cuptiSubscribe) cuptiSubscribe;
+    __typeof__(&cuptiUnsubscribe) cuptiUnsubscribe;
+    __typeof__(&cuptiEnableCallback) cuptiEnableCallback;
 } api;
+static CUpti_SubscriberHandle subscriber;
+static int subscribed;
 
 enum { BYTES = 4 << 20, KEPT = 64 };
 static _Atomic(uint8_t *) kept[KEPT];
@@ -60,13 +66,42 @@ EXPORT int bare_start(const char *library)
     BIND(cuptiActivityDisable);
     BIND(cuptiActivityFlushAll);
     BIND(cuptiActivityGetNextRecord);
+    BIND(cuptiSubscribe);
+    BIND(cuptiUnsubscribe);
+    BIND(cuptiEnableCallback);
 #undef BIND
     int error = (int)api.cuptiActivityRegisterCallbacks(request, completed);
     return error ? error : (int)api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
 }
 
+static void CUPTIAPI called(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                            const void *data)
+{
+    (void)user, (void)domain, (void)id, (void)data;
+}
+
+/* After bare_start: callbacks of the launching calls too, that do nothing. 0 or CUPTI's error. */
+EXPORT int bare_subscribe(void)
+{
+    int error = (int)api.cuptiSubscribe(&subscriber, called, NULL);
+    subscribed = error == 0;
+    static const CUpti_CallbackId ids[] = {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                                           CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx};
+    for (int i = 0; i < 2 && !error; i++)
+        error = (int)api.cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, ids[i]);
+    return error;
+}
+
+EXPORT void bare_flush(void)
+{
+    api.cuptiActivityFlushAll(0);
+}
+
 EXPORT uint64_t bare_stop(void)
 {
+    if (subscribed)
+        api.cuptiUnsubscribe(subscriber);
+    subscribed = 0;
     api.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     api.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     return atomic_exchange(&records, 0);

@@ -3,9 +3,11 @@ the PyTorch profiler's.
 
     twinfer trace out=DIR -- python3 bench/trace/overhead.py --results results.json
 
-Each round measures every mode once, in an order drawn anew; the recorder is paused and resumed
-(tw_trace_pause, tw_trace_resume) in between. A mode's overhead is the median over rounds of
-time / time without recording in that round, minus 1; its interval is the median's 95 % one."""
+Each round measures the modes once, in an order drawn anew (those that are slow to start in every
+tenth round); the recorder is paused and resumed (tw_trace_pause, tw_trace_resume) in between. A
+mode's overhead is the median over rounds of time / time without recording in that round, minus 1,
+with a bootstrap interval (95 %): of the wall time of a step, and of the CPU time that the whole
+process spends on it."""
 
 import argparse
 import ctypes
@@ -97,71 +99,73 @@ def profiler(activities):
     return start, stop
 
 
-def measure(step, start, stop, steps, single):
-    """Seconds of a step: of `steps` in a row, or (single) the median of steps one by one, as a stall
-    of the machine hits some of them."""
+def measure(step, start, stop, steps, single, warm):
+    """Seconds of a step and CPU seconds of the process for it: of `steps` in a row, or (single) the
+    median of steps one by one, as a stall of the machine hits some of them."""
     start()
     try:
-        for _ in range(3):
+        for _ in range(warm):
             step()
         torch.cuda.synchronize()
         times = []
+        cpu = time.process_time()
         for _ in range(steps if single else 1):
             t = time.perf_counter()
             for _ in range(1 if single else steps):
                 step()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - t)
-        return statistics.median(times) / (1 if single else steps)
+        cpu = time.process_time() - cpu
+        return statistics.median(times) / (1 if single else steps), cpu / steps
     finally:
         stop()
 
 
 def interval(values):
-    """Distribution-free 95 % interval of the median (order statistics)."""
-    v = sorted(values)
-    n = len(v)
-    k = 0
-    p = 0.5 ** n
-    c = p
-    term = p
-    while c < 0.025 and k < n // 2:
-        k += 1
-        term = term * (n - k + 1) / k
-        c += term
-    k = max(k, 1)
-    return v[k - 1], v[n - k]
+    """95 % bootstrap interval of the median."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(1000))
+    return medians[25], medians[974]
 
 
-def compare(name, step, modes, rounds, steps, log, single=False):
+def overheads(values, base):
+    ratio = [100 * (values[r] / base[r] - 1) for r in values if r in base]
+    return (statistics.median(ratio), *interval(ratio))
+
+
+def compare(name, step, modes, rounds, steps, log, single=False, rare=(), warm=3):
     for _ in range(5):
         step()
     torch.cuda.synchronize()
-    times = {m: [] for m in modes}
+    wall = {m: {} for m in modes}  # mode -> round -> seconds
+    cpu = {m: {} for m in modes}
     failed = {}
     for r in range(rounds):
-        order = list(modes)
+        order = [m for m in modes if m not in rare or r % 10 == 0]
         random.Random(r).shuffle(order)
         for m in order:
             if m in failed:
                 continue
             try:
-                times[m].append(measure(step, *modes[m], steps, single))
+                wall[m][r], cpu[m][r] = measure(step, *modes[m], steps, single, warm)
             except Exception as error:  # a mode that fails must not lose the others
                 failed[m] = f"{type(error).__name__}: {error}"
                 log(f"{name}: mode {m} failed in round {r}: {traceback.format_exc()}")
     out = {"rounds": rounds, "steps": steps, "failed": failed, "modes": {}}
-    base = times["none"]
-    for m, t in times.items():
+    for m, t in wall.items():
         if m in failed or not t:
             continue
-        ratio = [100 * (a / b - 1) for a, b in zip(t, base)]
-        low, high = interval(ratio)
+        middle, low, high = overheads(t, wall["none"])
+        cpu_middle, cpu_low, cpu_high = overheads(cpu[m], cpu["none"])
         out["modes"][m] = dict(
-            ms=1e3 * statistics.median(t), overhead_percent=statistics.median(ratio),
-            low_percent=low, high_percent=high, all_ms=[1e3 * x for x in t])
-        log(f"{name}: {m:28s} {1e3 * statistics.median(t):9.3f} ms  "
-            f"{statistics.median(ratio):+7.2f} %  [{low:+.2f}, {high:+.2f}]")
+            ms=1e3 * statistics.median(t.values()), overhead_percent=middle,
+            low_percent=low, high_percent=high, cpu_percent=cpu_middle,
+            cpu_low_percent=cpu_low, cpu_high_percent=cpu_high,
+            all_ms={r: 1e3 * x for r, x in t.items()},
+            all_cpu_ms={r: 1e3 * x for r, x in cpu[m].items()})
+        log(f"{name}: {m:28s} {1e3 * statistics.median(t.values()):9.3f} ms  "
+            f"{middle:+7.2f} %  [{low:+.2f}, {high:+.2f}]  "
+            f"CPU {cpu_middle:+7.2f} %  [{cpu_low:+.2f}, {cpu_high:+.2f}]")
     return out
 
 
@@ -189,7 +193,8 @@ def eager(guest, bare, rounds, steps, log, batch_tokens=8):
         "torch profiler cpu+cuda": profiler(both),
     }
     modes = {k: v for k, v in modes.items() if v}
-    return compare("eager", step, modes, rounds, steps, log, single=True), step
+    rare = [m for m in modes if m.startswith("torch")]
+    return compare("eager", step, modes, rounds, steps, log, single=True, rare=rare, warm=1), step
 
 
 def graph_loop(guest, bare, rounds, steps, log):
@@ -281,6 +286,7 @@ def main():
     p.add_argument("--bare", help="path of libbare_cupti.so")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--steps", type=int, default=20)
+    p.add_argument("--eager", type=int, metavar="ROUNDS", help="only the eager forward, so often")
     a = p.parse_args()
     lines = []
 
@@ -301,10 +307,11 @@ def main():
         log(f"no bare CUPTI mode: {error}")
     results = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name(0)}
     try:
-        results["eager"], step = eager(guest, bare, 5 * a.rounds, a.steps // 2, log)
+        results["eager"], step = eager(guest, bare, a.eager or 10 * a.rounds, 4, log)
         results["bare_records"] = bare.records if bare else None
-        results["agreement"] = agreement(guest, step, a.rounds, a.steps, log)
-        results["graph"] = graph_loop(guest, bare, a.rounds, a.steps, log)
+        if not a.eager:
+            results["agreement"] = agreement(guest, step, a.rounds, a.steps, log)
+            results["graph"] = graph_loop(guest, bare, a.rounds, a.steps, log)
     except Exception:
         log(traceback.format_exc())
         results["error"] = traceback.format_exc()

@@ -10,6 +10,7 @@ import numpy as np
 from spool import Spool
 
 OUT = sys.argv[1]
+FOLDERS = sys.argv[2:]  # of traces to describe; none: all that run_h200.sh makes
 
 
 def load(name):
@@ -38,10 +39,12 @@ def overhead(results, part, title):
         print("not measured")
         return {}
     print(f"{r['rounds']} rounds of {r['steps']} steps, modes in an order drawn anew each round.\n")
-    print("| mode | ms a step | overhead % | 95 % interval of the median |\n|---|---|---|---|")
+    print("| mode | rounds | ms a step | overhead % | 95 % interval | CPU time % | 95 % interval |\n"
+          "|---|---|---|---|---|---|---|")
     for m, v in r["modes"].items():
-        print(f"| {m} | {v['ms']:.3f} | {v['overhead_percent']:+.2f} | "
-              f"{v['low_percent']:+.2f} to {v['high_percent']:+.2f} |")
+        print(f"| {m} | {len(v['all_ms'])} | {v['ms']:.3f} | {v['overhead_percent']:+.2f} | "
+              f"{v['low_percent']:+.2f} to {v['high_percent']:+.2f} | {v['cpu_percent']:+.2f} | "
+              f"{v['cpu_low_percent']:+.2f} to {v['cpu_high_percent']:+.2f} |")
     for m, why in r["failed"].items():
         print(f"\n**{m} failed:** {why}")
     return {m: v["overhead_percent"] for m, v in r["modes"].items()}
@@ -52,12 +55,19 @@ def verdict(text, ok):
 
 
 def difference(part, mode, other):
-    """Points between two modes' overheads, round by round: the median, and its quartiles."""
-    m = {k: np.array(v["all_ms"]) for k, v in part["modes"].items()}
-    n = min(len(m[mode]), len(m[other]), len(m["none"]))
-    d = 100 * (m[mode][:n] - m[other][:n]) / m["none"][:n]
-    low, middle, high = np.percentile(d, [25, 50, 75])
-    return middle, f"{middle:+.2f} points (quartiles of {n} rounds {low:+.2f} .. {high:+.2f})"
+    """Points between two modes' overheads, round by round: the median, its bootstrap interval (95 %),
+    and the quartiles of the rounds; wall time, and CPU time in words."""
+    words = []
+    for what in ("all_ms", "all_cpu_ms"):
+        m = {k: v[what] for k, v in part["modes"].items()}
+        rounds = [r for r in m[mode] if r in m[other] and r in m["none"]]
+        d = np.array([100 * (m[mode][r] - m[other][r]) / m["none"][r] for r in rounds])
+        draws = np.random.default_rng(1).choice(d, (2000, len(d)))
+        low, high = np.percentile(np.median(draws, axis=1), [2.5, 97.5])
+        q = np.percentile(d, [25, 75])
+        words.append((float(np.median(d)), f"{np.median(d):+.2f} points ({low:+.2f} .. {high:+.2f}; "
+                      f"quartiles of {len(d)} rounds {q[0]:+.2f} .. {q[1]:+.2f})"))
+    return words[0][0], f"{words[0][1]}; CPU time {words[1][1]}"
 
 
 def targets(results):
@@ -201,7 +211,7 @@ def main():
             print(f"\n**The benchmark stopped:**\n\n```\n{results['error']}\n```")
     targets(results)
     agreement(results)
-    for folder in ("bloom", "qwen3", "decode", "profiler", "api", "killed", "graph", "nccl"):
+    for folder in FOLDERS or ("bloom", "qwen3", "decode", "profiler", "api", "killed", "graph", "nccl"):
         facts(folder)
 
 

@@ -146,6 +146,23 @@ struct totals {
     int64_t processes, kernels, launches, ranges, dropped, bytes;
 };
 
+static const struct {
+    const char *name, *words;
+} sources[SPOOL_SOURCES] = {{"newer", "a newer recorder had a reason of its own"},
+#define X(number, source, name_, words_) [source] = {name_, words_},
+                            SPOOL_SOURCE_TABLE(X)
+#undef X
+};
+
+static struct node *dropped_node(struct arena *a, const struct spool_facts *f)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    for (int i = 0; i < SPOOL_SOURCES; i++)
+        if (f->dropped_by[i])
+            node_set(a, n, sv_of(sources[i].name), node_int(a, (int64_t)f->dropped_by[i]));
+    return n;
+}
+
 static struct node *spool_node(struct arena *a, const char *name, const struct spool_facts *f)
 {
     struct node *n = node_new(a, NODE_MAP);
@@ -166,6 +183,8 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
             node_set(a, records, sv_of(spool_kind_name(kind)),
                      node_int(a, (int64_t)f->counts[kind]));
     node_set(a, n, SV("dropped"), node_int(a, (int64_t)f->dropped));
+    if (f->dropped)
+        node_set(a, n, SV("dropped_by"), dropped_node(a, f));
     struct node *cost = node_set(a, n, SV("cost"), node_new(a, NODE_MAP));
     node_set(a, cost, SV("callback_ns"), node_int(a, f->cost.callback_ns));
     node_set(a, cost, SV("writer_cpu_ns"), node_int(a, f->cost.writer_cpu_ns));
@@ -203,6 +222,10 @@ static enum st list_spools(struct arena *a, const char *dir, struct node *list, 
         t->bytes += (int64_t)f.whole_bytes;
         for (size_t k = 0; k < f.n_notes; k++)
             log_warn("%s: %s", names[i], f.notes[k]);
+        for (int k = 0; k < SPOOL_SOURCES; k++)
+            if (f.dropped_by[k])
+                log_warn("%s: %llu records are missing: %s", names[i],
+                         (unsigned long long)f.dropped_by[k], sources[k].words);
         if (!f.ended)
             log_warn("%s: the process did not end by itself: what it did after the last flush "
                      "(trace.flush_ms) is missing",
@@ -249,9 +272,6 @@ static enum st finish(struct cmd_context *c, const char *id, const char *dir, st
     TRY(artifact_commit(art, meta_node(c, id, art, extra), e));
     if (t.processes == 0)
         log_warn("no process of the command used CUDA or NVTX");
-    if (t.dropped > 0)
-        log_warn("%lld records were dropped: trace.buffers= gives them more room",
-                 (long long)t.dropped);
     struct node *out = node_new(a, NODE_MAP);
     node_set(a, out, SV("trace_dir"), node_str(a, dir));
     node_set(a, out, SV("exit_code"), node_int(a, code_of(status)));

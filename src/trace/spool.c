@@ -88,9 +88,9 @@ static bool put(struct spool_writer *w, struct iovec *v, int n)
             continue;
         if (got <= 0) {
             w->error = got < 0 ? errno : ENOSPC;
-            if (done > 0 && ftruncate(w->fd, (off_t)w->bytes) != 0)
-                return false; /* readers stop at the cut block by themselves */
-            return false;
+            if (done > 0 && ftruncate(w->fd, (off_t)w->bytes) == 0)
+                lseek(w->fd, (off_t)w->bytes, SEEK_SET);
+            return false; /* readers stop at a cut block by themselves */
         }
         done += (uint64_t)got;
         for (size_t left = (size_t)got; n > 0 && left > 0;) {
@@ -247,9 +247,16 @@ int spool_close(struct spool_writer *w)
         .dropped = w->lost,
     };
     spool_flush(w);
+    int error = w->error;
+    if (error) { /* these few bytes may still fit, and tell what happened */
+        struct spool_drop drop = {.at_ns = end.at_ns, .count = w->lost, .source = SPOOL_FROM_DISK};
+        end.dropped = w->lost;
+        w->error = 0;
+        spool_add(w, SPOOL_DROPS, &drop);
+    }
     spool_add(w, SPOOL_END, &end);
     spool_flush(w);
-    int error = w->error;
+    error = error ? error : w->error;
     spool_abandon(w);
     w->error = error;
     return error;

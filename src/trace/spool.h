@@ -253,13 +253,23 @@ struct spool_window {
     uint32_t why_start, why_end; /* enum spool_why */
 };
 
+/* Why records are missing: number, source, name in run_meta.json, in words. */
+/* clang-format off */
+#define SPOOL_SOURCE_TABLE(X) \
+    X(1, SPOOL_FROM_CUPTI, "cupti", "CUPTI found no free buffer (trace.buffers= gives it more)") \
+    X(2, SPOOL_FROM_THREAD, "thread", "a thread made launches and ranges faster than they were written") \
+    X(3, SPOOL_FROM_STRINGS, "strings", "the table of texts was full: records without their names") \
+    X(4, SPOOL_FROM_DISK, "disk", "the file could not be written any more") \
+    X(5, SPOOL_FROM_UNKNOWN, "unknown", "activity records of a layout that the recorder does not know") \
+    X(6, SPOOL_FROM_NO_TIMES, "no_times", "kernels without times: they still ran when recording stopped or paused") \
+    X(7, SPOOL_FROM_WINDOWS, "windows", "more than 16384 windows opened before their records came")
+/* clang-format on */
 enum spool_source {
-    SPOOL_FROM_CUPTI = 1,   /* CUPTI found no buffer: activity records */
-    SPOOL_FROM_THREAD = 2,  /* a thread's ring was full: launches and NVTX events */
-    SPOOL_FROM_STRINGS = 3, /* the text table was full: records kept, their names lost */
-    SPOOL_FROM_DISK = 4,    /* the file could not be written any more */
-    SPOOL_FROM_UNKNOWN = 5, /* activity records of a layout this recorder does not know */
+#define X(number, source, name, words) source = number,
+    SPOOL_SOURCE_TABLE(X)
+#undef X
 };
+enum { SPOOL_SOURCES = SPOOL_FROM_WINDOWS + 1 };
 struct spool_drop { /* since the last record of that source */
     int64_t at_ns;
     uint64_t count;

@@ -57,6 +57,7 @@ static void look(struct scan *s, const struct spool_block *b)
         } else if (b->kind == SPOOL_DROPS) {
             record(b, i, &d, sizeof d);
             out->dropped += d.count;
+            out->dropped_by[d.source < SPOOL_SOURCES ? d.source : 0] += d.count;
         } else if (b->kind == SPOOL_COSTS) {
             record(b, i, &out->cost, sizeof out->cost);
         } else if (b->kind == SPOOL_NOTES) {

@@ -11,12 +11,13 @@ struct spool_facts {
     const char *command; /* "" = unknown */
     int32_t rank;        /* -1 = none */
     uint64_t counts[SPOOL_KINDS];
-    uint64_t dropped;       /* by all SPOOL_DROPS */
-    uint64_t bytes;         /* of the file */
-    uint64_t whole_bytes;   /* up to the first block that is cut or damaged */
-    bool ended;             /* the recorder closed the file itself */
-    struct spool_cost cost; /* the last; zeros = none */
-    const char **notes;     /* [n_notes] warnings and errors */
+    uint64_t dropped;                   /* by all SPOOL_DROPS */
+    uint64_t dropped_by[SPOOL_SOURCES]; /* of it; [0] = sources that this version does not know */
+    uint64_t bytes;                     /* of the file */
+    uint64_t whole_bytes;               /* up to the first block that is cut or damaged */
+    bool ended;                         /* the recorder closed the file itself */
+    struct spool_cost cost;             /* the last; zeros = none */
+    const char **notes;                 /* [n_notes] warnings and errors */
     size_t n_notes;
 };
 

@@ -203,6 +203,17 @@ static void step_clock(long n)
     fake_step(n * 1000000);
 }
 
+static void take_clock(long n)
+{
+    (void)n;
+    fake_take_clock();
+}
+
+static void lose(long n)
+{
+    fake_lose((uint64_t)n);
+}
+
 static void say(long n)
 {
     printf("%ld\n", n);
@@ -219,12 +230,12 @@ static const struct {
     const char *name;
     void (*run)(long n);
 } steps[] = {
-    {"init", init},     {"kernels", kernels}, {"ops", ops},           {"decode", decode},
-    {"domain", domain}, {"open", open_range}, {"profiler", profiler}, {"pause", pause_it},
-    {"resume", resume}, {"flush", flush},     {"burst", burst},       {"threads", threads},
-    {"fork", fork_it},  {"exec", exec_it},    {"disk", small_disk},   {"kill", kill_it},
-    {"_exit", leave},   {"sleep", sleep_ms},  {"step", step_clock},   {"say", say},
-    {"env", env},
+    {"init", init},     {"kernels", kernels},  {"ops", ops},           {"decode", decode},
+    {"domain", domain}, {"open", open_range},  {"profiler", profiler}, {"pause", pause_it},
+    {"resume", resume}, {"flush", flush},      {"burst", burst},       {"threads", threads},
+    {"fork", fork_it},  {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
+    {"_exit", leave},   {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
+    {"env", env},       {"clock", take_clock}, {"lose", lose},
 };
 
 int main(int argc, char **argv)

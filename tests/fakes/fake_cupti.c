@@ -19,7 +19,7 @@ static struct {
     _Atomic bool enabled[KIND_COUNT];
     CUpti_BuffersCallbackRequestFunc request;
     CUpti_BuffersCallbackCompleteFunc complete;
-    _Atomic(CUpti_TimestampCallbackFunc) clock;
+    _Atomic(CUpti_TimestampCallbackFunc) clock, late_clock;
     uint8_t *buffer;
     size_t size, used;
     uint64_t dropped, dropped_told, made;
@@ -159,7 +159,10 @@ CUptiResult CUPTIAPI cuptiSetThreadIdType(CUpti_ActivityThreadIdType type)
 #ifndef FAKE_OLD
 CUptiResult CUPTIAPI cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc clock)
 {
-    f.clock = clock;
+    if (script("lateclock"))
+        f.late_clock = clock;
+    else
+        f.clock = clock;
     return CUPTI_SUCCESS;
 }
 #endif
@@ -474,6 +477,16 @@ void fake_burst(uint64_t n)
 void fake_step(int64_t ns)
 {
     f.step += ns;
+}
+
+void fake_take_clock(void)
+{
+    f.clock = f.late_clock;
+}
+
+void fake_lose(uint64_t n)
+{
+    f.dropped += n;
 }
 
 uint64_t fake_dropped(void)

@@ -12,6 +12,7 @@
  *   enable=K:N     error N of enabling activity kind K
  *   reverse        records are completed in reverse order
  *   nulltimes      every tenth kernel has no times
+ *   lateclock      the clock that is registered is used from fake_take_clock on
  * Builds with FAKE_OLD lack the timestamp callback (their clock is the wall clock, which
  * fake_step moves); builds with FAKE_BROKEN lack cuptiActivityFlushAll. */
 #ifndef FAKES_FAKE_CUPTI_H
@@ -36,6 +37,8 @@ void fake_complete(void);
 /* n kernels straight into the buffers, as the GPU side of graph launches: no callbacks. */
 void fake_burst(uint64_t n);
 void fake_step(int64_t ns);
+void fake_take_clock(void);
+void fake_lose(uint64_t n);  /* as if no buffer had been given for n records */
 uint64_t fake_dropped(void); /* in total */
 int fake_subscribers(void);
 int fake_enabled(int kind);

@@ -342,6 +342,8 @@ static void a_full_disk_stops_the_recording_not_the_program(void **state)
     struct spool_file *f = r->spools[0];
     assert_int_equal(f->bytes, f->whole_bytes);
     assert_true(f->n[SPOOL_KERNELS] >= 10 && f->n[SPOOL_KERNELS] < 9000);
+    assert_int_equal(f->n[SPOOL_END], 1); /* the little that it takes to say so did fit */
+    assert_true(spool_dropped(f, SPOOL_FROM_DISK) > 0);
 }
 
 /* ---- what may go wrong with CUPTI ---- */
@@ -361,6 +363,29 @@ static void an_old_cupti_with_a_clock_that_steps(void **state)
         assert_true(k[i].start_ns > f->header.start_ns - 1000000000);
         assert_true(k[i].end_ns < end->at_ns + 1000000000);
     }
+}
+
+static void a_clock_that_comes_late(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f =
+        one(t, (struct how){.script = "lateclock",
+                            .steps = "init flush kernels=5 ops=1 flush clock kernels=5 flush"});
+    assert_true(spool_noted(f, "first GPU times were shifted from the wall clock"));
+    assert_int_equal(f->n[SPOOL_KERNELS], 13);
+    const struct spool_kernel *k = spool_records(f, SPOOL_KERNELS, spool_kernel);
+    const struct spool_end *end = spool_records(f, SPOOL_END, spool_end);
+    for (size_t i = 0; i < 13; i++) {
+        assert_true(k[i].start_ns > f->header.start_ns - 1000000000);
+        assert_true(k[i].end_ns < end->at_ns + 1000000000);
+    }
+    const struct spool_clock *c = spool_records(f, SPOOL_CLOCKS, spool_clock);
+    bool ours = false;
+    for (size_t i = 0; i < f->n[SPOOL_CLOCKS]; i++) {
+        assert_true(c[i].cupti_ns == 0 || llabs(c[i].cupti_ns - c[i].at_ns) < 1000000000);
+        ours |= c[i].cupti_ns != 0;
+    }
+    assert_true(ours);
 }
 
 static void a_cupti_that_is_too_old_leaves_ranges(void **state)
@@ -434,6 +459,26 @@ static void events_that_find_no_room_are_counted(void **state)
     assert_int_equal(f->n[SPOOL_KERNELS], 200000);
 }
 
+static void drops_of_others_are_not_ours(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init kernels=2 pause lose=19 resume "
+                                                        "kernels=3"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 5);
+    assert_int_equal(f->n[SPOOL_DROPS], 0);
+    assert_true(spool_noted(f, "CUPTI dropped 19 records before this recording"));
+}
+
+static void records_of_forgotten_windows_are_counted(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.settings = "range=decode@*\nflush_ms=100000\n",
+                                               .steps = "init flush decode=20000"});
+    assert_true(f->n[SPOOL_KERNELS] >= 2 * 16383);
+    assert_true(spool_dropped(f, SPOOL_FROM_WINDOWS) > 0);
+    assert_true(f->n[SPOOL_KERNELS] + spool_dropped(f, SPOOL_FROM_WINDOWS) >= 40000);
+}
+
 static void order_of_completion_does_not_matter(void **state)
 {
     struct test *t = *state;
@@ -452,7 +497,7 @@ static void kernels_without_times_are_counted(void **state)
 {
     struct test *t = *state;
     struct spool_file *f = one(t, (struct how){.script = "nulltimes", .steps = "init kernels=100"});
-    assert_int_equal(f->n[SPOOL_KERNELS] + spool_dropped(f, SPOOL_FROM_UNKNOWN), 100);
+    assert_int_equal(f->n[SPOOL_KERNELS] + spool_dropped(f, SPOOL_FROM_NO_TIMES), 100);
     assert_true(f->n[SPOOL_KERNELS] < 100);
 }
 
@@ -513,6 +558,7 @@ int main(int argc, char **argv)
         TEST(a_program_that_execs_gets_a_second_file),
         TEST(a_full_disk_stops_the_recording_not_the_program),
         TEST(an_old_cupti_with_a_clock_that_steps),
+        TEST(a_clock_that_comes_late),
         TEST(a_cupti_that_is_too_old_leaves_ranges),
         TEST(a_missing_function_is_named),
         TEST(without_a_subscriber_kernels_are_recorded),
@@ -520,6 +566,8 @@ int main(int argc, char **argv)
         TEST(records_without_a_buffer_are_counted),
         TEST(two_million_kernels_a_second_without_a_drop),
         TEST(events_that_find_no_room_are_counted),
+        TEST(drops_of_others_are_not_ours),
+        TEST(records_of_forgotten_windows_are_counted),
         TEST(order_of_completion_does_not_matter),
         TEST(kernels_without_times_are_counted),
         TEST(without_settings_nothing_happens),
