@@ -82,10 +82,12 @@ static void tell_thread(uint16_t id, uint32_t tid, uint32_t name)
               &(struct spool_thread){.id = id, .tid = tid, .name = writer_string(name)});
 }
 
+/* Only rings whose thread has been told: what their owners wrote about themselves came before the
+ * events that were read from them. */
 static struct ring *ring_of(uint32_t tid)
 {
     for (struct ring *r = ring_first(); r; r = r->next)
-        if (r->tid == tid && r->told && atomic_load(&r->state) != RING_FREE)
+        if (r->told && r->tid == tid)
             return r;
     return NULL;
 }
