@@ -300,19 +300,14 @@ static void graph(const void *record)
                                     .graph = g->graphId});
 }
 
-/* "cudaLaunchKernel_v7000" is called cudaLaunchKernel by everybody; driver versions (_v2) mean
- * another function and stay. */
+/* Versions of four digits are cut off, as nsys does in its reports: cudaLaunchKernel_v7000, but
+ * cudaGraphLaunch_v10000. Those of the driver (_v2) mean another function. */
 static uint32_t api_name(int domain, uint32_t cbid)
 {
     const char *name = cupti_api_name(domain, cbid);
     size_t n = strlen(name);
-    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API) {
-        size_t end = n;
-        while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
-            end--;
-        if (end > 2 && end < n && name[end - 1] == 'v' && name[end - 2] == '_')
-            n = end - 2;
-    }
+    if (n > 6 && memcmp(name + n - 6, "_v", 2) == 0)
+        n -= 6;
     return writer_string(names_intern(name, n));
 }
 

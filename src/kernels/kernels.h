@@ -5,9 +5,9 @@
  * lines, SVG. The trace is not changed, but for operations that patterns leave out.
  *
  * How time is charged to ranges (NVTX ranges, PyTorch's annotations and operators):
- * - An operation belongs to the ranges that were open, on the thread that launched it, when the
- *   call that launched it began: start <= call < end. When it runs on the GPU does not matter.
- *   Operations whose launch was not recorded belong to none.
+ * - An operation belongs to the ranges that held, on the thread that launched it, all of the call
+ *   that launched it. When it runs on the GPU does not matter. Operations whose launch was not
+ *   recorded belong to none.
  * - The innermost of these is the one that started last (of two that started at once, the one that
  *   ends first). It gets the operation's time as *exclusive* time; all of them get it as
  *   *inclusive* time, whether they nest or merely overlap. So exclusive times of all ranges add up
@@ -61,7 +61,7 @@ struct kernels {
     uint32_t n_names;
 
     /* The ranges around each call (TRACE_NONE = none). */
-    uint32_t *call_range;                 /* [calls.n] innermost range */
+    uint32_t *call_range;                 /* [calls.n] innermost range open as it began */
     uint32_t *call_path;                  /* [calls.n] */
     uint32_t *range_class, *range_parent; /* [n_ranges] */
     struct kernels_class *classes;
@@ -101,7 +101,7 @@ struct kernels_report {
     const char *name; /* "cuda_gpu_kern_sum" */
     const char *help;
     const char *const *columns; /* ends with NULL */
-    void (*rows)(const struct kernels *k, const struct kernels_report *r, struct table *out);
+    void (*rows)(const struct kernels *k, struct table *out);
 };
 extern const struct kernels_report kernels_reports[]; /* ends with name NULL */
 

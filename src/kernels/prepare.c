@@ -181,14 +181,14 @@ static void open_range(struct sweep *s, uint32_t i)
     vec_push(&s->open, i);
 }
 
-/* The chain of ranges that hold the moment, where not all on the way up do. */
-static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t at_ns)
+/* The chain of ranges that last until then, where not all on the way up do. */
+static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns)
 {
     uint32_t chain[KERNELS_MAX_DEPTH];
     int n = 0;
     for (uint32_t i = innermost; i != TRACE_NONE && n < KERNELS_MAX_DEPTH;
          i = s->k->range_parent[i])
-        if (s->k->t->ranges[i].end_ns > at_ns)
+        if (s->k->t->ranges[i].end_ns >= end_ns)
             chain[n++] = s->k->range_class[i];
     uint32_t path = TRACE_NONE;
     while (n > 0)
@@ -199,15 +199,15 @@ static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t at_ns)
 static void place_call(struct sweep *s, size_t call)
 {
     struct kernels *k = s->k;
-    int64_t at_ns = k->t->calls.start_ns[call];
-    close_ranges(s, at_ns);
+    int64_t end_ns = k->t->calls.end_ns[call];
+    close_ranges(s, k->t->calls.start_ns[call]);
     k->call_range[call] = k->call_path[call] = TRACE_NONE;
     if (!s->open.n)
         return;
     uint32_t innermost = vec_last(&s->open);
     k->call_range[call] = innermost;
-    k->call_path[call] =
-        s->nested[innermost] ? s->range_path[innermost] : broken_chain(s, innermost, at_ns);
+    bool whole = s->nested[innermost] && k->t->ranges[innermost].end_ns >= end_ns;
+    k->call_path[call] = whole ? s->range_path[innermost] : broken_chain(s, innermost, end_ns);
 }
 
 static void place_calls(struct kernels *k)

@@ -7,10 +7,10 @@ int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[
     uint32_t range = kernels_range_of(k, i);
     if (range == TRACE_NONE)
         return 0;
-    int64_t at_ns = t->calls.start_ns[t->ops.call[i]];
+    int64_t end_ns = t->calls.end_ns[t->ops.call[i]];
     for (int depth = 0; range != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
         const struct trace_range *r = &t->ranges[range];
-        if (r->end_ns > at_ns && kern_has_style(styles, r->style))
+        if (r->end_ns >= end_ns && kern_has_style(styles, r->style))
             out[n++] = range;
         range = k->range_parent[range];
     }
@@ -21,10 +21,14 @@ struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
 {
     const struct trace *t = k->t;
     struct range_sum *sums = mem_alloc(t->n_ranges * sizeof *sums);
+    bool *counted = mem_alloc((t->calls.n + 1) * sizeof *counted);
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < t->ops.n; i++) {
         int n = kern_chain(k, i, styles, chain);
         int64_t start = t->ops.start_ns[i], end = t->ops.end_ns[i];
+        bool first = n > 0 && !counted[t->ops.call[i]];
+        if (first)
+            counted[t->ops.call[i]] = true;
         for (int j = 0; j < n; j++) {
             struct range_sum *s = &sums[chain[j]];
             s->first_ns = !s->n_ops || start < s->first_ns ? start : s->first_ns;
@@ -32,7 +36,9 @@ struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
             s->inclusive_ns += end - start;
             s->exclusive_ns += j == 0 ? end - start : 0;
             s->n_ops++;
+            s->n_launches += first;
         }
     }
+    mem_free(counted);
     return sums;
 }

@@ -8,6 +8,7 @@
 /* What one instance of a range launched. */
 struct range_sum {
     uint32_t n_ops;            /* 0 = nothing: the rest is 0 */
+    uint32_t n_launches;       /* calls that launched them: one of a graph launches many */
     int64_t first_ns, last_ns; /* from the first start to the last end on the GPU */
     int64_t inclusive_ns, exclusive_ns;
 };

@@ -79,7 +79,7 @@ static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt 
     enum st st = ST_OK;
     buf_puts(&sql, "SELECT ");
     for (int i = 0; t->columns[i] && st == ST_OK; i++) {
-        const char *name = t->columns[i] + (t->columns[i][0] == '$');
+        const char *name = sql_column(t->columns[i]);
         st = has_column(r, t->name, name, &there, e);
         buf_printf(&sql, there ? "%s\"%s\"" : "%sNULL", i ? ", " : "", name);
     }
@@ -135,6 +135,12 @@ static bool null_at(sqlite3_stmt *s, int column)
 static uint32_t known_at(sqlite3_stmt *s, int column)
 {
     return null_at(s, column) ? TRACE_NONE : u32_at(s, column);
+}
+
+static uint8_t memory_kind_at(sqlite3_stmt *s, int column)
+{
+    uint8_t v = u8_at(s, column);
+    return null_at(s, column) || v > 7 ? 0 : (uint8_t)nsys_memory_kind_back(v);
 }
 
 static struct sv text_at(sqlite3_stmt *s, int column)
@@ -266,8 +272,8 @@ static enum st take_copy(struct reader *r, sqlite3_stmt *s, struct err *e)
     struct trace_sig sig = place_of(r, s, TRACE_COPY);
     sig.bytes = int_at(s, 9) < 0 ? 0 : int_at(s, 9);
     sig.copy_kind = u8_at(s, 10);
-    sig.source_kind = u8_at(s, 12);
-    sig.target_kind = u8_at(s, 13);
+    sig.source_kind = memory_kind_at(s, 12);
+    sig.target_kind = memory_kind_at(s, 13);
     sig.source_device = known_at(s, 14);
     sig.target_device = known_at(s, 16);
     sig.name = trace_memory_op_name(r->d, &sig);
@@ -279,7 +285,7 @@ static enum st take_set(struct reader *r, sqlite3_stmt *s, struct err *e)
     struct trace_sig sig = place_of(r, s, TRACE_SET);
     sig.value = u32_at(s, 9);
     sig.bytes = int_at(s, 10) < 0 ? 0 : int_at(s, 10);
-    sig.target_kind = u8_at(s, 12);
+    sig.target_kind = memory_kind_at(s, 12);
     sig.name = trace_memory_op_name(r->d, &sig);
     return put_op(r, s, &sig, (uint64_t)int_at(s, 11), e);
 }
@@ -291,13 +297,14 @@ static enum st take_graph(struct reader *r, sqlite3_stmt *s, struct err *e)
     return put_op(r, s, &sig, 0, e);
 }
 
-/* "cudaLaunchKernel_v7000" is cudaLaunchKernel, as PyTorch and people call it. */
+/* Without its version, where that has four digits: so nsys has it in its reports. */
 static uint32_t call_name(struct reader *r, uint32_t string)
 {
-    const char *text = trace_text(r->d, string), *v = strstr(text, "_v");
-    if (!v || v[2] < '0' || v[2] > '9' || v[2 + strspn(v + 2, "0123456789")] != 0)
+    const char *text = trace_text(r->d, string);
+    size_t n = strlen(text);
+    if (n <= 6 || memcmp(text + n - 6, "_v", 2) != 0)
         return string;
-    return trace_string(r->d, (struct sv){text, (size_t)(v - text)});
+    return trace_string(r->d, (struct sv){text, n - 6});
 }
 
 static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)

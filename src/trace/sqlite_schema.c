@@ -36,7 +36,7 @@ const struct sql_table_def sql_tables[SQL_TABLES] = {
     [SQL_NVTX] = {"NVTX_EVENTS",
                   COLUMNS("start", "end", "eventType", "rangeId", "category", "color", "$text",
                           "globalTid", "endGlobalTid", "textId", "domainId", "uint64Value",
-                          "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue",
+                          "int64Value", ".doubleValue", "uint32Value", "int32Value", ".floatValue",
                           "jsonTextId", "$jsonText")},
     [SQL_PROCESSES] = {"PROCESSES", COLUMNS("globalPid", "pid", "$name")},
     [SQL_THREADS] = {"ThreadNames", COLUMNS("nameId", "priority", "globalTid")},

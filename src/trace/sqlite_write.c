@@ -14,6 +14,10 @@ struct names {
     int64_t demangled, brief, mangled; /* StringIds; mangled 0 = none */
 };
 
+struct domain {
+    uint32_t string, process; /* ids hold for a process */
+};
+
 struct trace_writer {
     sqlite3 *db;
     char *path;
@@ -23,9 +27,9 @@ struct trace_writer {
     VEC(struct names) names; /* by the dictionary's string; demangled -1 = not made yet */
     VEC(const char *) extra; /* strings EXTRA_STRINGS, EXTRA_STRINGS + 1, ... */
     struct map extra_ids;
-    VEC(uint32_t) hosts;      /* strings, by the number in global ids */
-    VEC(int64_t) process_ids; /* globalPid by process */
-    VEC(uint32_t) domains;    /* strings; domain id is the index */
+    VEC(uint32_t) hosts;        /* strings, by the number in global ids */
+    VEC(int64_t) process_ids;   /* globalPid by process */
+    VEC(struct domain) domains; /* domain id is the index */
     int64_t next_range, next_grid;
 };
 
@@ -49,13 +53,14 @@ static enum st prepare(struct trace_writer *w, enum sql_table table, struct err 
     buf_printf(&create, "CREATE TABLE %s (", t->name);
     buf_printf(&insert, "INSERT INTO %s VALUES (", t->name);
     for (int i = 0; t->columns[i]; i++) {
-        bool text = t->columns[i][0] == '$';
-        const char *name = t->columns[i] + text, *gap = i ? ", " : "";
+        const char *name = sql_column(t->columns[i]), *gap = i ? ", " : "";
         bool key = i == 0 && strcmp(name, "id") == 0;
+        const char mark = t->columns[i][0];
         buf_printf(&create, "%s\"%s\" %s", gap, name,
-                   text  ? "TEXT"
-                   : key ? "INTEGER NOT NULL PRIMARY KEY"
-                         : "INTEGER");
+                   mark == '$'   ? "TEXT"
+                   : mark == '.' ? "REAL"
+                   : key         ? "INTEGER NOT NULL PRIMARY KEY"
+                                 : "INTEGER");
         buf_printf(&insert, "%s?", gap);
     }
     buf_puts(&create, ")");
@@ -158,10 +163,10 @@ static const struct names *names_of(struct trace_writer *w, uint32_t string)
     return n;
 }
 
-static int64_t domain_of(struct trace_writer *w, uint32_t string)
+static int64_t domain_of(struct trace_writer *w, struct domain d)
 {
     for (size_t i = 0; i < w->domains.n; i++)
-        if (w->domains.p[i] == string)
+        if (w->domains.p[i].string == d.string && w->domains.p[i].process == d.process)
             return (int64_t)i;
     return -1;
 }
@@ -217,8 +222,8 @@ static enum st write_copy(struct trace_writer *w, const struct trace_op *r,
     put_place(w, s, r, sig);
     put(s, 9, sig->bytes);
     put(s, 10, sig->copy_kind);
-    put(s, 12, sig->source_kind);
-    put(s, 13, sig->target_kind);
+    put(s, 12, nsys_memory_kind(sig->source_kind));
+    put(s, 13, nsys_memory_kind(sig->target_kind));
     put_known(s, 14, sig->source_device);
     put_known(s, 16, sig->target_device);
     put_nonzero(s, 19, r->graph_node);
@@ -235,7 +240,7 @@ static enum st write_set(struct trace_writer *w, const struct trace_op *r,
     put(s, 9, sig->value);
     put(s, 10, sig->bytes);
     put_nonzero(s, 11, r->graph_node);
-    put(s, 12, sig->target_kind);
+    put(s, 12, nsys_memory_kind(sig->target_kind));
     return step(w, s, e);
 }
 
@@ -296,9 +301,14 @@ static enum st range_domain(struct trace_writer *w, const struct trace_range *r,
     static const char *const own[TRACE_STYLES] = {
         [TRACE_ANNOTATION] = SQL_ANNOTATION_DOMAIN, [TRACE_OPERATOR] = SQL_OPERATOR_DOMAIN};
     const char *name = own[r->style] ? own[r->style] : trace_text(w->d, r->domain);
-    uint32_t key = own[r->style] ? TRACE_NONE - r->style : r->domain;
+    uint32_t string = own[r->style] ? TRACE_NONE - r->style : r->domain;
+    struct domain key = {string, w->d->threads[r->thread].process};
     if (w->domains.n == 0)
-        vec_push(&w->domains, 0);
+        vec_push(&w->domains, (struct domain){0, TRACE_NONE});
+    if (string == 0) { /* the default domain has no row */
+        *id = 0;
+        return ST_OK;
+    }
     *id = domain_of(w, key);
     if (*id >= 0)
         return ST_OK;
@@ -387,11 +397,10 @@ static enum st write_people(struct trace_writer *w, struct err *e)
         put_text(s, 3, trace_text(w->d, w->d->processes[i].name));
         TRY(step(w, s, e));
     }
-    for (uint32_t i = 1; i < w->d->n_threads; i++) {
-        if (!w->d->threads[i].name)
-            continue;
+    for (uint32_t i = 1; i < w->d->n_threads; i++) { /* unnamed ones are called as the process */
+        const struct trace_thread *t = &w->d->threads[i];
         TRY(statement(w, SQL_THREADS, &s, e));
-        put(s, 1, w->d->threads[i].name);
+        put(s, 1, t->name ? t->name : w->d->processes[t->process].name);
         put(s, 3, global_tid(w, i));
         TRY(step(w, s, e));
     }
@@ -427,33 +436,47 @@ static enum st write_devices(struct trace_writer *w, struct err *e)
     return ST_OK;
 }
 
-static enum st write_enum(struct trace_writer *w, enum sql_table table, int64_t id,
-                          const char *label, struct err *e)
-{
-    sqlite3_stmt *s;
-    TRY(statement(w, table, &s, e));
-    put(s, 1, id);
-    put_text(s, 2, label);
-    put_text(s, 3, label);
-    return step(w, s, e);
-}
+/* What numbers in other tables mean. */
+static const struct {
+    enum sql_table table;
+    int64_t id;
+    const char *name, *label;
+} enums[] = {
+    {SQL_MEMCPY_OPER, 0, "CUDA_MEMCPY_KIND_UNKNOWN", "Unknown"},
+    {SQL_MEMCPY_OPER, 1, "CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"},
+    {SQL_MEMCPY_OPER, 2, "CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"},
+    {SQL_MEMCPY_OPER, 3, "CUDA_MEMCPY_KIND_HTOA", "Host-to-Array"},
+    {SQL_MEMCPY_OPER, 4, "CUDA_MEMCPY_KIND_ATOH", "Array-to-Host"},
+    {SQL_MEMCPY_OPER, 5, "CUDA_MEMCPY_KIND_ATOA", "Array-to-Array"},
+    {SQL_MEMCPY_OPER, 6, "CUDA_MEMCPY_KIND_ATOD", "Array-to-Device"},
+    {SQL_MEMCPY_OPER, 7, "CUDA_MEMCPY_KIND_DTOA", "Device-to-Array"},
+    {SQL_MEMCPY_OPER, 8, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"},
+    {SQL_MEMCPY_OPER, 9, "CUDA_MEMCPY_KIND_HTOH", "Host-to-Host"},
+    {SQL_MEMCPY_OPER, 10, "CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"},
+    {SQL_MEM_KIND, 0, "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"},
+    {SQL_MEM_KIND, 1, "CUDA_MEMOPR_MEMORY_KIND_PINNED", "Pinned"},
+    {SQL_MEM_KIND, 2, "CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"},
+    {SQL_MEM_KIND, 3, "CUDA_MEMOPR_MEMORY_KIND_ARRAY", "Array"},
+    {SQL_MEM_KIND, 4, "CUDA_MEMOPR_MEMORY_KIND_MANAGED", "Managed"},
+    {SQL_MEM_KIND, 5, "CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC", "Device Static"},
+    {SQL_MEM_KIND, 6, "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", "Managed Static"},
+    {SQL_MEM_KIND, 7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"},
+    {SQL_EVENT_TYPE, NSYS_MARK, "NvtxMark", "NvtxMark"},
+    {SQL_EVENT_TYPE, NSYS_PUSH_POP, "NvtxPushPopRange", "NvtxPushPopRange"},
+    {SQL_EVENT_TYPE, NSYS_START_END, "NvtxStartEndRange", "NvtxStartEndRange"},
+    {SQL_EVENT_TYPE, NSYS_DOMAIN, "NvtxDomainCreate", "NvtxDomainCreate"},
+};
 
 static enum st write_enums(struct trace_writer *w, struct err *e)
 {
-    static const struct {
-        int64_t id;
-        const char *label;
-    } events[] = {{NSYS_MARK, "NvtxMark"},
-                  {NSYS_PUSH_POP, "NvtxPushPopRange"},
-                  {NSYS_START_END, "NvtxStartEndRange"},
-                  {NSYS_DOMAIN, "NvtxDomainCreate"}};
-    for (uint32_t i = 0; i <= 10; i++)
-        TRY(write_enum(w, SQL_MEMCPY_OPER, i, trace_copy_name(i), e));
-    for (uint32_t i = 0; i <= 7; i++)
-        TRY(write_enum(w, SQL_MEM_KIND, i, trace_memory_name(i), e));
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        TRY(write_enum(w, SQL_EVENT_TYPE, events[i].id, events[i].label, e));
     sqlite3_stmt *s;
+    for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) {
+        TRY(statement(w, enums[i].table, &s, e));
+        put(s, 1, enums[i].id);
+        put_text(s, 2, enums[i].name);
+        put_text(s, 3, enums[i].label);
+        TRY(step(w, s, e));
+    }
     TRY(statement(w, SQL_META, &s, e));
     put_text(s, 1, "EXPORT_SCHEMA_VERSION");
     put_text(s, 2, "3.13.7");

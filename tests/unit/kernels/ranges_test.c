@@ -81,13 +81,63 @@ static void projections(void **state)
     struct loaded *x = load(t, 10, NULL);
     assert_string_equal(
         report(t, &x->k, "nvtx_gpu_proj_sum"),
-        "LLM:step bs=4|PushPop|760000|900000|10|76000.0|76000.0|76000|76000|0.0|50|5.0|0.0|1.0\n"
-        ":prefill|PushPop|360000|390000|10|36000.0|36000.0|36000|36000|0.0|30|3.0|1.0|1.0\n"
-        ":overlap|StartEnd|210000|400000|10|21000.0|21000.0|21000|21000|0.0|20|2.0|2.0|0.0\n");
+        "LLM:step bs=4|PushPop|760000|900000|10|76000.0|76000.0|76000|76000|0.0|50|5.0|0.0|2.0\n"
+        ":prefill|PushPop|360000|390000|10|36000.0|36000.0|36000|36000|0.0|30|3.0|1.0|0.0\n"
+        ":overlap|StartEnd|210000|400000|10|21000.0|21000.0|21000|21000|0.0|20|2.0|1.0|0.0\n");
     assert_string_equal(report(t, &x->k, "cuda_gpu_mem_size_sum"),
                         "0.041|10|0.004|0.004|0.004|0.004|0.000|[CUDA memcpy Host-to-Device]\n"
                         "0.001|10|0.000|0.000|0.000|0.000|0.000|[CUDA memset]\n");
     unload(x);
+}
+
+/* What real `nsys stats` says of these (tests/nsys compares more of it): work outside of all ranges
+ * comes first, without a thread where its call is not known; a range around itself counts a
+ * kernel's time twice and the kernel once; a call longer than its range is outside. */
+static void as_nsys_has_it(void **state)
+{
+    struct test *t = *state;
+    struct loaded x;
+    trace_begin(&x.t);
+    struct trace_sink sink = trace_sink_of(&x.t);
+    uint32_t process = trace_process_of(&x.t.dict, 7, 0);
+    uint32_t thread = trace_thread_of(&x.t.dict, process, 8);
+    struct trace_sig sig = {.process = process, .name = trace_string(&x.t.dict, SV("k"))};
+    static const int64_t ranges[][2] = {{10, 110}, {20, 70}};
+    static const int64_t work[][4] = {/* call, kernel */
+                                      {30, 35, 40, 48},
+                                      {105, 115, 120, 124},
+                                      {200, 205, 202, 204},
+                                      {0, 0, 300, 301}};
+    for (size_t i = 0; i < 2; i++) {
+        struct trace_range r = {.start_ns = ranges[i][0],
+                                .end_ns = ranges[i][1],
+                                .text = trace_string(&x.t.dict, SV("A")),
+                                .thread = thread,
+                                .end_thread = thread,
+                                .style = TRACE_PUSH_POP};
+        assert_ok(sink.range(sink.self, &r, &t->e), t);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        struct trace_call c = {.start_ns = work[i][0],
+                               .end_ns = work[i][1],
+                               .correlation = i + 1,
+                               .thread = thread,
+                               .name = trace_string(&x.t.dict, SV("cudaLaunchKernel"))};
+        struct trace_op o = {work[i][2], work[i][3], trace_sig_id(&x.t.dict, &sig), i + 1, 0};
+        if (c.end_ns)
+            assert_ok(sink.call(sink.self, &c, &t->e), t);
+        assert_ok(sink.op(sink.self, &o, &t->e), t);
+    }
+    trace_finish(&x.t);
+    kernels_open(&x.k, &x.t, NULL);
+    assert_string_equal(report(t, &x.k, "nvtx_kern_sum"),
+                        "||||0|1|1|1.0|1.0|1|1|0.0|k\n"
+                        "||7|8|0|2|6|3.0|3.0|2|4|1.4|k\n"
+                        ":A|PushPop|7|8|2|1|16|8.0|8.0|8|8|0.0|k\n");
+    assert_string_equal(report(t, &x.k, "cuda_kern_exec_sum"),
+                        "7|8|0|3|2|14.0|18.0|5|19|7.8|6.7|5.0|5|10|2.9|5.0|5.0|5|5|0.0|4.7|4.0|2|8|"
+                        "3.1|cudaLaunchKernel|k\n");
+    unload(&x);
 }
 
 static void inclusive_and_exclusive(void **state)
@@ -227,10 +277,10 @@ static void any_overlap_equals_a_plain_search(void **state)
         for (uint32_t i = 0; i < OPS; i++) {
             int64_t at = random() % SPAN, run = 1 + random() % 9;
             struct trace_call c = {.start_ns = at,
-                                   .end_ns = at + 1,
+                                   .end_ns = at + 1 + random() % 20,
                                    .correlation = i + 1,
                                    .thread = thread[random() % 2]};
-            struct trace_op o = {at + 5, at + 5 + run, trace_sig_id(&x.dict, &sig), i + 1, 0};
+            struct trace_op o = {at + 25, at + 25 + run, trace_sig_id(&x.dict, &sig), i + 1, 0};
             assert_ok(sink.call(sink.self, &c, &t->e), t);
             assert_ok(sink.op(sink.self, &o, &t->e), t);
         }
@@ -246,7 +296,7 @@ static void any_overlap_equals_a_plain_search(void **state)
             for (int r = 0; r < RANGES; r++) { /* sorted: the last that holds it is innermost */
                 const struct trace_range *g = &x.ranges[r];
                 if (g->thread != x.calls.thread[call] || g->start_ns > x.calls.start_ns[call] ||
-                    g->end_ns <= x.calls.start_ns[call] || !kern_has_style(STYLES_NVTX, g->style))
+                    g->end_ns < x.calls.end_ns[call] || !kern_has_style(STYLES_NVTX, g->style))
                     continue;
                 inclusive[r] += run;
                 innermost = r;
@@ -269,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_launch_counts_for_the_ranges_open_around_it),
         TEST(projections),
+        TEST(as_nsys_has_it),
         TEST(inclusive_and_exclusive),
         TEST(patterns_choose),
         TEST(gaps_are_charged_to_who_was_late),
