@@ -101,19 +101,9 @@ static enum st measure(struct cmd_context *c, const struct asked *q, struct capa
 static struct node *meta_node(struct cmd_context *c, const char *id, const struct asked *q,
                               const struct artifact *art)
 {
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "capacity",
-        .model = q->model,
-        .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = q->extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "capacity");
+    meta.model = q->model;
+    meta.extra = q->extra;
     return run_meta_node(c->a, &meta);
 }
 

@@ -23,19 +23,9 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     node_set(a, extra, SV("sim_run_dir"), node_str(a, c->plan->compare.sim_run_dir));
     node_set(a, extra, SV("verdict"), node_str(a, verdict_name(x->verdict)));
     const struct node *model = node_find(x->real.meta, "model");
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "compare",
-        .model = model && model->kind == NODE_STR ? model->s.p : NULL,
-        .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "compare");
+    meta.model = model && model->kind == NODE_STR ? model->s.p : NULL;
+    meta.extra = extra;
     return run_meta_node(a, &meta);
 }
 

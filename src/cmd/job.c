@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "artifact/artifact.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "serve/memory.h"
 #include "serve/sched/sched.h"
@@ -334,6 +335,23 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         return plan_memory(p, m, longest, out, e);
     out->num_blocks = default_blocks(p, m, longest);
     return ST_OK;
+}
+
+struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
+                         const char *type)
+{
+    int64_t now_ns = clock_wall_ns();
+    return (struct run_meta){
+        .run_id = id,
+        .run_type = type,
+        .hardware_id = c->plan->hardware.id,
+        .device = c->plan->device,
+        .started_wall_ns = art ? art->started_wall_ns : now_ns,
+        .ended_wall_ns = now_ns,
+        .params = c->config->tree,
+        .hydra_config_path = c->config->config_path,
+        .hydra_config_name = c->config->config_name,
+    };
 }
 
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)

@@ -89,6 +89,11 @@ struct job_run {
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);
 
+/* What runs of every command say of themselves: hardware and device of the plan, the configuration,
+ * from the start of the artifact (NULL: of now) until now. */
+struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
+                         const char *type);
+
 /* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);
 

@@ -214,10 +214,10 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     tell_not_ok(&f);
 }
 
-static struct run_meta describe(struct cmd_context *c, const struct job_model *m,
-                                const struct job_workload *w, const struct job_run *r,
-                                struct node *extra, const struct serve_counters *n, double setup_s,
-                                const struct contention *busy)
+static struct node *describe(const struct cmd_context *c, const struct job_workload *w,
+                             const struct job_run *r, struct node *extra,
+                             const struct serve_counters *n, double setup_s,
+                             const struct contention *busy)
 {
     struct arena *a = c->a;
     for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
@@ -231,17 +231,7 @@ static struct run_meta describe(struct cmd_context *c, const struct job_model *m
     struct node *speed = r->yardstick ? yardstick_node(a, r->yardstick) : NULL;
     if (speed)
         node_set(a, extra, SV("yardstick"), speed);
-    return (struct run_meta){
-        .run_type = r->type,
-        .model = m->m.name,
-        .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    return extra;
 }
 
 /* Serves the workload into the open artifact; rec is closed, not freed. */
@@ -322,9 +312,9 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK) {
-        struct run_meta meta = describe(c, m, w, r, extra, &counters, setup_s, &busy);
-        meta.run_id = id;
-        meta.started_wall_ns = art.started_wall_ns;
+        struct run_meta meta = job_meta(c, &art, id, r->type);
+        meta.model = m->m.name;
+        meta.extra = describe(c, w, r, extra, &counters, setup_s, &busy);
         st = artifact_commit(&art, run_meta_node(a, &meta), e);
     }
     if (st == ST_OK && !r->clock->is_virtual)

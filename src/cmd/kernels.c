@@ -157,16 +157,9 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     node_set(a, counters, SV("dropped"), node_int(a, (int64_t)t->dict.dropped));
     node_set(a, counters, SV("skipped"), node_int(a, (int64_t)t->dict.skipped));
     node_set(a, extra, SV("counters"), counters);
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "kernels",
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "kernels");
+    meta.hardware_id = meta.device = NULL; /* not those of the plan */
+    meta.extra = extra;
     return run_meta_node(a, &meta);
 }
 

@@ -437,19 +437,9 @@ static enum st commit(struct bench *b, struct artifact *art, const char *id, str
     node_set(a, extra, SV("client"), client);
     node_set(a, extra, SV("workload_dir"),
              b->w.w.dir ? node_str(a, b->w.w.dir) : node_new(a, NODE_NULL));
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "real",
-        .model = b->m.m.name,
-        .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "real");
+    meta.model = b->m.m.name;
+    meta.extra = extra;
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, run_meta_node(a, &meta), e);
 }

@@ -83,15 +83,9 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
     if (p->parallel.tp != 1)
         return err_set(e, ST_USAGE, "parallel.tp: engine cpu has no tensor parallelism, got %lld",
                        (long long)p->parallel.tp);
-    struct run_meta facts = {.run_id = p->hardware.id,
-                             .run_type = "vidur_profile",
-                             .model = m->m.name,
-                             .hardware_id = p->hardware.id,
-                             .device = p->device,
-                             .started_wall_ns = clock_wall_ns(),
-                             .ended_wall_ns = clock_wall_ns(),
-                             .hydra_config_path = c->config->config_path,
-                             .hydra_config_name = c->config->config_name};
+    struct run_meta facts = job_meta(c, NULL, p->hardware.id, "vidur_profile");
+    facts.model = m->m.name;
+    facts.params = NULL; /* the bundle has its own settings */
     struct serve_clock clock = clock_real();
     clock.spin = p->engine.idle == 0;
     struct profile_params pp = {

@@ -303,19 +303,9 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     const char *root =
         c->plan->predictor.tables ? c->plan->predictor.tables : c->plan->profile.root;
     node_set(c->a, extra, SV("profiling_root"), node_str(c->a, root));
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "search",
-        .model = c->plan->model.name,
-        .hardware_id = c->plan->hardware.id,
-        .device = c->plan->device,
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "search");
+    meta.model = c->plan->model.name;
+    meta.extra = extra;
     return run_meta_node(c->a, &meta);
 }
 

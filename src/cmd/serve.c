@@ -152,17 +152,9 @@ static enum st commit(struct service *s, struct artifact *art, const char *id,
              node_str(a, arena_printf(a, "serve_%s", c->plan->engine.kind)));
     node_set(a, extra, SV("workload_dir"), node_new(a, NODE_NULL));
     node_set(a, extra, SV("counters"), n);
-    struct run_meta meta = {.run_id = id,
-                            .run_type = "real",
-                            .model = s->m.m.name,
-                            .hardware_id = c->plan->hardware.id,
-                            .device = c->plan->device,
-                            .started_wall_ns = art->started_wall_ns,
-                            .ended_wall_ns = clock_wall_ns(),
-                            .params = c->config->tree,
-                            .hydra_config_path = c->config->config_path,
-                            .hydra_config_name = c->config->config_name,
-                            .extra = extra};
+    struct run_meta meta = job_meta(c, art, id, "real");
+    meta.model = s->m.m.name;
+    meta.extra = extra;
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, run_meta_node(a, &meta), e);
 }

@@ -237,16 +237,9 @@ static enum st list_spools(struct arena *a, const char *dir, struct node *list, 
 static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art,
                               struct node *extra)
 {
-    struct run_meta meta = {
-        .run_id = id,
-        .run_type = "trace",
-        .started_wall_ns = art->started_wall_ns,
-        .ended_wall_ns = clock_wall_ns(),
-        .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
-        .extra = extra,
-    };
+    struct run_meta meta = job_meta(c, art, id, "trace");
+    meta.hardware_id = meta.device = NULL; /* not those of the plan */
+    meta.extra = extra;
     return run_meta_node(c->a, &meta);
 }
 
