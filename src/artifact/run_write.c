@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "artifact/columns.h"
-#include "base/vec.h"
+#include "base/heap.h"
 
 enum { FLUSH_BYTES = 1 << 20, NUMBER_BYTES = 24, NUMBERS_BYTES = RUN_MAX_COLUMNS * NUMBER_BYTES };
 enum { ROOMY_ROWS = 4096 }; /* waiting rows that keep room to be used again; more are cut to size */
@@ -230,30 +230,9 @@ enum st run_writer_open_energy(const struct artifact *art, bool with_tokens, boo
 
 /* ---- requests in order of their ids ------------------------------------------------------ */
 
-static void heap_push(struct run_writer *w, struct waiting row)
+static bool earlier(const struct waiting *a, const struct waiting *b)
 {
-    vec_push(&w->heap, row);
-    size_t i = w->heap.n - 1;
-    for (; i > 0 && w->heap.p[(i - 1) / 2].id > row.id; i = (i - 1) / 2)
-        w->heap.p[i] = w->heap.p[(i - 1) / 2];
-    w->heap.p[i] = row;
-}
-
-static struct waiting heap_pop(struct run_writer *w)
-{
-    struct waiting top = w->heap.p[0], last = vec_pop(&w->heap);
-    size_t n = w->heap.n, i = 0;
-    if (n == 0)
-        return top;
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && w->heap.p[child + 1].id < w->heap.p[child].id)
-            child++;
-        if (w->heap.p[child].id >= last.id)
-            break;
-        w->heap.p[i] = w->heap.p[child];
-    }
-    w->heap.p[i] = last;
-    return top;
+    return a->id < b->id;
 }
 
 /* Moves waiting rows into the stream: those whose turn it is, or at the end all. */
@@ -261,7 +240,8 @@ static void drain(struct run_writer *w, bool all)
 {
     struct stream *s = &w->streams[RUN_REQUESTS];
     while (w->heap.n > 0 && (all || w->heap.p[0].id <= w->next_id)) {
-        struct waiting row = heap_pop(w);
+        struct waiting row;
+        heap_pop(&w->heap, earlier, &row);
         if (row.id < w->next_id)
             w->repeated_id = row.id;
         else
@@ -290,7 +270,8 @@ void run_write_request(struct run_writer *w, const struct run_request *r)
         row.p = mem_resize(row.p, row.n + 1);
         row.cap = row.n + 1;
     }
-    heap_push(w, (struct waiting){r->request_id, row});
+    struct waiting later = {r->request_id, row};
+    heap_push(&w->heap, earlier, later);
 }
 
 void run_write_token(struct run_writer *w, const struct run_token *t)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/heap.h"
 #include "serve/router.h"
 #include "serve/tokens.h"
 #include "serve/transfer.h"
@@ -53,33 +54,6 @@ struct loop {
 static bool earlier(const struct pending *a, const struct pending *b)
 {
     return a->end_s < b->end_s || (a->end_s == b->end_s && a->seq < b->seq);
-}
-
-static void heap_push(struct loop *l, struct pending x)
-{
-    vec_push(&l->heap, x);
-    struct pending *h = l->heap.p;
-    size_t i = l->heap.n - 1;
-    for (; i > 0 && earlier(&x, &h[(i - 1) / 2]); i = (i - 1) / 2)
-        h[i] = h[(i - 1) / 2];
-    h[i] = x;
-}
-
-static struct pending heap_pop(struct loop *l)
-{
-    struct pending *h = l->heap.p, top = h[0], x = vec_pop(&l->heap);
-    size_t n = l->heap.n, i = 0;
-    for (size_t c = 1; c < n; c = 2 * i + 1) {
-        if (c + 1 < n && earlier(&h[c + 1], &h[c]))
-            c++;
-        if (!earlier(&h[c], &x))
-            break;
-        h[i] = h[c];
-        i = c;
-    }
-    if (n)
-        h[i] = x;
-    return top;
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
@@ -240,7 +214,8 @@ static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct
         memcpy(f->op_s, c->op_s, sizeof f->op_s);
         c->op_s = f->op_s;
     }
-    heap_push(l, (struct pending){c->end_s, l->seq++, r, f});
+    struct pending x = {c->end_s, l->seq++, r, f};
+    heap_push(&l->heap, earlier, x);
     return ST_OK;
 }
 
@@ -347,7 +322,8 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
     if (l->transfers)
         take_transfers(l, t);
     while (l->heap.n && l->heap.p[0].end_s <= t) {
-        struct pending x = heap_pop(l);
+        struct pending x;
+        heap_pop(&l->heap, earlier, &x);
         TRY(complete(l, x.r, x.f, &x.f->c, e));
     }
     return ST_OK;

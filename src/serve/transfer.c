@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/heap.h"
+
 void transfers_init(struct transfers *t, struct arena *a, const struct serve_params *p)
 {
     *t = (struct transfers){.bandwidth = p->kv_bandwidth,
@@ -20,16 +22,6 @@ static bool earlier(const struct transfer *a, const struct transfer *b)
     return a->end_s < b->end_s || (a->end_s == b->end_s && a->seq < b->seq);
 }
 
-static void push(struct transfers *t, struct transfer x)
-{
-    vec_push(&t->heap, x);
-    struct transfer *h = t->heap.p;
-    size_t i = t->heap.n - 1;
-    for (; i > 0 && earlier(&x, &h[(i - 1) / 2]); i = (i - 1) / 2)
-        h[i] = h[(i - 1) / 2];
-    h[i] = x;
-}
-
 void transfers_start(struct transfers *t, struct request *q, int64_t tokens, int32_t from,
                      int32_t to, double now_s, struct serve_counters *n)
 {
@@ -38,7 +30,8 @@ void transfers_start(struct transfers *t, struct request *q, int64_t tokens, int
     double start_s = fmax(now_s, fmax(*out, *in));
     *out = *in = start_s + bytes / t->bandwidth;
     double end_s = *out + t->latency_s;
-    push(t, (struct transfer){end_s, t->seq++, q, from, to});
+    struct transfer x = {end_s, t->seq++, q, from, to};
+    heap_push(&t->heap, earlier, x);
     n->kv_transfers++;
     n->kv_transfer_bytes += (int64_t)bytes;
     n->kv_transfer_s += end_s - now_s;
@@ -52,17 +45,7 @@ double transfers_next_s(const struct transfers *t)
 
 struct transfer transfers_pop(struct transfers *t)
 {
-    struct transfer *h = t->heap.p, top = h[0], x = vec_pop(&t->heap);
-    size_t n = t->heap.n, i = 0;
-    for (size_t c = 1; c < n; c = 2 * i + 1) {
-        if (c + 1 < n && earlier(&h[c + 1], &h[c]))
-            c++;
-        if (!earlier(&h[c], &x))
-            break;
-        h[i] = h[c];
-        i = c;
-    }
-    if (n)
-        h[i] = x;
-    return top;
+    struct transfer first;
+    heap_pop(&t->heap, earlier, &first);
+    return first;
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/heap.h"
 #include "model/tokenizer/utf8.h"
 
 enum { SCAN_MAX = 48 }; /* symbols up to which scanning beats a heap */
@@ -153,40 +154,9 @@ static void merge_by_scan(const struct bpe *b, struct bpe_scratch *s)
     s->symbols.n = n;
 }
 
-static bool before(struct bpe_candidate a, struct bpe_candidate b)
+static bool before(const struct bpe_candidate *a, const struct bpe_candidate *b)
 {
-    return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
-}
-
-static void sift_down(struct bpe_candidate *h, size_t n, size_t i)
-{
-    struct bpe_candidate c = h[i];
-    for (size_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && before(h[child + 1], h[child]))
-            child++;
-        if (!before(h[child], c))
-            break;
-        h[i] = h[child];
-    }
-    h[i] = c;
-}
-
-static void heap_push(struct bpe_scratch *s, struct bpe_candidate c)
-{
-    vec_push(&s->heap, c);
-    size_t i = s->heap.n - 1;
-    for (; i > 0 && before(c, s->heap.p[(i - 1) / 2]); i = (i - 1) / 2)
-        s->heap.p[i] = s->heap.p[(i - 1) / 2];
-    s->heap.p[i] = c;
-}
-
-static struct bpe_candidate heap_pop(struct bpe_scratch *s)
-{
-    struct bpe_candidate top = s->heap.p[0];
-    s->heap.p[0] = vec_pop(&s->heap);
-    if (s->heap.n > 0)
-        sift_down(s->heap.p, s->heap.n, 0);
-    return top;
+    return a->rank != b->rank ? a->rank < b->rank : a->at < b->at;
 }
 
 static bool candidate_at(const struct bpe *b, const struct bpe_symbol *c, int32_t at,
@@ -212,10 +182,10 @@ static void merge_by_heap(const struct bpe *b, struct bpe_scratch *s)
     for (size_t i = 0; i < n; i++)
         if (candidate_at(b, chain, (int32_t)i, &c))
             vec_push(&s->heap, c);
-    for (size_t i = s->heap.n / 2; i-- > 0;)
-        sift_down(s->heap.p, s->heap.n, i);
+    heap_make(&s->heap, before);
     while (s->heap.n > 0) {
-        struct bpe_candidate top = heap_pop(s);
+        struct bpe_candidate top;
+        heap_pop(&s->heap, before, &top);
         if (chain[top.at].id < 0 || !candidate_at(b, chain, top.at, &c) || c.id != top.id)
             continue;
         struct bpe_symbol *left = &chain[top.at], *right = &chain[left->next];
@@ -225,9 +195,9 @@ static void merge_by_heap(const struct bpe *b, struct bpe_scratch *s)
         if (left->next >= 0)
             chain[left->next].prev = top.at;
         if (candidate_at(b, chain, left->prev, &c))
-            heap_push(s, c);
+            heap_push(&s->heap, before, c);
         if (candidate_at(b, chain, top.at, &c))
-            heap_push(s, c);
+            heap_push(&s->heap, before, c);
     }
     vec_clear(&s->symbols);
     for (size_t i = 0; i < n; i++)
