@@ -17,7 +17,7 @@ static enum st load_bundle(const struct cmd_context *c, const struct job_model *
         .tp = p->parallel.tp,
         .pp = p->parallel.pp,
         .ep = p->parallel.ep,
-        .block_size = p->scheduler.block_size,
+        .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
     };
     TRY(bundle_load(c->a, &key, &bundle, e));
     params->bundle = bundle;
@@ -36,6 +36,10 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
                                         .pp = p->parallel.pp,
                                         .ep = p->parallel.ep,
                                         .tables = p->predictor.tables};
+    if (!ops->needs_bundle && p->predictor.block_size) {
+        err_set(e, ST_USAGE, "predictor.block_size: predictor %s does not read it", ops->name);
+        return err_hint(e, "leave it unset");
+    }
     if (ops->needs_bundle && p->predictor.tables) {
         err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
         return err_hint(e, "predictor=vidur_tables");

@@ -163,12 +163,14 @@ static enum st look(struct arena *a, const struct search *s, struct job_probe *p
     return ST_OK;
 }
 
-/* The chain of causes on one line. */
+/* The chain of causes and the remedy on one line. */
 static const char *causes(struct arena *a, const struct err *e)
 {
     struct buf b = {0};
     for (int i = 0; err_cause(e, i); i++)
         buf_printf(&b, "%s%s", i ? ": " : "", err_cause(e, i));
+    if (err_hint_text(e))
+        buf_printf(&b, " (hint: %s)", err_hint_text(e));
     const char *s = arena_str(a, buf_str(&b));
     buf_free(&b);
     return s;

@@ -1,6 +1,7 @@
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/job_sim.h"
+#include "serve/router.h"
 
 /* A stream, unless prefix caching wants the token ids of prompts. */
 static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
@@ -9,10 +10,17 @@ static enum st open_workload(const struct cmd_context *c, const struct job_model
     const struct plan *p = c->plan;
     if (p->scheduler.prefix_caching && m->tokenizer)
         return job_workload(c, m, true, out, e);
-    if (p->scheduler.prefix_caching && (p->workload.prompts || p->workload.dir))
+    bool hashes = p->workload.dir && fs_exists(fs_join(c->a, p->workload.dir, HASH_IDS_NAME));
+    if (p->scheduler.prefix_caching && (p->workload.prompts || p->workload.dir) && !hashes)
         log_warn("model %s has no tokenizer: prefix caching knows prompts by prompt_id, so only "
                  "whole equal prompts are found again",
                  m->m.name);
+    const struct router_ops *router = router_find(p->cluster.router);
+    if (router && router->reads_prefix && !p->scheduler.prefix_caching && !p->workload.prompts &&
+        !p->workload.dir)
+        log_warn("cluster.router=%s: requests of this workload have no prompts and go to the "
+                 "replicas in turn",
+                 router->name);
     return job_workload_stream(c, m, out, e);
 }
 
@@ -20,6 +28,10 @@ static enum st open_workload(const struct cmd_context *c, const struct job_model
 static void tell_operators(struct cmd_context *c, const struct bundle *b, struct node *extra)
 {
     const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
+    const struct plan *p = c->plan;
+    if (p->predictor.block_size && p->predictor.block_size != p->scheduler.block_size)
+        log_warn("attention is predicted from rows of block size %lld, the KV cache has %lld",
+                 (long long)p->predictor.block_size, (long long)p->scheduler.block_size);
     if (bundle_energy_missing(b))
         log_warn("the bundle has no energy of %s: they are charged none", bundle_energy_missing(b));
     if (bundle_has_energy(b) && !(bundle_idle_w(b) > 0))
@@ -42,6 +54,9 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(job_model(c, false, &m, e));
     struct predictor_params params;
     struct predictor predictor;
+    struct serve_params serve; /* a wrong setting is said before what the bundle lacks */
+    TRY(job_serve_params(p, &m.m, &serve, e));
+    TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
     const char *warning = job_predictor_warning(c, &params);
     if (warning)

@@ -187,7 +187,10 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     TRY(check_params(p, e));
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
-    TRY(read_sim_intervals(a, out, e));
+    TRY(compare_doubt_read(a, out->sim.dir, &out->doubt, e));
+    for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) /* the file leaves it out */
+        out->doubt.low[METRIC_TOKEN_LATENCY][k] = out->doubt.high[METRIC_TOKEN_LATENCY][k] =
+            (double)NAN;
 
     struct notes notes = {.a = a};
     struct alignment al;

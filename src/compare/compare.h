@@ -94,6 +94,17 @@ struct compare_part {
     double share; /* of the difference explained by batch times, 0..1; NAN = not attributed */
 };
 
+/* What a simulated run says of its own errors (percentile_intervals.csv): the ends of intervals,
+ * relative to the percentile; NAN = nothing. */
+enum { DOUBT_DELAY = METRICS, DOUBTS }; /* metrics, and the scheduling delay */
+struct compare_doubt {
+    bool known;
+    double low[DOUBTS][COMPARE_PERCENTILES], high[DOUBTS][COMPARE_PERCENTILES];
+};
+/* A run without the file: nothing is known. */
+enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
+                           struct err *e);
+
 struct comparison {
     struct compare_params params; /* borrowed from the caller */
     struct run real, sim;
@@ -101,10 +112,7 @@ struct comparison {
     size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_warmup;
     size_t n_early_stop; /* aligned requests whose tokens were cut */
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
-    /* What the simulated run says of its own errors, relative to its percentiles: those of all its
-     * requests, while cells are of the aligned ones. NAN = nothing. */
-    bool has_sim_intervals;
-    double sim_low[METRICS][COMPARE_PERCENTILES], sim_high[METRICS][COMPARE_PERCENTILES];
+    struct compare_doubt doubt; /* of all simulated requests, while cells are of the aligned ones */
     enum verdict verdict;
     bool other_workload;   /* arrivals or prompt lengths differ */
     const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */

@@ -10,7 +10,7 @@ static int metric_of(struct sv name)
     for (int m = 0; m < METRICS; m++)
         if (sv_eq(name, metric_name((enum metric)m)))
             return m;
-    return -1;
+    return sv_eq(name, "delay") ? DOUBT_DELAY : -1;
 }
 
 static int percentile_of(struct sv name)
@@ -22,13 +22,11 @@ static int percentile_of(struct sv name)
 }
 
 /* Metrics and percentiles that are not compared are passed over. */
-static enum st read_row(const struct csv_reader *r, const int column[5], struct comparison *c,
+static enum st read_row(const struct csv_reader *r, const int column[5], struct compare_doubt *d,
                         struct err *e)
 {
     int m = metric_of(csv_cell(r, column[0])), p = percentile_of(csv_cell(r, column[1]));
     double v[3];
-    if (m == METRIC_TOKEN_LATENCY && c->params.include_token0)
-        return ST_OK; /* the file's leaves it out */
     if (m < 0 || p < 0 || csv_empty(r, column[2]) || csv_empty(r, column[3]) ||
         csv_empty(r, column[4]))
         return ST_OK;
@@ -37,13 +35,13 @@ static enum st read_row(const struct csv_reader *r, const int column[5], struct 
     if (v[1] > v[2])
         return csv_err(r, column[3], e, "the interval is upside down");
     if (v[0] > 0) {
-        c->sim_low[m][p] = v[1] / v[0];
-        c->sim_high[m][p] = v[2] / v[0];
+        d->low[m][p] = v[1] / v[0];
+        d->high[m][p] = v[2] / v[0];
     }
     return ST_OK;
 }
 
-static enum st read_rows(struct csv_reader *r, struct comparison *c, struct err *e)
+static enum st read_rows(struct csv_reader *r, struct compare_doubt *d, struct err *e)
 {
     static const char *const names[] = {"metric", "percentile", "value_ns", "low_ns", "high_ns"};
     int column[5];
@@ -51,22 +49,24 @@ static enum st read_rows(struct csv_reader *r, struct comparison *c, struct err 
     for (int i = 0; i < 5; i++)
         TRY(csv_require(r, names[i], &column[i], e));
     while ((st = csv_next(r, e)) == ST_OK)
-        TRY(read_row(r, column, c, e));
+        TRY(read_row(r, column, d, e));
     return st == ST_END ? ST_OK : st;
 }
 
-enum st read_sim_intervals(struct arena *a, struct comparison *c, struct err *e)
+enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
+                           struct err *e)
 {
-    for (int m = 0; m < METRICS; m++)
+    out->known = false;
+    for (int m = 0; m < DOUBTS; m++)
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            c->sim_low[m][p] = c->sim_high[m][p] = (double)NAN;
-    const char *path = fs_join(a, c->sim.dir, "percentile_intervals.csv");
+            out->low[m][p] = out->high[m][p] = (double)NAN;
+    const char *path = fs_join(a, dir, "percentile_intervals.csv");
     if (!fs_exists(path))
         return ST_OK;
     struct csv_reader *r = NULL;
     TRY(csv_open(&r, path, e));
-    enum st st = read_rows(r, c, e);
+    enum st st = read_rows(r, out, e);
     csv_close(&r);
-    c->has_sim_intervals = st == ST_OK;
+    out->known = st == ST_OK;
     return st;
 }

@@ -32,9 +32,6 @@ enum st align_check_spread(const struct comparison *c, const struct alignment *a
 /* The aligned requests only; spread runs lack those of *al that did not end well there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 
-/* percentile_intervals.csv of the simulated run into has_sim_intervals, sim_low and sim_high. */
-enum st read_sim_intervals(struct arena *a, struct comparison *c, struct err *e);
-
 /* Values, errors, intervals, verdicts. spread: metrics of the further real runs. */
 void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread);
 

@@ -31,7 +31,7 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
                                          "spread of real",
                                          "verdict"};
     enum { COLUMNS = sizeof header / sizeof *header, DOUBT = 6, SPREAD = 7 };
-    bool spread = c->params.n_spread > 0, doubt = c->has_sim_intervals;
+    bool spread = c->params.n_spread > 0, doubt = c->doubt.known;
     struct table *t = table_new(a, COLUMNS - !spread - !doubt);
     for (int i = 0; i < COLUMNS; i++)
         if ((i != SPREAD || spread) && (i != DOUBT || doubt))

@@ -180,6 +180,8 @@ const struct option config_options[] = {
      "what predicts the time of a batch: bundle, vidur_tables"},
     {"predictor.tables", OPT_STR, "", "", NO_LIMIT, NULL, S | V, AT(predictor.tables),
      "folder of Vidur's prediction tables, <op>.csv or <op>.csv.gz"},
+    {"predictor.block_size", OPT_INT, "tokens", "", 1, 4096, NULL, S | V, AT(predictor.block_size),
+     "block size of the bundle's attention rows; scheduler.block_size when unset"},
 
     {"engine.kind", OPT_STR, "", "cpu", NO_LIMIT, NULL, E | P | V, AT(engine.kind),
      "what carries batches out"},

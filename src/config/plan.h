@@ -116,6 +116,7 @@ struct plan {
     } parallel;
     struct {
         const char *kind, *tables;
+        int64_t block_size; /* 0 = scheduler.block_size */
     } predictor;
 
     struct {

@@ -45,10 +45,10 @@ static const struct node *cell_of(const struct node *tree, enum metric m, int p)
     return node_path(tree, path);
 }
 
-/* False when the cell has none. */
-static bool interval_of(const struct node *cell, double *low_ns, double *high_ns)
+/* "real_interval_ns" or "sim_interval_ns". False when the cell has none. */
+static bool interval_of(const struct node *cell, const char *which, double *low_ns, double *high_ns)
 {
-    const struct node *n = node_find(cell, "real_interval_ns");
+    const struct node *n = node_find(cell, which);
     if (!n || n->kind != NODE_LIST || n->n != 2)
         return false;
     *low_ns = page_number_of(n->items[0]);
@@ -181,7 +181,7 @@ static void track(struct buf *out, const struct comparison_data *d, const struct
                TRACK_WIDTH, TRACK_HEIGHT, TRACK_WIDTH, TRACK_HEIGHT);
     zone(out, "outer", end, -d->warn, d->warn);
     zone(out, "band", end, -d->pass, d->pass);
-    if (real > 0 && interval_of(cell, &low, &high))
+    if (real > 0 && interval_of(cell, "real_interval_ns", &low, &high))
         zone(out, "interval", end, clamp(100 * (low - real) / real, end),
              clamp(100 * (high - real) / real, end));
     /* A dot of line cap stays round where a narrow screen squeezes the scale. */
@@ -321,18 +321,27 @@ static void diagnosis(struct arena *a, struct buf *out, const struct comparison_
 
 /* ---- how sure ------------------------------------------------------------------------------ */
 
-static void sure_row(struct arena *a, struct buf *out, const struct node *cell, int p, bool spread)
+static void interval_cell(struct buf *out, const struct node *cell, const char *which)
 {
+    char low[WORDS_MAX], high[WORDS_MAX];
     double low_ns, high_ns;
-    const char *why = page_value(a, cell, "why");
-    char low[WORDS_MAX], high[WORDS_MAX], text[WORDS_MAX];
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "P%.0f", compare_percentiles[p]);
-    if (interval_of(cell, &low_ns, &high_ns))
+    if (interval_of(cell, which, &low_ns, &high_ns))
         page_tag(out, "td", "num", "%s – %s", words_duration(low, low_ns / 1e9),
                  words_duration(high, high_ns / 1e9));
     else
         page_tag(out, "td", "num none", "n/a");
+}
+
+static void sure_row(struct arena *a, struct buf *out, const struct node *cell, int p, bool doubt,
+                     bool spread)
+{
+    const char *why = page_value(a, cell, "why");
+    char text[WORDS_MAX];
+    buf_puts(out, "<tr>");
+    page_tag(out, "th", NULL, "P%.0f", compare_percentiles[p]);
+    interval_cell(out, cell, "real_interval_ns");
+    if (doubt)
+        interval_cell(out, cell, "sim_interval_ns");
     if (spread)
         page_tag(out, "td", "num", "%s", words_percent(text, page_number(cell, "spread_percent")));
     page_tag(out, "td", "why", "%s", why ? why : "");
@@ -350,9 +359,19 @@ static void sure_group(struct buf *out, const struct node *tree, enum metric m, 
     buf_puts(out, "</th></tr>\n");
 }
 
+static bool has_doubt(const struct node *tree)
+{
+    for (enum metric m = 0; m < METRICS; m++)
+        for (int p = 0; p < COMPARE_PERCENTILES; p++)
+            if (node_find(cell_of(tree, m, p), "sim_interval_ns"))
+                return true;
+    return false;
+}
+
 static void how_sure(struct arena *a, struct buf *out, const struct comparison_data *d)
 {
     const struct node *runs = node_find(d->tree, "spread_runs");
+    bool doubt = has_doubt(d->tree);
     page_section(out, "How sure");
     uint32_t n_runs = runs && runs->kind == NODE_LIST ? runs->n : 0;
     if (n_runs)
@@ -363,14 +382,18 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
         page_tag(out, "p", NULL,
                  "One real run: its run-to-run spread is unknown. The intervals say how well its "
                  "requests pin each percentile down.");
+    if (doubt)
+        page_tag(out, "p", NULL,
+                 "The intervals of simulated percentiles come from the errors of the profile.");
     buf_puts(out, "\n<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
                   "<th class=\"num\">95 % interval of real</th>");
+    buf_puts(out, doubt ? "<th class=\"num\">of simulated</th>" : "");
     buf_puts(out, n_runs ? "<th class=\"num\">spread</th>" : "");
     buf_puts(out, "<th>remark</th></tr></thead>\n<tbody>\n");
     for (enum metric m = 0; m < METRICS; m++) {
-        sure_group(out, d->tree, m, n_runs ? 4 : 3);
+        sure_group(out, d->tree, m, 3 + (n_runs > 0) + doubt);
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            sure_row(a, out, cell_of(d->tree, m, p), p, n_runs > 0);
+            sure_row(a, out, cell_of(d->tree, m, p), p, doubt, n_runs > 0);
     }
     buf_puts(out, "</tbody></table></div>\n</section>\n");
 }

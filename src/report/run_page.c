@@ -12,6 +12,7 @@ struct run_data {
     struct time_series_row *rows;
     size_t n_rows;
     struct curves *curves;
+    struct compare_doubt doubt;
     bool simulated;
 };
 
@@ -38,7 +39,8 @@ static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
     buf_puts(out, "</dl>\n");
 }
 
-static void latency_row(struct buf *out, const char *title, const struct series *s)
+static void latency_row(struct buf *out, const struct run_data *d, int m, const char *title,
+                        const struct series *s)
 {
     char text[WORDS_MAX];
     double sum = 0;
@@ -47,11 +49,16 @@ static void latency_row(struct buf *out, const char *title, const struct series 
     buf_puts(out, "<tr>");
     page_tag(out, "th", NULL, "%s", title);
     page_tag(out, "td", "num", "%s", words_count(text, (int64_t)s->n));
-    for (int p = 0; p < COMPARE_PERCENTILES; p++)
-        page_tag(out, "td", "num", "%s",
-                 words_duration(text,
-                                s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9
-                                     : (double)NAN));
+    for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+        double v =
+            s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
+        buf_puts(out, "<td class=\"num\">");
+        page_text(out, "%s", words_duration(text, v));
+        if (isfinite(d->doubt.low[m][p]))
+            page_tag(out, "small", "range", "%+.1f / %+.1f %%", 100 * (d->doubt.low[m][p] - 1),
+                     100 * (d->doubt.high[m][p] - 1));
+        buf_puts(out, "</td>");
+    }
     page_tag(out, "td", "num", "%s",
              words_duration(text, s->n ? sum / (double)s->n / 1e9 : (double)NAN));
     page_tag(out, "td", "num", "%s",
@@ -68,10 +75,14 @@ static void latencies(struct buf *out, const struct run_data *d)
         page_tag(out, "th", "num", "P%.0f", compare_percentiles[p]);
     buf_puts(out, "<th class=\"num\">mean</th><th class=\"num\">most</th></tr></thead>\n<tbody>\n");
     for (enum metric m = 0; m < METRICS; m++)
-        latency_row(out, compare_metric_title(m), &d->metrics.of[m]);
+        latency_row(out, d, (int)m, compare_metric_title(m), &d->metrics.of[m]);
     if (d->delay.n)
-        latency_row(out, "Scheduling delay", &d->delay);
+        latency_row(out, d, DOUBT_DELAY, "Scheduling delay", &d->delay);
     buf_puts(out, "</tbody></table></div>\n");
+    if (d->doubt.known)
+        page_tag(out, "p", "small",
+                 "Below each percentile: the ends of its 95 %% interval, from the errors of the "
+                 "profile (sim.replicas_mc).");
     if (d->metrics.n_early_stop)
         page_tag(out, "p", "small",
                  "%zu requests ended before the length asked for (end of sequence).",
@@ -126,6 +137,7 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     TRY(run_load(a, dir, NULL, &d->run, e));
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
     TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
+    TRY(compare_doubt_read(a, dir, &d->doubt, e));
     collect_delays(a, d);
     d->simulated = type && strcmp(type, "vidur") == 0;
     d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},

@@ -78,7 +78,8 @@ static enum st check_knobs(const struct serve_params *p, const struct sched_ops 
         if (unread & knobs[i].bit) {
             err_set(e, ST_USAGE, "scheduler.%s: policy %s has no such knob", knobs[i].name,
                     sched->name);
-            return err_hint(e, "leave it unset");
+            return err_hint(e,
+                            "leave it unset; scheduler=NAME takes a policy with its own settings");
         }
     return ST_OK;
 }

@@ -90,7 +90,6 @@ void tables_close(struct tables *t);
 
 /* ---- what prompts hold, beside the tables -------------------------------------------------- */
 
-#define HASH_IDS_NAME "hash_ids.jsonl"
 /* A line for each request that does. */
 enum st hash_ids_write(const struct artifact *art, const struct workload *w, struct err *e);
 /* Into the requests of w. */

@@ -99,6 +99,7 @@ enum st workload_make(struct arena *a, const struct workload_params *p, struct w
 /* ---- files ------------------------------------------------------------------------------- */
 
 /* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them. */
+#define HASH_IDS_NAME "hash_ids.jsonl"
 enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts, struct err *e);
 

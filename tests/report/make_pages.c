@@ -4,6 +4,7 @@
 #include "config/plan.h"
 #include "report/report.h"
 #include "support/fake_run.h"
+#include "support/fake_search.h"
 #include "workload/workload.h"
 
 #define HOSTILE "<script>document.title='run'</script><b>\"'&"
@@ -71,6 +72,39 @@ static enum st make_bundle(struct arena *a, const char *dir, struct err *e)
     return fs_write_atomic(fs_join(a, dir, "bundle_meta.json"), text, sizeof text - 1, e);
 }
 
+/* Intervals of every percentile, as sim.replicas_mc leaves them. */
+static enum st add_intervals(struct arena *a, const char *dir, struct err *e)
+{
+    static const char *const metrics[] = {"ttft", "token_latency", "tpot", "e2e", "delay"};
+    struct buf text = {0};
+    buf_puts(&text, "metric,percentile,value_ns,low_ns,high_ns,replicas\n");
+    for (int m = 0; m < 5; m++)
+        for (int p = 0; p < COMPARE_PERCENTILES; p++)
+            buf_printf(&text, "%s,%s,1000,950,1070,100\n", metrics[m], compare_percentile_name(p));
+    enum st st = fs_write_atomic(fs_join(a, dir, "percentile_intervals.csv"), text.p, text.n, e);
+    buf_free(&text);
+    return st;
+}
+
+static enum st make_searches(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    const struct fake_search capacity = {
+        .id = "capacity_0011223344", .model = HOSTILE, .text = HOSTILE};
+    const struct fake_search none = {
+        .id = "capacity_none", .model = "tiny", .text = HOSTILE, .unmet = true};
+    const struct fake_search search = {.id = "search_55667788", .model = HOSTILE, .text = HOSTILE};
+    const char *dirs[] = {fs_join(a, dir, "capacity"), fs_join(a, dir, "none"),
+                          fs_join(a, dir, "search")};
+    TRY(fake_capacity_write(a, dirs[0], &capacity, e));
+    TRY(fake_capacity_write(a, dirs[1], &none, e));
+    TRY(fake_search_write(a, dirs[2], &search, e));
+    for (int i = 0; i < 3; i++) {
+        TRY(report_artifacts(a, &dirs[i], 1, html, e));
+        TRY(save(a, dir, arena_printf(a, "%s.html", fs_base(dirs[i])), html, e));
+    }
+    return ST_OK;
+}
+
 static enum st make(struct arena *a, const char *dir, struct buf *html, struct err *e)
 {
     const char *names[] = {"real", "real2", "sim_good", "sim_slow"};
@@ -91,6 +125,8 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     runs[3].host_s = 0;
     for (int i = 0; i < 4; i++)
         TRY(fake_run_write_to(a, fs_join(a, dir, names[i]), &runs[i], e));
+    TRY(add_intervals(a, fs_join(a, dir, "sim_good"), e));
+    TRY(make_searches(a, dir, html, e));
     const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));

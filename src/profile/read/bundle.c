@@ -309,6 +309,33 @@ static enum st no_network_device(struct arena *a, const struct bundle_key *key, 
     return e->st;
 }
 
+/* The file of the network's folder. Without it: who has one. */
+static enum st network_file(struct arena *a, const struct bundle_key *key, const char *dir,
+                            const char *name, const char *setting, int64_t n, const char **out,
+                            struct err *e)
+{
+    const char *networks = fs_dir(a, dir), **names;
+    struct buf list = {0};
+    size_t n_names = 0;
+    struct err quiet = {0};
+    *out = fs_join(a, dir, name);
+    if (fs_exists(*out))
+        return ST_OK;
+    err_set(e, ST_INPUT, "%s=%lld needs the network's table: there is no %s", setting, (long long)n,
+            *out);
+    if (fs_is_dir(networks) && fs_list(a, networks, &names, &n_names, &quiet) == ST_OK)
+        for (size_t i = 0; i < n_names; i++)
+            if (fs_exists(fs_join(a, fs_join(a, networks, names[i]), name)))
+                buf_printf(&list, "%s%s", list.n ? ", " : "", names[i]);
+    if (list.n)
+        err_hint(e, "network_device= names a network; with that file there are: %s",
+                 buf_str(&list));
+    else
+        err_hint(e, "no network of %s has one", key->root);
+    buf_free(&list);
+    return e->st;
+}
+
 static enum st load_network(struct arena *a, const struct bundle_key *key, const char *network,
                             struct bundle *b, struct err *e)
 {
@@ -316,12 +343,19 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     struct network_key n = {
         .tp = key->tp, .pp = key->pp, .ep = key->ep, .hidden = key->model->hidden};
     b->all_reduces = (int32_t)(2 * key->model->layers);
-    if (key->tp > 1)
-        TRY(read_all_reduce(a, fs_join(a, dir, "all_reduce.csv"), &n, &b->all_reduce_table, e));
-    if (key->ep > key->tp)
-        TRY(read_all_to_all(a, fs_join(a, dir, "all_to_all.csv"), &n, &b->all_to_all_table, e));
-    if (key->pp > 1)
-        TRY(read_send_recv(a, fs_join(a, dir, "send_recv.csv"), &n, &b->send_recv_table, e));
+    const char *path;
+    if (key->tp > 1) {
+        TRY(network_file(a, key, dir, "all_reduce.csv", "parallel.tp", key->tp, &path, e));
+        TRY(read_all_reduce(a, path, &n, &b->all_reduce_table, e));
+    }
+    if (key->ep > key->tp) {
+        TRY(network_file(a, key, dir, "all_to_all.csv", "parallel.ep", key->ep, &path, e));
+        TRY(read_all_to_all(a, path, &n, &b->all_to_all_table, e));
+    }
+    if (key->pp > 1) {
+        TRY(network_file(a, key, dir, "send_recv.csv", "parallel.pp", key->pp, &path, e));
+        TRY(read_send_recv(a, path, &n, &b->send_recv_table, e));
+    }
     b->all_to_all = b->all_to_all_table.curve;
     b->all_reduce = b->all_reduce_table.curve;
     b->send_recv = b->send_recv_table.curve;

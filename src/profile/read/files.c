@@ -159,7 +159,15 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
                (struct filter_column){.name = "head_dim", .want = m->head_dim, .optional = true});
     enum st st = attention_rows(r, &f, wanted, points, e);
     csv_close(&r);
-    return st == ST_OK ? filter_done(&f, path, e) : st;
+    TRY(st);
+    const int64_t *near = filter_lone_difference(&f, "block_size");
+    st = filter_done(&f, path, e);
+    if (near)
+        err_hint(e,
+                 "scheduler.block_size=%lld, or, where the policy needs another, "
+                 "predictor.block_size=%lld",
+                 (long long)*near, (long long)*near);
+    return st;
 }
 
 /* ---- cpu_overheads.csv ------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 #include "profile/read/filter.h"
 
 #include <math.h>
+#include <string.h>
 
 void filter_add(struct filter *f, struct filter_column c)
 {
@@ -75,6 +76,14 @@ static const char *shown(const struct filter_column *c, int64_t v, char out[32])
         return v ? "True" : "False";
     snprintf(out, 32, "%lld", (long long)v);
     return out;
+}
+
+const int64_t *filter_lone_difference(const struct filter *f, const char *name)
+{
+    for (int i = 0; i < f->n; i++)
+        if (!f->matched && f->seen && f->nearest_wrong == 1 && f->nearest[i] != f->c[i].want)
+            return strcmp(f->c[i].name, name) == 0 ? &f->nearest[i] : NULL;
+    return NULL;
 }
 
 enum st filter_done(const struct filter *f, const char *path, struct err *e)

@@ -30,5 +30,7 @@ enum st filter_bind(struct filter *f, const struct csv_reader *r, struct err *e)
 enum st filter_match(struct filter *f, const struct csv_reader *r, bool *match, struct err *e);
 /* ST_OK when a row matched, else ST_INPUT "<path>: no rows for n_head 64, ...". */
 enum st filter_done(const struct filter *f, const char *path, struct err *e);
+/* Where no row matched and the nearest differs in that column alone: its value there, else NULL. */
+const int64_t *filter_lone_difference(const struct filter *f, const char *name);
 
 #endif

@@ -71,7 +71,8 @@ static void foreign_knob(void **state)
     struct serve_params p = good();
     p.chunk_size = 512;
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
-               "scheduler.chunk_size: policy vllm_v1 has no such knob\nhint: leave it unset");
+               "scheduler.chunk_size: policy vllm_v1 has no such knob\nhint: leave it unset; "
+               "scheduler=NAME takes a policy with its own settings");
     p = good();
     p.prefix_tokens = 16;
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
