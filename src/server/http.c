@@ -16,7 +16,6 @@ typedef enum MHD_Result result;
 struct visit {
     const struct route *route;
     struct buf body;
-    int64_t begin_ns;
     struct live *live; /* once it joined */
     bool too_large;
 };
@@ -309,6 +308,36 @@ static result too_large(struct server *s, struct MHD_Connection *c)
     return refuse(s, c, MHD_HTTP_CONTENT_TOO_LARGE, "invalid_request_error", text);
 }
 
+static void set_asks(struct server *s, struct MHD_Connection *c, bool asks)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    if (!info || !info->socket_context)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (asks)
+        guest_asks(info->socket_context, clock_mono_ns());
+    else
+        guest_has_asked(info->socket_context);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void on_connection(void *self, struct MHD_Connection *c, void **guest,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct server *s = self;
+    pthread_mutex_lock(&s->lock);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *guest = guests_add(&s->guests, info ? info->connect_fd : -1, clock_mono_ns());
+    } else if (*guest) {
+        guests_remove(&s->guests, *guest);
+        *guest = NULL;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
 static result begin_visit(struct server *s, struct MHD_Connection *c, const char *path,
                           const char *method, void **self)
 {
@@ -325,7 +354,6 @@ static result begin_visit(struct server *s, struct MHD_Connection *c, const char
         return too_large(s, c);
     struct visit *v = mem_alloc(sizeof *v);
     v->route = route;
-    v->begin_ns = clock_mono_ns();
     *self = v;
     return MHD_YES;
 }
@@ -338,10 +366,10 @@ static result on_request(void *self, struct MHD_Connection *c, const char *path,
     (void)version;
     if (!v)
         return begin_visit(s, c, path, method, visit);
-    if (*n == 0)
+    if (*n == 0) {
+        set_asks(s, c, false);
         return v->too_large ? too_large(s, c) : v->route->answer(s, c, v);
-    if (clock_mono_ns() - v->begin_ns > ns_from_s(s->p->idle_timeout_s))
-        return MHD_NO; /* drips: whoever needs that long for a body is not answered */
+    }
     if (v->body.n + *n <= s->p->max_body_bytes) {
         buf_add(&v->body, data, *n);
     } else if (v->too_large) {
@@ -359,7 +387,8 @@ static void on_completed(void *self, struct MHD_Connection *c, void **visit,
                          enum MHD_RequestTerminationCode why)
 {
     struct visit *v = *visit;
-    (void)c, (void)why;
+    (void)why;
+    set_asks(self, c, true); /* the next one, where the connection is kept */
     if (!v)
         return;
     if (v->live)
@@ -422,10 +451,11 @@ static enum st listen_on(struct server *s, struct err *e)
     s->daemon = MHD_start_daemon(
         flags, (uint16_t)p->port, NULL, NULL, on_request, s, MHD_OPTION_EXTERNAL_LOGGER,
         discard_log, NULL, MHD_OPTION_SOCK_ADDR, &at.any, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        s, MHD_OPTION_CONNECTION_LIMIT, (unsigned)p->max_connections,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, p->max_header_bytes, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(p->idle_timeout_s + 0.999), MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u,
-        MHD_OPTION_THREAD_POOL_SIZE, p->threads > 1 ? (unsigned)p->threads : 0u, MHD_OPTION_END);
+        s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)p->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, p->max_header_bytes,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(p->idle_timeout_s + 0.999),
+        MHD_OPTION_LISTEN_BACKLOG_SIZE, 4096u, MHD_OPTION_THREAD_POOL_SIZE,
+        p->threads > 1 ? (unsigned)p->threads : 0u, MHD_OPTION_END);
     if (!s->daemon) {
         err_set(e, ST_DEVICE, "cannot listen on %s port %d", p->host, p->port);
         return err_hint(e, "is the port in use? server.port=0 takes any free one");

@@ -146,6 +146,7 @@ static bool live_open(void *self)
 {
     struct server *s = self;
     lock(s);
+    guests_hurry(&s->guests, clock_mono_ns(), ns_from_s(s->p->idle_timeout_s));
     if (__atomic_load_n(s->stop, __ATOMIC_RELAXED) && !s->draining) {
         begin_drain(s);
         log_info("serve: draining, %lld requests to go", (long long)s->n_pending);
@@ -281,6 +282,8 @@ static bool on_over(void *self, const struct run_token *t, enum run_status *stat
     if (!l->gone && l->ask.stream && (int64_t)l->ids.n - l->n_taken > s->p->max_unread_tokens) {
         give_up(s, l);
         s->gauges.slow_clients++;
+        if (l->connection) /* a daemon that waits for room in the socket would keep it */
+            shutdown(l->fd, SHUT_RDWR);
     }
     if (l->gone)
         *status = RUN_CANCELLED;

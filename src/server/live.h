@@ -9,6 +9,7 @@
 #include "server/answer.h"
 #include "server/detok.h"
 #include "server/gauges.h"
+#include "server/guests.h"
 #include "server/server.h"
 
 struct MHD_Connection;
@@ -64,6 +65,7 @@ struct server {
     int64_t drain_until_ns;
     int64_t polled_ns;
     struct gauges gauges;
+    struct guests guests;
 
     /* loop side */
     const struct serve_clock *clock;

@@ -12,10 +12,11 @@
  *
  * Bounds. A request is refused with 429 and Retry-After when max_pending are already taken in, with
  * 413 when its body is above max_body_bytes, with 431 when its headers do not fit
- * max_header_bytes; connections above max_connections are not accepted. A body that takes longer
- * than idle_timeout_s, or a connection on which nothing moves that long, is closed. A stream whose
- * client does not read is ended when max_unread_tokens wait for it. The request of a client that
- * went away is taken out of the queue, or ended at its next token. */
+ * max_header_bytes; connections above max_connections are not accepted. A connection whose request,
+ * headers and body, is not in idle_timeout_s after it was opened or last answered is closed, and so
+ * is one on which nothing moves that long. A stream whose client does not read is ended, and its
+ * connection closed, when max_unread_tokens wait for it beyond what the sockets hold. The request
+ * of a client that went away is taken out of the queue, or ended at its next token. */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 

@@ -53,7 +53,7 @@ static void *loop(void *self)
     return NULL;
 }
 
-static struct fixture *start(struct test *t, double batch_s, int64_t max_pending)
+static struct fixture *prepare(struct test *t, int64_t max_pending)
 {
     struct fixture *f = arena_one(t->a, struct fixture);
     f->t = t;
@@ -69,6 +69,12 @@ static struct fixture *start(struct test *t, double batch_s, int64_t max_pending
         .idle_timeout_s = 20,
         .drain_s = 20,
         .threads = 1};
+    return f;
+}
+
+static void begin(struct fixture *f, double batch_s)
+{
+    struct test *t = f->t;
     f->ex = fake_executor(&(struct fake_params){.computes = true,
                                                 .batch_s = batch_s,
                                                 .block_size = BLOCK,
@@ -78,6 +84,12 @@ static struct fixture *start(struct test *t, double batch_s, int64_t max_pending
     assert_ok(server_open(&f->params, &f->server, &t->e), t);
     f->port = server_port(f->server);
     assert_int_equal(pthread_create(&f->thread, NULL, loop, f), 0);
+}
+
+static struct fixture *start(struct test *t, double batch_s, int64_t max_pending)
+{
+    struct fixture *f = prepare(t, max_pending);
+    begin(f, batch_s);
     return f;
 }
 
@@ -104,15 +116,17 @@ static void say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
-/* Everything up to the end of the connection, or 20 s. */
+/* Everything up to the end of the connection, which must come: nothing for 20 s is a failure. */
 static const char *hear(struct fixture *f, int fd)
 {
     struct buf b = {0};
     struct pollfd p = {.fd = fd, .events = POLLIN};
     char piece[4096];
-    ssize_t n;
-    while (poll(&p, 1, 20000) > 0 && (n = recv(fd, piece, sizeof piece, 0)) > 0)
+    ssize_t n = -1;
+    int ready;
+    while ((ready = poll(&p, 1, 20000)) > 0 && (n = recv(fd, piece, sizeof piece, 0)) > 0)
         buf_add(&b, piece, (size_t)n);
+    assert_int_equal(ready, 1);
     const char *text = arena_str(f->t->a, buf_str(&b));
     buf_free(&b);
     close(fd);
@@ -274,6 +288,117 @@ static void a_stop_lets_running_requests_end(void **state)
     assert_int_equal(f->rows[RUN_OK], 1);
 }
 
+/* A stream that nobody reads is ended when more waits than allowed; others go on. The model's name
+ * makes each event larger than what is left after sockets have taken in what they hold. */
+static void a_client_that_does_not_read_is_cut_off(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    char name[16001];
+    memset(name, 'm', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    f->params.rules.model = name;
+    f->params.max_unread_tokens = 100;
+    f->params.max_body_bytes = 65536;
+    begin(f, 0.0005);
+    int fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)f->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    const char *body = arena_printf(
+        t->a, "{\"model\":\"%s\",\"prompt\":[1],\"max_tokens\":1900,\"stream\":true}", name);
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n"
+                         "%s",
+                         strlen(body), body));
+    for (int i = 0; i < 2000 && !strstr(ask(f, "GET", "/metrics", ""), "slow_clients_total 1\n");
+         i++)
+        usleep(10000);
+    assert_has(post(f, arena_printf(t->a, "{\"model\":\"%s\",\"prompt\":[1]}", name)),
+               "200 OK");           /* others are served */
+    const char *text = hear(f, fd); /* idle_timeout_s is 20: this is not it */
+    assert_null(strstr(text, "[DONE]"));
+    assert_true(count(text, "\"choices\":[{") > 0);
+    finish(f);
+    assert_int_equal(f->rows[RUN_CANCELLED], 1);
+    assert_int_equal(f->rows[RUN_OK], 1);
+    assert_true(f->counters.tokens < 1900);
+}
+
+/* One that reads slowly but does read gets everything. */
+static void a_client_that_reads_late_gets_all(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":400,\"stream\":true}";
+    int fd = dial(f);
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: %zu\r\n\r\n%s",
+                         strlen(body), body));
+    usleep(200000);
+    const char *text = hear(f, fd);
+    assert_int_equal(count(text, "\"choices\":[{"), 400);
+    assert_int_equal(count(text, "[DONE]"), 1);
+    finish(f);
+}
+
+/* Sends the bytes of `text` one at a time, then 'x' for ever. True when the server closed before
+ * `most` of them. */
+static bool is_closed_on(int fd, const char *text, int most)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char c;
+    for (int i = 0; i < most; i++) {
+        char byte = *text ? *text++ : 'x';
+        if (send(fd, &byte, 1, MSG_NOSIGNAL) != 1)
+            return true;
+        if (poll(&p, 1, 50) == 1 && recv(fd, &c, 1, 0) <= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whoever says nothing, or drips, is let go: without a request, in the headers, in the body, after
+ * an answer. A request that takes its time, and is in by then, is answered. */
+static void connections_have_their_time(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->params.idle_timeout_s = 1;
+    begin(f, 0);
+    int silent = dial(f), kept = dial(f), headers = dial(f), body = dial(f);
+    say(kept, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    say(body, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n");
+    assert_true(is_closed_on(headers, "GET /health HTTP/1.1\r\nX-Slow: ", 400));
+    assert_true(is_closed_on(body, "{", 400));
+    assert_string_equal(hear(f, silent), "");
+    assert_has(hear(f, kept), "200 OK");
+    close(headers);
+    close(body);
+    int slow = dial(f);
+    assert_false(is_closed_on(slow, "GET /heal", 9));
+    say(slow, "th HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert_has(hear(f, slow), "200 OK");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
+    finish(f);
+}
+
+/* Waiting for a place, or for a slow engine, is not idleness. */
+static void a_long_answer_is_not_idle(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->params.idle_timeout_s = 1;
+    begin(f, 1.6);
+    const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":2}");
+    assert_has(text, "200 OK");
+    assert_has(text, "\"completion_tokens\":2");
+    finish(f);
+}
+
 static void addresses_are_checked(void **state)
 {
     struct test *t = *state;
@@ -291,9 +416,16 @@ static void addresses_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(answers_have_openais_shape),        TEST(bad_requests_are_refused),
-        TEST(one_too_many_is_told_to_come_back), TEST(clients_that_left_are_cancelled),
-        TEST(a_stop_lets_running_requests_end),  TEST(addresses_are_checked),
+        TEST(answers_have_openais_shape),
+        TEST(bad_requests_are_refused),
+        TEST(one_too_many_is_told_to_come_back),
+        TEST(clients_that_left_are_cancelled),
+        TEST(a_stop_lets_running_requests_end),
+        TEST(addresses_are_checked),
+        TEST(a_client_that_does_not_read_is_cut_off),
+        TEST(a_client_that_reads_late_gets_all),
+        TEST(connections_have_their_time),
+        TEST(a_long_answer_is_not_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
