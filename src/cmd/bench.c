@@ -13,12 +13,14 @@ struct engine_context {
     const struct serve_params *serve;
     struct serve_clock *clock;
     int64_t longest; /* prompt plus output of the longest request */
+    int64_t blocks;  /* of the KV cache that the run can come to use */
 };
 
 static enum st open_cpu(const struct engine_context *x, struct executor *out, struct err *e)
 {
-    return job_cpu_engine(x->p, x->m, x->serve, x->longest, x->p->engine.ignore_eos, x->clock, out,
-                          e);
+    const struct job_cpu how = {
+        .longest = x->longest, .blocks = x->blocks, .ignore_eos = x->p->engine.ignore_eos};
+    return job_cpu_engine(x->p, x->m, x->serve, &how, x->clock, out, e);
 }
 
 static enum st open_null(const struct engine_context *x, struct executor *out, struct err *e)
@@ -72,6 +74,20 @@ enum st bench_check_engine(const char *name, struct err *e)
     return err_hint(e, "engines: " BENCH_ENGINES);
 }
 
+/* Blocks are handed out from the first on and come back to the top of the stack, so that no more
+ * are ever touched than are in use at once: by batch_cap of the longest requests, or by all there
+ * are. Those that keep prefixes are not handed out again as long as others are free. */
+static int64_t blocks_used(const struct serve_params *serve, const struct workload *w,
+                           int64_t longest)
+{
+    int64_t all = 0, size = serve->block_size;
+    for (size_t i = 0; i < w->n; i++)
+        all += (w->requests[i].num_prefill_tokens + w->requests[i].num_decode_tokens + size - 1) /
+               size;
+    int64_t running = serve->batch_cap * ((longest + size - 1) / size);
+    return serve->prefix_caching || all < running ? all : running;
+}
+
 static enum st bench(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -100,7 +116,7 @@ static enum st bench(struct cmd_context *c, struct err *e)
     struct serve_params serve;
     struct serve_clock clock = clock_real();
     clock.spin = p->engine.idle == 0;
-    struct engine_context x = {p, &m, &serve, &clock, 0};
+    struct engine_context x = {p, &m, &serve, &clock, 0, 0};
     for (size_t i = 0; i < w.w.n; i++) {
         const struct workload_request *q = &w.w.requests[i];
         int64_t tokens = q->num_prefill_tokens + q->num_decode_tokens;
@@ -110,6 +126,7 @@ static enum st bench(struct cmd_context *c, struct err *e)
     enum st st = job_serve_params(p, &m.m, &serve, e);
     if (st == ST_OK)
         st = serve_check_params(&serve, e);
+    x.blocks = st == ST_OK ? blocks_used(&serve, &w.w, x.longest) : 0;
     if (st == ST_OK)
         st = engines[k].open(&x, &ex, e);
     if (st == ST_OK) {

@@ -60,9 +60,15 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
 enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e);
 
-/* The CPU engine for requests of at most `longest` tokens, prompt and output together. */
+/* The CPU engine for requests of at most `longest` tokens, prompt and output together. Of its KV
+ * cache the first `blocks` are made ready at once; `later`: the others while it idles, instead of
+ * at first use. */
+struct job_cpu {
+    int64_t longest, blocks;
+    bool later, ignore_eos;
+};
 enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
-                       const struct serve_params *serve, int64_t longest, bool ignore_eos,
+                       const struct serve_params *serve, const struct job_cpu *how,
                        const struct serve_clock *clock, struct executor *out, struct err *e);
 
 /* Serve the workload and write the run directory. type: "real" or "vidur". */

@@ -2,7 +2,7 @@
 #include "engine/engine.h"
 
 enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
-                       const struct serve_params *serve, int64_t longest, bool ignore_eos,
+                       const struct serve_params *serve, const struct job_cpu *how,
                        const struct serve_clock *clock, struct executor *out, struct err *e)
 {
     struct cpu_engine_params ep = {
@@ -12,10 +12,11 @@ enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
         .threads = (int)p->engine.threads,
         .block_size = serve->block_size,
         .num_blocks = serve->num_blocks,
-        .busy_blocks = serve->batch_cap * ((longest + serve->block_size - 1) / serve->block_size),
-        .max_batch_tokens = serve_max_batch_tokens(serve, longest),
+        .busy_blocks = how->blocks,
+        .ready_later = how->later,
+        .max_batch_tokens = serve_max_batch_tokens(serve, how->longest),
         .max_rows = serve->batch_cap,
-        .ignore_eos = ignore_eos,
+        .ignore_eos = how->ignore_eos,
         .op_times = true,
         .spin = clock->spin,
         .clock = clock,

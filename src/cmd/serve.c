@@ -7,6 +7,9 @@
 #include "cmd/record.h"
 #include "server/server.h"
 
+/* Of the KV cache, before the server opens: the rest follows beside it. */
+enum { READY_BYTES = 128 << 20 };
+
 /* All that one server is made of. */
 struct service {
     struct cmd_context *c;
@@ -27,8 +30,13 @@ static enum st open_cpu(struct service *s, struct err *e)
     if (s->serve.replicas != 1)
         return err_set(e, ST_USAGE, "cluster.replicas: engine cpu runs one replica, not %d",
                        s->serve.replicas);
-    TRY(job_cpu_engine(p, &s->m, &s->serve, s->serve.max_model_len, true, &s->clock,
-                       &s->executors[0], e));
+    const struct job_cpu how = {
+        .longest = s->serve.max_model_len,
+        .blocks = READY_BYTES / (s->serve.block_size * model_kv_bytes_per_token(&s->m.m, 4)) + 1,
+        .later = true,
+        .ignore_eos = true,
+    };
+    TRY(job_cpu_engine(p, &s->m, &s->serve, &how, &s->clock, &s->executors[0], e));
     s->n_open = 1;
     return ST_OK;
 }

@@ -13,6 +13,7 @@ struct cpu_engine_params {
     int threads; /* 0 = all cores this process may use */
     int64_t block_size, num_blocks;
     int64_t busy_blocks;      /* from block 0 on: made ready at once, not at first use; 0 = all */
+    bool ready_later;         /* the others by a thread beside the engine, while that is idle */
     int64_t max_batch_tokens; /* most tokens a batch may hold */
     int64_t max_rows;         /* most sequences that emit a token in a batch */
     bool ignore_eos;

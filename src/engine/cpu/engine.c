@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "engine/cpu/forward.h"
+#include "engine/cpu/ready.h"
 #include "engine/decode_set.h"
 
 struct cpu_engine {
@@ -43,6 +44,7 @@ static enum st add_segment(struct cpu_engine *c, int32_t slot, int64_t start, in
             return err_set(e, ST_USAGE, "token id %d: the model has %lld", id,
                            (long long)f->m->vocab);
         ASSERT(block >= 0 && block < f->num_blocks);
+        ready_in_use(f->ready, block);
         f->ids[first + i] = id;
         f->positions[first + i] = position;
         f->kv_at[first + i] = block * f->block_size + position % f->block_size;
@@ -74,6 +76,7 @@ static enum st cpu_submit(void *self, const struct batch *b, uint64_t *ticket, s
     ASSERT(c->state == IDLE && c->source.view);
     const double start_s = clock_now_s(c->clock);
     TRY(check_size(c, b, e));
+    ready_busy(f->ready, true);
     decode_set_apply(&c->decodes, b);
 
     const size_t segments = (size_t)(b->n_chunks + b->n_decodes);
@@ -142,6 +145,7 @@ static enum st cpu_next(void *self, double deadline_s, struct completion *out, s
         return ST_END;
     *out = c->done;
     c->state = IDLE;
+    ready_busy(c->f.ready, false);
     return ST_OK;
 }
 

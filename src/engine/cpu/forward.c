@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "engine/cpu/ready.h"
 #include "engine/engine.h"
 
 static operator_fn *const operators[OP_KINDS] = {
@@ -155,6 +156,14 @@ static enum st alloc_cache(struct forward *f, const struct cpu_engine_params *p,
         pages_touch_part(&f->cache, (size_t)(layer * f->layer_floats),
                          (size_t)(f->layer_floats / f->num_blocks * busy), f->pool);
     f->k = f->cache.base;
+    if (p->ready_later)
+        f->ready =
+            ready_begin(&(struct ready_params){.base = f->k,
+                                               .parts = 2 * f->m->layers,
+                                               .part_floats = f->layer_floats,
+                                               .block_floats = f->layer_floats / f->num_blocks,
+                                               .first = busy,
+                                               .blocks = f->num_blocks});
     f->v = f->k + f->m->layers * f->layer_floats;
     return ST_OK;
 }
@@ -267,6 +276,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
 
 void forward_free(struct forward *f)
 {
+    ready_end(&f->ready);
     pool_close(&f->pool);
     cpu_weights_free(&f->w);
     pages_free(&f->buffers);

@@ -55,6 +55,7 @@ struct forward {
     int64_t *row_token; /* [R] index of the row's token */
 
     struct pages buffers, cache;
+    struct ready *ready; /* makes the cache's other blocks ready; NULL = nobody */
     float *x, *h, *qkv, *att, *up, *act, *y, *logits;
     int64_t h_ld, att_ld, act_ld;
     int32_t *ids_out;

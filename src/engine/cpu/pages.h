@@ -26,6 +26,10 @@ void pages_touch(const struct pages *p, struct pool *pool);
 /* The same for `floats` floats from the float `first` on. */
 void pages_touch_part(const struct pages *p, size_t first, size_t floats, struct pool *pool);
 
+/* The same for the pages that hold those bytes, by the calling thread, whatever is in them and
+ * whoever uses them at the time. False where the kernel cannot (before Linux 5.14). */
+bool pages_populate(void *from, size_t bytes);
+
 /* Bytes this process may still take without swapping, from /proc/meminfo and the control group;
  * SIZE_MAX when neither says. */
 size_t pages_available_bytes(void);
