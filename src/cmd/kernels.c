@@ -148,6 +148,7 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
 {
     struct arena *a = c->a;
     const struct trace *t = k->t;
+    uint64_t impossible = 0;
     struct node *extra = node_new(a, NODE_MAP), *counters = node_new(a, NODE_MAP);
     node_set(a, extra, SV("trace"), node_str(a, c->plan->kernels.trace));
     node_set(a, extra, SV("trace_format"), node_str(a, t->format));
@@ -156,6 +157,9 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     node_set(a, counters, SV("ranges"), node_int(a, (int64_t)t->n_ranges));
     node_set(a, counters, SV("dropped"), node_int(a, (int64_t)t->dict.dropped));
     node_set(a, counters, SV("skipped"), node_int(a, (int64_t)t->dict.skipped));
+    for (int i = 0; i < TRACE_RECORDS; i++)
+        impossible += t->dict.impossible[i];
+    node_set(a, counters, SV("impossible"), node_int(a, (int64_t)impossible));
     node_set(a, extra, SV("counters"), counters);
     struct run_meta meta = job_meta(c, art, id, "kernels");
     meta.hardware_id = meta.device = NULL; /* not those of the plan */
@@ -163,10 +167,13 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     return run_meta_node(a, &meta);
 }
 
-static void tell_notes(const struct trace *t)
+static void tell_notes(struct arena *a, const struct trace *t)
 {
+    const char *impossible = trace_impossible(a, &t->dict);
     for (uint32_t i = 0; i < t->dict.n_notes; i++)
         log_write((enum log_level)t->dict.notes[i].level, "%s", t->dict.notes[i].text);
+    if (impossible)
+        log_warn("left out for times that cannot be: %s", impossible);
     if (t->dict.dropped)
         log_warn("the recorder lost %llu records: sums are too small",
                  (unsigned long long)t->dict.dropped);
@@ -176,6 +183,7 @@ static void print_top(struct cmd_context *c, const struct kernels *k, const char
 {
     enum { TOP = 10 };
     struct node *out = node_new(c->a, NODE_MAP);
+    const char *impossible = trace_impossible(c->a, &k->t->dict);
     if (!c->json) {
         struct table *all = kernels_report_table(c->a, k, &kernels_reports[0]);
         struct table *t = table_new(c->a, 5);
@@ -190,6 +198,8 @@ static void print_top(struct cmd_context *c, const struct kernels *k, const char
     }
     node_set(c->a, out, SV("operations"), node_int(c->a, (int64_t)k->t->ops.n));
     node_set(c->a, out, SV("names"), node_int(c->a, k->n_names));
+    if (impossible)
+        node_set(c->a, out, SV("left_out"), node_str(c->a, impossible));
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
     job_print(c, out);
 }
@@ -238,7 +248,7 @@ static enum st run(struct cmd_context *c, struct err *e)
     struct trace_window w = {ns_from_s(p->kernels.from_ms / 1e3),
                              ns_from_s(p->kernels.to_ms / 1e3)};
     TRY(trace_load(&t, p->kernels.trace, &w, e));
-    tell_notes(&t);
+    tell_notes(c->a, &t);
     enum st st = write_all(c, &t, &w, e);
     trace_free(&t);
     return st;

@@ -60,7 +60,8 @@ struct kern_stats kern_stats_of(int64_t *v, size_t n)
         return s;
     s.min = s.max = v[0];
     for (size_t i = 0; i < n; i++) {
-        s.sum += v[i];
+        if (__builtin_add_overflow(s.sum, v[i], &s.sum))
+            s.sum = INT64_MAX; /* spans of ranges that overlap, in a trace of nonsense */
         s.min = v[i] < s.min ? v[i] : s.min;
         s.max = v[i] > s.max ? v[i] : s.max;
     }

@@ -91,10 +91,12 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
     struct cover *cover = cover_ranges(k, wanted);
     struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
+        if (!wanted[i])
+            continue;
         uint32_t next = i + 1;
         while (next < t->n_ranges && !wanted[next])
             next++;
-        if (!wanted[i] || !sums[i].n_ops || next == t->n_ranges ||
+        if (!sums[i].n_ops || next == t->n_ranges ||
             t->ranges[next].thread != t->ranges[i].thread ||
             t->ranges[next].start_ns < t->ranges[i].end_ns)
             continue; /* the last one has no successor; nested ones are no iterations */

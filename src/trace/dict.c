@@ -238,6 +238,32 @@ uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts)
     return d->n_devices++;
 }
 
+bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_ns, int64_t end_ns)
+{
+    static const int64_t most[TRACE_RECORDS] = {TRACE_SPAN_MAX_NS, 8 * TRACE_SPAN_MAX_NS,
+                                                8 * TRACE_SPAN_MAX_NS, 8 * TRACE_SPAN_MAX_NS};
+    bool ok = start_ns > INT64_MIN / 4 && start_ns <= end_ns && end_ns < INT64_MAX / 4 &&
+              end_ns - start_ns <= TRACE_SPAN_MAX_NS &&
+              d->time_ns[kind] <= most[kind] - (end_ns - start_ns);
+    if (ok)
+        d->time_ns[kind] += end_ns - start_ns;
+    else
+        d->impossible[kind]++;
+    return ok;
+}
+
+const char *trace_impossible(struct arena *a, const struct trace_dict *d)
+{
+    static const char *const names[TRACE_RECORDS] = {"operation", "call", "range", "wait"};
+    const char *text = NULL;
+    for (int i = 0; i < TRACE_RECORDS; i++)
+        if (d->impossible[i])
+            text = arena_printf(a, "%s%s%llu %s%s", text ? text : "", text ? ", " : "",
+                                (unsigned long long)d->impossible[i], names[i],
+                                d->impossible[i] == 1 ? "" : "s");
+    return text;
+}
+
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...)
 {
     enum { MOST = 1000 };

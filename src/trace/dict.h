@@ -12,6 +12,8 @@
 
 enum trace_kind { TRACE_KERNEL, TRACE_COPY, TRACE_SET, TRACE_GRAPH, TRACE_KINDS };
 
+enum trace_record { TRACE_OP, TRACE_CALL, TRACE_RANGE, TRACE_SYNC, TRACE_RECORDS };
+
 #define TRACE_NONE UINT32_MAX /* an id that is not known */
 
 /* What two alike operations of the GPU have in common. Numbers of copy, memory and launch kinds are
@@ -74,10 +76,12 @@ struct trace_dict {
     struct trace_note *notes;
     uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes;
 
-    uint64_t dropped; /* records that the recorder lost */
-    uint64_t skipped; /* records of the file that have no place here */
-    bool incomplete;  /* a recorder did not close its file */
-    bool has_clock;   /* of the first spool; spools of other hosts are shifted to it */
+    uint64_t dropped;                   /* records that the recorder lost */
+    uint64_t skipped;                   /* records of the file that have no place here */
+    uint64_t impossible[TRACE_RECORDS]; /* left out for their times: trace_times_ok */
+    int64_t time_ns[TRACE_RECORDS];     /* summed over those that were let in */
+    bool incomplete;                    /* a recorder did not close its file */
+    bool has_clock; /* of the first spool; spools of other hosts are shifted to it */
     uint64_t clock_host;
     int64_t wall_less_clock_ns;
     bool launches_only; /* calls are the launches alone, not all that was called */
@@ -97,6 +101,15 @@ uint32_t trace_process_of(struct trace_dict *d, uint32_t pid, uint32_t host);
 uint32_t trace_thread_of(struct trace_dict *d, uint32_t process, uint32_t tid);
 /* The index of the device of that number; facts are filled in where they were unknown. */
 uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts);
+/* Whether these can be a record's times; if not, it is counted in d->impossible and the reader
+ * leaves it out. What passes keeps later sums inside 64 bits: times within +-73 years, end not
+ * before start, no record longer than TRACE_SPAN_MAX_NS, operations together no longer than that
+ * either (ranges, which nest: eight times as long). trace_finish adds: no two records further apart
+ * than that. */
+#define TRACE_SPAN_MAX_NS (INT64_C(1) << 53) /* 104 days */
+bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_ns, int64_t end_ns);
+/* "2 operations, 1 range", of d->impossible; NULL when there are none. */
+const char *trace_impossible(struct arena *a, const struct trace_dict *d);
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them. */

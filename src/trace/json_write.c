@@ -16,6 +16,7 @@ struct trace_writer {
     bool any;    /* an event stands in the list */
     struct buf line;
     VEC(uint64_t) streams; /* (device, stream) that have a track, sorted */
+    VEC(uint32_t) pids;    /* by process: its own, or one that no other has */
 };
 
 /* Processes of the system end at 2^22. */
@@ -64,6 +65,27 @@ static uint32_t gpu_pid(const struct trace_writer *w, uint32_t device)
     return w->tracks ? GPU_PIDS + device % GPU_PIDS : device;
 }
 
+/* JSON tells processes apart by their pid alone. Those of the system are below 2^22. */
+static uint32_t pid_of(struct trace_writer *w, uint32_t process)
+{
+    enum { STEP = 1 << 22 };
+    while (w->pids.n <= process) {
+        uint32_t pid = w->d->processes[w->pids.n].pid;
+        for (size_t i = 0; pid && i < w->pids.n;) {
+            bool taken = w->pids.p[i] == pid && pid < GPU_PIDS - STEP;
+            pid += taken ? STEP : 0;
+            i = taken ? 0 : i + 1;
+        }
+        vec_push(&w->pids, pid);
+    }
+    return w->pids.p[process];
+}
+
+static uint32_t thread_pid(struct trace_writer *w, uint32_t thread)
+{
+    return pid_of(w, w->d->threads[thread].process);
+}
+
 static void note_stream(struct trace_writer *w, uint32_t device, uint32_t stream)
 {
     uint64_t key = (uint64_t)device << 32 | stream;
@@ -96,7 +118,7 @@ static void put_op_args(struct trace_writer *w, const struct trace_op *r, const 
                    s->registers, s->static_shared + s->dynamic_shared, s->grid[0], s->grid[1],
                    s->grid[2], s->block[0], s->block[1], s->block[2]);
     if (w->d->processes[s->process].pid)
-        buf_printf(b, ", \"process\": %u", w->d->processes[s->process].pid);
+        buf_printf(b, ", \"process\": %u", pid_of(w, s->process));
     if (s->kind == TRACE_COPY || s->kind == TRACE_SET)
         buf_printf(b, ", \"bytes\": %lld", (long long)s->bytes);
     if (r->graph_node)
@@ -139,15 +161,10 @@ static enum st write_op(void *self, const struct trace_op *r, struct err *e)
                       r->start_ns, e);
 }
 
-static const struct trace_process *process_of(const struct trace_writer *w, uint32_t thread)
-{
-    return &w->d->processes[w->d->threads[thread].process];
-}
-
 static enum st write_call(void *self, const struct trace_call *r, struct err *e)
 {
     struct trace_writer *w = self;
-    uint32_t pid = process_of(w, r->thread)->pid, tid = w->d->threads[r->thread].tid;
+    uint32_t pid = thread_pid(w, r->thread), tid = w->d->threads[r->thread].tid;
     struct buf *b = begin_event(w, "X");
     put_span(b, r->driver ? "cuda_driver" : "cuda_runtime", trace_text(w->d, r->name), r->start_ns,
              r->end_ns);
@@ -165,7 +182,7 @@ static enum st write_range(void *self, const struct trace_range *r, struct err *
     struct buf *b = begin_event(w, "X");
     put_span(b, operator? "cpu_op" : "user_annotation", trace_text(w->d, r->text), r->start_ns,
              r->end_ns);
-    buf_printf(b, ", \"pid\": %u, \"tid\": %u", process_of(w, r->thread)->pid,
+    buf_printf(b, ", \"pid\": %u, \"tid\": %u", thread_pid(w, r->thread),
                w->d->threads[r->thread].tid);
     if (r->shapes)
         buf_printf(b, ", \"args\": {\"Input Dims\": %s, \"Input type\": %s}",
@@ -195,11 +212,11 @@ static enum st write_names(struct trace_writer *w, struct err *e)
     for (uint32_t i = 0; i < w->d->n_processes; i++) {
         const struct trace_process *p = &w->d->processes[i];
         if (p->name)
-            TRY(write_name(w, "process_name", p->pid, 0, trace_text(w->d, p->name), e));
+            TRY(write_name(w, "process_name", pid_of(w, i), 0, trace_text(w->d, p->name), e));
     }
     for (uint32_t i = 1; i < w->d->n_threads; i++)
         if (w->d->threads[i].name)
-            TRY(write_name(w, "thread_name", process_of(w, i)->pid, w->d->threads[i].tid,
+            TRY(write_name(w, "thread_name", thread_pid(w, i), w->d->threads[i].tid,
                            trace_text(w->d, w->d->threads[i].name), e));
     for (size_t i = 0; i < w->streams.n && w->tracks; i++) {
         uint32_t device = (uint32_t)(w->streams.p[i] >> 32), stream = (uint32_t)w->streams.p[i];
@@ -234,6 +251,7 @@ static void close_all(struct trace_writer **wp)
         fclose(w->f);
     buf_free(&w->line);
     vec_free(&w->streams);
+    vec_free(&w->pids);
     mem_free(w->path);
     mem_free(w);
     *wp = NULL;

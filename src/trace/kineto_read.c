@@ -518,6 +518,22 @@ static void take_header(struct reader *r, struct sv key, struct sv value)
     arena_free(&a);
 }
 
+static bool times_ok(struct reader *r, const struct kineto_event *v)
+{
+    enum trace_record kind;
+    if (v->type == KINETO_KERNEL || v->type == KINETO_COPY || v->type == KINETO_SET)
+        kind = TRACE_OP;
+    else if (v->type == KINETO_RUNTIME || v->type == KINETO_DRIVER)
+        kind = TRACE_CALL;
+    else if (v->type == KINETO_OPERATOR || v->type == KINETO_ANNOTATION)
+        kind = TRACE_RANGE;
+    else
+        return true;
+    bool far = v->ts_ns > INT64_MAX / 4 || v->ts_ns < INT64_MIN / 4 || v->dur_ns > INT64_MAX / 4 ||
+               v->dur_ns < 0;
+    return trace_times_ok(r->dict, kind, far ? 1 : v->ts_ns, far ? 0 : v->ts_ns + v->dur_ns);
+}
+
 static enum st consume(struct reader *r, struct err *e)
 {
     for (size_t i = 0;; i = (i + 1) % SLOTS) {
@@ -529,10 +545,9 @@ static enum st consume(struct reader *r, struct err *e)
             const struct kineto_event *v = &s->events.p[k];
             if (v->type == KINETO_IGNORED || !takers[v->type])
                 continue;
-            if (!v->has_ts || v->dur_ns < 0 || v->ts_ns > INT64_MAX / 4 ||
-                v->ts_ns < INT64_MIN / 4 || v->dur_ns > INT64_MAX / 4)
+            if (!v->has_ts)
                 r->dict->skipped++;
-            else
+            else if (times_ok(r, v))
                 TRY(takers[v->type](r, v, e));
             if (r->process_known && r->held.n)
                 TRY(release(r, e));

@@ -70,15 +70,14 @@ static int64_t time_of(struct reader *r, int64_t ns)
     return ns + r->shift_ns;
 }
 
-/* Times that no clock gives are not passed on: sums would run over. */
-static bool times_ok(struct reader *r, int64_t start_ns, int64_t end_ns)
+static bool times_ok(struct reader *r, enum trace_record kind, int64_t start_ns, int64_t end_ns)
 {
-    bool ok = start_ns >= 0 && end_ns >= start_ns && end_ns < INT64_MAX / 4;
-    if (!ok)
-        r->unnamed++;
-    else if (end_ns > r->latest_ns)
+    bool far = start_ns < 0 || end_ns > INT64_MAX / 4; /* too far to be shifted, and no clock's */
+    if (!trace_times_ok(r->d, kind, far ? 1 : time_of(r, start_ns), far ? 0 : time_of(r, end_ns)))
+        return false;
+    if (end_ns > r->latest_ns)
         r->latest_ns = end_ns;
-    return ok;
+    return true;
 }
 
 /* ---- definitions ---- */
@@ -112,8 +111,9 @@ static enum st take_process(struct reader *r, const void *record, struct err *e)
     const struct spool_process *x = record;
     (void)e;
     struct trace_process *p = &r->d->processes[r->process];
-    p->name = string_of(r, x->command);
-    p->rank = x->rank;
+    uint32_t name = string_of(r, x->command);
+    p->name = name ? name : p->name;
+    p->rank = x->rank >= 0 ? x->rank : p->rank;
     return ST_OK;
 }
 
@@ -193,7 +193,7 @@ static enum st take_kernel(struct reader *r, const void *record, struct err *e)
         r->unnamed++;
         return ST_OK;
     }
-    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->op)
+    if (!times_ok(r, TRACE_OP, x->start_ns, x->end_ns) || !r->sink->op)
         return ST_OK;
     struct trace_op op = {time_of(r, x->start_ns), time_of(r, x->end_ns), sig, x->correlation,
                           x->graph_node};
@@ -203,7 +203,7 @@ static enum st take_kernel(struct reader *r, const void *record, struct err *e)
 static enum st put_op(struct reader *r, struct trace_sig *s, int64_t start_ns, int64_t end_ns,
                       uint32_t correlation, uint64_t node, struct err *e)
 {
-    if (!times_ok(r, start_ns, end_ns) || !r->sink->op)
+    if (!times_ok(r, TRACE_OP, start_ns, end_ns) || !r->sink->op)
         return ST_OK;
     s->process = r->process;
     s->device = device_of(r, s->device);
@@ -282,7 +282,7 @@ static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
 static enum st take_launch(struct reader *r, const void *record, struct err *e)
 {
     const struct spool_launch *x = record;
-    if (r->has_driver_apis || !times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
+    if (r->has_driver_apis || !times_ok(r, TRACE_CALL, x->start_ns, x->end_ns) || !r->sink->call)
         return ST_OK;
     struct trace_call c = {.start_ns = time_of(r, x->start_ns),
                            .end_ns = time_of(r, x->end_ns),
@@ -297,7 +297,7 @@ static enum st take_api(struct reader *r, const void *record, struct err *e)
 {
     const struct spool_api *x = record;
     r->has_apis = true;
-    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->call)
+    if (!times_ok(r, TRACE_CALL, x->start_ns, x->end_ns) || !r->sink->call)
         return ST_OK;
     struct trace_call c = {.start_ns = time_of(r, x->start_ns),
                            .end_ns = time_of(r, x->end_ns),
@@ -312,7 +312,7 @@ static enum st take_api(struct reader *r, const void *record, struct err *e)
 static enum st put_range(struct reader *r, const struct spool_range *x, int64_t end_ns,
                          struct err *e)
 {
-    if (!times_ok(r, x->start_ns, end_ns) || !r->sink->range || x->kind == SPOOL_MARK)
+    if (x->kind == SPOOL_MARK || !times_ok(r, TRACE_RANGE, x->start_ns, end_ns) || !r->sink->range)
         return ST_OK;
     struct trace_range range = {.start_ns = time_of(r, x->start_ns),
                                 .end_ns = time_of(r, end_ns),
@@ -350,7 +350,7 @@ static enum st take_range(struct reader *r, const void *record, struct err *e)
 static enum st take_sync(struct reader *r, const void *record, struct err *e)
 {
     const struct spool_sync *x = record;
-    if (!times_ok(r, x->start_ns, x->end_ns) || !r->sink->sync)
+    if (!times_ok(r, TRACE_SYNC, x->start_ns, x->end_ns) || !r->sink->sync)
         return ST_OK;
     struct trace_sync s = {.start_ns = time_of(r, x->start_ns),
                            .end_ns = time_of(r, x->end_ns),
@@ -490,6 +490,20 @@ static void place_clock(struct reader *r)
     }
 }
 
+/* Every spool is a process of its own, even where another has its pid: after an exec, when a pid
+ * was used again, or in another container of the same host. */
+static void place_process(struct reader *r)
+{
+    char host[48];
+    uint32_t known = r->d->n_processes;
+    for (uint32_t i = 1; r->d->n_processes == known; i++) {
+        int n = snprintf(host, sizeof host, "%016llx", (unsigned long long)r->header.host_id);
+        if (i > 1)
+            snprintf(host + n, sizeof host - (size_t)n, "/%u", i);
+        r->process = trace_process_of(r->d, r->header.pid, trace_string(r->d, sv_of(host)));
+    }
+}
+
 /* Looks through the blocks for calls of the driver; what is damaged is found when it is read. */
 static enum st look_for_apis(struct reader *r, struct err *e)
 {
@@ -518,9 +532,7 @@ static enum st read_rest(struct reader *r, struct err *e)
     TRY(read_header(r, e));
     TRY(look_for_apis(r, e));
     place_clock(r);
-    char host[32];
-    snprintf(host, sizeof host, "%016llx", (unsigned long long)r->header.host_id);
-    r->process = trace_process_of(r->d, r->header.pid, trace_string(r->d, sv_of(host)));
+    place_process(r);
     trace_thread_of(r->d, r->process, 0);
     TRY(read_blocks(r, e));
     for (size_t i = 0; i < r->pending.n; i++) {

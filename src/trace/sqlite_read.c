@@ -21,7 +21,7 @@ struct reader {
         uint32_t string;
     } * sparse; /* by id, for the others */
     size_t n_sparse, sparse_cap;
-    VEC(int64_t) domain_ids;
+    VEC(int64_t) domain_ids, domain_pids;
     VEC(uint32_t) domain_names;
     int64_t last_gpid, last_gtid;
     uint32_t last_process, last_thread;
@@ -193,12 +193,11 @@ static uint32_t thread_of(struct reader *r, int64_t global)
     return r->last_thread;
 }
 
-static bool times_ok(struct reader *r, sqlite3_stmt *s)
+static bool times_ok(struct reader *r, enum trace_record kind, sqlite3_stmt *s)
 {
-    int64_t start = int_at(s, 1), end = int_at(s, 2);
-    bool ok = !null_at(s, 1) && start > INT64_MIN / 4 && start <= end && end < INT64_MAX / 4;
-    r->odd += !ok;
-    return ok;
+    bool is_null = null_at(s, 1);
+    r->odd += is_null;
+    return !is_null && trace_times_ok(r->d, kind, int_at(s, 1), int_at(s, 2));
 }
 
 /* ---- rows ---- */
@@ -241,7 +240,7 @@ static struct trace_sig place_of(struct reader *r, sqlite3_stmt *s, enum trace_k
 static enum st put_op(struct reader *r, sqlite3_stmt *s, const struct trace_sig *sig, uint64_t node,
                       struct err *e)
 {
-    if (!times_ok(r, s) || !r->sink->op)
+    if (!times_ok(r, TRACE_OP, s) || !r->sink->op)
         return ST_OK;
     struct trace_op op = {int_at(s, 1), int_at(s, 2), trace_sig_id(r->d, sig), u32_at(s, 7), node};
     return r->sink->op(r->sink->self, &op, e);
@@ -309,7 +308,7 @@ static uint32_t call_name(struct reader *r, uint32_t string)
 
 static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)
 {
-    if (!times_ok(r, s) || !r->sink->call)
+    if (!times_ok(r, TRACE_CALL, s) || !r->sink->call)
         return ST_OK;
     struct trace_call c = {.start_ns = int_at(s, 1),
                            .end_ns = int_at(s, 2),
@@ -323,7 +322,7 @@ static enum st take_call(struct reader *r, sqlite3_stmt *s, struct err *e)
 
 static enum st take_sync(struct reader *r, sqlite3_stmt *s, struct err *e)
 {
-    if (!times_ok(r, s) || !r->sink->sync)
+    if (!times_ok(r, TRACE_SYNC, s) || !r->sink->sync)
         return ST_OK;
     struct trace_sync x = {.start_ns = int_at(s, 1),
                            .end_ns = int_at(s, 2),
@@ -343,15 +342,17 @@ static enum st take_domain(struct reader *r, sqlite3_stmt *s, struct err *e)
     if (int_at(s, 3) != NSYS_DOMAIN || r->domain_ids.n >= MOST)
         return ST_OK;
     vec_push(&r->domain_ids, int_at(s, 11));
+    vec_push(&r->domain_pids, int_at(s, 8) >> 24);
     vec_push(&r->domain_names,
              null_at(s, 7) ? string_at(r, s, 10) : trace_string(r->d, text_at(s, 7)));
     return ST_OK;
 }
 
-static uint32_t domain_of(struct reader *r, int64_t id)
+/* Each process counts its domains from one. */
+static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
 {
     for (size_t i = 0; i < r->domain_ids.n; i++)
-        if (r->domain_ids.p[i] == id)
+        if (r->domain_ids.p[i] == id && r->domain_pids.p[i] == global >> 24)
             return r->domain_names.p[i];
     return 0;
 }
@@ -376,14 +377,14 @@ static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
 static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
 {
     int64_t type = int_at(s, 3);
-    if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || null_at(s, 2) || !times_ok(r, s) ||
-        !r->sink->range)
+    if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || null_at(s, 2) ||
+        !times_ok(r, TRACE_RANGE, s) || !r->sink->range)
         return ST_OK;
     struct trace_range x = {.start_ns = int_at(s, 1),
                             .end_ns = int_at(s, 2),
                             .category = u32_at(s, 5),
                             .color = u32_at(s, 6),
-                            .domain = domain_of(r, int_at(s, 11)),
+                            .domain = domain_of(r, int_at(s, 11), int_at(s, 8)),
                             .style = type == NSYS_START_END ? TRACE_START_END : TRACE_PUSH_POP};
     x.text = null_at(s, 7) ? string_at(r, s, 10) : trace_string(r->d, text_at(s, 7));
     x.thread = thread_of(r, int_at(s, 8));
@@ -513,6 +514,7 @@ enum st sqlite_read(const char *path, struct trace_dict *d, const struct trace_s
     sqlite3_close(r.db);
     vec_free(&r.strings);
     vec_free(&r.domain_ids);
+    vec_free(&r.domain_pids);
     vec_free(&r.domain_names);
     mem_free(r.sparse);
     return st;

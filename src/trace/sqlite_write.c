@@ -114,8 +114,8 @@ static void put_nonzero(sqlite3_stmt *s, int column, uint64_t v)
 
 /* ---- ids ---- */
 
-/* Nsight Systems' global ids: host, process and thread in one number; there is room for 127 hosts.
- */
+/* Nsight Systems' global ids: host, virtual machine, process and thread in one number. There is
+ * room for 32512 of what we call hosts: 127 in the host's byte, the rest in the machine's. */
 static int64_t global_pid(struct trace_writer *w, uint32_t process)
 {
     const struct trace_process *all = w->d->processes;
@@ -124,9 +124,9 @@ static int64_t global_pid(struct trace_writer *w, uint32_t process)
         size_t i = 0;
         while (i < w->hosts.n && w->hosts.p[i] != host)
             i++;
-        if (i == w->hosts.n && i < 127)
+        if (i == w->hosts.n && i < 127 * 256)
             vec_push(&w->hosts, host);
-        vec_push(&w->process_ids, (int64_t)i << 56);
+        vec_push(&w->process_ids, (int64_t)(i % 127) << 56 | (int64_t)(i / 127 & 255) << 48);
     }
     return w->process_ids.p[process] | (int64_t)(all[process].pid & 0xffffff) << 24;
 }
@@ -419,7 +419,7 @@ static enum st write_devices(struct trace_writer *w, struct err *e)
                  u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
                  u[15]);
         TRY(statement(w, SQL_GPU, &s, e));
-        put(s, 1, i);
+        put(s, 1, g->number); /* scripts join deviceId with it */
         put_text(s, 2, trace_text(w->d, g->name));
         put(s, 3, g->l2_bytes);
         put(s, 4, (int64_t)(g->memory_bytes & INT64_MAX));

@@ -328,6 +328,95 @@ static void widen(int64_t *start, int64_t *end, int64_t from, int64_t to)
     *end = to > *end ? to : *end;
 }
 
+static void find_extent(struct trace *t)
+{
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    for (size_t i = 0; i < t->ops.n; i++)
+        widen(&start, &end, t->ops.start_ns[i], t->ops.end_ns[i]);
+    for (size_t i = 0; i < t->calls.n; i++)
+        widen(&start, &end, t->calls.start_ns[i], t->calls.end_ns[i]);
+    for (size_t i = 0; i < t->n_ranges; i++)
+        widen(&start, &end, t->ranges[i].start_ns, t->ranges[i].end_ns);
+    for (size_t i = 0; i < t->n_syncs; i++)
+        widen(&start, &end, t->syncs[i].start_ns, t->syncs[i].end_ns);
+    t->start_ns = start <= end ? start : 0;
+    t->end_ns = start <= end ? end : 0;
+}
+
+/* ---- records far from all others ---- */
+
+static int by_time(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return a < b ? -1 : a > b;
+}
+
+/* The start in the middle of the kind that there is: operations, else calls, else ranges. */
+static int64_t middle(const struct trace *t)
+{
+    if (t->ops.n)
+        return t->ops.start_ns[t->ops.n / 2]; /* sorted by now */
+    size_t n = t->calls.n ? t->calls.n : t->n_ranges ? t->n_ranges : t->n_syncs;
+    int64_t *v = mem_alloc(n * sizeof *v);
+    for (size_t i = 0; i < n; i++)
+        v[i] = t->calls.n    ? t->calls.start_ns[i]
+               : t->n_ranges ? t->ranges[i].start_ns
+                             : t->syncs[i].start_ns;
+    qsort(v, n, sizeof *v, by_time);
+    int64_t out = v[n / 2];
+    mem_free(v);
+    return out;
+}
+
+static bool near(int64_t middle_ns, int64_t start_ns, int64_t end_ns)
+{
+    return start_ns > middle_ns - TRACE_SPAN_MAX_NS / 2 &&
+           end_ns < middle_ns + TRACE_SPAN_MAX_NS / 2;
+}
+
+/* Records whose times are possible alone but not beside the others: the order of the rest stays. */
+static void drop_far(struct trace *t)
+{
+    struct trace_ops *o = &t->ops;
+    struct trace_calls *c = &t->calls;
+    int64_t at = middle(t);
+    size_t n_ops = 0, n_calls = 0, n_ranges = 0, n_syncs = 0;
+    for (size_t i = 0; i < o->n; i++) {
+        if (!near(at, o->start_ns[i], o->end_ns[i]))
+            continue;
+        o->start_ns[n_ops] = o->start_ns[i];
+        o->end_ns[n_ops] = o->end_ns[i];
+        o->sig[n_ops] = o->sig[i];
+        o->correlation[n_ops] = o->correlation[i];
+        if (o->graph_node)
+            o->graph_node[n_ops] = o->graph_node[i];
+        n_ops++;
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        if (!near(at, c->start_ns[i], c->end_ns[i]))
+            continue;
+        c->start_ns[n_calls] = c->start_ns[i];
+        c->end_ns[n_calls] = c->end_ns[i];
+        c->correlation[n_calls] = c->correlation[i];
+        c->thread[n_calls] = c->thread[i];
+        c->name[n_calls++] = c->name[i];
+    }
+    for (size_t i = 0; i < t->n_ranges; i++)
+        if (near(at, t->ranges[i].start_ns, t->ranges[i].end_ns))
+            t->ranges[n_ranges++] = t->ranges[i];
+    for (size_t i = 0; i < t->n_syncs; i++)
+        if (near(at, t->syncs[i].start_ns, t->syncs[i].end_ns))
+            t->syncs[n_syncs++] = t->syncs[i];
+    t->dict.impossible[TRACE_OP] += o->n - n_ops;
+    t->dict.impossible[TRACE_CALL] += c->n - n_calls;
+    t->dict.impossible[TRACE_RANGE] += t->n_ranges - n_ranges;
+    t->dict.impossible[TRACE_SYNC] += t->n_syncs - n_syncs;
+    o->n = n_ops;
+    c->n = n_calls;
+    t->n_ranges = n_ranges;
+    t->n_syncs = n_syncs;
+}
+
 void trace_finish(struct trace *t)
 {
     sort_ops(&t->ops);
@@ -336,14 +425,10 @@ void trace_finish(struct trace *t)
         qsort(t->ranges, t->n_ranges, sizeof *t->ranges, by_range);
     if (t->n_syncs)
         qsort(t->syncs, t->n_syncs, sizeof *t->syncs, by_sync);
+    find_extent(t);
+    if (t->end_ns - t->start_ns > TRACE_SPAN_MAX_NS) {
+        drop_far(t);
+        find_extent(t);
+    }
     join(t);
-    int64_t start = INT64_MAX, end = INT64_MIN;
-    for (size_t i = 0; i < t->ops.n; i++)
-        widen(&start, &end, t->ops.start_ns[i], t->ops.end_ns[i]);
-    for (size_t i = 0; i < t->calls.n; i++)
-        widen(&start, &end, t->calls.start_ns[i], t->calls.end_ns[i]);
-    for (size_t i = 0; i < t->n_ranges; i++)
-        widen(&start, &end, t->ranges[i].start_ns, t->ranges[i].end_ns);
-    t->start_ns = start <= end ? start : 0;
-    t->end_ns = start <= end ? end : 0;
 }

@@ -155,6 +155,110 @@ static void folders_of_spools_are_one_trace(void **state)
     trace_free(&x);
 }
 
+/* Two processes of one pid (after an exec, or in two containers) whose ids say different things. */
+static void equal_pids_stay_apart(void **state)
+{
+    struct test *t = *state;
+    struct trace one, x;
+    char dir[300];
+    snprintf(dir, sizeof dir, "%s/d", test_dir(t));
+    assert_int_equal(mkdir(dir, 0700), 0);
+    fake_spool_write(test_path(t, "d/h-1.spool"), &(struct fake_spool){.steps = 2});
+    assert_ok(trace_load(&one, dir, NULL, &t->e), t);
+    fake_spool_write(test_path(t, "d/h-1-1.spool"),
+                     &(struct fake_spool){.steps = 2, .shift_ns = 50 * FAKE_STEP_NS});
+    for (const struct trace_format *const *f = trace_formats;; f++) {
+        const char *path = dir; /* the spools themselves last */
+        if (*f && (!(*f)->create || !(*f)->read))
+            continue;
+        if (*f) {
+            path = test_path(t, (*f)->name);
+            assert_ok(trace_convert(dir, *f, path, NULL, &t->e), t);
+        }
+        assert_ok(trace_load(&x, path, NULL, &t->e), t);
+        assert_int_equal(x.ops.n, 2 * one.ops.n);
+        assert_int_equal(x.dict.n_processes, 2);
+        for (size_t i = 0; i < x.ops.n; i++) { /* launched 5 us before it began, not 5 ms */
+            assert_int_not_equal(x.ops.call[i], TRACE_NONE);
+            assert_int_equal(x.ops.start_ns[i] - x.calls.start_ns[x.ops.call[i]], 5000);
+        }
+        trace_free(&x);
+        if (!*f)
+            break;
+    }
+    trace_free(&one);
+}
+
+static uint64_t all_impossible(const struct trace *x)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < TRACE_RECORDS; i++)
+        n += x->dict.impossible[i];
+    return n;
+}
+
+/* A writer takes what it is given, so a damaged file of any format can be made. */
+static void impossible_times_are_left_out_and_counted(void **state)
+{
+    static const struct {
+        int64_t start_ns, end_ns;
+    } bad[] = {
+        {FAKE_START_NS + 10, FAKE_START_NS + 9},                  /* ends before it starts */
+        {FAKE_START_NS, FAKE_START_NS + TRACE_SPAN_MAX_NS + 1},   /* lasts 104 days */
+        {INT64_MAX / 4 + 5, INT64_MAX / 4 + 6},                   /* in 2043 */
+        {FAKE_START_NS + (INT64_C(1) << 60), (INT64_C(3) << 59)}, /* possible alone */
+    };
+    struct test *t = *state;
+    const char *from = spool(t, &(struct fake_spool){.steps = 3});
+    const char *reports = reports_of(t, from, false);
+    for (const struct trace_format *const *f = trace_formats; *f; f++) {
+        struct trace good, x;
+        struct trace_writer *w;
+        struct trace_sink sink;
+        const char *to = test_path(t, (*f)->name);
+        if (!(*f)->create || !(*f)->read)
+            continue;
+        assert_ok(trace_load(&good, from, NULL, &t->e), t);
+        assert_ok((*f)->create(to, &good.dict, &w, &sink, &t->e), t);
+        for (size_t i = 0; i < good.ops.n; i++)
+            assert_ok(sink.op(sink.self,
+                              &(struct trace_op){good.ops.start_ns[i], good.ops.end_ns[i],
+                                                 good.ops.sig[i], good.ops.correlation[i], 0},
+                              &t->e),
+                      t);
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+            assert_ok(sink.op(sink.self,
+                              &(struct trace_op){bad[i].start_ns, bad[i].end_ns, good.ops.sig[0],
+                                                 good.ops.correlation[0], 0},
+                              &t->e),
+                      t);
+        for (size_t i = 0; i < good.calls.n; i++)
+            assert_ok(
+                sink.call(sink.self,
+                          &(struct trace_call){good.calls.start_ns[i], good.calls.end_ns[i],
+                                               good.calls.correlation[i], good.calls.thread[i],
+                                               good.calls.name[i], 0, true},
+                          &t->e),
+                t);
+        for (size_t i = 0; i < good.n_ranges; i++)
+            assert_ok(sink.range(sink.self, &good.ranges[i], &t->e), t);
+        struct trace_range backwards = good.ranges[0];
+        backwards.end_ns = backwards.start_ns - 1;
+        assert_ok(sink.range(sink.self, &backwards, &t->e), t);
+        assert_ok((*f)->finish(&w, &t->e), t);
+        trace_free(&good);
+
+        assert_ok(trace_load(&x, to, NULL, &t->e), t);
+        assert_int_equal(x.ops.n, 15);
+        assert_int_equal(x.dict.impossible[TRACE_OP], 4);
+        assert_int_equal(x.dict.impossible[TRACE_RANGE], 1);
+        assert_int_equal(all_impossible(&x), 5);
+        assert_string_equal(trace_impossible(t->a, &x.dict), "4 operations, 1 range");
+        trace_free(&x);
+        assert_string_equal(reports_of(t, to, false), reports);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +267,8 @@ int main(void)
         TEST(windows_cut),
         TEST(a_killed_process_leaves_a_trace),
         TEST(folders_of_spools_are_one_trace),
+        TEST(equal_pids_stay_apart),
+        TEST(impossible_times_are_left_out_and_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,10 @@ static void fuzz_reports(struct trace *t)
     kernels_operators_markdown(&text, &k);
     kernels_regions_markdown(&text, &k, NULL, 0);
     kernels_signatures_json(&text, &k);
+    kernels_timeline_json(&text, &k);
+    kernels_gantt_svg(&text, &k);
+    kernels_step_table(a, &k, &(struct kernels_step_params){.pattern = "*", .model = "m"});
+    kernels_diff_table(a, &k, &k);
     REQUIRE(str_utf8_valid(buf_str(&text), text.n) == text.n);
     kernels_close(&k);
     buf_free(&text);

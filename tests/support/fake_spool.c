@@ -44,10 +44,10 @@ static void define(struct spool_writer *w)
     }
 }
 
-static void add_range(struct spool_writer *w, int64_t step, int64_t from_us, int64_t to_us,
-                      uint32_t which)
+static void add_range(struct spool_writer *w, int64_t shift_ns, int64_t step, int64_t from_us,
+                      int64_t to_us, uint32_t which)
 {
-    int64_t t0 = FAKE_START_NS + step * FAKE_STEP_NS;
+    int64_t t0 = FAKE_START_NS + shift_ns + step * FAKE_STEP_NS;
     static const uint8_t kinds[] = {0, SPOOL_PUSH_POP, SPOOL_PUSH_POP, SPOOL_START_END};
     struct spool_range r = {.start_ns = t0 + from_us * US,
                             .end_ns = to_us < 0 ? SPOOL_OPEN_NS : t0 + to_us * US,
@@ -60,9 +60,9 @@ static void add_range(struct spool_writer *w, int64_t step, int64_t from_us, int
     ASSERT(spool_add(w, SPOOL_RANGES, &r));
 }
 
-static void add_work(struct spool_writer *w, int64_t step, uint32_t i)
+static void add_work(struct spool_writer *w, int64_t shift_ns, int64_t step, uint32_t i)
 {
-    int64_t call = FAKE_START_NS + step * FAKE_STEP_NS + launches[i].at_us * US;
+    int64_t call = FAKE_START_NS + shift_ns + step * FAKE_STEP_NS + launches[i].at_us * US;
     int64_t start = call + 5 * US, end = start + launches[i].run_us * US;
     uint32_t correlation = (uint32_t)(step * 5 + i + 1);
     ASSERT(spool_add(w, SPOOL_LAUNCHES,
@@ -109,14 +109,14 @@ void fake_spool_write(const char *path, const struct fake_spool *f)
         bool open = f->killed && s + 1 == f->steps;
         if (!f->only_kernels) {
             if (open || s % 3 == 2) /* as a recorder does with ranges that are open for long */
-                add_range(&w, s, 0, -1, PUSH_STEP);
-            add_range(&w, s, 1, 40, PUSH_PREFILL);
-            add_range(&w, s, 30, 70, START_OVERLAP);
+                add_range(&w, f->shift_ns, s, 0, -1, PUSH_STEP);
+            add_range(&w, f->shift_ns, s, 1, 40, PUSH_PREFILL);
+            add_range(&w, f->shift_ns, s, 30, 70, START_OVERLAP);
         }
         for (uint32_t i = 0; i < (f->only_kernels ? 3 : 5); i++)
-            add_work(&w, s, i);
+            add_work(&w, f->shift_ns, s, i);
         if (!f->only_kernels && !open)
-            add_range(&w, s, 0, 90, PUSH_STEP);
+            add_range(&w, f->shift_ns, s, 0, 90, PUSH_STEP);
     }
     if (f->killed) {
         ASSERT(spool_flush(&w));

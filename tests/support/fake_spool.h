@@ -19,6 +19,7 @@ struct fake_spool {
     int64_t steps;
     bool killed;       /* no end block, and the last step's range stays open */
     bool only_kernels; /* neither ranges nor copies nor sets: for the reader's speed */
+    int64_t shift_ns;  /* all times are that much later */
 };
 
 /* Writes path, which must not exist; fails the test otherwise. */
