@@ -35,6 +35,8 @@ static void print_text(struct cmd_context *c, const char *dir, const struct comp
     table_text(&text, compare_table(c->a, x));
     for (size_t i = 0; i < x->n_notes; i++)
         buf_printf(&text, "note: %s\n", x->notes[i]);
+    for (size_t i = 0; i < x->path.n_lines; i++)
+        buf_printf(&text, "http path: %s\n", x->path.lines[i]);
     for (size_t i = 0; i < x->n_findings; i++)
         buf_printf(&text, "finding: %s\n", x->findings[i]);
     buf_printf(&text, "requests compared: %zu\nverdict: %s\nreport: %s/report.html\n", x->n_aligned,

@@ -85,7 +85,51 @@ static enum st check_spread_is_a_repeat(struct arena *a, const struct comparison
     return ST_OK;
 }
 
-static enum st load_spread(struct arena *a, const struct comparison *c, const struct alignment *al,
+/* p99 of the schedule delay in ms where bench rejected the run because of it; negative elsewhere.
+ */
+static double late_client_ms(const struct run *r)
+{
+    const struct node *verdict = node_path(r->meta, "client.verdict");
+    const struct node *client = node_find(r->meta, "client");
+    struct err ignored = {0};
+    double ms = 0;
+    if (!verdict || verdict->kind != NODE_STR || !sv_eq(verdict->s, "rejected"))
+        return -1;
+    (void)node_get_double(client, "schedule_delay_p99_ms", 0, 1e12, &ms, &ignored);
+    return ms;
+}
+
+static enum st check_spread_client(const struct run *r, struct err *e)
+{
+    double ms = late_client_ms(r);
+    if (ms < 0)
+        return ST_OK;
+    err_set(e, ST_INPUT, "%s: its client did not keep its schedule (p99 of the delay %.1f ms)",
+            r->dir, ms);
+    return err_hint(e, "its latencies are the client's too: leave it out of spread=");
+}
+
+static void find_late_clients(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    const struct {
+        const struct run *run;
+        const char *what;
+    } sides[] = {{&c->real, "the real run"}, {&c->sim, "the simulated run"}};
+    for (size_t i = 0; i < 2; i++) {
+        double ms = late_client_ms(sides[i].run);
+        if (ms < 0)
+            continue;
+        if (!c->late_client)
+            c->late_client =
+                arena_printf(a, "the client of %s did not keep its schedule", sides[i].what);
+        note(notes,
+             "The client of %s did not keep its schedule: p99 of the delay is %.1f ms. Its "
+             "latencies are the client's too, and nothing is concluded from them.",
+             sides[i].what, ms);
+    }
+}
+
+static enum st load_spread(struct arena *a, struct comparison *c, const struct alignment *al,
                            struct run_metrics *out, struct err *e)
 {
     const struct metrics_params params = align_params(al, c->params.include_token0);
@@ -95,6 +139,8 @@ static enum st load_spread(struct arena *a, const struct comparison *c, const st
         TRY(load_run(a, c->params.spread_dirs[i], "spread", &r, e));
         TRY(align_check_spread(c, al, &r, e));
         TRY(check_spread_is_a_repeat(a, c, &r, e));
+        TRY(check_spread_client(&r, e));
+        path_repeat(c, al, &r);
         TRY(metrics_from_run(a, &r, &params, &out[i], e));
     }
     return ST_OK;
@@ -199,11 +245,15 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     enum st st = metrics_from_run(a, &out->real, &params, &out->real_metrics, e);
     if (st == ST_OK)
         st = metrics_from_run(a, &out->sim, &params, &out->sim_metrics, e);
+    if (st == ST_OK)
+        path_find(a, out, &al);
     struct run_metrics *spread = arena_array(a, struct run_metrics, p->n_spread);
     if (st == ST_OK)
         st = load_spread(a, out, &al, spread, e);
     if (st == ST_OK) {
+        find_late_clients(a, out, &notes);
         find_disturbance(a, out, &notes);
+        path_tell(a, out);
         find_drift(out, &notes);
         judge_cells(a, out, spread);
         diagnose(a, out, &al);

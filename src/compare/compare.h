@@ -30,6 +30,12 @@
  * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
  * judged cells are where the two runs have other arrivals or prompt lengths.
  *
+ * Nothing can be said for or against a run that bench rejected because its client was late
+ * (`client.verdict` in its meta): all judged cells are inconclusive. Such spread runs are refused.
+ *
+ * Of two real runs with HTTP in one of them the difference is what is asked for (struct
+ * compare_path): no cell is judged.
+ *
  * Overall verdict: the worst judged cell, in the order pass, warn, inconclusive, fail. Exit codes:
  * fail 1, inconclusive 5, else 0.
  *
@@ -105,6 +111,24 @@ struct compare_doubt {
 enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
                            struct err *e);
 
+/* What HTTP costs: of two real runs one over HTTP (run_meta.json has `http`) and one without, per
+ * request, over HTTP minus without. Requests with as many tokens on both sides only. */
+struct compare_path_cost {
+    size_t n;
+    double median_ns, low_ns, high_ns; /* 95 % order-statistic interval of the median; NAN */
+    double p10_ns, p90_ns;             /* of the differences; NAN without requests */
+    /* The same median between the real run and a spread run, the largest in size; NAN without
+     * spread runs: what two runs differ by without HTTP in between. */
+    double repeat_ns;
+};
+struct compare_path {
+    bool is;                              /* one of the two is over HTTP: nothing is judged */
+    bool real_is;                         /* it is the real run */
+    struct compare_path_cost of[METRICS]; /* not of METRIC_TOKEN_LATENCY */
+    const char *const *lines;             /* [n_lines] it in words */
+    size_t n_lines;
+};
+
 struct comparison {
     struct compare_params params; /* borrowed from the caller */
     struct run real, sim;
@@ -118,6 +142,9 @@ struct comparison {
     const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */
     double
         drift; /* machine time in the real run / in the profile or other run - 1; NAN = unknown */
+
+    const char *late_client; /* a clause: whose client did not keep its schedule; NULL = nobody's */
+    struct compare_path path;
 
     bool diagnosed;
     enum metric worst_metric; /* the judged cell with the largest error */

@@ -32,6 +32,12 @@ enum st align_check_spread(const struct comparison *c, const struct alignment *a
 /* The aligned requests only; spread runs lack those of *al that did not end well there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 
+/* Whether the two are a run over HTTP and one without; path_repeat for each spread run and
+ * path_tell afterwards fill the rest. */
+void path_find(struct arena *a, struct comparison *c, const struct alignment *al);
+void path_repeat(struct comparison *c, const struct alignment *al, const struct run *again);
+void path_tell(struct arena *a, struct comparison *c);
+
 /* Values, errors, intervals, verdicts. spread: metrics of the further real runs. */
 void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread);
 

@@ -133,9 +133,18 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     cell->why = not_judged(a, c, m, p);
     if (cell->why)
         return;
+    if (c->late_client) {
+        cell->verdict = VERDICT_INCONCLUSIVE;
+        cell->why = c->late_client;
+        return;
+    }
     if (c->other_workload) {
         cell->verdict = VERDICT_INCONCLUSIVE;
         cell->why = "the runs are not of one workload";
+        return;
+    }
+    if (c->path.is) {
+        cell->why = "the difference is what HTTP costs";
         return;
     }
     double size = fabs(cell->error_percent);

@@ -145,6 +145,30 @@ static struct node *alignment_node(struct arena *a, const struct comparison *c)
     return n;
 }
 
+static struct node *path_node(struct arena *a, const struct comparison *c)
+{
+    if (!c->path.is)
+        return node_new(a, NODE_NULL);
+    struct node *n = node_new(a, NODE_MAP);
+    for (enum metric m = 0; m < METRICS; m++) {
+        const struct compare_path_cost *cost = &c->path.of[m];
+        struct node *of = node_new(a, NODE_MAP);
+        if (m == METRIC_TOKEN_LATENCY)
+            continue;
+        put(a, of, "n", count(a, cost->n));
+        put(a, of, "median_ns", number(a, cost->median_ns));
+        put(a, of, "low_ns", number(a, cost->low_ns));
+        put(a, of, "high_ns", number(a, cost->high_ns));
+        put(a, of, "p10_ns", number(a, cost->p10_ns));
+        put(a, of, "p90_ns", number(a, cost->p90_ns));
+        put(a, of, "repeat_ns", number(a, cost->repeat_ns));
+        put(a, n, metric_name(m), of);
+    }
+    put(a, n, "over_http", node_str(a, c->path.real_is ? "real" : "sim"));
+    put(a, n, "text", texts(a, c->path.lines, c->path.n_lines));
+    return n;
+}
+
 struct node *compare_node(struct arena *a, const struct comparison *c)
 {
     struct node *n = node_new(a, NODE_MAP), *metrics = node_new(a, NODE_MAP);
@@ -157,6 +181,7 @@ struct node *compare_node(struct arena *a, const struct comparison *c)
     put(a, n, "metrics", metrics);
     put(a, n, "spread_runs", texts(a, c->params.spread_dirs, c->params.n_spread));
     put(a, n, "diagnosis", diagnosis_node(a, c));
+    put(a, n, "http_path", path_node(a, c));
     put(a, n, "notes", texts(a, c->notes, c->n_notes));
     put(a, n, "real", run_node(a, &c->real, &c->real_metrics));
     put(a, n, "sim", run_node(a, &c->sim, &c->sim_metrics));

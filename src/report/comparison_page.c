@@ -85,7 +85,12 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
     buf_printf(out, "<header class=\"banner %s\">\n", looks[v].class);
     page_tag(out, "p", "eyebrow", "Comparison%s%s", id ? " " : "", id ? id : "");
     buf_puts(out, "<h1>");
-    page_text(out, "%s", looks[v].headline);
+    const struct node *path = node_find(d->tree, "http_path");
+    bool is_path = path && path->kind == NODE_MAP;
+    page_text(out, "%s",
+              v == VERDICT_NONE && is_path ? "What HTTP costs"
+              : is_path                    ? "What HTTP costs cannot be told"
+                                           : looks[v].headline);
     buf_puts(out, "</h1>\n<p>");
     badge(out, v);
     buf_puts(out, " ");
@@ -406,6 +411,7 @@ static void comparison_body(struct arena *a, struct buf *out, const struct part 
     const char *const *notes;
     size_t n_notes;
     banner(a, out, d);
+    page_note_list(a, out, "What HTTP costs", node_path(d->tree, "http_path.text"));
     key_table(out, d);
     diagnosis(a, out, d);
     page_figures(out, "Distributions", d->curves, 0, METRICS);

@@ -531,9 +531,117 @@ static void without_batches_it_says_so(void **state)
     assert_false(c.curves->of[1].has_running);
 }
 
+/* ---- runs with a client ------------------------------------------------------------------- */
+
+/* 40 requests of 3 tokens; of request i TTFT is 1 ms + i us, later tokens 100 us apart, all of it
+ * `more_ns` longer, TPOT by `slower_ns`. extra: further members of the meta. */
+static const char *put_client_run(struct test *t, const char *name, long more_ns, long slower_ns,
+                                  const char *extra)
+{
+    struct buf b = {0};
+    buf_puts(&b, REQUESTS);
+    for (int i = 0; i < 40; i++) {
+        long at = 1000000L * i, first = at + 1000000 + 1000 * i + more_ns;
+        buf_printf(&b, "%d,%ld,%ld,%ld,%ld,4,3,3,ok\n", i, at, first, first - at,
+                   first + 2 * (100000 + slower_ns));
+    }
+    const char *dir = put_run(t, name, "real", buf_str(&b), NULL);
+    buf_free(&b);
+    test_write(t, arena_printf(t->a, "%s/run_meta.json", name),
+               arena_printf(t->a, "{\"schema_version\": 1, \"run_type\": \"real\"%s}", extra));
+    return dir;
+}
+
+static const char over_http[] =
+    ", \"http\": {\"url\": \"x\"}, \"client\": {\"verdict\": \"healthy\"}";
+static const char late[] = ", \"http\": {\"url\": \"x\"}, \"client\": {\"verdict\": \"rejected\", "
+                           "\"schedule_delay_p99_ms\": 31.5}";
+
+/* Request by request, whichever side is over HTTP; nothing is judged. */
+static void what_http_costs_is_told_and_not_judged(void **state)
+{
+    struct test *t = *state;
+    const char *plain = put_client_run(t, "plain", 0, 0, "");
+    const char *again = put_client_run(t, "again", 3000, -10, "");
+    const char *http = put_client_run(t, "http", 700000, 2000, over_http);
+    for (int side = 0; side < 2; side++) {
+        struct comparison c;
+        struct compare_params p = side ? params_of(http, plain) : params_of(plain, http);
+        p.spread_dirs = &again;
+        p.n_spread = !side;
+        assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+        assert_true(c.path.is);
+        assert_int_equal(c.path.real_is, side);
+        assert_int_equal(c.verdict, VERDICT_NONE);
+        assert_int_equal(verdict_exit_code(c.verdict), 0);
+        assert_false(c.diagnosed);
+        assert_int_equal(c.path.of[METRIC_TTFT].n, 40);
+        assert_near(c.path.of[METRIC_TTFT].median_ns, 700000, 0);
+        assert_near(c.path.of[METRIC_TPOT].median_ns, 2000, 0);
+        assert_near(c.path.of[METRIC_E2E].median_ns, 704000, 0);
+        if (side) {
+            assert_true(isnan(c.path.of[METRIC_TTFT].repeat_ns));
+            continue;
+        }
+        assert_near(c.path.of[METRIC_TTFT].repeat_ns, 3000, 0);
+        assert_near(c.path.of[METRIC_TPOT].repeat_ns, -10, 0);
+        assert_string_equal(c.path.lines[0],
+                            "TTFT: +700.0 µs a request (median of 40, 95 % interval +700.0 µs .. "
+                            "+700.0 µs; P10 +700.0 µs, P90 +700.0 µs). Two runs without a change "
+                            "differ by up to 3.000 µs.");
+        assert_string_equal(c.cells[METRIC_TTFT][0].why, "the difference is what HTTP costs");
+        struct buf text = {0};
+        compare_summary(t->a, &text, &c);
+        assert_non_null(strstr(buf_str(&text), "## What HTTP costs\n"));
+        buf_free(&text);
+    }
+    /* A simulated run against one over HTTP is judged as any other. */
+    struct comparison c;
+    test_write(t, "plain/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"vidur\"}");
+    struct compare_params p = params_of(http, plain);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_false(c.path.is);
+    assert_int_equal(c.verdict, VERDICT_FAIL);
+}
+
+/* A run that bench rejected is no ground for a verdict, for or against. */
+static void a_late_client_decides_nothing(void **state)
+{
+    struct test *t = *state;
+    struct comparison c;
+    const char *same = put_client_run(t, "same", 0, 0, over_http);
+    const char *bad = put_client_run(t, "late", 0, 0, late);
+    for (int side = 0; side < 2; side++) {
+        struct compare_params p = side ? params_of(bad, same) : params_of(same, bad);
+        assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+        assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+        assert_string_equal(c.cells[METRIC_E2E][0].why,
+                            side ? "the client of the real run did not keep its schedule"
+                                 : "the client of the simulated run did not keep its schedule");
+        assert_true(has_note(
+            &c, side
+                    ? "The client of the real run did not keep its schedule: p99 of the delay is "
+                      "31.5 ms. Its latencies are the client's too, and nothing is concluded from "
+                      "them."
+                    : "The client of the simulated run did not keep its schedule: p99 of the delay "
+                      "is 31.5 ms. Its latencies are the client's too, and nothing is concluded "
+                      "from them."));
+    }
+    struct compare_params p = params_of(same, put_client_run(t, "other", 0, 0, over_http));
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_int_equal(c.verdict, VERDICT_PASS);
+    p.spread_dirs = &bad;
+    p.n_spread = 1;
+    assert_err(compare_runs(t->a, &p, &c, &t->e), ST_INPUT, t,
+               "DIR/late: its client did not keep its schedule (p99 of the delay 31.5 ms)\n"
+               "hint: its latencies are the client's too: leave it out of spread=");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(what_http_costs_is_told_and_not_judged),
+        TEST(a_late_client_decides_nothing),
         TEST(requests_are_matched_and_the_rest_is_counted),
         TEST(an_early_stop_cuts_both_sides),
         TEST(what_cannot_be_cut_is_left_out),
