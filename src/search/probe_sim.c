@@ -20,7 +20,8 @@ static enum st next_request(void *self, struct workload_request *out, struct err
     struct probe_sim *s = self;
     if (s->next == s->w.n)
         return ST_END;
-    *out = s->w.requests[s->next++];
+    *out = s->w.requests[s->next];
+    out->request_id = (int64_t)s->next++; /* by arrival, as warm-up is counted */
     double ns = round((double)out->arrival_ns / s->rate);
     if (!(ns < 0x1p62))
         return err_set(e, ST_USAGE, "at %g requests/s the arrivals do not fit 64-bit nanoseconds",

@@ -107,9 +107,23 @@ static void of_nothing_nothing_is_known(void **state)
     summary_free(&s);
 }
 
+static void gaps_between_tokens_leave_the_first_out(void **state)
+{
+    (void)state;
+    struct summary *s = summary_new();
+    assert_true(isnan(summary_percentile(s, METRIC_TOKEN_LATENCY, 50)));
+    for (int64_t i = 0; i < 5; i++)
+        summary_add_token(s, &(struct run_token){.token_index = i, .token_latency_ns = 100 * i});
+    assert_near(summary_percentile(s, METRIC_TOKEN_LATENCY, 0), 100, 0);
+    assert_near(summary_percentile(s, METRIC_TOKEN_LATENCY, 50), 250, 0);
+    assert_int_equal(summary_facts(s).n_all, 0); /* tokens are no requests */
+    summary_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(gaps_between_tokens_leave_the_first_out),
         TEST(agrees_with_the_whole_run),
         TEST(counts_what_it_leaves_out),
         TEST(of_nothing_nothing_is_known),

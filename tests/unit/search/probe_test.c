@@ -178,6 +178,53 @@ static void all_at_once_takes_the_sum_of_the_services(void **state)
     probe_sim_close(&probe);
 }
 
+/* A decode after 100 tokens or more takes 20 ms, any other batch 10 ms. */
+static enum st by_cache(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    (void)self, (void)e;
+    stages[0] = (struct stage_time){.device_s = b->decode_kv_tokens >= 100 ? 0.02 : 0.01};
+    return ST_OK;
+}
+
+static enum st short_then_long(void *self, struct arena *a, uint64_t seed, struct workload *out,
+                               int32_t ***ids, struct err *e)
+{
+    static const struct workload_request two[] = {
+        {.request_id = 9, .num_prefill_tokens = 4, .num_decode_tokens = 5},
+        {.request_id = 0, .num_prefill_tokens = 100, .num_decode_tokens = 5}};
+    (void)self, (void)seed, (void)ids, (void)e;
+    *out = (struct workload){.requests = arena_copy(a, two, sizeof two), .n = 2};
+    return ST_OK;
+}
+
+/* The first to arrive warms up, whatever its id. */
+static void gaps_are_those_of_requests_that_count(void **state)
+{
+    static const struct predictor_ops ops = {
+        .name = "by cache", .help = "", .version = PREDICTOR_VERSION, .predict = by_cache};
+    struct test *t = *state;
+    struct predictor p = {&ops, NULL, 1, 0};
+    struct serve_params serve = {
+        .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 10};
+    struct slo slo = limit(SLO_DELAY, 5);
+    struct probe_result r;
+    for (int64_t warmup = 0; warmup < 2; warmup++) {
+        struct summary *gaps = summary_new();
+        serve.warmup_requests = warmup;
+        struct probe probe =
+            probe_sim_open(&(struct probe_sim_params){.predictor = &p,
+                                                      .serve = &serve,
+                                                      .workload = {NULL, short_then_long},
+                                                      .slo = &slo,
+                                                      .tokens = gaps});
+        assert_ok(probe.ops->run(probe.self, 1, 1, &r, &t->e), t);
+        assert_near(summary_percentile(gaps, METRIC_TOKEN_LATENCY, 0), warmup ? 2e7 : 1e7, 1);
+        assert_near(summary_percentile(gaps, METRIC_TOKEN_LATENCY, 100), 2e7, 1);
+        probe_sim_close(&probe);
+        summary_free(&gaps);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +233,7 @@ int main(void)
         TEST(fields_name_every_number_once),
         TEST(waits_are_those_of_a_queue_with_constant_service),
         TEST(all_at_once_takes_the_sum_of_the_services),
+        TEST(gaps_are_those_of_requests_that_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

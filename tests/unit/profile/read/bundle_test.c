@@ -320,6 +320,31 @@ static void outside_the_grid_grows_with_the_work_and_is_counted(void **state)
     assert_int_equal(bundle_extrapolations(f->b), 3);
 }
 
+/* Vidur's terms vary independently: 3 and 4 around 10 and 15. How many there were is not told. */
+static void vidurs_host_terms_have_a_spread(void **state)
+{
+    struct fixture *f = *state;
+    struct bundle_doubt d;
+    struct buf b = {0};
+    buf_puts(&b, "schedule_mean,schedule_std,schedule_median,sampler_e2e_mean,sampler_e2e_std,"
+                 "sampler_e2e_median,prepare_inputs_e2e_mean,prepare_inputs_e2e_std,"
+                 "prepare_inputs_e2e_median,process_model_outputs_mean,process_model_outputs_std,"
+                 "process_model_outputs_median,ray_comm_time_mean,model_name,batch_size,"
+                 "tensor_parallel_degree\n");
+    for (int n = 1; n <= 8; n *= 2)
+        buf_printf(&b, "10,3,10,15,4,15,0,0,0,0,0,0,0,org/tiny,%d,1\n", n);
+    put(f->host, "cpu_overheads.csv", &b);
+    buf_free(&b);
+    load(f);
+    bundle_doubt(f->b, &d);
+    assert_near(d.host_cv, 5.0 / 25, 1e-12);
+    assert_near(d.host, 0, 1e-12); /* the same at every batch size */
+    put_host(f, false);
+    load(f);
+    bundle_doubt(f->b, &d);
+    assert_near(d.host_cv, 0, 0); /* a file without them */
+}
+
 static void host_time_by_batch_size(void **state)
 {
     struct fixture *f = *state;
@@ -745,6 +770,7 @@ int main(void)
         with_bundle(one_operator_at_a_time_gives_the_same),
         with_bundle(outside_the_grid_grows_with_the_work_and_is_counted),
         with_bundle(host_time_by_batch_size),
+        with_bundle(vidurs_host_terms_have_a_spread),
         with_bundle(missing_rows_name_the_nearest),
         with_bundle(the_name_on_the_hub_will_do),
         with_bundle(missing_folders_say_what_is_there),
