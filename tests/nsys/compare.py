@@ -31,9 +31,10 @@ def rows(folder, report):
     if not os.path.exists(path):
         return None
     with open(path, newline="") as f:
-        head, *body = csv.reader(f)
-    if not body:
+        table = list(csv.reader(f))
+    if len(table) < 2:
         return None
+    head, *body = table
     if report.startswith("nvtx"):
         body = [[cell.removeprefix(":") for cell in row] for row in body]
         return [head] + sorted(body)
