@@ -1,6 +1,7 @@
 /* The speed of what reads and converts traces. See README.md beside this file.
  *
  *     bench_trace_read spool FILE STEPS       make a spool of 3 kernels a step
+ *     bench_trace_read ranges FILE STEPS      the same with 3 NVTX ranges every sixth step
  *     bench_trace_read kineto FILE FROM N     make a JSON of the events of FROM, N times
  *     bench_trace_read read FILE              time of reading it into memory
  *     bench_trace_read sqlite FILE TO         time of converting it, and of a bare insert loop */
@@ -26,13 +27,25 @@ static int fail(struct err *e)
     return 1;
 }
 
-static int make_spool(char **args)
+static int make(char **args, bool ranges)
 {
     int64_t steps;
     if (!str_int64(sv_of(args[1]), &steps))
         return 2;
-    fake_spool_write(args[0], &(struct fake_spool){.steps = steps, .only_kernels = true});
+    fake_spool_write(
+        args[0], &(struct fake_spool){
+                     .steps = steps, .only_kernels = !ranges, .no_copies = ranges, .ranged = 6});
     return 0;
+}
+
+static int make_spool(char **args)
+{
+    return make(args, false);
+}
+
+static int make_ranges(char **args)
+{
+    return make(args, true);
 }
 
 /* The text between the brackets of "traceEvents" stands in the file N times. */
@@ -221,6 +234,7 @@ int main(int argc, char **argv)
         int n_args;
         int (*run)(char **args);
     } modes[] = {{"spool", 2, make_spool},
+                 {"ranges", 2, make_ranges},
                  {"kineto", 3, make_kineto},
                  {"read", 1, read_trace},
                  {"sqlite", 2, to_sqlite}};

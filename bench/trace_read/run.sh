@@ -21,6 +21,16 @@ done
 "$bench" read "$at/ten.spool"
 rm -rf "$at"/ten.spool "$at"/kernels*
 
+echo "== kernels on 10 million kernels, with their launches and a range every six kernels"
+"$bench" ranges "$at/ranged.spool" 3333334
+cat "$at/ranged.spool" >/dev/null
+for i in 1 2 3; do
+    start=$(date +%s%N)
+    "$build/twinfer" kernels kernels.trace="$at/ranged.spool" out="$at/kernels$i" >/dev/null
+    echo "twinfer kernels: $((($(date +%s%N) - start) / 1000000)) ms"
+done
+rm -rf "$at"/ranged.spool "$at"/kernels*
+
 echo "== spool to SQLite, one million kernels"
 "$bench" spool "$at/one.spool" 333334
 "$bench" sqlite "$at/one.spool" "$at/one.sqlite"

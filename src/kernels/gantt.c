@@ -156,7 +156,7 @@ static void put_axis(struct chart *c, int bottom)
     }
 }
 
-void kernels_gantt_svg(struct buf *out, const struct kernels *k)
+static void draw(struct buf *out, const struct kernels *k, bool alone)
 {
     const struct trace *t = k->t;
     struct chart *c = mem_alloc(sizeof *c);
@@ -169,9 +169,10 @@ void kernels_gantt_svg(struct buf *out, const struct kernels *k)
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart gantt\" viewBox=\"0 0 %d %d\""
         " width=\"%d\" height=\"%d\" role=\"img\"><style>%s",
         WIDTH, height, WIDTH, height, svg_css);
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8 && alone; i++)
         buf_printf(out, ".gantt .b%d{fill:var(--chart-%d)}", i, i);
-    buf_puts(out, ".gantt .b6{opacity:.45}</style>\n"
+    buf_puts(out, alone ? ".gantt .b6{opacity:.45}" : "");
+    buf_puts(out, "</style>\n"
                   "<text class=\"title\" x=\"4\" y=\"18\">Timeline</text>\n");
     put_axis(c, bottom);
     put_labels(c);
@@ -205,4 +206,14 @@ void kernels_gantt_svg(struct buf *out, const struct kernels *k)
     buf_puts(out, "</svg>\n");
     mem_free(colour);
     mem_free(c);
+}
+
+void kernels_gantt_svg(struct buf *out, const struct kernels *k)
+{
+    draw(out, k, true);
+}
+
+void kernels_gantt_inline(struct buf *out, const struct kernels *k)
+{
+    draw(out, k, false);
 }

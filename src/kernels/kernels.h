@@ -116,6 +116,9 @@ void kernels_markdown(struct buf *out, const struct kernels *k);
 /* operators.md: the same per PyTorch operator, or per innermost NVTX range where the trace has no
  * operators; exclusive time, calls are instances that launched something themselves. */
 void kernels_operators_markdown(struct buf *out, const struct kernels *k);
+/* The table of regions.md: the header row, then Region (indented by "· "), Instances, Host (ms),
+ * Inclusive (ms), Exclusive (ms), GPU ops. */
+struct table *kernels_region_table(struct arena *a, const struct kernels *k);
 /* regions.md: each path of ranges with instances, host time, inclusive and exclusive GPU time, then
  * the kernels of each region whose name matches one of the patterns (none: all outermost). */
 void kernels_regions_markdown(struct buf *out, const struct kernels *k, const char *const *patterns,
@@ -159,6 +162,8 @@ void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timelin
 /* gantt.svg: ranges of the host, streams of the GPUs; what is thinner than a third of a pixel
  * beside a neighbour is left out. */
 void kernels_gantt_svg(struct buf *out, const struct kernels *k);
+/* The same to stand in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for bars. */
+void kernels_gantt_inline(struct buf *out, const struct kernels *k);
 
 /* ---- two traces ---------------------------------------------------------------------------- */
 

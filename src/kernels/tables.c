@@ -288,6 +288,36 @@ static bool wanted(const char *name, const struct region *r, const char *const *
     return false;
 }
 
+static struct table *region_table(struct arena *a, const struct kernels *k, const struct regions *g)
+{
+    static const char *const head[] = {"Region",         "Instances",      "Host (ms)",
+                                       "Inclusive (ms)", "Exclusive (ms)", "GPU ops"};
+    struct table *t = table_new(a, 6);
+    for (int i = 0; i < 6; i++)
+        table_cell(t, "%s", head[i]);
+    put_regions(k, g, t);
+    return t;
+}
+
+static void free_regions(struct regions *g)
+{
+    vec_free(&g->list);
+    kern_keys_free(&g->keys);
+    kern_keys_free(&g->names);
+    mem_free(g->of_range);
+}
+
+struct table *kernels_region_table(struct arena *a, const struct kernels *k)
+{
+    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    struct regions g = {0};
+    find_regions(k, sums, &g);
+    struct table *t = region_table(a, k, &g);
+    free_regions(&g);
+    mem_free(sums);
+    return t;
+}
+
 void kernels_regions_markdown(struct buf *out, const struct kernels *k, const char *const *patterns,
                               size_t n_patterns)
 {
@@ -295,15 +325,9 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
     struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);
-    static const char *const head[] = {"Region",         "Instances",      "Host (ms)",
-                                       "Inclusive (ms)", "Exclusive (ms)", "GPU ops"};
-    struct table *t = table_new(k->a, 6);
-    for (int i = 0; i < 6; i++)
-        table_cell(t, "%s", head[i]);
-    put_regions(k, &g, t);
     buf_puts(out, "# Regions\n\nA launch counts for the ranges open around it on its thread: "
                   "exclusive time goes to the innermost, inclusive time to all.\n\n");
-    table_markdown(out, t);
+    table_markdown(out, region_table(k->a, k, &g));
     struct map done;
     map_init(&done, k->a);
     for (size_t i = 0; i < g.list.n && done.n < MOST; i++) {
@@ -315,9 +339,6 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
         if (new)
             put_region_kernels(k, out, name, &k->classes[g.list.p[i].class]);
     }
-    vec_free(&g.list);
-    kern_keys_free(&g.keys);
-    kern_keys_free(&g.names);
-    mem_free(g.of_range);
+    free_regions(&g);
     mem_free(sums);
 }

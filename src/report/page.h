@@ -29,6 +29,10 @@ enum st part_bundle(struct arena *a, const char *dir, const struct node *meta, s
                     struct err *e);
 enum st part_capacity(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                       struct err *e);
+enum st part_trace(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                   struct err *e);
+enum st part_kernels(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                     struct err *e);
 enum st part_search(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                     struct err *e);
 

@@ -17,7 +17,8 @@ static const struct kind {
     {"run_meta.json", "compare", part_comparison}, {"run_meta.json", "real", part_run},
     {"run_meta.json", "vidur", part_run},          {"run_meta.json", "capacity", part_capacity},
     {"run_meta.json", "search", part_search},      {"workload_meta.json", NULL, part_workload},
-    {"bundle_meta.json", NULL, part_bundle},
+    {"bundle_meta.json", NULL, part_bundle},       {"run_meta.json", "trace", part_trace},
+    {"run_meta.json", "kernels", part_kernels},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -76,8 +77,8 @@ static enum st read_part(struct arena *a, const char *dir, struct part *out, str
             return kinds[i].read(a, dir, meta, out, e);
     err_set(e, ST_INPUT, "%s: there is no page for a \"%s\" artifact", dir, type ? type : "");
     return err_hint(
-        e, "report takes comparisons, real and simulated runs, capacities, searches, workloads "
-           "and bundles");
+        e, "report takes comparisons, real and simulated runs, capacities, searches, traces, runs "
+           "of kernels, workloads and bundles");
 }
 
 enum st report_artifacts(struct arena *a, const char *const *dirs, size_t n, struct buf *html,

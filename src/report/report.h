@@ -12,10 +12,10 @@ void report_comparison(struct arena *a, struct buf *html, const struct compariso
                        const struct node *meta);
 
 /* Any mix of artifact directories on one page with a table of contents, told apart by their meta
- * files: comparisons, runs, capacities and searches (run_meta.json), workloads
- * (workload_meta.json), profiling bundles (bundle_meta.json, in the model's folder). A comparison
- * is made again from compare.json and tables/ alone, so a folder that was moved, or whose runs are
- * gone, still reports.
+ * files: comparisons, runs, capacities, searches, traces and runs of kernels (run_meta.json),
+ * workloads (workload_meta.json), profiling bundles (bundle_meta.json, in the model's folder). A
+ * comparison is made again from compare.json and tables/ alone, so a folder that was moved, or
+ * whose runs are gone, still reports.
  *
  * ST_USAGE: no directory. ST_INPUT, naming the directory: missing, incomplete, of a kind there is
  * no page for, or damaged. html is left as it was then. */

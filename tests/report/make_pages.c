@@ -5,6 +5,7 @@
 #include "report/report.h"
 #include "support/fake_run.h"
 #include "support/fake_search.h"
+#include "support/fake_spool.h"
 #include "workload/workload.h"
 
 #define HOSTILE "<script>document.title='run'</script><b>\"'&"
@@ -105,6 +106,34 @@ static enum st make_searches(struct arena *a, const char *dir, struct buf *html,
     return ST_OK;
 }
 
+/* A trace, and a run of `kernels` on it; names and notes are hostile. */
+static enum st make_traces(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    const char *trace = fs_join(a, dir, "trace"), *kernels = fs_join(a, dir, "kernels");
+    struct artifact art;
+    struct node *meta = node_new(a, NODE_MAP);
+    TRY(artifact_begin(a, trace, "run_meta.json", &art, e));
+    fake_spool_write(fs_join(a, art.partial_dir, "h-1.spool"),
+                     &(struct fake_spool){.steps = 12, .killed = true, .range = HOSTILE});
+    struct node *command = node_set(a, meta, SV("command"), node_new(a, NODE_LIST));
+    node_push(a, command, node_str(a, "python3"));
+    node_push(a, command, node_str(a, HOSTILE));
+    node_set(a, meta, SV("run_type"), node_str(a, "trace"));
+    node_set(a, meta, SV("run_id"), node_str(a, HOSTILE));
+    TRY(artifact_commit(&art, meta, e));
+    struct node *of = node_new(a, NODE_MAP);
+    TRY(artifact_begin(a, kernels, "run_meta.json", &art, e));
+    node_set(a, of, SV("run_type"), node_str(a, "kernels"));
+    node_set(a, of, SV("trace"), node_str(a, trace));
+    TRY(artifact_commit(&art, of, e));
+    const char *dirs[] = {trace, kernels};
+    for (int i = 0; i < 2; i++) {
+        TRY(report_artifacts(a, &dirs[i], 1, html, e));
+        TRY(save(a, dir, arena_printf(a, "%s.html", fs_base(dirs[i])), html, e));
+    }
+    return ST_OK;
+}
+
 static enum st make(struct arena *a, const char *dir, struct buf *html, struct err *e)
 {
     const char *names[] = {"real", "real2", "sim_good", "sim_slow"};
@@ -127,6 +156,7 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
         TRY(fake_run_write_to(a, fs_join(a, dir, names[i]), &runs[i], e));
     TRY(add_intervals(a, fs_join(a, dir, "sim_good"), e));
     TRY(make_searches(a, dir, html, e));
+    TRY(make_traces(a, dir, html, e));
     const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));

@@ -19,10 +19,11 @@ static const struct {
     {80, 1, NULL, 0},
 };
 
-static void define(struct spool_writer *w)
+static void define(struct spool_writer *w, const char *range)
 {
-    static const char *const texts[] = {
-        "python3 serve.py", "step bs=4", "prefill", "overlap", "LLM", "main", "NVIDIA H200"};
+    const char *const texts[] = {
+        "python3 serve.py", range ? range : "step bs=4", "prefill", "overlap", "LLM", "main",
+        "NVIDIA H200"};
     for (uint32_t i = 0; i < 7; i++)
         ASSERT(spool_add_string(w, i + 1, texts[i], strlen(texts[i])));
     ASSERT(spool_add(w, SPOOL_PROCESS, &(struct spool_process){.command = 1, .rank = -1}));
@@ -104,18 +105,19 @@ void fake_spool_write(const char *path, const struct fake_spool *f)
 {
     struct spool_writer w;
     ASSERT(spool_open(&w, path) == 0);
-    define(&w);
+    define(&w, f->range);
     for (int64_t s = 0; s < f->steps; s++) {
         bool open = f->killed && s + 1 == f->steps;
-        if (!f->only_kernels) {
+        bool ranges = !f->only_kernels && (f->ranged == 0 || s % f->ranged == 0);
+        if (ranges) {
             if (open || s % 3 == 2) /* as a recorder does with ranges that are open for long */
                 add_range(&w, f->shift_ns, s, 0, -1, PUSH_STEP);
             add_range(&w, f->shift_ns, s, 1, 40, PUSH_PREFILL);
             add_range(&w, f->shift_ns, s, 30, 70, START_OVERLAP);
         }
-        for (uint32_t i = 0; i < (f->only_kernels ? 3 : 5); i++)
+        for (uint32_t i = 0; i < (f->only_kernels || f->no_copies ? 3 : 5); i++)
             add_work(&w, f->shift_ns, s, i);
-        if (!f->only_kernels && !open)
+        if (ranges && !open)
             add_range(&w, f->shift_ns, s, 0, 90, PUSH_STEP);
     }
     if (f->killed) {

@@ -19,6 +19,9 @@ struct fake_spool {
     int64_t steps;
     bool killed;       /* no end block, and the last step's range stays open */
     bool only_kernels; /* neither ranges nor copies nor sets: for the reader's speed */
+    bool no_copies;    /* neither copies nor sets */
+    int64_t ranged;    /* only every so many-th step has ranges; 0 = all */
+    const char *range; /* name instead of "step bs=4" */
     int64_t shift_ns;  /* all times are that much later */
 };
 

@@ -1,7 +1,9 @@
 #include "report/report.h"
 
 #include "support/fake_run.h"
+#include "support/fake_spool.h"
 #include "text/json.h"
+#include "trace/spool.h"
 
 #define HOSTILE "</style><script>x()</script><img src=x onerror=\"y('&')\">"
 
@@ -212,6 +214,41 @@ static void a_run_shows_its_load(void **state)
     }
 }
 
+static void a_trace_shows_kernels_regions_and_gaps(void **state)
+{
+    static const char *const wants[] = {
+        "<h2>Kernels</h2>",
+        "<th class=\"wide\">void flash::fwd_kernel&lt;128&gt;(float*)</th><td class=\"num\">50.0 %",
+        "<h2>Regions</h2>",
+        "&lt;/style&gt;&lt;script&gt;",
+        "<h2>Busy and idle</h2>",
+        "<h2>Launch gaps</h2>",
+        "class=\"chart gantt\"",
+        "the process was killed, or still runs",
+        "Left out for times that cannot be: 1 range",
+    };
+    struct test *t = *state;
+    struct buf html = {0};
+    const char *dir = test_path(t, "trace");
+    struct spool_writer w;
+    test_write(t, "trace/run_meta.json",
+               "{\"schema_version\": 1, \"run_type\": \"trace\", \"run_id\": \"trace_1\", "
+               "\"command\": [\"python3\", \"<b>\"]}");
+    fake_spool_write(test_path(t, "trace/h-1.spool"),
+                     &(struct fake_spool){.steps = 3, .killed = true, .range = HOSTILE});
+    assert_int_equal(spool_open(&w, test_path(t, "trace/h-2.spool")), 0);
+    spool_add(&w, SPOOL_RANGES,
+              &(struct spool_range){.start_ns = 10, .end_ns = 9, .kind = SPOOL_PUSH_POP});
+    assert_int_equal(spool_close(&w), 0);
+    assert_ok(report_artifacts(t->a, &dir, 1, &html, &t->e), t);
+    for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
+        if (!strstr(buf_str(&html), wants[i]))
+            fail_msg("not on the page: %s", wants[i]);
+    assert_null(strstr(buf_str(&html), "<script"));
+    assert_null(strstr(buf_str(&html), "<b>"));
+    buf_free(&html);
+}
+
 static void a_damaged_series_is_named(void **state)
 {
     struct test *t = *state;
@@ -233,8 +270,19 @@ static void what_cannot_be_reported_is_named(void **state)
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"capture\"}",
          "cannot report on DIR/a\n"
          "DIR/a: there is no page for a \"capture\" artifact\n"
-         "hint: report takes comparisons, real and simulated runs, capacities, searches, workloads "
-         "and bundles"},
+         "hint: report takes comparisons, real and simulated runs, capacities, searches, traces, "
+         "runs of kernels, workloads and bundles"},
+        {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"trace\"}",
+         "cannot report on DIR/a\n"
+         "cannot read the trace DIR/a\n"
+         "DIR/a: no trace in this folder"},
+        {"a/run_meta.json",
+         "{\"schema_version\": 1, \"run_type\": \"kernels\", \"trace\": \"/nonexistent/trace\"}",
+         "cannot report on DIR/a\n"
+         "DIR/a: the page is made from the trace that its run_meta.json names\n"
+         "cannot read the trace /nonexistent/trace\n"
+         "cannot open /nonexistent/trace: No such file or directory\n"
+         "hint: run the report in the folder where twinfer kernels ran"},
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"compare\"}",
          "cannot report on DIR/a\n"
          "cannot open DIR/a/compare.json: No such file or directory"},
@@ -287,6 +335,7 @@ int main(void)
         TEST(several_artifacts_get_a_table_of_contents),
         TEST(a_bundle_shows_its_operators),
         TEST(a_run_shows_its_load),
+        TEST(a_trace_shows_kernels_regions_and_gaps),
         TEST(a_damaged_series_is_named),
         TEST(what_cannot_be_reported_is_named),
         TEST(missing_and_incomplete_directories_are_named),
