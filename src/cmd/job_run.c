@@ -86,19 +86,34 @@ static int64_t peak_rss_bytes(struct arena *a)
     return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : RUN_NONE;
 }
 
-/* Prefix caching that finds nothing is a workload without common beginnings, most often one whose
- * prompts nobody knows. */
-static void tell_no_hits(struct arena *a, const struct serve_params *p,
-                         const struct serve_counters *n, struct node *extra)
+/* What a reader of the result must know, on the terminal and among its notes. */
+static void say(struct arena *a, struct node *extra, const char *text)
 {
-    static const char text[] =
-        "scheduler.prefix_caching is on and no request found its prompt's beginning in the cache: "
-        "the workload has no prompts or hash_ids that begin alike, or the cache is too small for "
-        "them";
-    if (!p->prefix_caching || n->prefix_hit_tokens > 0)
-        return;
+    struct node *notes = node_find(extra, "notes");
     log_warn("%s", text);
-    node_set(a, extra, SV("prefix_caching_warning"), node_str(a, text));
+    if (!notes) {
+        notes = node_new(a, NODE_LIST);
+        node_set(a, extra, SV("notes"), notes);
+    }
+    node_push(a, notes, node_str(a, text));
+}
+
+static void tell_what_happened(struct arena *a, const struct job_run *r,
+                               const struct serve_params *p, const struct serve_counters *n,
+                               struct node *extra)
+{
+    int64_t outside = r->bundle ? bundle_extrapolations(r->bundle) : 0;
+    if (p->prefix_caching && n->prefix_hit_tokens == 0)
+        say(a, extra,
+            "scheduler.prefix_caching is on and no request found its prompt's beginning in the "
+            "cache: the workload has no prompts or hash_ids that begin alike, or the cache is too "
+            "small for them");
+    if (outside > 0)
+        say(a, extra,
+            arena_printf(a,
+                         "%lld of %lld look-ups fell outside the profiled grid and were "
+                         "extrapolated",
+                         (long long)outside, (long long)bundle_lookups(r->bundle)));
 }
 
 enum { YARDSTICK_SAMPLES = 15 };
@@ -220,8 +235,6 @@ static struct node *describe(const struct cmd_context *c, const struct job_workl
                              const struct contention *busy)
 {
     struct arena *a = c->a;
-    for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
-        node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
     int64_t replicas = c->plan->cluster.replicas;
@@ -284,6 +297,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct record *rec;
     struct serve_counters counters = {0};
     struct node *extra = node_new(a, NODE_MAP);
+    for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
+        node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     double setup_s = ns_to_s(clock_cpu_ns());
     enum st st = record_open(&art, &rp, &rec, e);
     if (st == ST_OK && r->yardstick)
@@ -306,7 +321,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     }
     struct node *shown = node_new(a, NODE_MAP);
     if (st == ST_OK)
-        tell_no_hits(a, &params, &counters, extra);
+        tell_what_happened(a, r, &params, &counters, extra);
     if (st == ST_OK && r->more)
         st = r->more(r->more_self, &art, extra, shown, e);
     if (st == ST_OK)
@@ -319,6 +334,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     }
     if (st == ST_OK && !r->clock->is_virtual)
         tell_contention(&busy);
+    if (st == ST_OK && c->json && node_find(extra, "notes")) /* else they were said */
+        node_set(a, shown, SV("notes"), node_find(extra, "notes"));
     if (st == ST_OK)
         print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);
     else

@@ -3,48 +3,67 @@
 #include "cmd/job_sim.h"
 #include "serve/router.h"
 
+/* What a reader of the result must know: said on the terminal and kept in the result. */
+struct says {
+    struct arena *a;
+    struct node *notes;
+};
+
+static void say(const struct says *s, const char *text)
+{
+    log_warn("%s", text);
+    node_push(s->a, s->notes, node_str(s->a, text));
+}
+
+/* What the profile does not hold. */
+static void tell_operators(const struct says *s, const struct plan *p, const struct bundle *b,
+                           struct node *extra)
+{
+    const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
+    if (p->predictor.block_size && p->predictor.block_size != p->scheduler.block_size)
+        say(s,
+            arena_printf(
+                s->a, "attention is predicted from rows of block size %lld, the KV cache has %lld",
+                (long long)p->predictor.block_size, (long long)p->scheduler.block_size));
+    if (bundle_energy_missing(b))
+        say(s, arena_printf(s->a, "the bundle has no energy of %s: they are charged none",
+                            bundle_energy_missing(b)));
+    if (bundle_has_energy(b) && !(bundle_idle_w(b) > 0))
+        say(s, "the bundle does not say what idle devices draw: energy is that of operators alone");
+    if (missing)
+        say(s,
+            arena_printf(s->a, "the bundle has no times of %s: they are charged nothing", missing));
+    if (estimated)
+        say(s, arena_printf(s->a, "the bundle has no times of %s", estimated));
+    node_set(s->a, extra, SV("operators_missing"),
+             missing ? node_str(s->a, missing) : node_new(s->a, NODE_NULL));
+    node_set(s->a, extra, SV("operators_estimated"),
+             estimated ? node_str(s->a, estimated) : node_new(s->a, NODE_NULL));
+}
+
 /* A stream, unless prefix caching wants the token ids of prompts. */
 static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
-                             struct job_workload *out, struct err *e)
+                             const struct says *says, struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
     if (p->scheduler.prefix_caching && m->tokenizer)
         return job_workload(c, m, true, out, e);
     bool hashes = p->workload.dir && fs_exists(fs_join(c->a, p->workload.dir, HASH_IDS_NAME));
     if (p->scheduler.prefix_caching && (p->workload.prompts || p->workload.dir) && !hashes)
-        log_warn("model %s has no tokenizer: prefix caching knows prompts by prompt_id, so only "
-                 "whole equal prompts are found again",
-                 m->m.name);
+        say(says,
+            arena_printf(
+                c->a,
+                "model %s has no tokenizer: prefix caching knows prompts by prompt_id, so only "
+                "whole equal prompts are found again",
+                m->m.name));
     const struct router_ops *router = router_find(p->cluster.router);
     if (router && router->reads_prefix && !p->scheduler.prefix_caching && !p->workload.prompts &&
         !p->workload.dir)
-        log_warn("cluster.router=%s: requests of this workload have no prompts and go to the "
-                 "replicas in turn",
-                 router->name);
+        say(says, arena_printf(c->a,
+                               "cluster.router=%s: requests of this workload have no prompts and "
+                               "go to the replicas in turn",
+                               router->name));
     return job_workload_stream(c, m, out, e);
-}
-
-/* What the profile does not hold goes into the result, loudly. */
-static void tell_operators(struct cmd_context *c, const struct bundle *b, struct node *extra)
-{
-    const char *missing = bundle_missing(b), *estimated = bundle_estimated(b);
-    const struct plan *p = c->plan;
-    if (p->predictor.block_size && p->predictor.block_size != p->scheduler.block_size)
-        log_warn("attention is predicted from rows of block size %lld, the KV cache has %lld",
-                 (long long)p->predictor.block_size, (long long)p->scheduler.block_size);
-    if (bundle_energy_missing(b))
-        log_warn("the bundle has no energy of %s: they are charged none", bundle_energy_missing(b));
-    if (bundle_has_energy(b) && !(bundle_idle_w(b) > 0))
-        log_warn(
-            "the bundle does not say what idle devices draw: energy is that of operators alone");
-    if (missing)
-        log_warn("the bundle has no times of %s: they are charged nothing", missing);
-    if (estimated)
-        log_warn("the bundle has no times of %s", estimated);
-    node_set(c->a, extra, SV("operators_missing"),
-             missing ? node_str(c->a, missing) : node_new(c->a, NODE_NULL));
-    node_set(c->a, extra, SV("operators_estimated"),
-             estimated ? node_str(c->a, estimated) : node_new(c->a, NODE_NULL));
 }
 
 static enum st simulate(struct cmd_context *c, struct err *e)
@@ -59,14 +78,15 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
     const char *warning = job_predictor_warning(c, &params);
+    const struct says says = {c->a, node_new(c->a, NODE_LIST)};
     if (warning)
-        log_warn("%s", warning);
+        say(&says, warning);
 
     struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params};
     if (p->sim.replicas_mc)
         TRY(job_monte_carlo_open(&mc, e));
     struct job_workload w;
-    TRY(open_workload(c, &m, &w, e));
+    TRY(open_workload(c, &m, &says, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor);
@@ -77,12 +97,13 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
         node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
-        tell_operators(c, params.bundle, extra);
+        tell_operators(&says, p, params.bundle, extra);
         const struct node *meta = bundle_meta(params.bundle);
         const struct node *yardstick = meta ? node_path(meta, "yardstick") : NULL;
         if (yardstick)
             node_set(c->a, extra, SV("profile_yardstick"), node_copy(c->a, yardstick));
     }
+    node_set(c->a, extra, SV("notes"), says.notes);
     struct serve_clock clock = clock_virtual();
     struct job_run r = {.type = "vidur",
                         .kind = "sim",
@@ -97,10 +118,6 @@ static enum st simulate(struct cmd_context *c, struct err *e)
         r.more_self = &mc;
     }
     enum st st = job_run(c, &m, &w, &r, e);
-    if (st == ST_OK && params.bundle && bundle_extrapolations(params.bundle) > 0)
-        log_warn("%lld of %lld look-ups fell outside the profiled grid and were extrapolated",
-                 (long long)bundle_extrapolations(params.bundle),
-                 (long long)bundle_lookups(params.bundle));
     job_workload_close(&w);
     job_workload_close(&mc.w);
     return st;

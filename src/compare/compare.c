@@ -165,6 +165,14 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
                     "Add them with spread=DIR,DIR.");
 }
 
+static void tell_host_time(const struct comparison *c, struct notes *notes)
+{
+    const struct node *n = node_find(c->sim.meta, "host_overhead");
+    if (n && n->kind == NODE_BOOL && !n->b)
+        note(notes, "The simulation has no host time per iteration (its profile has none, or "
+                    "sim.host_overhead=false): its times are device times alone.");
+}
+
 /* How much of the simulation rests on times beyond the profiled grid. */
 static void tell_extrapolation(const struct comparison *c, struct notes *notes)
 {
@@ -262,6 +270,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
                        (const struct run *const[]){&out->real, &out->sim},
                        (const struct run_metrics *const[]){&out->real_metrics, &out->sim_metrics});
         tell_samples(out, &notes);
+        tell_host_time(out, &notes);
         tell_extrapolation(out, &notes);
         out->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);
         out->n_notes = notes.v.n;

@@ -110,6 +110,7 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
     else
         page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
     page_iterations(a, out, &d->run);
+    page_note_list(a, out, "Notes", node_find(d->run.meta, "notes"));
     page_facts(a, out, "What was run", NULL, &d->run.meta, 1);
 }
 

@@ -154,6 +154,7 @@ static void host_time_that_varies_widens_sums_little_and_tails_much(void **state
     const struct monte_carlo m = run_one(t, b, &model, TOKENS, N, 2, host_alone);
     const struct monte_carlo again = run_one(t, b, &model, TOKENS, N, 1, host_alone);
     assert_memory_equal(&m.of, &again.of, sizeof m.of); /* whatever the workers */
+    assert_int_equal(bundle_lookups(b), 0);             /* replicas count their own */
     double h = bundle_host_s(b, 1, false), c = 0.0028276503 / 0.0041337302;
     double s = hypot(m.doubt.host, c / sqrt(TOKENS)), variance = log1p(c * c);
     const struct monte_carlo_cell *e2e = &m.of[SLO_E2EL][0];
