@@ -67,6 +67,7 @@ struct kernels {
     struct kernels_class *classes;
     struct kernels_path *paths;
     uint32_t n_classes, n_paths;
+    struct range_sum *nvtx_sums, *operator_sums; /* [n_ranges], private: kernels/ranges.h */
 };
 
 /* Drops operations that the patterns leave out from t and prepares the rest. Close afterwards. */

@@ -135,7 +135,7 @@ void kern_proj_sum(const struct kernels *k, struct table *out)
 {
     const struct trace *t = k->t;
     struct arena *a = arena_new();
-    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     struct range_names names = name_ranges(k, STYLES_NVTX);
     for (size_t i = 0; i < t->n_ranges; i++)
         if (!sums[i].n_ops)
@@ -164,7 +164,6 @@ void kern_proj_sum(const struct kernels *k, struct table *out)
     vec_free(&rows.list);
     kern_groups_free(&g);
     mem_free(p);
-    mem_free(sums);
     free_names(&names);
     arena_free(&a);
 }

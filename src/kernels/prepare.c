@@ -2,7 +2,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
-#include "kernels/kernels.h"
+#include "kernels/ranges.h"
 
 /* ---- patterns ---- */
 
@@ -255,6 +255,7 @@ void kernels_open(struct kernels *k, struct trace *t, const struct kernels_param
     drop_ops(k, t, p);
     classify(k);
     place_calls(k);
+    kern_make_range_sums(k);
 }
 
 void kernels_close(struct kernels *k)
@@ -267,6 +268,8 @@ void kernels_close(struct kernels *k)
     mem_free(k->range_parent);
     mem_free(k->classes);
     mem_free(k->paths);
+    mem_free(k->nvtx_sums);
+    mem_free(k->operator_sums);
     arena_free(&k->a);
     *k = (struct kernels){0};
 }

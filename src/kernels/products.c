@@ -166,7 +166,7 @@ void kernels_linear_jsonl(struct buf *out, const struct kernels *k, size_t *n)
     map_init(&types, k->a);
     map_init(&known, k->a);
     struct product *products = kern_products(k, &types);
-    struct range_sum *sums = kern_range_sums(k, STYLES_OPERATORS);
+    const struct range_sum *sums = kern_range_sums(k, STYLES_OPERATORS);
     VEC(struct shape_line) lines = {0};
     for (size_t i = 0; i < t->n_ranges; i++) {
         if (!products[i].batch)
@@ -198,5 +198,4 @@ void kernels_linear_jsonl(struct buf *out, const struct kernels *k, size_t *n)
     *n = lines.n;
     vec_free(&lines);
     mem_free(products);
-    mem_free(sums);
 }

@@ -17,10 +17,15 @@ int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[
     return n;
 }
 
-struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
+static struct range_sum *make_sums(const struct kernels *k, unsigned styles)
 {
     const struct trace *t = k->t;
     struct range_sum *sums = mem_alloc(t->n_ranges * sizeof *sums);
+    bool any = false;
+    for (uint32_t i = 0; i < k->n_classes; i++)
+        any = any || kern_has_style(styles, k->classes[i].style);
+    if (!any)
+        return sums;
     bool *counted = mem_alloc((t->calls.n + 1) * sizeof *counted);
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < t->ops.n; i++) {
@@ -41,4 +46,16 @@ struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
     }
     mem_free(counted);
     return sums;
+}
+
+void kern_make_range_sums(struct kernels *k)
+{
+    k->nvtx_sums = make_sums(k, STYLES_NVTX);
+    k->operator_sums = make_sums(k, STYLES_OPERATORS);
+}
+
+const struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
+{
+    ASSERT(styles == STYLES_NVTX || styles == STYLES_OPERATORS);
+    return styles == STYLES_NVTX ? k->nvtx_sums : k->operator_sums;
 }

@@ -12,9 +12,10 @@ struct range_sum {
     int64_t first_ns, last_ns; /* from the first start to the last end on the GPU */
     int64_t inclusive_ns, exclusive_ns;
 };
-/* [n_ranges]; ranges whose style is in `styles` (bits) are looked at, others are as if they were
- * not there: exclusive time goes to the innermost of those that are. Free with mem_free. */
-struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles);
+/* [n_ranges]; ranges whose style is in `styles` (one of the sets below) are looked at, others are
+ * as if they were not there: exclusive time goes to the innermost of those that are. */
+const struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles);
+void kern_make_range_sums(struct kernels *k); /* part of kernels_open; kernels_close frees them */
 
 enum {
     STYLES_OPERATORS = 1u << TRACE_OPERATOR,

@@ -89,7 +89,7 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
     step_list steps = {0};
     bool *wanted = match_ranges(k, p->pattern);
     struct cover *cover = cover_ranges(k, wanted);
-    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         if (!wanted[i])
             continue;
@@ -110,7 +110,6 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
     }
     mem_free(wanted);
     mem_free(cover);
-    mem_free(sums);
     return steps;
 }
 

@@ -98,7 +98,7 @@ void kernels_operators_markdown(struct buf *out, const struct kernels *k)
     const struct trace *t = k->t;
     bool operators = has_operators(k);
     unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
-    struct range_sum *sums = kern_range_sums(k, styles);
+    const struct range_sum *sums = kern_range_sums(k, styles);
     struct kern_keys names = {0};
     VEC(struct line) lines = {0};
     int64_t outside = 0;
@@ -131,7 +131,6 @@ void kernels_operators_markdown(struct buf *out, const struct kernels *k)
     put_lines(k->a, out, operators ? "Operator" : "Range", lines.p, lines.n);
     vec_free(&lines);
     kern_keys_free(&names);
-    mem_free(sums);
 }
 
 /* ---- regions ---- */
@@ -309,12 +308,11 @@ static void free_regions(struct regions *g)
 
 struct table *kernels_region_table(struct arena *a, const struct kernels *k)
 {
-    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);
     struct table *t = region_table(a, k, &g);
     free_regions(&g);
-    mem_free(sums);
     return t;
 }
 
@@ -322,7 +320,7 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
                               size_t n_patterns)
 {
     enum { MOST = 200 }; /* a table each */
-    struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);
     buf_puts(out, "# Regions\n\nA launch counts for the ranges open around it on its thread: "
@@ -340,5 +338,4 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
             put_region_kernels(k, out, name, &k->classes[g.list.p[i].class]);
     }
     free_regions(&g);
-    mem_free(sums);
 }

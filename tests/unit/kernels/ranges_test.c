@@ -144,7 +144,7 @@ static void inclusive_and_exclusive(void **state)
 {
     struct test *t = *state;
     struct loaded *x = load(t, 1, NULL);
-    struct range_sum *s = kern_range_sums(&x->k, STYLES_NVTX);
+    const struct range_sum *s = kern_range_sums(&x->k, STYLES_NVTX);
     assert_int_equal(x->t.n_ranges, 3);
     /* by start: step, prefill, overlap */
     static const int64_t want[3][3] = {
@@ -157,7 +157,6 @@ static void inclusive_and_exclusive(void **state)
         assert_int_equal(s[i].exclusive_ns, want[i][1]);
         assert_int_equal(s[i].n_ops, want[i][2]);
     }
-    mem_free(s);
     unload(x);
 }
 
@@ -286,7 +285,7 @@ static void any_overlap_equals_a_plain_search(void **state)
         }
         trace_finish(&x);
         kernels_open(&k, &x, NULL);
-        struct range_sum *s = kern_range_sums(&k, STYLES_NVTX);
+        const struct range_sum *s = kern_range_sums(&k, STYLES_NVTX);
         int64_t *inclusive = arena_array(t->a, int64_t, RANGES);
         int64_t *exclusive = arena_array(t->a, int64_t, RANGES);
         for (size_t i = 0; i < OPS; i++) {
@@ -308,7 +307,6 @@ static void any_overlap_equals_a_plain_search(void **state)
             assert_int_equal(s[r].inclusive_ns, inclusive[r]);
             assert_int_equal(s[r].exclusive_ns, exclusive[r]);
         }
-        mem_free(s);
         kernels_close(&k);
         trace_free(&x);
     }
