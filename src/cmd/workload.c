@@ -120,21 +120,29 @@ static enum st import(struct cmd_context *c, const struct job_model *m, struct j
     return write_workload(c, m, w, r.left_out, e);
 }
 
-static enum st export(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
-                      struct err *e) {
-    const struct plan *p = c->plan; const struct workload_format * f; const char * *texts;
+static enum st export_to(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+                         struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct workload_format *f;
+    const char **texts;
     TRY(workload_format_find(p->export, true, &f, e));
     TRY(need_path(c, "export", e));
-    if (fs_exists(p->path)) return err_hint(
-        (err_set(e, ST_USAGE, "path: %s already exists", p->path), e), "choose another path=");
+    if (fs_exists(p->path)) {
+        err_set(e, ST_USAGE, "path: %s already exists", p->path);
+        return err_hint(e, "choose another path=");
+    }
     TRY(job_workload(c, m, false, w, e));
-    if (p->workload.dir) TRY(prompts_load(c->a, w->w.prompts, &w->prompts, &w->n_prompts, e));
+    if (p->workload.dir)
+        TRY(prompts_load(c->a, w->w.prompts, &w->prompts, &w->n_prompts, e));
     TRY(workload_texts(c->a, &w->w, w->prompts, w->n_prompts, &texts, e));
     struct buf bytes = {0};
     enum st st = f->write(&bytes, &w->w, texts, e);
-    if (st == ST_OK) st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
+    if (st == ST_OK)
+        st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
     buf_free(&bytes);
-    if (st == ST_OK) print_result(c, "path", p->path, &w->w, 0);
+    if (st == ST_OK)
+        print_result(c, "path", p->path, &w->w, 0);
     return st;
 }
 
@@ -162,7 +170,7 @@ int cmd_workload(struct cmd_context *c, struct err *e)
     if (st == ST_OK)
         st = job_model(c, false, &m, e);
     if (st == ST_OK)
-        st = (p->import ? import : p->export ? export : make)(c, &m, &w, e);
+        st = (p->import ? import : p->export ? export_to : make)(c, &m, &w, e);
     job_workload_close(&w);
     if (st != ST_OK)
         err_add(e, "workload");

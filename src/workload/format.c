@@ -6,14 +6,17 @@
 #include "base/clock.h"
 
 const struct workload_format workload_formats[] = {
-    {"azure", "Azure LLM inference traces of 2023 and 2024", 0, azure_read, NULL},
-    {"burstgpt", "BurstGPT", 0, burstgpt_read, NULL},
-    {"mooncake", "Mooncake's traces, with hash_ids", 0, mooncake_read, mooncake_write},
+    {"azure", "Azure LLM inference traces of 2023 and 2024", 0, azure_read, NULL,
+     "it is the log of a service, and a made-up one would pass for it"},
+    {"burstgpt", "BurstGPT", 0, burstgpt_read, NULL,
+     "it is the log of a service, and a made-up one would pass for it"},
+    {"mooncake", "Mooncake's traces, with hash_ids", 0, mooncake_read, mooncake_write, NULL},
     {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS,
-     sharegpt_read, NULL},
-    {"vidur", "Vidur's trace.csv", 0, vidur_read, vidur_write},
+     sharegpt_read, NULL,
+     "it says an output length by the text of an answer, and a workload has no answers"},
+    {"vidur", "Vidur's trace.csv", 0, vidur_read, vidur_write, NULL},
     {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", 0, vllm_read,
-     vllm_write},
+     vllm_write, NULL},
     {0},
 };
 
@@ -21,6 +24,7 @@ enum st workload_format_find(const char *name, bool write, const struct workload
                              struct err *e)
 {
     struct buf names = {0};
+    const char *import_only = NULL;
     for (const struct workload_format *f = workload_formats; f->name; f++) {
         bool can = write ? f->write != NULL : f->read != NULL;
         if (can && strcmp(f->name, name) == 0) {
@@ -28,10 +32,15 @@ enum st workload_format_find(const char *name, bool write, const struct workload
             *out = f;
             return ST_OK;
         }
+        if (write && !can && strcmp(f->name, name) == 0)
+            import_only = f->import_only;
         if (can)
             buf_printf(&names, "%s%s", names.n ? ", " : "", f->name);
     }
-    err_set(e, ST_USAGE, "there is no format '%s' to %s", name, write ? "export" : "import");
+    if (import_only)
+        err_set(e, ST_USAGE, "format %s can be imported only: %s", name, import_only);
+    else
+        err_set(e, ST_USAGE, "there is no format '%s' to %s", name, write ? "export" : "import");
     err_hint(e, "formats: %s", buf_str(&names));
     buf_free(&names);
     return ST_USAGE;

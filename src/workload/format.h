@@ -41,6 +41,7 @@ struct workload_format {
     /* texts[w->n]: of each request, NULL = none */
     enum st (*write)(struct buf *out, const struct workload *w, const char *const *texts,
                      struct err *e);
+    const char *import_only; /* why there is no write: a clause; NULL where there is one */
 };
 
 extern const struct workload_format workload_formats[]; /* ends with name == NULL */
