@@ -93,14 +93,14 @@ enum st body_url(struct arena *a, const char *url, const char *path, const char 
                  struct err *e)
 {
     size_t scheme = strncmp(url, "http://", 7) == 0 ? 7 : strncmp(url, "https://", 8) == 0 ? 8 : 0;
-    if (scheme == 0 || !url[scheme] || url[scheme] == '/') {
-        err_set(e, ST_USAGE, "url: '%s' is no address of a server", url);
-        return err_hint(e, "url=http://127.0.0.1:8000");
-    }
     if (memchr(url + scheme, '@', strcspn(url + scheme, "/"))) {
         err_set(e, ST_USAGE, "url: a name or password in it would end up in every artifact");
         return err_hint(e, "client.headers=[\"Authorization: $VARIABLE\"] takes it from the "
                            "environment");
+    }
+    if (scheme == 0 || !url[scheme] || url[scheme] == '/') {
+        err_set(e, ST_USAGE, "url: '%s' is no address of a server", url);
+        return err_hint(e, "url=http://127.0.0.1:8000");
     }
     if (strpbrk(url, "?# \t\r\n"))
         return err_set(e, ST_USAGE, "url: '%s': expected no query, fragment or space", url);

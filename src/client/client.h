@@ -46,6 +46,10 @@ struct client_params {
     const char *url;            /* that requests are posted to; http or https */
     const char *const *headers; /* [n_headers] "Name: value", secrets in clear */
     size_t n_headers;
+    /* [n_secrets] what must stand in no message, although a server may send it back: "redacted"
+     * stands there. Shorter than SECRET_LEAST bytes they are no secrets. */
+    const char *const *secrets;
+    size_t n_secrets;
     int64_t max_concurrency; /* requests on their way at once; 0 = no limit */
     double timeout_s;        /* of a request since it was sent; 0 = none */
     double stall_timeout_s;  /* without a byte; 0 = none */
@@ -58,6 +62,8 @@ struct client_params {
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
     bool spin;              /* wait for the next event running, not asleep */
 };
+
+enum { SECRET_LEAST = 4 };
 
 struct client_request {
     int64_t at_ns;  /* planned; non-decreasing */

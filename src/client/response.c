@@ -31,6 +31,32 @@ void response_free(struct response *s)
     sse_free(&s->sse);
 }
 
+/* Every whole secret, and the beginning of one at the end of a text that was cut before. */
+static void redact(const struct response *s, struct buf *text)
+{
+    static const char mark[] = "redacted";
+    for (size_t k = 0; k < s->n_secrets; k++) {
+        const char *secret = s->secrets[k];
+        const size_t n = strlen(secret);
+        struct buf out = {0};
+        size_t i = 0;
+        if (n < SECRET_LEAST)
+            continue;
+        while (i < text->n) {
+            const size_t left = text->n - i;
+            const size_t same = left < n ? left : n;
+            if (same >= SECRET_LEAST && memcmp(text->p + i, secret, same) == 0) {
+                buf_add(&out, mark, sizeof mark - 1);
+                i += same;
+            } else {
+                buf_putc(&out, text->p[i++]);
+            }
+        }
+        buf_free(text);
+        *text = out;
+    }
+}
+
 void response_fail(struct response *s, int64_t time_ns, enum run_status status, const char *type,
                    const char *fmt, ...)
 {
@@ -43,8 +69,14 @@ void response_fail(struct response *s, int64_t time_ns, enum run_status status, 
     snprintf(r->error_type, sizeof r->error_type, "%s", type);
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(r->error_msg, sizeof r->error_msg, fmt, ap);
+    char whole[1024];
+    struct buf text = {0};
+    vsnprintf(whole, sizeof whole, fmt, ap);
     va_end(ap);
+    buf_puts(&text, whole);
+    redact(s, &text);
+    snprintf(r->error_msg, sizeof r->error_msg, "%s", buf_str(&text));
+    buf_free(&text);
     r->error_msg[str_utf8_valid(r->error_msg, strlen(r->error_msg))] = 0;
     for (char *c = r->error_msg; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)

@@ -11,6 +11,8 @@ struct response {
     bool usage_so_far;       /* every chunk with tokens so far came with usage */
     bool ids_so_far;         /* ... with token ids */
     bool failed;
+    const char *const *secrets; /* [n_secrets] of client_params; response_begin leaves them */
+    size_t n_secrets;
     struct err e; /* scratch */
 };
 
@@ -24,7 +26,8 @@ bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n
 /* The response ended as HTTP wants it. */
 void response_close(struct response *s, int64_t time_ns);
 
-/* Ends the request with a failure, unless it failed before. msg is cut to what fits. */
+/* Ends the request with a failure, unless it failed before. msg is cut to what fits, after every
+ * secret in it was replaced by "redacted". */
 void response_fail(struct response *s, int64_t time_ns, enum run_status status, const char *type,
                    const char *fmt, ...) PRINTF_LIKE(5, 6);
 

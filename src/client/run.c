@@ -199,6 +199,8 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
     s->segments.n = 0;
     s->why[0] = 0;
     buf_clear(&s->in);
+    s->response.secrets = l->p->secrets;
+    s->response.n_secrets = l->p->n_secrets;
     response_begin(&s->response, r, l->p->max_event_bytes);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->n);
     curl_easy_setopt(s->easy, CURLOPT_POSTFIELDS, body->p);

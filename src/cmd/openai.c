@@ -23,6 +23,7 @@ struct bench {
     struct outcome_limits limits;
     const char *goodput; /* as given, or NULL */
     const char *url, *models_url, *served_model;
+    const char **secrets;       /* of client.secrets */
     struct node *shown_headers; /* what run_meta.json says of the headers */
     struct client_health health;
     struct contention busy;
@@ -50,6 +51,15 @@ static bool one_line(const char *s)
     return !strpbrk(s, "\r\n");
 }
 
+/* The value of a header that must not be told, and what stands after its scheme: "Bearer x". */
+static void add_secret(struct bench *b, const char *value)
+{
+    const char *last = strrchr(value, ' ');
+    b->secrets[b->client.n_secrets++] = value;
+    if (last && last[1])
+        b->secrets[b->client.n_secrets++] = last + 1;
+}
+
 static enum st add_header(struct bench *b, const char **list, size_t *n, const char *text,
                           struct err *e)
 {
@@ -65,6 +75,7 @@ static enum st add_header(struct bench *b, const char **list, size_t *n, const c
             return err_set(e, ST_USAGE, "client.headers: %.*s: the environment has no %s",
                            (int)name.n, name.p, shown + 1);
         list[(*n)++] = arena_printf(a, "%.*s: %s", (int)name.n, name.p, from);
+        add_secret(b, from);
         shown = "redacted";
     } else if (is_secret_name(name)) {
         err_set(e, ST_USAGE, "client.headers: %.*s: a secret here would end up in every artifact",
@@ -85,6 +96,8 @@ static enum st make_headers(struct bench *b, struct err *e)
     struct arena *a = b->c->a;
     const char **list = arena_array(a, const char *, p->client.headers.n + 1);
     size_t n = 0;
+    b->secrets = arena_array(a, const char *, 2 * (p->client.headers.n + 1));
+    b->client.secrets = b->secrets;
     b->shown_headers = node_new(a, NODE_MAP);
     const char *key = p->client.api_key_env ? getenv(p->client.api_key_env) : NULL;
     if (key && *key) {
@@ -92,6 +105,7 @@ static enum st make_headers(struct bench *b, struct err *e)
             return err_set(e, ST_USAGE, "client.api_key_env: %s holds more than one line",
                            p->client.api_key_env);
         list[n++] = arena_printf(a, "Authorization: Bearer %s", key);
+        add_secret(b, key);
         node_set(a, b->shown_headers, SV("Authorization"), node_str(a, "redacted"));
         if (strncmp(b->url, "http://", 7) == 0 && !strstr(b->url, "//127.") &&
             !strstr(b->url, "//localhost") && !strstr(b->url, "//[::1]"))

@@ -92,6 +92,10 @@ static void addresses_are_completed(void **state)
                "url: a name or password in it would end up in every artifact\nhint: "
                "client.headers=[\"Authorization: $VARIABLE\"] takes it from the environment");
     err_clear(&t->e);
+    assert_err(body_url(t->a, "u:secret@h:8000", "/x", &url, &t->e), ST_USAGE, t,
+               "url: a name or password in it would end up in every artifact\nhint: "
+               "client.headers=[\"Authorization: $VARIABLE\"] takes it from the environment");
+    err_clear(&t->e);
     assert_err(body_url(t->a, "http://h/?key=1", "/x", &url, &t->e), ST_USAGE, t,
                "url: 'http://h/?key=1': expected no query, fragment or space");
 }

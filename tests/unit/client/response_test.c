@@ -172,9 +172,36 @@ static void a_new_attempt_forgets_the_one_before(void **state)
     assert_end(&m, RUN_OK, "", "");
 }
 
+/* Servers like to say which key they refuse. */
+static void secrets_stand_in_no_message(void **state)
+{
+    (void)state;
+    static const char *const secrets[] = {"sk-abcdef-123456", "abc"};
+    static const struct {
+        const char *said, *kept;
+    } rows[] = {
+        {"Incorrect API key: sk-abcdef-123456. See sk-abcdef-123456",
+         "Incorrect API key: redacted. See redacted"},
+        {"sk-abcdef-123456sk-abcdef-123456", "redactedredacted"},
+        {"cut off: sk-abcdef-1", "cut off: redacted"}, /* its beginning, at the end */
+        {"sk-a in the middle, and abc", "sk-a in the middle, and abc"},
+        {"the end is sk-", "the end is sk-"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct client_result r = {0};
+        struct response s = {.secrets = secrets, .n_secrets = 2};
+        response_begin(&s, &r, 4096);
+        response_fail(&s, 0, RUN_ERROR, "server", "%s", rows[i].said);
+        assert_string_equal(r.error_msg, rows[i].kept);
+        client_result_free(&r);
+        response_free(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(secrets_stand_in_no_message),
         cmocka_unit_test(chunks_with_text_carry_tokens),
         cmocka_unit_test(a_chat_speaks_in_deltas),
         cmocka_unit_test(ids_count_tokens_exactly),
