@@ -101,6 +101,33 @@ static void put_lists(struct arena *a, struct node *m, const struct outcome *o, 
     put(a, m, "errors", errors);
 }
 
+/* Most output tokens that came within one second of the run, seconds counted from the first send.
+ * NAN without any. */
+static double most_tokens_a_second(const struct outcome *o, size_t n)
+{
+    int64_t first_ns = INT64_MAX, last_ns = 0, most = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct client_result *r = o[i].r;
+        if (o[i].warmup || r->status != RUN_OK || r->chunks.n == 0)
+            continue;
+        int64_t end_ns = r->chunks.p[r->chunks.n - 1].time_ns;
+        first_ns = r->sent_ns < first_ns ? r->sent_ns : first_ns;
+        last_ns = end_ns > last_ns ? end_ns : last_ns;
+    }
+    if (last_ns < first_ns)
+        return (double)NAN;
+    size_t seconds = (size_t)((last_ns - first_ns) / NS_PER_S) + 1;
+    int64_t *tokens = mem_alloc(seconds * sizeof *tokens);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < o[i].r->chunks.n; k++)
+            if (!o[i].warmup && o[i].r->status == RUN_OK)
+                tokens[(o[i].r->chunks.p[k].time_ns - first_ns) / NS_PER_S] += o[i].chunk_tokens[k];
+    for (size_t i = 0; i < seconds; i++)
+        most = tokens[i] > most ? tokens[i] : most;
+    mem_free(tokens);
+    return (double)most;
+}
+
 static struct node *tokens_node(struct arena *a, const struct outcome_figures *f)
 {
     struct node *m = node_new(a, NODE_MAP), *from = node_new(a, NODE_MAP);
@@ -143,6 +170,7 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
     put(a, m, "request_goodput", number(a, f->goodput_sent));
     put(a, m, "output_throughput", number(a, f->output_tokens_per_s));
     put(a, m, "total_token_throughput", number(a, f->total_tokens_per_s));
+    put(a, m, "max_output_tokens_per_s", number(a, most_tokens_a_second(o, n)));
     put(a, m, "max_concurrent_requests", node_int(a, h->peak_concurrency));
     put_stat(a, m, "ttft", &f->ttft_sent);
     put_stat(a, m, "tpot", &f->tpot);

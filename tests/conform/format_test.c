@@ -250,8 +250,15 @@ static void unknown_formats_are_told(void **state)
     assert_err(workload_format_find("azur", false, &f, &t->e), ST_USAGE, t,
                "there is no format 'azur' to import\n"
                "hint: formats: azure, burstgpt, mooncake, sharegpt, vidur, vllm");
-    assert_err(workload_format_find("azure", true, &f, &t->e), ST_USAGE, t,
-               "there is no format 'azure' to export\nhint: formats: mooncake, vidur, vllm");
+    err_clear(&t->e);
+    assert_err(workload_format_find("made_up", true, &f, &t->e), ST_USAGE, t,
+               "there is no format 'made_up' to export\nhint: formats: mooncake, vidur, vllm");
+    err_clear(&t->e);
+    assert_err(workload_format_find("sharegpt", true, &f, &t->e), ST_USAGE, t,
+               "format sharegpt can be imported only: it says an output length by the text of an "
+               "answer, and a workload has no answers\nhint: formats: mooncake, vidur, vllm");
+    for (f = workload_formats; f->name; f++) /* one or the other */
+        assert_int_equal(f->write == NULL, f->import_only != NULL);
 }
 
 /* Days by `date -u -d ... +%s`. */
