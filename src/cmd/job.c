@@ -337,6 +337,22 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
     return ST_OK;
 }
 
+struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m)
+{
+    return (struct bundle_key){
+        .root = p->profile.root,
+        .hardware = p->hardware.id,
+        .model_name = m->m.name,
+        .hub_name = p->model.hub,
+        .network_device = p->network_device,
+        .model = &m->m,
+        .tp = p->parallel.tp,
+        .pp = p->parallel.pp,
+        .ep = p->parallel.ep,
+        .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
+    };
+}
+
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
                          const char *type)
 {

@@ -95,6 +95,9 @@ struct job_run {
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);
 
+/* The rows of profiling bundles that a plan needs; borrows of both. */
+struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m);
+
 /* What runs of every command say of themselves: hardware and device of the plan, the configuration,
  * from the start of the artifact (NULL: of now) until now. */
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,

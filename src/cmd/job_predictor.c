@@ -7,18 +7,7 @@ static enum st load_bundle(const struct cmd_context *c, const struct job_model *
 {
     const struct plan *p = c->plan;
     struct bundle *bundle;
-    struct bundle_key key = {
-        .root = p->profile.root,
-        .hardware = p->hardware.id,
-        .model_name = m->m.name,
-        .hub_name = p->model.hub,
-        .network_device = p->network_device,
-        .model = &m->m,
-        .tp = p->parallel.tp,
-        .pp = p->parallel.pp,
-        .ep = p->parallel.ep,
-        .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
-    };
+    struct bundle_key key = job_bundle_key(p, m);
     TRY(bundle_load(c->a, &key, &bundle, e));
     params->bundle = bundle;
     params->host_overhead = p->sim.host_overhead && bundle_has_host(bundle);

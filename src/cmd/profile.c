@@ -15,15 +15,7 @@
 static enum st check(struct cmd_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;
-    struct bundle_key key = {.root = p->profile.root,
-                             .hardware = p->hardware.id,
-                             .model_name = m->m.name,
-                             .hub_name = p->model.hub,
-                             .network_device = p->network_device,
-                             .model = &m->m,
-                             .tp = p->parallel.tp,
-                             .pp = p->parallel.pp,
-                             .block_size = p->scheduler.block_size};
+    struct bundle_key key = job_bundle_key(p, m);
     struct bundle *b;
     TRY(bundle_load(c->a, &key, &b, e));
     struct bundle_check *checks;

@@ -4,6 +4,7 @@
 
 #include "base/vec.h"
 #include "kernels/ranges.h"
+#include "profile/read/host_columns.h"
 
 /* Parts of one iteration, in the words of cpu_overheads.csv. */
 enum part { SCHEDULE, PREPARE, PROCESS, EXECUTION, HOST, PARTS };
@@ -172,36 +173,9 @@ static void put_row(struct table *t, const struct step *s, size_t n,
 struct table *kernels_step_table(struct arena *a, const struct kernels *k,
                                  const struct kernels_step_params *p)
 {
-    static const char *const head[] = {"schedule_mean",
-                                       "schedule_median",
-                                       "sampler_e2e_mean",
-                                       "sampler_e2e_median",
-                                       "prepare_inputs_e2e_mean",
-                                       "prepare_inputs_e2e_median",
-                                       "model_execution_e2e_mean",
-                                       "model_execution_e2e_median",
-                                       "process_model_outputs_mean",
-                                       "process_model_outputs_median",
-                                       "ray_comm_time_mean",
-                                       "model_name",
-                                       "batch_size",
-                                       "tensor_parallel_degree",
-                                       "iteration_host_min",
-                                       "iteration_host_max",
-                                       "iteration_host_mean",
-                                       "iteration_host_median",
-                                       "iteration_host_std",
-                                       "iteration_host_n",
-                                       "prefill_iteration_host_min",
-                                       "prefill_iteration_host_max",
-                                       "prefill_iteration_host_mean",
-                                       "prefill_iteration_host_median",
-                                       "prefill_iteration_host_std",
-                                       "prefill_iteration_host_n"};
-    enum { COLUMNS = sizeof head / sizeof *head };
-    struct table *t = table_new(a, COLUMNS);
-    for (int i = 0; i < COLUMNS; i++)
-        table_cell(t, "%s", head[i]);
+    struct table *t = table_new(a, HOST_COLUMNS);
+    for (int i = 0; i < HOST_COLUMNS; i++)
+        table_cell(t, "%s", host_columns[i]);
     step_list steps = find_steps(k, p);
     if (steps.n)
         qsort(steps.p, steps.n, sizeof *steps.p, by_batch);

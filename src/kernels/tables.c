@@ -65,11 +65,15 @@ static void put_lines(struct arena *a, struct buf *out, const char *what, struct
                (double)total / 1e6);
 }
 
-void kernels_markdown(struct buf *out, const struct kernels *k)
+/* By name: all operations, or those launched on the paths that are a member. */
+static void put_kernels(const struct kernels *k, struct buf *out, const bool *member)
 {
     const struct trace *t = k->t;
-    struct line *lines = arena_array(k->a, struct line, k->n_names);
+    struct line *lines = mem_alloc((k->n_names + 1) * sizeof *lines);
     for (size_t i = 0; i < t->ops.n; i++) {
+        uint32_t path = kernels_path_of(k, i);
+        if (member && (path == TRACE_NONE || !member[path]))
+            continue;
         struct line *l = &lines[k->name[t->ops.sig[i]]];
         l->total_ns += kernels_duration(k, i);
         l->calls++;
@@ -78,9 +82,15 @@ void kernels_markdown(struct buf *out, const struct kernels *k)
     for (uint32_t i = 0; i < k->n_names; i++)
         if (lines[i].calls)
             lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
+    put_lines(k->a, out, "Kernel", lines, n);
+    mem_free(lines);
+}
+
+void kernels_markdown(struct buf *out, const struct kernels *k)
+{
     buf_puts(out, "# Kernels\n\nTime on the GPU by name; copies and sets in brackets; long names "
                   "cut in the middle.\n\n");
-    put_lines(k->a, out, "Kernel", lines, n);
+    put_kernels(k, out, NULL);
 }
 
 /* ---- operators ---- */
@@ -247,8 +257,6 @@ static void put_regions(const struct kernels *k, const struct regions *g, struct
 static void put_region_kernels(const struct kernels *k, struct buf *out, const char *name,
                                const struct kernels_class *of)
 {
-    const struct trace *t = k->t;
-    struct line *lines = mem_alloc(k->n_names * sizeof *lines);
     bool *member = mem_alloc((k->n_paths + 1) * sizeof *member);
     for (uint32_t p = 0; p < k->n_paths; p++) { /* parents come before their children */
         const struct kernels_class *c = &k->classes[k->paths[p].class];
@@ -256,23 +264,10 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
                     (kern_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
                      c->domain == of->domain);
     }
-    for (size_t i = 0; i < t->ops.n; i++) {
-        uint32_t path = kernels_path_of(k, i);
-        if (path == TRACE_NONE || !member[path])
-            continue;
-        struct line *l = &lines[k->name[t->ops.sig[i]]];
-        l->total_ns += kernels_duration(k, i);
-        l->calls++;
-    }
-    size_t n = 0;
-    for (uint32_t i = 0; i < k->n_names; i++)
-        if (lines[i].calls)
-            lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
     buf_puts(out, "\n## ");
     markdown_text(out, name);
     buf_puts(out, "\n\n");
-    put_lines(k->a, out, "Kernel", lines, n);
-    mem_free(lines);
+    put_kernels(k, out, member);
     mem_free(member);
 }
 

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "profile/cells.h"
 #include "profile/host.h"
+#include "profile/read/host_columns.h"
 #include "profile/read/read.h"
 #include "text/csv.h"
 
@@ -389,34 +390,6 @@ struct host_scale host_scale_of(struct arena *a, const struct journal *j)
     return (struct host_scale){mean_scale(a, j, false), mean_scale(a, j, true)};
 }
 
-static void host_header(struct csv_writer *w)
-{
-    static const char *const names[] = {"schedule_mean",
-                                        "schedule_median",
-                                        "sampler_e2e_mean",
-                                        "sampler_e2e_median",
-                                        "prepare_inputs_e2e_mean",
-                                        "prepare_inputs_e2e_median",
-                                        "model_execution_e2e_mean",
-                                        "model_execution_e2e_median",
-                                        "process_model_outputs_mean",
-                                        "process_model_outputs_median",
-                                        "ray_comm_time_mean",
-                                        "model_name",
-                                        "batch_size",
-                                        "tensor_parallel_degree"};
-    put_names(w, names, LEN(names));
-    static const char *const kinds[] = {"iteration_host", "prefill_iteration_host"};
-    static const char *const stat[] = {"min", "max", "mean", "median", "std", "n"};
-    char name[64];
-    for (size_t k = 0; k < LEN(kinds); k++)
-        for (size_t i = 0; i < LEN(stat); i++) {
-            snprintf(name, sizeof name, "%s_%s", kinds[k], stat[i]);
-            csv_put_str(w, name);
-        }
-    csv_end_row(w);
-}
-
 static void host_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
                      int64_t batch)
 {
@@ -462,7 +435,8 @@ enum st write_host(struct arena *a, const struct profile_result *r, const char *
     struct csv_writer w = {.f = open_memstream(&text, &n)};
     if (!w.f)
         return err_errno(e, false, "cannot make %s", path);
-    host_header(&w);
+    put_names(&w, host_columns, HOST_COLUMNS);
+    csv_end_row(&w);
     int64_t batches[64];
     int m = host_batches(r->limits->max_batch, batches);
     for (int i = 0; i < m; i++)
