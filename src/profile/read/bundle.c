@@ -28,6 +28,23 @@ static void add_folders(struct arena *a, struct buf *list, const char *dir)
                 buf_printf(list, "%s%s", list->n ? ", " : "", names[i]);
 }
 
+/* Models: folders with files; a name on the hub is a folder in a folder. */
+static void add_models(struct arena *a, struct buf *list, const char *dir, const char *prefix)
+{
+    const char **names;
+    size_t n;
+    struct err quiet = {0};
+    if (!fs_is_dir(dir) || fs_list(a, dir, &names, &n, &quiet) != ST_OK)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        const char *sub = fs_join(a, dir, names[i]);
+        if (fs_exists(fs_join(a, sub, "mlp.csv")))
+            buf_printf(list, "%s%s%s", list->n ? ", " : "", prefix, names[i]);
+        else if (!*prefix && names[i][0] != '.')
+            add_models(a, list, sub, arena_printf(a, "%s/", names[i]));
+    }
+}
+
 static void hint_neighbours(struct arena *a, const struct bundle_key *key, struct err *e)
 {
     const char *dir = arena_printf(a, "%s/data/profiling/compute/%s", key->root, key->hardware);
@@ -37,7 +54,10 @@ static void hint_neighbours(struct arena *a, const struct bundle_key *key, struc
         what = "hardware";
     }
     struct buf list = {0};
-    add_folders(a, &list, dir);
+    if (strcmp(what, "models") == 0)
+        add_models(a, &list, dir, "");
+    else
+        add_folders(a, &list, dir);
     if (list.n)
         err_hint(e, "%s has the %s %s", dir, what, buf_str(&list));
     else

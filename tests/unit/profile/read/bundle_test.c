@@ -431,7 +431,8 @@ static void missing_folders_say_what_is_there(void **state)
              "%s/data/profiling/compute/cpu/llama is not a folder",
              f->tmp.dir);
     assert_cause(&f->e, want);
-    snprintf(want, sizeof want, "%s/data/profiling/compute/cpu has the models org", f->tmp.dir);
+    snprintf(want, sizeof want, "%s/data/profiling/compute/cpu has the models org/tiny",
+             f->tmp.dir);
     assert_string_equal(err_hint_text(&f->e), want);
     err_clear(&f->e);
     f->key.hardware = "h200";
