@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/contention.h"
 #include "compare/words.h"
 #include "text/csv.h"
 #include "text/json.h"
@@ -69,6 +70,17 @@ static double count(const struct capacity_result *r, size_t offset)
     return n;
 }
 
+static size_t disturbed(const struct capacity_result *r)
+{
+    size_t busy = 0;
+    for (size_t i = 0; i < r->n_seeds; i++) {
+        for (size_t k = 0; k < r->seeds[i].n; k++)
+            busy += r->seeds[i].probes[k].r.contention > CONTENTION_TOO_MUCH;
+        busy += r->operating && r->operating[i].r.contention > CONTENTION_TOO_MUCH;
+    }
+    return busy;
+}
+
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
                     size_t n_extra)
 {
@@ -80,6 +92,14 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
         made[n++] = bound;
     if (r->sum.rate <= 0 && r->sum.end != CAPACITY_CLIENT)
         made[n++] = unmet(a, r);
+    size_t busy = disturbed(r);
+    if (busy > 0)
+        made[n++] =
+            arena_printf(a,
+                         "In %zu probes the machine was busy with something else (over %.0f "
+                         "%% of the time a core was needed, there was none): what failed "
+                         "there may not be the engine's.",
+                         busy, 100 * CONTENTION_TOO_MUCH);
     double timed_out = count(r, offsetof(struct probe_result, timed_out));
     if (timed_out > 0)
         made[n++] = arena_printf(

@@ -40,6 +40,7 @@ const struct probe_field probe_fields[PROBE_FIELDS] = {
     FIELD(prefix_hit_rate),
     FIELD(client_delay_p99_s),
     FIELD(unhealthy),
+    FIELD(contention),
     FIELD(timed_out),
 };
 
@@ -120,6 +121,7 @@ void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
         .energy_j = (double)NAN,
         .prefix_hit_rate = (double)NAN,
         .client_delay_p99_s = (double)NAN,
+        .contention = (double)NAN,
     };
     double *values = mem_alloc((2 * n + 1) * sizeof(double)), *scratch = values + n;
     if (n > 0)

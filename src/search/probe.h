@@ -33,6 +33,8 @@ struct probe_result {
     double prefix_hit_rate;             /* tokens of prefills found in the cache; NAN without one */
     double client_delay_p99_s; /* what the client sent later than planned; NAN: there was none */
     double unhealthy; /* 1: the client did not keep its schedule, and the rest says nothing */
+    double
+        contention; /* share of the time a real engine needed a core and had none; NAN = unknown */
     double timed_out; /* 1: ended at its time limit, before all requests had their answers */
 };
 
@@ -41,7 +43,7 @@ struct probe_field {
     const char *name; /* "requests", "ttft_p99_s" */
     size_t offset;    /* of a double in struct probe_result */
 };
-enum { PROBE_FIELDS = 15 + SLO_METRICS * PROBE_PERCENTILES };
+enum { PROBE_FIELDS = 16 + SLO_METRICS * PROBE_PERCENTILES };
 extern const struct probe_field probe_fields[PROBE_FIELDS];
 static inline double *probe_value(struct probe_result *r, int field)
 {
@@ -83,9 +85,9 @@ struct probe_samples {
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo); /* keeps the memory */
 void probe_samples_add(struct probe_samples *s, const struct run_request *r);
-/* All fields but energy_j, prefix_hit_rate, client_delay_p99_s (NAN), extrapolated, unhealthy and
- * timed_out (0). Warm-up requests were left out. Where rows do not say when the first batch began,
- * early and late delay are of TTFT. */
+/* All fields but energy_j, prefix_hit_rate, client_delay_p99_s, contention (NAN), extrapolated,
+ * unhealthy and timed_out (0). Warm-up requests were left out. Where rows do not say when the first
+ * batch began, early and late delay are of TTFT. */
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
 void probe_samples_free(struct probe_samples *s);
 

@@ -137,13 +137,14 @@ static void read_client(const struct node *meta, struct probe_result *out)
         out->client_delay_p99_s = p99_ms / 1e3;
 }
 
-static void tell_contention(const struct node *meta, double rate)
+static void read_contention(const struct node *meta, double rate, struct probe_result *out)
 {
     struct contention c = contention_of(meta, "contention");
-    if (contention_share(&c) > CONTENTION_TOO_MUCH)
+    out->contention = contention_share(&c);
+    if (out->contention > CONTENTION_TOO_MUCH)
         log_warn("at %g requests/s the machine was busy with something else: for %.0f %% of the "
                  "time the run needed a core, it had none",
-                 rate, 100 * contention_share(&c));
+                 rate, 100 * out->contention);
 }
 
 static enum st read_run(struct probe_bench *b, const char *dir, double rate,
@@ -156,7 +157,7 @@ static enum st read_run(struct probe_bench *b, const char *dir, double rate,
         probe_samples_add(&b->samples, &run.requests[i]);
     probe_samples_sum(&b->samples, out);
     read_client(run.meta, out);
-    tell_contention(run.meta, rate);
+    read_contention(run.meta, rate, out);
     if (isfinite(b->p.slo->limit_s[SLO_DELAY]) && out->requests > out->failed &&
         isnan(out->latency_s[SLO_DELAY][0])) {
         err_set(e, ST_USAGE,

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "search/capacity.h"
+#include "search/capacity_result.h"
 #include "support/support.h"
 
 /* A program in bench's place: one server, 10 ms a request, 100 requests at equal distances. So up
@@ -187,6 +187,25 @@ static void what_was_measured_is_not_measured_again(void **state)
     probe_bench_close(&b->probe);
 }
 
+static void a_busy_machine_is_told(void **state)
+{
+    struct test *t = *state;
+    const char *busy =
+        replaced(t, server, "CLIENT", ", \"contention\": {\"waiting\": 0.2, \"stolen\": 0.1}");
+    struct bench *b = open_bench(t, replaced(t, busy, "CODE", "0"));
+    struct capacity_probe p = {.rate = 20};
+    assert_ok(ask(b, 20, 0, &p.r, &t->e), t);
+    assert_near(p.r.contention, 0.3, 1e-12);
+    struct capacity_seed s = {.low = 20, .high = 21, .probes = &p, .n = 1};
+    struct capacity_result r = {.seeds = &s, .n_seeds = 1, .sum = {.rate = 20}};
+    capacity_notes(t->a, &r, NULL, 0);
+    assert_string_equal(r.notes[0],
+                        "In 1 probes the machine was busy with something else (over 5 % "
+                        "of the time a core was needed, there was none): what failed "
+                        "there may not be the engine's.");
+    probe_bench_close(&b->probe);
+}
+
 static void a_late_client_is_given_a_second_chance(void **state)
 {
     struct test *t = *state;
@@ -276,6 +295,7 @@ int main(void)
         TEST(a_server_of_known_speed_has_that_capacity),
         TEST(the_command_line_says_what_differs),
         TEST(what_was_measured_is_not_measured_again),
+        TEST(a_busy_machine_is_told),
         TEST(a_late_client_is_given_a_second_chance),
         TEST(a_bench_that_fails_ends_the_search_with_its_words),
         TEST(a_probe_has_a_time_limit),
