@@ -154,7 +154,7 @@ static void kernel(const void *record)
         return;
     }
     int64_t start_ns = time_of(k->start), end_ns = time_of(k->end);
-    if (!gate_keeps(k->correlationId, start_ns, end_ns))
+    if (!gate_keeps(k->correlationId, start_ns))
         return;
     struct spool_shape s;
     memset(&s, 0, sizeof s);
@@ -199,7 +199,7 @@ static void copy(const void *record)
 {
     const CUpti_ActivityMemcpy6 *m = record;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+    if (!gate_keeps(m->correlationId, start_ns))
         return;
     spool_add(&guest.spool, SPOOL_COPIES,
               &(struct spool_copy){.start_ns = start_ns,
@@ -225,7 +225,7 @@ static void peer_copy(const void *record)
 {
     const CUpti_ActivityMemcpyPtoP4 *m = record;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+    if (!gate_keeps(m->correlationId, start_ns))
         return;
     spool_add(&guest.spool, SPOOL_COPIES,
               &(struct spool_copy){.start_ns = start_ns,
@@ -251,7 +251,7 @@ static void set(const void *record)
 {
     const CUpti_ActivityMemset4 *m = record;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns, end_ns))
+    if (!gate_keeps(m->correlationId, start_ns))
         return;
     spool_add(&guest.spool, SPOOL_SETS,
               &(struct spool_set){.start_ns = start_ns,
@@ -288,7 +288,7 @@ static void graph(const void *record)
 {
     const CUpti_ActivityGraphTrace2 *g = record;
     int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
-    if (!gate_keeps(g->correlationId, start_ns, end_ns))
+    if (!gate_keeps(g->correlationId, start_ns))
         return;
     spool_add(&guest.spool, SPOOL_GRAPHS,
               &(struct spool_graph){.start_ns = start_ns,

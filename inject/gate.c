@@ -3,14 +3,25 @@
 #include "base/clock.h"
 #include "inject/guest.h"
 
-/* The last windows, oldest overwritten: kernels end soon after their launch. */
-enum { KEPT = 1 << 14 };
+/* Look-ups see the last KEPT windows: kernels end soon after their launch. A ring of twice as many
+ * slots gives a look-up, which takes no lock, as many new windows of time before a slot it reads
+ * serves again. */
+enum { KEPT = 1 << 14, SLOTS = 2 * KEPT };
 
-static struct window windows[KEPT];
+/* Windows follow each other in time. Correlation ids rise from one to the next, too, but threads
+ * that launch while a window ends may be late with theirs; ids wrap at 2^32. */
+struct window {
+    _Atomic int64_t start_ns, end_ns; /* end_ns SPOOL_OPEN_NS = now open */
+    _Atomic uint32_t after;           /* the largest id of older windows, 0 = none; never falls */
+    _Atomic uint32_t first, last;     /* ids of launches inside; 0 = none yet */
+    _Atomic uint8_t why_start, why_end;
+};
+
+static struct window windows[SLOTS];
 static _Atomic uint64_t n_windows;           /* written under guest.windows */
 static uint64_t n_written;                   /* the writer's */
 static _Atomic int ranges, profiler, paused; /* conditions */
-static uint64_t lost;                        /* under guest.windows */
+static uint64_t lost;                        /* the writer's */
 static int64_t started_ns;
 static _Atomic int64_t closed_at_ns;
 
@@ -31,24 +42,50 @@ static bool wanted(int64_t now_ns)
            !atomic_load(&paused) && !atomic_load(&guest.disk_full);
 }
 
+static struct window *at(uint64_t i)
+{
+    return &windows[i % SLOTS];
+}
+
+/* Is id a later than id b? */
+static bool later(uint32_t a, uint32_t b)
+{
+    return b == 0 || (int32_t)(a - b) > 0;
+}
+
+/* Times were read before the lock was taken: two threads may come in the other order. */
+static int64_t not_before(int64_t now_ns, int64_t ns)
+{
+    return now_ns > ns ? now_ns : ns;
+}
+
 static void open_window(int64_t now_ns, enum spool_why why)
 {
-    struct window *w = &windows[n_windows % KEPT];
+    uint64_t n = n_windows;
+    struct window *w = at(n);
+    uint32_t after = 0;
+    if (n > 0) {
+        const struct window *before = at(n - 1);
+        uint32_t last = before->last;
+        after = last && later(last, before->after) ? last : before->after;
+        now_ns = not_before(now_ns, before->end_ns);
+    }
     w->start_ns = now_ns;
     w->end_ns = SPOOL_OPEN_NS;
-    atomic_store(&w->first, 0);
-    atomic_store(&w->last, 0);
+    w->after = after;
+    w->first = w->last = 0;
     w->why_start = (uint8_t)why;
-    n_windows++;
+    n_windows = n + 1;
     atomic_store_explicit(&gate_is_open, 1, memory_order_release);
 }
 
 static void close_window(int64_t now_ns, enum spool_why why)
 {
     atomic_store_explicit(&gate_is_open, 0, memory_order_release);
-    struct window *w = &windows[(n_windows - 1) % KEPT];
-    w->end_ns = now_ns;
+    struct window *w = at(n_windows - 1);
+    now_ns = not_before(now_ns, w->start_ns);
     w->why_end = (uint8_t)why;
+    w->end_ns = now_ns;
     atomic_store(&closed_at_ns, now_ns);
 }
 
@@ -125,87 +162,123 @@ void gate_tick(int64_t now_ns)
         update(SPOOL_WHY_TIME);
 }
 
+static uint64_t oldest_of(uint64_t n)
+{
+    return n > KEPT ? n - KEPT : 0;
+}
+
+/* A thread that saw the gate open may come when a newer window is open already: its id tells. */
 void gate_launch(uint32_t correlation)
 {
-    struct window *w = &windows[(n_windows - 1) % KEPT];
-    uint32_t none = 0;
-    atomic_compare_exchange_strong(&w->first, &none, correlation);
-    for (uint32_t last = atomic_load(&w->last); last < correlation;)
+    uint64_t i = n_windows - 1;
+    for (uint64_t oldest = oldest_of(i); i > oldest && !later(correlation, at(i)->after);)
+        i--;
+    struct window *w = at(i);
+    for (uint32_t first = w->first; first == 0 || later(first, correlation);)
+        if (atomic_compare_exchange_weak(&w->first, &first, correlation))
+            break;
+    for (uint32_t last = w->last; later(correlation, last);)
         if (atomic_compare_exchange_weak(&w->last, &last, correlation))
             break;
 }
 
-static bool in_window(const struct window *w, uint32_t correlation, int64_t start_ns)
+/* What a look-up asks: the work of a launch, or a span of time when id is 0. */
+struct question {
+    uint32_t id;
+    int64_t start_ns, end_ns;
+};
+
+static bool follows(const struct question *q, const struct window *w)
 {
-    bool open = w->end_ns == SPOOL_OPEN_NS;
-    if (correlation && cupti_has_callbacks())
-        return atomic_load(&w->first) && correlation >= atomic_load(&w->first) &&
-               (open || correlation <= atomic_load(&w->last));
-    return start_ns >= w->start_ns && (open || start_ns <= w->end_ns);
+    return q->id ? later(q->id, w->after) : w->start_ns <= q->end_ns;
 }
 
-bool gate_keeps(uint32_t correlation, int64_t start_ns, int64_t end_ns)
+static bool inside(const struct question *q, const struct window *w)
 {
-    (void)end_ns;
+    int64_t end_ns = w->end_ns;
+    if (!q->id)
+        return w->start_ns <= q->end_ns && (end_ns == SPOOL_OPEN_NS || end_ns >= q->start_ns);
+    uint32_t first = w->first;
+    return first && !later(first, q->id) && (end_ns == SPOOL_OPEN_NS || !later(q->id, w->last));
+}
+
+enum answer { OUTSIDE, INSIDE, FORGOTTEN };
+
+/* The last window that the question follows is the one that may hold it; a late id may be in one
+ * a little older. */
+static enum answer search(const struct question *q, uint64_t n)
+{
+    enum { LATE = 4 };
+    uint64_t oldest = oldest_of(n), low = oldest, high = n;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (follows(q, at(middle)))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (uint64_t i = low; i > oldest && i + LATE > low; i--)
+        if (inside(q, at(i - 1)))
+            return INSIDE;
+    return low == oldest && oldest > 0 ? FORGOTTEN : OUTSIDE;
+}
+
+static bool look_up(struct question q)
+{
+    for (;;) {
+        uint64_t n = n_windows;
+        enum answer answer = search(&q, n);
+        if (n_windows - n > SLOTS - KEPT)
+            continue; /* slots were used again meanwhile */
+        lost += answer == FORGOTTEN;
+        return answer == INSIDE;
+    }
+}
+
+bool gate_keeps(uint32_t correlation, int64_t start_ns)
+{
     if (!gate_filters)
         return true;
-    bool keep = false;
-    pthread_mutex_lock(&guest.windows);
-    uint64_t oldest = n_windows > KEPT ? n_windows - KEPT : 0;
-    for (uint64_t i = n_windows; i > oldest && !keep; i--) {
-        const struct window *w = &windows[(i - 1) % KEPT];
-        keep = in_window(w, correlation, start_ns);
-        if (w->end_ns != SPOOL_OPEN_NS && atomic_load(&w->last) &&
-            correlation > atomic_load(&w->last))
-            break; /* older windows have smaller ids still */
-        lost += !keep && i - 1 == oldest && oldest > 0;
-    }
-    pthread_mutex_unlock(&guest.windows);
-    return keep;
+    return look_up((struct question){
+        .id = cupti_has_callbacks() ? correlation : 0, .start_ns = start_ns, .end_ns = start_ns});
 }
 
 bool gate_overlaps(int64_t start_ns, int64_t end_ns)
 {
-    bool found = false;
-    pthread_mutex_lock(&guest.windows);
-    uint64_t oldest = n_windows > KEPT ? n_windows - KEPT : 0;
-    for (uint64_t i = n_windows; i > oldest && !found; i--) {
-        const struct window *w = &windows[(i - 1) % KEPT];
-        found = w->start_ns <= end_ns && (w->end_ns == SPOOL_OPEN_NS || w->end_ns >= start_ns);
-        if (w->end_ns != SPOOL_OPEN_NS && w->end_ns < start_ns)
-            break;
-        lost += !found && i - 1 == oldest && oldest > 0;
-    }
-    pthread_mutex_unlock(&guest.windows);
-    return found;
+    return look_up((struct question){.start_ns = start_ns, .end_ns = end_ns});
 }
 
 void gate_write(bool end)
 {
-    pthread_mutex_lock(&guest.windows);
-    if (end && atomic_load(&gate_is_open))
-        close_window(clock_mono_ns(), SPOOL_WHY_END);
-    if (n_windows > KEPT && n_written < n_windows - KEPT)
-        n_written = n_windows - KEPT;
-    for (; n_written < n_windows; n_written++) {
-        const struct window *w = &windows[n_written % KEPT];
-        if (w->end_ns == SPOOL_OPEN_NS)
-            break;
-        spool_add(&guest.spool, SPOOL_WINDOWS,
-                  &(struct spool_window){.start_ns = w->start_ns,
-                                         .end_ns = w->end_ns,
-                                         .why_start = w->why_start,
-                                         .why_end = w->why_end});
+    if (end) {
+        pthread_mutex_lock(&guest.windows);
+        if (atomic_load(&gate_is_open))
+            close_window(clock_mono_ns(), SPOOL_WHY_END);
+        pthread_mutex_unlock(&guest.windows);
     }
-    pthread_mutex_unlock(&guest.windows);
+    for (uint64_t n = n_windows; n_written < n; n_written++) {
+        const struct window *w = at(n_written);
+        struct spool_window out = {.start_ns = w->start_ns,
+                                   .end_ns = w->end_ns,
+                                   .why_start = w->why_start,
+                                   .why_end = w->why_end};
+        n = n_windows;
+        if (n - n_written >= SLOTS) { /* its slot serves again */
+            uint64_t next = oldest_of(n);
+            lost += next - n_written;
+            n_written = next - 1;
+        } else if (out.end_ns == SPOOL_OPEN_NS) {
+            break;
+        } else {
+            spool_add(&guest.spool, SPOOL_WINDOWS, &out);
+        }
+    }
 }
 
 uint64_t gate_take_lost(void)
 {
-    pthread_mutex_lock(&guest.windows);
     uint64_t n = lost;
     lost = 0;
-    pthread_mutex_unlock(&guest.windows);
     return n;
 }
 

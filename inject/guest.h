@@ -140,11 +140,6 @@ void ring_sample_end(struct ring *r, int64_t began_ns);
 
 /* ---- gate.c: when to record ---- */
 
-struct window {
-    int64_t start_ns, end_ns;     /* end_ns SPOOL_OPEN_NS = now open */
-    _Atomic uint32_t first, last; /* correlation ids of launches inside; first 0 = none yet */
-    uint8_t why_start, why_end;
-};
 void gate_open(void); /* at the start of recording */
 extern _Atomic int gate_is_open;
 extern bool gate_filters; /* some condition is set: records are checked against windows */
@@ -154,14 +149,16 @@ void gate_pause(bool paused);
 void gate_disk_full(void);
 void gate_tick(int64_t now_ns); /* the writer: time limits */
 void gate_launch(uint32_t correlation);
-/* Was the work of that launch, or the time span, inside a window? */
-bool gate_keeps(uint32_t correlation, int64_t start_ns, int64_t end_ns);
+/* The writer: was the work of that launch, or the time span, inside a window? A binary search that
+ * takes no lock: the application's threads, which open and close windows, never wait for it. */
+bool gate_keeps(uint32_t correlation, int64_t start_ns);
 bool gate_overlaps(int64_t start_ns, int64_t end_ns);
-/* Windows that ended since the last call go to the spool; at the end the open one too. */
+/* The writer: windows that ended since the last call go to the spool; at the end the open one
+ * too. */
 void gate_write(bool end);
 /* Closed for so long that CUPTI may be switched off. */
 int64_t gate_closed_ns(int64_t now_ns);
-uint64_t gate_take_lost(void); /* records whose window was forgotten */
+uint64_t gate_take_lost(void); /* the writer: records whose window was forgotten */
 
 /* ---- cupti.c, buffers.c, decode.c ---- */
 

@@ -14,11 +14,13 @@
 
 enum {
     REST_AFTER_MS = 200, /* a closed gate switches CUPTI off after that long */
-    END_WAIT_S = 5,      /* exit waits so long for the last flush */
+    END_WAIT_S = 5,      /* exit waits so long for the last flush while nothing moves */
+    END_LONGEST_S = 30,  /* and so long in all */
     THREADS = 4096,
 };
 
 static _Atomic uint32_t kicks, sleeping, done, flushes_asked, flushes_done;
+static _Atomic uint32_t progress; /* counts buffers turned into records */
 static _Atomic bool ending;
 static uint32_t strings_written;
 static uint64_t lost_told;
@@ -161,7 +163,9 @@ static void drain(void)
         facts_devices();
         decode_buffer(b, valid);
         buffers_return(b);
+        atomic_fetch_add(&progress, 1);
     }
+    gate_write(false);
     buffers_refill();
 }
 
@@ -353,7 +357,12 @@ void writer_stop(void)
 {
     atomic_store(&ending, true);
     writer_wake();
-    wait_for(&done, 1, true, END_WAIT_S * NS_PER_S);
+    int64_t end_ns = clock_mono_ns() + END_LONGEST_S * NS_PER_S;
+    uint32_t seen;
+    do {
+        seen = atomic_load(&progress);
+        wait_for(&done, 1, true, END_WAIT_S * NS_PER_S);
+    } while (!atomic_load(&done) && atomic_load(&progress) != seen && clock_mono_ns() < end_ns);
 }
 
 void writer_flush(void)
