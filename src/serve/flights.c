@@ -224,7 +224,7 @@ static void charge(struct lane *lane, const struct flight *f, const struct compl
     double busy = c->host_s + c->device_s;
     double token_j = c->energy_j > 0 ? c->energy_j / (double)f->b.load.tokens : 0;
     if (f->runs_decodes)
-        spent_add(&lane->spent, busy, c->device_s, token_j);
+        spent_add(&lane->spent, busy, c->device_s, token_j * (1 + f->b.draft_tokens));
     for (size_t i = 0; i < f->chunks.n; i++) {
         struct request *q = f->chunk_requests.p[i];
         if (q->first_start_ns == RUN_NONE)
