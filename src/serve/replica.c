@@ -92,6 +92,7 @@ bool replica_drop_waiting(struct replica *r, int64_t request_id)
         if (q->slot >= 0)
             return false;
         queue_remove(&r->waiting, i);
+        r->waiting_tokens -= q->prefill;
         tokens_request_row(r->run, q, RUN_CANCELLED, RUN_NONE, "cancelled",
                            "given up before it was in a batch");
         request_give(&r->run->pool, q);
