@@ -59,6 +59,12 @@ static struct parts parts_of(const struct predictor_params *p, const struct batc
     return x;
 }
 
+/* Of all devices of a stage. */
+static double idle_w_of(const struct predictor_params *p)
+{
+    return bundle_idle_w(p->bundle) * (double)(p->tp * groups_of(p));
+}
+
 /* Of the whole batch, on all devices. idle_s: time of its stages in which no operator runs. */
 static double energy_of(const struct predictor_params *p, const struct batch *b, double scale,
                         double idle_s)
@@ -72,7 +78,7 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
         g * predict_decode_j(t, seqs, share(b->decode_kv_tokens, groups) + seqs * b->draft_tokens);
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
-    return (double)p->tp * (j * scale + g * bundle_idle_w(t) * idle_s);
+    return (double)p->tp * j * scale + idle_w_of(p) * idle_s;
 }
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
@@ -113,8 +119,10 @@ static int wake_batches(void *self)
 static struct stage_time wake(void *self, double pause_s, int k)
 {
     const struct predictor_params *p = self;
-    struct stage_time t;
+    struct stage_time t = {0};
     bundle_wake_s(p->bundle, pause_s, k, &t.device_s, &t.host_s);
+    if (bundle_has_energy(p->bundle))
+        t.energy_j = idle_w_of(p) * (t.device_s + t.host_s);
     return t;
 }
 

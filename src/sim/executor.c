@@ -30,6 +30,7 @@ static void wake_up(struct sim *s, double submit_s)
         struct stage_time more = s->p.ops->wake(s->p.self, s->pause_s, s->awake++);
         s->times[0].device_s += more.device_s;
         s->times[0].host_s += more.host_s;
+        s->times[0].energy_j += more.energy_j;
     }
 }
 

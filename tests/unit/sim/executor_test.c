@@ -373,6 +373,34 @@ static void energy_is_that_of_the_operators_and_of_idle_devices(void **state)
     arena_free(&a);
 }
 
+/* What waking up takes is busy time, in which devices draw what idle ones do. */
+static void waking_up_draws_idle_power(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    static const double pause[] = {1}, device[] = {2}, host[] = {0.5};
+    b.has_energy = true;
+    b.idle_w = 4;
+    b.wake.pause_s = pause;
+    b.wake.device_s = device;
+    b.wake.host_s = host;
+    b.wake.levels = b.wake.iterations = 1;
+    struct predictor_params p = {
+        .model = &two_layers, .tp = 2, .pp = 1, .bundle = &b, .host_overhead = true};
+    struct predictor predictor = opened(a, &p);
+    struct executor ex = sim_executor(a, &predictor);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    assert_ok(ex.ops->submit(ex.self, &mixed, &ticket, &e), &e);
+    assert_ok(ex.ops->next(ex.self, INFINITY, &c, &e), &e);
+    /* two shards; 0.5 s of host time, 2.5 s of waking after 10 s without work */
+    assert_near(c.energy_j, 2 * 4 * (0.5 + 2.5), 1e-9);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +408,7 @@ int main(void)
         cmocka_unit_test(experts_are_shared_by_groups),
         cmocka_unit_test(expert_parallelism_is_checked),
         cmocka_unit_test(energy_is_that_of_the_operators_and_of_idle_devices),
+        cmocka_unit_test(waking_up_draws_idle_power),
         cmocka_unit_test(a_bundle_is_cut_into_stages),
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
         cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
