@@ -28,9 +28,10 @@ struct probe_result {
     double latency_s[SLO_METRICS][PROBE_PERCENTILES]; /* of those that ended well */
     double early_delay_s, late_delay_s; /* median delay of the second and of the last quarter of
                                            arrivals: far apart, the queue grows with the run */
-    double energy_j;                    /* of all devices; NAN unless it is known */
-    double extrapolated;                /* look-ups outside the profiled grid */
-    double prefix_hit_rate;             /* tokens of prefills found in the cache; NAN without one */
+    double energy_j;        /* of all devices, less what warm-up's output tokens bear as others do;
+                               NAN unless it is known */
+    double extrapolated;    /* look-ups outside the profiled grid */
+    double prefix_hit_rate; /* tokens of prefills found in the cache; NAN without one */
     double client_delay_p99_s; /* what the client sent later than planned; NAN: there was none */
     double unhealthy; /* 1: the client did not keep its schedule, and the rest says nothing */
     double

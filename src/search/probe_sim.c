@@ -100,9 +100,12 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
             counters.prefix_looked_tokens > 0
                 ? (double)counters.prefix_hit_tokens / (double)counters.prefix_looked_tokens
                 : 0;
-    if (counters.energy_j > 0)
-        out->energy_j = counters.energy_j + predictor_idle_j(s->p.predictor, serve.replicas,
-                                                             counters.busy_s, counters.end_s);
+    if (counters.energy_j > 0) {
+        double idle_j =
+            predictor_idle_j(s->p.predictor, serve.replicas, counters.busy_s, counters.end_s);
+        double counted = (double)s->samples.output_tokens / (double)counters.tokens;
+        out->energy_j = (counters.energy_j + idle_j) * counted;
+    }
     return ST_OK;
 }
 

@@ -178,6 +178,37 @@ static void all_at_once_takes_the_sum_of_the_services(void **state)
     probe_sim_close(&probe);
 }
 
+static enum st three_joules(void *self, const struct batch *b, struct stage_time *stages,
+                            struct err *e)
+{
+    TRY(constant(self, b, stages, e));
+    stages[0].energy_j = 3;
+    return ST_OK;
+}
+
+static const struct predictor_ops three_joules_ops = {
+    .name = "three_joules", .help = "", .version = PREDICTOR_VERSION, .predict = three_joules};
+
+/* 3 J a token, of warm-up and the rest alike: J/token does not depend on how many warm up. */
+static void warmup_bears_its_own_energy(void **state)
+{
+    struct test *t = *state;
+    struct predictor p = {&three_joules_ops, NULL, 1, 0};
+    struct serve_params serve = {.policy = "vllm_v1",
+                                 .replicas = 1,
+                                 .batch_cap = 1,
+                                 .block_size = 16,
+                                 .num_blocks = 1,
+                                 .warmup_requests = REQUESTS / 4};
+    struct slo slo = limit(SLO_DELAY, 5);
+    struct probe probe = open_probe(&p, &serve, &slo);
+    struct probe_result r;
+    assert_ok(probe.ops->run(probe.self, 50, 1, &r, &t->e), t);
+    assert_near_rel(r.energy_j, 3.0 * REQUESTS * 3 / 4, 1e-12);
+    assert_near_rel(r.energy_j / (r.output_tokens_per_s * r.duration_s), 3, 1e-9);
+    probe_sim_close(&probe);
+}
+
 /* A decode after 100 tokens or more takes 20 ms, any other batch 10 ms. */
 static enum st by_cache(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
@@ -233,6 +264,7 @@ int main(void)
         TEST(fields_name_every_number_once),
         TEST(waits_are_those_of_a_queue_with_constant_service),
         TEST(all_at_once_takes_the_sum_of_the_services),
+        TEST(warmup_bears_its_own_energy),
         TEST(gaps_are_those_of_requests_that_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
