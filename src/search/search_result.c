@@ -59,6 +59,14 @@ static void mark_fronts(struct search_result *r)
     mem_free(two);
 }
 
+static const char *first_refusal(const struct search_result *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->configs[i].status == SEARCH_REFUSED && r->configs[i].why)
+            return r->configs[i].why;
+    return "no reason is known";
+}
+
 static size_t count_status(const struct search_result *r, enum search_status s)
 {
     size_t n = 0;
@@ -86,8 +94,9 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
     if (warning)
         notes[n++] = warning;
     if (count_status(r, SEARCH_REFUSED))
-        notes[n++] = arena_printf(a, "%zu of %zu configurations cannot be simulated.",
-                                  count_status(r, SEARCH_REFUSED), r->n);
+        notes[n++] =
+            arena_printf(a, "%zu of %zu configurations cannot be simulated; the first: %s.",
+                         count_status(r, SEARCH_REFUSED), r->n, first_refusal(r));
     if (count_status(r, SEARCH_UNMET))
         notes[n++] = arena_printf(a, "%zu of %zu configurations meet the objective at no rate.",
                                   count_status(r, SEARCH_UNMET), r->n);
@@ -268,6 +277,7 @@ static void csv_head(struct csv_writer *w, const struct search_result *r)
         csv_put_str(w, after[i]);
     for (int i = 0; i < PROBE_FIELDS; i++)
         csv_put_str(w, probe_fields[i].name);
+    csv_put_str(w, "why");
     csv_end_row(w);
 }
 
@@ -300,6 +310,7 @@ static void csv_row(struct csv_writer *w, const struct search_result *r, size_t 
     csv_put_int(w, copy.front_energy);
     for (int k = 0; k < PROBE_FIELDS; k++)
         csv_put_double(w, *probe_value(&copy.r, k));
+    csv_put_str(w, c->why ? c->why : "");
     csv_end_row(w);
 }
 
