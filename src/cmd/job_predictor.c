@@ -44,6 +44,11 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
                 "speculation.draft_cost: without speculation.draft_tokens nothing is drafted");
         return err_hint(e, "leave it unset");
     }
+    if (p->speculation.draft_tokens && !node_path(c->config->tree, "speculation.acceptance")) {
+        err_set(e, ST_USAGE, "speculation.draft_tokens: how many drafts are accepted is not known");
+        return err_hint(e, "speculation.acceptance=0.7 accepts each, after those before it, with "
+                           "that probability");
+    }
     TRY(predictor_open(c->a, ops, params, out, e));
     if (p->speculation.draft_tokens)
         *out = predictor_drafting(c->a, out, p->speculation.draft_cost);

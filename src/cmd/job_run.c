@@ -202,8 +202,9 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
         if (r->predictor)
             all_j += predictor_idle_j(r->predictor, replicas, n->busy_s, n->end_s);
         node_set(a, out, SV("energy_j"), node_float(a, all_j));
-        if (n->requests > 0)
-            node_set(a, out, SV("j_per_request"), node_float(a, all_j / (double)n->requests));
+        if (n->requests > n->rejected)
+            node_set(a, out, SV("j_per_request"),
+                     node_float(a, all_j / (double)(n->requests - n->rejected)));
         if (n->tokens > 0)
             node_set(a, out, SV("j_per_token"), node_float(a, all_j / (double)n->tokens));
         if (n->end_s > 0)
