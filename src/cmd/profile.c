@@ -17,6 +17,10 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
     const struct plan *p = c->plan;
     struct bundle_key key = job_bundle_key(p, m);
     struct bundle *b;
+    if (p->profile.folds == 1) {
+        err_set(e, ST_USAGE, "profile.folds: one part leaves no rows to predict it from");
+        return err_hint(e, "2 or more; 0 holds every row out by itself");
+    }
     TRY(bundle_load(c->a, &key, &b, e));
     struct bundle_check *checks;
     int n = 0;
