@@ -92,18 +92,17 @@ static enum st write_steps(struct cmd_context *c, const struct artifact *art,
 
 static enum st write_diff(struct cmd_context *c, const struct artifact *art,
                           const struct kernels *k, const struct kernels_params *params,
-                          struct err *e)
+                          const struct trace_window *w, struct err *e)
 {
     struct trace other;
     struct kernels before;
     if (!c->plan->kernels.against)
         return ST_OK;
-    TRY(trace_load(&other, c->plan->kernels.against, NULL, e));
+    TRY(trace_load(&other, c->plan->kernels.against, w, e));
     kernels_open(&before, &other, params);
     struct table *t = kernels_diff_table(c->a, &before, k);
     struct buf text = {0};
-    buf_puts(&text, "# Kernels, before and after\n\n");
-    table_markdown(&text, t);
+    kernels_diff_markdown(&text, t);
     enum st st = write_csv(art, "kernels_diff.csv", t, e);
     if (st == ST_OK)
         st = write_text(art, "kernels_diff.md", &text, e);
@@ -219,7 +218,7 @@ static enum st write_all(struct cmd_context *c, struct trace *t, const struct tr
     if (st == ST_OK)
         st = write_steps(c, &art, &k, e);
     if (st == ST_OK)
-        st = write_diff(c, &art, &k, &params, e);
+        st = write_diff(c, &art, &k, &params, w, e);
     if (st == ST_OK)
         st = write_exports(c, &art, w, e);
     if (st == ST_OK)

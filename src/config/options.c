@@ -386,7 +386,9 @@ const struct option config_options[] = {
     {"kernels.export", OPT_LIST, "", "", NO_LIMIT, NULL, K, AT(kernels.exports),
      "formats to write the trace in: sqlite (nsys' schema), perfetto, kineto"},
     {"kernels.against", OPT_STR, "", "", NO_LIMIT, NULL, K, AT(kernels.against),
-     "another trace: kernels_diff.csv and kernels_diff.md say what changed from it"},
+     "another trace, of which the same span and patterns count: kernels_diff.csv and "
+     "kernels_diff.md "
+     "say what changed from it"},
     {"kernels.step", OPT_STR, "", "", NO_LIMIT, NULL, K, AT(kernels.step),
      "pattern of the range around one iteration of the engine: writes cpu_overheads.csv"},
     {"kernels.step_batch_size", OPT_INT, "sequences", "", 1, 1 << 20, NULL, K,

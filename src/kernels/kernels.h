@@ -171,6 +171,8 @@ void kernels_gantt_inline(struct buf *out, const struct kernels *k);
 /* By name: times and calls before and after, largest change first, all of it in the first row. */
 struct table *kernels_diff_table(struct arena *a, const struct kernels *before,
                                  const struct kernels *after);
+/* That table for people: long names cut in the middle. */
+void kernels_diff_markdown(struct buf *out, const struct table *diff);
 
 /* ---- iterations ---------------------------------------------------------------------------- */
 

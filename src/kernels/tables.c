@@ -93,6 +93,20 @@ void kernels_markdown(struct buf *out, const struct kernels *k)
     put_kernels(k, out, NULL);
 }
 
+void kernels_diff_markdown(struct buf *out, const struct table *diff)
+{
+    struct arena *a = arena_new();
+    struct table *t = table_new(a, table_columns(diff));
+    for (int row = 0; row < table_rows(diff); row++) {
+        table_cell(t, "%s", readable(a, table_at(diff, row, 0)));
+        for (int c = 1; c < table_columns(diff); c++)
+            table_cell(t, "%s", table_at(diff, row, c));
+    }
+    buf_puts(out, "# Kernels, before and after\n\nLong names cut in the middle.\n\n");
+    table_markdown(out, t);
+    arena_free(&a);
+}
+
 /* ---- operators ---- */
 
 static bool has_operators(const struct kernels *k)

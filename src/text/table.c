@@ -77,6 +77,15 @@ bool table_right(const struct table *t, int column)
     return any;
 }
 
+/* [columns]: a column is gone through once, not for each of its cells. */
+static bool *alignment(const struct table *t)
+{
+    bool *right = mem_alloc((size_t)t->columns * sizeof *right);
+    for (int c = 0; c < t->columns; c++)
+        right[c] = table_right(t, c);
+    return right;
+}
+
 static int width(const char *s)
 {
     int n = 0;
@@ -118,10 +127,11 @@ static void padded(struct buf *out, const char *s, int w, bool right)
 void table_text(struct buf *out, const struct table *t)
 {
     int *w = widths(t, buf_puts);
+    bool *right = alignment(t);
     for (int row = 0; row < table_rows(t); row++) {
         for (int c = 0; c < t->columns; c++) {
             buf_puts(out, c ? "  " : "");
-            padded(out, table_at(t, row, c), w[c], table_right(t, c));
+            padded(out, table_at(t, row, c), w[c], right[c]);
         }
         while (out->n && out->p[out->n - 1] == ' ')
             out->p[--out->n] = 0;
@@ -133,6 +143,7 @@ void table_text(struct buf *out, const struct table *t)
         if (row == 0)
             buf_putc(out, '\n');
     }
+    mem_free(right);
     mem_free(w);
 }
 
@@ -148,24 +159,26 @@ void markdown_text(struct buf *out, const char *s)
 void table_markdown(struct buf *out, const struct table *t)
 {
     int *w = widths(t, markdown_text);
+    bool *right = alignment(t);
     struct buf cell = {0};
     for (int row = 0; row < table_rows(t); row++) {
         for (int c = 0; c < t->columns; c++) {
             buf_clear(&cell);
             markdown_text(&cell, table_at(t, row, c));
             buf_puts(out, c ? " " : "| ");
-            padded(out, buf_str(&cell), w[c] < 3 ? 3 : w[c], table_right(t, c));
+            padded(out, buf_str(&cell), w[c] < 3 ? 3 : w[c], right[c]);
             buf_puts(out, " |");
         }
         buf_putc(out, '\n');
         for (int c = 0; row == 0 && c < t->columns; c++) {
             buf_puts(out, c ? "-" : "|-");
             repeat(out, '-', w[c] < 3 ? 3 : w[c]);
-            buf_puts(out, table_right(t, c) ? ":|" : "-|");
+            buf_puts(out, right[c] ? ":|" : "-|");
         }
         if (row == 0)
             buf_putc(out, '\n');
     }
     buf_free(&cell);
+    mem_free(right);
     mem_free(w);
 }

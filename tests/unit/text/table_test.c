@@ -86,6 +86,24 @@ static void many_rows(void **state)
     assert_string_equal(table_at(table, 999, 2), "2999");
 }
 
+/* Columns of numbers, which are looked at to the end: were it done for each cell, this would take
+ * longer than a test may. */
+static void very_many_rows(void **state)
+{
+    struct test *t = *state;
+    enum { N = 200000 };
+    struct table *table = table_new(t->a, 2);
+    for (int i = 0; i < 2 * N; i++)
+        table_cell(table, "%d", i % 10);
+    struct buf b = {0};
+    table_text(&b, table);
+    assert_int_equal(b.n, (N + 1) * 5);
+    buf_clear(&b);
+    table_markdown(&b, table);
+    assert_int_equal(b.n, (N + 1) * 14);
+    buf_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -95,6 +113,7 @@ int main(void)
         TEST(only_a_header),
         TEST(control_characters_do_not_reach_the_terminal),
         TEST(many_rows),
+        TEST(very_many_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
