@@ -10,12 +10,17 @@ static _Atomic uint32_t threads;
 static pthread_key_t key;
 static bool have_key;
 
-/* The thread ends: its ring goes to another thread once the writer has emptied it. */
+/* The thread ends: ranges it left open hold no gate any longer, and its ring goes to another thread
+ * once the writer has emptied it. */
 static void leave(void *ring)
 {
     struct ring *r = ring;
-    if (guest_thread.generation == atomic_load(&guest.generation))
+    if (guest_thread.generation == atomic_load(&guest.generation)) {
+        for (int i = 0; i < r->depth && i < RING_STACK; i++)
+            if (r->stack[i].gates)
+                gate_range(false);
         atomic_store_explicit(&r->state, RING_LEFT, memory_order_release);
+    }
     guest_thread.ring = NULL;
 }
 

@@ -160,6 +160,20 @@ static void threads(long n) /* four, n kernels each */
         pthread_join(t[i], NULL);
 }
 
+static void *push_and_leave(void *n)
+{
+    nvtxRangePushA("decode");
+    kernels((long)n);
+    return NULL;
+}
+
+static void abandon(long n) /* a thread ends inside its range, after n kernels */
+{
+    pthread_t t;
+    pthread_create(&t, NULL, push_and_leave, (void *)n);
+    pthread_join(t, NULL);
+}
+
 static void fork_it(long n) /* the child records ranges, the parent goes on */
 {
     pid_t child = fork();
@@ -235,7 +249,7 @@ static const struct {
     {"resume", resume}, {"flush", flush},      {"burst", burst},       {"threads", threads},
     {"fork", fork_it},  {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
     {"_exit", leave},   {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
-    {"env", env},       {"clock", take_clock}, {"lose", lose},
+    {"env", env},       {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
 };
 
 int main(int argc, char **argv)

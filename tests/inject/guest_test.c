@@ -479,6 +479,15 @@ static void records_of_forgotten_windows_are_counted(void **state)
     assert_true(f->n[SPOOL_KERNELS] + spool_dropped(f, SPOOL_FROM_WINDOWS) >= 40000);
 }
 
+static void a_thread_that_ends_in_a_range_holds_no_gate(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f =
+        one(t, (struct how){.settings = "range=decode@*\n", .steps = "init abandon=3 kernels=10"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 3);
+    assert_int_equal(ranges(f, "decode"), 1);
+}
+
 static void order_of_completion_does_not_matter(void **state)
 {
     struct test *t = *state;
@@ -568,6 +577,7 @@ int main(int argc, char **argv)
         TEST(events_that_find_no_room_are_counted),
         TEST(drops_of_others_are_not_ours),
         TEST(records_of_forgotten_windows_are_counted),
+        TEST(a_thread_that_ends_in_a_range_holds_no_gate),
         TEST(order_of_completion_does_not_matter),
         TEST(kernels_without_times_are_counted),
         TEST(without_settings_nothing_happens),
