@@ -47,6 +47,7 @@ struct ready *ready_begin(const struct ready_params *p)
     r->step = STEP_BYTES / (int64_t)sizeof(float) / p->block_floats;
     r->step = r->step > 0 ? r->step : 1;
     atomic_store(&r->next, p->first);
+    atomic_store(&r->busy, p->busy);
     if (pthread_create(&r->thread, NULL, run, r) != 0) {
         mem_free(r);
         return NULL;

@@ -15,6 +15,7 @@ struct ready_params {
     int64_t part_floats;   /* of each */
     int64_t block_floats;  /* of each block in a part */
     int64_t first, blocks; /* blocks first .. blocks - 1 are made ready */
+    bool busy;             /* the engine is busy when this begins */
 };
 
 struct ready;
