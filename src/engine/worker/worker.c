@@ -31,7 +31,7 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
                        struct worker_event *out, struct err *e)
 {
     enum { LOOK_NS = 100000000 }; /* a signal between the look and the wait is seen this late */
-    for (;;) {
+    for (bool last_look = false;;) {
         struct sv line;
         enum st st = process_line(&w->process, &line, e);
         if (st == ST_OK && sv_trim(line).n == 0)
@@ -48,9 +48,10 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
             err_set(e, ST_DEVICE, "the worker %s %s", fate, moment);
             return worker_last_words(w, e);
         }
-        int64_t now_ns = clock_mono_ns();
-        if (now_ns >= until_ns || worker_stopped(w))
+        if (last_look || worker_stopped(w))
             return ST_END;
+        int64_t now_ns = clock_mono_ns();
+        last_look = now_ns >= until_ns; /* we may have slept where the worker did not */
         process_wait(&w->process, until_ns - now_ns > LOOK_NS ? now_ns + LOOK_NS : until_ns);
     }
 }
