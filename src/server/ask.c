@@ -7,7 +7,7 @@
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
 
 /* What a member may be, beside those read by name below. */
-enum may { READ, ANYTHING, OFF, ONE, SAMPLING };
+enum may { READ, ANYTHING, OFF, UNSET, ONE, SAMPLING };
 
 static const struct {
     const char *name;
@@ -36,7 +36,7 @@ static const struct {
     {"store", ANYTHING},
     {"metadata", ANYTHING},
     {"echo", OFF},
-    {"logprobs", OFF},
+    {"logprobs", UNSET}, /* 0 asks for those of the tokens chosen */
     {"top_logprobs", OFF},
     {"stop", OFF},
     {"suffix", OFF},
@@ -67,6 +67,11 @@ static bool is_off(const struct node *v)
     return false;
 }
 
+static bool is_unset(const struct node *v)
+{
+    return v->kind == NODE_NULL || (v->kind == NODE_BOOL && !v->b);
+}
+
 static bool is_one(const struct node *v)
 {
     return v->kind == NODE_NULL || (v->kind == NODE_INT && v->i == 1) ||
@@ -83,7 +88,8 @@ static enum st check_member(const struct ask_rules *rules, const struct node_pai
         if (may == SAMPLING && !rules->any_temperature && !is_off(p->value))
             return err_set(e, ST_INPUT, "%s: this engine is greedy: 0 is all it does",
                            members[i].name);
-        if ((may == OFF && !is_off(p->value)) || (may == ONE && !is_one(p->value)))
+        if ((may == OFF && !is_off(p->value)) || (may == UNSET && !is_unset(p->value)) ||
+            (may == ONE && !is_one(p->value)))
             return err_set(e, ST_INPUT, "%s: not done here: leave it out", members[i].name);
         return ST_OK;
     }
@@ -146,6 +152,8 @@ static enum st take_prompt(struct arena *a, const struct ask_rules *rules, const
         p = p->items[0];
     if (p && p->kind == NODE_STR)
         return encode(a, rules, p->s, out, e);
+    if (p && p->kind == NODE_LIST && p->n > 1 && p->items[0]->kind != NODE_INT)
+        return err_set(e, ST_INPUT, "prompt: %u prompts: send one with each request", p->n);
     if (p && p->kind == NODE_LIST && p->n > 0)
         return take_ids(a, rules, p, out, e);
     return err_set(e, ST_INPUT, "prompt: expected one text or one list of token ids");

@@ -8,6 +8,10 @@
 #include "base/clock.h"
 #include "server/live.h"
 
+#ifndef MHD_HTTP_CONTENT_TOO_LARGE /* the name that older releases lack */
+#define MHD_HTTP_CONTENT_TOO_LARGE 413
+#endif
+
 enum { TAKE = 64 }; /* tokens formatted at a time */
 
 typedef enum MHD_Result result;

@@ -52,6 +52,7 @@ static void what_is_not_done_is_refused_by_name(void **state)
         {"\"temperature\":0.7", "temperature: this engine is greedy: 0 is all it does"},
         {"\"n\":2", "n: not done here: leave it out"},
         {"\"stop\":[\"a\"]", "stop: not done here: leave it out"},
+        {"\"logprobs\":0", "logprobs: not done here: leave it out"},
         {"\"echo\":true", "echo: not done here: leave it out"},
         {"\"beam_width\":2", "beam_width: unknown here"},
         {"\"max_tokens\":0", "body:1:40: max_tokens: 0 is below the minimum 1"},
@@ -72,7 +73,11 @@ static void prompts_are_checked(void **state)
     bad(t, "{\"model\":\"m\",\"prompt\":[]}", 400,
         "prompt: expected one text or one list of token ids");
     bad(t, "{\"model\":\"m\",\"prompt\":[\"a\",\"b\"]}", 400,
-        "body:1:24: prompt: expected token ids from 0 to 99");
+        "prompt: 2 prompts: send one with each request");
+    bad(t, "{\"model\":\"m\",\"prompt\":[[1],[2]]}", 400,
+        "prompt: 2 prompts: send one with each request");
+    bad(t, "{\"model\":\"m\",\"prompt\":[1,\"b\"]}", 400,
+        "body:1:26: prompt: expected token ids from 0 to 99");
     bad(t, "{\"model\":\"m\",\"prompt\":[1,100]}", 400,
         "body:1:26: prompt: expected token ids from 0 to 99");
     bad(t, "{\"model\":\"m\",\"prompt\":\"hi\"}", 400,
