@@ -32,8 +32,8 @@ static struct node *fixed_members(struct arena *a, const struct body_params *p)
 enum st body_maker_new(struct arena *a, const struct body_params *p, struct body_maker **out,
                        struct err *e)
 {
-    static const char *const own[] = {"prompt", "messages", "stream", "max_tokens",
-                                      "max_completion_tokens"};
+    static const char *const own[] = {
+        "prompt", "messages", "stream", "max_tokens", "max_completion_tokens", "n", "best_of"};
     struct node *m = fixed_members(a, p);
     for (uint32_t i = 0; p->extra && i < p->extra->n; i++) {
         const struct node_pair *pair = &p->extra->pairs[i];

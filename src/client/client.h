@@ -21,7 +21,7 @@
  *     connection              reset, or closed before a response came         error
  *     truncated               the stream ended without [DONE] or finish_reason   error
  *     http_<code>             an answer other than 200; 429 and 503: rejected, all others error
- *     content_type            not text/event-stream                           error
+ *     content_type            not text/event-stream, or compressed            error
  *     malformed               not JSON, or of another shape                   error
  *     too_large               an event or a line above max_event_bytes        error
  *     server                  the server sent an error object in the stream   error

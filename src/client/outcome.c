@@ -39,9 +39,18 @@ static int64_t tokenized(const struct tokenizer *t, const struct client_result *
     return st == ST_OK && n > 0 ? (int64_t)n : -1;
 }
 
-static int64_t count_output(const struct client_result *r, const struct tokenizer *t,
+/* Each output token is a row of a file, so a server does not say what it likes: some multiple of
+ * what was asked for, or of what came. Prompts are one figure, only to be added up. */
+static bool is_credible(const struct outcome *o, int64_t output_tokens)
+{
+    const int64_t asked = o->w->num_decode_tokens, came = (int64_t)(o->r->chunks.n + o->r->text.n);
+    return output_tokens <= INT32_MAX && output_tokens / OUTCOME_MOST <= asked + came;
+}
+
+static int64_t count_output(const struct outcome *o, const struct tokenizer *t,
                             enum count_from *from)
 {
+    const struct client_result *r = o->r;
     int64_t known = known_tokens(r), n = (int64_t)r->chunks.n, counted;
     if (n == 0) {
         *from = COUNT_CHUNKS;
@@ -51,7 +60,7 @@ static int64_t count_output(const struct client_result *r, const struct tokenize
         *from = COUNT_IDS;
         return known;
     }
-    if (r->completion_tokens > 0) {
+    if (r->completion_tokens > 0 && is_credible(o, r->completion_tokens)) {
         *from = COUNT_USAGE;
         return r->completion_tokens;
     }
@@ -74,11 +83,9 @@ static void spread_tokens(struct outcome *o)
 static void make(struct arena *a, struct outcome *o, const struct tokenizer *t)
 {
     const struct client_result *r = o->r;
-    o->prompt_from_usage = r->prompt_tokens > 0;
+    o->prompt_from_usage = r->prompt_tokens > 0 && r->prompt_tokens <= INT32_MAX;
     o->prompt_tokens = o->prompt_from_usage ? r->prompt_tokens : o->w->num_prefill_tokens;
-    o->output_tokens = count_output(r, t, &o->count);
-    if (o->output_tokens > INT32_MAX) /* nobody generated that many */
-        o->output_tokens = (int64_t)r->chunks.n, o->count = COUNT_CHUNKS;
+    o->output_tokens = count_output(o, t, &o->count);
     o->chunk_tokens = arena_array(a, int32_t, r->chunks.n);
     if (known_tokens(r) == o->output_tokens) {
         for (size_t i = 0; i < r->chunks.n; i++)

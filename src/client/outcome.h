@@ -5,6 +5,9 @@
  * spread evenly over its chunks, the first chunk holding at least one. All tokens of a chunk have
  * the chunk's time: rows after the first have latency 0 in token_metrics.csv.
  *
+ * A total of usage above OUTCOME_MOST times what was asked for and what came (chunks and bytes of
+ * text together) is not believed, nor is a prompt of more than 2^31 - 1 tokens.
+ *
  * ITL is the gap between two chunks that carry tokens, as in vLLM's benchmark; tokens_per_chunk
  * stands beside it, for a gap is a token's only where that is 1. */
 #ifndef CLIENT_OUTCOME_H
@@ -13,6 +16,8 @@
 #include "client/client.h"
 #include "text/node.h"
 #include "workload/workload.h"
+
+enum { OUTCOME_MOST = 16 };
 
 enum count_from { COUNT_IDS, COUNT_USAGE, COUNT_TOKENIZER, COUNT_CHUNKS, COUNTS };
 const char *count_from_name(enum count_from c); /* "token_ids", "usage", "tokenizer", "chunks" */

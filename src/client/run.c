@@ -37,6 +37,7 @@ struct slot {
     VEC(struct segment) segments;
     bool live, dirty, failing; /* failing: nothing more is kept of the body */
     bool is_stream;            /* the answer is 200 text/event-stream */
+    bool encoded;              /* its body has a Content-Encoding, which nobody asked for */
     int64_t start_ns, last_ns; /* sent, last byte */
     char why[CURL_ERROR_SIZE];
     size_t at; /* in loop.live */
@@ -82,8 +83,13 @@ static size_t on_body(char *p, size_t size, size_t n, void *self)
     n *= size;
     s->last_ns = time_ns;
     s->l->health->bytes_received += (int64_t)n;
-    if (s->failing || (!s->is_stream && s->in.n + n > MAX_ERROR_BODY))
+    if (s->failing)
         return n;
+    if (!s->is_stream) { /* its beginning will do */
+        size_t room = s->in.n < MAX_ERROR_BODY ? MAX_ERROR_BODY - s->in.n : 0;
+        buf_add(&s->in, p, n < room ? n : room);
+        return n;
+    }
     buf_add(&s->in, p, n);
     vec_push(&s->segments, (struct segment){time_ns, n});
     if (!s->dirty) {
@@ -97,14 +103,19 @@ static size_t on_body(char *p, size_t size, size_t n, void *self)
 static size_t on_header(char *p, size_t size, size_t n, void *self)
 {
     struct slot *s = self;
+    static const char encoding[] = "content-encoding:";
+    const size_t name = sizeof encoding - 1;
     s->last_ns = now(s->l);
+    if (size * n > name && strncasecmp(p, encoding, name) == 0)
+        s->encoded = !sv_eq(sv_trim((struct sv){p + name, size * n - name}), "identity");
     if (size * n <= 2 && (*p == '\r' || *p == '\n')) {
         long status = 0;
         char *type = NULL;
         static const char want[] = "text/event-stream";
         curl_easy_getinfo(s->easy, CURLINFO_RESPONSE_CODE, &status);
         curl_easy_getinfo(s->easy, CURLINFO_CONTENT_TYPE, &type);
-        s->is_stream = status == 200 && type && strncasecmp(type, want, sizeof want - 1) == 0;
+        s->is_stream =
+            status == 200 && type && !s->encoded && strncasecmp(type, want, sizeof want - 1) == 0;
     }
     return size * n;
 }
@@ -195,7 +206,7 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
     struct client_result *r = &l->results[i];
     const struct sv *body = &l->requests[i].body;
     s->request = i;
-    s->failing = s->is_stream = s->dirty = false;
+    s->failing = s->is_stream = s->encoded = s->dirty = false;
     s->segments.n = 0;
     s->why[0] = 0;
     buf_clear(&s->in);
@@ -314,24 +325,35 @@ static void leave(struct loop *l, struct slot *s)
     give_slot(l, s);
 }
 
-/* The message of an error document, or its beginning. */
-static void tell_status(struct slot *s, long status, int64_t time_ns)
+/* The answer is no stream: "<what>: <the message of its error document, or its beginning>". */
+static void tell_answer(struct slot *s, int64_t time_ns, enum run_status status, const char *type,
+                        const char *what)
 {
-    char type[16];
     struct err e = {0};
     struct stream_chunk c;
     struct buf text = {0};
     struct chunk_ids ids = {0};
-    struct sv body = sv_trim((struct sv){buf_str(&s->in), s->in.n});
-    bool known = chunk_parse(body, &c, &text, &ids, &e) == ST_OK && c.error[0];
-    bool overload = status == 429 || status == 503;
-    snprintf(type, sizeof type, "http_%ld", status);
-    response_fail(&s->response, time_ns, overload ? RUN_REJECTED : RUN_ERROR, type,
-                  "status %ld%s%.*s", status, body.n ? ": " : "",
-                  known ? (int)strlen(c.error) : (int)(body.n < 160 ? body.n : 160),
-                  known ? c.error : body.p);
+    struct sv said = sv_trim((struct sv){buf_str(&s->in), s->in.n});
+    chunk_parse(said, &c, &text, &ids, &e); /* of a document that was cut, as far as it goes */
+    if (c.error[0])
+        said = sv_of(c.error);
+    else if (said.n > 160)
+        said.n = 160;
+    if (s->encoded)
+        said.n = 0;
+    response_fail(&s->response, time_ns, status, type, "%s%s%.*s", what, said.n ? ": " : "",
+                  (int)said.n, said.p);
     buf_free(&text);
     vec_free(&ids);
+}
+
+static void tell_status(struct slot *s, long status, int64_t time_ns)
+{
+    char type[16], what[32];
+    bool overload = status == 429 || status == 503;
+    snprintf(type, sizeof type, "http_%ld", status);
+    snprintf(what, sizeof what, "status %ld", status);
+    tell_answer(s, time_ns, overload ? RUN_REJECTED : RUN_ERROR, type, what);
 }
 
 static void conclude(struct loop *l, struct slot *s, CURLcode code)
@@ -353,8 +375,9 @@ static void conclude(struct loop *l, struct slot *s, CURLcode code)
                       s->is_stream && strcmp(type, "connection") == 0 ? "truncated" : type, "%s",
                       s->why[0] ? s->why : curl_easy_strerror(code));
     else if (!s->is_stream)
-        response_fail(&s->response, time_ns, RUN_ERROR, "content_type",
-                      "the answer is no text/event-stream");
+        tell_answer(s, time_ns, RUN_ERROR, "content_type",
+                    s->encoded ? "the answer has a Content-Encoding, and none was asked for"
+                               : "the answer is no text/event-stream");
     else
         response_close(&s->response, time_ns);
     leave(l, s);

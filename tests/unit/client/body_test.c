@@ -59,7 +59,7 @@ static void a_template_goes_around_the_text(void **state)
 static void members_of_the_user_replace_ours_but_not_all(void **state)
 {
     struct test *t = *state;
-    struct node *extra = node_new(t->a, NODE_MAP);
+    struct node *extra = node_new(t->a, NODE_MAP), *two = node_new(t->a, NODE_MAP);
     node_set(t->a, extra, SV("temperature"), node_int(t->a, 1));
     node_set(t->a, extra, SV("top_k"), node_int(t->a, 5));
     struct body_params p = {.model = "m", .count = BODY_COUNT_TOKENIZER, .extra = extra};
@@ -71,6 +71,11 @@ static void members_of_the_user_replace_ours_but_not_all(void **state)
     node_set(t->a, extra, SV("stream"), node_bool(t->a, false));
     assert_err(body_maker_new(t->a, &p, &m, &t->e), ST_USAGE, t,
                "client.body.stream: the benchmark sets it itself");
+    err_clear(&t->e);
+    node_set(t->a, two, SV("n"), node_int(t->a, 2)); /* two answers would be counted as one */
+    p.extra = two;
+    assert_err(body_maker_new(t->a, &p, &m, &t->e), ST_USAGE, t,
+               "client.body.n: the benchmark sets it itself");
 }
 
 static void addresses_are_completed(void **state)
