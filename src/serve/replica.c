@@ -146,6 +146,13 @@ struct request *replica_last_prefill(struct replica *r, int32_t lane)
     return NULL;
 }
 
+/* Squares of absurd prompts, a billion tokens and more, end at the largest number. */
+static void add_up_to_most(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = INT64_MAX;
+}
+
 /* The chunk's row, and what the request is after it. */
 static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
 {
@@ -156,8 +163,8 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
     vec_push(&f->chunk_requests, q);
     f->b.prefill_tokens += tokens;
     f->b.n_last_chunks += last;
-    load->kv_tokens_prefill += tokens * q->kv;
-    load->chunk_sq += tokens * (tokens + 1) / 2;
+    add_up_to_most(&load->kv_tokens_prefill, tokens * q->kv);
+    add_up_to_most(&load->chunk_sq, tokens * (tokens + 1) / 2);
     load->kv_read_tokens += q->kv + tokens;
     if (q->scheduled_ns == RUN_NONE) {
         q->scheduled_ns = ns_from_s(f->b.submit_s);

@@ -268,6 +268,8 @@ static enum st decode_ms(const struct tables *t, const struct batch *b, double *
 static enum st prefill_ms(const struct tables *t, const struct batch *b, double *ms, struct err *e)
 {
     int64_t steps = 0, square = 0;
+    if (b->prefill_tokens > MAX_TOKENS) /* in no table, and squares would not fit */
+        return absent(t, "operators", "tokens", b->prefill_tokens, -1, e);
     for (int32_t i = 0; i < b->n_chunks; i++) {
         steps += kv_steps(b->chunks[i].start);
         square += b->chunks[i].tokens * b->chunks[i].tokens;
