@@ -78,11 +78,23 @@ static void pop(struct ring *r, const struct event *e)
         r->open[i] = r->open[i + 1];
 }
 
+/* An end whose start was lost waits for ever: room for another when there is none. */
+static void forget_unstarted(void)
+{
+    for (int i = 0; i < n_spans; i++)
+        if (!spans[i].started) {
+            spans[i] = spans[--n_spans];
+            return;
+        }
+}
+
 static struct span *span(uint32_t nvtx_id)
 {
     for (int i = n_spans - 1; i >= 0; i--)
         if (spans[i].nvtx_id == nvtx_id)
             return &spans[i];
+    if (n_spans == SPANS)
+        forget_unstarted();
     if (n_spans == SPANS)
         return NULL;
     spans[n_spans] = (struct span){.nvtx_id = nvtx_id, .id = ++last_id};

@@ -154,16 +154,23 @@ static void drain_ring(struct ring *r)
     }
 }
 
-static void drain(void)
+static void drain_rings(void)
 {
     for (struct ring *r = ring_first(); r; r = r->next)
         drain_ring(r);
+}
+
+/* Rings again after each buffer: they fill while a burst of buffers is worked off. */
+static void drain(void)
+{
+    drain_rings();
     size_t valid;
     for (uint8_t *b; (b = buffers_take(&valid));) {
         facts_devices();
         decode_buffer(b, valid);
         buffers_return(b);
         atomic_fetch_add(&progress, 1);
+        drain_rings();
     }
     gate_write(false);
     buffers_refill();
@@ -250,10 +257,22 @@ static void check_disk(void)
     gate_disk_full();
 }
 
+/* Somebody may switch CUPTI on or off: then next time; the last time waits a second for that. */
+static bool take_control(bool last)
+{
+    int64_t until_ns = clock_mono_ns() + NS_PER_S;
+    while (pthread_mutex_trylock(&guest.control) != 0) {
+        if (!last || clock_mono_ns() > until_ns)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    }
+    return true;
+}
+
 static void flush_cupti(bool last)
 {
-    if (pthread_mutex_trylock(&guest.control) != 0)
-        return; /* somebody switches CUPTI on or off: next time */
+    if (!take_control(last))
+        return;
     if (cupti_running() || last)
         cupti_flush(last);
     if (cupti_running() && gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)

@@ -83,6 +83,12 @@ static void domain(long n) /* the same in domain LLM, with a registered string *
     nvtxMarkA("here");
 }
 
+static void ends(long n) /* of ranges that nobody started */
+{
+    for (long i = 0; i < n; i++)
+        nvtxRangeEnd((nvtxRangeId_t)(1000000 + i) << 1);
+}
+
 static void open_range(long n)
 {
     (void)n;
@@ -250,6 +256,7 @@ static const struct {
     {"fork", fork_it},  {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
     {"_exit", leave},   {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
     {"env", env},       {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
+    {"ends", ends},
 };
 
 int main(int argc, char **argv)

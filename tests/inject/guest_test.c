@@ -488,6 +488,18 @@ static void a_thread_that_ends_in_a_range_holds_no_gate(void **state)
     assert_int_equal(ranges(f, "decode"), 1);
 }
 
+static void ends_without_a_start_do_not_fill_the_table(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init ends=5000 flush domain=1"});
+    const struct spool_range *r = spool_records(f, SPOOL_RANGES, spool_range);
+    size_t n = 0;
+    for (size_t i = 0; i < f->n[SPOOL_RANGES]; i++)
+        n += r[i].kind == SPOOL_START_END;
+    assert_int_equal(n, 1);
+    assert_int_equal(spool_dropped(f, SPOOL_FROM_THREAD), 0);
+}
+
 static void order_of_completion_does_not_matter(void **state)
 {
     struct test *t = *state;
@@ -578,6 +590,7 @@ int main(int argc, char **argv)
         TEST(drops_of_others_are_not_ours),
         TEST(records_of_forgotten_windows_are_counted),
         TEST(a_thread_that_ends_in_a_range_holds_no_gate),
+        TEST(ends_without_a_start_do_not_fill_the_table),
         TEST(order_of_completion_does_not_matter),
         TEST(kernels_without_times_are_counted),
         TEST(without_settings_nothing_happens),
