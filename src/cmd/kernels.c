@@ -178,6 +178,20 @@ static void tell_notes(struct arena *a, const struct trace *t)
                  (unsigned long long)t->dict.dropped);
 }
 
+/* Patterns and spans leave names without an operation. */
+static int64_t names_in_use(const struct kernels *k)
+{
+    int64_t n = 0;
+    bool *used = mem_alloc(k->n_names + 1);
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        bool *u = &used[k->name[k->t->ops.sig[i]]];
+        n += !*u;
+        *u = true;
+    }
+    mem_free(used);
+    return n;
+}
+
 static void print_top(struct cmd_context *c, const struct kernels *k, const char *dir)
 {
     enum { TOP = 10 };
@@ -196,7 +210,7 @@ static void print_top(struct cmd_context *c, const struct kernels *k, const char
         buf_free(&text);
     }
     node_set(c->a, out, SV("operations"), node_int(c->a, (int64_t)k->t->ops.n));
-    node_set(c->a, out, SV("names"), node_int(c->a, k->n_names));
+    node_set(c->a, out, SV("names"), node_int(c->a, names_in_use(k)));
     if (impossible)
         node_set(c->a, out, SV("left_out"), node_str(c->a, impossible));
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
@@ -214,6 +228,11 @@ static enum st write_all(struct cmd_context *c, struct trace *t, const struct tr
     struct artifact art;
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     kernels_open(&k, t, &params);
+    if (t->ops.n == 0)
+        log_warn("no GPU work in %s%s", p->kernels.trace,
+                 params.n_include || params.n_exclude || w->from_ns || w->to_ns
+                     ? " within this span and these patterns"
+                     : "");
     enum st st = write_reports(c, &art, &k, e);
     if (st == ST_OK)
         st = write_steps(c, &art, &k, e);
