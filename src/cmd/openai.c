@@ -491,9 +491,14 @@ static void tell_failures(const struct bench *b, const struct outcome_figures *f
     }
 }
 
-static enum st judge(const struct bench *b, struct err *e)
+/* A late client first: it may be why nothing ended well. */
+static enum st judge(const struct bench *b, const struct outcome_figures *f, struct err *e)
 {
     const struct client_health *h = &b->health;
+    if (h->healthy && f->completed == 0 && f->failed > 0)
+        return err_set(e, ST_REJECTED,
+                       "none of %lld requests ended well: there is nothing to measure",
+                       (long long)f->failed);
     if (h->healthy)
         return ST_OK;
     err_set(e, ST_REJECTED,
@@ -541,7 +546,7 @@ static enum st run_and_write(struct bench *b, struct artifact *art, const char *
     TRY(commit(b, art, id, e));
     print_result(b, dir, &f, json);
     tell_failures(b, &f);
-    return judge(b, e);
+    return judge(b, &f, e);
 }
 
 enum st openai_bench(struct cmd_context *c, struct err *e)
