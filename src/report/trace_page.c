@@ -229,17 +229,17 @@ static void trace_body(struct arena *a, struct buf *out, const struct part *part
     page_head(out, part->title, d->command ? d->command : "What the GPUs did");
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
-    kernels_section(out, d);
-    regions_section(out, d);
-    busy_section(out, d);
-    launch_section(out, d);
+    page_notes(out, "Notes", d->notes, d->n_notes);
     if (d->operations) {
         page_section(out, "Timeline");
         buf_puts(out, "<div class=\"scroll\">\n");
         buf_puts(out, d->gantt);
         buf_puts(out, "</div>\n</section>\n");
     }
-    page_notes(out, "Notes", d->notes, d->n_notes);
+    busy_section(out, d);
+    regions_section(out, d);
+    launch_section(out, d);
+    kernels_section(out, d); /* the longest */
     page_facts(a, out, "How it was recorded", NULL, &d->meta, 1);
 }
 
