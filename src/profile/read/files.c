@@ -167,7 +167,19 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
                  "scheduler.block_size=%lld, or, where the policy needs another, "
                  "predictor.block_size=%lld",
                  (long long)*near, (long long)*near);
-    return st;
+    TRY(st);
+    static const struct {
+        enum op_kind kind;
+        const char *rows, *column;
+    } both[] = {{OP_ATTN_PREFILL, "prefill chunks", "attn_prefill"},
+                {OP_ATTN_DECODE, "decodes", "attn_decode"}};
+    for (int i = 0; i < 2; i++)
+        if (wanted[both[i].kind] && points->time[both[i].kind].n == 0) {
+            err_set(e, ST_INPUT, "%s: no row of %s: time_stats.%s.median is empty in all", path,
+                    both[i].rows, both[i].column);
+            return err_hint(e, "a request needs both; measure the other half as well");
+        }
+    return ST_OK;
 }
 
 /* ---- cpu_overheads.csv ------------------------------------------------------------------- */

@@ -251,6 +251,7 @@ static void a_batch_takes_at_least_what_its_longest_takes(void **state)
     for (int n = 1; n <= 8; n *= 2)
         for (int kv = 0; kv <= 1024; kv += 64)
             buf_printf(&b, "0,,%.17g,64,4,2,16,1,1024,%d,0,%d,False,X\n", parallel_ms(kv), n, kv);
+    buf_puts(&b, "1,1,,64,4,2,16,1,1024,1,64,0,True,X\n"); /* a bundle has prefills too */
     put(f->compute, "attention.csv", &b);
     buf_free(&b);
     load(f);
@@ -269,6 +270,7 @@ static void unequal_lengths_are_averaged_over_a_tile(void **state)
         for (int kv = 0; kv < 2048; kv += 32)
             buf_printf(&b, "0,,%.17g,64,4,2,16,1,1024,%d,0,%d,False,X\n",
                        1e-5 * n * 128 * ceil((kv + 1) / 128.0), n, kv);
+    buf_puts(&b, "1,1,,64,4,2,16,1,1024,1,64,0,True,X\n"); /* a bundle has prefills too */
     put(f->compute, "attention.csv", &b);
     buf_free(&b);
     load(f);
@@ -482,6 +484,28 @@ static void required_columns_are_asked_for(void **state)
     put_str(f->compute, "attention.csv", "prefill_chunk_size,kv_cache_size\n1,4\n");
     assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
     assert_non_null(strstr(err_cause(&f->e, 0), "batch_size"));
+}
+
+static void half_of_attention_is_no_bundle(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *row, *error;
+    } cases[] = {
+        {"1,,0.5,64,4,2,16,1,1024,1,0,64,False,X\n",
+         "@/attention.csv: no row of prefill chunks: time_stats.attn_prefill.median is empty in "
+         "all"},
+        {"1,0.5,,64,4,2,16,1,1024,1,64,0,True,X\n",
+         "@/attention.csv: no row of decodes: time_stats.attn_decode.median is empty in all"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf b = {0};
+        buf_puts(&b, attention_header);
+        buf_puts(&b, cases[i].row);
+        put(f->compute, "attention.csv", &b);
+        buf_free(&b);
+        fails(f, cases[i].error);
+    }
 }
 
 /* Vidur's files have no lm_head, final norm and sampler, and any vocabulary will do. */
@@ -777,6 +801,7 @@ int main(void)
         with_bundle(missing_folders_say_what_is_there),
         with_bundle(malformed_files_are_named_errors),
         with_bundle(required_columns_are_asked_for),
+        with_bundle(half_of_attention_is_no_bundle),
         with_bundle(absent_operators_are_listed_and_cost_nothing),
         with_bundle(waking_up_is_interpolated_over_the_pause),
         with_bundle(our_meta_brings_errors_and_scales),
