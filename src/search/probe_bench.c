@@ -147,11 +147,31 @@ static void read_contention(const struct node *meta, double rate, struct probe_r
                  rate, 100 * out->contention);
 }
 
+/* An engine of which every request is an error (not refused, not too late) is no slower at a lower
+ * rate: it is gone, or does not take such requests, and the search would go down for hours. */
+static enum st check_any_served(const struct run *run, double rate, struct err *e)
+{
+    const struct run_request *first = run->requests;
+    for (size_t i = 0; i < run->n_requests; i++)
+        if (run->requests[i].status != RUN_ERROR)
+            return ST_OK;
+    if (run->n_requests == 0)
+        return ST_OK;
+    err_set(e, ST_DEVICE, "%s: %s", first->error_type ? first->error_type : "error",
+            first->error_msg ? first->error_msg : "no reason was given");
+    return err_add(e, "none of %zu requests at %g requests/s ended well", run->n_requests, rate);
+}
+
 static enum st read_run(struct probe_bench *b, const char *dir, double rate,
                         struct probe_result *out, struct err *e)
 {
     struct run run;
     TRY(run_load(b->a, dir, "real", &run, e));
+    if (check_any_served(&run, rate, e) != ST_OK) {
+        struct err ignored = {0};
+        fs_remove_tree(dir, &ignored); /* who goes on later measures it again */
+        return e->st;
+    }
     probe_samples_begin(&b->samples, b->p.slo);
     for (size_t i = 0; i < run.n_requests; i++)
         probe_samples_add(&b->samples, &run.requests[i]);

@@ -10,9 +10,12 @@
  *     later, SIGKILL with all it started; the result is timed_out, and holds nothing
  *   - the client: a run that bench rejects because its client was late (exit 5) is repeated once;
  *     if that one is no better the result is unhealthy (search/capacity.h says what follows)
+ *   - nobody there: a run whose requests all have status error ends the search with the first
+ *     one's reason (ST_DEVICE), and its folder is removed
  *   - reuse: a probe's folder is named after all that its run depends on, and a finished one that
- * is there already, in `dir` or in `resume`, is read instead of run again Probes run one at a time,
- * in the calling process. */
+ *     is there already, in `dir` or in `resume`, is read instead of run again
+ *
+ * Probes run one at a time, in the calling process. */
 #ifndef SEARCH_PROBE_BENCH_H
 #define SEARCH_PROBE_BENCH_H
 
