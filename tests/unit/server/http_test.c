@@ -167,6 +167,7 @@ static void answers_have_openais_shape(void **state)
     struct test *t = *state;
     struct fixture *f = start(t, 0, 8);
     assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    assert_has(ask(f, "HEAD", "/health", ""), "200 OK");
     assert_has(ask(f, "GET", "/v1/models", ""), "\"id\":\"m\"");
     const int32_t prompt[] = {1, 2, 3};
     const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1,2,3],\"max_tokens\":2,"
