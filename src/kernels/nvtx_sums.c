@@ -396,8 +396,13 @@ void kern_nvtx_kern_sum(const struct kernels *k, struct table *out)
         uint32_t class = inside ? (uint32_t)(rk.pairs.keys[w->pair] >> 32) : 0;
         table_cell(out, "%s", w->range);
         table_cell(out, "%s", inside ? kernels_style_name(k->classes[class].style) : "");
-        table_cell(out, w->has_thread ? "%u" : "", w->pid);
-        table_cell(out, w->has_thread ? "%u" : "", w->tid);
+        if (w->has_thread) {
+            table_cell(out, "%u", w->pid);
+            table_cell(out, "%u", w->tid);
+        } else {
+            table_cell(out, "%s", "");
+            table_cell(out, "%s", "");
+        }
         table_cell(out, "%u", inside ? instances[w->pair] : 0);
         table_cell(out, "%zu", w->kernels);
         table_cell(out, "%lld", (long long)w->s.sum);
