@@ -5,7 +5,7 @@
 set -eu
 tw=${1:-build/twinfer}
 out=${2:-runs/http_path-$(date -u +%Y%m%d-%H%M%S)}
-[ $# -lt 2 ] || shift 2
+for _ in 1 2; do [ $# -eq 0 ] || shift; done
 # One core for the engine leaves one for both ends of the connection.
 settings="engine.threads=1 engine.idle=sleep scheduler.num_blocks=2048"
 mkdir -p "$out"
