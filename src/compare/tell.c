@@ -30,12 +30,16 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
                                          "95 % interval of simulated",
                                          "spread of real",
                                          "verdict"};
-    enum { COLUMNS = sizeof header / sizeof *header, DOUBT = 6, SPREAD = 7 };
+    enum { COLUMNS = sizeof header / sizeof *header, SECOND = 3, DOUBT = 6, SPREAD = 7 };
     bool spread = c->params.n_spread > 0, doubt = c->doubt.known;
     struct table *t = table_new(a, COLUMNS - !spread - !doubt);
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < COLUMNS; i++) {
+        const char *title = header[i];
+        if (c->path.is && i == SECOND) /* two real runs */
+            title = c->path.real_is ? "without HTTP" : "over HTTP";
         if ((i != SPREAD || spread) && (i != DOUBT || doubt))
-            table_cell(t, "%s", header[i]);
+            table_cell(t, "%s", title);
+    }
     for (enum metric m = 0; m < METRICS; m++) {
         for (int p = 0; p < COMPARE_PERCENTILES; p++) {
             const struct compare_cell *cell = &c->cells[m][p];
