@@ -10,25 +10,24 @@ rm -rf "$at"
 mkdir -p "$at"
 trap 'rm -rf "$at"' EXIT
 
+reports() { # SPOOL: from the page cache, three times
+    cat "$1" >/dev/null
+    for i in 1 2 3; do
+        start=$(date +%s%N)
+        "$build/twinfer" kernels kernels.trace="$1" out="$at/kernels$i" >/dev/null
+        echo "twinfer kernels: $((($(date +%s%N) - start) / 1000000)) ms"
+    done
+}
+
 echo "== kernels on 10 million kernels, with their launches"
 "$bench" spool "$at/ten.spool" 3333334
-cat "$at/ten.spool" >/dev/null
-for i in 1 2 3; do
-    start=$(date +%s%N)
-    "$build/twinfer" kernels kernels.trace="$at/ten.spool" out="$at/kernels$i" >/dev/null
-    echo "twinfer kernels: $((($(date +%s%N) - start) / 1000000)) ms"
-done
+reports "$at/ten.spool"
 "$bench" read "$at/ten.spool"
 rm -rf "$at"/ten.spool "$at"/kernels*
 
 echo "== kernels on 10 million kernels, with their launches and a range every six kernels"
 "$bench" ranges "$at/ranged.spool" 3333334
-cat "$at/ranged.spool" >/dev/null
-for i in 1 2 3; do
-    start=$(date +%s%N)
-    "$build/twinfer" kernels kernels.trace="$at/ranged.spool" out="$at/kernels$i" >/dev/null
-    echo "twinfer kernels: $((($(date +%s%N) - start) / 1000000)) ms"
-done
+reports "$at/ranged.spool"
 rm -rf "$at"/ranged.spool "$at"/kernels*
 
 echo "== spool to SQLite, one million kernels"

@@ -370,6 +370,14 @@ struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art
     };
 }
 
+enum st job_measured(int64_t ended_well, int64_t failed, struct err *e)
+{
+    if (ended_well > 0 || failed == 0)
+        return ST_OK;
+    return err_set(e, ST_REJECTED, "none of %lld requests ended well: there is nothing to measure",
+                   (long long)failed);
+}
+
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)
 {
     if (!c->plan->output.write_hydra_snapshot)

@@ -268,15 +268,6 @@ static enum st serve_into(const struct job_run *r, const struct serve_params *pa
     return close_st;
 }
 
-/* A measurement of nothing is kept and told, but is no success. */
-static enum st nothing_measured(const struct summary_facts *f, struct err *e)
-{
-    if (f->n_requests > 0 || f->n_not_ok == 0)
-        return ST_OK;
-    return err_set(e, ST_REJECTED, "none of %lld requests ended well: there is nothing to measure",
-                   (long long)f->n_not_ok);
-}
-
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e)
 {
@@ -350,7 +341,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
         print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);
     const struct summary_facts facts = summary_facts(record_summary(rec));
     if (st == ST_OK && !r->clock->is_virtual)
-        st = nothing_measured(&facts, e);
+        st = job_measured(facts.n_requests, facts.n_not_ok, e);
     else if (st != ST_OK)
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);

@@ -495,12 +495,8 @@ static void tell_failures(const struct bench *b, const struct outcome_figures *f
 static enum st judge(const struct bench *b, const struct outcome_figures *f, struct err *e)
 {
     const struct client_health *h = &b->health;
-    if (h->healthy && f->completed == 0 && f->failed > 0)
-        return err_set(e, ST_REJECTED,
-                       "none of %lld requests ended well: there is nothing to measure",
-                       (long long)f->failed);
     if (h->healthy)
-        return ST_OK;
+        return job_measured(f->completed, f->failed, e);
     err_set(e, ST_REJECTED,
             "the client did not keep its schedule: p99 of the delay is %.1f ms, the limit %.0f ms; "
             "%lld of %lld requests went out late",

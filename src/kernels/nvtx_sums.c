@@ -236,43 +236,6 @@ static int by_range_then_total(const void *x, const void *y)
     return c ? c : kern_compare(a->pair, b->pair);
 }
 
-/* Kernels by the thread that launched them (0: not known) and name, outside of all ranges. */
-static void outside_rows(const struct kernels *k, struct pair_row **rows, size_t *n)
-{
-    const struct trace *t = k->t;
-    struct kern_keys keys = {0};
-    uint32_t *group = mem_alloc(t->ops.n * sizeof *group), chain[KERNELS_MAX_DEPTH];
-    for (size_t i = 0; i < t->ops.n; i++) {
-        group[i] = TRACE_NONE;
-        if (t->dict.sigs[t->ops.sig[i]].kind != TRACE_KERNEL ||
-            kern_chain(k, i, STYLES_NVTX, chain) > 0)
-            continue;
-        uint32_t call = t->ops.call[i];
-        uint32_t thread = call == TRACE_NONE ? 0 : t->calls.thread[call] + 1;
-        group[i] = kern_key(&keys, kern_pair(thread, k->name[t->ops.sig[i]]));
-    }
-    struct kern_groups g = kern_group(group, t->ops.n, keys.n, kern_op_time, k);
-    *rows = mem_resize(*rows, (*n + keys.n + 1) * sizeof **rows);
-    for (uint32_t i = 0; i < keys.n; i++) {
-        struct pair_row row = {
-            .s = kern_stats_of(g.values + g.first[i], g.first[i + 1] - g.first[i]),
-            .range = "",
-            .name = k->names[(uint32_t)keys.keys[i]],
-            .pair = TRACE_NONE};
-        uint32_t thread = (uint32_t)(keys.keys[i] >> 32);
-        if (thread > 0) {
-            row.tid = t->dict.threads[thread - 1].tid;
-            row.pid = t->dict.processes[t->dict.threads[thread - 1].process].pid;
-        }
-        row.kernels = row.s.n;
-        row.has_thread = thread > 0;
-        (*rows)[(*n)++] = row;
-    }
-    kern_groups_free(&g);
-    kern_keys_free(&keys);
-    mem_free(group);
-}
-
 struct range_kernels {
     struct kern_keys pairs; /* (class, name) */
     VEC(struct pair_leaf) list;
@@ -301,6 +264,44 @@ static void find_pairs(const struct kernels *k, const struct leaves *l, struct r
     out->first_of_leaf[l->keys.n] = out->pair_of.n;
     if (out->list.n)
         qsort(out->list.p, out->list.n, sizeof *out->list.p, by_pair);
+}
+
+/* Kernels by the thread that launched them (0: not known) and name, outside of all ranges. */
+static void outside_rows(const struct kernels *k, const struct leaves *l,
+                         const struct range_kernels *rk, struct pair_row **rows, size_t *n)
+{
+    const struct trace *t = k->t;
+    struct kern_keys keys = {0};
+    uint32_t *group = mem_alloc(t->ops.n * sizeof *group);
+    for (size_t i = 0; i < t->ops.n; i++) {
+        uint32_t leaf = l->group[i], call = t->ops.call[i];
+        group[i] = TRACE_NONE;
+        if (t->dict.sigs[t->ops.sig[i]].kind != TRACE_KERNEL ||
+            (leaf != TRACE_NONE && rk->first_of_leaf[leaf + 1] > rk->first_of_leaf[leaf]))
+            continue;
+        uint32_t thread = call == TRACE_NONE ? 0 : t->calls.thread[call] + 1;
+        group[i] = kern_key(&keys, kern_pair(thread, k->name[t->ops.sig[i]]));
+    }
+    struct kern_groups g = kern_group(group, t->ops.n, keys.n, kern_op_time, k);
+    *rows = mem_resize(*rows, (*n + keys.n + 1) * sizeof **rows);
+    for (uint32_t i = 0; i < keys.n; i++) {
+        struct pair_row row = {
+            .s = kern_stats_of(g.values + g.first[i], g.first[i + 1] - g.first[i]),
+            .range = "",
+            .name = k->names[(uint32_t)keys.keys[i]],
+            .pair = TRACE_NONE};
+        uint32_t thread = (uint32_t)(keys.keys[i] >> 32);
+        if (thread > 0) {
+            row.tid = t->dict.threads[thread - 1].tid;
+            row.pid = t->dict.processes[t->dict.threads[thread - 1].process].pid;
+        }
+        row.kernels = row.s.n;
+        row.has_thread = thread > 0;
+        (*rows)[(*n)++] = row;
+    }
+    kern_groups_free(&g);
+    kern_keys_free(&keys);
+    mem_free(group);
 }
 
 /* Instances of ranges that launched each pair's kernel. Calls come in order of time, thread by
@@ -387,7 +388,7 @@ void kern_nvtx_kern_sum(const struct kernels *k, struct table *out)
     uint32_t *instances = count_instances(k, &l, &rk);
     struct pair_row *rows = pair_rows(a, k, &l, &rk);
     size_t n = rk.pairs.n;
-    outside_rows(k, &rows, &n);
+    outside_rows(k, &l, &rk, &rows, &n);
     if (n)
         qsort(rows, n, sizeof *rows, by_range_then_total);
     for (size_t i = 0; i < n; i++) {

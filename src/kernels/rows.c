@@ -48,12 +48,6 @@ static int by_total(const void *x, const void *y)
     return c ? c : kern_compare(a->id, b->id);
 }
 
-void kern_rows_sort(struct kern_rows *rows)
-{
-    if (rows->list.n)
-        qsort(rows->list.p, rows->list.n, sizeof *rows->list.p, by_total);
-}
-
 struct kern_rows kern_rows_of(struct kern_groups *g, const char *const *names)
 {
     struct kern_rows rows = {0};
@@ -65,7 +59,8 @@ struct kern_rows kern_rows_of(struct kern_groups *g, const char *const *names)
         rows.total += (double)row.s.sum;
         vec_push(&rows.list, row);
     }
-    kern_rows_sort(&rows);
+    if (rows.list.n)
+        qsort(rows.list.p, rows.list.n, sizeof *rows.list.p, by_total);
     return rows;
 }
 

@@ -19,7 +19,6 @@ struct kern_rows {
 
 /* One row per group that is not empty, named names[group]; id is the group. Free with vec_free. */
 struct kern_rows kern_rows_of(struct kern_groups *g, const char *const *names);
-void kern_rows_sort(struct kern_rows *rows);
 
 /* v with one decimal, as SQLite's round() makes it: what reads as a half in decimal goes up
  * (1717.55 to 1717.6, though the double is a little less). */
