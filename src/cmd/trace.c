@@ -81,20 +81,22 @@ static const char *out_dir(struct cmd_context *c, const char **id)
 
 static pid_t child;
 
-/* Ctrl-C reaches the command by itself (it is in the same process group) and it decides; a SIGTERM
- * for us alone is handed on. */
+/* Ctrl-C and the terminal's end reach the command by themselves (it is in the same process group)
+ * and it decides; a SIGTERM for us alone is handed on. */
 static void hand_on(int sig)
 {
     if (child > 0)
         kill(child, sig);
 }
 
-static void child_side(char **program, int failed, const char *library, const char *settings)
+static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
+enum { SIGNALS = sizeof signals / sizeof *signals, OF_THE_TERMINAL = 3 };
+
+static void child_side(char **program, int failed, const char *library, const char *settings,
+                       const struct sigaction *before)
 {
-    struct sigaction dfl = {.sa_handler = SIG_DFL};
-    sigaction(SIGINT, &dfl, NULL);
-    sigaction(SIGQUIT, &dfl, NULL);
-    sigaction(SIGTERM, &dfl, NULL);
+    for (int i = 0; i < SIGNALS; i++) /* what nohup and shells ignore stays ignored */
+        sigaction(signals[i], &before[i], NULL);
     setenv("CUDA_INJECTION64_PATH", library, 1);
     setenv("NVTX_INJECTION64_PATH", library, 1);
     setenv("TWINFER_TRACE", settings, 1);
@@ -115,15 +117,15 @@ static enum st run_program(char **program, const char *library, const char *sett
     fcntl(failed[1], F_SETFD, FD_CLOEXEC);
     fflush(stdout);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, on = {.sa_handler = hand_on};
-    sigaction(SIGINT, &ignore, NULL);
-    sigaction(SIGQUIT, &ignore, NULL);
-    sigaction(SIGTERM, &on, NULL);
+    struct sigaction before[SIGNALS];
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], i < OF_THE_TERMINAL ? &ignore : &on, &before[i]);
     child = fork();
     if (child < 0)
         return err_errno(e, false, "fork");
     if (child == 0) {
         close(failed[0]);
-        child_side(program, failed[1], library, settings);
+        child_side(program, failed[1], library, settings, before);
     }
     close(failed[1]);
     int error = 0;
@@ -177,6 +179,10 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
     node_set(a, n, SV("ended"), node_bool(a, f->ended));
     node_set(a, n, SV("bytes"), node_int(a, (int64_t)f->bytes));
     node_set(a, n, SV("whole_bytes"), node_int(a, (int64_t)f->whole_bytes));
+    if (f->skipped_bytes) {
+        node_set(a, n, SV("skipped_blocks"), node_int(a, (int64_t)f->skipped_blocks));
+        node_set(a, n, SV("skipped_bytes"), node_int(a, (int64_t)f->skipped_bytes));
+    }
     struct node *records = node_set(a, n, SV("records"), node_new(a, NODE_MAP));
     for (int kind = SPOOL_KERNELS; kind <= SPOOL_APIS; kind++)
         if (f->counts[kind])
@@ -201,6 +207,34 @@ static bool is_spool(const char *name)
     return n > m && strcmp(name + n - m, SPOOL_SUFFIX) == 0;
 }
 
+static void tell_faults(const char *name, const struct spool_facts *f)
+{
+    for (size_t k = 0; k < f->n_notes; k++)
+        log_warn("%s: %s", name, f->notes[k]);
+    for (int k = 0; k < SPOOL_SOURCES; k++)
+        if (f->dropped_by[k])
+            log_warn("%s: %llu records are missing: %s", name, (unsigned long long)f->dropped_by[k],
+                     sources[k].words);
+    if (f->skipped_bytes)
+        log_warn("%s: %llu blocks (%llu bytes) are damaged", name,
+                 (unsigned long long)f->skipped_blocks, (unsigned long long)f->skipped_bytes);
+    if (!f->ended)
+        log_warn("%s: the process did not end by itself: what it did after the last flush "
+                 "(trace.flush_ms) is missing",
+                 name);
+}
+
+/* One that cannot be read (its process was killed while it made the file) costs the others
+ * nothing. */
+static struct node *unreadable_node(struct arena *a, const char *name, const struct err *why)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    log_warn("%s: is left out: %s", name, err_cause(why, 0));
+    node_set(a, n, SV("spool"), node_str(a, name));
+    node_set(a, n, SV("error"), node_str(a, err_cause(why, 0)));
+    return n;
+}
+
 /* The spools of the folder, as the list "processes". */
 static enum st list_spools(struct arena *a, const char *dir, struct node *list, struct totals *t,
                            struct err *e)
@@ -210,9 +244,13 @@ static enum st list_spools(struct arena *a, const char *dir, struct node *list, 
     TRY(fs_list(a, dir, &names, &n, e));
     for (size_t i = 0; i < n; i++) {
         struct spool_facts f;
+        struct err why = {0};
         if (!is_spool(names[i]))
             continue;
-        TRY(spool_scan(a, fs_join(a, dir, names[i]), &f, e));
+        if (spool_scan(a, fs_join(a, dir, names[i]), &f, &why) != ST_OK) {
+            node_push(a, list, unreadable_node(a, names[i], &why));
+            continue;
+        }
         node_push(a, list, spool_node(a, names[i], &f));
         t->processes++;
         t->kernels += (int64_t)f.counts[SPOOL_KERNELS];
@@ -220,16 +258,7 @@ static enum st list_spools(struct arena *a, const char *dir, struct node *list, 
         t->ranges += (int64_t)f.counts[SPOOL_RANGES];
         t->dropped += (int64_t)f.dropped;
         t->bytes += (int64_t)f.whole_bytes;
-        for (size_t k = 0; k < f.n_notes; k++)
-            log_warn("%s: %s", names[i], f.notes[k]);
-        for (int k = 0; k < SPOOL_SOURCES; k++)
-            if (f.dropped_by[k])
-                log_warn("%s: %llu records are missing: %s", names[i],
-                         (unsigned long long)f.dropped_by[k], sources[k].words);
-        if (!f.ended)
-            log_warn("%s: the process did not end by itself: what it did after the last flush "
-                     "(trace.flush_ms) is missing",
-                     names[i]);
+        tell_faults(names[i], &f);
     }
     return ST_OK;
 }
@@ -278,10 +307,30 @@ static enum st finish(struct cmd_context *c, const char *id, const char *dir, st
     return ST_OK;
 }
 
+/* What was recorded stays, where the program left it, when it cannot be finished (disk full). */
+static void keep(struct artifact *art, const char *partial, struct err *e)
+{
+    if (art->partial_dir) /* else it is in its place, and only the result could not be told */
+        err_add(e, "the recording stays in %s, where twinfer kernels reads it", partial);
+    art->partial_dir = NULL;
+}
+
+/* A process has one injected library for each: somebody else's gives way for this run. */
+static void tell_replaced(const char *library)
+{
+    static const char *const variables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
+    for (int i = 0; i < 2; i++) {
+        const char *other = getenv(variables[i]);
+        if (other && *other && strcmp(other, library) != 0)
+            log_warn("%s was %s: the command runs with this recorder instead", variables[i], other);
+    }
+}
+
 static enum st record(struct cmd_context *c, const char *library, int *status, struct err *e)
 {
     const char *id, *dir = out_dir(c, &id), *at, *settings;
     struct artifact art;
+    tell_replaced(library);
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = absolute(c->a, art.partial_dir, &at, e);
     if (st == ST_OK)
@@ -289,11 +338,13 @@ static enum st record(struct cmd_context *c, const char *library, int *status, s
     settings = st == ST_OK ? fs_join(c->a, at, SETTINGS_FILE) : NULL;
     if (st == ST_OK)
         st = run_program(c->program, library, settings, status, e);
-    if (st == ST_OK)
-        st = finish(c, id, dir, &art, *status, e);
-    if (st != ST_OK)
+    if (st != ST_OK) {
         artifact_discard(&art);
-    return st;
+        return st;
+    }
+    if (finish(c, id, dir, &art, *status, e) != ST_OK)
+        keep(&art, at, e);
+    return e->st;
 }
 
 /* attach=false: the folder stands, spools come into it later, from wherever the variables are set.

@@ -1,11 +1,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/vec.h"
 #include "trace/formats.h"
+#include "trace/spool.h"
 #include "trace/stream.h"
 
 const struct trace_format *const trace_formats[] = {&trace_spool, &trace_sqlite, &trace_kineto,
@@ -33,8 +36,8 @@ enum st trace_create_file(const char *path, struct err *e)
 /* ---- which files, of which format ---- */
 
 struct sources {
-    const char **paths;
-    size_t n;
+    const char **paths, **stubs;
+    size_t n, n_stubs; /* stubs: spools whose process was killed before it wrote their header */
     const struct trace_format *format;
 };
 
@@ -67,6 +70,12 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
+static bool is_stub(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && info.st_size < (off_t)sizeof(struct spool_header);
+}
+
 /* All spools of a folder; else the first file that bears a format's name. */
 static enum st look_into(struct arena *a, const char *dir, struct sources *out, struct err *e)
 {
@@ -74,9 +83,14 @@ static enum st look_into(struct arena *a, const char *dir, struct sources *out, 
     size_t n;
     VEC(const char *) spools = {0};
     TRY(fs_list(a, dir, &names, &n, e));
-    for (size_t i = 0; i < n; i++)
-        if (ends_with(names[i], ".spool"))
-            vec_push(&spools, fs_join(a, dir, names[i]));
+    out->stubs = arena_array(a, const char *, n);
+    for (size_t i = 0; i < n; i++) {
+        const char *path = fs_join(a, dir, names[i]);
+        if (ends_with(names[i], SPOOL_SUFFIX) && is_stub(path))
+            out->stubs[out->n_stubs++] = names[i];
+        else if (ends_with(names[i], SPOOL_SUFFIX))
+            vec_push(&spools, path);
+    }
     for (const struct trace_format *const *f = trace_formats; *f && !spools.n; f++)
         if (fs_exists(fs_join(a, dir, (*f)->file)))
             vec_push(&spools, fs_join(a, dir, (*f)->file));
@@ -103,6 +117,11 @@ static enum st find_sources(struct arena *a, const char *path, struct sources *o
 static enum st read_all(const struct sources *s, struct trace_dict *d,
                         const struct trace_sink *sink, struct err *e)
 {
+    for (size_t i = 0; i < s->n_stubs; i++) {
+        d->incomplete = true;
+        trace_note(d, LOG_WARN, "%s: is left out: its process was killed as it made the file",
+                   s->stubs[i]);
+    }
     for (size_t i = 0; i < s->n; i++) {
         const struct trace_format *f = s->format;
         if (i > 0)

@@ -18,8 +18,9 @@
  * block. Events of one kind are in the order in which the recorder learned of them: kernels of
  * different streams, and sometimes of one, are NOT sorted by time.
  *
- * A process may die at any moment and a disk may fill up. Blocks are written whole; the file is
- * valid up to the first block that is cut short or whose checksum differs. SPOOL_END says that
+ * A process may die at any moment and a disk may fill up. Blocks are written whole; one that is cut
+ * short or whose checksum differs is skipped, and the next is looked for at multiples of 8 bytes: it
+ * is taken when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END says that
  * the recorder closed the file itself: without it the process was killed, or still runs.
  *
  * Times: int64 ns of one clock per host, CLOCK_MONOTONIC, for host and GPU alike (the recorder has

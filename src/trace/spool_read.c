@@ -6,7 +6,7 @@
 #include "base/vec.h"
 #include "trace/formats.h"
 #include "trace/launch_names.h"
-#include "trace/spool.h"
+#include "trace/spool_scan.h"
 
 enum { MAX_DEFINED = 1 << 24, MAX_THREADS = 1 << 16 };
 
@@ -20,6 +20,9 @@ struct reader {
     int64_t shift_ns;  /* added to every time: another host's clock */
     int64_t latest_ns; /* latest end of a record: where open ranges end */
     uint64_t unnamed;  /* records that refer to what the file does not define */
+    uint32_t sequence; /* of the next block */
+    uint64_t skipped_blocks, skipped_bytes; /* damaged, with whole blocks behind them */
+    long skipped_from;                      /* the first of them */
     bool ended;
     bool has_apis;        /* calls were recorded on request ... */
     bool has_driver_apis; /* ... launches among them: SPOOL_LAUNCHES would say them again */
@@ -421,27 +424,71 @@ static enum st take_records(struct reader *r, const struct spool_block *b, const
     return ST_OK;
 }
 
-/* The next block that is whole; ST_END at the end, or where the file is damaged. */
+/* To the next whole block behind damage at `at`; *skipped blocks lie between. ST_END when there is
+ * none. */
+static enum st find_block(struct reader *r, long at, uint32_t *skipped, long *to, struct err *e)
+{
+    struct fs_map map;
+    TRY(fs_map(r->path, &map, e));
+    uint64_t next = spool_find(&map, (uint64_t)at, r->sequence);
+    bool found = next < map.n;
+    if (found)
+        *skipped =
+            ((const struct spool_block *)(const void *)(map.p + next))->sequence - r->sequence;
+    fs_unmap(&map);
+    *to = (long)next;
+    if (!found)
+        return ST_END;
+    return fseek(r->f, *to, SEEK_SET) == 0 ? ST_OK : err_errno(e, true, "cannot read %s", r->path);
+}
+
+static bool header_fits(const struct spool_block *b)
+{
+    return b->magic == SPOOL_BLOCK_MAGIC && b->bytes <= SPOOL_BLOCK_MAX_BYTES && b->bytes % 8 == 0;
+}
+
+/* 1 whole, 0 the end, -1 damaged or cut. */
+static int take_block(struct reader *r, struct spool_block *b, unsigned char *payload)
+{
+    size_t n = fread(b, 1, sizeof *b, r->f);
+    if (n == 0)
+        return 0;
+    if (n < sizeof *b || !header_fits(b) || fread(payload, 1, b->bytes, r->f) != b->bytes)
+        return -1;
+    uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
+    return spool_checksum(sum, payload, b->bytes) == b->checksum ? 1 : -1;
+}
+
+/* The next block that is whole; what is damaged before it is passed over and counted. ST_END when
+ * there is no more. */
 static enum st next_block(struct reader *r, struct spool_block *b, unsigned char *payload,
                           struct err *e)
 {
-    size_t n = fread(b, 1, sizeof *b, r->f);
-    if (n == 0 && !ferror(r->f))
-        return ST_END;
-    bool whole = n == sizeof *b && b->magic == SPOOL_BLOCK_MAGIC &&
-                 b->bytes <= SPOOL_BLOCK_MAX_BYTES && b->bytes % 8 == 0 &&
-                 fread(payload, 1, b->bytes, r->f) == b->bytes;
-    if (whole) {
-        uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
-        whole = spool_checksum(sum, payload, b->bytes) == b->checksum;
+    for (;;) {
+        long at = ftell(r->f), to;
+        int got = take_block(r, b, payload);
+        if (ferror(r->f))
+            return err_set(e, ST_INPUT, "%s: cannot be read", r->path);
+        if (got == 0)
+            return ST_END;
+        if (got > 0) {
+            r->sequence = b->sequence + 1;
+            return ST_OK;
+        }
+        uint32_t skipped;
+        enum st st = find_block(r, at, &skipped, &to, e);
+        if (st == ST_END)
+            trace_note(r->d, LOG_WARN,
+                       "%s: cut or damaged at byte %ld: the %ld bytes from there hold no whole "
+                       "block",
+                       fs_base(r->path), at, to - at);
+        if (st != ST_OK)
+            return st;
+        r->skipped_from = r->skipped_bytes ? r->skipped_from : at;
+        r->skipped_bytes += (uint64_t)(to - at);
+        r->skipped_blocks += skipped;
+        r->sequence += skipped;
     }
-    if (whole)
-        return ST_OK;
-    if (ferror(r->f))
-        return err_set(e, ST_INPUT, "%s: cannot be read", r->path);
-    trace_note(r->d, LOG_WARN, "%s: damaged or cut at byte %ld; what stands before it counts",
-               fs_base(r->path), ftell(r->f));
-    return ST_END;
 }
 
 static enum st read_blocks(struct reader *r, struct err *e)
@@ -504,24 +551,39 @@ static void place_process(struct reader *r)
     }
 }
 
-/* Looks through the blocks for calls of the driver; what is damaged is found when it is read. */
+static bool has_driver_api(struct reader *r, const struct spool_block *b, long at)
+{
+    struct spool_api x;
+    for (uint32_t i = 0; b->record_bytes >= sizeof x && i < b->bytes / b->record_bytes; i++)
+        if (fseek(r->f, at + (long)i * b->record_bytes, SEEK_SET) == 0 &&
+            fread(&x, sizeof x, 1, r->f) == 1 && x.domain == 1)
+            return true;
+    return false;
+}
+
+/* Looks through the headers for calls of the driver; payloads are checked when they are read. */
 static enum st look_for_apis(struct reader *r, struct err *e)
 {
     struct spool_block b;
-    struct spool_api first;
-    while (!r->has_driver_apis && fread(&b, 1, sizeof b, r->f) == sizeof b &&
-           b.magic == SPOOL_BLOCK_MAGIC && b.bytes <= SPOOL_BLOCK_MAX_BYTES) {
-        long next = ftell(r->f) + (long)b.bytes;
-        for (uint32_t i = 0; b.kind == SPOOL_APIS && b.record_bytes >= sizeof first &&
-                             i < b.bytes / b.record_bytes && !r->has_driver_apis;
-             i++) {
-            long at = next - (long)b.bytes + (long)i * b.record_bytes;
-            r->has_driver_apis = fseek(r->f, at, SEEK_SET) == 0 &&
-                                 fread(&first, sizeof first, 1, r->f) == 1 && first.domain == 1;
+    long at = (long)r->header.header_bytes;
+    while (!r->has_driver_apis && fread(&b, 1, sizeof b, r->f) == sizeof b) {
+        uint32_t skipped;
+        if (!header_fits(&b)) {
+            enum st st = find_block(r, at, &skipped, &at, e);
+            if (st == ST_END)
+                break;
+            TRY(st);
+            continue;
         }
-        if (fseek(r->f, next, SEEK_SET) != 0)
+        at += (long)sizeof b;
+        r->has_driver_apis = b.kind == SPOOL_APIS && has_driver_api(r, &b, at);
+        r->sequence = b.sequence + 1;
+        at += (long)b.bytes;
+        if (fseek(r->f, at, SEEK_SET) != 0)
             break;
     }
+    r->sequence = 0;
+    clearerr(r->f);
     if (fseek(r->f, (long)r->header.header_bytes, SEEK_SET) != 0)
         return err_errno(e, true, "cannot read %s", r->path);
     return ST_OK;
@@ -538,6 +600,14 @@ static enum st read_rest(struct reader *r, struct err *e)
     for (size_t i = 0; i < r->pending.n; i++) {
         const struct spool_range *x = &r->pending.p[i];
         TRY(put_range(r, x, r->latest_ns > x->start_ns ? r->latest_ns : x->start_ns, e));
+    }
+    if (r->skipped_bytes) {
+        r->d->incomplete = true;
+        trace_note(r->d, LOG_WARN,
+                   "%s: %llu damaged blocks (%llu bytes, from byte %ld) were skipped; what follows "
+                   "them is read",
+                   fs_base(r->path), (unsigned long long)r->skipped_blocks,
+                   (unsigned long long)r->skipped_bytes, r->skipped_from);
     }
     if (!r->ended) {
         r->d->incomplete = true;

@@ -18,10 +18,10 @@ struct scan {
     VEC(struct wanted) wanted; /* 0 = the command, then notes */
 };
 
-/* The whole block at `at`, or NULL. */
-static const struct spool_block *block(const struct fs_map *m, uint64_t at)
+/* A header that a recorder could have written, with its payload inside the file. */
+static const struct spool_block *header(const struct fs_map *m, uint64_t at)
 {
-    if (m->n - at < sizeof(struct spool_block))
+    if (at > m->n || m->n - at < sizeof(struct spool_block))
         return NULL;
     const struct spool_block *b = (const void *)(m->p + at);
     if (b->magic != SPOOL_BLOCK_MAGIC || b->bytes > SPOOL_BLOCK_MAX_BYTES || b->bytes % 8 != 0 ||
@@ -30,8 +30,51 @@ static const struct spool_block *block(const struct fs_map *m, uint64_t at)
     if (b->kind != SPOOL_STRINGS &&
         (b->record_bytes == 0 || (uint64_t)b->count * b->record_bytes > b->bytes))
         return NULL;
+    return b;
+}
+
+static bool whole(const struct spool_block *b)
+{
     uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
-    return spool_checksum(sum, b + 1, b->bytes) == b->checksum ? b : NULL;
+    return spool_checksum(sum, b + 1, b->bytes) == b->checksum;
+}
+
+/* Blocks lie at multiples of 8. Every block between takes 32 bytes at least, which bounds the
+ * number that the next one may bear. */
+uint64_t spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence)
+{
+    enum { HASHED_ANYWAY = 1 << 24 };
+    uint64_t left = 4 * (uint64_t)m->n + HASHED_ANYWAY; /* a file made to be slow is given up */
+    for (uint64_t at = (from + 7) / 8 * 8; at < m->n; at += 8) {
+        const struct spool_block *b = header(m, at);
+        if (!b || b->sequence - sequence > (at - from) / sizeof *b + 1)
+            continue;
+        if (b->bytes > left)
+            break;
+        left -= b->bytes;
+        if (whole(b))
+            return at;
+    }
+    return m->n;
+}
+
+/* The whole block at *at, or the next one behind what is damaged; NULL at the end. */
+static const struct spool_block *next_block(const struct fs_map *m, uint64_t *at,
+                                            struct spool_facts *out, uint32_t sequence)
+{
+    const struct spool_block *b = header(m, *at);
+    if (b && whole(b))
+        return b;
+    uint64_t next = spool_find(m, *at, sequence);
+    if (next >= m->n) {
+        out->cut_bytes = m->n - *at;
+        return NULL;
+    }
+    b = (const void *)(m->p + next);
+    out->skipped_bytes += next - *at;
+    out->skipped_blocks += b->sequence - sequence;
+    *at = next;
+    return b;
 }
 
 static void record(const struct spool_block *b, uint32_t i, void *to, size_t bytes)
@@ -86,6 +129,26 @@ static void find_strings(struct scan *s, const struct spool_block *b)
     }
 }
 
+static void scan_blocks(struct scan *s, uint64_t first)
+{
+    const struct spool_block *b;
+    uint32_t sequence = 0;
+    VEC(uint64_t) strings = {0};
+    for (uint64_t at = first; (b = next_block(&s->map, &at, s->out, sequence));
+         at += sizeof *b + b->bytes) {
+        if (b->kind < SPOOL_KINDS)
+            s->out->counts[b->kind] += b->count;
+        if (b->kind == SPOOL_STRINGS)
+            vec_push(&strings, at);
+        look(s, b);
+        sequence = b->sequence + 1;
+    }
+    s->out->whole_bytes = s->map.n - s->out->skipped_bytes - s->out->cut_bytes;
+    for (size_t i = 0; i < strings.n; i++)
+        find_strings(s, (const void *)(s->map.p + strings.p[i]));
+    vec_free(&strings);
+}
+
 enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
 {
     struct scan s = {.a = a, .out = out};
@@ -105,19 +168,7 @@ enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, s
                        path, out->header.version, SPOOL_VERSION);
     }
     vec_push(&s.wanted, (struct wanted){0});
-    const struct spool_block *b;
-    uint64_t at = out->header.header_bytes;
-    for (; (b = block(&s.map, at)); at += sizeof *b + b->bytes) {
-        if (b->kind < SPOOL_KINDS)
-            out->counts[b->kind] += b->count;
-        look(&s, b);
-    }
-    out->whole_bytes = at;
-    for (at = out->header.header_bytes; at < out->whole_bytes; at += sizeof *b + b->bytes) {
-        b = (const void *)(s.map.p + at);
-        if (b->kind == SPOOL_STRINGS)
-            find_strings(&s, b);
-    }
+    scan_blocks(&s, out->header.header_bytes);
     out->command = s.wanted.p[0].text ? s.wanted.p[0].text : "";
     out->notes = arena_array(a, const char *, s.wanted.n);
     for (size_t i = 1; i < s.wanted.n; i++)

@@ -4,6 +4,7 @@
 #define TRACE_SPOOL_SCAN_H
 
 #include "base/arena.h"
+#include "base/fs.h"
 #include "trace/spool.h"
 
 struct spool_facts {
@@ -14,7 +15,9 @@ struct spool_facts {
     uint64_t dropped;                   /* by all SPOOL_DROPS */
     uint64_t dropped_by[SPOOL_SOURCES]; /* of it; [0] = sources that this version does not know */
     uint64_t bytes;                     /* of the file */
-    uint64_t whole_bytes;               /* up to the first block that is cut or damaged */
+    uint64_t whole_bytes;               /* of it: the header and blocks that are whole */
+    uint64_t skipped_blocks;            /* damaged, with whole ones behind them */
+    uint64_t skipped_bytes, cut_bytes;  /* of those; behind the last whole block */
     bool ended;                         /* the recorder closed the file itself */
     struct spool_cost cost;             /* the last; zeros = none */
     const char **notes;                 /* [n_notes] warnings and errors */
@@ -23,5 +26,9 @@ struct spool_facts {
 
 /* ST_INPUT when it is no spool: "PATH: not a spool: ...". */
 enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e);
+
+/* Where reading goes on behind damage at `from`: the next block that is whole beyond doubt (header,
+ * checksum, and a number that fits: `sequence` was expected at `from`). m->n = there is none. */
+uint64_t spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence);
 
 #endif
