@@ -20,6 +20,7 @@ static struct {
     _Atomic bool dead; /* a child after fork: the library's state is its parent's */
     _Atomic uint32_t version;
     CUpti_SubscriberHandle subscriber;
+    bool launches_on; /* under control */
 } cupti;
 static _Atomic bool paused;
 static _Atomic bool has_callbacks;
@@ -201,8 +202,9 @@ static const uint16_t launches[][2] = {
 
 static void launch_callbacks(bool on)
 {
-    if (!guest.settings.launches && !gate_filters)
+    if (on == cupti.launches_on)
         return;
+    cupti.launches_on = on;
     for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
         for (uint32_t id = launches[i][0]; id <= launches[i][1]; id++)
             api.cuptiEnableCallback(on, cupti.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
@@ -316,7 +318,7 @@ bool cupti_start(void)
     if (!atomic_load(&gate_is_open) && gate_filters)
         return true; /* waits for its gate */
     cupti.running = true;
-    if (atomic_load(&has_callbacks))
+    if (atomic_load(&has_callbacks) && (guest.settings.launches || gate_filters))
         launch_callbacks(true);
     return enable();
 }
@@ -349,6 +351,7 @@ void cupti_stop(void)
     rest();
     if (atomic_exchange(&has_callbacks, false))
         api.cuptiUnsubscribe(cupti.subscriber);
+    cupti.launches_on = false;
     cupti.attached = false;
 }
 
@@ -382,7 +385,7 @@ void cupti_forget(void)
 {
     if (cupti.found)
         cupti.dead = true;
-    cupti.running = cupti.attached = false;
+    cupti.running = cupti.attached = cupti.launches_on = false;
     atomic_store(&has_callbacks, false);
 }
 

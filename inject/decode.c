@@ -145,14 +145,19 @@ static uint32_t shape(struct spool_shape *s)
     }
 }
 
+/* CUPTI writes 0 where it could not take a time. */
+static bool has_times(uint64_t start, uint64_t end)
+{
+    d.no_times += start == 0 || end == 0;
+    return start && end;
+}
+
 static void kernel(const void *record)
 {
     const CUpti_ActivityKernel10 *k = record;
     uint32_t version = cupti_version();
-    if (k->start == 0 || k->end == 0) { /* CUPTI had no room for its times */
-        d.no_times++;
+    if (!has_times(k->start, k->end))
         return;
-    }
     int64_t start_ns = time_of(k->start), end_ns = time_of(k->end);
     if (!gate_keeps(k->correlationId, start_ns))
         return;
@@ -198,6 +203,8 @@ static void kernel(const void *record)
 static void copy(const void *record)
 {
     const CUpti_ActivityMemcpy6 *m = record;
+    if (!has_times(m->start, m->end))
+        return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
     if (!gate_keeps(m->correlationId, start_ns))
         return;
@@ -224,6 +231,8 @@ static void copy(const void *record)
 static void peer_copy(const void *record)
 {
     const CUpti_ActivityMemcpyPtoP4 *m = record;
+    if (!has_times(m->start, m->end))
+        return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
     if (!gate_keeps(m->correlationId, start_ns))
         return;
@@ -250,6 +259,8 @@ static void peer_copy(const void *record)
 static void set(const void *record)
 {
     const CUpti_ActivityMemset4 *m = record;
+    if (!has_times(m->start, m->end))
+        return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
     if (!gate_keeps(m->correlationId, start_ns))
         return;
@@ -271,6 +282,8 @@ static void set(const void *record)
 static void sync_wait(const void *record)
 {
     const CUpti_ActivitySynchronization2 *y = record;
+    if (!has_times(y->start, y->end))
+        return;
     int64_t start_ns = time_of(y->start), end_ns = time_of(y->end);
     if (!gate_overlaps(start_ns, end_ns))
         return;
@@ -287,6 +300,8 @@ static void sync_wait(const void *record)
 static void graph(const void *record)
 {
     const CUpti_ActivityGraphTrace2 *g = record;
+    if (!has_times(g->start, g->end))
+        return;
     int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
     if (!gate_keeps(g->correlationId, start_ns))
         return;
@@ -314,6 +329,8 @@ static uint32_t api_name(int domain, uint32_t cbid)
 static void call(const void *record)
 {
     const CUpti_ActivityAPI *a = record;
+    if (!has_times(a->start, a->end))
+        return;
     int64_t start_ns = time_of(a->start), end_ns = time_of(a->end);
     int domain = a->kind == CUPTI_ACTIVITY_KIND_DRIVER ? CUPTI_CB_DOMAIN_DRIVER_API
                                                        : CUPTI_CB_DOMAIN_RUNTIME_API;

@@ -1,7 +1,10 @@
+#define _GNU_SOURCE /* secure_getenv */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -130,19 +133,35 @@ static int open_spool(void)
     return error;
 }
 
+/* Says it once, to whoever reads stderr; a reader that has gone is no reason to end the program. */
 static void complain(const char *what, int error)
 {
     char text[SETTINGS_PATH + 128];
+    sigset_t pipe, old, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &old);
     int n = snprintf(text, sizeof text, "twinfer: process %d is not recorded: %s %s (errno %d)\n",
                      (int)getpid(), what, guest.settings.dir, error);
-    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
-        return;
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0 && errno == EPIPE &&
+        !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&pipe, NULL, &(struct timespec){0});
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Before anything is locked: a thread that forks while another starts must find these in place. */
+static void hook_process(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+    atexit(guest_end);
+    at_quick_exit(guest_end);
 }
 
 static bool start_locked(bool with_cuda)
 {
-    static bool once;
-    if (!settings_read(&guest.settings, getenv("TWINFER_TRACE")))
+    /* A child after fork keeps its parent's: what they name may be out of its reach by now. */
+    if (!guest.settings.dir[0] && !settings_read(&guest.settings, secure_getenv("TWINFER_TRACE")))
         return false;
     if (!names_open() || !ring_open() || !decode_open()) {
         complain("no memory for", ENOMEM);
@@ -167,11 +186,7 @@ static bool start_locked(bool with_cuda)
         complain("no thread for", EAGAIN);
         return false;
     }
-    if (!once) {
-        pthread_atfork(before_fork, after_fork, in_child);
-        atexit(guest_end);
-        once = true;
-    }
+    atomic_store(&guest.pid, getpid());
     return true;
 }
 
@@ -180,7 +195,9 @@ bool guest_start(bool with_cuda)
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state != GUEST_NEW)
         return state == GUEST_ON;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int busy = guest_thread.busy++;
+    pthread_once(&once, hook_process);
     pthread_mutex_lock(&guest.control);
     if (atomic_load(&guest.state) == GUEST_NEW) {
         bool ok = start_locked(with_cuda);
@@ -194,6 +211,8 @@ bool guest_start(bool with_cuda)
 void guest_end(void)
 {
     int on = GUEST_ON;
+    if (atomic_load(&guest.pid) != getpid())
+        return; /* a raw clone: the writer and the file are its parent's */
     if (!atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED))
         return;
     guest_thread.busy++;
@@ -250,7 +269,8 @@ int tw_trace_flush(void)
 {
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
-    writer_flush();
+    if (atomic_load(&guest.pid) == getpid())
+        writer_flush();
     return 1;
 }
 
@@ -261,13 +281,22 @@ int tw_trace_configure(const char *const *pairs)
     static const char *const allowed[] = {"kernels",  "copies", "sync", "nvtx",
                                           "launches", "graphs", "api"};
     bool ok = true;
+    guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
+    bool running = cupti_running();
+    if (running) { /* off by the settings it was switched on with */
+        cupti_flush(false);
+        cupti_rest();
+    }
     for (; pairs[0] && pairs[1]; pairs += 2) {
         bool known = false;
         for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
             known |= strcmp(pairs[0], allowed[i]) == 0;
         ok &= known && settings_set(&guest.settings, pairs[0], pairs[1]);
     }
+    if (running)
+        cupti_start();
     pthread_mutex_unlock(&guest.control);
+    guest_thread.busy--;
     return ok;
 }

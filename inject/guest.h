@@ -26,6 +26,7 @@ struct guest {
     struct settings settings;
     _Atomic int state;           /* enum guest_state */
     _Atomic uint32_t generation; /* counts forks: what an older one set up is not ours */
+    _Atomic int pid;             /* that records: another one has been forked past our handlers */
     pthread_mutex_t control, buffers, names, windows;
     struct spool_writer spool; /* the writer thread's */
     _Atomic int disk_full;
@@ -98,7 +99,7 @@ struct event {
     uint16_t cbid;
 };
 
-enum { RING_STACK = 256, RING_OPEN = 512 };
+enum { RING_STACK = 512, RING_THREADS = 61440 /* ids of the others come from the top */ };
 struct open_range {
     struct event push;
     uint32_t id;
@@ -115,15 +116,16 @@ struct ring {
     /* the owner's: push/pop nesting, for levels and the gate */
     struct {
         uint16_t domain;
-        bool gates;
+        bool gates, told; /* told: the writer learns of it */
     } stack[RING_STACK];
     int depth;
+    uint32_t reserved; /* room kept for the ends of ranges that are open and told */
     uint32_t callbacks;
     _Atomic int64_t sampled_ns;
     _Atomic uint64_t all_callbacks;
     /* the writer's: ranges that are open */
-    struct open_range open[RING_OPEN];
-    int n_open, lost_open;
+    struct open_range open[RING_STACK];
+    int n_open;
     struct event events[]; /* settings.ring_events */
 };
 enum { RING_FREE, RING_USED, RING_LEFT };
@@ -133,7 +135,12 @@ bool ring_open(void); /* once, and again after a fork */
 struct ring *ring_mine(struct guest_thread *me);
 struct ring *ring_first(void); /* all rings, by next */
 /* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
-void ring_push(struct ring *r, const struct event *e);
+bool ring_push(struct ring *r, const struct event *e);
+/* Begin and end of a nested range. An end always finds room where its begin did; where not, neither
+ * is told, so that a drop never takes the end of one range for another's. */
+bool ring_push_begin(struct ring *r, const struct event *e);
+void ring_push_end(struct ring *r, const struct event *e);
+void ring_count_drop(struct ring *r);
 /* The cost of callbacks, by sampling one in 64: begin at entry, end at return. */
 int64_t ring_sample_begin(struct ring *r, int64_t now_ns);
 void ring_sample_end(struct ring *r, int64_t began_ns);

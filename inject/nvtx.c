@@ -101,21 +101,30 @@ static bool gates(const struct event *e, uint16_t domain)
     return (names_get(e->text)->gate & domains[domain].gate) != 0;
 }
 
+static int level_of(const struct ring *r, uint16_t domain)
+{
+    int level = 0;
+    for (int i = 0; i < r->depth && i < RING_STACK; i++)
+        level += r->stack[i].domain == domain;
+    return level;
+}
+
 static int push(uint16_t domain, struct event e)
 {
     struct ring *r = enter();
     if (!r)
         return NVTX_NO_PUSH_POP_TRACKING;
     int64_t sample = ring_sample_begin(r, e.at_ns);
-    bool gate = gates(&e, domain);
-    ring_push(r, &e);
-    int level = 0;
-    for (int i = 0; i < r->depth && i < RING_STACK; i++)
-        level += r->stack[i].domain == domain;
+    bool gate = gates(&e, domain), deep = r->depth >= RING_STACK;
+    bool told = !deep && ring_push_begin(r, &e);
+    int level = level_of(r, domain);
     ring_sample_end(r, sample);
-    if (r->depth < RING_STACK) {
+    if (deep) {
+        ring_count_drop(r);
+    } else {
         r->stack[r->depth].domain = domain;
         r->stack[r->depth].gates = gate;
+        r->stack[r->depth].told = told;
         if (gate)
             gate_range(true);
     }
@@ -128,24 +137,23 @@ static int pop(uint16_t domain)
     struct ring *r = enter();
     if (!r || r->depth == 0)
         return NVTX_NO_PUSH_POP_TRACKING;
-    struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_POP, .domain = domains[domain].name};
-    int64_t sample = ring_sample_begin(r, e.at_ns);
-    ring_push(r, &e);
     if (r->depth > RING_STACK) {
         r->depth--;
         return RING_STACK;
     }
+    struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_POP, .domain = domains[domain].name};
+    int64_t sample = ring_sample_begin(r, e.at_ns);
     int i = r->depth - 1;
     while (i >= 0 && r->stack[i].domain != domain)
         i--;
     if (i < 0)
-        return NVTX_NO_PUSH_POP_TRACKING;
+        return NVTX_NO_PUSH_POP_TRACKING; /* pushed before recording began */
+    if (r->stack[i].told)
+        ring_push_end(r, &e);
     bool gate = r->stack[i].gates;
     for (r->depth--; i < r->depth; i++)
         r->stack[i] = r->stack[i + 1];
-    int level = 0;
-    for (i = 0; i < r->depth; i++)
-        level += r->stack[i].domain == domain;
+    int level = level_of(r, domain);
     ring_sample_end(r, sample);
     if (gate)
         gate_range(false);

@@ -14,6 +14,7 @@
 #define OLD(name) __asm__(".symver " #name "," #name "@" OLD_VERSION)
 OLD(pthread_create);
 OLD(pthread_key_create);
+OLD(pthread_once);
 OLD(pthread_setspecific);
 OLD(pthread_sigmask);
 OLD(pthread_mutex_trylock);

@@ -53,25 +53,17 @@ static int depth_of(const struct ring *r, int i)
 
 static void push(struct ring *r, const struct event *e)
 {
-    if (r->n_open == RING_OPEN) {
-        r->lost_open++;
-        atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
-        return;
-    }
-    r->open[r->n_open++] = (struct open_range){.push = *e, .id = ++last_id};
+    if (r->n_open < RING_STACK)
+        r->open[r->n_open++] = (struct open_range){.push = *e, .id = ++last_id};
 }
 
 static void pop(struct ring *r, const struct event *e)
 {
-    if (r->lost_open > 0) {
-        r->lost_open--;
-        return;
-    }
     int i = r->n_open - 1;
     while (i >= 0 && r->open[i].push.domain != e->domain)
         i--;
     if (i < 0)
-        return; /* pushed before recording began */
+        return;
     const struct open_range *o = &r->open[i];
     write_range(&o->push, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, r->thread, e->at_ns);
     for (r->n_open--; i < r->n_open; i++)
@@ -172,5 +164,5 @@ void ranges_write_open(int64_t now_ns, bool end)
 void ranges_thread_gone(struct ring *r)
 {
     write_open(r, INT64_MAX);
-    r->n_open = r->lost_open = 0;
+    r->n_open = 0;
 }

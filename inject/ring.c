@@ -71,9 +71,10 @@ static struct ring *new_mine(struct guest_thread *me, uint32_t generation)
     uint32_t id = atomic_fetch_add(&threads, 1) + 1;
     if (!r)
         return NULL;
-    r->thread = id < 65535 ? (uint16_t)id : 0;
+    r->thread = id < RING_THREADS ? (uint16_t)id : 0;
     r->tid = (uint32_t)syscall(SYS_gettid);
     r->depth = 0;
+    r->reserved = 0;
     me->ring = r;
     me->generation = generation;
     pthread_setspecific(key, r);
@@ -86,19 +87,43 @@ struct ring *ring_mine(struct guest_thread *me)
     return me->ring && me->generation == generation ? me->ring : new_mine(me, generation);
 }
 
-void ring_push(struct ring *r, const struct event *e)
+void ring_count_drop(struct ring *r)
+{
+    atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
+}
+
+/* Append, if so many more find room afterwards. */
+static bool append(struct ring *r, const struct event *e, uint64_t more)
 {
     uint64_t capacity = (uint64_t)guest.settings.ring_events;
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     uint64_t used = head - atomic_load_explicit(&r->tail, memory_order_acquire);
-    if (used >= capacity) {
-        atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
-        return;
+    if (used + more >= capacity) {
+        ring_count_drop(r);
+        return false;
     }
     r->events[head & (capacity - 1)] = *e;
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
     if (used == capacity / 2)
         writer_wake();
+    return true;
+}
+
+bool ring_push(struct ring *r, const struct event *e)
+{
+    return append(r, e, r->reserved);
+}
+
+bool ring_push_begin(struct ring *r, const struct event *e)
+{
+    bool told = append(r, e, r->reserved + 1);
+    r->reserved += told;
+    return told;
+}
+
+void ring_push_end(struct ring *r, const struct event *e)
+{
+    append(r, e, --r->reserved);
 }
 
 int64_t ring_sample_begin(struct ring *r, int64_t now_ns)

@@ -32,19 +32,35 @@ static bool set_path(void *at, const char *value)
     return copy(at, SETTINGS_PATH, value, strlen(value));
 }
 
+static bool flag(const char *value, bool *on)
+{
+    *on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
+    return *on || strcmp(value, "0") == 0 || strcmp(value, "false") == 0;
+}
+
 static bool set_flag(void *at, const char *value)
 {
-    bool on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
-    if (!on && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
-        return false;
-    *(bool *)at = on;
-    return true;
+    bool on, ok = flag(value, &on);
+    if (ok)
+        *(bool *)at = on;
+    return ok;
+}
+
+static bool set_shared_flag(void *at, const char *value)
+{
+    bool on, ok = flag(value, &on);
+    if (ok)
+        *(_Atomic bool *)at = on;
+    return ok;
 }
 
 static bool set_graphs(void *at, const char *value)
 {
-    *(bool *)at = strcmp(value, "graph") == 0;
-    return *(bool *)at || strcmp(value, "node") == 0;
+    bool whole = strcmp(value, "graph") == 0;
+    if (!whole && strcmp(value, "node") != 0)
+        return false;
+    *(bool *)at = whole;
+    return true;
 }
 
 static bool set_api(void *at, const char *value)
@@ -98,22 +114,24 @@ static bool set_ring(void *at, const char *value)
 static bool set_ranges(void *at, const char *value)
 {
     struct settings *s = at;
-    s->n_patterns = 0;
+    struct settings_pattern found[SETTINGS_PATTERNS];
+    int n_found = 0;
     while (*value) {
         size_t n = strcspn(value, ",");
         const char *sign = memchr(value, '@', n);
         size_t range = sign ? (size_t)(sign - value) : n;
-        if (s->n_patterns == SETTINGS_PATTERNS || range == 0)
+        if (n_found == SETTINGS_PATTERNS || range == 0)
             return false;
-        if (!copy(s->patterns[s->n_patterns].range, SETTINGS_PATTERN, value, range) ||
-            !copy(s->patterns[s->n_patterns].domain, SETTINGS_PATTERN, sign ? sign + 1 : "",
-                  sign ? n - range - 1 : 0))
+        struct settings_pattern *p = &found[n_found++];
+        if (!copy(p->range, SETTINGS_PATTERN, value, range) ||
+            !copy(p->domain, SETTINGS_PATTERN, sign ? sign + 1 : "", sign ? n - range - 1 : 0))
             return false;
-        s->n_patterns++;
         value += n;
         if (*value == ',')
             value++;
     }
+    memcpy(s->patterns, found, (size_t)n_found * sizeof *found);
+    s->n_patterns = n_found;
     return true;
 }
 
@@ -128,8 +146,8 @@ static const struct {
     {"kernels", set_flag, AT(kernels)},
     {"copies", set_flag, AT(copies)},
     {"sync", set_flag, AT(sync)},
-    {"nvtx", set_flag, AT(nvtx)},
-    {"launches", set_flag, AT(launches)},
+    {"nvtx", set_shared_flag, AT(nvtx)},
+    {"launches", set_shared_flag, AT(launches)},
     {"graphs", set_graphs, AT(whole_graphs)},
     {"api", set_api, AT(api)},
     {"range", set_ranges, 0},
@@ -158,12 +176,8 @@ static void complain(struct settings *s, const char *key, const char *value)
 bool settings_set(struct settings *s, const char *key, const char *value)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(key, keys[i].key) == 0) {
-            struct settings before = *s;
-            if (keys[i].set((char *)s + keys[i].offset, value))
-                return true;
-            *s = before;
-        }
+        if (strcmp(key, keys[i].key) == 0 && keys[i].set((char *)s + keys[i].offset, value))
+            return true;
     complain(s, key, value);
     return false;
 }
@@ -187,6 +201,22 @@ static void line(struct settings *s, char *text)
     settings_set(s, text, sign + 1);
 }
 
+/* A folder named from the current one: the program may change that before it forks. */
+static bool make_absolute(struct settings *s)
+{
+    char cwd[SETTINGS_PATH];
+    if (s->dir[0] == '/' || s->dir[0] == 0)
+        return s->dir[0] != 0;
+    if (!getcwd(cwd, sizeof cwd))
+        return true; /* it works as long as nobody changes the folder */
+    size_t n = strlen(cwd), m = strlen(s->dir);
+    if (n + m + 2 > sizeof cwd)
+        return true;
+    cwd[n] = '/';
+    memcpy(cwd + n + 1, s->dir, m + 1);
+    return set_path(s->dir, cwd);
+}
+
 bool settings_read(struct settings *s, const char *value)
 {
     *s = (struct settings){
@@ -205,7 +235,7 @@ bool settings_read(struct settings *s, const char *value)
     int fd = open(value, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (fd >= 0) {
         close(fd);
-        return set_path(s->dir, value);
+        return set_path(s->dir, value) && make_absolute(s);
     }
     fd = open(value, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -223,7 +253,7 @@ bool settings_read(struct settings *s, const char *value)
         line(s, p);
         p += len + (more ? 1 : 0);
     }
-    return s->dir[0] != 0;
+    return make_absolute(s);
 }
 
 bool settings_match(const char *pattern, const char *text, size_t bytes)

@@ -24,14 +24,17 @@ enum { SETTINGS_PATH = 1024, SETTINGS_PATTERNS = 8, SETTINGS_PATTERN = 128 };
 
 enum { API_NONE = 0, API_DRIVER = 1, API_RUNTIME = 2, API_ALL = 3 };
 
+struct settings_pattern {
+    char range[SETTINGS_PATTERN], domain[SETTINGS_PATTERN];
+};
+
 struct settings {
     char dir[SETTINGS_PATH], cupti[SETTINGS_PATH];
-    bool kernels, copies, sync, nvtx, launches;
-    bool whole_graphs; /* graphs=graph */
-    int api;           /* API_... */
-    struct {
-        char range[SETTINGS_PATTERN], domain[SETTINGS_PATTERN];
-    } patterns[SETTINGS_PATTERNS];
+    bool kernels, copies, sync;
+    _Atomic bool nvtx, launches; /* asked for by threads that hold no lock */
+    bool whole_graphs;           /* graphs=graph */
+    int api;                     /* API_... */
+    struct settings_pattern patterns[SETTINGS_PATTERNS];
     int n_patterns;
     bool profiler;
     int64_t delay_ns, duration_ns;
@@ -40,9 +43,10 @@ struct settings {
     char complaint[256]; /* the first line that was not understood, "" = none */
 };
 
-/* From TWINFER_TRACE's value: a file, or a folder. False when there is no folder to write to. */
+/* From TWINFER_TRACE's value: a file, or a folder. False when there is no folder to write to. dir
+ * comes out absolute. */
 bool settings_read(struct settings *s, const char *value);
-/* One pair. False (and complaint) when it is not understood. */
+/* One pair. False (and complaint) when it is not understood: nothing else has changed then. */
 bool settings_set(struct settings *s, const char *key, const char *value);
 
 /* `pattern` with '*' against the whole text. */

@@ -31,7 +31,8 @@ TW_TRACE_API int tw_trace_resume(void);
 TW_TRACE_API int tw_trace_flush(void);
 /* Change which records are taken from now on, as the settings of the same names: for programs that
  * compare the cost of settings. NULL key ends the list of pairs: {"graphs", "graph", "api", "none",
- * NULL}. To be called while paused. Returns 1 when all were understood. */
+ * NULL}. While it records, CUPTI is switched off and on again: best called while paused. Returns 1
+ * when all were understood. */
 TW_TRACE_API int tw_trace_configure(const char *const *pairs);
 
 /* Entry points, called by the driver and by NVTX. */

@@ -16,7 +16,8 @@ enum {
     REST_AFTER_MS = 200, /* a closed gate switches CUPTI off after that long */
     END_WAIT_S = 5,      /* exit waits so long for the last flush while nothing moves */
     END_LONGEST_S = 30,  /* and so long in all */
-    THREADS = 4096,
+    THREADS = 4096,      /* without a ring */
+    KNOWN = 1 << 15,
 };
 
 static _Atomic uint32_t kicks, sleeping, done, flushes_asked, flushes_done;
@@ -26,12 +27,12 @@ static uint32_t strings_written;
 static uint64_t lost_told;
 static __thread bool is_writer;
 
-/* Threads that API records name and that have no ring, by system id. */
-static struct {
+/* Ids in the spool by system id: hashed, as every API record asks. */
+static struct known_thread {
     uint32_t tid;
-    uint16_t id;
-} others[THREADS];
-static uint32_t n_others;
+    uint16_t id; /* 0 = free */
+} known[KNOWN];
+static uint32_t n_known, n_others; /* others: threads without a ring */
 
 static void futex_wait(_Atomic uint32_t *at, uint32_t value, int64_t ns)
 {
@@ -84,29 +85,38 @@ static void tell_thread(uint16_t id, uint32_t tid, uint32_t name)
               &(struct spool_thread){.id = id, .tid = tid, .name = writer_string(name)});
 }
 
-/* Only rings whose thread has been told: what their owners wrote about themselves came before the
- * events that were read from them. */
-static struct ring *ring_of(uint32_t tid)
+/* The slot of a system thread; its id is 0 when it is new. NULL when the table is full. */
+static struct known_thread *known_thread(uint32_t tid)
 {
-    for (struct ring *r = ring_first(); r; r = r->next)
-        if (r->told && r->tid == tid)
-            return r;
+    for (uint32_t i = 0; i < KNOWN; i++) {
+        struct known_thread *k = &known[(tid + i) % KNOWN];
+        if (k->tid == tid || k->id == 0)
+            return k;
+    }
     return NULL;
 }
 
+static void know_thread(uint32_t tid, uint16_t id)
+{
+    struct known_thread *k = id && n_known < KNOWN / 4 * 3 ? known_thread(tid) : NULL;
+    if (!k)
+        return;
+    n_known += k->id == 0;
+    k->tid = tid;
+    k->id = id;
+}
+
+/* A thread that has a ring is known once it has been told: what its owner wrote about itself came
+ * before the events that were read from it. Others get an id from the top. */
 uint16_t writer_thread_of(uint32_t tid)
 {
-    const struct ring *r = ring_of(tid);
-    if (r)
-        return r->thread;
-    for (uint32_t i = 0; i < n_others; i++)
-        if (others[i].tid == tid)
-            return others[i].id;
-    if (n_others == THREADS)
+    const struct known_thread *k = known_thread(tid);
+    if (k && k->id)
+        return k->id;
+    if (n_others == THREADS || n_known >= KNOWN / 4 * 3)
         return 0;
-    uint16_t id = (uint16_t)(65535 - n_others); /* from the top: rings count from 1 */
-    others[n_others].tid = tid;
-    others[n_others++].id = id;
+    uint16_t id = (uint16_t)(65535 - n_others++);
+    know_thread(tid, id);
     tell_thread(id, tid, 0);
     return id;
 }
@@ -138,6 +148,7 @@ static void drain_ring(struct ring *r)
     uint64_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
     if (tail != head && !r->told) {
         tell_thread(r->thread, r->tid, 0);
+        know_thread(r->tid, r->thread);
         r->told = true;
     }
     while (tail != head) {
@@ -343,7 +354,8 @@ bool writer_start(void)
     atomic_store(&flushes_asked, 0);
     atomic_store(&flushes_done, 0);
     atomic_store(&ending, false);
-    strings_written = n_others = 0;
+    strings_written = n_known = n_others = 0;
+    memset(known, 0, sizeof known);
     lost_told = 0;
     sigset_t all, old;
     sigfillset(&all);

@@ -19,9 +19,9 @@
  * different streams, and sometimes of one, are NOT sorted by time.
  *
  * A process may die at any moment and a disk may fill up. Blocks are written whole; one that is cut
- * short or whose checksum differs is skipped, and the next is looked for at multiples of 8 bytes: it
- * is taken when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END says that
- * the recorder closed the file itself: without it the process was killed, or still runs.
+ * short or whose checksum differs is skipped, and the next is looked for at multiples of 8 bytes:
+ * it is taken when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END says
+ * that the recorder closed the file itself: without it the process was killed, or still runs.
  *
  * Times: int64 ns of one clock per host, CLOCK_MONOTONIC, for host and GPU alike (the recorder has
  * CUPTI convert GPU times to it; SPOOL_NOTES says so when it could not). Spools of one host
@@ -47,6 +47,7 @@
 #define SPOOL_NO_STATUS INT32_MIN
 
 enum {
+    SPOOL_PATH = 1280, /* longer ones cannot be opened again */
     SPOOL_VERSION = 1,
     SPOOL_BLOCK_MAGIC = 0x4b4c4254,   /* "TBLK" */
     SPOOL_BLOCK_MAX_BYTES = 1 << 16,  /* largest payload; a reader refuses more */
@@ -262,7 +263,7 @@ struct spool_window {
     X(3, SPOOL_FROM_STRINGS, "strings", "the table of texts was full: records without their names") \
     X(4, SPOOL_FROM_DISK, "disk", "the file could not be written any more") \
     X(5, SPOOL_FROM_UNKNOWN, "unknown", "activity records of a layout that the recorder does not know") \
-    X(6, SPOOL_FROM_NO_TIMES, "no_times", "kernels without times: they still ran when recording stopped or paused") \
+    X(6, SPOOL_FROM_NO_TIMES, "no_times", "work without times: it still ran when recording stopped or paused") \
     X(7, SPOOL_FROM_WINDOWS, "windows", "more than 16384 windows opened before their records came")
 /* clang-format on */
 enum spool_source {
@@ -321,8 +322,10 @@ uint64_t spool_checksum(uint64_t seed, const void *p, size_t bytes);
 /* One per file; one thread at a time. Records collect in one buffer per kind and go out as blocks
  * when it is full and at spool_flush; what others refer to goes first. */
 struct spool_writer {
-    int fd;    /* -1 = closed */
-    int error; /* errno of the write that failed; nothing is written after it */
+    int fd;                 /* -1 = closed */
+    uint64_t device, inode; /* of the file: a program may close what it did not open, ... */
+    char path[SPOOL_PATH];  /* ... and open something else under the same number */
+    int error;              /* errno of the write that failed; nothing is written after it */
     uint32_t sequence;
     uint64_t bytes; /* written and whole */
     uint64_t lost;  /* records given after a failure */
@@ -343,7 +346,8 @@ bool spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
 /* Longer ones are cut. id is the caller's. */
 bool spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes);
 /* Everything that waits is given to the operating system: it survives the end of the process. A
- * write that fails (disk full) is undone, so that the file ends with a whole block. */
+ * write that fails (disk full) is undone, so that the file ends with a whole block. A program that
+ * has closed our file finds it opened again here; its own files are never written to. */
 bool spool_flush(struct spool_writer *w);
 /* SPOOL_END, flush, close, free. Returns 0 or the errno that stopped the file. */
 int spool_close(struct spool_writer *w);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -107,6 +108,18 @@ static int guest_call(const char *name)
     if (lib)
         *(void **)&f = dlsym(lib, name);
     return f ? f() : -1;
+}
+
+static void configure(long n) /* copies on or off, as a program under way asks for it */
+{
+    int (*f)(const char *const *) = NULL;
+    void *lib = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
+    if (lib)
+        *(void **)&f = dlsym(lib, "tw_trace_configure");
+    int ok =
+        f ? f((const char *const[]){"copies", n ? "1" : "0", "launches", n ? "1" : "0", NULL}) : -1;
+    printf("configured: %d, kernels %d, copies %d, launches %d\n", ok, fake_enabled(10),
+           fake_enabled(1), fake_called(307));
 }
 
 static void pause_it(long n)
@@ -212,6 +225,52 @@ static void exec_it(long n)
     execv("/proc/self/exe", (char *[]){args[0], init_word, five, NULL});
 }
 
+static FILE *own[16];
+
+static void close_all(long n) /* what daemons do, and then n files of its own */
+{
+    for (int fd = 3; fd < 256; fd++)
+        close(fd);
+    for (long i = 0; i < n && i < 16; i++) {
+        own[i] = tmpfile();
+        if (own[i] && (fputs("mine", own[i]) == EOF || fflush(own[i]) != 0))
+            own[i] = NULL;
+    }
+}
+
+static void count_own(long n)
+{
+    long whole = 0;
+    for (long i = 0; i < n && i < 16; i++)
+        whole += own[i] && fseek(own[i], 0, SEEK_END) == 0 && ftell(own[i]) == 4;
+    printf("%ld files untouched\n", whole);
+}
+
+static void raw_fork(long n) /* no handler of pthread_atfork runs */
+{
+    (void)n;
+    long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        in_child = 1;
+        exit(0);
+    }
+    int status;
+    waitpid((pid_t)child, &status, 0);
+}
+
+static void quick(long n)
+{
+    quick_exit((int)n);
+}
+
+static void deep(long n)
+{
+    for (long i = 0; i < n; i++)
+        nvtxRangePushA("deep");
+    for (long i = 0; i < n; i++)
+        nvtxRangePop();
+}
+
 static void small_disk(long n) /* no file may grow beyond n bytes */
 {
     struct rlimit r;
@@ -263,13 +322,17 @@ static const struct {
     const char *name;
     void (*run)(long n);
 } steps[] = {
-    {"init", init},     {"kernels", kernels},  {"ops", ops},           {"decode", decode},
-    {"domain", domain}, {"open", open_range},  {"profiler", profiler}, {"pause", pause_it},
-    {"resume", resume}, {"flush", flush},      {"burst", burst},       {"threads", threads},
-    {"fork", fork_it},  {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
-    {"_exit", leave},   {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
-    {"env", env},       {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
-    {"ends", ends},
+    {"init", init},           {"kernels", kernels}, {"ops", ops},
+    {"decode", decode},       {"domain", domain},   {"open", open_range},
+    {"profiler", profiler},   {"pause", pause_it},  {"resume", resume},
+    {"flush", flush},         {"burst", burst},     {"threads", threads},
+    {"fork", fork_it},        {"exec", exec_it},    {"disk", small_disk},
+    {"kill", kill_it},        {"_exit", leave},     {"sleep", sleep_ms},
+    {"step", step_clock},     {"say", say},         {"env", env},
+    {"clock", take_clock},    {"lose", lose},       {"abandon", abandon},
+    {"ends", ends},           {"close", close_all}, {"own", count_own},
+    {"rawfork", raw_fork},    {"quick", quick},     {"deep", deep},
+    {"configure", configure},
 };
 
 int main(int argc, char **argv)

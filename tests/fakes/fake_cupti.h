@@ -42,5 +42,6 @@ void fake_lose(uint64_t n);  /* as if no buffer had been given for n records */
 uint64_t fake_dropped(void); /* in total */
 int fake_subscribers(void);
 int fake_enabled(int kind);
+int fake_called(int cbid); /* is that function of the driver called back? */
 
 #endif

@@ -514,12 +514,96 @@ static void order_of_completion_does_not_matter(void **state)
     assert_true(backwards > 0);
 }
 
-static void kernels_without_times_are_counted(void **state)
+static void work_without_times_is_counted(void **state)
 {
     struct test *t = *state;
     struct spool_file *f = one(t, (struct how){.script = "nulltimes", .steps = "init kernels=100"});
     assert_int_equal(f->n[SPOOL_KERNELS] + spool_dropped(f, SPOOL_FROM_NO_TIMES), 100);
     assert_true(f->n[SPOOL_KERNELS] < 100);
+}
+
+static void copies_and_sets_without_times_are_counted(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(
+        t, (struct how){.script = "nulltimes", .settings = "kernels=0\n", .steps = "init ops=4"});
+    assert_int_equal(f->n[SPOOL_COPIES] + f->n[SPOOL_SETS], 0);
+    assert_int_equal(spool_dropped(f, SPOOL_FROM_NO_TIMES), 8);
+}
+
+/* Whatever is dropped, a range that is told has its own end. */
+static void drops_take_no_end_of_another_range(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.settings = "ring_events=64\nflush_ms=100000\n",
+                                               .steps = "init decode=100000"});
+    const struct spool_range *r = spool_records(f, SPOOL_RANGES, spool_range);
+    const struct spool_range *outer = range(f, "generate");
+    int64_t last_ns = 0;
+    size_t n = 0;
+    assert_true(spool_dropped(f, SPOOL_FROM_THREAD) > 0);
+    for (size_t i = 0; i < f->n[SPOOL_RANGES]; i++) {
+        if (r[i].end_ns == SPOOL_OPEN_NS || r[i].depth == 0)
+            continue;
+        assert_true(r[i].start_ns >= last_ns && r[i].end_ns <= outer->end_ns);
+        last_ns = r[i].end_ns;
+        n++;
+    }
+    assert_true(n > 0 && n < 100000);
+}
+
+static void ranges_beyond_the_deepest_are_counted(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init deep=600 decode=1"});
+    assert_int_equal(ranges(f, "deep"), 512);
+    assert_int_equal(spool_dropped(f, SPOOL_FROM_THREAD), 88);
+    assert_int_equal(range(f, "decode")->depth, 1);
+}
+
+/* ---- programs that do not behave ---- */
+
+static void a_program_that_closes_our_file_keeps_its_own(void **state)
+{
+    struct test *t = *state;
+    struct traced *r = trace(t, (struct how){.steps = "init kernels=5 flush close=16 kernels=7 "
+                                                      "flush kernels=3 own=16"});
+    assert_int_equal(r->status, 0);
+    assert_string_equal(r->err, "");
+    assert_string_equal(r->out, "16 files untouched\n");
+    assert_int_equal(r->spools[0]->n[SPOOL_KERNELS], 15);
+    assert_int_equal(r->spools[0]->n[SPOOL_END], 1);
+}
+
+static void a_raw_clone_leaves_the_recording_alone(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init kernels=5 rawfork kernels=7"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 12);
+}
+
+static void quick_exit_closes_the_file(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init kernels=5 quick=0"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 5);
+}
+
+static void settings_change_while_it_records(void **state)
+{
+    struct test *t = *state;
+    struct traced *r =
+        trace(t, (struct how){.steps = "init ops=2 configure=0 ops=3 kernels=1 pause "
+                                       "resume configure=1 ops=1 configure=0 pause"});
+    assert_int_equal(r->status, 0);
+    assert_string_equal(r->out, "configured: 1, kernels 1, copies 0, launches 0\n"
+                                "paused: 0 subscribers, kernels 0\n"
+                                "resumed: 1, 1 subscribers, kernels 1\n"
+                                "configured: 1, kernels 1, copies 1, launches 1\n"
+                                "configured: 1, kernels 1, copies 0, launches 0\n"
+                                "paused: 0 subscribers, kernels 0\n");
+    assert_int_equal(r->spools[0]->n[SPOOL_COPIES], 3);
+    assert_int_equal(r->spools[0]->n[SPOOL_KERNELS], 19);
 }
 
 /* ---- settings ---- */
@@ -592,7 +676,14 @@ int main(int argc, char **argv)
         TEST(a_thread_that_ends_in_a_range_holds_no_gate),
         TEST(ends_without_a_start_do_not_fill_the_table),
         TEST(order_of_completion_does_not_matter),
-        TEST(kernels_without_times_are_counted),
+        TEST(work_without_times_is_counted),
+        TEST(copies_and_sets_without_times_are_counted),
+        TEST(drops_take_no_end_of_another_range),
+        TEST(ranges_beyond_the_deepest_are_counted),
+        TEST(a_program_that_closes_our_file_keeps_its_own),
+        TEST(a_raw_clone_leaves_the_recording_alone),
+        TEST(quick_exit_closes_the_file),
+        TEST(settings_change_while_it_records),
         TEST(without_settings_nothing_happens),
         TEST(a_setting_that_is_not_understood_is_told),
         TEST(a_folder_that_is_not_there_is_told),

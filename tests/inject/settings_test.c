@@ -1,6 +1,7 @@
 #include "inject/settings.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "support/support.h"
 
@@ -36,6 +37,20 @@ static void a_folder_alone_means_defaults(void **state)
     assert_true(settings_read(&s, test_dir(t)));
     assert_string_equal(s.dir, test_dir(t));
     assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches && !s.whole_graphs);
+}
+
+static void a_folder_is_absolute_from_then_on(void **state)
+{
+    struct test *t = *state;
+    struct settings s;
+    char cwd[512], want[600];
+    assert_non_null(getcwd(cwd, sizeof cwd));
+    assert_true(settings_read(&s, test_write(t, "s", "dir=runs/x\n")));
+    snprintf(want, sizeof want, "%s/runs/x", cwd);
+    assert_string_equal(s.dir, want);
+    assert_true(settings_read(&s, "tests"));
+    snprintf(want, sizeof want, "%s/tests", cwd);
+    assert_string_equal(s.dir, want);
 }
 
 static void without_a_folder_there_is_nothing_to_do(void **state)
@@ -98,11 +113,9 @@ static void stars_match_any_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_file_is_read_line_by_line),
-        TEST(a_folder_alone_means_defaults),
-        TEST(without_a_folder_there_is_nothing_to_do),
-        TEST(the_first_bad_line_is_kept),
-        TEST(stars_match_any_run),
+        TEST(a_file_is_read_line_by_line),       TEST(a_folder_alone_means_defaults),
+        TEST(a_folder_is_absolute_from_then_on), TEST(without_a_folder_there_is_nothing_to_do),
+        TEST(the_first_bad_line_is_kept),        TEST(stars_match_any_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
