@@ -4,6 +4,8 @@
 #include <string.h>
 
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
+enum { LATE_RATES = 3 };                  /* in a row, the last below EASY_RATE: no rate helps */
+static const double EASY_RATE = 10;       /* requests/s that no client is late for by itself */
 
 const char *capacity_end_name(enum capacity_end end)
 {
@@ -71,6 +73,15 @@ static enum st too_slow(const struct bisection *b, double rate, double least, st
                     least);
 }
 
+/* The machine makes the client late, not the rate: lower ones would only take longer. */
+static bool is_late_anyway(const struct capacity_seed *o)
+{
+    size_t late = 0;
+    while (late < o->n && o->probes[o->n - 1 - late].r.unhealthy > 0)
+        late++;
+    return late >= LATE_RATES && o->probes[o->n - 1].rate < EASY_RATE;
+}
+
 static enum st bracket(struct bisection *b, double rate, struct err *e)
 {
     struct capacity_seed *o = b->out;
@@ -89,7 +100,7 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
             return ST_OK;
         }
         rate = up ? capped(b, rate * 2) : rate / 2;
-        if (rate < least)
+        if (rate < least || is_late_anyway(o))
             return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));
     }

@@ -222,6 +222,27 @@ static void a_late_client_bounds_the_search_and_decides_nothing(void **state)
         "core of its own for the client may help.");
 }
 
+static void a_client_that_is_always_late_ends_the_search(void **state)
+{
+    struct test *t = *state;
+    struct capacity_params p = params();
+    struct known k = {.limit = 20, .deaf = 1e-9};
+    struct probe probe = {&known_ops, &k};
+    struct capacity_seed s;
+    p.start_rate = 100; /* 100, 50, 25, 12.5, 6.25 */
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_int_equal(s.n, 5);
+    assert_int_equal(s.end, CAPACITY_CLIENT);
+    assert_near(s.low, 0, 0);
+    assert_near(s.high, 6.25, 0);
+    p.start_rate = 5; /* 5, 2.5, 1.25 */
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_int_equal(s.n, 3);
+    k.deaf = 2;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_true(s.low > 1.9 && s.low <= 2);
+}
+
 static void no_more_is_asked_than_allowed(void **state)
 {
     struct test *t = *state;
@@ -268,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_late_client_bounds_the_search_and_decides_nothing),
+        TEST(a_client_that_is_always_late_ends_the_search),
         TEST(no_more_is_asked_than_allowed),
         TEST(rates_stay_above_what_a_probe_has_time_for),
         TEST(any_capacity_is_bracketed_within_the_tolerance),
