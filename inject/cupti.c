@@ -136,7 +136,10 @@ static void launch(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_C
 {
     if (d->callbackSite == CUPTI_API_ENTER) {
         bool open = atomic_load_explicit(&gate_is_open, memory_order_acquire);
-        *d->correlationData = open ? (uint64_t)clock_mono_ns() : 0;
+        int64_t now_ns = open ? clock_mono_ns() : 0;
+        if (open && gate_filters && gate_time_is_up(now_ns))
+            open = false;
+        *d->correlationData = open ? (uint64_t)now_ns : 0;
         if (open && gate_filters)
             gate_launch(d->correlationId);
         return;

@@ -28,11 +28,15 @@ static _Atomic int64_t closed_at_ns;
 _Atomic int gate_is_open;
 bool gate_filters;
 
-static bool time_allows(int64_t now_ns)
+static int64_t time_up_ns(void)
 {
     const struct settings *s = &guest.settings;
-    int64_t at = now_ns - started_ns;
-    return at >= s->delay_ns && (s->duration_ns == 0 || at < s->delay_ns + s->duration_ns);
+    return s->duration_ns ? started_ns + s->delay_ns + s->duration_ns : INT64_MAX;
+}
+
+static bool time_allows(int64_t now_ns)
+{
+    return now_ns - started_ns >= guest.settings.delay_ns && now_ns < time_up_ns();
 }
 
 static bool wanted(int64_t now_ns)
@@ -83,6 +87,8 @@ static void close_window(int64_t now_ns, enum spool_why why)
 {
     atomic_store_explicit(&gate_is_open, 0, memory_order_release);
     struct window *w = at(n_windows - 1);
+    if (now_ns > time_up_ns()) /* seen late */
+        now_ns = time_up_ns();
     now_ns = not_before(now_ns, w->start_ns);
     w->why_end = (uint8_t)why;
     w->end_ns = now_ns;
@@ -152,6 +158,11 @@ void gate_pause(bool on)
 void gate_disk_full(void)
 {
     update(SPOOL_WHY_DISK);
+}
+
+bool gate_time_is_up(int64_t now_ns)
+{
+    return now_ns >= time_up_ns();
 }
 
 void gate_tick(int64_t now_ns)

@@ -154,7 +154,9 @@ void gate_range(bool enter);
 void gate_profiler(bool start);
 void gate_pause(bool paused);
 void gate_disk_full(void);
-void gate_tick(int64_t now_ns); /* the writer: time limits */
+void gate_tick(int64_t now_ns); /* the writer: time limits, before it decodes a buffer */
+/* For launches: the gate may be open still, as the writer closes it. */
+bool gate_time_is_up(int64_t now_ns);
 void gate_launch(uint32_t correlation);
 /* The writer: was the work of that launch, or the time span, inside a window? A binary search that
  * takes no lock: the application's threads, which open and close windows, never wait for it. */

@@ -24,7 +24,7 @@ static _Atomic uint32_t kicks, sleeping, done, flushes_asked, flushes_done;
 static _Atomic uint32_t progress; /* counts buffers turned into records */
 static _Atomic bool ending;
 static uint32_t strings_written;
-static uint64_t lost_told;
+static uint64_t lost_told, dropped_by_cupti;
 static __thread bool is_writer;
 
 /* Ids in the spool by system id: hashed, as every API record asks. */
@@ -178,6 +178,7 @@ static void drain(void)
     size_t valid;
     for (uint8_t *b; (b = buffers_take(&valid));) {
         facts_devices();
+        gate_tick(clock_mono_ns());
         decode_buffer(b, valid);
         buffers_return(b);
         atomic_fetch_add(&progress, 1);
@@ -206,7 +207,8 @@ static void write_drops(void)
         r->dropped_told = n;
     }
     tell_drops(SPOOL_FROM_THREAD, from_rings);
-    tell_drops(SPOOL_FROM_CUPTI, cupti_take_dropped());
+    tell_drops(SPOOL_FROM_CUPTI, dropped_by_cupti);
+    dropped_by_cupti = 0;
     tell_drops(SPOOL_FROM_UNKNOWN, decode_take_unknown());
     tell_drops(SPOOL_FROM_NO_TIMES, decode_take_no_times());
     tell_drops(SPOOL_FROM_WINDOWS, gate_take_lost());
@@ -286,6 +288,7 @@ static void flush_cupti(bool last)
         return;
     if (cupti_running() || last)
         cupti_flush(last);
+    dropped_by_cupti += cupti_take_dropped(); /* under control: while paused they are another's */
     if (cupti_running() && gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)
         cupti_rest();
     pthread_mutex_unlock(&guest.control);
@@ -356,7 +359,7 @@ bool writer_start(void)
     atomic_store(&ending, false);
     strings_written = n_known = n_others = 0;
     memset(known, 0, sizeof known);
-    lost_told = 0;
+    lost_told = dropped_by_cupti = 0;
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);

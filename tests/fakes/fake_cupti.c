@@ -490,12 +490,17 @@ void fake_take_clock(void)
 
 void fake_lose(uint64_t n)
 {
+    pthread_mutex_lock(&f.lock);
     f.dropped += n;
+    pthread_mutex_unlock(&f.lock);
 }
 
 uint64_t fake_dropped(void)
 {
-    return f.dropped;
+    pthread_mutex_lock(&f.lock);
+    uint64_t n = f.dropped;
+    pthread_mutex_unlock(&f.lock);
+    return n;
 }
 
 int fake_subscribers(void)

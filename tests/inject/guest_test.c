@@ -251,8 +251,8 @@ static void the_profiler_calls_open_the_gate(void **state)
 static void time_opens_and_closes_the_gate(void **state)
 {
     struct test *t = *state;
-    struct spool_file *f = one(t, (struct how){.settings = "delay_ms=0\nduration_ms=1000\n",
-                                               .steps = "init kernels=4 sleep=1200 kernels=6"});
+    struct spool_file *f = one(t, (struct how){.settings = "delay_ms=0\nduration_ms=2000\n",
+                                               .steps = "init kernels=4 sleep=2000 kernels=6"});
     assert_int_equal(f->n[SPOOL_KERNELS], 4);
     assert_int_equal(spool_records(f, SPOOL_WINDOWS, spool_window)[0].why_end, SPOOL_WHY_TIME);
 }
