@@ -117,7 +117,7 @@ static bool read_until(int fd, struct buf *b, int64_t deadline_ns)
     for (;;) {
         int64_t left_ms = (deadline_ns - clock_mono_ns()) / NS_PER_MS;
         struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
+        int ready = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0); /* late, what is there counts */
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0 || b->n >= GIT_OUTPUT_BYTES)

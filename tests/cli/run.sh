@@ -5,6 +5,7 @@
 set -u
 TW=$1 SRC=$2 case=$3
 export TW SRC
+export LC_ALL=C # ls and sort, and what they say
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/in"

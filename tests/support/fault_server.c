@@ -260,7 +260,8 @@ void fault_server_stop(struct fault_server **out)
 
 int fault_closed_port(void)
 {
-    int port, fd = bound_socket(&port);
-    close(fd);
+    static int port, fd = -1; /* bound to the end, or another process might listen there */
+    if (fd < 0)
+        fd = bound_socket(&port);
     return port;
 }

@@ -24,6 +24,7 @@ struct fixture {
     struct executor ex;
     struct serve_counters counters;
     volatile sig_atomic_t stop, abort;
+    _Atomic int64_t hold_at; /* the engine stands still from this batch on; 0 = it never does */
     pthread_t thread;
     enum st st;
     struct err e;
@@ -72,6 +73,13 @@ static struct fixture *prepare(struct test *t, int64_t max_pending)
     return f;
 }
 
+static void hold(void *self, const struct batch *b)
+{
+    struct fixture *f = self;
+    for (int64_t at; (at = f->hold_at) != 0 && b->iteration >= at;)
+        usleep(1000);
+}
+
 static void begin(struct fixture *f, double batch_s)
 {
     struct test *t = f->t;
@@ -80,7 +88,9 @@ static void begin(struct fixture *f, double batch_s)
                                                 .block_size = BLOCK,
                                                 .num_blocks = BLOCKS,
                                                 .batch_cap = CAP,
-                                                .clock = &f->clock});
+                                                .clock = &f->clock,
+                                                .seen = hold,
+                                                .seen_self = f});
     assert_ok(server_open(&f->params, &f->server, &t->e), t);
     f->port = server_port(f->server);
     assert_int_equal(pthread_create(&f->thread, NULL, loop, f), 0);
@@ -223,7 +233,9 @@ static void bad_requests_are_refused(void **state)
 static void one_too_many_is_told_to_come_back(void **state)
 {
     struct test *t = *state;
-    struct fixture *f = start(t, 0.005, 1);
+    struct fixture *f = prepare(t, 1);
+    f->hold_at = 20;
+    begin(f, 0.005);
     int fd = dial(f);
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
     say(fd, arena_printf(t->a,
@@ -235,6 +247,7 @@ static void one_too_many_is_told_to_come_back(void **state)
     const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1]}");
     assert_has(text, "429 Too Many Requests");
     assert_has(text, "Retry-After: 1");
+    f->hold_at = 0;
     assert_int_equal(count(hear(f, fd), "\"choices\":[{"), 60);
     assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1]}"), "200 OK");
     finish(f);
@@ -244,7 +257,9 @@ static void one_too_many_is_told_to_come_back(void **state)
 static void clients_that_left_are_cancelled(void **state)
 {
     struct test *t = *state;
-    struct fixture *f = start(t, 0.002, 100);
+    struct fixture *f = prepare(t, 100);
+    f->hold_at = 20;
+    begin(f, 0.002);
     const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":1500,\"stream\":true}";
     const char *request = arena_printf(
         t->a, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n%s",
@@ -258,6 +273,7 @@ static void clients_that_left_are_cancelled(void **state)
     assert_int_equal(poll(&p, 1, 20000), 1);
     for (size_t i = 0; i < CAP + 2; i++)
         close(fds[i]);
+    f->hold_at = 0;
     assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
     finish(f);
     assert_int_equal(f->rows[RUN_CANCELLED], CAP + 2);
@@ -368,10 +384,11 @@ static void connections_have_their_time(void **state)
 {
     struct test *t = *state;
     struct fixture *f = prepare(t, 8);
-    f->params.idle_timeout_s = 1;
+    f->params.idle_timeout_s = 2;
     begin(f, 0);
-    int silent = dial(f), kept = dial(f), headers = dial(f), body = dial(f);
+    int kept = dial(f);
     say(kept, "GET /health HTTP/1.1\r\nHost: x\r\n\r\n");
+    int silent = dial(f), headers = dial(f), body = dial(f);
     say(body, "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n");
     assert_true(is_closed_on(headers, "GET /health HTTP/1.1\r\nX-Slow: ", 400));
     assert_true(is_closed_on(body, "{", 400));
@@ -392,8 +409,8 @@ static void a_long_answer_is_not_idle(void **state)
 {
     struct test *t = *state;
     struct fixture *f = prepare(t, 8);
-    f->params.idle_timeout_s = 1;
-    begin(f, 1.6);
+    f->params.idle_timeout_s = 2;
+    begin(f, 2.6);
     const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":2}");
     assert_has(text, "200 OK");
     assert_has(text, "\"completion_tokens\":2");

@@ -208,7 +208,7 @@ static void a_failed_request_is_one_row(void **state)
         {{.args = {"refuse=2"}}, RUN_ERROR, 0, "taste: prompt too rude"},
         {{.args = {"short=2"}}, RUN_ERROR, 1, "short: ended after 1 of 4 tokens"},
         {{.args = {"stop=2"}}, RUN_OK, 1, ": "},
-        {{.args = {"mute=2"}, .request_s = 0.2}, RUN_TIMEOUT, 0, "timeout: not over after 0.2 s"},
+        {{.args = {"mute=2"}, .request_s = 2}, RUN_TIMEOUT, 0, "timeout: not over after 2 s"},
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -361,13 +361,14 @@ static void an_interrupted_run_has_a_row_for_each(void **state)
 
 /* ---- before anything runs ---- */
 
-static enum st open_it(struct test *t, const char *program, const char *arg, double limit_s)
+static enum st open_it(struct test *t, const char *program, const char *arg, double start_s,
+                       double load_s)
 {
     const char *command[] = {program, arg};
     struct worker_params p = {.command = command,
                               .n_command = program ? 2 : 0,
-                              .start_timeout_s = limit_s,
-                              .load_timeout_s = limit_s,
+                              .start_timeout_s = start_s,
+                              .load_timeout_s = load_s,
                               .clock_rounds = 1};
     struct worker *w;
     enum st st = worker_open(&p, &w, &t->e);
@@ -378,17 +379,17 @@ static enum st open_it(struct test *t, const char *program, const char *arg, dou
 static void a_worker_that_does_not_start_is_told(void **state)
 {
     struct test *t = *state;
-    assert_err(open_it(t, NULL, NULL, 10), ST_USAGE, t,
+    assert_err(open_it(t, NULL, NULL, 10, 10), ST_USAGE, t,
                "worker.command is not set\nhint: worker.command=[program,argument,...]");
-    assert_err(open_it(t, "/nonexistent/worker", "", 10), ST_DEVICE, t,
+    assert_err(open_it(t, "/nonexistent/worker", "", 10, 10), ST_DEVICE, t,
                "worker.command\ncannot start /nonexistent/worker: No such file or directory");
-    assert_err(open_it(t, fake_worker(t), "no_hello", 0.2), ST_DEVICE, t,
+    assert_err(open_it(t, fake_worker(t), "no_hello", 0.2, 10), ST_DEVICE, t,
                "the worker said no hello within 0.2 s");
-    assert_err(open_it(t, fake_worker(t), "no_ready", 0.2), ST_DEVICE, t,
+    assert_err(open_it(t, fake_worker(t), "no_ready", 10, 0.2), ST_DEVICE, t,
                "the worker was not ready within 0.2 s");
-    assert_err(open_it(t, "false", "x", 10), ST_DEVICE, t,
+    assert_err(open_it(t, "false", "x", 10, 10), ST_DEVICE, t,
                "the worker exited with status 1 before it said hello");
-    assert_err(open_it(t, "echo", "hello", 10), ST_INPUT, t,
+    assert_err(open_it(t, "echo", "hello", 10, 10), ST_INPUT, t,
                "worker:1:1: expected a value, got 'hello'");
 }
 
