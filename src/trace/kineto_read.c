@@ -545,7 +545,7 @@ static enum st consume(struct reader *r, struct err *e)
             const struct kineto_event *v = &s->events.p[k];
             if (v->type == KINETO_IGNORED || !takers[v->type])
                 continue;
-            if (!v->has_ts)
+            if (!v->has_ts && v->type != KINETO_PROCESS_NAME)
                 r->dict->skipped++;
             else if (times_ok(r, v))
                 TRY(takers[v->type](r, v, e));

@@ -140,6 +140,22 @@ static bool skip_value(struct scan *s)
     return true;
 }
 
+static bool at_word(const struct scan *s, const char *word)
+{
+    size_t n = strlen(word);
+    return (size_t)(s->end - s->p) > n && memcmp(s->p, word, n) == 0 && !scalar_byte(s->p[n]);
+}
+
+/* A value that is as good as none: null, and what Python writes for numbers that are none. */
+static bool is_absent(struct scan *s)
+{
+    scan_space(s);
+    if (s->p >= s->end || (*s->p != 'n' && *s->p != 'N' && *s->p != 'I' && *s->p != '-'))
+        return false;
+    return at_word(s, "null") || at_word(s, "NaN") || at_word(s, "Infinity") ||
+           at_word(s, "-Infinity");
+}
+
 static bool digit(char c)
 {
     return c >= '0' && c <= '9';
@@ -245,6 +261,8 @@ static bool triple(struct scan *s, uint32_t out[3])
 {
     if (!take(s, '['))
         return fail(s, s->p, "expected a list of three numbers");
+    if (take(s, ']')) /* not known */
+        return true;
     for (int i = 0; i < 3; i++)
         if ((i && !take(s, ',')) || !whole32(s, &out[i]))
             return fail(s, s->p, "expected a list of three numbers");
@@ -329,6 +347,8 @@ static enum arg arg_of(struct sv key, unsigned type)
 static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
 {
     bool escaped;
+    if (is_absent(s))
+        return skip_value(s);
     switch (arg) {
     case ARG_DEVICE:
         return whole32(s, &v->device);
@@ -412,8 +432,8 @@ static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
         return sv_eq(name, "process_name")  ? KINETO_PROCESS_NAME
                : sv_eq(name, "thread_name") ? KINETO_THREAD_NAME
                                             : KINETO_IGNORED;
-    if (ph.p[0] != 'X')
-        return KINETO_IGNORED;
+    if (ph.p[0] != 'X') /* a begin or an end by itself is a span that is not read */
+        return strchr("BEbe", ph.p[0]) && ph.p[0] ? KINETO_SKIPPED : KINETO_IGNORED;
     for (size_t i = 0; i < LEN(categories); i++)
         if (same(cat, categories[i].cat))
             return categories[i].type;
@@ -452,6 +472,11 @@ struct event_text {
 static bool read_member(struct scan *s, struct sv key, struct event_text *t, struct kineto_event *v)
 {
     bool escaped;
+    if (is_absent(s)) {
+        if (sv_eq(key, "dur"))
+            v->dur_ns = -1; /* to be counted among times that cannot be */
+        return skip_value(s);
+    }
     if (sv_eq(key, "ts"))
         return v->has_ts = number(s, 3, &v->ts_ns);
     if (sv_eq(key, "dur"))

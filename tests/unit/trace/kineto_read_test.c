@@ -137,6 +137,52 @@ static void faults_name_their_place(void **state)
         "sqlite) and PyTorch's JSON");
 }
 
+/* One odd event of a file of gigabytes is no reason to refuse the others. */
+static void odd_events_cost_themselves(void **state)
+{
+    static const struct {
+        const char *event;
+        size_t operations, impossible, skipped;
+    } rows[] = {
+        {"\"ts\": 1, \"dur\": null", 1, 1, 0},
+        {"\"ts\": null, \"dur\": 1", 1, 0, 1},
+        {"\"ts\": NaN, \"dur\": 1", 1, 0, 1},
+        {"\"ts\": 1, \"dur\": -Infinity", 1, 1, 0},
+        {"\"ts\": 1, \"dur\": -0.001", 1, 1, 0},
+        {"\"ts\": 1, \"dur\": 1, \"args\": null", 2, 0, 0},
+        {"\"ts\": 1, \"dur\": 1, \"tid\": null, \"id\": null", 2, 0, 0},
+        {"\"ts\": 1, \"dur\": 1, \"args\": {\"grid\": [ ], \"block\": null}", 2, 0, 0},
+        {"\"ts\": 1, \"dur\": 1, \"args\": {\"device\": null, \"bytes\": NaN}", 2, 0, 0},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct trace x;
+        const char *text = arena_printf(
+            t->a,
+            "[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", %s},\n{\"ph\": \"B\", \"ts\": "
+            "2, "
+            "\"name\": \"x\"},{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 3, "
+            "\"dur\": 2}]",
+            rows[i].event);
+        assert_ok(trace_load(&x, test_write(t, "odd.json", text), NULL, &t->e), t);
+        assert_int_equal(x.ops.n, rows[i].operations);
+        assert_int_equal(x.dict.impossible[TRACE_OP], rows[i].impossible);
+        assert_int_equal(x.dict.skipped, rows[i].skipped + 1); /* the begin too */
+        trace_free(&x);
+    }
+    struct trace x; /* names of processes need no time */
+    const char *text =
+        "[{\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": \"f\", \"pid\": 4, "
+        "\"ts\": 3, \"dur\": 2},{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": "
+        "4, \"args\": {\"name\": \"serve\"}}]";
+    assert_ok(trace_load(&x, test_write(t, "odd.json", text), NULL, &t->e), t);
+    assert_int_equal(x.dict.skipped, 0);
+    assert_string_equal(trace_text(&x.dict, x.dict.processes[0].name), "serve");
+    trace_free(&x);
+    bad(t, "[{\"ts\": nullx}]", "DIR/bad.json:1:9: expected a number");
+    bad(t, "[{\"ts\": true}]", "DIR/bad.json:1:9: expected a number");
+}
+
 static void a_cut_file_is_told(void **state)
 {
     struct test *t = *state;
@@ -227,6 +273,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_small_trace_plain_and_packed),
         TEST(faults_name_their_place),
+        TEST(odd_events_cost_themselves),
         TEST(a_cut_file_is_told),
         TEST(pieces_join),
         TEST(the_bloom_trace),
