@@ -282,8 +282,8 @@ void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...)
 
 static const struct {
     const char *name, *brief;
-} copies[] = {
-    [0] = {"unknown", "unknown"},       [1] = {"Host-to-Device", "HtoD"},
+} copies[TRACE_COPY_KINDS] = {
+    [0] = {"Unknown", "unknown"},       [1] = {"Host-to-Device", "HtoD"},
     [2] = {"Device-to-Host", "DtoH"},   [3] = {"Host-to-Array", "HtoA"},
     [4] = {"Array-to-Host", "AtoH"},    [5] = {"Array-to-Array", "AtoA"},
     [6] = {"Array-to-Device", "AtoD"},  [7] = {"Device-to-Array", "DtoA"},
@@ -291,8 +291,9 @@ static const struct {
     [10] = {"Peer-to-Peer", "PtoP"},
 };
 
-static const char *const memories[] = {"Unknown", "Pageable", "Pinned",        "Device",
-                                       "Array",   "Managed",  "Device Static", "Managed Static"};
+static const char *const memories[TRACE_MEMORY_KINDS] = {
+    "Unknown", "Pageable", "Pinned",        "Device",
+    "Array",   "Managed",  "Device Static", "Managed Static"};
 
 #define LEN(x) (sizeof(x) / sizeof *(x))
 

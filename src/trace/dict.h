@@ -112,7 +112,8 @@ bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_
 const char *trace_impossible(struct arena *a, const struct trace_dict *d);
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them. */
+/* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them; 0 is unknown. */
+enum { TRACE_COPY_KINDS = 11, TRACE_MEMORY_KINDS = 8 };
 const char *trace_copy_name(uint32_t copy_kind);     /* "Host-to-Device" */
 const char *trace_copy_short(uint32_t copy_kind);    /* "HtoD" */
 uint8_t trace_copy_kind(struct sv short_name);       /* 0 = unknown */

@@ -436,47 +436,51 @@ static enum st write_devices(struct trace_writer *w, struct err *e)
     return ST_OK;
 }
 
-/* What numbers in other tables mean. */
-static const struct {
-    enum sql_table table;
-    int64_t id;
-    const char *name, *label;
-} enums[] = {
-    {SQL_MEMCPY_OPER, 0, "CUDA_MEMCPY_KIND_UNKNOWN", "Unknown"},
-    {SQL_MEMCPY_OPER, 1, "CUDA_MEMCPY_KIND_HTOD", "Host-to-Device"},
-    {SQL_MEMCPY_OPER, 2, "CUDA_MEMCPY_KIND_DTOH", "Device-to-Host"},
-    {SQL_MEMCPY_OPER, 3, "CUDA_MEMCPY_KIND_HTOA", "Host-to-Array"},
-    {SQL_MEMCPY_OPER, 4, "CUDA_MEMCPY_KIND_ATOH", "Array-to-Host"},
-    {SQL_MEMCPY_OPER, 5, "CUDA_MEMCPY_KIND_ATOA", "Array-to-Array"},
-    {SQL_MEMCPY_OPER, 6, "CUDA_MEMCPY_KIND_ATOD", "Array-to-Device"},
-    {SQL_MEMCPY_OPER, 7, "CUDA_MEMCPY_KIND_DTOA", "Device-to-Array"},
-    {SQL_MEMCPY_OPER, 8, "CUDA_MEMCPY_KIND_DTOD", "Device-to-Device"},
-    {SQL_MEMCPY_OPER, 9, "CUDA_MEMCPY_KIND_HTOH", "Host-to-Host"},
-    {SQL_MEMCPY_OPER, 10, "CUDA_MEMCPY_KIND_PTOP", "Peer-to-Peer"},
-    {SQL_MEM_KIND, 0, "CUDA_MEMOPR_MEMORY_KIND_PAGEABLE", "Pageable"},
-    {SQL_MEM_KIND, 1, "CUDA_MEMOPR_MEMORY_KIND_PINNED", "Pinned"},
-    {SQL_MEM_KIND, 2, "CUDA_MEMOPR_MEMORY_KIND_DEVICE", "Device"},
-    {SQL_MEM_KIND, 3, "CUDA_MEMOPR_MEMORY_KIND_ARRAY", "Array"},
-    {SQL_MEM_KIND, 4, "CUDA_MEMOPR_MEMORY_KIND_MANAGED", "Managed"},
-    {SQL_MEM_KIND, 5, "CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC", "Device Static"},
-    {SQL_MEM_KIND, 6, "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", "Managed Static"},
-    {SQL_MEM_KIND, 7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"},
-    {SQL_EVENT_TYPE, NSYS_MARK, "NvtxMark", "NvtxMark"},
-    {SQL_EVENT_TYPE, NSYS_PUSH_POP, "NvtxPushPopRange", "NvtxPushPopRange"},
-    {SQL_EVENT_TYPE, NSYS_START_END, "NvtxStartEndRange", "NvtxStartEndRange"},
-    {SQL_EVENT_TYPE, NSYS_DOMAIN, "NvtxDomainCreate", "NvtxDomainCreate"},
-};
+/* What a number in another table means. */
+static enum st write_enum(struct trace_writer *w, enum sql_table table, int64_t id,
+                          const char *name, const char *label, struct err *e)
+{
+    sqlite3_stmt *s;
+    TRY(statement(w, table, &s, e));
+    put(s, 1, id);
+    put_text(s, 2, name);
+    put_text(s, 3, label);
+    return step(w, s, e);
+}
+
+/* The same where the name is made of a label's words: CUDA_..._KIND_DEVICE_STATIC. */
+static enum st write_kind(struct trace_writer *w, enum sql_table table, int64_t id,
+                          const char *prefix, const char *words, const char *label, struct err *e)
+{
+    char name[80];
+    size_t n = 0;
+    for (const char *p = prefix; *p && n + 1 < sizeof name; p++)
+        name[n++] = *p;
+    for (const char *p = words; *p && n + 1 < sizeof name; p++)
+        name[n++] = *p == ' ' ? '_' : (char)(*p >= 'a' && *p <= 'z' ? *p - 'a' + 'A' : *p);
+    name[n] = 0;
+    return write_enum(w, table, id, name, label, e);
+}
 
 static enum st write_enums(struct trace_writer *w, struct err *e)
 {
+    static const struct {
+        int64_t id;
+        const char *name;
+    } events[] = {{NSYS_MARK, "NvtxMark"},
+                  {NSYS_PUSH_POP, "NvtxPushPopRange"},
+                  {NSYS_START_END, "NvtxStartEndRange"},
+                  {NSYS_DOMAIN, "NvtxDomainCreate"}};
     sqlite3_stmt *s;
-    for (size_t i = 0; i < sizeof enums / sizeof *enums; i++) {
-        TRY(statement(w, enums[i].table, &s, e));
-        put(s, 1, enums[i].id);
-        put_text(s, 2, enums[i].name);
-        put_text(s, 3, enums[i].label);
-        TRY(step(w, s, e));
+    for (uint32_t i = 0; i < TRACE_COPY_KINDS; i++)
+        TRY(write_kind(w, SQL_MEMCPY_OPER, i, "CUDA_MEMCPY_KIND_", trace_copy_short(i),
+                       trace_copy_name(i), e));
+    for (int i = 0; i < TRACE_MEMORY_KINDS; i++) {
+        const char *label = trace_memory_name((uint32_t)nsys_memory_kind_back(i));
+        TRY(write_kind(w, SQL_MEM_KIND, i, "CUDA_MEMOPR_MEMORY_KIND_", label, label, e));
     }
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+        TRY(write_enum(w, SQL_EVENT_TYPE, events[i].id, events[i].name, events[i].name, e));
     TRY(statement(w, SQL_META, &s, e));
     put_text(s, 1, "EXPORT_SCHEMA_VERSION");
     put_text(s, 2, "3.13.7");

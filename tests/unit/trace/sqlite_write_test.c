@@ -1,0 +1,58 @@
+/* What scripts written for Nsight Systems' exports look up by name. */
+#include <sqlite3.h>
+#include <string.h>
+
+#include "support/fake_spool.h"
+#include "support/support.h"
+#include "trace/trace.h"
+
+/* All of a query's first column, "a|b|". */
+static const char *column(struct test *t, sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *s;
+    const char *text = "";
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &s, NULL), SQLITE_OK);
+    while (sqlite3_step(s) == SQLITE_ROW)
+        text = arena_printf(t->a, "%s%s|", text, (const char *)sqlite3_column_text(s, 0));
+    assert_int_equal(sqlite3_finalize(s), SQLITE_OK);
+    return text;
+}
+
+static void kinds_have_nsys_names(void **state)
+{
+    struct test *t = *state;
+    const char *from = test_path(t, "a.spool"), *to = test_path(t, "a.sqlite");
+    fake_spool_write(from, &(struct fake_spool){.steps = 1});
+    assert_ok(trace_convert(from, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open_v2(to, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_string_equal(
+        column(t, db,
+               "SELECT id || ' ' || name || ' ' || label FROM ENUM_CUDA_MEMCPY_OPER "
+               "WHERE id IN (0, 1, 8, 10) ORDER BY id"),
+        "0 CUDA_MEMCPY_KIND_UNKNOWN Unknown|"
+        "1 CUDA_MEMCPY_KIND_HTOD Host-to-Device|"
+        "8 CUDA_MEMCPY_KIND_DTOD Device-to-Device|"
+        "10 CUDA_MEMCPY_KIND_PTOP Peer-to-Peer|");
+    assert_string_equal(column(t, db, "SELECT count(*) FROM ENUM_CUDA_MEMCPY_OPER"), "11|");
+    assert_string_equal(
+        column(t, db, "SELECT id || ' ' || name FROM ENUM_CUDA_MEM_KIND ORDER BY id"),
+        "0 CUDA_MEMOPR_MEMORY_KIND_PAGEABLE|1 CUDA_MEMOPR_MEMORY_KIND_PINNED|"
+        "2 CUDA_MEMOPR_MEMORY_KIND_DEVICE|3 CUDA_MEMOPR_MEMORY_KIND_ARRAY|"
+        "4 CUDA_MEMOPR_MEMORY_KIND_MANAGED|"
+        "5 CUDA_MEMOPR_MEMORY_KIND_DEVICE_STATIC|"
+        "6 CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC|"
+        "7 CUDA_MEMOPR_MEMORY_KIND_UNKNOWN|");
+    assert_string_equal(column(t, db,
+                               "SELECT s.label || ' ' || d.label FROM CUPTI_ACTIVITY_KIND_MEMCPY m "
+                               "JOIN ENUM_CUDA_MEM_KIND s ON s.id = m.srcKind "
+                               "JOIN ENUM_CUDA_MEM_KIND d ON d.id = m.dstKind"),
+                        "Pageable Device|");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
