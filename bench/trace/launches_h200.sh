@@ -16,32 +16,15 @@ log=$out/log.txt
 py=${PYTHON:-python3}
 : >"$log"
 
-tw=
-for f in "${TWINFER:-}" dist/twinfer-*/bin/twinfer build/twinfer build-test/twinfer; do
-    [ -z "$tw" ] && [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1 && tw=$f
-done
+# shellcheck source=bench/trace/find.sh
+. bench/trace/find.sh
+tw=$(find_twinfer)
 [ -n "$tw" ] || { echo "launches_h200: no twinfer program that runs here"; exit 3; }
-
-wheels=$("$py" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*"))' 2>/dev/null)
-include=
-for d in "${TW_CUDA_INCLUDE:-}" /usr/local/cuda/include /usr/local/cuda/extras/CUPTI/include; do
-    [ -z "$include" ] && [ -f "$d/cupti.h" ] && [ -f "$d/nvtx3/nvToolsExt.h" ] && include=$d
-done
-for d in $wheels; do
-    [ -z "$include" ] && [ -f "$d/include/cupti.h" ] && [ -f "$d/include/nvtx3/nvToolsExt.h" ] &&
-        include=$d/include
-done
+include=$(find_cuda_include)
 [ -n "$include" ] || { echo "launches_h200: no folder with cupti.h and nvtx3 (TW_CUDA_INCLUDE=)"; exit 4; }
-cupti=${CUPTI:-}
-for f in /usr/local/cuda/extras/CUPTI/lib64/libcupti.so.1? /usr/local/cuda/lib64/libcupti.so.1? \
-    /usr/local/cuda/targets/*/lib/libcupti.so.1?; do
-    [ -z "$cupti" ] && [ -f "$f" ] && cupti=$f
-done
-for d in $wheels; do
-    for f in "$d"/lib/libcupti.so.1?; do
-        [ -z "$cupti" ] && [ -f "$f" ] && cupti=$f
-    done
-done
+cupti=$(find_cupti)
+cc=$(find_cc)
+[ -n "$cc" ] || { echo "launches_h200: no C compiler"; exit 4; }
 {
     uname -a
     nvidia-smi 2>&1 | head -15
@@ -49,7 +32,6 @@ done
     cat /sys/devices/system/clocksource/clocksource0/current_clocksource
 } >>"$log" 2>&1
 
-cc=$(command -v cc || command -v gcc || command -v clang) || { echo "launches_h200: no C compiler"; exit 4; }
 "$cc" -O2 -I"$include" -o "$work/launch_bound" bench/trace/launch_bound.c bench/trace/bare_cupti.c \
     -ldl -lpthread >>"$log" 2>&1 || { tail -5 "$log"; exit 3; }
 

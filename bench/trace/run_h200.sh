@@ -14,11 +14,8 @@ log=$out/log.txt
 : >"$log"
 py=${PYTHON:-python3}
 
-find_twinfer() {
-    for f in "${TWINFER:-}" dist/twinfer-*/bin/twinfer build/twinfer build-test/twinfer; do
-        [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1 && { echo "$f"; return; }
-    done
-}
+# shellcheck source=bench/trace/find.sh
+. bench/trace/find.sh
 tw=$(find_twinfer)
 [ -n "$tw" ] || { echo "run_h200: no twinfer program that runs here" | tee -a "$log"; exit 3; }
 
@@ -32,14 +29,6 @@ step() { # step NAME command...: its output goes to the log; its exit code is to
     printf '==> %s: exit %d, %d s\n' "$name" "$code" $(($(date +%s) - start)) | tee -a "$log"
 }
 
-# The headers lie in a toolkit or in the pip wheels that torch brings.
-cuda_include() {
-    for d in "${TW_CUDA_INCLUDE:-}" /usr/local/cuda/include /usr/local/cuda/extras/CUPTI/include \
-        $("$py" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*/include"))' 2>/dev/null); do
-        [ -f "$d/cupti.h" ] && { echo "$d"; return; }
-    done
-}
-
 {
     uname -a
     nvidia-smi 2>&1 | head -20
@@ -48,8 +37,8 @@ cuda_include() {
 } >>"$log" 2>&1
 step doctor "$tw" doctor
 
-include=$(cuda_include)
-cc=$(command -v cc || command -v gcc || command -v clang || :)
+include=$(find_cuda_include)
+cc=$(find_cc)
 bare=
 if [ -n "$include" ] && [ -n "$cc" ]; then
     step bare "$cc" -O2 -shared -fPIC -I"$include" -o "$work/libbare_cupti.so" \

@@ -1,0 +1,40 @@
+# shellcheck shell=sh
+# Sourced by run_h200.sh and launches_h200.sh, in the repository's root: where things lie on this
+# machine. Each prints one path, or nothing. $py is the Python whose wheels count (python3).
+
+find_twinfer() { # $TWINFER, else the first that runs here
+    for f in "${TWINFER:-}" dist/twinfer-*/bin/twinfer build/twinfer build-test/twinfer; do
+        [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1 && { echo "$f"; return; }
+    done
+}
+
+# The folders that pip's nvidia wheels bring, one a line.
+cuda_wheels() {
+    "${py:-python3}" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*"), sep="\n")' \
+        2>/dev/null
+}
+
+# Headers of CUPTI and NVTX: $TW_CUDA_INCLUDE, a toolkit's, or the wheels'.
+find_cuda_include() {
+    { printf '%s\n' "${TW_CUDA_INCLUDE:-}" /usr/local/cuda/include /usr/local/cuda/extras/CUPTI/include
+      cuda_wheels | sed 's|$|/include|'; } |
+        while IFS= read -r d; do
+            [ -f "$d/cupti.h" ] && [ -f "$d/nvtx3/nvToolsExt.h" ] && { echo "$d"; break; }
+        done
+}
+
+# The library: $CUPTI, a toolkit's, or the wheels'. Nothing: the loader may find it by itself.
+find_cupti() {
+    [ -n "${CUPTI:-}" ] && { echo "$CUPTI"; return; }
+    { printf '%s\n' /usr/local/cuda/extras/CUPTI/lib64 /usr/local/cuda/lib64 /usr/local/cuda/targets/*/lib
+      cuda_wheels | sed 's|$|/lib|'; } |
+        while IFS= read -r d; do
+            for f in "$d"/libcupti.so.1?; do
+                [ -f "$f" ] && { echo "$f"; break 2; }
+            done
+        done
+}
+
+find_cc() {
+    command -v cc || command -v gcc || command -v clang || :
+}
