@@ -27,9 +27,39 @@ static bool copy(char *to, size_t room, const char *from, size_t n)
     return true;
 }
 
+/* A backslash before one of # , @ and another takes their meaning from them. */
+static bool is_escape(const char *s)
+{
+    return s[0] == '\\' && s[1] && strchr("#,@\\", s[1]);
+}
+
+/* The first of the bytes `of` in [s, end) that means something; end when there is none. */
+static const char *find(const char *s, const char *end, const char *of)
+{
+    for (; s < end; s++)
+        if (is_escape(s))
+            s++;
+        else if (strchr(of, *s))
+            return s;
+    return end;
+}
+
+static bool copy_plain(char *to, size_t room, const char *from, const char *end)
+{
+    size_t n = 0;
+    for (; from < end; from++) {
+        from += is_escape(from);
+        if (n + 1 >= room)
+            return false;
+        to[n++] = *from;
+    }
+    to[n] = 0;
+    return true;
+}
+
 static bool set_path(void *at, const char *value)
 {
-    return copy(at, SETTINGS_PATH, value, strlen(value));
+    return copy_plain(at, SETTINGS_PATH, value, value + strlen(value));
 }
 
 static bool flag(const char *value, bool *on)
@@ -116,19 +146,15 @@ static bool set_ranges(void *at, const char *value)
     struct settings *s = at;
     struct settings_pattern found[SETTINGS_PATTERNS];
     int n_found = 0;
-    while (*value) {
-        size_t n = strcspn(value, ",");
-        const char *sign = memchr(value, '@', n);
-        size_t range = sign ? (size_t)(sign - value) : n;
-        if (n_found == SETTINGS_PATTERNS || range == 0)
+    for (const char *end = value + strlen(value); value < end;) {
+        const char *comma = find(value, end, ","), *sign = find(value, comma, "@");
+        if (n_found == SETTINGS_PATTERNS || sign == value)
             return false;
         struct settings_pattern *p = &found[n_found++];
-        if (!copy(p->range, SETTINGS_PATTERN, value, range) ||
-            !copy(p->domain, SETTINGS_PATTERN, sign ? sign + 1 : "", sign ? n - range - 1 : 0))
+        if (!copy_plain(p->range, SETTINGS_PATTERN, value, sign) ||
+            !copy_plain(p->domain, SETTINGS_PATTERN, sign < comma ? sign + 1 : comma, comma))
             return false;
-        value += n;
-        if (*value == ',')
-            value++;
+        value = comma + (comma < end);
     }
     memcpy(s->patterns, found, (size_t)n_found * sizeof *found);
     s->n_patterns = n_found;
@@ -184,7 +210,8 @@ bool settings_set(struct settings *s, const char *key, const char *value)
 
 static void line(struct settings *s, char *text)
 {
-    text[strcspn(text, "#\r")] = 0;
+    size_t all = strlen(text);
+    text[(size_t)(find(text, text + all, "#\r") - text)] = 0;
     while (*text == ' ' || *text == '\t')
         text++;
     size_t n = strlen(text);
@@ -214,7 +241,7 @@ static bool make_absolute(struct settings *s)
         return true;
     cwd[n] = '/';
     memcpy(cwd + n + 1, s->dir, m + 1);
-    return set_path(s->dir, cwd);
+    return copy(s->dir, SETTINGS_PATH, cwd, n + m + 1);
 }
 
 bool settings_read(struct settings *s, const char *value)
@@ -235,7 +262,7 @@ bool settings_read(struct settings *s, const char *value)
     int fd = open(value, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (fd >= 0) {
         close(fd);
-        return set_path(s->dir, value) && make_absolute(s);
+        return copy(s->dir, SETTINGS_PATH, value, strlen(value)) && make_absolute(s);
     }
     fd = open(value, O_RDONLY | O_CLOEXEC);
     if (fd < 0)

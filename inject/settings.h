@@ -1,5 +1,6 @@
 /* The settings file of the recorder: lines "key=value", '#' starts a comment. Unknown keys and
- * values that cannot be read are told in the spool and keep their default.
+ * values that cannot be read are told in the spool and keep their default. In paths and ranges a
+ * backslash makes # , @ and itself ordinary: "range=step\#1\, warm@*".
  *
  *     dir=/data/trace           folder of the spools
  *     kernels=1 copies=1 sync=1 nvtx=1 launches=1     what is recorded

@@ -15,22 +15,42 @@
 
 #define SETTINGS_FILE "settings.txt"
 
+/* Bytes that mean something in the settings file, but not in this value. */
+static void put_escaped(struct buf *out, const char *text, const char *special)
+{
+    for (; *text; text++) {
+        if (strchr(special, *text))
+            buf_putc(out, '\\');
+        buf_putc(out, *text);
+    }
+}
+
+static void put_path(struct buf *out, const char *key, const char *path)
+{
+    buf_printf(out, "%s=", key);
+    put_escaped(out, path, "#\\,@");
+    buf_putc(out, '\n');
+}
+
 /* What the recorder is told (inject/settings.h). */
 static void settings_text(const struct plan *p, const char *dir, struct buf *out)
 {
     static const char *const graphs[] = {"node", "graph"};
     static const char *const apis[] = {"none", "driver", "runtime", "all"};
-    buf_printf(out, "dir=%s\ncopies=%d\nsync=%d\nnvtx=%d\nlaunches=%d\n", dir, p->trace.copies,
-               p->trace.sync, p->trace.nvtx, p->trace.launches);
+    put_path(out, "dir", dir);
+    buf_printf(out, "copies=%d\nsync=%d\nnvtx=%d\nlaunches=%d\n", p->trace.copies, p->trace.sync,
+               p->trace.nvtx, p->trace.launches);
     buf_printf(out, "graphs=%s\napi=%s\nprofiler=%d\n", graphs[p->trace.graphs], apis[p->trace.api],
                p->trace.profiler);
     buf_printf(out, "delay_ms=%lld\nduration_ms=%lld\nflush_ms=%lld\nbuffers=%lld\n",
                (long long)(p->trace.delay_s * 1000), (long long)(p->trace.duration_s * 1000),
                (long long)p->trace.flush_ms, (long long)p->trace.buffers);
     if (p->trace.cupti)
-        buf_printf(out, "cupti=%s\n", p->trace.cupti);
-    for (size_t i = 0; i < p->trace.ranges.n; i++)
-        buf_printf(out, "%s%s", i ? "," : "range=", p->trace.ranges.items[i]);
+        put_path(out, "cupti", p->trace.cupti);
+    for (size_t i = 0; i < p->trace.ranges.n; i++) {
+        buf_puts(out, i ? "," : "range=");
+        put_escaped(out, p->trace.ranges.items[i], "#,");
+    }
     if (p->trace.ranges.n)
         buf_putc(out, '\n');
 }
@@ -347,6 +367,18 @@ static enum st record(struct cmd_context *c, const char *library, int *status, s
     return e->st;
 }
 
+/* As a shell reads it: between quotes, one in the value as '\''. */
+static void put_export(const char *name, const char *value)
+{
+    printf("export %s='", name);
+    for (; *value; value++)
+        if (*value == '\'')
+            fputs("'\\''", stdout);
+        else
+            putchar(*value);
+    puts("'");
+}
+
 /* attach=false: the folder stands, spools come into it later, from wherever the variables are set.
  */
 static enum st prepare(struct cmd_context *c, const char *library, struct err *e)
@@ -374,10 +406,31 @@ static enum st prepare(struct cmd_context *c, const char *library, struct err *e
     for (size_t i = 0; i < 3; i++) {
         node_set(c->a, out, sv_of(variables[i].name), node_str(c->a, variables[i].value));
         if (!c->json)
-            printf("export %s='%s'\n", variables[i].name, variables[i].value);
+            put_export(variables[i].name, variables[i].value);
     }
     if (c->json)
         job_print(c, out);
+    return ST_OK;
+}
+
+/* What the recorder can hold (inject/settings.h): it could only say so in the spool. */
+static enum st check_ranges(const struct plan *p, struct err *e)
+{
+    enum { MOST = 8, LONGEST = 127 };
+    if (p->trace.ranges.n > MOST) {
+        err_set(e, ST_USAGE, "trace.range: %zu patterns; %d is the most", p->trace.ranges.n, MOST);
+        return err_hint(e, "one with * may stand for several");
+    }
+    for (size_t i = 0; i < p->trace.ranges.n; i++) {
+        const char *text = p->trace.ranges.items[i];
+        if (!*text || *text == '@' || strchr(text, '\n')) {
+            err_set(e, ST_USAGE, "trace.range: '%s' names no range", text);
+            return err_hint(e, "range@domain, or *@domain for all ranges of a domain");
+        }
+        if (strlen(text) > LONGEST)
+            return err_set(e, ST_USAGE, "trace.range: a pattern of %zu bytes; %d is the most",
+                           strlen(text), LONGEST);
+    }
     return ST_OK;
 }
 
@@ -391,6 +444,7 @@ static enum st trace(struct cmd_context *c, int *status, struct err *e)
     }
     if (!c->plan->trace.attach && c->program)
         return err_set(e, ST_USAGE, "attach=false runs no command: leave out what follows --");
+    TRY(check_ranges(c->plan, e));
     TRY(gpu_guest_library(c->a, c->plan->trace.library, &library, e));
     if (!c->plan->trace.attach)
         return prepare(c, library, e);

@@ -397,7 +397,7 @@ const struct option config_options[] = {
     {"attach", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.attach),
      "run the command after --; false makes the folder and prints the variables to run it under"},
     {"trace.range", OPT_LIST, "", "", NO_LIMIT, NULL, T, AT(trace.ranges),
-     "record only inside these NVTX ranges: range@domain, with * for any text"},
+     "record only inside these NVTX ranges: range@domain, with * for any text, \\@ for an @"},
     {"trace.profiler", OPT_BOOL, "", "false", NO_LIMIT, NULL, T, AT(trace.profiler),
      "record only between cuProfilerStart and cuProfilerStop"},
     {"trace.delay_s", OPT_DOUBLE, "s", "0", 0, 1e6, NULL, T, AT(trace.delay_s),

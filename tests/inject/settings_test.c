@@ -39,6 +39,24 @@ static void a_folder_alone_means_defaults(void **state)
     assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches && !s.whole_graphs);
 }
 
+static void a_backslash_takes_the_meaning(void **state)
+{
+    struct test *t = *state;
+    struct settings s;
+    assert_true(settings_read(&s, test_write(t, "s",
+                                             "dir=/tmp/a\\#b\\\\c, d@e # a comment\n"
+                                             "range=step\\#1\\, warm@*,user\\@host@a\\@b,c:\\x")));
+    assert_string_equal(s.complaint, "");
+    assert_string_equal(s.dir, "/tmp/a#b\\c, d@e");
+    assert_int_equal(s.n_patterns, 3);
+    assert_string_equal(s.patterns[0].range, "step#1, warm");
+    assert_string_equal(s.patterns[0].domain, "*");
+    assert_string_equal(s.patterns[1].range, "user@host");
+    assert_string_equal(s.patterns[1].domain, "a@b");
+    assert_string_equal(s.patterns[2].range, "c:\\x");
+    assert_string_equal(s.patterns[2].domain, "");
+}
+
 static void a_folder_is_absolute_from_then_on(void **state)
 {
     struct test *t = *state;
@@ -113,9 +131,13 @@ static void stars_match_any_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_file_is_read_line_by_line),       TEST(a_folder_alone_means_defaults),
-        TEST(a_folder_is_absolute_from_then_on), TEST(without_a_folder_there_is_nothing_to_do),
-        TEST(the_first_bad_line_is_kept),        TEST(stars_match_any_run),
+        TEST(a_file_is_read_line_by_line),
+        TEST(a_folder_alone_means_defaults),
+        TEST(a_folder_is_absolute_from_then_on),
+        TEST(a_backslash_takes_the_meaning),
+        TEST(without_a_folder_there_is_nothing_to_do),
+        TEST(the_first_bad_line_is_kept),
+        TEST(stars_match_any_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
