@@ -103,7 +103,7 @@ struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
                          const char *type);
 
-/* Of a real run that is kept: ST_REJECTED when requests failed and none ended well. */
+/* Of a run, which is kept: ST_REJECTED when requests failed and none ended well. */
 enum st job_measured(int64_t ended_well, int64_t failed, struct err *e);
 
 /* config.yaml and overrides.yaml into the artifact, unless the plan says no. */

@@ -55,7 +55,8 @@ const struct cmd cmd_table[] = {
         .bit = CMD_SIMULATE,
         .summary = "serve the same workload on predicted operator times",
         .about = "The serving core of bench with a predicting executor and a virtual clock; writes "
-                 "the same files as a real run.",
+                 "the same files as a real run. Exit code 5 when no request ended "
+                 "well.",
         .example = "twinfer simulate model=tiny_qwen3 workload.dir=runs/workloads/w1",
         .run = cmd_simulate,
     },
