@@ -298,6 +298,14 @@ static enum st plan_memory(const struct plan *p, const struct model *m, int64_t 
     return ST_OK;
 }
 
+/* Where Vidur's batch cap is that of a stage's batch, a replica may hold one such batch a stage. */
+static void cap_each_stage(const struct plan *p, struct serve_params *out)
+{
+    const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
+    if (sched && sched->traits & SCHED_PLANNED_BATCH && p->parallel.pp > 1)
+        out->batch_cap *= p->parallel.pp;
+}
+
 enum { KV_FLOAT_BYTES = 2 }; /* float16, as in the memory planner */
 
 enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
@@ -329,11 +337,11 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .warmup_requests = p->workload.warmup_requests,
         .emit_tokens = p->output.tokens == OUTPUT_FULL,
     };
-    if (out->num_blocks)
-        return ST_OK;
-    if (p->hardware.memory_gb > 0)
-        return plan_memory(p, m, longest, out, e);
-    out->num_blocks = default_blocks(p, m, longest);
+    if (out->num_blocks == 0 && p->hardware.memory_gb > 0)
+        TRY(plan_memory(p, m, longest, out, e));
+    else if (out->num_blocks == 0)
+        out->num_blocks = default_blocks(p, m, longest);
+    cap_each_stage(p, out);
     return ST_OK;
 }
 

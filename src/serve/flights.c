@@ -20,8 +20,7 @@ static void let_in(struct replica *r, struct lane *lane, int32_t lane_index)
     }
 }
 
-/* Requests whose prefill is complete enter the decode set. */
-static void gather_ready(struct replica *r, struct lane *lane)
+void replica_gather_ready(struct replica *r, struct lane *lane)
 {
     bool by_arrival = r->run->sched->traits & SCHED_BY_ARRIVAL;
     while (!link_empty(&lane->ready)) {
@@ -117,7 +116,7 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
 
     if (r->coming)
         let_in(r, lane, lane_index);
-    gather_ready(r, lane);
+    replica_gather_ready(r, lane);
     r->run->sched->next_batch(r, lane_index);
     if (f->chunks.n == 0 && f->b.n_decodes == 0)
         return ST_OK;

@@ -29,14 +29,15 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
         kv_cache_prefixes(&r->kv, run->a, r->computes);
     r->speculation = speculation_begin(p, index);
     r->n_lanes = executor_lanes(&ex);
-    r->lanes = arena_array(run->a, struct lane, r->n_lanes);
-    for (int32_t i = 0; i < r->n_lanes; i++) {
+    r->lanes = arena_array(run->a, struct lane, r->n_lanes + 1);
+    for (int32_t i = 0; i <= r->n_lanes; i++) {
         decode_set_init(&r->lanes[i].set, run->a, p->block_size, kv_has_ids(&r->kv));
         r->lanes[i].set.draft_tokens = (int32_t)p->draft_tokens;
         link_init(&r->lanes[i].ready);
     }
     r->max_in_flight = ex.ops->max_in_flight(ex.self);
     r->per_lane = r->max_in_flight / r->n_lanes;
+    r->shares = run->sched->traits & SCHED_SHARES && r->n_lanes > 1 && r->per_lane == 1;
     r->flights = arena_array(run->a, struct flight, r->max_in_flight);
     for (int32_t i = r->max_in_flight - 1; i >= 0; i--) {
         link_init(&r->flights[i].finishing);
@@ -60,7 +61,7 @@ void replica_free(struct replica *r)
         vec_free(&f->stages);
         vec_free(&f->steps);
     }
-    for (int32_t i = 0; i < r->n_lanes; i++) {
+    for (int32_t i = 0; i <= r->n_lanes; i++) {
         struct lane *l = &r->lanes[i];
         vec_free(&l->left);
         vec_free(&l->entered);
@@ -126,7 +127,7 @@ void replica_run_decodes(struct replica *r, int32_t lane)
 static bool usable(const struct replica *r, int32_t lane, const struct request *q)
 {
     const struct lane *l = &r->lanes[q->lane];
-    return q->lane == lane || l->submitted == l->delivered;
+    return q->lane == lane || q->chunk_batch <= l->delivered;
 }
 
 struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after)
@@ -172,6 +173,7 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
             q->scheduled_ns = q->w.arrival_ns;
     }
     q->lane = lane;
+    q->chunk_batch = r->lanes[lane].submitted + 1;
     if (r->kv.cache)
         prefix_name_blocks(r->kv.cache, q, q->kv + tokens);
 }
@@ -304,7 +306,7 @@ bool replica_let_in(struct replica *r, struct request *q)
 
 void replica_preempt(struct replica *r, struct request *q)
 {
-    ASSERT(replica_may_preempt(r, q->lane));
+    ASSERT(q->state == REQUEST_DECODE ? replica_may_preempt(r, q->lane) : usable(r, -1, q));
     if (q->state == REQUEST_DECODE) {
         struct lane *lane = &r->lanes[q->lane];
         tokens_flush(r, lane, q, lane->set.tick);
@@ -327,6 +329,8 @@ void replica_preempt(struct replica *r, struct request *q)
 struct request *replica_last_running(struct replica *r, int32_t lane)
 {
     struct request *q = replica_last_prefill(r, lane);
+    if (!q)
+        q = decode_set_last(replica_set(r, r->n_lanes));
     return q ? q : decode_set_last(replica_set(r, lane));
 }
 

@@ -90,8 +90,9 @@ struct replica {
     int64_t active;       /* requests holding KV blocks */
     struct kv kv;
     struct speculation speculation;
-    struct lane *lanes; /* [n_lanes] */
+    struct lane *lanes; /* [n_lanes], and one that never runs: decodes that rest (lanes.c) */
     int32_t n_lanes;
+    bool shares;                 /* SCHED_SHARES, several lanes, one batch each in flight */
     VEC(struct request *) slots; /* by slot; NULL = free */
     VEC(int32_t) free_slots;
     int64_t iterations;
@@ -128,6 +129,9 @@ bool replica_drop_waiting(struct replica *r, int64_t request_id);
  * when the host turned to it. */
 enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
                        struct err *e);
+
+/* Requests of the lane whose prefill is complete enter its decode set. */
+void replica_gather_ready(struct replica *r, struct lane *lane);
 
 /* Out of the decode set, so that the executor hears of it exactly if it has heard of the entry. */
 void replica_leave_set(struct lane *lane, struct request *q);
@@ -168,8 +172,16 @@ int64_t replica_decode_tokens(const struct replica *r, int32_t lane);
 /* The lane's decode set runs in this batch; the blocks it needs must be free. */
 void replica_run_decodes(struct replica *r, int32_t lane);
 
+/* Where pipeline lanes share what rests, a request belongs to a lane only while a batch of it is in
+ * flight. All decodes at rest join the lane's decode set, of which the last in order go on resting
+ * where there are more than `most`. Without lanes that share, nothing is done. */
+void replica_gather(struct replica *r, int32_t lane, int64_t most);
+
+/* The lane's batch is without its decodes: they rest, for any lane to run. */
+void replica_rest(struct replica *r, int32_t lane);
+
 /* Prefills that a batch of the lane may go on with, in order of admission: NULL, first after NULL.
- * Those of other lanes are passed over while in flight. */
+ * Those in flight on other lanes are passed over. */
 struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after);
 struct request *replica_last_prefill(struct replica *r, int32_t lane);
 
@@ -198,8 +210,8 @@ static inline int64_t replica_lane_cap(const struct replica *r)
     return share > 0 ? share : 1;
 }
 
-/* The last prefill begun, else the last decode: order of admission, for prefills were admitted
- * after every decode of their lane. NULL when the lane runs none. */
+/* The last prefill begun, else the last decode, those that rest behind the lane's own: order of
+ * admission, for prefills were admitted after every decode. NULL when there is none. */
 struct request *replica_last_running(struct replica *r, int32_t lane);
 
 /* Preempt from the back until each decode of the lane, in its turn, finds a block free whether it

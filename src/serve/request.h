@@ -76,6 +76,7 @@ struct request {
     int32_t *blocks;    /* [blocks_cap] ids, NULL without */
     int64_t blocks_cap; /* heap */
     int32_t slot, lane; /* -1 = none */
+    int64_t chunk_batch; /* which of its lane's batches holds its last chunk so far, from 1 */
     enum request_state state;
     bool fixed_blocks; /* reserved to the end: takes no more blocks while decoding */
     bool announced;    /* the executor was told that the slot entered the set */

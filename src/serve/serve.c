@@ -226,6 +226,8 @@ static enum st fill(struct loop *l, struct replica *r, double now_s, struct err 
         while (x->submitted - x->delivered < r->per_lane) {
             struct flight *f;
             TRY(replica_submit(r, lane, now_s, &f, e));
+            if (!f && r->shares && r->in_flight > 0)
+                return ST_OK; /* as Vidur: the next lane is asked after the next completion */
             if (!f)
                 break;
             l->in_flight++;

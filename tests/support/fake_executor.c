@@ -94,7 +94,7 @@ static enum st change_set(struct fake *x, const struct batch *b, struct err *e)
     for (int32_t i = 0; i < b->n_entered; i++) {
         int32_t slot = b->entered[i];
         TRY(slot_ok(x, slot, e));
-        if (x->rows.p[slot].lane >= 0)
+        if (x->rows.p[slot].lane == b->lane) /* another lane may not have been told yet */
             return FAULT("slot %d entered twice", slot);
         if (x->p.receives && x->rows.p[slot].kv == 0)
             x->rows.p[slot].kv = x->source.view(x->source.self, slot).kv_tokens;
@@ -210,6 +210,8 @@ static enum st play_decodes(struct fake *x, const struct batch *b, struct out *o
     int64_t kv = 0, longest = 0;
     for (int32_t i = 0; i < b->n_decodes; i++) {
         int32_t slot = x->sets[b->lane].p[i];
+        if (x->rows.p[slot].lane != b->lane)
+            return FAULT("slot %d is in the set of lane %d", slot, x->rows.p[slot].lane);
         if (b->draft_tokens) /* how many were accepted is the loop's */
             x->rows.p[slot].kv = x->source.view(x->source.self, slot).kv_tokens;
         kv += x->rows.p[slot].kv;

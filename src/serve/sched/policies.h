@@ -22,13 +22,13 @@ extern const struct sched_ops sched_sarathi;
  * max_tokens_in_batch (4096 when unset); only when none can be admitted do the decodes run, by
  * arrival. A decode wants a free block whether it needs one or not, and the last arrival is
  * preempted for it. Where Vidur would wait for ever, a prompt longer than max_tokens_in_batch goes
- * alone. With pipeline stages a request stays in the lane that admitted it, as in vLLM's virtual
- * engines; Vidur lets it change. */
+ * alone. */
 extern const struct sched_ops sched_vllm;
 
 /* Orca as Vidur has it: continuous batching without paging. Every batch holds all decodes and, as
  * whole prompts, as many waiting requests as blocks for max_model_len tokens each are free. Without
- * a max_model_len each request reserves what it will need. Nothing is preempted. */
+ * a max_model_len each request reserves what it will need. Nothing is preempted. The batch cap is
+ * that of each pipeline stage's batch. */
 extern const struct sched_ops sched_orca;
 
 /* FasterTransformer as Vidur has it: static batching. Requests are admitted, with blocks for

@@ -9,11 +9,12 @@ static int64_t chunk_size(const struct serve_params *p)
 }
 
 /* The order of preemption is: decodes in order of joining, then the prefills begun. (Vidur puts a
- * prefill that a batch had no tokens for in front, where it is no victim; with at least one token
- * per chunk that cannot happen: whoever begins leaves tokens for those that join.) */
+ * prefill that a batch had no tokens for in front, where it is no victim; without pipeline stages
+ * that cannot happen: whoever begins leaves tokens for those that join.) */
 static void next_batch(struct replica *r, int32_t lane)
 {
     const struct serve_params *p = r->run->p;
+    replica_gather(r, lane, replica_lane_cap(r));
     if (!replica_make_room(r, lane))
         return;
     int64_t left = chunk_size(p) - replica_decode_tokens(r, lane);
@@ -53,7 +54,7 @@ const struct sched_ops sched_sarathi = {
     .version = SCHED_VERSION,
     .knobs = KNOB_CHUNK_SIZE | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
              KNOB_DISAGGREGATION,
-    .traits = SCHED_PREEMPTS,
+    .traits = SCHED_PREEMPTS | SCHED_SHARES,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .blocks_needed = blocks_needed,

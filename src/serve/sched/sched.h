@@ -32,7 +32,9 @@ enum {
     SCHED_BY_ARRIVAL = 1 << 2,    /* decodes stand in order of arrival, else of joining */
     SCHED_ONE_LANE = 1 << 3,      /* refuses pipeline stages */
     SCHED_TOKEN_BLOCKS = 1 << 4,  /* KV blocks must hold one token */
-    SCHED_PLANNED_BATCH = 1 << 5, /* Vidur caps its batch by the memory planner too */
+    SCHED_PLANNED_BATCH = 1 << 5, /* Vidur caps its batch by the memory planner too, and batch_cap
+                                     is of each pipeline stage's batch */
+    SCHED_SHARES = 1 << 6,        /* a request at rest is any lane's: replica_gather */
 };
 
 struct sched_ops {

@@ -11,7 +11,9 @@ static int64_t max_tokens(const struct serve_params *p)
 /* Prompts are padded to the longest of their batch. */
 static void admit(struct replica *r, int32_t lane)
 {
-    int64_t longest = 0, room = replica_lane_cap(r) - replica_set(r, lane)->n;
+    int64_t longest = 0, room = replica_lane_cap(r);
+    if (!r->shares)
+        room -= replica_set(r, lane)->n;
     for (int64_t n = 1; r->waiting.n && n <= room; n++) {
         const struct request *q = replica_head(r);
         int64_t tokens = request_prefill_left(q);
@@ -27,7 +29,12 @@ static void admit(struct replica *r, int32_t lane)
 static void next_batch(struct replica *r, int32_t lane)
 {
     admit(r, lane);
-    if (replica_rows(r) == 0 && replica_make_room(r, lane))
+    if (replica_rows(r) > 0) {
+        replica_rest(r, lane);
+        return;
+    }
+    replica_gather(r, lane, replica_lane_cap(r));
+    if (replica_make_room(r, lane))
         replica_run_decodes(r, lane);
 }
 
@@ -50,7 +57,7 @@ const struct sched_ops sched_vllm = {
     .version = SCHED_VERSION,
     .knobs = KNOB_MAX_TOKENS_IN_BATCH | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
              KNOB_DISAGGREGATION,
-    .traits = SCHED_PREEMPTS | SCHED_RESTS | SCHED_BY_ARRIVAL,
+    .traits = SCHED_PREEMPTS | SCHED_RESTS | SCHED_BY_ARRIVAL | SCHED_SHARES,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .blocks_needed = blocks_needed,

@@ -33,6 +33,7 @@ static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preemp
 
 static void next_batch(struct replica *r, int32_t lane)
 {
+    replica_gather(r, lane, r->run->p->batch_cap);
     struct decode_set *set = replica_set(r, lane);
     int64_t budget = token_budget(r->run->p);
     bool preempted = false;
@@ -84,7 +85,7 @@ const struct sched_ops sched_vllm_v1 = {
     .version = SCHED_VERSION,
     .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_SPECULATION |
              KNOB_DISAGGREGATION,
-    .traits = SCHED_PREEMPTS,
+    .traits = SCHED_PREEMPTS | SCHED_SHARES,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .check = check,

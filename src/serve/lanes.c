@@ -1,0 +1,40 @@
+#include "serve/replica.h"
+#include "serve/tokens.h"
+
+static void move(struct replica *r, struct request *q, int32_t to)
+{
+    struct lane *from = &r->lanes[q->lane], *lane = &r->lanes[to];
+    tokens_flush(r, from, q, from->set.tick);
+    replica_leave_set(from, q);
+    spent_add_span(&q->spent, &q->joined, &from->spent);
+    q->lane = to;
+    q->joined = lane->spent;
+    q->announced = false;
+    decode_set_join(&lane->set, q, q->w.num_decode_tokens - q->generated);
+    q->unwritten = lane->set.tick;
+    vec_push(&lane->entered, q->slot);
+}
+
+void replica_gather(struct replica *r, int32_t lane, int64_t most)
+{
+    if (!r->shares)
+        return;
+    for (int32_t i = 0; i <= r->n_lanes; i++) {
+        struct lane *from = &r->lanes[i];
+        if (i == lane || from->submitted != from->delivered)
+            continue;
+        replica_gather_ready(r, from);
+        while (from->set.n > 0)
+            move(r, request_of(from->set.members.next), lane);
+    }
+    while (r->lanes[lane].set.n > most)
+        move(r, decode_set_last(&r->lanes[lane].set), r->n_lanes);
+}
+
+void replica_rest(struct replica *r, int32_t lane)
+{
+    if (!r->shares)
+        return;
+    while (r->lanes[lane].set.n > 0)
+        move(r, request_of(r->lanes[lane].set.members.next), r->n_lanes);
+}
