@@ -85,7 +85,7 @@ static void put_lists(struct arena *a, struct node *m, const struct outcome *o, 
             node_push(a, gaps,
                       node_float(a, ns_to_s(r->chunks.p[k].time_ns - r->chunks.p[k - 1].time_ns)));
         node_push(a, input, node_int(a, o[i].prompt_tokens));
-        node_push(a, output, node_int(a, o[i].output_tokens));
+        node_push(a, output, node_int(a, r->status == RUN_OK ? o[i].output_tokens : 0));
         node_push(a, ttfts, node_float(a, ttft));
         node_push(a, itls, gaps);
         node_push(a, starts,
@@ -155,7 +155,7 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
     put(a, m, "endpoint_type", node_str(a, labels->endpoint));
     put(a, m, "model_id", text_or_null(a, labels->model_id));
     put(a, m, "tokenizer_id", text_or_null(a, labels->tokenizer_id));
-    put(a, m, "num_prompts", node_int(a, (int64_t)n));
+    put(a, m, "num_prompts", node_int(a, f->completed + f->failed));
     put(a, m, "request_rate", number(a, labels->request_rate));
     put(a, m, "burstiness", number(a, labels->burstiness));
     put(a, m, "max_concurrency",

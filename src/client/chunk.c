@@ -21,6 +21,7 @@ enum place {
 enum field {
     NOTHING,
     TEXT,
+    REASONING,
     FINISH,
     PROMPT_TOKENS,
     COMPLETION_TOKENS,
@@ -45,8 +46,8 @@ static const struct member {
     {CHOICE, "finish_reason", ELSEWHERE, FINISH},
     {CHOICE, "token_ids", TOKEN_IDS, NOTHING},
     {DELTA, "content", ELSEWHERE, TEXT},
-    {DELTA, "reasoning_content", ELSEWHERE, TEXT},
-    {DELTA, "reasoning", ELSEWHERE, TEXT},
+    {DELTA, "reasoning_content", ELSEWHERE, REASONING},
+    {DELTA, "reasoning", ELSEWHERE, REASONING},
     {USAGE, "prompt_tokens", ELSEWHERE, PROMPT_TOKENS},
     {USAGE, "completion_tokens", ELSEWHERE, COMPLETION_TOKENS},
     {FAULT, "message", ELSEWHERE, MESSAGE},
@@ -63,6 +64,8 @@ struct parse {
     int depth;
     const struct member *member; /* whose value comes next; NULL = one of no interest */
     int choices;
+    const struct member
+        *reasoned; /* whose text is that of the reasoning: some servers send it twice */
 };
 
 static void copy_text(char *to, size_t size, struct sv s)
@@ -131,6 +134,10 @@ static enum st take_value(struct parse *p, enum json_event ev, struct err *e)
     switch (p->member ? p->member->field : NOTHING) {
     case TEXT:
         return take_text(p, ev, e);
+    case REASONING:
+        if (ev == JSON_STRING && json_text(p->r).n > 0 && !p->reasoned)
+            p->reasoned = p->member;
+        return p->reasoned && p->reasoned != p->member ? ST_OK : take_text(p, ev, e);
     case FINISH:
         return take_finish(p, ev, e);
     case PROMPT_TOKENS:

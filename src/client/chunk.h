@@ -3,7 +3,8 @@
  *     completions  {"choices": [{"text": "...", "finish_reason": null}], "usage": {...}}
  *     chat         {"choices": [{"delta": {"content": "..."}, "finish_reason": null}]}
  *
- * Also read: reasoning_content and reasoning of a delta (they are output tokens too), token_ids of
+ * Also read: reasoning_content or reasoning of a delta (output tokens too; the
+ * first of them where a server sends the same text under both names), token_ids of
  * a choice (vLLM's return_token_ids), usage (in any chunk), error as an object or a text. All else
  * is passed over, choices other than the first too. Nothing is allocated for a chunk but what the
  * text and ids need. */

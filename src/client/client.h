@@ -24,7 +24,8 @@
  *     content_type            not text/event-stream, or compressed            error
  *     malformed               not JSON, or of another shape                   error
  *     too_large               an event or a line above max_event_bytes        error
- *     server                  the server sent an error object in the stream   error
+ *     server                  the server sent an error object in the stream, or
+ *                             finish_reason abort or error                    error
  *     no_tokens               a good end without a token                      error
  *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte
  *                             (before the body: without a line of headers)    timeout
@@ -136,8 +137,9 @@ enum st client_run(const struct client_params *p, const struct client_request *r
 void client_result_free(struct client_result *r);
 
 /* GET a small document (at most 1 MiB) with the same headers and TLS settings; path is added to
- * base. ST_DEVICE with the reason and the URL when it does not answer with 200. */
+ * base. ST_DEVICE with the reason and the URL when it does not answer with 200; *status is what it
+ * answers with, 0 when it does not. */
 enum st client_get(struct arena *a, const struct client_params *p, const char *url, struct sv *body,
-                   struct err *e);
+                   long *status, struct err *e);
 
 #endif

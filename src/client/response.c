@@ -138,6 +138,10 @@ static void take_event(struct response *s, int64_t time_ns, struct sv data)
                       c.error[0] ? c.error : "the server reports an error without a text");
     else
         take_chunk(s, time_ns, &c);
+    if (!s->failed && c.finished &&
+        (strcmp(c.finish, "abort") == 0 || strcmp(c.finish, "error") == 0))
+        response_fail(s, time_ns, RUN_ERROR, "server", "the server gave up: finish_reason %s",
+                      c.finish);
 }
 
 bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n)

@@ -349,10 +349,15 @@ static void tell_answer(struct slot *s, int64_t time_ns, enum run_status status,
 
 static void tell_status(struct slot *s, long status, int64_t time_ns)
 {
-    char type[16], what[32];
+    char type[16], what[200];
+    const char *to = NULL;
     bool overload = status == 429 || status == 503;
     snprintf(type, sizeof type, "http_%ld", status);
     snprintf(what, sizeof what, "status %ld", status);
+    curl_easy_getinfo(s->easy, CURLINFO_REDIRECT_URL, &to);
+    if (to) /* of answers 3xx with a Location */
+        snprintf(what, sizeof what, "status %ld, a redirection to %.120s: url should lead there",
+                 status, to);
     tell_answer(s, time_ns, overload ? RUN_REJECTED : RUN_ERROR, type, what);
 }
 
@@ -462,6 +467,8 @@ static void arm(struct loop *l)
     int64_t at = l->sweep_ns < l->curl_due_ns ? l->sweep_ns : l->curl_due_ns;
     if (l->next < l->n && has_place(l) && l->requests[l->next].at_ns < at)
         at = l->requests[l->next].at_ns;
+    for (size_t i = 0; i < l->again.n && has_place(l); i++)
+        at = l->again.p[i].due_ns < at ? l->again.p[i].due_ns : at;
     if (at == l->armed_ns)
         return;
     l->armed_ns = at;
@@ -564,7 +571,7 @@ static void raise_limits(void)
     }
 }
 
-static enum st open_loop(struct loop *l, struct err *e)
+static enum st open_loop(struct loop *l, const volatile sig_atomic_t *stop, struct err *e)
 {
     TRY(easy_global(e));
     raise_limits();
@@ -576,6 +583,7 @@ static enum st open_loop(struct loop *l, struct err *e)
         return err_set(e, ST_DEVICE, "no epoll or timer: %s", strerror(errno));
     if (!l->multi)
         return err_set(e, ST_DEVICE, "libcurl has no memory");
+    easy_touch(l->multi, l->p, stop);
     curl_multi_setopt(l->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
     curl_multi_setopt(l->multi, CURLMOPT_SOCKETDATA, l);
     curl_multi_setopt(l->multi, CURLMOPT_TIMERFUNCTION, on_timer);
@@ -662,7 +670,7 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                      .curl_due_ns = INT64_MAX,
                      .upload_bytes = upload_bytes(requests, n),
                      .health = health};
-    enum st st = open_loop(&l, e);
+    enum st st = open_loop(&l, stop, e);
     if (st == ST_OK) {
         int64_t cpu_ns = clock_cpu_ns();
         l.t0_ns = clock_mono_ns();

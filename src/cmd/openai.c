@@ -146,8 +146,12 @@ static enum st make_limits(struct bench *b, struct err *e)
     if (n == 0)
         return ST_OK;
     struct slo s;
-    if (slo_parse(words, n, 1, &s, e) != ST_OK)
-        return err_add(e, "goodput");
+    struct err bad = {0};
+    if (slo_parse(words, n, 1, &s, &bad) != ST_OK) {
+        const char *why = err_cause(&bad, 0);
+        err_set(e, ST_USAGE, "goodput: %s", strncmp(why, "slo: ", 5) == 0 ? why + 5 : why);
+        return err_hint(e, "limits are in ms, as goodput=\"ttft:500 tpot:50 e2el:2000\"");
+    }
     if (s.limit_s[SLO_DELAY] < INFINITY)
         return err_set(e, ST_USAGE,
                        "goodput: a client does not see when a batch begins: delay is "
@@ -198,8 +202,15 @@ static enum st find_model(struct bench *b, struct err *e)
     struct node *doc, *list;
     if ((b->served_model = b->c->plan->client.model) != NULL)
         return ST_OK;
-    if (client_get(a, &b->client, b->models_url, &body, e) != ST_OK) {
+    long status = 0;
+    if (client_get(a, &b->client, b->models_url, &body, &status, e) != ST_OK) {
         err_add(e, "cannot ask the server which model it serves");
+        if (status == 401 || status == 403)
+            return err_hint(
+                e, "the API key is taken from the environment: %s, which client.api_key_env names",
+                b->c->plan->client.api_key_env);
+        if (status != 0)
+            return err_hint(e, "client.model=NAME skips the question");
         return err_hint(e, "is it running? client.model=NAME skips the question");
     }
     TRY(json_parse(a, b->models_url, body, NULL, &doc, e));
@@ -228,6 +239,8 @@ static enum st decode_prompt(struct bench *b, struct arena *scratch, const int32
         err_set(e, ST_USAGE,
                 "the workload has lengths without texts, and model %s has no tokenizer",
                 b->m.m.name);
+        if (b->c->plan->client.endpoint == BODY_CHAT)
+            return err_hint(e, "model.tokenizer=FILE names one, workload.prompts=FILE has texts");
         return err_hint(e, "client.prompts=ids needs none");
     }
     enum st st = tokenizer_decode(b->w.tokenizer, ids, (size_t)n, true, &out, e);
@@ -331,7 +344,8 @@ static void show(void *self, const struct client_so_far *s)
     progress_at(self, s->finished, note[0] ? note : NULL);
 }
 
-/* Connections, caches and the server's first steps are warm when the clock starts. */
+/* The server's first steps and its caches are warm when the clock starts; connections are not kept.
+ */
 static enum st warm_up(struct bench *b, struct err *e)
 {
     size_t n = (size_t)b->c->plan->client.warmup;
@@ -420,7 +434,10 @@ static struct outcome_labels labels(const struct bench *b, const struct artifact
         .model_id = b->served_model,
         .tokenizer_id = b->m.tokenizer,
         .request_rate = made ? node_or_nan(b->c, "workload.arrival.rate") : NAN,
-        .burstiness = made ? node_or_nan(b->c, "workload.arrival.burstiness") : NAN,
+        .burstiness = !made ? NAN
+                      : p->workload.arrival.kind == ARRIVAL_POISSON
+                          ? 1
+                          : node_or_nan(b->c, "workload.arrival.burstiness"),
         .max_concurrency = p->client.max_concurrency,
         .started_wall_ns = art->started_wall_ns,
         .goodput = b->goodput,

@@ -65,11 +65,16 @@ static void a_chat_speaks_in_deltas(void **state)
 {
     struct made m;
     (void)state;
-    FEED(&m, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
-         "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n",
-         "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"}}]}\n\n", "data: [DONE]\n\n");
-    assert_int_equal(m.r.chunks.n, 2);
+    FEED(
+        &m, "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"reasoning\":\"so\",\"reasoning_content\":\"so\"}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"reasoning\":null,\"reasoning_content\":\"!\"}}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"yes\"}}]}\n\n", "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 4);
     assert_int_equal(m.r.chunks.p[0].time_ns, 20);
+    assert_string_equal(buf_str(&m.r.text),
+                        "hmso!yes"); /* what comes under two names counts once */
     assert_end(&m, RUN_OK, "", "");
 }
 
@@ -150,6 +155,10 @@ static void bad_ends_have_names(void **state)
     assert_end(&m, RUN_ERROR, "server", "gone");
     FEED(&m, "data: {\"object\":\"error\",\"message\":\"no\"}\n\n");
     assert_end(&m, RUN_ERROR, "server", "no");
+    FEED(&m, "data: {\"choices\":[{\"text\":\"a\",\"finish_reason\":\"abort\"}]}\n\n",
+         "data: [DONE]\n\n");
+    assert_int_equal(m.r.chunks.n, 1);
+    assert_end(&m, RUN_ERROR, "server", "the server gave up: finish_reason abort");
     FEED(&m, "data: [DONE]\n\n");
     assert_end(&m, RUN_ERROR, "no_tokens", "the stream ended without a token");
     char line[5000];
