@@ -95,12 +95,20 @@ void answer_error(struct buf *out, const char *message, const char *type, int co
     buf_printf(out, ",\"type\":\"%s\",\"param\":null,\"code\":%d}}", type, code);
 }
 
-void answer_models(struct buf *out, const char *model, int64_t created_s, int64_t max_model_len)
+void answer_model_entry(struct buf *out, const char *model, int64_t created_s,
+                        int64_t max_model_len)
 {
-    buf_puts(out, "{\"object\":\"list\",\"data\":[{\"id\":");
+    buf_puts(out, "{\"id\":");
     json_quote(out, sv_of(model));
     buf_printf(
         out,
-        ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"twinfer\",\"max_model_len\":%lld}]}",
+        ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"twinfer\",\"max_model_len\":%lld}",
         (long long)created_s, (long long)max_model_len);
+}
+
+void answer_models(struct buf *out, const char *model, int64_t created_s, int64_t max_model_len)
+{
+    buf_puts(out, "{\"object\":\"list\",\"data\":[");
+    answer_model_entry(out, model, created_s, max_model_len);
+    buf_puts(out, "]}");
 }

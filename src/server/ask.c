@@ -7,7 +7,7 @@
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
 
 /* What a member may be, beside those read by name below. */
-enum may { READ, ANYTHING, OFF, UNSET, ONE, SAMPLING };
+enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, SAMPLING };
 
 static const struct {
     const char *name;
@@ -35,13 +35,21 @@ static const struct {
     {"user", ANYTHING},
     {"store", ANYTHING},
     {"metadata", ANYTHING},
+    {"service_tier", ANYTHING},
+    {"safety_identifier", ANYTHING},
+    {"prompt_cache_key", ANYTHING},
+    {"parallel_tool_calls", ANYTHING}, /* of tools, which are refused */
+    {"tool_choice", ANYTHING},
+    {"skip_special_tokens", ON},
+    {"add_special_tokens", ON},
     {"echo", OFF},
     {"logprobs", UNSET}, /* 0 asks for those of the tokens chosen */
     {"top_logprobs", OFF},
-    {"stop", OFF},
+    {"stop", READ},
+    {"min_tokens", READ},
+    {"stop_token_ids", OFF},
     {"suffix", OFF},
     {"logit_bias", OFF},
-    {"min_tokens", OFF},
     {"tools", OFF},
     {"response_format", OFF},
 };
@@ -72,6 +80,11 @@ static bool is_unset(const struct node *v)
     return v->kind == NODE_NULL || (v->kind == NODE_BOOL && !v->b);
 }
 
+static bool is_on(const struct node *v)
+{
+    return v->kind == NODE_NULL || (v->kind == NODE_BOOL && v->b);
+}
+
 static bool is_one(const struct node *v)
 {
     return v->kind == NODE_NULL || (v->kind == NODE_INT && v->i == 1) ||
@@ -89,7 +102,7 @@ static enum st check_member(const struct ask_rules *rules, const struct node_pai
             return err_set(e, ST_INPUT, "%s: this engine is greedy: 0 is all it does",
                            members[i].name);
         if ((may == OFF && !is_off(p->value)) || (may == UNSET && !is_unset(p->value)) ||
-            (may == ONE && !is_one(p->value)))
+            (may == ONE && !is_one(p->value)) || (may == ON && !is_on(p->value)))
             return err_set(e, ST_INPUT, "%s: not done here: leave it out", members[i].name);
         return ST_OK;
     }
@@ -110,6 +123,33 @@ static enum st get_count(const struct node *m, const char *key, int64_t *out, st
     if (!v || v->kind == NODE_NULL)
         return ST_OK;
     return node_get_int(m, key, 1, INT32_MAX, out, e);
+}
+
+static enum st add_stop(const struct node *v, struct ask *out, struct err *e)
+{
+    if (v->kind != NODE_STR)
+        return err_set(e, ST_INPUT, "stop: expected a text or a list of texts");
+    if (v->s.n == 0 || v->s.n > STOPS_LONGEST)
+        return err_set(e, ST_INPUT, "stop: a text has 1 to %d bytes", STOPS_LONGEST);
+    if (out->n_stops == STOPS_MOST)
+        return err_set(e, ST_INPUT, "stop: at most %d texts", STOPS_MOST);
+    out->stops[out->n_stops++] = v->s;
+    return ST_OK;
+}
+
+static enum st take_stops(const struct ask_rules *rules, const struct node *doc, struct ask *out,
+                          struct err *e)
+{
+    const struct node *v = node_find(doc, "stop");
+    if (!v || is_off(v))
+        return ST_OK;
+    if (!rules->tokenizer)
+        return err_set(e, ST_INPUT, "stop: this model has no tokenizer, so answers have no text");
+    if (v->kind != NODE_LIST)
+        return add_stop(v, out, e);
+    for (uint32_t i = 0; i < v->n; i++)
+        TRY(add_stop(v->items[i], out, e));
+    return ST_OK;
 }
 
 static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv text,
@@ -207,7 +247,7 @@ static enum st take_messages(struct arena *a, const struct ask_rules *rules, con
 static enum st take_length(const struct ask_rules *rules, const struct node *doc, struct ask *out,
                            struct err *e)
 {
-    int64_t room = rules->max_model_len - out->n_ids;
+    int64_t room = rules->max_model_len - out->n_ids, min = 0;
     out->max_tokens = 0;
     TRY(get_count(doc, "max_tokens", &out->max_tokens, e));
     TRY(get_count(doc, "max_completion_tokens", &out->max_tokens, e));
@@ -221,6 +261,13 @@ static enum st take_length(const struct ask_rules *rules, const struct node *doc
                        "takes %lld in all",
                        (long long)out->n_ids, (long long)out->max_tokens,
                        (long long)rules->max_model_len);
+    TRY(get_count(doc, "min_tokens", &min, e));
+    if (min > out->max_tokens)
+        return err_set(e, ST_INPUT, "min_tokens: %lld, and at most %lld are asked for",
+                       (long long)min, (long long)out->max_tokens);
+    if (min > 0 && (!out->ignore_eos || out->n_stops > 0))
+        return err_set(e, ST_INPUT,
+                       "min_tokens: done only with ignore_eos and without stop: leave it out");
     return ST_OK;
 }
 
@@ -238,6 +285,7 @@ static enum st take_all(struct arena *a, const struct ask_rules *rules, const st
     TRY(get_bool(options, "include_usage", &out->include_usage, e));
     TRY(get_bool(options, "continuous_usage_stats", &out->each_usage, e));
     TRY((out->chat ? take_messages : take_prompt)(a, rules, doc, out, e));
+    TRY(take_stops(rules, doc, out, e));
     return take_length(rules, doc, out, e);
 }
 

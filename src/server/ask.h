@@ -7,6 +7,7 @@
 
 #include "model/chat_template.h"
 #include "model/tokenizer.h"
+#include "server/stops.h"
 
 struct ask_rules {
     const char *model;                 /* its name here */
@@ -22,6 +23,8 @@ struct ask {
     bool chat, stream, include_usage, each_usage, return_ids, ignore_eos;
     int32_t *ids; /* [n_ids], >= 1 */
     int64_t n_ids, max_tokens;
+    struct sv stops[STOPS_MOST];
+    size_t n_stops;
 };
 
 /* What it says lives in the arena. ST_INPUT with *http_status 400, or 404 for another model. */

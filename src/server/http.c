@@ -21,19 +21,21 @@ struct visit {
     const struct route *route;
     struct buf body;
     struct live *live; /* once it joined */
+    const char *path;  /* while it is answered */
     bool too_large;
 };
 
 struct route {
-    const char *method, *path;
+    const char *method, *path; /* one that ends in / stands for all that begin with it */
     bool chat;
     result (*answer)(struct server *s, struct MHD_Connection *c, struct visit *v);
 };
 
 /* ---- plain answers ------------------------------------------------------------------------- */
 
-static result respond(struct MHD_Connection *c, unsigned status, const char *type,
-                      const struct buf *text)
+/* allow: of a 405, the methods that are wanted; else NULL. */
+static result respond_with(struct MHD_Connection *c, unsigned status, const char *type,
+                           const char *allow, const struct buf *text)
 {
     struct MHD_Response *r = MHD_create_response_from_buffer(
         text->n, text->n ? text->p : (char[]){0}, MHD_RESPMEM_MUST_COPY);
@@ -44,11 +46,17 @@ static result respond(struct MHD_Connection *c, unsigned status, const char *typ
         MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
     if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
         MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, "GET, POST");
+    if (allow)
+        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, allow);
     result ok = MHD_queue_response(c, status, r);
     MHD_destroy_response(r);
     return ok;
+}
+
+static result respond(struct MHD_Connection *c, unsigned status, const char *type,
+                      const struct buf *text)
+{
+    return respond_with(c, status, type, NULL, text);
 }
 
 static result json(struct MHD_Connection *c, unsigned status, struct buf *text)
@@ -58,15 +66,23 @@ static result json(struct MHD_Connection *c, unsigned status, struct buf *text)
     return ok;
 }
 
-static result refuse(struct server *s, struct MHD_Connection *c, unsigned status, const char *type,
-                     const char *message)
+static result refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
+                          const char *type, const char *message, const char *allow)
 {
     struct buf text = {0};
     pthread_mutex_lock(&s->lock);
     s->gauges.refused_bad += status < 500 && status != MHD_HTTP_TOO_MANY_REQUESTS;
     pthread_mutex_unlock(&s->lock);
     answer_error(&text, message, type, (int)status);
-    return json(c, status, &text);
+    result ok = respond_with(c, status, "application/json", allow, &text);
+    buf_free(&text);
+    return ok;
+}
+
+static result refuse(struct server *s, struct MHD_Connection *c, unsigned status, const char *type,
+                     const char *message)
+{
+    return refuse_with(s, c, status, type, message, NULL);
 }
 
 static result answer_health(struct server *s, struct MHD_Connection *c, struct visit *v)
@@ -85,6 +101,20 @@ static result answer_model_list(struct server *s, struct MHD_Connection *c, stru
     struct buf text = {0};
     (void)v;
     answer_models(&text, s->p->rules.model, s->created_s, s->p->rules.max_model_len);
+    return json(c, MHD_HTTP_OK, &text);
+}
+
+static result answer_model(struct server *s, struct MHD_Connection *c, struct visit *v)
+{
+    const char *name = v->path + strlen(v->route->path), *mine = s->p->rules.model;
+    struct buf text = {0};
+    char message[256];
+    if (strcmp(name, mine) != 0) {
+        snprintf(message, sizeof message, "the model '%.100s' does not exist; this is %.100s", name,
+                 mine);
+        return refuse(s, c, MHD_HTTP_NOT_FOUND, "invalid_request_error", message);
+    }
+    answer_model_entry(&text, mine, s->created_s, s->p->rules.max_model_len);
     return json(c, MHD_HTTP_OK, &text);
 }
 
@@ -121,11 +151,25 @@ static const char *finish_name(enum live_finish f)
     return names[f];
 }
 
+/* Text of the tokens first .. first + n - 1 where stop strings cut it; at[n] are its ends. Lock
+ * held. */
+static void copy_stopped(const struct live *l, int64_t first, int64_t n, struct buf *text,
+                         size_t *at)
+{
+    const size_t *upto = l->stops.upto.p;
+    const size_t begin = first > 0 ? upto[first - 1] : 0;
+    if (n > 0)
+        buf_add(text, buf_str(&l->stops.text) + begin, upto[first + n - 1] - begin);
+    for (int64_t i = 0; i < n; i++)
+        at[i] = upto[first + i] - begin;
+}
+
 /* Events for up to TAKE tokens, and the end, into l->out. False: nothing to be sent now. */
 static bool format(struct server *s, struct live *l)
 {
     int32_t ids[TAKE];
-    struct buf text = {0};
+    size_t at[TAKE], sent = 0;
+    struct buf text = {0}, stopped = {0};
     const struct answer_head h = head_of(s, l);
     pthread_mutex_lock(&s->lock);
     int64_t n = (int64_t)l->ids.n - l->n_taken;
@@ -133,6 +177,8 @@ static bool format(struct server *s, struct live *l)
     if (n > 0)
         memcpy(ids, l->ids.p + l->n_taken, (size_t)n * sizeof *ids);
     int64_t index = l->n_taken;
+    if (l->ask.n_stops > 0)
+        copy_stopped(l, index, n, &stopped, at);
     l->n_taken += n;
     bool all = l->n_taken == (int64_t)l->ids.n;
     enum live_finish finish = all ? l->finish : FINISH_NOT;
@@ -144,11 +190,17 @@ static bool format(struct server *s, struct live *l)
     for (int64_t i = 0; i < n; i++) {
         enum live_finish f = i + 1 == n ? finish : FINISH_NOT;
         buf_clear(&text);
-        detok_add(&l->detok, ids[i], f != FINISH_NOT, &text);
+        if (l->ask.n_stops > 0) {
+            buf_add(&text, buf_str(&stopped) + sent, at[i] - sent);
+            sent = at[i];
+        } else {
+            detok_add(&l->detok, ids[i], f != FINISH_NOT, &text);
+        }
         answer_event(&l->out, &h, (struct sv){buf_str(&text), text.n}, ids[i], ++index,
                      finish_name(f));
     }
     buf_free(&text);
+    buf_free(&stopped);
     if (over && finish != FINISH_NOT)
         answer_end(&l->out, &h, index);
     else if (over)
@@ -213,8 +265,10 @@ static result whole_answer(struct server *s, struct MHD_Connection *c, struct li
     struct buf out = {0}, text = {0};
     const struct answer_head h = head_of(s, l);
     int64_t n = (int64_t)l->ids.n;
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && l->ask.n_stops == 0; i++)
         detok_add(&l->detok, l->ids.p[i], i + 1 == n, &text);
+    if (l->ask.n_stops > 0)
+        buf_add(&text, buf_str(&l->stops.text), l->stops.text.n);
     answer_document(&out, &h, (struct sv){buf_str(&text), text.n}, l->ids.p, n,
                     finish_name(l->finish));
     buf_free(&text);
@@ -287,24 +341,28 @@ static const struct route routes[] = {
     {"POST", "/v1/completions", false, answer_generated},
     {"POST", "/v1/chat/completions", true, answer_generated},
     {"GET", "/v1/models", false, answer_model_list},
+    {"GET", "/v1/models/", false, answer_model},
     {"GET", "/metrics", false, answer_metrics},
     {"GET", "/health", false, answer_health},
 };
 
-/* NULL: *status says why. */
-static const struct route *find_route(const char *method, const char *path, unsigned *status)
+static const struct route *find_route(const char *path)
 {
-    *status = MHD_HTTP_NOT_FOUND;
-    if (strcmp(method, "HEAD") == 0) /* the library leaves out the body */
-        method = "GET";
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (strcmp(path, routes[i].path) != 0)
-            continue;
-        if (strcmp(method, routes[i].method) == 0)
+        const char *want = routes[i].path;
+        const size_t n = strlen(want);
+        if (strcmp(path, want) == 0 || (want[n - 1] == '/' && strncmp(path, want, n) == 0))
             return &routes[i];
-        *status = MHD_HTTP_METHOD_NOT_ALLOWED;
     }
     return NULL;
+}
+
+static result no_method(struct server *s, struct MHD_Connection *c, const struct route *route)
+{
+    const bool get = strcmp(route->method, "GET") == 0;
+    return refuse_with(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, "invalid_request_error",
+                       get ? "GET is wanted here" : "POST is wanted here",
+                       get ? "GET, HEAD" : "POST");
 }
 
 static result too_large(struct server *s, struct MHD_Connection *c)
@@ -347,15 +405,17 @@ static void on_connection(void *self, struct MHD_Connection *c, void **guest,
 static result begin_visit(struct server *s, struct MHD_Connection *c, const char *path,
                           const char *method, void **self)
 {
-    unsigned status;
-    const struct route *route = find_route(method, path, &status);
+    const struct route *route = find_route(path);
     const char *length =
         MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     int64_t n = 0;
     if (!route)
-        return refuse(s, c, status, "invalid_request_error",
-                      status == MHD_HTTP_NOT_FOUND ? "there is nothing at this path"
-                                                   : "another method is wanted here");
+        return refuse(s, c, MHD_HTTP_NOT_FOUND, "invalid_request_error",
+                      "there is nothing at this path");
+    if (strcmp(method, "HEAD") == 0) /* the library leaves out the body */
+        method = "GET";
+    if (strcmp(method, route->method) != 0)
+        return no_method(s, c, route);
     if (length && str_int64(sv_of(length), &n) && n > (int64_t)s->p->max_body_bytes)
         return too_large(s, c);
     struct visit *v = mem_alloc(sizeof *v);
@@ -374,6 +434,7 @@ static result on_request(void *self, struct MHD_Connection *c, const char *path,
         return begin_visit(s, c, path, method, visit);
     if (*n == 0) {
         set_asks(s, c, false);
+        v->path = path;
         return v->too_large ? too_large(s, c) : v->route->answer(s, c, v);
     }
     if (v->body.n + *n <= s->p->max_body_bytes) {

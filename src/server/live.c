@@ -51,6 +51,7 @@ static void drop_side(struct server *s, struct live *l)
     s->n_gone -= l->gone && !l->gone_told;
     list_remove(s, l);
     vec_free(&l->ids);
+    stops_free(&l->stops);
     detok_free(&l->detok);
     buf_free(&l->out);
     arena_free(&l->a);
@@ -90,6 +91,7 @@ enum live_join live_join(struct server *s, struct arena *a, const struct ask *as
                        .connection = c,
                        .fd = fd,
                        .next = s->all,
+                       .stops = {.detok = {.t = s->p->rules.tokenizer}},
                        .detok = {.t = s->p->rules.tokenizer}};
     if (s->all)
         s->all->prev = l;
@@ -259,6 +261,9 @@ static void on_token(void *self, const struct run_token *t)
     lock(s);
     bool stop = !l->ask.ignore_eos && is_eos(s, t->token_id);
     bool last = t->token_index + 1 == l->ask.max_tokens;
+    if (l->ask.n_stops > 0)
+        stop |=
+            stops_add(&l->stops, l->ask.stops, l->ask.n_stops, (int32_t)t->token_id, stop || last);
     l->finish = stop ? FINISH_STOP : last ? FINISH_LENGTH : FINISH_NOT;
     vec_push(&l->ids, (int32_t)t->token_id);
     if (t->token_index == 0)

@@ -31,6 +31,7 @@ struct live {
     int fd;
     bool suspended;
     VEC(int32_t) ids;        /* tokens that came */
+    struct stops stops;      /* and, where ask.n_stops > 0, their text */
     int64_t n_taken;         /* of them on their way out */
     enum live_finish finish; /* of the last of them */
     int64_t last_token_ns;

@@ -3,6 +3,7 @@
  *     POST /v1/completions        prompt: a text or token ids; stream or not
  *     POST /v1/chat/completions   messages, put into the chat template
  *     GET  /v1/models             the one model
+ *     GET  /v1/models/NAME        the same alone
  *     GET  /metrics               Prometheus
  *     GET  /health                200 {"status":"ok"}, 503 while draining
  *

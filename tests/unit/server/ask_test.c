@@ -30,7 +30,8 @@ static void ids_are_taken_as_they_are(void **state)
              "{\"model\":\"m\",\"prompt\":[1,2,99],\"max_tokens\":5,\"stream\":true,"
              "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},"
              "\"return_token_ids\":true,\"ignore_eos\":false,\"temperature\":0,"
-             "\"top_p\":0.9,\"n\":1,\"stop\":null,\"logprobs\":null,\"user\":\"u\"}");
+             "\"top_p\":0.9,\"n\":1,\"stop\":null,\"logprobs\":null,\"user\":\"u\","
+             "\"tool_choice\":\"none\",\"parallel_tool_calls\":false,\"service_tier\":\"auto\"}");
     assert_int_equal(a.n_ids, 3);
     assert_int_equal(a.ids[2], 99);
     assert_int_equal(a.max_tokens, 5);
@@ -41,6 +42,8 @@ static void ids_are_taken_as_they_are(void **state)
     assert_true(!a.stream && a.ignore_eos);
     a = good(t, false, "{\"model\":\"m\",\"prompt\":[1,1,1,1,1,1],\"max_tokens\":null}");
     assert_int_equal(a.max_tokens, 14); /* no more room */
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3,\"min_tokens\":3}");
+    assert_int_equal(a.max_tokens, 3);
 }
 
 static void what_is_not_done_is_refused_by_name(void **state)
@@ -51,7 +54,12 @@ static void what_is_not_done_is_refused_by_name(void **state)
     } rows[] = {
         {"\"temperature\":0.7", "temperature: this engine is greedy: 0 is all it does"},
         {"\"n\":2", "n: not done here: leave it out"},
-        {"\"stop\":[\"a\"]", "stop: not done here: leave it out"},
+        {"\"stop\":[\"a\"]", "stop: this model has no tokenizer, so answers have no text"},
+        {"\"min_tokens\":2,\"ignore_eos\":false",
+         "min_tokens: done only with ignore_eos and without stop: leave it out"},
+        {"\"min_tokens\":9,\"max_tokens\":8", "min_tokens: 9, and at most 8 are asked for"},
+        {"\"skip_special_tokens\":false", "skip_special_tokens: not done here: leave it out"},
+        {"\"tools\":[{}]", "tools: not done here: leave it out"},
         {"\"logprobs\":0", "logprobs: not done here: leave it out"},
         {"\"echo\":true", "echo: not done here: leave it out"},
         {"\"beam_width\":2", "beam_width: unknown here"},
@@ -113,6 +121,43 @@ static void a_chat_goes_through_the_template(void **state)
     tokenizer_free(&tokenizer);
 }
 
+static void stop_strings_are_one_or_up_to_four(void **state)
+{
+    struct test *t = *state;
+    struct ask_rules r = rules;
+    static const struct {
+        const char *stop, *error; /* NULL = taken */
+        size_t n;
+    } rows[] = {
+        {"\"\\n\"", NULL, 1},
+        {"[\"a\",\"bc\"]", NULL, 2},
+        {"[]", NULL, 0},
+        {"\"\"", NULL, 0},
+        {"7", "stop: expected a text or a list of texts", 0},
+        {"[\"a\",7]", "stop: expected a text or a list of texts", 0},
+        {"[\"a\",\"\"]", "stop: a text has 1 to 256 bytes", 0},
+        {"[\"a\",\"b\",\"c\",\"d\",\"e\"]", "stop: at most 4 texts", 0},
+    };
+    struct tokenizer *tokenizer;
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    r.tokenizer = tokenizer;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *body =
+            arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],\"stop\":%s}", rows[i].stop);
+        struct ask a;
+        int status;
+        err_clear(&t->e);
+        enum st st = ask_parse(t->a, &r, false, sv_of(body), &a, &status, &t->e);
+        if (rows[i].error)
+            assert_err(st, ST_INPUT, t, rows[i].error);
+        else
+            assert_int_equal(a.n_stops, rows[i].n);
+    }
+    tokenizer_free(&tokenizer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -120,6 +165,7 @@ int main(void)
         TEST(what_is_not_done_is_refused_by_name),
         TEST(prompts_are_checked),
         TEST(a_chat_goes_through_the_template),
+        TEST(stop_strings_are_one_or_up_to_four),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

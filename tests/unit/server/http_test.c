@@ -178,7 +178,9 @@ static void answers_have_openais_shape(void **state)
     struct fixture *f = start(t, 0, 8);
     assert_has(ask(f, "GET", "/health", ""), "200 OK");
     assert_has(ask(f, "HEAD", "/health", ""), "200 OK");
-    assert_has(ask(f, "GET", "/v1/models", ""), "\"id\":\"m\"");
+    assert_has(ask(f, "GET", "/v1/models", ""), "\"data\":[{\"id\":\"m\"");
+    assert_has(ask(f, "GET", "/v1/models/m", ""), "\r\n\r\n{\"id\":\"m\",\"object\":\"model\"");
+    assert_has(ask(f, "GET", "/v1/models/%6d", ""), "200 OK");
     const int32_t prompt[] = {1, 2, 3};
     const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1,2,3],\"max_tokens\":2,"
                                "\"return_token_ids\":true}");
@@ -206,7 +208,12 @@ static void bad_requests_are_refused(void **state)
     struct test *t = *state;
     struct fixture *f = start(t, 0, 8);
     assert_has(ask(f, "GET", "/", ""), "404 Not Found");
-    assert_has(ask(f, "GET", "/v1/completions", ""), "405 Method Not Allowed");
+    const char *no = ask(f, "GET", "/v1/completions", "");
+    assert_has(no, "405 Method Not Allowed");
+    assert_has(no, "\r\nAllow: POST\r\n");
+    assert_has(ask(f, "DELETE", "/metrics", ""), "\r\nAllow: GET, HEAD\r\n");
+    assert_has(ask(f, "POST", "/v1/models/m", ""), "\r\nAllow: GET, HEAD\r\n");
+    assert_has(ask(f, "GET", "/v1/models/x", ""), "the model 'x' does not exist; this is m");
     assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"n\":3}"), "400 Bad Request");
     assert_has(post(f, "nonsense"), "400 Bad Request");
     assert_has(post(f, "{\"model\":\"x\",\"prompt\":[1]}"), "404 Not Found");
