@@ -3,8 +3,9 @@
 #include "cmd/job.h"
 #include "workload/format.h"
 
+/* lost: by an export; NULL elsewhere. */
 static void print_result(struct cmd_context *c, const char *key, const char *path,
-                         const struct workload *w, int64_t left_out)
+                         const struct workload *w, int64_t left_out, const char *lost)
 {
     struct node *out = node_new(c->a, NODE_MAP);
     int64_t prefill = 0, decode = 0;
@@ -20,6 +21,8 @@ static void print_result(struct cmd_context *c, const char *key, const char *pat
     node_set(c->a, out, SV("decode_tokens"), node_int(c->a, decode));
     if (c->plan->import)
         node_set(c->a, out, SV("left_out"), node_int(c->a, left_out));
+    if (lost)
+        node_set(c->a, out, SV("lost"), node_str(c->a, *lost ? lost : "nothing"));
     job_print(c, out);
 }
 
@@ -46,7 +49,7 @@ static enum st write_workload(struct cmd_context *c, const struct job_model *m,
         artifact_discard(&art);
         return st;
     }
-    print_result(c, "workload_dir", dir, &w->w, left_out);
+    print_result(c, "workload_dir", dir, &w->w, left_out, NULL);
     return ST_OK;
 }
 
@@ -71,6 +74,8 @@ static enum st refuse_makers(const struct cmd_context *c, bool arrivals, struct 
         {"workload.prompts", false},
         {"workload.arrival.kind", true},
         {"workload.arrival.rate", true},
+        {"workload.arrival.ramp_s", true},
+        {"workload.arrival.stages", true},
         {"workload.arrival.burstiness", true},
         {"workload.arrival.inter_arrival_ns", true},
         {"workload.arrival.trace", true},
@@ -142,7 +147,7 @@ static enum st export_to(struct cmd_context *c, const struct job_model *m, struc
         st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
     buf_free(&bytes);
     if (st == ST_OK)
-        print_result(c, "path", p->path, &w->w, 0);
+        print_result(c, "path", p->path, &w->w, 0, workload_format_lost(c->a, f, &w->w, texts));
     return st;
 }
 

@@ -72,7 +72,8 @@ const struct option config_options[] = {
     {"import", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(import),
      "make the workload of another tool's trace: azure, burstgpt, mooncake, sharegpt, vidur, vllm"},
     {"export", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(export),
-     "write the workload for another tool instead of a directory: mooncake, vidur, vllm"},
+     "write the workload for another tool instead of a directory: azure, burstgpt, mooncake, "
+     "vidur, vllm"},
     {"path", OPT_STR, "", "", NO_LIMIT, NULL, W, AT(path), "the file that is imported or exported"},
     {"workload.dir", OPT_STR, "", "", NO_LIMIT, NULL, RUN | W, AT(workload.dir),
      "workload directory to run instead of making one"},

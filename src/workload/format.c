@@ -6,19 +6,54 @@
 #include "base/clock.h"
 
 const struct workload_format workload_formats[] = {
-    {"azure", "Azure LLM inference traces of 2023 and 2024", 0, azure_read, NULL,
-     "it is the log of a service, and a made-up one would pass for it"},
-    {"burstgpt", "BurstGPT", 0, burstgpt_read, NULL,
-     "it is the log of a service, and a made-up one would pass for it"},
-    {"mooncake", "Mooncake's traces, with hash_ids", 0, mooncake_read, mooncake_write, NULL},
-    {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS,
+    {"azure", "Azure LLM inference traces of 2023 and 2024",
+     FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 100, azure_read, azure_write, NULL},
+    {"burstgpt", "BurstGPT", FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 1, burstgpt_read,
+     burstgpt_write, NULL},
+    {"mooncake", "Mooncake's traces, with hash_ids", FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES,
+     NS_PER_MS, mooncake_read, mooncake_write, NULL},
+    {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS, 0,
      sharegpt_read, NULL,
      "it says an output length by the text of an answer, and a workload has no answers"},
-    {"vidur", "Vidur's trace.csv", 0, vidur_read, vidur_write, NULL},
-    {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", 0, vllm_read,
-     vllm_write, NULL},
+    {"vidur", "Vidur's trace.csv", FORMAT_HOLDS_PREFILLS, 1, vidur_read, vidur_write, NULL},
+    {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", FORMAT_HOLDS_TEXTS, 0,
+     vllm_read, vllm_write, NULL},
     {0},
 };
+
+static void add_lost(struct buf *b, const char *what)
+{
+    buf_printf(b, "%s%s", b->n ? ", " : "", what);
+}
+
+const char *workload_format_lost(struct arena *a, const struct workload_format *f,
+                                 const struct workload *w, const char *const *texts)
+{
+    struct buf b = {0};
+    bool any_text = false, any_hash = false, any_time = false, between = false;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *q = &w->requests[i];
+        any_text |= texts[i] != NULL;
+        any_hash |= q->hash_ids != NULL;
+        any_time |= q->arrival_ns != 0;
+        between |= f->tick_ns > 0 && q->arrival_ns % f->tick_ns != 0;
+    }
+    if (any_text && !(f->traits & FORMAT_HOLDS_TEXTS))
+        add_lost(&b, "texts");
+    if (!(f->traits & FORMAT_HOLDS_PREFILLS))
+        add_lost(&b, "lengths of prompts");
+    if (any_hash && !(f->traits & FORMAT_HOLDS_HASHES))
+        add_lost(&b, "hash_ids");
+    if (any_time && f->tick_ns == 0)
+        add_lost(&b, "arrivals");
+    if (between)
+        add_lost(&b, f->tick_ns == NS_PER_MS ? "arrivals below 1 ms" : "arrivals below 100 ns");
+    if (w->n && w->requests[0].arrival_ns > 0 && f->traits & FORMAT_FROM_ZERO)
+        add_lost(&b, "the time before the first arrival, for who reads it");
+    const char *text = arena_str(a, buf_str(&b));
+    buf_free(&b);
+    return text;
+}
 
 enum st workload_format_find(const char *name, bool write, const struct workload_format **out,
                              struct err *e)

@@ -29,12 +29,18 @@ struct format_result {
 };
 
 enum {
-    FORMAT_TEXTS = 1 << 0, /* holds texts and no arrivals */
+    FORMAT_TEXTS = 1 << 0, /* read: holds texts and no arrivals */
+    /* written: what of a workload it holds beside the lengths of outputs */
+    FORMAT_HOLDS_TEXTS = 1 << 1,
+    FORMAT_HOLDS_PREFILLS = 1 << 2, /* lengths of prompts */
+    FORMAT_HOLDS_HASHES = 1 << 3,
+    FORMAT_FROM_ZERO = 1 << 4, /* its readers begin with the first request at 0 */
 };
 
 struct workload_format {
     const char *name, *help; /* what to call it, where it comes from */
     uint32_t traits;
+    int64_t tick_ns; /* written: arrivals are rounded down to it; 0 = it holds none */
     /* NULL = only the other way */
     enum st (*read)(struct arena *a, const struct format_params *p, struct format_result *out,
                     struct err *e);
@@ -50,12 +56,20 @@ extern const struct workload_format workload_formats[]; /* ends with name == NUL
 enum st workload_format_find(const char *name, bool write, const struct workload_format **out,
                              struct err *e);
 
+/* What is lost when that workload is written so: "texts, arrivals below 1 ms"; "" = nothing. */
+const char *workload_format_lost(struct arena *a, const struct workload_format *f,
+                                 const struct workload *w, const char *const *texts);
+
 /* ---- the rows of the table (format_csv.c, format_json.c) ---------------------------------- */
 
 enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
                    struct err *e);
+enum st azure_write(struct buf *out, const struct workload *w, const char *const *texts,
+                    struct err *e);
 enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
                       struct err *e);
+enum st burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
+                       struct err *e);
 enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
                    struct err *e);
 enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,

@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/vec.h"
 #include "text/csv.h"
@@ -86,6 +88,44 @@ enum st burstgpt_read(struct arena *a, const struct format_params *p, struct for
 {
     static const struct csv_format f = {"Timestamp", "Request tokens", "Response tokens", false};
     return read_csv(a, p, &f, out, e);
+}
+
+static const int64_t LAST_NS = INT64_C(7258118399) * NS_PER_S; /* of the year 2199 */
+
+/* From 1970 on, so that nobody takes it for the log of a service. */
+enum st azure_write(struct buf *out, const struct workload *w, const char *const *texts,
+                    struct err *e)
+{
+    (void)texts;
+    buf_puts(out, "TIMESTAMP,ContextTokens,GeneratedTokens\n");
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *q = &w->requests[i];
+        const time_t second = (time_t)(q->arrival_ns / NS_PER_S);
+        struct tm tm;
+        char text[40];
+        if (q->arrival_ns > LAST_NS || !gmtime_r(&second, &tm))
+            return err_set(e, ST_USAGE, "request %lld arrives later than a date can say",
+                           (long long)q->request_id);
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &tm);
+        buf_printf(out, "%s.%07lld,%lld,%lld\n", text, (long long)(q->arrival_ns % NS_PER_S / 100),
+                   (long long)q->num_prefill_tokens, (long long)q->num_decode_tokens);
+    }
+    return ST_OK;
+}
+
+enum st burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
+                       struct err *e)
+{
+    (void)texts, (void)e;
+    buf_puts(out, "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n");
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *q = &w->requests[i];
+        const long long in = q->num_prefill_tokens, answer = q->num_decode_tokens;
+        char seconds[STR_DOUBLE_MAX];
+        str_from_double(seconds, q->arrival_s);
+        buf_printf(out, "%s,twinfer,%lld,%lld,%lld,API log\n", seconds, in, answer, in + answer);
+    }
+    return ST_OK;
 }
 
 enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,

@@ -1,5 +1,6 @@
 /* One suite over every trace format: a sample of each, written here in the published shape, gives
  * known requests; what is written reads back; every fault is told at its place. */
+#include "base/clock.h"
 #include "config/plan.h"
 #include "support/support.h"
 #include "workload/format.h"
@@ -136,6 +137,60 @@ static void what_is_written_reads_back(void **state)
     }
 }
 
+static void what_is_lost_is_told(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    const char *const texts[3] = {"one"}, *const none[3] = {0};
+    static const struct {
+        const char *name, *lost, *lost_later; /* of the sample; of the same 1,234,567 ns later */
+    } rows[] = {
+        {"azure", "texts, hash_ids",
+         "texts, hash_ids, arrivals below 100 ns, the time before the first arrival, for who reads "
+         "it"},
+        {"burstgpt", "texts, hash_ids",
+         "texts, hash_ids, the time before the first arrival, for who reads it"},
+        {"mooncake", "texts", "texts, arrivals below 1 ms"},
+        {"vidur", "texts, hash_ids", "texts, hash_ids"},
+        {"vllm", "lengths of prompts, hash_ids, arrivals",
+         "lengths of prompts, hash_ids, arrivals"},
+    };
+    assert_ok(read_as(t, format("mooncake"), samples[3].text, 0, &r), t);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(workload_format_lost(t->a, format(rows[i].name), &r.w, texts),
+                            rows[i].lost);
+    for (size_t i = 0; i < r.w.n; i++)
+        r.w.requests[i].arrival_ns += 1234567;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(workload_format_lost(t->a, format(rows[i].name), &r.w, texts),
+                            rows[i].lost_later);
+    assert_ok(read_as(t, format("vidur"), samples[4].text, 0, &r), t);
+    assert_string_equal(workload_format_lost(t->a, format("vidur"), &r.w, none), "");
+}
+
+/* The shapes that others publish, dates from 1970 on. */
+static void logs_are_written_as_they_are_published(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    struct buf out = {0};
+    assert_ok(read_as(t, format("vidur"), samples[4].text, 0, &r), t);
+    r.w.requests[2].arrival_ns = INT64_C(86400) * NS_PER_S + 199;
+    assert_ok(azure_write(&out, &r.w, NULL, &t->e), t);
+    assert_string_equal(buf_str(&out), AZURE "1970-01-01 00:00:00.0000000,1100,7\n"
+                                             "1970-01-01 00:00:01.5000000,3,44\n"
+                                             "1970-01-02 00:00:00.0000001,600,1\n");
+    buf_clear(&out);
+    assert_ok(burstgpt_write(&out, &r.w, NULL, &t->e), t);
+    assert_string_equal(buf_str(&out), BURST "0,twinfer,1100,7,1107,API log\n"
+                                             "1.5,twinfer,3,44,47,API log\n"
+                                             "2,twinfer,600,1,601,API log\n");
+    r.w.requests[2].arrival_ns = INT64_MAX;
+    assert_err(azure_write(&out, &r.w, NULL, &t->e), ST_USAGE, t,
+               "request 2 arrives later than a date can say");
+    buf_free(&out);
+}
+
 static void a_missing_text_is_told(void **state)
 {
     struct test *t = *state;
@@ -252,11 +307,13 @@ static void unknown_formats_are_told(void **state)
                "hint: formats: azure, burstgpt, mooncake, sharegpt, vidur, vllm");
     err_clear(&t->e);
     assert_err(workload_format_find("made_up", true, &f, &t->e), ST_USAGE, t,
-               "there is no format 'made_up' to export\nhint: formats: mooncake, vidur, vllm");
+               "there is no format 'made_up' to export\nhint: formats: azure, burstgpt, mooncake, "
+               "vidur, vllm");
     err_clear(&t->e);
     assert_err(workload_format_find("sharegpt", true, &f, &t->e), ST_USAGE, t,
                "format sharegpt can be imported only: it says an output length by the text of an "
-               "answer, and a workload has no answers\nhint: formats: mooncake, vidur, vllm");
+               "answer, and a workload has no answers\nhint: formats: azure, burstgpt, mooncake, "
+               "vidur, vllm");
     for (f = workload_formats; f->name; f++) /* one or the other */
         assert_int_equal(f->write == NULL, f->import_only != NULL);
 }
@@ -300,10 +357,16 @@ int main(void)
         ST_OK)
         return 1;
     const struct CMUnitTest tests[] = {
-        TEST(samples_give_their_requests), TEST(every_format_has_a_sample),
-        TEST(what_is_written_reads_back),  TEST(a_missing_text_is_told),
-        TEST(conversations_give_prompts),  TEST(every_fault_is_told_at_its_place),
-        TEST(unknown_formats_are_told),    TEST(times_of_day_are_exact),
+        TEST(samples_give_their_requests),
+        TEST(every_format_has_a_sample),
+        TEST(what_is_written_reads_back),
+        TEST(what_is_lost_is_told),
+        TEST(logs_are_written_as_they_are_published),
+        TEST(a_missing_text_is_told),
+        TEST(conversations_give_prompts),
+        TEST(every_fault_is_told_at_its_place),
+        TEST(unknown_formats_are_told),
+        TEST(times_of_day_are_exact),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     tokenizer_free(&tokenizer);
