@@ -5,6 +5,7 @@
 
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
 enum { LATE_RATES = 3 };                  /* in a row, the last below EASY_RATE: no rate helps */
+enum { ALONE_LEAST = 3 };                 /* fewer may be chance */
 static const double EASY_RATE = 10;       /* requests/s that no client is late for by itself */
 
 const char *capacity_end_name(enum capacity_end end)
@@ -82,6 +83,15 @@ static bool is_late_anyway(const struct capacity_seed *o)
     return late >= LATE_RATES && o->probes[o->n - 1].rate < EASY_RATE;
 }
 
+/* Most of the requests that had the system to themselves miss the objective, and they are enough to
+ * break it: lower rates would only take longer. */
+static bool is_hopeless(const struct bisection *b)
+{
+    const struct probe_result *r = &b->out->probes[b->out->n - 1].r;
+    return !(r->unhealthy > 0) && r->alone_bad >= ALONE_LEAST && 2 * r->alone_bad > r->alone &&
+           r->alone_bad > (1 - b->p->slo.fraction) * r->requests;
+}
+
 static enum st bracket(struct bisection *b, double rate, struct err *e)
 {
     struct capacity_seed *o = b->out;
@@ -100,7 +110,7 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
             return ST_OK;
         }
         rate = up ? capped(b, rate * 2) : rate / 2;
-        if (rate < least || is_late_anyway(o))
+        if (rate < least || is_late_anyway(o) || (!up && is_hopeless(b)))
             return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));
     }

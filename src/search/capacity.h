@@ -12,6 +12,8 @@
  * itself the result is CAPACITY_CLIENT, inconclusive, and not a capacity. A client that is late at
  * three halvings in a row, down to less than 10 requests/s, is late for another reason than the
  * rate, and the search ends there.
+ * Where most of the requests that were alone in the system miss the objective, and are enough to
+ * break it, no lower rate is tried.
  *
  * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
  * many requests as there are. `growing` says that it does (the delays of the last quarter of the
@@ -53,7 +55,8 @@ const char *capacity_end_name(enum capacity_end end); /* "broken", "client", "ca
 struct capacity_seed {
     uint64_t seed;
     double low, high; /* low 0: it held at no rate down to 1/1024 of the first one, or to the
-                         lowest that the probe can do or the client was late at */
+                         lowest that the probe can do or the client was late at, or where requests
+                         alone in the system break it */
     enum capacity_end end;
     double flood_per_s;            /* requests/s with all at once; NAN when that was not tried */
     struct capacity_probe *probes; /* [n] in the order in which they were made */

@@ -30,10 +30,14 @@ static const char *unmet(struct arena *a, const struct capacity_result *r)
                             "requests fail (longer than scheduler.max_model_len, or than the KV "
                             "cache).",
                             last->rate, last->r.failed, last->r.requests);
+    const char *alone = "";
+    if (last->r.alone_bad > 0)
+        alone = arena_printf(a, ", and of %.0f that had the system to themselves %.0f miss it",
+                             last->r.alone, last->r.alone_bad);
     return arena_printf(a,
                         "The objective holds at no rate: at %.3g requests/s, the lowest that was "
-                        "tried, %.1f %% of requests meet it.",
-                        last->rate, 100 * last->r.good);
+                        "tried, %.1f %% of requests meet it%s.",
+                        last->rate, 100 * last->r.good, alone);
 }
 
 /* Where the highest rate is none of the system's. */

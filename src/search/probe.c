@@ -42,6 +42,8 @@ const struct probe_field probe_fields[PROBE_FIELDS] = {
     FIELD(unhealthy),
     FIELD(contention),
     FIELD(timed_out),
+    FIELD(alone),
+    FIELD(alone_bad),
 };
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo)
@@ -62,7 +64,8 @@ void probe_samples_add(struct probe_samples *s, const struct run_request *r)
 {
     if (r->warmup)
         return;
-    struct probe_sample q = {.arrival_ns = r->arrival_ns, .ok = r->status == RUN_OK};
+    struct probe_sample q = {
+        .arrival_ns = r->arrival_ns, .end_ns = r->completion_ns, .ok = r->status == RUN_OK};
     double ttft = span_s(r->arrival_ns, r->first_token_ns);
     double e2e = span_s(r->arrival_ns, r->completion_ns);
     q.latency_s[SLO_DELAY] = span_s(r->arrival_ns, r->scheduled_ns);
@@ -113,6 +116,20 @@ static double median_delay(const struct probe_samples *s, size_t from, size_t to
     return n ? metrics_percentile(values, n, 50) : (double)NAN;
 }
 
+/* Samples are in order of arrival. */
+static void count_alone(const struct probe_samples *s, struct probe_result *out)
+{
+    int64_t busy_until_ns = INT64_MIN;
+    for (size_t i = 0; i < s->v.n; i++) {
+        const struct probe_sample *q = &s->v.p[i];
+        const bool alone = q->arrival_ns >= busy_until_ns && q->end_ns >= q->arrival_ns &&
+                           (i + 1 == s->v.n || s->v.p[i + 1].arrival_ns >= q->end_ns);
+        out->alone += alone;
+        out->alone_bad += alone && !(q->ok && slo_meets(s->slo, q->latency_s));
+        busy_until_ns = q->end_ns > busy_until_ns ? q->end_ns : busy_until_ns;
+    }
+}
+
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
 {
     size_t n = s->v.n, ok = 0, good = 0;
@@ -130,6 +147,7 @@ void probe_samples_sum(struct probe_samples *s, struct probe_result *out)
         ok += s->v.p[i].ok;
         good += s->v.p[i].ok && slo_meets(s->slo, s->v.p[i].latency_s);
     }
+    count_alone(s, out);
     out->failed = (double)(n - ok);
     out->good = n ? (double)good / (double)n : (double)NAN;
     out->duration_s = n ? ns_to_s(s->last_completion_ns - s->first_arrival_ns) : (double)NAN;

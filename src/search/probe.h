@@ -37,6 +37,9 @@ struct probe_result {
     double
         contention; /* share of the time a real engine needed a core and had none; NAN = unknown */
     double timed_out; /* 1: ended at its time limit, before all requests had their answers */
+    /* Requests beside which there was no other from their arrival to their end, and of them those
+     * that miss a limit: no rate is low enough for these. */
+    double alone, alone_bad;
 };
 
 /* The numbers of a result as a table: JSON, CSV and reports go by it. */
@@ -44,7 +47,7 @@ struct probe_field {
     const char *name; /* "requests", "ttft_p99_s" */
     size_t offset;    /* of a double in struct probe_result */
 };
-enum { PROBE_FIELDS = 16 + SLO_METRICS * PROBE_PERCENTILES };
+enum { PROBE_FIELDS = 18 + SLO_METRICS * PROBE_PERCENTILES };
 extern const struct probe_field probe_fields[PROBE_FIELDS];
 static inline double *probe_value(struct probe_result *r, int field)
 {
@@ -73,7 +76,7 @@ struct probe {
  */
 
 struct probe_sample {
-    int64_t arrival_ns;
+    int64_t arrival_ns, end_ns;    /* end: RUN_NONE = unknown */
     double latency_s[SLO_METRICS]; /* NAN = has none */
     bool ok;
 };

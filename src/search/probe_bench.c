@@ -236,7 +236,7 @@ static enum st run_once(struct probe_bench *b, double rate, uint64_t seed, int t
         for (int i = 0; i < PROBE_FIELDS; i++)
             *probe_value(out, i) = (double)NAN;
     if (how != ENDED) {
-        out->failed = out->unhealthy = out->extrapolated = 0;
+        out->failed = out->unhealthy = out->extrapolated = out->alone = out->alone_bad = 0;
         out->timed_out = 1;
     }
     tell(b, rate, seed, again, out);

@@ -14,6 +14,7 @@ struct known {
     double late; /* delay of the last quarter at any rate */
     double deaf,
         least; /* the client is late above that rate (0 = never); probes take no lower one */
+    double alone, alone_bad;
 };
 
 static enum st run_known(void *self, double rate, uint64_t seed, struct probe_result *out,
@@ -27,6 +28,8 @@ static enum st run_known(void *self, double rate, uint64_t seed, struct probe_re
     out->client_delay_p99_s = 0.02;
     out->unhealthy = k->deaf > 0 && rate > k->deaf;
     out->good = rate <= capacity ? 1 : 0.5;
+    out->alone = k->alone;
+    out->alone_bad = k->alone_bad;
     out->requests_per_s = rate < capacity ? rate : capacity;
     out->early_delay_s = 0.1;
     out->late_delay_s = k->late;
@@ -74,6 +77,35 @@ static void any_capacity_is_bracketed_within_the_tolerance(void **state)
         for (size_t n = 0; n < s.n; n++)
             assert_int_equal(s.probes[n].holds, s.probes[n].rate <= k.limit);
     }
+}
+
+/* Of 100 requests at least 99 must be good. */
+static void a_search_ends_where_requests_alone_are_too_slow(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        double alone, bad;
+        int probes; /* 11: down to 1/1024 of the first rate */
+    } rows[] = {{3, 3, 1}, {2, 2, 11}, {50, 26, 1}, {50, 25, 11}, {100, 0, 11}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct known k = {.limit = 1e-9, .alone = rows[i].alone, .alone_bad = rows[i].bad};
+        struct probe probe = {&known_ops, &k};
+        struct capacity_params p = params();
+        struct capacity_seed s;
+        p.start_rate = 8;
+        assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+        assert_int_equal(k.probes, rows[i].probes);
+        assert_near(s.low, 0, 0);
+        assert_int_equal(s.end, CAPACITY_BROKEN);
+    }
+    struct known some = {
+        .limit = 10, .alone = 3, .alone_bad = 3}; /* on the way up it says nothing */
+    struct probe probe = {&known_ops, &some};
+    struct capacity_params p = params();
+    struct capacity_seed s;
+    p.start_rate = 8;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_near(s.low, 10, 0.1);
 }
 
 static void a_search_begins_where_it_is_told(void **state)
@@ -293,6 +325,7 @@ int main(void)
         TEST(no_more_is_asked_than_allowed),
         TEST(rates_stay_above_what_a_probe_has_time_for),
         TEST(any_capacity_is_bracketed_within_the_tolerance),
+        TEST(a_search_ends_where_requests_alone_are_too_slow),
         TEST(a_search_begins_where_it_is_told),
         TEST(no_rate_at_all_is_capacity_0),
         TEST(a_workload_without_a_queue_is_rejected),

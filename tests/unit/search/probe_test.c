@@ -28,6 +28,26 @@ static struct run_request row(int64_t id, int64_t arrival_ms, int64_t wait_ms, i
                                 .num_decode_tokens_actual = tokens};
 }
 
+static void who_overlaps_was_not_alone(void **state)
+{
+    (void)state;
+    struct slo slo = limit(SLO_TTFT, 0.0015);
+    struct probe_samples s = {0};
+    struct probe_result r;
+    /*                                     arrival, end: 0-10, 10-15, 14-16, 17-37, 20-21, 40-45 */
+    const int64_t rows[][3] = {{0, 0, 10},  {10, 1, 4}, {14, 0, 2},
+                               {17, 0, 20}, {20, 0, 1}, {40, 1, 4}};
+    probe_samples_begin(&s, &slo);
+    for (int64_t i = 0; i < 6; i++) {
+        struct run_request q = row(i, rows[i][0], rows[i][1], rows[i][2]);
+        probe_samples_add(&s, &q);
+    }
+    probe_samples_sum(&s, &r);
+    assert_near(r.alone, 2, 0); /* the first and the last */
+    assert_near(r.alone_bad, 1, 0);
+    probe_samples_free(&s);
+}
+
 static void rows_add_up_to_a_result(void **state)
 {
     (void)state;
@@ -48,6 +68,8 @@ static void rows_add_up_to_a_result(void **state)
     probe_samples_sum(&s, &r);
     assert_near(r.requests, 9, 0);
     assert_near(r.failed, 1, 0);
+    assert_near(r.alone, 8, 0); /* when the failed one ended is not known */
+    assert_near(r.alone_bad, 3, 0);
     assert_near(r.good, 5.0 / 9, 1e-15); /* waits of 0 to 4 ms, and one token after */
     assert_near(r.duration_s, 7.018, 1e-12);
     assert_near(r.output_tokens_per_s, 78 / 7.018, 1e-9);
@@ -259,6 +281,7 @@ static void gaps_are_those_of_requests_that_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(who_overlaps_was_not_alone),
         TEST(rows_add_up_to_a_result),
         TEST(nothing_gives_unknowns),
         TEST(fields_name_every_number_once),
