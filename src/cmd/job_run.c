@@ -307,7 +307,10 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
         st = serve_into(r, &params, &feed, rec, extra, &counters, e);
-    const struct contention busy = contention_since(&quiet);
+    struct contention busy = contention_since(&quiet);
+    if (!r->executors) /* its threads are another program's; ours sleep, and wait much of the rest
+                        */
+        busy.waiting = (double)NAN;
     if (st == ST_OK && r->yardstick)
         st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
     if (st == ST_INTERRUPTED || (st != ST_OK && r->serve && counters.requests > 0)) {

@@ -151,17 +151,31 @@ static enum st read_finished(struct arena *a, const struct node *m, struct worke
                     "reason: expected length, stop or cancelled, got '%.40s'", reason);
 }
 
+/* It will stand in tables and on terminals: on one line, without what steers those. */
+static const char *plain(struct arena *a, const char *text)
+{
+    char *copy = arena_str(a, text);
+    for (char *c = copy; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = ' ';
+    return copy;
+}
+
 static enum st read_error(struct arena *a, const struct node *m, struct worker_event *out,
                           struct err *e)
 {
-    (void)a;
+    const char *text;
     out->error.id = -1;
     out->error.kind = NULL;
     if (node_find(m, "id"))
         TRY(node_get_int(m, "id", 0, INT64_MAX, &out->error.id, e));
     if (node_find(m, "kind"))
         TRY(node_get_str(m, "kind", &out->error.kind, e));
-    return node_get_str(m, "message", &out->error.message, e);
+    TRY(node_get_str(m, "message", &text, e));
+    out->error.message = plain(a, text);
+    if (out->error.kind)
+        out->error.kind = plain(a, out->error.kind);
+    return ST_OK;
 }
 
 /* In order of enum worker_event_type. */

@@ -55,6 +55,11 @@ static void reads_times_exactly(void **state)
     ev = read(t, "{\"type\": \"error\", \"message\": \"m\"}");
     assert_int_equal(ev.error.id, -1);
     assert_null(ev.error.kind);
+    ev = read(
+        t,
+        "{\"type\": \"error\", \"id\": 3, \"kind\": \"a\\nb\", \"message\": \"x\\u001b[2Jy\\n\"}");
+    assert_string_equal(ev.error.kind, "a b");
+    assert_string_equal(ev.error.message, "x [2Jy ");
     ev = read(t, "{\"type\": \"batch\", \"start_ns\": 1, \"end_ns\": 4, \"num_prefill_tokens\": 0, "
                  "\"num_decode_tokens\": 2, \"batch_size\": 2}");
     assert_int_equal(ev.batch.device_ns, -1);
