@@ -14,8 +14,9 @@ mkdir "$work/in"
 code=$?
 
 for s in out err; do
-    # whether the machine is busy is not for a golden file to say
+    # whether the machine is busy is not for a golden file to say, nor how far a stage was after 10 s
     sed -e "s|$work/in|TMP|g" -e "s|$SRC|SRC|g" -e '/the machine was busy with something else/d' \
+        -e '/^[a-z]*: [0-9]*\(\/[0-9]*\)\{0,1\} [a-z ]*, [0-9]* s\(, .*\)\{0,1\}$/d' \
         "$work/$s.raw" >"$work/$s"
 done
 want=0
