@@ -34,7 +34,7 @@ static void start(struct test *t, const struct how *h)
     else
         setenv("TWINFER_TRACE", test_path(t, "settings.txt"), 1);
     execl("/bin/sh", "sh", "-c",
-          arena_printf(t->a, "exec %s/fake_app %s >%s 2>%s", fakes_dir, h->steps,
+          arena_printf(t->a, "exec '%s/fake_app' %s >'%s' 2>'%s'", fakes_dir, h->steps,
                        test_path(t, "out"), test_path(t, "err")),
           (char *)NULL);
     _exit(126);

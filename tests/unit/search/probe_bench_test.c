@@ -19,7 +19,7 @@ static const char server[] =
     "    workload.arrival.rate=*) rate=${word#*=} ;;\n"
     "    seed=*) seed=${word#*=} ;;\n"
     "esac done\n"
-    "echo \"$rate $seed $*\" >>CALLS\n"
+    "echo \"$rate $seed $*\" >>'CALLS'\n"
     "mkdir \"$out\"\n"
     "awk -v rate=\"$rate\" 'BEGIN {\n"
     "    print \"request_id,arrival_time_ns,first_token_time_ns,ttft_ns,completion_time_ns,\" \\\n"
@@ -264,8 +264,8 @@ static void a_probe_has_a_time_limit(void **state)
 static void a_signal_ends_the_child_too(void **state)
 {
     struct test *t = *state;
-    struct bench *b =
-        open_bench(t, "#!/bin/sh\ntrap 'echo stopped >>CALLS; exit 130' TERM\nsleep 600 & wait\n");
+    struct bench *b = open_bench(
+        t, "#!/bin/sh\ntrap 'echo stopped >>\"CALLS\"; exit 130' TERM\nsleep 600 & wait\n");
     static const volatile sig_atomic_t stop = 1;
     struct probe_result r;
     probe_bench_close(&b->probe);
