@@ -24,7 +24,7 @@ cp "$here/look.html" "$pages/"
 browse() {
     scheme=
     [ "$1" = light ] || scheme=$dark
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
         --hide-scrollbars --allow-file-access-from-files --user-data-dir="$work/profile" \
         --virtual-time-budget=20000 --window-size=1652,3000 ${scheme:+"$scheme"} "$2" \
         "file://$pages/look.html#$3" 2>"$work/browser.log" || {

@@ -42,12 +42,12 @@ command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
 
 run -- launcher=fork out=fork >/dev/null 2>&1 || fail "launcher=fork"
 for n in 1 2 4; do
-    run timeout 100 mpirun -n $n -- launcher=mpi out=mpi$n >log 2>&1 || fail "mpirun -n $n: $(cat log)"
+    run timeout 600 mpirun -n $n -- launcher=mpi out=mpi$n >log 2>&1 || fail "mpirun -n $n: $(cat log)"
     for file in search.json search.csv; do
         cmp fork/$file mpi$n/$file || fail "$n ranks give other bytes"
     done
     [ "$(grep -c '^result: ' log)" = 1 ] || fail "$n ranks print $(grep -c '^result: ' log) results"
 done
-run timeout 100 mpirun -n 3 -- launcher=mpi out=mpi1 >log 2>&1 && fail "an existing out passes"
+run timeout 600 mpirun -n 3 -- launcher=mpi out=mpi1 >log 2>&1 && fail "an existing out passes"
 [ "$(grep -c 'out: mpi1 already exists' log)" = 1 ] || fail "not one error: $(cat log)"
 echo "equal bytes from 1, 2 and 4 ranks"
