@@ -28,6 +28,7 @@ enum field {
     MESSAGE,  /* of an error */
     IS_ERROR, /* the member `error` itself, when it is a text */
     OBJECT,
+    ROLE,
 };
 
 static const struct member {
@@ -46,6 +47,7 @@ static const struct member {
     {CHOICE, "finish_reason", ELSEWHERE, FINISH},
     {CHOICE, "token_ids", TOKEN_IDS, NOTHING},
     {DELTA, "content", ELSEWHERE, TEXT},
+    {DELTA, "role", ELSEWHERE, ROLE},
     {DELTA, "reasoning_content", ELSEWHERE, REASONING},
     {DELTA, "reasoning", ELSEWHERE, REASONING},
     {USAGE, "prompt_tokens", ELSEWHERE, PROMPT_TOKENS},
@@ -150,6 +152,9 @@ static enum st take_value(struct parse *p, enum json_event ev, struct err *e)
     case IS_ERROR:
         p->c->is_error = ev != JSON_NULL && ev != JSON_FALSE;
         take_message(p, ev);
+        return ST_OK;
+    case ROLE:
+        p->c->role = true;
         return ST_OK;
     case OBJECT:
         p->c->is_error |= ev == JSON_STRING && sv_eq(json_text(p->r), "error");

@@ -16,6 +16,7 @@
 
 struct stream_chunk {
     bool has_choice;                          /* of index 0 */
+    bool role;                                /* a delta says whose turn it is */
     size_t text_bytes;                        /* added to text */
     size_t n_ids;                             /* added to ids */
     bool finished;                            /* finish_reason is set: */

@@ -10,7 +10,10 @@
  * all sockets that were ready have been read. So all events of one read share its time.
  *
  * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when the usage
- * in it says that there are more. How many tokens a chunk holds is known from its ids or from usage
+ * in it says that there are more. A token may have no text (end of sequence that is ignored, half a
+ * character): chunks without text carry one each where that makes exactly the total of usage, as
+ * with servers that send a chunk a token; the one that ends the answer before the one that begins a
+ * chat where either would do. How many tokens a chunk holds is known from its ids or from usage
  * in every chunk; client_tokens() says what is to be believed of a finished request.
  *
  * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end. What
@@ -77,6 +80,13 @@ struct client_chunk {
     int32_t text_bytes; /* of client_result.text */
 };
 
+/* A chunk without text, ids or more usage: a token perhaps. */
+struct client_empty {
+    int64_t time_ns;
+    size_t at; /* chunks before it */
+    bool role, finish;
+};
+
 struct client_result {
     enum run_status status;
     char error_type[16], error_msg[232]; /* "" when ok */
@@ -89,6 +99,10 @@ struct client_result {
         struct client_chunk *p; /* that carry tokens */
         size_t n, cap;
     } chunks;
+    struct {
+        struct client_empty *p;
+        size_t n, cap;
+    } empties; /* of them those that turned out to be tokens are in chunks too */
     struct buf text;
     struct chunk_ids ids;
     int64_t prompt_tokens, completion_tokens; /* of usage; -1 */

@@ -6,6 +6,7 @@
 void client_result_free(struct client_result *r)
 {
     vec_free(&r->chunks);
+    vec_free(&r->empties);
     vec_free(&r->ids);
     buf_free(&r->text);
 }
@@ -16,7 +17,7 @@ void response_begin(struct response *s, struct client_result *r, size_t max_even
     s->r = r;
     s->usage_so_far = s->ids_so_far = true;
     s->failed = false;
-    r->chunks.n = r->ids.n = 0;
+    r->chunks.n = r->empties.n = r->ids.n = 0;
     buf_clear(&r->text);
     r->status = RUN_OK;
     r->error_type[0] = r->error_msg[0] = r->finish[0] = 0;
@@ -109,7 +110,8 @@ static void take_chunk(struct response *s, int64_t time_ns, const struct stream_
     if (tokens >= 0) {
         vec_push(&r->chunks, (struct client_chunk){time_ns, tokens, (int32_t)c->text_bytes});
         r->end_ns = time_ns;
-    }
+    } else if (c->has_choice)
+        vec_push(&r->empties, (struct client_empty){time_ns, r->chunks.n, c->role, c->finished});
     if (c->prompt_tokens >= 0)
         r->prompt_tokens = c->prompt_tokens;
     if (c->completion_tokens >= 0)
@@ -168,11 +170,58 @@ bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n
     }
 }
 
+struct chosen {
+    bool finish, role; /* beside those that are neither */
+};
+
+static bool is_chosen(struct chosen which, const struct client_empty *x)
+{
+    return (!x->finish || which.finish) && (!x->role || which.role);
+}
+
+/* Puts those chunks without text in their places. */
+static void merge_empties(struct client_result *r, struct chosen which)
+{
+    struct client_result old = *r;
+    r->chunks.p = NULL;
+    r->chunks.n = r->chunks.cap = 0;
+    for (size_t i = 0, k = 0; i <= old.chunks.n; i++) {
+        for (; k < r->empties.n && r->empties.p[k].at == i; k++)
+            if (is_chosen(which, &r->empties.p[k]))
+                vec_push(&r->chunks, (struct client_chunk){r->empties.p[k].time_ns, 0, 0});
+        if (i < old.chunks.n)
+            vec_push(&r->chunks, old.chunks.p[i]);
+    }
+    vec_free(&old.chunks);
+    r->end_ns = vec_last(&r->chunks).time_ns;
+}
+
+/* Whether chunks without text were tokens, by the total of usage. */
+static void judge_empties(struct client_result *r)
+{
+    static const struct chosen ways[] = {
+        {false, false}, {true, false}, {false, true}, {true, true}};
+    for (size_t i = 0; i < r->chunks.n; i++)
+        if (r->chunks.p[i].tokens > 0) /* they are counted: nothing is open */
+            return;
+    for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+        size_t n = 0;
+        for (size_t k = 0; k < r->empties.n; k++)
+            n += is_chosen(ways[w], &r->empties.p[k]);
+        if (n > 0 && (int64_t)(r->chunks.n + n) == r->completion_tokens) {
+            merge_empties(r, ways[w]);
+            return;
+        }
+    }
+}
+
 void response_close(struct response *s, int64_t time_ns)
 {
     struct client_result *r = s->r;
     if (s->failed)
         return;
+    if (r->done || r->finish[0])
+        judge_empties(r);
     if (!r->done && !r->finish[0])
         response_fail(s, time_ns, RUN_ERROR, "truncated",
                       "the stream ended after %zu chunks without [DONE]", r->chunks.n);

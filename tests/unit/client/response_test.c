@@ -78,6 +78,45 @@ static void a_chat_speaks_in_deltas(void **state)
     assert_end(&m, RUN_OK, "", "");
 }
 
+#define EMPTY  "data: {\"choices\":[{\"text\":\"\"}]}\n\n"
+#define LETTER "data: {\"choices\":[{\"text\":\"a\"}]}\n\n"
+#define FINISH "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\"}]}\n\n"
+#define TOTAL(n) \
+    "data: {\"choices\":[],\"usage\":{\"completion_tokens\":" n "}}\n\ndata: [DONE]\n\n"
+#define BEGINS "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n"
+#define DELTA  "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+#define ENDS   "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+
+/* Ends of sequence that are ignored have no text, and take their time all the same. */
+static void tokens_without_text_are_found_by_the_total(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *texts[7];
+        size_t n;
+        int64_t first_ns, end_ns;
+    } rows[] = {
+        {{EMPTY, LETTER, EMPTY, EMPTY, TOTAL("4")}, 4, 10, 40},
+        {{EMPTY, LETTER, EMPTY, FINISH, TOTAL("4")}, 4, 10, 40},
+        {{EMPTY, LETTER, EMPTY, FINISH, TOTAL("3")}, 3, 10, 30},
+        {{EMPTY, EMPTY, TOTAL("2")}, 2, 10, 20},
+        {{BEGINS, DELTA, DELTA, ENDS, TOTAL("2")}, 2, 20, 30}, /* nothing is missing */
+        {{BEGINS, DELTA, DELTA, ENDS, TOTAL("3")}, 3, 20, 40}, /* the end of sequence */
+        {{BEGINS, DELTA, DELTA, ENDS, TOTAL("4")}, 4, 10, 40},
+        {{LETTER, EMPTY, LETTER, TOTAL("9")}, 2, 10, 30}, /* several a chunk: nobody can say */
+        {{LETTER, EMPTY, LETTER, "data: [DONE]\n\n"}, 2, 10, 30},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct made m;
+        feed(&m, rows[i].texts);
+        assert_int_equal(m.r.chunks.n, rows[i].n);
+        assert_int_equal(m.r.chunks.p[0].time_ns, rows[i].first_ns);
+        assert_int_equal(vec_last(&m.r.chunks).time_ns, rows[i].end_ns);
+        assert_int_equal(m.r.end_ns, rows[i].end_ns);
+        assert_end(&m, RUN_OK, "", "");
+    }
+}
+
 static void ids_count_tokens_exactly(void **state)
 {
     struct made m;
@@ -213,6 +252,7 @@ int main(void)
         TEST(secrets_stand_in_no_message),
         cmocka_unit_test(chunks_with_text_carry_tokens),
         cmocka_unit_test(a_chat_speaks_in_deltas),
+        cmocka_unit_test(tokens_without_text_are_found_by_the_total),
         cmocka_unit_test(ids_count_tokens_exactly),
         cmocka_unit_test(usage_in_every_chunk_counts_tokens_exactly),
         cmocka_unit_test(usage_in_the_last_chunk_alone_is_no_count_of_that_chunk),
