@@ -84,18 +84,24 @@ static int64_t early(int64_t t)
     return t - d.wall_offset_ns;
 }
 
-/* CUPTI's time on our clock. Without a common clock the pair of that time decides, so that a step
- * of the wall clock moves only what happened after it. */
+static int64_t distance(int64_t t, int64_t from_ns, int64_t to_ns)
+{
+    return t < from_ns ? from_ns - t : t > to_ns ? t - to_ns : 0;
+}
+
+/* CUPTI's time on our clock. Without a common clock one of the last two pairs decides, so that a
+ * step of the wall clock moves only what happened after it: the one that leads closer to the time
+ * between the two, as most of what comes happened then. */
 static int64_t time_of(uint64_t cupti_ns)
 {
     if (cupti_ns == 0)
         return 0;
     if (cupti_own_clock())
         return (int64_t)cupti_ns < d.wall_from_ns ? (int64_t)cupti_ns : early((int64_t)cupti_ns);
-    int64_t t = (int64_t)cupti_ns;
-    int64_t old = t - d.clock[0].cupti_ns + d.clock[0].mono_ns;
-    int64_t new = t - d.clock[1].cupti_ns + d.clock[1].mono_ns;
-    return old <= d.clock[1].mono_ns ? old : new;
+    int64_t t = (int64_t)cupti_ns, from_ns = d.clock[0].mono_ns, to_ns = d.clock[1].mono_ns;
+    int64_t old = t - d.clock[0].cupti_ns + from_ns;
+    int64_t new = t - d.clock[1].cupti_ns + to_ns;
+    return distance(new, from_ns, to_ns) < distance(old, from_ns, to_ns) ? new : old;
 }
 
 /* CUPTI keeps a name at one address while its module is loaded; comparing is still needed, as the

@@ -208,12 +208,17 @@ bool guest_start(bool with_cuda)
     return atomic_load(&guest.state) == GUEST_ON;
 }
 
-void guest_end(void)
+bool guest_claim_end(void)
 {
     int on = GUEST_ON;
     if (atomic_load(&guest.pid) != getpid())
-        return; /* a raw clone: the writer and the file are its parent's */
-    if (!atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED))
+        return false; /* a raw clone: the writer and the file are its parent's */
+    return atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED);
+}
+
+void guest_end(void)
+{
+    if (!guest_claim_end())
         return;
     guest_thread.busy++;
     writer_stop();

@@ -39,6 +39,8 @@ extern struct guest guest;
 bool guest_start(bool with_cuda);
 /* Flush everything and close the file (exit handler). */
 void guest_end(void);
+/* Whether it is the caller's to end the recording: true once, and never in a raw clone. */
+bool guest_claim_end(void);
 
 /* Of one thread, in one place: finding it is a call, which a callback makes once. */
 struct guest_thread {

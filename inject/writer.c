@@ -264,7 +264,10 @@ static void check_disk(void)
     int n = snprintf(
         text, sizeof text,
         "twinfer: recording of process %d stopped: cannot write the spool: errno %d%s\n",
-        (int)getpid(), guest.spool.error, guest.spool.error == ENOSPC ? " (no space left)" : "");
+        (int)getpid(), guest.spool.error,
+        guest.spool.error == ENOSPC  ? " (no space left)"
+        : guest.spool.error == EBADF ? " (the program closed it, and it cannot be opened again)"
+                                     : "");
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
         return;
     gate_disk_full();
@@ -312,6 +315,22 @@ static void flush(bool last)
     check_disk();
 }
 
+/* A program may end by its last thread's pthread_exit; the writer would keep it alive for ever. Its
+ * main thread is a zombie then, and there is one more thread: this. */
+static bool is_alone(void)
+{
+    enum { THREADS_AFTER = 17 }; /* fields of stat from the state to the number of threads */
+    char text[1024];
+    size_t n = facts_read("/proc/self/stat", text, sizeof text - 1);
+    text[n] = 0;
+    const char *p = strrchr(text, ')');
+    if (!p || p[1] != ' ' || p[2] != 'Z')
+        return false;
+    for (int i = 0; p && i <= THREADS_AFTER; i++)
+        p = strchr(p + 1, ' ');
+    return p && p[1] == '2' && p[2] == ' ';
+}
+
 static void *run(void *unused)
 {
     (void)unused;
@@ -328,6 +347,8 @@ static void *run(void *unused)
         drain();
         int64_t now_ns = clock_mono_ns();
         if (last || asked != atomic_load(&flushes_done) || now_ns >= next_ns) {
+            if (!last && is_alone())
+                last = guest_claim_end();
             flush(last);
             next_ns = now_ns + guest.settings.flush_ns;
             atomic_store(&flushes_done, asked);

@@ -263,6 +263,21 @@ static void raw_fork(long n)
     waitpid((pid_t)child, &status, 0);
 }
 
+static void *work_on(void *n)
+{
+    sleep_ms(20);
+    kernels((long)n);
+    return NULL;
+}
+
+static void outlive(long n) /* the main thread ends, another goes on for n kernels */
+{
+    pthread_t t;
+    pthread_create(&t, NULL, work_on, (void *)n);
+    pthread_detach(t);
+    pthread_exit(NULL);
+}
+
 static void quick(long n)
 {
     quick_exit((int)n);
@@ -327,17 +342,14 @@ static const struct {
     const char *name;
     void (*run)(long n);
 } steps[] = {
-    {"init", init},           {"kernels", kernels}, {"ops", ops},
-    {"decode", decode},       {"domain", domain},   {"open", open_range},
-    {"profiler", profiler},   {"pause", pause_it},  {"resume", resume},
-    {"flush", flush},         {"burst", burst},     {"threads", threads},
-    {"fork", fork_it},        {"exec", exec_it},    {"disk", small_disk},
-    {"kill", kill_it},        {"_exit", leave},     {"sleep", sleep_ms},
-    {"step", step_clock},     {"say", say},         {"env", env},
-    {"clock", take_clock},    {"lose", lose},       {"abandon", abandon},
-    {"ends", ends},           {"close", close_all}, {"own", count_own},
-    {"rawfork", raw_fork},    {"quick", quick},     {"deep", deep},
-    {"configure", configure},
+    {"init", init},       {"kernels", kernels},  {"ops", ops},           {"decode", decode},
+    {"domain", domain},   {"open", open_range},  {"profiler", profiler}, {"pause", pause_it},
+    {"resume", resume},   {"flush", flush},      {"burst", burst},       {"threads", threads},
+    {"fork", fork_it},    {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
+    {"_exit", leave},     {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
+    {"env", env},         {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
+    {"ends", ends},       {"close", close_all},  {"own", count_own},     {"rawfork", raw_fork},
+    {"outlive", outlive}, {"quick", quick},      {"deep", deep},         {"configure", configure},
 };
 
 int main(int argc, char **argv)

@@ -365,6 +365,32 @@ static void an_old_cupti_with_a_clock_that_steps(void **state)
     }
 }
 
+/* The step lies between the last two looks at the clocks, either way. */
+static void a_clock_that_has_just_stepped(void **state)
+{
+    static const char *const steps[] = {
+        "init kernels=5 flush step=3600000 kernels=5 flush",
+        "init kernels=5 flush step=-3600000 kernels=5 flush",
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        void *inner;
+        assert_int_equal(test_setup(&inner), 0);
+        struct spool_file *f = one(inner, (struct how){.fakes = "old",
+                                                       .script = "version=14",
+                                                       .settings = "flush_ms=100000\n",
+                                                       .steps = steps[i]});
+        assert_int_equal(f->n[SPOOL_KERNELS], 10);
+        const struct spool_kernel *k = spool_records(f, SPOOL_KERNELS, spool_kernel);
+        const struct spool_end *end = spool_records(f, SPOOL_END, spool_end);
+        for (size_t j = 0; j < 10; j++) {
+            assert_true(k[j].start_ns > f->header.start_ns - 1000000000);
+            assert_true(k[j].end_ns < end->at_ns + 1000000000);
+        }
+        test_teardown(&inner);
+    }
+}
+
 static void a_clock_that_comes_late(void **state)
 {
     struct test *t = *state;
@@ -582,6 +608,21 @@ static void a_raw_clone_leaves_the_recording_alone(void **state)
     assert_int_equal(f->n[SPOOL_KERNELS], 12);
 }
 
+/* It would never end if the recorder's thread held it. */
+static void a_program_that_ends_with_its_last_thread_ends(void **state)
+{
+#ifdef UNDER_TSAN
+    print_message("skipped: ThreadSanitizer's own thread keeps such a program alive\n");
+    (void)state;
+    skip();
+#else
+    struct test *t = *state;
+    struct spool_file *f =
+        one(t, (struct how){.settings = "flush_ms=5\n", .steps = "init kernels=5 outlive=7"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 12);
+#endif
+}
+
 static void quick_exit_closes_the_file(void **state)
 {
     struct test *t = *state;
@@ -663,6 +704,7 @@ int main(int argc, char **argv)
         TEST(a_program_that_execs_gets_a_second_file),
         TEST(a_full_disk_stops_the_recording_not_the_program),
         TEST(an_old_cupti_with_a_clock_that_steps),
+        TEST(a_clock_that_has_just_stepped),
         TEST(a_clock_that_comes_late),
         TEST(a_cupti_that_is_too_old_leaves_ranges),
         TEST(a_missing_function_is_named),
@@ -682,6 +724,7 @@ int main(int argc, char **argv)
         TEST(ranges_beyond_the_deepest_are_counted),
         TEST(a_program_that_closes_our_file_keeps_its_own),
         TEST(a_raw_clone_leaves_the_recording_alone),
+        TEST(a_program_that_ends_with_its_last_thread_ends),
         TEST(quick_exit_closes_the_file),
         TEST(settings_change_while_it_records),
         TEST(without_settings_nothing_happens),
