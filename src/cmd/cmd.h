@@ -32,8 +32,8 @@ extern const struct cmd cmd_table[]; /* ends with name == NULL */
 
 int cmd_main(int argc, char **argv);
 
-/* Raised by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal ends the process.
- */
+/* Raised by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal, half a second
+ * later or more, ends the process. */
 extern volatile sig_atomic_t cmd_stop;
 void cmd_catch_signals(void);
 
