@@ -17,8 +17,6 @@ static void move(struct replica *r, struct request *q, int32_t to)
 
 void replica_gather(struct replica *r, int32_t lane, int64_t most)
 {
-    if (!r->shares)
-        return;
     for (int32_t i = 0; i <= r->n_lanes; i++) {
         struct lane *from = &r->lanes[i];
         if (i == lane || from->submitted != from->delivered)
@@ -33,8 +31,6 @@ void replica_gather(struct replica *r, int32_t lane, int64_t most)
 
 void replica_rest(struct replica *r, int32_t lane)
 {
-    if (!r->shares)
-        return;
     while (r->lanes[lane].set.n > 0)
         move(r, request_of(r->lanes[lane].set.members.next), r->n_lanes);
 }

@@ -174,10 +174,10 @@ void replica_run_decodes(struct replica *r, int32_t lane);
 
 /* Where pipeline lanes share what rests, a request belongs to a lane only while a batch of it is in
  * flight. All decodes at rest join the lane's decode set, of which the last in order go on resting
- * where there are more than `most`. Without lanes that share, nothing is done. */
+ * where there are more than `most`. Only where r->shares. */
 void replica_gather(struct replica *r, int32_t lane, int64_t most);
 
-/* The lane's batch is without its decodes: they rest, for any lane to run. */
+/* The lane's batch is without its decodes: they rest, for any lane to run. Only where r->shares. */
 void replica_rest(struct replica *r, int32_t lane);
 
 /* Prefills that a batch of the lane may go on with, in order of admission: NULL, first after NULL.

@@ -14,7 +14,8 @@ static int64_t chunk_size(const struct serve_params *p)
 static void next_batch(struct replica *r, int32_t lane)
 {
     const struct serve_params *p = r->run->p;
-    replica_gather(r, lane, replica_lane_cap(r));
+    if (r->shares)
+        replica_gather(r, lane, replica_lane_cap(r));
     if (!replica_make_room(r, lane))
         return;
     int64_t left = chunk_size(p) - replica_decode_tokens(r, lane);

@@ -30,10 +30,12 @@ static void next_batch(struct replica *r, int32_t lane)
 {
     admit(r, lane);
     if (replica_rows(r) > 0) {
-        replica_rest(r, lane);
+        if (r->shares)
+            replica_rest(r, lane);
         return;
     }
-    replica_gather(r, lane, replica_lane_cap(r));
+    if (r->shares)
+        replica_gather(r, lane, replica_lane_cap(r));
     if (replica_make_room(r, lane))
         replica_run_decodes(r, lane);
 }

@@ -33,7 +33,8 @@ static bool go_on(struct replica *r, int32_t lane, int64_t *budget, bool *preemp
 
 static void next_batch(struct replica *r, int32_t lane)
 {
-    replica_gather(r, lane, r->run->p->batch_cap);
+    if (r->shares)
+        replica_gather(r, lane, r->run->p->batch_cap);
     struct decode_set *set = replica_set(r, lane);
     int64_t budget = token_budget(r->run->p);
     bool preempted = false;
