@@ -85,6 +85,25 @@ static size_t disturbed(const struct capacity_result *r)
     return busy;
 }
 
+enum { FEW_SEEDS = 5 };
+
+/* With few seeds it is Student's factor that makes the interval. */
+static const char *wide(struct arena *a, const struct capacity_result *r)
+{
+    if (r->n_seeds == 1)
+        return "One seed: the interval is that of the bisection and says nothing of other "
+               "arrivals.";
+    if (r->n_seeds < 2 || r->n_seeds >= FEW_SEEDS || !(r->sum.rate > 0) ||
+        r->sum.high - r->sum.low < 0.2 * r->sum.rate)
+        return NULL;
+    return arena_printf(
+        a,
+        "Of %zu seeds the spread is hardly known, so the interval is wide: %.1f standard errors to "
+        "either side, %.1f with capacity.seeds=%d.",
+        r->n_seeds, capacity_student_95(r->n_seeds - 1), capacity_student_95(FEW_SEEDS - 1),
+        FEW_SEEDS);
+}
+
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
                     size_t n_extra)
 {
@@ -118,9 +137,8 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
             "At the capacity the queue still grows while the %.0f requests arrive: with more of "
             "them (workload.num_requests) the capacity would be lower.",
             requests);
-    if (r->n_seeds == 1)
-        made[n++] = "One seed: the interval is that of the bisection and says nothing of other "
-                    "arrivals.";
+    if (wide(a, r))
+        made[n++] = wide(a, r);
     if (largest(r, offsetof(struct probe_result, failed)) > 0)
         made[n++] = arena_printf(a, "Up to %.0f of %.0f requests fail at the operating point.",
                                  largest(r, offsetof(struct probe_result, failed)), requests);

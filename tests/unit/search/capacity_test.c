@@ -254,6 +254,38 @@ static void a_late_client_bounds_the_search_and_decides_nothing(void **state)
         "core of its own for the client may help.");
 }
 
+/* Capacities of 200 and 240: mean 220, standard error 20. Five of the same spread say enough. */
+static void the_user_is_told_why_two_seeds_give_a_wide_interval(void **state)
+{
+    struct test *t = *state;
+    struct capacity_params p = params();
+    struct capacity_probe one = {.rate = 200, .holds = true};
+    struct capacity_seed s[5];
+    for (int i = 0; i < 5; i++)
+        s[i] = (struct capacity_seed){.low = i % 2 ? 240 : 200,
+                                      .high = i % 2 ? 240 : 200,
+                                      .end = CAPACITY_BROKEN,
+                                      .probes = &one,
+                                      .n = 1};
+    struct capacity_result r = {.params = p, .seeds = s, .n_seeds = 2};
+    capacity_sum(&p, s, 2, &r.sum);
+    assert_true(fabs(r.sum.high - (220 + 12.7062 * 20)) < 1e-9 && r.sum.low == 0);
+    capacity_notes(t->a, &r, NULL, 0);
+    assert_int_equal(r.n_notes, 1);
+    assert_string_equal(r.notes[0],
+                        "Of 2 seeds the spread is hardly known, so the interval is wide: 12.7 "
+                        "standard errors to either side, 2.8 with capacity.seeds=5.");
+    r.n_seeds = 5;
+    capacity_sum(&p, s, 5, &r.sum);
+    capacity_notes(t->a, &r, NULL, 0);
+    assert_int_equal(r.n_notes, 0);
+    s[1].low = s[1].high = 201; /* two that agree */
+    r.n_seeds = 2;
+    capacity_sum(&p, s, 2, &r.sum);
+    capacity_notes(t->a, &r, NULL, 0);
+    assert_int_equal(r.n_notes, 0);
+}
+
 static void a_client_that_is_always_late_ends_the_search(void **state)
 {
     struct test *t = *state;
@@ -321,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_late_client_bounds_the_search_and_decides_nothing),
+        TEST(the_user_is_told_why_two_seeds_give_a_wide_interval),
         TEST(a_client_that_is_always_late_ends_the_search),
         TEST(no_more_is_asked_than_allowed),
         TEST(rates_stay_above_what_a_probe_has_time_for),
