@@ -94,6 +94,40 @@ static void short_prompts_count_whole(void **state)
                      pick("prefix_aware", &s, NULL, 1000, &two));
 }
 
+/* With caches it is the blocks to do: those of the prompt not found, the prompts waiting, those in
+ * use. */
+static void what_is_cached_waits_and_runs_is_weighed(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct router_state s = {0};
+    struct replica r[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        kv_init(&r[i].kv, a, 16, 20, 0, false);
+        kv_cache_prefixes(&r[i].kv, a, false);
+    }
+    struct request q = {.prefix = request_prefix_new(),
+                        .prefill = 65,
+                        .w = {.num_prefill_tokens = 65, .prompt_id = "one"}};
+    struct request before = q;
+    before.prefix = request_prefix_new();
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 0);
+    r[0].waiting_tokens = 33; /* 3 blocks */
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 1);
+    kv_take(&r[1].kv, &before, 4);
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 0);
+    prefix_name_blocks(r[1].kv.cache, &before, 64); /* 4 blocks in use, and of the prompt */
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 1);
+    r[0].waiting_tokens = 0;
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 0);
+    kv_give(&r[1].kv, &before); /* in the cache still */
+    assert_int_equal(pick("prefix_aware", &s, r, 2, &q), 1);
+    request_prefix_free(&q.prefix);
+    request_prefix_free(&before.prefix);
+    mem_free(before.blocks);
+    arena_free(&a);
+}
+
 static void registry_is_whole(void **state)
 {
     (void)state;
@@ -111,7 +145,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(round_robin_takes_turns),   TEST(random_is_even_and_seeded),
         TEST(the_least_loaded_gets_it),  TEST(equal_prefixes_meet),
-        TEST(short_prompts_count_whole), TEST(registry_is_whole),
+        TEST(short_prompts_count_whole), TEST(what_is_cached_waits_and_runs_is_weighed),
+        TEST(registry_is_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -288,15 +288,15 @@ static void experts_are_shared_by_groups(void **state)
     b.all_reduces = 4;
     struct model m = two_layers;
     m.experts = 16;
-    m.experts_per_token = 2;
+    m.experts_per_token = 6;
     struct predictor_params p = {.model = &m, .tp = 2, .pp = 1, .ep = 8, .bundle = &b};
     struct predictor predictor = opened(a, &p);
     struct batch decode = {.n_decodes = 16, .decode_kv_tokens = 16 * 100, .decode_kv_max = 100};
     double device, host;
     predict(&predictor, &decode, &device, &host);
     /* a group: 4 tokens at 0.25 s, 4 rows, 400 cached tokens; 16 tokens of experts over 4 groups;
-     * 4 all-reduces; 4 all-to-alls of 4 tokens to 2 experts each from 2 devices */
-    assert_near(device, 4 * 0.25 + 16 * 0.75 / 4 + 4000 + 0.4 + 4 * 1 + 4 * 4e-3, 1e-6);
+     * 4 all-reduces; 4 all-to-alls of 4 tokens to 6 experts each from 2 devices */
+    assert_near(device, 4 * 0.25 + 16 * 0.75 / 4 + 4000 + 0.4 + 4 * 1 + 4 * 12e-3, 1e-6);
     p.ep = 2; /* the shards themselves: nothing is sent, all-reduces add up what experts made */
     predictor = opened(a, &p);
     predict(&predictor, &decode, &device, &host);
@@ -307,7 +307,7 @@ static void experts_are_shared_by_groups(void **state)
     static const struct chunk one[] = {{.slot = 1, .tokens = 100}};
     struct batch prompt = {.chunks = one, .n_chunks = 1, .prefill_tokens = 100};
     predict(&predictor, &prompt, &device, &host);
-    assert_near(device, 25 * 0.25 + 100 * 0.75 / 4 + 1e-6 * scores(0, 100) + 4 + 4 * 25e-3, 1e-6);
+    assert_near(device, 25 * 0.25 + 100 * 0.75 / 4 + 1e-6 * scores(0, 100) + 4 + 4 * 75e-3, 1e-6);
     arena_free(&a);
 }
 
