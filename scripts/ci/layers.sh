@@ -1,6 +1,6 @@
 #!/bin/sh
 # Includes point one way: a folder of src/ may include only folders of a lower rank, or itself.
-# Ranks follow DESIGN section 2. Also: a stage is seen by others through its front headers only.
+# The picture of the ranks is in docs/flow.md. Also: a stage is seen by others through its front headers only.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -23,11 +23,8 @@ compare 7
 trace 7
 search 8
 kernels 8
-replay 9
-deep 9
-energy 10
-report 11
-cmd 12'
+report 9
+cmd 10'
 
 find src -name '*.[ch]' | sort | while read -r file; do
     grep -n '^#include "' "$file" | sed "s|^\([0-9]*\):#include \"\([^\"]*\)\".*|$file \1 \2|" || :

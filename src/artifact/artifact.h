@@ -56,7 +56,7 @@ enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, c
 /* ---- run_meta.json ----------------------------------------------------------------------- */
 
 struct run_meta {
-    const char *run_id, *run_type; /* types: DESIGN section 4 */
+    const char *run_id, *run_type; /* types: docs/formats.md */
     const char *model, *hardware_id, *device;
     int64_t started_wall_ns, ended_wall_ns;
     const struct node *params; /* map or NULL: the composed configuration */

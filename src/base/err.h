@@ -69,7 +69,7 @@ const char *err_hint_text(const struct err *e); /* NULL = none */
 /* Print the chain as shown above, the first line led by "<prefix>: ". */
 void err_print(const struct err *e, const char *prefix, FILE *to);
 
-/* The exit code that stands for a status (table in DESIGN: 0, 2, 3, 4, 5, 130). */
+/* The exit code that stands for a status (table in README.md: 0, 2, 3, 4, 5, 130). */
 int err_exit_code(enum st st);
 
 /* Our own mistakes abort with exit code 70 and a stable place; input never gets here. */

@@ -21,7 +21,7 @@ static enum st given(void *self, struct arena *a, uint64_t seed, struct workload
     return workload_load_trace(a, self, out, e);
 }
 
-/* Replica of VIDUR.md's case; the blocks are those of its memory planner. */
+/* Replica of Vidur's published case; the blocks are those of its memory planner. */
 static const struct serve_params serve = {.policy = "sarathi",
                                           .router = "round_robin",
                                           .replicas = 1,

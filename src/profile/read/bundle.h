@@ -1,6 +1,6 @@
 /* Profiling bundles: what operators cost on a device. Reader, and the predictor made from it.
  *
- * Layout (Vidur's, DESIGN section 4): <root>/data/profiling/compute/<hardware>/<model>/mlp.csv and
+ * Layout (Vidur's, docs/formats.md): <root>/data/profiling/compute/<hardware>/<model>/mlp.csv and
  * attention.csv, .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv, and of networks
  * .../network/<network_device>/{all_reduce,send_recv}.csv (read/network.h). Times in the files are
  * ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
