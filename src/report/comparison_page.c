@@ -100,7 +100,7 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
     if (worst_cell(d->tree, &m, &p, &error))
         page_text(out, "Largest judged error: %s at P%.0f of %s. ", words_change(text, error),
                   compare_percentiles[p], compare_metric_title(m));
-    page_text(out, "Pass is up to %g %%, warn up to %g %%.", d->pass, d->warn);
+    page_text(out, "Pass is up to %g\u00a0%%, warn up to %g\u00a0%%.", d->pass, d->warn);
     buf_puts(out, "</p>\n<dl class=\"tiles\">\n");
     double aligned = page_number(d->tree, "alignment.aligned");
     page_tile(out, "Requests compared", page_count(text, aligned), NULL);
