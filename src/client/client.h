@@ -12,9 +12,9 @@
  * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when the usage
  * in it says that there are more. A token may have no text (end of sequence that is ignored, half a
  * character): chunks without text carry one each where that makes exactly the total of usage, as
- * with servers that send a chunk a token; the one that ends the answer before the one that begins a
- * chat where either would do. How many tokens a chunk holds is known from its ids or from usage
- * in every chunk; client_tokens() says what is to be believed of a finished request.
+ * with servers that send a chunk a token; the one that begins a chat only where there are others.
+ * How many tokens a chunk holds is known from its ids or from usage in every chunk;
+ * client/outcome.h says what is to be believed of a finished request.
  *
  * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end. What
  * comes after [DONE] is counted and ignored, and a response that is not closed after it is dropped

@@ -204,8 +204,13 @@ static void judge_empties(struct client_result *r)
     for (size_t i = 0; i < r->chunks.n; i++)
         if (r->chunks.p[i].tokens > 0) /* they are counted: nothing is open */
             return;
+    size_t plain = 0;
+    for (size_t k = 0; k < r->empties.n; k++)
+        plain += !r->empties.p[k].role && !r->empties.p[k].finish;
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         size_t n = 0;
+        if (ways[w].role && plain == 0) /* most servers send it before there is a token */
+            continue;
         for (size_t k = 0; k < r->empties.n; k++)
             n += is_chosen(ways[w], &r->empties.p[k]);
         if (n > 0 && (int64_t)(r->chunks.n + n) == r->completion_tokens) {

@@ -83,9 +83,10 @@ static void a_chat_speaks_in_deltas(void **state)
 #define FINISH "data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"stop\"}]}\n\n"
 #define TOTAL(n) \
     "data: {\"choices\":[],\"usage\":{\"completion_tokens\":" n "}}\n\ndata: [DONE]\n\n"
-#define BEGINS "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n"
-#define DELTA  "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
-#define ENDS   "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+#define BEGINS  "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n"
+#define DELTA   "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+#define NOTHING "data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n"
+#define ENDS    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
 
 /* Ends of sequence that are ignored have no text, and take their time all the same. */
 static void tokens_without_text_are_found_by_the_total(void **state)
@@ -102,7 +103,9 @@ static void tokens_without_text_are_found_by_the_total(void **state)
         {{EMPTY, EMPTY, TOTAL("2")}, 2, 10, 20},
         {{BEGINS, DELTA, DELTA, ENDS, TOTAL("2")}, 2, 20, 30}, /* nothing is missing */
         {{BEGINS, DELTA, DELTA, ENDS, TOTAL("3")}, 3, 20, 40}, /* the end of sequence */
-        {{BEGINS, DELTA, DELTA, ENDS, TOTAL("4")}, 4, 10, 40},
+        {{BEGINS, DELTA, DELTA, ENDS, TOTAL("4")}, 2, 20, 30}, /* two in a chunk, rather */
+        {{BEGINS, DELTA, DELTA, TOTAL("3")}, 2, 20, 30},
+        {{BEGINS, DELTA, NOTHING, DELTA, TOTAL("4")}, 4, 10, 40},
         {{LETTER, EMPTY, LETTER, TOTAL("9")}, 2, 10, 30}, /* several a chunk: nobody can say */
         {{LETTER, EMPTY, LETTER, "data: [DONE]\n\n"}, 2, 10, 30},
     };
