@@ -27,6 +27,7 @@ struct reader {
     uint32_t last_process, last_thread;
     bool has_process, has_thread;
     uint64_t odd;
+    int64_t nvtx_end_ns; /* of all its events */
 };
 
 static enum st failed(struct reader *r, struct err *e)
@@ -193,11 +194,16 @@ static uint32_t thread_of(struct reader *r, int64_t global)
     return r->last_thread;
 }
 
+static bool is_int(sqlite3_stmt *s, int column)
+{
+    return sqlite3_column_type(s, column - 1) == SQLITE_INTEGER;
+}
+
 static bool times_ok(struct reader *r, enum trace_record kind, sqlite3_stmt *s)
 {
-    bool is_null = null_at(s, 1);
-    r->odd += is_null;
-    return !is_null && trace_times_ok(r->d, kind, int_at(s, 1), int_at(s, 2));
+    bool odd = !is_int(s, 1) || !is_int(s, 2);
+    r->odd += odd;
+    return !odd && trace_times_ok(r->d, kind, int_at(s, 1), int_at(s, 2));
 }
 
 /* ---- rows ---- */
@@ -374,14 +380,37 @@ static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
         out->types = trace_string(r->d, (struct sv){from, (size_t)(to - from)});
 }
 
+/* The latest time of NVTX: nsys ends ranges there that were open when recording ended. */
+static enum st take_nvtx_end(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    for (int column = 1; column <= 2; column++)
+        if (is_int(s, column) && int_at(s, column) > r->nvtx_end_ns)
+            r->nvtx_end_ns = int_at(s, column);
+    return ST_OK;
+}
+
+static bool range_times(struct reader *r, sqlite3_stmt *s, int64_t *start_ns, int64_t *end_ns)
+{
+    bool open = null_at(s, 2);
+    if (!open && !times_ok(r, TRACE_RANGE, s))
+        return false;
+    *start_ns = int_at(s, 1);
+    *end_ns = open ? r->nvtx_end_ns : int_at(s, 2);
+    if (!open)
+        return true;
+    r->odd += !is_int(s, 1);
+    return is_int(s, 1) && trace_times_ok(r->d, TRACE_RANGE, *start_ns, *end_ns);
+}
+
 static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
 {
-    int64_t type = int_at(s, 3);
-    if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || null_at(s, 2) ||
-        !times_ok(r, TRACE_RANGE, s) || !r->sink->range)
+    int64_t type = int_at(s, 3), start_ns, end_ns;
+    if ((type != NSYS_PUSH_POP && type != NSYS_START_END) || !r->sink->range ||
+        !range_times(r, s, &start_ns, &end_ns))
         return ST_OK;
-    struct trace_range x = {.start_ns = int_at(s, 1),
-                            .end_ns = int_at(s, 2),
+    struct trace_range x = {.start_ns = start_ns,
+                            .end_ns = end_ns,
                             .category = u32_at(s, 5),
                             .color = u32_at(s, 6),
                             .domain = domain_of(r, int_at(s, 11), int_at(s, 8)),
@@ -483,10 +512,11 @@ static enum st read_tables(struct reader *r, struct err *e)
         enum sql_table table;
         row_fn *take;
     } steps[] = {
-        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},       {SQL_PROCESSES, take_process},
-        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},   {SQL_NVTX, take_nvtx},
-        {SQL_RUNTIME, take_call},   {SQL_KERNEL, take_kernel}, {SQL_MEMCPY, take_copy},
-        {SQL_MEMSET, take_set},     {SQL_GRAPH, take_graph},   {SQL_SYNC, take_sync},
+        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},      {SQL_PROCESSES, take_process},
+        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},  {SQL_NVTX, take_nvtx_end},
+        {SQL_NVTX, take_nvtx},      {SQL_RUNTIME, take_call}, {SQL_KERNEL, take_kernel},
+        {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},   {SQL_GRAPH, take_graph},
+        {SQL_SYNC, take_sync},
     };
     bool known = false, there;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

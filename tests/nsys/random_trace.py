@@ -102,9 +102,10 @@ class Trace:
                             rangeId=r.randint(1, 99), textId=self.string("SE"), globalTid=thread, domainId=0)
             else:
                 at = self.call(at, thread, process, queues)
-        for start, name, domain in reversed(stack):
+        still_open = r.choice([0, 0, 1])  # the outermost, when recording ended
+        for depth, (start, name, domain) in reversed(list(enumerate(stack))):
             at += 3
-            self.push_pop(start, at, name, domain, thread)
+            self.push_pop(start, None if depth < still_open else at, name, domain, thread)
 
     def fill(self):
         for pid in range(100, 100 + self.random.randint(1, 2)):

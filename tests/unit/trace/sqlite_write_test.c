@@ -51,8 +51,39 @@ static void kinds_have_nsys_names(void **state)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+static void change(const char *path, const char *sql)
+{
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+/* nsys writes no end for a range that was open when recording ended, and counts it to the latest
+ * time of NVTX. A time that is no number is none. */
+static void ranges_without_an_end_reach_the_last(void **state)
+{
+    struct test *t = *state;
+    const char *from = test_path(t, "b.spool"), *to = test_path(t, "b.sqlite");
+    struct trace x;
+    fake_spool_write(from, &(struct fake_spool){.steps = 2});
+    assert_ok(trace_convert(from, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    change(to,
+           "UPDATE NVTX_EVENTS SET end = NULL WHERE start = (SELECT min(start) FROM NVTX_EVENTS "
+           "WHERE eventType = 59 AND start > 5)");
+    change(to, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'abc' WHERE rowid = 1");
+    assert_ok(trace_load(&x, to, NULL, &t->e), t);
+    assert_int_equal(x.n_ranges, 6);
+    assert_int_equal(x.ranges[0].start_ns, FAKE_START_NS);
+    assert_int_equal(x.ranges[0].end_ns, FAKE_START_NS + FAKE_STEP_NS + 90000);
+    assert_int_equal(x.ops.n, 9);
+    assert_int_equal(x.start_ns, FAKE_START_NS);
+    trace_free(&x);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names)};
+    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names),
+                                       TEST(ranges_without_an_end_reach_the_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
