@@ -103,8 +103,9 @@ struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
                          const char *type);
 
-/* Of a run, which is kept: ST_REJECTED when requests failed and none ended well. */
-enum st job_measured(int64_t ended_well, int64_t failed, struct err *e);
+/* Of a run, which is kept: ST_REJECTED when requests failed and none ended well, or all are warm-up
+ * (which the other two do not count). */
+enum st job_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct err *e);
 
 /* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);

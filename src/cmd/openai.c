@@ -513,7 +513,7 @@ static enum st judge(const struct bench *b, const struct outcome_figures *f, str
 {
     const struct client_health *h = &b->health;
     if (h->healthy)
-        return job_measured(f->completed, f->failed, e);
+        return job_measured(f->completed, f->failed, f->warmup, e);
     err_set(e, ST_REJECTED,
             "the client did not keep its schedule: p99 of the delay is %.1f ms, the limit %.0f ms; "
             "%lld of %lld requests went out late",

@@ -518,16 +518,20 @@ static enum st read_tables(struct reader *r, struct err *e)
         {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},   {SQL_GRAPH, take_graph},
         {SQL_SYNC, take_sync},
     };
-    bool known = false, there;
+    bool known = false, nameless = false, there;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         TRY(has_table(r, sql_tables[steps[i].table].name, &there, e));
         known = known || there;
+        nameless = nameless || (steps[i].table == SQL_STRINGS && !there);
         TRY(each_row(r, steps[i].table, steps[i].take, e));
     }
     if (!known) {
         err_set(e, ST_INPUT, "%s: has none of the tables of an Nsight Systems export", r->path);
         return err_hint(e, "make one with: nsys export --type sqlite report.nsys-rep");
     }
+    if (nameless)
+        trace_note(r->d, LOG_WARN, "%s: has no table StringIds, so kernels and calls have no names",
+                   fs_base(r->path));
     if (r->odd)
         trace_note(r->d, LOG_WARN, "%s: %llu rows without sense were left out", fs_base(r->path),
                    (unsigned long long)r->odd);

@@ -81,9 +81,29 @@ static void ranges_without_an_end_reach_the_last(void **state)
     trace_free(&x);
 }
 
+static void missing_names_are_told(void **state)
+{
+    struct test *t = *state;
+    const char *from = test_path(t, "c.spool"), *to = test_path(t, "c.sqlite");
+    struct trace x;
+    fake_spool_write(from, &(struct fake_spool){.steps = 1});
+    assert_ok(trace_convert(from, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    assert_ok(trace_load(&x, to, NULL, &t->e), t);
+    uint32_t notes = x.dict.n_notes;
+    size_t ops = x.ops.n;
+    trace_free(&x);
+    change(to, "DROP TABLE StringIds");
+    assert_ok(trace_load(&x, to, NULL, &t->e), t);
+    assert_int_equal(x.ops.n, ops);
+    assert_int_equal(x.dict.n_notes, notes + 1);
+    assert_string_equal(x.dict.notes[notes].text,
+                        "c.sqlite: has no table StringIds, so kernels and calls have no names");
+    trace_free(&x);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names),
+    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names), TEST(missing_names_are_told),
                                        TEST(ranges_without_an_end_reach_the_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
