@@ -52,5 +52,5 @@ if [ "$eager" -gt 0 ] && "$py" -c 'import torch, transformers' 2>>"$log"; then
     sed -n '1,/bare CUPTI:/p' "$out/eager.md"
 fi
 for ns in 0 10000; do
-    sed '/^trace_dir/,$d' "$out/launches_$ns.txt"
+    sed '/^out  /,$d' "$out/launches_$ns.txt"
 done

@@ -65,6 +65,11 @@ fi
 # shellcheck disable=SC2086  # $bare is one word or none
 step overhead env TEARDOWN_CUPTI=1 "$tw" trace out="$t/overhead" -- "$py" bench/trace/overhead.py \
     --results "$out/results.json" --rounds "${ROUNDS:-9}" --steps "${STEPS:-20}" $bare
+for i in 1 2 3; do # the level of graphs is a process's for good
+    step "untraced-$i" "$py" bench/trace/graph_level.py --out "$out/graph_untraced.txt"
+    step "graph-level-$i" "$tw" trace trace.graphs=graph out="$t/graph-level-$i" -- \
+        "$py" bench/trace/graph_level.py --out "$out/graph_traced.txt"
+done
 
 (cd bench/trace && "$py" report.py "$out") >"$out/report.md" 2>>"$log" ||
     echo "report.py failed; see log.txt" | tee -a "$log"
