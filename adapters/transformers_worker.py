@@ -32,7 +32,11 @@ PROTOCOL = 1
 
 
 class Refused(Exception):
-    """What the user has to be told instead of a traceback."""
+    """What the user has to be told instead of a traceback, and the remedy."""
+
+    def __init__(self, message, hint=None):
+        super().__init__(message)
+        self.hint = hint
 
 
 # ---- lines ------------------------------------------------------------------------------------
@@ -488,7 +492,10 @@ def say_hello(lines, options, config):
     import transformers
 
     if options.device.startswith("cuda") and not torch.cuda.is_available():
-        raise Refused("device %s: torch %s sees no CUDA device" % (options.device, torch.__version__))
+        raise Refused(
+            "device %s: torch %s sees no CUDA device" % (options.device, torch.__version__),
+            "device=cpu, or a machine with a GPU and a torch that was built for it",
+        )
     info = {
         "torch": torch.__version__,
         "python": sys.version.split()[0],
@@ -509,6 +516,19 @@ def say_hello(lines, options, config):
     )
 
 
+def need_libraries():
+    try:
+        import torch
+        import transformers  # noqa: F401  used where models are made
+    except ImportError as e:
+        raise Refused(
+            "%s cannot import %s" % (sys.executable, e.name or e),
+            "%s -m pip install torch transformers, or name a Python that has them: "
+            "TWINFER_PYTHON=/path/to/python3" % sys.executable,
+        )
+    return torch
+
+
 def serve(lines):
     hello = lines.inbox.get()
     if hello["type"] != "hello":
@@ -517,8 +537,7 @@ def serve(lines):
         lines.send(type="hello", protocol=PROTOCOL)
         return
     options = settle(hello)
-    import torch
-
+    torch = need_libraries()
     config = load_config(options, hello)
     say_hello(lines, options, config)
     if options.threads:
@@ -545,7 +564,7 @@ def main():
     try:
         serve(lines)
     except Refused as e:
-        lines.send(type="error", message=str(e))
+        lines.send(type="error", message=str(e), **({"hint": e.hint} if e.hint else {}))
         return 1
     except Exception as e:  # the traceback goes to stderr, its last line to the user
         import traceback

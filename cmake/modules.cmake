@@ -79,3 +79,13 @@ function(tw_mpi module)
   endif()
   target_sources(${module} PRIVATE ${file})
 endfunction()
+
+# tw_commit(file): the target `commit`, which keeps the file, the definition of build_commit, up to
+# date. TW_COMMIT: what it says instead of asking git, for source packages.
+set(TW_COMMIT "" CACHE STRING "commit of the sources, where git cannot tell")
+function(tw_commit file)
+  add_custom_target(commit
+    COMMAND ${CMAKE_COMMAND} -DOUT=${file} -DSOURCE=${CMAKE_SOURCE_DIR} -DCOMMIT=${TW_COMMIT}
+            -P ${CMAKE_SOURCE_DIR}/cmake/commit.cmake
+    BYPRODUCTS ${file} COMMENT "commit of the sources" VERBATIM)
+endfunction()

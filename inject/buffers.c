@@ -6,17 +6,17 @@
 enum { HEAD = 4096 };
 
 struct buffer {
-    struct buffer *next;
+    struct buffer *next, *older;
     size_t valid;
 };
 
-static struct buffer *spare, *full, **full_end = &full;
+static struct buffer *spare, *full, **full_end = &full, *newest;
 static int64_t made, in_use, peak, spares;
 static size_t data_bytes; /* of every buffer: settings do not change it */
 
 void buffers_reset(void)
 {
-    spare = full = NULL;
+    spare = full = newest = NULL;
     full_end = &full;
     made = in_use = peak = spares = 0;
     data_bytes = (size_t)guest.settings.buffer_bytes;
@@ -29,6 +29,13 @@ static struct buffer *make(bool touch)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/* Under buffers, as all that follows. */
+static void keep(struct buffer *b)
+{
+    b->older = newest;
+    newest = b;
+}
+
 static uint8_t *data(struct buffer *b)
 {
     return (uint8_t *)b + HEAD;
@@ -37,6 +44,15 @@ static uint8_t *data(struct buffer *b)
 static struct buffer *of(uint8_t *p)
 {
     return (struct buffer *)(void *)(p - HEAD);
+}
+
+/* Another profiler that had CUPTI while this recorder was paused may have left one of its own. */
+static bool is_ours(const uint8_t *p)
+{
+    struct buffer *b = newest;
+    while (b && data(b) != p)
+        b = b->older;
+    return b != NULL;
 }
 
 void buffers_request(uint8_t **buffer, size_t *bytes)
@@ -51,6 +67,8 @@ void buffers_request(uint8_t **buffer, size_t *bytes)
     } else if (made < guest.settings.max_buffers) {
         b = make(false);
         made += b != NULL;
+        if (b)
+            keep(b);
     }
     if (b) {
         in_use++;
@@ -68,14 +86,18 @@ void buffers_completed(uint8_t *buffer, size_t valid)
 {
     if (!buffer)
         return;
-    struct buffer *b = of(buffer);
-    b->valid = valid;
-    b->next = NULL;
     pthread_mutex_lock(&guest.buffers);
-    *full_end = b;
-    full_end = &b->next;
+    bool ours = is_ours(buffer);
+    if (ours) {
+        struct buffer *b = of(buffer);
+        b->valid = valid;
+        b->next = NULL;
+        *full_end = b;
+        full_end = &b->next;
+    }
     pthread_mutex_unlock(&guest.buffers);
-    writer_wake();
+    if (ours)
+        writer_wake();
 }
 
 uint8_t *buffers_take(size_t *valid)
@@ -117,6 +139,7 @@ void buffers_refill(void)
         struct buffer *b = make(true);
         pthread_mutex_lock(&guest.buffers);
         if (b) {
+            keep(b);
             b->next = spare;
             spare = b;
             spares++;

@@ -1,23 +1,9 @@
 #include <string.h>
 
-#include <cupti.h>
-
+#include "gpu/abi/cupti.h"
 #include "inject/guest.h"
 
-/* Records grow at their end from one CUPTI to the next, so the newest layout serves all; a field is
- * read where that CUPTI has it. The offsets that this rests on: */
-#define SAME(a, b, field) _Static_assert(offsetof(a, field) == offsetof(b, field), #field " moved")
-SAME(CUpti_ActivityKernel5, CUpti_ActivityKernel10, shmemLimitConfig);
-SAME(CUpti_ActivityKernel5, CUpti_ActivityKernel10, graphNodeId);
-SAME(CUpti_ActivityKernel6, CUpti_ActivityKernel10, graphId);
-SAME(CUpti_ActivityKernel8, CUpti_ActivityKernel10, clusterX);
-SAME(CUpti_ActivityKernel8, CUpti_ActivityKernel10, localMemoryTotal_v2);
-SAME(CUpti_ActivityMemcpy4, CUpti_ActivityMemcpy6, graphNodeId);
-SAME(CUpti_ActivityMemcpyPtoP3, CUpti_ActivityMemcpyPtoP4, graphId);
-SAME(CUpti_ActivityMemset3, CUpti_ActivityMemset4, graphId);
-SAME(CUpti_ActivityGraphTrace, CUpti_ActivityGraphTrace2, streamId);
-#undef SAME
-
+/* Records are read in their newest layout; a field that came late, where that CUPTI has it. */
 enum {                    /* CUPTI API versions that brought a field */
        HAS_GRAPH_ID = 14, /* CUDA 11.1 */
        HAS_CLUSTER = 18,  /* CUDA 11.8 */
@@ -309,7 +295,9 @@ static void graph(const void *record)
     if (!has_times(g->start, g->end))
         return;
     int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
-    if (!gate_keeps(g->correlationId, start_ns))
+    /* They come while the recorder is paused, too, when launches are not seen. */
+    if (!guest.settings.kernels || !(gate_filters ? gate_keeps(g->correlationId, start_ns)
+                                                  : gate_overlaps(start_ns, start_ns)))
         return;
     spool_add(&guest.spool, SPOOL_GRAPHS,
               &(struct spool_graph){.start_ns = start_ns,

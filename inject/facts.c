@@ -64,6 +64,15 @@ static bool bind_driver(void)
     return lib && gpu_cuda_bind(&cuda, lib) == NULL;
 }
 
+bool facts_driver_is_up(void)
+{
+    enum { NOT_INITIALIZED = 3 };
+    struct gpu_cuda mine = {0}; /* the table above is the writer's */
+    int n = 0;
+    void *lib = dlopen(GPU_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+    return lib && gpu_cuda_bind(&mine, lib) == NULL && mine.cuDeviceGetCount(&n) != NOT_INITIALIZED;
+}
+
 void facts_process(void)
 {
     if (process_told && process_cupti == cupti_version())

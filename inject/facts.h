@@ -2,9 +2,12 @@
 #ifndef INJECT_FACTS_H
 #define INJECT_FACTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void facts_reset(void);
+/* Whether CUDA's driver is loaded and initialized; from any thread. */
+bool facts_driver_is_up(void);
 void facts_process(void); /* SPOOL_PROCESS, and again when CUDA came up since */
 void facts_devices(void); /* SPOOL_DEVICES, once, when the driver is up */
 

@@ -1,9 +1,13 @@
-#define _GNU_SOURCE /* secure_getenv */
+#define _GNU_SOURCE /* secure_getenv, dladdr */
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -227,12 +231,36 @@ void guest_end(void)
 
 /* ---- what the driver and the program call ---- */
 
+/* Not stat(): glibc before 2.33 has no function of that name to link to. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return syscall(SYS_newfstatat, AT_FDCWD, a, &x, 0) == 0 &&
+           syscall(SYS_newfstatat, AT_FDCWD, b, &y, 0) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* Whether no CUDA graph can exist yet. The driver loads what CUDA_INJECTION64_PATH names while it
+ * initializes itself, and may not be asked anything then; a program that calls by itself may do so
+ * at any time. */
+static bool is_before_graphs(void)
+{
+    Dl_info mine;
+    const char *by_driver = secure_getenv("CUDA_INJECTION64_PATH");
+    if (by_driver && dladdr((const void *)&guest, &mine) && mine.dli_fname &&
+        same_file(by_driver, mine.dli_fname))
+        return true;
+    return !facts_driver_is_up();
+}
+
 int InitializeInjection(void)
 {
     if (!guest_start(true))
         return 1; /* nothing to do is no reason for the driver to complain */
     guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
+    if (is_before_graphs())
+        cupti_is_early();
     if (cupti_open())
         cupti_start();
     pthread_mutex_unlock(&guest.control);
@@ -297,6 +325,8 @@ int tw_trace_configure(const char *const *pairs)
         bool known = false;
         for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
             known |= strcmp(pairs[0], allowed[i]) == 0;
+        if (strcmp(pairs[0], "graphs") == 0)
+            known = cupti_graphs_can_be(strcmp(pairs[1], "graph") == 0);
         ok &= known && settings_set(&guest.settings, pairs[0], pairs[1]);
     }
     if (running)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "inject/old_symbols.h"
+#include "inject/payload.h"
 #include "inject/settings.h"
 #include "trace/spool.h"
 
@@ -85,7 +86,8 @@ enum event_type {
     EVENT_START,
     EVENT_STOP,
     EVENT_MARK,
-    EVENT_THREAD_NAME
+    EVENT_THREAD_NAME,
+    EVENT_VALUE /* of the payload of the event of the same time that follows */
 };
 struct event {
     int64_t at_ns;
@@ -93,7 +95,8 @@ struct event {
         int64_t end_ns;   /* EVENT_LAUNCH */
         uint64_t payload; /* NVTX */
     };
-    uint32_t text;   /* or the correlation id of EVENT_LAUNCH, the tid of EVENT_THREAD_NAME */
+    uint32_t text;   /* or the correlation id of EVENT_LAUNCH, the tid of EVENT_THREAD_NAME, the
+                      * name of EVENT_VALUE */
     uint32_t domain; /* string */
     uint32_t category, color;
     uint32_t id; /* of EVENT_START and EVENT_STOP */
@@ -104,6 +107,7 @@ struct event {
 enum { RING_STACK = 512, RING_THREADS = 61440 /* ids of the others come from the top */ };
 struct open_range {
     struct event push;
+    struct payload payload;
     uint32_t id;
     bool written;
 };
@@ -128,6 +132,8 @@ struct ring {
     /* the writer's: ranges that are open */
     struct open_range open[RING_STACK];
     int n_open;
+    struct payload payload; /* of the event of that time, which is yet to come */
+    int64_t payload_at_ns;
     struct event events[]; /* settings.ring_events */
 };
 enum { RING_FREE, RING_USED, RING_LEFT };
@@ -173,14 +179,19 @@ uint64_t gate_take_lost(void); /* the writer: records whose window was forgotten
 
 /* ---- cupti.c, buffers.c, decode.c ---- */
 
-bool cupti_open(void);     /* find the library; notes why not */
-bool cupti_start(void);    /* subscribe, register, enable; under control */
-void cupti_stop(void);     /* everything off, unsubscribed; under control */
+bool cupti_open(void);  /* find the library; notes why not */
+bool cupti_start(void); /* subscribe, register, enable; under control */
+/* Everything off, unsubscribed; under control. Where graphs are recorded whole, as cupti_rest. */
+void cupti_stop(void);
 void cupti_rest(void);     /* kinds off, the subscriber stays; under control */
 void cupti_pause(bool on); /* whether cupti_start may */
 bool cupti_wanted(void);   /* found, and not paused */
 bool cupti_running(void);
 bool cupti_has_callbacks(void); /* a subscriber is in place */
+/* Before the first cupti_start: no CUDA graph can exist yet, so that graphs=graph is possible. */
+void cupti_is_early(void);
+/* Whether the level at which graphs are recorded is this one, or can still be chosen. */
+bool cupti_graphs_can_be(bool whole);
 void cupti_flush(bool forced);
 void cupti_forget(void); /* in a child after fork */
 uint64_t cupti_take_dropped(void);

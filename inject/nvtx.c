@@ -1,8 +1,7 @@
 #include <string.h>
 
-#include <nvtx3/nvToolsExt.h>
-
 #include "base/clock.h"
+#include "gpu/abi/nvtx.h"
 #include "inject/guest.h"
 #include "inject/nvtx.h"
 
@@ -68,10 +67,14 @@ static uint32_t text_of(const char *s)
     return s ? names_intern(s, strlen(s)) : 0;
 }
 
-static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttributes_t *a)
+/* Numbers that come by the extension fill `p`; a single one that NVTX knows by itself is the
+ * event's. */
+static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttributes_t *a,
+                             struct payload *p)
 {
     struct event e = {
         .at_ns = clock_mono_ns(), .type = type, .domain = domains[domain].name, .text = 0};
+    payload_read(domain, NULL, 0, p);
     if (!a || a->size < offsetof(nvtxEventAttributes_t, message) + sizeof a->message)
         return e;
     switch (a->messageType) {
@@ -91,9 +94,26 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
     }
     e.category = a->category;
     e.color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
-    e.payload_type = (uint8_t)a->payloadType;
-    e.payload = a->payloadType ? a->payload.ullValue : 0;
+    if (a->payloadType == NVTX_PAYLOAD_TYPE_EXT) {
+        payload_read(domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue,
+                     a->reserved0 > 0 ? (size_t)a->reserved0 : 0, p);
+        e.text = e.text ? e.text : p->message;
+    } else {
+        e.payload_type = (uint8_t)a->payloadType;
+        e.payload = a->payloadType ? a->payload.ullValue : 0;
+    }
     return e;
+}
+
+/* Before their event. */
+static void push_values(struct ring *r, const struct event *e, const struct payload *p)
+{
+    for (int i = 0; p && i < p->n; i++)
+        ring_push(r, &(struct event){.at_ns = e->at_ns,
+                                     .payload = p->values[i].bits,
+                                     .text = p->values[i].name,
+                                     .type = EVENT_VALUE,
+                                     .payload_type = p->values[i].type});
 }
 
 static bool gates(const struct event *e, uint16_t domain)
@@ -109,13 +129,15 @@ static int level_of(const struct ring *r, uint16_t domain)
     return level;
 }
 
-static int push(uint16_t domain, struct event e)
+static int push(uint16_t domain, struct event e, const struct payload *p)
 {
     struct ring *r = enter();
     if (!r)
         return NVTX_NO_PUSH_POP_TRACKING;
     int64_t sample = ring_sample_begin(r, e.at_ns);
     bool gate = gates(&e, domain), deep = r->depth >= RING_STACK;
+    if (!deep)
+        push_values(r, &e, p);
     bool told = !deep && ring_push_begin(r, &e);
     int level = level_of(r, domain);
     ring_sample_end(r, sample);
@@ -132,7 +154,7 @@ static int push(uint16_t domain, struct event e)
     return level;
 }
 
-static int pop(uint16_t domain)
+static int pop(uint16_t domain, const struct payload *p)
 {
     struct ring *r = enter();
     if (!r || r->depth == 0)
@@ -148,8 +170,10 @@ static int pop(uint16_t domain)
         i--;
     if (i < 0)
         return NVTX_NO_PUSH_POP_TRACKING; /* pushed before recording began */
-    if (r->stack[i].told)
+    if (r->stack[i].told) {
+        push_values(r, &e, p);
         ring_push_end(r, &e);
+    }
     bool gate = r->stack[i].gates;
     for (r->depth--; i < r->depth; i++)
         r->stack[i] = r->stack[i + 1];
@@ -161,35 +185,39 @@ static int pop(uint16_t domain)
 }
 
 /* The lowest bit of the id says whether the range holds the gate open. */
-static nvtxRangeId_t start(uint16_t domain, struct event e)
+static nvtxRangeId_t start(uint16_t domain, struct event e, const struct payload *p)
 {
     struct ring *r = enter();
     if (!r)
         return 0;
     e.id = atomic_fetch_add(&last_start, 1) + 1;
     bool gate = gates(&e, domain);
+    push_values(r, &e, p);
     ring_push(r, &e);
     if (gate)
         gate_range(true);
     return (nvtxRangeId_t)e.id << 1 | gate;
 }
 
-static void stop(nvtxRangeId_t id)
+static void stop(nvtxRangeId_t id, const struct payload *p)
 {
     struct ring *r = id ? enter() : NULL;
     if (!r)
         return;
-    ring_push(r, &(struct event){
-                     .at_ns = clock_mono_ns(), .type = EVENT_STOP, .id = (uint32_t)(id >> 1)});
+    struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_STOP, .id = (uint32_t)(id >> 1)};
+    push_values(r, &e, p);
+    ring_push(r, &e);
     if (id & 1)
         gate_range(false);
 }
 
-static void mark(struct event e)
+static void mark(struct event e, const struct payload *p)
 {
     struct ring *r = enter();
-    if (r)
-        ring_push(r, &e);
+    if (!r)
+        return;
+    push_values(r, &e, p);
+    ring_push(r, &e);
 }
 
 static struct event plain(uint8_t type, uint32_t text)
@@ -199,82 +227,88 @@ static struct event plain(uint8_t type, uint32_t text)
 
 /* ---- what NVTX calls ---- */
 
+static void NVTX_API domain_mark_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    struct payload p;
+    struct event e = event_of(EVENT_MARK, domain_of(d), a, &p);
+    mark(e, &p);
+}
+static nvtxRangeId_t NVTX_API domain_start_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    struct payload p;
+    struct event e = event_of(EVENT_START, domain_of(d), a, &p);
+    return start(domain_of(d), e, &p);
+}
+static int NVTX_API domain_push_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
+{
+    struct payload p;
+    struct event e = event_of(EVENT_PUSH, domain_of(d), a, &p);
+    return push(domain_of(d), e, &p);
+}
 static void NVTX_API mark_ex(const nvtxEventAttributes_t *a)
 {
-    mark(event_of(EVENT_MARK, 0, a));
+    domain_mark_ex(NULL, a);
 }
 static void NVTX_API mark_a(const char *s)
 {
-    mark(plain(EVENT_MARK, text_of(s)));
+    mark(plain(EVENT_MARK, text_of(s)), NULL);
 }
 static void NVTX_API mark_w(const wchar_t *s)
 {
-    mark(plain(EVENT_MARK, names_intern_wide(s)));
+    mark(plain(EVENT_MARK, names_intern_wide(s)), NULL);
 }
 static nvtxRangeId_t NVTX_API start_ex(const nvtxEventAttributes_t *a)
 {
-    return start(0, event_of(EVENT_START, 0, a));
+    return domain_start_ex(NULL, a);
 }
 static nvtxRangeId_t NVTX_API start_a(const char *s)
 {
-    return start(0, plain(EVENT_START, text_of(s)));
+    return start(0, plain(EVENT_START, text_of(s)), NULL);
 }
 static nvtxRangeId_t NVTX_API start_w(const wchar_t *s)
 {
-    return start(0, plain(EVENT_START, names_intern_wide(s)));
+    return start(0, plain(EVENT_START, names_intern_wide(s)), NULL);
 }
 static void NVTX_API range_end(nvtxRangeId_t id)
 {
-    stop(id);
+    stop(id, NULL);
 }
 static int NVTX_API push_ex(const nvtxEventAttributes_t *a)
 {
-    return push(0, event_of(EVENT_PUSH, 0, a));
+    return domain_push_ex(NULL, a);
 }
 static int NVTX_API push_a(const char *s)
 {
-    return push(0, plain(EVENT_PUSH, text_of(s)));
+    return push(0, plain(EVENT_PUSH, text_of(s)), NULL);
 }
 static int NVTX_API push_w(const wchar_t *s)
 {
-    return push(0, plain(EVENT_PUSH, names_intern_wide(s)));
+    return push(0, plain(EVENT_PUSH, names_intern_wide(s)), NULL);
 }
 static int NVTX_API range_pop(void)
 {
-    return pop(0);
+    return pop(0, NULL);
 }
 static void NVTX_API name_thread_a(uint32_t tid, const char *s)
 {
     struct event e = plain(EVENT_THREAD_NAME, tid);
     e.domain = text_of(s);
-    mark(e);
+    mark(e, NULL);
 }
 static void NVTX_API name_thread_w(uint32_t tid, const wchar_t *s)
 {
     struct event e = plain(EVENT_THREAD_NAME, tid);
     e.domain = names_intern_wide(s);
-    mark(e);
-}
-static void NVTX_API domain_mark_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
-{
-    mark(event_of(EVENT_MARK, domain_of(d), a));
-}
-static nvtxRangeId_t NVTX_API domain_start_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
-{
-    return start(domain_of(d), event_of(EVENT_START, domain_of(d), a));
+    mark(e, NULL);
 }
 static void NVTX_API domain_range_end(nvtxDomainHandle_t d, nvtxRangeId_t id)
 {
     (void)d;
-    stop(id);
-}
-static int NVTX_API domain_push_ex(nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
-{
-    return push(domain_of(d), event_of(EVENT_PUSH, domain_of(d), a));
+    stop(id, NULL);
 }
 static int NVTX_API domain_pop(nvtxDomainHandle_t d)
 {
-    return pop(domain_of(d));
+    return pop(domain_of(d), NULL);
 }
 static nvtxStringHandle_t NVTX_API register_a(nvtxDomainHandle_t d, const char *s)
 {
@@ -297,6 +331,61 @@ static nvtxDomainHandle_t NVTX_API create_w(const wchar_t *s)
 static void NVTX_API destroy(nvtxDomainHandle_t d)
 {
     (void)d; /* its ranges may still be on their way to the file */
+}
+
+/* ---- what its payload extension calls ---- */
+
+static struct event event_with(uint8_t type, uint16_t domain, const nvtxPayloadData_t *data,
+                               size_t count, struct payload *p)
+{
+    payload_read(domain, data, count, p);
+    return (struct event){
+        .at_ns = clock_mono_ns(), .type = type, .domain = domains[domain].name, .text = p->message};
+}
+static uint64_t NVTX_API register_schema(nvtxDomainHandle_t d, const nvtxPayloadSchemaAttr_t *a)
+{
+    return payload_schema(domain_of(d), a);
+}
+static uint64_t NVTX_API register_enum(nvtxDomainHandle_t d, const nvtxPayloadEnumAttr_t *a)
+{
+    return payload_enum(domain_of(d), a);
+}
+static uint64_t NVTX_API register_scope(nvtxDomainHandle_t d, const nvtxScopeAttr_t *a)
+{
+    (void)d;
+    return a && a->structSize >= sizeof *a ? a->scopeId : 0;
+}
+static void NVTX_API mark_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data, size_t n)
+{
+    struct payload p;
+    struct event e = event_with(EVENT_MARK, domain_of(d), data, n, &p);
+    mark(e, &p);
+}
+static int NVTX_API push_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data, size_t n)
+{
+    struct payload p;
+    struct event e = event_with(EVENT_PUSH, domain_of(d), data, n, &p);
+    return push(domain_of(d), e, &p);
+}
+static int NVTX_API pop_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data, size_t n)
+{
+    struct payload p;
+    payload_read(domain_of(d), data, n, &p);
+    return pop(domain_of(d), &p);
+}
+static nvtxRangeId_t NVTX_API start_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data,
+                                            size_t n)
+{
+    struct payload p;
+    struct event e = event_with(EVENT_START, domain_of(d), data, n, &p);
+    return start(domain_of(d), e, &p);
+}
+static void NVTX_API end_payload(nvtxDomainHandle_t d, nvtxRangeId_t id,
+                                 const nvtxPayloadData_t *data, size_t n)
+{
+    struct payload p;
+    payload_read(domain_of(d), data, n, &p);
+    stop(id, &p);
 }
 
 struct row {
@@ -332,6 +421,16 @@ static const struct row core2[] = {
     {NVTX_CBID_CORE2_DomainCreateW, F(create_w)},
     {NVTX_CBID_CORE2_DomainDestroy, F(destroy)},
 };
+static const struct row payload[] = {
+    {NVTX3EXT_CBID_nvtxPayloadSchemaRegister, F(register_schema)},
+    {NVTX3EXT_CBID_nvtxPayloadEnumRegister, F(register_enum)},
+    {NVTX3EXT_CBID_nvtxScopeRegister, F(register_scope)},
+    {NVTX3EXT_CBID_nvtxMarkPayload, F(mark_payload)},
+    {NVTX3EXT_CBID_nvtxRangePushPayload, F(push_payload)},
+    {NVTX3EXT_CBID_nvtxRangePopPayload, F(pop_payload)},
+    {NVTX3EXT_CBID_nvtxRangeStartPayload, F(start_payload)},
+    {NVTX3EXT_CBID_nvtxRangeEndPayload, F(end_payload)},
+};
 #undef F
 
 static bool install(const NvtxExportTableCallbacks *t, NvtxCallbackModule module,
@@ -359,4 +458,19 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
     bool ok = install(t, NVTX_CB_MODULE_CORE, core, sizeof core / sizeof *core);
     install(t, NVTX_CB_MODULE_CORE2, core2, sizeof core2 / sizeof *core2);
     return ok;
+}
+
+/* Called once for every extension that a copy of NVTX offers. Slots that are left alone do nothing;
+ * 0 leaves all of them so. */
+int NVTX_API InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *m)
+{
+    if (!m || m->structSize < sizeof *m || m->moduleId != NVTX_EXT_PAYLOAD_MODULEID ||
+        m->segmentsCount == 0 || !guest_start(false))
+        return 0;
+    if (!guest.settings.nvtx && guest.settings.n_patterns == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof payload / sizeof *payload; i++)
+        if (payload[i].id < m->segments[0].slotCount)
+            m->segments[0].functionSlots[payload[i].id] = (intptr_t)payload[i].function;
+    return 1;
 }

@@ -3,12 +3,15 @@
 #ifndef INJECT_NVTX_H
 #define INJECT_NVTX_H
 
-#include <nvtx3/nvToolsExt.h>
+#include "gpu/abi/nvtx.h"
 
 /* Patterns were read anew: look at the domains again. */
 void nvtx_reset(void);
 
 __attribute__((visibility("default"))) int NVTX_API
 InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);
+/* The payload extension (nvtx3/nvToolsExtPayload.h), by which NCCL ends some of its ranges. */
+__attribute__((visibility("default"))) int NVTX_API
+InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
 #endif

@@ -20,6 +20,7 @@ OLD(pthread_sigmask);
 OLD(pthread_mutex_trylock);
 OLD(dlopen);
 OLD(dlsym);
+OLD(dladdr);
 #undef OLD
 #endif
 

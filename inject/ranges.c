@@ -1,9 +1,13 @@
+#include <stdio.h>
+#include <string.h>
+
 #include "inject/guest.h"
 
 /* Ranges that may start on one thread and end on another. The rings are emptied one after the
  * other, so an end may come before its start. */
 struct span {
     struct event start;
+    struct payload payload;
     uint32_t nvtx_id, id;
     uint16_t thread, end_thread;
     bool started, stopped, written;
@@ -20,8 +24,92 @@ void ranges_reset(void)
     last_id = 0;
 }
 
-static void write_range(const struct event *e, uint32_t id, enum spool_range_kind kind, int depth,
-                        uint16_t thread, uint16_t end_thread, int64_t end_ns)
+/* ---- values of payloads ---- */
+
+struct text {
+    char s[1024];
+    size_t n;
+};
+
+static void put_char(struct text *t, char c)
+{
+    if (t->n < sizeof t->s)
+        t->s[t->n++] = c;
+}
+
+/* Control characters become blanks: names of fields have none. */
+static void put_quoted(struct text *t, const char *s)
+{
+    put_char(t, '"');
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            put_char(t, '\\');
+        put_char(t, (unsigned char)*s < ' ' ? ' ' : *s);
+    }
+    put_char(t, '"');
+}
+
+/* As printf in the C locale: the program's may have another decimal point. */
+static void put_number(struct text *t, const struct payload_value *v)
+{
+    char s[40];
+    double real;
+    memcpy(&real, &v->bits, sizeof real);
+    if (v->type == NVTX_PAYLOAD_TYPE_UNSIGNED_INT64)
+        snprintf(s, sizeof s, "%llu", (unsigned long long)v->bits);
+    else if (v->type == NVTX_PAYLOAD_TYPE_INT64)
+        snprintf(s, sizeof s, "%lld", (long long)v->bits);
+    else if (real != real || real - real != 0)
+        memcpy(s, "null", 5);
+    else
+        snprintf(s, sizeof s, "%.17g", real);
+    bool point = false;
+    for (const char *p = s; *p; p++) {
+        bool part = strchr("0123456789+-enul", *p) != NULL;
+        if (part || !point)
+            put_char(t, part ? *p : '.');
+        point |= !part;
+    }
+}
+
+/* The JSON object's text, 0 = none. Texts that differ with every range must leave room for names.
+ */
+static uint32_t values_text(const struct payload *p)
+{
+    struct text t = {.n = 0};
+    if (p->n == 0 || names_count() > NAMES_MAX / 2)
+        return 0;
+    for (int i = 0; i < p->n; i++) {
+        put_char(&t, i ? ',' : '{');
+        put_quoted(&t, names_get(p->values[i].name)->text);
+        put_char(&t, ':');
+        put_number(&t, &p->values[i]);
+    }
+    put_char(&t, '}');
+    return t.n < sizeof t.s ? writer_string(names_intern(t.s, t.n)) : 0;
+}
+
+static void keep_value(struct ring *r, const struct event *e)
+{
+    if (r->payload_at_ns != e->at_ns)
+        r->payload.n = 0;
+    r->payload_at_ns = e->at_ns;
+    if (r->payload.n < PAYLOAD_VALUES)
+        r->payload.values[r->payload.n++] =
+            (struct payload_value){e->payload, e->text, e->payload_type};
+}
+
+/* Adds those that came with this event. */
+static void take_values(struct ring *r, const struct event *e, struct payload *to)
+{
+    for (int i = 0; r->payload_at_ns == e->at_ns && i < r->payload.n && to->n < PAYLOAD_VALUES; i++)
+        to->values[to->n++] = r->payload.values[i];
+    r->payload.n = 0;
+}
+
+static void write_range(const struct event *e, const struct payload *payload, uint32_t id,
+                        enum spool_range_kind kind, int depth, uint16_t thread, uint16_t end_thread,
+                        int64_t end_ns)
 {
     if (!guest.settings.nvtx ||
         !gate_overlaps(e->at_ns, end_ns == SPOOL_OPEN_NS ? INT64_MAX : end_ns))
@@ -39,7 +127,8 @@ static void write_range(const struct event *e, uint32_t id, enum spool_range_kin
                                     .end_thread = end_thread,
                                     .kind = (uint8_t)kind,
                                     .payload_type = e->payload_type,
-                                    .depth = (uint16_t)depth});
+                                    .depth = (uint16_t)depth,
+                                    .values = values_text(payload)});
 }
 
 /* Ranges of the same domain around open[i]. */
@@ -53,8 +142,11 @@ static int depth_of(const struct ring *r, int i)
 
 static void push(struct ring *r, const struct event *e)
 {
-    if (r->n_open < RING_STACK)
-        r->open[r->n_open++] = (struct open_range){.push = *e, .id = ++last_id};
+    if (r->n_open == RING_STACK)
+        return;
+    struct open_range *o = &r->open[r->n_open++];
+    *o = (struct open_range){.push = *e, .id = ++last_id};
+    take_values(r, e, &o->payload);
 }
 
 static void pop(struct ring *r, const struct event *e)
@@ -64,8 +156,10 @@ static void pop(struct ring *r, const struct event *e)
         i--;
     if (i < 0)
         return;
-    const struct open_range *o = &r->open[i];
-    write_range(&o->push, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, r->thread, e->at_ns);
+    struct open_range *o = &r->open[i];
+    take_values(r, e, &o->payload);
+    write_range(&o->push, &o->payload, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, r->thread,
+                e->at_ns);
     for (r->n_open--; i < r->n_open; i++)
         r->open[i] = r->open[i + 1];
 }
@@ -100,6 +194,7 @@ static void start_or_stop(struct ring *r, const struct event *e)
         atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
         return;
     }
+    take_values(r, e, &s->payload);
     if (e->type == EVENT_START) {
         s->start = *e;
         s->thread = r->thread;
@@ -111,7 +206,8 @@ static void start_or_stop(struct ring *r, const struct event *e)
     }
     if (!s->started || !s->stopped)
         return;
-    write_range(&s->start, s->id, SPOOL_START_END, 0, s->thread, s->end_thread, s->end_ns);
+    write_range(&s->start, &s->payload, s->id, SPOOL_START_END, 0, s->thread, s->end_thread,
+                s->end_ns);
     *s = spans[--n_spans];
 }
 
@@ -128,8 +224,14 @@ void ranges_event(struct ring *r, const struct event *e)
     case EVENT_STOP:
         start_or_stop(r, e);
         break;
-    case EVENT_MARK:
-        write_range(e, ++last_id, SPOOL_MARK, r->n_open, r->thread, r->thread, e->at_ns);
+    case EVENT_MARK: {
+        struct payload values = {.n = 0};
+        take_values(r, e, &values);
+        write_range(e, &values, ++last_id, SPOOL_MARK, r->n_open, r->thread, r->thread, e->at_ns);
+        break;
+    }
+    case EVENT_VALUE:
+        keep_value(r, e);
         break;
     default:
         break;
@@ -142,7 +244,8 @@ static void write_open(struct ring *r, int64_t since_ns)
         struct open_range *o = &r->open[i];
         if (o->written || o->push.at_ns > since_ns)
             continue;
-        write_range(&o->push, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, 0, SPOOL_OPEN_NS);
+        write_range(&o->push, &o->payload, o->id, SPOOL_PUSH_POP, depth_of(r, i), r->thread, 0,
+                    SPOOL_OPEN_NS);
         o->written = true;
     }
 }
@@ -156,7 +259,7 @@ void ranges_write_open(int64_t now_ns, bool end)
         struct span *s = &spans[i];
         if (s->written || !s->started || s->start.at_ns > since_ns)
             continue;
-        write_range(&s->start, s->id, SPOOL_START_END, 0, s->thread, 0, SPOOL_OPEN_NS);
+        write_range(&s->start, &s->payload, s->id, SPOOL_START_END, 0, s->thread, 0, SPOOL_OPEN_NS);
         s->written = true;
     }
 }

@@ -4,7 +4,8 @@
  *
  *     dir=/data/trace           folder of the spools
  *     kernels=1 copies=1 sync=1 nvtx=1 launches=1     what is recorded
- *     graphs=node | graph       CUDA graphs: every node, or one record a launch (cheaper)
+ *     graphs=node | graph       CUDA graphs: every node, or one record a launch (cheaper); chosen
+ *                               before the first of them, for good: fix_graph_level in cupti.c
  *     api=none | runtime | driver | all               API records
  *     range=decode@*,LLM@serve  record only inside these NVTX ranges: range@domain, '*' for any run
  *                               of characters; without '@' the default domain

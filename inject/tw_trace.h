@@ -21,7 +21,10 @@ extern "C" {
 
 /* Stop recording and give CUPTI back: every activity kind off, the subscriber released, so that
  * another profiler in this process can start. Synchronize the GPU first: records of work that still
- * runs are lost. Returns 1 when it was recording. */
+ * runs are lost. With graphs=graph CUPTI is not given back, as its records of whole graphs cannot
+ * be switched off again without ending the program. A profiler that tears CUPTI down at its end
+ * (PyTorch's with TEARDOWN_CUPTI=1) is not for programs that launch CUDA graphs made before it:
+ * CUPTI 13.0 ends those. Returns 1 when it was recording. */
 TW_TRACE_API int tw_trace_pause(void);
 /* Take CUPTI again. Returns 1 when it records (or waits for its gate), 2 when it records without
  * launch times because another tool still holds CUPTI's one subscriber (pause, and try again
@@ -30,9 +33,9 @@ TW_TRACE_API int tw_trace_resume(void);
 /* What was recorded so far is in the file when this returns. Returns 1, 0 when there is no file. */
 TW_TRACE_API int tw_trace_flush(void);
 /* Change which records are taken from now on, as the settings of the same names: for programs that
- * compare the cost of settings. NULL key ends the list of pairs: {"graphs", "graph", "api", "none",
- * NULL}. While it records, CUPTI is switched off and on again: best called while paused. Returns 1
- * when all were understood. */
+ * compare the cost of settings. NULL key ends the list of pairs: {"copies", "0", "api", "none",
+ * NULL}. The level of graphs stays what it was when CUDA was initialized. While it records, CUPTI
+ * is switched off and on again: best called while paused. Returns 1 when all could be set. */
 TW_TRACE_API int tw_trace_configure(const char *const *pairs);
 
 /* Entry points, called by the driver and by NVTX. */

@@ -1,33 +1,31 @@
 #!/bin/sh
-# dist/twinfer-<version>-<arch>.tar.gz: the program, its shared libraries (all but glibc's own), its
-# configuration and data. Runs from any folder on a machine with the same or a newer glibc.
+# dist/twinfer-<version>-<arch>.tar.gz: what ./do install installs, with the program's shared libraries
+# (all but glibc's own). Runs from any folder on a machine with the same or a newer glibc.
+# dist.sh [BUILD]: of another build than build/.
 set -eu
 cd "$(dirname "$0")/.."
+build=${1:-build}
 
-version=$(build/twinfer --version | cut -d' ' -f2)
+version=$("$build/twinfer" --version | cut -d' ' -f2)
 name=twinfer-$version-$(uname -m)
-root=dist/$name
+root=$PWD/dist/$name
 rm -rf "$root"
-mkdir -p "$root/bin" "$root/lib"
-cp build/twinfer "$root/bin/"
-if [ -f build/libtwinfer_inject.so ]; then
-    cp build/libtwinfer_inject.so "$root/lib/"
-else
-    echo "dist: without the guest library: no CUPTI headers here, so trace will not work" >&2
-fi
-cp -r adapters configs data README.md LICENSE "$root/"
-find "$root" -name __pycache__ -prune -exec rm -r {} +
+DESTDIR='' cmake --install "$build" --prefix "$root" >/dev/null
+# what people read first stands first
+mv "$root/share/doc/twinfer"/* "$root/"
+rmdir "$root/share/doc/twinfer" "$root/share/doc"
 
 # glibc, the loader and what must match the kernel stay behind.
-ldd build/twinfer | awk '$3 ~ /^\// { print $3 }' |
+ldd "$build/twinfer" | awk '$3 ~ /^\// { print $3 }' |
     grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
-    while read -r lib; do cp -L "$lib" "$root/lib/"; done
+    while read -r lib; do cp -L "$lib" "$root/lib/twinfer/"; done
 
 # Whatever still comes from this machine would be missing on another one.
-outside=$(ldd "$root/bin/twinfer" | awk '$3 ~ /^\// { print $3 }' | grep -v "^$PWD/$root/\|^$PWD/$root/bin/\.\./lib/" |
+outside=$(ldd "$root/bin/twinfer" | awk '$3 ~ /^\// { print $3 }' | grep -vF -e "$root/lib/" -e "$root/bin/../lib/" |
     grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' || :)
 [ -z "$outside" ] || { echo "dist: not in $root/lib: $outside" >&2; exit 1; }
 
+sh scripts/ci/links.sh "$root"
+(cd / && "$root/bin/twinfer" --version) >/dev/null
 tar -C dist -czf "dist/$name.tar.gz" "$name"
 echo "dist/$name.tar.gz"
-"$root/bin/twinfer" --version >/dev/null

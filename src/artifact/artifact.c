@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "text/json.h"
 
-#define PARTIAL_PREFIX  ".partial-"
 #define INCOMPLETE_NAME "incomplete.json"
 enum { SCHEMA_VERSION = 1 };
 
@@ -70,26 +69,6 @@ static enum st refuse_existing(const struct artifact *art, struct err *e)
     return err_hint(e, "it holds no %s: choose another out=, or remove it", art->meta_name);
 }
 
-static enum st make_partial(struct arena *a, struct artifact *art, struct err *e)
-{
-    char *parent = fs_dir(a, art->final_dir);
-    if (fs_mkdirs(parent, e) != ST_OK)
-        return err_hint(e, "choose a writable place with out=");
-    const char *name = fs_base(art->final_dir);
-    for (int i = 0;; i++) {
-        char *path = arena_printf(a, i ? "%s/%s%s-%ld-%d" : "%s/%s%s-%ld", parent, PARTIAL_PREFIX,
-                                  name, (long)getpid(), i);
-        if (mkdir(path, 0700) == 0) {
-            art->partial_dir = path;
-            return ST_OK;
-        }
-        if (errno != EEXIST) {
-            err_errno(e, false, "cannot create folder %s", path);
-            return err_hint(e, "choose a writable place with out=");
-        }
-    }
-}
-
 enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_name,
                        struct artifact *out, struct err *e)
 {
@@ -98,16 +77,17 @@ enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_
     const char *name = fs_base(out->final_dir);
     if (name[0] == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return err_set(e, ST_USAGE, "out: '%s' is not the name of a new folder", final_dir);
-    if (strncmp(name, PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0)
-        return err_set(e, ST_USAGE, "out: %s: names that begin with %s mark unfinished folders",
-                       out->final_dir, PARTIAL_PREFIX);
+    if (partial_is_name(name))
+        return err_set(e, ST_USAGE,
+                       "out: %s: names that begin with .partial- mark unfinished folders",
+                       out->final_dir);
     TRY(refuse_existing(out, e));
-    return make_partial(a, out, e);
+    return partial_make(a, out->final_dir, &out->partial, e);
 }
 
 char *artifact_path(struct arena *a, const struct artifact *art, const char *name)
 {
-    return fs_join(a, art->partial_dir, name);
+    return fs_join(a, art->partial.path, name);
 }
 
 static enum st full_disk_hint(struct err *e)
@@ -119,7 +99,7 @@ enum st artifact_create_file(const struct artifact *art, const char *name, FILE 
 {
     *f = NULL;
     char *path = artifact_path(art->a, art, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd >= 0 && !(*f = fdopen(fd, "w"))) {
         int code = errno;
         close(fd);
@@ -160,17 +140,18 @@ static enum st write_json(const struct artifact *art, const char *name, const st
 /* rename() would replace an empty folder somebody made meanwhile; everything else it refuses. */
 static enum st move_into_place(struct artifact *art, struct err *e)
 {
-    TRY(fs_sync_dir(art->partial_dir, e));
+    const char *from = art->partial.path;
+    TRY(fs_sync_dir(from, e));
     TRY(refuse_existing(art, e));
-    if (rename(art->partial_dir, art->final_dir) != 0)
-        return err_errno(e, false, "cannot rename %s to %s", art->partial_dir, art->final_dir);
-    art->partial_dir = NULL;
+    if (rename(from, art->final_dir) != 0)
+        return err_errno(e, false, "cannot rename %s to %s", from, art->final_dir);
+    partial_release(&art->partial);
     return fs_sync_dir(fs_dir(art->a, art->final_dir), e);
 }
 
 enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e)
 {
-    ASSERT(art->partial_dir);
+    ASSERT(art->partial.path);
     if (!meta)
         meta = node_new(art->a, NODE_MAP);
     node_set(art->a, meta, SV("schema_version"), node_int(art->a, SCHEMA_VERSION));
@@ -182,7 +163,7 @@ enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e)
 
 enum st artifact_abandon(struct artifact *art, const char *why, struct err *e)
 {
-    ASSERT(art->partial_dir);
+    ASSERT(art->partial.path);
     struct arena *a = art->a;
     if (unlink(artifact_path(a, art, art->meta_name)) != 0 && errno != ENOENT)
         return err_errno(e, false, "cannot remove %s", artifact_path(a, art, art->meta_name));
@@ -198,10 +179,7 @@ enum st artifact_abandon(struct artifact *art, const char *why, struct err *e)
 
 void artifact_discard(struct artifact *art)
 {
-    struct err quiet = {0};
-    if (art->partial_dir)
-        fs_remove_tree(art->partial_dir, &quiet);
-    art->partial_dir = NULL;
+    partial_discard(&art->partial);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -211,7 +189,7 @@ static bool is_partial(const char *dir)
 {
     char real[PATH_MAX];
     const char *path = realpath(dir, real) ? real : dir;
-    return strncmp(fs_base(path), PARTIAL_PREFIX, strlen(PARTIAL_PREFIX)) == 0;
+    return partial_is_name(fs_base(path));
 }
 
 static enum st refuse_without_meta(struct arena *a, const char *dir, const char *meta_name,
@@ -235,12 +213,20 @@ static enum st refuse_without_meta(struct arena *a, const char *dir, const char 
     return err_hint(e, "%s is written last; make the folder again", meta_name);
 }
 
+bool artifact_is_foreign_v1(const struct node *meta)
+{
+    const struct node *version = node_find(meta, "schema_version");
+    return version && version->kind == NODE_STR && sv_eq(version->s, "v1");
+}
+
 static enum st check_schema(const struct node *meta, const char *path, struct err *e)
 {
     int64_t version;
     if (meta->kind != NODE_MAP)
         return err_at(e, ST_INPUT, path, 1, 1, "expected a map, got %s",
                       node_kind_name(meta->kind));
+    if (artifact_is_foreign_v1(meta))
+        return ST_OK;
     TRY(node_get_int(meta, "schema_version", 1, INT64_MAX, &version, e));
     if (version <= SCHEMA_VERSION)
         return ST_OK;
@@ -291,7 +277,8 @@ enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, c
     if (is_partial(dir)) {
         err_set(e, ST_INPUT, "%s is an unfinished folder: its writer was killed or still runs",
                 dir);
-        return err_hint(e, "run that stage again; remove the folder once nothing writes to it");
+        return err_hint(
+            e, "run that stage again; twinfer doctor says whether something still writes to it");
     }
     char *path = fs_join(a, dir, meta_name);
     if (!fs_exists(path))

@@ -8,33 +8,33 @@
  *
  * Reading: artifact_open checks the meta file and its type before anything else.
  *
- * Directories are 0700, files 0600. */
+ * Permissions are what the umask leaves. */
 #ifndef ARTIFACT_ARTIFACT_H
 #define ARTIFACT_ARTIFACT_H
 
 #include "base/contention.h"
 #include "base/fs.h"
+#include "base/partial.h"
 #include "text/node.h"
 
 struct artifact {
     struct arena *a;
-    const char *final_dir;   /* as asked for by out= */
-    const char *partial_dir; /* where files are written until commit */
-    const char *meta_name;   /* "run_meta.json", ... */
+    const char *final_dir;  /* as asked for by out= */
+    struct partial partial; /* where files are written until commit; path NULL afterwards */
+    const char *meta_name;  /* "run_meta.json", ... */
     int64_t started_wall_ns;
 };
 
 /* final_dir must not exist: ST_USAGE "out: DIR already exists" with the hint to choose another out=
- * (or, when it is incomplete, to remove it). Parents are created. The partial folder is
- * "<parent>/.partial-<name>-<pid>", with "-<n>" added while that exists: folders left by killed
- * processes are never touched. */
+ * (or, when it is incomplete, to remove it). Parents are created. The partial folder
+ * (base/partial.h) is a new one: folders left by killed processes are never touched. */
 enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_name,
                        struct artifact *out, struct err *e);
 
 /* Path of a file inside the folder being built. */
 char *artifact_path(struct arena *a, const struct artifact *art, const char *name);
 
-/* Create a file (0600) for writing; artifact_close_file flushes, syncs and reports a full disk. */
+/* Create a file for writing; artifact_close_file flushes, syncs and reports a full disk. */
 enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 
@@ -53,6 +53,10 @@ void artifact_discard(struct artifact *art);
 enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
                       struct node **meta, struct err *e);
 
+/* The meta says schema_version "v1", a text: the system that twinfer replaces wrote the folder. It
+ * has the same files and columns, but for what docs/formats.md lists; readers accept both. */
+bool artifact_is_foreign_v1(const struct node *meta);
+
 /* ---- run_meta.json ----------------------------------------------------------------------- */
 
 struct run_meta {
@@ -65,19 +69,25 @@ struct run_meta {
 };
 
 /* The meta tree: the members above, `env` (a whitelist; names that look like secrets never pass),
- * `git_commit` and `git_dirty` of the working directory (null outside a repository or without
- * git), `host` and `tool`. Never fails; takes at most 2 s when git does not answer. */
+ * `host`, `tool` and `working_directory_git`. Never fails; takes at most 2 s when git does not
+ * answer. */
 struct node *run_meta_node(struct arena *a, const struct run_meta *m);
 
-/* Members of `meta` by themselves, for the meta files of workloads and bundles. */
+/* The repository the program was started in: the user's, who may keep configurations and scripts
+ * there. What twinfer itself was built from is in artifact_tool. */
 struct git_facts {
     const char *commit;      /* 40 or 64 hex digits; NULL = unknown */
     bool known_dirty, dirty; /* tracked files differ from the commit */
 };
 struct git_facts artifact_git(struct arena *a);
+
+/* Members of `meta` by themselves, for the meta files of workloads and bundles. */
+/* {commit, dirty}; null outside a repository or without git */
+struct node *artifact_working_directory_git(struct arena *a);
 struct node *artifact_env(struct arena *a);  /* whitelisted variables that are set */
-struct node *artifact_host(struct arena *a); /* cpu, cores, memory_bytes, kernel, libc */
-struct node *artifact_tool(struct arena *a); /* version, compiler */
+struct node *artifact_host(struct arena *a); /* cpu, cores, l2_cache_bytes, l3_cache_bytes,
+                                                memory_bytes, kernel, nvidia_driver, libc */
+struct node *artifact_tool(struct arena *a); /* version, commit, dirty (base/build.h), compiler */
 struct node *artifact_time(struct arena *a, int64_t wall_ns); /* ISO 8601 text */
 
 /* config.yaml (the composed configuration as text that reads back) and overrides.yaml into the

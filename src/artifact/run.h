@@ -6,6 +6,7 @@
 #include "artifact/artifact.h"
 
 enum run_status { RUN_OK, RUN_ERROR, RUN_TIMEOUT, RUN_REJECTED, RUN_CANCELLED };
+enum { RUN_STATUSES = RUN_CANCELLED + 1 };
 const char *run_status_name(enum run_status s);
 bool run_status_parse(struct sv text, enum run_status *out);
 
@@ -93,7 +94,9 @@ struct run {
  * token and completion are not before the arrival or out of order, every request's tokens have
  * indices 0..n-1 and times that never go back, and every token belongs to a request. Errors name
  * file, line and column. A file without completion_time_ns (foreign) takes each request's last
- * token as its completion. */
+ * token as its completion, and what only it would tell stays missing where there is none. In a
+ * folder of schema "v1" (artifact_is_foreign_v1) a missing number may be spelled null, None or NaN
+ * as well. */
 enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out,
                  struct err *e);
 const struct run_request *run_find(const struct run *r, int64_t request_id); /* NULL = none */

@@ -20,6 +20,7 @@ struct table {
     uint32_t *lines;
     size_t n, cap;
     size_t n_contradictions;
+    bool foreign_v1;
 };
 
 static void table_free(struct table *s)
@@ -43,11 +44,19 @@ static enum st row_err(const struct table *s, size_t row, const char *column, st
                   column, text);
 }
 
+/* "v1" may leave out what follows from other columns. */
+static enum run_need need_of(const struct table *s, const struct run_column *c)
+{
+    const bool latency = s->t == &run_tables[RUN_TOKENS] &&
+                         c->offset == offsetof(struct run_token, token_latency_ns);
+    return s->foreign_v1 && (c->cell == CELL_SPAN || latency) ? NEED_OPTIONAL : c->need;
+}
+
 static enum st find_columns(struct table *s, struct err *e)
 {
     for (size_t i = 0; i < s->t->n; i++) {
         const struct run_column *c = &s->t->columns[i];
-        if (c->need <= NEED_COLUMN)
+        if (need_of(s, c) <= NEED_COLUMN)
             TRY(csv_require(s->csv, c->name, &s->column[i], e));
         else
             s->column[i] = csv_find(s->csv, c->name);
@@ -135,6 +144,21 @@ static enum st read_cell(struct arena *a, struct table *s, size_t i, char *row, 
     return ST_OK;
 }
 
+/* A missing value is an empty cell; the system that wrote "v1" spells it out in places. */
+static bool is_missing(const struct table *s, size_t i)
+{
+    static const char *const words[] = {"null", "None", "NaN", "nan", "NA", "<NA>"};
+    if (csv_empty(s->csv, s->column[i]))
+        return true;
+    if (!s->foreign_v1 || s->t->columns[i].cell == CELL_TEXT)
+        return false;
+    const struct sv cell = csv_cell(s->csv, s->column[i]);
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++)
+        if (sv_eq(cell, words[k]))
+            return true;
+    return false;
+}
+
 static enum st read_row(struct arena *a, struct table *s, char *row, struct err *e)
 {
     for (int spans = 0; spans < 2; spans++) {
@@ -146,9 +170,9 @@ static enum st read_row(struct arena *a, struct table *s, char *row, struct err 
                 set_int(row, c->offset, RUN_NONE);
             if (s->column[i] < 0)
                 continue;
-            if (!csv_empty(s->csv, s->column[i]))
+            if (!is_missing(s, i))
                 TRY(read_cell(a, s, i, row, e));
-            else if (c->need == NEED_VALUE)
+            else if (need_of(s, c) == NEED_VALUE)
                 return csv_err(s->csv, s->column[i], e, "is empty, but every row needs it");
         }
     }
@@ -193,11 +217,11 @@ static enum st read_rows(struct arena *a, struct table *s, struct err *e)
 }
 
 /* Reads a whole table; the caller frees it also after an error. */
-static enum st table_read(struct arena *a, const char *dir, enum run_file file, struct table *s,
+static enum st table_read(struct arena *a, const struct run *r, enum run_file file, struct table *s,
                           struct err *e)
 {
-    *s = (struct table){.t = &run_tables[file]};
-    s->path = fs_join(a, dir, s->t->file);
+    *s = (struct table){.t = &run_tables[file], .foreign_v1 = artifact_is_foreign_v1(r->meta)};
+    s->path = fs_join(a, r->dir, s->t->file);
     TRY(most_rows(s, &s->cap, e));
     TRY(csv_open(&s->csv, s->path, e));
     s->rows = arena_alloc_n(a, s->cap, s->t->row_bytes);
@@ -271,7 +295,7 @@ static enum st check_order(const struct table *s, size_t row, const struct run_r
 static enum st load_requests(struct arena *a, struct run *out, bool *has_completion, struct err *e)
 {
     struct table s;
-    enum st st = table_read(a, out->dir, RUN_REQUESTS, &s, e);
+    enum st st = table_read(a, out, RUN_REQUESTS, &s, e);
     out->requests = (struct run_request *)(void *)s.rows;
     out->n_requests = s.n;
     out->n_contradictions += s.n_contradictions;
@@ -342,29 +366,37 @@ static enum st place_tokens(const struct table *s, struct run *r, const uint32_t
     return ST_OK;
 }
 
+/* Whether the cell says another gap than the times; a missing one gets theirs. */
+static bool latency_differs(struct run_token *t, int64_t gap_ns)
+{
+    if (t->token_latency_ns == RUN_NONE)
+        t->token_latency_ns = gap_ns;
+    return differ(t->token_latency_ns, gap_ns);
+}
+
 static enum st check_times(const struct table *s, struct run *r, const uint32_t *owner,
                            struct err *e)
 {
     for (size_t i = 0; i < s->n; i++) {
         const struct run_token *row = (const struct run_token *)(const void *)s->rows + i;
         const struct run_request *q = &r->requests[owner[i]];
+        struct run_token *t = &r->tokens[r->first_token[owner[i]] + (size_t)row->token_index];
         if (row->token_index == 0) {
             if (row->token_time_ns < q->arrival_ns)
                 return row_err(s, i, "token_time_ns", e,
                                "%lld is before the request's arrival_time_ns %lld",
                                (long long)row->token_time_ns, (long long)q->arrival_ns);
             bool known = q->first_token_ns != RUN_NONE;
-            r->n_contradictions += row->token_latency_ns > TOLERANCE_NS;
+            r->n_contradictions += latency_differs(t, 0);
             r->n_contradictions += !known || differ(q->first_token_ns, row->token_time_ns);
             continue;
         }
-        size_t at = r->first_token[owner[i]] + (size_t)row->token_index;
-        int64_t before = r->tokens[at - 1].token_time_ns;
+        int64_t before = t[-1].token_time_ns;
         if (row->token_time_ns < before)
             return row_err(
                 s, i, "token_time_ns", e, "%lld is before the request's token %lld (%lld)",
                 (long long)row->token_time_ns, (long long)row->token_index - 1, (long long)before);
-        r->n_contradictions += differ(row->token_latency_ns, row->token_time_ns - before);
+        r->n_contradictions += latency_differs(t, row->token_time_ns - before);
     }
     return ST_OK;
 }
@@ -389,7 +421,7 @@ static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
 {
     struct arena *scratch = arena_new(); /* rows in file order; the sorted ones outlive them */
     struct table s;
-    enum st st = table_read(scratch, out->dir, RUN_TOKENS, &s, e);
+    enum st st = table_read(scratch, out, RUN_TOKENS, &s, e);
     if (st == ST_OK) {
         uint32_t *owner = arena_array(scratch, uint32_t, s.n);
         out->n_tokens = s.n;
@@ -400,7 +432,7 @@ static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
             st = place_tokens(&s, out, owner, e);
         if (st == ST_OK)
             st = check_times(&s, out, owner, e);
-        if (st == ST_OK && out->meta && node_path(out->meta, "tool"))
+        if (st == ST_OK && node_find(out->meta, "tool") && !s.foreign_v1)
             st = check_complete(&s, out, e);
     }
     table_free(&s);
@@ -413,7 +445,7 @@ static enum st load_tokens(struct arena *a, struct run *out, struct err *e)
 static enum st load_batches(struct arena *a, struct run *out, struct err *e)
 {
     struct table s;
-    enum st st = table_read(a, out->dir, RUN_BATCHES, &s, e);
+    enum st st = table_read(a, out, RUN_BATCHES, &s, e);
     out->batches = (struct run_batch *)(void *)s.rows;
     out->n_batches = s.n;
     table_free(&s);
@@ -425,7 +457,7 @@ static void complete_from_tokens(struct run *r)
 {
     for (size_t i = 0; r->tokens && i < r->n_requests; i++) {
         struct run_request *q = &r->requests[i];
-        if (r->first_token[i] == r->first_token[i + 1])
+        if (q->completion_ns != RUN_NONE || r->first_token[i] == r->first_token[i + 1])
             continue;
         int64_t last_ns = r->tokens[r->first_token[i + 1] - 1].token_time_ns;
         q->completion_ns = last_ns > q->first_token_ns ? last_ns : q->first_token_ns;
@@ -444,7 +476,7 @@ enum st run_load(struct arena *a, const char *dir, const char *type, struct run 
         TRY(load_tokens(a, out, e));
     if (fs_exists(fs_join(a, dir, run_tables[RUN_BATCHES].file)))
         TRY(load_batches(a, out, e));
-    if (!has_completion)
+    if (!has_completion || artifact_is_foreign_v1(meta))
         complete_from_tokens(out);
     return ST_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/vec.h"
@@ -105,7 +106,7 @@ enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e
     char tmp[PATH_MAX];
     if (snprintf(tmp, sizeof tmp, "%s.tmp.%ld", path, (long)getpid()) >= (int)sizeof tmp)
         return err_set(e, ST_IO, "path too long: %s", path);
-    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return err_errno(e, false, "cannot create %s", tmp);
     bool ok = write_all(fd, p, n) && fsync(fd) == 0;
@@ -133,7 +134,7 @@ enum st fs_mkdirs(const char *path, struct err *e)
             continue;
         char c = part[i];
         part[i] = 0;
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
             return err_errno(e, false, "cannot create folder %s", part);
         part[i] = c;
     }
@@ -152,6 +153,34 @@ bool fs_is_dir(const char *path)
 {
     struct stat s;
     return stat(path, &s) == 0 && S_ISDIR(s.st_mode);
+}
+
+int64_t fs_free_bytes(const char *path)
+{
+    struct statvfs s;
+    struct arena *a = arena_new();
+    const char *at = path;
+    int failed;
+    while ((failed = statvfs(at, &s)) != 0 && errno == ENOENT && strcmp(at, ".") != 0 &&
+           strcmp(at, "/") != 0)
+        at = fs_dir(a, at);
+    arena_free(&a);
+    if (failed || s.f_blocks == 0) /* some file systems say nothing by saying 0 of 0 */
+        return -1;
+    unsigned long long free_bytes = (unsigned long long)s.f_bavail * s.f_frsize;
+    return free_bytes > INT64_MAX ? INT64_MAX : (int64_t)free_bytes;
+}
+
+enum st fs_need_space(const char *path, int64_t bytes, struct err *e)
+{
+    int64_t there = fs_free_bytes(path);
+    char need[STR_BYTES_MAX], have[STR_BYTES_MAX];
+    if (there < 0 || there >= bytes)
+        return ST_OK;
+    str_from_bytes(need, bytes);
+    str_from_bytes(have, there);
+    err_set(e, ST_IO, "%s needs %s of disk space, and %s are free there", path, need, have);
+    return err_hint(e, "free space there, or choose another place");
 }
 
 static int by_name(const void *a, const void *b)

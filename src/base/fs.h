@@ -1,4 +1,7 @@
-/* Files and folders: whole reads with a limit, atomic writes, paths that stay inside a folder. */
+/* Files and folders: whole reads with a limit, atomic writes, paths that stay inside a folder.
+ *
+ * What is created gets the permissions that the umask leaves: who may read results is the user's
+ * choice. */
 #ifndef BASE_FS_H
 #define BASE_FS_H
 
@@ -23,14 +26,21 @@ enum st fs_map(const char *path, struct fs_map *out, struct err *e);
 void fs_unmap(struct fs_map *m);
 
 /* Write the bytes under a temporary name beside path, fsync, rename: path is old or new, never
- * half. Mode 0600. */
+ * half. */
 enum st fs_write_atomic(const char *path, const void *p, size_t n, struct err *e);
 
-enum st fs_mkdirs(const char *path, struct err *e); /* with parents, mode 0700; existing is fine */
+enum st fs_mkdirs(const char *path, struct err *e); /* with parents; existing is fine */
 bool fs_exists(const char *path);
 bool fs_is_dir(const char *path);
 enum st fs_remove_tree(const char *path, struct err *e); /* never follows links; absent is fine */
 enum st fs_sync_dir(const char *path, struct err *e);
+
+/* Bytes that this user can still write at path, or at the nearest folder above it that exists; -1
+ * where the system does not say. */
+int64_t fs_free_bytes(const char *path);
+/* Refuses with ST_IO before anything is written: "PATH needs 3.3 GiB of disk space, and 1.2 GiB are
+ * free there". */
+enum st fs_need_space(const char *path, int64_t bytes, struct err *e);
 
 /* Names in a folder, sorted bytewise, without "." and ".."; *n names. */
 enum st fs_list(struct arena *a, const char *path, const char ***names, size_t *n, struct err *e);

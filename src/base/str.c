@@ -248,6 +248,16 @@ int str_from_double(char out[STR_DOUBLE_MAX], double v)
     return (int)strlen(out);
 }
 
+void str_from_bytes(char out[STR_BYTES_MAX], int64_t bytes)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double v = (double)bytes;
+    int unit = 0;
+    for (; v >= 1024; unit++)
+        v /= 1024;
+    snprintf(out, STR_BYTES_MAX, "%.*f %s", unit > 0 && v < 99.95 ? 1 : 0, v, units[unit]);
+}
+
 size_t str_utf8_valid(const char *text, size_t n)
 {
     const unsigned char *p = (const unsigned char *)text;

@@ -45,6 +45,10 @@ bool str_double(struct sv s, double *out); /* finite decimal or exponent form; n
 enum { STR_DOUBLE_MAX = 32 };
 int str_from_double(char out[STR_DOUBLE_MAX], double v);
 
+/* "3.3 GiB", "640 KiB", "17 bytes": powers of 1,024, a decimal below 100. bytes >= 0. */
+enum { STR_BYTES_MAX = 32 };
+void str_from_bytes(char out[STR_BYTES_MAX], int64_t bytes);
+
 /* First byte that is not part of valid UTF-8 (no surrogates, no overlong forms, no 5-byte forms),
  * or n when all are. */
 size_t str_utf8_valid(const char *p, size_t n);

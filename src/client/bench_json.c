@@ -38,6 +38,7 @@ struct node *client_health_node(struct arena *a, const struct client_health *h)
     } ints[] = {
         {"sent", h->sent},
         {"dropped", h->dropped},
+        {"left_out", h->left_out},
         {"late", h->late},
         {"held", h->held},
         {"retried", h->retried},
@@ -131,6 +132,7 @@ static double most_tokens_a_second(const struct outcome *o, size_t n)
 static struct node *tokens_node(struct arena *a, const struct outcome_figures *f)
 {
     struct node *m = node_new(a, NODE_MAP), *from = node_new(a, NODE_MAP);
+    struct node *lengths = node_new(a, NODE_MAP);
     for (int i = 0; i < COUNTS; i++)
         put(a, from, count_from_name((enum count_from)i), node_int(a, f->counted[i]));
     put(a, m, "output_counted_from", from);
@@ -140,6 +142,10 @@ static struct node *tokens_node(struct arena *a, const struct outcome_figures *f
         number(a, f->chunks ? (double)f->output_tokens / (double)f->chunks : NAN));
     put(a, m, "max_tokens_per_chunk", node_int(a, f->max_tokens_per_chunk));
     put(a, m, "requests_spread_over_chunks", node_int(a, f->spread));
+    put(a, m, "answers_at_once", node_int(a, f->at_once));
+    for (int i = 0; i < LENGTHS; i++)
+        put(a, lengths, length_name((enum length)i), node_int(a, f->lengths[i]));
+    put(a, m, "output_lengths", lengths);
     return m;
 }
 
@@ -236,7 +242,9 @@ void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figur
                (long long)f->completed, (long long)f->failed, (long long)f->warmup, f->duration_s);
     buf_printf(out, "throughput      %.3f requests/s, %.1f output tokens/s, %.1f tokens/s in all\n",
                f->requests_per_s, f->output_tokens_per_s, f->total_tokens_per_s);
-    if (!isnan(f->goodput))
+    if (isnan(f->goodput))
+        buf_puts(out, "goodput         n/a: no limits (goodput=ttft:500,tpot:50)\n");
+    else
         buf_printf(out, "goodput         %.3f requests/s (%.3f from the actual send)\n", f->goodput,
                    f->goodput_sent);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
@@ -253,6 +261,14 @@ void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figur
                    "tokens          %lld in, %lld out, counted from %s; %.2f a chunk, at most %d\n",
                    (long long)f->input_tokens, (long long)f->output_tokens, sources(a, f),
                    (double)f->output_tokens / (double)f->chunks, f->max_tokens_per_chunk);
+    if (f->lengths[LENGTH_SHORT] + f->lengths[LENGTH_LONG] + f->lengths[LENGTH_UNKNOWN])
+        buf_printf(out,
+                   "lengths         %lld as asked for, %lld shorter, %lld longer, %lld unknown\n",
+                   (long long)f->lengths[LENGTH_RIGHT], (long long)f->lengths[LENGTH_SHORT],
+                   (long long)f->lengths[LENGTH_LONG], (long long)f->lengths[LENGTH_UNKNOWN]);
+    if (f->at_once)
+        buf_printf(out, "at once         %lld answers of several tokens: they have no TPOT\n",
+                   (long long)f->at_once);
     buf_printf(
         out,
         "client          %s: schedule delay p50 %.3f, p99 %.3f, max %.3f ms; %lld late, %lld "

@@ -1,5 +1,6 @@
 #include "client/body.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "text/json.h"
@@ -9,11 +10,23 @@ struct body_maker {
     struct sv head; /* "{...fixed members", without the closing brace */
 };
 
+enum body_limit body_limit(const struct body_params *p)
+{
+    return p->limit == BODY_LIMIT_AUTO ? BODY_LIMIT_MAX_TOKENS : p->limit;
+}
+
+const char *body_limit_name(enum body_limit l)
+{
+    static const char *const names[] = {"auto", "max_tokens", "max_completion_tokens"};
+    return names[l];
+}
+
 static struct node *fixed_members(struct arena *a, const struct body_params *p)
 {
     struct node *m = node_new(a, NODE_MAP);
     node_set(a, m, SV("model"), node_str(a, p->model));
-    node_set(a, m, SV("temperature"), node_float(a, p->temperature));
+    if (!isnan(p->temperature))
+        node_set(a, m, SV("temperature"), node_float(a, p->temperature));
     node_set(a, m, SV("stream"), node_bool(a, true));
     if (p->count != BODY_COUNT_TOKENIZER) {
         struct node *options = node_new(a, NODE_MAP);
@@ -78,8 +91,7 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
         q.text = (struct sv){buf_str(&text), text.n};
     }
     buf_add(&b, m->head.p, m->head.n);
-    buf_printf(&b, ",\"%s\":%lld,", chat ? "max_completion_tokens" : "max_tokens",
-               (long long)max_tokens);
+    buf_printf(&b, ",\"%s\":%lld,", body_limit_name(body_limit(&m->p)), (long long)max_tokens);
     buf_puts(&b, chat ? "\"messages\":[{\"role\":\"user\",\"content\":" : "\"prompt\":");
     add_prompt(&b, &q);
     buf_puts(&b, chat ? "}]}" : "}");

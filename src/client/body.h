@@ -16,11 +16,20 @@ enum body_count {
     BODY_COUNT_TOKENIZER, /* nothing: the texts are tokenized after the run */
 };
 
+/* The member that limits the output tokens. Order of option client.max_tokens_name. */
+enum body_limit {
+    BODY_LIMIT_AUTO, /* max_tokens: every server knows it, and those that want the other refuse it
+                      */
+    BODY_LIMIT_MAX_TOKENS,
+    BODY_LIMIT_MAX_COMPLETION_TOKENS,
+};
+
 struct body_params {
     enum body_endpoint endpoint;
     const char *model; /* as the server calls it */
     enum body_count count;
-    double temperature;
+    double temperature; /* NAN = not sent */
+    enum body_limit limit;
     bool ignore_eos;          /* sent only when true: OpenAI's own servers do not know it */
     const struct node *extra; /* map or NULL: further members, instead of those above */
     enum chat_template chat;  /* completions: the text is put into this template */
@@ -32,6 +41,9 @@ struct body_prompt {
     const int32_t *ids; /* NULL = text */
     size_t n_ids;
 };
+
+enum body_limit body_limit(const struct body_params *p); /* never BODY_LIMIT_AUTO */
+const char *body_limit_name(enum body_limit l);          /* "max_tokens"; "auto" */
 
 struct body_maker;
 /* ST_USAGE: extra sets what the benchmark itself must set (stream, prompt, messages, max_tokens).

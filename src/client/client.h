@@ -11,8 +11,9 @@
  *
  * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when the usage
  * in it says that there are more. A token may have no text (end of sequence that is ignored, half a
- * character): chunks without text carry one each where that makes exactly the total of usage, as
- * with servers that send a chunk a token; the one that begins a chat only where there are others.
+ * character): chunks without text carry one each where that makes exactly the total (of usage; of
+ * the request, where there is none and finish_reason is length), as with servers that send a chunk
+ * a token; the one that begins a chat only where there are others.
  * How many tokens a chunk holds is known from its ids or from usage in every chunk;
  * client/outcome.h says what is to be believed of a finished request.
  *
@@ -30,6 +31,7 @@
  *     server                  the server sent an error object in the stream, or
  *                             finish_reason abort or error                    error
  *     no_tokens               a good end without a token                      error
+ *     too_long                more than max_chunks chunks                     error
  *     timeout, stall          timeout_s since it was sent; stall_timeout_s without a byte
  *                             (before the body: without a line of headers)    timeout
  *     cancelled               the run was stopped                             cancelled
@@ -58,9 +60,17 @@ struct client_params {
     double timeout_s;        /* of a request since it was sent; 0 = none */
     double stall_timeout_s;  /* without a byte; 0 = none */
     double connect_timeout_s;
-    int64_t retries;        /* attempts after the first, for connect, connection, 429 and 503, while
-                             * no token has come */
-    double retry_delay_s;   /* before the first of them; each further one waits twice as long */
+    /* Attempts after the first, for connect, connection, 429 and 503, while no token has come. The
+     * first of them waits retry_delay_s, each further one twice as long, none shorter than the
+     * answer's Retry-After (seconds or a date); where that is longer than timeout_s there is none.
+     */
+    int64_t retries;
+    double retry_delay_s;
+    double duration_s; /* no first attempt is made later; 0 = no limit */
+    /* So many requests in a row end the run when no later one can do better: connect, resolve, tls,
+     * http_401, _403, _404, _405. 0 = never. */
+    int64_t give_up_after;
+    int64_t max_chunks;     /* of an answer, which is then cut and fails; 0 = no limit */
     bool tls_insecure;      /* do not verify the server's certificate */
     const char *ca_file;    /* certificates to trust instead of the system's; NULL */
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
@@ -70,8 +80,9 @@ struct client_params {
 enum { SECRET_LEAST = 4 };
 
 struct client_request {
-    int64_t at_ns;  /* planned; non-decreasing */
-    struct sv body; /* JSON, borrowed for the run */
+    int64_t at_ns;      /* planned; non-decreasing */
+    struct sv body;     /* JSON, borrowed for the run */
+    int64_t max_tokens; /* output tokens that it asks for; 0 = not told */
 };
 
 struct client_chunk {
@@ -106,6 +117,7 @@ struct client_result {
     struct buf text;
     struct chunk_ids ids;
     int64_t prompt_tokens, completion_tokens; /* of usage; -1 */
+    int64_t max_tokens;                       /* of the request */
     char finish[24];                          /* finish_reason */
     int32_t http_status;                      /* 0 = no answer */
     int32_t attempts;
@@ -122,6 +134,7 @@ struct client_health {
     int64_t delay_p50_ns, delay_p90_ns, delay_p99_ns, delay_max_ns; /* over requests sent */
     int64_t sent, late; /* late: delay above CLIENT_MAX_DELAY_NS */
     int64_t dropped;    /* never sent */
+    int64_t left_out;   /* last requests, not sent within duration_s: they are no part of the run */
     int64_t held;       /* waited for max_concurrency; that time is no delay of the client */
     int64_t retried;    /* attempts after the first */
     int64_t peak_concurrency, connections; /* connections opened */
@@ -129,6 +142,7 @@ struct client_health {
     double wall_s, cpu_s; /* cpu: of the process */
     double busy_fraction; /* of the loop: not waiting for events */
     bool healthy;
+    bool gave_up; /* by give_up_after */
 };
 
 /* What the run looks like so far, a few times a second. */
@@ -142,9 +156,10 @@ struct client_watch {
     void (*progress)(void *self, const struct client_so_far *s); /* NULL = none */
 };
 
-/* Runs all n requests to their end. results[n] are filled in every case; client_result_free each.
- * *stop != 0 cancels what is on its way and drops the rest: ST_INTERRUPTED. ST_DEVICE: curl, epoll
- * or timers refuse. */
+/* Runs all n requests to their end, but for the last health->left_out. results[n] are filled in
+ * every case; client_result_free each. *stop != 0 cancels what is on its way and drops the rest:
+ * ST_INTERRUPTED. So does a server that is gone (give_up_after): ST_DEVICE with its cause,
+ * health->gave_up. ST_DEVICE too: curl, epoll or timers refuse. */
 enum st client_run(const struct client_params *p, const struct client_request *requests, size_t n,
                    const volatile sig_atomic_t *stop, const struct client_watch *watch,
                    struct client_result *results, struct client_health *health, struct err *e);

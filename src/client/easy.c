@@ -72,7 +72,9 @@ CURL *easy_new(const struct client_params *p, const char *url, struct curl_slist
 
 void easy_touch(CURLM *m, const struct client_params *p, const volatile sig_atomic_t *stop)
 {
-    CURL *c = strncmp(p->url, "https://", 8) == 0 ? easy_new(p, p->url, NULL) : NULL;
+    /* older than 7.87.0 it keeps no certificates, and this connection open to the end */
+    const bool keeps = LIBCURL_VERSION_NUM >= 0x075700;
+    CURL *c = keeps && strncmp(p->url, "https://", 8) == 0 ? easy_new(p, p->url, NULL) : NULL;
     int running = 1;
     if (!c)
         return;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "metrics/metrics.h"
+#include "text/json.h"
 
 const int outcome_percentiles[OUTCOME_PERCENTILES] = {90, 95, 99};
 
@@ -11,6 +12,12 @@ const char *count_from_name(enum count_from c)
 {
     static const char *const names[] = {"token_ids", "usage", "tokenizer", "chunks"};
     return names[c];
+}
+
+const char *length_name(enum length l)
+{
+    static const char *const names[] = {"right", "short", "long", "unknown"};
+    return names[l];
 }
 
 /* ---- tokens -------------------------------------------------------------------------------- */
@@ -80,6 +87,18 @@ static void spread_tokens(struct outcome *o)
     }
 }
 
+static enum length judge_length(const struct outcome *o)
+{
+    const int64_t asked = o->w->num_decode_tokens, n = o->output_tokens;
+    const int64_t slack = o->count == COUNT_TOKENIZER ? (asked + 9) / 10 : 0;
+    if (n > asked + slack)
+        return LENGTH_LONG;
+    if (n >= asked - slack)
+        return LENGTH_RIGHT;
+    return o->count != COUNT_CHUNKS || strcmp(o->r->finish, "stop") == 0 ? LENGTH_SHORT
+                                                                         : LENGTH_UNKNOWN;
+}
+
 static void make(struct arena *a, struct outcome *o, const struct tokenizer *t)
 {
     const struct client_result *r = o->r;
@@ -94,6 +113,9 @@ static void make(struct arena *a, struct outcome *o, const struct tokenizer *t)
         o->spread = o->output_tokens != (int64_t)r->chunks.n;
         spread_tokens(o);
     }
+    o->length = judge_length(o);
+    o->at_once = o->output_tokens > 1 && r->chunks.n > 0 &&
+                 vec_last(&r->chunks).time_ns == r->chunks.p[0].time_ns;
 }
 
 void outcomes_make(struct arena *a, const struct workload *w, const struct client_result *results,
@@ -157,6 +179,26 @@ void outcomes_write(struct run_writer *writer, const struct outcome *o, size_t n
         if (tokens)
             write_tokens(writer, &o[i]);
         write_request(writer, &o[i], backend);
+    }
+}
+
+void outcomes_answers(struct buf *out, const struct outcome *o, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct client_result *r = o[i].r;
+        buf_printf(out, "{\"request_id\":%lld,\"prompt_id\":", (long long)o[i].w->request_id);
+        if (o[i].w->prompt_id)
+            json_quote(out, sv_of(o[i].w->prompt_id));
+        else
+            buf_puts(out, "null");
+        buf_printf(out, ",\"status\":\"%s\",\"finish_reason\":", run_status_name(r->status));
+        if (r->finish[0])
+            json_quote(out, sv_of(r->finish));
+        else
+            buf_puts(out, "null");
+        buf_printf(out, ",\"output_tokens\":%lld,\"text\":", (long long)o[i].output_tokens);
+        json_quote(out, (struct sv){buf_str(&r->text), r->text.n});
+        buf_puts(out, "}\n");
     }
 }
 
@@ -233,13 +275,17 @@ void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
         double ttft = ms(c[0].time_ns - r->planned_ns), sent = ms(c[0].time_ns - r->sent_ns);
         double e2el = ms(c[last].time_ns - r->planned_ns);
         double e2el_sent = ms(c[last].time_ns - r->sent_ns);
-        double tpot = tokens > 1 ? ms(c[last].time_ns - c[0].time_ns) / (double)(tokens - 1) : NAN;
+        double tpot = tokens > 1 && !o[i].at_once
+                          ? ms(c[last].time_ns - c[0].time_ns) / (double)(tokens - 1)
+                          : NAN;
         f.completed++;
         f.input_tokens += o[i].prompt_tokens;
         f.output_tokens += tokens;
         f.chunks += (int64_t)r->chunks.n;
         f.counted[o[i].count]++;
         f.spread += o[i].spread;
+        f.lengths[o[i].length]++;
+        f.at_once += o[i].at_once;
         f.prompt_from_usage += o[i].prompt_from_usage;
         good += meets(limits, ttft, tpot, e2el);
         good_sent += meets(limits, sent, tpot, e2el_sent);
@@ -268,4 +314,10 @@ void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
     describe(&s[E2EL], &f.e2el);
     describe(&s[E2EL_SENT], &f.e2el_sent);
     *out = f;
+}
+
+double outcomes_wrong_lengths(const struct outcome_figures *f, bool early)
+{
+    int64_t wrong = f->lengths[LENGTH_LONG] + (early ? 0 : f->lengths[LENGTH_SHORT]);
+    return f->completed ? (double)wrong / (double)f->completed : 0;
 }

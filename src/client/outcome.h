@@ -22,6 +22,12 @@ enum { OUTCOME_MOST = 16 };
 enum count_from { COUNT_IDS, COUNT_USAGE, COUNT_TOKENIZER, COUNT_CHUNKS, COUNTS };
 const char *count_from_name(enum count_from c); /* "token_ids", "usage", "tokenizer", "chunks" */
 
+/* Output tokens against those that were asked for. Ids and usage are exact; a tokenizer's count of
+ * another program's text is right within a tenth; chunks are a lower bound, so that they are right
+ * or long, short only where the server says that it stopped, and else unknown. */
+enum length { LENGTH_RIGHT, LENGTH_SHORT, LENGTH_LONG, LENGTH_UNKNOWN, LENGTHS };
+const char *length_name(enum length l); /* "right", "short", "long", "unknown" */
+
 /* A request with everything known. */
 struct outcome {
     const struct workload_request *w;
@@ -29,6 +35,8 @@ struct outcome {
     int64_t prompt_tokens, output_tokens;
     int32_t *chunk_tokens; /* [r->chunks.n], sum output_tokens */
     enum count_from count; /* of output_tokens */
+    enum length length;
+    bool at_once; /* several tokens, all at one time: it has no TPOT */
     bool prompt_from_usage, spread, warmup;
 };
 
@@ -64,12 +72,19 @@ struct outcome_figures {
     int64_t counted[COUNTS]; /* requests by where their count comes from */
     int64_t spread, prompt_from_usage;
     int32_t max_tokens_per_chunk;
+    int64_t lengths[LENGTHS], at_once;
     double requests_per_s, output_tokens_per_s, total_tokens_per_s;
     double goodput, goodput_sent; /* requests/s that met the limits: planned, actual send; NAN */
     struct outcome_stat ttft, ttft_sent, tpot, itl, e2el, e2el_sent;
 };
 void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
                       const struct outcome_limits *limits, struct outcome_figures *out);
+
+/* Share of the completed requests whose length is wrong; early: shorter ones are not. 0 of none. */
+double outcomes_wrong_lengths(const struct outcome_figures *f, bool early);
+
+/* answers.jsonl: a line for each request with what came, also of those that failed. */
+void outcomes_answers(struct buf *out, const struct outcome *o, size_t n);
 
 /* bench.json: vLLM's keys with vLLM's meanings (latencies from the actual send), what follows from
  * the plan in `planned`, where counts come from in `tokens`, the client's health in `client`. */

@@ -196,9 +196,19 @@ static void merge_empties(struct client_result *r, struct chosen which)
     r->end_ns = vec_last(&r->chunks).time_ns;
 }
 
-/* Whether chunks without text were tokens, by the total of usage. */
+/* How many tokens there were: by usage, or, where there is none, what was asked for if the server
+ * says that it stopped there. -1 = nobody knows. */
+static int64_t total_tokens(const struct client_result *r)
+{
+    if (r->completion_tokens >= 0)
+        return r->completion_tokens;
+    return r->max_tokens > 0 && strcmp(r->finish, "length") == 0 ? r->max_tokens : -1;
+}
+
+/* Whether chunks without text were tokens, by the total. */
 static void judge_empties(struct client_result *r)
 {
+    const int64_t total = total_tokens(r);
     static const struct chosen ways[] = {
         {false, false}, {true, false}, {false, true}, {true, true}};
     for (size_t i = 0; i < r->chunks.n; i++)
@@ -213,7 +223,7 @@ static void judge_empties(struct client_result *r)
             continue;
         for (size_t k = 0; k < r->empties.n; k++)
             n += is_chosen(ways[w], &r->empties.p[k]);
-        if (n > 0 && (int64_t)(r->chunks.n + n) == r->completion_tokens) {
+        if (n > 0 && (int64_t)(r->chunks.n + n) == total) {
             merge_empties(r, ways[w]);
             return;
         }

@@ -39,6 +39,7 @@ struct slot {
     bool is_stream;            /* the answer is 200 text/event-stream */
     bool encoded;              /* its body has a Content-Encoding, which nobody asked for */
     int64_t start_ns, last_ns; /* sent, last byte */
+    double retry_after_s;      /* what the answer asks for; 0 = nothing */
     char why[CURL_ERROR_SIZE];
     size_t at; /* in loop.live */
 };
@@ -60,6 +61,8 @@ struct loop {
     int64_t curl_due_ns; /* when libcurl wants to be called; INT64_MAX = no need */
     int64_t armed_ns;    /* what the timer is set to */
     int64_t sweep_ns, progress_ns;
+    int64_t gone; /* requests in a row that a server which is gone explains */
+    const struct client_result *gone_result; /* the one at which the run was given up; NULL */
     int64_t freed_ns; /* when the last place under max_concurrency became free */
     VEC(struct slot *) live, free, dirty;
     VEC(struct again) again; /* retries that wait; few */
@@ -209,6 +212,7 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
     s->failing = s->is_stream = s->encoded = s->dirty = false;
     s->segments.n = 0;
     s->why[0] = 0;
+    s->retry_after_s = 0;
     buf_clear(&s->in);
     s->response.secrets = l->p->secrets;
     s->response.n_secrets = l->p->n_secrets;
@@ -232,9 +236,21 @@ static bool has_place(const struct loop *l)
     return l->p->max_concurrency == 0 || (int64_t)l->live.n < l->p->max_concurrency;
 }
 
+/* Leaves out what was not sent within the run's duration. */
+static void close_at_end(struct loop *l)
+{
+    if (l->p->duration_s > 0 && l->next < l->n && now(l) >= ns_from_s(l->p->duration_s)) {
+        l->health->left_out = (int64_t)(l->n - l->next);
+        l->n = l->next;
+    }
+}
+
 /* All requests whose time has come. */
 static enum st send_due(struct loop *l, struct err *e)
 {
+    if (l->health->gave_up)
+        return ST_OK;
+    close_at_end(l);
     while (l->next < l->n && l->requests[l->next].at_ns <= now(l)) {
         int64_t due_ns = l->requests[l->next].at_ns;
         if (!has_place(l))
@@ -287,17 +303,48 @@ static void parse(struct loop *l, struct slot *s)
     s->segments.n = 0;
     buf_clear(&s->in);
     tally_chunks(l, r, before);
+    if (l->p->max_chunks && (int64_t)r->chunks.n > l->p->max_chunks && !s->failing) {
+        s->failing = true;
+        response_fail(&s->response, s->last_ns, RUN_ERROR, "too_long",
+                      "an answer of more than %lld chunks", (long long)l->p->max_chunks);
+    }
 }
 
-static bool may_retry(const struct loop *l, const struct client_result *r)
+static bool is_one_of(const char *type, const char *const *types, size_t n)
 {
-    static const char *const types[] = {"connect", "connection", "http_429", "http_503"};
-    if (r->attempts > l->p->retries || r->chunks.n > 0)
-        return false;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i], r->error_type) == 0)
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(types[i], type) == 0)
             return true;
     return false;
+}
+
+/* Whether the server wants a longer wait than a request may take. */
+static bool is_put_off(const struct loop *l, const struct slot *s)
+{
+    return l->p->timeout_s > 0 && s->retry_after_s > l->p->timeout_s;
+}
+
+static bool may_retry(const struct loop *l, const struct slot *s)
+{
+    static const char *const types[] = {"connect", "connection", "http_429", "http_503"};
+    const struct client_result *r = s->response.r;
+    return r->attempts <= l->p->retries && r->chunks.n == 0 && !is_put_off(l, s) &&
+           is_one_of(r->error_type, types, sizeof types / sizeof *types);
+}
+
+/* Counts the requests in a row after which no other can do better. */
+static void count_gone(struct loop *l, const struct client_result *r)
+{
+    static const char *const types[] = {"connect",  "resolve",  "tls",     "http_401",
+                                        "http_403", "http_404", "http_405"};
+    if (is_one_of(r->error_type, types, sizeof types / sizeof *types))
+        l->gone++;
+    else
+        l->gone = 0;
+    if (l->p->give_up_after && l->gone == l->p->give_up_after) {
+        l->health->gave_up = true;
+        l->gone_result = r;
+    }
 }
 
 /* The request is over, or will be tried again. */
@@ -314,13 +361,14 @@ static void leave(struct loop *l, struct slot *s)
             if (l->dirty.p[i] == s)
                 l->dirty.p[i] = NULL;
     }
-    if (r->status != RUN_OK && may_retry(l, r)) {
-        double wait_s = l->p->retry_delay_s * ldexp(1, r->attempts - 1);
+    if (r->status != RUN_OK && may_retry(l, s)) {
+        double wait_s = fmax(l->p->retry_delay_s * ldexp(1, r->attempts - 1), s->retry_after_s);
         vec_push(&l->again, (struct again){now(l) + ns_from_s(wait_s), s->request});
         l->health->retried++;
     } else {
         l->finished++;
         l->failed += r->status != RUN_OK;
+        count_gone(l, r);
     }
     give_slot(l, s);
 }
@@ -351,6 +399,7 @@ static void tell_status(struct slot *s, long status, int64_t time_ns)
 {
     char type[16], what[200];
     const char *to = NULL;
+    curl_off_t after_s = 0;
     bool overload = status == 429 || status == 503;
     snprintf(type, sizeof type, "http_%ld", status);
     snprintf(what, sizeof what, "status %ld", status);
@@ -358,6 +407,12 @@ static void tell_status(struct slot *s, long status, int64_t time_ns)
     if (to) /* of answers 3xx with a Location */
         snprintf(what, sizeof what, "status %ld, a redirection to %.120s: url should lead there",
                  status, to);
+    if (overload && curl_easy_getinfo(s->easy, CURLINFO_RETRY_AFTER, &after_s) == CURLE_OK &&
+        after_s > 0) { /* libcurl makes seconds of a date */
+        s->retry_after_s = (double)after_s;
+        snprintf(what, sizeof what, "status %ld (Retry-After: %lld s%s)", status,
+                 (long long)after_s, is_put_off(s->l, s) ? ", longer than a request may take" : "");
+    }
     tell_answer(s, time_ns, overload ? RUN_REJECTED : RUN_ERROR, type, what);
 }
 
@@ -469,6 +524,8 @@ static void arm(struct loop *l)
         at = l->requests[l->next].at_ns;
     for (size_t i = 0; i < l->again.n && has_place(l); i++)
         at = l->again.p[i].due_ns < at ? l->again.p[i].due_ns : at;
+    if (l->p->duration_s > 0 && l->next < l->n && ns_from_s(l->p->duration_s) < at)
+        at = ns_from_s(l->p->duration_s);
     if (at == l->armed_ns)
         return;
     l->armed_ns = at;
@@ -544,6 +601,11 @@ static enum st run(struct loop *l, const volatile sig_atomic_t *stop,
     while (l->finished < l->n) {
         TRY(step(l, e));
         report(l, watch);
+        if (l->health->gave_up) {
+            err_set(e, ST_DEVICE, "%s: %s", l->gone_result->error_type, l->gone_result->error_msg);
+            return err_add(e, "the server is gone: %lld requests in a row ended alike",
+                           (long long)l->p->give_up_after);
+        }
         if (stop && *stop)
             return err_set(e, ST_INTERRUPTED, "interrupted");
     }
@@ -659,6 +721,7 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                                             .sent_ns = RUN_NONE,
                                             .first_byte_ns = RUN_NONE,
                                             .end_ns = RUN_NONE,
+                                            .max_tokens = requests[i].max_tokens,
                                             .prompt_tokens = -1,
                                             .completion_tokens = -1};
     struct loop l = {.p = p,
@@ -677,7 +740,9 @@ enum st client_run(const struct client_params *p, const struct client_request *r
         l.armed_ns = -1;
         st = run(&l, stop, watch, e);
         if (st != ST_OK)
-            cancel(&l, st == ST_INTERRUPTED ? "interrupted" : err_cause(e, 0));
+            cancel(&l, st == ST_INTERRUPTED ? "interrupted"
+                       : health->gave_up    ? "the server is gone"
+                                            : err_cause(e, 0));
         judge(&l, now(&l), clock_cpu_ns() - cpu_ns);
     }
     close_loop(&l);

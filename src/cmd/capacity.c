@@ -9,6 +9,7 @@
 #include "search/capacity_result.h"
 #include "search/launch.h"
 #include "text/json.h"
+#include "text/table.h"
 
 /* One job per seed: bisect (rate 0), or look at that rate. */
 struct seeds_job {
@@ -107,34 +108,41 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     return run_meta_node(c->a, &meta);
 }
 
-static void print_operating(struct buf *out, const struct capacity_result *r)
+/* Latencies in one unit: mean over the seeds and its interval. */
+static void print_operating(struct arena *a, struct buf *out, const struct capacity_result *r)
 {
+    static const char *const heads[] = {"ms", "P50", "95 % interval", "P99", "95 % interval"};
+    enum { COLUMNS = sizeof heads / sizeof *heads };
     struct capacity_mean tokens = {0};
+    struct table *t = table_new(a, COLUMNS);
     char low[WORDS_MAX], mean[WORDS_MAX], high[WORDS_MAX];
-    buf_printf(out, "at %.0f %% of it, %.4g requests/s, over %zu seed%s:\n", 100 * r->load,
-               r->load * r->sum.rate, r->n_seeds, r->n_seeds == 1 ? "" : "s");
+    for (int i = 0; i < COLUMNS; i++)
+        table_cell(t, "%s", heads[i]);
     for (int i = 0; i < PROBE_FIELDS; i++) {
         const char *name = probe_fields[i].name;
         struct capacity_mean m = capacity_operating(r, i);
         bool median = strstr(name, "_p50_s"), tail = strstr(name, "_p99_s");
         if (strcmp(name, "output_tokens_per_s") == 0)
             tokens = m;
-        if ((median || tail) && isfinite(m.mean) && strncmp(name, "client", 6) != 0)
-            buf_printf(out, "  %-5.*s %s  %s (%s to %s)\n", (int)strcspn(name, "_"), name,
-                       median ? "P50" : "P99", words_duration(mean, m.mean),
-                       words_duration(low, m.low), words_duration(high, m.high));
+        if ((!median && !tail) || !isfinite(m.mean) || strncmp(name, "client", 6) == 0)
+            continue;
+        if (median)
+            table_cell(t, "%.*s", (int)strcspn(name, "_"), name);
+        table_cell(t, "%s", words_ms(mean, m.mean));
+        table_cell(t, "%s .. %s", words_ms(low, m.low), words_ms(high, m.high));
     }
-    buf_printf(out, "  output tokens/s  %.4g (%.4g to %.4g)\n", tokens.mean, tokens.low,
-               tokens.high);
+    buf_printf(out, "at %.0f %% of it, %.4g requests/s, over %zu seed%s:\n", 100 * r->load,
+               r->load * r->sum.rate, r->n_seeds, r->n_seeds == 1 ? "" : "s");
+    if (table_rows(t) > 1)
+        table_text(out, t);
+    buf_printf(out, "output tokens/s: %.4g (%.4g to %.4g)\n", tokens.mean, tokens.low, tokens.high);
 }
 
 static void print_result(struct cmd_context *c, const char *dir, const struct capacity_result *r)
 {
-    if (c->json) {
-        job_print(c, capacity_node(c->a, r));
-        return;
-    }
+    struct node *map = capacity_node(c->a, r);
     struct buf out = {0};
+    node_set(c->a, map, SV("out"), node_str(c->a, dir));
     buf_printf(&out, "objective: %s\n", slo_words(c->a, &r->params.slo));
     if (r->sum.end == CAPACITY_BROKEN)
         buf_printf(&out, "capacity: %.4g requests/s (95 %% interval %.4g to %.4g)\n", r->sum.rate,
@@ -142,11 +150,11 @@ static void print_result(struct cmd_context *c, const char *dir, const struct ca
     else
         buf_printf(&out, "capacity: %.4g requests/s or more\n", r->sum.rate);
     if (r->operating)
-        print_operating(&out, r);
+        print_operating(c->a, &out, r);
     for (size_t i = 0; i < r->n_notes; i++)
         buf_printf(&out, "note: %s\n", r->notes[i]);
     buf_printf(&out, "result: %s\n", dir);
-    fputs(buf_str(&out), stdout);
+    job_result(c, map, buf_str(&out));
     buf_free(&out);
 }
 
@@ -189,7 +197,7 @@ static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, st
     struct job_probe *probe = arena_one(c->a, struct job_probe);
     TRY(job_probe_open(c, probe, e));
     struct asked q = {.probe = probe->probe,
-                      .params = job_capacity_params(p, &probe->slo, probe->one_draw),
+                      .params = job_capacity_params(p, &probe->slo, probe->one_draw, false),
                       .workers = p->cores ? p->cores : launch_cores(),
                       .model = probe->m.m.name,
                       .warning = job_predictor_warning(c, &probe->params),
@@ -209,7 +217,7 @@ static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struc
 {
     struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
     TRY(job_engine_probe_open(c, probe, e));
-    struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw),
+    struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
                       .workers = 1, /* two probes at a time would measure each other */
                       .model = probe->m.m.name,
                       .extra = node_new(c->a, NODE_MAP)};

@@ -15,14 +15,18 @@ struct cmd_context {
     size_t n_words;
     char **program; /* what stands after --, NULL-terminated; NULL = nothing */
     bool json;      /* results on stdout as JSON */
+    /* Of a sweep: the result goes here, a tree in a, and with json nothing is printed. NULL = the
+     * command stands alone. */
+    const struct node **result;
 };
 
 struct cmd {
     const char *name, *summary;
-    uint32_t bit;      /* CMD_... of config/plan.h */
-    const char *words; /* allowed first words, "init|inspect", or NULL */
-    bool program;      /* takes a program to run: -- command ... */
-    const char *about; /* a paragraph for --help */
+    uint32_t bit;        /* CMD_... of config/plan.h */
+    const char *words;   /* allowed first words, "init|inspect", or NULL */
+    bool program;        /* takes a program to run: -- command ... */
+    const char *columns; /* members of the result, for the table of a sweep; NULL = none */
+    const char *about;   /* a paragraph for --help */
     const char *example;
     /* Results on stdout. Returns the exit code; errors in e decide it through err_exit_code. */
     int (*run)(struct cmd_context *c, struct err *e);

@@ -14,22 +14,71 @@ static enum st write_file(const struct artifact *art, const char *name, const st
     return artifact_close_file(art, name, &f, e);
 }
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct comparison *x,
+/* Either kind of comparison, for what both have. */
+struct result {
+    struct comparison *pair; /* NULL = runs */
+    struct ab *runs;
+};
+
+static enum verdict verdict_of(const struct result *r)
+{
+    return r->pair ? r->pair->verdict : r->runs->verdict;
+}
+
+static struct node *strings(struct arena *a, const char *const *s, size_t n)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < n; i++)
+        node_push(a, list, node_str(a, s[i]));
+    return list;
+}
+
+static struct node *meta_node(struct cmd_context *c, const char *id, const struct result *r,
                               const struct artifact *art)
 {
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
-    node_set(a, extra, SV("real_run_dir"), node_str(a, c->plan->compare.real_run_dir));
-    node_set(a, extra, SV("sim_run_dir"), node_str(a, c->plan->compare.sim_run_dir));
-    node_set(a, extra, SV("verdict"), node_str(a, verdict_name(x->verdict)));
-    const struct node *model = node_find(x->real.meta, "model");
+    const struct run *first = r->pair ? &r->pair->real : &r->runs->runs[0].run;
+    const struct compare_reason *reason = r->pair ? r->pair->reasons : r->runs->reasons;
+    if (r->pair) {
+        node_set(a, extra, SV("real_run_dir"), node_str(a, r->pair->params.real_dir));
+        node_set(a, extra, SV("sim_run_dir"), node_str(a, r->pair->params.sim_dir));
+    } else {
+        node_set(a, extra, SV("runs"), strings(a, r->runs->params.dirs, r->runs->params.n));
+    }
+    node_set(a, extra, SV("verdict"), node_str(a, verdict_name(verdict_of(r))));
+    if (verdict_of(r) == VERDICT_INCONCLUSIVE)
+        node_set(a, extra, SV("cause"), node_str(a, cause_id(reason[0].cause)));
+    const struct node *model = node_find(first->meta, "model");
     struct run_meta meta = job_meta(c, art, id, "compare");
     meta.model = model && model->kind == NODE_STR ? model->s.p : NULL;
     meta.extra = extra;
     return run_meta_node(a, &meta);
 }
 
-static void print_text(struct cmd_context *c, const char *dir, const struct comparison *x)
+/* What to do with the verdict. */
+static void add_next(struct buf *out, const char *dir, const struct comparison *x)
+{
+    if (x->verdict == VERDICT_INCONCLUSIVE)
+        buf_printf(out, "next: %s\n", cause_remedy(x->reasons[0].cause));
+    else if (x->verdict != VERDICT_PASS && x->params.n_spread == 0)
+        buf_puts(out, "next: run the real side again (repeat=1, repeat=2) and add "
+                      "spread=[DIR,DIR]: is the difference more than it varies by itself?\n");
+    else
+        buf_printf(out,
+                   "next: open %s/report.html; twinfer report report.inputs='[%s,%s,%s]' "
+                   "out=DIR has both runs on one page with it\n",
+                   dir, dir, x->params.real_dir, x->params.sim_dir);
+}
+
+static void print(struct cmd_context *c, struct node *map, const char *dir, struct buf *text)
+{
+    node_set(c->a, map, SV("out"), node_str(c->a, dir));
+    job_result(c, map, buf_str(text));
+    buf_free(text);
+}
+
+static void print_pair(struct cmd_context *c, const char *dir, const struct comparison *x)
 {
     struct buf text = {0};
     table_text(&text, compare_table(c->a, x));
@@ -39,21 +88,46 @@ static void print_text(struct cmd_context *c, const char *dir, const struct comp
         buf_printf(&text, "http path: %s\n", x->path.lines[i]);
     for (size_t i = 0; i < x->n_findings; i++)
         buf_printf(&text, "finding: %s\n", x->findings[i]);
-    buf_printf(&text, "requests compared: %zu\nverdict: %s\nreport: %s/report.html\n", x->n_aligned,
-               verdict_name(x->verdict), dir);
-    fputs(buf_str(&text), stdout);
-    buf_free(&text);
+    buf_printf(&text, "requests compared: %zu\nreport: %s/report.html\n", x->n_aligned, dir);
+    add_next(&text, dir, x);
+    buf_printf(&text, "verdict: %s\n", compare_outcome(c->a, x));
+    print(c, compare_node(c->a, x), dir, &text);
 }
 
-static enum st compare(struct cmd_context *c, struct comparison *x, struct err *e)
+static void print_runs(struct cmd_context *c, const char *dir, const struct ab *x)
+{
+    struct buf text = {0};
+    for (size_t i = 0; i < x->params.n; i++)
+        buf_printf(&text, "%s: %s, %zu requests\n", x->runs[i].name, x->runs[i].run.dir,
+                   x->runs[i].n_requests);
+    buf_puts(&text, "\n");
+    table_text(&text, ab_table(c->a, x));
+    for (size_t i = 1; i < x->params.n; i++)
+        for (size_t k = 0; k < x->runs[i].n_lines; k++)
+            buf_printf(&text, "%s\n", x->runs[i].lines[k]);
+    for (size_t i = 0; i < x->n_settings; i++) {
+        buf_printf(&text, "differs: %s:", x->settings[i].name);
+        for (size_t k = 0; k < x->params.n; k++)
+            buf_printf(&text, "%s %s %s", k ? "," : "", x->runs[k].name,
+                       x->settings[i].values[k] ? x->settings[i].values[k] : "-");
+        buf_puts(&text, "\n");
+    }
+    for (size_t i = 0; i < x->n_notes; i++)
+        buf_printf(&text, "note: %s\n", x->notes[i]);
+    buf_printf(&text, "report: %s/report.html\n", dir);
+    if (x->verdict == VERDICT_INCONCLUSIVE)
+        buf_printf(&text, "next: %s\n", cause_remedy(x->reasons[0].cause));
+    else
+        buf_printf(&text, "next: open %s/report.html: the runs laid over each other\n", dir);
+    buf_printf(&text, "%s: %s\n", x->params.gate == AB_GATE_NONE ? "result" : "verdict",
+               x->outcome);
+    print(c, ab_node(c->a, x), dir, &text);
+}
+
+static enum st compare_pair(struct cmd_context *c, struct comparison *x, struct err *e)
 {
     const struct plan *p = c->plan;
-    if (!p->compare.real_run_dir || !p->compare.sim_run_dir) {
-        err_set(e, ST_USAGE, "%s is not set",
-                p->compare.real_run_dir ? "sim_run_dir" : "real_run_dir");
-        return err_hint(e, "compare takes two run directories: real_run_dir= and sim_run_dir=");
-    }
-    struct compare_params params = {
+    const struct compare_params params = {
         .real_dir = p->compare.real_run_dir,
         .sim_dir = p->compare.sim_run_dir,
         .spread_dirs = p->compare.spread.items,
@@ -63,17 +137,97 @@ static enum st compare(struct cmd_context *c, struct comparison *x, struct err *
         .pass_percent = p->compare.pass_percent,
         .warn_percent = p->compare.warn_percent,
     };
-    TRY(compare_runs(c->a, &params, x, e));
+    return compare_runs(c->a, &params, x, e);
+}
+
+static enum st compare_ab(struct cmd_context *c, const char *const *dirs, size_t n, struct ab *x,
+                          struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct ab_params params = {
+        .dirs = dirs,
+        .n = n,
+        .spread_dirs = p->compare.spread.items,
+        .n_spread = p->compare.spread.n,
+        .include_token0 = p->compare.token0 == 1,
+        .core_only = p->compare.cells == 0,
+        .gate = p->compare.gate == 1 ? AB_GATE_SLOWER : AB_GATE_NONE,
+        .pass_percent = p->compare.pass_percent,
+        .warn_percent = p->compare.warn_percent,
+    };
+    return ab_compare(c->a, &params, x, e);
+}
+
+static enum st hint_at_runs(struct err *e)
+{
+    return err_hint(e, "a run is a folder that twinfer bench or simulate wrote: out=, or below "
+                       "runs/real and runs/sim");
+}
+
+/* What is asked for: runs=, or two folders that are a simulation of a real run or two of a kind. */
+static enum st compare_what(struct cmd_context *c, struct result *r, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const char *real = p->compare.real_run_dir, *sim = p->compare.sim_run_dir;
+    enum compare_pair pair;
+    if (p->compare.runs.n && (real || sim)) {
+        err_set(e, ST_USAGE, "runs and %s are both set", real ? "real_run_dir" : "sim_run_dir");
+        return err_hint(e, "runs= takes all runs, the one that the others are held against first");
+    }
+    if (p->compare.runs.n) {
+        const struct option_list *runs = &p->compare.runs;
+        r->pair = NULL;
+        enum st st = compare_ab(c, runs->items, runs->n, r->runs, e);
+        for (size_t i = 0; st == ST_INPUT && i < runs->n; i++)
+            if (!fs_exists(runs->items[i]))
+                return hint_at_runs(e);
+        return st;
+    }
+    if (!real || !sim) {
+        err_set(e, ST_USAGE, "%s is not set", real ? "sim_run_dir" : "real_run_dir");
+        return err_hint(e, "compare takes two run directories: real_run_dir= and sim_run_dir=");
+    }
+    if (compare_sides(c->a, real, sim, &pair, e) != ST_OK)
+        return fs_exists(real) && fs_exists(sim) ? e->st : hint_at_runs(e);
+    if (pair == PAIR_RUNS) {
+        const char **dirs = arena_array(c->a, const char *, 2);
+        dirs[0] = real, dirs[1] = sim;
+        r->pair = NULL;
+        return compare_ab(c, dirs, 2, r->runs, e);
+    }
+    if (p->compare.gate) {
+        err_set(e, ST_USAGE, "compare.gate judges runs of one kind, and these are not");
+        return err_hint(e, "a simulation is judged without it");
+    }
+    return compare_pair(c, r->pair, e);
+}
+
+static enum st write_all(const struct artifact *art, const struct result *r,
+                         const struct node *meta, struct err *e)
+{
+    struct buf html = {0};
+    enum st st;
+    if (r->pair) {
+        report_comparison(art->a, &html, r->pair, meta);
+        st = compare_write(art, r->pair, e);
+    } else {
+        report_runs(art->a, &html, r->runs, meta);
+        st = ab_write(art, r->runs, e);
+    }
+    if (st == ST_OK)
+        st = write_file(art, "report.html", &html, e);
+    buf_free(&html);
+    return st;
+}
+
+static enum st compare(struct cmd_context *c, struct result *r, struct err *e)
+{
+    TRY(compare_what(c, r, e));
     const char *id, *dir = job_out_dir(c, "comparisons", &id);
     struct artifact art;
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
-    struct node *meta = meta_node(c, id, x, &art);
-    struct buf html = {0};
-    report_comparison(c->a, &html, x, meta);
-    enum st st = compare_write(&art, x, e);
-    if (st == ST_OK)
-        st = write_file(&art, "report.html", &html, e);
-    buf_free(&html);
+    struct node *meta = meta_node(c, id, r, &art);
+    enum st st = write_all(&art, r, meta, e);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK)
@@ -82,20 +236,19 @@ static enum st compare(struct cmd_context *c, struct comparison *x, struct err *
         artifact_discard(&art);
         return st;
     }
-    if (c->json) {
-        job_print(c, compare_node(c->a, x));
-    } else {
-        print_text(c, dir, x);
-    }
+    if (r->pair)
+        print_pair(c, dir, r->pair);
+    else
+        print_runs(c, dir, r->runs);
     return ST_OK;
 }
 
 int cmd_compare(struct cmd_context *c, struct err *e)
 {
-    struct comparison *x = arena_one(c->a, struct comparison);
-    if (compare(c, x, e) != ST_OK) {
+    struct result r = {arena_one(c->a, struct comparison), arena_one(c->a, struct ab)};
+    if (compare(c, &r, e) != ST_OK) {
         err_add(e, "compare");
         return err_exit_code(e->st);
     }
-    return verdict_exit_code(x->verdict);
+    return verdict_exit_code(verdict_of(&r));
 }

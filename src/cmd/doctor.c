@@ -1,10 +1,14 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fs.h"
+#include "base/partial.h"
+#include "base/vec.h"
 #include "cmd/commands.h"
 #include "cmd/job.h"
 #include "gpu/library.h"
@@ -20,15 +24,13 @@ struct finding {
 
 struct findings {
     struct arena *a;
-    struct finding rows[64];
-    size_t n;
+    VEC(struct finding) rows;
 };
 
 static void add(struct findings *f, enum state state, const char *what, const char *found,
                 const char *remedy)
 {
-    if (f->n < sizeof f->rows / sizeof *f->rows)
-        f->rows[f->n++] = (struct finding){state, what, found, remedy};
+    vec_push(&f->rows, (struct finding){state, what, found, remedy});
 }
 
 /* ---- libraries ---- */
@@ -218,10 +220,91 @@ static void look_at_host(struct findings *f)
     }
 }
 
+/* ---- what killed processes left ---- */
+
+/* "2 h": the largest unit in which it is 1 or more. */
+static const char *age_text(struct arena *a, int64_t since_wall_ns)
+{
+    static const struct {
+        double s;
+        const char *unit;
+    } units[] = {{86400, "days"}, {3600, "h"}, {60, "min"}};
+    double s = ns_to_s(clock_wall_ns() - since_wall_ns);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (s >= units[i].s)
+            return arena_printf(a, "%.0f %s", floor(s / units[i].s), units[i].unit);
+    return arena_printf(a, "%.0f s", s > 0 ? floor(s) : 0);
+}
+
+/* `twinfer trace` keeps a recording that could not be finished. */
+static bool holds_recording(struct arena *a, const char *dir)
+{
+    struct err quiet = {0};
+    const char **names;
+    size_t n = 0;
+    if (fs_list(a, dir, &names, &n, &quiet) != ST_OK)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        size_t len = strlen(names[i]);
+        if (len > 6 && strcmp(names[i] + len - 6, ".spool") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void tell_partial(struct findings *f, const struct partial_found *p, bool remove,
+                         struct err *e)
+{
+    static const char what[] = "unfinished folder";
+    struct arena *a = f->a;
+    char size[STR_BYTES_MAX];
+    str_from_bytes(size, p->bytes);
+    const char *facts = arena_printf(
+        a, "%s, %s, written %s ago%s", p->path, size, age_text(a, p->wrote_wall_ns),
+        holds_recording(a, p->path) ? ", with a recording that twinfer kernels reads" : "");
+    const char *writer = p->pid ? arena_printf(a, "process %ld", p->pid) : "its writer";
+    struct err failed = {0};
+    if (p->state == PARTIAL_LIVING) {
+        add(f, OK, what, arena_printf(a, "%s; being written", facts), NULL);
+    } else if (p->state == PARTIAL_UNKNOWN) {
+        add(f, NOTE, what, arena_printf(a, "%s; %s", facts, p->why),
+            "not removed by doctor; remove it by hand once nothing writes to it");
+    } else if (!remove) {
+        add(f, NOTE, what, arena_printf(a, "%s; %s is dead", facts, writer),
+            "twinfer doctor doctor.remove_partial=true removes it");
+    } else if (partial_remove(p, &failed) == ST_OK) {
+        add(f, OK, what, arena_printf(a, "%s; %s is dead: removed", facts, writer), NULL);
+    } else {
+        add(f, NOTE, what, arena_printf(a, "%s; %s is dead", facts, writer),
+            arena_str(a, err_cause(&failed, 0)));
+        if (e->st == ST_OK && failed.st != ST_REJECTED)
+            *e = failed;
+    }
+}
+
+/* The first one that should be removed and cannot be is e; the others are removed all the same. */
+static void look_at_partials(struct findings *f, const struct plan *p, struct err *e)
+{
+    enum { ALL_LEVELS = 32 };
+    static const char *const here[] = {".", "runs"};
+    bool asked = p->doctor.folders.n > 0;
+    size_t n = asked ? p->doctor.folders.n : 2;
+    for (size_t i = 0; i < n; i++) {
+        const char *dir = asked ? p->doctor.folders.items[i] : here[i];
+        if (asked && !fs_is_dir(dir) && e->st == ST_OK) {
+            err_set(e, ST_USAGE, "doctor.folders: %s is not a folder", dir);
+            continue;
+        }
+        struct partial_list list = partial_find(f->a, dir, asked || i > 0 ? ALL_LEVELS : 0);
+        for (size_t k = 0; k < list.n; k++)
+            tell_partial(f, &list.p[k], p->doctor.remove_partial, e);
+    }
+}
+
 static void print_text(const struct findings *f)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        const struct finding *r = &f->rows[i];
+    for (size_t i = 0; i < f->rows.n; i++) {
+        const struct finding *r = &f->rows.p[i];
         printf("%-8s %-25s %s\n", state_words[r->state], r->what, r->found);
         if (r->remedy && r->remedy[0])
             printf("         %-25s -> %s\n", "", r->remedy);
@@ -232,8 +315,8 @@ static void print_json(struct cmd_context *c, const struct findings *f)
 {
     struct node *out = node_new(c->a, NODE_MAP);
     struct node *list = node_set(c->a, out, SV("findings"), node_new(c->a, NODE_LIST));
-    for (size_t i = 0; i < f->n; i++) {
-        const struct finding *r = &f->rows[i];
+    for (size_t i = 0; i < f->rows.n; i++) {
+        const struct finding *r = &f->rows.p[i];
         struct node *n = node_new(c->a, NODE_MAP);
         node_set(c->a, n, SV("state"),
                  node_str(c->a, r->state == NEEDED ? "needed" : state_words[r->state]));
@@ -243,26 +326,30 @@ static void print_json(struct cmd_context *c, const struct findings *f)
             node_set(c->a, n, SV("remedy"), node_str(c->a, r->remedy));
         node_push(c->a, list, n);
     }
-    job_print(c, out);
+    job_result(c, out, NULL);
 }
 
 int cmd_doctor(struct cmd_context *c, struct err *e)
 {
-    struct findings *f = arena_one(c->a, struct findings);
-    (void)e;
-    f->a = c->a;
-    look_at_gpus(f);
-    look_at_libraries(f);
-    look_at_guest(f);
-    look_at_tools(f);
-    look_at_permissions(f);
-    look_at_host(f);
+    struct findings f = {.a = c->a};
+    look_at_gpus(&f);
+    look_at_libraries(&f);
+    look_at_guest(&f);
+    look_at_tools(&f);
+    look_at_permissions(&f);
+    look_at_host(&f);
+    look_at_partials(&f, c->plan, e);
     if (c->json)
-        print_json(c, f);
+        print_json(c, &f);
     else
-        print_text(f);
-    for (size_t i = 0; i < f->n; i++)
-        if (f->rows[i].state == NEEDED)
-            return 4;
-    return 0;
+        print_text(&f);
+    int code = 0;
+    for (size_t i = 0; i < f.rows.n; i++)
+        if (f.rows.p[i].state == NEEDED)
+            code = 4;
+    vec_free(&f.rows);
+    if (e->st == ST_OK)
+        return code;
+    err_add(e, "doctor");
+    return err_exit_code(e->st);
 }

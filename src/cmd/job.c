@@ -1,10 +1,12 @@
 #include "cmd/job.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "artifact/artifact.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "serve/memory.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
@@ -48,6 +50,18 @@ static enum st find_weights(const struct cmd_context *c, struct job_model *m, st
     return err_hint(e, "model.weights=random:1 takes seeded random ones (timing is the same)");
 }
 
+/* Chat models name more ends in there than config.json does. */
+static enum st add_generation_config(const struct cmd_context *c, struct job_model *m,
+                                     struct err *e)
+{
+    const char *path = fs_join(c->a, m->dir, "generation_config.json");
+    struct node *tree;
+    if (!fs_exists(path))
+        return ST_OK;
+    TRY(json_load(c->a, path, NULL, &tree, e));
+    return model_add_eos(&m->m, tree, e);
+}
+
 enum st job_model(const struct cmd_context *c, bool need_weights, struct job_model *out,
                   struct err *e)
 {
@@ -69,6 +83,8 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
     }
     if (model_from_config(c->a, name ? name : "model", out->config, &out->m, e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
+    if (out->dir)
+        TRY(add_generation_config(c, out, e));
     out->tokenizer = p->model.tokenizer;
     if (!out->tokenizer && out->dir) {
         const char *path = fs_join(c->a, out->dir, "tokenizer.json");
@@ -128,19 +144,45 @@ enum st job_stages(const struct cmd_context *c, struct workload_params *w, struc
     return ST_OK;
 }
 
+/* On the terminal now; with the result when there is one. */
+static void say(const struct cmd_context *c, struct job_workload *w, const char *note)
+{
+    log_warn("%s", note);
+    w->note = w->note ? arena_printf(c->a, "%s; %s", w->note, note) : note;
+}
+
 static enum st make_workload(const struct cmd_context *c, const struct job_model *m, bool stream,
                              struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
     if (p->workload.prompts)
         TRY(prompts_load(c->a, p->workload.prompts, &out->prompts, &out->n_prompts, e));
+    if (p->workload.prompts && p->workload.prefix.tokens > 0) {
+        err_set(e, ST_USAGE, "workload.prefix.tokens is not used with workload.prompts");
+        return err_hint(e, "workload=synthetic makes prompts of lengths alone");
+    }
     if (p->workload.prompts && out->n_prompts == 0)
         return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
-    if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
+    bool asked = config_origin(c->config, "workload.lengths.kind") == ORIGIN_COMMAND_LINE;
+    if (p->workload.lengths.kind == LENGTHS_TOKENIZER && (m->tokenizer || asked))
         TRY(job_tokenizer(m, "workload.lengths.kind=tokenizer", &out->tokenizer, e));
+    else if (p->workload.lengths.kind == LENGTHS_TOKENIZER)
+        say(c, out,
+            arena_printf(c->a,
+                         "model %s has no tokenizer: a prompt is taken to have a token for each %d "
+                         "bytes of its text",
+                         m->m.name, (int)WORKLOAD_TOKEN_BYTES));
     struct workload_params w = job_arrivals(p);
     TRY(job_stages(c, &w, e));
     w.num_requests = p->workload.num_requests;
+    w.duration_s = p->workload.duration_s;
+    if (w.duration_s > 0 && /* a group's number is no limit on a time that was asked for */
+        config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE)
+        w.num_requests = 0;
+    w.prefill_stddev = p->workload.lengths.prefill_stddev;
+    w.decode_stddev = p->workload.lengths.decode_stddev;
+    w.prefix_groups = p->workload.prefix.groups;
+    w.prefix_tokens = p->workload.prefix.tokens;
     w.lengths_kind = p->workload.lengths.kind;
     w.prefill_tokens = p->workload.lengths.prefill_tokens;
     w.decode_tokens = p->workload.lengths.decode_tokens;
@@ -162,6 +204,7 @@ static enum st refuse_unread(const struct cmd_context *c, struct err *e)
     enum {
         RATED = 1 << ARRIVAL_FIXED_INTERVAL | 1 << ARRIVAL_POISSON | 1 << ARRIVAL_GAMMA,
         TOTALS = 1 << LENGTHS_UNIFORM | 1 << LENGTHS_ZIPF,
+        MOMENTS = 1 << LENGTHS_NORMAL | 1 << LENGTHS_LOGNORMAL,
     };
     static const struct {
         const char *key;
@@ -177,8 +220,14 @@ static enum st refuse_unread(const struct cmd_context *c, struct err *e)
         {"workload.arrival.inter_arrival_ns", 1 << ARRIVAL_FIXED_INTERVAL, ALL},
         {"workload.arrival.trace", 1 << ARRIVAL_TRACE, ALL},
         {"workload.lengths.kind", ALL, ALL},
-        {"workload.lengths.prefill_tokens", ALL, 1 << LENGTHS_FIXED},
-        {"workload.lengths.decode_tokens", ALL, 1 << LENGTHS_FIXED | 1 << LENGTHS_TOKENIZER},
+        {"workload.duration_s", RATED | 1 << ARRIVAL_TRACE, ALL},
+        {"workload.prefix.tokens", ALL, ALL},
+        {"workload.prefix.groups", ALL, ALL},
+        {"workload.lengths.prefill_tokens", ALL, 1 << LENGTHS_FIXED | MOMENTS},
+        {"workload.lengths.decode_tokens", ALL,
+         1 << LENGTHS_FIXED | 1 << LENGTHS_TOKENIZER | MOMENTS},
+        {"workload.lengths.prefill_stddev", ALL, MOMENTS},
+        {"workload.lengths.decode_stddev", ALL, MOMENTS},
         {"workload.lengths.min_tokens", ALL, TOTALS},
         {"workload.lengths.max_tokens", ALL, TOTALS},
         {"workload.lengths.prefill_decode_ratio", ALL, TOTALS},
@@ -242,8 +291,14 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     } else {
         st = make_workload(c, m, false, out, e);
     }
-    if (st == ST_OK && need_ids && out->n_prompts > 0)
+    if (st == ST_OK && need_ids && out->n_prompts > 0 && m->tokenizer)
         st = job_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
+    else if (st == ST_OK && need_ids && out->n_prompts > 0)
+        say(c, out,
+            arena_printf(c->a,
+                         "model %s has no tokenizer: prompts are random token ids, as many as the "
+                         "workload says",
+                         m->m.name));
     return settled(out, st, e);
 }
 
@@ -402,22 +457,32 @@ enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, st
     return st;
 }
 
-void job_print(const struct cmd_context *c, const struct node *map)
+void job_lines(struct buf *text, const struct node *map)
 {
-    struct buf text = {0};
-    if (c->json) {
-        json_write(&text, map, 2, true);
-    } else {
-        for (uint32_t i = 0; i < map->n; i++) {
-            const struct node *v = map->pairs[i].value;
-            buf_printf(&text, "%-24.*s ", (int)map->pairs[i].key.n, map->pairs[i].key.p);
-            if (v->kind == NODE_STR)
-                buf_add(&text, v->s.p, v->s.n);
-            else
-                json_write(&text, v, 0, true);
-            buf_putc(&text, '\n');
-        }
+    for (uint32_t i = 0; i < map->n; i++) {
+        const struct node *v = map->pairs[i].value;
+        buf_printf(text, "%-24.*s ", (int)map->pairs[i].key.n, map->pairs[i].key.p);
+        if (v->kind == NODE_STR)
+            buf_add(text, v->s.p, v->s.n);
+        else if (v->kind == NODE_NULL || (v->kind == NODE_FLOAT && !isfinite(v->f)))
+            buf_puts(text, "n/a");
+        else
+            json_write(text, v, 0, true);
+        buf_putc(text, '\n');
     }
-    fputs(buf_str(&text), stdout);
-    buf_free(&text);
+}
+
+void job_result(const struct cmd_context *c, const struct node *map, const char *text)
+{
+    struct buf out = {0};
+    if (c->result)
+        *c->result = map;
+    if (!c->json && text)
+        buf_puts(&out, text);
+    else if (!c->json)
+        job_lines(&out, map);
+    else if (!c->result)
+        json_write(&out, map, 2, true);
+    fputs(buf_str(&out), stdout);
+    buf_free(&out);
 }

@@ -31,9 +31,12 @@ struct job_workload {
     struct workload_stream *stream; /* NULL = they are in w */
     struct prompt *prompts;         /* NULL when there are none */
     size_t n_prompts;
-    struct tokenizer *tokenizer; /* NULL when not needed */
+    struct tokenizer *tokenizer; /* NULL when not needed, or when the model has none */
+    const char *note; /* what a reader of the result must know, said already; NULL = nothing */
 };
-/* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. */
+/* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. Where the
+ * model has no tokenizer, lengths of prompts are estimated (workload.h) and need_ids gives random
+ * ids: a note says so. */
 enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e);
 /* The same as a stream, for what serves each request once and feeds no ids. */
@@ -62,10 +65,12 @@ enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
 
 /* The CPU engine for requests of at most `longest` tokens, prompt and output together. Of its KV
  * cache the first `blocks` are made ready at once; `later`: the others while it idles, instead of
- * at first use. */
+ * at first use. Ids that the model's tokenizer does not know, where it has one, are never
+ * sampled: vocabularies are padded. */
 struct job_cpu {
     int64_t longest, blocks;
     bool later, ignore_eos;
+    const struct tokenizer *tokenizer; /* the model's, when it is loaded already */
 };
 enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
                        const struct serve_params *serve, const struct job_cpu *how,
@@ -110,7 +115,11 @@ enum st job_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct 
 /* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);
 
-/* Print a map as "key  value" lines, or as JSON with --json. */
-void job_print(const struct cmd_context *c, const struct node *map);
+/* The result of a command, a map. Its member `out` is the folder that was written, for every
+ * command that writes one. With --json it is printed as JSON, else as `text`, or where that is NULL
+ * as "key  value" lines; a sweep keeps it for its table (and prints no JSON of its jobs). */
+void job_result(const struct cmd_context *c, const struct node *map, const char *text);
+/* Those lines. */
+void job_lines(struct buf *out, const struct node *map);
 
 #endif

@@ -1,5 +1,21 @@
+#include "base/log.h"
 #include "cmd/job.h"
 #include "engine/engine.h"
+
+/* Ids below this one may be sampled; 0 = all of the model's. */
+static int64_t sample_vocab(const struct job_model *m, const struct tokenizer *have)
+{
+    struct tokenizer *loaded = NULL;
+    struct err e = {0};
+    if (!have && m->tokenizer) {
+        if (tokenizer_load(m->tokenizer, &loaded, &e) != ST_OK)
+            log_warn("ids without text may be sampled: %s", err_cause(&e, 0));
+        have = loaded;
+    }
+    const int64_t known = have ? tokenizer_vocab(have) : 0;
+    tokenizer_free(&loaded);
+    return known < m->m.vocab ? known : 0;
+}
 
 enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
                        const struct serve_params *serve, const struct job_cpu *how,
@@ -16,6 +32,7 @@ enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
         .ready_later = how->later,
         .max_batch_tokens = serve_max_batch_tokens(serve, how->longest),
         .max_rows = serve->batch_cap,
+        .sample_vocab = sample_vocab(m, how->tokenizer),
         .ignore_eos = how->ignore_eos,
         .op_times = true,
         .spin = clock->spin,

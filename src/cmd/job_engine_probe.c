@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "cmd/commands.h"
+#include "cmd/openai.h"
 
 #define PROBES      "probes"
 #define CONFIG_NAME "probe"
+
+/* Fewer say nothing of the few percent that may miss an objective. */
+enum { LEAST_REQUESTS = 50 };
 
 bool job_has_engine(const struct cmd_context *c)
 {
@@ -24,8 +28,11 @@ static bool is_capacitys(const char *key)
 /* Of a row that capacity uses: which side reads it follows from who else does. */
 static bool is_read(const struct option *o, bool engine)
 {
-    if (strcmp(o->key, "capacity.probe_timeout_s") == 0 || strcmp(o->key, "capacity.resume") == 0)
-        return engine;
+    static const char *const engines[] = {"capacity.probe_s", "capacity.probe_timeout_s",
+                                          "capacity.resume"};
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
+        if (strcmp(o->key, engines[i]) == 0)
+            return engine;
     if (is_capacitys(o->key) || strcmp(o->key, "engine.kind") == 0)
         return true;
     return engine ? (o->commands & CMD_BENCH) != 0
@@ -67,6 +74,23 @@ static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct e
     return ST_OK;
 }
 
+/* Whether the number of requests follows from the rate: made ones, unless somebody said how many.
+ */
+static bool follows_rate(const struct cmd_context *c)
+{
+    return !job_is_stretched(c->plan) && c->plan->workload.num_requests > 0 &&
+           config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE;
+}
+
+/* So many arrive in capacity.probe_s, within the bounds. */
+static int64_t requests_at(const struct plan *p, double rate)
+{
+    double n = ceil(rate * p->capacity.probe_s);
+    int64_t most = p->workload.num_requests;
+    int64_t least = most < LEAST_REQUESTS ? most : LEAST_REQUESTS;
+    return n >= (double)most ? most : n <= (double)least ? least : (int64_t)n;
+}
+
 static double span_s(void *self, uint64_t seed)
 {
     struct job_engine_probe *p = self;
@@ -74,7 +98,10 @@ static double span_s(void *self, uint64_t seed)
     if (unit_workload(p, seed, &ignored) != ST_OK)
         return 0; /* the run will say why */
     const struct workload *w = &p->w.w;
-    return w->n ? w->requests[w->n - 1].arrival_s - w->requests[0].arrival_s : 0;
+    size_t n = w->n;
+    if (follows_rate(p->c) && n > LEAST_REQUESTS)
+        n = LEAST_REQUESTS;
+    return n ? w->requests[n - 1].arrival_s - w->requests[0].arrival_s : 0;
 }
 
 static enum st write_stretched(struct job_engine_probe *p, struct arena *a, double rate,
@@ -96,7 +123,7 @@ static enum st write_stretched(struct job_engine_probe *p, struct arena *a, doub
         r->arrival_s = ns / 1e9;
     }
     TRY(artifact_begin(a, dir, WORKLOAD_META, &art, e));
-    enum st st = workload_write(&art, &w, p->w.prompts, p->w.n_prompts, e);
+    enum st st = workload_write(&art, &w, p->w.prompts, p->w.n_prompts, NULL, e);
     const struct workload_meta meta = {.workload_id = fs_base(dir),
                                        .model = p->m.m.name,
                                        .tokenizer_ref = p->m.tokenizer,
@@ -115,6 +142,9 @@ static enum st words(void *self, struct arena *a, double rate, uint64_t seed, co
     struct job_engine_probe *p = self;
     if (!job_is_stretched(p->c->plan)) {
         out[(*n)++] = arena_printf(a, "workload.arrival.rate=%.17g", rate);
+        if (follows_rate(p->c))
+            out[(*n)++] = arena_printf(a, "workload.num_requests=%lld",
+                                       (long long)requests_at(p->c->plan, rate));
         return ST_OK;
     }
     TRY(unit_workload(p, seed, e));
@@ -139,7 +169,7 @@ static void set_path(struct arena *a, struct node *root, const char *dotted, str
 }
 
 /* The settings that bench reads, but those that a probe gets for itself. */
-static const char *bench_config(const struct cmd_context *c)
+static const char *bench_config(const struct cmd_context *c, const struct job_model *m)
 {
     static const char *const own[] = {"out",
                                       "seed",
@@ -163,6 +193,9 @@ static const char *bench_config(const struct cmd_context *c)
         if (!skip)
             set_path(a, tree, o->key, node_copy(a, v));
     }
+    const char *tokenizer = openai_tokenizer(c, m); /* who named it is not seen in a file */
+    if (tokenizer)
+        set_path(a, tree, "client.tokenizer", node_str(a, tokenizer));
     set_path(a, tree, "output.tokens", node_str(a, "none"));
     set_path(a, tree, "output.batches", node_str(a, "none"));
     set_path(a, tree, "output.time_series", node_bool(a, false));
@@ -221,7 +254,7 @@ enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact
                                struct err *e)
 {
     const struct cmd_context *c = p->c;
-    const char *dir = artifact_path(c->a, art, PROBES), *text = bench_config(c);
+    const char *dir = artifact_path(c->a, art, PROBES), *text = bench_config(c, &p->m);
     const char *resume = c->plan->capacity.resume;
     TRY(fs_mkdirs(dir, e));
     TRY(fs_write_atomic(fs_join(c->a, dir, CONFIG_NAME ".yaml"), text, strlen(text), e));

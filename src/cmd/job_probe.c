@@ -115,13 +115,20 @@ void job_probe_close(struct job_probe *p)
     probe_sim_close(&p->probe);
 }
 
-struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
-                                           bool one_draw)
+int64_t job_capacity_seeds(const struct plan *p, bool engine)
 {
+    return p->capacity.seeds > 0 ? p->capacity.seeds : engine ? 1 : 5;
+}
+
+struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
+                                           bool one_draw, bool engine)
+{
+    double tolerance = engine ? 0.05 : 0.01; /* of a real engine every probe takes its time */
     return (struct capacity_params){.slo = *slo,
-                                    .tolerance = p->capacity.tolerance,
+                                    .tolerance = p->capacity.tolerance > 0 ? p->capacity.tolerance
+                                                                           : tolerance,
                                     .start_rate = p->capacity.start_rate,
                                     .max_rate = p->capacity.max_rate,
                                     .seed = (uint64_t)p->seed,
-                                    .seeds = one_draw ? 1 : p->capacity.seeds};
+                                    .seeds = one_draw ? 1 : job_capacity_seeds(p, engine)};
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "cmd/goodput.h"
 #include "cmd/job.h"
 #include "cmd/record.h"
 
@@ -47,8 +48,8 @@ enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
     for (size_t i = 0; i < w->w.n && st == ST_OK; i++) {
         const struct workload_request *r = &w->w.requests[i];
         (*ids)[i] = arena_array(a, int32_t, r->num_prefill_tokens);
-        st =
-            workload_prompt_ids(scratch, r, texts[i], w->tokenizer, m->m.vocab, seed, (*ids)[i], e);
+        st = workload_prompt_ids(scratch, r, w->tokenizer ? texts[i] : NULL, w->tokenizer,
+                                 m->m.vocab, seed, (*ids)[i], e);
         arena_reset(scratch);
     }
     arena_free(&scratch);
@@ -86,16 +87,21 @@ static int64_t peak_rss_bytes(struct arena *a)
     return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : RUN_NONE;
 }
 
-/* What a reader of the result must know, on the terminal and among its notes. */
-static void say(struct arena *a, struct node *extra, const char *text)
+static void note(struct arena *a, struct node *extra, const char *text)
 {
     struct node *notes = node_find(extra, "notes");
-    log_warn("%s", text);
     if (!notes) {
         notes = node_new(a, NODE_LIST);
         node_set(a, extra, SV("notes"), notes);
     }
     node_push(a, notes, node_str(a, text));
+}
+
+/* What a reader of the result must know, on the terminal and among its notes. */
+static void say(struct arena *a, struct node *extra, const char *text)
+{
+    log_warn("%s", text);
+    note(a, extra, text);
 }
 
 static void tell_what_happened(struct arena *a, const struct job_run *r,
@@ -169,6 +175,45 @@ static struct node *counters_node(struct arena *a, const struct serve_counters *
     return m;
 }
 
+static void put_ms(struct arena *a, struct node *out, enum metric m, const char *what, double ns)
+{
+    if (!isnan(ns))
+        node_set(a, out, sv_of(arena_printf(a, "%s_%s_ms", metric_name(m), what)),
+                 node_float(a, round(ns / 1e2) / 1e4));
+}
+
+static void add_latencies(struct arena *a, struct node *out, struct summary *s)
+{
+    static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
+    static const double quantiles[] = {50, 90, 99};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        put_ms(a, out, shown[i], "mean", summary_mean(s, shown[i]));
+        for (size_t k = 0; k < sizeof quantiles / sizeof *quantiles; k++)
+            put_ms(a, out, shown[i], arena_printf(a, "p%.0f", quantiles[k]),
+                   summary_percentile(s, shown[i], quantiles[k]));
+    }
+}
+
+/* First of all: the figures below it are not of all requests. */
+static void add_not_ok(struct buf *out, const struct summary_facts *f)
+{
+    const char *before = "";
+    if (f->n_not_ok == 0)
+        return;
+    buf_printf(out, "%lld of %lld requests did not end well (", (long long)f->n_not_ok,
+               (long long)(f->n_requests + f->n_not_ok));
+    for (int i = 0; i < RUN_STATUSES; i++)
+        if (i != RUN_OK && f->n_status[i] > 0) {
+            buf_printf(out, "%s%lld %s", before, (long long)f->n_status[i],
+                       run_status_name((enum run_status)i));
+            before = ", ";
+        }
+    if (f->n_requests > 0)
+        buf_printf(out, "): the figures are of the other %lld\n", (long long)f->n_requests);
+    else
+        buf_puts(out, ")\n");
+}
+
 static void print_result(struct cmd_context *c, const char *dir, const struct serve_counters *n,
                          const struct job_run *r, int64_t replicas, struct summary *s,
                          const struct node *more)
@@ -177,13 +222,14 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     struct arena *a = c->a;
     struct node *out = node_new(a, NODE_MAP);
     struct summary_facts f = summary_facts(s);
-    node_set(a, out, SV("run_dir"), node_str(a, dir));
+    node_set(a, out, SV("out"), node_str(a, dir));
     node_set(a, out, SV("requests"), node_int(a, f.n_requests));
     node_set(a, out, SV("not_ok"), node_int(a, f.n_not_ok));
     node_set(a, out, SV("warmup"), node_int(a, f.n_warmup));
     node_set(a, out, SV("duration_s"), node_float(a, f.duration_s));
     node_set(a, out, SV("requests_per_s"), node_float(a, f.requests_per_s));
     node_set(a, out, SV("output_tokens_per_s"), node_float(a, f.output_tokens_per_s));
+    node_set(a, out, SV("goodput_per_s"), node_float(a, f.goodput_per_s));
     node_set(a, out, SV("iterations"), node_int(a, n->iterations));
     if (n->prefix_looked_tokens) {
         double rate = (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens;
@@ -214,19 +260,15 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
         node_set(a, out, SV("lookups"), node_int(a, bundle_lookups(b)));
         node_set(a, out, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
     }
-    static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
-    static const double quantiles[] = {50, 90};
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-        for (size_t k = 0; k < 2; k++) {
-            double ms = summary_percentile(s, shown[i], quantiles[k]) / 1e6;
-            const char *key = arena_printf(a, "%s_p%.0f_ms", metric_name(shown[i]), quantiles[k]);
-            if (!isnan(ms))
-                node_set(a, out, sv_of(key), node_float(a, round(ms * 1e4) / 1e4));
-        }
+    add_latencies(a, out, s);
     node_set(a, out, SV("percentile_error"), node_float(a, f.exact ? 0 : SUMMARY_ERROR));
     for (uint32_t i = 0; i < more->n; i++)
         node_set(a, out, more->pairs[i].key, more->pairs[i].value);
-    job_print(c, out);
+    struct buf text = {0};
+    add_not_ok(&text, &f);
+    job_lines(&text, out);
+    job_result(c, out, buf_str(&text));
+    buf_free(&text);
     tell_not_ok(&f);
 }
 
@@ -275,6 +317,9 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     struct arena *a = c->a;
     struct serve_params params = {.replicas = 1};
     struct feed feed = {.w = w};
+    struct slo good;
+    const char *good_text;
+    TRY(job_goodput(c, &good, &good_text, e));
     if (r->executors) {
         TRY(job_serve_params(p, &m->m, &params, e));
         TRY(serve_check_params(&params, e));
@@ -302,6 +347,10 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
     double setup_s = ns_to_s(clock_cpu_ns());
     enum st st = record_open(&art, &rp, &rec, e);
+    if (st == ST_OK && good_text)
+        summary_limit(record_summary(rec), &(struct summary_limits){good.limit_s[SLO_TTFT] * 1e9,
+                                                                    good.limit_s[SLO_TPOT] * 1e9,
+                                                                    good.limit_s[SLO_E2EL] * 1e9});
     if (st == ST_OK && r->yardstick)
         st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
@@ -324,6 +373,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
                      dir);
     }
     struct node *shown = node_new(a, NODE_MAP);
+    if (st == ST_OK && w->note)
+        note(a, extra, w->note);
     if (st == ST_OK)
         tell_what_happened(a, r, &params, &counters, extra);
     if (st == ST_OK && r->more)

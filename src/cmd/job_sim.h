@@ -36,7 +36,9 @@ struct job_probe {
 enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
 void job_probe_close(struct job_probe *p);
 struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
-                                           bool one_draw);
+                                           bool one_draw, bool engine);
+/* capacity.seeds, or how many there are when it is unset. */
+int64_t job_capacity_seeds(const struct plan *p, bool engine);
 /* What any capacity is refused for: no SLO, no rate, more seeds than draws. */
 enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
                            struct err *e);

@@ -6,6 +6,7 @@
 #include "cmd/commands.h"
 #include "cmd/job.h"
 #include "text/csv.h"
+#include "text/json.h"
 
 static enum st write_text(const struct artifact *art, const char *name, struct buf *text,
                           struct err *e)
@@ -192,29 +193,74 @@ static int64_t names_in_use(const struct kernels *k)
     return n;
 }
 
-static void print_top(struct cmd_context *c, const struct kernels *k, const char *dir)
+static int64_t gpu_time_ns(const struct kernels *k)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < k->t->ops.n; i++)
+        sum += kernels_duration(k, i);
+    return sum;
+}
+
+/* The reports, and where the GPU stood idle: what the files say. */
+static struct node *figures_node(struct cmd_context *c, const struct kernels *k, struct err *e)
+{
+    struct node *reports = node_new(c->a, NODE_MAP), *timeline;
+    struct buf text = {0};
+    for (const struct kernels_report *r = kernels_reports; r->name; r++)
+        node_set(c->a, reports, sv_of(r->name),
+                 kernels_report_node(c->a, kernels_report_table(c->a, k, r)));
+    kernels_timeline_json(&text, k);
+    struct sv json = {arena_strn(c->a, buf_str(&text), text.n), text.n};
+    buf_free(&text);
+    if (json_parse(c->a, "timeline.json", json, NULL, &timeline, e) != ST_OK)
+        return NULL;
+    struct node *out = node_new(c->a, NODE_MAP);
+    node_set(c->a, out, SV("reports"), reports);
+    node_set(c->a, out, SV("timeline"), timeline);
+    return out;
+}
+
+/* The kernels that took most. */
+static void add_top(struct cmd_context *c, const struct kernels *k, struct buf *text)
 {
     enum { TOP = 10 };
-    struct node *out = node_new(c->a, NODE_MAP);
-    const char *impossible = trace_impossible(c->a, &k->t->dict);
-    if (!c->json) {
-        struct table *all = kernels_report_table(c->a, k, &kernels_reports[0]);
-        struct table *t = table_new(c->a, 5);
-        static const int columns[] = {0, 1, 2, 3, 8};
-        for (int row = 0; row < table_rows(all) && row <= TOP; row++)
-            for (int i = 0; i < 5; i++)
-                table_cell(t, "%.90s", table_at(all, row, columns[i]));
-        struct buf text = {0};
-        table_text(&text, t);
-        fputs(buf_str(&text), stdout);
-        buf_free(&text);
-    }
+    static const int columns[] = {0, 1, 2, 3, 8};
+    struct table *all = kernels_report_table(c->a, k, &kernels_reports[0]);
+    struct table *t = table_new(c->a, 5);
+    for (int row = 0; row < table_rows(all) && row <= TOP; row++)
+        for (int i = 0; i < 5; i++)
+            table_cell(t, "%.90s", table_at(all, row, columns[i]));
+    table_text(text, t);
+}
+
+static enum st print_result(struct cmd_context *c, const struct kernels *k, const char *dir,
+                            struct err *e)
+{
+    const struct trace_dict *d = &k->t->dict;
+    const char *impossible = trace_impossible(c->a, d);
+    struct node *out = node_new(c->a, NODE_MAP), *figures;
+    struct buf text = {0};
+    add_top(c, k, &text);
     node_set(c->a, out, SV("operations"), node_int(c->a, (int64_t)k->t->ops.n));
     node_set(c->a, out, SV("names"), node_int(c->a, names_in_use(k)));
+    node_set(c->a, out, SV("gpu_time_ms"), node_float(c->a, (double)gpu_time_ns(k) / 1e6));
+    if (d->dropped)
+        node_set(c->a, out, SV("dropped"), node_int(c->a, (int64_t)d->dropped));
     if (impossible)
         node_set(c->a, out, SV("left_out"), node_str(c->a, impossible));
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
-    job_print(c, out);
+    job_lines(&text, out);
+    buf_printf(&text, "next: twinfer report report.inputs='[%s]' out=DIR makes a page of it\n",
+               dir);
+    if (c->json) {
+        figures = figures_node(c, k, e);
+        for (uint32_t i = 0; figures && i < figures->n; i++)
+            node_set(c->a, out, figures->pairs[i].key, figures->pairs[i].value);
+    }
+    if (e->st == ST_OK)
+        job_result(c, out, buf_str(&text));
+    buf_free(&text);
+    return e->st;
 }
 
 static enum st write_all(struct cmd_context *c, struct trace *t, const struct trace_window *w,
@@ -245,7 +291,7 @@ static enum st write_all(struct cmd_context *c, struct trace *t, const struct tr
     if (st == ST_OK)
         st = artifact_commit(&art, meta_node(c, id, &art, &k), e);
     if (st == ST_OK)
-        print_top(c, &k, dir);
+        st = print_result(c, &k, dir, e);
     else
         artifact_discard(&art);
     kernels_close(&k);
@@ -265,7 +311,11 @@ static enum st run(struct cmd_context *c, struct err *e)
     struct trace t;
     struct trace_window w = {ns_from_s(p->kernels.from_ms / 1e3),
                              ns_from_s(p->kernels.to_ms / 1e3)};
-    TRY(trace_load(&t, p->kernels.trace, &w, e));
+    if (trace_load(&t, p->kernels.trace, &w, e) != ST_OK)
+        return fs_exists(p->kernels.trace)
+                   ? e->st
+                   : err_hint(e, "kernels.trace= takes a folder of twinfer trace, Nsight Systems' "
+                                 "SQLite export, or PyTorch's JSON");
     tell_notes(c->a, &t);
     enum st st = write_all(c, &t, &w, e);
     trace_free(&t);

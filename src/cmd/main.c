@@ -1,12 +1,18 @@
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/embed.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "cmd/cmd.h"
+#include "cmd/complete.h"
+#include "cmd/flags.h"
+#include "cmd/man.h"
+#include "cmd/sweep.h"
 
 volatile sig_atomic_t cmd_stop;
 
@@ -56,15 +62,12 @@ static void print_commands(FILE *to)
           to);
     for (const struct cmd *c = cmd_table; c->name; c++)
         fprintf(to, "  %-10s %s\n", c->name, c->summary);
-    fputs("\ntwinfer <command> --help shows its settings. Flags of every command:\n"
-          "  --cfg             print the composed configuration and stop\n"
-          "  --explain KEY     say where a value comes from and stop\n"
-          "  --config-name N   another primary file than <command>.yaml\n"
-          "  --config-dir DIR  look for configuration files there first\n"
-          "  -m                run every combination of key=a,b settings\n"
-          "  --json            results as JSON on stdout\n"
-          "  --version\n",
-          to);
+    fputs("\ntwinfer <command> --help shows its settings. Flags of every command:\n", to);
+    for (const struct cmd_flag *f = cmd_flags; f->name; f++) {
+        const char *value = f->value ? f->value : "";
+        fprintf(to, "  %s %-*s %s\n", f->name, 16 - (int)strlen(f->name), value, f->help);
+    }
+    fputs("  --version         the version, and the commit it was built from\n", to);
 }
 
 /* Text broken at spaces so that no line is longer than 100 bytes. */
@@ -129,8 +132,16 @@ static enum st flag_value(int argc, char **argv, int *i, const char **out, struc
     return ST_OK;
 }
 
+/* Where configuration files are looked for first, unless --config-dir says so. */
+static const char *usual_config_dir(void)
+{
+    const char *dir = getenv("TWINFER_CONFIG_DIR");
+    return dir && *dir ? dir : NULL;
+}
+
 static enum st parse(int argc, char **argv, struct request *r, struct err *e)
 {
+    r->config_dir = usual_config_dir();
     r->cmd = find_command(argv[1]);
     if (!r->cmd)
         return unknown_command(argv[1], e);
@@ -168,39 +179,60 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
     return ST_OK;
 }
 
-/* One job of a sweep, or the only one. Returns the exit code. */
-static int run_job(const struct request *r, const struct config_args *args, struct err *e)
+/* One job of a sweep, or with result NULL the only one. Returns the exit code. */
+static int run_job(void *self, struct arena *a, const struct config_args *args,
+                   const struct node **result, struct err *e)
 {
-    struct arena *a = arena_new();
+    const struct request *r = self;
     struct config config;
-    int code;
-    if (config_load(a, args, &config, e) != ST_OK) {
-        code = err_exit_code(e->st);
-    } else if (r->print_config) {
+    if (config_load(a, args, &config, e) != ST_OK)
+        return err_exit_code(e->st);
+    if (r->print_config) {
         struct buf text = {0};
         config_print(&text, &config);
         fputs(buf_str(&text), stdout);
         buf_free(&text);
-        code = 0;
-    } else {
-        log_set_level((enum log_level)config.plan.log.level);
-        struct cmd_context c = {.a = a,
-                                .config = &config,
-                                .plan = &config.plan,
-                                .args = args,
-                                .json = r->json || config.plan.json,
-                                .words = r->words.p,
-                                .program = r->program,
-                                .n_words = r->words.n};
-        code = r->cmd->run(&c, e);
+        return 0;
     }
-    if (e->st != ST_OK)
-        err_print(e, "twinfer", stderr);
-    arena_free(&a);
-    return code;
+    log_set_level((enum log_level)config.plan.log.level);
+    struct cmd_context c = {.a = a,
+                            .config = &config,
+                            .plan = &config.plan,
+                            .args = args,
+                            .json = r->json || config.plan.json,
+                            .words = r->words.p,
+                            .program = r->program,
+                            .n_words = r->words.n,
+                            .result = result};
+    return r->cmd->run(&c, e);
 }
 
-static int run_command(const struct request *r, struct err *e)
+/* --cfg of a sweep: a YAML document for each job. */
+static int print_configs(struct request *r, struct arena *a, struct config_args *args,
+                         struct err *e)
+{
+    const char *const **jobs;
+    size_t n;
+    enum st st = config_sweep(a, args, &jobs, &n, e);
+    for (size_t i = 0; st == ST_OK && i < n; i++) {
+        args->overrides = jobs[i];
+        printf("%s# job %zu of %zu\n", i ? "---\n" : "", i + 1, n);
+        run_job(r, a, args, NULL, e);
+        st = e->st;
+    }
+    return err_exit_code(st);
+}
+
+/* json=true asks for JSON as --json does. */
+static bool wants_json(const struct request *r)
+{
+    for (size_t i = 0; i < r->overrides.n; i++)
+        if (strcmp(r->overrides.p[i], "json=true") == 0)
+            return true;
+    return r->json;
+}
+
+static int run_command(struct request *r, struct err *e)
 {
     struct arena *a = arena_new();
     struct config_args args = {.command = r->cmd->name,
@@ -214,30 +246,46 @@ static int run_command(const struct request *r, struct err *e)
         struct buf text = {0};
         if (config_explain(a, &args, r->explain, &text, e) == ST_OK)
             fputs(buf_str(&text), stdout);
+        else
+            code = err_exit_code(e->st);
         buf_free(&text);
-    } else if (!r->sweep) {
-        code = run_job(r, &args, e);
-        err_clear(e);
+    } else if (r->sweep && !r->print_config) {
+        struct sweep s = {
+            .cmd = r->cmd, .args = args, .json = wants_json(r), .job = run_job, .self = r};
+        r->json = s.json;
+        code = sweep_run(&s, e);
+    } else if (r->sweep) {
+        code = print_configs(r, a, &args, e);
     } else {
-        const char *const **jobs;
-        size_t n = 0;
-        if (config_sweep(a, &args, &jobs, &n, e) == ST_OK)
-            for (size_t i = 0; i < n && e->st == ST_OK; i++) {
-                log_info("job %zu of %zu", i + 1, n);
-                args.overrides = jobs[i];
-                int job_code = run_job(r, &args, e);
-                code = job_code > code ? job_code : code;
-                err_clear(e);
-                if (cmd_stop && i + 1 < n)
-                    err_set(e, ST_INTERRUPTED, "interrupted after job %zu of %zu", i + 1, n);
-            }
+        code = run_job(r, a, &args, NULL, e);
     }
-    if (e->st != ST_OK) {
+    if (e->st != ST_OK)
         err_print(e, "twinfer", stderr);
-        code = err_exit_code(e->st);
-    }
     arena_free(&a);
     return code;
+}
+
+/* "twinfer 0.1.0 (commit 0123456789ab-dirty)" */
+static void print_version(void)
+{
+    enum { SHORT = 12 };
+    int hex = (int)strspn(build_commit, "0123456789abcdef");
+    printf("twinfer %s (commit %.*s%s)\n", TW_VERSION, hex ? SHORT : 7,
+           hex ? build_commit : "unknown", hex ? build_commit + hex : "");
+}
+
+/* What shells and the build ask for; not for people. `--complete WORD...`: cmd/complete.h.
+ * `--man [command]`: cmd/man.h. */
+static void print_for_install(int argc, char **argv)
+{
+    struct buf text = {0};
+    if (strcmp(argv[0], "--complete") == 0)
+        complete_words(&text, embed_cmd, usual_config_dir(), (const char *const *)argv + 1,
+                       (size_t)argc - 1);
+    else
+        man_page(&text, argc > 1 ? find_command(argv[1]) : NULL, embed_cmd);
+    fputs(buf_str(&text), stdout);
+    buf_free(&text);
 }
 
 /* Results that could not be written to stdout are a failure, not a success without text. */
@@ -256,7 +304,7 @@ int cmd_main(int argc, char **argv)
         return 2;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("twinfer " TW_VERSION);
+        print_version();
         return close_stdout(0);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
@@ -266,6 +314,10 @@ int cmd_main(int argc, char **argv)
             print_help(c);
         else
             print_commands(stdout);
+        return close_stdout(0);
+    }
+    if (strcmp(argv[1], "--complete") == 0 || strcmp(argv[1], "--man") == 0) {
+        print_for_install(argc - 1, argv + 1);
         return close_stdout(0);
     }
     static struct err e; /* large; the last thing on the way out */

@@ -10,12 +10,8 @@ static enum st inspect(struct cmd_context *c, const struct job_model *m, struct 
     (void)e;
     struct buf text = {0};
     struct describe_params as_usual = {0};
-    if (c->json) {
-        job_print(c, model_describe_node(c->a, &m->m, &as_usual));
-        return ST_OK;
-    }
     model_describe(c->a, &m->m, &as_usual, &text);
-    fputs(buf_str(&text), stdout);
+    job_result(c, model_describe_node(c->a, &m->m, &as_usual), buf_str(&text));
     buf_free(&text);
     return ST_OK;
 }
@@ -27,11 +23,18 @@ static enum st init(struct cmd_context *c, const struct job_model *m, struct err
         err_set(e, ST_USAGE, "out: %s already exists", dir);
         return err_hint(e, "choose another out=");
     }
-    TRY(model_init(&m->m, m->config, m->dir, (uint64_t)c->plan->seed, dir, e));
+    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    const struct model_init_params params = {.model = &m->m,
+                                             .config = m->config,
+                                             .from_dir = m->dir,
+                                             .seed = (uint64_t)c->plan->seed,
+                                             .dir = dir,
+                                             .stop = &cmd_stop};
+    TRY(model_init(&params, e));
     struct node *out = node_new(c->a, NODE_MAP);
-    node_set(c->a, out, SV("model_dir"), node_str(c->a, dir));
+    node_set(c->a, out, SV("out"), node_str(c->a, dir));
     node_set(c->a, out, SV("parameters"), node_int(c->a, model_params(&m->m)));
-    job_print(c, out);
+    job_result(c, out, NULL);
     return ST_OK;
 }
 

@@ -1,233 +1,12 @@
 #include "cmd/openai.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/contention.h"
 #include "base/log.h"
-#include "client/body.h"
-#include "client/outcome.h"
-#include "cmd/job.h"
-#include "search/slo.h"
+#include "cmd/openai_parts.h"
 #include "text/json.h"
-
-struct bench {
-    struct cmd_context *c;
-    struct job_model m;
-    struct job_workload w;
-    struct client_params client;
-    struct client_request *requests; /* [w.w.n] */
-    struct client_result *results;
-    struct outcome_limits limits;
-    const char *goodput; /* as given, or NULL */
-    const char *url, *models_url, *served_model;
-    const char **secrets;       /* of client.secrets */
-    struct node *shown_headers; /* what run_meta.json says of the headers */
-    struct client_health health;
-    struct contention busy;
-};
-
-/* ---- settings ------------------------------------------------------------------------------ */
-
-/* Values under such names are secrets: they must come from the environment. */
-static bool is_secret_name(struct sv name)
-{
-    static const char *const words[] = {"auth", "key", "token", "secret", "cookie", "password"};
-    char lower[64];
-    size_t n = name.n < sizeof lower - 1 ? name.n : sizeof lower - 1;
-    for (size_t i = 0; i < n; i++)
-        lower[i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] | 0x20 : name.p[i]);
-    lower[n] = 0;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(lower, words[i]))
-            return true;
-    return false;
-}
-
-static bool one_line(const char *s)
-{
-    return !strpbrk(s, "\r\n");
-}
-
-/* The value of a header that must not be told, and what stands after its scheme: "Bearer x". */
-static void add_secret(struct bench *b, const char *value)
-{
-    const char *last = strrchr(value, ' ');
-    b->secrets[b->client.n_secrets++] = value;
-    if (last && last[1])
-        b->secrets[b->client.n_secrets++] = last + 1;
-}
-
-static enum st add_header(struct bench *b, const char **list, size_t *n, const char *text,
-                          struct err *e)
-{
-    struct arena *a = b->c->a;
-    const char *colon = strchr(text, ':');
-    if (!colon || colon == text || !one_line(text))
-        return err_set(e, ST_USAGE, "client.headers: '%s': expected Name: value", text);
-    struct sv name = {text, (size_t)(colon - text)}, value = sv_trim(sv_of(colon + 1));
-    const char *shown = arena_strn(a, value.p, value.n);
-    if (value.n > 1 && *value.p == '$') {
-        const char *from = getenv(shown + 1);
-        if (!from || !*from || !one_line(from))
-            return err_set(e, ST_USAGE, "client.headers: %.*s: the environment has no %s",
-                           (int)name.n, name.p, shown + 1);
-        list[(*n)++] = arena_printf(a, "%.*s: %s", (int)name.n, name.p, from);
-        add_secret(b, from);
-        shown = "redacted";
-    } else if (is_secret_name(name)) {
-        err_set(e, ST_USAGE, "client.headers: %.*s: a secret here would end up in every artifact",
-                (int)name.n, name.p);
-        return err_hint(e, "client.headers=[\"%.*s: $VARIABLE\"] takes it from the environment",
-                        (int)name.n, name.p);
-    } else {
-        list[(*n)++] = text;
-    }
-    node_set(a, b->shown_headers, (struct sv){arena_strn(a, name.p, name.n), name.n},
-             node_str(a, shown));
-    return ST_OK;
-}
-
-static enum st make_headers(struct bench *b, struct err *e)
-{
-    const struct plan *p = b->c->plan;
-    struct arena *a = b->c->a;
-    const char **list = arena_array(a, const char *, p->client.headers.n + 1);
-    size_t n = 0;
-    b->secrets = arena_array(a, const char *, 2 * (p->client.headers.n + 1));
-    b->client.secrets = b->secrets;
-    b->shown_headers = node_new(a, NODE_MAP);
-    const char *key = p->client.api_key_env ? getenv(p->client.api_key_env) : NULL;
-    if (key && *key) {
-        if (!one_line(key))
-            return err_set(e, ST_USAGE, "client.api_key_env: %s holds more than one line",
-                           p->client.api_key_env);
-        list[n++] = arena_printf(a, "Authorization: Bearer %s", key);
-        add_secret(b, key);
-        node_set(a, b->shown_headers, SV("Authorization"), node_str(a, "redacted"));
-        if (strncmp(b->url, "http://", 7) == 0 && !strstr(b->url, "//127.") &&
-            !strstr(b->url, "//localhost") && !strstr(b->url, "//[::1]"))
-            log_warn("the API key goes over the network unencrypted: url is not https");
-    }
-    for (size_t i = 0; i < p->client.headers.n; i++)
-        TRY(add_header(b, list, &n, p->client.headers.items[i], e));
-    b->client.headers = list;
-    b->client.n_headers = n;
-    return ST_OK;
-}
-
-static double limit_ms(const struct slo *s, enum slo_metric m)
-{
-    return s->limit_s[m] * 1e3;
-}
-
-/* "ttft:200 tpot:50" comes as one item, ttft:200,tpot:50 as two. */
-static enum st make_limits(struct bench *b, struct err *e)
-{
-    const struct option_list *given = &b->c->plan->goodput;
-    struct arena *a = b->c->a;
-    const char *words[8];
-    size_t n = 0;
-    b->limits = (struct outcome_limits){false, INFINITY, INFINITY, INFINITY};
-    for (size_t i = 0; i < given->n; i++)
-        for (const char *p = given->items[i]; *p;) {
-            size_t len = strcspn(p, " ");
-            if (len > 0 && n == sizeof words / sizeof *words)
-                return err_set(e, ST_USAGE, "goodput: too many limits");
-            if (len > 0) {
-                words[n] = arena_strn(a, p, len);
-                b->goodput = arena_printf(a, "%s%s%s", n ? b->goodput : "", n ? " " : "", words[n]);
-                n++;
-            }
-            p += len + (p[len] != 0);
-        }
-    if (n == 0)
-        return ST_OK;
-    struct slo s;
-    struct err bad = {0};
-    if (slo_parse(words, n, 1, &s, &bad) != ST_OK) {
-        const char *why = err_cause(&bad, 0);
-        err_set(e, ST_USAGE, "goodput: %s", strncmp(why, "slo: ", 5) == 0 ? why + 5 : why);
-        return err_hint(e, "limits are in ms, as goodput=\"ttft:500 tpot:50 e2el:2000\"");
-    }
-    if (s.limit_s[SLO_DELAY] < INFINITY)
-        return err_set(e, ST_USAGE,
-                       "goodput: a client does not see when a batch begins: delay is "
-                       "no limit here");
-    b->limits = (struct outcome_limits){true, limit_ms(&s, SLO_TTFT), limit_ms(&s, SLO_TPOT),
-                                        limit_ms(&s, SLO_E2EL)};
-    return ST_OK;
-}
-
-static enum st make_client(struct bench *b, struct err *e)
-{
-    const struct plan *p = b->c->plan;
-    static const char *const paths[] = {"/completions", "/chat/completions"};
-    if (!p->url) {
-        err_set(e, ST_USAGE, "engine=openai needs the address of a server");
-        return err_hint(e, "url=http://127.0.0.1:8000");
-    }
-    if (p->client.endpoint == BODY_CHAT && p->client.prompts == 1)
-        return err_set(e, ST_USAGE, "client.prompts=ids: the chat endpoint takes texts only");
-    if (p->chat_template != CHAT_NONE && (p->client.endpoint == BODY_CHAT || p->client.prompts))
-        return err_set(e, ST_USAGE,
-                       "chat_template: only texts for the completions endpoint are put "
-                       "into a template here; a chat is the server's to format");
-    TRY(body_url(b->c->a, p->url, paths[p->client.endpoint], &b->url, e));
-    TRY(body_url(b->c->a, p->url, "/models", &b->models_url, e));
-    b->client = (struct client_params){
-        .url = b->url,
-        .max_concurrency = p->client.max_concurrency,
-        .timeout_s = p->client.timeout_s,
-        .stall_timeout_s = p->client.stall_timeout_s,
-        .connect_timeout_s = p->client.connect_timeout_s,
-        .retries = p->client.retries,
-        .retry_delay_s = p->client.retry_delay_s,
-        .tls_insecure = !p->client.tls_verify,
-        .ca_file = p->client.ca_file,
-    };
-    if (b->client.tls_insecure)
-        log_warn("client.tls_verify=false: anybody may answer in the server's place");
-    TRY(make_headers(b, e));
-    return make_limits(b, e);
-}
-
-/* The name under which the server knows the model: the plan's, or the only one it serves. */
-static enum st find_model(struct bench *b, struct err *e)
-{
-    struct arena *a = b->c->a;
-    struct sv body;
-    struct node *doc, *list;
-    if ((b->served_model = b->c->plan->client.model) != NULL)
-        return ST_OK;
-    long status = 0;
-    if (client_get(a, &b->client, b->models_url, &body, &status, e) != ST_OK) {
-        err_add(e, "cannot ask the server which model it serves");
-        if (status == 401 || status == 403)
-            return err_hint(
-                e, "the API key is taken from the environment: %s, which client.api_key_env names",
-                b->c->plan->client.api_key_env);
-        if (status != 0)
-            return err_hint(e, "client.model=NAME skips the question");
-        return err_hint(e, "is it running? client.model=NAME skips the question");
-    }
-    TRY(json_parse(a, b->models_url, body, NULL, &doc, e));
-    TRY(node_get(doc, "data", NODE_LIST, &list, e));
-    const char *names = "";
-    for (uint32_t i = 0; i < list->n; i++) {
-        const char *id;
-        TRY(node_get_str(list->items[i], "id", &id, e));
-        if (list->n == 1 || strcmp(id, b->m.m.name) == 0)
-            b->served_model = id;
-        names = arena_printf(a, "%s%s%s", names, i ? ", " : "", id);
-    }
-    if (b->served_model)
-        return ST_OK;
-    err_set(e, ST_USAGE, "the server has %u models and none is called %s", list->n, b->m.m.name);
-    return err_hint(e, "client.model= names one of: %s", names);
-}
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
@@ -286,20 +65,10 @@ static enum st make_prompt(struct bench *b, struct arena *scratch, const struct 
 
 static enum st make_requests(struct bench *b, struct err *e)
 {
-    const struct plan *p = b->c->plan;
     struct arena *a = b->c->a, *scratch = arena_new();
-    const struct body_params bp = {
-        .endpoint = (enum body_endpoint)p->client.endpoint,
-        .model = b->served_model,
-        .count = (enum body_count)p->client.count,
-        .temperature = p->client.temperature,
-        .ignore_eos = p->engine.ignore_eos,
-        .extra = p->client.body,
-        .chat = (enum chat_template)p->chat_template,
-    };
     struct body_maker *maker;
     const char **texts;
-    enum st st = body_maker_new(a, &bp, &maker, e);
+    enum st st = body_maker_new(a, &b->body, &maker, e);
     if (st == ST_OK)
         st = workload_texts(a, &b->w.w, b->w.prompts, b->w.n_prompts, &texts, e);
     b->requests = arena_array(a, struct client_request, b->w.w.n);
@@ -308,6 +77,7 @@ static enum st make_requests(struct bench *b, struct err *e)
         const struct workload_request *r = &b->w.w.requests[i];
         struct body_prompt prompt;
         b->requests[i].at_ns = r->arrival_ns;
+        b->requests[i].max_tokens = r->num_decode_tokens;
         st = make_prompt(b, scratch, r, texts[i], &prompt, e);
         if (st == ST_OK)
             st = body_make(a, maker, &prompt, r->num_decode_tokens, &b->requests[i].body, e);
@@ -326,7 +96,8 @@ static enum st get_workload(struct bench *b, struct err *e)
         TRY(prompts_load(c->a, b->w.w.prompts, &b->w.prompts, &b->w.n_prompts, e));
     if (!b->w.tokenizer && b->m.tokenizer)
         TRY(tokenizer_load(b->m.tokenizer, &b->w.tokenizer, e));
-    return ST_OK;
+    const char *counter = openai_tokenizer(c, &b->m);
+    return counter ? tokenizer_load(counter, &b->counter, e) : ST_OK;
 }
 
 /* ---- the run ------------------------------------------------------------------------------- */
@@ -356,10 +127,11 @@ static enum st warm_up(struct bench *b, struct err *e)
     struct client_params client = b->client;
     struct client_health health;
     size_t ok = 0;
+    client.duration_s = 0;
     if (client.max_concurrency == 0 || client.max_concurrency > 8)
         client.max_concurrency = 8;
     for (size_t i = 0; i < n; i++)
-        requests[i].body = b->requests[i % b->w.w.n].body;
+        requests[i] = (struct client_request){.body = b->requests[i % b->w.w.n].body};
     enum st st = client_run(&client, requests, n, &cmd_stop, NULL, results, &health, e);
     for (size_t i = 0; i < n; i++)
         ok += results[i].status == RUN_OK;
@@ -368,6 +140,20 @@ static enum st warm_up(struct bench *b, struct err *e)
                      results[0].error_type, results[0].error_msg);
     for (size_t i = 0; i < n; i++)
         client_result_free(&results[i]);
+    return st;
+}
+
+/* The bytes are freed. */
+static enum st write_file(const struct artifact *art, const char *name, struct buf *bytes,
+                          struct err *e)
+{
+    FILE *f;
+    enum st st = artifact_create_file(art, name, &f, e);
+    if (st == ST_OK) {
+        fwrite(buf_str(bytes), 1, bytes->n, f);
+        st = artifact_close_file(art, name, &f, e);
+    }
+    buf_free(bytes);
     return st;
 }
 
@@ -380,13 +166,13 @@ static enum st write_files(struct bench *b, const struct artifact *art, const st
     TRY(run_writer_open(art, tokens, false, &writer, e));
     outcomes_write(writer, o, b->w.w.n, "openai", tokens);
     TRY(run_writer_close(&writer, e));
-    FILE *f;
     struct buf text = {0};
-    TRY(artifact_create_file(art, "bench.json", &f, e));
+    if (p->client.save_answers) {
+        outcomes_answers(&text, o, b->w.w.n);
+        TRY(write_file(art, "answers.jsonl", &text, e));
+    }
     json_write(&text, bench_json, 2, true);
-    fwrite(text.p, 1, text.n, f);
-    buf_free(&text);
-    return artifact_close_file(art, "bench.json", &f, e);
+    return write_file(art, "bench.json", &text, e);
 }
 
 /* Figures of the requests planned in each stage of a workload that was made with stages. */
@@ -444,28 +230,48 @@ static struct outcome_labels labels(const struct bench *b, const struct artifact
     };
 }
 
-static struct node *http_node(const struct bench *b)
+/* Why the lengths of the answers make the run no measurement of the workload; NULL = they do not.
+ */
+static const char *wrong_lengths(const struct bench *b, const struct outcome_figures *f)
+{
+    const double limit = b->c->plan->client.max_wrong_lengths;
+    const bool early = !b->c->plan->engine.ignore_eos;
+    if (!(outcomes_wrong_lengths(f, early) > limit))
+        return NULL;
+    return arena_printf(b->c->a,
+                        "of %lld answers %lld have fewer output tokens than were asked for and "
+                        "%lld have more; the limit is %g %%",
+                        (long long)f->completed, (long long)(early ? 0 : f->lengths[LENGTH_SHORT]),
+                        (long long)f->lengths[LENGTH_LONG], 100 * limit);
+}
+
+static struct node *lengths_node(const struct bench *b, const struct outcome_figures *f)
 {
     struct arena *a = b->c->a;
+    const char *why = wrong_lengths(b, f);
     struct node *m = node_new(a, NODE_MAP);
-    node_set(a, m, SV("url"), node_str(a, b->url));
-    node_set(a, m, SV("served_model"), node_str(a, b->served_model));
-    node_set(a, m, SV("headers"), b->shown_headers);
+    for (int i = 0; i < LENGTHS; i++)
+        node_set(a, m, sv_of(length_name((enum length)i)), node_int(a, f->lengths[i]));
+    node_set(a, m, SV("limit"), node_float(a, b->c->plan->client.max_wrong_lengths));
+    node_set(a, m, SV("verdict"), node_str(a, why ? "rejected" : "ok"));
+    node_set(a, m, SV("why"), why ? node_str(a, why) : node_new(a, NODE_NULL));
     return m;
 }
 
-static enum st commit(struct bench *b, struct artifact *art, const char *id, struct err *e)
+static enum st commit(struct bench *b, struct artifact *art, const struct outcome_figures *f,
+                      const char *id, struct err *e)
 {
     struct cmd_context *c = b->c;
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
     node_set(a, extra, SV("backend"), node_str(a, "openai"));
-    node_set(a, extra, SV("http"), http_node(b));
+    node_set(a, extra, SV("http"), openai_http_node(b));
     /* Not as the run's own `contention`: a client that sleeps most of the time waits a large share
      * of the little that it runs. Whether that mattered is what its schedule delay says. */
     struct node *client = client_health_node(a, &b->health);
     node_set(a, client, SV("contention"), contention_node(a, &b->busy));
     node_set(a, extra, SV("client"), client);
+    node_set(a, extra, SV("output_lengths"), lengths_node(b, f));
     node_set(a, extra, SV("workload_dir"),
              b->w.w.dir ? node_str(a, b->w.w.dir) : node_new(a, NODE_NULL));
     struct run_meta meta = job_meta(c, art, id, "real");
@@ -480,18 +286,17 @@ static void print_result(const struct bench *b, const char *dir, const struct ou
 {
     struct arena *a = b->c->a;
     struct buf text = {0};
-    if (b->c->json) { /* bench.json without its lists */
-        struct node *m = node_new(a, NODE_MAP);
-        node_set(a, m, SV("run_dir"), node_str(a, dir));
-        for (uint32_t i = 0; i < bench_json->n; i++)
-            if (bench_json->pairs[i].value->kind != NODE_LIST)
-                node_set(a, m, bench_json->pairs[i].key, bench_json->pairs[i].value);
-        json_write(&text, m, 2, true);
-    } else {
-        buf_printf(&text, "run_dir         %s\n", dir);
-        outcomes_print(&text, a, f, &b->health);
-    }
-    fputs(buf_str(&text), stdout);
+    struct node *m = node_new(a, NODE_MAP); /* bench.json without its lists */
+    node_set(a, m, SV("out"), node_str(a, dir));
+    for (uint32_t i = 0; i < bench_json->n; i++)
+        if (bench_json->pairs[i].value->kind != NODE_LIST)
+            node_set(a, m, bench_json->pairs[i].key, bench_json->pairs[i].value);
+    if (f->failed > 0)
+        buf_printf(&text, "failed          %lld of %lld requests: no figure is of them\n",
+                   (long long)f->failed, (long long)(f->failed + f->completed));
+    buf_printf(&text, "out             %s\n", dir);
+    outcomes_print(&text, a, f, &b->health);
+    job_result(b->c, m, buf_str(&text));
     buf_free(&text);
 }
 
@@ -512,15 +317,41 @@ static void tell_failures(const struct bench *b, const struct outcome_figures *f
 static enum st judge(const struct bench *b, const struct outcome_figures *f, struct err *e)
 {
     const struct client_health *h = &b->health;
-    if (h->healthy)
-        return job_measured(f->completed, f->failed, f->warmup, e);
-    err_set(e, ST_REJECTED,
-            "the client did not keep its schedule: p99 of the delay is %.1f ms, the limit %.0f ms; "
-            "%lld of %lld requests went out late",
-            (double)h->delay_p99_ns / 1e6, CLIENT_MAX_DELAY_NS / 1e6, (long long)h->late,
-            (long long)h->sent);
-    return err_hint(e, "latencies of this run are the client's too: lower the rate, or give it a "
-                       "core of its own");
+    if (!h->healthy) {
+        err_set(e, ST_REJECTED,
+                "the client did not keep its schedule: p99 of the delay is %.1f ms, the limit %.0f "
+                "ms; %lld of %lld requests went out late",
+                (double)h->delay_p99_ns / 1e6, CLIENT_MAX_DELAY_NS / 1e6, (long long)h->late,
+                (long long)h->sent);
+        return err_hint(e, "latencies of this run are the client's too: lower the rate, or give it "
+                           "a core of its own");
+    }
+    TRY(job_measured(f->completed, f->failed, f->warmup, e));
+    const char *why = wrong_lengths(b, f);
+    if (!why)
+        return ST_OK;
+    err_set(e, ST_REJECTED, "%s", why);
+    err_add(e, "the server did not do the workload's work");
+    if (f->lengths[LENGTH_LONG] == 0)
+        return err_hint(e, "engine.ignore_eos=false lets answers end early; "
+                           "client.max_wrong_lengths sets the limit");
+    return err_hint(e, "client.max_tokens_name= says what the server calls its limit; "
+                       "client.max_wrong_lengths sets the limit on wrong answers");
+}
+
+static void warn_of_answers(const struct bench *b, const struct outcome_figures *f)
+{
+    const double wrong = outcomes_wrong_lengths(f, !b->c->plan->engine.ignore_eos);
+    const double duration_s = b->client.duration_s;
+    if (wrong > 0 && !wrong_lengths(b, f))
+        log_warn("%.3g %% of the answers have another number of output tokens than was asked for",
+                 100 * wrong);
+    if (f->at_once > 0)
+        log_warn("%lld of %lld answers came at once: they have no TPOT and meet any limit on it",
+                 (long long)f->at_once, (long long)f->completed);
+    if (duration_s > 0 && b->health.left_out == 0)
+        log_warn("the workload has no requests for client.duration_s=%g: all were sent before",
+                 duration_s);
 }
 
 static enum st run_and_write(struct bench *b, struct artifact *art, const char *dir, const char *id,
@@ -537,14 +368,15 @@ static enum st run_and_write(struct bench *b, struct artifact *art, const char *
         client_run(&b->client, b->requests, b->w.w.n, &cmd_stop, &watch, b->results, &b->health, e);
     b->busy = contention_since(&quiet);
     progress_end(&progress);
-    if (st != ST_OK && st != ST_INTERRUPTED)
+    b->w.w.n -= (size_t)b->health.left_out;
+    if (st != ST_OK && st != ST_INTERRUPTED && !b->health.gave_up)
         return st;
 
     struct outcome *o = arena_array(a, struct outcome, b->w.w.n);
     struct outcome_figures f;
     struct outcome_labels l = labels(b, art);
     struct err write_err = {0};
-    outcomes_make(a, &b->w.w, b->results, b->w.tokenizer, p->workload.warmup_requests, o);
+    outcomes_make(a, &b->w.w, b->results, b->counter, p->workload.warmup_requests, o);
     outcomes_figures(a, o, b->w.w.n, &b->limits, &f);
     struct node *json = outcomes_bench_json(a, o, b->w.w.n, &f, &b->health, &l), *stages;
     TRY(stages_node(b, o, &stages, e));
@@ -556,9 +388,10 @@ static enum st run_and_write(struct bench *b, struct artifact *art, const char *
         return write_st;
     }
     TRY(st);
-    TRY(commit(b, art, id, e));
+    TRY(commit(b, art, &f, id, e));
     print_result(b, dir, &f, json);
     tell_failures(b, &f);
+    warn_of_answers(b, &f);
     return judge(b, &f, e);
 }
 
@@ -567,20 +400,26 @@ enum st openai_bench(struct cmd_context *c, struct err *e)
     struct bench b = {.c = c};
     struct artifact art;
     const char *id, *dir = job_out_dir(c, "real", &id);
-    TRY(make_client(&b, e));
+    TRY(openai_settings(&b, e));
     TRY(job_model(c, false, &b.m, e));
-    TRY(find_model(&b, e));
+    TRY(openai_find_model(&b, e));
     enum st st = get_workload(&b, e);
+    cmd_catch_signals(); /* a server may take its time with the first request */
+    b.body.model = b.served_model;
     if (st == ST_OK)
         st = make_requests(&b, e);
-    cmd_catch_signals(); /* from here on an interrupted run leaves a folder that says so */
     if (st == ST_OK)
+        st = openai_preflight(&b, e);
+    if (st == ST_OK && b.preflight.changed)
+        st = make_requests(&b, e);
+    if (st == ST_OK) /* from here on an interrupted run leaves a folder that says so */
         st = artifact_begin(c->a, dir, "run_meta.json", &art, e);
     if (st == ST_OK) {
         st = run_and_write(&b, &art, dir, id, e);
         struct err ignored = {0};
-        if (st == ST_INTERRUPTED &&
-            artifact_abandon(&art, "interrupted by a signal", &ignored) == ST_OK)
+        const char *why = st == ST_INTERRUPTED ? "interrupted by a signal" : "the server is gone";
+        if ((st == ST_INTERRUPTED || b.health.gave_up) &&
+            artifact_abandon(&art, why, &ignored) == ST_OK)
             err_hint(e, "%s holds what was measured; it is incomplete and no stage accepts it",
                      dir);
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
@@ -588,5 +427,6 @@ enum st openai_bench(struct cmd_context *c, struct err *e)
     for (size_t i = 0; b.results && i < b.w.w.n; i++)
         client_result_free(&b.results[i]);
     job_workload_close(&b.w);
+    tokenizer_free(&b.counter);
     return st;
 }

@@ -55,14 +55,12 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
         }
         node_set(c->a, json, sv_of(checks[i].name), row);
     }
-    if (c->json) {
-        job_print(c, json);
-        return ST_OK;
-    }
     struct buf text = {0};
     table_text(&text, t);
-    fputs(buf_str(&text), stdout);
+    job_result(c, json, buf_str(&text));
     buf_free(&text);
+    if (c->json)
+        return ST_OK;
     if (bundle_missing(b))
         log_warn("the bundle has no times of %s", bundle_missing(b));
     return ST_OK;
@@ -102,6 +100,7 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
         .warmup = p->profile.warmup,
         .time_budget_s = p->profile.time_budget_s,
         .tp = p->parallel.tp,
+        .extend = p->profile.extend,
         .seed = (uint64_t)p->seed,
         .clock = &clock,
         .config = c->config->tree,
@@ -130,8 +129,8 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
     ex.ops->close(ex.self);
     TRY(st);
     struct node *out = node_new(c->a, NODE_MAP);
-    node_set(c->a, out, SV("bundle"), node_str(c->a, dir));
-    job_print(c, out);
+    node_set(c->a, out, SV("out"), node_str(c->a, dir));
+    job_result(c, out, NULL);
     return ST_OK;
 }
 

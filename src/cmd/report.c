@@ -11,6 +11,14 @@ static enum st report(struct cmd_context *c, struct err *e)
         err_set(e, ST_USAGE, "report.inputs is not set");
         return err_hint(e, "report.inputs=[runs/real/a,comparisons/b] lists artifact directories");
     }
+    for (size_t i = 0; i < p->report.inputs.n; i++)
+        if (!fs_exists(p->report.inputs.items[i])) {
+            err_set(e, ST_INPUT, "%s does not exist", p->report.inputs.items[i]);
+            err_add(e, "cannot report on %s", p->report.inputs.items[i]);
+            return err_hint(e,
+                            "report.inputs= takes folders that twinfer wrote: runs, comparisons, "
+                            "traces, bundles, workloads");
+        }
     struct buf html = {0};
     enum st st = report_artifacts(c->a, p->report.inputs.items, p->report.inputs.n, &html, e);
     const char *id, *dir = p->out;
@@ -28,8 +36,13 @@ static enum st report(struct cmd_context *c, struct err *e)
     buf_free(&html);
     TRY(st);
     struct node *out = node_new(c->a, NODE_MAP);
+    node_set(c->a, out, SV("out"), node_str(c->a, dir));
     node_set(c->a, out, SV("report"), node_str(c->a, path));
-    job_print(c, out);
+    struct buf text = {0};
+    job_lines(&text, out);
+    buf_printf(&text, "next: open %s in a browser; it needs no other file\n", path);
+    job_result(c, out, buf_str(&text));
+    buf_free(&text);
     return ST_OK;
 }
 

@@ -33,6 +33,7 @@ struct search {
     VEC(struct candidate) candidates;
     struct search_journal journal;
     struct progress progress;
+    bool met; /* by some configuration, at some rate */
 };
 
 /* ---- candidates -------------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ static enum st evaluate(struct arena *a, const struct search *s, const struct ca
     out->gpus = per_stage * p->parallel.pp * p->cluster.replicas;
     struct job_probe *probe = arena_one(a, struct job_probe);
     TRY(job_probe_open(&c, probe, e));
-    struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw);
+    struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);
     out->host_overhead = !job_predictor_warning(&c, &probe->params);
     enum st st = look(a, s, probe, &params, out, e);
     job_probe_close(probe);
@@ -279,7 +280,7 @@ static enum st collect(struct search *s, struct search_result *r, struct err *e)
     size_t refused = 0;
     const char *warning = NULL;
     *r = (struct search_result){.space = &s->space, .n = s->candidates.n};
-    r->seeds = p->workload.dir || p->workload.trace ? 1 : p->capacity.seeds;
+    r->seeds = p->workload.dir || p->workload.trace ? 1 : job_capacity_seeds(p, false);
     TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &r->slo, e));
     r->configs = arena_array(a, struct search_config, r->n);
     for (size_t i = 0; i < r->n; i++) {
@@ -287,6 +288,7 @@ static enum st collect(struct search *s, struct search_result *r, struct err *e)
         c->values = s->candidates.p[i].values;
         TRY(search_config_read(a, s->journal.results[i], c, e));
         refused += c->status == SEARCH_REFUSED;
+        s->met = s->met || c->status == SEARCH_OK;
         if (c->status != SEARCH_REFUSED && !c->host_overhead)
             warning = "Bundles without host overhead per iteration: their times are device times "
                       "alone and too short.";
@@ -311,26 +313,28 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     return run_meta_node(c->a, &meta);
 }
 
-static void print_result(struct cmd_context *c, const char *dir, const struct search_result *r)
+static void print_result(const struct search *s, const char *dir, const struct search_result *r)
 {
-    if (c->json) {
-        job_print(c, search_node(c->a, r));
-        return;
-    }
+    struct cmd_context *c = s->c;
+    struct node *map = search_node(c->a, r);
     struct buf out = {0};
-    buf_printf(&out, "objective: %s\n\n", slo_words(c->a, &r->slo));
+    node_set(c->a, map, SV("out"), node_str(c->a, dir));
+    buf_printf(&out, "objective: %s\n%s\n", slo_words(c->a, &r->slo),
+               s->met ? "" : "no configuration meets it at any rate\n");
     table_text(&out, search_table(c->a, r, TABLE_ROWS));
     if (r->n > TABLE_ROWS)
         buf_printf(&out, "and %zu more, in %s/" SEARCH_CSV "\n", r->n - TABLE_ROWS, dir);
-    buf_puts(&out, "\nPareto front of tok/s/user and tok/s/GPU:\n");
-    size_t alike;
-    table_text(&out, search_front_table(c->a, r, &alike));
+    size_t alike = 0;
+    if (s->met) {
+        buf_puts(&out, "\nPareto front of tok/s/user and tok/s/GPU:\n");
+        table_text(&out, search_front_table(c->a, r, &alike));
+    }
     if (alike > 0)
         buf_printf(&out, "and %zu more within 2 %% of one of these\n", alike);
     for (size_t i = 0; i < r->n_notes; i++)
         buf_printf(&out, "note: %s\n", r->notes[i]);
     buf_printf(&out, "result: %s\n", dir);
-    fputs(buf_str(&out), stdout);
+    job_result(c, map, buf_str(&out));
     buf_free(&out);
 }
 
@@ -350,7 +354,7 @@ static enum st write_result(struct search *s, const char *id, const char *dir, s
         artifact_discard(&art);
         return st;
     }
-    print_result(c, dir, &r);
+    print_result(s, dir, &r);
     return ST_OK;
 }
 
@@ -403,16 +407,21 @@ static enum st search(struct search *s, struct err *e)
         st = leads ? lead(s, launcher, e) : run_all(s, launcher, e);
     }
     launcher->close();
-    if (!leads)
+    if (!leads) {
         err_clear(e); /* the one that leads says it */
+        s->met = true;
+    }
     return leads ? st : ST_OK;
 }
 
 int cmd_search(struct cmd_context *c, struct err *e)
 {
     struct search s = {.c = c};
-    if (search(&s, e) != ST_OK)
-        err_add(e, "search");
+    enum st st = search(&s, e);
     vec_free(&s.candidates);
-    return err_exit_code(e->st);
+    if (st != ST_OK)
+        err_add(e, "search");
+    if (e->st != ST_OK)
+        return err_exit_code(e->st);
+    return s.met ? 0 : 1;
 }

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -15,11 +16,13 @@ struct service {
     struct cmd_context *c;
     struct job_model m;
     struct tokenizer *tokenizer;
+    struct chat_format chat;
     struct serve_params serve;
     struct serve_clock clock;
     struct executor *executors; /* [serve.replicas] */
     int32_t n_open;
     double late_s; /* engine=sim: the longest time behind the prediction */
+    struct keys keys;
     struct server_params params;
     struct server *server;
 };
@@ -34,7 +37,8 @@ static enum st open_cpu(struct service *s, struct err *e)
         .longest = s->serve.max_model_len,
         .blocks = READY_BYTES / (s->serve.block_size * model_kv_bytes_per_token(&s->m.m, 4)) + 1,
         .later = true,
-        .ignore_eos = true,
+        .ignore_eos = true, /* by request: the server's to decide */
+        .tokenizer = s->tokenizer,
     };
     TRY(job_cpu_engine(p, &s->m, &s->serve, &how, &s->clock, &s->executors[0], e));
     s->n_open = 1;
@@ -64,6 +68,26 @@ static const struct {
     {"sim", false, open_sim},
 };
 
+static enum st load_chat(struct service *s, struct err *e)
+{
+    bool found = false;
+    s->chat.kind = (enum chat_template)s->c->plan->chat_template;
+    if (s->chat.kind != CHAT_MODEL)
+        return ST_OK;
+    if (s->m.dir && chat_format_load(s->c->a, s->m.dir, &s->chat, &found, e) != ST_OK) {
+        err_hint(e, "chat_template=chatml, llama2 or none names one that says the same");
+        return err_add(e, "the chat template of model %s cannot be used", s->m.m.name);
+    }
+    if (found)
+        return ST_OK;
+    s->chat = (struct chat_format){.kind = CHAT_NONE};
+    if (s->tokenizer)
+        log_warn("model %s has no chat template: messages are put one after the other "
+                 "(chat_template=none)",
+                 s->m.m.name);
+    return ST_OK;
+}
+
 static enum st open_engine(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
@@ -84,6 +108,7 @@ static enum st open_engine(struct service *s, struct err *e)
     else
         log_warn("model %s has no tokenizer: prompts must be token ids, and answers have no text",
                  s->m.m.name);
+    TRY(load_chat(s, e));
     TRY(job_serve_params(p, &s->m.m, &s->serve, e));
     s->serve.emit_tokens = true;
     s->serve.warmup_requests = 0;
@@ -92,9 +117,28 @@ static enum st open_engine(struct service *s, struct err *e)
     return engines[k].open(s, e);
 }
 
+/* A key on the command line would be seen by everybody on the machine, and be written down with the
+ * settings of the run. */
+static enum st load_keys(struct service *s, struct err *e)
+{
+    const struct plan *p = s->c->plan;
+    const char *name = p->server.api_key_env, *value = name ? getenv(name) : NULL;
+    if (name && (!value || !*value)) {
+        err_set(e, ST_USAGE, "server.api_key_env: the variable %s is not set", name);
+        return err_hint(e, "export %s=KEY; nobody is served without", name);
+    }
+    if (name)
+        TRY(keys_add(&s->keys, arena_printf(s->c->a, "server.api_key_env: %s", name), sv_of(value),
+                     e));
+    if (p->server.api_key_file)
+        TRY(keys_add_file(&s->keys, p->server.api_key_file, e));
+    return ST_OK;
+}
+
 static enum st open_server(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
+    const bool predicted = strcmp(p->engine.kind, "sim") == 0;
     s->params = (struct server_params){
         .host = p->server.host,
         .port = (int)p->server.port,
@@ -102,14 +146,19 @@ static enum st open_server(struct service *s, struct err *e)
                   .tokenizer = s->tokenizer,
                   .vocab = s->m.m.vocab,
                   .max_model_len = s->serve.max_model_len,
-                  .chat = (enum chat_template)p->chat_template,
+                  .chat = s->chat,
                   .ignore_eos = p->engine.ignore_eos,
-                  .any_temperature = strcmp(p->engine.kind, "sim") == 0},
+                  .temperature = p->server.temperature,
+                  .predicted = predicted},
         .eos_ids = s->m.m.eos_ids,
-        .n_eos = s->m.m.n_eos,
+        .n_eos = predicted ? 0 : s->m.m.n_eos, /* its tokens are the prompt's over and over */
+        .kv_blocks = s->serve.num_blocks * s->serve.replicas,
         .max_pending = p->server.max_pending,
         .max_connections = p->server.max_connections,
         .max_unread_tokens = p->server.max_unread_tokens,
+        .seed = (uint64_t)p->seed,
+        .keys = s->keys,
+        .max_held_bytes = (size_t)p->server.max_held_bytes,
         .max_body_bytes = (size_t)p->server.max_body_bytes,
         .max_header_bytes = (size_t)p->server.max_header_bytes,
         .idle_timeout_s = p->server.idle_timeout_s,
@@ -117,8 +166,10 @@ static enum st open_server(struct service *s, struct err *e)
         .threads = (int)p->server.threads,
     };
     TRY(server_open(&s->params, &s->server, e));
-    if (!server_is_loopback(p->server.host))
-        log_warn("serve: reachable from other machines, and asks nobody for a key");
+    if (!server_is_loopback(p->server.host) && s->keys.all.n == 0) {
+        log_warn("serve: reachable from other machines, and asks nobody for a key "
+                 "(server.api_key_file, server.api_key_env)");
+    }
     bool v6 = strchr(p->server.host, ':') != NULL;
     printf("listening       http://%s%s%s:%d\n", v6 ? "[" : "", p->server.host, v6 ? "]" : "",
            server_port(s->server));
@@ -198,7 +249,9 @@ static enum st serve(struct cmd_context *c, struct err *e)
 {
     struct service s = {.c = c, .clock = clock_real()};
     struct serve_counters counters = {0};
-    enum st st = open_engine(&s, e);
+    enum st st = load_keys(&s, e);
+    if (st == ST_OK)
+        st = open_engine(&s, e);
     cmd_catch_signals(); /* from the first moment on that somebody may ask us */
     if (st == ST_OK)
         st = open_server(&s, e);
@@ -211,6 +264,7 @@ static enum st serve(struct cmd_context *c, struct err *e)
     for (int32_t i = 0; i < s.n_open; i++)
         s.executors[i].ops->close(s.executors[i].self);
     tokenizer_free(&s.tokenizer);
+    keys_free(&s.keys);
     return st;
 }
 

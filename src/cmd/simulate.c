@@ -102,6 +102,9 @@ static enum st simulate(struct cmd_context *c, struct err *e)
         const struct node *yardstick = meta ? node_path(meta, "yardstick") : NULL;
         if (yardstick)
             node_set(c->a, extra, SV("profile_yardstick"), node_copy(c->a, yardstick));
+        const struct node *host = meta ? node_path(meta, "provenance.host") : NULL;
+        if (host)
+            node_set(c->a, extra, SV("profile_host"), node_copy(c->a, host));
     }
     node_set(c->a, extra, SV("notes"), says.notes);
     struct serve_clock clock = clock_virtual();

@@ -8,6 +8,7 @@ const struct cmd cmd_table[] = {
     {
         .name = "workload",
         .bit = CMD_WORKLOAD,
+        .columns = "requests last_arrival_s prefill_tokens decode_tokens",
         .summary = "make a workload directory: who asks what, and when",
         .about =
             "Writes prompts.jsonl, trace_lengths.csv and trace_intervals.csv. The same settings "
@@ -18,6 +19,10 @@ const struct cmd cmd_table[] = {
     {
         .name = "bench",
         .bit = CMD_BENCH,
+        .columns = "requests not_ok requests_per_s output_tokens_per_s goodput_per_s ttft_p50_ms "
+                   "ttft_p99_ms tpot_p50_ms tpot_p99_ms e2e_p50_ms e2e_p99_ms completed "
+                   "failed request_throughput output_throughput request_goodput "
+                   "median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms",
         .summary = "run a workload for real",
         .about =
             "Serves the workload with a real engine at its planned arrival times and writes the "
@@ -53,6 +58,8 @@ const struct cmd cmd_table[] = {
     {
         .name = "simulate",
         .bit = CMD_SIMULATE,
+        .columns = "requests not_ok requests_per_s output_tokens_per_s goodput_per_s ttft_p50_ms "
+                   "ttft_p99_ms tpot_p50_ms tpot_p99_ms e2e_p50_ms e2e_p99_ms",
         .summary = "serve the same workload on predicted operator times",
         .about = "The serving core of bench with a predicting executor and a virtual clock; writes "
                  "the same files as a real run. Exit code 5 when no request ended "
@@ -63,16 +70,20 @@ const struct cmd cmd_table[] = {
     {
         .name = "compare",
         .bit = CMD_COMPARE,
-        .summary = "say how far a simulated run is from the real one",
+        .columns = "verdict",
+        .summary = "say how far a simulated run is from the real one, or runs from each other",
         .about =
-            "Percentiles of TTFT, per-token latency, TPOT and E2E side by side, with a verdict. "
-            "Exit code 1 when the verdict is fail, 5 when it is inconclusive.",
+            "Percentiles of TTFT, per-token latency, TPOT and E2E side by side. A simulation of a "
+            "real run gets a verdict: exit code 1 when it is fail, 5 when it is inconclusive. Two "
+            "runs of one kind, or those of runs=, get differences with 95 % intervals instead, "
+            "and a verdict only with compare.gate.",
         .example = "twinfer compare real_run_dir=runs/real/a sim_run_dir=runs/sim/b",
         .run = cmd_compare,
     },
     {
         .name = "capacity",
         .bit = CMD_CAPACITY,
+        .columns = "capacity_per_s end",
         .summary = "find the highest request rate that meets an objective",
         .about =
             "Simulates the workload at one rate after another until the highest that meets the "
@@ -93,7 +104,8 @@ const struct cmd cmd_table[] = {
             "it "
             "under several loads, and writes the table of all and the Pareto front of tokens per "
             "second per user, tokens per second per GPU and, where bundles have energy, joules per "
-            "token. Interrupted, the same command goes on where it stopped.",
+            "token. Interrupted, the same command goes on where it stopped. Exit code 1 when no "
+            "configuration meets the objective.",
         .example = "twinfer search +search.space.scheduler.group=[vllm,sarathi] "
                    "+search.space.scheduler.batch_cap=[32,128]",
         .run = cmd_search,
@@ -109,6 +121,7 @@ const struct cmd cmd_table[] = {
     {
         .name = "kernels",
         .bit = CMD_KERNELS,
+        .columns = "operations names gpu_time_ms dropped",
         .summary = "say what the GPU did: times by kernel, region and operator",
         .about =
             "Reads a trace of any format and writes the reports of `nsys stats` under their names "
@@ -120,6 +133,7 @@ const struct cmd cmd_table[] = {
     {
         .name = "model",
         .bit = CMD_MODEL,
+        .columns = "name parameters",
         .summary = "make and inspect models",
         .about = "`init` writes a model of the asked shape with seeded random weights; `inspect` "
                  "prints parameters, bytes, the operator list with shapes, and FLOPs and bytes per "
@@ -131,6 +145,7 @@ const struct cmd cmd_table[] = {
     {
         .name = "trace",
         .bit = CMD_TRACE,
+        .columns = "exit_code processes kernels launches ranges dropped bytes",
         .summary = "record what a CUDA program does on its GPUs",
         .about = "Runs the command with libtwinfer_inject.so in every CUDA process it starts; "
                  "nothing in it needs to change. Kernels, copies, sets, synchronization, CUDA "
@@ -145,7 +160,9 @@ const struct cmd cmd_table[] = {
         .bit = CMD_DOCTOR,
         .summary = "what this machine has and lacks, with the remedy",
         .about = "Looks at the driver, the GPUs, the libraries that are opened at run time and "
-                 "the machine's settings. Nothing is changed. Exit code 4 when something that "
+                 "the machine's settings, and for folders that killed processes left unfinished. "
+                 "Nothing is changed, unless doctor.remove_partial=true: then those folders are "
+                 "removed, never one that may still be written. Exit code 4 when something that "
                  "GPU commands cannot do without is missing.",
         .example = "twinfer doctor",
         .run = cmd_doctor,

@@ -310,12 +310,12 @@ static enum st finish(struct cmd_context *c, const char *id, const char *dir, st
     if (WIFSIGNALED(status))
         node_set(a, extra, SV("signal"), node_int(a, WTERMSIG(status)));
     struct node *list = node_set(a, extra, SV("processes"), node_new(a, NODE_LIST));
-    TRY(list_spools(a, art->partial_dir, list, &t, e));
+    TRY(list_spools(a, art->partial.path, list, &t, e));
     TRY(artifact_commit(art, meta_node(c, id, art, extra), e));
     if (t.processes == 0)
         log_warn("no process of the command used CUDA or NVTX");
     struct node *out = node_new(a, NODE_MAP);
-    node_set(a, out, SV("trace_dir"), node_str(a, dir));
+    node_set(a, out, SV("out"), node_str(a, dir));
     node_set(a, out, SV("exit_code"), node_int(a, code_of(status)));
     node_set(a, out, SV("processes"), node_int(a, t.processes));
     node_set(a, out, SV("kernels"), node_int(a, t.kernels));
@@ -323,16 +323,17 @@ static enum st finish(struct cmd_context *c, const char *id, const char *dir, st
     node_set(a, out, SV("ranges"), node_int(a, t.ranges));
     node_set(a, out, SV("dropped"), node_int(a, t.dropped));
     node_set(a, out, SV("bytes"), node_int(a, t.bytes));
-    job_print(c, out);
+    job_result(c, out, NULL);
     return ST_OK;
 }
 
 /* What was recorded stays, where the program left it, when it cannot be finished (disk full). */
 static void keep(struct artifact *art, const char *partial, struct err *e)
 {
-    if (art->partial_dir) /* else it is in its place, and only the result could not be told */
-        err_add(e, "the recording stays in %s, where twinfer kernels reads it", partial);
-    art->partial_dir = NULL;
+    if (!art->partial.path) /* it is in its place, and only the result could not be told */
+        return;
+    err_add(e, "the recording stays in %s, where twinfer kernels reads it", partial);
+    partial_release(&art->partial);
 }
 
 /* A process has one injected library for each: somebody else's gives way for this run. */
@@ -352,7 +353,7 @@ static enum st record(struct cmd_context *c, const char *library, int *status, s
     struct artifact art;
     tell_replaced(library);
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
-    enum st st = absolute(c->a, art.partial_dir, &at, e);
+    enum st st = absolute(c->a, art.partial.path, &at, e);
     if (st == ST_OK)
         st = write_settings(c, &art, at, e);
     settings = st == ST_OK ? fs_join(c->a, at, SETTINGS_FILE) : NULL;
@@ -368,15 +369,15 @@ static enum st record(struct cmd_context *c, const char *library, int *status, s
 }
 
 /* As a shell reads it: between quotes, one in the value as '\''. */
-static void put_export(const char *name, const char *value)
+static void put_export(struct buf *out, const char *name, const char *value)
 {
-    printf("export %s='", name);
+    buf_printf(out, "export %s='", name);
     for (; *value; value++)
         if (*value == '\'')
-            fputs("'\\''", stdout);
+            buf_puts(out, "'\\''");
         else
-            putchar(*value);
-    puts("'");
+            buf_putc(out, *value);
+    buf_puts(out, "'\n");
 }
 
 /* attach=false: the folder stands, spools come into it later, from wherever the variables are set.
@@ -403,13 +404,14 @@ static enum st prepare(struct cmd_context *c, const char *library, struct err *e
                      {"NVTX_INJECTION64_PATH", library},
                      {"TWINFER_TRACE", fs_join(c->a, at, SETTINGS_FILE)}};
     struct node *out = node_new(c->a, NODE_MAP);
+    struct buf text = {0};
+    node_set(c->a, out, SV("out"), node_str(c->a, dir));
     for (size_t i = 0; i < 3; i++) {
         node_set(c->a, out, sv_of(variables[i].name), node_str(c->a, variables[i].value));
-        if (!c->json)
-            put_export(variables[i].name, variables[i].value);
+        put_export(&text, variables[i].name, variables[i].value);
     }
-    if (c->json)
-        job_print(c, out);
+    job_result(c, out, buf_str(&text));
+    buf_free(&text);
     return ST_OK;
 }
 

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "cmd/commands.h"
 #include "cmd/job.h"
@@ -23,7 +25,7 @@ static void print_result(struct cmd_context *c, const char *key, const char *pat
         node_set(c->a, out, SV("left_out"), node_int(c->a, left_out));
     if (lost)
         node_set(c->a, out, SV("lost"), node_str(c->a, *lost ? lost : "nothing"));
-    job_print(c, out);
+    job_result(c, out, NULL);
 }
 
 static enum st write_workload(struct cmd_context *c, const struct job_model *m,
@@ -31,8 +33,14 @@ static enum st write_workload(struct cmd_context *c, const struct job_model *m,
 {
     const char *id, *dir = job_out_dir(c, "workloads", &id);
     struct artifact art;
+    struct progress progress;
+    const struct workload_watch watch = {&cmd_stop, &progress};
+    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    TRY(fs_need_space(dir, workload_disk_bytes(&w->w, w->prompts, w->n_prompts), e));
     TRY(artifact_begin(c->a, dir, WORKLOAD_META, &art, e));
-    enum st st = workload_write(&art, &w->w, w->prompts, w->n_prompts, e);
+    progress_begin(&progress, "workload", "rows", workload_rows(&w->w, w->n_prompts));
+    enum st st = workload_write(&art, &w->w, w->prompts, w->n_prompts, &watch, e);
+    progress_end(&progress);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     struct workload_meta meta = {.workload_id = id,
@@ -49,7 +57,7 @@ static enum st write_workload(struct cmd_context *c, const struct job_model *m,
         artifact_discard(&art);
         return st;
     }
-    print_result(c, "workload_dir", dir, &w->w, left_out, NULL);
+    print_result(c, "out", dir, &w->w, left_out, NULL);
     return ST_OK;
 }
 
@@ -86,6 +94,11 @@ static enum st refuse_makers(const struct cmd_context *c, bool arrivals, struct 
         {"workload.lengths.max_tokens", false},
         {"workload.lengths.prefill_decode_ratio", false},
         {"workload.lengths.zipf_theta", false},
+        {"workload.lengths.prefill_stddev", false},
+        {"workload.lengths.decode_stddev", false},
+        {"workload.duration_s", false},
+        {"workload.prefix.tokens", false},
+        {"workload.prefix.groups", false},
         {"workload.lengths.trace", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -142,10 +155,17 @@ static enum st export_to(struct cmd_context *c, const struct job_model *m, struc
         TRY(prompts_load(c->a, w->w.prompts, &w->prompts, &w->n_prompts, e));
     TRY(workload_texts(c->a, &w->w, w->prompts, w->n_prompts, &texts, e));
     struct buf bytes = {0};
+    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     enum st st = f->write(&bytes, &w->w, texts, e);
     if (st == ST_OK)
+        st = fs_need_space(p->path, (int64_t)bytes.n, e);
+    if (st == ST_OK && !cmd_stop)
         st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
     buf_free(&bytes);
+    if (st == ST_OK && cmd_stop) {
+        unlink(p->path);
+        st = err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", p->path);
+    }
     if (st == ST_OK)
         print_result(c, "path", p->path, &w->w, 0, workload_format_lost(c->a, f, &w->w, texts));
     return st;

@@ -3,7 +3,7 @@
 /* Planned arrivals may have passed through seconds as doubles on their way (Vidur's trace.csv). */
 enum { ARRIVAL_TOLERANCE_NS = 1000 };
 
-static bool same_arrival(const struct run_request *a, const struct run_request *b)
+bool align_same_arrival(const struct run_request *a, const struct run_request *b)
 {
     int64_t d = a->arrival_ns - b->arrival_ns;
     return d <= ARRIVAL_TOLERANCE_NS && d >= -ARRIVAL_TOLERANCE_NS;
@@ -48,7 +48,7 @@ static void align_pair(struct walk *w, const struct run_request *real,
         return;
     }
     c->n_early_stop += nr != ns;
-    if (!same_arrival(real, sim))
+    if (!align_same_arrival(real, sim))
         mismatch_add(&w->arrivals, real, sim);
     if (real->num_prefill_tokens != sim->num_prefill_tokens)
         mismatch_add(&w->prompts, real, sim);
@@ -110,10 +110,28 @@ static void tell_left_out(const struct walk *w, struct notes *notes)
              c->n_early_stop, plural(c->n_early_stop));
 }
 
+static void found_mismatches(struct arena *a, const struct walk *w)
+{
+    static const char clause[] = "the runs are not of one workload";
+    const size_t arrivals = w->arrivals.n, prompts = w->prompts.n, n = w->out->n;
+    if (arrivals + prompts == 0)
+        return;
+    struct compare_reason *r = cause_found(
+        a, w->c->found, CAUSE_WORKLOADS_DIFFER, clause,
+        prompts ? arena_printf(a,
+                               "%s: %zu of %zu requests arrive at other times, %zu have other "
+                               "prompt lengths",
+                               clause, arrivals, n, prompts)
+                : arena_printf(a, "%s: %zu of %zu requests arrive at other times", clause, arrivals,
+                               n));
+    cause_figure(a, r, "requests", (double)n);
+    cause_figure(a, r, "other_arrivals", (double)arrivals);
+    cause_figure(a, r, "other_prompt_lengths", (double)prompts);
+}
+
 static void tell_mismatches(const struct walk *w, struct notes *notes)
 {
     const struct mismatch *m = &w->arrivals;
-    w->c->other_workload = w->arrivals.n > 0 || w->prompts.n > 0;
     if (m->n)
         note(notes,
              "%zu of %zu requests arrive at other times on the two sides (first: request %lld, "
@@ -147,15 +165,16 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
     }
     tell_left_out(&w, notes);
     tell_mismatches(&w, notes);
+    found_mismatches(a, &w);
     return ST_OK;
 }
 
-enum st align_check_spread(const struct comparison *c, const struct alignment *al,
+enum st align_check_spread(const struct run *real, const struct alignment *al,
                            const struct run *other, struct err *e)
 {
     static const char hint[] = "spread= takes more real runs of the very same workload";
     for (size_t i = 0; i < al->n; i++) {
-        const struct run_request *want = run_find(&c->real, al->ids[i]);
+        const struct run_request *want = run_find(real, al->ids[i]);
         const struct run_request *got = run_find(other, al->ids[i]);
         const char *what = NULL;
         int64_t w = 0, g = 0;
@@ -164,7 +183,7 @@ enum st align_check_spread(const struct comparison *c, const struct alignment *a
                     other->dir, (long long)al->ids[i]);
             return err_hint(e, hint);
         }
-        if (!same_arrival(want, got))
+        if (!align_same_arrival(want, got))
             what = "arrival_time_ns", w = want->arrival_ns, g = got->arrival_ns;
         else if (want->num_prefill_tokens != got->num_prefill_tokens)
             what = "num_prefill_tokens", w = want->num_prefill_tokens, g = got->num_prefill_tokens;
@@ -173,8 +192,7 @@ enum st align_check_spread(const struct comparison *c, const struct alignment *a
         if (what) {
             err_set(e, ST_INPUT,
                     "%s: not a run of the same workload: %s of request %lld is %lld, in %s %lld",
-                    other->dir, what, (long long)al->ids[i], (long long)g, c->real.dir,
-                    (long long)w);
+                    other->dir, what, (long long)al->ids[i], (long long)g, real->dir, (long long)w);
             return err_hint(e, hint);
         }
     }

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "compare/intern.h"
-#include "profile/read/yardstick_ratio.h"
 #include "text/json.h"
 
 void note(struct notes *n, const char *fmt, ...)
@@ -16,15 +15,16 @@ void note(struct notes *n, const char *fmt, ...)
     va_end(ap);
 }
 
-static enum st check_params(const struct compare_params *p, struct err *e)
+enum st compare_check_limits(double pass_percent, double warn_percent, size_t n_spread,
+                             struct err *e)
 {
-    if (p->n_spread > COMPARE_MAX_SPREAD)
-        return err_set(e, ST_USAGE, "spread: %zu runs given, at most %d are taken", p->n_spread,
+    if (n_spread > COMPARE_MAX_SPREAD)
+        return err_set(e, ST_USAGE, "spread: %zu runs given, at most %d are taken", n_spread,
                        COMPARE_MAX_SPREAD);
-    if (p->pass_percent > p->warn_percent)
+    if (pass_percent > warn_percent)
         return err_set(e, ST_USAGE,
                        "compare.pass_percent (%g) must not be above compare.warn_percent (%g)",
-                       p->pass_percent, p->warn_percent);
+                       pass_percent, warn_percent);
     return ST_OK;
 }
 
@@ -37,7 +37,7 @@ static enum st load_run(struct arena *a, const char *dir, const char *what, stru
                                                    : err_add(e, "cannot read %s=%s", what, dir);
 }
 
-static bool same_folder(const char *x, const char *y)
+bool compare_same_folder(const char *x, const char *y)
 {
     struct stat sx, sy;
     return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
@@ -45,27 +45,28 @@ static bool same_folder(const char *x, const char *y)
 }
 
 /* A run counted twice would make the spread look smaller than it is. */
-static enum st check_spread_is_new(const struct compare_params *p, size_t i, struct err *e)
+static enum st check_spread_is_new(const struct run *real, const char *const *dirs, size_t i,
+                                   struct err *e)
 {
-    const char *dir = p->spread_dirs[i], *before = p->real_dir;
-    for (size_t k = 0; k < i && !same_folder(dir, before); k++)
-        before = p->spread_dirs[k];
-    if (!same_folder(dir, before))
+    const char *dir = dirs[i], *before = real->dir;
+    for (size_t k = 0; k < i && !compare_same_folder(dir, before); k++)
+        before = dirs[k];
+    if (!compare_same_folder(dir, before))
         return ST_OK;
     err_set(e, ST_USAGE, "spread: %s is %s", dir,
-            before == p->real_dir ? "the real run itself" : "given twice");
+            before == real->dir ? "the real run itself" : "given twice");
     return err_hint(e, "spread= takes further real runs: repeat=1, repeat=2 of the first");
 }
 
 /* A repeat has the real run's model, engine and scheduler; else the spread would hide what they
  * change. */
-static enum st check_spread_is_a_repeat(struct arena *a, const struct comparison *c,
+static enum st check_spread_is_a_repeat(struct arena *a, const struct run *real,
                                         const struct run *r, struct err *e)
 {
     static const char *const same[] = {"params.model", "params.engine", "params.scheduler",
                                        "params.cluster", "params.parallel"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
-        const struct node *want = node_path(c->real.meta, same[i]),
+        const struct node *want = node_path(real->meta, same[i]),
                           *got = node_path(r->meta, same[i]);
         if (!want || !got)
             continue;
@@ -79,29 +80,15 @@ static enum st check_spread_is_a_repeat(struct arena *a, const struct comparison
         if (equal)
             continue;
         err_set(e, ST_INPUT, "%s: not a repeat of %s: %s is %.300s, there %.300s", r->dir,
-                c->real.dir, same[i] + strlen("params."), is, was);
+                real->dir, same[i] + strlen("params."), is, was);
         return err_hint(e, "spread= takes more real runs of the very same workload and settings");
     }
     return ST_OK;
 }
 
-/* p99 of the schedule delay in ms where bench rejected the run because of it; negative elsewhere.
- */
-static double late_client_ms(const struct run *r)
-{
-    const struct node *verdict = node_path(r->meta, "client.verdict");
-    const struct node *client = node_find(r->meta, "client");
-    struct err ignored = {0};
-    double ms = 0;
-    if (!verdict || verdict->kind != NODE_STR || !sv_eq(verdict->s, "rejected"))
-        return -1;
-    (void)node_get_double(client, "schedule_delay_p99_ms", 0, 1e12, &ms, &ignored);
-    return ms;
-}
-
 static enum st check_spread_client(const struct run *r, struct err *e)
 {
-    double ms = late_client_ms(r);
+    double ms = cause_late_client_ms(r);
     if (ms < 0)
         return ST_OK;
     err_set(e, ST_INPUT, "%s: its client did not keep its schedule (p99 of the delay %.1f ms)",
@@ -109,24 +96,14 @@ static enum st check_spread_client(const struct run *r, struct err *e)
     return err_hint(e, "its latencies are the client's too: leave it out of spread=");
 }
 
-static void find_late_clients(struct arena *a, struct comparison *c, struct notes *notes)
+enum st compare_load_repeat(struct arena *a, const struct run *of, const struct alignment *al,
+                            const char *const *dirs, size_t i, struct run *out, struct err *e)
 {
-    const struct {
-        const struct run *run;
-        const char *what;
-    } sides[] = {{&c->real, "the real run"}, {&c->sim, "the simulated run"}};
-    for (size_t i = 0; i < 2; i++) {
-        double ms = late_client_ms(sides[i].run);
-        if (ms < 0)
-            continue;
-        if (!c->late_client)
-            c->late_client =
-                arena_printf(a, "the client of %s did not keep its schedule", sides[i].what);
-        note(notes,
-             "The client of %s did not keep its schedule: p99 of the delay is %.1f ms. Its "
-             "latencies are the client's too, and nothing is concluded from them.",
-             sides[i].what, ms);
-    }
+    TRY(check_spread_is_new(of, dirs, i, e));
+    TRY(load_run(a, dirs[i], "spread", out, e));
+    TRY(align_check_spread(of, al, out, e));
+    TRY(check_spread_is_a_repeat(a, of, out, e));
+    return check_spread_client(out, e);
 }
 
 static enum st load_spread(struct arena *a, struct comparison *c, const struct alignment *al,
@@ -135,11 +112,7 @@ static enum st load_spread(struct arena *a, struct comparison *c, const struct a
     const struct metrics_params params = align_params(al, c->params.include_token0);
     for (size_t i = 0; i < c->params.n_spread; i++) {
         struct run r;
-        TRY(check_spread_is_new(&c->params, i, e));
-        TRY(load_run(a, c->params.spread_dirs[i], "spread", &r, e));
-        TRY(align_check_spread(c, al, &r, e));
-        TRY(check_spread_is_a_repeat(a, c, &r, e));
-        TRY(check_spread_client(&r, e));
+        TRY(compare_load_repeat(a, &c->real, al, c->params.spread_dirs, i, &r, e));
         path_repeat(c, al, &r);
         TRY(metrics_from_run(a, &r, &params, &out[i], e));
     }
@@ -191,54 +164,11 @@ static void tell_extrapolation(const struct comparison *c, struct notes *notes)
              100 * (double)outside / (double)all, (long long)outside, (long long)all);
 }
 
-/* A busy machine makes real runs and profiles slow; the simulation cannot know. */
-static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
-{
-    const struct {
-        const struct run *run;
-        const char *key, *what;
-    } sides[] = {{&c->real, "contention", "the real run"},
-                 {&c->sim, "contention", "the simulated run"},
-                 {&c->sim, "profile_contention", "the profile behind the simulated run"}};
-    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
-        struct contention busy = contention_of(sides[i].run->meta, sides[i].key);
-        char percent[WORDS_MAX];
-        words_percent(percent, 100 * contention_share(&busy));
-        if (!(contention_share(&busy) > CONTENTION_TOO_MUCH))
-            continue;
-        if (!c->disturbed)
-            c->disturbed =
-                arena_printf(a, "the machine was busy: %s waited for cores %s of the time",
-                             sides[i].what, percent);
-        note(notes, "The machine was busy with something else: %s waited for cores %s of the time.",
-             sides[i].what, percent);
-    }
-}
-
-static void find_drift(struct comparison *c, struct notes *notes)
-{
-    const struct node *now = node_path(c->real.meta, "yardstick");
-    const struct node *then = node_path(c->sim.meta, "profile_yardstick");
-    const char *what = "while it was profiled";
-    if (!then) {
-        then = node_path(c->sim.meta, "yardstick");
-        what = "in the other run";
-    }
-    c->drift = yardstick_ratio(now, then) - 1;
-    if (!(fabs(c->drift) > YARDSTICK_TOO_MUCH))
-        return;
-    char percent[WORDS_MAX];
-    note(notes,
-         "The machine itself was %s %s in the real run than %s (the same passes, timed both "
-         "times).",
-         words_percent(percent, 100 * fabs(c->drift)), c->drift > 0 ? "slower" : "faster", what);
-}
-
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
                      struct err *e)
 {
     *out = (struct comparison){.params = *p};
-    TRY(check_params(p, e));
+    TRY(compare_check_limits(p->pass_percent, p->warn_percent, p->n_spread, e));
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
     TRY(compare_doubt_read(a, out->sim.dir, &out->doubt, e));
@@ -259,10 +189,8 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     if (st == ST_OK)
         st = load_spread(a, out, &al, spread, e);
     if (st == ST_OK) {
-        find_late_clients(a, out, &notes);
-        find_disturbance(a, out, &notes);
+        causes_find(a, out, &notes);
         path_tell(a, out);
-        find_drift(out, &notes);
         judge_cells(a, out, spread);
         diagnose(a, out, &al);
         out->curves =

@@ -28,7 +28,8 @@
  *
  * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
  * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
- * judged cells are where the two runs have other arrivals or prompt lengths.
+ * judged cells are where the two runs have other arrivals or prompt lengths, or the simulation is
+ * of another model or machine than the real run. Why a verdict is inconclusive: compare/cause.h.
  *
  * Nothing can be said for or against a run that bench rejected because its client was late
  * (`client.verdict` in its meta): all judged cells are inconclusive. Such spread runs are refused.
@@ -41,13 +42,15 @@
  *
  * Intervals of the simulation. A run simulated with sim.replicas_mc carries an interval of each
  * percentile from the errors of its operators. They are shown; a cell that does not pass although
- * its interval holds the real value says so, and its verdict stays what it is.
+ * its interval holds the real value says so, and a fail is then inconclusive: the simulation does
+ * not claim to know better. It never makes a cell pass.
  *
  * Diagnosis (diagnosed == true when a judged cell is over pass_percent): what the two sides' batch
  * times say about the judged cell with the largest error; see struct compare_part. */
 #ifndef COMPARE_COMPARE_H
 #define COMPARE_COMPARE_H
 
+#include "compare/cause.h"
 #include "compare/curves.h"
 #include "text/table.h"
 
@@ -84,6 +87,7 @@ struct compare_cell {
     double spread_percent;
     enum verdict verdict;
     bool excused;
+    uint32_t causes; /* bit k: enum compare_cause k leaves it inconclusive */
     const char *why; /* a clause: why not judged, excused or inconclusive; NULL = nothing to add */
 };
 
@@ -138,12 +142,12 @@ struct comparison {
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
     struct compare_doubt doubt; /* of all simulated requests, while cells are of the aligned ones */
     enum verdict verdict;
-    bool other_workload;   /* arrivals or prompt lengths differ */
-    const char *disturbed; /* a clause: which side the machine was too busy for; NULL = neither */
-    double
-        drift; /* machine time in the real run / in the profile or other run - 1; NAN = unknown */
+    /* Machine time in the real run / in the profile or other run - 1; NAN = unknown. */
+    double drift;
 
-    const char *late_client; /* a clause: whose client did not keep its schedule; NULL = nobody's */
+    struct compare_reason found[CAUSES];   /* by cause; text NULL = does not hold */
+    struct compare_reason reasons[CAUSES]; /* [n_reasons] those that made cells inconclusive */
+    size_t n_reasons;
     struct compare_path path;
 
     bool diagnosed;
@@ -158,6 +162,16 @@ struct comparison {
     size_t n_notes;
     const struct curves *curves;
 };
+
+/* What two folders are to each other. */
+enum compare_pair {
+    PAIR_SIMULATION, /* a real run and a simulated one: judged */
+    PAIR_HTTP_PATH,  /* two real runs, one of them over HTTP */
+    PAIR_RUNS        /* two runs of one kind: compare/ab.h */
+};
+/* ST_USAGE: the same folder twice; a simulated run given as the real one of a real run. */
+enum st compare_sides(struct arena *a, const char *real_dir, const char *sim_dir,
+                      enum compare_pair *out, struct err *e);
 
 /* Refusals (ST_INPUT): a run that is not there, incomplete or not a run; no request that ended well
  * on both sides; spread runs of another workload, named by the first request that differs.
@@ -174,6 +188,10 @@ enum st compare_write(const struct artifact *art, const struct comparison *c, st
 
 /* compare.json as a tree; doubles that are unknown are null. */
 struct node *compare_node(struct arena *a, const struct comparison *c);
+
+/* What was found and why, in one line: "inconclusive: the machine itself was 12 % slower in the
+ * real run than while it was profiled", "fail: largest judged error -9.1 % (TTFT P50)". */
+const char *compare_outcome(struct arena *a, const struct comparison *c);
 
 /* The table of cells, for the terminal and summary.md: metric, percentile, real, simulated, error,
  * interval, spread (with spread runs only), verdict. */

@@ -64,6 +64,7 @@ struct curves *curves_new(struct arena *a, int n_runs, const char *const *names,
     c->bin_s = end_s / CURVES_BINS;
     for (int k = 0; k < n_runs; k++) {
         c->names[k] = names[k];
+        c->keys[k] = k == 0 ? "real" : "sim";
         for (enum metric m = 0; m < METRICS; m++) {
             const struct series *s = &metrics[k]->of[m];
             c->of[k].has[m] = s->n > 0;

@@ -4,10 +4,29 @@
 #include "base/clock.h"
 #include "compare/curves.h"
 
-static const char *const cdf_columns[] = {"metric", "quantile", "real_ns", "sim_ns"};
-static const char *const time_columns[] = {"time_ns", "real_running", "sim_running", "real_waiting",
-                                           "sim_waiting"};
-enum { CDF_COLUMNS = 4, TIME_COLUMNS = 5, RUN_COLUMN = 1, WAIT_COLUMN = 3 };
+enum { MAX_COLUMNS = 2 + 2 * CURVES_MAX_RUNS };
+
+/* "metric", "quantile", "<key>_ns" ... */
+static int cdf_columns(struct arena *a, const struct curves *c, const char **names)
+{
+    int n = 0;
+    names[n++] = "metric";
+    names[n++] = "quantile";
+    for (int k = 0; k < c->n_runs; k++)
+        names[n++] = arena_printf(a, "%s_ns", c->keys[k]);
+    return n;
+}
+
+static int time_columns(struct arena *a, const struct curves *c, const char **names)
+{
+    int n = 0;
+    names[n++] = "time_ns";
+    for (int k = 0; k < c->n_runs; k++)
+        names[n++] = arena_printf(a, "%s_running", c->keys[k]);
+    for (int k = 0; k < c->n_runs; k++)
+        names[n++] = arena_printf(a, "%s_waiting", c->keys[k]);
+    return n;
+}
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
@@ -18,17 +37,25 @@ static void put_header(struct csv_writer *w, const char *const *names, int n)
     csv_end_row(w);
 }
 
+/* Of two runs only what both have; of more, what any has. */
+static bool has_cdf(const struct curves *c, enum metric m)
+{
+    int n = 0;
+    for (int k = 0; k < c->n_runs; k++)
+        n += c->of[k].has[m];
+    return n > 0 && (c->n_runs > 2 || n == c->n_runs);
+}
+
 static void put_cdf(struct csv_writer *w, const struct curves *c)
 {
-    put_header(w, cdf_columns, CDF_COLUMNS);
     for (enum metric m = 0; m < METRICS; m++) {
-        if (!c->of[0].has[m] || !c->of[1].has[m])
+        if (!has_cdf(c, m))
             continue;
         for (int i = 0; i < CURVES_QUANTILES; i++) {
             csv_put_str(w, metric_name(m));
             csv_put_double(w, (double)i / (CURVES_QUANTILES - 1));
-            csv_put_double(w, c->of[0].ns[m][i]);
-            csv_put_double(w, c->of[1].ns[m][i]);
+            for (int k = 0; k < c->n_runs; k++)
+                csv_put_double(w, c->of[k].has[m] ? c->of[k].ns[m][i] : (double)NAN);
             csv_end_row(w);
         }
     }
@@ -36,12 +63,11 @@ static void put_cdf(struct csv_writer *w, const struct curves *c)
 
 static void put_over_time(struct csv_writer *w, const struct curves *c)
 {
-    put_header(w, time_columns, TIME_COLUMNS);
     for (int i = 0; i < CURVES_BINS; i++) {
         csv_put_int(w, ns_from_s((i + 0.5) * c->bin_s));
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < c->n_runs; k++)
             csv_put_double(w, c->of[k].has_running ? c->of[k].running[i] : (double)NAN);
-        for (int k = 0; k < 2; k++)
+        for (int k = 0; k < c->n_runs; k++)
             csv_put_double(w, c->of[k].has_waiting ? c->of[k].waiting[i] : (double)NAN);
         csv_end_row(w);
     }
@@ -49,14 +75,17 @@ static void put_over_time(struct csv_writer *w, const struct curves *c)
 
 enum st curves_write(const struct artifact *art, const struct curves *c, struct err *e)
 {
-    ASSERT(c->n_runs == 2);
+    const char *names[MAX_COLUMNS];
     struct csv_writer w = {0};
+    ASSERT(c->n_runs >= 2);
     TRY(artifact_create_file(art, "tables/cdf.csv", &w.f, e));
+    put_header(&w, names, cdf_columns(art->a, c, names));
     put_cdf(&w, c);
     TRY(artifact_close_file(art, "tables/cdf.csv", &w.f, e));
     if (c->bin_s <= 0)
         return ST_OK;
     TRY(artifact_create_file(art, "tables/over_time.csv", &w.f, e));
+    put_header(&w, names, time_columns(art->a, c, names));
     put_over_time(&w, c);
     return artifact_close_file(art, "tables/over_time.csv", &w.f, e);
 }
@@ -94,10 +123,13 @@ static enum st read_cdf(struct csv_reader *r, const int *columns, struct curves 
         if (seen[m] == CURVES_QUANTILES)
             return csv_err(r, columns[0], e, "more than %d rows of %s", CURVES_QUANTILES,
                            metric_name(m));
-        for (int k = 0; k < 2; k++)
-            TRY(csv_double(r, columns[2 + k], 0, 1e19, &c->of[k].ns[m][seen[m]], e));
-        if (++seen[m] == CURVES_QUANTILES)
-            c->of[0].has[m] = c->of[1].has[m] = true;
+        seen[m]++;
+        for (int k = 0; k < c->n_runs; k++) {
+            if (csv_empty(r, columns[2 + k]) && c->n_runs > 2)
+                continue;
+            TRY(csv_double(r, columns[2 + k], 0, 1e19, &c->of[k].ns[m][seen[m] - 1], e));
+            c->of[k].has[m] = seen[m] == CURVES_QUANTILES;
+        }
     }
     return st == ST_END ? ST_OK : st;
 }
@@ -113,19 +145,20 @@ static enum st read_over_time(struct csv_reader *r, const int *columns, struct c
             return csv_err(r, columns[0], e, "more than %d rows", CURVES_BINS);
         TRY(csv_int(r, columns[0], 0, INT64_MAX, &time_ns, e));
         c->bin_s = (double)time_ns / 1e9 / (n + 0.5);
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < c->n_runs; k++) {
             struct run_curves *side = &c->of[k];
-            side->has_running = !csv_empty(r, columns[RUN_COLUMN + k]);
-            side->has_waiting = !csv_empty(r, columns[WAIT_COLUMN + k]);
+            const int running = columns[1 + k], waiting = columns[1 + c->n_runs + k];
+            side->has_running = !csv_empty(r, running);
+            side->has_waiting = !csv_empty(r, waiting);
             if (side->has_running)
-                TRY(csv_double(r, columns[RUN_COLUMN + k], 0, 1e12, &side->running[n], e));
+                TRY(csv_double(r, running, 0, 1e12, &side->running[n], e));
             if (side->has_waiting)
-                TRY(csv_double(r, columns[WAIT_COLUMN + k], 0, 1e12, &side->waiting[n], e));
+                TRY(csv_double(r, waiting, 0, 1e12, &side->waiting[n], e));
         }
         n++;
     }
-    if (n < CURVES_BINS)
-        c->of[0].has_running = c->of[0].has_waiting = false;
+    for (int k = 0; n < CURVES_BINS && k < c->n_runs; k++)
+        c->of[k].has_running = c->of[k].has_waiting = false;
     return st == ST_END ? ST_OK : st;
 }
 
@@ -135,7 +168,7 @@ static enum st load_table(const char *path, const char *const *names, int n,
                           struct curves *c, struct err *e)
 {
     struct csv_reader *r = NULL;
-    int columns[TIME_COLUMNS];
+    int columns[MAX_COLUMNS];
     if (!fs_exists(path))
         return ST_OK;
     enum st st = open_table(path, names, n, columns, &r, e);
@@ -145,12 +178,26 @@ static enum st load_table(const char *path, const char *const *names, int n,
     return st;
 }
 
+enum st curves_load_runs(struct arena *a, const char *tables, int n, const char *const *keys,
+                         const char *const *run_names, struct curves **out, struct err *e)
+{
+    const char *names[MAX_COLUMNS];
+    struct curves *c = arena_one(a, struct curves);
+    ASSERT(n >= 2 && n <= CURVES_MAX_RUNS);
+    c->n_runs = n;
+    for (int k = 0; k < n; k++) {
+        c->keys[k] = keys[k];
+        c->names[k] = run_names[k];
+    }
+    *out = c;
+    int columns = cdf_columns(a, c, names);
+    TRY(load_table(fs_join(a, tables, "cdf.csv"), names, columns, read_cdf, c, e));
+    columns = time_columns(a, c, names);
+    return load_table(fs_join(a, tables, "over_time.csv"), names, columns, read_over_time, c, e);
+}
+
 enum st curves_load(struct arena *a, const char *tables, struct curves **out, struct err *e)
 {
-    struct curves *c = arena_one(a, struct curves);
-    *c = (struct curves){.n_runs = 2, .names = {"real", "simulated"}};
-    *out = c;
-    TRY(load_table(fs_join(a, tables, "cdf.csv"), cdf_columns, CDF_COLUMNS, read_cdf, c, e));
-    return load_table(fs_join(a, tables, "over_time.csv"), time_columns, TIME_COLUMNS,
-                      read_over_time, c, e);
+    static const char *const keys[] = {"real", "sim"}, *const names[] = {"real", "simulated"};
+    return curves_load_runs(a, tables, 2, keys, names, out, e);
 }

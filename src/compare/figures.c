@@ -58,14 +58,18 @@ bool curves_figure(const struct curves *c, int i, struct buf *svg)
 {
     double x[CURVES_MAX_RUNS][CURVES_QUANTILES], y[CURVES_MAX_RUNS][CURVES_QUANTILES];
     struct svg_series series[CURVES_MAX_RUNS];
+    int with_data = 0;
+    for (int k = 0; k < c->n_runs; k++)
+        with_data += has_data(&c->of[k], i);
+    if (with_data == 0 || (c->n_runs <= 2 && with_data < c->n_runs))
+        return false;
     for (int k = 0; k < c->n_runs; k++) {
-        if (!has_data(&c->of[k], i))
-            return false;
-        series[k] = (struct svg_series){.name = c->names[k],
-                                        .x = x[k],
-                                        .y = y[k],
-                                        .n = fill(c, &c->of[k], i, x[k], y[k]),
-                                        .dashed = k > 0};
+        series[k] =
+            (struct svg_series){.name = c->names[k],
+                                .x = x[k],
+                                .y = y[k],
+                                .n = has_data(&c->of[k], i) ? fill(c, &c->of[k], i, x[k], y[k]) : 0,
+                                .dashed = k > 0 && c->n_runs == 2};
     }
     svg_chart(svg, &(struct svg_chart){.title = figures[i].title,
                                        .x_label = figures[i].x_label,

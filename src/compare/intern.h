@@ -26,8 +26,9 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
 
 /* ST_INPUT unless the aligned requests of the real run stand in `other` with the same arrivals and
  * lengths. */
-enum st align_check_spread(const struct comparison *c, const struct alignment *al,
+enum st align_check_spread(const struct run *real, const struct alignment *al,
                            const struct run *other, struct err *e);
+bool align_same_arrival(const struct run_request *a, const struct run_request *b);
 
 /* The aligned requests only; spread runs lack those of *al that did not end well there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
@@ -38,8 +39,43 @@ void path_find(struct arena *a, struct comparison *c, const struct alignment *al
 void path_repeat(struct comparison *c, const struct alignment *al, const struct run *again);
 void path_tell(struct arena *a, struct comparison *c);
 
+/* What the metas say against a verdict, into c->found; align_runs and judge_cells add theirs. */
+void causes_find(struct arena *a, struct comparison *c, struct notes *notes);
+/* Enters one; cause_figure adds to its figures. */
+struct compare_reason *cause_found(struct arena *a, struct compare_reason found[CAUSES],
+                                   enum compare_cause cause, const char *clause, const char *text);
+void cause_figure(struct arena *a, struct compare_reason *r, const char *key, double value);
+/* A cell that these causes (bits) leave inconclusive. */
+void causes_count(struct compare_reason found[CAUSES], uint32_t set, double error_percent);
+/* Those that left cells inconclusive, by weight; how many. */
+size_t causes_weigh(const struct compare_reason found[CAUSES], struct compare_reason out[CAUSES]);
+/* p99 of the schedule delay in ms where bench rejected the run because of it; else negative. */
+double cause_late_client_ms(const struct run *r);
+
+/* ---- shared by a comparison with a simulation and one of runs (ab.h) ------------------------- */
+
+bool compare_same_folder(const char *x, const char *y);
+enum st compare_check_limits(double pass_percent, double warn_percent, size_t n_spread,
+                             struct err *e);
+/* dirs[i] as a repeat of `of`: same workload, same settings, a client that kept its schedule, and
+ * none of the others again. */
+enum st compare_load_repeat(struct arena *a, const struct run *of, const struct alignment *al,
+                            const char *const *dirs, size_t i, struct run *out, struct err *e);
+struct node *compare_texts(struct arena *a, const char *const *s, size_t n);
+struct node *compare_cause_ids(struct arena *a, uint32_t causes);
+struct node *compare_reasons_node(struct arena *a, const struct compare_reason *r, size_t n);
+struct node *compare_run_node(struct arena *a, const struct run *r, const struct run_metrics *m);
+/* summary.md, compare.json, the tables behind the figures, and the figures. */
+enum st compare_write_texts(const struct artifact *art, const struct buf *summary,
+                            const struct buf *json, const struct curves *curves, struct err *e);
+
 /* Values, errors, intervals, verdicts. spread: metrics of the further real runs. */
 void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread);
+
+struct ab;
+/* settings, lines, outcome, notes. */
+void ab_tell(struct arena *a, struct ab *x);
+void ab_summary(struct arena *a, struct buf *out, const struct ab *x);
 
 /* parts, findings, diagnosed. */
 void diagnose(struct arena *a, struct comparison *c, const struct alignment *al);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "compare/intern.h"
-#include "profile/read/yardstick_ratio.h"
 
 const double compare_percentiles[COMPARE_PERCENTILES] = {50, 90, 95, 99};
 
@@ -126,6 +125,38 @@ static const char *not_judged(struct arena *a, const struct comparison *c, enum 
     return NULL;
 }
 
+static void hold(struct compare_cell *cell, enum compare_cause cause)
+{
+    cell->verdict = VERDICT_INCONCLUSIVE;
+    cell->causes |= 1u << cause;
+}
+
+/* What the metas say explains a miss of this size and direction. */
+static void excuse_by_machine(const struct comparison *c, struct compare_cell *cell)
+{
+    const double drift = 100 * fabs(c->drift);
+    if (c->found[CAUSE_WAITED_FOR_CORES].text)
+        hold(cell, CAUSE_WAITED_FOR_CORES);
+    if (c->found[CAUSE_MACHINE_CHANGED].text && (c->drift > 0) == (cell->error_percent < 0) &&
+        fabs(cell->error_percent) <= COMPARE_AMPLIFIED * drift)
+        hold(cell, CAUSE_MACHINE_CHANGED);
+}
+
+/* A fail no larger than what the real runs differ by themselves. */
+static void excuse_by_spread(struct arena *a, struct comparison *c, struct compare_cell *cell)
+{
+    char spread[WORDS_MAX];
+    words_percent(spread, cell->spread_percent);
+    if (cell->spread_percent <= 2 * c->params.warn_percent) {
+        cell->excused = true;
+        cell->verdict = VERDICT_WARN;
+        cell->why = arena_printf(a, "excused: the real runs themselves spread by %s", spread);
+        return;
+    }
+    excuse_by_machine(c, cell);
+    hold(cell, CAUSE_SPREAD);
+}
+
 static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int p)
 {
     struct compare_cell *cell = &c->cells[m][p];
@@ -133,16 +164,11 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     cell->why = not_judged(a, c, m, p);
     if (cell->why)
         return;
-    if (c->late_client) {
-        cell->verdict = VERDICT_INCONCLUSIVE;
-        cell->why = c->late_client;
+    for (enum compare_cause k = 0; k < CAUSES; k++)
+        if (cause_is_of_run(k) && c->found[k].text)
+            hold(cell, k);
+    if (cell->causes)
         return;
-    }
-    if (c->other_workload) {
-        cell->verdict = VERDICT_INCONCLUSIVE;
-        cell->why = "the runs are not of one workload";
-        return;
-    }
     if (c->path.is) {
         cell->why = "the difference is what HTTP costs";
         return;
@@ -151,34 +177,114 @@ static void judge_cell(struct arena *a, struct comparison *c, enum metric m, int
     cell->verdict = size <= pass ? VERDICT_PASS : size <= warn ? VERDICT_WARN : VERDICT_FAIL;
     /* Comparisons with NAN are false. */
     if (cell->verdict != VERDICT_PASS && cell->real_ns >= cell->sim_low_ns &&
-        cell->real_ns <= cell->sim_high_ns)
+        cell->real_ns <= cell->sim_high_ns) {
         cell->why = "the simulation's own interval holds the real value";
-    /* Without spread runs a fail stays a fail. */
-    if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) && c->disturbed) {
-        cell->verdict = VERDICT_INCONCLUSIVE;
-        cell->why = c->disturbed;
+        if (cell->verdict == VERDICT_FAIL) {
+            hold(cell, CAUSE_STATED_ERROR);
+            excuse_by_machine(c, cell);
+        }
     }
-    const double drift = 100 * fabs(c->drift);
-    if (cell->verdict == VERDICT_FAIL && !(size <= cell->spread_percent) &&
-        drift > 100 * YARDSTICK_TOO_MUCH && (c->drift > 0) == (cell->error_percent < 0) &&
-        size <= COMPARE_AMPLIFIED * drift) {
-        char percent[WORDS_MAX];
-        cell->verdict = VERDICT_INCONCLUSIVE;
-        cell->why = arena_printf(a, "the machine itself had become %s %s",
-                                 words_percent(percent, drift), c->drift > 0 ? "slower" : "faster");
-    }
-    if (cell->verdict != VERDICT_FAIL || !(size <= cell->spread_percent))
+    if (cell->verdict != VERDICT_FAIL)
         return;
+    if (size <= cell->spread_percent) /* without spread runs a fail stays a fail */
+        excuse_by_spread(a, c, cell);
+    else
+        excuse_by_machine(c, cell);
+}
+
+struct place {
+    const struct compare_cell *cell; /* NULL = none */
+    enum metric metric;
+    int percentile;
+};
+
+static double size_of_spread(const struct compare_cell *c)
+{
+    return c->spread_percent;
+}
+
+static double size_of_error(const struct compare_cell *c)
+{
+    return fabs(c->error_percent);
+}
+
+/* The cell that the cause leaves inconclusive and that is largest by `size`. */
+static struct place largest(const struct comparison *c, enum compare_cause cause,
+                            double size(const struct compare_cell *))
+{
+    struct place found = {0};
+    for (enum metric m = 0; m < METRICS; m++) {
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            const struct compare_cell *cell = &c->cells[m][p];
+            if ((cell->causes & 1u << cause) && (!found.cell || size(cell) > size(found.cell)))
+                found = (struct place){cell, m, p};
+        }
+    }
+    return found;
+}
+
+/* The widest spread that left a cell inconclusive. */
+static void found_spread(struct arena *a, struct comparison *c)
+{
+    const struct place widest = largest(c, CAUSE_SPREAD, size_of_spread);
     char spread[WORDS_MAX];
-    words_percent(spread, cell->spread_percent);
-    if (cell->spread_percent <= 2 * warn) {
-        cell->excused = true;
-        cell->verdict = VERDICT_WARN;
-        cell->why = arena_printf(a, "excused: the real runs themselves spread by %s", spread);
-    } else {
-        cell->verdict = VERDICT_INCONCLUSIVE;
-        cell->why =
-            arena_printf(a, "the real runs themselves spread by %s, too much to tell", spread);
+    if (!widest.cell)
+        return;
+    words_percent(spread, widest.cell->spread_percent);
+    struct compare_reason *r = cause_found(
+        a, c->found, CAUSE_SPREAD,
+        arena_printf(a, "the real runs vary too much to tell, by up to %s", spread),
+        arena_printf(a, "the real runs themselves spread by up to %s (%s P%.0f of %zu runs)",
+                     spread, compare_metric_title(widest.metric),
+                     compare_percentiles[widest.percentile], c->params.n_spread + 1));
+    cause_figure(a, r, "spread_percent", widest.cell->spread_percent);
+    cause_figure(a, r, "limit_percent", 2 * c->params.warn_percent);
+    cause_figure(a, r, "runs", (double)(c->params.n_spread + 1));
+}
+
+static void found_stated_error(struct arena *a, struct comparison *c)
+{
+    static const char clause[] = "the simulation's own interval holds the real value";
+    const struct place worst = largest(c, CAUSE_STATED_ERROR, size_of_error);
+    char real[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
+    if (!worst.cell)
+        return;
+    struct compare_reason *r = cause_found(
+        a, c->found, CAUSE_STATED_ERROR, clause,
+        arena_printf(a, "%s (%s P%.0f: %s in %s .. %s)", clause, compare_metric_title(worst.metric),
+                     compare_percentiles[worst.percentile],
+                     words_duration(real, worst.cell->real_ns / 1e9),
+                     words_duration(low, worst.cell->sim_low_ns / 1e9),
+                     words_duration(high, worst.cell->sim_high_ns / 1e9)));
+    cause_figure(a, r, "real_ns", worst.cell->real_ns);
+    cause_figure(a, r, "low_ns", worst.cell->sim_low_ns);
+    cause_figure(a, r, "high_ns", worst.cell->sim_high_ns);
+}
+
+/* A cell tells the heaviest of its causes. */
+static void tell_causes(struct arena *a, struct comparison *c)
+{
+    found_spread(a, c);
+    found_stated_error(a, c);
+    for (enum metric m = 0; m < METRICS; m++)
+        for (int p = 0; p < COMPARE_PERCENTILES; p++)
+            causes_count(c->found, c->cells[m][p].causes, c->cells[m][p].error_percent);
+    c->n_reasons = causes_weigh(c->found, c->reasons);
+    for (enum metric m = 0; m < METRICS; m++) {
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            struct compare_cell *cell = &c->cells[m][p];
+            size_t i = 0;
+            char spread[WORDS_MAX];
+            if (!cell->causes)
+                continue;
+            while (!(cell->causes & 1u << c->reasons[i].cause))
+                i++;
+            cell->why =
+                c->reasons[i].cause == CAUSE_SPREAD
+                    ? arena_printf(a, "the real runs themselves spread by %s, too much to tell",
+                                   words_percent(spread, cell->spread_percent))
+                    : c->reasons[i].clause;
+        }
     }
 }
 
@@ -216,5 +322,6 @@ void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics
             judge_cell(a, c, m, p);
         }
     }
+    tell_causes(a, c);
     sum_up(c);
 }

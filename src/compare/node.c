@@ -24,11 +24,38 @@ static struct node *count(struct arena *a, size_t n)
     return node_int(a, (int64_t)n);
 }
 
-static struct node *texts(struct arena *a, const char *const *s, size_t n)
+struct node *compare_texts(struct arena *a, const char *const *s, size_t n)
 {
     struct node *list = node_new(a, NODE_LIST);
     for (size_t i = 0; i < n; i++)
         node_push(a, list, node_str(a, s[i]));
+    return list;
+}
+
+struct node *compare_cause_ids(struct arena *a, uint32_t causes)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (enum compare_cause k = 0; k < CAUSES; k++)
+        if (causes & 1u << k)
+            node_push(a, list, node_str(a, cause_id(k)));
+    return list;
+}
+
+struct node *compare_reasons_node(struct arena *a, const struct compare_reason *reasons,
+                                  size_t n_reasons)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (size_t i = 0; i < n_reasons; i++) {
+        const struct compare_reason *r = &reasons[i];
+        struct node *n = node_new(a, NODE_MAP);
+        put(a, n, "id", node_str(a, cause_id(r->cause)));
+        put(a, n, "headline", node_str(a, r->clause));
+        put(a, n, "text", node_str(a, r->text));
+        put(a, n, "cells", count(a, r->n_cells));
+        put(a, n, "largest_error_percent", number(a, r->largest_error_percent));
+        put(a, n, "figures", r->figures);
+        node_push(a, list, n);
+    }
     return list;
 }
 
@@ -54,6 +81,7 @@ static struct node *cell_node(struct arena *a, const struct compare_cell *c)
     put(a, n, "judged", node_bool(a, c->verdict != VERDICT_NONE));
     put(a, n, "excused", node_bool(a, c->excused));
     put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
+    put(a, n, "causes", compare_cause_ids(a, c->causes));
     put(a, n, "why", text_or_null(a, c->why));
     return n;
 }
@@ -70,7 +98,7 @@ static struct node *metric_node(struct arena *a, const struct comparison *c, enu
 }
 
 /* The meta without what fills screens; the seed stays. */
-static struct node *run_node(struct arena *a, const struct run *r, const struct run_metrics *m)
+struct node *compare_run_node(struct arena *a, const struct run *r, const struct run_metrics *m)
 {
     static const char *const left_out[] = {"params", "env", "hydra", "schema_version"};
     struct node *n = node_new(a, NODE_MAP), *meta = node_copy(a, r->meta);
@@ -115,7 +143,7 @@ static struct node *diagnosis_node(struct arena *a, const struct comparison *c)
     }
     put(a, n, "metric", node_str(a, metric_name(c->worst_metric)));
     put(a, n, "percentile", node_str(a, compare_percentile_name(c->worst_percentile)));
-    put(a, n, "findings", texts(a, c->findings, c->n_findings));
+    put(a, n, "findings", compare_texts(a, c->findings, c->n_findings));
     put(a, n, "parts", parts);
     return n;
 }
@@ -165,7 +193,7 @@ static struct node *path_node(struct arena *a, const struct comparison *c)
         put(a, n, metric_name(m), of);
     }
     put(a, n, "over_http", node_str(a, c->path.real_is ? "real" : "sim"));
-    put(a, n, "text", texts(a, c->path.lines, c->path.n_lines));
+    put(a, n, "text", compare_texts(a, c->path.lines, c->path.n_lines));
     return n;
 }
 
@@ -175,15 +203,20 @@ struct node *compare_node(struct arena *a, const struct comparison *c)
     for (enum metric m = 0; m < METRICS; m++)
         put(a, metrics, metric_name(m), metric_node(a, c, m));
     put(a, n, "schema_version", node_int(a, 1));
+    put(a, n, "kind", node_str(a, c->path.is ? "http_path" : "simulation"));
     put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
+    put(a, n, "cause",
+        text_or_null(a, c->verdict == VERDICT_INCONCLUSIVE ? cause_id(c->reasons[0].cause) : NULL));
+    put(a, n, "causes", compare_reasons_node(a, c->reasons, c->n_reasons));
+    put(a, n, "outcome", node_str(a, compare_outcome(a, c)));
     put(a, n, "limits", limits_node(a, &c->params));
     put(a, n, "alignment", alignment_node(a, c));
     put(a, n, "metrics", metrics);
-    put(a, n, "spread_runs", texts(a, c->params.spread_dirs, c->params.n_spread));
+    put(a, n, "spread_runs", compare_texts(a, c->params.spread_dirs, c->params.n_spread));
     put(a, n, "diagnosis", diagnosis_node(a, c));
     put(a, n, "http_path", path_node(a, c));
-    put(a, n, "notes", texts(a, c->notes, c->n_notes));
-    put(a, n, "real", run_node(a, &c->real, &c->real_metrics));
-    put(a, n, "sim", run_node(a, &c->sim, &c->sim_metrics));
+    put(a, n, "notes", compare_texts(a, c->notes, c->n_notes));
+    put(a, n, "real", compare_run_node(a, &c->real, &c->real_metrics));
+    put(a, n, "sim", compare_run_node(a, &c->sim, &c->sim_metrics));
     return n;
 }

@@ -9,8 +9,7 @@ static const char *interval_text(struct arena *a, double low_ns, double high_ns)
     char low[WORDS_MAX], high[WORDS_MAX];
     if (isnan(low_ns))
         return "n/a";
-    return arena_printf(a, "%s .. %s", words_duration(low, low_ns / 1e9),
-                        words_duration(high, high_ns / 1e9));
+    return arena_printf(a, "%s .. %s", words_ms(low, low_ns / 1e9), words_ms(high, high_ns / 1e9));
 }
 
 static const char *verdict_text(struct arena *a, const struct compare_cell *c)
@@ -23,11 +22,11 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
 {
     static const char *const header[] = {"metric",
                                          "percentile",
-                                         "real",
-                                         "simulated",
+                                         "real, ms",
+                                         "simulated, ms",
                                          "error",
-                                         "95 % interval of real",
-                                         "95 % interval of simulated",
+                                         "95 % interval of real, ms",
+                                         "95 % interval of simulated, ms",
                                          "spread of real",
                                          "verdict"};
     enum { COLUMNS = sizeof header / sizeof *header, SECOND = 3, DOUBT = 6, SPREAD = 7 };
@@ -36,7 +35,7 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
     for (int i = 0; i < COLUMNS; i++) {
         const char *title = header[i];
         if (c->path.is && i == SECOND) /* two real runs */
-            title = c->path.real_is ? "without HTTP" : "over HTTP";
+            title = c->path.real_is ? "without HTTP, ms" : "over HTTP, ms";
         if ((i != SPREAD || spread) && (i != DOUBT || doubt))
             table_cell(t, "%s", title);
     }
@@ -46,8 +45,8 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
             char text[WORDS_MAX];
             table_cell(t, "%s", compare_metric_title(m));
             table_cell(t, "P%.0f", compare_percentiles[p]);
-            table_cell(t, "%s", words_duration(text, cell->real_ns / 1e9));
-            table_cell(t, "%s", words_duration(text, cell->sim_ns / 1e9));
+            table_cell(t, "%s", words_ms(text, cell->real_ns / 1e9));
+            table_cell(t, "%s", words_ms(text, cell->sim_ns / 1e9));
             table_cell(t, "%s", words_change(text, cell->error_percent));
             table_cell(t, "%s", interval_text(a, cell->real_low_ns, cell->real_high_ns));
             if (doubt)
@@ -82,7 +81,8 @@ static void tell_parts(struct arena *a, struct buf *out, const struct comparison
         return;
     struct table *t = table_new(a, 7);
     static const char *const header[] = {
-        "part", "real", "simulated", "change", "host real / sim", "n real / sim", "share"};
+        "part",         "real, ms", "simulated, ms", "change", "host real / sim, ms",
+        "n real / sim", "share"};
     for (size_t i = 0; i < 7; i++)
         table_cell(t, "%s", header[i]);
     for (size_t i = 0; i < c->n_parts; i++) {
@@ -90,11 +90,10 @@ static void tell_parts(struct arena *a, struct buf *out, const struct comparison
         char r[WORDS_MAX], s[WORDS_MAX];
         double change = p->real_s > 0 ? 100 * (p->sim_s - p->real_s) / p->real_s : (double)NAN;
         table_cell(t, "%s%s", p->detail ? "- " : "", p->name);
-        table_cell(t, "%s", words_duration(r, p->real_s));
-        table_cell(t, "%s", words_duration(s, p->sim_s));
+        table_cell(t, "%s", words_ms(r, p->real_s));
+        table_cell(t, "%s", words_ms(s, p->sim_s));
         table_cell(t, "%s", words_change(r, change));
-        table_cell(t, "%s / %s", words_duration(r, p->real_host_s),
-                   words_duration(s, p->sim_host_s));
+        table_cell(t, "%s / %s", words_ms(r, p->real_host_s), words_ms(s, p->sim_host_s));
         table_cell(t, "%s / %s", words_count(r, p->real_n), words_count(s, p->sim_n));
         table_cell(t, "%s", words_share(r, p->share));
     }
@@ -102,10 +101,35 @@ static void tell_parts(struct arena *a, struct buf *out, const struct comparison
     table_markdown(out, t);
 }
 
+const char *compare_outcome(struct arena *a, const struct comparison *c)
+{
+    char change[WORDS_MAX];
+    const char *verdict = verdict_name(c->verdict);
+    if (c->verdict == VERDICT_NONE)
+        return c->path.is ? "not judged: the difference is what HTTP costs" : verdict;
+    if (c->verdict != VERDICT_INCONCLUSIVE) {
+        const struct compare_cell *worst = &c->cells[c->worst_metric][c->worst_percentile];
+        return arena_printf(a, "%s: largest judged error %s (%s P%.0f%s%s)", verdict,
+                            words_change(change, worst->error_percent),
+                            compare_metric_title(c->worst_metric),
+                            compare_percentiles[c->worst_percentile], worst->excused ? ", " : "",
+                            worst->excused ? worst->why : "");
+    }
+    struct buf text = {0};
+    for (size_t i = 0; i < c->n_reasons; i++)
+        buf_printf(&text, "%s%s", i ? "; " : "", c->reasons[i].text);
+    const char *all = arena_printf(a, "%s: %s", verdict, buf_str(&text));
+    buf_free(&text);
+    return all;
+}
+
 void compare_summary(struct arena *a, struct buf *out, const struct comparison *c)
 {
     char text[WORDS_MAX];
     buf_printf(out, "# Comparison: %s\n\n", verdict_name(c->verdict));
+    for (size_t i = 0; i < c->n_reasons; i++)
+        tell_item(out, c->verdict == VERDICT_INCONCLUSIVE ? "inconclusive: " : "of some cells: ",
+                  c->reasons[i].text);
     tell_item(out, "real: ", c->real.dir);
     tell_item(out, "simulated: ", c->sim.dir);
     buf_printf(out, "- requests compared: %s\n", words_count(text, (int64_t)c->n_aligned));

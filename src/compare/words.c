@@ -31,6 +31,22 @@ const char *words_duration(char out[WORDS_MAX], double seconds)
     return out;
 }
 
+const char *words_ms(char out[WORDS_MAX], double seconds)
+{
+    double ms = seconds * 1e3;
+    int decimals = 3;
+    if (!isfinite(seconds)) {
+        snprintf(out, WORDS_MAX, "n/a");
+        return out;
+    }
+    for (double size = 10; decimals > 0 && fabs(ms) * (1 + 1e-12) >= size; size *= 10)
+        decimals--;
+    for (double size = 1; decimals < 6 && fabs(ms) > 0 && fabs(ms) < size; size /= 10)
+        decimals++;
+    snprintf(out, WORDS_MAX, "%.*f", decimals, ms);
+    return out;
+}
+
 static const char *percent(char out[WORDS_MAX], double v, const char *plus)
 {
     int decimals = fabs(v) < 9.95 ? 1 : 0;

@@ -34,39 +34,44 @@ static enum st write_tables(const struct artifact *art, const struct comparison 
         percentile_rows(&w, c, m);
         TRY(artifact_close_file(art, name, &w.f, e));
     }
-    return curves_write(art, c->curves, e);
+    return ST_OK;
 }
 
-static enum st write_figures(const struct artifact *art, const struct comparison *c,
+static enum st write_figures(const struct artifact *art, const struct curves *curves,
                              struct buf *scratch, struct err *e)
 {
     for (int i = 0; i < CURVES_FIGURES; i++) {
         buf_clear(scratch);
-        if (curves_figure(c->curves, i, scratch))
+        if (curves_figure(curves, i, scratch))
             TRY(write_bytes(art, arena_printf(art->a, "figs/%s.svg", curves_figure_name(i)),
                             scratch, e));
     }
     return ST_OK;
 }
 
-static enum st write_all(const struct artifact *art, const struct comparison *c,
-                         struct buf *scratch, struct err *e)
+enum st compare_write_texts(const struct artifact *art, const struct buf *summary,
+                            const struct buf *json, const struct curves *curves, struct err *e)
 {
+    struct buf scratch = {0};
     TRY(fs_mkdirs(artifact_path(art->a, art, "tables"), e));
     TRY(fs_mkdirs(artifact_path(art->a, art, "figs"), e));
-    compare_summary(art->a, scratch, c);
-    TRY(write_bytes(art, "summary.md", scratch, e));
-    buf_clear(scratch);
-    json_write(scratch, compare_node(art->a, c), 2, true);
-    TRY(write_bytes(art, "compare.json", scratch, e));
-    TRY(write_tables(art, c, e));
-    return write_figures(art, c, scratch, e);
+    TRY(write_bytes(art, "summary.md", summary, e));
+    TRY(write_bytes(art, "compare.json", json, e));
+    TRY(curves_write(art, curves, e));
+    enum st st = write_figures(art, curves, &scratch, e);
+    buf_free(&scratch);
+    return st;
 }
 
 enum st compare_write(const struct artifact *art, const struct comparison *c, struct err *e)
 {
-    struct buf scratch = {0};
-    enum st st = write_all(art, c, &scratch, e);
-    buf_free(&scratch);
+    struct buf summary = {0}, json = {0};
+    compare_summary(art->a, &summary, c);
+    json_write(&json, compare_node(art->a, c), 2, true);
+    enum st st = compare_write_texts(art, &summary, &json, c->curves, e);
+    if (st == ST_OK)
+        st = write_tables(art, c, e);
+    buf_free(&summary);
+    buf_free(&json);
     return st;
 }

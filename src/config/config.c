@@ -27,7 +27,7 @@ static enum st compose_args(struct arena *a, const struct config_args *args, str
 {
     struct sources sources;
     struct override *overrides;
-    TRY(sources_init(&sources, args->config_dir, args->embedded, e));
+    TRY(sources_init(a, &sources, args->config_dir, args->embedded, e));
     TRY(parse_overrides(a, args, &overrides, e));
     struct compose_args c = {.sources = &sources,
                              .command = args->command,

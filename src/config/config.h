@@ -1,8 +1,9 @@
 /* Configuration in Hydra's grammar: YAML files composed by a defaults list, overridden on the
  * command line, interpolated, and bound to one typed struct.
  *
- * Sources, first match wins for a file: --config-dir DIR, ./configs, the files compiled into the
- * program (base/embed.h). A command's primary file is <command>.yaml. A file may begin with
+ * Sources, first match wins for a file: --config-dir DIR, ./configs, those installed with the
+ * program (<prefix>/share/twinfer/configs), the same compiled into it (base/embed.h). A command's
+ * primary file is <command>.yaml. A file may begin with
  *
  *     # @package _global_           (default package: its folder path with '/' read as '.')
  *     defaults:

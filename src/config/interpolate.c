@@ -228,16 +228,24 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
-/* A file that ships with twinfer: below ./data in the source tree, else beside the program's
- * folder. */
+/* A file that ships with twinfer: below ./data in the source tree, else where the program was built
+ * (<tree>/build/twinfer) or installed (<prefix>/bin/twinfer). */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
                             size_t n, struct node **out)
 {
     (void)c;
     (void)n;
     const char *here = arena_printf(x->a, "data/%s", args[0]);
-    const char *there = arena_printf(x->a, "%s/%s", fs_dir(x->a, fs_self_dir(x->a)), here);
-    *out = node_str(x->a, !fs_exists(here) && fs_exists(there) ? there : here);
+    const char *prefix = fs_dir(x->a, fs_self_dir(x->a));
+    const char *places[] = {here, arena_printf(x->a, "%s/share/twinfer/%s", prefix, here),
+                            arena_printf(x->a, "%s/%s", prefix, here)};
+    const char *found = here;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (fs_exists(places[i])) {
+            found = places[i];
+            break;
+        }
+    *out = node_str(x->a, found);
     return ST_OK;
 }
 

@@ -199,29 +199,36 @@ enum { HARD_SPACE = 0x1f };
 static void add_fact(struct buf *out, const char *before, const char *text)
 {
     if (*text)
-        buf_printf(out, "%s%s%s", out->n ? ", " : " [", before, text);
+        buf_printf(out, "%s%s%s", out->n ? ", " : "", before, text);
+}
+
+void option_facts(struct buf *out, const struct option *o)
+{
+    struct buf range = {0};
+    option_range(&range, o);
+    add_fact(out, "", range.n ? "" : type_names[o->type]);
+    add_fact(out, "", buf_str(&range));
+    if (range.n && *o->unit)
+        buf_printf(out, " %s", o->unit);
+    else
+        add_fact(out, "", o->unit);
+    if (*o->def)
+        buf_printf(out, "%sdefault %s", out->n ? "; " : "", o->def);
+    buf_free(&range);
 }
 
 static void add_facts(struct buf *out, const struct option *o)
 {
-    struct buf facts = {0}, range = {0};
-    option_range(&range, o);
-    add_fact(&facts, "", range.n ? "" : type_names[o->type]);
-    add_fact(&facts, "", buf_str(&range));
-    if (range.n && *o->unit)
-        buf_printf(&facts, " %s", o->unit);
-    else
-        add_fact(&facts, "", o->unit);
-    if (*o->def)
-        buf_printf(&facts, "%sdefault %s", facts.n ? "; " : " [", o->def);
+    struct buf facts = {0};
+    option_facts(&facts, o);
+    size_t bracketed = facts.n + 2;
     if (facts.n)
-        buf_printf(out, "%s]", facts.p);
+        buf_printf(out, " [%s]", facts.p);
     enum { SHORT = 50 };
-    for (size_t i = facts.n; i > 1 && facts.n < SHORT; i--)
+    for (size_t i = bracketed; facts.n && i > 1 && bracketed < SHORT; i--)
         if (out->p[out->n - i] == ' ')
             out->p[out->n - i] = HARD_SPACE;
     buf_free(&facts);
-    buf_free(&range);
 }
 
 /* Words of text from column `indent` on, broken before column 100. */

@@ -67,6 +67,9 @@ void option_command_names(struct buf *out, uint32_t bits);
  * default; at most 100 columns. */
 void option_help(struct buf *out, uint32_t command_bit);
 
+/* What stands in the brackets: "1 to 64 tokens; default 8". out is empty. */
+void option_facts(struct buf *out, const struct option *o);
+
 /* "64 tokens or more", "0 to 1", "one of a, b"; nothing when every value will do. */
 void option_range(struct buf *out, const struct option *o);
 

@@ -84,6 +84,16 @@ const struct option config_options[] = {
      "prompts.jsonl with prompt_id and text"},
     {"workload.num_requests", OPT_INT, "requests", "", 1, 1e8, NULL, WORK,
      AT(workload.num_requests), "how many requests; all that the source has when unset"},
+    {"workload.duration_s", OPT_DOUBLE, "s", "0", 0, 1e9, NULL, W | ONE_RUN,
+     AT(workload.duration_s),
+     "all requests that arrive within that time, instead of a number of them; with "
+     "workload.num_requests on the command line at most so many"},
+    {"workload.prefix.tokens", OPT_INT, "tokens", "0", 0, 1e9, NULL, WORK,
+     AT(workload.prefix.tokens),
+     "tokens that stand before each prompt and are the same for all requests of a group; lengths "
+     "count without them"},
+    {"workload.prefix.groups", OPT_INT, "", "1", 1, 1e9, NULL, WORK, AT(workload.prefix.groups),
+     "how many such groups there are; each request belongs to one of them by chance"},
     {"workload.warmup_requests", OPT_INT, "requests", "0", 0, 1e8, NULL, RUN,
      AT(workload.warmup_requests), "first requests that are labelled warm-up and left out"},
     {"workload.arrival.kind", OPT_ENUM, "", "poisson", NO_LIMIT,
@@ -103,19 +113,29 @@ const struct option config_options[] = {
      AT(workload.arrival.inter_arrival_ns), "gap of fixed_interval arrivals, instead of a rate"},
     {"workload.arrival.trace", OPT_STR, "", "", NO_LIMIT, NULL, WORK, AT(workload.arrival.trace),
      "CSV with arrived_at (s) or arrival_time_ns"},
-    {"workload.lengths.kind", OPT_ENUM, "", "fixed", NO_LIMIT, "tokenizer|fixed|uniform|zipf|trace",
-     WORK, AT(workload.lengths.kind), "where token counts come from"},
+    {"workload.lengths.kind", OPT_ENUM, "", "fixed", NO_LIMIT,
+     "tokenizer|fixed|uniform|zipf|trace|normal|lognormal", WORK, AT(workload.lengths.kind),
+     "where token counts come from; tokenizer: of the prompt, or where the model has none a token "
+     "for each 4 bytes of it"},
     {"workload.lengths.prefill_tokens", OPT_INT, "tokens", "", 1, 1e9, NULL, WORK,
-     AT(workload.lengths.prefill_tokens), "prompt length of fixed lengths"},
+     AT(workload.lengths.prefill_tokens),
+     "prompt length of fixed lengths; mean of normal and lognormal"},
     {"workload.lengths.decode_tokens", OPT_INT, "tokens", "", 1, 1e9, NULL, WORK,
      AT(workload.lengths.decode_tokens),
-     "output length of fixed and tokenizer lengths, first token included"},
+     "output length of fixed and tokenizer lengths, first token included; mean of normal and "
+     "lognormal"},
     {"workload.lengths.min_tokens", OPT_INT, "tokens", "", 1, 1e9, NULL, WORK,
      AT(workload.lengths.min_tokens),
      "least tokens of a request, prompt and output together, of uniform and zipf"},
     {"workload.lengths.max_tokens", OPT_INT, "tokens", "", 1, 1e9, NULL, WORK,
      AT(workload.lengths.max_tokens),
      "most tokens of a request, prompt and output together, of uniform and zipf"},
+    {"workload.lengths.prefill_stddev", OPT_DOUBLE, "tokens", "0", 0, 1e9, NULL, WORK,
+     AT(workload.lengths.prefill_stddev),
+     "standard deviation of normal and lognormal prompt lengths"},
+    {"workload.lengths.decode_stddev", OPT_DOUBLE, "tokens", "0", 0, 1e9, NULL, WORK,
+     AT(workload.lengths.decode_stddev),
+     "standard deviation of normal and lognormal output lengths"},
     {"workload.lengths.zipf_theta", OPT_DOUBLE, "", "", 1e-6, 0.999999, NULL, WORK,
      AT(workload.lengths.zipf_theta), "exponent of zipf lengths"},
     {"workload.lengths.prefill_decode_ratio", OPT_DOUBLE, "", "", 0, 1e6, NULL, WORK,
@@ -198,9 +218,11 @@ const struct option config_options[] = {
 
     {"url", OPT_STR, "", "", NO_LIMIT, NULL, E, AT(url),
      "address of an OpenAI-style server, as http://127.0.0.1:8000 (engine=openai)"},
-    {"chat_template", OPT_ENUM, "", "none", NO_LIMIT, "none|chatml|llama2", E | V,
+    {"chat_template", OPT_ENUM, "", "none", NO_LIMIT, "none|chatml|llama2|model", E | V,
      AT(chat_template),
-     "how a chat becomes a prompt: completions of engine=openai put their text into it"},
+     "how a chat becomes a prompt: by the model's own template (serve), or one of these; "
+     "completions "
+     "of engine=openai put their text into it"},
     {"server.host", OPT_STR, "", "127.0.0.1", NO_LIMIT, NULL, V, AT(server.host),
      "numeric address to listen on; others than this machine reach it only if you say so here"},
     {"server.port", OPT_INT, "", "8000", 0, 65535, NULL, V, AT(server.port),
@@ -211,6 +233,15 @@ const struct option config_options[] = {
      "open connections; more are not accepted"},
     {"server.max_body_bytes", OPT_INT, "bytes", "16777216", 1024, 1 << 30, NULL, V,
      AT(server.max_body_bytes), "largest body of a request; a larger one is answered with 413"},
+    {"server.max_held_bytes", OPT_INT, "bytes", "268435456", 1024, INFINITY, NULL, V,
+     AT(server.max_held_bytes),
+     "bodies of all requests that are not read yet; more are answered with 429"},
+    {"server.api_key_env", OPT_STR, "", "", NO_LIMIT, NULL, V, AT(server.api_key_env),
+     "environment variable with the key that clients must send (Authorization: Bearer)"},
+    {"server.api_key_file", OPT_STR, "", "", NO_LIMIT, NULL, V, AT(server.api_key_file),
+     "file with such keys, one a line; blank lines and # comments are skipped"},
+    {"server.temperature", OPT_DOUBLE, "", "0", 0, 100, NULL, V, AT(server.temperature),
+     "temperature of requests that name none; 0 is greedy (OpenAI's server takes 1)"},
     {"server.max_header_bytes", OPT_INT, "bytes", "32768", 4096, 1 << 24, NULL, V,
      AT(server.max_header_bytes), "memory of a connection: what headers must fit into"},
     {"server.max_unread_tokens", OPT_INT, "tokens", "4096", 1, 1 << 30, NULL, V,
@@ -220,10 +251,10 @@ const struct option config_options[] = {
     {"server.drain_s", OPT_DOUBLE, "s", "30", 0, 1e6, NULL, V, AT(server.drain_s),
      "time that running requests get after SIGTERM"},
     {"server.threads", OPT_INT, "threads", "1", 1, 256, NULL, V, AT(server.threads),
-     "threads for HTTP and tokenizing"},
+     "threads for connections; long prompts are tokenized by one more"},
     {"server.model", OPT_STR, "", "", NO_LIMIT, NULL, V, AT(server.model),
      "name of the model towards clients; model.name when unset"},
-    {"goodput", OPT_LIST, "ms", "", NO_LIMIT, NULL, B, AT(goodput),
+    {"goodput", OPT_LIST, "ms", "", NO_LIMIT, NULL, B | CMD_SIMULATE, AT(goodput),
      "limits that a good request meets, in vLLM's syntax: ttft:200 tpot:50 e2el:2000"},
     {"client.endpoint", OPT_ENUM, "", "completions", NO_LIMIT, "completions|chat", E,
      AT(client.endpoint), "which endpoint of the server is asked"},
@@ -233,9 +264,33 @@ const struct option config_options[] = {
      AT(client.count),
      "what output tokens are counted by: usage at the end, usage in every chunk, ids in every "
      "chunk, "
-     "or the model's tokenizer"},
+     "or client.tokenizer"},
     {"client.model", OPT_STR, "", "", NO_LIMIT, NULL, E, AT(client.model),
      "name of the model at the server; the one that it serves when unset"},
+    {"client.tokenizer", OPT_STR, "", "", NO_LIMIT, NULL, E, AT(client.tokenizer),
+     "tokenizer.json of the model that the server runs: counts output tokens where the server "
+     "sends "
+     "no usage; that of a model named on the command line when unset, else chunks are counted"},
+    {"client.max_tokens_name", OPT_ENUM, "", "auto", NO_LIMIT,
+     "auto|max_tokens|max_completion_tokens", E, AT(client.max_tokens_name),
+     "what the limit on output tokens is called; auto is max_tokens, or the other one where the "
+     "server refuses or ignores that"},
+    {"client.preflight", OPT_BOOL, "", "true", NO_LIMIT, NULL, E, AT(client.preflight),
+     "ask one short request before the run: a server that refuses ends it at once, and what a "
+     "server does not take is not sent"},
+    {"client.duration_s", OPT_DOUBLE, "s", "0", 0, 1e9, NULL, B, AT(client.duration_s),
+     "time after which no further request is sent: what was not sent by then is no part of the "
+     "run; "
+     "0 sends them all"},
+    {"client.max_wrong_lengths", OPT_DOUBLE, "", "0.01", 0, 1, NULL, E,
+     AT(client.max_wrong_lengths),
+     "share of answers with another number of output tokens than was asked for above which a run "
+     "is rejected; shorter ones count only with engine.ignore_eos"},
+    {"client.save_answers", OPT_BOOL, "", "false", NO_LIMIT, NULL, B, AT(client.save_answers),
+     "write answers.jsonl: the text that came for each request"},
+    {"client.give_up_after", OPT_INT, "requests", "10", 0, 1e9, NULL, E, AT(client.give_up_after),
+     "so many requests in a row that find no server, or one that refuses them all (401, 403, 404, "
+     "405), end the run; 0 is never"},
     {"client.max_concurrency", OPT_INT, "requests", "0", 0, 1 << 20, NULL, E,
      AT(client.max_concurrency), "requests on their way at once; 0 is no limit"},
     {"client.warmup", OPT_INT, "requests", "0", 0, 1e6, NULL, E, AT(client.warmup),
@@ -250,7 +305,9 @@ const struct option config_options[] = {
      "further attempts when the connection fails or the answer is 429 or 503; latency goes on "
      "counting"},
     {"client.retry_delay_s", OPT_DOUBLE, "s", "0.5", 0, 1e4, NULL, E, AT(client.retry_delay_s),
-     "wait before the first further attempt, twice as long before each next one"},
+     "wait before the first further attempt, twice as long before each next one, and never less "
+     "than "
+     "the answer's Retry-After"},
     {"client.temperature", OPT_DOUBLE, "", "0", 0, 100, NULL, E, AT(client.temperature),
      "sampling temperature that is asked for"},
     {"client.api_key_env", OPT_STR, "", "OPENAI_API_KEY", NO_LIMIT, NULL, E, AT(client.api_key_env),
@@ -296,8 +353,10 @@ const struct option config_options[] = {
      "measurements of each grid point"},
     {"profile.warmup", OPT_INT, "", "2", 0, 100000, NULL, P, AT(profile.warmup),
      "passes over the grid before the first that counts"},
-    {"profile.time_budget_s", OPT_DOUBLE, "s", "0", 0, 1e9, NULL, P, AT(profile.time_budget_s),
-     "thin the grid to fit this time; 0 is no limit"},
+    {"profile.time_budget_s", OPT_DOUBLE, "s", "90", 0, 1e9, NULL, P, AT(profile.time_budget_s),
+     "thin the grid to fit about this time; 0 takes the whole grid, which can be many minutes"},
+    {"profile.extend", OPT_BOOL, "", "false", NO_LIMIT, NULL, P, AT(profile.extend),
+     "measure more into the bundle that exists: another session of the time budget"},
     {"profile.folds", OPT_INT, "", "5", 0, 1000, NULL, P, AT(profile.folds),
      "profile check: parts held out in turn; 0 leaves one row out at a time"},
 
@@ -317,10 +376,15 @@ const struct option config_options[] = {
      "depend on it"},
     {"launcher", OPT_STR, "", "fork", NO_LIMIT, NULL, SEA, AT(launcher),
      "what spreads the work: fork (this machine's cores) or mpi (the ranks of mpirun)"},
-    {"capacity.seeds", OPT_INT, "", "5", 1, 1000, NULL, CAP | SEA, AT(capacity.seeds),
-     "independent draws of the workload, from seed on; they give the interval"},
-    {"capacity.tolerance", OPT_DOUBLE, "", "0.01", 1e-6, 1, NULL, CAP | SEA, AT(capacity.tolerance),
-     "relative width at which the bisection of a seed ends"},
+    {"capacity.seeds", OPT_INT, "", "", 1, 1000, NULL, CAP | SEA, AT(capacity.seeds),
+     "independent draws of the workload, from seed on; they give the interval; when unset 5, and 1 "
+     "of a real engine"},
+    {"capacity.tolerance", OPT_DOUBLE, "", "", 1e-6, 1, NULL, CAP | SEA, AT(capacity.tolerance),
+     "relative width at which the bisection of a seed ends; when unset 0.01, and 0.05 of a real "
+     "engine"},
+    {"capacity.probe_s", OPT_DOUBLE, "s", "30", 0.1, 1e6, NULL, CAP, AT(capacity.probe_s),
+     "a real engine: how long requests arrive at each rate; they are 50 at least and, where it is "
+     "set on the command line, workload.num_requests exactly"},
     {"capacity.start_rate", OPT_DOUBLE, "1/s", "", 1e-9, 1e9, NULL, CAP | SEA,
      AT(capacity.start_rate),
      "rate to begin at; the throughput of all requests at once when unset"},
@@ -343,9 +407,13 @@ const struct option config_options[] = {
 
     {"real_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.real_run_dir), "the real run"},
     {"sim_run_dir", OPT_STR, "", "", NO_LIMIT, NULL, C, AT(compare.sim_run_dir),
-     "the simulated run, or any other to hold against the first"},
+     "the simulated run that is judged; with two runs of one kind, the other one"},
+    {"runs", OPT_LIST, "", "", NO_LIMIT, NULL, C, AT(compare.runs),
+     "2 to 8 runs, instead of the two above: by how much each differs from the first, with "
+     "intervals and without a verdict"},
     {"spread", OPT_LIST, "", "", NO_LIMIT, NULL, C, AT(compare.spread),
-     "further real runs on the same arrivals: they tell the run-to-run spread"},
+     "further runs like the real one, or the first of runs, on the same arrivals: they tell the "
+     "run-to-run spread"},
     {"compare.token0", OPT_ENUM, "", "exclude", NO_LIMIT, "exclude|include", C, AT(compare.token0),
      "whether the first token counts in per-token latency"},
     {"compare.cells", OPT_ENUM, "", "core", NO_LIMIT, "core|all", C, AT(compare.cells),
@@ -355,6 +423,9 @@ const struct option config_options[] = {
      "largest error that passes"},
     {"compare.warn_percent", OPT_DOUBLE, "%", "9", 0, 1000, NULL, C, AT(compare.warn_percent),
      "largest error that does not fail"},
+    {"compare.gate", OPT_ENUM, "", "none", NO_LIMIT, "none|slower", C, AT(compare.gate),
+     "of runs: slower = judge them, fail where one is slower than the first by more than "
+     "warn_percent for sure"},
 
     {"output.tokens", OPT_ENUM, "", "full", NO_LIMIT, "full|none", ONE_RUN | V, AT(output.tokens),
      "whether token_metrics.csv is written"},
@@ -407,7 +478,9 @@ const struct option config_options[] = {
     {"trace.duration_s", OPT_DOUBLE, "s", "0", 0, 1e6, NULL, T, AT(trace.duration_s),
      "record for so long; 0 is no limit"},
     {"trace.graphs", OPT_ENUM, "", "node", NO_LIMIT, "node|graph", T, AT(trace.graphs),
-     "CUDA graphs: every kernel in them, or one record a launch, which costs less"},
+     "CUDA graphs: every kernel in them, or one record a launch, which costs less; the same for "
+     "the "
+     "whole process, and other profilers in it get no CUPTI then"},
     {"trace.api", OPT_ENUM, "", "none", NO_LIMIT, "none|driver|runtime|all", T, AT(trace.api),
      "records of API calls; they slow a launch-bound program by 15 % and more"},
     {"trace.copies", OPT_BOOL, "", "true", NO_LIMIT, NULL, T, AT(trace.copies),
@@ -425,6 +498,12 @@ const struct option config_options[] = {
      "path of libtwinfer_inject.so; the one beside this program when unset"},
     {"trace.cupti", OPT_STR, "", "", NO_LIMIT, NULL, T, AT(trace.cupti),
      "path of libcupti; the one that the process has loaded, or that is found, when unset"},
+
+    {"doctor.folders", OPT_LIST, "", "", NO_LIMIT, NULL, CMD_DOCTOR, AT(doctor.folders),
+     "where to look for what killed processes left, with all folders in them; this folder, and all "
+     "in runs/, when unset"},
+    {"doctor.remove_partial", OPT_BOOL, "", "false", NO_LIMIT, NULL, CMD_DOCTOR,
+     AT(doctor.remove_partial), "remove what killed processes left there"},
 };
 
 const size_t config_options_n = sizeof config_options / sizeof *config_options;

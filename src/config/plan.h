@@ -38,7 +38,9 @@ enum plan_lengths {
     LENGTHS_FIXED,
     LENGTHS_UNIFORM,
     LENGTHS_ZIPF,
-    LENGTHS_TRACE
+    LENGTHS_TRACE,
+    LENGTHS_NORMAL,
+    LENGTHS_LOGNORMAL
 };
 enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
 
@@ -74,6 +76,10 @@ struct plan {
         const char *prompts; /* prompts.jsonl */
         int64_t num_requests;
         int64_t warmup_requests;
+        double duration_s;
+        struct {
+            int64_t groups, tokens;
+        } prefix;
         struct {
             int kind; /* enum plan_arrival */
             double rate, burstiness, ramp_s;
@@ -85,7 +91,7 @@ struct plan {
             int kind; /* enum plan_lengths */
             int64_t prefill_tokens, decode_tokens;
             int64_t min_tokens, max_tokens;
-            double zipf_theta, prefill_decode_ratio;
+            double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
             const char *trace;
         } lengths;
     } workload;
@@ -126,21 +132,29 @@ struct plan {
         int idle; /* 0 spin, 1 sleep */
     } engine;
 
+    struct {
+        struct option_list folders;
+        bool remove_partial;
+    } doctor;
+
     const char *url;   /* of an OpenAI-style server */
     int chat_template; /* enum chat_template of model/chat_template.h */
     struct {
-        const char *host, *model;
-        int64_t port, max_pending, max_connections, max_body_bytes, max_header_bytes;
-        int64_t max_unread_tokens, threads;
-        double idle_timeout_s, drain_s;
+        const char *host, *model, *api_key_env, *api_key_file;
+        int64_t port, max_pending, max_connections, max_body_bytes, max_held_bytes;
+        int64_t max_header_bytes, max_unread_tokens, threads;
+        double idle_timeout_s, drain_s, temperature;
     } server;
     struct option_list goodput; /* "ttft:200", ... */
     struct {
-        int endpoint; /* enum body_endpoint of client/body.h */
-        int prompts;  /* 0 text, 1 ids */
-        int count;    /* enum body_count of client/body.h */
-        const char *model;
-        int64_t max_concurrency, warmup, retries;
+        int endpoint;        /* enum body_endpoint of client/body.h */
+        int prompts;         /* 0 text, 1 ids */
+        int count;           /* enum body_count of client/body.h */
+        int max_tokens_name; /* enum body_limit of client/body.h */
+        bool preflight, save_answers;
+        const char *model, *tokenizer;
+        int64_t max_concurrency, warmup, retries, give_up_after;
+        double duration_s, max_wrong_lengths;
         double retry_delay_s, timeout_s, stall_timeout_s, connect_timeout_s, temperature;
         const char *api_key_env, *ca_file;
         bool tls_verify;
@@ -161,6 +175,7 @@ struct plan {
         const char *root;
         int64_t max_tokens, max_batch, max_kv, samples, warmup;
         double time_budget_s;
+        bool extend;
         int64_t folds; /* of `profile check` */
     } profile;
 
@@ -175,7 +190,7 @@ struct plan {
     const char *launcher;
     struct {
         int64_t seeds;
-        double tolerance, start_rate, load, max_rate, probe_timeout_s;
+        double tolerance, start_rate, load, max_rate, probe_s, probe_timeout_s;
         const char *resume;
     } capacity;
     struct {
@@ -185,7 +200,8 @@ struct plan {
 
     struct {
         const char *real_run_dir, *sim_run_dir;
-        struct option_list spread;
+        struct option_list runs, spread;
+        int gate;   /* 0 none, 1 slower */
         int token0; /* 0 exclude, 1 include */
         int cells;  /* 0 core, 1 all */
         double pass_percent, warn_percent;

@@ -9,8 +9,8 @@
 
 const char source_built_in[] = "(built in)";
 
-enum st sources_init(struct sources *s, const char *config_dir, const struct embed_file *embedded,
-                     struct err *e)
+enum st sources_init(struct arena *a, struct sources *s, const char *config_dir,
+                     const struct embed_file *embedded, struct err *e)
 {
     *s = (struct sources){.embedded = embedded};
     if (config_dir) {
@@ -20,6 +20,9 @@ enum st sources_init(struct sources *s, const char *config_dir, const struct emb
     }
     if (fs_is_dir("configs"))
         s->dirs[s->n_dirs++] = "configs";
+    const char *installed = arena_printf(a, "%s/share/twinfer/configs", fs_dir(a, fs_self_dir(a)));
+    if (fs_is_dir(installed))
+        s->dirs[s->n_dirs++] = installed;
     return ST_OK;
 }
 
@@ -111,9 +114,47 @@ static int by_name(const void *x, const void *y)
     return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
+typedef VEC(const char *) name_vec;
+
+/* Sorted, each once; frees v. */
+static const char **unique_names(struct arena *a, name_vec *v, size_t *n)
+{
+    if (v->n)
+        qsort(v->p, v->n, sizeof *v->p, by_name);
+    size_t kept = 0;
+    for (size_t i = 0; i < v->n; i++)
+        if (kept == 0 || strcmp(v->p[kept - 1], v->p[i]) != 0)
+            v->p[kept++] = v->p[i];
+    const char **out = arena_copy(a, v->p, kept * sizeof *v->p);
+    vec_free(v);
+    *n = kept;
+    return out;
+}
+
+const char **sources_groups(struct arena *a, const struct sources *s, size_t *n)
+{
+    name_vec v = {0};
+    for (int i = 0; i < s->n_dirs; i++) {
+        const char **names;
+        size_t n_names;
+        struct err ignored = {0};
+        if (fs_list(a, s->dirs[i], &names, &n_names, &ignored) != ST_OK)
+            continue;
+        for (size_t k = 0; k < n_names; k++)
+            if (fs_is_dir(fs_join(a, s->dirs[i], names[k])))
+                vec_push(&v, names[k]);
+    }
+    for (const struct embed_file *f = s->embedded; f && f->path; f++) {
+        const char *slash = strrchr(f->path, '/');
+        if (slash)
+            vec_push(&v, arena_strn(a, f->path, (size_t)(slash - f->path)));
+    }
+    return unique_names(a, &v, n);
+}
+
 const char **sources_options(struct arena *a, const struct sources *s, const char *group, size_t *n)
 {
-    VEC(const char *) v = {0};
+    name_vec v = {0};
     for (int i = 0; i < s->n_dirs; i++) {
         const char **files;
         size_t n_files;
@@ -131,14 +172,5 @@ const char **sources_options(struct arena *a, const struct sources *s, const cha
         if (name.n)
             vec_push(&v, arena_strn(a, name.p, name.n));
     }
-    if (v.n)
-        qsort(v.p, v.n, sizeof *v.p, by_name);
-    size_t kept = 0;
-    for (size_t i = 0; i < v.n; i++)
-        if (kept == 0 || strcmp(v.p[kept - 1], v.p[i]) != 0)
-            v.p[kept++] = v.p[i];
-    const char **out = arena_copy(a, v.p, kept * sizeof *v.p);
-    vec_free(&v);
-    *n = kept;
-    return out;
+    return unique_names(a, &v, n);
 }

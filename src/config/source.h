@@ -1,4 +1,5 @@
-/* Where configuration files come from: --config-dir, ./configs, then those inside the program. */
+/* Where configuration files come from: --config-dir, ./configs, those installed with the program
+ * (<prefix>/share/twinfer/configs), then those inside it. */
 #ifndef CONFIG_SOURCE_H
 #define CONFIG_SOURCE_H
 
@@ -6,7 +7,7 @@
 #include "text/node.h"
 
 struct sources {
-    const char *dirs[2]; /* searched in this order */
+    const char *dirs[3]; /* searched in this order; of the arena */
     int n_dirs;
     const struct embed_file *embedded; /* searched last; may be NULL */
 };
@@ -14,8 +15,8 @@ struct sources {
 extern const char source_built_in[]; /* "(built in)" */
 
 /* config_dir may be NULL; one that is no directory is ST_USAGE. */
-enum st sources_init(struct sources *s, const char *config_dir, const struct embed_file *embedded,
-                     struct err *e);
+enum st sources_init(struct arena *a, struct sources *s, const char *config_dir,
+                     const struct embed_file *embedded, struct err *e);
 
 struct source_file {
     const char *name;    /* as errors show it: "configs/model/x.yaml" */
@@ -30,6 +31,8 @@ enum st sources_load(struct arena *a, const struct sources *s, const char *path,
 
 /* There is a folder of that name with files in it. */
 bool sources_has_group(const struct sources *s, const char *group);
+/* The groups there are, sorted, each once. */
+const char **sources_groups(struct arena *a, const struct sources *s, size_t *n);
 /* Its files without .yaml, sorted, each once. */
 const char **sources_options(struct arena *a, const struct sources *s, const char *group,
                              size_t *n);

@@ -16,6 +16,7 @@ struct cpu_engine_params {
     bool ready_later;         /* the others by a thread beside the engine, while that is idle */
     int64_t max_batch_tokens; /* most tokens a batch may hold */
     int64_t max_rows;         /* most sequences that emit a token in a batch */
+    int64_t sample_vocab;     /* ids from here on are never sampled; 0 = the model's vocabulary */
     bool ignore_eos;
     bool op_times; /* fill completion.op_s */
     bool spin;     /* threads wait for the next batch running, not asleep */
@@ -28,8 +29,9 @@ struct cpu_engine_params {
  *
  * max_in_flight is 1 and next() computes on the calling thread, so it may return after deadline_s;
  * such a batch is delivered by the next call. A token's logits have the same bits whatever shares
- * its batch, however its prompt was chunked and however many threads compute. Sampling is greedy,
- * the first of equal logits wins. */
+ * its batch, however its prompt was chunked and however many threads compute. Sampling
+ * is greedy, the first of equal logits wins, unless the request asks for more (engine/sampler.h).
+ */
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e);
 
 /* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "gpu/abi/cuda.h"
+
 const char *gpu_cuda_bind(struct gpu_cuda *cuda, void *library)
 {
     const char *missing = NULL;
@@ -14,22 +16,6 @@ const char *gpu_cuda_bind(struct gpu_cuda *cuda, void *library)
 #undef X
     return missing;
 }
-
-/* CUdevice_attribute */
-enum {
-    CLOCK_RATE = 13,
-    MULTIPROCESSOR_COUNT = 16,
-    PCI_BUS_ID = 33,
-    PCI_DEVICE_ID = 34,
-    MEMORY_CLOCK_RATE = 36,
-    BUS_WIDTH = 37,
-    L2_CACHE_SIZE = 38,
-    MAX_THREADS_PER_SM = 39,
-    PCI_DOMAIN_ID = 50,
-    CAPABILITY_MAJOR = 75,
-    CAPABILITY_MINOR = 76,
-    MAX_SHARED_PER_SM = 81,
-};
 
 bool gpu_device_facts(const struct gpu_cuda *cuda, int ordinal, struct gpu_device *out)
 {
@@ -47,25 +33,25 @@ bool gpu_device_facts(const struct gpu_cuda *cuda, int ordinal, struct gpu_devic
     if (cuda->cuDeviceTotalMem_v2(&bytes, device) == 0)
         out->memory_bytes = bytes;
     const struct {
-        int attribute;
+        CUdevice_attribute attribute;
         uint32_t *at;
     } rows[] = {
-        {CLOCK_RATE, &out->sm_clock_khz},
-        {MULTIPROCESSOR_COUNT, &out->sms},
-        {PCI_BUS_ID, &out->pci_bus},
-        {PCI_DEVICE_ID, &out->pci_device},
-        {PCI_DOMAIN_ID, &out->pci_domain},
-        {MEMORY_CLOCK_RATE, &out->memory_clock_khz},
-        {BUS_WIDTH, &out->bus_width_bits},
-        {L2_CACHE_SIZE, &out->l2_bytes},
-        {MAX_THREADS_PER_SM, &out->max_threads_per_sm},
-        {MAX_SHARED_PER_SM, &out->max_shared_bytes_per_sm},
-        {CAPABILITY_MAJOR, &out->major},
-        {CAPABILITY_MINOR, &out->minor},
+        {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, &out->sm_clock_khz},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->sms},
+        {CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, &out->pci_bus},
+        {CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, &out->pci_device},
+        {CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, &out->pci_domain},
+        {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, &out->memory_clock_khz},
+        {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, &out->bus_width_bits},
+        {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &out->l2_bytes},
+        {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &out->max_threads_per_sm},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &out->max_shared_bytes_per_sm},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major},
+        {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int value = 0;
-        if (cuda->cuDeviceGetAttribute(&value, rows[i].attribute, device) == 0 && value > 0)
+        if (cuda->cuDeviceGetAttribute(&value, (int)rows[i].attribute, device) == 0 && value > 0)
             *rows[i].at = (uint32_t)value;
     }
     out->bandwidth_bytes_per_s =

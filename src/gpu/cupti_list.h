@@ -1,25 +1,32 @@
-/* The functions of libcupti that twinfer uses, found at run time: X(name, needed). `needed` is
- * whether recording is possible without it. The guest library makes its table of pointers from
- * this list (typed by CUPTI's header), `twinfer doctor` looks the names up. */
+/* The functions of libcupti that twinfer uses, found at run time: X(name, arguments, needed).
+ * `needed` is whether recording is possible without it. All return CUptiResult. The guest library
+ * makes its table of pointers from this list (types: gpu/abi/cupti.h), `twinfer doctor` looks the
+ * names up. */
 #ifndef GPU_CUPTI_LIST_H
 #define GPU_CUPTI_LIST_H
 
-#define GPU_CUPTI_LIST(X)                                        \
-    X(cuptiGetVersion, 1)                                        \
-    X(cuptiSubscribe, 1)                                         \
-    X(cuptiUnsubscribe, 1)                                       \
-    X(cuptiEnableCallback, 1)                                    \
-    X(cuptiActivityEnable, 1)                                    \
-    X(cuptiActivityDisable, 1)                                   \
-    X(cuptiActivityRegisterCallbacks, 1)                         \
-    X(cuptiActivityGetNextRecord, 1)                             \
-    X(cuptiActivityFlushAll, 1)                                  \
-    X(cuptiActivityGetNumDroppedRecords, 0)                      \
-    X(cuptiActivityRegisterTimestampCallback, 0) /* CUDA 11.6 */ \
-    X(cuptiGetTimestamp, 0)                                      \
-    X(cuptiSetThreadIdType, 0)                                   \
-    X(cuptiGetCallbackName, 0)                                   \
-    X(cuptiGetResultString, 0)
+#define GPU_CUPTI_LIST(X)                                                                        \
+    X(cuptiGetVersion, (uint32_t * version), 1)                                                  \
+    X(cuptiSubscribe,                                                                            \
+      (CUpti_SubscriberHandle * subscriber, CUpti_CallbackFunc callback, void *userdata), 1)     \
+    X(cuptiUnsubscribe, (CUpti_SubscriberHandle subscriber), 1)                                  \
+    X(cuptiEnableCallback,                                                                       \
+      (uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain,          \
+       CUpti_CallbackId cbid),                                                                   \
+      1)                                                                                         \
+    X(cuptiActivityEnable, (CUpti_ActivityKind kind), 1)                                         \
+    X(cuptiActivityDisable, (CUpti_ActivityKind kind), 1)                                        \
+    X(cuptiActivityRegisterCallbacks,                                                            \
+      (CUpti_BuffersCallbackRequestFunc request, CUpti_BuffersCallbackCompleteFunc complete), 1) \
+    X(cuptiActivityGetNextRecord, (uint8_t * buffer, size_t valid, CUpti_Activity * *record), 1) \
+    X(cuptiActivityFlushAll, (uint32_t flag), 1)                                                 \
+    X(cuptiActivityGetNumDroppedRecords, (CUcontext context, uint32_t stream, size_t * dropped), \
+      0)                                                                                         \
+    X(cuptiActivityRegisterTimestampCallback, (CUpti_TimestampCallbackFunc clock), 0) /* 11.6 */ \
+    X(cuptiGetTimestamp, (uint64_t * timestamp), 0)                                              \
+    X(cuptiSetThreadIdType, (CUpti_ActivityThreadIdType type), 0)                                \
+    X(cuptiGetCallbackName, (CUpti_CallbackDomain domain, uint32_t cbid, const char **name), 0)  \
+    X(cuptiGetResultString, (CUptiResult result, const char **text), 0)
 
 /* Names under which the library is found, best first. */
 #define GPU_CUPTI_NAMES                                                     \

@@ -17,8 +17,6 @@ struct function {
 #define X(name, arguments, needed) {#name, needed},
 static const struct function cuda_functions[] = {GPU_CUDA_LIST(X){NULL, false}};
 static const struct function nvml_functions[] = {GPU_NVML_LIST(X){NULL, false}};
-#undef X
-#define X(name, needed) {#name, needed},
 static const struct function cupti_functions[] = {GPU_CUPTI_LIST(X){NULL, false}};
 #undef X
 static const struct function cublaslt_functions[] = {{"cublasLtCreate", true},
@@ -193,8 +191,9 @@ enum st gpu_guest_library(struct arena *a, const char *path, const char **out, s
 {
     static const char name[] = "libtwinfer_inject.so";
     char *self = fs_self_dir(a);
+    /* beside the program where it was built, in a folder of its own where it was installed */
     const char *places[] = {path ? path : fs_join(a, self, name),
-                            path ? NULL : arena_printf(a, "%s/../lib/%s", self, name)};
+                            path ? NULL : arena_printf(a, "%s/../lib/twinfer/%s", self, name)};
     for (size_t i = 0; i < 2 && places[i]; i++) {
         char *full = realpath(places[i], NULL);
         if (!full)
@@ -205,6 +204,6 @@ enum st gpu_guest_library(struct arena *a, const char *path, const char **out, s
     }
     err_set(e, ST_DEVICE, "%s is not there", places[0]);
     return err_hint(e, path ? "trace.library names the guest library, libtwinfer_inject.so"
-                            : "it is built where CMake finds CUPTI's headers: "
-                              "-DTW_CUDA_INCLUDE=<folder of cupti.h>, then build again");
+                            : "it belongs beside the program or in ../lib/twinfer, and is built "
+                              "with it; trace.library names another place");
 }

@@ -1,4 +1,5 @@
-/* The timeline as a picture: ranges of the host above, streams of the GPUs below. */
+/* The timeline as a picture: ranges of the host above, streams of the GPUs below. Times are
+ * per cent of the width, so that it fits any; heights and text are pixels. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,7 +9,10 @@
 #include "text/html.h"
 #include "text/svg.h"
 
-enum { WIDTH = 1200, LEFT = 150, RIGHT = 12, LANE = 22, BAR = 16, TOP = 46, MOST_LANES = 48 };
+enum { WIDTH = 1200, LANE = 36, LABEL = 16, BAR = 14, TOP = 26, MOST_LANES = 48 };
+
+/* Of the 1200 pixels that thinness is judged by. */
+static const double THIN_PX = 0.33, TEXT_PX = 40;
 
 /* Colours, by what a bar is. */
 enum { RANGE_COLOUR = 6 };
@@ -17,7 +21,7 @@ static const int tier_colour[] = {0, 4, 0, 2}; /* by tier from 1 */
 struct lane {
     uint64_t key; /* device and stream; or thread and depth, with the highest bit set */
     int y;
-    double until_px; /* what is drawn ends there */
+    double until_px; /* what is drawn ends there; 0 = nothing is */
 };
 
 struct chart {
@@ -31,7 +35,12 @@ struct chart {
 
 static double x_of(const struct chart *c, int64_t at_ns)
 {
-    return LEFT + (double)(at_ns - c->start_ns) / (double)c->span_ns * (WIDTH - LEFT - RIGHT);
+    return (double)(at_ns - c->start_ns) / (double)c->span_ns * WIDTH;
+}
+
+static double percent(double px)
+{
+    return 100 * px / WIDTH;
 }
 
 static struct lane *lane_of(struct chart *c, uint64_t key)
@@ -81,36 +90,53 @@ static uint64_t range_key(const struct kernels *k, uint32_t i)
                : 0;
 }
 
-/* A bar that would hide under what its lane shows already is left out: less than a third of a
- * pixel is new. */
+static void put_title(struct buf *out, const char *name, int64_t ns)
+{
+    buf_puts(out, "<title>");
+    html_escape(out, name);
+    buf_printf(out, ", %.3f µs</title>", (double)ns / 1e3);
+}
+
+/* A range's name stands in its bar, cut at its end: an inner svg clips. */
+static void put_named_bar(struct chart *c, double from, double width, int y, const char *name,
+                          int64_t ns)
+{
+    buf_printf(c->out, "<svg x=\"%.3f%%\" y=\"%d\" width=\"%.3f%%\" height=\"%d\">", percent(from),
+               y, percent(width), BAR);
+    put_title(c->out, name, ns);
+    buf_printf(c->out,
+               "<rect class=\"b%d\" width=\"100%%\" height=\"100%%\"/>"
+               "<text class=\"name\" x=\"3\" y=\"%d\">",
+               RANGE_COLOUR, BAR - 3);
+    html_escape(c->out, name);
+    buf_puts(c->out, "</text></svg>\n");
+}
+
+/* A bar that would hide under what its lane shows already is left out. */
 static void put_bar(struct chart *c, struct lane *l, int64_t from_ns, int64_t to_ns, int colour,
                     const char *name)
 {
     double x0 = x_of(c, from_ns), x1 = x_of(c, to_ns);
-    x0 = x0 < LEFT ? LEFT : x0;
-    x1 = x1 > WIDTH - RIGHT ? WIDTH - RIGHT : x1;
-    if (x1 < l->until_px + 0.33 && l->until_px > 0)
+    x0 = x0 < 0 ? 0 : x0;
+    x1 = x1 > WIDTH ? WIDTH : x1;
+    if (x1 < l->until_px + THIN_PX && l->until_px > 0)
         return;
     double from = x0 > l->until_px ? x0 : l->until_px;
-    double width = x1 - from > 0.33 ? x1 - from : 0.33;
-    buf_printf(c->out, "<rect class=\"b%d\" x=\"%.2f\" y=\"%d\" width=\"%.2f\" height=\"%d\"",
-               colour, from, l->y, width, BAR);
+    double width = x1 - from > THIN_PX ? x1 - from : THIN_PX;
+    l->until_px = from + width;
+    if (colour == RANGE_COLOUR && width > TEXT_PX) {
+        put_named_bar(c, from, width, l->y + LABEL, name, to_ns - from_ns);
+        return;
+    }
+    buf_printf(c->out, "<rect class=\"b%d\" x=\"%.3f%%\" y=\"%d\" width=\"%.3f%%\" height=\"%d\"",
+               colour, percent(from), l->y + LABEL, percent(width), BAR);
     if (width > 2) {
-        buf_puts(c->out, "><title>");
-        html_escape(c->out, name);
-        buf_printf(c->out, ", %.3f us</title></rect>\n", (double)(to_ns - from_ns) / 1e3);
+        buf_puts(c->out, ">");
+        put_title(c->out, name, to_ns - from_ns);
+        buf_puts(c->out, "</rect>\n");
     } else {
         buf_puts(c->out, "/>\n");
     }
-    if (colour == RANGE_COLOUR && width > 60) {
-        size_t most = (size_t)(width / 7);
-        char text[64];
-        snprintf(text, sizeof text, "%.*s", (int)(most < 60 ? most : 60), name);
-        buf_printf(c->out, "<text x=\"%.2f\" y=\"%d\">", from + 3, l->y + BAR - 4);
-        html_escape(c->out, text);
-        buf_puts(c->out, "</text>\n");
-    }
-    l->until_px = from + width;
 }
 
 static void find_lanes(struct chart *c)
@@ -129,30 +155,46 @@ static void find_lanes(struct chart *c)
         c->lanes[i].y = TOP + i * LANE;
 }
 
+/* Above its bars, where it takes no room from them. */
 static void put_labels(struct chart *c)
 {
     for (int i = 0; i < c->n_lanes; i++) {
         uint64_t key = c->lanes[i].key;
-        buf_printf(c->out, "<text x=\"4\" y=\"%d\">", c->lanes[i].y + BAR - 4);
-        if (key >> 63)
-            buf_printf(c->out, "%s thread %u", key & 0xff ? "·" : "",
-                       c->k->t->dict.threads[(key >> 8) & UINT32_MAX].tid);
-        else
+        buf_printf(c->out, "<text y=\"%d\">", c->lanes[i].y + LABEL - 4);
+        if (!(key >> 63))
             buf_printf(c->out, "GPU %u stream %u", (uint32_t)(key >> 32), (uint32_t)key);
+        else if (key & 0xff)
+            buf_printf(c->out, "thread %u, depth %u",
+                       c->k->t->dict.threads[(key >> 8) & UINT32_MAX].tid, (uint32_t)(key & 0xff));
+        else
+            buf_printf(c->out, "thread %u", c->k->t->dict.threads[(key >> 8) & UINT32_MAX].tid);
         buf_puts(c->out, "</text>\n");
     }
 }
 
+/* At most five steps of 1, 2 or 5: their labels must stand beside each other on a phone. */
 static void put_axis(struct chart *c, int bottom)
 {
-    double span_ms = (double)c->span_ns / 1e6, step = pow(10, floor(log10(span_ms / 4)));
-    step *= span_ms / step > 20 ? 5 : span_ms / step > 8 ? 2 : 1;
-    for (int i = 0; (double)i * step <= span_ms && i < 40; i++) {
-        double x = x_of(c, c->start_ns + (int64_t)((double)i * step * 1e6));
-        buf_printf(
-            c->out,
-            "<path class=\"grid\" d=\"M%.2f %dV%d\"/><text x=\"%.2f\" y=\"%d\">%g ms</text>\n", x,
-            TOP - 6, bottom, x + 2, TOP - 10, (double)i * step);
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "µs"}, {1, "ns"}};
+    enum { MOST = 5, UNITS = sizeof units / sizeof *units };
+    double span = (double)c->span_ns, step = pow(10, floor(log10(span / MOST)));
+    step *= span / step <= MOST       ? 1
+            : span / step <= 2 * MOST ? 2
+            : span / step <= 5 * MOST ? 5
+                                      : 10;
+    size_t u = 0;
+    while (u + 1 < UNITS && units[u].ns > step)
+        u++;
+    for (int i = 0; (double)i * step <= span && i <= MOST; i++) {
+        double x = 100 * (double)i * step / span;
+        buf_printf(c->out, "<line class=\"grid\" x1=\"%.3f%%\" x2=\"%.3f%%\" y1=\"%d\" y2=\"%d\"/>",
+                   x, x, TOP - 6, bottom);
+        buf_printf(c->out, "<text x=\"%.3f%%\" y=\"%d\"%s>%g %s</text>\n", x, TOP - 10,
+                   x > 90 ? " text-anchor=\"end\"" : "", (double)i * step / units[u].ns,
+                   units[u].name);
     }
 }
 
@@ -163,17 +205,15 @@ static void draw(struct buf *out, const struct kernels *k, bool alone)
     *c = (struct chart){.k = k, .out = out, .start_ns = t->start_ns};
     c->span_ns = t->end_ns > t->start_ns ? t->end_ns - t->start_ns : 1;
     find_lanes(c);
-    int height = TOP + c->n_lanes * LANE + 24, bottom = TOP + c->n_lanes * LANE;
-    buf_printf(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart gantt\" viewBox=\"0 0 %d %d\""
-        " width=\"%d\" height=\"%d\" role=\"img\"><style>%s",
-        WIDTH, height, WIDTH, height, svg_css);
+    int bottom = TOP + c->n_lanes * LANE, height = bottom + 24 + (c->more_lanes ? 18 : 0);
+    buf_printf(out,
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart gantt\" width=\"%s\""
+               " height=\"%d\" role=\"img\"><style>%s",
+               alone ? "1200" : "100%", height, svg_css);
     for (int i = 0; i < 8 && alone; i++)
         buf_printf(out, ".gantt .b%d{fill:var(--chart-%d)}", i, i);
     buf_puts(out, alone ? ".gantt .b6{opacity:.45}" : "");
-    buf_puts(out, "</style>\n"
-                  "<text class=\"title\" x=\"4\" y=\"18\">Timeline</text>\n");
+    buf_puts(out, "</style>\n<title>Timeline</title>\n");
     put_axis(c, bottom);
     put_labels(c);
     uint8_t *colour = mem_alloc(k->n_names + 1);
@@ -194,15 +234,19 @@ static void draw(struct buf *out, const struct kernels *k, bool alone)
         if (l)
             put_bar(c, l, t->ops.start_ns[i], t->ops.end_ns[i], colour[name], k->shorts[name]);
     }
-    static const char *const legend[] = {"", "copies and sets", "matrix products", "other kernels"};
-    for (int tier = 1, x = LEFT; tier <= 3; tier++, x += 160)
+    static const struct {
+        const char *name;
+        int x;
+    } legend[] = {{NULL, 0}, {"copies, sets", 0}, {"matrix products", 98}, {"other kernels", 216}};
+    for (int tier = 1; tier <= 3; tier++)
         buf_printf(out,
                    "<rect class=\"b%d\" x=\"%d\" y=\"%d\" width=\"10\" height=\"10\"/>"
                    "<text x=\"%d\" y=\"%d\">%s</text>\n",
-                   tier_colour[tier], x, bottom + 6, x + 14, bottom + 15, legend[tier]);
+                   tier_colour[tier], legend[tier].x, bottom + 6, legend[tier].x + 14, bottom + 15,
+                   legend[tier].name);
     if (c->more_lanes)
-        buf_printf(out, "<text x=\"%d\" y=\"%d\">more lanes are not shown</text>\n", LEFT + 500,
-                   bottom + 15);
+        buf_printf(out, "<text y=\"%d\">The first %d lanes; more are not shown.</text>\n",
+                   bottom + 33, (int)MOST_LANES);
     buf_puts(out, "</svg>\n");
     mem_free(colour);
     mem_free(c);

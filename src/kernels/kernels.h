@@ -14,6 +14,9 @@
  *   to no more than the GPU's time, inclusive ones need not.
  * - Inside a range that opens itself again (the same name on the same thread) time counts once per
  *   instance, and so twice in the sum over the name; tables by path tell them apart.
+ * - A range that was never closed (a library popped it in a way the recorder does not see, or the
+ *   recording ended) would hold everything after it. It holds only what is inside no younger range
+ *   that was closed, and tables say "(never closed)" behind its name.
  * - A start/end range that ends on another thread counts on the thread it started on.
  * - Chains deeper than KERNELS_MAX_DEPTH count for the innermost KERNELS_MAX_DEPTH.
  * - GPU time of one operation is end - start; two that overlap on the GPU both count. What the
@@ -22,6 +25,7 @@
 #define KERNELS_KERNELS_H
 
 #include "kernels/stats.h"
+#include "text/node.h"
 #include "text/table.h"
 #include "trace/trace.h"
 
@@ -40,6 +44,7 @@ struct kernels_params {
 struct kernels_class {
     uint32_t text, domain, thread;
     uint8_t style; /* enum trace_style */
+    bool open;     /* never closed */
 };
 
 /* A chain of classes, outermost first: the ranges around a launch. */
@@ -110,6 +115,10 @@ extern const struct kernels_report kernels_reports[]; /* ends with name NULL */
 struct table *kernels_report_table(struct arena *a, const struct kernels *k,
                                    const struct kernels_report *r);
 
+/* Such a table as a list of maps, one a row, with the headers as keys: names are strings, the other
+ * cells numbers; an empty one is null. */
+struct node *kernels_report_node(struct arena *a, const struct table *t);
+
 /* ---- tables for people --------------------------------------------------------------------- */
 
 /* kernels.md: name, total ms, calls, mean ms, share; by total. */
@@ -117,6 +126,9 @@ void kernels_markdown(struct buf *out, const struct kernels *k);
 /* operators.md: the same per PyTorch operator, or per innermost NVTX range where the trace has no
  * operators; exclusive time, calls are instances that launched something themselves. */
 void kernels_operators_markdown(struct buf *out, const struct kernels *k);
+/* Its table, names whole: the header row ("Operator" or "Range" first), then name, Total (ms),
+ * Calls, Mean (ms), Share (%); by total. "(outside)" is what no range holds. */
+struct table *kernels_operator_table(struct arena *a, const struct kernels *k);
 /* The table of regions.md: the header row, then Region (indented by "· "), Instances, Host (ms),
  * Inclusive (ms), Exclusive (ms), GPU ops. */
 struct table *kernels_region_table(struct arena *a, const struct kernels *k);
@@ -161,9 +173,10 @@ struct kernels_timeline {
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
 void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */
 /* gantt.svg: ranges of the host, streams of the GPUs; what is thinner than a third of a pixel
- * beside a neighbour is left out. */
+ * beside a neighbour, at 1200 pixels, is left out. */
 void kernels_gantt_svg(struct buf *out, const struct kernels *k);
-/* The same to stand in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for bars. */
+/* The same to stand in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for bars: as
+ * wide as there is room, with text of one size. */
 void kernels_gantt_inline(struct buf *out, const struct kernels *k);
 
 /* ---- two traces ---------------------------------------------------------------------------- */

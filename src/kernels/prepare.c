@@ -124,12 +124,13 @@ static void classify(struct kernels *k)
     VEC(struct kernels_class) classes = {0};
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct trace_range *r = &t->ranges[i];
-        uint32_t key[4] = {r->text, r->domain, r->thread, r->style};
+        uint32_t key[4] = {r->text, r->domain, r->thread, (uint32_t)(r->style << 1 | r->open)};
         bool new;
         struct map_entry *e = map_put(&known, (const char *)key, sizeof key, &new);
         if (new) {
             e->i = (int64_t)classes.n;
-            vec_push(&classes, (struct kernels_class){r->text, r->domain, r->thread, r->style});
+            vec_push(&classes,
+                     (struct kernels_class){r->text, r->domain, r->thread, r->style, r->open});
         }
         k->range_class[i] = (uint32_t)e->i;
     }
@@ -165,12 +166,25 @@ static void close_ranges(struct sweep *s, int64_t at_ns)
         (void)vec_pop(&s->open);
 }
 
+/* The range around a new one: the youngest that is open by now. A closed range is inside no range
+ * that was never closed. */
+static uint32_t parent_of(const struct sweep *s, uint32_t i)
+{
+    const struct trace_range *r = s->k->t->ranges;
+    size_t n = s->open.n;
+    if (n == 0 || r[i].open || !r[s->open.p[n - 1]].open)
+        return n ? s->open.p[n - 1] : TRACE_NONE;
+    while (n > 0 && (r[s->open.p[n - 1]].open || r[s->open.p[n - 1]].end_ns <= r[i].start_ns))
+        n--;
+    return n ? s->open.p[n - 1] : TRACE_NONE;
+}
+
 static void open_range(struct sweep *s, uint32_t i)
 {
     struct kernels *k = s->k;
     const struct trace_range *r = k->t->ranges;
     close_ranges(s, r[i].start_ns);
-    uint32_t parent = s->open.n ? vec_last(&s->open) : TRACE_NONE;
+    uint32_t parent = parent_of(s, i);
     k->range_parent[i] = parent;
     s->nested[i] =
         parent == TRACE_NONE || (s->nested[parent] && r[parent].end_ns >= r[i].end_ns &&

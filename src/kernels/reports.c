@@ -1,6 +1,8 @@
 /* The table of nsys' reports. */
 #include "kernels/reports.h"
 
+#include <string.h>
+
 #define STATS_TIME   "Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)"
 #define COLUMNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -48,4 +50,39 @@ struct table *kernels_report_table(struct arena *a, const struct kernels *k,
         table_cell(t, "%s", r->columns[i]);
     r->rows(k, t);
     return t;
+}
+
+static bool is_text_column(const char *header)
+{
+    static const char *const headers[] = {"Name",  "Kernel Name", "API Name", "NVTX Range",
+                                          "Range", "Style",       "Operation"};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        if (strcmp(headers[i], header) == 0)
+            return true;
+    return false;
+}
+
+static struct node *cell_node(struct arena *a, const char *header, const char *cell)
+{
+    int64_t whole;
+    double number;
+    if (is_text_column(header))
+        return node_str(a, cell);
+    if (str_int64(sv_of(cell), &whole))
+        return node_int(a, whole);
+    return str_double(sv_of(cell), &number) ? node_float(a, number) : node_new(a, NODE_NULL);
+}
+
+struct node *kernels_report_node(struct arena *a, const struct table *t)
+{
+    struct node *list = node_new(a, NODE_LIST);
+    for (int row = 1; row < table_rows(t); row++) {
+        struct node *map = node_new(a, NODE_MAP);
+        for (int i = 0; i < table_columns(t); i++) {
+            const char *header = table_at(t, 0, i);
+            node_set(a, map, sv_of(header), cell_node(a, header, table_at(t, row, i)));
+        }
+        node_push(a, list, map);
+    }
+    return list;
 }

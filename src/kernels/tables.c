@@ -37,32 +37,45 @@ static const char *readable(struct arena *a, const char *name)
     return arena_printf(a, "%.*s...%s", (int)head, name, name + tail);
 }
 
-static void put_lines(struct arena *a, struct buf *out, const char *what, struct line *lines,
-                      size_t n)
+struct line_sum {
+    int64_t total_ns;
+    uint64_t calls;
+};
+
+/* Sorts the lines by their totals. */
+static struct table *line_table(struct arena *a, const char *what, struct line *lines, size_t n,
+                                bool cut, struct line_sum *sum)
 {
-    int64_t total = 0;
-    uint64_t calls = 0;
     struct table *t = table_new(a, 5);
     const char *const head[] = {what, "Total (ms)", "Calls", "Mean (ms)", "Share (%)"};
     for (int i = 0; i < 5; i++)
         table_cell(t, "%s", head[i]);
     if (n)
         qsort(lines, n, sizeof *lines, by_total);
+    *sum = (struct line_sum){0};
     for (size_t i = 0; i < n; i++) {
-        total += lines[i].total_ns;
-        calls += lines[i].calls;
+        sum->total_ns += lines[i].total_ns;
+        sum->calls += lines[i].calls;
     }
     for (size_t i = 0; i < n; i++) {
         double ms = (double)lines[i].total_ns / 1e6;
-        table_cell(t, "%s", readable(a, lines[i].name));
+        table_cell(t, "%s", cut ? readable(a, lines[i].name) : lines[i].name);
         table_cell(t, "%.6f", ms);
         table_cell(t, "%llu", (unsigned long long)lines[i].calls);
         table_cell(t, "%.6f", lines[i].calls ? ms / (double)lines[i].calls : 0);
-        table_cell(t, "%.2f", total ? 100 * (double)lines[i].total_ns / (double)total : 0);
+        table_cell(t, "%.2f",
+                   sum->total_ns ? 100 * (double)lines[i].total_ns / (double)sum->total_ns : 0);
     }
-    table_markdown(out, t);
-    buf_printf(out, "\n%zu names, %llu calls, %.6f ms\n", n, (unsigned long long)calls,
-               (double)total / 1e6);
+    return t;
+}
+
+static void put_lines(struct arena *a, struct buf *out, const char *what, struct line *lines,
+                      size_t n)
+{
+    struct line_sum sum;
+    table_markdown(out, line_table(a, what, lines, n, true, &sum));
+    buf_printf(out, "\n%zu names, %llu calls, %.6f ms\n", n, (unsigned long long)sum.calls,
+               (double)sum.total_ns / 1e6);
 }
 
 /* By name: all operations, or those launched on the paths that are a member. */
@@ -107,6 +120,12 @@ void kernels_diff_markdown(struct buf *out, const struct table *diff)
     arena_free(&a);
 }
 
+static const char *range_name(const struct kernels *k, uint32_t text, uint32_t domain, bool open)
+{
+    const char *name = kernels_range_name(k->a, k, text, domain);
+    return open ? arena_printf(k->a, "%s (never closed)", name) : name;
+}
+
 /* ---- operators ---- */
 
 static bool has_operators(const struct kernels *k)
@@ -117,44 +136,65 @@ static bool has_operators(const struct kernels *k)
     return false;
 }
 
-void kernels_operators_markdown(struct buf *out, const struct kernels *k)
+typedef VEC(struct line) line_list;
+
+/* Exclusive times by operator, or by range; what neither holds comes last. */
+static void find_operators(const struct kernels *k, bool operators, line_list *lines)
 {
     const struct trace *t = k->t;
-    bool operators = has_operators(k);
     unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
     const struct range_sum *sums = kern_range_sums(k, styles);
-    struct kern_keys names = {0};
-    VEC(struct line) lines = {0};
-    int64_t outside = 0;
-    uint64_t outside_ops = 0;
+    struct kern_keys texts = {0}, names = {0};
+    struct line outside = {"(outside)", 0, 0};
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct trace_range *r = &t->ranges[i];
         if (!sums[i].exclusive_ns)
             continue;
-        uint32_t id = kern_key(&names, kern_pair(r->text, r->domain));
-        if (id == lines.n) {
+        uint32_t id =
+            kern_key(&names, kern_pair(kern_key(&texts, kern_pair(r->text, r->domain)), r->open));
+        if (id == lines->n) {
             const char *name = operators ? trace_text(&t->dict, r->text)
-                                         : kernels_range_name(k->a, k, r->text, r->domain);
-            vec_push(&lines, (struct line){name, 0, 0});
+                                         : range_name(k, r->text, r->domain, r->open);
+            vec_push(lines, (struct line){name, 0, 0});
         }
-        lines.p[id].total_ns += sums[i].exclusive_ns;
-        lines.p[id].calls++;
+        lines->p[id].total_ns += sums[i].exclusive_ns;
+        lines->p[id].calls++;
     }
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < t->ops.n; i++)
         if (!kern_chain(k, i, styles, chain)) {
-            outside += kernels_duration(k, i);
-            outside_ops++;
+            outside.total_ns += kernels_duration(k, i);
+            outside.calls++;
         }
-    if (outside_ops)
-        vec_push(&lines, (struct line){"(outside)", outside, outside_ops});
+    if (outside.calls)
+        vec_push(lines, outside);
+    kern_keys_free(&texts);
+    kern_keys_free(&names);
+}
+
+void kernels_operators_markdown(struct buf *out, const struct kernels *k)
+{
+    bool operators = has_operators(k);
+    line_list lines = {0};
+    find_operators(k, operators, &lines);
     buf_printf(out,
                "# Operators\n\nTime on the GPU by %s, each launch charged to the innermost; calls "
                "are instances that launched something themselves.\n\n",
                operators ? "PyTorch operator" : "NVTX range");
     put_lines(k->a, out, operators ? "Operator" : "Range", lines.p, lines.n);
     vec_free(&lines);
-    kern_keys_free(&names);
+}
+
+struct table *kernels_operator_table(struct arena *a, const struct kernels *k)
+{
+    bool operators = has_operators(k);
+    line_list lines = {0};
+    struct line_sum sum;
+    find_operators(k, operators, &lines);
+    struct table *t =
+        line_table(a, operators ? "Operator" : "Range", lines.p, lines.n, false, &sum);
+    vec_free(&lines);
+    return t;
 }
 
 /* ---- regions ---- */
@@ -168,7 +208,7 @@ struct region {
 };
 
 struct regions {
-    struct kern_keys keys; /* (parent + 1, class without its thread) */
+    struct kern_keys keys; /* (parent + 1, class without its thread and style) */
     struct kern_keys names;
     VEC(struct region) list;
     uint32_t *of_range; /* [n_ranges] */
@@ -179,7 +219,7 @@ static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_
 {
     const struct kernels_class *c = &k->classes[class];
     uint32_t name = kern_key(&g->names, kern_pair(c->text, c->domain));
-    uint32_t id = kern_key(&g->keys, kern_pair(parent + 1, name));
+    uint32_t id = kern_key(&g->keys, kern_pair(parent + 1, name << 1 | c->open));
     if (id == g->list.n) {
         int depth = parent == TRACE_NONE ? 0 : g->list.p[parent].depth + 1;
         vec_push(&g->list, (struct region){.parent = parent, .class = class, .depth = depth});
@@ -223,7 +263,7 @@ static void find_regions(const struct kernels *k, const struct range_sum *sums, 
 static const char *region_name(const struct kernels *k, const struct region *r)
 {
     const struct kernels_class *c = &k->classes[r->class];
-    return kernels_range_name(k->a, k, c->text, c->domain);
+    return range_name(k, c->text, c->domain, c->open);
 }
 
 static void put_region(const struct kernels *k, const struct regions *g, uint32_t id,
@@ -276,7 +316,7 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
         const struct kernels_class *c = &k->classes[k->paths[p].class];
         member[p] = (k->paths[p].parent != TRACE_NONE && member[k->paths[p].parent]) ||
                     (kern_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
-                     c->domain == of->domain);
+                     c->domain == of->domain && c->open == of->open);
     }
     buf_puts(out, "\n## ");
     markdown_text(out, name);
@@ -338,13 +378,15 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
     struct map done;
     map_init(&done, k->a);
     for (size_t i = 0; i < g.list.n && done.n < MOST; i++) {
+        const struct kernels_class *c = &k->classes[g.list.p[i].class];
+        const char *bare = kernels_range_name(k->a, k, c->text, c->domain);
         const char *name = region_name(k, &g.list.p[i]);
         bool new;
-        if (!g.list.p[i].ops || !wanted(name, &g.list.p[i], patterns, n_patterns))
+        if (!g.list.p[i].ops || !wanted(bare, &g.list.p[i], patterns, n_patterns))
             continue;
         map_put(&done, name, strlen(name), &new);
         if (new)
-            put_region_kernels(k, out, name, &k->classes[g.list.p[i].class]);
+            put_region_kernels(k, out, name, c);
     }
     free_regions(&g);
 }

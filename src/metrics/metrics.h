@@ -1,7 +1,7 @@
 /* From a run to latencies and percentiles. Definitions:
  *   TTFT           first token - planned arrival
  *   E2E            completion - planned arrival
- *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens
+ *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens that did not all come at once
  *   token latency  gap to the token before; token 0 is excluded unless asked for, and then counts
  *                  with the token_latency_ns its row carries (0 in our runs)
  * Warm-up requests and requests without status ok are left out and counted. What a request does not

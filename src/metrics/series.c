@@ -65,11 +65,12 @@ static void add_request(const struct counted *c, struct run_metrics *m)
         put(m, METRIC_TTFT, (double)(c->first_ns - c->arrival_ns));
     if (end)
         put(m, METRIC_E2E, (double)(c->end_ns - c->arrival_ns));
-    if (first && end && c->n > 1)
+    bool spans = first && end && c->end_ns > c->first_ns;
+    if (spans && c->n > 1)
         put(m, METRIC_TPOT, (double)(c->end_ns - c->first_ns) / (double)(c->n - 1));
     m->n_missing[METRIC_TTFT] += !first;
     m->n_missing[METRIC_E2E] += !end;
-    m->n_missing[METRIC_TPOT] += c->n > 1 && !(first && end);
+    m->n_missing[METRIC_TPOT] += c->n > 1 && !spans;
 }
 
 /* ---- selection --------------------------------------------------------------------------- */

@@ -18,11 +18,14 @@ struct values {
     bool sorted;
     int64_t *buckets; /* [BUCKETS]; NULL while exact */
     int64_t n;
+    double sum;
 };
 
 struct summary {
     struct values of[METRICS];
     int64_t begin_ns, end_ns;
+    struct summary_limits limits;
+    bool limited;
     struct summary_facts facts;
     char bad_text[REASON_BYTES];
 };
@@ -30,8 +33,11 @@ struct summary {
 struct summary *summary_new(void)
 {
     struct summary *s = mem_alloc(sizeof *s);
-    *s = (struct summary){
-        .begin_ns = INT64_MAX, .end_ns = INT64_MIN, .facts.bad_id = RUN_NONE, .facts.exact = true};
+    *s = (struct summary){.begin_ns = INT64_MAX,
+                          .end_ns = INT64_MIN,
+                          .limits = {(double)INFINITY, (double)INFINITY, (double)INFINITY},
+                          .facts.bad_id = RUN_NONE,
+                          .facts.exact = true};
     return s;
 }
 
@@ -46,6 +52,12 @@ void summary_free(struct summary **ps)
     }
     mem_free(s);
     *ps = NULL;
+}
+
+void summary_limit(struct summary *s, const struct summary_limits *limits)
+{
+    s->limits = *limits;
+    s->limited = true;
 }
 
 /* ---- the histogram ------------------------------------------------------------------------ */
@@ -85,6 +97,7 @@ static void put(struct summary *s, enum metric m, double ns)
         s->facts.exact = false;
     }
     v->n++;
+    v->sum += ns;
     if (v->buckets) {
         v->buckets[bucket_of(ns)]++;
     } else {
@@ -111,6 +124,7 @@ void summary_add(struct summary *s, const struct run_request *r)
         s->facts.n_warmup++;
         return;
     }
+    s->facts.n_status[r->status]++;
     if (r->status != RUN_OK) {
         not_ok(s, r);
         return;
@@ -123,12 +137,19 @@ void summary_add(struct summary *s, const struct run_request *r)
         s->begin_ns = r->arrival_ns;
     if (end && r->completion_ns > s->end_ns)
         s->end_ns = r->completion_ns;
+    double ttft = first ? (double)(r->first_token_ns - r->arrival_ns) : (double)NAN;
+    double e2e = end ? (double)(r->completion_ns - r->arrival_ns) : (double)NAN;
+    double tpot = first && end && tokens > 1 && r->completion_ns > r->first_token_ns
+                      ? (double)(r->completion_ns - r->first_token_ns) / (double)(tokens - 1)
+                      : (double)NAN;
     if (first)
-        put(s, METRIC_TTFT, (double)(r->first_token_ns - r->arrival_ns));
+        put(s, METRIC_TTFT, ttft);
     if (end)
-        put(s, METRIC_E2E, (double)(r->completion_ns - r->arrival_ns));
-    if (first && end && tokens > 1)
-        put(s, METRIC_TPOT, (double)(r->completion_ns - r->first_token_ns) / (double)(tokens - 1));
+        put(s, METRIC_E2E, e2e);
+    if (!isnan(tpot))
+        put(s, METRIC_TPOT, tpot);
+    s->facts.n_good +=
+        !(ttft > s->limits.ttft_ns) && !(tpot > s->limits.tpot_ns) && !(e2e > s->limits.e2e_ns);
 }
 
 void summary_add_token(struct summary *s, const struct run_token *t)
@@ -145,6 +166,7 @@ struct summary_facts summary_facts(const struct summary *s)
     bool known = f.duration_s > 0;
     f.output_tokens_per_s = known ? (double)f.output_tokens / f.duration_s : (double)NAN;
     f.requests_per_s = known ? (double)f.n_requests / f.duration_s : (double)NAN;
+    f.goodput_per_s = known && s->limited ? (double)f.n_good / f.duration_s : (double)NAN;
     return f;
 }
 
@@ -185,4 +207,10 @@ double summary_percentile(struct summary *s, enum metric m, double q)
         v->sorted = true;
     }
     return metrics_percentile(v->exact.p, v->exact.n, q);
+}
+
+double summary_mean(const struct summary *s, enum metric m)
+{
+    const struct values *v = &s->of[m];
+    return v->n ? v->sum / (double)v->n : (double)NAN;
 }

@@ -418,7 +418,15 @@ static enum st find_family(const struct node *c, const struct family **out, stru
 /* ---- token ids ---------------------------------------------------------------------------------
  */
 
-static enum st read_eos(const struct node *c, struct model *m, struct err *e)
+static bool is_eos(const struct model *m, int64_t id)
+{
+    for (int64_t i = 0; i < m->n_eos; i++)
+        if (m->eos_ids[i] == id)
+            return true;
+    return false;
+}
+
+enum st model_add_eos(struct model *m, const struct node *c, struct err *e)
 {
     const struct node *eos = present(c, "eos_token_id");
     enum { MAX_EOS = sizeof m->eos_ids / sizeof *m->eos_ids };
@@ -426,8 +434,6 @@ static enum st read_eos(const struct node *c, struct model *m, struct err *e)
         return ST_OK;
     bool list = eos->kind == NODE_LIST;
     uint32_t n = list ? eos->n : 1;
-    if (n > MAX_EOS)
-        return node_err(eos, ST_INPUT, e, "eos_token_id: at most %d ids, got %u", MAX_EOS, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct node *v = list ? eos->items[i] : eos;
         if (v->kind != NODE_INT)
@@ -436,6 +442,10 @@ static enum st read_eos(const struct node *c, struct model *m, struct err *e)
         if (v->i < 0 || v->i >= m->vocab)
             return node_err(v, ST_INPUT, e, "eos_token_id: %lld is not in the vocabulary of %lld",
                             (long long)v->i, (long long)m->vocab);
+        if (is_eos(m, v->i))
+            continue;
+        if (m->n_eos == MAX_EOS)
+            return node_err(eos, ST_INPUT, e, "eos_token_id: at most %d ids, got %u", MAX_EOS, n);
         m->eos_ids[m->n_eos++] = v->i;
     }
     return ST_OK;
@@ -457,7 +467,7 @@ enum st model_from_config(struct arena *a, const char *name, const struct node *
     TRY(check_heads(config, &m, e));
     if (present(config, "bos_token_id"))
         TRY(node_get_int(config, "bos_token_id", 0, m.vocab - 1, &m.bos_id, e));
-    TRY(read_eos(config, &m, e));
+    TRY(model_add_eos(&m, config, e));
     *out = m;
     return ST_OK;
 }

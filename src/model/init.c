@@ -5,9 +5,13 @@
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "base/log.h"
+#include "base/partial.h"
 #include "model/random.h"
 #include "model/safetensors.h"
 #include "text/json.h"
+
+#define MIB (INT64_C(1) << 20)
 
 /* ---- a file written in pieces, then renamed -------------------------------------------------- */
 
@@ -20,7 +24,7 @@ static enum st out_open(struct arena *a, const char *path, struct out_file *o, s
 {
     *o =
         (struct out_file){.path = path, .tmp = arena_printf(a, "%s.tmp.%ld", path, (long)getpid())};
-    int fd = open(o->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int fd = open(o->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return err_errno(e, false, "cannot create %s", o->tmp);
     o->f = fdopen(fd, "wb");
@@ -48,11 +52,11 @@ static enum st out_close(struct out_file *o, enum st st, struct err *e)
     return st;
 }
 
-typedef enum st (*put_tensor_fn)(struct out_file *o, const struct tensor *t, const void *arg,
+typedef enum st (*put_tensor_fn)(struct out_file *o, const struct tensor *t, void *arg,
                                  struct err *e);
 
 static enum st write_file(const char *path, const struct tensor *tensors, size_t n,
-                          put_tensor_fn put, const void *arg, struct err *e)
+                          put_tensor_fn put, void *arg, struct err *e)
 {
     struct arena *a = arena_new();
     struct out_file o;
@@ -70,7 +74,7 @@ static enum st write_file(const char *path, const struct tensor *tensors, size_t
     return st;
 }
 
-static enum st put_given(struct out_file *o, const struct tensor *t, const void *arg, struct err *e)
+static enum st put_given(struct out_file *o, const struct tensor *t, void *arg, struct err *e)
 {
     (void)arg;
     return out_put(o, t->data, (size_t)tensor_elements(t) * dtype_bytes(t->dtype), e);
@@ -83,12 +87,18 @@ enum st weights_write(const char *path, const struct tensor *tensors, size_t n, 
 
 /* ---- a whole model folder -------------------------------------------------------------------- */
 
-static enum st put_random(struct out_file *o, const struct tensor *t, const void *arg,
-                          struct err *e)
+/* Writing weights: how far it is, in units that people read. */
+struct writing {
+    const struct model_init_params *p;
+    struct progress progress;
+    int64_t bytes;
+};
+
+static enum st put_random(struct out_file *o, const struct tensor *t, void *arg, struct err *e)
 {
     enum { PIECE = 1 << 16 };
-    const uint64_t *seed = arg;
-    struct random_weights r = random_weights_begin(t, *seed);
+    struct writing *w = arg;
+    struct random_weights r = random_weights_begin(t, w->p->seed);
     float *piece = mem_alloc(PIECE * sizeof *piece);
     size_t left = (size_t)tensor_elements(t);
     enum st st = ST_OK;
@@ -97,6 +107,10 @@ static enum st put_random(struct out_file *o, const struct tensor *t, const void
         random_weights_next(&r, n, piece);
         st = out_put(o, piece, n * sizeof *piece, e);
         left -= n;
+        w->bytes += (int64_t)(n * sizeof *piece);
+        progress_at(&w->progress, w->bytes / MIB, NULL);
+        if (st == ST_OK && w->p->stop && *w->p->stop)
+            st = err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", w->p->dir);
     }
     mem_free(piece);
     return st;
@@ -133,17 +147,26 @@ static enum st copy_tokenizer(struct arena *a, const char *from, const char *dir
     return ST_OK;
 }
 
-static enum st fill(struct arena *a, const struct model *m, const struct node *config,
-                    const char *from_dir, uint64_t seed, const char *dir, struct err *e)
+/* Of the weights, and room for the other files. */
+static int64_t disk_bytes(const struct tensor *t, size_t n)
 {
-    size_t n;
-    const struct tensor *t = model_tensors(a, m, &n);
-    TRY(fs_mkdirs(dir, e));
-    if (from_dir)
-        TRY(copy_tokenizer(a, from_dir, dir, e));
-    TRY(write_config(a, dir, config, e));
-    TRY(write_file(fs_join(a, dir, "model.safetensors"), t, n, put_random, &seed, e));
-    return fs_sync_dir(dir, e);
+    int64_t bytes = 16 * MIB;
+    for (size_t i = 0; i < n; i++)
+        bytes += (int64_t)t[i].bytes;
+    return bytes;
+}
+
+static enum st fill(struct arena *a, const struct model_init_params *p, const struct tensor *t,
+                    size_t n, const char *dir, struct err *e)
+{
+    struct writing w = {.p = p};
+    if (p->from_dir)
+        TRY(copy_tokenizer(a, p->from_dir, dir, e));
+    TRY(write_config(a, dir, p->config, e));
+    progress_begin(&w.progress, "model", "MiB", disk_bytes(t, n) / MIB);
+    enum st st = write_file(fs_join(a, dir, "model.safetensors"), t, n, put_random, &w, e);
+    progress_end(&w.progress);
+    return st == ST_OK ? fs_sync_dir(dir, e) : st;
 }
 
 static enum st check_absent(struct arena *a, const char *dir, struct err *e)
@@ -158,31 +181,32 @@ static enum st check_absent(struct arena *a, const char *dir, struct err *e)
     return n == 0 ? ST_OK : err_set(e, ST_USAGE, "%s exists and is not empty", dir);
 }
 
-static enum st init(struct arena *a, const struct model *m, const struct node *config,
-                    const char *from_dir, uint64_t seed, const char *dir, struct err *e)
+static enum st init(struct arena *a, const struct model_init_params *p, struct err *e)
 {
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/')
+    size_t n = strlen(p->dir), n_tensors;
+    while (n > 1 && p->dir[n - 1] == '/')
         n--;
-    dir = arena_strn(a, dir, n);
-    TRY(model_check_computed(m, e));
+    const char *dir = arena_strn(a, p->dir, n);
+    TRY(model_check_computed(p->model, e));
     TRY(check_absent(a, dir, e));
-    const char *tmp = arena_printf(a, "%s.tmp.%ld", dir, (long)getpid());
-    enum st st = fs_remove_tree(tmp, e);
+    const struct tensor *t = model_tensors(a, p->model, &n_tensors);
+    TRY(fs_need_space(dir, disk_bytes(t, n_tensors), e));
+    struct partial partial;
+    TRY(partial_make(a, dir, &partial, e));
+    enum st st = fill(a, p, t, n_tensors, partial.path, e);
+    if (st == ST_OK && rename(partial.path, dir) != 0)
+        st = err_errno(e, false, "cannot rename %s to %s", partial.path, dir);
     if (st == ST_OK)
-        st = fill(a, m, config, from_dir, seed, tmp, e);
-    if (st == ST_OK && rename(tmp, dir) != 0)
-        st = err_errno(e, false, "cannot rename %s to %s", tmp, dir);
-    if (st != ST_OK)
-        fs_remove_tree(tmp, &(struct err){0});
+        partial_release(&partial);
+    else
+        partial_discard(&partial);
     return st;
 }
 
-enum st model_init(const struct model *m, const struct node *config, const char *from_dir,
-                   uint64_t seed, const char *dir, struct err *e)
+enum st model_init(const struct model_init_params *p, struct err *e)
 {
     struct arena *a = arena_new();
-    enum st st = init(a, m, config, from_dir, seed, dir, e);
+    enum st st = init(a, p, e);
     arena_free(&a);
     return st;
 }

@@ -46,6 +46,9 @@ struct model {
     int64_t bos_id, eos_ids[8], n_eos; /* bos_id -1 = none */
 };
 
+/* The eos_token_id of a generation_config.json, one or a list, beside those the model has. */
+enum st model_add_eos(struct model *m, const struct node *generation_config, struct err *e);
+
 /* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
  * scaling, sliding windows, quantisation and other things that change what is computed are
  * ST_INPUT, by name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit

@@ -7,6 +7,8 @@
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
 
+#include <signal.h>
+
 #include "model/model.h"
 
 enum dtype {
@@ -77,10 +79,18 @@ struct tensor *model_tensors(struct arena *a, const struct model *m, size_t *n);
 void model_random_tensor(const struct tensor *t, uint64_t seed, float *out);
 
 /* `model init`: writes config.json (with dtype float32) and model.safetensors, and copies the
- * tokenizer files of from_dir (NULL = none), into dir, which must be absent or empty. Written
- * beside it under a temporary name and renamed when whole; memory does not depend on the model's
- * size. */
-enum st model_init(const struct model *m, const struct node *config, const char *from_dir,
-                   uint64_t seed, const char *dir, struct err *e);
+ * tokenizer files of from_dir, into dir, which must be absent or empty. Refused with ST_IO where
+ * the disk has no room for it. Written in a partial folder (base/partial.h) and renamed when whole:
+ * nothing is left of what fails or is stopped, which is ST_INTERRUPTED. Progress goes to stderr;
+ * memory does not depend on the model's size. */
+struct model_init_params {
+    const struct model *model;
+    const struct node *config; /* Hugging Face keys of the model */
+    const char *from_dir;      /* NULL = no tokenizer */
+    uint64_t seed;
+    const char *dir;
+    const volatile sig_atomic_t *stop; /* raised by a signal; NULL = never */
+};
+enum st model_init(const struct model_init_params *p, struct err *e);
 
 #endif

@@ -5,11 +5,14 @@
 
 #include "base/rng.h"
 
-/* Passes before the measured one of a decode: until caches hold what a long train of decodes
- * leaves in them (on a VM with a large shared cache, attention over 16 sequences of 256 tokens took
- * 300 us after one pass, 248 after three, 199 after eight), as far as that costs little. */
-enum { LEAD_PASSES = 8 };
-static const double LEAD_S = 0.015;
+/* Before the passes of a decode that count, the train runs until it is no faster than a moment ago:
+ * until LEAD_WINDOW passes take at least LEAD_SETTLED of the time of those before them. How long
+ * that takes is the cache's affair: on a VM with a large shared cache, attention over 16 sequences
+ * of 256 tokens took 300 us after one pass, 248 after three, 199 after eight; a model that just
+ * fits into a cache takes longer to get back into it. LEAD_S bounds what one visit may cost,
+ * TRAIN_S what the passes that count may. */
+enum { LEAD_FEWEST = 2, LEAD_WINDOW = 4, LEAD_MOST = 48 };
+static const double LEAD_SETTLED = 0.99, LEAD_S = 0.03, TRAIN_S = 0.03;
 
 struct drive {
     struct executor ex;
@@ -108,36 +111,51 @@ static enum st pass(struct drive *d, struct batch *b, struct completion *c, stru
 
 static enum st lead(struct drive *d, struct batch *b, double *spent_s, struct err *e)
 {
-    for (int i = 0; i < LEAD_PASSES && (i == 0 || *spent_s < LEAD_S); i++) {
+    double before_s = INFINITY, window_s = 0;
+    for (int i = 1; i <= LEAD_MOST; i++) {
         struct completion c;
         TRY(pass(d, b, &c, e));
         b->n_left = d->in_set;
         *spent_s += c.end_s - c.start_s;
+        window_s += c.end_s - c.start_s;
+        if (i >= LEAD_FEWEST && *spent_s >= LEAD_S)
+            break;
+        if (i % LEAD_WINDOW)
+            continue;
+        if (window_s >= LEAD_SETTLED * before_s)
+            break;
+        before_s = window_s;
+        window_s = 0;
     }
     return ST_OK;
 }
 
-enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *spent_s,
-                    struct err *e)
+enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
+                    int *n, double *spent_s, struct err *e)
 {
+    const bool decode = p->kind == POINT_DECODE;
     *spent_s = 0;
     d->kv = p->kv;
     d->blocks_per_slot = point_blocks(p, &d->l);
     struct batch b = {0};
-    if (p->kind == POINT_DECODE)
+    if (decode)
         fill_decode(d, p, &b);
     else
         fill_prefill(d, p, &b);
     b.load.tokens = point_tokens(p);
     b.load.rows = point_rows(p, &d->l);
     b.kv_blocks = b.load.rows * d->blocks_per_slot;
-    if (p->kind == POINT_DECODE)
+    if (decode)
         TRY(lead(d, &b, spent_s, e));
-    struct completion c;
-    TRY(pass(d, &b, &c, e));
-    if (c.op_s == NULL)
-        return err_set(e, ST_DEVICE, "executor %s gives no operator times", d->ex.ops->name);
-    memcpy(op_s, c.op_s, OP_KINDS * sizeof *op_s);
-    *spent_s += c.end_s - c.start_s;
+    double counted_s = 0;
+    for (*n = 0; *n < (decode ? most : 1) && counted_s < TRAIN_S; ++*n) {
+        struct completion c;
+        TRY(pass(d, &b, &c, e));
+        if (c.op_s == NULL)
+            return err_set(e, ST_DEVICE, "executor %s gives no operator times", d->ex.ops->name);
+        memcpy(op_s[*n], c.op_s, sizeof op_s[*n]);
+        counted_s += c.end_s - c.start_s;
+    }
+    *spent_s += counted_s;
     return ST_OK;
 }

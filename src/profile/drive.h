@@ -18,9 +18,15 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
 /* After somebody else used the executor. */
 void drive_bind(struct drive *d);
 
-/* One measured forward pass, a decode's after others of its like: in a run, too, decodes come in
- * trains. op_s [OP_KINDS]: seconds summed over repeats; *spent_s: machine time of all passes. */
-enum st drive_point(struct drive *d, const struct point *p, double op_s[OP_KINDS], double *spent_s,
-                    struct err *e);
+/* Passes that count of a decode's train. */
+enum { DRIVE_TRAIN = 6 };
+
+/* One visit of a point: of a prompt one forward pass, of a decode up to `most` (1 to DRIVE_TRAIN)
+ * passes at the end of a train of its like, as decodes come in a run: what the batches before left
+ * in the caches has gone by then. Of a train whose passes take long fewer count, at least one.
+ * op_s[i][OP_KINDS]: seconds of pass i summed over repeats; *n of them; *spent_s: machine time of
+ * all passes. */
+enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
+                    int *n, double *spent_s, struct err *e);
 
 #endif

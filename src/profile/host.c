@@ -57,8 +57,11 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
     }
     double host = ns_to_s(b->duration_ns) - device;
     int64_t chunks = b->batch_size - b->num_decode_tokens;
-    vec_push(&f->got,
-             (struct host_sample){b->batch_size, chunks, host > 0 ? host : 0, c->host_s, device});
+    vec_push(&f->got, (struct host_sample){.batch = b->batch_size,
+                                           .chunks = chunks,
+                                           .host_s = host > 0 ? host : 0,
+                                           .executor_s = c->host_s,
+                                           .device_s = device});
 }
 
 enum st host_measure(const struct profile_params *p, struct executor ex, int64_t batch,

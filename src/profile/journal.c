@@ -32,40 +32,109 @@ static int numbers(struct sv line, double *out, int max)
 
 struct replay {
     struct journal *j;
-    size_t run_begin; /* first host sample of the run being read */
+    size_t run_begin, row_begin, number_begin; /* host samples, rows, numbers that are whole */
 };
+
+typedef bool line_fn(struct journal *j, char kind, const double *v, int n);
+
+static bool read_sample(struct journal *j, char kind, const double *v, int n)
+{
+    (void)kind, (void)n;
+    if (!(v[0] >= 0 && v[0] < (double)j->n_points))
+        return false;
+    struct sample s = {.session = j->session};
+    memcpy(s.op_s, v + 1, sizeof s.op_s);
+    vec_push(&j->samples[(int64_t)v[0]], s);
+    j->now[(int64_t)v[0]].samples++;
+    j->resumed++;
+    return true;
+}
+
+static bool read_visit(struct journal *j, char kind, const double *v, int n)
+{
+    (void)kind, (void)n;
+    if (!(v[0] >= 0 && v[0] < (double)j->n_points))
+        return false;
+    j->now[(int64_t)v[0]].visits++;
+    j->now[(int64_t)v[0]].spent_s += v[1];
+    return true;
+}
+
+static bool read_host_sample(struct journal *j, char kind, const double *v, int n)
+{
+    (void)kind, (void)n;
+    vec_push(&j->host,
+             (struct host_sample){(int64_t)v[0], (int64_t)v[1], v[2], v[3], v[4], j->session});
+    return true;
+}
+
+static bool read_run(struct journal *j, char kind, const double *v, int n)
+{
+    (void)kind, (void)n;
+    vec_push(&j->runs, (int64_t)v[0]);
+    return true;
+}
+
+static bool keep_row(struct journal *j, char kind, const double *v, int n)
+{
+    vec_push(&j->rows, (struct journal_row){kind, n, j->numbers.n});
+    for (int i = 0; i < n; i++)
+        vec_push(&j->numbers, v[i]);
+    return true;
+}
+
+static bool begin_session(struct journal *j, char kind, const double *v, int n)
+{
+    j->session++;
+    memset(j->now, 0, (size_t)j->n_points * sizeof *j->now);
+    j->session_runs = j->runs.n;
+    j->session_rows = j->rows.n;
+    return keep_row(j, kind, v, n);
+}
+
+static bool read_publishing(struct journal *j, char kind, const double *v, int n)
+{
+    (void)kind, (void)v, (void)n;
+    j->publishing = true;
+    return true;
+}
+
+/* part: of a group of lines that counts only when a line of another kind ends it. */
+static const struct line_kind {
+    char letter;
+    int fewest, most; /* numbers */
+    bool part;
+    line_fn *read;
+} kinds[] = {
+    {'n', 1, 1, false, begin_session},   {'s', OP_KINDS + 1, OP_KINDS + 1, false, read_sample},
+    {'v', 2, 2, false, read_visit},      {'h', 5, 5, true, read_host_sample},
+    {'b', 1, 1, false, read_run},        {'r', 1, JOURNAL_NUMBERS, true, keep_row},
+    {'q', 1, 1, false, keep_row},        {'w', 1, JOURNAL_NUMBERS, false, keep_row},
+    {'y', 2, 2, false, keep_row},        {'c', 3, 3, false, keep_row},
+    {'p', 0, 0, false, read_publishing},
+};
+
+static const struct line_kind *kind_of(char letter)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (kinds[i].letter == letter)
+            return &kinds[i];
+    return NULL;
+}
 
 static bool replay_line(struct replay *r, struct sv line)
 {
-    struct journal *j = r->j;
-    double v[OP_KINDS + 1];
-    int n = line.n ? numbers(line, v, OP_KINDS + 1) : -1;
-    switch (line.n ? line.p[0] : 0) {
-    case 's':
-        if (n != OP_KINDS + 1 || !(v[0] >= 0 && v[0] < (double)j->n_points))
-            return false;
-        struct sample s;
-        memcpy(s.op_s, v + 1, sizeof s.op_s);
-        vec_push(&j->samples[(int64_t)v[0]], s);
-        j->resumed++;
-        return true;
-    case 'h':
-        if (n != 5)
-            return false;
-        vec_push(&j->host, (struct host_sample){(int64_t)v[0], (int64_t)v[1], v[2], v[3], v[4]});
-        return true;
-    case 'b':
-        if (n != 1)
-            return false;
-        vec_push(&j->runs, (int64_t)v[0]);
-        r->run_begin = j->host.n;
-        return true;
-    case 'p':
-        j->publishing = true;
-        return n == 0;
-    default:
+    double v[JOURNAL_NUMBERS];
+    const struct line_kind *kind = line.n ? kind_of(line.p[0]) : NULL;
+    const int n = kind ? numbers(line, v, JOURNAL_NUMBERS) : -1;
+    if (!kind || n < kind->fewest || n > kind->most || !kind->read(r->j, line.p[0], v, n))
         return false;
-    }
+    if (kind->part)
+        return true;
+    r->run_begin = r->j->host.n;
+    r->row_begin = r->j->rows.n;
+    r->number_begin = r->j->numbers.n;
+    return true;
 }
 
 /* Bytes of the file that are whole and belong to this key; 0 = start anew. */
@@ -82,10 +151,13 @@ static size_t replay(struct journal *j, struct sv text, const char *key)
                     : !replay_line(&r, line))
             break;
         at = next;
-        if (line.p[0] != 'h')
+        const struct line_kind *kind = good ? kind_of(line.p[0]) : NULL;
+        if (!kind || !kind->part)
             good = at;
     }
     j->host.n = r.run_begin;
+    j->rows.n = r.row_begin;
+    j->numbers.n = r.number_begin;
     return good;
 }
 
@@ -117,11 +189,11 @@ enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t 
 {
     *j = (struct journal){.dir = dir, .path = fs_join(a, dir, "journal.txt"), .n_points = n_points};
     j->samples = arena_alloc_n(a, (size_t)n_points, sizeof *j->samples);
+    j->now = arena_array(a, struct journal_point, n_points);
     TRY(fs_mkdirs(dir, e));
     j->f = fopen(j->path, "ab");
     if (!j->f)
         return err_errno(e, false, "cannot write %s", j->path);
-    fchmod(fileno(j->f), 0600);
     if (flock(fileno(j->f), LOCK_EX | LOCK_NB) != 0) {
         err_set(e, ST_USAGE, "%s is in use by another profile of the same model and hardware",
                 j->path);
@@ -143,9 +215,10 @@ enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t 
 
 enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KINDS], struct err *e)
 {
-    struct sample s;
+    struct sample s = {.session = j->session};
     memcpy(s.op_s, op_s, sizeof s.op_s);
     vec_push(&j->samples[point], s);
+    j->now[point].samples++;
     fprintf(j->f, "s %lld", (long long)point);
     for (int k = 0; k < OP_KINDS; k++)
         fprintf(j->f, " %.17g", op_s[k]);
@@ -158,12 +231,89 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
 {
     for (size_t i = 0; i < n; i++) {
         vec_push(&j->host, h[i]);
+        vec_last(&j->host).session = j->session;
         fprintf(j->f, "h %lld %lld %.17g %.17g %.17g\n", (long long)h[i].batch,
                 (long long)h[i].chunks, h[i].host_s, h[i].executor_s, h[i].device_s);
     }
     vec_push(&j->runs, batch);
     fprintf(j->f, "b %lld\n", (long long)batch);
     return flush(j, e);
+}
+
+enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e)
+{
+    j->now[point].visits++;
+    j->now[point].spent_s += spent_s;
+    fprintf(j->f, "v %lld %.17g\n", (long long)point, spent_s);
+    return flush(j, e);
+}
+
+enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e)
+{
+    const struct line_kind *k = kind_of(kind);
+    k->read(j, kind, v, n);
+    fputc(kind, j->f);
+    for (int i = 0; i < n; i++)
+        fprintf(j->f, " %.17g", v[i]);
+    fputc('\n', j->f);
+    return k->part ? ST_OK : flush(j, e);
+}
+
+const double *journal_next(const struct journal *j, char kind, size_t *at, int *n)
+{
+    while (*at < j->rows.n) {
+        const struct journal_row *row = &j->rows.p[(*at)++];
+        if (row->kind != kind)
+            continue;
+        *n = row->n;
+        return j->numbers.p + row->first;
+    }
+    return NULL;
+}
+
+static void leave_out_samples(struct journal *j, int64_t point, int session)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < j->samples[point].n; i++)
+        kept += j->samples[point].p[i].session != session;
+    if (kept == 0)
+        return;
+    kept = 0;
+    for (size_t i = 0; i < j->samples[point].n; i++)
+        if (j->samples[point].p[i].session != session)
+            j->samples[point].p[kept++] = j->samples[point].p[i];
+    j->samples[point].n = kept;
+}
+
+static bool only_session(const struct journal *j, int64_t batch, bool chunks, int session)
+{
+    for (size_t i = 0; i < j->host.n; i++)
+        if (j->host.p[i].batch == batch && (j->host.p[i].chunks > 0) == chunks &&
+            j->host.p[i].session != session)
+            return false;
+    return true;
+}
+
+void journal_leave_out(struct journal *j, int session)
+{
+    size_t kept = 0;
+    for (int64_t i = 0; i < j->n_points; i++)
+        leave_out_samples(j, i, session);
+    for (size_t i = 0; i < j->host.n; i++) {
+        const struct host_sample *h = &j->host.p[i];
+        if (h->session != session || only_session(j, h->batch, h->chunks > 0, session))
+            j->host.p[kept++] = *h;
+    }
+    j->host.n = kept;
+    kept = 0;
+    int at = 0;
+    for (size_t i = 0; i < j->rows.n; i++) {
+        const struct journal_row row = j->rows.p[i];
+        at += row.kind == 'n';
+        if (at != session || row.kind == 'n' || row.kind == 'c')
+            j->rows.p[kept++] = row;
+    }
+    j->rows.n = kept;
 }
 
 enum st journal_publish(struct journal *j, struct err *e)
@@ -182,6 +332,16 @@ void journal_close(struct journal *j)
         vec_free(&j->samples[i]);
     vec_free(&j->host);
     vec_free(&j->runs);
+    vec_free(&j->rows);
+    vec_free(&j->numbers);
+}
+
+enum st journal_text(struct arena *a, const char *path, struct sv *out, struct err *e)
+{
+    TRY(fs_read(a, path, MAX_BYTES, out, e));
+    while (out->n >= 3 && memcmp(out->p + out->n - 3, "\np\n", 3) == 0)
+        out->n -= 2;
+    return ST_OK;
 }
 
 bool journal_published(struct arena *a, const char *dir)

@@ -2,11 +2,20 @@
  *
  * <root>/.partial/<hardware>/<model>/journal.txt, appended line by line:
  *     twinfer-profile-journal 1 <sha256 of what the measurements depend on>
+ *     n <wall clock, s>                                   a session begins
  *     s <point> <one time per operator kind, s>           a sample; point = index in the grid
- *     h <batch> <chunks> <host s> <executor host s> <device s>    an iteration of the serving loop
+ *     v <point> <s>                                       a visit of the point is over, what it
+ * took h <batch> <chunks> <host s> <executor host s> <device s>    an iteration of the serving loop
  *     b <batch>                                           a run of the serving loop is complete
- *     p                                                   publishing has begun
- * A last line without its newline is dropped; iterations of an incomplete run too. */
+ *     r <numbers>                                         a batch of the calibration run
+ *     q <s>                                               a round of the calibration run is
+ * complete w <numbers>                                         a request after a pause (wake.h) y
+ * <point> <s>                                       a reference pass (yardstick.h) c <s> <waiting>
+ * <stolen>                            a session is over; how contended it was p publishing has
+ * begun A last line without its newline is dropped; iterations and batches of an incomplete run
+ * too.
+ *
+ * A bundle keeps its journal as samples.txt, so that it can be extended. */
 #ifndef PROFILE_JOURNAL_H
 #define PROFILE_JOURNAL_H
 
@@ -17,12 +26,27 @@
 
 struct sample {
     double op_s[OP_KINDS];
+    int session; /* from 1; 0 = before the first "n" */
 };
 
 struct host_sample {
     int64_t batch, chunks; /* sequences; of these prefill chunks */
     double host_s, executor_s,
         device_s; /* beyond operators; of it inside the executor; operators */
+    int session;
+};
+
+/* A line of the kinds n, r, q, w, y, c: its letter, and where its numbers stand. */
+struct journal_row {
+    char kind;
+    int n;
+    size_t first;
+};
+
+/* What the present session did at a point. */
+struct journal_point {
+    int64_t visits, samples;
+    double spent_s;
 };
 
 struct journal {
@@ -32,6 +56,11 @@ struct journal {
     VEC(struct sample) * samples; /* [n_points] */
     VEC(struct host_sample) host;
     VEC(int64_t) runs; /* batch of each complete run of the serving loop */
+    VEC(struct journal_row) rows;
+    VEC(double) numbers;               /* of the rows */
+    struct journal_point *now;         /* [n_points] */
+    int session;                       /* the present one */
+    size_t session_runs, session_rows; /* where those of the present session begin */
     bool publishing;
     int64_t resumed; /* samples found on disk */
 };
@@ -45,8 +74,21 @@ enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KI
 /* The iterations of one run of the serving loop, all or none. */
 enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sample *h, size_t n,
                          struct err *e);
+/* A visit of the point is over. */
+enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e);
+/* A line of one of the kinds n, r, q, w, y, c; at most JOURNAL_NUMBERS numbers. "n" begins a
+ * session. */
+enum { JOURNAL_NUMBERS = 512 };
+enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e);
+/* Row i of that kind, counted from row *at, which moves past it; NULL: no more. */
+const double *journal_next(const struct journal *j, char kind, size_t *at, int *n);
+/* What was measured in that session leaves memory, where another session measured the same; the
+ * file keeps it, and its rows "n" and "c" stay. */
+void journal_leave_out(struct journal *j, int session);
 enum st journal_publish(struct journal *j, struct err *e);
 void journal_close(struct journal *j);
+/* The lines of a whole journal, those of publishing left out. */
+enum st journal_text(struct arena *a, const char *path, struct sv *out, struct err *e);
 /* Whether the journal in dir, if there is one, ends with the begin of publishing: once the bundle
  * is in place it is of no more use. */
 bool journal_published(struct arena *a, const char *dir);

@@ -41,8 +41,9 @@ struct profile_params {
     double time_budget_s; /* of executor time; 0 = none */
     int64_t tp;
     uint64_t seed;
-    struct serve_clock *clock;     /* the executor's; reset to 0 for each run of the serving loop */
-    const struct node *config;     /* snapshot for the meta, or NULL */
+    bool extend;               /* a bundle that exists is measured further, in another session */
+    struct serve_clock *clock; /* the executor's; reset to 0 for each run of the serving loop */
+    const struct node *config; /* snapshot for the meta, or NULL */
     const struct node *provenance; /* device facts for bundle_meta.json, or NULL */
 };
 

@@ -1,16 +1,16 @@
 #include "profile/rehearse.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/rng.h"
+#include "profile/stats.h"
 #include "serve/serve.h"
 #include "sim/predictor.h"
 
 enum { SHORTEST = 8, LONGEST = 512 }; /* tokens of the prompts */
 
 const struct rehearsal_setting rehearsal_settings[REHEARSAL_SETTINGS] = {
-    {1, 10, 32}, {4, 16, 64}, {16, 40, 128}};
+    {1, 8, 96}, {2, 8, 96}, {4, 12, 96}, {8, 16, 96}, {16, 32, 96}, {32, 48, 96}};
 
 /* ---- an executor that remembers what passes through ---- */
 
@@ -105,8 +105,8 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 }
 
 static enum st run_at(const struct profile_params *p, struct executor ex,
-                      const struct rehearsal_setting *set, int64_t decodes, struct rng rng,
-                      const volatile sig_atomic_t *stop, struct err *e)
+                      const struct rehearsal_setting *set, int64_t requests, int64_t decodes,
+                      struct rng rng, const volatile sig_atomic_t *stop, struct err *e)
 {
     const int64_t room = p->num_blocks / set->sequences * p->block_size;
     const int64_t kv = p->max_kv < room ? p->max_kv : room;
@@ -118,7 +118,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
     if (longest < 1)
         return ST_OK;
     struct feed f = {.rng = rng,
-                     .n = set->requests,
+                     .n = requests,
                      .longest = longest,
                      .decodes = decodes,
                      .vocab = (int32_t)p->model->vocab};
@@ -154,11 +154,14 @@ enum st rehearse_round(const struct profile_params *p, struct executor ex, int r
     struct executor spied = {&ops, &spy};
     for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
         const struct rehearsal_setting *set = &rehearsal_settings[i];
-        const int64_t decodes = (int64_t)((double)set->decodes * length);
+        const double part = fmax(length, (double)REHEARSAL_FEWEST / (double)set->decodes);
+        const int64_t decodes = (int64_t)((double)set->decodes * part);
+        const int64_t requests = (int64_t)((double)set->requests * fmin(length / part, 1));
         char name[48];
         snprintf(name, sizeof name, "profile.rehearsal.%d.%d", round, i);
         if (set->sequences <= p->max_batch)
-            TRY(run_at(p, spied, set, decodes, rng_stream(p->seed, name), stop, e));
+            TRY(run_at(p, spied, set, requests > 2 ? requests : 2, decodes,
+                       rng_stream(p->seed, name), stop, e));
     }
     return ST_OK;
 }
@@ -169,42 +172,101 @@ void rehearsal_free(struct rehearsal *r)
     vec_free(&r->chunks);
 }
 
-/* ---- measured against predicted ---- */
+/* ---- in the journal ---- */
 
-/* The first value of each class. */
-static const int64_t classes[2][REHEARSAL_CLASSES] = {{1, 2, 6}, {1, 32, 128}};
+/* r: these numbers, then start and tokens of each chunk. */
+enum row { DECODES, LAST_CHUNKS, PREFILL, KV_TOKENS, KV_MAX, TRAIN, DEVICE_S, ROW };
 
-static int64_t size_of(const struct batch *b, bool with_prefill)
+enum st rehearsal_keep(const struct rehearsal *r, size_t from, double spent_s, struct journal *j,
+                       struct err *e)
 {
-    return with_prefill ? b->prefill_tokens + b->n_decodes : b->n_decodes;
+    for (size_t i = from; i < r->batches.n; i++) {
+        const struct rehearsed *row = &r->batches.p[i];
+        const struct batch *b = &row->b;
+        double v[JOURNAL_NUMBERS] = {[DECODES] = (double)b->n_decodes,
+                                     [LAST_CHUNKS] = (double)b->n_last_chunks,
+                                     [PREFILL] = (double)b->prefill_tokens,
+                                     [KV_TOKENS] = (double)b->decode_kv_tokens,
+                                     [KV_MAX] = (double)b->decode_kv_max,
+                                     [TRAIN] = (double)b->train,
+                                     [DEVICE_S] = row->device_s};
+        int n = ROW;
+        for (int32_t k = 0; k < b->n_chunks && n + 2 <= JOURNAL_NUMBERS; k++) {
+            v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].start;
+            v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].tokens;
+        }
+        TRY(journal_row(j, 'r', v, n, e));
+    }
+    return journal_row(j, 'q', &spent_s, 1, e);
 }
 
-static int class_of(const struct batch *b, bool with_prefill)
+static void load_batch(const double *v, int n, int round, struct rehearsal *out)
+{
+    struct rehearsed row = {.round = round, .first_chunk = out->chunks.n, .device_s = v[DEVICE_S]};
+    row.b = (struct batch){.n_decodes = (int32_t)v[DECODES],
+                           .n_last_chunks = (int32_t)v[LAST_CHUNKS],
+                           .prefill_tokens = (int64_t)v[PREFILL],
+                           .decode_kv_tokens = (int64_t)v[KV_TOKENS],
+                           .decode_kv_max = (int64_t)v[KV_MAX],
+                           .train = (int64_t)v[TRAIN],
+                           .n_chunks = (n - ROW) / 2};
+    for (int i = ROW; i + 1 < n; i += 2)
+        vec_push(&out->chunks, (struct chunk){.start = (int64_t)v[i], .tokens = (int64_t)v[i + 1]});
+    vec_push(&out->batches, row);
+}
+
+void rehearsal_load(const struct journal *j, struct rehearsal *out)
+{
+    int round = 0;
+    for (size_t i = 0; i < j->rows.n; i++) {
+        const struct journal_row *row = &j->rows.p[i];
+        if (row->kind == 'q')
+            round++;
+        else if (row->kind == 'r' && row->n >= ROW)
+            load_batch(j->numbers.p + row->first, row->n, round, out);
+    }
+}
+
+/* ---- measured against predicted ---- */
+
+/* The first value of each class, of batches without chunks and with. */
+static const int64_t classes[2][REHEARSAL_CLASSES] = {{1, 2, 3, 6, 12}, {1, 16, 48, 128, 320}};
+/* From this pass on a train of decodes is as it stays: on a VM with a large cache the first after a
+ * prompt took 1.7 times as long as the rest, the second and third 1.17 times, the fourth 1.01. */
+enum { SETTLED = 4 };
+
+static int64_t size_of(const struct batch *b)
+{
+    return b->n_chunks > 0 ? b->prefill_tokens + b->n_decodes : b->n_decodes;
+}
+
+static enum rehearsal_kind kind_of(const struct batch *b)
+{
+    return b->n_chunks > 0       ? REHEARSAL_PROMPT
+           : b->train == 1       ? REHEARSAL_FIRST
+           : b->train >= SETTLED ? REHEARSAL_DECODE
+                                 : REHEARSAL_SECOND;
+}
+
+static int class_of(const struct batch *b)
 {
     int k = REHEARSAL_CLASSES - 1;
-    while (k > 0 && size_of(b, with_prefill) < classes[with_prefill][k])
+    while (k > 0 && size_of(b) < classes[b->n_chunks > 0][k])
         k--;
     return k;
 }
 
-struct round_sum {
-    double measured, predicted, x;
-    int64_t n;
-    int round;
-};
+static const double LEAST_FACTOR = 0.1;
 
-static int by_factor(const void *a, const void *b)
-{
-    const struct round_sum *x = a, *y = b;
-    double fx = x->measured / x->predicted, fy = y->measured / y->predicted;
-    return (fx > fy) - (fx < fy);
-}
+struct round_sum {
+    double measured, predicted;
+};
 
 /* A walk over the batches of one class. */
 struct walk {
     const struct rehearsal *r;
     struct predictor p;
-    bool with_prefill;
+    enum rehearsal_kind kind;
     int k;
     size_t next;
 };
@@ -214,7 +276,7 @@ static const struct rehearsed *walk_next(struct walk *w, double *predicted)
     while (w->next < w->r->batches.n) {
         const struct rehearsed *row = &w->r->batches.p[w->next++];
         struct batch b = row->b;
-        if ((b.n_chunks > 0) != w->with_prefill || class_of(&b, w->with_prefill) != w->k)
+        if (kind_of(&b) != w->kind || class_of(&b) != w->k)
             continue;
         struct stage_time t;
         struct err ignored;
@@ -228,39 +290,71 @@ static const struct rehearsed *walk_next(struct walk *w, double *predicted)
     return NULL;
 }
 
+static double deviation(const double *v, int n)
+{
+    double mean = 0, sum = 0;
+    for (int i = 0; i < n; i++)
+        mean += v[i] / n;
+    for (int i = 0; i < n; i++)
+        sum += (v[i] - mean) * (v[i] - mean);
+    return n > 1 ? sqrt(sum / (n - 1)) : 0;
+}
+
+/* How much longer the batches of a kind take with their stalls than without them. */
+static double stall_of(struct arena *a, struct walk w, int rounds)
+{
+    static const double STALL_MOST = 1.1;
+    struct round_sum *sums = arena_array(a, struct round_sum, rounds);
+    double predicted, sum = 0;
+    int n = 0;
+    for (w.k = 0; w.k < REHEARSAL_CLASSES; w.k++) {
+        w.next = 0;
+        for (const struct rehearsed *row; (row = walk_next(&w, &predicted));) {
+            sums[row->round].measured += row->device_s;
+            sums[row->round].predicted += fmin(row->device_s, 3 * predicted);
+        }
+    }
+    for (int i = 0; i < rounds; i++)
+        if (sums[i].predicted > 0) {
+            sum += fmin(sums[i].measured / sums[i].predicted, STALL_MOST);
+            n++;
+        }
+    return n ? sum / n : 1;
+}
+
 static struct rehearsal_scale scale_of(struct arena *a, struct walk w, int rounds)
 {
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
+    double *ratio = arena_array(a, double, rounds), *ln = arena_array(a, double, rounds);
+    struct rehearsal_scale out = {.factor = 1};
     struct walk again = w;
     double predicted;
     for (const struct rehearsed *row; (row = walk_next(&w, &predicted));) {
         struct round_sum *s = &sums[row->round];
         s->measured += fmin(row->device_s, 3 * predicted);
         s->predicted += predicted;
-        s->x += (double)size_of(&row->b, w.with_prefill);
-        s->round = row->round;
-        s->n++;
+        out.x += (double)size_of(&row->b);
+        out.n++;
     }
-    int used = 0;
+    if (out.n == 0)
+        return out;
     for (int i = 0; i < rounds; i++)
-        if (sums[i].n > 0)
-            sums[used++] = sums[i];
-    if (used == 0)
-        return (struct rehearsal_scale){.factor = 1};
-    qsort(sums, (size_t)used, sizeof *sums, by_factor);
-    const struct round_sum *middle = &sums[(used - 1) / 2];
-    struct rehearsal_scale out = {.x = middle->x / (double)middle->n,
-                                  .factor = middle->measured / middle->predicted,
-                                  .n = middle->n};
+        if (sums[i].predicted > 0) {
+            ratio[out.rounds] = sums[i].measured / sums[i].predicted;
+            ln[out.rounds] = log(ratio[out.rounds]);
+            out.rounds++;
+        }
+    out.x /= (double)out.n;
+    /* beyond, the tables are too coarse for any factor: readers refuse it */
+    out.factor = fmin(fmax(stats_of(ratio, out.rounds).median, LEAST_FACTOR), 1 / LEAST_FACTOR);
+    out.drift = deviation(ln, out.rounds);
     for (const struct rehearsed *row; (row = walk_next(&again, &predicted));)
-        if (row->round == middle->round)
-            out.error += fabs(row->device_s - out.factor * predicted) / row->device_s;
-    out.error /= (double)out.n;
+        out.error += fabs(row->device_s - out.factor * predicted) / row->device_s / (double)out.n;
     return out;
 }
 
 void rehearse_scales(struct arena *a, const struct rehearsal *r, const struct model *m,
-                     const struct bundle *unscaled, bool with_prefill,
+                     const struct bundle *unscaled, enum rehearsal_kind kind,
                      struct rehearsal_scale out[REHEARSAL_CLASSES])
 {
     struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
@@ -270,9 +364,12 @@ void rehearse_scales(struct arena *a, const struct rehearsal *r, const struct mo
     for (size_t i = 0; i < r->batches.n; i++)
         rounds = r->batches.p[i].round >= rounds ? r->batches.p[i].round + 1 : rounds;
     bool known = predictor_open(a, &predictor_bundle, &params, &p, &ignored) == ST_OK;
-    for (int k = 0; k < REHEARSAL_CLASSES; k++)
-        out[k] =
-            known ? scale_of(a, (struct walk){.r = r, .p = p, .with_prefill = with_prefill, .k = k},
-                             rounds)
-                  : (struct rehearsal_scale){.factor = 1};
+    const double stall =
+        known ? stall_of(a, (struct walk){.r = r, .p = p, .kind = kind}, rounds) : 1;
+    for (int k = 0; k < REHEARSAL_CLASSES; k++) {
+        out[k] = known ? scale_of(a, (struct walk){.r = r, .p = p, .kind = kind, .k = k}, rounds)
+                       : (struct rehearsal_scale){.factor = 1};
+        out[k].stall = stall;
+        out[k].factor = fmin(out[k].factor * stall, 1 / LEAST_FACTOR);
+    }
 }

@@ -1,16 +1,18 @@
-/* The rehearsal: the serving loop over a short mixed workload, each batch held against what the
- * tables predict for it.
+/* The calibration run: the serving loop over a short mixed workload, each batch held against what
+ * the tables predict for it.
  *
- * Tables hold medians of single passes; a run is a sum of passes, each coming after another kind of
- * pass. Stalls make the mean larger than the median, and the caches are in another state. By how
- * much, for iterations with and without prefill chunks, is measured here and kept as a factor; what
- * is left after it is the honest error of a predicted iteration on that machine. */
+ * Tables hold medians of like passes in a row; a run is a sum of passes, each coming after another
+ * kind of pass. Stalls make the mean larger than the median, and the caches are in another state.
+ * By how much is measured here, for iterations with prefill chunks and for those without by their
+ * place in the train of decodes, and kept as a factor; what is left after it is the honest error of
+ * a predicted iteration on that machine. */
 #ifndef PROFILE_REHEARSE_H
 #define PROFILE_REHEARSE_H
 
 #include <signal.h>
 
 #include "base/vec.h"
+#include "profile/journal.h"
 #include "profile/profile.h"
 #include "profile/read/bundle.h"
 
@@ -28,32 +30,51 @@ struct rehearsal {
 
 void rehearsal_free(struct rehearsal *r);
 
-/* Sequences at a time, requests, their output tokens on average. Trains of decodes between two
- * prompts are output tokens / sequences long, and caches settle within some ten passes: so the more
- * sequences, the more tokens. */
-enum { REHEARSAL_SETTINGS = 3 };
+/* Sequences at a time, requests, their output tokens on average: trains of decodes between two
+ * prompts are output tokens / sequences long. */
+enum { REHEARSAL_SETTINGS = 6 };
 extern const struct rehearsal_setting {
     int64_t sequences, requests, decodes;
 } rehearsal_settings[REHEARSAL_SETTINGS];
 
-/* One round: each setting, as far as the limits go; `length` (0 to 1) shortens the outputs. */
+/* One round: each setting, as far as the limits go; `length` (0 to 1) is the part of it to run:
+ * outputs are shortened down to REHEARSAL_FEWEST tokens, then there are fewer requests. `round`
+ * draws the workload. */
+enum { REHEARSAL_PROMPT_TOKENS = 120, REHEARSAL_FEWEST = 16 }; /* mean of the prompts */
 enum st rehearse_round(const struct profile_params *p, struct executor ex, int round, double length,
                        const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e);
 
-/* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
-enum { REHEARSAL_CLASSES = 3 };
+/* The batches from number `from` on into the journal, as one round that took spent_s. */
+enum st rehearsal_keep(const struct rehearsal *r, size_t from, double spent_s, struct journal *j,
+                       struct err *e);
+/* All rounds of a journal. */
+void rehearsal_load(const struct journal *j, struct rehearsal *out);
 
-/* Measured / predicted over the batches of a class in a round, the round in the middle (a while in
- * which something else ran does not count); a batch counts at most three times its prediction.
- * error: mean |measured - factor * predicted| / measured of the batches of that round. x: mean
- * sequences or tokens. n: batches; 0 = none, and factor 1. */
+/* What has a factor of its own. Batches without chunks by their place in the train of such batches:
+ * the first finds in the caches what the prompt left there, the second and third what the first
+ * could not yet replace. */
+enum rehearsal_kind { REHEARSAL_DECODE, REHEARSAL_FIRST, REHEARSAL_SECOND, REHEARSAL_PROMPT };
+enum { REHEARSAL_KINDS = REHEARSAL_PROMPT + 1 };
+
+/* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
+enum { REHEARSAL_CLASSES = 5 };
+
+/* Measured / predicted over the batches of a class in a round, the median of the rounds (a while in
+ * which something else ran does not count); a batch counts at most three times its prediction. What
+ * is beyond that are stalls: too few in a class and a round to be counted there, so the time of all
+ * the kind's batches with them / without them, `stall`, is a part of each factor: the mean of the
+ * rounds, none with more than 1.1.
+ * error: mean |measured - factor * predicted| / measured over the batches of all rounds. drift:
+ * standard deviation over the rounds of ln(ratio); 0 with one round. x: mean sequences or tokens.
+ * n: batches; 0 = none, and factor 1. */
 struct rehearsal_scale {
-    double x, factor, error;
+    double x, factor, error, drift, stall;
     int64_t n;
+    int rounds;
 };
 /* `unscaled` predicts without factors. */
 void rehearse_scales(struct arena *a, const struct rehearsal *r, const struct model *m,
-                     const struct bundle *unscaled, bool with_prefill,
+                     const struct bundle *unscaled, enum rehearsal_kind kind,
                      struct rehearsal_scale out[REHEARSAL_CLASSES]);
 
 #endif

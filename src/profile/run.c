@@ -1,49 +1,21 @@
 #include "profile/profile.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
-#include "base/rng.h"
-#include "profile/drive.h"
 #include "profile/host.h"
+#include "profile/session.h"
 #include "profile/write.h"
-#include "profile/yardstick.h"
 
-/* Samples every point gets whatever the budget; from then on a point rests when it has had
- * POINT_ENOUGH_S, or with a budget twice its share. */
-enum { FEWEST_SAMPLES = 3 };
-static const double POINT_ENOUGH_S = 4;
-/* Shares of the time budget: decode batches make up nearly all iterations of a run. */
-static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.3};
-static const double HOST_SHARE = 0.1, WAKE_SHARE = 0.1, REHEARSAL_SHARE = 0.17;
+/* Shares of the time budget beside those of the grid (sample.c). */
+static const double HOST_SHARE = 0.07, WAKE_SHARE = 0.13, REHEARSAL_SHARE = 0.22;
 static const double YARDSTICK_SHARE = 0.03;
 static const double BUSY = 1.3;
-enum { HOST_RUNS = 3, HOST_DECODES = 16, WARMUP_LIMIT = 10 };
-
-struct session {
-    struct arena *a;
-    const struct profile_params *p;
-    struct executor ex;
-    const volatile sig_atomic_t *stop;
-    struct grid_limits limits;
-    struct point_list points;
-    struct journal journal;
-    struct drive *drive;
-    struct progress progress;
-    int64_t done;    /* samples */
-    double *spent_s; /* [points] machine time */
-    double used_s[POINT_GROUPS], host_s;
-    int level[POINT_GROUPS];
-    struct wake wake;
-    struct rehearsal rehearsal;
-    struct yardstick yardstick;
-    struct contention_mark quiet; /* when measuring began */
-    int rehearsals;               /* rounds done */
-    double rehearsal_s;
-};
+/* A budget holds so many rounds of the calibration run; longer ones are shortened. */
+enum { REHEARSALS_IN_BUDGET = 2, REHEARSALS = 9 };
+enum { HOST_RUNS = 3, HOST_DECODES = 16, WAKE_ROUNDS = 8, YARDSTICK_SAMPLES = 5 };
 
 /* ---- names and limits ---------------------------------------------------------------------- */
 
@@ -128,228 +100,39 @@ static void resume_key(struct session *s, char hex[HASH_SHA256_HEX + 1])
     buf_free(&b);
 }
 
-/* ---- sampling ------------------------------------------------------------------------------ */
+/* ---- a session ----------------------------------------------------------------------------- */
 
-static bool stopped(const struct session *s)
+bool session_stopped(const struct session *s)
 {
     return s->stop && *s->stop;
 }
 
-static enum st interrupted(const struct session *s, struct err *e)
+enum st session_interrupted(const struct session *s, struct err *e)
 {
-    err_set(e, ST_INTERRUPTED, "interrupted after %lld samples", (long long)s->done);
+    int64_t samples = 0;
+    for (int64_t i = 0; i < s->points.n; i++)
+        samples += (int64_t)s->journal.samples[i].n;
+    err_set(e, ST_INTERRUPTED, "interrupted after %lld samples", (long long)samples);
     return err_hint(e, "they are kept in %s; the same command goes on from there", s->journal.dir);
 }
 
-static double sum_of(const double op_s[OP_KINDS])
+void session_used(struct session *s, double *part, double spent_s)
 {
-    double t = 0;
-    for (int k = 0; k < OP_KINDS; k++)
-        t += op_s[k];
-    return t;
-}
-
-static void show_progress(struct session *s)
-{
-    double used = s->used_s[GROUP_DECODE] + s->used_s[GROUP_PROMPT] + s->host_s;
-    if (s->p->time_budget_s > 0)
-        progress_at(&s->progress, (int64_t)fmin(used, s->p->time_budget_s), NULL);
-    else
-        progress_at(&s->progress, s->done < s->progress.total ? s->done : s->progress.total, NULL);
-}
-
-static enum st sample_point(struct session *s, int64_t i, struct err *e)
-{
-    double op_s[OP_KINDS], spent_s;
-    if (stopped(s))
-        return interrupted(s, e);
-    TRY(drive_point(s->drive, &s->points.p[i], op_s, &spent_s, e));
-    TRY(journal_sample(&s->journal, i, op_s, e));
-    s->used_s[point_group(&s->points.p[i])] += spent_s;
-    s->spent_s[i] += spent_s;
-    s->done++;
-    show_progress(s);
-    return ST_OK;
-}
-
-static bool in_level(const struct session *s, int64_t i, enum point_group g, int level)
-{
-    return point_group(&s->points.p[i]) == g && s->points.p[i].level <= level;
-}
-
-static int64_t count_level(const struct session *s, enum point_group g, int level)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < s->points.n; i++)
-        n += in_level(s, i, g, level);
-    return n;
-}
-
-struct turn {
-    int64_t point, blocks;
-};
-
-/* Decodes go from the most KV blocks to the fewest: points lie at block 0 and up,
- * so each finds in the caches what the one before it read again and again. Shuffled, they found
- * what prompts had left there, and eight sequences of 256 tokens took 5 to 13 % longer than in a
- * run. */
-static int by_blocks(const void *pa, const void *pb)
-{
-    const struct turn *a = pa, *b = pb;
-    if (a->blocks != b->blocks)
-        return a->blocks > b->blocks ? -1 : 1;
-    return (a->point > b->point) - (a->point < b->point);
-}
-
-static void order_decodes(const struct session *s, struct arena *a, int64_t *order, int64_t n)
-{
-    struct turn *turns = arena_array(a, struct turn, n);
-    int64_t prompts = 0, decodes = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (s->points.p[order[i]].kind == POINT_DECODE) {
-            const struct point *p = &s->points.p[order[i]];
-            turns[decodes++] = (struct turn){order[i], p->x * point_blocks(p, &s->limits)};
-        } else {
-            order[prompts++] = order[i];
-        }
-    if (decodes)
-        qsort(turns, (size_t)decodes, sizeof *turns, by_blocks);
-    for (int64_t i = 0; i < decodes; i++)
-        order[prompts + i] = turns[i].point;
-}
-
-/* Points of the groups' levels in the order of this round: prompts shuffled, then decodes. */
-static int64_t *turns_of(struct session *s, struct arena *a, int64_t round, int64_t *n)
-{
-    int64_t *order = arena_array(a, int64_t, s->points.n);
-    char name[48];
-    snprintf(name, sizeof name, "profile.round.%lld", (long long)round);
-    struct rng rng = rng_stream(s->p->seed, name);
-    *n = 0;
-    for (int64_t i = 0; i < s->points.n; i++)
-        if (s->points.p[i].level <= s->level[point_group(&s->points.p[i])])
-            order[(*n)++] = i;
-    for (int64_t i = *n - 1; i > 0; i--) {
-        int64_t j = (int64_t)rng_below(&rng, (uint64_t)i + 1), swap = order[i];
-        order[i] = order[j];
-        order[j] = swap;
+    *part += spent_s;
+    s->used_s += spent_s;
+    if (s->p->time_budget_s > 0) {
+        progress_at(&s->progress, (int64_t)fmin(s->used_s, s->p->time_budget_s), NULL);
+        return;
     }
-    order_decodes(s, a, order, *n);
-    return order;
-}
-
-static double budget_of(const struct session *s, enum point_group g)
-{
-    return s->p->time_budget_s * GROUP_SHARE[g];
-}
-
-static bool over_budget(const struct session *s, enum point_group g, int64_t round)
-{
-    /* the first rounds are planned to fit; a bad plan may cost half as much again */
-    double slack = round <= FEWEST_SAMPLES ? 1.5 : 1;
-    return round > 1 && budget_of(s, g) > 0 && s->used_s[g] > slack * budget_of(s, g);
-}
-
-static bool has_enough(const struct session *s, int64_t i, int64_t round)
-{
-    enum point_group g = point_group(&s->points.p[i]);
-    int64_t have = (int64_t)s->journal.samples[i].n;
-    if (have >= round || over_budget(s, g, round))
-        return true;
-    double share = POINT_ENOUGH_S;
-    if (budget_of(s, g) > 0)
-        share = 2 * budget_of(s, g) / (double)count_level(s, g, s->level[g]);
-    return have >= FEWEST_SAMPLES && s->spent_s[i] >= share;
-}
-
-/* One more sample for each point that has fewer than `round`. */
-static enum st sample_round(struct session *s, int64_t round, struct err *e)
-{
-    struct arena *scratch = arena_new();
-    int64_t n, *order = turns_of(s, scratch, round, &n);
-    enum st st = ST_OK;
-    for (int64_t k = 0; k < n && st == ST_OK; k++)
-        if (!has_enough(s, order[k], round))
-            st = sample_point(s, order[k], e);
-    arena_free(&scratch);
-    return st;
-}
-
-/* Seconds that one round over the group takes at its present level. */
-static double round_s(const struct session *s, enum point_group g)
-{
-    double t = 0;
+    int64_t samples = 0;
     for (int64_t i = 0; i < s->points.n; i++)
-        if (in_level(s, i, g, s->level[g]) && s->journal.samples[i].n)
-            t += s->spent_s[i] / (double)s->journal.samples[i].n;
-    return t;
+        samples += s->journal.now[i].samples;
+    progress_at(&s->progress, samples < s->progress.total ? samples : s->progress.total, NULL);
 }
 
-/* A finer level costs about as much more as it has more points; three rounds of it must fit. What
- * was begun before an interruption goes on. */
-static bool level_fits(const struct session *s, enum point_group g, int level)
-{
-    for (int64_t i = 0; i < s->points.n; i++)
-        if (in_level(s, i, g, level) && s->points.p[i].level == level && s->journal.samples[i].n)
-            return true;
-    double more = (double)count_level(s, g, level) / (double)count_level(s, g, level - 1);
-    return !(budget_of(s, g) > 0) || FEWEST_SAMPLES * round_s(s, g) * more <= budget_of(s, g);
-}
+/* ---- the calibration run ------------------------------------------------------------------- */
 
-static enum st sample_levels(struct session *s, struct err *e)
-{
-    TRY(sample_round(s, 1, e));
-    for (int level = 1; level < GRID_LEVELS; level++) {
-        for (int g = 0; g < POINT_GROUPS; g++)
-            if (s->level[g] == level - 1 && level_fits(s, (enum point_group)g, level))
-                s->level[g] = level;
-        TRY(sample_round(s, 1, e));
-    }
-    int64_t n = 0;
-    for (int g = 0; g < POINT_GROUPS; g++)
-        n += count_level(s, (enum point_group)g, s->level[g]);
-    if (n < s->points.n)
-        log_info("profile: the time budget allows %lld of %lld grid points", (long long)n,
-                 (long long)s->points.n);
-    return ST_OK;
-}
-
-/* `warmup` passes over a small batch of each kind, and on until two passes agree within 5 %. */
-static enum st warm_up(struct session *s, struct err *e)
-{
-    double op_s[OP_KINDS], spent_s, before = 0;
-    if (s->p->warmup == 0)
-        return ST_OK;
-    for (int64_t i = 0; i < s->p->warmup + WARMUP_LIMIT; i++) {
-        if (stopped(s))
-            return interrupted(s, e);
-        double t = 0;
-        for (int kind = POINT_DECODE; kind <= POINT_PREFILL; kind++)
-            for (int64_t k = 0; k < s->points.n; k++)
-                if (s->points.p[k].kind == (enum point_kind)kind) {
-                    TRY(drive_point(s->drive, &s->points.p[k], op_s, &spent_s, e));
-                    t += sum_of(op_s);
-                    break;
-                }
-        if (i + 1 >= s->p->warmup && t < 1.05 * before && t > 0.95 * before)
-            break;
-        before = t;
-    }
-    return ST_OK;
-}
-
-static double decode_pass_s(const struct session *s, int64_t batch)
-{
-    double best = 0;
-    for (int64_t i = 0; i < s->points.n; i++) {
-        const struct point *q = &s->points.p[i];
-        if (q->kind == POINT_DECODE && q->x <= batch && s->journal.samples[i].n > 0 && q->kv <= 64)
-            best = sum_of(s->journal.samples[i].p[0].op_s); /* points go up with x */
-    }
-    return best;
-}
-
-/* Outputs so long that FEWEST_SAMPLES rounds take the share of the budget, or full length. */
+/* So long that REHEARSALS_IN_BUDGET rounds take the share of the budget, or full length. */
 static double rehearsal_length(const struct session *s, double share_s)
 {
     double round_s = 0;
@@ -357,37 +140,78 @@ static double rehearsal_length(const struct session *s, double share_s)
         const struct rehearsal_setting *set = &rehearsal_settings[i];
         if (set->sequences <= s->limits.max_batch)
             round_s += (double)(set->requests * set->decodes) / (double)set->sequences *
-                       decode_pass_s(s, set->sequences);
+                           sample_decode_s(s, set->sequences) +
+                       (double)set->requests * sample_prompt_s(s, REHEARSAL_PROMPT_TOKENS);
     }
-    double length = share_s / (FEWEST_SAMPLES * round_s);
+    double length = share_s / (REHEARSALS_IN_BUDGET * round_s);
     return share_s > 0 && length < 1 ? length : 1;
 }
 
-/* One round of the rehearsal, up to REHEARSALS and, after the first, as far as the budget's share
- * goes. They stand between the rounds over the grid, so that a busy while of the machine touches
- * few of them. Too short to be kept over an interruption. */
-static enum st rehearse(struct session *s, struct err *e)
+static int rows_of_session(const struct session *s, char kind)
 {
-    enum { REHEARSALS = 9, YARDSTICK_SAMPLES = 5 };
-    double share = REHEARSAL_SHARE * s->p->time_budget_s;
-    if (s->rehearsals == REHEARSALS ||
-        (s->rehearsals > 0 && share > 0 &&
-         s->rehearsal_s * (s->rehearsals + 1) > share * s->rehearsals))
+    size_t at = s->journal.session_rows;
+    int n, rows = 0;
+    while (journal_next(&s->journal, kind, &at, &n))
+        rows++;
+    return rows;
+}
+
+static int rows_of(const struct journal *j, char kind)
+{
+    size_t at = 0;
+    int n, rows = 0;
+    while (journal_next(j, kind, &at, &n))
+        rows++;
+    return rows;
+}
+
+static enum st measure_yardstick(struct session *s, struct err *e)
+{
+    const double budget = s->p->time_budget_s;
+    if (budget > 0 && s->yardstick.spent_s > YARDSTICK_SHARE * budget)
         return ST_OK;
-    size_t had = s->rehearsal.batches.n;
-    enum st st = rehearse_round(s->p, s->ex, s->rehearsals, rehearsal_length(s, share), s->stop,
-                                &s->rehearsal, e);
+    size_t had[YARDSTICK_POINTS];
+    for (int i = 0; i < YARDSTICK_POINTS; i++)
+        had[i] = s->yardstick.pass_s[i].n;
+    double ignored = 0, before = s->yardstick.spent_s;
+    enum st st = yardstick_measure(&s->yardstick, YARDSTICK_SAMPLES, e);
     drive_bind(s->drive);
+    for (int i = 0; i < YARDSTICK_POINTS; i++)
+        for (; st == ST_OK && had[i] < s->yardstick.pass_s[i].n; had[i]++)
+            st = journal_row(&s->journal, 'y', (double[]){i, s->yardstick.pass_s[i].p[had[i]]}, 2,
+                             e);
+    session_used(s, &ignored, s->yardstick.spent_s - before);
+    return st;
+}
+
+/* One round of the calibration run and the reference passes, unless the session had `round` of
+ * them, up to REHEARSALS in a session and, after the first, as far as the budget's share goes:
+ * *more is false when that is used up. They stand between the rounds over the grid, so that a busy
+ * while of the machine touches few of them. */
+static enum st rehearse(struct session *s, int64_t round, bool *more, struct err *e)
+{
+    const int done = rows_of_session(s, 'q');
+    double share = REHEARSAL_SHARE * s->p->time_budget_s;
+    *more =
+        done < REHEARSALS && !(done > 0 && share > 0 && s->rehearsal_s * (done + 1) > share * done);
+    if (!*more || done >= round)
+        return ST_OK;
+    struct rehearsal r = {0};
+    enum st st = rehearse_round(s->p, s->ex, rows_of(&s->journal, 'q'), rehearsal_length(s, share),
+                                s->stop, &r, e);
+    drive_bind(s->drive);
+    double spent_s = 0;
+    for (size_t i = 0; i < r.batches.n; i++)
+        spent_s += r.batches.p[i].device_s;
+    if (st == ST_OK)
+        st = rehearsal_keep(&r, 0, spent_s, &s->journal, e);
+    rehearsal_free(&r);
     if (st == ST_INTERRUPTED)
-        return interrupted(s, e);
-    for (; had < s->rehearsal.batches.n; had++)
-        s->rehearsal_s += s->rehearsal.batches.p[had].device_s;
-    s->rehearsals++;
-    if (st == ST_OK &&
-        (s->p->time_budget_s <= 0 || s->yardstick.spent_s <= YARDSTICK_SHARE * s->p->time_budget_s))
-        st = yardstick_measure(&s->yardstick, YARDSTICK_SAMPLES, e);
-    drive_bind(s->drive);
-    return st == ST_OK ? ST_OK : err_add(e, "rehearsal");
+        return session_interrupted(s, e);
+    session_used(s, &s->rehearsal_s, spent_s);
+    if (st == ST_OK)
+        st = measure_yardstick(s, e);
+    return st == ST_OK ? ST_OK : err_add(e, "calibration run");
 }
 
 static enum st sample_grid(struct session *s, struct err *e)
@@ -395,12 +219,14 @@ static enum st sample_grid(struct session *s, struct err *e)
     s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
     yardstick_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->yardstick);
     drive_bind(s->drive);
-    TRY(warm_up(s, e));
+    TRY(sample_warm_up(s, e));
     TRY(sample_levels(s, e));
-    TRY(rehearse(s, e));
-    for (int64_t round = 2; round <= s->p->samples; round++) {
-        TRY(sample_round(s, round, e));
-        TRY(rehearse(s, e));
+    bool more;
+    TRY(rehearse(s, 1, &more, e));
+    int64_t visited = 1;
+    for (int64_t round = 2; round <= s->p->samples && (visited || more); round++) {
+        TRY(sample_round(s, round, &visited, e));
+        TRY(rehearse(s, round, &more, e));
     }
     return ST_OK;
 }
@@ -410,7 +236,7 @@ static enum st sample_grid(struct session *s, struct err *e)
 static int64_t runs_of(const struct session *s, int64_t batch)
 {
     int64_t n = 0;
-    for (size_t i = 0; i < s->journal.runs.n; i++)
+    for (size_t i = s->journal.session_runs; i < s->journal.runs.n; i++)
         n += s->journal.runs.p[i] == batch;
     return n;
 }
@@ -422,7 +248,7 @@ static int64_t decodes_for_budget(const struct session *s, const int64_t *batche
         return HOST_DECODES;
     double pass = 0;
     for (int i = 0; i < n; i++)
-        pass += decode_pass_s(s, batches[i]);
+        pass += sample_decode_s(s, batches[i]);
     double passes = pass > 0 ? HOST_SHARE * s->p->time_budget_s / pass : 1e9;
     double decodes = passes / 2 - 5; /* a run is two generations and some waiting */
     return decodes < 4 ? 4 : decodes > HOST_DECODES ? HOST_DECODES : (int64_t)decodes;
@@ -443,40 +269,44 @@ static enum st measure_host(struct session *s, struct err *e)
             size_t had = s->journal.host.n;
             enum st st = host_measure(s->p, s->ex, batches[i], decodes, s->stop, &s->journal, e);
             if (st == ST_INTERRUPTED)
-                return interrupted(s, e);
+                return session_interrupted(s, e);
             if (st != ST_OK)
                 return err_add(e, "host overhead at batch size %lld", (long long)batches[i]);
+            double spent_s = 0;
             for (; had < s->journal.host.n; had++)
-                s->host_s += s->journal.host.p[had].host_s + s->journal.host.p[had].device_s;
-            show_progress(s);
+                spent_s += s->journal.host.p[had].host_s + s->journal.host.p[had].device_s;
+            session_used(s, &s->host_s, spent_s);
         }
     return ST_OK;
 }
 
 /* ---- waking up ----------------------------------------------------------------------------- */
 
-/* Rounds of pauses: WAKE_ROUNDS, or what the budget's share allows, but at least one. Too
- * short to be kept over an interruption. */
+/* Rounds of pauses: WAKE_ROUNDS a session, or what the budget's share allows, but at least one. */
 static enum st measure_wake(struct session *s, struct err *e)
 {
-    enum { WAKE_ROUNDS = 8 };
     double share = WAKE_SHARE * s->p->time_budget_s;
-    for (int round = 0; round < WAKE_ROUNDS; round++) {
+    for (int round = rows_of_session(s, 'w') / WAKE_LEVELS; round < WAKE_ROUNDS; round++) {
         if (round > 0 && share > 0 && (round + 1) * wake_round_s() > share)
             break;
-        enum st st = wake_measure(s->p, s->ex, s->stop, &s->wake, e);
+        struct wake w = {0};
+        enum st st = wake_measure(s->p, s->ex, s->stop, &w, e);
+        if (st == ST_OK)
+            st = wake_keep(&w, 0, &s->journal, e);
+        vec_free(&w.samples);
         if (st == ST_INTERRUPTED)
-            return interrupted(s, e);
+            return session_interrupted(s, e);
         if (st != ST_OK)
             return err_add(e, "waking up");
-        show_progress(s);
+        session_used(s, &s->wake_s, wake_round_s());
     }
     return ST_OK;
 }
 
-/* ---- the rehearsal: what its batches say ---------------------------------------------------- */
+/* ---- what the batches of the calibration run say
+ * ---------------------------------------------------- */
 
-/* The tables as a bundle of their own, without factors, to predict the rehearsal's batches from. */
+/* The tables as a bundle of their own, without factors, to predict the batches from. */
 static enum st judge_rehearsal(struct session *s, struct profile_result *r, struct err *e)
 {
     const struct profile_params *p = s->p;
@@ -494,72 +324,265 @@ static enum st judge_rehearsal(struct session *s, struct profile_result *r, stru
     TRY(fs_remove_tree(root, e));
     TRY(write_compute(s->a, r, dir, e));
     TRY(bundle_load(s->a, &key, &b, e));
-    rehearse_scales(s->a, &s->rehearsal, p->model, b, false, r->decode);
-    rehearse_scales(s->a, &s->rehearsal, p->model, b, true, r->prompt);
+    struct rehearsal all = {0};
+    rehearsal_load(&s->journal, &all);
+    for (int kind = 0; kind < REHEARSAL_KINDS; kind++)
+        rehearse_scales(s->a, &all, p->model, b, (enum rehearsal_kind)kind, r->scale[kind]);
+    rehearsal_free(&all);
     double worst = 0;
     for (int k = 0; k < REHEARSAL_CLASSES; k++)
-        worst = fmax(worst, fmax(r->decode[k].factor, r->prompt[k].factor));
+        worst = fmax(worst, fmax(r->scale[REHEARSAL_DECODE][k].factor,
+                                 r->scale[REHEARSAL_PROMPT][k].factor));
     if (worst > BUSY)
-        log_warn(
-            "profile: batches of the rehearsal took %.2f times what was measured of them before: "
-            "was the machine busy with something else?",
-            worst);
+        log_warn("profile: batches of the calibration run took %.2f times what was measured of "
+                 "them before: was the machine busy with something else?",
+                 worst);
     return fs_remove_tree(root, e);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
+/* Passes of a journal's lines from `from` to `to` as reference passes. */
+static void yardstick_rows(const struct journal *j, size_t from, size_t to, struct yardstick *out)
+{
+    int n;
+    *out = (struct yardstick){0};
+    for (const double *v; from < to && (v = journal_next(j, 'y', &from, &n)) && from <= to;)
+        if (n == 2 && v[0] >= 0 && v[0] < YARDSTICK_POINTS)
+            vec_push(&out->pass_s[(int)v[0]], v[1]);
+}
+
+static struct contention contention_from(const double v[3])
+{
+    return (struct contention){v[1] < 0 ? (double)NAN : v[1], v[2] < 0 ? (double)NAN : v[2]};
+}
+
+/* {at, seconds, used, contention, yardstick} of the session whose lines are from .. to. */
+static struct node *session_node(struct session *s, size_t from, size_t to, bool used)
+{
+    const struct journal *j = &s->journal;
+    struct node *map = node_new(s->a, NODE_MAP);
+    char at[CLOCK_ISO_MAX];
+    int n;
+    size_t row = from;
+    const double *v = journal_next(j, 'n', &row, &n);
+    clock_iso8601((int64_t)(v[0] * 1e9), at);
+    node_set(s->a, map, SV("at"), node_str(s->a, arena_str(s->a, at)));
+    node_set(s->a, map, SV("used"), node_bool(s->a, used));
+    row = from;
+    v = journal_next(j, 'c', &row, &n);
+    if (v && row <= to) {
+        const struct contention c = contention_from(v);
+        node_set(s->a, map, SV("seconds"), node_float(s->a, v[0]));
+        node_set(s->a, map, SV("contention"), contention_node(s->a, &c));
+    }
+    struct yardstick y;
+    yardstick_rows(j, from, to, &y);
+    struct node *passes = yardstick_node(s->a, &y);
+    yardstick_free(&y);
+    if (passes)
+        node_set(s->a, map, SV("yardstick"), passes);
+    return map;
+}
+
+static bool contended(const double c[3])
+{
+    const struct contention all = contention_from(c);
+    return contention_share(&all) > CONTENTION_TOO_MUCH;
+}
+
+/* Which sessions the machine was too busy for: they count only where all were. used [sessions]. */
+static int choose_sessions(struct session *s, bool **used)
+{
+    const struct journal *j = &s->journal;
+    const int sessions = rows_of(j, 'n');
+    int at = 0, clean = sessions;
+    *used = arena_array(s->a, bool, sessions);
+    for (int i = 0; i < sessions; i++)
+        (*used)[i] = true;
+    for (size_t i = 0; i < j->rows.n; i++) {
+        at += j->rows.p[i].kind == 'n';
+        if (j->rows.p[i].kind != 'c' || at == 0 || !(*used)[at - 1] ||
+            !contended(j->numbers.p + j->rows.p[i].first))
+            continue;
+        (*used)[at - 1] = false;
+        clean--;
+    }
+    for (int i = 0; i < sessions && clean == 0; i++)
+        (*used)[i] = true;
+    return sessions;
+}
+
+static struct node *sessions_node(struct session *s, const bool *used)
+{
+    int at = 0;
+    struct node *list = node_new(s->a, NODE_LIST);
+    const struct journal *j = &s->journal;
+    for (size_t i = 0; i < j->rows.n; i++) {
+        if (j->rows.p[i].kind != 'n')
+            continue;
+        size_t end = i + 1;
+        while (end < j->rows.n && j->rows.p[end].kind != 'n')
+            end++;
+        node_push(s->a, list, session_node(s, i, end, used[at++]));
+    }
+    return list;
+}
+
+/* Of the sessions that count, by their length; a part that one of them does not know is not known.
+ */
+static struct contention contention_of_all(const struct journal *j, const bool *used)
+{
+    struct contention all = {0};
+    double seconds = 0;
+    int at = 0;
+    for (size_t i = 0; i < j->rows.n; i++) {
+        at += j->rows.p[i].kind == 'n';
+        if (j->rows.p[i].kind != 'c' || !used[at - 1])
+            continue;
+        const double *v = j->numbers.p + j->rows.p[i].first;
+        const struct contention c = contention_from(v);
+        all.waiting += v[0] * c.waiting;
+        all.stolen += v[0] * c.stolen;
+        seconds += v[0];
+    }
+    return seconds > 0 ? (struct contention){all.waiting / seconds, all.stolen / seconds}
+                       : (struct contention){(double)NAN, (double)NAN};
+}
+
+/* The bundle that is extended steps aside while the new one is written, and comes back if that
+ * fails. */
+static enum st replace_compute(struct session *s, const struct profile_result *r, const char *dir,
+                               struct err *e)
+{
+    const char *old = fs_join(s->a, s->journal.dir, "replaced");
+    const bool had = fs_exists(dir);
+    TRY(fs_remove_tree(old, e));
+    if (had && rename(dir, old) != 0)
+        return err_errno(e, false, "cannot move %s", dir);
+    enum st st = write_compute(s->a, r, dir, e);
+    if (st != ST_OK && had)
+        (void)rename(old, dir);
+    return st;
+}
+
 static enum st publish(struct session *s, const char *dir, const char *host, struct err *e)
 {
-    const struct contention contention = contention_since(&s->quiet);
-    if (contention_share(&contention) > CONTENTION_TOO_MUCH)
-        log_warn("profile: the machine was busy with something else: for %.0f %% of the time this "
-                 "process needed a core, it had none",
-                 100 * contention_share(&contention));
+    struct wake wake = {0};
+    struct yardstick passes;
+    bool *used;
+    const int sessions = choose_sessions(s, &used);
+    struct node *told = sessions_node(s, used);
+    for (int i = 0; i < sessions; i++)
+        if (!used[i])
+            journal_leave_out(&s->journal, i + 1);
+    wake_load(&s->journal, &wake);
+    yardstick_rows(&s->journal, 0, s->journal.rows.n, &passes);
+    int64_t left_out = 0;
+    for (int64_t i = 0; i < s->points.n; i++)
+        left_out += s->points.p[i].level == 0 && s->journal.samples[i].n == 0;
     struct profile_result r = {
         .p = s->p,
         .limits = &s->limits,
         .points = &s->points,
         .journal = &s->journal,
-        .wake = &s->wake,
+        .wake = &wake,
         .level = {s->level[GROUP_DECODE], s->level[GROUP_PROMPT]},
-        .measured_s = s->used_s[GROUP_DECODE] + s->used_s[GROUP_PROMPT],
-        .contention = contention,
-        .yardstick = yardstick_node(s->a, &s->yardstick),
+        .left_out = left_out,
+        .measured_s = s->group_s[GROUP_DECODE] + s->group_s[GROUP_PROMPT],
+        .contention = contention_of_all(&s->journal, used),
+        .sessions = told,
+        .yardstick = yardstick_node(s->a, &passes),
     };
-    TRY(judge_rehearsal(s, &r, e));
-    TRY(journal_publish(&s->journal, e));
-    TRY(write_host(s->a, &r, host, e));
-    TRY(write_compute(s->a, &r, dir, e));
-    return journal_remove(s->journal.dir, e);
+    enum st st = judge_rehearsal(s, &r, e);
+    if (st == ST_OK)
+        st = journal_publish(&s->journal, e);
+    if (st == ST_OK)
+        st = write_host(s->a, &r, host, e);
+    if (st == ST_OK)
+        st = replace_compute(s, &r, dir, e);
+    vec_free(&wake.samples);
+    yardstick_free(&passes);
+    return st == ST_OK ? journal_remove(s->journal.dir, e) : st;
+}
+
+/* Measured in this session before it was interrupted. */
+static void resume(struct session *s)
+{
+    int n;
+    for (int64_t i = 0; i < s->points.n; i++)
+        s->group_s[point_group(&s->points.p[i])] += s->journal.now[i].spent_s;
+    size_t at = s->journal.session_rows;
+    for (const double *v; (v = journal_next(&s->journal, 'q', &at, &n));)
+        s->rehearsal_s += v[0];
+    for (int g = 0; g < POINT_GROUPS; g++)
+        s->used_s += s->group_s[g];
+    s->used_s += s->rehearsal_s;
+}
+
+static double number(double v)
+{
+    return isnan(v) ? -1 : v;
 }
 
 static enum st measure(struct session *s, const char *dir, const char *host, struct err *e)
 {
-    for (int64_t i = 0; i < s->points.n; i++) {
-        s->done += (int64_t)s->journal.samples[i].n;
-        for (size_t k = 0; k < s->journal.samples[i].n; k++) /* passes that led there not known */
-            s->spent_s[i] += sum_of(s->journal.samples[i].p[k].op_s);
-        s->used_s[point_group(&s->points.p[i])] += s->spent_s[i];
-    }
-    bool budget = s->p->time_budget_s > 0;
+    const bool budget = s->p->time_budget_s > 0;
+    const int64_t began_ns = clock_mono_ns();
+    const struct contention_mark quiet = contention_mark();
+    if (!rows_of(&s->journal, 'n') || (s->extends && rows_of_session(s, 'c')))
+        TRY(journal_row(&s->journal, 'n', (double[]){(double)clock_wall_ns() / 1e9}, 1, e));
+    resume(s);
+    if (budget)
+        log_info("profile: takes about %.0f s (profile.time_budget_s; 0 = the whole grid)",
+                 s->p->time_budget_s);
     progress_begin(&s->progress, "profile", budget ? "s of the time budget" : "samples",
-                   budget ? (int64_t)s->p->time_budget_s : s->points.n * s->p->samples);
-    s->quiet = contention_mark();
+                   budget ? (int64_t)ceil(s->p->time_budget_s) : s->points.n * s->p->samples);
     enum st st = sample_grid(s, e);
     if (st == ST_OK)
         st = measure_host(s, e);
     if (st == ST_OK)
         st = measure_wake(s, e);
     progress_end(&s->progress);
-    return st == ST_OK ? publish(s, dir, host, e) : st;
+    TRY(st);
+    struct contention c = contention_since(&quiet);
+    if (s->p->clock->is_virtual) /* nothing was timed */
+        c.waiting = c.stolen = (double)NAN;
+    if (contention_share(&c) > CONTENTION_TOO_MUCH)
+        log_warn("profile: the machine was busy with something else: for %.0f %% of the time this "
+                 "process needed a core, it had none",
+                 100 * contention_share(&c));
+    TRY(journal_row(
+        &s->journal, 'c',
+        (double[]){ns_to_s(clock_mono_ns() - began_ns), number(c.waiting), number(c.stolen)}, 3,
+        e));
+    return publish(s, dir, host, e);
 }
 
 static enum st refuse(struct err *e, const char *path)
 {
     err_set(e, ST_USAGE, "%s already exists", path);
-    return err_hint(e, "a bundle is never overwritten: remove it, or choose another hardware.id= "
-                       "or profile.root=");
+    return err_hint(e, "a bundle is never overwritten: remove it, choose another hardware.id= or "
+                       "profile.root=, or measure more into it with profile.extend=true");
+}
+
+/* The journal of the bundle back to where an unfinished one lies, unless one is there. */
+static enum st take_up(struct session *s, const char *final, const char *partial, struct err *e)
+{
+    const char *samples = fs_join(s->a, final, PROFILE_SAMPLES);
+    const char *journal = fs_join(s->a, partial, "journal.txt");
+    struct sv text;
+    if (journal_published(s->a, partial))
+        TRY(fs_remove_tree(partial, e));
+    if (fs_exists(journal))
+        return ST_OK;
+    if (!fs_exists(samples)) {
+        err_set(e, ST_USAGE, "%s has no %s: it cannot be extended", final, PROFILE_SAMPLES);
+        return err_hint(e, "bundles keep their samples since they can be extended; profile anew");
+    }
+    TRY(journal_text(s->a, samples, &text, e));
+    TRY(fs_mkdirs(partial, e));
+    return fs_write_atomic(journal, text.p, text.n, e);
 }
 
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
@@ -573,27 +596,37 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     const char *host = arena_printf(a, "%s/data/profiling/cpu_overhead/%s/%s/cpu_overheads.csv",
                                     p->root, network, p->model_name);
     const char *partial = arena_printf(a, "%s/.partial/%s/%s", p->root, p->hardware, p->model_name);
-    if (fs_exists(final)) {
+    s.extends = p->extend && fs_exists(final);
+    if (fs_exists(final) && !s.extends) {
         struct err ignored = {0};
         if (journal_published(a, partial)) /* killed between the rename and the removal */
             journal_remove(partial, &ignored);
         return refuse(e, final);
     }
-    if (fs_exists(host) && !fs_exists(partial))
+    if (fs_exists(host) && !s.extends && !fs_exists(partial))
         return refuse(e, host);
     profile_grid(a, &s.limits, &s.points);
     if (s.points.n == 0)
         return err_set(e, ST_USAGE, "the KV cache of %lld blocks holds no point of the grid",
                        (long long)p->num_blocks);
-    s.spent_s = arena_array(a, double, s.points.n);
     char key[HASH_SHA256_HEX + 1];
     resume_key(&s, key);
+    if (s.extends)
+        TRY(take_up(&s, final, partial, e));
     TRY(journal_open(a, partial, key, s.points.n, &s.journal, e));
-    enum st st =
-        fs_exists(host) && !s.journal.publishing ? refuse(e, host) : measure(&s, final, host, e);
+    enum st st;
+    if (s.extends && !rows_of(&s.journal, 'n')) {
+        err_set(e, ST_USAGE, "%s was measured with another model, grid, device or setting", final);
+        st = err_hint(e, "profile.extend=true measures more of the same: use the settings in its "
+                         "bundle_meta.json");
+        struct err ignored = {0};
+        journal_remove(partial, &ignored);
+    } else if (fs_exists(host) && !s.extends && !s.journal.publishing) {
+        st = refuse(e, host);
+    } else {
+        st = measure(&s, final, host, e);
+    }
     journal_close(&s.journal);
-    vec_free(&s.wake.samples);
-    rehearsal_free(&s.rehearsal);
     yardstick_free(&s.yardstick);
     *dir = final;
     return st;

@@ -8,7 +8,7 @@
 #include "profile/stats.h"
 #include "serve/serve.h"
 
-const double wake_pauses_s[WAKE_LEVELS] = {0.02, 0.08, 0.25, 0.6, 1.2};
+const double wake_pauses_s[WAKE_LEVELS] = {0.02, 0.15, 0.8};
 
 /* Requests come in threes, one at a time: the first after the pause, the second to settle, the
  * third to compare with. */
@@ -96,6 +96,35 @@ enum st wake_measure(const struct profile_params *p, struct executor ex,
     for (int level = 0; level < WAKE_LEVELS; level++)
         TRY(measure_pair(p, ex, level, stop, out, e));
     return ST_OK;
+}
+
+/* w: level, pause, device and host seconds of each iteration. */
+enum { ROW = 2 + 2 * WAKE_ITERATIONS };
+
+enum st wake_keep(const struct wake *w, size_t from, struct journal *j, struct err *e)
+{
+    for (size_t i = from; i < w->samples.n; i++) {
+        const struct wake_sample *s = &w->samples.p[i];
+        double v[ROW] = {s->level, s->pause_s};
+        memcpy(v + 2, s->device_s, sizeof s->device_s);
+        memcpy(v + 2 + WAKE_ITERATIONS, s->host_s, sizeof s->host_s);
+        TRY(journal_row(j, 'w', v, ROW, e));
+    }
+    return ST_OK;
+}
+
+void wake_load(const struct journal *j, struct wake *out)
+{
+    size_t at = 0;
+    int n;
+    for (const double *v; (v = journal_next(j, 'w', &at, &n));) {
+        if (n != ROW || !(v[0] >= 0 && v[0] < WAKE_LEVELS))
+            continue;
+        struct wake_sample s = {.level = (int)v[0], .pause_s = v[1]};
+        memcpy(s.device_s, v + 2, sizeof s.device_s);
+        memcpy(s.host_s, v + 2 + WAKE_ITERATIONS, sizeof s.host_s);
+        vec_push(&out->samples, s);
+    }
 }
 
 double wake_round_s(void)

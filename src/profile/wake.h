@@ -7,9 +7,10 @@
 #include <signal.h>
 
 #include "base/vec.h"
+#include "profile/journal.h"
 #include "profile/profile.h"
 
-enum { WAKE_ITERATIONS = 4, WAKE_LEVELS = 5 }; /* a prompt and three decodes; lengths of pauses */
+enum { WAKE_ITERATIONS = 4, WAKE_LEVELS = 3 }; /* a prompt and three decodes; lengths of pauses */
 extern const double wake_pauses_s[WAKE_LEVELS];
 
 /* One pair: how much longer iteration k took after the pause than without it. May be negative. */
@@ -28,6 +29,10 @@ enum st wake_measure(const struct profile_params *p, struct executor ex,
                      const volatile sig_atomic_t *stop, struct wake *out, struct err *e);
 /* Seconds that a round waits. */
 double wake_round_s(void);
+
+/* The samples from number `from` on into the journal, and all of it back. */
+enum st wake_keep(const struct wake *w, size_t from, struct journal *j, struct err *e);
+void wake_load(const struct journal *j, struct wake *out);
 
 /* The part "wake" of bundle_meta.json: {pause_s: [..], device_s: [[..] per level], host_s: [[..]],
  * samples, spread_s: [..]}; medians, never below 0; spread: interquartile range of the first

@@ -230,13 +230,15 @@ static struct node *grid_node(struct arena *a, const struct profile_result *r)
     set_int(grid, "prompt_level", r->level[GROUP_PROMPT]);
     set_int(grid, "points", points);
     set_int(grid, "points_over_kv_memory", r->points->dropped);
+    set_int(grid, "points_over_budget", r->left_out);
     set_int(grid, "samples", samples);
     set_int(grid, "samples_per_point_min", points ? fewest : 0);
     set_float(grid, "measured_s", r->measured_s);
     return grid;
 }
 
-/* [{x, factor, error, batches}] of the classes that were rehearsed. */
+/* [{x, factor, error, drift, batches, rounds, stall}] of the classes that the calibration run had.
+ */
 static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s)
 {
     struct node *list = node_new(a, NODE_LIST);
@@ -247,6 +249,9 @@ static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s
         set_float(row, "x", s[k].x);
         set_float(row, "factor", s[k].factor);
         set_float(row, "error", s[k].error);
+        set_float(row, "drift", s[k].drift);
+        set_int(row, "rounds", s[k].rounds);
+        set_float(row, "stall", s[k].stall);
         set_int(row, "batches", s[k].n);
         node_push(a, list, row);
     }
@@ -256,8 +261,12 @@ static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s
 static struct node *iteration_node(struct arena *a, const struct profile_result *r)
 {
     struct node *map = node_new(a, NODE_MAP);
-    node_set(a, map, SV("decode"), scales_node(a, r->decode));
-    node_set(a, map, SV("prompt"), scales_node(a, r->prompt));
+    static const char *const names[REHEARSAL_KINDS] = {[REHEARSAL_DECODE] = "decode",
+                                                       [REHEARSAL_FIRST] = "decode_first",
+                                                       [REHEARSAL_SECOND] = "decode_second",
+                                                       [REHEARSAL_PROMPT] = "prompt"};
+    for (int k = 0; k < REHEARSAL_KINDS; k++)
+        node_set(a, map, sv_of(names[k]), scales_node(a, r->scale[k]));
     return map;
 }
 
@@ -292,6 +301,8 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     if (wake)
         node_set(a, meta, SV("wake"), wake);
     node_set(a, meta, SV("contention"), contention_node(a, &r->contention));
+    if (r->sessions)
+        node_set(a, meta, SV("sessions"), node_copy(a, r->sessions));
     if (r->yardstick)
         node_set(a, meta, SV("yardstick"), node_copy(a, r->yardstick));
     if (p->provenance)
@@ -335,6 +346,14 @@ static enum st write_csv(struct arena *a, const struct artifact *art, const char
     return artifact_close_file(art, name, &w.f, e);
 }
 
+static enum st write_samples(struct arena *a, const struct artifact *art,
+                             const struct profile_result *r, struct err *e)
+{
+    struct sv text;
+    TRY(journal_text(a, r->journal->path, &text, e));
+    return fs_write_atomic(artifact_path(a, art, PROFILE_SAMPLES), text.p, text.n, e);
+}
+
 enum st write_compute(struct arena *a, const struct profile_result *r, const char *dir,
                       struct err *e)
 {
@@ -345,6 +364,8 @@ enum st write_compute(struct arena *a, const struct profile_result *r, const cha
     enum st st = write_csv(a, &art, "mlp.csv", fill_mlp, r, &ops, e);
     if (st == ST_OK)
         st = write_csv(a, &art, "attention.csv", fill_attention, r, &ops, e);
+    if (st == ST_OK)
+        st = write_samples(a, &art, r, e);
     if (st == ST_OK)
         st = artifact_commit(&art, meta_node(a, r, &ops), e);
     if (st != ST_OK)

@@ -14,15 +14,20 @@ struct profile_result {
     const struct point_list *points;
     const struct journal *journal;
     const struct wake *wake;
-    struct rehearsal_scale decode[REHEARSAL_CLASSES], prompt[REHEARSAL_CLASSES];
+    struct rehearsal_scale scale[REHEARSAL_KINDS][REHEARSAL_CLASSES];
     int level[POINT_GROUPS]; /* finest level that was measured */
+    int64_t left_out;        /* points of the coarsest grid that the budget could not hold */
     double measured_s;       /* operator time of all samples */
     struct contention contention;
-    const struct node *yardstick; /* NULL = none (yardstick.h) */
+    const struct node *sessions;
+    const struct node *yardstick; /* of all sessions; NULL = none (yardstick.h) */
 };
 
 /* The point belongs to the bundle. */
 bool profile_measured(const struct profile_result *r, int64_t point);
+
+/* The journal in the compute folder. */
+#define PROFILE_SAMPLES "samples.txt"
 
 /* The compute folder, finished; it must not exist. */
 enum st write_compute(struct arena *a, const struct profile_result *r, const char *dir,

@@ -6,32 +6,28 @@ struct bundle_data {
     const struct node *meta;
 };
 
-static void operator_row(struct buf *out, const struct node_pair *op)
+static void operators(struct arena *a, struct buf *out, const struct node *ops)
 {
-    char text[WORDS_MAX];
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "%.*s", (int)op->key.n, op->key.p);
-    page_tag(out, "td", "num", "%s", page_count(text, page_number(op->value, "points")));
-    page_tag(out, "td", "num", "%s", page_count(text, page_number(op->value, "samples")));
-    page_tag(out, "td", "num", "%s",
-             words_percent(text, 100 * page_number(op->value, "loo_error")));
-    page_tag(out, "td", "num", "%s",
-             words_percent(text, 100 * page_number(op->value, "loo_error_p90")));
-    buf_puts(out, "</tr>\n");
-}
-
-static void operators(struct buf *out, const struct node *ops)
-{
+    static const struct page_column columns[] = {{.head = ""},
+                                                 {.head = "points"},
+                                                 {.head = "samples"},
+                                                 {.head = "mean error"},
+                                                 {.head = "P90 error"}};
+    struct page_table t;
     if (!ops || ops->n == 0)
         return;
     page_section(out, "Operators");
-    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
-                  "<th class=\"num\">points</th><th class=\"num\">samples</th>"
-                  "<th class=\"num\">mean error</th><th class=\"num\">P90 error</th></tr></thead>\n"
-                  "<tbody>\n");
-    for (uint32_t i = 0; i < ops->n; i++)
-        operator_row(out, &ops->pairs[i]);
-    buf_puts(out, "</tbody></table></div>\n");
+    PAGE_TABLE(&t, out, columns);
+    for (uint32_t i = 0; i < ops->n; i++) {
+        const struct node_pair *op = &ops->pairs[i];
+        page_row(&t);
+        page_cell(&t, arena_strn(a, op->key.p, op->key.n));
+        page_cell_count(&t, page_number(op->value, "points"));
+        page_cell_count(&t, page_number(op->value, "samples"));
+        page_cell_percent(&t, 100 * page_number(op->value, "loo_error"));
+        page_cell_percent(&t, 100 * page_number(op->value, "loo_error_p90"));
+    }
+    page_table_end(&t);
     page_tag(out, "p", "small",
              "Errors are leave-one-out: each measured point is predicted from all others.");
     buf_puts(out, "\n</section>\n");
@@ -44,7 +40,7 @@ static void bundle_body(struct arena *a, struct buf *out, const struct part *par
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, "Profiling bundle", model ? model : part->title);
     buf_puts(out, "</header>\n");
-    operators(out, node_find(d->meta, "operators"));
+    operators(a, out, node_find(d->meta, "operators"));
     page_facts(a, out, "How it was measured", NULL, &d->meta, 1);
 }
 

@@ -13,6 +13,7 @@ static const struct {
 } latencies[LATENCIES] = {
     {"ttft", "TTFT"}, {"tpot", "TPOT"}, {"e2el", "E2E"}, {"delay", "Scheduling delay"}};
 static const char *const percentiles[PERCENTILES] = {"p50", "p90", "p95", "p99"};
+static const double percents[PERCENTILES] = {50, 90, 95, 99};
 
 struct capacity_data {
     const struct node *meta, *tree;
@@ -93,52 +94,108 @@ static struct svg_series seed_series(struct arena *a, const struct node *seed, c
         y[i] = p[i].y;
     }
     const char *name = page_value(a, seed, "seed");
-    return (struct svg_series){
-        .name = arena_printf(a, "seed %s", name ? name : "?"), .x = x, .y = y, .n = n};
+    return (struct svg_series){.name = arena_printf(a, "seed %s", name ? name : "?"),
+                               .x = x,
+                               .y = y,
+                               .n = n,
+                               .points = true};
 }
 
-/* The field over the rate, a line per seed, and the level that decides as a dashed one. */
-static void draw(struct arena *a, struct buf *out, const struct node *t, const char *title,
-                 const char *label, const char *field, double scale, double level)
+struct figure {
+    const char *title, *y_label, *field; /* of a probe */
+    double scale;                        /* from the field to the unit of y_label */
+    double asked;                        /* in that unit; NAN = nothing was asked of it */
+    double y_max;                        /* 0 = from the data */
+};
+
+/* The field over the rate, a line per seed, what was asked for across and the capacity up. */
+static void draw(struct arena *a, struct buf *out, const struct node *t, const struct figure *f)
 {
     uint32_t n;
     struct node *const *seeds = page_items(node_find(t, "seeds"), &n);
     struct svg_series series[MAX_SEEDS + 1];
+    char text[WORDS_MAX];
     size_t k = 0;
-    double ends[2] = {(double)INFINITY, 0}, levels[2] = {level, level};
+    double most = 0, capacity = page_number(t, "capacity_per_s");
+    double ends[2] = {(double)INFINITY, 0}, levels[2] = {f->asked, f->asked};
     for (uint32_t i = 0; i < n && k < MAX_SEEDS; i++) {
-        struct svg_series s = seed_series(a, seeds[i], field, scale);
+        struct svg_series s = seed_series(a, seeds[i], f->field, f->scale);
         if (s.n == 0)
             continue;
         ends[0] = s.x[0] < ends[0] ? s.x[0] : ends[0];
         ends[1] = s.x[s.n - 1] > ends[1] ? s.x[s.n - 1] : ends[1];
+        for (uint32_t j = 0; j < s.n; j++)
+            most = s.y[j] > most ? s.y[j] : most;
         series[k++] = s;
     }
     if (k == 0)
         return;
-    if (isfinite(level))
+    if (isfinite(f->asked))
         series[k++] = (struct svg_series){
             .name = "asked for", .x = ends, .y = levels, .n = 2, .dashed = true};
-    page_chart(out, &(struct svg_chart){.title = title,
-                                        .x_label = "requests/s",
-                                        .y_label = label,
-                                        .series = series,
-                                        .n_series = k});
+    bool known = capacity > 0;
+    page_chart(
+        out,
+        &(struct svg_chart){
+            .title = f->title,
+            .x_label = "requests/s",
+            .y_label = f->y_label,
+            .y_max = f->y_max > 0 && most > f->y_max ? f->y_max : 0,
+            .x_mark_name = known ? arena_printf(a, "capacity %s", rate_text(text, capacity)) : NULL,
+            .x_mark = known ? capacity : 0,
+            .series = series,
+            .n_series = k});
+}
+
+/* The percentile that the objective is about: 90 % of requests meet a limit just when P90 does. */
+static int percentile_of(double fraction)
+{
+    int p = 0;
+    while (p < PERCENTILES - 1 && percents[p] < 100 * fraction - 1e-6)
+        p++;
+    return p;
+}
+
+/* In ms below 10 s and in s from there, as the words of the objective say it. Far beyond the limit
+ * the height says nothing, and would flatten all that lies near it. */
+static void draw_latency(struct arena *a, struct buf *out, const struct node *t, int m, int p,
+                         double limit_s)
+{
+    enum { TIMES_THE_LIMIT = 4 };
+    double scale = limit_s < 10 ? 1e3 : 1;
+    draw(a, out, t,
+         &(struct figure){
+             .title = arena_printf(a, "%s P%.0f", latencies[m].title, percents[p]),
+             .y_label = scale > 1 ? "ms" : "s",
+             .field = arena_printf(a, "%s_%s_s", latencies[m].key, percentiles[p]),
+             .scale = scale,
+             .asked = scale * limit_s,
+             .y_max = TIMES_THE_LIMIT * scale * limit_s,
+         });
 }
 
 static void figures(struct arena *a, struct buf *out, const struct node *t)
 {
+    double fraction = page_number(t, "objective.fraction");
+    int p = percentile_of(fraction);
     page_section(out, "Around the capacity");
     buf_puts(out, "<div class=\"figures\">\n");
-    draw(a, out, t, "Requests that meet the objective", "% of requests", "good", 100,
-         100 * page_number(t, "objective.fraction"));
+    draw(a, out, t,
+         &(struct figure){.title = "Requests that meet the objective",
+                          .y_label = "% of requests",
+                          .field = "good",
+                          .scale = 100,
+                          .asked = 100 * fraction});
     for (int i = 0; i < LATENCIES; i++) {
         double limit = page_number(t, arena_printf(a, "objective.limits_s.%s", latencies[i].key));
         if (isfinite(limit))
-            draw(a, out, t, arena_printf(a, "%s P99", latencies[i].title), "s",
-                 arena_printf(a, "%s_p99_s", latencies[i].key), 1, limit);
+            draw_latency(a, out, t, i, p, limit);
     }
     buf_puts(out, "</div>\n");
+    page_tag(out, "p", "small",
+             "A point is one run of the workload at that rate; latencies end at four times their "
+             "limit. P%.0f is drawn for an objective of %g %% of the requests.",
+             percents[p], 100 * fraction);
     uint32_t n;
     page_items(node_find(t, "seeds"), &n);
     if (n > MAX_SEEDS)
@@ -148,37 +205,36 @@ static void figures(struct arena *a, struct buf *out, const struct node *t)
 
 /* ---- the operating point ----------------------------------------------------------------- */
 
-static void latency_row(struct arena *a, struct buf *out, const struct node *of, int m)
+static void latency_row(struct arena *a, struct page_table *t, const struct node *of, int m)
 {
     char mean[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "%s", latencies[m].title);
+    page_row(t);
+    page_cell(t, latencies[m].title);
     for (int p = 0; p < PERCENTILES; p++) {
         const struct node *v =
             node_find(of, arena_printf(a, "%s_%s_s", latencies[m].key, percentiles[p]));
-        buf_puts(out, "<td class=\"num\">");
-        page_text(out, "%s", words_duration(mean, page_number(v, "mean")));
-        page_tag(out, "small", "range", "%s to %s", words_duration(low, page_number(v, "low")),
+        page_cell_begin(t);
+        page_text(t->out, "%s", words_duration(mean, page_number(v, "mean")));
+        page_tag(t->out, "small", "range", "%s to %s", words_duration(low, page_number(v, "low")),
                  words_duration(high, page_number(v, "high")));
-        buf_puts(out, "</td>");
+        page_cell_end(t);
     }
-    buf_puts(out, "</tr>\n");
 }
 
 static void operating(struct arena *a, struct buf *out, const struct node *t)
 {
+    static const struct page_column columns[] = {
+        {.head = ""}, {.head = "P50"}, {.head = "P90"}, {.head = "P95"}, {.head = "P99"}};
     const struct node *of = node_path(t, "operating.over_seeds");
+    struct page_table table;
     if (!of)
         return;
     page_section(out, arena_printf(a, "At the operating point, %.4g requests/s",
                                    page_number(t, "operating.requests_per_s")));
-    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>");
-    for (int p = 0; p < PERCENTILES; p++)
-        page_tag(out, "th", "num", "P%s", percentiles[p] + 1);
-    buf_puts(out, "</tr></thead>\n<tbody>\n");
+    PAGE_TABLE(&table, out, columns);
     for (int m = 0; m < LATENCIES; m++)
-        latency_row(a, out, of, m);
-    buf_puts(out, "</tbody></table></div>\n");
+        latency_row(a, &table, of, m);
+    page_table_end(&table);
     page_tag(out, "p", "small", "Mean over the seeds, and the lowest and highest of them.");
     buf_puts(out, "\n</section>\n");
 }
@@ -191,10 +247,7 @@ static void capacity_body(struct arena *a, struct buf *out, const struct part *p
     const char *end = page_value(a, d->tree, "end"), *probe = page_value(a, d->tree, "probe");
     bool met = page_number(d->tree, "capacity_per_s") > 0;
     bool open = end && strcmp(end, "client") == 0;
-    buf_printf(out, "<header class=\"banner %s\">\n",
-               open  ? "inconclusive"
-               : met ? "pass"
-                     : "fail");
+    buf_printf(out, "<header class=\"banner %s\">\n", open ? "open" : met ? "pass" : "fail");
     page_head(out, part->title,
               arena_printf(a, "%s%s%s",
                            open  ? "Inconclusive capacity"

@@ -18,7 +18,7 @@ static const struct {
 } looks[] = {
     [VERDICT_PASS] = {"pass", "pass", "✓", "The simulation matches the real run"},
     [VERDICT_WARN] = {"warn", "close", "!", "The simulation is close to the real run"},
-    [VERDICT_INCONCLUSIVE] = {"inconclusive", "open", "?", "The real runs vary too much to tell"},
+    [VERDICT_INCONCLUSIVE] = {"inconclusive", "open", "?", "Nothing can be concluded"},
     [VERDICT_FAIL] = {"fail", "fail", "×", "The simulation misses the real run"},
     [VERDICT_NONE] = {"not judged", "none", "–", "Nothing could be judged"},
 };
@@ -77,6 +77,19 @@ static bool worst_cell(const struct node *tree, enum metric *metric, int *percen
     return worst >= 0;
 }
 
+/* Of an inconclusive comparison, its heaviest cause. */
+static const char *headline(struct arena *a, const struct node *tree, enum verdict v)
+{
+    const struct node *path = node_find(tree, "http_path");
+    uint32_t n;
+    struct node *const *causes = page_items(node_find(tree, "causes"), &n);
+    if (v == VERDICT_NONE && path && path->kind == NODE_MAP)
+        return "What HTTP costs";
+    const char *clause =
+        v == VERDICT_INCONCLUSIVE && n ? page_value(a, causes[0], "headline") : NULL;
+    return clause ? page_sentence(a, clause) : looks[v].headline;
+}
+
 static void banner(struct arena *a, struct buf *out, const struct comparison_data *d)
 {
     enum verdict v = verdict_of(node_find(d->tree, "verdict"));
@@ -85,12 +98,7 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
     buf_printf(out, "<header class=\"banner %s\">\n", looks[v].class);
     page_tag(out, "p", "eyebrow", "Comparison%s%s", id ? " " : "", id ? id : "");
     buf_puts(out, "<h1>");
-    const struct node *path = node_find(d->tree, "http_path");
-    bool is_path = path && path->kind == NODE_MAP;
-    page_text(out, "%s",
-              v == VERDICT_NONE && is_path ? "What HTTP costs"
-              : is_path                    ? "What HTTP costs cannot be told"
-                                           : looks[v].headline);
+    page_text(out, "%s", headline(a, d->tree, v));
     buf_puts(out, "</h1>\n<p>");
     badge(out, v);
     buf_puts(out, " ");
@@ -101,7 +109,9 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
         page_text(out, "Largest judged error: %s at P%.0f of %s. ", words_change(text, error),
                   compare_percentiles[p], compare_metric_title(m));
     page_text(out, "Pass is up to %g\u00a0%%, warn up to %g\u00a0%%.", d->pass, d->warn);
-    buf_puts(out, "</p>\n<dl class=\"tiles\">\n");
+    buf_puts(out, "</p>\n");
+    page_causes(a, out, d->tree);
+    buf_puts(out, "<dl class=\"tiles\">\n");
     double aligned = page_number(d->tree, "alignment.aligned");
     page_tile(out, "Requests compared", page_count(text, aligned), NULL);
     static const struct {
@@ -196,6 +206,19 @@ static void track(struct buf *out, const struct comparison_data *d, const struct
                at, at);
 }
 
+/* What the strips below are drawn to: both ends and 0. */
+static void track_scale(struct buf *out, const struct comparison_data *d)
+{
+    double end = 2 * d->warn;
+    if (!(end > 0))
+        return;
+    buf_printf(out,
+               "<svg class=\"track scale\" width=\"%d\" height=\"14\"><text y=\"11\">−%g</text>"
+               "<text x=\"50%%\" y=\"11\" text-anchor=\"middle\">0</text>"
+               "<text x=\"100%%\" y=\"11\" text-anchor=\"end\">+%g</text></svg>",
+               TRACK_WIDTH, end, end);
+}
+
 static void key_rows(struct buf *out, const struct comparison_data *d, enum metric m)
 {
     static const char *const meaning[METRICS] = {
@@ -231,46 +254,47 @@ static void key_table(struct buf *out, const struct comparison_data *d)
     page_section(out, "Real and simulated");
     buf_puts(out, "<div class=\"scroll\"><table class=\"key\">\n");
     buf_puts(out, "<thead><tr><td></td><th class=\"num real\">real</th>"
-                  "<th class=\"num sim\">simulated</th><th>error</th><th>verdict</th></tr></thead>"
-                  "\n<tbody>\n");
+                  "<th class=\"num sim\">simulated</th>"
+                  "<th class=\"error\"><span class=\"num\">error, %</span>");
+    track_scale(out, d);
+    buf_puts(out, "</th><th>verdict</th></tr></thead>\n<tbody>\n");
     for (enum metric m = 0; m < METRICS; m++)
         key_rows(out, d, m);
     buf_puts(out, "</tbody></table></div>\n");
     page_tag(out, "p", "small",
              "Error = (simulated − real) / real. On the scale beside it the dark band is "
              "pass, the light one warn, the line the 95 %% interval of the real percentile, "
-             "the dot the simulation.");
+             "the dot the simulation. It ends at twice the limit of warn, ±%g %%; what is beyond "
+             "stands at its end.",
+             2 * d->warn);
     buf_puts(out, "\n</section>\n");
 }
 
 /* ---- diagnosis ----------------------------------------------------------------------------- */
 
-static void two_durations(struct buf *out, const struct node *part, const char *key)
+static void two_durations(struct page_table *t, const struct node *part, const char *key)
 {
-    char text[WORDS_MAX];
     static const char *const sides[] = {"real", "sim"};
     for (int i = 0; i < 2; i++)
-        page_tag(out, "td", "num", "%s",
-                 words_duration(text, page_number(node_find(part, sides[i]), key)));
+        page_cell_duration(t, page_number(node_find(part, sides[i]), key));
 }
 
-static void part_row(struct arena *a, struct buf *out, const struct node *part)
+static void part_row(struct arena *a, struct page_table *t, const struct node *part)
 {
     const struct node *detail = node_find(part, "detail");
     const char *name = page_value(a, part, "name");
     double real = page_number(part, "real.mean_s"), sim = page_number(part, "sim.mean_s");
-    double n = page_number(part, "real.n");
     char text[WORDS_MAX];
-    buf_puts(out,
-             detail && detail->kind == NODE_BOOL && detail->b ? "<tr class=\"detail\">" : "<tr>");
-    page_tag(out, "th", NULL, "%s", name ? name : "");
-    two_durations(out, part, "mean_s");
-    page_tag(out, "td", "num", "%s",
-             words_change(text, real > 0 ? 100 * (sim - real) / real : (double)NAN));
-    page_tag(out, "td", "num", "%s", words_share(text, page_number(part, "share")));
-    page_tag(out, "td", "num", "%s", page_count(text, n));
-    two_durations(out, part, "host_s");
-    buf_puts(out, "</tr>\n");
+    if (detail && detail->kind == NODE_BOOL && detail->b)
+        page_row_of(t, "detail");
+    else
+        page_row(t);
+    page_cell(t, name ? name : "");
+    two_durations(t, part, "mean_s");
+    page_cell(t, words_change(text, real > 0 ? 100 * (sim - real) / real : (double)NAN));
+    page_cell(t, words_share(text, page_number(part, "share")));
+    page_cell_count(t, page_number(part, "real.n"));
+    two_durations(t, part, "host_s");
 }
 
 static void strings(struct arena *a, const struct node *list, const char *const **out, size_t *n)
@@ -309,14 +333,19 @@ static void diagnosis(struct arena *a, struct buf *out, const struct comparison_
     }
     buf_puts(out, "</ol>\n");
     if (parts && parts->kind == NODE_LIST && parts->n) {
-        buf_puts(out, "<div class=\"scroll\"><table class=\"parts\">\n<thead><tr><td></td>"
-                      "<th class=\"num real\">real</th><th class=\"num sim\">simulated</th>"
-                      "<th class=\"num\">change</th><th class=\"num\">share</th>"
-                      "<th class=\"num\">n</th><th class=\"num real\">host</th>"
-                      "<th class=\"num sim\">host</th></tr></thead>\n<tbody>\n");
+        static const struct page_column columns[] = {{.head = ""},
+                                                     {.head = "real", .look = PAGE_REAL},
+                                                     {.head = "simulated", .look = PAGE_SIM},
+                                                     {.head = "change"},
+                                                     {.head = "share"},
+                                                     {.head = "n"},
+                                                     {.head = "real host", .look = PAGE_REAL},
+                                                     {.head = "simulated host", .look = PAGE_SIM}};
+        struct page_table t;
+        PAGE_TABLE(&t, out, columns);
         for (uint32_t i = 0; i < parts->n; i++)
-            part_row(a, out, parts->items[i]);
-        buf_puts(out, "</tbody></table></div>\n");
+            part_row(a, &t, parts->items[i]);
+        page_table_end(&t);
         page_tag(out, "p", "small",
                  "Mean time of like batches at the real run's mix. Share: of the part of the batch "
                  "times that pulls in the error's direction; negative shares pull against it.");
@@ -326,42 +355,39 @@ static void diagnosis(struct arena *a, struct buf *out, const struct comparison_
 
 /* ---- how sure ------------------------------------------------------------------------------ */
 
-static void interval_cell(struct buf *out, const struct node *cell, const char *which)
+static void interval_cell(struct arena *a, struct page_table *t, const struct node *cell,
+                          const char *which)
 {
     char low[WORDS_MAX], high[WORDS_MAX];
     double low_ns, high_ns;
     if (interval_of(cell, which, &low_ns, &high_ns))
-        page_tag(out, "td", "num", "%s – %s", words_duration(low, low_ns / 1e9),
-                 words_duration(high, high_ns / 1e9));
+        page_cell(t, arena_printf(a, "%s – %s", words_duration(low, low_ns / 1e9),
+                                  words_duration(high, high_ns / 1e9)));
     else
-        page_tag(out, "td", "num none", "n/a");
+        page_cell(t, "n/a");
 }
 
-static void sure_row(struct arena *a, struct buf *out, const struct node *cell, int p, bool doubt,
-                     bool spread)
+static void sure_row(struct arena *a, struct page_table *t, const struct node *cell, int p,
+                     bool doubt, bool spread)
 {
     const char *why = page_value(a, cell, "why");
-    char text[WORDS_MAX];
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "P%.0f", compare_percentiles[p]);
-    interval_cell(out, cell, "real_interval_ns");
+    page_row(t);
+    page_cell(t, arena_printf(a, "P%.0f", compare_percentiles[p]));
+    interval_cell(a, t, cell, "real_interval_ns");
     if (doubt)
-        interval_cell(out, cell, "sim_interval_ns");
+        interval_cell(a, t, cell, "sim_interval_ns");
     if (spread)
-        page_tag(out, "td", "num", "%s", words_percent(text, page_number(cell, "spread_percent")));
-    page_tag(out, "td", "why", "%s", why ? why : "");
-    buf_puts(out, "</tr>\n");
+        page_cell_percent(t, page_number(cell, "spread_percent"));
+    page_cell(t, why ? why : "");
 }
 
-static void sure_group(struct buf *out, const struct node *tree, enum metric m, int columns)
+static void sure_group(struct arena *a, struct page_table *t, const struct node *tree,
+                       enum metric m)
 {
     char path[64], text[WORDS_MAX];
     snprintf(path, sizeof path, "metrics.%s.real_n", metric_name(m));
-    double n = page_number(tree, path);
-    buf_printf(out, "<tr class=\"group\"><th colspan=\"%d\" scope=\"rowgroup\">", columns);
-    page_text(out, "%s", compare_metric_title(m));
-    page_tag(out, "small", NULL, " %s values", page_count(text, n));
-    buf_puts(out, "</th></tr>\n");
+    page_group(t, compare_metric_title(m),
+               arena_printf(a, "%s values", page_count(text, page_number(tree, path))));
 }
 
 static bool has_doubt(const struct node *tree)
@@ -390,17 +416,22 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
     if (doubt)
         page_tag(out, "p", NULL,
                  "The intervals of simulated percentiles come from the errors of the profile.");
-    buf_puts(out, "\n<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
-                  "<th class=\"num\">95 % interval of real</th>");
-    buf_puts(out, doubt ? "<th class=\"num\">of simulated</th>" : "");
-    buf_puts(out, n_runs ? "<th class=\"num\">spread</th>" : "");
-    buf_puts(out, "<th>remark</th></tr></thead>\n<tbody>\n");
+    struct page_column columns[5] = {{.head = ""}, {.head = "95 % interval of real"}};
+    struct page_table t;
+    int n = 2;
+    if (doubt)
+        columns[n++] = (struct page_column){.head = "of simulated"};
+    if (n_runs)
+        columns[n++] = (struct page_column){.head = "spread"};
+    columns[n++] = (struct page_column){.head = "remark", .look = PAGE_WORDS};
+    page_table_begin(&t, out, columns, n);
     for (enum metric m = 0; m < METRICS; m++) {
-        sure_group(out, d->tree, m, 3 + (n_runs > 0) + doubt);
+        sure_group(a, &t, d->tree, m);
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            sure_row(a, out, cell_of(d->tree, m, p), p, doubt, n_runs > 0);
+            sure_row(a, &t, cell_of(d->tree, m, p), p, doubt, n_runs > 0);
     }
-    buf_puts(out, "</tbody></table></div>\n</section>\n");
+    page_table_end(&t);
+    buf_puts(out, "</section>\n");
 }
 
 /* ---- all of it ----------------------------------------------------------------------------- */
@@ -452,6 +483,9 @@ enum st part_comparison(struct arena *a, const char *dir, const struct node *met
     struct node *tree, *member;
     struct curves *curves;
     TRY(json_load(a, path, NULL, &tree, e));
+    const struct node *kind = node_find(tree, "kind");
+    if (kind && kind->kind == NODE_STR && sv_eq(kind->s, "runs"))
+        return part_runs(a, dir, tree, meta, out, e);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         TRY(node_get(tree, members[i], NODE_MAP, &member, e));
     TRY(curves_load(a, fs_join(a, dir, "tables"), &curves, e));

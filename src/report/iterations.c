@@ -29,25 +29,26 @@ static void add(struct kind_sums *k, const struct run_batch *b)
     k->host_ns += (double)b->host_ns;
 }
 
-static void put_kind(struct buf *out, const char *title, const struct kind_sums *k, double all_ns)
+static void put_kind(struct arena *a, struct page_table *t, const char *title,
+                     const struct kind_sums *k, double all_ns)
 {
-    char text[WORDS_MAX];
     double n = (double)k->n;
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "%s", title);
-    page_tag(out, "td", "num", "%s", words_count(text, (int64_t)k->n));
-    page_tag(out, "td", "num", "%s", words_percent(text, 100 * k->sum_ns / all_ns));
+    page_row(t);
+    page_cell(t, title);
+    page_cell_count(t, n);
+    page_cell_percent(t, 100 * k->sum_ns / all_ns);
     for (int i = 0; i < 2; i++)
-        page_tag(out, "td", "num", "%s",
-                 words_duration(text, metrics_percentile(k->ns, k->n, i ? 99 : 50) / 1e9));
-    page_tag(out, "td", "num", "%.1f", k->sequences / n);
-    page_tag(out, "td", "num", "%s",
-             words_percent(text, k->host_known ? 100 * k->host_ns / k->sum_ns : (double)NAN));
-    buf_puts(out, "</tr>\n");
+        page_cell_duration(t, metrics_percentile(k->ns, k->n, i ? 99 : 50) / 1e9);
+    page_cell(t, arena_printf(a, "%.1f", k->sequences / n));
+    page_cell_percent(t, k->host_known ? 100 * k->host_ns / k->sum_ns : (double)NAN);
 }
 
 void page_iterations(struct arena *a, struct buf *out, const struct run *run)
 {
+    static const struct page_column columns[] = {
+        {.head = ""},    {.head = "n"},         {.head = "time"},     {.head = "P50"},
+        {.head = "P99"}, {.head = "sequences"}, {.head = "host part"}};
+    struct page_table t;
     struct kind_sums of[KINDS];
     for (int i = 0; i < KINDS; i++)
         of[i] =
@@ -63,18 +64,15 @@ void page_iterations(struct arena *a, struct buf *out, const struct run *run)
         return;
     double *scratch = mem_alloc(of[ALL].n * sizeof *scratch);
     page_section(out, "Iterations");
-    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
-                  "<th class=\"num\">n</th><th class=\"num\">time</th><th class=\"num\">P50</th>"
-                  "<th class=\"num\">P99</th><th class=\"num\">sequences</th>"
-                  "<th class=\"num\">host part</th></tr></thead>\n<tbody>\n");
+    PAGE_TABLE(&t, out, columns);
     for (int i = 0; i < KINDS; i++) {
         if (of[i].n == 0)
             continue;
         metrics_sort(of[i].ns, scratch, of[i].n);
-        put_kind(out, titles[i], &of[i], of[ALL].sum_ns);
+        put_kind(a, &t, titles[i], &of[i], of[ALL].sum_ns);
     }
     mem_free(scratch);
-    buf_puts(out, "</tbody></table></div>\n");
+    page_table_end(&t);
     page_tag(out, "p", "small", "P50 and P99 are of the durations%s; sequences is the mean.",
              run->n_batches > of[ALL].n ? " on the first pipeline stage" : "");
     buf_puts(out, "\n</section>\n");

@@ -91,6 +91,14 @@ void page_figures(struct buf *out, const char *title, const struct curves *c, in
     buf_free(&svg);
 }
 
+const char *page_sentence(struct arena *a, const char *clause)
+{
+    char *text = arena_str(a, clause);
+    if (text[0] >= 'a' && text[0] <= 'z')
+        text[0] = (char)(text[0] - 'a' + 'A');
+    return text;
+}
+
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n)
 {
     if (n == 0)
@@ -108,7 +116,7 @@ void page_chart(struct buf *out, const struct svg_chart *chart)
 {
     struct svg_chart c = *chart;
     c.width = PAGE_CHART_WIDTH;
-    c.height = PAGE_CHART_HEIGHT;
+    c.height = c.height ? c.height : PAGE_CHART_HEIGHT;
     buf_puts(out, "<figure>");
     svg_chart(out, &c);
     buf_puts(out, "</figure>\n");
@@ -124,6 +132,26 @@ void page_note_list(struct arena *a, struct buf *out, const char *title, const s
         if (items[i]->kind == NODE_STR)
             texts[k++] = items[i]->s.p;
     page_notes(out, title, texts, k);
+}
+
+void page_causes(struct arena *a, struct buf *out, const struct node *tree)
+{
+    uint32_t n;
+    struct node *const *causes = page_items(node_find(tree, "causes"), &n);
+    if (n == 0)
+        return;
+    buf_puts(out, "<ul class=\"notes\">\n");
+    for (uint32_t i = 0; i < n; i++) {
+        const char *text = page_value(a, causes[i], "text");
+        double cells = page_number(causes[i], "cells");
+        char count[WORDS_MAX];
+        buf_puts(out, "<li>");
+        page_text(out, "%s.", text ? page_sentence(a, text) : "");
+        page_tag(out, "small", NULL, " Leaves %s cell%s inconclusive.", page_count(count, cells),
+                 cells > 1 ? "s" : "");
+        buf_puts(out, "</li>\n");
+    }
+    buf_puts(out, "</ul>\n");
 }
 
 /* ---- trees --------------------------------------------------------------------------------- */
@@ -183,7 +211,7 @@ const char *page_count(char out[WORDS_MAX], double n)
 
 /* ---- facts --------------------------------------------------------------------------------- */
 
-enum { MAX_COLUMNS = 2, MAX_FACTS = 400, MAX_DEPTH = 8 };
+enum { MAX_COLUMNS = CURVES_MAX_RUNS, MAX_FACTS = 400, MAX_DEPTH = 8 };
 
 static const struct {
     const char *label, *path;
@@ -203,14 +231,19 @@ static const struct {
     {"Profile from", "profiling_root"},
     {"Processor", "host.cpu"},
     {"Cores", "host.cores"},
+    {"NVIDIA driver", "host.nvidia_driver"},
     {"twinfer", "tool.version"},
+    {"twinfer's commit", "tool.commit"},
+    {"Changed since", "tool.dirty"},
     {"Compiler", "tool.compiler"},
-    {"Commit", "git_commit"},
-    {"Uncommitted changes", "git_dirty"},
+    {"Working directory's commit", "working_directory_git.commit"},
+    {"Changed since", "working_directory_git.dirty"},
+    {"Working directory's commit", "git_commit"}, /* in runs of older versions */
+    {"Changed since", "git_dirty"},
 };
 
 static bool fact_row(struct arena *a, struct buf *out, const char *label, const char *path,
-                     const struct node *const *metas, int n)
+                     const char *const *titles, const struct node *const *metas, int n)
 {
     const char *value[MAX_COLUMNS];
     bool any = false;
@@ -222,21 +255,30 @@ static bool fact_row(struct arena *a, struct buf *out, const char *label, const 
         return false;
     buf_puts(out, "<tr>");
     page_tag(out, "th", NULL, "%s", label);
-    for (int i = 0; i < n; i++)
-        page_tag(out, "td", value[i] ? NULL : "none", "%s", value[i] ? value[i] : "–");
+    for (int i = 0; i < n; i++) {
+        buf_puts(out, value[i] ? "<td" : "<td class=\"none\"");
+        if (n > 2) { /* what a phone shows in front of the value */
+            buf_puts(out, " data-head=\"");
+            page_text(out, "%s", titles[i]);
+            buf_puts(out, "\"");
+        }
+        buf_puts(out, ">");
+        page_text(out, "%s", value[i] ? value[i] : "–");
+        buf_puts(out, "</td>");
+    }
     buf_puts(out, "</tr>\n");
     return true;
 }
 
 static void facts_head(struct buf *out, const char *const *titles, int n)
 {
-    buf_puts(out, "<div class=\"scroll\"><table class=\"facts\">\n");
+    buf_printf(out, "<div class=\"scroll\"><table class=\"facts%s\">\n", n > 2 ? " stack" : "");
     if (n < 2)
         return;
-    buf_puts(out, "<tr><td></td>");
+    buf_puts(out, n > 2 ? "<thead><tr><td></td>" : "<tr><td></td>");
     for (int i = 0; i < n; i++)
-        page_tag(out, "th", i == 0 ? "real" : "sim", "%s", titles[i]);
-    buf_puts(out, "</tr>\n");
+        page_tag(out, "th", n > 2 ? NULL : i == 0 ? "real" : "sim", "%s", titles[i]);
+    buf_puts(out, n > 2 ? "</tr></thead>\n" : "</tr>\n");
 }
 
 static bool counter_is_first(const char *key)
@@ -281,8 +323,13 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
-                const struct node *const *metas, int n)
+static bool is_of_the_machine(const char *path)
+{
+    return strncmp(path, "host.", 5) == 0 || strncmp(path, "hardware.", 9) == 0;
+}
+
+static void facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
+                  const struct node *const *metas, int n, bool machine)
 {
     ASSERT(n <= MAX_COLUMNS);
     struct flat all = {.a = a};
@@ -296,7 +343,8 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
     facts_head(out, titles, n);
     for (size_t i = 0; i < sizeof first_facts / sizeof *first_facts; i++)
         if (strcmp(last, first_facts[i].label) != 0 &&
-            fact_row(a, out, first_facts[i].label, first_facts[i].path, metas, n))
+            (machine || !is_of_the_machine(first_facts[i].path)) &&
+            fact_row(a, out, first_facts[i].label, first_facts[i].path, titles, metas, n))
             last = first_facts[i].label;
     for (size_t i = 0; i < all.paths.n; i++) {
         const char *path = all.paths.p[i];
@@ -305,16 +353,27 @@ void page_facts(struct arena *a, struct buf *out, const char *title, const char 
             for (char *c = label; *c; c++)
                 *c = *c == '_' ? ' ' : *c;
             label[0] = (char)(label[0] - 'a' + 'A');
-            fact_row(a, out, label, path, metas, n);
+            fact_row(a, out, label, path, titles, metas, n);
         }
     }
     buf_puts(out, "</table></div>\n<details><summary>All that was recorded</summary>\n");
     facts_head(out, titles, n);
     for (size_t i = 0; i < all.paths.n; i++)
-        fact_row(a, out, all.paths.p[i], all.paths.p[i], metas, n);
+        fact_row(a, out, all.paths.p[i], all.paths.p[i], titles, metas, n);
     buf_puts(out, "</table></div>\n");
     if (all.paths.n == MAX_FACTS)
         page_tag(out, "p", "small", "The first %d only; the meta file has all.", MAX_FACTS);
     buf_puts(out, "</details>\n</section>\n");
     vec_free(&all.paths);
+}
+
+void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
+                const struct node *const *metas, int n)
+{
+    facts(a, out, title, titles, metas, n, true);
+}
+
+void page_analysis(struct arena *a, struct buf *out, const struct node *meta)
+{
+    facts(a, out, "How it was analysed", NULL, &meta, 1, false);
 }

@@ -36,9 +36,15 @@ enum st part_kernels(struct arena *a, const char *dir, const struct node *meta, 
 enum st part_search(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                     struct err *e);
 
-/* The part of a comparison in memory: tree = compare_node. */
+/* A comparison of runs; its compare.json was read. */
+enum st part_runs(struct arena *a, const char *dir, const struct node *tree,
+                  const struct node *meta, struct part *out, struct err *e);
+
+/* The part of a comparison in memory: tree = compare_node, ab_node. */
 struct part part_of_comparison(struct arena *a, const struct node *tree,
                                const struct curves *curves, const struct node *meta);
+struct part part_of_runs(struct arena *a, const struct node *tree, const struct curves *curves,
+                         const struct node *meta);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
@@ -57,9 +63,19 @@ void page_load(struct arena *a, struct buf *out, const struct time_series_row *r
                double blocks_of_one);
 /* A table of the kinds of batches; nothing without batches.csv. */
 void page_iterations(struct arena *a, struct buf *out, const struct run *run);
+/* Of a run over HTTP: where it went, for the banner, and how well its client kept its schedule.
+ * Nothing for other runs. */
+void page_server(struct arena *a, struct buf *out, const struct node *meta);
+void page_client(struct arena *a, struct buf *out, const struct node *meta);
+/* Requests that did not end well, by cause; nothing where all did. */
+void page_failures(struct buf *out, const struct run *run);
+/* `causes` of a compare.json: why cells are inconclusive; nothing when there is none. */
+void page_causes(struct arena *a, struct buf *out, const struct node *tree);
+/* A clause with a capital. */
+const char *page_sentence(struct arena *a, const char *clause);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
-/* One chart of the width that stands in a "figures" block. */
+/* One chart of the width that stands in a "figures" block; a height of 0 is the usual one. */
 enum { PAGE_CHART_WIDTH = 400, PAGE_CHART_HEIGHT = 280 };
 void page_chart(struct buf *out, const struct svg_chart *chart);
 /* page_notes from a list of a tree; items that are no strings are passed over. */
@@ -69,6 +85,43 @@ void page_note_list(struct arena *a, struct buf *out, const char *title, const s
  * <details>. titles name the columns. */
 void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
                 const struct node *const *metas, int n);
+
+/* The same of a run that only read another's results: the machine it ran on is none of the facts
+ * that people ask for. */
+void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+/* A table of numbers: the first cell of a row names it. On a narrow screen a row becomes a block,
+ * its name above and every value under the head of its column, so that no table is wider than the
+ * page. Cells come in the order of the columns, every row has them all. */
+struct page_column {
+    const char *head; /* "" only for the first */
+    enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS } look;
+};
+struct page_table {
+    struct buf *out;
+    const struct page_column *columns;
+    int n, at; /* at: the next cell's column */
+};
+#define PAGE_TABLE(t, out, columns) \
+    page_table_begin(t, out, columns, (int)(sizeof(columns) / sizeof *(columns)))
+void page_table_begin(struct page_table *t, struct buf *out, const struct page_column *columns,
+                      int n);
+void page_row(struct page_table *t); /* ends the row before */
+void page_row_of(struct page_table *t, const char *class);
+/* A row of its own that names those below it; remark may be NULL. */
+void page_group(struct page_table *t, const char *title, const char *remark);
+void page_cell(struct page_table *t, const char *text);
+void page_cell_duration(struct page_table *t, double seconds); /* these: NAN is "n/a" */
+void page_cell_percent(struct page_table *t, double percent);
+void page_cell_count(struct page_table *t, double n);
+/* A cell of several parts, written between the two. */
+void page_cell_begin(struct page_table *t);
+void page_cell_end(struct page_table *t);
+void page_table_end(struct page_table *t);
+/* A bar as long as that part of its cell. */
+void page_bar(struct buf *out, double percent);
 
 /* ---- reading trees ------------------------------------------------------------------------- */
 

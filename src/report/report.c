@@ -55,6 +55,12 @@ void report_comparison(struct arena *a, struct buf *html, const struct compariso
     write_parts(a, html, &part, 1);
 }
 
+void report_runs(struct arena *a, struct buf *html, const struct ab *x, const struct node *meta)
+{
+    struct part part = part_of_runs(a, ab_node(a, x), x->curves, meta);
+    write_parts(a, html, &part, 1);
+}
+
 static const char *meta_file_of(struct arena *a, const char *dir)
 {
     const char *found = NULL;

@@ -5,11 +5,13 @@
 #ifndef REPORT_REPORT_H
 #define REPORT_REPORT_H
 
-#include "compare/compare.h"
+#include "compare/ab.h"
 
 /* The page of a comparison. meta: its run_meta tree, or NULL. */
 void report_comparison(struct arena *a, struct buf *html, const struct comparison *c,
                        const struct node *meta);
+
+void report_runs(struct arena *a, struct buf *html, const struct ab *x, const struct node *meta);
 
 /* Any mix of artifact directories on one page with a table of contents, told apart by their meta
  * files: comparisons, runs, capacities, searches, traces and runs of kernels (run_meta.json),

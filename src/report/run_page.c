@@ -16,21 +16,30 @@ struct run_data {
     bool simulated;
 };
 
+static const char *rate_text(struct arena *a, double v)
+{
+    if (!isfinite(v))
+        return "n/a";
+    return arena_printf(a, v >= 100 ? "%.0f" : v >= 1 || v == 0 ? "%.2f" : "%.3g", v);
+}
+
 static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
 {
     const struct run_metrics *m = &d->metrics;
     char text[WORDS_MAX];
     buf_puts(out, "<dl class=\"tiles\">\n");
+    const char *warmup = m->n_warmup ? arena_printf(a, "%zu warm-up", m->n_warmup) : NULL;
+    const char *not_ok = m->n_not_ok ? arena_printf(a, "%zu not ok", m->n_not_ok) : NULL;
     page_tile(out, "Requests measured", words_count(text, (int64_t)m->n_requests),
-              m->n_warmup + m->n_not_ok
-                  ? arena_printf(a, "%zu warm-up, %zu not ok", m->n_warmup, m->n_not_ok)
+              warmup && not_ok ? arena_printf(a, "%s, %s", warmup, not_ok)
+              : warmup         ? warmup
+                               : not_ok);
+    page_tile(out, "Output tokens per second", rate_text(a, m->output_tokens_per_s),
+              arena_printf(a, "%s tokens", words_count(text, m->output_tokens)));
+    page_tile(out, "Requests per second", rate_text(a, m->requests_per_s),
+              isfinite(m->duration_s)
+                  ? arena_printf(a, "in %s", words_duration(text, m->duration_s))
                   : NULL);
-    page_tile(
-        out, "Output tokens per second",
-        arena_printf(a, m->output_tokens_per_s < 100 ? "%.2f" : "%.0f", m->output_tokens_per_s),
-        arena_printf(a, "%s tokens", words_count(text, m->output_tokens)));
-    page_tile(out, "Requests per second", arena_printf(a, "%.2f", m->requests_per_s),
-              arena_printf(a, "in %s", words_duration(text, m->duration_s)));
     double blocks = page_number(d->run.meta, "counters.kv_blocks");
     double most = page_number(d->run.meta, "counters.kv_blocks_peak");
     if (blocks > 0 && most >= 0)
@@ -39,46 +48,47 @@ static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
     buf_puts(out, "</dl>\n");
 }
 
-static void latency_row(struct buf *out, const struct run_data *d, int m, const char *title,
+static void latency_row(struct page_table *t, const struct run_data *d, int m, const char *title,
                         const struct series *s)
 {
     char text[WORDS_MAX];
     double sum = 0;
     for (size_t i = 0; i < s->n; i++)
         sum += s->ns[i];
-    buf_puts(out, "<tr>");
-    page_tag(out, "th", NULL, "%s", title);
-    page_tag(out, "td", "num", "%s", words_count(text, (int64_t)s->n));
+    page_row(t);
+    page_cell(t, title);
+    page_cell_count(t, (double)s->n);
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
         double v =
             s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
-        buf_puts(out, "<td class=\"num\">");
-        page_text(out, "%s", words_duration(text, v));
+        page_cell_begin(t);
+        page_text(t->out, "%s", words_duration(text, v));
         if (isfinite(d->doubt.low[m][p]))
-            page_tag(out, "small", "range", "%+.1f / %+.1f %%", 100 * (d->doubt.low[m][p] - 1),
+            page_tag(t->out, "small", "range", "%+.1f / %+.1f %%", 100 * (d->doubt.low[m][p] - 1),
                      100 * (d->doubt.high[m][p] - 1));
-        buf_puts(out, "</td>");
+        page_cell_end(t);
     }
-    page_tag(out, "td", "num", "%s",
-             words_duration(text, s->n ? sum / (double)s->n / 1e9 : (double)NAN));
-    page_tag(out, "td", "num", "%s",
-             words_duration(text, s->n ? s->ns[s->n - 1] / 1e9 : (double)NAN));
-    buf_puts(out, "</tr>\n");
+    page_cell_duration(t, s->n ? sum / (double)s->n / 1e9 : (double)NAN);
+    page_cell_duration(t, s->n ? s->ns[s->n - 1] / 1e9 : (double)NAN);
 }
 
-static void latencies(struct buf *out, const struct run_data *d)
+static void latencies(struct arena *a, struct buf *out, const struct run_data *d)
 {
-    page_section(out, "Latencies");
-    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr><td></td>"
-                  "<th class=\"num\">n</th>");
+    enum { BEFORE = 2, COLUMNS = BEFORE + COMPARE_PERCENTILES + 2 };
+    struct page_column columns[COLUMNS] = {{.head = ""},
+                                           {.head = "n"},
+                                           [COLUMNS - 2] = {.head = "mean"},
+                                           [COLUMNS - 1] = {.head = "most"}};
+    struct page_table t;
     for (int p = 0; p < COMPARE_PERCENTILES; p++)
-        page_tag(out, "th", "num", "P%.0f", compare_percentiles[p]);
-    buf_puts(out, "<th class=\"num\">mean</th><th class=\"num\">most</th></tr></thead>\n<tbody>\n");
+        columns[BEFORE + p].head = arena_printf(a, "P%.0f", compare_percentiles[p]);
+    page_section(out, "Latencies");
+    PAGE_TABLE(&t, out, columns);
     for (enum metric m = 0; m < METRICS; m++)
-        latency_row(out, d, (int)m, compare_metric_title(m), &d->metrics.of[m]);
+        latency_row(&t, d, (int)m, compare_metric_title(m), &d->metrics.of[m]);
     if (d->delay.n)
-        latency_row(out, d, DOUBT_DELAY, "Scheduling delay", &d->delay);
-    buf_puts(out, "</tbody></table></div>\n");
+        latency_row(&t, d, DOUBT_DELAY, "Scheduling delay", &d->delay);
+    page_table_end(&t);
     if (d->doubt.known)
         page_tag(out, "p", "small",
                  "Below each percentile: the ends of its 95 %% interval, from the errors of the "
@@ -101,9 +111,12 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
                            model ? " of " : "", model ? model : ""));
     if (engine)
         page_tag(out, "p", NULL, "Engine: %s", engine);
+    page_server(a, out, d->run.meta);
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
-    latencies(out, d);
+    page_client(a, out, d->run.meta);
+    page_failures(out, &d->run);
+    latencies(a, out, d);
     page_figures(out, "Distributions", d->curves, 0, METRICS);
     if (d->n_rows)
         page_load(a, out, d->rows, d->n_rows, page_number(d->run.meta, "counters.kv_blocks"));

@@ -10,7 +10,7 @@ enum { MAX_CURVES = 6, MAX_ROWS = 60, MAX_REFUSED = 20 };
 
 struct load {
     double user, gpu, joules, rate, load;
-    bool front;
+    bool front, meets; /* the objective */
 };
 
 struct config {
@@ -30,24 +30,39 @@ struct search_data {
 
 /* ---- from the tree ----------------------------------------------------------------------- */
 
-/* "#3 sarathi, chunk_size 512, replicas 2": groups by their value, settings by their last part. */
-static const char *config_words(struct arena *a, const struct node *tree, const struct node *c,
-                                uint32_t index)
+/* The last part of a setting's name, all of it where another axis ends alike. */
+static const char *short_setting(const char *const *keys, uint32_t n, uint32_t i)
 {
-    uint32_t n_axes, n;
+    const char *dot = strrchr(keys[i], '.'), *last = dot ? dot + 1 : keys[i];
+    for (uint32_t k = 0; k < n; k++) {
+        const char *other = strrchr(keys[k], '.');
+        if (k != i && strcmp(other ? other + 1 : keys[k], last) == 0)
+            return keys[i];
+    }
+    return last;
+}
+
+/* "sarathi, chunk_size 512, replicas 2": groups by their value alone. */
+static const char *config_words(struct arena *a, const struct node *tree, const struct node *c)
+{
+    uint32_t n_axes, n, k = 0;
     struct node *const *axes = page_items(node_find(tree, "space"), &n_axes);
     struct node *const *values = page_items(node_find(c, "values"), &n);
-    struct buf b = {0};
-    buf_printf(&b, "#%u", index);
-    for (uint32_t i = 0, k = 0; i < n && i < n_axes; i++) {
-        const char *key = page_value(a, axes[i], "setting");
-        if (values[i]->kind != NODE_STR || !key)
-            continue;
-        const char *dot = strrchr(key, '.');
-        buf_printf(&b, "%s%s%s%s", k++ ? ", " : " ", dot ? dot + 1 : "", dot ? " " : "",
-                   values[i]->s.p);
+    const char **keys = arena_array(a, const char *, n_axes);
+    for (uint32_t i = 0; i < n_axes; i++) {
+        keys[i] = page_value(a, axes[i], "setting");
+        keys[i] = keys[i] ? keys[i] : "?";
     }
-    const char *words = arena_str(a, buf_str(&b));
+    struct buf b = {0};
+    for (uint32_t i = 0; i < n && i < n_axes; i++) {
+        if (values[i]->kind != NODE_STR)
+            continue;
+        buf_puts(&b, k++ ? ", " : "");
+        if (strchr(keys[i], '.'))
+            buf_printf(&b, "%s ", short_setting(keys, n_axes, i));
+        buf_puts(&b, values[i]->s.p);
+    }
+    const char *words = k ? arena_str(a, buf_str(&b)) : "all as configured";
     buf_free(&b);
     return words;
 }
@@ -59,12 +74,12 @@ static bool is_true(const struct node *map, const char *key)
 }
 
 static void read_config(struct arena *a, const struct node *tree, const struct node *n,
-                        uint32_t index, struct config *c)
+                        struct config *c)
 {
     uint32_t ends;
     struct node *const *interval = page_items(node_find(n, "interval_per_s"), &ends);
     struct node *const *loads = page_items(node_find(n, "loads"), &c->n_loads);
-    c->words = config_words(a, tree, n, index);
+    c->words = config_words(a, tree, n);
     c->status = page_value(a, n, "status");
     c->why = page_value(a, n, "why");
     c->gpus = page_number(n, "gpus");
@@ -78,7 +93,8 @@ static void read_config(struct arena *a, const struct node *tree, const struct n
                                     .joules = page_number(loads[i], "j_per_token"),
                                     .rate = page_number(loads[i], "rate"),
                                     .load = page_number(loads[i], "load"),
-                                    .front = is_true(loads[i], "front")};
+                                    .front = is_true(loads[i], "front"),
+                                    .meets = is_true(loads[i], "meets")};
         c->on_front += c->loads[i].front;
     }
 }
@@ -175,63 +191,92 @@ static void tiles(struct arena *a, struct buf *out, const struct search_data *d)
     buf_puts(out, "</dl>\n");
 }
 
-static struct svg_series curve_of(struct arena *a, const struct config *c)
+/* The loads of configurations that meet the objective, as points. */
+struct points {
+    double *x, *y;
+    uint32_t n;
+};
+
+static struct points points_with_room(struct arena *a, const struct search_data *d)
 {
-    double *x = arena_array(a, double, c->n_loads), *y = arena_array(a, double, c->n_loads);
-    for (uint32_t k = 0; k < c->n_loads; k++) {
-        x[k] = c->loads[k].user;
-        y[k] = c->loads[k].gpu;
-    }
-    return (struct svg_series){.name = arena_strn(a, c->words, strcspn(c->words, " ")),
-                               .x = x,
-                               .y = y,
-                               .n = c->n_loads,
-                               .dashed = true};
+    size_t n = 0;
+    for (uint32_t i = 0; i < d->n; i++)
+        n += d->configs[i].n_loads;
+    return (struct points){arena_array(a, double, n), arena_array(a, double, n), 0};
 }
 
+static void add_points(struct points *p, const struct config *c)
+{
+    for (uint32_t k = 0; k < c->n_loads; k++)
+        if (c->loads[k].meets) {
+            p->x[p->n] = c->loads[k].user;
+            p->y[p->n++] = c->loads[k].gpu;
+        }
+}
+
+static struct svg_series series_of(const char *name, const struct points *p)
+{
+    return (struct svg_series){.name = name, .x = p->x, .y = p->y, .n = p->n, .no_line = true};
+}
+
+/* The front as a staircase: between two of its points nothing better than the lower was found. */
 static void figure(struct arena *a, struct buf *out, const struct search_data *d)
 {
+    enum { PLOT_HEIGHT = 300, LEGEND_LINE = 18 };
     size_t n, n_configs, k = 0;
     struct ranked *front = rank_front(a, d, &n), *most = rank_configs(a, d, true, &n_configs);
-    struct svg_series series[MAX_CURVES + 1];
-    double *x = arena_array(a, double, n), *y = arena_array(a, double, n);
+    struct svg_series series[MAX_CURVES + 2];
+    struct points rest = points_with_room(a, d), on_front = points_with_room(a, d);
     if (n == 0)
         return;
     for (size_t i = 0; i < n; i++) {
         const struct load *l = &d->configs[front[i].config].loads[front[i].load];
-        x[i] = l->user;
-        y[i] = l->gpu;
+        on_front.x[on_front.n] = l->user;
+        on_front.y[on_front.n++] = l->gpu;
     }
-    series[k++] = (struct svg_series){.name = "Pareto front", .x = x, .y = y, .n = n};
-    for (size_t i = 0; i < n_configs && k <= MAX_CURVES; i++)
-        if (d->configs[most[i].config].on_front > 0)
-            series[k++] = curve_of(a, &d->configs[most[i].config]);
+    series[k] = series_of("Pareto front", &on_front);
+    series[k].no_line = false;
+    series[k++].step = true;
+    for (size_t i = 0; i < n_configs; i++) {
+        const struct config *c = &d->configs[most[i].config];
+        struct points own = points_with_room(a, d);
+        if (c->on_front == 0 || k > MAX_CURVES) {
+            add_points(&rest, c);
+            continue;
+        }
+        add_points(&own, c);
+        series[k++] = series_of(c->words, &own);
+    }
+    if (rest.n)
+        series[k++] = series_of("all others", &rest);
     page_section(out, "Speed for a user against work of a GPU");
     buf_puts(out, "<div class=\"figures\">\n");
-    page_chart(out, &(struct svg_chart){.title = "Loads of configurations",
+    page_chart(out, &(struct svg_chart){.title = "Loads that meet the objective",
                                         .x_label = "tok/s/user",
                                         .y_label = "tok/s/GPU",
+                                        .height = PLOT_HEIGHT + (int)k * LEGEND_LINE,
                                         .series = series,
                                         .n_series = k});
     buf_puts(out, "</div>\n");
     page_tag(out, "p", "small",
-             "Drawn are the configurations that are most often on the front; #n is their place in "
-             "search.json, from 0.");
+             "A point is one configuration under one load. Those with a colour of their own are "
+             "most often on the front; between two points of the front nothing better was found.");
     buf_puts(out, "\n</section>\n");
 }
 
-static void head_row(struct buf *out, const char *const *heads, size_t n)
+/* The settings; its place in search.json and search.csv behind them. */
+static void config_cell(struct page_table *t, const struct search_data *d, uint32_t i)
 {
-    buf_puts(out, "<div class=\"scroll\"><table class=\"sure\">\n<thead><tr>");
-    for (size_t i = 0; i < n; i++)
-        page_tag(out, "th", i == 0 ? NULL : "num", "%s", heads[i]);
-    buf_puts(out, "</tr></thead>\n<tbody>\n");
+    page_cell_begin(t);
+    page_text(t->out, "%s ", d->configs[i].words);
+    page_tag(t->out, "small", NULL, "#%u", i);
+    page_cell_end(t);
 }
 
-static void number_cell(struct buf *out, double v)
+static void number_cell(struct page_table *t, double v)
 {
     char text[WORDS_MAX];
-    page_tag(out, "td", "num", "%s", short_number(text, v));
+    page_cell(t, short_number(text, v));
 }
 
 /* Neighbours on the front are often as good as equal. */
@@ -242,64 +287,67 @@ static bool is_alike(const struct load *x, const struct load *y)
 
 static void front_table(struct arena *a, struct buf *out, const struct search_data *d)
 {
-    static const char *const heads[] = {"configuration", "tok/s/user", "tok/s/GPU",
-                                        "J/token",       "requests/s", "load"};
-    char text[WORDS_MAX];
+    static const struct page_column columns[] = {{.head = "configuration"}, {.head = "tok/s/user"},
+                                                 {.head = "tok/s/GPU"},     {.head = "J/token"},
+                                                 {.head = "requests/s"},    {.head = "load"}};
     size_t n;
     struct ranked *front = rank_front(a, d, &n);
     const struct load *above = NULL;
+    struct page_table t;
     int rows = 0;
     if (n == 0)
         return;
     page_section(out, "Pareto front");
-    head_row(out, heads, sizeof heads / sizeof *heads);
+    PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < n && rows < MAX_ROWS; i++) {
-        const struct config *c = &d->configs[front[i].config];
-        const struct load *l = &c->loads[front[i].load];
+        const struct load *l = &d->configs[front[i].config].loads[front[i].load];
         if (above && is_alike(l, above))
             continue;
         above = l;
         rows++;
-        buf_puts(out, "<tr>");
-        page_tag(out, "th", "wide", "%s", c->words);
-        number_cell(out, l->user);
-        number_cell(out, l->gpu);
-        number_cell(out, l->joules);
-        number_cell(out, l->rate);
-        page_tag(out, "td", "num", "%s", words_percent(text, 100 * l->load));
-        buf_puts(out, "</tr>\n");
+        page_row(&t);
+        config_cell(&t, d, front[i].config);
+        number_cell(&t, l->user);
+        number_cell(&t, l->gpu);
+        number_cell(&t, l->joules);
+        number_cell(&t, l->rate);
+        page_cell_percent(&t, 100 * l->load);
     }
-    buf_puts(out, "</tbody></table></div>\n");
+    page_table_end(&t);
     page_tag(out, "p", "small",
              "No other load of any configuration has more of both rates. Loads within 2 %% of the "
-             "row above are left out; of %zu on the front, %d stand here.",
+             "row above are left out; of %zu on the front, %d stand here. #n is a configuration's "
+             "place in search.json, from 0.",
              n, rows);
     buf_puts(out, "\n</section>\n");
 }
 
 static void config_table(struct arena *a, struct buf *out, const struct search_data *d)
 {
-    static const char *const heads[] = {"configuration", "GPUs", "requests/s per GPU",
-                                        "capacity, requests/s", "95 % interval"};
+    static const struct page_column columns[] = {{.head = "configuration"},
+                                                 {.head = "GPUs"},
+                                                 {.head = "requests/s per GPU"},
+                                                 {.head = "capacity, requests/s"},
+                                                 {.head = "95 % interval"}};
     char low[WORDS_MAX], high[WORDS_MAX];
     size_t n;
     struct ranked *best = rank_configs(a, d, false, &n);
+    struct page_table t;
     if (n == 0)
         return;
     page_section(out, "By capacity per GPU");
-    head_row(out, heads, sizeof heads / sizeof *heads);
+    PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < n && i < MAX_ROWS; i++) {
         const struct config *c = &d->configs[best[i].config];
-        buf_puts(out, "<tr>");
-        page_tag(out, "th", "wide", "%s", c->words);
-        number_cell(out, c->gpus);
-        number_cell(out, c->capacity / c->gpus);
-        number_cell(out, c->capacity);
-        page_tag(out, "td", "num", "%s to %s", short_number(low, c->low),
-                 short_number(high, c->high));
-        buf_puts(out, "</tr>\n");
+        page_row(&t);
+        config_cell(&t, d, best[i].config);
+        number_cell(&t, c->gpus);
+        number_cell(&t, c->capacity / c->gpus);
+        number_cell(&t, c->capacity);
+        page_cell(&t, arena_printf(a, "%s to %s", short_number(low, c->low),
+                                   short_number(high, c->high)));
     }
-    buf_puts(out, "</tbody></table></div>\n");
+    page_table_end(&t);
     if (n > MAX_ROWS)
         page_tag(out, "p", "small", "The best %d of %zu; search.csv holds all.", (int)MAX_ROWS, n);
     buf_puts(out, "\n</section>\n");
@@ -346,7 +394,7 @@ enum st part_search(struct arena *a, const char *dir, const struct node *meta, s
     TRY(node_get(tree, "configurations", NODE_LIST, &configs, e));
     *d = (struct search_data){meta, tree, arena_array(a, struct config, configs->n), configs->n};
     for (uint32_t i = 0; i < configs->n; i++)
-        read_config(a, tree, configs->items[i], i, &d->configs[i]);
+        read_config(a, tree, configs->items[i], &d->configs[i]);
     *out = (struct part){.title = arena_printf(a, "Search %s", id ? id : fs_base(dir)),
                          .remark = arena_printf(a, "%u configurations", configs->n),
                          .body = search_body,

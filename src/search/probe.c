@@ -71,7 +71,7 @@ void probe_samples_add(struct probe_samples *s, const struct run_request *r)
     q.latency_s[SLO_DELAY] = span_s(r->arrival_ns, r->scheduled_ns);
     q.latency_s[SLO_TTFT] = ttft;
     q.latency_s[SLO_E2EL] = e2e;
-    q.latency_s[SLO_TPOT] = r->num_decode_tokens_actual > 1
+    q.latency_s[SLO_TPOT] = r->num_decode_tokens_actual > 1 && e2e > ttft
                                 ? (e2e - ttft) / (double)(r->num_decode_tokens_actual - 1)
                                 : (double)NAN;
     vec_push(&s->v, q);

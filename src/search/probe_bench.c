@@ -162,6 +162,45 @@ static enum st check_any_served(const struct run *run, double rate, struct err *
     return err_add(e, "none of %zu requests at %g requests/s ended well", run->n_requests, rate);
 }
 
+/* A server that answers with other lengths than were asked for does other work than the workload's,
+ * at any rate. */
+static enum st check_lengths(const struct run *run, double rate, struct err *e)
+{
+    const struct node *lengths = node_find(run->meta, "output_lengths");
+    const struct node *verdict = node_find(lengths, "verdict"), *why = node_find(lengths, "why");
+    if (!verdict || verdict->kind != NODE_STR || !sv_eq(verdict->s, "rejected"))
+        return ST_OK;
+    err_set(e, ST_REJECTED, "%s", why && why->kind == NODE_STR ? why->s.p : "wrong lengths");
+    err_add(e, "the run at %g requests/s says nothing of the workload", rate);
+    return err_hint(e, "engine.ignore_eos=false lets answers end early, client.max_wrong_lengths "
+                       "sets the share of wrong lengths that a run may have");
+}
+
+/* Of a limit on a latency that the runs of this engine do not have. */
+static enum st check_measured(const struct probe_bench *b, const struct probe_result *r,
+                              int64_t output_tokens, struct err *e)
+{
+    static const struct {
+        enum slo_metric m;
+        bool several; /* only requests of several tokens have it */
+        const char *why, *hint;
+    } rows[] = {
+        {SLO_DELAY, false, "does not say when the first batch of a request begins: delay",
+         "slo=ttft:MS,tpot:MS"},
+        {SLO_TPOT, true, "sends all tokens of an answer at once: tpot", "slo=e2el:MS"},
+    };
+    const double ok = r->requests - r->failed;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!isfinite(b->p.slo->limit_s[rows[i].m]) || !(ok > 0) ||
+            !isnan(r->latency_s[rows[i].m][0]) ||
+            (rows[i].several && !((double)output_tokens > ok)))
+            continue;
+        err_set(e, ST_USAGE, "slo: engine %s %s is no limit here", b->p.engine, rows[i].why);
+        return err_hint(e, "%s", rows[i].hint);
+    }
+    return ST_OK;
+}
+
 static enum st read_run(struct probe_bench *b, const char *dir, double rate,
                         struct probe_result *out, struct err *e)
 {
@@ -172,21 +211,14 @@ static enum st read_run(struct probe_bench *b, const char *dir, double rate,
         fs_remove_tree(dir, &ignored); /* who goes on later measures it again */
         return e->st;
     }
+    TRY(check_lengths(&run, rate, e));
     probe_samples_begin(&b->samples, b->p.slo);
     for (size_t i = 0; i < run.n_requests; i++)
         probe_samples_add(&b->samples, &run.requests[i]);
     probe_samples_sum(&b->samples, out);
     read_client(run.meta, out);
     read_contention(run.meta, rate, out);
-    if (isfinite(b->p.slo->limit_s[SLO_DELAY]) && out->requests > out->failed &&
-        isnan(out->latency_s[SLO_DELAY][0])) {
-        err_set(e, ST_USAGE,
-                "slo: engine %s does not say when the first batch of a request begins: delay is no "
-                "limit here",
-                b->p.engine);
-        return err_hint(e, "slo=ttft:MS,tpot:MS");
-    }
-    return ST_OK;
+    return check_measured(b, out, b->samples.output_tokens, e);
 }
 
 static const char *probe_name(struct probe_bench *b, double rate, uint64_t seed, int try)

@@ -12,6 +12,10 @@
  *     if that one is no better the result is unhealthy (search/capacity.h says what follows)
  *   - nobody there: a run whose requests all have status error ends the search with the first
  *     one's reason (ST_DEVICE), and its folder is removed
+ *   - wrong lengths: a run that bench rejects because answers have other lengths than were asked
+ *     for (exit 5) ends the search with that reason (ST_REJECTED)
+ *   - a limit on what no run of the engine has (delay over HTTP; tpot where whole answers come at
+ *     once) is ST_USAGE
  *   - reuse: a probe's folder is named after all that its run depends on, and a finished one that
  *     is there already, in `dir` or in `resume`, is read instead of run again
  *
@@ -31,7 +35,7 @@ struct probe_bench_params {
     const char *resume; /* an earlier such folder; finished runs in it move to dir. NULL = none */
     double timeout_s;
     const struct slo *slo;
-    /* Seconds from the first arrival to the last at 1 request/s. */
+    /* Seconds from the first arrival to the last at 1 request/s, of the fewest that a rate gets. */
     double (*span_s)(void *self, uint64_t seed);
     /* The settings that make bench serve that seed's requests at that rate, at most
      * PROBE_BENCH_WORDS. scratch is a path that does not exist; what is made there is removed

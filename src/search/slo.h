@@ -3,7 +3,8 @@
  *
  * A limit is "name:milliseconds" in the syntax of vLLM's `--goodput ttft:200 tpot:50 e2el:1000`:
  *     ttft   first token - planned arrival
- *     tpot   (e2el - ttft) / (n - 1); a request of one token has none and meets any
+ *     tpot   (e2el - ttft) / (n - 1); a request of one token, or whose tokens all came at
+ *            once, has none and meets any
  *     e2el   completion - planned arrival
  * and one name of our own:
  *     delay  first batch built - planned arrival, Vidur's request_scheduling_delay

@@ -32,6 +32,7 @@
 
 #include "base/err.h"
 #include "model/model.h"
+#include "model/sampling.h"
 
 /* Part of a prompt (after a preemption: of prompt and tokens generated so far). */
 struct chunk {
@@ -51,6 +52,7 @@ struct slot_view {
     const int32_t *blocks; /* block table: KV block of token t is blocks[t / block_size] */
     int64_t kv_tokens;     /* tokens in the KV cache before this batch */
     int64_t n_blocks;
+    const struct sampling *sampling; /* NULL = greedy */
 };
 
 struct batch {
@@ -70,6 +72,8 @@ struct batch {
     int64_t prefill_tokens;   /* sum of chunk tokens */
     int64_t decode_kv_tokens; /* sum over decode rows of tokens in the cache before this batch */
     int64_t decode_kv_max;    /* of the longest of these caches; 0 = not told */
+    int64_t train;            /* the lane's batches since its last one with chunks, this one
+                                 included: 1 = the first; 0 = has chunks itself, or not told */
     int64_t kv_blocks;        /* allocated in the replica when submitted */
     struct op_load load;      /* of the whole batch, for predictors and rooflines */
 };

@@ -61,6 +61,7 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
     b->n_entered = (int32_t)f->entered.n;
     b->decode_kv_tokens = f->runs_decodes ? lane->set.kv_sum : 0;
     b->decode_kv_max = f->runs_decodes ? decode_set_kv_max(&lane->set) : 0;
+    b->train = lane->train = b->n_chunks ? 0 : lane->train + 1;
     b->kv_blocks = r->kv.num_blocks - r->kv.free;
     int64_t decode_tokens = (int64_t)b->n_decodes * (1 + b->draft_tokens);
     b->load.tokens = b->prefill_tokens + decode_tokens;
@@ -323,12 +324,19 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
     if (r->run->sink->batch)
         batch_row(r, lane, f, c, end_ns);
     if (r->run->sink->iteration) {
-        const struct serve_iteration i = {.b = &f->b,
-                                          .c = c,
-                                          .start_s = start_of(lane, f, c),
-                                          .end_s = c->end_s,
-                                          .waiting = f->waiting,
-                                          .running = f->running};
+        const struct prefix_cache *cache = r->kv.cache;
+        const struct serve_iteration i = {
+            .b = &f->b,
+            .c = c,
+            .start_s = start_of(lane, f, c),
+            .end_s = c->end_s,
+            .waiting = f->waiting,
+            .running = f->running,
+            .kv_blocks_after = r->kv.num_blocks - r->kv.free,
+            .preemptions = r->preemptions,
+            .prefix_looked_tokens = cache ? cache->looked_tokens : 0,
+            .prefix_hit_tokens = cache ? cache->hit_tokens : 0,
+        };
         r->run->sink->iteration(r->run->sink->self, &i);
     }
     lane->last_end_s = c->end_s;

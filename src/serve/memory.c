@@ -33,12 +33,11 @@ enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struc
     out->request_bytes = 4 * (double)(m->head_dim * kv * f->request_tokens) * (double)m->layers;
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
-        err_set(
-            e, ST_USAGE,
-            "model %s: a device of %g GB has %.1f GB for weights of %.1f GB and keys and values "
-            "of %.1f GB for a request of %lld tokens",
-            m->name, f->memory_gb, avail / GIB, out->weight_bytes / GIB, out->request_bytes / GIB,
-            (long long)f->request_tokens);
+        err_set(e, ST_USAGE,
+                "model %s: a device of %g GiB has %.1f GiB for weights of %.1f GiB and keys and "
+                "values of %.1f GiB for a request of %lld tokens",
+                m->name, f->memory_gb, avail / GIB, out->weight_bytes / GIB,
+                out->request_bytes / GIB, (long long)f->request_tokens);
         return err_hint(e,
                         "raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
                         "scheduler.num_blocks");

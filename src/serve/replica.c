@@ -12,8 +12,11 @@ static struct slot_view view_slot(void *self, int32_t slot)
     int64_t kv = q->kv;
     if (q->state == REQUEST_DECODE)
         kv = decode_set_kv(&r->lanes[q->lane].set, q);
-    return (struct slot_view){
-        .ids = q->ids, .blocks = q->blocks, .kv_tokens = kv, .n_blocks = q->n_blocks};
+    return (struct slot_view){.ids = q->ids,
+                              .blocks = q->blocks,
+                              .kv_tokens = kv,
+                              .n_blocks = q->n_blocks,
+                              .sampling = q->w.sampling};
 }
 
 void replica_init(struct replica *r, struct serve_run_state *run, int32_t index, struct executor ex)
@@ -321,6 +324,7 @@ void replica_preempt(struct replica *r, struct request *q)
     q->kv = 0;
     q->prefill = q->w.num_prefill_tokens + q->generated;
     q->preemptions++;
+    r->preemptions++;
     r->run->counters->preemptions++;
     r->waiting_tokens += q->prefill;
     queue_push_front(&r->waiting, q);

@@ -56,6 +56,7 @@ struct lane {
     struct link ready;
     VEC(int32_t) left, entered; /* changes of the set that no batch has told yet */
     int64_t submitted, delivered;
+    int64_t train;          /* batches since its last one with chunks */
     int64_t decode_batches; /* for the policy: lightllm counts those since it looked at the queue */
     double last_end_s;
     struct spent spent;         /* by the delivered batches that its set ran in */
@@ -95,7 +96,7 @@ struct replica {
     bool shares;                 /* SCHED_SHARES, several lanes, one batch each in flight */
     VEC(struct request *) slots; /* by slot; NULL = free */
     VEC(int32_t) free_slots;
-    int64_t iterations;
+    int64_t iterations, preemptions;
     int64_t joins; /* order given to the next member of a decode set, unless a policy gives one */
 
     struct flight *flights; /* [max_in_flight] */

@@ -95,9 +95,12 @@ struct request_live {
 struct serve_iteration {
     const struct batch *b;
     const struct completion *c;
-    double start_s, end_s; /* start: as of its first row */
-    int64_t waiting;       /* requests in the replica's queue */
-    int64_t running;       /* requests that hold KV blocks */
+    double start_s, end_s;   /* start: as of its first row */
+    int64_t waiting;         /* requests in the replica's queue */
+    int64_t running;         /* requests that hold KV blocks */
+    int64_t kv_blocks_after; /* that requests hold now, when its tokens have been handled */
+    /* Of the replica since the run began, as in serve_counters. */
+    int64_t preemptions, prefix_looked_tokens, prefix_hit_tokens;
 };
 
 /* Where results go; any hook may be NULL. Rows are complete when handed over and borrowed for the

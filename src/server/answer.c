@@ -67,7 +67,7 @@ void answer_end(struct buf *out, const struct answer_head *h, int64_t n)
 void answer_event_error(struct buf *out, const char *message)
 {
     buf_puts(out, "data: ");
-    answer_error(out, message, "server_error", 500);
+    answer_error(out, message, "server_error", NULL, NULL);
     buf_puts(out, "\n\n");
 }
 
@@ -88,11 +88,24 @@ void answer_document(struct buf *out, const struct answer_head *h, struct sv tex
     buf_putc(out, '}');
 }
 
-void answer_error(struct buf *out, const char *message, const char *type, int code)
+static void quote_or_null(struct buf *out, const char *name, const char *value)
+{
+    buf_printf(out, ",\"%s\":", name);
+    if (value)
+        json_quote(out, sv_of(value));
+    else
+        buf_puts(out, "null");
+}
+
+void answer_error(struct buf *out, const char *message, const char *type, const char *param,
+                  const char *code)
 {
     buf_puts(out, "{\"error\":{\"message\":");
     json_quote(out, sv_of(message));
-    buf_printf(out, ",\"type\":\"%s\",\"param\":null,\"code\":%d}}", type, code);
+    quote_or_null(out, "type", type);
+    quote_or_null(out, "param", param);
+    quote_or_null(out, "code", code);
+    buf_puts(out, "}}");
 }
 
 void answer_model_entry(struct buf *out, const char *model, int64_t created_s,

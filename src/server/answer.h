@@ -23,7 +23,9 @@ void answer_event_error(struct buf *out, const char *message);
 void answer_document(struct buf *out, const struct answer_head *h, struct sv text,
                      const int32_t *ids, int64_t n, const char *finish);
 
-void answer_error(struct buf *out, const char *message, const char *type, int code);
+/* param, code: NULL = null. */
+void answer_error(struct buf *out, const char *message, const char *type, const char *param,
+                  const char *code);
 void answer_model_entry(struct buf *out, const char *model, int64_t created_s,
                         int64_t max_model_len);
 void answer_models(struct buf *out, const char *model, int64_t created_s, int64_t max_model_len);

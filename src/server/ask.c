@@ -5,9 +5,13 @@
 #include "text/json.h"
 
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
+/* Values of a body beyond the ids of a prompt: what a body may cost in memory, a tree being up to
+ * 30 times as large as its text. */
+enum { MOST_VALUES = 1 << 16 };
 
-/* What a member may be, beside those read by name below. */
-enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, SAMPLING };
+/* What a member may be, beside those read by name below. PENALTY: off, where tokens mean
+ * anything. VARIABLES: of the model's own chat template. */
+enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, PENALTY, TEXT, VARIABLES };
 
 static const struct {
     const char *name;
@@ -22,16 +26,16 @@ static const struct {
     {"stream_options", READ},
     {"return_token_ids", READ},
     {"ignore_eos", READ},
-    {"temperature", SAMPLING},
-    {"frequency_penalty", SAMPLING},
-    {"presence_penalty", SAMPLING},
+    {"temperature", READ},
+    {"top_p", READ},
+    {"top_k", READ},
+    {"min_p", READ},
+    {"seed", READ},
+    {"frequency_penalty", PENALTY},
+    {"presence_penalty", PENALTY},
     {"repetition_penalty", ONE},
     {"n", ONE},
     {"best_of", ONE},
-    {"top_p", ANYTHING},
-    {"top_k", ANYTHING},
-    {"min_p", ANYTHING},
-    {"seed", ANYTHING},
     {"user", ANYTHING},
     {"store", ANYTHING},
     {"metadata", ANYTHING},
@@ -51,7 +55,9 @@ static const struct {
     {"suffix", OFF},
     {"logit_bias", OFF},
     {"tools", OFF},
-    {"response_format", OFF},
+    {"functions", OFF},
+    {"response_format", TEXT},
+    {"chat_template_kwargs", VARIABLES},
 };
 
 /* null, false, 0, "", [] and {} say no. */
@@ -91,21 +97,53 @@ static bool is_one(const struct node *v)
            (v->kind == NODE_FLOAT && !(v->f > 1 || v->f < 1));
 }
 
-static enum st check_member(const struct ask_rules *rules, const struct node_pair *p, struct err *e)
+static bool is_text_format(const struct node *v)
+{
+    const struct node *type = node_find(v, "type");
+    return v->kind == NODE_NULL ||
+           (v->n == 1 && type && type->kind == NODE_STR && sv_eq(type->s, "text"));
+}
+
+static bool is_fine(const struct ask_rules *rules, enum may may, const struct node *v)
+{
+    switch (may) {
+    case READ:
+    case ANYTHING:
+        return true;
+    case OFF:
+        return is_off(v);
+    case ON:
+        return is_on(v);
+    case UNSET:
+        return is_unset(v);
+    case ONE:
+        return is_one(v);
+    case PENALTY:
+        return rules->predicted || is_off(v);
+    case TEXT:
+        return is_text_format(v);
+    case VARIABLES:
+        return v->kind == NODE_NULL || (rules->chat.kind == CHAT_MODEL && v->kind == NODE_MAP);
+    }
+    return false;
+}
+
+static enum st check_member(const struct ask_rules *rules, const struct node_pair *p,
+                            const char **param, struct err *e)
 {
     int name_n = (int)(p->key.n < 60 ? p->key.n : 60);
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (!sv_eq(p->key, members[i].name))
             continue;
-        enum may may = members[i].may;
-        if (may == SAMPLING && !rules->any_temperature && !is_off(p->value))
-            return err_set(e, ST_INPUT, "%s: this engine is greedy: 0 is all it does",
+        *param = members[i].name;
+        if (members[i].may == TEXT && !is_fine(rules, TEXT, p->value))
+            return err_set(e, ST_INPUT, "%s: only {\"type\": \"text\"} is done here",
                            members[i].name);
-        if ((may == OFF && !is_off(p->value)) || (may == UNSET && !is_unset(p->value)) ||
-            (may == ONE && !is_one(p->value)) || (may == ON && !is_on(p->value)))
+        if (!is_fine(rules, members[i].may, p->value))
             return err_set(e, ST_INPUT, "%s: not done here: leave it out", members[i].name);
         return ST_OK;
     }
+    *param = NULL;
     return err_set(e, ST_INPUT, "%.*s: unknown here", name_n, p->key.p);
 }
 
@@ -125,7 +163,41 @@ static enum st get_count(const struct node *m, const char *key, int64_t *out, st
     return node_get_int(m, key, 1, INT32_MAX, out, e);
 }
 
-static enum st add_stop(const struct node *v, struct ask *out, struct err *e)
+/* Leaves *out alone where the member is not there. */
+static enum st get_number(const struct node *m, const char *key, double min, double max,
+                          double *out, const char **param, struct err *e)
+{
+    const struct node *v = node_find(m, key);
+    *param = key;
+    if (!v || v->kind == NODE_NULL)
+        return ST_OK;
+    return node_get_double(m, key, min, max, out, e);
+}
+
+static enum st take_sampling(const struct ask_rules *rules, const struct node *doc, struct ask *out,
+                             const char **param, struct err *e)
+{
+    struct sampling *s = &out->sampling;
+    const struct node *seed = node_find(doc, "seed"), *top_k = node_find(doc, "top_k");
+    int64_t seed_value = 0;
+    *s = (struct sampling){.temperature = rules->temperature, .top_p = 1};
+    TRY(get_number(doc, "temperature", 0, 100, &s->temperature, param, e));
+    TRY(get_number(doc, "top_p", 0, 1, &s->top_p, param, e));
+    TRY(get_number(doc, "min_p", 0, 1, &s->min_p, param, e));
+    *param = "top_k";
+    if (top_k && top_k->kind != NODE_NULL)
+        TRY(node_get_int(doc, "top_k", -1, INT32_MAX, &s->top_k, e));
+    s->top_k = s->top_k < 0 ? 0 : s->top_k;
+    *param = "seed";
+    out->seeded = seed && seed->kind != NODE_NULL;
+    if (out->seeded)
+        TRY(node_get_int(doc, "seed", INT64_MIN, INT64_MAX, &seed_value, e));
+    s->seed = (uint64_t)seed_value;
+    out->sampled = s->temperature > 0 && s->top_k != 1 && !rules->predicted;
+    return ST_OK;
+}
+
+static enum st add_stop(struct arena *a, const struct node *v, struct ask *out, struct err *e)
 {
     if (v->kind != NODE_STR)
         return err_set(e, ST_INPUT, "stop: expected a text or a list of texts");
@@ -133,12 +205,12 @@ static enum st add_stop(const struct node *v, struct ask *out, struct err *e)
         return err_set(e, ST_INPUT, "stop: a text has 1 to %d bytes", STOPS_LONGEST);
     if (out->n_stops == STOPS_MOST)
         return err_set(e, ST_INPUT, "stop: at most %d texts", STOPS_MOST);
-    out->stops[out->n_stops++] = v->s;
+    out->stops[out->n_stops++] = (struct sv){arena_strn(a, v->s.p, v->s.n), v->s.n};
     return ST_OK;
 }
 
-static enum st take_stops(const struct ask_rules *rules, const struct node *doc, struct ask *out,
-                          struct err *e)
+static enum st take_stops(struct arena *a, const struct ask_rules *rules, const struct node *doc,
+                          struct ask *out, struct err *e)
 {
     const struct node *v = node_find(doc, "stop");
     if (!v || is_off(v))
@@ -146,19 +218,20 @@ static enum st take_stops(const struct ask_rules *rules, const struct node *doc,
     if (!rules->tokenizer)
         return err_set(e, ST_INPUT, "stop: this model has no tokenizer, so answers have no text");
     if (v->kind != NODE_LIST)
-        return add_stop(v, out, e);
+        return add_stop(a, v, out, e);
     for (uint32_t i = 0; i < v->n; i++)
-        TRY(add_stop(v->items[i], out, e));
+        TRY(add_stop(a, v->items[i], out, e));
     return ST_OK;
 }
 
-static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv text,
+/* special: the tokenizer adds what begins a text. */
+static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv text, bool special,
                       struct ask *out, struct err *e)
 {
     size_t n = 0;
     if (!rules->tokenizer)
         return err_set(e, ST_INPUT, "this model has no tokenizer: send the prompt as token ids");
-    TRY(tokenizer_encode(a, rules->tokenizer, text, true, &out->ids, &n, e));
+    TRY(tokenizer_encode(a, rules->tokenizer, text, special, &out->ids, &n, e));
     out->n_ids = (int64_t)n;
     if (n == 0)
         return err_set(e, ST_INPUT, "prompt: the text gives no tokens");
@@ -191,7 +264,7 @@ static enum st take_prompt(struct arena *a, const struct ask_rules *rules, const
     if (p && p->kind == NODE_LIST && p->n == 1 && p->items[0]->kind != NODE_INT)
         p = p->items[0];
     if (p && p->kind == NODE_STR)
-        return encode(a, rules, p->s, out, e);
+        return encode(a, rules, p->s, true, out, e);
     if (p && p->kind == NODE_LIST && p->n > 1 && p->items[0]->kind != NODE_INT)
         return err_set(e, ST_INPUT, "prompt: %u prompts: send one with each request", p->n);
     if (p && p->kind == NODE_LIST && p->n > 0)
@@ -223,29 +296,36 @@ static enum st content(struct arena *a, const struct node *m, struct sv *out, st
     return ST_OK;
 }
 
-static enum st take_messages(struct arena *a, const struct ask_rules *rules, const struct node *doc,
-                             struct ask *out, struct err *e)
+/* Messages and their texts are in the scratch arena. */
+static enum st take_messages(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
+                             const struct node *doc, struct ask *out, struct err *e)
 {
     const struct node *list = node_find(doc, "messages");
     if (!list || list->kind != NODE_LIST || list->n == 0)
         return err_set(e, ST_INPUT, "messages: expected a list of messages");
-    struct chat_message *m = arena_array(a, struct chat_message, list->n);
+    struct node *all = node_new(scratch, NODE_LIST);
     for (uint32_t i = 0; i < list->n; i++) {
         const char *role;
+        struct sv text;
         TRY(node_get_str(list->items[i], "role", &role, e));
-        TRY(content(a, list->items[i], &m[i].content, e));
-        m[i].role = sv_of(role);
+        TRY(content(scratch, list->items[i], &text, e));
+        struct node *m = node_copy(scratch, list->items[i]), *c = node_new(scratch, NODE_STR);
+        c->s = text;
+        node_set(scratch, m, SV("content"), c);
+        node_push(scratch, all, m);
     }
     struct buf text = {0};
-    enum st st = chat_template_apply(&text, rules->chat, m, list->n, e);
+    enum st st = chat_format_apply(scratch, &rules->chat, all,
+                                   node_find(doc, "chat_template_kwargs"), &text, e);
     if (st == ST_OK)
-        st = encode(a, rules, (struct sv){buf_str(&text), text.n}, out, e);
+        st = encode(a, rules, (struct sv){buf_str(&text), text.n}, rules->chat.kind != CHAT_MODEL,
+                    out, e);
     buf_free(&text);
     return st;
 }
 
 static enum st take_length(const struct ask_rules *rules, const struct node *doc, struct ask *out,
-                           struct err *e)
+                           struct ask_refusal *refusal, struct err *e)
 {
     int64_t room = rules->max_model_len - out->n_ids, min = 0;
     out->max_tokens = 0;
@@ -256,6 +336,14 @@ static enum st take_length(const struct ask_rules *rules, const struct node *doc
                               ? room
                               : (int64_t)DEFAULT_COMPLETION_TOKENS;
     if (room < 1 || out->max_tokens > room)
+        refusal->code = "context_length_exceeded";
+    if (room < 1) {
+        refusal->param = out->chat ? "messages" : "prompt";
+        return err_set(e, ST_INPUT,
+                       "the prompt has %lld tokens: the model takes %lld in all, output included",
+                       (long long)out->n_ids, (long long)rules->max_model_len);
+    }
+    if (out->max_tokens > room)
         return err_set(e, ST_INPUT,
                        "the prompt has %lld tokens, and %lld of output are asked for: the model "
                        "takes %lld in all",
@@ -271,40 +359,80 @@ static enum st take_length(const struct ask_rules *rules, const struct node *doc
     return ST_OK;
 }
 
-static enum st take_all(struct arena *a, const struct ask_rules *rules, const struct node *doc,
-                        struct ask *out, struct err *e)
+static enum st take_all(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
+                        const struct node *doc, struct ask *out, struct ask_refusal *refusal,
+                        struct err *e)
 {
+    const char **param = &refusal->param;
     const struct node *options = node_find(doc, "stream_options");
     for (uint32_t i = 0; i < doc->n; i++)
-        TRY(check_member(rules, &doc->pairs[i], e));
+        TRY(check_member(rules, &doc->pairs[i], param, e));
+    *param = NULL;
     TRY(get_bool(doc, "stream", &out->stream, e));
     TRY(get_bool(doc, "return_token_ids", &out->return_ids, e));
     TRY(get_bool(doc, "ignore_eos", &out->ignore_eos, e));
+    TRY(take_sampling(rules, doc, out, param, e));
+    *param = "stream_options";
     if (options && options->kind != NODE_NULL && options->kind != NODE_MAP)
         return err_set(e, ST_INPUT, "stream_options: expected a map");
     TRY(get_bool(options, "include_usage", &out->include_usage, e));
     TRY(get_bool(options, "continuous_usage_stats", &out->each_usage, e));
-    TRY((out->chat ? take_messages : take_prompt)(a, rules, doc, out, e));
-    TRY(take_stops(rules, doc, out, e));
-    return take_length(rules, doc, out, e);
+    *param = out->chat ? "messages" : "prompt";
+    TRY(out->chat ? take_messages(a, scratch, rules, doc, out, e)
+                  : take_prompt(a, rules, doc, out, e));
+    *param = "stop";
+    TRY(take_stops(a, rules, doc, out, e));
+    *param = "max_tokens";
+    return take_length(rules, doc, out, refusal, e);
 }
 
-enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
-                  struct ask *out, int *http_status, struct err *e)
+/* Commas that are not in a string: one less than the values of a flat body. */
+static size_t count_values(struct sv body)
 {
-    const struct json_limits limits = {.max_depth = MAX_DEPTH};
+    size_t n = 1;
+    bool text = false;
+    for (size_t i = 0; i < body.n; i++) {
+        const char c = body.p[i];
+        if (text && c == '\\')
+            i++;
+        else if (c == '"')
+            text = !text;
+        n += !text && c == ',';
+    }
+    return n;
+}
+
+static enum st parse(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
+                     struct sv body, struct ask *out, struct ask_refusal *refusal, struct err *e)
+{
+    const struct json_limits limits = {
+        .max_depth = MAX_DEPTH, .max_bytes = body.n + 1, .max_string_bytes = body.n + 1};
+    const size_t most = (size_t)rules->max_model_len + MOST_VALUES, values = count_values(body);
     struct node *doc;
     const char *model;
-    *out = (struct ask){.chat = chat, .ignore_eos = rules->ignore_eos};
-    *http_status = 400;
-    TRY(json_parse(a, "body", body, &limits, &doc, e));
+    if (values > most)
+        return err_set(e, ST_INPUT, "body: %zu values, of which %zu are read at most", values,
+                       most);
+    TRY(json_parse(scratch, "body", body, &limits, &doc, e));
     if (doc->kind != NODE_MAP)
         return err_set(e, ST_INPUT, "body: expected a JSON object");
+    refusal->param = "model";
     TRY(node_get_str(doc, "model", &model, e));
     if (strcmp(model, rules->model) != 0) {
-        *http_status = 404;
+        *refusal = (struct ask_refusal){404, "model", "model_not_found"};
         return err_set(e, ST_INPUT, "the model '%.100s' does not exist; this is %s", model,
                        rules->model);
     }
-    return take_all(a, rules, doc, out, e);
+    return take_all(a, scratch, rules, doc, out, refusal, e);
+}
+
+enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
+                  struct ask *out, struct ask_refusal *refusal, struct err *e)
+{
+    struct arena *scratch = arena_new();
+    *out = (struct ask){.chat = chat, .ignore_eos = rules->ignore_eos};
+    *refusal = (struct ask_refusal){.status = 400};
+    const enum st st = parse(a, scratch, rules, body, out, refusal, e);
+    arena_free(&scratch);
+    return st;
 }

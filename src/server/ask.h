@@ -1,11 +1,13 @@
 /* What a client asks for: the JSON body of a completion or a chat, checked and tokenized.
  *
- * Known members that would change nothing here are taken (top_p of a greedy engine, user, ...); one
- * that would, and that is not done, is refused by name, and so is an unknown one. */
+ * Known members that would change nothing here are taken (user, n of 1, logprobs of false, a
+ * response_format of text, ...); one that would, and that is not done, is refused by name, and so
+ * is an unknown one. */
 #ifndef SERVER_ASK_H
 #define SERVER_ASK_H
 
-#include "model/chat_template.h"
+#include "model/chat_format.h"
+#include "model/sampling.h"
 #include "model/tokenizer.h"
 #include "server/stops.h"
 
@@ -14,21 +16,31 @@ struct ask_rules {
     const struct tokenizer *tokenizer; /* NULL = prompts must be token ids */
     int64_t vocab;
     int64_t max_model_len; /* prompt and output, >= 2 */
-    enum chat_template chat;
-    bool ignore_eos;      /* when the body does not say */
-    bool any_temperature; /* the tokens mean nothing, so no sampling setting is refused */
+    struct chat_format chat;
+    bool ignore_eos;    /* when the body does not say */
+    double temperature; /* when the body does not say; 0 = greedy */
+    bool predicted;     /* the tokens mean nothing, so no sampling setting is refused */
 };
 
 struct ask {
     bool chat, stream, include_usage, each_usage, return_ids, ignore_eos;
+    bool sampled, seeded; /* sampling counts, and so does its seed */
+    struct sampling sampling;
     int32_t *ids; /* [n_ids], >= 1 */
     int64_t n_ids, max_tokens;
     struct sv stops[STOPS_MOST];
     size_t n_stops;
 };
 
-/* What it says lives in the arena. ST_INPUT with *http_status 400, or 404 for another model. */
+/* What a refused request is answered with, beside the error's text. */
+struct ask_refusal {
+    int status;        /* 400, or 404 for another model */
+    const char *param; /* the member at fault, where it is known; static */
+    const char *code;  /* OpenAI's, or NULL; static */
+};
+
+/* What it says lives in the arena, and nothing else: the tree of the body is gone. */
 enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
-                  struct ask *out, int *http_status, struct err *e);
+                  struct ask *out, struct ask_refusal *refusal, struct err *e);
 
 #endif

@@ -40,8 +40,17 @@ void gauges_write(struct buf *out, const struct gauges *g, const char *model)
         const char *name, *type, *help;
         int64_t value;
     } rows[] = {
-        {"requests_running", "gauge", "requests that have a first token and go on", g->running},
-        {"requests_waiting", "gauge", "requests that wait for their first token", g->waiting},
+        {"num_requests_running", "gauge", "requests that have a first token and go on", g->running},
+        {"num_requests_waiting", "gauge", "requests that wait for their first token", g->waiting},
+        {"kv_blocks", "gauge", "KV blocks there are", g->kv_blocks},
+        {"kv_blocks_used", "gauge", "KV blocks that requests hold, after the last batch",
+         g->replicas.kv_blocks_used},
+        {"num_preemptions_total", "counter", "requests that lost their KV blocks to others",
+         g->replicas.preemptions},
+        {"prefix_cache_queries_total", "counter", "prompt tokens looked up in the prefix cache",
+         g->replicas.prefix_looked_tokens},
+        {"prefix_cache_hits_total", "counter", "of these, tokens that were found",
+         g->replicas.prefix_hit_tokens},
         {"http_connections", "gauge", "open connections", g->connections},
         {"draining", "gauge", "1 = on the way down", g->draining},
         {"requests_overload_total", "counter", "answered with 429", g->refused_overload},
@@ -61,12 +70,17 @@ void gauges_write(struct buf *out, const struct gauges *g, const char *model)
         head(out, rows[i].name, rows[i].type, rows[i].help);
         buf_printf(out, "twinfer_%s %lld\n", rows[i].name, (long long)rows[i].value);
     }
+    head(out, "kv_cache_usage_perc", "gauge", "kv_blocks_used / kv_blocks: 1 is full");
+    buf_printf(out, "twinfer_kv_cache_usage_perc %.6g\n",
+               g->kv_blocks > 0 ? (double)g->replicas.kv_blocks_used / (double)g->kv_blocks : 0.0);
     head(out, "requests_total", "counter", "requests that are over");
     for (int i = 0; i <= RUN_CANCELLED; i++)
         buf_printf(out, "twinfer_requests_total{status=\"%s\"} %lld\n",
                    run_status_name((enum run_status)i), (long long)g->requests[i]);
     histogram(out, "time_to_first_token_seconds", "arrival to first token, inside the server",
               &g->ttft);
-    histogram(out, "inter_token_seconds", "gaps between tokens, inside the server", &g->itl);
-    histogram(out, "request_seconds", "arrival to last token, inside the server", &g->e2e);
+    histogram(out, "inter_token_latency_seconds", "gaps between tokens, inside the server",
+              &g->itl);
+    histogram(out, "e2e_request_latency_seconds", "arrival to last token, inside the server",
+              &g->e2e);
 }

@@ -1,7 +1,7 @@
 /* What /metrics tells, in Prometheus' text format (version 0.0.4).
  *
- * Counters and histograms grow from the start of the server. Not thread-safe: the server's lock
- * guards it. */
+ * Names are vLLM's, with twinfer_ in place of vllm:, where both count the same. Counters and
+ * histograms grow from the start of the server. Not thread-safe: the server's lock guards it. */
 #ifndef SERVER_GAUGES_H
 #define SERVER_GAUGES_H
 
@@ -14,7 +14,15 @@ struct gauge_histogram { /* seconds */
     double sum;
 };
 
+/* A replica of the serving core after its last batch. */
+struct gauge_replica {
+    int64_t kv_blocks_used;
+    int64_t preemptions, prefix_looked_tokens, prefix_hit_tokens;
+};
+
 struct gauges {
+    int64_t kv_blocks;             /* of all replicas */
+    struct gauge_replica replicas; /* their sum */
     int64_t running, waiting, connections;
     int64_t requests[RUN_CANCELLED + 1]; /* over, by status */
     int64_t refused_overload, refused_bad, slow_clients;

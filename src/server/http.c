@@ -6,83 +6,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "server/live.h"
+#include "server/framing.h"
+#include "server/visit.h"
 
 #ifndef MHD_HTTP_CONTENT_TOO_LARGE /* the name that older releases lack */
 #define MHD_HTTP_CONTENT_TOO_LARGE 413
 #endif
 
-enum { TAKE = 64 }; /* tokens formatted at a time */
-
-typedef enum MHD_Result result;
-
-/* A request on its way in, and what became of it. */
-struct visit {
-    const struct route *route;
-    struct buf body;
-    struct live *live; /* once it joined */
-    const char *path;  /* while it is answered */
-    bool too_large;
-};
-
-struct route {
-    const char *method, *path; /* one that ends in / stands for all that begin with it */
-    bool chat;
-    result (*answer)(struct server *s, struct MHD_Connection *c, struct visit *v);
-};
-
 /* ---- plain answers ------------------------------------------------------------------------- */
-
-/* allow: of a 405, the methods that are wanted; else NULL. */
-static result respond_with(struct MHD_Connection *c, unsigned status, const char *type,
-                           const char *allow, const struct buf *text)
-{
-    struct MHD_Response *r = MHD_create_response_from_buffer(
-        text->n, text->n ? text->p : (char[]){0}, MHD_RESPMEM_MUST_COPY);
-    if (!r)
-        return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_CONNECTION, "close");
-    if (allow)
-        MHD_add_response_header(r, MHD_HTTP_HEADER_ALLOW, allow);
-    result ok = MHD_queue_response(c, status, r);
-    MHD_destroy_response(r);
-    return ok;
-}
-
-static result respond(struct MHD_Connection *c, unsigned status, const char *type,
-                      const struct buf *text)
-{
-    return respond_with(c, status, type, NULL, text);
-}
 
 static result json(struct MHD_Connection *c, unsigned status, struct buf *text)
 {
     result ok = respond(c, status, "application/json", text);
     buf_free(text);
     return ok;
-}
-
-static result refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
-                          const char *type, const char *message, const char *allow)
-{
-    struct buf text = {0};
-    pthread_mutex_lock(&s->lock);
-    s->gauges.refused_bad += status < 500 && status != MHD_HTTP_TOO_MANY_REQUESTS;
-    pthread_mutex_unlock(&s->lock);
-    answer_error(&text, message, type, (int)status);
-    result ok = respond_with(c, status, "application/json", allow, &text);
-    buf_free(&text);
-    return ok;
-}
-
-static result refuse(struct server *s, struct MHD_Connection *c, unsigned status, const char *type,
-                     const char *message)
-{
-    return refuse_with(s, c, status, type, message, NULL);
 }
 
 static result answer_health(struct server *s, struct MHD_Connection *c, struct visit *v)
@@ -112,7 +49,10 @@ static result answer_model(struct server *s, struct MHD_Connection *c, struct vi
     if (strcmp(name, mine) != 0) {
         snprintf(message, sizeof message, "the model '%.100s' does not exist; this is %.100s", name,
                  mine);
-        return refuse(s, c, MHD_HTTP_NOT_FOUND, "invalid_request_error", message);
+        return refuse(s, c,
+                      &(struct refusal){.status = MHD_HTTP_NOT_FOUND,
+                                        .message = message,
+                                        .code = "model_not_found"});
     }
     answer_model_entry(&text, mine, s->created_s, s->p->rules.max_model_len);
     return json(c, MHD_HTTP_OK, &text);
@@ -127,6 +67,14 @@ static result answer_metrics(struct server *s, struct MHD_Connection *c, struct 
     pthread_mutex_lock(&s->lock);
     struct gauges g = s->gauges;
     g.connections = info ? info->num_connections : 0;
+    g.kv_blocks = s->p->kv_blocks;
+    for (size_t i = 0; i < s->replicas.n; i++) {
+        const struct gauge_replica *r = &s->replicas.p[i];
+        g.replicas.kv_blocks_used += r->kv_blocks_used;
+        g.replicas.preemptions += r->preemptions;
+        g.replicas.prefix_looked_tokens += r->prefix_looked_tokens;
+        g.replicas.prefix_hit_tokens += r->prefix_hit_tokens;
+    }
     for (const struct live *l = s->all; l; l = l->next) {
         g.running += !l->over && l->ids.n > 0;
         g.waiting += !l->over && l->ids.n == 0;
@@ -136,203 +84,6 @@ static result answer_metrics(struct server *s, struct MHD_Connection *c, struct 
     result ok = respond(c, MHD_HTTP_OK, "text/plain; version=0.0.4", &text);
     buf_free(&text);
     return ok;
-}
-
-/* ---- generated answers --------------------------------------------------------------------- */
-
-static struct answer_head head_of(const struct server *s, const struct live *l)
-{
-    return (struct answer_head){l->id, l->created_s, s->p->rules.model, &l->ask};
-}
-
-static const char *finish_name(enum live_finish f)
-{
-    static const char *const names[] = {NULL, "length", "stop"};
-    return names[f];
-}
-
-/* Text of the tokens first .. first + n - 1 where stop strings cut it; at[n] are its ends. Lock
- * held. */
-static void copy_stopped(const struct live *l, int64_t first, int64_t n, struct buf *text,
-                         size_t *at)
-{
-    const size_t *upto = l->stops.upto.p;
-    const size_t begin = first > 0 ? upto[first - 1] : 0;
-    if (n > 0)
-        buf_add(text, buf_str(&l->stops.text) + begin, upto[first + n - 1] - begin);
-    for (int64_t i = 0; i < n; i++)
-        at[i] = upto[first + i] - begin;
-}
-
-/* Events for up to TAKE tokens, and the end, into l->out. False: nothing to be sent now. */
-static bool format(struct server *s, struct live *l)
-{
-    int32_t ids[TAKE];
-    size_t at[TAKE], sent = 0;
-    struct buf text = {0}, stopped = {0};
-    const struct answer_head h = head_of(s, l);
-    pthread_mutex_lock(&s->lock);
-    int64_t n = (int64_t)l->ids.n - l->n_taken;
-    n = n < TAKE ? n : TAKE;
-    if (n > 0)
-        memcpy(ids, l->ids.p + l->n_taken, (size_t)n * sizeof *ids);
-    int64_t index = l->n_taken;
-    if (l->ask.n_stops > 0)
-        copy_stopped(l, index, n, &stopped, at);
-    l->n_taken += n;
-    bool all = l->n_taken == (int64_t)l->ids.n;
-    enum live_finish finish = all ? l->finish : FINISH_NOT;
-    bool over = all && l->over; /* its place is free when the client hears of the end */
-    pthread_mutex_unlock(&s->lock);
-
-    buf_clear(&l->out);
-    l->out_at = 0;
-    for (int64_t i = 0; i < n; i++) {
-        enum live_finish f = i + 1 == n ? finish : FINISH_NOT;
-        buf_clear(&text);
-        if (l->ask.n_stops > 0) {
-            buf_add(&text, buf_str(&stopped) + sent, at[i] - sent);
-            sent = at[i];
-        } else {
-            detok_add(&l->detok, ids[i], f != FINISH_NOT, &text);
-        }
-        answer_event(&l->out, &h, (struct sv){buf_str(&text), text.n}, ids[i], ++index,
-                     finish_name(f));
-    }
-    buf_free(&text);
-    buf_free(&stopped);
-    if (over && finish != FINISH_NOT)
-        answer_end(&l->out, &h, index);
-    else if (over)
-        answer_event_error(&l->out, l->error[0] ? l->error : "the request was not finished");
-    l->ended = over;
-    return l->out.n > 0;
-}
-
-/* Goes to sleep unless there is something to say. Lock not held. */
-static bool sleep_or_go_on(struct server *s, struct live *l)
-{
-    pthread_mutex_lock(&s->lock);
-    bool news = (int64_t)l->ids.n > l->n_taken || l->over;
-    if (!news) {
-        l->suspended = true;
-        MHD_suspend_connection(l->connection);
-    }
-    pthread_mutex_unlock(&s->lock);
-    return news;
-}
-
-static ssize_t read_stream(void *self, uint64_t pos, char *to, size_t max)
-{
-    struct live *l = self;
-    struct server *s = l->server;
-    (void)pos;
-    if (l->out_at == l->out.n) {
-        if (l->ended)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        while (!format(s, l))
-            if (!sleep_or_go_on(s, l))
-                return 0;
-    }
-    pthread_mutex_lock(&s->lock);
-    bool gone = l->gone;
-    pthread_mutex_unlock(&s->lock);
-    if (gone)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    size_t n = l->out.n - l->out_at;
-    n = n < max ? n : max;
-    memcpy(to, l->out.p + l->out_at, n);
-    l->out_at += n;
-    return (ssize_t)n;
-}
-
-static result begin_stream(struct MHD_Connection *c, struct live *l)
-{
-    struct MHD_Response *r =
-        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 << 10, read_stream, l, NULL);
-    if (!r)
-        return MHD_NO;
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
-    MHD_add_response_header(r, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    result ok = MHD_queue_response(c, MHD_HTTP_OK, r);
-    MHD_destroy_response(r);
-    return ok;
-}
-
-/* Nothing more comes: the loop is done with it, so its fields are ours to read. */
-static result whole_answer(struct server *s, struct MHD_Connection *c, struct live *l)
-{
-    struct buf out = {0}, text = {0};
-    const struct answer_head h = head_of(s, l);
-    int64_t n = (int64_t)l->ids.n;
-    for (int64_t i = 0; i < n && l->ask.n_stops == 0; i++)
-        detok_add(&l->detok, l->ids.p[i], i + 1 == n, &text);
-    if (l->ask.n_stops > 0)
-        buf_add(&text, buf_str(&l->stops.text), l->stops.text.n);
-    answer_document(&out, &h, (struct sv){buf_str(&text), text.n}, l->ids.p, n,
-                    finish_name(l->finish));
-    buf_free(&text);
-    return json(c, MHD_HTTP_OK, &out);
-}
-
-/* Called again each time the connection wakes up, until an answer is queued. */
-static result go_on(struct server *s, struct MHD_Connection *c, struct live *l)
-{
-    pthread_mutex_lock(&s->lock);
-    bool over = l->over, any = l->ids.n > 0, good = l->finish != FINISH_NOT;
-    bool ready = over || (any && l->ask.stream);
-    enum run_status status = l->status;
-    if (!ready) {
-        l->suspended = true;
-        MHD_suspend_connection(c);
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (!ready)
-        return MHD_YES;
-    if (any && l->ask.stream)
-        return begin_stream(c, l);
-    if (good)
-        return whole_answer(s, c, l);
-    if (status == RUN_REJECTED)
-        return refuse(s, c, MHD_HTTP_BAD_REQUEST, "invalid_request_error", l->error);
-    return refuse(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "server_error",
-                  l->error[0] ? l->error : "the request was not finished");
-}
-
-static result join(struct server *s, struct MHD_Connection *c, struct visit *v, struct arena *a,
-                   const struct ask *ask)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    switch (live_join(s, a, ask, c, info ? info->connect_fd : -1, &v->live)) {
-    case LIVE_JOINED:
-        return go_on(s, c, v->live);
-    case LIVE_FULL:
-        arena_free(&a);
-        return refuse(s, c, MHD_HTTP_TOO_MANY_REQUESTS, "overloaded_error",
-                      "too many requests wait already");
-    case LIVE_DRAINING:
-        break;
-    }
-    arena_free(&a);
-    return refuse(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "server_error", "the server is going down");
-}
-
-static result answer_generated(struct server *s, struct MHD_Connection *c, struct visit *v)
-{
-    struct err e = {0};
-    struct ask ask;
-    int status;
-    if (v->live)
-        return go_on(s, c, v->live);
-    struct arena *a = arena_new();
-    struct sv body = {buf_str(&v->body), v->body.n};
-    if (ask_parse(a, &s->p->rules, v->route->chat, body, &ask, &status, &e) != ST_OK) {
-        arena_free(&a);
-        return refuse(s, c, (unsigned)status, "invalid_request_error", err_cause(&e, 0));
-    }
-    buf_free(&v->body);
-    return join(s, c, v, a, &ask);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -360,16 +111,62 @@ static const struct route *find_route(const char *path)
 static result no_method(struct server *s, struct MHD_Connection *c, const struct route *route)
 {
     const bool get = strcmp(route->method, "GET") == 0;
-    return refuse_with(s, c, MHD_HTTP_METHOD_NOT_ALLOWED, "invalid_request_error",
-                       get ? "GET is wanted here" : "POST is wanted here",
-                       get ? "GET, HEAD" : "POST");
+    return refuse(s, c,
+                  &(struct refusal){.status = MHD_HTTP_METHOD_NOT_ALLOWED,
+                                    .message = get ? "GET is wanted here" : "POST is wanted here",
+                                    .allow = get ? "GET, HEAD" : "POST"});
 }
 
 static result too_large(struct server *s, struct MHD_Connection *c)
 {
     char text[96];
     snprintf(text, sizeof text, "the body is larger than %zu bytes", s->p->max_body_bytes);
-    return refuse(s, c, MHD_HTTP_CONTENT_TOO_LARGE, "invalid_request_error", text);
+    return refuse_with(s, c, MHD_HTTP_CONTENT_TOO_LARGE, text);
+}
+
+static result no_room(struct server *s, struct MHD_Connection *c)
+{
+    return refuse_with(s, c, MHD_HTTP_TOO_MANY_REQUESTS,
+                       "the bodies of other requests take all the room there is");
+}
+
+static enum MHD_Result add_to_framing(void *self, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    (void)kind;
+    framing_add(self, sv_of(name), sv_of(value ? value : ""));
+    return MHD_YES;
+}
+
+/* What the headers alone are refused for; NULL = nothing. */
+static const struct refusal *refusal_of(struct server *s, struct MHD_Connection *c,
+                                        const char *path, const char *version, struct refusal *out)
+{
+    struct framing framing = {0};
+    MHD_get_connection_values(c, MHD_HEADER_KIND, add_to_framing, &framing);
+    const char *fault = framing_fault(&framing, strcmp(version, MHD_HTTP_VERSION_1_0) == 0);
+    if (fault) {
+        *out = (struct refusal){.status = MHD_HTTP_BAD_REQUEST, .message = fault, .close = true};
+        return out;
+    }
+    if (strncmp(path, "/v1/", 4) != 0)
+        return NULL;
+    switch (keys_check(&s->p->keys, MHD_lookup_connection_value(c, MHD_HEADER_KIND,
+                                                                MHD_HTTP_HEADER_AUTHORIZATION))) {
+    case KEYS_GOOD:
+        return NULL;
+    case KEYS_MISSING:
+        *out = (struct refusal){.status = MHD_HTTP_UNAUTHORIZED,
+                                .message = "You didn't provide an API key: send it as "
+                                           "'Authorization: Bearer KEY'"};
+        return out;
+    case KEYS_WRONG:
+        break;
+    }
+    *out = (struct refusal){.status = MHD_HTTP_UNAUTHORIZED,
+                            .message = "Incorrect API key provided",
+                            .code = "invalid_api_key"};
+    return out;
 }
 
 static void set_asks(struct server *s, struct MHD_Connection *c, bool asks)
@@ -403,24 +200,24 @@ static void on_connection(void *self, struct MHD_Connection *c, void **guest,
 }
 
 static result begin_visit(struct server *s, struct MHD_Connection *c, const char *path,
-                          const char *method, void **self)
+                          const char *method, const char *version, void **self)
 {
+    struct refusal why;
+    if (refusal_of(s, c, path, version, &why))
+        return refuse(s, c, &why);
     const struct route *route = find_route(path);
     const char *length =
         MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     int64_t n = 0;
     if (!route)
-        return refuse(s, c, MHD_HTTP_NOT_FOUND, "invalid_request_error",
-                      "there is nothing at this path");
+        return refuse_with(s, c, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
     if (strcmp(method, "HEAD") == 0) /* the library leaves out the body */
         method = "GET";
     if (strcmp(method, route->method) != 0)
         return no_method(s, c, route);
-    if (length && str_int64(sv_of(length), &n) && n > (int64_t)s->p->max_body_bytes)
+    if (length && (!str_int64(sv_of(length), &n) || n > (int64_t)s->p->max_body_bytes))
         return too_large(s, c);
-    struct visit *v = mem_alloc(sizeof *v);
-    v->route = route;
-    *self = v;
+    *self = visit_new(s, route);
     return MHD_YES;
 }
 
@@ -429,40 +226,27 @@ static result on_request(void *self, struct MHD_Connection *c, const char *path,
 {
     struct server *s = self;
     struct visit *v = *visit;
-    (void)version;
     if (!v)
-        return begin_visit(s, c, path, method, visit);
-    if (*n == 0) {
-        set_asks(s, c, false);
-        v->path = path;
-        return v->too_large ? too_large(s, c) : v->route->answer(s, c, v);
+        return begin_visit(s, c, path, method, version, visit);
+    if (*n > 0) {
+        const bool go_on = visit_take(v, data, *n);
+        *n = 0;
+        return go_on ? MHD_YES : MHD_NO;
     }
-    if (v->body.n + *n <= s->p->max_body_bytes) {
-        buf_add(&v->body, data, *n);
-    } else if (v->too_large) {
-        return MHD_NO;
-    } else {
-        v->too_large = true;
-        buf_free(&v->body);
-        v->body.n = s->p->max_body_bytes; /* one more piece, and the connection is closed */
-    }
-    *n = 0;
-    return MHD_YES;
+    set_asks(s, c, false);
+    v->path = path;
+    if (v->too_large)
+        return too_large(s, c);
+    return v->no_room ? no_room(s, c) : v->route->answer(s, c, v);
 }
 
 static void on_completed(void *self, struct MHD_Connection *c, void **visit,
                          enum MHD_RequestTerminationCode why)
 {
-    struct visit *v = *visit;
     (void)why;
     set_asks(self, c, true); /* the next one, where the connection is kept */
-    if (!v)
-        return;
-    if (v->live)
-        live_leave(self, v->live);
-    if (!v->too_large)
-        buf_free(&v->body);
-    mem_free(v);
+    if (*visit)
+        visit_free(*visit);
     *visit = NULL;
 }
 
@@ -547,7 +331,9 @@ enum st server_open(const struct server_params *p, struct server **out, struct e
     pthread_condattr_setclock(&mono, CLOCK_MONOTONIC);
     pthread_cond_init(&s->arrived, &mono);
     pthread_condattr_destroy(&mono);
-    enum st st = listen_on(s, e);
+    enum st st = intake_open(&s->intake, e);
+    if (st == ST_OK)
+        st = listen_on(s, e);
     if (st != ST_OK)
         server_close(out);
     return st;
@@ -564,13 +350,18 @@ void server_close(struct server **out)
     *out = NULL;
     if (!s)
         return;
+    live_refuse_new(s);
+    if (s->intake)
+        intake_close(s->intake); /* connections that wait for it are answered */
     live_end_all(s);
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
+    intake_free(&s->intake);
     if (s->listener >= 0)
         close(s->listener);
     pthread_cond_destroy(&s->arrived);
     pthread_mutex_destroy(&s->lock);
+    vec_free(&s->replicas);
     mem_free(s->by_id);
     mem_free(s);
 }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/rng.h"
 
 static const int64_t LINGER_NS = 2 * NS_PER_S;  /* for streams to be read to their end */
 static const int64_t POLL_NS = 100 * NS_PER_MS; /* how often waiting clients are looked at */
@@ -70,13 +71,21 @@ static void give_up(struct server *s, struct live *l)
 
 /* ---- HTTP side ----------------------------------------------------------------------------- */
 
+/* Of a request that names none: the same for the n-th request of every run. */
+static uint64_t seed_of(const struct server *s, int64_t id)
+{
+    char name[48];
+    snprintf(name, sizeof name, "server.request.%lld", (long long)id);
+    struct rng r = rng_stream(s->p->seed, name);
+    return rng_u64(&r);
+}
+
 enum live_join live_join(struct server *s, struct arena *a, const struct ask *ask,
                          struct MHD_Connection *c, int fd, struct live **out)
 {
     lock(s);
     if (s->draining || s->n_pending >= s->p->max_pending) {
         bool draining = s->draining;
-        s->gauges.refused_overload += !draining;
         unlock(s);
         return draining ? LIVE_DRAINING : LIVE_FULL;
     }
@@ -93,6 +102,8 @@ enum live_join live_join(struct server *s, struct arena *a, const struct ask *as
                        .next = s->all,
                        .stops = {.detok = {.t = s->p->rules.tokenizer}},
                        .detok = {.t = s->p->rules.tokenizer}};
+    if (!ask->seeded)
+        l->ask.sampling.seed = seed_of(s, l->id);
     if (s->all)
         s->all->prev = l;
     s->all = l;
@@ -233,7 +244,8 @@ static enum st live_next(void *self, struct workload_request *out, struct err *e
                                      .arrival_ns = at_ns,
                                      .arrival_s = ns_to_s(at_ns),
                                      .num_prefill_tokens = l->ask.n_ids,
-                                     .num_decode_tokens = l->ask.max_tokens};
+                                     .num_decode_tokens = l->ask.max_tokens,
+                                     .sampling = l->ask.sampled ? &l->ask.sampling : NULL};
     return ST_OK;
 }
 
@@ -326,6 +338,24 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
         s->sink.batch(s->sink.self, b, c);
 }
 
+static void on_iteration(void *self, const struct serve_iteration *i)
+{
+    static const struct gauge_replica none;
+    struct server *s = self;
+    lock(s);
+    while (s->replicas.n <= (size_t)i->b->replica)
+        vec_push(&s->replicas, none);
+    s->replicas.p[i->b->replica] = (struct gauge_replica){
+        .kv_blocks_used = i->kv_blocks_after,
+        .preemptions = i->preemptions,
+        .prefix_looked_tokens = i->prefix_looked_tokens,
+        .prefix_hit_tokens = i->prefix_hit_tokens,
+    };
+    unlock(s);
+    if (s->sink.iteration)
+        s->sink.iteration(s->sink.self, i);
+}
+
 static void on_progress(void *self, int64_t finished, double now_s)
 {
     struct server *s = self;
@@ -345,17 +375,23 @@ static void end_one(struct server *s, struct live *l)
     drop_side(s, l);
 }
 
+void live_refuse_new(struct server *s)
+{
+    lock(s);
+    s->draining = true;
+    unlock(s);
+}
+
 void live_end_all(struct server *s)
 {
     int64_t until_ns = clock_mono_ns() + LINGER_NS;
     lock(s);
-    s->draining = true;
     for (struct live *l = s->all, *next; l; l = next) {
         next = l->next;
         if (!l->over)
             end_one(s, l);
     }
-    while (s->all && clock_mono_ns() < until_ns) {
+    while ((s->all || s->n_read_aside > 0) && clock_mono_ns() < until_ns) {
         unlock(s);
         clock_sleep_until_ns(clock_mono_ns() + NS_PER_MS);
         lock(s);
@@ -384,5 +420,6 @@ struct serve_sink server_sink(struct server *s, const struct serve_sink *sink)
                                .token = on_token,
                                .over = on_over,
                                .batch = on_batch,
-                               .progress = on_progress};
+                               .progress = on_progress,
+                               .iteration = on_iteration};
 }

@@ -14,6 +14,7 @@
 
 struct MHD_Connection;
 struct MHD_Daemon;
+struct intake;
 
 enum live_finish { FINISH_NOT, FINISH_LENGTH, FINISH_STOP };
 
@@ -65,7 +66,11 @@ struct server {
     bool draining;
     int64_t drain_until_ns;
     int64_t polled_ns;
+    size_t held_bytes; /* of bodies */
+    struct intake *intake;
+    int64_t n_read_aside; /* visits that intake read, or is to read, and that are not answered */
     struct gauges gauges;
+    VEC(struct gauge_replica) replicas; /* by index; grows */
     struct guests guests;
 
     /* loop side */
@@ -85,7 +90,9 @@ enum live_join live_join(struct server *s, struct arena *a, const struct ask *as
                          struct MHD_Connection *c, int fd, struct live **out);
 /* HTTP side: the connection is done with it. */
 void live_leave(struct server *s, struct live *l);
-/* After the loop: what has no row yet is cancelled, and streams get a moment to be read. */
+/* After the loop: nothing joins any more. */
+void live_refuse_new(struct server *s);
+/* After that: what has no row yet is cancelled, and streams get a moment to be read. */
 void live_end_all(struct server *s);
 /* Either side, lock held: wakes the stream if it sleeps. */
 void live_wake(struct live *l);

@@ -23,6 +23,7 @@
 
 #include "serve/serve.h"
 #include "server/ask.h"
+#include "server/keys.h"
 
 struct server_params {
     const char *host; /* numeric address, or localhost */
@@ -30,8 +31,12 @@ struct server_params {
     struct ask_rules rules;
     const int64_t *eos_ids; /* [n_eos] */
     int64_t n_eos;
+    uint64_t seed;     /* of requests that are sampled and name none */
+    int64_t kv_blocks; /* of all replicas, for /metrics */
     int64_t max_pending, max_connections, max_unread_tokens;
     size_t max_body_bytes, max_header_bytes;
+    size_t max_held_bytes; /* of all bodies that are not read yet */
+    struct keys keys;      /* for /v1/; none: nobody is asked for one */
     double idle_timeout_s;
     double drain_s; /* what running requests get to end after server_stop */
     int threads;

@@ -25,6 +25,7 @@ const char svg_css[] =
     ".chart .line{fill:none;stroke-width:2;stroke-linejoin:round}\n"
     ".chart .dot{stroke-width:6;stroke-linecap:round}\n"
     ".chart .dashed{stroke-dasharray:6 4}\n"
+    ".chart .mark{stroke:var(--chart-fg);stroke-dasharray:2 3;fill:none}\n"
     ".chart .s0{stroke:var(--chart-0)}.chart .s1{stroke:var(--chart-1)}"
     ".chart .s2{stroke:var(--chart-2)}.chart .s3{stroke:var(--chart-3)}"
     ".chart .s4{stroke:var(--chart-4)}.chart .s5{stroke:var(--chart-5)}"
@@ -82,6 +83,8 @@ static void choose_scales(struct drawing *d)
         }
     }
     d->empty = x0 > x1;
+    if (!d->empty && has_text(d->c->x_mark_name))
+        widen(&x0, &x1, d->c->x_mark);
     if (d->empty) {
         x0 = d->c->log_x ? 1 : 0;
         x1 = d->c->log_x ? 10 : 1;
@@ -92,8 +95,8 @@ static void choose_scales(struct drawing *d)
     if (fixed) {
         y0 = d->c->y_min;
         y1 = d->c->y_max;
-    } else if (y0 > 0 && y0 < 0.5 * y1) {
-        y0 = 0; /* a curve is judged against zero where zero is near */
+    } else if (y0 > 0 && (y0 < 0.5 * y1 || y0 == y1)) {
+        y0 = 0; /* a curve is judged against zero where zero is near, a level one always */
     }
     d->x = d->c->log_x ? scale_log(x0, x1) : scale_linear(x0, x1, false);
     d->y = scale_linear(y0, y1, !fixed);
@@ -228,8 +231,24 @@ static double near_plot(double px)
 static void put_class(struct buf *out, size_t k, const struct svg_series *s, bool dot)
 {
     bool dashed = s->dashed != (k / COLOURS % 2 == 1); /* colours come round dashed */
+    dashed = dashed && !dot;
     buf_printf(out, "class=\"line s%zu%s%s\"", k % COLOURS, dashed ? " dashed" : "",
                dot ? " dot" : "");
+}
+
+static void put_dots(struct drawing *d, size_t k, const points *p)
+{
+    buf_puts(d->out, "<path ");
+    put_class(d->out, k, &d->c->series[k], true);
+    buf_puts(d->out, " d=\"");
+    for (size_t i = 0; i < p->n; i++) {
+        buf_puts(d->out, "M");
+        put_px(d->out, p->p[i].x);
+        buf_puts(d->out, " ");
+        put_px(d->out, p->p[i].y);
+        buf_puts(d->out, "h0");
+    }
+    buf_puts(d->out, "\"/>\n");
 }
 
 static void put_series(struct drawing *d, size_t k)
@@ -241,13 +260,15 @@ static void put_series(struct drawing *d, size_t k)
             vec_push(&p, (struct point){near_plot(x_px(d, s->x[i])), near_plot(y_px(d, s->y[i]))});
     if (p.n > MAX_POINTS)
         thin(d, &p);
-    if (p.n) {
+    if (p.n > 1 && !s->no_line) {
         buf_puts(d->out, "<path ");
-        put_class(d->out, k, s, p.n == 1);
+        put_class(d->out, k, s, false);
         buf_puts(d->out, " d=\"");
         put_path(d, &p, s->step);
-        buf_puts(d->out, p.n == 1 ? "h0\"/>\n" : "\"/>\n");
+        buf_puts(d->out, "\"/>\n");
     }
+    if (p.n == 1 || (p.n && (s->points || s->no_line)))
+        put_dots(d, k, &p);
     vec_free(&p);
 }
 
@@ -310,9 +331,9 @@ static void put_labels(struct drawing *d, double y_label_at)
     const struct svg_chart *c = d->c;
     double below = d->bottom + 2 * LINE_PX;
     if (has_text(c->y_label))
-        put_text(d, GAP_PX, y_label_at, NULL, NULL, c->y_label);
+        put_text(d, GAP_PX, y_label_at, NULL, "y-label", c->y_label);
     if (has_text(c->x_label))
-        put_text(d, (d->left + d->right) / 2, below, "middle", NULL, c->x_label);
+        put_text(d, (d->left + d->right) / 2, below, "middle", "x-label", c->x_label);
     if (d->left_out) {
         char note[80];
         snprintf(note, sizeof note, "%zu point%s at or below 0 not shown", d->left_out,
@@ -321,6 +342,66 @@ static void put_labels(struct drawing *d, double y_label_at)
     }
     if (d->empty)
         put_text(d, (d->left + d->right) / 2, (d->top + d->bottom) / 2, "middle", NULL, "no data");
+}
+
+/* The line up the plot, its name above it in the row of the y label. */
+static void put_mark(struct drawing *d, double name_at, double width)
+{
+    const char *name = d->c->x_mark_name;
+    if (!has_text(name) || d->empty || !shown(d, d->c->x_mark, 0))
+        return;
+    double at = near_plot(x_px(d, d->c->x_mark)), half = text_px(name) / 2;
+    double from = has_text(d->c->y_label) ? 2 * GAP_PX + text_px(d->c->y_label) : GAP_PX;
+    buf_puts(d->out, "<path class=\"mark\" d=\"");
+    put_line(d->out, at, d->top - 4, 'V', d->bottom);
+    buf_puts(d->out, "\"/>\n");
+    at = fmin(at, width - GAP_PX - half);
+    put_text(d, fmax(at, from + half), name_at, "middle", "name", name);
+}
+
+/* A name of the legend, cut where it would leave the chart; whole in its tooltip. */
+static void put_name(struct drawing *d, double x, double y, double width, const char *name)
+{
+    size_t most = (size_t)fmax(1, (width - x) / CHAR_PX), n = 0, at = 0;
+    for (; name[at]; at++)
+        if ((name[at] & 0xc0) != 0x80 && n++ == most)
+            break;
+    if (!name[at]) {
+        put_text(d, x, y, NULL, "name", name);
+        return;
+    }
+    buf_puts(d->out, "<text x=\"");
+    put_px(d->out, x);
+    buf_puts(d->out, "\" y=\"");
+    put_px(d->out, y);
+    buf_puts(d->out, "\" class=\"name\"><title>");
+    html_escape(d->out, name);
+    buf_puts(d->out, "</title>");
+    struct buf cut = {0};
+    while (at > 0 && (name[--at] & 0xc0) == 0x80)
+        ;
+    buf_add(&cut, name, at);
+    buf_puts(&cut, "…");
+    html_escape(d->out, buf_str(&cut));
+    buf_puts(d->out, "</text>\n");
+    buf_free(&cut);
+}
+
+/* A line, a dot, or both: what the series is drawn as. */
+static void put_key(struct drawing *d, size_t k, double x, double y)
+{
+    const struct svg_series *s = &d->c->series[k];
+    if (!s->no_line) {
+        buf_puts(d->out, "<path ");
+        put_class(d->out, k, s, false);
+        buf_puts(d->out, " d=\"");
+        put_line(d->out, x, y, 'h', KEY_PX);
+        buf_puts(d->out, "\"/>\n");
+    }
+    if (s->points || s->no_line) {
+        struct point middle = {x + KEY_PX / 2, y};
+        put_dots(d, k, &(const points){.p = &middle, .n = 1});
+    }
 }
 
 /* Names in rows under the title, the first at y. Returns the rows. */
@@ -337,12 +418,8 @@ static int put_legend(struct drawing *d, double y, double width)
             rows++;
         }
         double at = y + (rows - 1) * LINE_PX;
-        buf_puts(d->out, "<path ");
-        put_class(d->out, k, s, false);
-        buf_puts(d->out, " d=\"");
-        put_line(d->out, x, at - 4, 'h', KEY_PX);
-        buf_puts(d->out, "\"/>\n");
-        put_text(d, x + KEY_PX + 4, at, NULL, "name", name);
+        put_key(d, k, x, at - 4);
+        put_name(d, x + KEY_PX + 4, at, width - GAP_PX, name);
         x += need;
     }
     return rows;
@@ -376,7 +453,7 @@ void svg_chart(struct buf *out, const struct svg_chart *c)
         y += LINE_PX + 2;
         y += (put_legend(&d, y, width) - 1) * LINE_PX;
     }
-    if (has_text(c->y_label))
+    if (has_text(c->y_label) || has_text(c->x_mark_name))
         y += LINE_PX + 4;
     for (int i = 0; i < d.y.n_ticks; i++)
         widest = fmax(widest, text_px(d.y.labels[i]));
@@ -388,6 +465,7 @@ void svg_chart(struct buf *out, const struct svg_chart *c)
     d.right = d.right < d.left + 50 ? d.left + 50 : d.right;
     d.bottom = d.bottom < d.top + 50 ? d.top + 50 : d.bottom;
     put_axes(&d);
+    put_mark(&d, y, width);
     put_plot(&d);
     put_labels(&d, y);
     buf_puts(out, "</svg>\n");

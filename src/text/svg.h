@@ -13,18 +13,24 @@
 #include "base/str.h"
 
 struct svg_series {
-    const char *name;    /* legend, shown for two series or more; escaped */
+    const char *name;    /* legend, shown for two series or more; escaped. One that is too long for
+                            the chart is cut, whole in its tooltip */
     const double *x, *y; /* in the order they are drawn */
     size_t n;
     bool step; /* horizontal then vertical; a CDF begins with a point at y = 0 */
     bool dashed;
+    bool points;  /* a dot at every point */
+    bool no_line; /* the dots alone */
 };
 
 struct svg_chart {
     const char *title, *x_label, *y_label; /* NULL or "" = none; labels name the unit */
     int width, height;                     /* 0 = 640 x 320 */
-    bool log_x;          /* non-positive x are left out and counted in the note below */
-    double y_min, y_max; /* both 0 = from the data, with 0 when it is near */
+    bool log_x;              /* non-positive x are left out and counted in the note below */
+    double y_min, y_max;     /* both 0 = from the data, with 0 when it is near. Never below 0 unless
+                                the data is */
+    const char *x_mark_name; /* NULL = none; else a line up the plot at x_mark, its name above */
+    double x_mark;
     const struct svg_series *series;
     size_t n_series;
 };

@@ -76,7 +76,7 @@ struct scale scale_linear(double min, double max, bool whole)
 {
     if (max - min <= 1e-12 * fmax(fabs(min), fabs(max))) {
         double room = min == 0 ? 1 : fabs(min) * 0.1;
-        min -= room;
+        min -= min == 0 ? 0 : room; /* counts and durations have nothing below 0 */
         max += room;
     }
     struct scale s = {.min = min, .max = max};

@@ -17,7 +17,8 @@ struct scale {
 
 /* A linear axis over the data. Ticks are 1, 2 or 5 times a power of ten, three to seven over the
  * data; `whole` moves both ends out to ticks, else only an end that lies near one. An empty range
- * gets some room. All finite, below 1e300. */
+ * gets some room, on both sides but never over 0: [0, 0] becomes [0, 1]. All finite, below 1e300.
+ */
 struct scale scale_linear(double min, double max, bool whole);
 /* A logarithmic axis, 0 < min <= max: powers of ten, with 2 and 5 between them when there is room;
  * round linear ticks within one decade. */

@@ -107,6 +107,7 @@ void trace_dict_free(struct trace_dict *d)
     mem_free(d->threads);
     mem_free(d->devices);
     mem_free(d->notes);
+    mem_free(d->facts);
     arena_free(&d->a);
     *d = (struct trace_dict){0};
 }
@@ -276,6 +277,46 @@ void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...)
     struct sv s = {text, strlen(text)};
     d->notes = room(d->notes, d->n_notes, sizeof *d->notes);
     d->notes[d->n_notes++] = (struct trace_note){level, clean(s) ? text : cleaned(d->a, s)};
+}
+
+const struct trace_fact_name trace_fact_names[TRACE_FACTS] = {
+    [TRACE_HOST] = {"Host", "Hostname", NULL},
+    [TRACE_PROCESSOR] = {"Processor", "CpuDescription", NULL},
+    [TRACE_CORES] = {"Cores", "CpuCores", NULL},
+    [TRACE_DRIVER] = {"NVIDIA driver", "NvDriverVersion", NULL},
+    [TRACE_CUDA_DRIVER] = {"CUDA of the driver", "CudaDriverVersion", "cuda_driver_version"},
+    [TRACE_CUDA_RUNTIME] = {"CUDA runtime", NULL, "cuda_runtime_version"},
+    [TRACE_CUPTI] = {"CUPTI", NULL, "cupti_version"},
+};
+
+void trace_fact(struct trace_dict *d, enum trace_fact_kind kind, struct sv text)
+{
+    enum { MOST = 200, LONGEST = 200 };
+    text.n = text.n < LONGEST ? text.n : LONGEST;
+    const char *fine = clean(text) ? arena_strn(d->a, text.p, text.n) : cleaned(d->a, text);
+    if (!*fine || strcmp(fine, "0") == 0 || d->n_facts >= MOST)
+        return;
+    for (uint32_t i = 0; i < d->n_facts; i++)
+        if (d->facts[i].kind == kind && strcmp(d->facts[i].text, fine) == 0)
+            return;
+    d->facts = room(d->facts, d->n_facts, sizeof *d->facts);
+    d->facts[d->n_facts++] = (struct trace_fact){kind, fine};
+}
+
+const char *trace_fact_words(struct arena *a, const struct trace_dict *d, enum trace_fact_kind kind)
+{
+    const char *all = NULL;
+    bool cuda = kind == TRACE_CUDA_DRIVER || kind == TRACE_CUDA_RUNTIME;
+    for (uint32_t i = 0; i < d->n_facts; i++) {
+        const char *text = d->facts[i].text;
+        int64_t v;
+        if (d->facts[i].kind != kind)
+            continue;
+        if (cuda && str_int64(sv_of(text), &v) && v >= 1000 && v < INT32_MAX)
+            text = arena_printf(a, "%d.%d", (int)v / 1000, (int)v % 1000 / 10);
+        all = all ? arena_printf(a, "%s, %s", all, text) : text;
+    }
+    return all;
 }
 
 /* ---- copies and sets ---- */

@@ -64,6 +64,27 @@ struct trace_note {
     const char *text;
 };
 
+/* What the file says of the machine and the software that were recorded. */
+enum trace_fact_kind {
+    TRACE_HOST,
+    TRACE_PROCESSOR,
+    TRACE_CORES,
+    TRACE_DRIVER,
+    TRACE_CUDA_DRIVER, /* CUDA's versions as its functions give them: 13000 is 13.0 */
+    TRACE_CUDA_RUNTIME,
+    TRACE_CUPTI,
+    TRACE_FACTS
+};
+struct trace_fact {
+    enum trace_fact_kind kind;
+    const char *text;
+};
+extern const struct trace_fact_name {
+    const char *title;  /* for people */
+    const char *nsys;   /* name in TARGET_INFO_SYSTEM_ENV; NULL = none */
+    const char *kineto; /* member of a PyTorch trace, an integer; NULL = none */
+} trace_fact_names[TRACE_FACTS];
+
 struct trace_ids; /* hash table over one of the arrays below */
 
 struct trace_dict {
@@ -74,7 +95,8 @@ struct trace_dict {
     struct trace_thread *threads; /* 0 is unknown, of process 0 */
     struct trace_device *devices;
     struct trace_note *notes;
-    uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes;
+    struct trace_fact *facts; /* as they came; several texts of one kind: several machines */
+    uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes, n_facts;
 
     uint64_t dropped;                   /* records that the recorder lost */
     uint64_t skipped;                   /* records of the file that have no place here */
@@ -111,6 +133,12 @@ bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_
 /* "2 operations, 1 range", of d->impossible; NULL when there are none. */
 const char *trace_impossible(struct arena *a, const struct trace_dict *d);
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* Each is kept once; an empty text, and "0", is no fact. */
+void trace_fact(struct trace_dict *d, enum trace_fact_kind kind, struct sv text);
+/* The texts of a kind, for people: "node1, node2", "13.0"; NULL without any. Lives as long as both
+ * a and d do. */
+const char *trace_fact_words(struct arena *a, const struct trace_dict *d,
+                             enum trace_fact_kind kind);
 
 /* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them; 0 is unknown. */
 enum { TRACE_COPY_KINDS = 11, TRACE_MEMORY_KINDS = 8 };

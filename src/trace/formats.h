@@ -6,7 +6,7 @@
 
 extern const struct trace_format trace_spool, trace_sqlite, trace_kineto, trace_perfetto;
 
-/* An empty file of mode 0600 that was not there: traces hold prompts. */
+/* An empty file that was not there. */
 enum st trace_create_file(const char *path, struct err *e);
 
 /* Their reading halves. */

@@ -187,9 +187,14 @@ static enum st write_range(void *self, const struct trace_range *r, struct err *
     if (r->shapes)
         buf_printf(b, ", \"args\": {\"Input Dims\": %s, \"Input type\": %s}",
                    trace_text(w->d, r->shapes), r->types ? trace_text(w->d, r->types) : "[]");
-    else if (r->domain)
-        put_text((buf_puts(b, ", \"args\": {"), b), "domain", trace_text(w->d, r->domain)),
-            buf_puts(b, "}");
+    else if (r->domain || r->values) {
+        buf_puts(b, ", \"args\": {");
+        if (r->domain)
+            put_text(b, "domain", trace_text(w->d, r->domain));
+        if (r->values)
+            buf_printf(b, "%s\"payload\": %s", r->domain ? ", " : "", trace_text(w->d, r->values));
+        buf_puts(b, "}");
+    }
     return end_event(w, e);
 }
 
@@ -242,6 +247,18 @@ static void put_devices(struct buf *b, const struct trace_dict *d)
                    g->max_threads_per_sm, g->sms);
     }
     buf_puts(b, "]");
+}
+
+/* The first of each kind: PyTorch writes a file a process. */
+static void put_versions(struct buf *b, const struct trace_dict *d)
+{
+    int64_t version;
+    for (int kind = 0; kind < TRACE_FACTS; kind++)
+        for (uint32_t i = 0; i < d->n_facts && trace_fact_names[kind].kineto; i++)
+            if ((int)d->facts[i].kind == kind && str_int64(sv_of(d->facts[i].text), &version)) {
+                buf_printf(b, ", \"%s\": %lld", trace_fact_names[kind].kineto, (long long)version);
+                break;
+            }
 }
 
 static void close_all(struct trace_writer **wp)
@@ -297,6 +314,7 @@ static enum st finish(struct trace_writer **wp, struct err *e)
         buf_clear(&w->line);
         buf_puts(&w->line, "\n], ");
         put_devices(&w->line, w->d);
+        put_versions(&w->line, w->d);
         buf_puts(&w->line, "}\n");
         fwrite(w->line.p, 1, w->line.n, w->f);
         bool bad = ferror(w->f) != 0;

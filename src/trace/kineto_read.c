@@ -498,9 +498,24 @@ static void take_device(struct reader *r, const struct node *d)
                  });
 }
 
+/* True when the member is one of the versions of CUDA, which are no lists and no maps. */
+static bool take_version(struct reader *r, struct sv key, struct sv value)
+{
+    int64_t version;
+    for (int i = 0; i < TRACE_FACTS; i++)
+        if (trace_fact_names[i].kineto && sv_eq(key, trace_fact_names[i].kineto)) {
+            if (str_int64(value, &version) && version > 0)
+                trace_fact(r->dict, (enum trace_fact_kind)i, value);
+            return true;
+        }
+    return false;
+}
+
 /* What the file says about itself; a member that is no good is left out. */
 static void take_header(struct reader *r, struct sv key, struct sv value)
 {
+    if (take_version(r, key, value))
+        return;
     bool devices = sv_eq(key, "deviceProperties"), ranks = sv_eq(key, "distributedInfo");
     if (!devices && !ranks)
         return;

@@ -24,7 +24,7 @@ const struct trace_format *trace_format_named(const char *name)
 
 enum st trace_create_file(const char *path, struct err *e)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST)
         return err_set(e, ST_USAGE, "%s already exists", path);
     if (fd < 0)
@@ -99,7 +99,10 @@ static enum st look_into(struct arena *a, const char *dir, struct sources *out, 
     vec_free(&spools);
     if (out->n == 0 && fs_is_dir(fs_join(a, dir, "spool")))
         return look_into(a, fs_join(a, dir, "spool"), out, e);
-    return out->n ? ST_OK : err_set(e, ST_INPUT, "%s: no trace in this folder", dir);
+    if (out->n)
+        return ST_OK;
+    err_set(e, ST_INPUT, "%s: no trace in this folder", dir);
+    return err_hint(e, "one of twinfer trace has *.spool files");
 }
 
 static enum st find_sources(struct arena *a, const char *path, struct sources *out, struct err *e)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -208,12 +209,15 @@ int spool_open(struct spool_writer *w, const char *path)
     w->memory = memory;
     for (int kind = 0; kind < SPOOL_KINDS; kind++)
         w->pending[kind].p = w->memory + (size_t)kind * SPOOL_BLOCK_MAX_BYTES;
-    w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0) {
         int error = errno;
         spool_abandon(w);
         return error;
     }
+    /* This program may outlive `twinfer trace`: nobody takes the folder for a dead one meanwhile
+     * (base/partial.h). Where locks are refused the recording goes on without. */
+    flock(w->fd, LOCK_SH | LOCK_NB);
     struct stat info = {0};
     size_t path_bytes = strlen(path) + 1;
     if (path_bytes <= sizeof w->path)

@@ -223,7 +223,8 @@ struct spool_range {
     uint8_t kind;         /* enum spool_range_kind */
     uint8_t payload_type; /* nvtxPayloadType_t; 0 = none */
     uint16_t depth;       /* of push/pop: ranges of that thread and domain around it */
-    uint32_t reserved;
+    uint32_t values;      /* string: numbers that came with it by NVTX's payload extension, as a
+                           * JSON object in the order of their schema */
 };
 
 /* A call of the runtime or driver API; only on request. */
@@ -263,7 +264,7 @@ struct spool_window {
     X(3, SPOOL_FROM_STRINGS, "strings", "the table of texts was full: records without their names") \
     X(4, SPOOL_FROM_DISK, "disk", "the file could not be written any more") \
     X(5, SPOOL_FROM_UNKNOWN, "unknown", "activity records of a layout that the recorder does not know") \
-    X(6, SPOOL_FROM_NO_TIMES, "no_times", "work without times: it still ran when recording stopped or paused") \
+    X(6, SPOOL_FROM_NO_TIMES, "no_times", "work without times: it still ran when recording stopped or paused, or its CUDA graph was made in a pause") \
     X(7, SPOOL_FROM_WINDOWS, "windows", "more than 16384 windows opened before their records came")
 /* clang-format on */
 enum spool_source {
@@ -338,8 +339,9 @@ struct spool_writer {
     } pending[SPOOL_KINDS];
 };
 
-/* Create path (must not exist, mode 0600) and write the header; start times, magic, version and
- * host_id are filled in, the pids taken from the process. 0 or an errno; w is closed then. */
+/* Create path (must not exist; permissions as the umask leaves) and write the header; start times,
+ * magic, version and host_id are filled in, the pids taken from the process. 0 or an errno; w is
+ * closed then. */
 int spool_open(struct spool_writer *w, const char *path);
 /* record: of the kind's struct. Copies it. False when the file has failed. */
 bool spool_add(struct spool_writer *w, enum spool_kind kind, const void *record);

@@ -109,6 +109,13 @@ static enum st take_strings(struct reader *r, const struct spool_block *b, const
     return ST_OK;
 }
 
+static void take_version(struct reader *r, enum trace_fact_kind kind, uint32_t version)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", version);
+    trace_fact(r->d, kind, sv_of(text));
+}
+
 static enum st take_process(struct reader *r, const void *record, struct err *e)
 {
     const struct spool_process *x = record;
@@ -117,6 +124,9 @@ static enum st take_process(struct reader *r, const void *record, struct err *e)
     uint32_t name = string_of(r, x->command);
     p->name = name ? name : p->name;
     p->rank = x->rank >= 0 ? x->rank : p->rank;
+    trace_fact(r->d, TRACE_HOST, sv_of(trace_text(r->d, string_of(r, x->host))));
+    take_version(r, TRACE_CUDA_DRIVER, x->driver_version);
+    take_version(r, TRACE_CUPTI, x->cupti_version);
     return ST_OK;
 }
 
@@ -325,8 +335,10 @@ static enum st put_range(struct reader *r, const struct spool_range *x, int64_t 
                                 .end_thread = thread_of(r, x->end_thread),
                                 .category = x->category,
                                 .color = x->color,
+                                .values = string_of(r, x->values),
                                 .style =
-                                    x->kind == SPOOL_START_END ? TRACE_START_END : TRACE_PUSH_POP};
+                                    x->kind == SPOOL_START_END ? TRACE_START_END : TRACE_PUSH_POP,
+                                .open = x->end_ns == SPOOL_OPEN_NS};
     return r->sink->range(r->sink->self, &range, e);
 }
 

@@ -363,13 +363,16 @@ static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
     return 0;
 }
 
-/* {"Input Dims":[...],"Input type":[...]}, as our writer puts it. */
+/* {"Input Dims":[...],"Input type":[...]}, as our writer puts it, or what a payload holds. */
 static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
 {
     static const char dims[] = "{\"Input Dims\":", types[] = ",\"Input type\":";
     const char *end = json.p + json.n;
-    if (json.n < sizeof dims || memcmp(json.p, dims, sizeof dims - 1) != 0)
+    if (json.n < sizeof dims || memcmp(json.p, dims, sizeof dims - 1) != 0) {
+        if (json.n > 2 && json.p[0] == '{' && end[-1] == '}')
+            out->values = trace_string(r->d, json);
         return;
+    }
     const char *from = json.p + sizeof dims - 1, *to = scan_value_end(from, end);
     if (!to || (size_t)(end - to) < sizeof types || memcmp(to, types, sizeof types - 1) != 0)
         return;
@@ -414,7 +417,8 @@ static enum st take_nvtx(struct reader *r, sqlite3_stmt *s, struct err *e)
                             .category = u32_at(s, 5),
                             .color = u32_at(s, 6),
                             .domain = domain_of(r, int_at(s, 11), int_at(s, 8)),
-                            .style = type == NSYS_START_END ? TRACE_START_END : TRACE_PUSH_POP};
+                            .style = type == NSYS_START_END ? TRACE_START_END : TRACE_PUSH_POP,
+                            .open = null_at(s, 2)};
     x.text = null_at(s, 7) ? string_at(r, s, 10) : trace_string(r->d, text_at(s, 7));
     x.thread = thread_of(r, int_at(s, 8));
     x.end_thread = null_at(s, 9) ? x.thread : thread_of(r, int_at(s, 9));
@@ -484,6 +488,17 @@ static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
+/* Of the machine, only what has a name here: the environment of the traced process stands there
+ * too, with its secrets. */
+static enum st take_system(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    for (int i = 0; i < TRACE_FACTS; i++)
+        if (trace_fact_names[i].nsys && sv_eq(text_at(s, 1), trace_fact_names[i].nsys))
+            trace_fact(r->d, (enum trace_fact_kind)i, text_at(s, 2));
+    return ST_OK;
+}
+
 /* ---- all of it ---- */
 
 static enum st open_untrusted(struct reader *r, struct err *e)
@@ -512,11 +527,11 @@ static enum st read_tables(struct reader *r, struct err *e)
         enum sql_table table;
         row_fn *take;
     } steps[] = {
-        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},      {SQL_PROCESSES, take_process},
-        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},  {SQL_NVTX, take_nvtx_end},
-        {SQL_NVTX, take_nvtx},      {SQL_RUNTIME, take_call}, {SQL_KERNEL, take_kernel},
-        {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},   {SQL_GRAPH, take_graph},
-        {SQL_SYNC, take_sync},
+        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},       {SQL_PROCESSES, take_process},
+        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},   {SQL_NVTX, take_nvtx_end},
+        {SQL_NVTX, take_nvtx},      {SQL_RUNTIME, take_call},  {SQL_KERNEL, take_kernel},
+        {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},    {SQL_GRAPH, take_graph},
+        {SQL_SYNC, take_sync},      {SQL_SYSTEM, take_system},
     };
     bool known = false, nameless = false, there;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

@@ -44,6 +44,7 @@ const struct sql_table_def sql_tables[SQL_TABLES] = {
                  COLUMNS("id", "$name", "l2CacheSize", "totalMemory", "memoryBandwidth",
                          "clockRate", "smCount", "$uuid", "cuDevice", "computeMajor",
                          "computeMinor", "threadsPerSm")},
+    [SQL_SYSTEM] = {"TARGET_INFO_SYSTEM_ENV", COLUMNS("$name", "$value")},
     [SQL_META] = {"META_DATA_EXPORT", COLUMNS("$name", "$value")},
     [SQL_MEMCPY_OPER] = {"ENUM_CUDA_MEMCPY_OPER", COLUMNS("id", "$name", "$label")},
     [SQL_MEM_KIND] = {"ENUM_CUDA_MEM_KIND", COLUMNS("id", "$name", "$label")},

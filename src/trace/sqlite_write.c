@@ -326,7 +326,8 @@ static enum st write_range(void *self, const struct trace_range *r, struct err *
     TRY(statement(w, SQL_NVTX, &s, e));
     sqlite3_clear_bindings(s);
     put(s, 1, r->start_ns);
-    put(s, 2, r->end_ns);
+    if (!r->open) /* NULL, as nsys writes it */
+        put(s, 2, r->end_ns);
     put(s, 3, r->style == TRACE_START_END ? NSYS_START_END : NSYS_PUSH_POP);
     if (r->style == TRACE_START_END)
         put(s, 4, ++w->next_range);
@@ -342,6 +343,8 @@ static enum st write_range(void *self, const struct trace_range *r, struct err *
         buf_printf(&json, "{\"Input Dims\":%s,\"Input type\":%s}", trace_text(w->d, r->shapes),
                    r->types ? trace_text(w->d, r->types) : "[]");
         sqlite3_bind_text(s, 19, buf_str(&json), (int)json.n, SQLITE_TRANSIENT);
+    } else if (r->values) {
+        sqlite3_bind_text(s, 19, trace_text(w->d, r->values), -1, SQLITE_TRANSIENT);
     }
     buf_free(&json);
     return step(w, s, e);
@@ -431,6 +434,21 @@ static enum st write_devices(struct trace_writer *w, struct err *e)
         put(s, 10, g->major);
         put(s, 11, g->minor);
         put(s, 12, g->max_threads_per_sm);
+        TRY(step(w, s, e));
+    }
+    return ST_OK;
+}
+
+static enum st write_system(struct trace_writer *w, struct err *e)
+{
+    sqlite3_stmt *s;
+    for (uint32_t i = 0; i < w->d->n_facts; i++) {
+        const struct trace_fact *f = &w->d->facts[i];
+        if (!trace_fact_names[f->kind].nsys)
+            continue;
+        TRY(statement(w, SQL_SYSTEM, &s, e));
+        put_text(s, 1, trace_fact_names[f->kind].nsys);
+        put_text(s, 2, f->text);
         TRY(step(w, s, e));
     }
     return ST_OK;
@@ -548,6 +566,8 @@ static enum st sqlite_finish(struct trace_writer **wp, struct err *e)
         st = write_people(w, e);
     if (st == ST_OK)
         st = write_devices(w, e);
+    if (st == ST_OK)
+        st = write_system(w, e);
     if (st == ST_OK)
         st = write_enums(w, e);
     if (st == ST_OK)

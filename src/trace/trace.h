@@ -45,8 +45,10 @@ struct trace_range {
     uint32_t text, domain; /* strings; domain "" = the default */
     uint32_t thread, end_thread;
     uint32_t shapes, types; /* strings, JSON lists as PyTorch wrote them; of matrix products only */
+    uint32_t values;        /* string, a JSON object: numbers that an NVTX payload named */
     uint32_t category, color;
     uint8_t style; /* enum trace_style */
+    bool open;     /* it was never closed: end_ns is the end of what was recorded */
 };
 
 struct trace_sync {

@@ -20,13 +20,37 @@ static void put_header(struct csv_writer *w, const char *const *names, size_t n)
     csv_end_row(w);
 }
 
-static void put_lengths(FILE *f, const struct workload *w)
+/* A file that is being written, row by row, and who looks on. */
+struct writing {
+    const struct artifact *art;
+    const struct workload_watch *watch;
+    FILE *f;
+    int64_t rows; /* of all files so far */
+};
+
+static bool stopped(const struct writing *w)
+{
+    return w->watch && w->watch->stop && *w->watch->stop;
+}
+
+/* False when there shall be no more rows. */
+static bool count_row(struct writing *w)
+{
+    enum { LOOK_EVERY = 1024 };
+    if (++w->rows % LOOK_EVERY != 0 || !w->watch)
+        return true;
+    if (w->watch->progress)
+        progress_at(w->watch->progress, w->rows, NULL);
+    return !stopped(w);
+}
+
+static void put_lengths(struct writing *to, const struct workload *w)
 {
     static const char *const names[] = {"request_id", "prompt_id", "num_prefill_tokens",
                                         "num_decode_tokens"};
-    struct csv_writer out = {.f = f};
+    struct csv_writer out = {.f = to->f};
     put_header(&out, names, 4);
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < w->n && count_row(to); i++) {
         const struct workload_request *r = &w->requests[i];
         csv_put_int(&out, r->request_id);
         r->prompt_id ? csv_put_str(&out, r->prompt_id) : csv_put_empty(&out);
@@ -36,13 +60,13 @@ static void put_lengths(FILE *f, const struct workload *w)
     }
 }
 
-static void put_intervals(FILE *f, const struct workload *w)
+static void put_intervals(struct writing *to, const struct workload *w)
 {
     static const char *const names[] = {"request_id", "inter_arrival_ns", "arrival_time_ns"};
-    struct csv_writer out = {.f = f};
+    struct csv_writer out = {.f = to->f};
     put_header(&out, names, 3);
     int64_t before_ns = 0;
-    for (size_t i = 0; i < w->n; i++) {
+    for (size_t i = 0; i < w->n && count_row(to); i++) {
         const struct workload_request *r = &w->requests[i];
         csv_put_int(&out, r->request_id);
         csv_put_int(&out, r->arrival_ns - before_ns);
@@ -52,35 +76,78 @@ static void put_intervals(FILE *f, const struct workload *w)
     }
 }
 
-static void put_prompts(FILE *f, const struct prompt *p, size_t n)
+static void put_prompts(struct writing *to, const struct prompt *p, size_t n)
 {
     struct buf line = {0};
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && count_row(to); i++) {
         buf_clear(&line);
         buf_puts(&line, "{\"prompt_id\": ");
         json_quote(&line, sv_of(p[i].id));
         buf_puts(&line, ", \"text\": ");
         json_quote(&line, sv_of(p[i].text));
         buf_puts(&line, "}\n");
-        fwrite(line.p, 1, line.n, f);
+        fwrite(line.p, 1, line.n, to->f);
     }
     buf_free(&line);
 }
 
-enum st workload_write(const struct artifact *art, const struct workload *w,
-                       const struct prompt *prompts, size_t n_prompts, struct err *e)
+static enum st end_file(struct writing *w, const char *name, struct err *e)
 {
-    FILE *f;
-    TRY(artifact_create_file(art, PROMPTS_NAME, &f, e));
-    put_prompts(f, prompts, n_prompts);
-    TRY(artifact_close_file(art, PROMPTS_NAME, &f, e));
-    TRY(artifact_create_file(art, LENGTHS_NAME, &f, e));
-    put_lengths(f, w);
-    TRY(artifact_close_file(art, LENGTHS_NAME, &f, e));
-    TRY(artifact_create_file(art, INTERVALS_NAME, &f, e));
-    put_intervals(f, w);
-    TRY(artifact_close_file(art, INTERVALS_NAME, &f, e));
+    enum st st = artifact_close_file(w->art, name, &w->f, e);
+    return st == ST_OK && stopped(w)
+               ? err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", w->art->final_dir)
+               : st;
+}
+
+enum st workload_write(const struct artifact *art, const struct workload *w,
+                       const struct prompt *prompts, size_t n_prompts,
+                       const struct workload_watch *watch, struct err *e)
+{
+    struct writing to = {.art = art, .watch = watch};
+    TRY(artifact_create_file(art, PROMPTS_NAME, &to.f, e));
+    put_prompts(&to, prompts, n_prompts);
+    TRY(end_file(&to, PROMPTS_NAME, e));
+    TRY(artifact_create_file(art, LENGTHS_NAME, &to.f, e));
+    put_lengths(&to, w);
+    TRY(end_file(&to, LENGTHS_NAME, e));
+    TRY(artifact_create_file(art, INTERVALS_NAME, &to.f, e));
+    put_intervals(&to, w);
+    TRY(end_file(&to, INTERVALS_NAME, e));
     return workload_has_hash_ids(w) ? hash_ids_write(art, w, e) : ST_OK;
+}
+
+int64_t workload_rows(const struct workload *w, size_t n_prompts)
+{
+    return (int64_t)n_prompts + 2 * (int64_t)w->n;
+}
+
+static int64_t digits(int64_t v)
+{
+    int64_t n = 1;
+    while (v >= 10)
+        v /= 10, n++;
+    return n;
+}
+
+int64_t workload_disk_bytes(const struct workload *w, const struct prompt *prompts,
+                            size_t n_prompts)
+{
+    enum { META = 1 << 16, PROMPT_KEYS = 32, HASH_KEYS = 64, HASH_BYTES = 8, SEPARATORS = 7 };
+    int64_t bytes = META, before_ns = 0;
+    for (size_t i = 0; i < n_prompts; i++)
+        bytes += PROMPT_KEYS + (int64_t)(strlen(prompts[i].id) + strlen(prompts[i].text));
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *r = &w->requests[i];
+        bytes += 2 * digits(r->request_id) + digits(r->num_prefill_tokens) +
+                 digits(r->num_decode_tokens) + digits(r->arrival_ns) +
+                 digits(r->arrival_ns - before_ns) + SEPARATORS;
+        before_ns = r->arrival_ns;
+        if (r->prompt_id)
+            bytes += (int64_t)strlen(r->prompt_id);
+        if (r->hash_ids)
+            bytes += HASH_KEYS + HASH_BYTES * hash_ids_pieces(r, r->hash_tokens);
+    }
+    return bytes;
 }
 
 static struct node *text_or_null(struct arena *a, const char *s)
@@ -92,7 +159,6 @@ struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
 {
     struct node *n = node_new(a, NODE_MAP), *paths = node_new(a, NODE_MAP);
     struct node *hydra = node_new(a, NODE_MAP);
-    struct git_facts git = artifact_git(a);
     node_set(a, paths, SV("prompts"), node_str(a, PROMPTS_NAME));
     node_set(a, paths, SV("trace_lengths"), node_str(a, LENGTHS_NAME));
     node_set(a, paths, SV("trace_intervals"), node_str(a, INTERVALS_NAME));
@@ -105,7 +171,7 @@ struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
     node_set(a, n, SV("seed"), node_int(a, (int64_t)m->seed));
     node_set(a, n, SV("tokenizer_ref"), text_or_null(a, m->tokenizer_ref));
     node_set(a, n, SV("created_at"), artifact_time(a, clock_wall_ns()));
-    node_set(a, n, SV("git_commit"), text_or_null(a, git.commit));
+    node_set(a, n, SV("working_directory_git"), artifact_working_directory_git(a));
     node_set(a, n, SV("paths"), paths);
     node_set(a, n, SV("hydra"), hydra);
     node_set(a, n, SV("params"), m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP));

@@ -3,17 +3,21 @@
 #include "base/clock.h"
 #include "base/vec.h"
 #include "text/csv.h"
+#include "text/gz.h"
 #include "workload/format.h"
 
 typedef VEC(struct workload_request) request_vec;
 
 struct csv_format {
     const char *arrival, *prefill, *decode; /* columns */
+    const char *arrival_ns;                 /* instead of arrival, where there is none; or NULL */
     bool time_of_day;                       /* else seconds */
+    bool from_zero;                         /* the first request arrives at 0 */
 };
 
 struct csv_columns {
     int arrival, prefill, decode;
+    bool in_ns;
 };
 
 static enum st read_row(const struct csv_reader *r, const struct csv_format *f,
@@ -31,6 +35,11 @@ static enum st read_row(const struct csv_reader *r, const struct csv_format *f,
         q->arrival_s = ns_to_s(q->arrival_ns);
         return ST_OK;
     }
+    if (c->in_ns) {
+        TRY(csv_int(r, c->arrival, 0, INT64_MAX, &q->arrival_ns, e));
+        q->arrival_s = ns_to_s(q->arrival_ns);
+        return ST_OK;
+    }
     TRY(csv_double(r, c->arrival, 0, max_seconds, &q->arrival_s, e));
     q->arrival_ns = ns_from_s(q->arrival_s);
     return ST_OK;
@@ -39,8 +48,9 @@ static enum st read_row(const struct csv_reader *r, const struct csv_format *f,
 static enum st read_rows(struct csv_reader *r, const struct csv_format *f, int64_t max,
                          request_vec *v, int64_t *left_out, struct err *e)
 {
-    struct csv_columns c;
-    TRY(csv_require(r, f->arrival, &c.arrival, e));
+    struct csv_columns c = {0};
+    c.in_ns = f->arrival_ns && csv_find(r, f->arrival) < 0 && csv_find(r, f->arrival_ns) >= 0;
+    TRY(csv_require(r, c.in_ns ? f->arrival_ns : f->arrival, &c.arrival, e));
     TRY(csv_require(r, f->prefill, &c.prefill, e));
     TRY(csv_require(r, f->decode, &c.decode, e));
     while (max == 0 || (int64_t)v->n < max) {
@@ -61,16 +71,21 @@ static enum st read_rows(struct csv_reader *r, const struct csv_format *f, int64
 static enum st read_csv(struct arena *a, const struct format_params *p, const struct csv_format *f,
                         struct format_result *out, struct err *e)
 {
-    struct csv_reader *r;
+    struct csv_reader *r = NULL;
+    struct gz_file file;
     request_vec v = {0};
     *out = (struct format_result){0};
-    TRY(csv_open(&r, p->path, e));
-    enum st st = read_rows(r, f, p->max_requests, &v, &out->left_out, e);
+    enum st st = gz_open(p->path, &file, e);
+    if (st == ST_OK)
+        st = csv_open_bytes(&r, p->path, file.text, e);
+    if (st == ST_OK)
+        st = read_rows(r, f, p->max_requests, &v, &out->left_out, e);
     csv_close(&r);
+    gz_close(&file);
     if (st == ST_OK) {
         out->w.requests = arena_copy(a, v.p, v.n * sizeof *v.p);
         out->w.n = v.n;
-        st = format_settle(p->path, out, true, e);
+        st = format_settle(p->path, out, f->from_zero, e);
     }
     vec_free(&v);
     return st;
@@ -79,14 +94,21 @@ static enum st read_csv(struct arena *a, const struct format_params *p, const st
 enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
                    struct err *e)
 {
-    static const struct csv_format f = {"TIMESTAMP", "ContextTokens", "GeneratedTokens", true};
+    static const struct csv_format f = {.arrival = "TIMESTAMP",
+                                        .prefill = "ContextTokens",
+                                        .decode = "GeneratedTokens",
+                                        .time_of_day = true,
+                                        .from_zero = true};
     return read_csv(a, p, &f, out, e);
 }
 
 enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
                       struct err *e)
 {
-    static const struct csv_format f = {"Timestamp", "Request tokens", "Response tokens", false};
+    static const struct csv_format f = {.arrival = "Timestamp",
+                                        .prefill = "Request tokens",
+                                        .decode = "Response tokens",
+                                        .from_zero = true};
     return read_csv(a, p, &f, out, e);
 }
 
@@ -131,11 +153,11 @@ enum st burstgpt_write(struct buf *out, const struct workload *w, const char *co
 enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
                    struct err *e)
 {
-    *out = (struct format_result){0};
-    TRY(workload_load_trace(a, p->path, &out->w, e));
-    if (p->max_requests && (int64_t)out->w.n > p->max_requests)
-        out->w.n = (size_t)p->max_requests;
-    return ST_OK;
+    static const struct csv_format f = {.arrival = "arrived_at",
+                                        .arrival_ns = "arrival_time_ns",
+                                        .prefill = "num_prefill_tokens",
+                                        .decode = "num_decode_tokens"};
+    return read_csv(a, p, &f, out, e);
 }
 
 enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,

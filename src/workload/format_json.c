@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/vec.h"
+#include "text/gz.h"
 #include "text/json.h"
 #include "workload/format.h"
 #include "workload/make.h"
@@ -13,10 +14,10 @@ enum st mooncake_read(struct arena *a, const struct format_params *p, struct for
                       struct err *e)
 {
     *out = (struct format_result){0};
-    TRY(workload_load_mooncake(a, p->path, &out->w, e));
+    TRY(mooncake_import(a, p->path, &out->w, &out->left_out, e));
     if (p->max_requests && (int64_t)out->w.n > p->max_requests)
         out->w.n = (size_t)p->max_requests;
-    return ST_OK;
+    return format_settle(p->path, out, false, e);
 }
 
 enum st mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
@@ -43,23 +44,23 @@ enum st mooncake_write(struct buf *out, const struct workload *w, const char *co
 
 struct events {
     const char *path;
-    struct fs_map file;
+    struct gz_file file;
     struct json_reader *r;
 };
 
 static enum st events_open(struct events *v, const char *path, struct err *e)
 {
     *v = (struct events){.path = path};
-    TRY(fs_map(path, &v->file, e));
+    TRY(gz_open(path, &v->file, e));
     v->r = json_reader_new(path, NULL);
-    json_feed(v->r, v->file.p ? v->file.p : "", v->file.n);
+    json_feed(v->r, v->file.text.p, v->file.text.n);
     return ST_OK;
 }
 
 static void events_close(struct events *v)
 {
     json_reader_free(&v->r);
-    fs_unmap(&v->file);
+    gz_close(&v->file);
 }
 
 /* The next event, never JSON_MORE. */
@@ -240,7 +241,10 @@ enum st vllm_write(struct buf *out, const struct workload *w, const char *const 
     return ST_OK;
 }
 
-/* ---- ShareGPT: [{"id": ..., "conversations": [{"from": ..., "value": ...}, ...]}, ...] ---- */
+/* ---- ShareGPT: [{"id": ..., "conversations": [{"from": ..., "value": ...}, ...]}, ...] ----
+ *
+ * Or the same objects one a line. Turns from "system" are passed over: the first of the others is
+ * the question, the one after it the answer. */
 
 typedef VEC(struct workload_request) request_vec;
 typedef VEC(struct prompt) prompt_vec;
@@ -274,15 +278,22 @@ static enum st read_text(struct sharegpt *s, const char **out, struct err *e)
     return skip_value(&s->v, ev, e);
 }
 
-/* One turn's "value". */
-static enum st read_turn(struct sharegpt *s, const char **value, struct err *e)
+struct turn {
+    const char *from, *value;
+};
+
+static enum st read_turn(struct sharegpt *s, struct turn *t, struct err *e)
 {
     for (enum json_event ev; (ev = events_next(&s->v, e)) != JSON_MAP_END;) {
         const char *ignored;
         if (ev == JSON_ERROR)
             return e->st;
-        bool it = sv_eq(json_text(s->v.r), "value");
-        TRY(read_text(s, it ? value : &ignored, e));
+        struct sv key = json_text(s->v.r);
+        TRY(read_text(s,
+                      sv_eq(key, "value")  ? &t->value
+                      : sv_eq(key, "from") ? &t->from
+                                           : &ignored,
+                      e));
     }
     return ST_OK;
 }
@@ -293,12 +304,17 @@ static enum st read_turns(struct sharegpt *s, struct conversation *c, struct err
     if (ev != JSON_LIST_BEGIN)
         return ev == JSON_ERROR ? e->st
                                 : events_bad(&s->v, e, "conversations: expected a list of turns");
-    for (int turn = 0; (ev = events_next(&s->v, e)) != JSON_LIST_END; turn++) {
-        const char *ignored;
+    for (int turn = 0; (ev = events_next(&s->v, e)) != JSON_LIST_END;) {
+        struct turn t = {0};
         if (ev != JSON_MAP_BEGIN)
             return ev == JSON_ERROR ? e->st
                                     : events_bad(&s->v, e, "expected a turn: an object with value");
-        TRY(read_turn(s, turn == 0 ? &c->question : turn == 1 ? &c->answer : &ignored, e));
+        TRY(read_turn(s, &t, e));
+        if (t.from && strcmp(t.from, "system") == 0)
+            continue;
+        if (turn < 2)
+            *(turn == 0 ? &c->question : &c->answer) = t.value;
+        turn++;
     }
     return ST_OK;
 }
@@ -359,23 +375,60 @@ static enum st keep(struct sharegpt *s, const struct conversation *c, struct err
     return ST_OK;
 }
 
-static enum st read_sharegpt(struct sharegpt *s, struct err *e)
+/* One conversation, of which `first` is the first event. */
+static enum st take_conversation(struct sharegpt *s, enum json_event first, struct err *e)
+{
+    struct conversation c = {0};
+    if (first != JSON_MAP_BEGIN)
+        return first == JSON_ERROR ? e->st
+                                   : events_bad(&s->v, e, "expected a conversation: an object");
+    arena_reset(s->scratch);
+    TRY(read_conversation(s, &c, e));
+    return keep(s, &c, e);
+}
+
+static bool has_enough(const struct sharegpt *s)
+{
+    return s->p->max_requests && (int64_t)s->requests.n == s->p->max_requests;
+}
+
+static enum st read_list(struct sharegpt *s, struct err *e)
 {
     enum json_event ev = events_next(&s->v, e);
     if (ev != JSON_LIST_BEGIN)
         return ev == JSON_ERROR ? e->st : events_bad(&s->v, e, "expected a list of conversations");
     while ((ev = events_next(&s->v, e)) != JSON_LIST_END) {
-        struct conversation c = {0};
-        if (ev != JSON_MAP_BEGIN)
-            return ev == JSON_ERROR ? e->st
-                                    : events_bad(&s->v, e, "expected a conversation: an object");
-        arena_reset(s->scratch);
-        TRY(read_conversation(s, &c, e));
-        TRY(keep(s, &c, e));
-        if (s->p->max_requests && (int64_t)s->requests.n == s->p->max_requests)
+        TRY(take_conversation(s, ev, e));
+        if (has_enough(s))
             return ST_OK;
     }
     return events_next(&s->v, e) == JSON_ERROR ? e->st : ST_OK;
+}
+
+static enum st read_lines(struct sharegpt *s, struct err *e)
+{
+    struct sv left = s->v.file.text;
+    for (uint32_t line = 1; left.n && !has_enough(s); line++) {
+        const char *end = memchr(left.p, '\n', left.n);
+        struct sv text = {left.p, end ? (size_t)(end - left.p) : left.n};
+        size_t used = text.n + (end ? 1 : 0);
+        left = (struct sv){left.p + used, left.n - used};
+        if (sv_trim(text).n == 0)
+            continue;
+        json_reader_free(&s->v.r);
+        s->v.r = json_reader_new(s->v.path, &(struct json_limits){.first_line = line});
+        json_feed(s->v.r, text.p, text.n);
+        TRY(take_conversation(s, events_next(&s->v, e), e));
+        if (events_next(&s->v, e) == JSON_ERROR)
+            return e->st;
+    }
+    return ST_OK;
+}
+
+static enum st read_sharegpt(struct sharegpt *s, struct err *e)
+{
+    struct sv text = sv_trim(s->v.file.text);
+    return text.n && text.p[0] == '{' ? read_lines(s, e) : read_list(s, e);
 }
 
 static enum st set_arrivals(const struct format_params *p, struct workload *w, struct err *e)

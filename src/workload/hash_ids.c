@@ -13,7 +13,7 @@ bool workload_has_hash_ids(const struct workload *w)
     return false;
 }
 
-static int64_t pieces(const struct workload_request *q, int64_t hash_tokens)
+int64_t hash_ids_pieces(const struct workload_request *q, int64_t hash_tokens)
 {
     return (q->num_prefill_tokens + hash_tokens - 1) / hash_tokens;
 }
@@ -28,7 +28,7 @@ enum st hash_ids_write(const struct artifact *art, const struct workload *w, str
             continue;
         fprintf(f, "{\"request_id\": %lld, \"hash_tokens\": %lld, \"hash_ids\": [",
                 (long long)q->request_id, (long long)q->hash_tokens);
-        for (int64_t k = 0; k < pieces(q, q->hash_tokens); k++)
+        for (int64_t k = 0; k < hash_ids_pieces(q, q->hash_tokens); k++)
             fprintf(f, "%s%lld", k ? ", " : "", (long long)q->hash_ids[k]);
         fputs("]}\n", f);
     }
@@ -68,10 +68,10 @@ static enum st read_line(struct arena *a, const struct node *line, struct worklo
     if (!q || q->hash_ids)
         return node_err(node_find(line, "request_id"), ST_INPUT, e, "request_id: %lld %s",
                         (long long)id, q ? "comes twice" : "is not in the workload");
-    if (list->n != pieces(q, tokens))
+    if (list->n != hash_ids_pieces(q, tokens))
         return node_err(list, ST_INPUT, e,
                         "hash_ids: %u ids for a prompt of %lld tokens, expected %lld", list->n,
-                        (long long)q->num_prefill_tokens, (long long)pieces(q, tokens));
+                        (long long)q->num_prefill_tokens, (long long)hash_ids_pieces(q, tokens));
     int64_t *ids = arena_array(a, int64_t, list->n);
     for (uint32_t i = 0; i < list->n; i++) {
         if (list->items[i]->kind != NODE_INT || list->items[i]->i < 0)

@@ -7,10 +7,8 @@
 enum st jsonl_open(struct jsonl *j, const char *path, size_t max_line_bytes, struct err *e)
 {
     *j = (struct jsonl){.path = path, .max_line_bytes = max_line_bytes};
-    TRY(fs_map(path, &j->file, e));
-    j->left = (struct sv){j->file.p, j->file.n};
-    if (j->left.n >= 3 && memcmp(j->left.p, "\xEF\xBB\xBF", 3) == 0) /* byte-order mark */
-        j->left = (struct sv){j->left.p + 3, j->left.n - 3};
+    TRY(gz_open(path, &j->file, e));
+    j->left = j->file.text;
     j->scratch = arena_new();
     return ST_OK;
 }
@@ -18,7 +16,7 @@ enum st jsonl_open(struct jsonl *j, const char *path, size_t max_line_bytes, str
 void jsonl_close(struct jsonl *j)
 {
     arena_free(&j->scratch);
-    fs_unmap(&j->file);
+    gz_close(&j->file);
     *j = (struct jsonl){0};
 }
 

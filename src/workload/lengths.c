@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "config/plan.h"
 #include "workload/make.h"
@@ -62,6 +63,44 @@ static double zipf_next(const struct zipf *z, struct rng *rng)
     return rank < z->items - 1 ? rank : z->items - 1;
 }
 
+/* ---- mean and standard deviation ----------------------------------------------------------- */
+
+static enum st check_moments(const struct workload_params *p, struct err *e)
+{
+    const struct {
+        const char *key;
+        double v;
+    } rows[] = {{"prefill_stddev", p->prefill_stddev}, {"decode_stddev", p->decode_stddev}};
+    TRY(need_range("prefill_tokens", p->prefill_tokens, 1, e));
+    TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!(rows[i].v >= 0) || !isfinite(rows[i].v))
+            return err_set(e, ST_USAGE, "workload.lengths.%s must not be negative, got %g",
+                           rows[i].key, rows[i].v);
+    return ST_OK;
+}
+
+static int64_t whole(double tokens)
+{
+    return tokens < 1 ? 1 : tokens > MAX_TOKENS ? MAX_TOKENS : llround(tokens);
+}
+
+/* The mean is at least 1, so that more than half of the draws are above 1/2. */
+static int64_t draw_normal(struct rng *rng, double mean, double stddev)
+{
+    double x;
+    do
+        x = mean + stddev * rng_normal(rng);
+    while (x < 0.5);
+    return whole(x);
+}
+
+static int64_t draw_lognormal(struct rng *rng, double mean, double stddev)
+{
+    double variance = log(1 + stddev * stddev / (mean * mean));
+    return whole(exp(log(mean) - variance / 2 + sqrt(variance) * rng_normal(rng)));
+}
+
 /* ---- the kinds ---------------------------------------------------------------------------- */
 
 static enum st begin_zipf(const struct workload_params *p, struct lengths *g, struct err *e)
@@ -87,12 +126,13 @@ static enum st begin_prompts(struct arena *a, const struct workload_params *p, i
     TRY(need_range("decode_tokens", p->decode_tokens, 1, e));
     if (p->n_prompts == 0)
         return err_set(e, ST_USAGE, "workload.lengths.kind=tokenizer needs workload.prompts");
-    if (!p->tokenizer)
-        return err_set(e, ST_USAGE,
-                       "workload.lengths.kind=tokenizer needs a model with a tokenizer");
     size_t used = p->n_prompts < (size_t)n ? p->n_prompts : (size_t)n;
-    int64_t *counts;
-    TRY(workload_count_tokens(a, p->tokenizer, p->prompts, used, &counts, e));
+    int64_t *counts = arena_array(a, int64_t, used);
+    for (size_t i = 0; i < used && !p->tokenizer; i++)
+        counts[i] =
+            ((int64_t)strlen(p->prompts[i].text) + WORKLOAD_TOKEN_BYTES - 1) / WORKLOAD_TOKEN_BYTES;
+    if (p->tokenizer)
+        TRY(workload_count_tokens(a, p->tokenizer, p->prompts, used, &counts, e));
     g->prompt_tokens = counts;
     return ST_OK;
 }
@@ -113,6 +153,9 @@ enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t 
         return begin_zipf(p, out, e);
     case LENGTHS_TRACE:
         return trace_open(p->lengths_trace, false, true, &out->trace, e);
+    case LENGTHS_NORMAL:
+    case LENGTHS_LOGNORMAL:
+        return check_moments(p, e);
     }
     return ST_OK;
 }
@@ -142,6 +185,14 @@ enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *
         r->num_prefill_tokens = row.prefill;
         r->num_decode_tokens = row.decode;
         break;
+    case LENGTHS_NORMAL:
+    case LENGTHS_LOGNORMAL: {
+        int64_t (*draw)(struct rng *, double, double) =
+            p->lengths_kind == LENGTHS_NORMAL ? draw_normal : draw_lognormal;
+        r->num_prefill_tokens = draw(&g->rng, (double)p->prefill_tokens, p->prefill_stddev);
+        r->num_decode_tokens = draw(&g->rng, (double)p->decode_tokens, p->decode_stddev);
+        break;
+    }
     }
     g->i++;
     return ST_OK;

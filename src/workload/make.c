@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "workload/stream.h"
 
 static enum st collect(struct arena *a, struct workload_stream *s, struct workload *out,
@@ -5,8 +7,16 @@ static enum st collect(struct arena *a, struct workload_stream *s, struct worklo
 {
     out->n = (size_t)workload_stream_total(s);
     out->requests = arena_array(a, struct workload_request, out->n);
-    for (size_t i = 0; i < out->n; i++)
-        TRY(workload_stream_next(s, &out->requests[i], e));
+    for (size_t i = 0; i < out->n; i++) {
+        struct workload_request *r = &out->requests[i];
+        TRY(workload_stream_next(s, r, e));
+        if (r->hash_ids) { /* they are the stream's */
+            size_t n = (size_t)((r->num_prefill_tokens + r->hash_tokens - 1) / r->hash_tokens);
+            int64_t *ids = arena_array(a, int64_t, n);
+            memcpy(ids, r->hash_ids, n * sizeof *ids);
+            r->hash_ids = ids;
+        }
+    }
     return ST_OK;
 }
 

@@ -27,6 +27,11 @@ enum st trace_open(const char *path, bool arrivals, bool lengths, struct trace_r
 enum st trace_next(struct trace_reader *r, struct trace_row *out, struct err *e); /* or ST_END */
 void trace_close(struct trace_reader *r);
 
+/* workload_load_mooncake for an import: lines in any order, which the requests keep; those without
+ * a prompt or an output token are left out and counted. */
+enum st mooncake_import(struct arena *a, const char *path, struct workload *out, int64_t *left_out,
+                        struct err *e);
+
 /* Reads and checks the whole file: *n >= 1 rows. */
 enum st trace_count(const char *path, bool arrivals, bool lengths, int64_t *n, struct err *e);
 
@@ -65,6 +70,11 @@ enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t 
 enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *e);
 void lengths_end(struct lengths *g);
 
+/* Puts the prefix of a group, drawn from rng, before r's prompt; nothing without prefixes. The ids
+ * go to the arena. */
+enum st prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
+                   struct workload_request *r, struct err *e);
+
 /* ---- workload directories ----------------------------------------------------------------- */
 
 struct workload_paths {
@@ -91,6 +101,8 @@ void tables_close(struct tables *t);
 /* ---- what prompts hold, beside the tables -------------------------------------------------- */
 
 /* A line for each request that does. */
+/* How many ids a prompt has: its tokens in pieces of hash_tokens. */
+int64_t hash_ids_pieces(const struct workload_request *q, int64_t hash_tokens);
 enum st hash_ids_write(const struct artifact *art, const struct workload *w, struct err *e);
 /* Into the requests of w. */
 enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, struct err *e);

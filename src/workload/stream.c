@@ -23,6 +23,7 @@ struct workload_stream {
     struct workload_params params;
     struct arrivals arrivals;
     struct lengths lengths;
+    struct rng prefix;
     struct trace_reader trace;
     struct tables tables;
     struct map prompt_ids;
@@ -108,7 +109,34 @@ static enum st next_made(struct workload_stream *s, struct workload_request *out
     if (p->n_prompts)
         out->prompt_id = p->prompts[(uint64_t)out->request_id % p->n_prompts].id;
     TRY(arrivals_next(&s->arrivals, out, e));
-    return lengths_next(&s->lengths, out, e);
+    TRY(lengths_next(&s->lengths, out, e));
+    return prefix_add(s->a, p, &s->prefix, out, e);
+}
+
+/* Requests that arrive within the duration, limit at most. */
+static enum st count_within(const struct workload_params *p, int64_t limit, int64_t *n,
+                            struct err *e)
+{
+    struct arrivals g;
+    struct workload_request r;
+    enum st st = ST_OK;
+    if (p->arrival_kind == ARRIVAL_STATIC)
+        return err_set(e, ST_USAGE,
+                       "workload.duration_s: static arrivals are all at 0: they have no duration");
+    TRY(arrivals_begin(p, &g, e));
+    for (*n = 0; *n < limit; ++*n)
+        if ((st = arrivals_next(&g, &r, e)) != ST_OK || r.arrival_s >= p->duration_s)
+            break;
+    arrivals_end(&g);
+    if (st != ST_OK && st != ST_END)
+        return st;
+    if (*n == 0)
+        return err_set(e, ST_USAGE, "no request arrives within workload.duration_s=%g",
+                       p->duration_s);
+    if (*n == MAX_REQUESTS)
+        return err_set(e, ST_USAGE, "workload.duration_s=%g: more than %d requests", p->duration_s,
+                       MAX_REQUESTS);
+    return ST_OK;
 }
 
 static enum st enough_rows(const char *path, int64_t rows, int64_t n, struct err *e)
@@ -136,6 +164,8 @@ static enum st count_requests(const struct workload_params *p, int64_t *n, struc
     if (want < 0 || want > MAX_REQUESTS)
         return err_set(e, ST_USAGE, "workload.num_requests must be 0 to %d, got %lld", MAX_REQUESTS,
                        (long long)want);
+    if (p->duration_s > 0)
+        TRY(count_within(p, want ? want : arrivals ? arrivals : MAX_REQUESTS, &want, e));
     if (want == 0) {
         int64_t rows = arrivals && (!lengths || arrivals < lengths) ? arrivals : lengths;
         want = rows ? rows : (int64_t)p->n_prompts;
@@ -155,6 +185,7 @@ enum st workload_stream_make(const struct workload_params *p, struct workload_st
 {
     struct workload_stream *s = new_stream(next_made);
     s->params = *p;
+    s->prefix = rng_stream(p->seed, "workload.prefix");
     s->file = p->arrival_kind == ARRIVAL_TRACE ? p->arrival_trace : p->lengths_trace;
     enum st st = count_requests(p, &s->total, e);
     if (st == ST_OK)

@@ -1,7 +1,8 @@
 /* A workload as a stream: the same requests as workload.h gives, one after the other, in memory
  * that does not grow with their number (workloads made or in one trace.csv; of a workload directory
  * too when both its tables stand in order of request_id, as we write them, and it has no
- * hash_ids.jsonl, otherwise its rows are held; prompt ids are held once each).
+ * hash_ids.jsonl, otherwise its rows are held; prompt ids are held once each, and so are the
+ * hash_ids that prefixes make).
  *
  * A file is read twice: opening checks all of it, so that a fault on its last line is told before a
  * run begins, and the rows are read again while they are used. A file that changed in between is

@@ -7,7 +7,11 @@
 #ifndef WORKLOAD_WORKLOAD_H
 #define WORKLOAD_WORKLOAD_H
 
+#include <signal.h>
+
 #include "artifact/artifact.h"
+#include "base/log.h"
+#include "model/sampling.h"
 #include "model/tokenizer.h"
 #include "workload/stages.h"
 
@@ -22,6 +26,8 @@ struct workload_request {
      * shorter. [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
     const int64_t *hash_ids;
     int64_t hash_tokens;
+    /* How its tokens are chosen; borrowed until its row was handed over. NULL = greedily. */
+    const struct sampling *sampling;
 };
 
 struct workload {
@@ -64,19 +70,31 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  * for; ours are not cut.
  *
  * Lengths (prefill, decode; each at least 1):
- *   tokenizer  prefill = the tokens of the request's prompt, decode = decode_tokens
+ *   tokenizer  prefill = the tokens of the request's prompt, decode = decode_tokens; without a
+ *              tokenizer a token for each WORKLOAD_TOKEN_BYTES of the prompt, rounded up
  *   fixed      prefill_tokens, decode_tokens
  *   uniform    total uniform in [min_tokens, max_tokens), decode = ceil(total / (1 +
  *              prefill_decode_ratio)), prefill = total - decode, rounded down: Vidur's
  *   zipf       the same with total = min_tokens + a zipf rank of exponent zipf_theta among
  *              max_tokens - min_tokens + 1 (Gray et al. 1994, as in YCSB and Vidur)
  *   trace      num_prefill_tokens, num_decode_tokens of a CSV
- * A trace must have a row for every request. */
+ *   normal     prefill and decode drawn by themselves, of mean prefill_tokens, decode_tokens and
+ *              standard deviation prefill_stddev, decode_stddev; drawn again while below 1/2, and
+ *              rounded: where the deviation is more than half of the mean, the mean grows by that
+ *   lognormal  the same, lognormal: a long tail, and nothing below 1/2 but what is rounded up to 1
+ * A trace must have a row for every request.
+ *
+ * Prefixes: with prefix_tokens > 0 each request belongs to one of prefix_groups groups, drawn
+ * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which
+ * the lengths count: prefill = length + prefix_tokens. hash_ids say so, with hash_tokens =
+ * prefix_tokens: the group's number, then numbers that no other request has. */
+enum { WORKLOAD_TOKEN_BYTES = 4 }; /* what tokenizers of large vocabularies make of English */
 struct workload_params {
     uint64_t seed;
     int64_t
-        num_requests; /* 0 = as many as the (shorter) trace has rows, else as there are prompts */
-    int arrival_kind; /* enum plan_arrival of config/plan.h */
+        num_requests;  /* 0 = as many as the (shorter) trace has rows, else as there are prompts */
+    double duration_s; /* only requests that arrive before it, num_requests at most; 0 = all */
+    int arrival_kind;  /* enum plan_arrival of config/plan.h */
     double rate, burstiness; /* requests/s; gamma shape, 1 = poisson */
     int64_t inter_arrival_ns;
     const struct rate_stage *stages; /* [n_stages]: instead of rate; not of static and trace */
@@ -84,11 +102,12 @@ struct workload_params {
     const char *arrival_trace;
     int lengths_kind; /* enum plan_lengths */
     int64_t prefill_tokens, decode_tokens, min_tokens, max_tokens;
-    double zipf_theta, prefill_decode_ratio;
+    double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
+    int64_t prefix_groups, prefix_tokens;
     const char *lengths_trace;
     const struct prompt *prompts; /* NULL = none; used in order, wrapping around */
     size_t n_prompts;
-    const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER */
+    const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER; NULL = none */
 };
 
 /* The requests, in memory, ids from 0. Wrong combinations are ST_USAGE with the key's name; an
@@ -98,10 +117,22 @@ enum st workload_make(struct arena *a, const struct workload_params *p, struct w
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them. */
+/* Who looks on while files are written. */
+struct workload_watch {
+    const volatile sig_atomic_t *stop; /* raised by a signal: ST_INTERRUPTED */
+    struct progress *progress;         /* begun; counts rows */
+};
+
+/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them.
+ * watch: NULL = nobody. */
 #define HASH_IDS_NAME "hash_ids.jsonl"
 enum st workload_write(const struct artifact *art, const struct workload *w,
-                       const struct prompt *prompts, size_t n_prompts, struct err *e);
+                       const struct prompt *prompts, size_t n_prompts,
+                       const struct workload_watch *watch, struct err *e);
+/* What it will write: rows, for a line of progress, and about how many bytes. */
+int64_t workload_rows(const struct workload *w, size_t n_prompts);
+int64_t workload_disk_bytes(const struct workload *w, const struct prompt *prompts,
+                            size_t n_prompts);
 
 bool workload_has_hash_ids(const struct workload *w); /* of some request */
 
@@ -124,10 +155,10 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
  * stand in order of arrival. Seconds are read correctly rounded. */
 enum st workload_load_trace(struct arena *a, const char *csv, struct workload *out, struct err *e);
 
-/* Mooncake's trace: a JSON object a line with timestamp (ms), input_length, output_length and, if
- * known, hash_ids: one id for each MOONCAKE_BLOCK tokens of the prompt, equal ids standing for
- * equal tokens up to the end of that piece. Request ids are numbered from 0; lines stand in order
- * of arrival; other members are ignored. */
+/* Mooncake's trace: a JSON object a line with timestamp (ms, with or without a fraction),
+ * input_length, output_length and, if known, hash_ids: one id for each MOONCAKE_BLOCK tokens of the
+ * prompt, equal ids standing for equal tokens up to the end of that piece. Request ids are numbered
+ * from 0; lines stand in order of arrival; other members are ignored. The file may be gzip. */
 enum { MOONCAKE_BLOCK = 512 };
 enum st workload_load_mooncake(struct arena *a, const char *path, struct workload *out,
                                struct err *e);

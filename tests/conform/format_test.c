@@ -2,6 +2,8 @@
  * known requests; what is written reads back; every fault is told at its place. */
 #include "base/clock.h"
 #include "config/plan.h"
+#include <zlib.h>
+
 #include "support/support.h"
 #include "workload/format.h"
 
@@ -95,6 +97,71 @@ static void samples_give_their_requests(void **state)
         assert_ok(read_as(t, format(samples[i].name), samples[i].text, 1, &r), t);
         assert_int_equal(r.w.n, 1);
         assert_int_equal(r.w.requests[0].arrival_ns, 0);
+    }
+}
+
+static enum st read_bytes_as(struct test *t, const struct workload_format *f, struct sv bytes,
+                             struct format_result *out)
+{
+    struct format_params p = {
+        .path = test_write_bytes(t, "b", bytes), .tokenizer = tokenizer, .arrivals = &every_second};
+    return f->read(t->a, &p, out, &t->e);
+}
+
+static struct sv packed(struct test *t, struct sv plain)
+{
+    const char *path = test_path(t, "b.gz");
+    gzFile f = gzopen(path, "wb");
+    assert_int_equal(gzwrite(f, plain.p, (unsigned)plain.n), plain.n);
+    assert_int_equal(gzclose(f), Z_OK);
+    struct sv out;
+    assert_ok(fs_read(t->a, path, 1 << 20, &out, &t->e), t);
+    return out;
+}
+
+/* As they lie about: with a byte-order mark, compressed, or both. */
+static void marks_and_gzip_change_nothing(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        struct format_result r;
+        const struct workload_format *f = format(samples[i].name);
+        struct sv marked = sv_of(arena_printf(t->a, "\xef\xbb\xbf%s", samples[i].text));
+        assert_ok(read_bytes_as(t, f, marked, &r), t);
+        check_requests(&r.w);
+        assert_ok(read_bytes_as(t, f, packed(t, sv_of(samples[i].text)), &r), t);
+        check_requests(&r.w);
+        assert_ok(read_bytes_as(t, f, packed(t, marked), &r), t);
+        check_requests(&r.w);
+    }
+}
+
+/* The samples' requests again, the second row last. */
+static void rows_in_any_order(void **state)
+{
+    struct test *t = *state;
+    static const struct sample mixed[] = {
+        {"mooncake",
+         "{\"timestamp\": 0, \"input_length\": 1100, \"output_length\": 7, \"hash_ids\": " IDS3
+         "}\n{\"timestamp\": 2000.0, \"input_length\": 600, \"output_length\": 1, "
+         "\"hash_ids\": [46, 9]}\n{\"timestamp\": 1700, \"input_length\": 9, "
+         "\"output_length\": 0}\n"
+         "{\"timestamp\": 1500, \"input_length\": 3, \"output_length\": 44}\n",
+         1},
+        {"vidur",
+         "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,1100,7\n2.0,600,1\n1.5,3,44\n"
+         "1,0,3\n",
+         1},
+        {"vidur",
+         "arrival_time_ns,num_prefill_tokens,num_decode_tokens\n0,1100,7\n2000000000,600,1\n"
+         "1500000000,3,44\n",
+         0},
+    };
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++) {
+        struct format_result r;
+        assert_ok(read_as(t, format(mixed[i].name), mixed[i].text, 0, &r), t);
+        check_requests(&r.w);
+        assert_int_equal(r.left_out, mixed[i].left_out);
     }
 }
 
@@ -235,6 +302,45 @@ static void conversations_give_prompts(void **state)
     assert_int_equal(r.w.n, 1);
 }
 
+static void check_dialogues(struct test *t, const struct format_result *r)
+{
+    struct prompt answers[] = {{"", "Hello there"}, {"", "General"}};
+    int64_t *counts;
+    assert_ok(workload_count_tokens(t->a, tokenizer, answers, 2, &counts, &t->e), t);
+    assert_int_equal(r->w.n, 2);
+    assert_int_equal(r->left_out, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(r->prompts[i].text, "Hello there");
+        assert_int_equal(r->w.requests[i].num_prefill_tokens, counts[0]);
+        assert_int_equal(r->w.requests[i].num_decode_tokens, counts[1]);
+    }
+}
+
+#define SYSTEM   "{\"from\": \"system\", \"value\": \"Be kind\"}"
+#define QUESTION "{\"from\": \"human\", \"value\": \"Hello there\"}"
+#define ANSWER   "{\"value\": \"General\", \"from\": \"gpt\"}"
+#define FIRST    "{\"id\": \"a\", \"conversations\": [" SYSTEM ", " QUESTION ", " ANSWER "]}"
+#define SECOND   "{\"id\": \"b\", \"conversations\": [" QUESTION ", " SYSTEM ", " ANSWER "]}"
+#define LONELY   "{\"id\": \"c\", \"conversations\": [" SYSTEM ", " QUESTION "]}"
+
+/* A system prompt is neither the question nor the answer; one object a line is as good as a list.
+ */
+static void conversations_with_system_turns_and_by_line(void **state)
+{
+    struct test *t = *state;
+    static const char list[] = "\xef\xbb\xbf[" FIRST ", " LONELY ", " SECOND "]";
+    static const char lines[] = "\n" FIRST "\n\n" LONELY "\r\n" SECOND;
+    struct format_result r;
+    assert_ok(read_as(t, format("sharegpt"), list, 0, &r), t);
+    check_dialogues(t, &r);
+    assert_ok(read_as(t, format("sharegpt"), lines, 0, &r), t);
+    check_dialogues(t, &r);
+    assert_ok(read_bytes_as(t, format("sharegpt"), packed(t, sv_of(lines)), &r), t);
+    check_dialogues(t, &r);
+    assert_ok(read_as(t, format("sharegpt"), lines, 1, &r), t);
+    assert_int_equal(r.w.n, 1);
+}
+
 /* ---- faults ------------------------------------------------------------------------------- */
 
 static const struct bad {
@@ -276,7 +382,13 @@ static const struct bad {
     {"vllm", "{\"a\": [1", "DIR/f:1:9: the text ends where ',' or ']' was expected"},
     {"vllm", "{} x", "DIR/f:1:4: expected nothing more, got 'x'"},
     {"vllm", "{}", "DIR/f: has no requests"},
-    {"sharegpt", "{}", "DIR/f:1:1: expected a list of conversations"},
+    {"sharegpt", "3", "DIR/f:1:1: expected a list of conversations"},
+    {"sharegpt", "{}", "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"sharegpt", FIRST "\n[]\n", "DIR/f:2:1: expected a conversation: an object"},
+    {"sharegpt", FIRST "\n\n{\"conversations\": 5}\n",
+     "DIR/f:3:19: conversations: expected a list of turns"},
+    {"sharegpt", FIRST FIRST, "DIR/f:1:151: expected nothing more, got '{'"},
+    {"sharegpt", "{\n\"id\": \"a\"}", "DIR/f:1:2: the text ends where a key or '}' was expected"},
     {"sharegpt", "[1]", "DIR/f:1:2: expected a conversation: an object"},
     {"sharegpt", "[{\"conversations\": {}}]",
      "DIR/f:1:20: conversations: expected a list of turns"},
@@ -358,12 +470,15 @@ int main(void)
         return 1;
     const struct CMUnitTest tests[] = {
         TEST(samples_give_their_requests),
+        TEST(marks_and_gzip_change_nothing),
+        TEST(rows_in_any_order),
         TEST(every_format_has_a_sample),
         TEST(what_is_written_reads_back),
         TEST(what_is_lost_is_told),
         TEST(logs_are_written_as_they_are_published),
         TEST(a_missing_text_is_told),
         TEST(conversations_give_prompts),
+        TEST(conversations_with_system_turns_and_by_line),
         TEST(every_fault_is_told_at_its_place),
         TEST(unknown_formats_are_told),
         TEST(times_of_day_are_exact),

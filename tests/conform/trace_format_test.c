@@ -58,9 +58,11 @@ static void formats_agree(void **state)
         assert_non_null((*f)->discard);
         const char *to = test_path(t, (*f)->name);
         struct stat info;
+        mode_t before = umask(027);
         assert_ok(trace_convert(from, *f, to, NULL, &t->e), t);
+        umask(before);
         assert_int_equal(stat(to, &info), 0);
-        assert_int_equal(info.st_mode & 0777, 0600);
+        assert_int_equal(info.st_mode & 0777, 0640);
         bool styles = strcmp((*f)->name, "sqlite") == 0;
         assert_string_equal(reports_of(t, to, styles), reports_of(t, from, styles));
         /* an existing file is never written into */
@@ -126,6 +128,15 @@ static void a_killed_process_leaves_a_trace(void **state)
             last = &x.ranges[i];
     assert_int_equal(last->start_ns, FAKE_START_NS + 3 * FAKE_STEP_NS);
     assert_int_equal(last->end_ns, last->start_ns + 86000);
+    assert_true(last->open);
+    trace_free(&x);
+    const char *copy = test_path(t, "copy.sqlite");
+    assert_ok(trace_convert(path, trace_format_named("sqlite"), copy, NULL, &t->e), t);
+    assert_ok(trace_load(&x, copy, NULL, &t->e), t);
+    size_t open = 0;
+    for (size_t i = 0; i < x.n_ranges; i++)
+        open += x.ranges[i].open;
+    assert_int_equal(open, 1);
     trace_free(&x);
     /* cut anywhere: what stands before counts */
     struct stat info;
@@ -146,7 +157,8 @@ static void folders_of_spools_are_one_trace(void **state)
     snprintf(dir, sizeof dir, "%s/d", test_dir(t));
     assert_int_equal(mkdir(dir, 0700), 0);
     assert_err(trace_load(&x, dir, NULL, &t->e), ST_INPUT, t,
-               "cannot read the trace DIR/d\nDIR/d: no trace in this folder");
+               "cannot read the trace DIR/d\nDIR/d: no trace in this folder\n"
+               "hint: one of twinfer trace has *.spool files");
     fake_spool_write(test_path(t, "d/h-1.spool"), &(struct fake_spool){.steps = 2});
     fake_spool_write(test_path(t, "d/h-2.spool"), &(struct fake_spool){.steps = 3});
     err_clear(&t->e);

@@ -13,9 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <nvtx3/nvToolsExt.h>
-
 #include "fakes/fake_cupti.h"
+#include "fakes/fake_nvtx.h"
 #include "gpu/cuda.h"
 
 int cuInit(unsigned flags);
@@ -51,6 +50,102 @@ static void ops(long n) /* one of each */
         fake_graph_launch(5, 3);
         fake_synchronize();
     }
+}
+
+static void graph(long n) /* launch CUDA graph n, of three kernels */
+{
+    fake_graph_launch((uint32_t)n, 3);
+    fake_synchronize();
+}
+
+/* As NCCL: an operation of n bytes in a domain of its own, its numbers by a static schema; and the
+ * range of an initialization, ended by the extension, which adds a number. */
+static void payload(long n)
+{
+    enum { REDOP = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START, ALL_REDUCE, INIT };
+    struct all_reduce {
+        uint64_t communicator;
+        size_t bytes;
+        int op;
+        float share;
+        char tag[8];
+        const char *text;
+    } all = {
+        .communicator = 77, .bytes = (size_t)n, .op = 2, .share = 0.25F, .tag = "x", .text = "y"};
+    static const nvtxPayloadSchemaEntry_t entries[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "NCCL communicator ID"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_SIZE, .name = "Message size [\"bytes\"]"},
+        {.type = REDOP, .name = "Reduction operation", .offset = offsetof(struct all_reduce, op)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, .name = "Share"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_CHAR,
+         .flags = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE,
+         .arrayOrUnionDetail = sizeof all.tag,
+         .name = "tag"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, .name = "text"},
+    };
+    static const nvtxPayloadSchemaEntry_t message[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, .flags = NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT32, .name = "rank"},
+    };
+    enum {
+        FIELDS = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                 NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID
+    };
+    nvtxPayloadEnumAttr_t redop = {.fieldMask = NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE |
+                                                NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID,
+                                   .sizeOfEnum = sizeof(int),
+                                   .schemaId = REDOP};
+    nvtxPayloadSchemaAttr_t schema = {.fieldMask = FIELDS,
+                                      .type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC,
+                                      .entries = entries,
+                                      .numEntries = sizeof entries / sizeof *entries,
+                                      .schemaId = ALL_REDUCE};
+    nvtxDomainHandle_t nccl = nvtxDomainCreateA("NCCL");
+    nvtxPayloadEnumRegister(nccl, &redop);
+    nvtxPayloadSchemaRegister(nccl, &schema);
+    schema.entries = message;
+    schema.numEntries = sizeof message / sizeof *message;
+    schema.schemaId = INIT;
+    nvtxPayloadSchemaRegister(nccl, &schema);
+    schema.fieldMask &= ~(uint64_t)NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID;
+    uint64_t own = nvtxPayloadSchemaRegister(nccl, &schema);
+
+    struct {
+        const char *text;
+        int32_t rank;
+    } init = {"ncclCommInitRankConfig", -3};
+    nvtxPayloadData_t data[] = {{INIT, sizeof init, &init}, {ALL_REDUCE, sizeof all, &all}};
+    nvtxRangePushPayload(nccl, data, 1);
+    nvtxRangePopPayload(nccl, &data[1], 1);
+
+    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
+                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                               .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                               .message = {.ascii = "ncclAllReduce"},
+                               .payloadType = NVTX_PAYLOAD_TYPE_EXT,
+                               .reserved0 = 1,
+                               .payload = {.ullValue = (uint64_t)(uintptr_t)&data[1]}};
+    nvtxDomainRangePushEx(nccl, &a);
+    kernels(1);
+    nvtxDomainRangePop(nccl);
+
+    data[0].schemaId = own;
+    init.text = "started";
+    nvtxRangeId_t id = nvtxRangeStartPayload(nccl, data, 1);
+    double seconds = 1e-7;
+    nvtxRangeEndPayload(
+        nccl, id, &(nvtxPayloadData_t){NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, sizeof seconds, &seconds},
+        1);
+    init.text = "marked";
+    nvtxMarkPayload(nccl, data, 1);
+    nvtxMarkPayload(nccl, &(nvtxPayloadData_t){12345, 8, &init}, 1); /* no schema of that id */
+}
+
+static void foreign(long n)
+{
+    (void)n;
+    fake_foreign_buffer();
 }
 
 static void decode(long n) /* n steps, each a range with two kernels, one kernel between them */
@@ -120,6 +215,26 @@ static void configure(long n) /* copies on or off, as a program under way asks f
         f ? f((const char *const[]){"copies", n ? "1" : "0", "launches", n ? "1" : "0", NULL}) : -1;
     printf("configured: %d, kernels %d, copies %d, launches %d\n", ok, fake_enabled(10),
            fake_enabled(1), fake_called(307));
+}
+
+static void level(long n) /* of graphs: 1 whole, 0 kernel by kernel; as a program under way asks */
+{
+    int (*f)(const char *const *) = NULL;
+    void *lib = dlopen(getenv("CUDA_INJECTION64_PATH"), RTLD_NOW | RTLD_NOLOAD);
+    if (lib)
+        *(void **)&f = dlsym(lib, "tw_trace_configure");
+    int ok = f ? f((const char *const[]){"graphs", n ? "graph" : "node", NULL}) : -1;
+    printf("graphs: %d\n", ok);
+}
+
+static void attach(long n) /* load the recorder into a program that runs already */
+{
+    int (*f)(void) = NULL;
+    void *lib = dlopen(getenv("LATE_INJECTION"), RTLD_NOW);
+    if (lib)
+        *(void **)&f = dlsym(lib, "InitializeInjection");
+    printf("attached: %d\n", f ? f() : -1);
+    (void)n;
 }
 
 static void pause_it(long n)
@@ -350,6 +465,8 @@ static const struct {
     {"env", env},         {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
     {"ends", ends},       {"close", close_all},  {"own", count_own},     {"rawfork", raw_fork},
     {"outlive", outlive}, {"quick", quick},      {"deep", deep},         {"configure", configure},
+    {"graph", graph},     {"foreign", foreign},  {"level", level},       {"attach", attach},
+    {"payload", payload},
 };
 
 int main(int argc, char **argv)

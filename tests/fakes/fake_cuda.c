@@ -3,11 +3,13 @@
  * fail with that number. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fakes/fake_cupti.h"
+#include "gpu/abi/cuda.h"
 #include "gpu/cuda.h"
 
 #define X(name, arguments, needed) int name arguments;
@@ -28,6 +30,8 @@ static int number(const char *variable, int otherwise)
     return s ? (int)strtol(s, NULL, 10) : otherwise;
 }
 
+static _Atomic bool is_up;
+
 static void inject(void)
 {
     const char *path = getenv("CUDA_INJECTION64_PATH");
@@ -46,8 +50,10 @@ int cuInit(unsigned flags)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)flags;
     int error = number("FAKE_CUDA_ERROR", 0);
-    if (error == 0)
+    if (error == 0) {
         pthread_once(&once, inject);
+        is_up = true;
+    }
     return error;
 }
 
@@ -60,7 +66,7 @@ int cuDriverGetVersion(int *version)
 int cuDeviceGetCount(int *n)
 {
     *n = number("FAKE_CUDA_DEVICES", 2);
-    return 0;
+    return is_up ? 0 : 3; /* CUDA_ERROR_NOT_INITIALIZED */
 }
 
 int cuDeviceGet(int *device, int ordinal)
@@ -80,8 +86,15 @@ int cuDeviceGetName(char *name, int bytes, int device)
 int cuDeviceGetAttribute(int *value, int attribute, int device)
 {
     static const int values[128] = {
-        [13] = 1980000, [16] = 132,      [33] = 0x1b, [34] = 0, [36] = 3201000,
-        [37] = 6144,    [38] = 62914560, [39] = 2048, [75] = 9, [81] = 233472,
+        [CU_DEVICE_ATTRIBUTE_CLOCK_RATE] = 1980000,
+        [CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT] = 132,
+        [CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = 0x1b,
+        [CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = 3201000,
+        [CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH] = 6144,
+        [CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE] = 62914560,
+        [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR] = 2048,
+        [CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9,
+        [CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = 233472,
     };
     (void)device;
     *value = attribute >= 0 && attribute < 128 ? values[attribute] : 0;

@@ -1,14 +1,22 @@
 #include "fakes/fake_cupti.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cupti.h>
+#include "fakes/records.h"
+#include "gpu/abi/cupti.h"
+#include "gpu/cupti_list.h"
 
-enum { KIND_COUNT = 64, CBIDS = 1024, WAITING = 1 << 16 };
+#define X(name, arguments, needed) CUptiResult name arguments;
+GPU_CUPTI_LIST(X)
+#undef X
+
+enum { KIND_COUNT = 64, CBIDS = 1024, WAITING = 1 << 16, GRAPHS = 64 };
+enum { UNBORN, BORN_UNSEEN, BORN_WITH_KERNELS, BORN_WHOLE }; /* under which records */
 
 static struct {
     pthread_mutex_t lock;
@@ -24,10 +32,9 @@ static struct {
     size_t size, used;
     uint64_t dropped, dropped_told, made;
     _Atomic int64_t step;
-    struct {
-        CUpti_ActivityKernel10 k; /* the largest; others share its front */
-        size_t bytes;
-    } * waiting;
+    _Atomic bool graph_level_was_on;
+    _Atomic int graphs[GRAPHS];
+    CUpti_ActivityKernel10 *waiting; /* the largest record; others share its front */
     size_t n_waiting;
 } f = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static _Atomic uint32_t correlations;
@@ -61,11 +68,19 @@ static uint64_t now(void)
     return clock ? clock() : clock_of(CLOCK_REALTIME) + (uint64_t)f.step;
 }
 
+static uint32_t version_of(void)
+{
+    static _Atomic uint32_t version;
+    if (version == 0)
+        version = (uint32_t)script_number("version=", 130001);
+    return version;
+}
+
 /* ---- the client's side ---- */
 
 CUptiResult CUPTIAPI cuptiGetVersion(uint32_t *version)
 {
-    *version = (uint32_t)script_number("version=", 130001);
+    *version = version_of();
     return CUPTI_SUCCESS;
 }
 
@@ -127,6 +142,8 @@ CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind)
     if (s && strtol(s, &end, 10) == (long)kind)
         return (CUptiResult)strtol(end + 1, NULL, 10);
     f.enabled[kind] = true;
+    if (kind == CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+        f.graph_level_was_on = true;
     return CUPTI_SUCCESS;
 }
 
@@ -178,25 +195,24 @@ CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext context, uint32
     return CUPTI_SUCCESS;
 }
 
+/* Of the record that the scripted version writes; 0 = it has no such kind. */
 static size_t bytes_of(CUpti_ActivityKind kind)
 {
-    switch ((int)kind) {
-    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        return sizeof(CUpti_ActivityKernel10);
-    case CUPTI_ACTIVITY_KIND_MEMCPY:
-        return sizeof(CUpti_ActivityMemcpy6);
-    case CUPTI_ACTIVITY_KIND_MEMSET:
-        return sizeof(CUpti_ActivityMemset4);
-    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-        return sizeof(CUpti_ActivitySynchronization2);
-    case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-        return sizeof(CUpti_ActivityGraphTrace2);
-    case CUPTI_ACTIVITY_KIND_RUNTIME:
-    case CUPTI_ACTIVITY_KIND_DRIVER:
-        return sizeof(CUpti_ActivityAPI);
-    default:
-        return 0;
-    }
+    static const struct {
+        uint32_t since, kind;
+        size_t bytes;
+    } rows[] = {
+#define X(since, kind, record, newest, last) \
+    {since, CUPTI_ACTIVITY_KIND_##kind, FAKE_RECORD_BYTES(newest, last)},
+        FAKE_RECORDS(X)
+#undef X
+    };
+    uint32_t version = version_of();
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].kind == (uint32_t)kind && rows[i].since <= version)
+            bytes = rows[i].bytes;
+    return bytes;
 }
 
 CUptiResult CUPTIAPI cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid,
@@ -219,8 +235,9 @@ static void hand_over(void)
         f.complete(NULL, 0, buffer, f.size, f.used);
 }
 
-static void put(const void *record, size_t bytes)
+static void put(const void *record)
 {
+    size_t bytes = bytes_of(((const CUpti_Activity *)record)->kind);
     if (f.buffer && f.used + bytes > f.size)
         hand_over();
     if (!f.buffer) {
@@ -244,8 +261,8 @@ static void complete(void)
     bool reverse = script("reverse");
     bool null_times = script("nulltimes");
     for (size_t i = 0; i < f.n_waiting; i++) {
-        CUpti_ActivityKernel10 *k = &f.waiting[i].k;
-        if (f.waiting[i].bytes == sizeof *k && k->start == 0) {
+        CUpti_ActivityKernel10 *k = &f.waiting[i];
+        if (k->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && k->start == 0) {
             k->start = t - (f.n_waiting - i) * 2000;
             k->end = k->start + 1500;
             if (null_times && i % 10 == 9)
@@ -254,7 +271,7 @@ static void complete(void)
     }
     for (size_t i = 0; i < f.n_waiting; i++) {
         size_t at = reverse ? f.n_waiting - 1 - i : i;
-        put(&f.waiting[at].k, f.waiting[at].bytes);
+        put(&f.waiting[at]);
     }
     f.n_waiting = 0;
 }
@@ -284,8 +301,7 @@ static void wait_with(const void *record, size_t bytes)
         f.waiting = calloc(WAITING, sizeof *f.waiting);
     if (f.n_waiting == WAITING)
         complete();
-    memcpy(&f.waiting[f.n_waiting].k, record, bytes);
-    f.waiting[f.n_waiting++].bytes = bytes;
+    memcpy(&f.waiting[f.n_waiting++], record, bytes);
     pthread_mutex_unlock(&f.lock);
 }
 
@@ -335,6 +351,11 @@ static CUpti_ActivityKernel10 kernel_of(const struct fake_kernel *k, uint32_t co
         .name = k->name,
         .graphNodeId = k->graph_node,
         .graphId = k->graph,
+        .clusterX = 2,
+        .clusterY = 1,
+        .clusterZ = 1,
+        .localMemoryTotal = 1024,
+        .localMemoryTotal_v2 = 4096,
     };
     return r;
 }
@@ -359,8 +380,20 @@ uint32_t fake_launch(const struct fake_kernel *k)
     return leave(&c);
 }
 
+static void die_as_cupti_does(uint32_t graph)
+{
+    bool whole = f.enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE];
+    bool kernels = f.enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL];
+    _Atomic int *born = &f.graphs[graph % GRAPHS];
+    if (*born == UNBORN)
+        *born = whole ? BORN_WHOLE : kernels ? BORN_WITH_KERNELS : BORN_UNSEEN;
+    if ((whole && *born != BORN_WHOLE) || (kernels && f.graph_level_was_on && *born == BORN_UNSEEN))
+        raise(SIGSEGV);
+}
+
 uint32_t fake_graph_launch(uint32_t graph, int n)
 {
+    die_as_cupti_does(graph);
     struct driver_call c = enter(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
     uint64_t t = now();
     if (f.enabled[CUPTI_ACTIVITY_KIND_GRAPH_TRACE]) {
@@ -400,7 +433,8 @@ uint32_t fake_copy(uint64_t bytes, uint8_t kind)
                                    .end = now() + 500,
                                    .contextId = 1,
                                    .streamId = 7,
-                                   .correlationId = c.correlation};
+                                   .correlationId = c.correlation,
+                                   .graphId = 6};
         if (script("nulltimes"))
             r.start = r.end = 0;
         wait_with(&r, sizeof r);
@@ -418,7 +452,8 @@ uint32_t fake_set(uint64_t bytes)
                                    .end = now() + 500,
                                    .contextId = 1,
                                    .streamId = 7,
-                                   .correlationId = c.correlation};
+                                   .correlationId = c.correlation,
+                                   .graphId = 6};
         if (script("nulltimes"))
             r.start = r.end = 0;
         wait_with(&r, sizeof r);
@@ -473,7 +508,7 @@ void fake_burst(uint64_t n)
                                              correlation);
         r.start = t + i;
         r.end = t + i + 1;
-        put(&r, sizeof r);
+        put(&r);
     }
     pthread_mutex_unlock(&f.lock);
 }
@@ -501,6 +536,13 @@ uint64_t fake_dropped(void)
     uint64_t n = f.dropped;
     pthread_mutex_unlock(&f.lock);
     return n;
+}
+
+/* As a profiler that took CUPTI over a pause and left a buffer of its own in it. */
+static uint8_t foreign[4096];
+void fake_foreign_buffer(void)
+{
+    f.complete(NULL, 0, foreign + 64, sizeof foreign - 64, 0);
 }
 
 int fake_subscribers(void)

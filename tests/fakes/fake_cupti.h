@@ -4,7 +4,9 @@
  * callbacks that the recorder asked for, and leaves an activity record when the kind is enabled.
  * Records wait until fake_complete (or a flush) gives them times and puts them into buffers; full
  * buffers are handed over at once. As in CUPTI, records find no room when the client gives no
- * buffer: they are dropped and counted.
+ * buffer: they are dropped and counted. CUDA graphs are instantiated by their first launch; as with
+ * CUPTI 13.0, the program ends with SIGSEGV when one is launched that was instantiated without
+ * graph-level records and they are enabled, or were once and kernel records are enabled by then.
  *
  * Scripted failures are words of FAKE_CUPTI, separated by commas:
  *   version=N      what cuptiGetVersion says
@@ -38,8 +40,9 @@ void fake_complete(void);
 void fake_burst(uint64_t n);
 void fake_step(int64_t ns);
 void fake_take_clock(void);
-void fake_lose(uint64_t n);  /* as if no buffer had been given for n records */
-uint64_t fake_dropped(void); /* in total */
+void fake_lose(uint64_t n);     /* as if no buffer had been given for n records */
+uint64_t fake_dropped(void);    /* in total */
+void fake_foreign_buffer(void); /* completed, though the client never gave it */
 int fake_subscribers(void);
 int fake_enabled(int kind);
 int fake_called(int cbid); /* is that function of the driver called back? */

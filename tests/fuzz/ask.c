@@ -17,17 +17,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                     .tokenizer = tokenizer,
                                     .vocab = 2496,
                                     .max_model_len = 64,
-                                    .chat = (enum chat_template)(data[0] / 2 % 3)};
+                                    .chat = {.kind = (enum chat_template)(data[0] / 2 % 3)}};
     struct sv body = {(const char *)data + 1, size - 1};
     struct arena *a = arena_new();
     struct ask ask;
-    int status = 0;
-    if (ask_parse(a, &rules, data[0] % 2, body, &ask, &status, &e) == ST_OK) {
+    struct ask_refusal refusal;
+    if (ask_parse(a, &rules, data[0] % 2, body, &ask, &refusal, &e) == ST_OK) {
         REQUIRE(ask.n_ids >= 1 && ask.max_tokens >= 1 && ask.n_ids + ask.max_tokens <= 64);
         for (int64_t i = 0; i < ask.n_ids; i++)
             REQUIRE(ask.ids[i] >= 0 && ask.ids[i] < 2496);
     } else {
-        REQUIRE(e.st == ST_INPUT && (status == 400 || status == 404) && *err_cause(&e, 0));
+        REQUIRE(e.st == ST_INPUT && (refusal.status == 400 || refusal.status == 404) &&
+                *err_cause(&e, 0));
     }
     arena_free(&a);
     return 0;

@@ -59,7 +59,7 @@ static void check_round_trip(struct arena *a, const struct run *r)
     struct err e = {0};
     struct run_writer *w;
     struct run back;
-    struct artifact art = {.a = a, .partial_dir = folder()};
+    struct artifact art = {.a = a, .partial = {.path = folder(), .lock = -1}};
     for (int i = 0; i < 3; i++)
         fs_remove_tree(fs_join(a, folder(), files[i]), &e);
     REQUIRE(run_writer_open(&art, r->tokens, r->batches, &w, &e) == ST_OK);

@@ -19,7 +19,8 @@ struct traced {
 /* Which CUPTI (folder of tests/fakes), FAKE_CUPTI's words, the settings' lines, the steps. */
 struct how {
     const char *fakes, *script, *settings, *steps;
-    bool no_settings; /* TWINFER_TRACE is not set */
+    bool no_settings;  /* TWINFER_TRACE is not set */
+    bool not_injected; /* neither the driver nor NVTX loads the library */
 };
 
 static void start(struct test *t, const struct how *h)
@@ -28,6 +29,10 @@ static void start(struct test *t, const struct how *h)
     setenv("LD_LIBRARY_PATH", arena_printf(t->a, "%s/%s:%s/good", fakes_dir, fakes, fakes_dir), 1);
     setenv("CUDA_INJECTION64_PATH", guest_library, 1);
     setenv("NVTX_INJECTION64_PATH", guest_library, 1);
+    if (h->not_injected) {
+        unsetenv("CUDA_INJECTION64_PATH");
+        unsetenv("NVTX_INJECTION64_PATH");
+    }
     setenv("FAKE_CUPTI", h->script ? h->script : "", 1);
     if (h->no_settings)
         unsetenv("TWINFER_TRACE");
@@ -162,6 +167,30 @@ static void ranges_of_every_domain_are_recorded(void **state)
     assert_int_equal(m->domain, 0);
 }
 
+static void payloads_of_the_extension_come_with_their_ranges(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init payload=4096 decode=1"});
+    const struct spool_range *init = range(f, "ncclCommInitRankConfig");
+    const struct spool_range *all = range(f, "ncclAllReduce"), *m = range(f, "marked");
+    const struct spool_range *started = range(f, "started"), *g = range(f, "generate");
+    assert_string_equal(spool_text(f, init->domain), "NCCL");
+    assert_true(init->end_ns != SPOOL_OPEN_NS && init->end_ns <= all->start_ns);
+    static const char values[] =
+        "\"NCCL communicator ID\":77,\"Message size [\\\"bytes\\\"]\":4096,"
+        "\"Reduction operation\":2,\"Share\":0.25}";
+    assert_string_equal(spool_text(f, init->values), arena_printf(t->a, "{\"rank\":-3,%s", values));
+    assert_string_equal(spool_text(f, all->values), arena_printf(t->a, "{%s", values));
+    assert_int_equal(all->payload_type, 0);
+    assert_string_equal(spool_text(f, started->values),
+                        "{\"rank\":-3,\"value\":9.9999999999999995e-08}");
+    assert_int_equal(started->kind, SPOOL_START_END);
+    assert_int_equal(m->kind, SPOOL_MARK);
+    assert_string_equal(spool_text(f, m->values), "{\"rank\":-3}");
+    assert_int_equal(g->values, 0);
+    assert_int_equal(f->n[SPOOL_RANGES], 7); /* and a mark without a word */
+}
+
 static void graphs_may_be_recorded_whole(void **state)
 {
     struct test *t = *state;
@@ -170,6 +199,108 @@ static void graphs_may_be_recorded_whole(void **state)
     assert_int_equal(f->n[SPOOL_KERNELS], 0);
     assert_int_equal(f->n[SPOOL_GRAPHS], 5);
     assert_int_equal(spool_records(f, SPOOL_GRAPHS, spool_graph)[0].graph, 5);
+}
+
+/* Whatever switches recording on and off over CUDA graphs that exist, the program lives, and what
+ * is recorded is what the windows hold. Graphs 1 and 2 are instantiated by their first launch. */
+static void switches_over_graphs_that_exist_do_no_harm(void **state)
+{
+    static const struct {
+        const char *settings, *steps;
+        size_t graphs, kernels;
+    } rows[] = {
+        {"profiler=1\n", "init graph=1 profiler=1 graph=1 graph=2 profiler=0 graph=1", 2, 0},
+        {"profiler=1\n", "init graph=1 sleep=400 graph=2 profiler=1 graph=2 kernels=4", 1, 4},
+        {"range=decode\n", "init graph=1 decode=3 graph=1 sleep=400 graph=2 decode=1", 0, 8},
+        {"range=outer\n", "init graph=1 open graph=1 graph=2", 2, 0},
+        {"delay_ms=1\n", "init graph=1 sleep=50 graph=1", 1, 0},
+        {"", "init graph=1 pause graph=1 graph=2 resume graph=1 graph=2 kernels=2", 3, 2},
+        {"", "init pause graph=1 graph=1 resume graph=1 pause resume graph=1", 2, 0},
+        {"launches=0\n", "init graph=1 pause graph=2 resume graph=2", 2, 0},
+        {"kernels=0\n", "init graph=1 kernels=3", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        void *inner;
+        assert_int_equal(test_setup(&inner), 0);
+        struct test *t = inner;
+        const char *settings = arena_printf(t->a, "%sgraphs=graph\nflush_ms=1\n", rows[i].settings);
+        struct spool_file *f = one(t, (struct how){.settings = settings, .steps = rows[i].steps});
+        if (f->n[SPOOL_GRAPHS] != rows[i].graphs || f->n[SPOOL_KERNELS] != rows[i].kernels)
+            print_message("%s%s\n", rows[i].settings, rows[i].steps);
+        assert_int_equal(f->n[SPOOL_GRAPHS], rows[i].graphs);
+        assert_int_equal(f->n[SPOOL_KERNELS], rows[i].kernels);
+        assert_int_equal(f->n[SPOOL_NOTES], 0);
+        assert_int_equal(f->n[SPOOL_DROPS], 0);
+        test_teardown(&inner);
+    }
+    (void)state;
+}
+
+/* CUDA runs, and graphs may exist: then kernel by kernel, and it is said. */
+static void too_late_for_whole_graphs_records_their_kernels(void **state)
+{
+    struct test *t = *state;
+    setenv("LATE_INJECTION", guest_library, 1);
+    struct traced *r = trace(t, (struct how){.settings = "graphs=graph\n",
+                                             .steps = "init graph=1 attach graph=1 graph=2",
+                                             .not_injected = true});
+    assert_int_equal(r->status, 0);
+    assert_string_equal(r->out, "attached: 1\n");
+    assert_int_equal(r->n, 1);
+    struct spool_file *f = r->spools[0];
+    assert_int_equal(f->n[SPOOL_GRAPHS], 0);
+    assert_int_equal(f->n[SPOOL_KERNELS], 6);
+    assert_int_equal(f->n[SPOOL_NOTES], 1);
+    assert_string_equal(
+        spool_text(f, spool_records(f, SPOOL_NOTES, spool_note)->text),
+        "CUDA graphs are recorded kernel by kernel: graphs=graph must be set before the first of "
+        "them, and recording began when the program ran already");
+}
+
+static void loaded_before_cuda_it_records_whole_graphs(void **state)
+{
+    struct test *t = *state;
+    setenv("LATE_INJECTION", guest_library, 1);
+    struct traced *r = trace(t, (struct how){.settings = "graphs=graph\n",
+                                             .steps = "attach init graph=1 graph=1",
+                                             .not_injected = true});
+    assert_int_equal(r->status, 0);
+    assert_int_equal(r->spools[0]->n[SPOOL_GRAPHS], 2);
+    assert_int_equal(r->spools[0]->n[SPOOL_NOTES], 0);
+}
+
+static void whole_graphs_keep_cupti_over_a_pause(void **state)
+{
+    struct test *t = *state;
+    struct traced *r =
+        trace(t, (struct how){.settings = "graphs=graph\n",
+                              .steps = "init kernels=1 pause graph=1 resume graph=1"});
+    assert_int_equal(r->status, 0);
+    assert_string_equal(r->out, "paused: 1 subscribers, kernels 0\n"
+                                "resumed: 1, 1 subscribers, kernels 1\n");
+    assert_int_equal(r->spools[0]->n[SPOOL_GRAPHS], 1);
+}
+
+static void the_level_of_graphs_stays(void **state)
+{
+    struct test *t = *state;
+    struct traced *r =
+        trace(t, (struct how){.steps = "init graph=1 level=1 graph=1 level=0 pause level=1 graph=2 "
+                                       "resume graph=2 graph=1"});
+    assert_int_equal(r->status, 0);
+    assert_string_equal(r->out, "graphs: 0\ngraphs: 1\npaused: 0 subscribers, kernels 0\n"
+                                "graphs: 0\nresumed: 1, 1 subscribers, kernels 1\n");
+    assert_int_equal(r->spools[0]->n[SPOOL_GRAPHS], 0);
+    assert_int_equal(r->spools[0]->n[SPOOL_KERNELS], 12);
+}
+
+static void a_buffer_of_another_profiler_is_left_alone(void **state)
+{
+    struct test *t = *state;
+    struct spool_file *f = one(t, (struct how){.steps = "init kernels=2 pause resume foreign "
+                                                        "kernels=3"});
+    assert_int_equal(f->n[SPOOL_KERNELS], 5);
+    assert_int_equal(f->n[SPOOL_DROPS], 0);
 }
 
 static void api_calls_are_recorded_on_request(void **state)
@@ -412,6 +543,50 @@ static void a_clock_that_comes_late(void **state)
         ours |= c[i].cupti_ns != 0;
     }
     assert_true(ours);
+}
+
+/* Records grew with CUDA 11.1, 11.2, 11.6, 11.8, 12.0, 12.4, 12.8 and 13.0. What an older one lacks
+ * is the begin of the next record, and must not be taken for its fields. */
+static void records_of_every_release_are_read(void **state)
+{
+    static const uint32_t versions[] = {13, 14, 15, 17, 18, 19, 22, 26, 28, 130000, 130200};
+    (void)state;
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        const bool has_graph = versions[i] >= 14, has_cluster = versions[i] >= 18;
+        void *inner;
+        assert_int_equal(test_setup(&inner), 0);
+        struct test *t = inner;
+        struct spool_file *f =
+            one(t, (struct how){.script = arena_printf(t->a, "version=%u", versions[i]),
+                                .settings = "api=runtime\n",
+                                .steps = "init kernels=4 ops=2"});
+        assert_int_equal(f->n[SPOOL_NOTES], 0);
+        assert_int_equal(f->n[SPOOL_KERNELS], 10);
+        assert_int_equal(f->n[SPOOL_COPIES], 2);
+        assert_int_equal(f->n[SPOOL_SETS], 2);
+        assert_int_equal(f->n[SPOOL_SYNCS], 2);
+        assert_int_equal(f->n[SPOOL_APIS], 4);
+        const struct spool_shape *s = spool_records(f, SPOOL_SHAPES, spool_shape);
+        assert_int_equal(f->n[SPOOL_SHAPES], 3);
+        for (size_t j = 0; j < 3; j++) {
+            bool node = strcmp(spool_text(f, s[j].name), "node") == 0;
+            assert_int_equal(s[j].graph, node && has_graph ? 5 : 0);
+            assert_int_equal(s[j].cluster[0], has_cluster ? 2 : 0);
+            assert_int_equal(s[j].cluster[2], has_cluster ? 1 : 0);
+            assert_int_equal(s[j].local_bytes, has_cluster ? 4096 : 1024);
+        }
+        const struct spool_kernel *k = spool_records(f, SPOOL_KERNELS, spool_kernel);
+        for (size_t j = 0; j < 10; j++)
+            assert_true(k[j].end_ns > k[j].start_ns && k[j].start_ns > f->header.start_ns);
+        assert_int_equal(k[9].graph_node, 102);
+        const struct spool_copy *c = spool_records(f, SPOOL_COPIES, spool_copy);
+        const struct spool_set *m = spool_records(f, SPOOL_SETS, spool_set);
+        assert_int_equal(c[1].bytes, 4096);
+        assert_int_equal(c[1].graph, has_graph ? 6 : 0);
+        assert_int_equal(m[1].bytes, 64);
+        assert_int_equal(m[1].graph, has_graph ? 6 : 0);
+        test_teardown(&inner);
+    }
 }
 
 static void a_cupti_that_is_too_old_leaves_ranges(void **state)
@@ -689,7 +864,14 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(every_kind_of_work_is_recorded),
         TEST(ranges_of_every_domain_are_recorded),
+        TEST(payloads_of_the_extension_come_with_their_ranges),
         TEST(graphs_may_be_recorded_whole),
+        TEST(switches_over_graphs_that_exist_do_no_harm),
+        TEST(too_late_for_whole_graphs_records_their_kernels),
+        TEST(loaded_before_cuda_it_records_whole_graphs),
+        TEST(whole_graphs_keep_cupti_over_a_pause),
+        TEST(the_level_of_graphs_stays),
+        TEST(a_buffer_of_another_profiler_is_left_alone),
         TEST(api_calls_are_recorded_on_request),
         TEST(threads_have_records_of_their_own),
         TEST(a_range_opens_the_gate),
@@ -706,6 +888,7 @@ int main(int argc, char **argv)
         TEST(an_old_cupti_with_a_clock_that_steps),
         TEST(a_clock_that_has_just_stepped),
         TEST(a_clock_that_comes_late),
+        TEST(records_of_every_release_are_read),
         TEST(a_cupti_that_is_too_old_leaves_ranges),
         TEST(a_missing_function_is_named),
         TEST(without_a_subscriber_kernels_are_recorded),

@@ -1,7 +1,8 @@
 #!/bin/sh
-# valgrind.sh LIBRARY FAKES: the guest under memcheck inside a program that is not instrumented.
+# valgrind.sh LIBRARY FAKES [SANITIZERS]: the guest under memcheck inside a program that is not instrumented.
 set -eu
-command -v valgrind >/dev/null || { echo "no valgrind"; exit 77; }
+[ -z "${3:-}" ] || { echo "skipped: valgrind does not run what sanitizers ($3) built"; exit 77; }
+command -v valgrind >/dev/null || { echo "skipped: no valgrind"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 printf 'dir=%s\napi=runtime\nring_events=1024\nbuffers=4\nbuffer_kb=256\n' "$work" >"$work/settings"

@@ -58,7 +58,7 @@ def main():
     twinfer, traces = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 10
     nsys = os.environ.get("NSYS") or shutil.which("nsys")
     if not nsys:
-        print("SKIPPED: there is no nsys in the PATH, and $NSYS names none")
+        print("skipped: there is no nsys in the PATH, and $NSYS names none")
         return 77
     bad = 0
     with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,33 @@ static enum st comparison_page(struct arena *a, const char *dir, const char *rea
     return save(a, dir, arena_printf(a, "%s.html", id), html, e);
 }
 
+/* The first n runs, held against the first. */
+static enum st runs_page(struct arena *a, const char *dir, const char *const *names, size_t n,
+                         const char *id, struct buf *html, struct err *e)
+{
+    const char **dirs = arena_array(a, const char *, n);
+    struct ab x;
+    struct artifact art;
+    struct node *meta = node_new(a, NODE_MAP);
+    for (size_t i = 0; i < n; i++)
+        dirs[i] = fs_join(a, dir, names[i]);
+    const struct ab_params p = {.dirs = dirs,
+                                .n = n,
+                                .core_only = true,
+                                .gate = n > 2 ? AB_GATE_SLOWER : AB_GATE_NONE,
+                                .pass_percent = 5,
+                                .warn_percent = 9};
+    TRY(ab_compare(a, &p, &x, e));
+    TRY(artifact_begin(a, fs_join(a, dir, id), "run_meta.json", &art, e));
+    TRY(ab_write(&art, &x, e));
+    node_set(a, meta, SV("run_type"), node_str(a, "compare"));
+    node_set(a, meta, SV("run_id"), node_str(a, id));
+    TRY(artifact_commit(&art, meta, e));
+    const char *made = fs_join(a, dir, id);
+    TRY(report_artifacts(a, &made, 1, html, e));
+    return save(a, dir, arena_printf(a, "%s.html", id), html, e);
+}
+
 static enum st make_workload(struct arena *a, const char *dir, struct err *e)
 {
     struct artifact art;
@@ -54,7 +81,7 @@ static enum st make_workload(struct arena *a, const char *dir, struct err *e)
                                       .prefill_decode_ratio = 4};
     TRY(workload_make(a, &p, &w, e));
     TRY(artifact_begin(a, dir, WORKLOAD_META, &art, e));
-    TRY(workload_write(&art, &w, NULL, 0, e));
+    TRY(workload_write(&art, &w, NULL, 0, NULL, e));
     const struct workload_meta meta = {.workload_id = "w_77aa", .model = HOSTILE, .seed = 3};
     return artifact_commit(&art, workload_meta_node(a, &meta), e);
 }
@@ -106,39 +133,149 @@ static enum st make_searches(struct arena *a, const char *dir, struct buf *html,
     return ST_OK;
 }
 
-/* A trace, and a run of `kernels` on it; names and notes are hostile. */
+/* A trace of PyTorch: elementwise kernels of templates that differ far behind their names. */
+static enum st make_kineto(struct arena *a, const char *path, double slow, struct err *e)
+{
+    enum { KERNELS = 6, STEPS = 20 };
+    struct buf b = {0};
+    buf_puts(&b, "{\"cuda_driver_version\": 13000, \"cuda_runtime_version\": 12090, "
+                 "\"deviceProperties\": [{\"id\": 0, \"name\": \"NVIDIA H200\", "
+                 "\"totalGlobalMem\": 150109880320, \"computeMajor\": 9, \"computeMinor\": 0, "
+                 "\"numSms\": 132}], \"traceEvents\": [");
+    for (int s = 0; s < STEPS; s++)
+        for (int k = 0; k < KERNELS; k++) {
+            int id = s * KERNELS + k + 1;
+            double at = 1e6 + 400 * s + 60 * k, us = (5 + 7 * k) * slow;
+            buf_printf(&b,
+                       "%s{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::op_%d\", \"pid\": "
+                       "9, \"tid\": 9, \"ts\": %.3f, \"dur\": 30}",
+                       id > 1 ? ", " : "", k, at);
+            buf_printf(&b,
+                       ", {\"ph\": \"X\", \"cat\": \"cuda_runtime\", \"name\": "
+                       "\"cudaLaunchKernel\", \"pid\": 9, \"tid\": 9, \"ts\": %.3f, \"dur\": 4, "
+                       "\"args\": {\"correlation\": %d}}",
+                       at + 5, id);
+            buf_printf(
+                &b,
+                ", {\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void "
+                "at::native::vectorized_elementwise_kernel<4, at::native::"
+                "gpu_kernel_impl_nocast<at::native::BinaryFunctor<float, float, float, "
+                "at::native::binary_internal::MulFunctor<float> > >("
+                "at::TensorIteratorBase&, at::native::Functor_%d<float> const&)::{lambda(int)"
+                "#1}, std::array<char*, 3ul> >(int, at::native::gpu_kernel_impl_nocast<"
+                "at::native::BinaryFunctor<float, float, float> >, std::array<char*, 3ul>)\", "
+                "\"pid\": 0, \"tid\": 7, \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"device\": "
+                "0, \"context\": 1, \"stream\": %d, \"correlation\": %d}}",
+                k, at + 12, us, 7 + k % 2, id);
+        }
+    buf_puts(&b, "]}");
+    (void)a;
+    enum st st = fs_write_atomic(path, b.p, b.n, e);
+    buf_free(&b);
+    return st;
+}
+
+static struct node *host_of(struct arena *a, const char *cpu, const char *driver)
+{
+    struct node *host = node_new(a, NODE_MAP);
+    node_set(a, host, SV("cpu"), node_str(a, cpu));
+    node_set(a, host, SV("cores"), node_int(a, 96));
+    if (driver)
+        node_set(a, host, SV("nvidia_driver"), node_str(a, driver));
+    return host;
+}
+
+/* A run of `kernels` as that command leaves it, in the folder `name`. */
+static enum st make_kernels(struct arena *a, const char *dir, const char *name, const char *trace,
+                            const char *against, struct buf *html, struct err *e)
+{
+    struct artifact art;
+    const char *path = fs_join(a, dir, name);
+    struct node *of = node_new(a, NODE_MAP), *own = node_new(a, NODE_MAP);
+    TRY(artifact_begin(a, path, "run_meta.json", &art, e));
+    node_set(a, of, SV("run_type"), node_str(a, "kernels"));
+    node_set(a, of, SV("trace"), node_str(a, trace));
+    node_set(a, of, SV("host"), host_of(a, "a laptop that only analyses", NULL));
+    if (against) {
+        struct node *params = node_set(a, of, SV("params"), node_new(a, NODE_MAP));
+        node_set(a, params, SV("kernels"), own);
+        node_set(a, own, SV("against"), node_str(a, against));
+        static const char diff[] =
+            "Name,Status,Before (ms),After (ms),Change (ms),Change (%),Calls before,Calls after\n"
+            "(all),both,9.000000,11.250000,2.250000,25.0,120,120\n"
+            "\"void at::native::vectorized_elementwise_kernel<4, at::native::F<float> >(int)\","
+            "both,4.000000,5.000000,1.000000,25.0,20,20\n"
+            "void new_kernel(float*),new,0.000000,1.250000,1.250000,n/a,0,20\n";
+        TRY(fs_write_atomic(artifact_path(a, &art, "kernels_diff.csv"), diff, sizeof diff - 1, e));
+    }
+    TRY(artifact_commit(&art, of, e));
+    TRY(report_artifacts(a, &path, 1, html, e));
+    return save(a, dir, arena_printf(a, "%s.html", name), html, e);
+}
+
+/* A trace, and runs of `kernels`; names and notes are hostile. */
 static enum st make_traces(struct arena *a, const char *dir, struct buf *html, struct err *e)
 {
-    const char *trace = fs_join(a, dir, "trace"), *kernels = fs_join(a, dir, "kernels");
+    const char *trace = fs_join(a, dir, "trace");
     struct artifact art;
     struct node *meta = node_new(a, NODE_MAP);
     TRY(artifact_begin(a, trace, "run_meta.json", &art, e));
-    fake_spool_write(fs_join(a, art.partial_dir, "h-1.spool"),
-                     &(struct fake_spool){.steps = 12, .killed = true, .range = HOSTILE});
+    fake_spool_write(
+        fs_join(a, art.partial.path, "h-1.spool"),
+        &(struct fake_spool){.steps = 12, .killed = true, .range = HOSTILE, .host = HOSTILE});
     struct node *command = node_set(a, meta, SV("command"), node_new(a, NODE_LIST));
     node_push(a, command, node_str(a, "python3"));
     node_push(a, command, node_str(a, HOSTILE));
     node_set(a, meta, SV("run_type"), node_str(a, "trace"));
     node_set(a, meta, SV("run_id"), node_str(a, HOSTILE));
+    node_set(a, meta, SV("host"), host_of(a, "the processor that was recorded", "580.82.07"));
     TRY(artifact_commit(&art, meta, e));
-    struct node *of = node_new(a, NODE_MAP);
-    TRY(artifact_begin(a, kernels, "run_meta.json", &art, e));
-    node_set(a, of, SV("run_type"), node_str(a, "kernels"));
-    node_set(a, of, SV("trace"), node_str(a, trace));
-    TRY(artifact_commit(&art, of, e));
-    const char *dirs[] = {trace, kernels};
-    for (int i = 0; i < 2; i++) {
-        TRY(report_artifacts(a, &dirs[i], 1, html, e));
-        TRY(save(a, dir, arena_printf(a, "%s.html", fs_base(dirs[i])), html, e));
-    }
-    return ST_OK;
+    TRY(report_artifacts(a, &trace, 1, html, e));
+    TRY(save(a, dir, "trace.html", html, e));
+    TRY(make_kernels(a, dir, "kernels", trace, NULL, html, e));
+    const char *before = fs_join(a, dir, "before.json"), *after = fs_join(a, dir, "after.json");
+    TRY(make_kineto(a, before, 1, e));
+    TRY(make_kineto(a, after, 1.25, e));
+    return make_kernels(a, dir, "diff", after, before, html, e);
+}
+
+static enum st run_page(struct arena *a, const char *dir, const char *name,
+                        const struct fake_run *run, struct buf *html, struct err *e)
+{
+    const char *path = fs_join(a, dir, name);
+    TRY(fake_run_write_to(a, path, run, e));
+    TRY(report_artifacts(a, &path, 1, html, e));
+    return save(a, dir, arena_printf(a, "%s.html", name), html, e);
+}
+
+/* Runs at the ends of what there is: one request, none that ends well, hours, over HTTP. */
+static enum st make_runs(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    struct fake_run one = fake_run_default("vidur"), bad = fake_run_default("real");
+    struct fake_run long_one = fake_run_default("vidur"), http = fake_run_default("real");
+    one.n = 1;
+    one.series_replicas = 1;
+    bad.n = bad.n_failed = 3;
+    long_one.rate = 1e-3;
+    long_one.n = 2000;
+    long_one.sequence_s = long_one.base_s = 40;
+    long_one.series_replicas = 8;
+    http.url = "https://inference.example.com:8443/a/rather/long/path/to/the/v1/" HOSTILE;
+    http.error_message = "the server is overloaded, " HOSTILE;
+    http.n_failed = 12;
+    http.no_batches = true;
+    TRY(run_page(a, dir, "one", &one, html, e));
+    TRY(run_page(a, dir, "bad", &bad, html, e));
+    TRY(run_page(a, dir, "long", &long_one, html, e));
+    return run_page(a, dir, "http", &http, html, e);
 }
 
 static enum st make(struct arena *a, const char *dir, struct buf *html, struct err *e)
 {
-    const char *names[] = {"real", "real2", "sim_good", "sim_slow"};
+    const char *names[] = {"real", "real2", "sim_good", "sim_slow", "busy_real"};
     struct fake_run runs[] = {fake_run_default("real"), fake_run_default("real"),
-                              fake_run_default("vidur"), fake_run_default("vidur")};
+                              fake_run_default("vidur"), fake_run_default("vidur"),
+                              fake_run_default("real")};
     runs[0].run_id = "real_0a1b2c3d4e";
     runs[0].stop_every = 9;
     runs[0].n_warmup = 4;
@@ -148,18 +285,25 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     runs[2].series_replicas = 2;
     runs[3].series_replicas = 1;
     runs[3].run_id = HOSTILE;
-    runs[3].model = HOSTILE;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++)
+        runs[i].model = HOSTILE;
     runs[3].prompt_id = HOSTILE;
     runs[3].sequence_s *= 1.6;
     runs[3].host_s = 0;
-    for (int i = 0; i < 4; i++)
+    runs[4].waiting = 0.3;
+    for (int i = 0; i < 5; i++)
         TRY(fake_run_write_to(a, fs_join(a, dir, names[i]), &runs[i], e));
     TRY(add_intervals(a, fs_join(a, dir, "sim_good"), e));
     TRY(make_searches(a, dir, html, e));
     TRY(make_traces(a, dir, html, e));
+    TRY(make_runs(a, dir, html, e));
     const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));
+    TRY(comparison_page(a, dir, fs_join(a, dir, "busy_real"), fs_join(a, dir, "sim_slow"), NULL,
+                        "busy", html, e));
+    TRY(runs_page(a, dir, names, 2, "two", html, e));
+    TRY(runs_page(a, dir, names, 5, "runs", html, e));
     const char *all[] = {fs_join(a, dir, "good"), real, fs_join(a, dir, "sim_slow"),
                          fs_join(a, dir, "workload"), fs_join(a, dir, "bundle")};
     TRY(make_workload(a, all[3], e));

@@ -63,8 +63,11 @@ static struct live *make_requests(struct arena *a, const struct fake_run *p)
                                         .num_decode_tokens_actual = stops ? decode / 2 : decode,
                                         .status = failed ? RUN_TIMEOUT : RUN_OK,
                                         .warmup = i < p->n_warmup};
-        if (failed)
+        if (failed) {
             all[i].r.num_decode_tokens_actual = 0;
+            all[i].r.error_type = p->error_message ? "http_503" : NULL;
+            all[i].r.error_msg = p->error_message;
+        }
     }
     return all;
 }
@@ -168,6 +171,35 @@ static void step(struct loop *l)
     l->now_s = end_s;
 }
 
+/* As bench engine=openai leaves them (src/client/bench_json.c). */
+static void set_http(struct arena *a, struct node *meta, const struct fake_run *p)
+{
+    static const struct {
+        const char *key;
+        double v;
+    } doubles[] = {{"schedule_delay_p50_ms", 0.21},
+                   {"schedule_delay_p99_ms", 12.5},
+                   {"schedule_delay_max_ms", 31},
+                   {"limit_ms", 10},
+                   {"wall_s", 8},
+                   {"cpu_s", 0.4},
+                   {"cpu_fraction", 0.05}};
+    struct node *http = node_set(a, meta, SV("http"), node_new(a, NODE_MAP));
+    struct node *client = node_set(a, meta, SV("client"), node_new(a, NODE_MAP));
+    node_set(a, http, SV("url"), node_str(a, p->url));
+    node_set(a, http, SV("served_model"), node_str(a, "served"));
+    node_set(a, client, SV("sent"), node_int(a, (int64_t)p->n));
+    node_set(a, client, SV("late"), node_int(a, 7));
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const zero[] = {"dropped", "held", "retried", "connections",
+                                           "peak_concurrency"};
+        node_set(a, client, sv_of(zero[i]), node_int(a, 0));
+    }
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
+        node_set(a, client, sv_of(doubles[i].key), node_float(a, doubles[i].v));
+    node_set(a, client, SV("verdict"), node_str(a, "rejected"));
+}
+
 enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_run *p, struct err *e)
 {
     struct artifact art;
@@ -214,6 +246,8 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
         node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "yardstick" : "profile_yardstick"),
                  map);
     }
+    if (p->url)
+        set_http(a, meta, p);
     return artifact_commit(&art, meta, e);
 }
 

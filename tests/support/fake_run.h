@@ -24,10 +24,12 @@ struct fake_run {
     double rate; /* requests/s, Poisson */
     double host_s, base_s, prefill_token_s, sequence_s, jitter;
     size_t max_prefills, batch_cap;
-    size_t stop_every;    /* every such request stops at half its length; 0 = none */
-    double waiting;       /* share of the time it waited for cores */
-    double yardstick;     /* s; 0 = none */
-    int64_t extrapolated; /* of 1,000 look-ups in a bundle */
+    const char *url;           /* a run over HTTP, with a client that was late; NULL = none */
+    const char *error_message; /* of those that failed, with error_type http_503; NULL = none */
+    size_t stop_every;         /* every such request stops at half its length; 0 = none */
+    double waiting;            /* share of the time it waited for cores */
+    double yardstick;          /* s; 0 = none */
+    int64_t extrapolated;      /* of 1,000 look-ups in a bundle */
     bool no_tokens, no_batches;
     int32_t series_replicas; /* time_series.csv of that many equal replicas; 0 = none */
 };

@@ -19,14 +19,21 @@ static const struct {
     {80, 1, NULL, 0},
 };
 
-static void define(struct spool_writer *w, const char *range)
+static void define(struct spool_writer *w, const char *range, const char *host)
 {
     const char *const texts[] = {
         "python3 serve.py", range ? range : "step bs=4", "prefill", "overlap", "LLM", "main",
         "NVIDIA H200"};
     for (uint32_t i = 0; i < 7; i++)
         ASSERT(spool_add_string(w, i + 1, texts[i], strlen(texts[i])));
-    ASSERT(spool_add(w, SPOOL_PROCESS, &(struct spool_process){.command = 1, .rank = -1}));
+    if (host)
+        ASSERT(spool_add_string(w, 8, host, strlen(host)));
+    ASSERT(spool_add(w, SPOOL_PROCESS,
+                     &(struct spool_process){.command = 1,
+                                             .rank = -1,
+                                             .host = host ? 8 : 0,
+                                             .driver_version = host ? 13000 : 0,
+                                             .cupti_version = host ? 130001 : 0}));
     ASSERT(spool_add(w, SPOOL_THREADS, &(struct spool_thread){.id = 1, .tid = 101, .name = 6}));
     ASSERT(spool_add(w, SPOOL_DEVICES,
                      &(struct spool_device){.device = 0, .name = 7, .uuid = {1, 2}, .sms = 132}));
@@ -105,7 +112,7 @@ void fake_spool_write(const char *path, const struct fake_spool *f)
 {
     struct spool_writer w;
     ASSERT(spool_open(&w, path) == 0);
-    define(&w, f->range);
+    define(&w, f->range, f->host);
     for (int64_t s = 0; s < f->steps; s++) {
         bool open = f->killed && s + 1 == f->steps;
         bool ranges = !f->only_kernels && (f->ranged == 0 || s % f->ranged == 0);

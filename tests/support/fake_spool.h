@@ -22,6 +22,7 @@ struct fake_spool {
     bool no_copies;    /* neither copies nor sets */
     int64_t ranged;    /* only every so many-th step has ranges; 0 = all */
     const char *range; /* name instead of "step bs=4" */
+    const char *host;  /* recorded there, with CUDA 13.0 and CUPTI 130001; NULL = not said */
     int64_t shift_ns;  /* all times are that much later */
 };
 

@@ -180,6 +180,11 @@ static const struct fault_step *choose(struct fault_server *s, const struct buf 
     buf_add(&s->last, request->p, request->n);
     if (k >= s->n)
         k = 0;
+    for (int i = 0; i < FAULT_ONS && s->faults[k].on[i].text; i++)
+        if (strstr(request->p, s->faults[k].on[i].text)) {
+            k = (size_t)s->faults[k].on[i].then;
+            break;
+        }
     int seen = s->seen[k]++;
     const struct fault *f = &s->faults[k];
     pthread_mutex_unlock(&s->lock);

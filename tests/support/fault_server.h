@@ -25,10 +25,16 @@ struct fault_step {
     int n;
 };
 
+enum { FAULT_ONS = 5 };
+
 struct fault {
     const struct fault_step *steps; /* ends with FAULT_END, FAULT_HOLD, _CLOSE or _RESET */
     int times;                      /* 0 = always; after that many requests steps[then] */
     int then;
+    struct {
+        const char *text;
+        int then;
+    } on[FAULT_ONS]; /* a request that holds the text is one for that fault instead; first match */
 };
 
 struct fault_server;

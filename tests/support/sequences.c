@@ -10,7 +10,11 @@ static struct slot_view view(void *self, int32_t slot)
 {
     struct sequences *s = self;
     const struct sequence *q = &s->slots[slot];
-    return (struct slot_view){q->ids, q->blocks, q->kv_tokens, q->n_blocks};
+    return (struct slot_view){.ids = q->ids,
+                              .blocks = q->blocks,
+                              .kv_tokens = q->kv_tokens,
+                              .n_blocks = q->n_blocks,
+                              .sampling = q->sampling};
 }
 
 struct sequences *sequences_open(struct cpu_engine_params params)
@@ -50,6 +54,7 @@ void sequence_start(struct sequences *s, int32_t slot, const int32_t *ids, int64
     memcpy(q->ids, ids, (size_t)n * sizeof *ids);
     q->n_ids = n;
     q->kv_tokens = 0;
+    q->sampling = NULL;
 }
 
 void sequence_drop(struct sequences *s, int32_t slot)

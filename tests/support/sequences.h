@@ -11,6 +11,7 @@ struct sequence {
     int32_t ids[SEQUENCE_TOKENS];
     int32_t blocks[SEQUENCE_TOKENS];
     int64_t n_ids, n_blocks, kv_tokens;
+    const struct sampling *sampling; /* set after sequence_start; NULL = greedy */
 };
 
 struct sequences {

@@ -89,6 +89,7 @@ static enum st submit(void *self, const struct batch *b, uint64_t *ticket, struc
     if (t->at_pass)
         t->at_pass(t->at_pass_self, t->passes);
     double factor = t->factor ? t->factor(t->passes) : 1, sum = 0;
+    factor *= t->batch_factor ? t->batch_factor(b) : 1;
     t->passes++;
     for (int k = 0; k < OP_KINDS; k++)
         t->op_s[k] = 0;

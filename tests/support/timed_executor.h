@@ -12,8 +12,9 @@
 
 struct timed_executor {
     const struct model *model;
-    double (*factor)(int64_t pass);            /* multiplies the operators of that pass; NULL = 1 */
-    void (*at_pass)(void *self, int64_t pass); /* NULL; called by each submit */
+    double (*factor)(int64_t pass); /* multiplies the operators of that pass; NULL = 1 */
+    double (*batch_factor)(const struct batch *b); /* the same, by what the batch is */
+    void (*at_pass)(void *self, int64_t pass);     /* NULL; called by each submit */
     void *at_pass_self;
     bool no_op_times;
 

@@ -52,6 +52,8 @@ static enum st add_segment(struct cpu_engine *c, int32_t slot, int64_t start, in
     f->n_tokens += tokens;
     if (emits) {
         c->row_slot[f->n_rows] = slot;
+        f->row_sampling[f->n_rows] = view.sampling;
+        f->sampled |= view.sampling != NULL;
         f->row_token[f->n_rows++] = f->n_tokens - 1;
     }
     return ST_OK;
@@ -85,6 +87,7 @@ static enum st cpu_submit(void *self, const struct batch *b, uint64_t *ticket, s
         f->segments = mem_resize(f->segments, f->segments_cap * sizeof *f->segments);
     }
     f->n_tokens = f->n_rows = f->n_chunks = f->n_decodes = 0;
+    f->sampled = false;
     for (int32_t i = 0; i < b->n_chunks; i++, f->n_chunks++) {
         const struct chunk *k = &b->chunks[i];
         TRY(add_segment(c, k->slot, k->start, k->tokens, k->last, e));

@@ -180,9 +180,11 @@ static enum st alloc_buffers(struct forward *f, struct err *e)
     f->positions = arena_array(f->arena, int64_t, f->max_tokens);
     f->kv_at = arena_array(f->arena, int64_t, f->max_tokens);
     f->row_token = arena_array(f->arena, int64_t, f->max_rows);
+    f->row_sampling = arena_array(f->arena, const struct sampling *, f->max_rows);
     f->ids_out = arena_array(f->arena, int32_t, f->max_rows);
     const int threads = pool_threads(f->pool);
     f->scratch = arena_array(f->arena, struct attention_scratch *, threads);
+    f->samplers = arena_array(f->arena, struct sampler, threads);
     for (int i = 0; i < threads; i++)
         f->scratch[i] = arena_alloc(f->arena, attention_scratch_bytes(f->m));
     return ST_OK;
@@ -248,6 +250,10 @@ static enum st check_params(const struct cpu_engine_params *p, struct err *e)
         if (counts[i].value < 1)
             return err_set(e, ST_USAGE, "%s: %lld is below the minimum 1", counts[i].name,
                            (long long)counts[i].value);
+    if (p->sample_vocab < 0 || p->sample_vocab > p->model->vocab)
+        return err_set(e, ST_USAGE,
+                       "sample_vocab: %lld is not between 0 and the vocabulary of %lld",
+                       (long long)p->sample_vocab, (long long)p->model->vocab);
     return ST_OK;
 }
 
@@ -260,6 +266,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
                           .num_blocks = p->num_blocks,
                           .max_tokens = p->max_batch_tokens,
                           .max_rows = p->max_rows,
+                          .sample_vocab = p->sample_vocab ? p->sample_vocab : p->model->vocab,
                           .timed = p->op_times,
                           .arena = arena_new()};
     TRY(check_params(p, e));
@@ -277,6 +284,8 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
 void forward_free(struct forward *f)
 {
     ready_end(&f->ready);
+    for (int i = 0; f->samplers && i < pool_threads(f->pool); i++)
+        sampler_free(&f->samplers[i]);
     pool_close(&f->pool);
     cpu_weights_free(&f->w);
     pages_free(&f->buffers);

@@ -19,6 +19,7 @@
 #define ENGINE_CPU_FORWARD_H
 
 #include "engine/cpu/weights.h"
+#include "engine/sampler.h"
 
 /* Consecutive tokens of one sequence. */
 struct segment {
@@ -42,17 +43,19 @@ struct forward {
     struct pool *pool;
     struct cpu_weights w;
     struct steps before, layer, after;
-    int64_t block_size, num_blocks, max_tokens, max_rows;
+    int64_t block_size, num_blocks, max_tokens, max_rows, sample_vocab;
 
     /* The batch; filled by the engine before forward_run. */
     int64_t n_tokens, n_rows;
     int64_t n_chunks, n_decodes;
     struct segment *segments; /* [n_chunks + n_decodes], chunks first; grows */
     size_t segments_cap;
-    int32_t *ids;       /* [T] */
-    int64_t *positions; /* [T] in the sequence */
-    int64_t *kv_at;     /* [T] place in the cache: block * block_size + offset */
-    int64_t *row_token; /* [R] index of the row's token */
+    int32_t *ids;                         /* [T] */
+    int64_t *positions;                   /* [T] in the sequence */
+    int64_t *kv_at;                       /* [T] place in the cache: block * block_size + offset */
+    int64_t *row_token;                   /* [R] index of the row's token */
+    const struct sampling **row_sampling; /* [R] NULL = greedy */
+    bool sampled;                         /* one of them is not */
 
     struct pages buffers, cache;
     struct ready *ready; /* makes the cache's other blocks ready; NULL = nobody */
@@ -65,6 +68,7 @@ struct forward {
     float *slopes;                      /* [heads]; NULL = rotary */
     int64_t max_position;               /* positions the model and the cache allow */
     struct attention_scratch **scratch; /* [threads] */
+    struct sampler *samplers;           /* [threads] */
     struct arena *arena;
 
     bool timed;            /* fill op_s */

@@ -169,11 +169,22 @@ void op_add(struct forward *f, int64_t layer)
 static void sample_row(struct forward *f, int64_t layer, int64_t r)
 {
     (void)layer;
-    const int64_t vocab = f->m->vocab;
-    f->ids_out[r] = (int32_t)f->kn->argmax((size_t)vocab, f->logits + r * vocab);
+    const float *logits = f->logits + r * f->m->vocab;
+    f->ids_out[r] = (int32_t)f->kn->argmax((size_t)f->sample_vocab, logits);
+}
+
+static void draw_row(void *ctx, int64_t r, int thread)
+{
+    struct forward *f = ctx;
+    const struct sampling *how = f->row_sampling[r];
+    if (how)
+        f->ids_out[r] = sampler_draw(&f->samplers[thread], how, f->positions[f->row_token[r]] + 1,
+                                     (size_t)f->sample_vocab, f->logits + r * f->m->vocab);
 }
 
 void op_sample(struct forward *f, int64_t layer)
 {
     for_rows(f, layer, f->n_rows, f->m->vocab, sample_row);
+    if (f->sampled)
+        pool_run(f->pool, f->n_rows, draw_row, f);
 }

@@ -166,13 +166,17 @@ static enum st read_error(struct arena *a, const struct node *m, struct worker_e
 {
     const char *text;
     out->error.id = -1;
-    out->error.kind = NULL;
+    out->error.kind = out->error.hint = NULL;
     if (node_find(m, "id"))
         TRY(node_get_int(m, "id", 0, INT64_MAX, &out->error.id, e));
     if (node_find(m, "kind"))
         TRY(node_get_str(m, "kind", &out->error.kind, e));
+    if (node_find(m, "hint"))
+        TRY(node_get_str(m, "hint", &out->error.hint, e));
     TRY(node_get_str(m, "message", &text, e));
     out->error.message = plain(a, text);
+    if (out->error.hint)
+        out->error.hint = plain(a, out->error.hint);
     if (out->error.kind)
         out->error.kind = plain(a, out->error.kind);
     return ST_OK;

@@ -61,8 +61,8 @@ struct worker_event {
             enum worker_reason reason;
         } finished;
         struct {
-            int64_t id; /* -1 = the worker as a whole */
-            const char *message, *kind;
+            int64_t id;                        /* -1 = the worker as a whole */
+            const char *message, *kind, *hint; /* kind, hint: NULL = none */
         } error;
     };
     const struct node *info; /* of hello and ready: a map or NULL */

@@ -61,7 +61,7 @@ enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const
 {
     if (ev->type == WORKER_ERROR && ev->error.id < 0) {
         err_set(e, ST_DEVICE, "the worker gave up %s: %.1000s", moment, ev->error.message);
-        return worker_last_words(w, e);
+        return ev->error.hint ? err_hint(e, "%.1000s", ev->error.hint) : worker_last_words(w, e);
     }
     return err_at(e, ST_INPUT, "worker", ev->line, 0, "%s: not expected %s",
                   worker_event_name(ev->type), moment);

@@ -166,6 +166,8 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     TRY(read_scale(meta, "host", "prefill_scale", &b->host_prefill_scale, e));
     const struct node *iteration = node_find(meta, "iteration");
     TRY(read_scales(a, iteration, "decode", &b->decode_scale, e));
+    TRY(read_scales(a, iteration, "decode_first", &b->first_scale, e));
+    TRY(read_scales(a, iteration, "decode_second", &b->second_scale, e));
     TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
     TRY(read_wake(a, meta, &b->wake, e));
     const struct node *energy = node_find(meta, "energy");

@@ -21,7 +21,7 @@
  *   chunks, prefill_iteration_host_median. Filters: model_name, tensor_parallel_degree.
  *
  * An empty cell is a missing value, not 0. Our bundle_meta.json adds iteration.{decode,
- * prompt}, host.{scale, prefill_scale} and wake: docs/methodology.md.
+ * decode_first, decode_second, prompt}, host.{scale, prefill_scale} and wake: docs/methodology.md.
  *
  * Prediction: token-wise operators by linear interpolation over tokens or rows; attention by
  * interpolation of measured / fitted work (surface.h), prefill per chunk; host overhead over batch
@@ -74,10 +74,15 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
-/* What the sum of an iteration's operators is multiplied by, from the profiler's rehearsal; x:
- * sequences of a batch without prefill chunks, tokens of one with. 1 when the bundle does not say.
+/* What the sum of an iteration's operators is multiplied by, from the profiler's calibration run;
+ * x: sequences of a batch without prefill chunks, tokens of one with. 1 when the bundle does not
+ * say.
  */
 double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x);
+/* The same of a batch without chunks, by its place in the train of such batches (struct batch): the
+ * first passes after a prompt find other things in the caches than the rest. 0: not known, as the
+ * rest. */
+double bundle_train_scale(const struct bundle *b, int64_t seqs, int64_t train);
 /* Seconds that iteration k (from 0) after a pause takes longer than one without; 0 when the bundle
  * says nothing, or k is past what it measured. Linear between the measured pauses and down to 0,
  * flat above the longest. */
@@ -170,9 +175,9 @@ const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
 /* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
  * relative error. Operators and collectives: the leave-one-out error, of the meta file or made here
  * where that has none; it holds the measurements' noise too. Iterations: the standard error of the
- * rehearsal's factors, error / sqrt(batches), 0 without. Host time: the leave-one-out error over
- * batch sizes and the standard error of the means, as independent. 0 where there is nothing to be
- * wrong. */
+ * calibration run's factors, of its batches and of its rounds (rehearse.h), 0 without. Host time:
+ * the leave-one-out error over batch sizes and the standard error of the means, as independent. 0
+ * where there is nothing to be wrong. */
 struct bundle_doubt {
     double op[OP_KINDS];
     double decode, prompt; /* of the factors of batches without and with prefill chunks */

@@ -5,22 +5,24 @@
 
 static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
 
-/* Mean over the classes of a rehearsal of what their factor may be off by. */
+/* Mean over the classes of a calibration run of what their factor may be off by: by its batches,
+ * and by how its rounds differ, as a run is no longer than a round. */
 static double rehearsal_doubt(const struct node *classes)
 {
     double sum = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; classes && classes->kind == NODE_LIST && i < classes->n; i++) {
-        double error;
+        double error, drift = 0;
         int64_t batches;
         struct err ignored = {0};
         if (node_get_double(classes->items[i], "error", 0, 1e6, &error, &ignored) != ST_OK ||
             node_get_int(classes->items[i], "batches", 1, INT64_MAX, &batches, &ignored) != ST_OK)
             continue;
-        sum += error / sqrt((double)batches);
+        (void)node_get_double(classes->items[i], "drift", 0, 1e6, &drift, &ignored);
+        sum += hypot(PER_MEAN_ERROR * error / sqrt((double)batches), drift);
         n++;
     }
-    return n ? PER_MEAN_ERROR * sum / n : 0;
+    return n ? sum / n : 0;
 }
 
 static double held_out(const struct op_table *t)
@@ -87,6 +89,8 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     scale_curve(a, &p->host_prefill.s, f->host_prefill);
     p->host_draws = f->host_draws ? arena_copy(a, f->host_draws, sizeof *f->host_draws) : NULL;
     scale_curve(a, &p->decode_scale, f->decode);
+    scale_curve(a, &p->first_scale, f->decode);
+    scale_curve(a, &p->second_scale, f->decode);
     scale_curve(a, &p->prompt_scale, f->prompt);
     p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
     p->energy_tokens = p->energy_rows = (struct curve_sum){0};

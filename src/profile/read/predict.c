@@ -242,6 +242,16 @@ double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x)
     return c->grid && x > 0 ? curve_at(c, log2((double)x), &outside) : 1;
 }
 
+double bundle_train_scale(const struct bundle *b, int64_t seqs, int64_t train)
+{
+    const struct curve *c = train == 1                 ? &b->first_scale
+                            : train == 2 || train == 3 ? &b->second_scale
+                                                       : &b->decode_scale;
+    bool outside;
+    return c->grid && seqs > 0 ? curve_at(c, log2((double)seqs), &outside)
+                               : bundle_iteration_scale(b, false, seqs);
+}
+
 int bundle_wake_iterations(const struct bundle *b)
 {
     return b->wake.iterations;

@@ -68,7 +68,9 @@ struct bundle {
         int levels, iterations;
     } wake;
     double host_scale, host_prefill_scale;
-    struct curve decode_scale, prompt_scale; /* over log2 of sequences or tokens; no grid: 1 */
+    /* Over log2 of sequences or tokens; no grid: 1. Of the passes of a train of decodes: the first,
+     * the second and third (no grid: as the rest), the rest. */
+    struct curve first_scale, second_scale, decode_scale, prompt_scale;
     const char *estimated;
     struct bundle_counts {
         int64_t lookups, outside;

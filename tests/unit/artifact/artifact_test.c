@@ -70,6 +70,7 @@ static void check_hint(const struct err *e, const char *text)
 static void commits_whole_directories(void **state)
 {
     struct fixture *f = *state;
+    mode_t before = umask(027);
     struct artifact art = begin(f, "runs/real/r1//");
     assert_string_equal(art.final_dir, in_tmp(f, "runs/real/r1"));
     FILE *file;
@@ -81,16 +82,17 @@ static void commits_whole_directories(void **state)
     struct node *meta = node_new(f->a, NODE_MAP), *back;
     node_set(f->a, meta, SV("run_type"), node_str(f->a, "real"));
     assert_ok(artifact_commit(&art, meta, &f->e), &f->e);
+    umask(before);
 
     assert_ok(artifact_open(f->a, art.final_dir, "run_meta.json", "real", &back, &f->e), &f->e);
     assert_int_equal(node_find(back, "schema_version")->i, 1);
     struct stat s;
     assert_int_equal(stat(art.final_dir, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0700);
+    assert_int_equal(s.st_mode & 0777, 0750);
     const char *const files[] = {"run_meta.json", "data.csv"};
     for (int i = 0; i < 2; i++) {
         assert_int_equal(stat(fs_join(f->a, art.final_dir, files[i]), &s), 0);
-        assert_int_equal(s.st_mode & 0777, 0600);
+        assert_int_equal(s.st_mode & 0777, 0640);
     }
     const char **names;
     size_t n;
@@ -154,11 +156,11 @@ static void the_second_writer_loses(void **state)
 {
     struct fixture *f = *state;
     struct artifact one = begin(f, "r"), two = begin(f, "r");
-    assert_string_not_equal(one.partial_dir, two.partial_dir);
+    assert_string_not_equal(one.partial.path, two.partial.path);
     assert_ok(artifact_commit(&one, NULL, &f->e), &f->e);
     assert_int_equal(artifact_commit(&two, NULL, &f->e), ST_USAGE);
     assert_cause(&f->e, arena_printf(f->a, "out: %s already exists", in_tmp(f, "r")));
-    assert_true(fs_is_dir(two.partial_dir));
+    assert_true(fs_is_dir(two.partial.path));
     artifact_discard(&two);
     const char **names;
     size_t n;
@@ -199,6 +201,8 @@ static const struct refusal {
      "%s/run_meta.json:1:20: schema_version: 0 is below the minimum 1"},
     {"schema 2", "run_meta.json", "{\"schema_version\": 2}", NULL,
      "%s/run_meta.json:1:20: schema_version: 2 is newer than 1, the newest this program knows"},
+    {"schema v2", "run_meta.json", "{\"schema_version\": \"v2\"}", NULL,
+     "%s/run_meta.json:1:20: schema_version: expected an integer, got a string"},
     {"no type", "run_meta.json", "{\"schema_version\": 1}", "real",
      "%s/run_meta.json:1:1: run_type: missing"},
     {"other type", "run_meta.json", "{\"schema_version\": 1, \"run_type\": \"trace\"}",
@@ -243,8 +247,8 @@ static void partial_folders_are_refused(void **state)
     struct artifact art = begin(f, "r");
     write_file(artifact_path(f->a, &art, "run_meta.json"), "{\"schema_version\": 1}");
     const char *link = in_tmp(f, "link");
-    assert_int_equal(symlink(art.partial_dir, link), 0);
-    const char *const ways[] = {art.partial_dir, link, arena_printf(f->a, "%s/", art.partial_dir),
+    assert_int_equal(symlink(art.partial.path, link), 0);
+    const char *const ways[] = {art.partial.path, link, arena_printf(f->a, "%s/", art.partial.path),
                                 arena_printf(f->a, "%s/.", link)};
     for (int i = 0; i < 4; i++) {
         assert_int_equal(artifact_open(f->a, ways[i], "run_meta.json", NULL, &meta, &f->e),
@@ -253,7 +257,9 @@ static void partial_folders_are_refused(void **state)
                                          "%s is an unfinished folder: its writer was killed or "
                                          "still runs",
                                          ways[i]));
-        check_hint(&f->e, "run that stage again; remove the folder once nothing writes to it");
+        check_hint(
+            &f->e,
+            "run that stage again; twinfer doctor says whether something still writes to it");
     }
 }
 
@@ -286,7 +292,7 @@ _Noreturn static void write_for_ever(const char *dir)
                 .request_id = k, .num_prefill_tokens = 1, .num_decode_tokens = 1};
         struct workload load = {.requests = requests, .n = 200};
         artifact_begin(a, arena_printf(a, "%s/w%d", dir, i), WORKLOAD_META, &art, &e);
-        workload_write(&art, &load, NULL, 0, &e);
+        workload_write(&art, &load, NULL, 0, NULL, &e);
         artifact_commit(&art, workload_meta_node(a, &(struct workload_meta){0}), &e);
         arena_free(&a);
         if (e.st != ST_OK)
@@ -394,11 +400,11 @@ static void a_full_disk_is_an_error(void **state)
     assert_null(file);
     assert_int_equal(by_run, ST_IO);
     assert_cause(&of_run, arena_printf(f->a, "cannot write %s/token_metrics.csv: File too large",
-                                       art.partial_dir));
+                                       art.partial.path));
     check_hint(&of_run, "free space there, or choose another place with out=");
     assert_int_equal(by_file, ST_IO);
     assert_cause(&f->e,
-                 arena_printf(f->a, "cannot write %s/data.csv: File too large", art.partial_dir));
+                 arena_printf(f->a, "cannot write %s/data.csv: File too large", art.partial.path));
     check_hint(&f->e, "free space there, or choose another place with out=");
     assert_int_equal(by_meta, ST_IO);
     assert_string_equal(err_cause(&of_meta, 0),

@@ -134,10 +134,20 @@ static void run_meta_has_all_keys_sorted(void **state)
     struct node *n = run_meta_node(a, &m);
     struct buf text = {0};
     json_write(&text, n, 2, true);
-    static const char *const keys[] = {"ended_at",   "env",    "git_commit",  "git_dirty",
-                                       "hardware",   "host",   "hydra",       "model",
-                                       "params",     "run_id", "run_type",    "schema_version",
-                                       "started_at", "tool",   "workload_dir"};
+    static const char *const keys[] = {"ended_at",
+                                       "env",
+                                       "hardware",
+                                       "host",
+                                       "hydra",
+                                       "model",
+                                       "params",
+                                       "run_id",
+                                       "run_type",
+                                       "schema_version",
+                                       "started_at",
+                                       "tool",
+                                       "working_directory_git",
+                                       "workload_dir"};
     const size_t n_keys = sizeof keys / sizeof *keys;
     assert_int_equal(n->n, n_keys);
     const char *at = buf_str(&text);
@@ -154,11 +164,17 @@ static void run_meta_has_all_keys_sorted(void **state)
     assert_int_equal(node_find(n, "schema_version")->i, 1);
     assert_true(node_path(n, "host.cores")->i >= 1);
     assert_true(node_path(n, "host.memory_bytes")->i > 1 << 20);
+    const struct node *cache = node_path(n, "host.l3_cache_bytes");
+    assert_true(cache->kind == NODE_NULL || (cache->kind == NODE_INT && cache->i > 0));
     assert_int_equal(strncmp(node_path(n, "host.libc")->s.p, "glibc 2.", 8), 0);
     assert_int_equal(strncmp(node_path(n, "host.kernel")->s.p, "Linux ", 6), 0);
     assert_non_null(node_path(n, "host.cpu"));
     assert_string_equal(node_path(n, "tool.version")->s.p, TW_VERSION);
     assert_non_null(node_path(n, "tool.compiler"));
+    assert_int_equal(node_path(n, "tool.commit")->kind, NODE_NULL); /* tests do not know theirs */
+    assert_int_equal(node_path(n, "tool.dirty")->kind, NODE_NULL);
+    assert_non_null(node_path(n, "working_directory_git.commit"));
+    assert_non_null(node_path(n, "working_directory_git.dirty"));
     buf_free(&text);
 
     n = run_meta_node(a, &(struct run_meta){0}); /* unknown is null, not empty text */

@@ -186,6 +186,72 @@ static void takes_completion_from_tokens(void **state)
     assert_int_equal(run.requests[0].completion_ns, RUN_NONE);
 }
 
+/* A run of schema "v1": a text, no completion, numbers with a fraction of 0, token ids spelled
+ * null or left empty, further columns and members. */
+static void put_v1(struct fixture *f, const char *requests, const char *tokens)
+{
+    static const char meta[] = "{\"schema_version\": \"v1\", \"run_type\": \"real\", "
+                               "\"tool\": \"other\", \"hardware\": \"h100\", \"more\": [1.5]}";
+    put_run(f, requests, tokens, NULL);
+    tmp_file(&f->tmp, "run_meta.json", meta, strlen(meta));
+}
+
+static void reads_the_older_system_s_runs(void **state)
+{
+    struct fixture *f = *state;
+    struct run run;
+    put_v1(f,
+           "request_id,arrival_time_ns,first_token_time_ns,ttft_ns,num_prefill_tokens,"
+           "num_decode_tokens,num_decode_tokens_actual,status,note\n"
+           "0,0.0,10.0,10.0,4,3,3.0,ok,null\n1,5,None,nan,4,1,0,error,\n",
+           "request_id,token_index,token_time_ns,token_latency_ns,token_id\n"
+           "0,0,10,null,null\n0,1,17.0,7,\n0,2,27,1e1,None\n");
+    assert_ok(run_load(f->a, f->tmp.dir, "real", &run, &f->e), &f->e);
+    assert_int_equal(run.n_requests, 2);
+    assert_int_equal(run.requests[0].completion_ns, 27);
+    assert_int_equal(run.requests[1].first_token_ns, RUN_NONE);
+    assert_int_equal(run.requests[1].completion_ns, RUN_NONE);
+    assert_int_equal(run.n_tokens, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(run.tokens[i].token_id, RUN_NONE);
+    assert_int_equal(run.n_contradictions, 0);
+
+    put_v1(f, /* derived columns left out, the completion there and empty */
+           "request_id,arrival_time_ns,first_token_time_ns,completion_time_ns,num_prefill_tokens,"
+           "num_decode_tokens,num_decode_tokens_actual,status\n0,0,10,,4,2,2,ok\n",
+           "request_id,token_index,token_time_ns\n0,0,10\n0,1,17\n");
+    assert_ok(run_load(f->a, f->tmp.dir, "real", &run, &f->e), &f->e);
+    assert_int_equal(run.requests[0].completion_ns, 17);
+}
+
+/* What a run is counted by stays exact. */
+static void the_older_system_s_faults_are_named(void **state)
+{
+    static const struct {
+        const char *requests, *error;
+    } cases[] = {
+        {REQUESTS "0,null,10,10,30,4,3,3,ok\n",
+         "request_metrics.csv:2:2: arrival_time_ns: is empty, but every row needs it"},
+        {REQUESTS "0,0,10.5,10,30,4,3,3,ok\n",
+         "request_metrics.csv:2:3: first_token_time_ns: expected an integer, got '10.5'"},
+        {REQUESTS "0,0,10,10,30,4,3,3,fine\n",
+         "request_metrics.csv:2:9: status: 'fine' is not one of ok, error, timeout, rejected, "
+         "cancelled"},
+    };
+    struct fixture *f = *state;
+    struct run run;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        put_v1(f, cases[i].requests, NULL);
+        assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
+        assert_cause(&f->e, fs_join(f->a, f->tmp.dir, cases[i].error));
+    }
+    put_run(f, REQUESTS "0,0,None,10,30,4,3,3,ok\n", NULL, NULL); /* schema 1 spells it empty */
+    assert_int_equal(run_load(f->a, f->tmp.dir, NULL, &run, &f->e), ST_INPUT);
+    assert_cause(&f->e, fs_join(f->a, f->tmp.dir,
+                                "request_metrics.csv:2:3: first_token_time_ns: expected an integer,"
+                                " got 'None'"));
+}
+
 static void counts_cells_that_contradict_their_times(void **state)
 {
     struct fixture *f = *state;
@@ -347,6 +413,8 @@ int main(void)
         CASE(files_of_tokens_and_batches_may_be_missing),
         CASE(sorts_foreign_files),
         CASE(takes_completion_from_tokens),
+        CASE(reads_the_older_system_s_runs),
+        CASE(the_older_system_s_faults_are_named),
         CASE(counts_cells_that_contradict_their_times),
         CASE(a_token_file_cut_between_rows_is_refused),
         CASE(names_every_fault),

@@ -121,7 +121,7 @@ static void leaves_out_files_not_wanted(void **state)
     assert_ok(run_writer_close(&f->w, &f->e), &f->e);
     const char **names;
     size_t n;
-    assert_ok(fs_list(f->a, f->art.partial_dir, &names, &n, &f->e), &f->e);
+    assert_ok(fs_list(f->a, f->art.partial.path, &names, &n, &f->e), &f->e);
     assert_int_equal(n, 1);
     assert_string_equal(written(f, "request_metrics.csv"), HEADER);
 }

@@ -35,14 +35,18 @@ static void sharing_a_core_shows(void **state)
 {
     (void)state;
     cpu_set_t before, one;
-    if (sched_getaffinity(0, sizeof before, &before) != 0)
+    if (sched_getaffinity(0, sizeof before, &before) != 0) {
+        print_message("skipped: the cores of this process are not told\n");
         skip();
+    }
     CPU_ZERO(&one);
     for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
         if (CPU_ISSET(i, &before))
             CPU_SET(i, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0)
+    if (sched_setaffinity(0, sizeof one, &one) != 0) {
+        print_message("skipped: this process may not choose its core\n");
         skip();
+    }
     struct contention_mark begin = contention_mark();
     pid_t other = fork();
     if (other == 0) {

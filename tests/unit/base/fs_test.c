@@ -52,7 +52,7 @@ static void files_are_mapped(void **state)
     fs_unmap(&m);
 }
 
-static void atomic_writes_leave_one_private_file(void **state)
+static void atomic_writes_leave_one_file(void **state)
 {
     struct test *t = *state;
     const char *path = test_path(t, "d/f"), **names;
@@ -60,10 +60,12 @@ static void atomic_writes_leave_one_private_file(void **state)
     struct stat s;
     assert_ok(fs_mkdirs(test_path(t, "d"), &t->e), t);
     assert_ok(fs_write_atomic(path, "old", 3, &t->e), t);
+    mode_t before = umask(027);
     assert_ok(fs_write_atomic(path, "newer", 5, &t->e), t);
+    umask(before);
     assert_string_equal(test_read(t, path), "newer");
     assert_int_equal(stat(path, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0600);
+    assert_int_equal(s.st_mode & 0777, 0640);
     assert_ok(fs_list(t->a, test_path(t, "d"), &names, &n, &t->e), t);
     assert_int_equal(n, 1);
 }
@@ -89,10 +91,12 @@ static void folders_are_made_with_their_parents(void **state)
     struct test *t = *state;
     struct stat s;
     const char *path = test_path(t, "a/b//c/");
+    mode_t before = umask(027);
     assert_ok(fs_mkdirs(path, &t->e), t);
+    umask(before);
     assert_ok(fs_mkdirs(path, &t->e), t);
     assert_int_equal(stat(path, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0700);
+    assert_int_equal(s.st_mode & 0777, 0750);
     test_write(t, "file", "");
     assert_err(fs_mkdirs(test_path(t, "file"), &t->e), ST_IO, t,
                "cannot create folder DIR/file: a file is in the way");
@@ -189,7 +193,7 @@ int main(void)
         TEST(a_file_is_read_whole),
         TEST(what_cannot_be_read_is_named),
         TEST(files_are_mapped),
-        TEST(atomic_writes_leave_one_private_file),
+        TEST(atomic_writes_leave_one_file),
         TEST(a_failed_write_leaves_nothing),
         TEST(folders_are_made_with_their_parents),
         TEST(lists_are_sorted_bytewise),

@@ -1,5 +1,7 @@
 #include "client/body.h"
 
+#include <math.h>
+
 #include "support/support.h"
 #include "text/json.h"
 
@@ -40,8 +42,20 @@ static void a_chat_is_one_message(void **state)
     assert_string_equal(body(t, &p, &text),
                         "{\"model\":\"m\",\"stream\":true,\"stream_options\":"
                         "{\"continuous_usage_stats\":true,\"include_usage\":true},"
-                        "\"temperature\":0,\"max_completion_tokens\":32,\"messages\":"
+                        "\"temperature\":0,\"max_tokens\":32,\"messages\":"
                         "[{\"role\":\"user\",\"content\":\"hi\"}]}");
+}
+
+static void the_limit_has_two_names(void **state)
+{
+    struct test *t = *state;
+    struct body_params p = {.model = "m",
+                            .count = BODY_COUNT_TOKENIZER,
+                            .temperature = (double)NAN,
+                            .limit = BODY_LIMIT_MAX_COMPLETION_TOKENS};
+    struct body_prompt text = {.text = SV("hi")};
+    assert_string_equal(body(t, &p, &text), "{\"model\":\"m\",\"stream\":true,"
+                                            "\"max_completion_tokens\":32,\"prompt\":\"hi\"}");
 }
 
 static void a_template_goes_around_the_text(void **state)
@@ -110,7 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(completions_take_a_text_or_ids),  TEST(a_chat_is_one_message),
         TEST(a_template_goes_around_the_text), TEST(members_of_the_user_replace_ours_but_not_all),
-        TEST(addresses_are_completed),
+        TEST(addresses_are_completed),         TEST(the_limit_has_two_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

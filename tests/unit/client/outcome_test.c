@@ -199,12 +199,98 @@ static void bench_json_is_what_vllm_writes(void **state)
     drop(&m);
 }
 
+/* Lengths against what was asked for (7), by where the count comes from. */
+static void lengths_are_held_against_the_request(void **state)
+{
+    static const struct {
+        int64_t usage;
+        int chunks;
+        const char *finish;
+        enum length length;
+    } rows[] = {
+        {7, 3, "length", LENGTH_RIGHT},    {4, 3, "stop", LENGTH_SHORT},
+        {4, 3, "length", LENGTH_SHORT},    {9, 3, "length", LENGTH_LONG},
+        {-1, 7, "length", LENGTH_RIGHT},   {-1, 8, "length", LENGTH_LONG},
+        {-1, 3, "length", LENGTH_UNKNOWN}, {-1, 3, "stop", LENGTH_SHORT},
+    };
+    struct test *t = *state;
+    struct workload_request w = {.num_prefill_tokens = 1, .num_decode_tokens = 7};
+    const struct workload one = {.requests = &w, .n = 1};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct client_result r = result(0, 0);
+        struct outcome o;
+        r.completion_tokens = rows[i].usage;
+        strcpy(r.finish, rows[i].finish);
+        for (int k = 0; k < rows[i].chunks; k++)
+            add_chunk(&r, 10 + k, 0);
+        outcomes_make(t->a, &one, &r, NULL, 0, &o);
+        if (o.length != rows[i].length)
+            fail_msg("row %zu: %s", i, length_name(o.length));
+        client_result_free(&r);
+    }
+}
+
+static void wrong_lengths_are_a_share_of_what_ended_well(void **state)
+{
+    (void)state;
+    const struct outcome_figures f = {
+        .completed = 8, .lengths = {[LENGTH_RIGHT] = 5, [LENGTH_SHORT] = 2, [LENGTH_LONG] = 1}};
+    const struct outcome_figures none = {0};
+    assert_near(outcomes_wrong_lengths(&f, false), 3 / 8.0, 1e-12);
+    assert_near(outcomes_wrong_lengths(&f, true), 1 / 8.0, 1e-12);
+    assert_true(outcomes_wrong_lengths(&none, false) == 0);
+}
+
+/* Seven tokens in one chunk have no time per output token: 0 would be a wonder. */
+static void an_answer_in_one_chunk_has_no_tpot(void **state)
+{
+    struct test *t = *state;
+    struct workload_request w = {.num_prefill_tokens = 1, .num_decode_tokens = 7};
+    const struct workload one = {.requests = &w, .n = 1};
+    const struct outcome_limits limits = {false, INFINITY, INFINITY, INFINITY};
+    struct client_result r = result(0, 0);
+    struct outcome o;
+    struct outcome_figures f;
+    r.completion_tokens = 7;
+    add_chunk(&r, 10, 0);
+    outcomes_make(t->a, &one, &r, NULL, 0, &o);
+    outcomes_figures(t->a, &o, 1, &limits, &f);
+    assert_int_equal(f.at_once, 1);
+    assert_int_equal(f.tpot.n, 0);
+    assert_int_equal(f.ttft.n, 1);
+    client_result_free(&r);
+}
+
+static void answers_are_json_lines(void **state)
+{
+    struct test *t = *state;
+    struct made m;
+    struct buf text = {0};
+    make(t, &m);
+    m.w[1].prompt_id = "p";
+    strcpy(m.r[1].finish, "length");
+    buf_puts(&m.r[1].text, "say \"hi\"\n\xff");
+    outcomes_answers(&text, m.o, 2);
+    assert_string_equal(
+        buf_str(&text),
+        "{\"request_id\":0,\"prompt_id\":null,\"status\":\"ok\",\"finish_reason\":null,"
+        "\"output_tokens\":1,\"text\":\"\"}\n"
+        "{\"request_id\":1,\"prompt_id\":\"p\",\"status\":\"ok\",\"finish_reason\":\"length\","
+        "\"output_tokens\":7,\"text\":\"say \\\"hi\\\"\\n\xef\xbf\xbd\"}\n");
+    buf_free(&text);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_total_is_spread_over_the_chunks),
         TEST(figures_are_those_done_by_hand),
         TEST(bench_json_is_what_vllm_writes),
+        TEST(lengths_are_held_against_the_request),
+        TEST(wrong_lengths_are_a_share_of_what_ended_well),
+        TEST(an_answer_in_one_chunk_has_no_tpot),
+        TEST(answers_are_json_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -271,10 +271,10 @@ static void retries_are_asked_for(void **state)
     struct test *t = *state;
     struct client_health health;
     const struct fault faults[] = {
-        {scenarios[10].steps, 2, 1}, /* 503 twice, then good */
-        {scenarios[0].steps, 0, 0},
-        {scenarios[6].steps, 0, 0}, /* 400 is not tried again */
-        {scenarios[8].steps, 0, 0}, /* 429 for ever */
+        {.steps = scenarios[10].steps, .times = 2, .then = 1}, /* 503 twice, then good */
+        {.steps = scenarios[0].steps, .times = 0, .then = 0},
+        {.steps = scenarios[6].steps, .times = 0, .then = 0}, /* 400 is not tried again */
+        {.steps = scenarios[8].steps, .times = 0, .then = 0}, /* 429 for ever */
     };
     struct fault_server *server = fault_server_start(faults, 4);
     struct client_params p = params(t, fault_server_port(server));
@@ -297,7 +297,7 @@ static void max_concurrency_holds_requests_back(void **state)
     struct client_health health;
     struct fault faults[8];
     for (size_t i = 0; i < 8; i++)
-        faults[i] = (struct fault){scenarios[0].steps, 0, 0};
+        faults[i] = (struct fault){.steps = scenarios[0].steps, .times = 0, .then = 0};
     struct fault_server *server = fault_server_start(faults, 8);
     struct client_params p = params(t, fault_server_port(server));
     p.max_concurrency = 1;
@@ -313,7 +313,7 @@ static void headers_go_out_as_given(void **state)
 {
     struct test *t = *state;
     struct client_health health;
-    const struct fault good = {scenarios[0].steps, 0, 0};
+    const struct fault good = {.steps = scenarios[0].steps, .times = 0, .then = 0};
     struct fault_server *server = fault_server_start(&good, 1);
     struct client_params p = params(t, fault_server_port(server));
     const char *const headers[] = {"Authorization: Bearer k", "X-A: b"};
@@ -331,11 +331,12 @@ static void headers_go_out_as_given(void **state)
 static void a_stopped_run_cancels_what_is_left(void **state)
 {
     struct test *t = *state;
-    const struct fault hold = {STEPS(HOLD), 0, 0};
+    const struct fault hold = {.steps = STEPS(HOLD)};
     struct fault_server *server = fault_server_start(&hold, 1);
     struct client_params p = params(t, fault_server_port(server));
-    struct client_request requests[2] = {{0, SV("{\"fault\":0}")},
-                                         {INT64_C(3600000000000), SV("{\"fault\":0}")}};
+    struct client_request requests[2] = {
+        {.at_ns = 0, .body = SV("{\"fault\":0}")},
+        {.at_ns = INT64_C(3600000000000), .body = SV("{\"fault\":0}")}};
     struct client_result results[2];
     struct client_health health;
     static volatile sig_atomic_t stop = 1;
@@ -350,6 +351,107 @@ static void a_stopped_run_cancels_what_is_left(void **state)
     fault_server_stop(&server);
 }
 
+#define BUSY(header) \
+    ANSWER("429 Slow Down\r\nRetry-After: " header, "application/json", "4", "busy")
+
+/* The wait that the answer asks for is kept: by seconds, and by a date that libcurl makes seconds
+ * of; a date that has passed asks for nothing. */
+static void retry_after_is_heeded(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    const struct fault faults[] = {
+        {.steps = BUSY("1"), .times = 1, .then = 1},
+        {.steps = scenarios[0].steps},
+        {.steps = BUSY("Sun, 06 Nov 1994 08:49:37 GMT"), .times = 1, .then = 1},
+        {.steps = BUSY("3600")},
+        {.steps = BUSY("Fri, 31 Dec 9999 23:59:59 GMT")},
+    };
+    struct fault_server *server = fault_server_start(faults, COUNT(faults));
+    struct client_params p = params(t, fault_server_port(server));
+    p.retries = 1;
+    p.retry_delay_s = 0.001;
+    struct run run = run_faults(t, &p, 0, COUNT(faults), &health);
+    assert_int_equal(run.requests[0].status, RUN_OK);
+    assert_true(run.requests[0].sent_ns >= INT64_C(1000000000));
+    assert_int_equal(run.requests[2].status, RUN_OK);
+    assert_int_equal(run.requests[3].status, RUN_REJECTED);
+    assert_string_equal(run.requests[3].error_msg,
+                        "status 429 (Retry-After: 3600 s, longer than a request may take): busy");
+    assert_int_equal(run.requests[4].status, RUN_REJECTED);
+    assert_non_null(strstr(run.requests[4].error_msg, ", longer than a request may take): busy"));
+    assert_int_equal(fault_server_seen(server, 3), 1);
+    assert_int_equal(fault_server_seen(server, 4), 1);
+    fault_server_stop(&server);
+}
+
+/* n requests, 1 ms apart, for fault 0. */
+static struct client_request *alike(struct test *t, size_t n)
+{
+    struct client_request *r = arena_array(t->a, struct client_request, n);
+    for (size_t i = 0; i < n; i++)
+        r[i] = (struct client_request){.at_ns = (int64_t)i * 1000000, .body = SV("{\"fault\":0}")};
+    return r;
+}
+
+static void a_server_that_is_gone_ends_the_run(void **state)
+{
+    enum { MANY = 50 };
+    struct test *t = *state;
+    struct client_result results[MANY];
+    struct client_health health;
+    struct client_params p = params(t, 0);
+    const struct fault refuses = {.steps = scenarios[7].steps}; /* 404 */
+    struct fault_server *server = fault_server_start(&refuses, 1);
+    p.url = arena_printf(t->a, "http://127.0.0.1:%d/v1/completions", fault_server_port(server));
+    p.max_concurrency = 1;
+    p.give_up_after = 3;
+    assert_err(client_run(&p, alike(t, MANY), MANY, NULL, NULL, results, &health, &t->e), ST_DEVICE,
+               t,
+               "the server is gone: 3 requests in a row ended alike\nhttp_404: status 404: gone");
+    assert_true(health.gave_up);
+    assert_int_equal(fault_server_seen(server, 0), 3);
+    assert_string_equal(results[MANY - 1].error_msg, "never sent: the server is gone");
+    fault_server_stop(&server);
+
+    /* one that ends well in between begins the count anew */
+    const struct fault wakes[] = {{.steps = scenarios[7].steps, .times = 2, .then = 1},
+                                  {.steps = scenarios[0].steps}};
+    server = fault_server_start(wakes, 2);
+    p.url = arena_printf(t->a, "http://127.0.0.1:%d/v1/completions", fault_server_port(server));
+    err_clear(&t->e);
+    assert_ok(client_run(&p, alike(t, 4), 4, NULL, NULL, results, &health, &t->e), t);
+    assert_int_equal(results[1].status, RUN_ERROR);
+    assert_int_equal(results[2].status, RUN_OK);
+    for (size_t i = 0; i < 4; i++)
+        client_result_free(&results[i]);
+    fault_server_stop(&server);
+}
+
+static void a_run_may_end_by_its_duration(void **state)
+{
+    enum { MANY = 4 };
+    struct test *t = *state;
+    struct client_result results[MANY];
+    struct client_health health;
+    const struct fault good = {.steps = scenarios[0].steps};
+    struct fault_server *server = fault_server_start(&good, 1);
+    struct client_params p = params(t, fault_server_port(server));
+    struct client_request *r = alike(t, MANY);
+    for (size_t i = 2; i < MANY; i++)
+        r[i].at_ns = INT64_C(3600000000000);
+    p.duration_s = 0.5;
+    assert_ok(client_run(&p, r, MANY, NULL, NULL, results, &health, &t->e), t);
+    assert_int_equal(health.left_out, 2);
+    assert_int_equal(health.dropped, 0);
+    assert_true(health.sent == 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(results[i].status, RUN_OK);
+        client_result_free(&results[i]);
+    }
+    fault_server_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +459,8 @@ int main(void)
         TEST(a_server_that_drips_is_given_up), TEST(nobody_listens),
         TEST(retries_are_asked_for),           TEST(max_concurrency_holds_requests_back),
         TEST(headers_go_out_as_given),         TEST(a_stopped_run_cancels_what_is_left),
+        TEST(retry_after_is_heeded),           TEST(a_server_that_is_gone_ends_the_run),
+        TEST(a_run_may_end_by_its_duration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

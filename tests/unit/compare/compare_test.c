@@ -580,7 +580,7 @@ static void what_http_costs_is_told_and_not_judged(void **state)
         assert_near(c.path.of[METRIC_TPOT].median_ns, 2000, 0);
         assert_near(c.path.of[METRIC_E2E].median_ns, 704000, 0);
         assert_string_equal(table_at(compare_table(t->a, &c), 0, 3),
-                            side ? "without HTTP" : "over HTTP");
+                            side ? "without HTTP, ms" : "over HTTP, ms");
         if (side) {
             assert_true(isnan(c.path.of[METRIC_TTFT].repeat_ns));
             continue;

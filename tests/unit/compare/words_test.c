@@ -62,9 +62,25 @@ static void counts_are_grouped(void **state)
     assert_string_equal(words_count(text, INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
+static void a_column_of_milliseconds(void **state)
+{
+    (void)state;
+    static const struct {
+        double s;
+        const char *text;
+    } rows[] = {{0.0006321, "0.6321"}, {0.003107, "3.107"},  {0.09148, "91.48"},
+                {0.1161, "116.1"},     {1.322, "1322"},      {12.3456, "12346"},
+                {0, "0.000"},          {2.5e-7, "0.000250"}, {0.0099996, "10.000"},
+                {-0.0006, "-0.6000"},  {(double)NAN, "n/a"}};
+    char text[WORDS_MAX];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(words_ms(text, rows[i].s), rows[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_column_of_milliseconds),
         TEST(durations_have_four_digits_and_a_fitting_unit),
         TEST(percents_carry_a_sign_where_it_matters),
         TEST(an_unknown_share_is_nothing),

@@ -25,7 +25,7 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
                     "command line: workload.num_requests: expected an integer, got 'x'");
 
     struct sources s;
-    assert_ok(sources_init(&s, test_path(t, "mine"), files, &t->e), t);
+    assert_ok(sources_init(t->a, &s, test_path(t, "mine"), files, &t->e), t);
     size_t n;
     const char **names = sources_options(t->a, &s, "model", &n);
     assert_int_equal(n, 3);
@@ -65,7 +65,7 @@ static void the_package_header_is_read(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct sources s;
         struct source_file f;
-        assert_ok(sources_init(&s, NULL, FILES({"f.yaml", rows[i][0]}), &t->e), t);
+        assert_ok(sources_init(t->a, &s, NULL, FILES({"f.yaml", rows[i][0]}), &t->e), t);
         assert_ok(sources_load(t->a, &s, "f", &f, &t->e), t);
         if (rows[i][1])
             assert_string_equal(f.package, rows[i][1]);

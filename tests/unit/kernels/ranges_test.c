@@ -90,6 +90,90 @@ static void projections(void **state)
     unload(x);
 }
 
+/* A thread: what lies in [from, to) is range `name`; to < 0 = never closed. Launches of 1 ns at the
+ * given times, a kernel of 1 ns each. */
+struct span {
+    const char *name;
+    int64_t from_ns, to_ns;
+};
+
+static void make(struct test *t, struct loaded *x, const struct span *spans,
+                 const int64_t *launches)
+{
+    trace_begin(&x->t);
+    struct trace_sink sink = trace_sink_of(&x->t);
+    uint32_t process = trace_process_of(&x->t.dict, 7, 0);
+    uint32_t thread = trace_thread_of(&x->t.dict, process, 8);
+    struct trace_sig sig = {.process = process, .name = trace_string(&x->t.dict, SV("k"))};
+    for (const struct span *s = spans; s->name; s++)
+        assert_ok(sink.range(sink.self,
+                             &(struct trace_range){.start_ns = s->from_ns,
+                                                   .end_ns = s->to_ns < 0 ? 1000 : s->to_ns,
+                                                   .open = s->to_ns < 0,
+                                                   .text = trace_string(&x->t.dict, sv_of(s->name)),
+                                                   .thread = thread,
+                                                   .end_thread = thread,
+                                                   .style = TRACE_PUSH_POP},
+                             &t->e),
+                  t);
+    for (uint32_t i = 0; launches[i]; i++) {
+        struct trace_call c = {.start_ns = launches[i],
+                               .end_ns = launches[i] + 1,
+                               .correlation = i + 1,
+                               .thread = thread,
+                               .name = trace_string(&x->t.dict, SV("cudaLaunchKernel"))};
+        struct trace_op o = {launches[i] + 2, launches[i] + 3, trace_sig_id(&x->t.dict, &sig),
+                             i + 1, 0};
+        assert_ok(sink.call(sink.self, &c, &t->e), t);
+        assert_ok(sink.op(sink.self, &o, &t->e), t);
+    }
+    trace_finish(&x->t);
+    kernels_open(&x->k, &x->t, NULL);
+}
+
+static const char *regions(struct test *t, const struct kernels *k) /* name|instances|ops */
+{
+    struct table *table = kernels_region_table(t->a, k);
+    struct buf text = {0};
+    for (int row = 1; row < table_rows(table); row++)
+        buf_printf(&text, "%s|%s|%s\n", table_at(table, row, 0), table_at(table, row, 1),
+                   table_at(table, row, 5));
+    const char *out = arena_str(t->a, buf_str(&text));
+    buf_free(&text);
+    return out;
+}
+
+/* As NCCL's ncclCommInitRankConfig, which a recorder without the payload extension sees open for
+ * ever: everything after it would be inside. */
+static void a_range_that_was_never_closed_swallows_nothing(void **state)
+{
+    struct test *t = *state;
+    struct loaded x;
+    make(t, &x,
+         (const struct span[]){{"run", 5, 900},
+                               {"init", 10, -1},
+                               {"step", 20, 40},
+                               {"layer", 25, 30},
+                               {"step", 50, 70},
+                               {"other", 80, -1},
+                               {0}},
+         (const int64_t[]){12, 22, 26, 45, 52, 85, 950, 0});
+    assert_string_equal(regions(t, &x.k), ":run|1|6\n"
+                                          "· :init (never closed)|1|4\n"
+                                          "· · :other (never closed)|1|2\n"
+                                          "· :step|2|3\n"
+                                          "· · :layer|1|1\n");
+    struct buf text = {0};
+    kernels_operators_markdown(&text, &x.k);
+    assert_non_null(strstr(buf_str(&text), ":init (never closed)"));
+    assert_null(strstr(buf_str(&text), ":step (never closed)"));
+    buf_free(&text);
+    kernels_regions_markdown(&text, &x.k, (const char *const[]){"init"}, 1);
+    assert_non_null(strstr(buf_str(&text), "## :init (never closed)"));
+    buf_free(&text);
+    unload(&x);
+}
+
 /* What real `nsys stats` says of these (tests/nsys compares more of it): work outside of all ranges
  * comes first, without a thread where its call is not known; a range around itself counts a
  * kernel's time twice and the kernel once; a call longer than its range is outside. */
@@ -316,6 +400,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_launch_counts_for_the_ranges_open_around_it),
+        TEST(a_range_that_was_never_closed_swallows_nothing),
         TEST(projections),
         TEST(as_nsys_has_it),
         TEST(inclusive_and_exclusive),

@@ -94,6 +94,32 @@ static void counts_what_it_leaves_out(void **state)
     summary_free(&s);
 }
 
+/* Two requests of three are good; the one of a single token has no TPOT to miss a limit by. */
+static void good_requests_meet_every_limit(void **state)
+{
+    (void)state;
+    struct summary *s = summary_new();
+    struct run_request r = request(0, 0, 50, 5, 1);
+    assert_true(isnan(summary_facts(s).goodput_per_s));
+    summary_limit(s, &(struct summary_limits){60, 6, (double)INFINITY});
+    summary_add(s, &r);
+    r = request(1, 0, 60, 6, 3);
+    summary_add(s, &r);
+    r = request(2, 0, 40, 7, 3);
+    summary_add(s, &r);
+    r.status = RUN_REJECTED;
+    summary_add(s, &r);
+    struct summary_facts f = summary_facts(s);
+    assert_int_equal(f.n_good, 2);
+    assert_int_equal(f.n_status[RUN_OK], 3);
+    assert_int_equal(f.n_status[RUN_REJECTED], 1);
+    assert_true(f.goodput_per_s == 2 / f.duration_s);
+    assert_true(summary_mean(s, METRIC_TTFT) == 50);
+    assert_true(summary_mean(s, METRIC_TPOT) == 6.5);
+    assert_true(isnan(summary_mean(s, METRIC_TOKEN_LATENCY)));
+    summary_free(&s);
+}
+
 static void of_nothing_nothing_is_known(void **state)
 {
     (void)state;
@@ -126,6 +152,7 @@ int main(void)
         TEST(gaps_between_tokens_leave_the_first_out),
         TEST(agrees_with_the_whole_run),
         TEST(counts_what_it_leaves_out),
+        TEST(good_requests_meet_every_limit),
         TEST(of_nothing_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -221,7 +221,7 @@ static void refused(void **state)
          "config.json:2:22: eos_token_id: expected an integer, got a number"},
         {"{" SMALL ",\n \"eos_token_id\": 10}",
          "config.json:2:18: eos_token_id: 10 is not in the vocabulary of 10"},
-        {"{" SMALL ",\n \"eos_token_id\": [1,1,1,1,1,1,1,1,1]}",
+        {"{" SMALL ",\n \"eos_token_id\": [0,1,2,3,4,5,6,7,8]}",
          "config.json:2:18: eos_token_id: at most 8 ids, got 9"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 10, \"hidden_size\": 25, "
          "\"intermediate_size\": 7,"
@@ -323,9 +323,25 @@ static void load_folder(void **state)
     assert_cause(&e, "cannot open tests/golden/models/none/config.json: No such file or directory");
 }
 
+static void a_generation_config_adds_ends(void **state)
+{
+    struct test *t = *state;
+    struct model m = {.vocab = 10, .eos_ids = {3}, .n_eos = 1};
+    struct node *c;
+    assert_ok(
+        json_parse(t->a, "g", SV("{\"eos_token_id\": [5, 3], \"top_k\": 20}"), NULL, &c, &t->e), t);
+    assert_ok(model_add_eos(&m, c, &t->e), t);
+    assert_int_equal(m.n_eos, 2);
+    assert_int_equal(m.eos_ids[1], 5);
+    assert_ok(json_parse(t->a, "g", SV("{\"eos_token_id\": 10}"), NULL, &c, &t->e), t);
+    assert_err(model_add_eos(&m, c, &t->e), ST_INPUT, t,
+               "g:1:18: eos_token_id: 10 is not in the vocabulary of 10");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_generation_config_adds_ends),
         cmocka_unit_test(public_models),
         cmocka_unit_test(qwen3_fields),
         cmocka_unit_test(bloom_fields),

@@ -35,6 +35,14 @@ static struct node *tiny_config(void)
     return n;
 }
 
+static enum st make(const struct model *m, const struct node *config, const char *from_dir,
+                    uint64_t seed, const char *dir, struct err *e)
+{
+    const struct model_init_params p = {
+        .model = m, .config = config, .from_dir = from_dir, .seed = seed, .dir = dir};
+    return model_init(&p, e);
+}
+
 static void round_trip(void **state)
 {
     (void)state;
@@ -44,7 +52,9 @@ static void round_trip(void **state)
     struct model m, back;
     struct err e = {0};
     assert_ok(model_from_config(a, "tiny", config, &m, &e), &e);
-    assert_ok(model_init(&m, config, "data/models/tiny_qwen3", 42, dir, &e), &e);
+    mode_t before = umask(027);
+    assert_ok(make(&m, config, "data/models/tiny_qwen3", 42, dir, &e), &e);
+    umask(before);
     assert_ok(model_load(a, dir, &back, &e), &e);
     assert_int_equal(model_params(&back), model_params(&m));
     assert_true(fs_exists(fs_join(a, dir, "tokenizer.json")));
@@ -71,7 +81,9 @@ static void round_trip(void **state)
     assert_int_equal(n, 1); /* no temporary folder is left */
     struct stat s;
     assert_int_equal(stat(dir, &s), 0);
-    assert_int_equal(s.st_mode & 0777, 0700);
+    assert_int_equal(s.st_mode & 0777, 0750);
+    assert_int_equal(stat(fs_join(a, dir, "model.safetensors"), &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0640);
     tmp_free(&tmp);
 }
 
@@ -83,12 +95,32 @@ static void existing_folders(void **state)
     struct model m;
     struct err e = {0};
     assert_ok(model_from_config(a, "tiny", config, &m, &e), &e);
-    assert_ok(model_init(&m, config, NULL, 1, tmp.dir, &e), &e); /* empty is fine */
-    assert_int_equal(model_init(&m, config, NULL, 1, tmp.dir, &e), ST_USAGE);
+    assert_ok(make(&m, config, NULL, 1, tmp.dir, &e), &e); /* empty is fine */
+    assert_int_equal(make(&m, config, NULL, 1, tmp.dir, &e), ST_USAGE);
     assert_cause(&e, arena_printf(a, "%s exists and is not empty", tmp.dir));
     const char *file = fs_join(a, tmp.dir, "config.json");
-    assert_int_equal(model_init(&m, config, NULL, 1, file, &e), ST_USAGE);
+    assert_int_equal(make(&m, config, NULL, 1, file, &e), ST_USAGE);
     assert_cause(&e, arena_printf(a, "%s exists and is not a folder", file));
+    tmp_free(&tmp);
+}
+
+static void a_stopped_one_leaves_nothing(void **state)
+{
+    (void)state;
+    struct tmp tmp = tmp_new();
+    const struct node *config = tiny_config();
+    struct model m;
+    struct err e = {0};
+    volatile sig_atomic_t stop = 1;
+    const struct model_init_params p = {
+        .model = &m, .config = config, .dir = fs_join(a, tmp.dir, "x"), .stop = &stop};
+    assert_ok(model_from_config(a, "tiny", config, &m, &e), &e);
+    assert_int_equal(model_init(&p, &e), ST_INTERRUPTED);
+    assert_cause(&e, arena_printf(a, "interrupted; nothing is left of %s/x", tmp.dir));
+    const char **names;
+    size_t n;
+    assert_ok(fs_list(a, tmp.dir, &names, &n, &e), &e);
+    assert_int_equal(n, 0);
     tmp_free(&tmp);
 }
 
@@ -122,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(existing_folders),
+        cmocka_unit_test(a_stopped_one_leaves_nothing),
         cmocka_unit_test(every_dtype_is_written),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -46,7 +46,7 @@ static void write_some(struct fixture *f)
     open_as(f, "key");
     assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
     assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
-    const struct host_sample h[] = {{4, 0, 1e-5, 1e-6, 0.1}, {4, 1, 2e-5, 2e-6, 0.2}};
+    const struct host_sample h[] = {{4, 0, 1e-5, 1e-6, 0.1, 0}, {4, 1, 2e-5, 2e-6, 0.2, 0}};
     assert_ok(journal_host_run(&f->j, 4, h, 2, &f->e), &f->e);
     journal_close(&f->j);
 }
@@ -96,6 +96,81 @@ static void another_key_empties_it(void **state)
     journal_close(&f->j);
 }
 
+/* Rows of a calibration round count when the round is complete; visits are those of the session. */
+static void rounds_and_sessions(void **state)
+{
+    struct fixture *f = *state;
+    const double began = 1.7e9, spent = 0.25, a[3] = {1, 2, 3}, b[1] = {4};
+    size_t at = 0;
+    int n;
+    open_as(f, "key");
+    assert_ok(journal_row(&f->j, 'n', &began, 1, &f->e), &f->e);
+    assert_ok(journal_visit(&f->j, 2, 0.5, &f->e), &f->e);
+    assert_ok(journal_row(&f->j, 'r', a, 3, &f->e), &f->e);
+    assert_ok(journal_row(&f->j, 'r', b, 1, &f->e), &f->e);
+    assert_ok(journal_row(&f->j, 'q', &spent, 1, &f->e), &f->e);
+    assert_ok(journal_row(&f->j, 'r', b, 1, &f->e), &f->e); /* of a round that did not end */
+    journal_close(&f->j);
+    open_as(f, "key");
+    assert_int_equal(f->j.now[2].visits, 1);
+    assert_true(f->j.now[2].spent_s == 0.5);
+    const double *v = journal_next(&f->j, 'r', &at, &n);
+    assert_true(n == 3 && v[0] == 1 && v[2] == 3);
+    v = journal_next(&f->j, 'r', &at, &n);
+    assert_true(n == 1 && v[0] == 4);
+    assert_null(journal_next(&f->j, 'r', &at, &n));
+    assert_ok(journal_row(&f->j, 'n', &began, 1, &f->e), &f->e);
+    assert_int_equal(f->j.now[2].visits, 0);
+    at = f->j.session_rows;
+    assert_null(journal_next(&f->j, 'q', &at, &n));
+    at = 0;
+    assert_true(journal_next(&f->j, 'q', &at, &n)[0] == 0.25);
+    assert_ok(journal_publish(&f->j, &f->e), &f->e);
+    struct sv text;
+    assert_ok(journal_text(f->a, f->j.path, &text, &f->e), &f->e);
+    assert_memory_equal(text.p + text.n - 13, "n 1700000000\n", 13);
+    journal_close(&f->j);
+}
+
+static void a_session_is_left_out_where_others_measured_the_same(void **state)
+{
+    struct fixture *f = *state;
+    const double began = 1, w[2] = {5, 6}, c[3] = {1, 0.2, 0};
+    double op_s[OP_KINDS] = {1};
+    const struct host_sample h[] = {{.batch = 4, .host_s = 1}};
+    int n;
+    open_as(f, "key");
+    for (int session = 1; session <= 2; session++) {
+        assert_ok(journal_row(&f->j, 'n', &began, 1, &f->e), &f->e);
+        op_s[0] = session;
+        assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
+        assert_ok(journal_row(&f->j, 'w', w, 2, &f->e), &f->e);
+        assert_ok(journal_host_run(&f->j, 4, h, 1, &f->e), &f->e);
+        if (session == 1)
+            assert_ok(journal_sample(&f->j, 3, op_s, &f->e), &f->e);
+        assert_ok(journal_row(&f->j, 'c', c, 3, &f->e), &f->e);
+    }
+    journal_close(&f->j);
+    open_as(f, "key");
+    journal_leave_out(&f->j, 1);
+    assert_int_equal(f->j.samples[2].n, 1);
+    assert_true(f->j.samples[2].p[0].op_s[0] == 2);
+    assert_int_equal(f->j.samples[3].n, 1); /* nobody else has it */
+    assert_int_equal(f->j.host.n, 1);
+    size_t at = 0, rows = 0;
+    while (journal_next(&f->j, 'w', &at, &n))
+        rows++;
+    assert_int_equal(rows, 1);
+    at = rows = 0;
+    while (journal_next(&f->j, 'c', &at, &n))
+        rows++;
+    assert_int_equal(rows, 2);
+    journal_close(&f->j);
+    open_as(f, "key");
+    assert_int_equal(f->j.samples[2].n, 2); /* the file has it all */
+    journal_close(&f->j);
+}
+
 /* Whatever follows the last good line is dropped, and the next run does not see it either. */
 static void a_bad_tail_is_cut_off(void **state)
 {
@@ -109,6 +184,11 @@ static void a_bad_tail_is_cut_off(void **state)
         "z\n",
         "\n",
         "s 1 nan\n",
+        "v 7 1\n",
+        "v 1\n",
+        "c 1 2\n",
+        "y 1\n",
+        "r 1 2 3\n", /* of a round that did not end */
     };
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
         assert_ok(fs_remove_tree(f->dir, &f->e), &f->e);
@@ -164,6 +244,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_dir(what_was_written_comes_back_exactly),
         with_dir(another_key_empties_it),
+        with_dir(rounds_and_sessions),
+        with_dir(a_session_is_left_out_where_others_measured_the_same),
         with_dir(a_bad_tail_is_cut_off),
         with_dir(two_at_once_are_refused),
         with_dir(removal_takes_empty_parents_only),

@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
+#include "profile/read/yardstick_ratio.h"
 #include "support/support.h"
 #include "support/timed_executor.h"
 #include "text/json.h"
@@ -178,6 +179,132 @@ static void skewed_times_are_predicted_by_their_mean(void **state)
     assert_near(bundle_iteration_scale(b, true, 128), 1.25, 0.2);
 }
 
+static double every_hundredth_stalls(int64_t pass)
+{
+    return pass % 100 == 99 ? 8 : 1;
+}
+
+/* What is beyond three times the prediction counts too, if not class by class. */
+static void stalls_are_a_part_of_the_mean(void **state)
+{
+    struct fixture *f = *state;
+    f->t.factor = every_hundredth_stalls;
+    f->p.samples = 12;
+    assert_ok(run(f), &f->e);
+    struct bundle *b = load(f);
+    assert_near(bundle_iteration_scale(b, false, 2), 1.07, 0.03);
+    assert_near(bundle_iteration_scale(b, false, 16), 1.07, 0.04);
+}
+
+/* What the first passes after a prompt take longer is told apart from what trains take. */
+static double slow_after_prompts(const struct batch *b)
+{
+    return b->train == 1 ? 2 : b->train == 2 || b->train == 3 ? 1.5 : 1;
+}
+
+static void the_first_passes_of_a_train_are_told_apart(void **state)
+{
+    struct fixture *f = *state;
+    f->t.batch_factor = slow_after_prompts;
+    assert_ok(run(f), &f->e);
+    struct bundle *b = load(f);
+    for (int64_t n = 1; n <= 16; n++) {
+        assert_near(bundle_train_scale(b, n, 1), 2, 1e-6);
+        assert_near(bundle_train_scale(b, n, 2), 1.5, 1e-6);
+        assert_near(bundle_train_scale(b, n, 3), 1.5, 1e-6);
+        assert_near(bundle_train_scale(b, n, 4), 1, 1e-6);
+    }
+    relative(bundle_iteration_scale(b, true, 100), 1);
+}
+
+static struct node *meta_of(struct fixture *f)
+{
+    struct node *meta;
+    assert_ok(artifact_open(f->a, f->compute, "bundle_meta.json", "vidur_profile", &meta, &f->e),
+              &f->e);
+    return meta;
+}
+
+static double half_as_fast(const struct batch *b)
+{
+    (void)b;
+    return 2;
+}
+
+/* A machine that becomes half as fast between the first session and two more: medians go over, and
+ * the calibration run says how far its rounds are apart. */
+static void a_bundle_is_extended(void **state)
+{
+    struct fixture *f = *state;
+    f->p.extend = true; /* nothing there yet: a first session */
+    assert_ok(run(f), &f->e);
+    struct node *meta = meta_of(f);
+    const int64_t samples = node_path(meta, "grid.samples")->i;
+    assert_int_equal(node_path(meta, "sessions")->n, 1);
+    f->t.batch_factor = half_as_fast;
+    assert_ok(run(f), &f->e);
+    assert_ok(run(f), &f->e);
+    meta = meta_of(f);
+    assert_int_equal(node_path(meta, "sessions")->n, 3);
+    assert_int_equal(node_path(meta, "grid.samples")->i, 3 * samples);
+    assert_int_equal(node_path(meta, "grid.samples_per_point_min")->i, 12);
+    const struct node *first = node_path(meta, "sessions")->items[0];
+    const struct node *last = node_path(meta, "sessions")->items[2];
+    assert_near(yardstick_ratio(node_find(last, "yardstick"), node_find(first, "yardstick")), 2,
+                1e-6);
+    const struct node *scale = node_path(meta, "iteration.decode")->items[0];
+    assert_int_equal(node_find(scale, "rounds")->i % 3, 0);
+    assert_true(node_find(scale, "drift")->f > 0.3);
+    struct bundle *b = load(f);
+    relative(predict_tokens_s(b, 100), 2 * tokens_s(100, false));
+    relative(predict_decode_s(b, 9, 9 * 250), 2 * 3 * timed_decode_s(9, 9 * 250));
+    assert_true(fs_exists(fs_join(f->a, f->compute, "samples.txt")));
+    assert_false(fs_exists(f->partial));
+}
+
+static void what_cannot_be_extended_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    char want[400];
+    assert_ok(run(f), &f->e);
+    const char *mlp = file(f, f->compute, "mlp.csv");
+    f->p.extend = true;
+    f->p.settings = "threads=2";
+    assert_int_equal(run(f), ST_USAGE);
+    snprintf(want, sizeof want, "%s was measured with another model, grid, device or setting",
+             f->compute);
+    assert_cause(&f->e, want);
+    f->p.settings = "threads=1";
+    assert_int_equal(remove(fs_join(f->a, f->compute, "samples.txt")), 0);
+    assert_int_equal(run(f), ST_USAGE);
+    snprintf(want, sizeof want, "%s has no samples.txt: it cannot be extended", f->compute);
+    assert_cause(&f->e, want);
+    assert_string_equal(file(f, f->compute, "mlp.csv"), mlp);
+    assert_false(fs_exists(f->partial));
+}
+
+static void interrupt(void *self, int64_t pass);
+
+/* The bundle stays as it was until the session is whole. */
+static void an_interrupted_extension_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    assert_ok(run(f), &f->e);
+    const char *mlp = file(f, f->compute, "mlp.csv");
+    f->p.extend = true;
+    f->t.at_pass = interrupt;
+    f->t.at_pass_self = f;
+    f->stop_at = f->t.passes + f->t.passes / 3;
+    assert_int_equal(run(f), ST_INTERRUPTED);
+    assert_string_equal(file(f, f->compute, "mlp.csv"), mlp);
+    f->stop = 0;
+    f->stop_at = -1;
+    assert_ok(run(f), &f->e);
+    assert_int_equal(node_path(meta_of(f), "sessions")->n, 2);
+    assert_int_equal(node_path(meta_of(f), "grid.samples_per_point_min")->i, 8);
+    assert_false(fs_exists(f->partial));
+}
+
 static void names_of_columns_and_meta(void **state)
 {
     struct fixture *f = *state;
@@ -228,8 +355,9 @@ static void an_existing_bundle_is_refused_before_measuring(void **state)
     assert_int_equal(run(f), ST_USAGE);
     snprintf(want, sizeof want, "%s already exists", f->compute);
     assert_cause(&f->e, want);
-    assert_string_equal(err_hint_text(&f->e), "a bundle is never overwritten: remove it, or choose "
-                                              "another hardware.id= or profile.root=");
+    assert_string_equal(err_hint_text(&f->e), "a bundle is never overwritten: remove it, choose "
+                                              "another hardware.id= or profile.root=, or "
+                                              "measure more into it with profile.extend=true");
     assert_ok(fs_remove_tree(f->compute, &f->e), &f->e);
     assert_int_equal(run(f), ST_USAGE); /* another bundle may own the host file */
     snprintf(want, sizeof want, "%s already exists", f->host);
@@ -384,6 +512,26 @@ static void a_time_budget_thins_the_grid(void **state)
     relative(predict_decode_s(b, 9, 9 * 250), 3 * timed_decode_s(9, 9 * 250));
 }
 
+/* A model so large that the coarsest grid is beyond the budget: what is dearest is left out, before
+ * it is measured. */
+static void a_small_budget_leaves_out_what_is_dearest(void **state)
+{
+    struct fixture *f = *state;
+    assert_ok(run(f), &f->e);
+    double full = f->t.device_s;
+    sweep(f);
+    f->t = (struct timed_executor){.model = &qwen};
+    f->p.time_budget_s = full / 400;
+    assert_ok(run(f), &f->e);
+    const struct node *meta = meta_of(f);
+    assert_int_equal(node_path(meta, "grid.prompt_level")->i, 0);
+    assert_true(node_path(meta, "grid.points_over_budget")->i > 0);
+    struct bundle *b = load(f);
+    relative(predict_tokens_s(b, 4), tokens_s(4, false));
+    predict_tokens_s(b, 256);
+    assert_true(bundle_extrapolations(b) > 0);
+}
+
 static void what_cannot_be_profiled_is_refused_and_nothing_written(void **state)
 {
     struct fixture *f = *state;
@@ -433,6 +581,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         with_root(what_is_measured_is_predicted),
         with_root(skewed_times_are_predicted_by_their_mean),
+        with_root(stalls_are_a_part_of_the_mean),
+        with_root(the_first_passes_of_a_train_are_told_apart),
+        with_root(a_bundle_is_extended),
+        with_root(what_cannot_be_extended_is_refused),
+        with_root(an_interrupted_extension_goes_on),
+        with_root(a_small_budget_leaves_out_what_is_dearest),
         with_root(names_of_columns_and_meta),
         with_root(equal_runs_give_equal_bytes),
         with_root(an_existing_bundle_is_refused_before_measuring),

@@ -1,6 +1,7 @@
 #include "report/report.h"
 
 #include "support/fake_run.h"
+#include "support/fake_search.h"
 #include "support/fake_spool.h"
 #include "text/json.h"
 #include "trace/spool.h"
@@ -55,12 +56,11 @@ static const char *report_on(struct test *t, const char *const *dirs, size_t n)
 static void check_tags(const char *html)
 {
     static const char *const allowed[] = {
-        "!DOCTYPE", "html",   "head",    "meta",   "title",   "style",   "body",
-        "main",     "nav",    "ol",      "ul",     "li",      "a",       "small",
-        "article",  "header", "section", "p",      "h1",      "h2",      "span",
-        "b",        "dl",     "dt",      "dd",     "div",     "table",   "caption",
-        "thead",    "tbody",  "tr",      "th",     "td",      "svg",     "path",
-        "rect",     "circle", "text",    "figure", "details", "summary", "footer"};
+        "!DOCTYPE", "html",  "head",  "meta",   "title",   "style",   "body",   "main",    "nav",
+        "ol",       "ul",    "li",    "a",      "small",   "article", "header", "section", "p",
+        "h1",       "h2",    "span",  "b",      "dl",      "dt",      "dd",     "div",     "table",
+        "caption",  "thead", "tbody", "tr",     "th",      "td",      "svg",    "path",    "rect",
+        "circle",   "line",  "text",  "figure", "details", "summary", "footer"};
     for (const char *p = html; (p = strchr(p, '<')); p++) {
         const char *name = p + 1 + (p[1] == '/');
         size_t n = strcspn(name, " >\n"), i = 0;
@@ -124,6 +124,73 @@ static void the_page_allows_no_scripts(void **state)
     assert_non_null(strstr(page, "name=\"viewport\""));
     assert_non_null(strstr(page, "The simulation matches the real run"));
     assert_non_null(strstr(page, "160 requests, 1,000 needed"));
+    /* The scale of the error strips, from the limits. */
+    assert_non_null(strstr(page, "<text y=\"11\">−18</text>"));
+    assert_non_null(strstr(page, "text-anchor=\"end\">+18</text>"));
+}
+
+/* Runs against runs, from elsewhere: whatever it holds stays text, also in attributes. */
+static void hostile_runs_stay_text(void **state)
+{
+    struct test *t = *state;
+    test_write(t, "cmp/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"compare\"}");
+    test_write(t, "cmp/compare.json",
+               "{\"kind\": \"runs\", \"outcome\": \"<script>\", \"causes\": [3, {\"text\": [1]}],"
+               " \"verdict\": \"<script>\", \"notes\": [\"<script>\", 7], \"spread_runs\": [1],"
+               " \"settings\": [5, {\"name\": \"<script>\", \"a\": \"<script>\", \"b\": 1e300}],"
+               " \"runs\": [{\"key\": \"a\", \"label\": \"\\\"><script>\", \"requests\": -1},"
+               " {\"key\": \"b\", \"label\": \"b\", \"text\": [\"<script>\", null],"
+               " \"metrics\": {\"ttft\": {\"percentiles\": {\"p50\": {\"value_ns\": \"<script>\","
+               " \"interval_percent\": [\"<script>\", 1e308], \"verdict\": \"<script>\"}}}}},"
+               " {\"key\": \"c\", \"label\": \"c\"}]}");
+    const char *dir = test_path(t, "cmp");
+    check_tags(report_on(t, &dir, 1));
+    struct buf html = {0};
+    test_write(t, "cmp/compare.json", "{\"kind\": \"runs\", \"runs\": [{}]}");
+    assert_int_equal(report_artifacts(t->a, &dir, 1, &html, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 1), "runs: 1 of them, expected 2 to 8"));
+}
+
+/* As for a comparison with a simulation: the folder alone makes the same page. */
+static void moved_runs_report_the_same(void **state)
+{
+    struct test *t = *state;
+    struct ab x;
+    struct artifact art;
+    struct buf html = {0};
+    struct fake_run a = fake_run_default("real"), b = a, c = a;
+    b.base_s *= 1.2;
+    c.no_tokens = c.no_batches = true;
+    const char *dirs[] = {fake_run_write(t, "r1", &a), fake_run_write(t, "r2", &b),
+                          fake_run_write(t, "r3", &c)};
+    const struct ab_params p = {.dirs = dirs, .n = 3, .pass_percent = 5, .warn_percent = 9};
+    assert_ok(ab_compare(t->a, &p, &x, &t->e), t);
+    report_runs(t->a, &html, &x, compare_meta(t, "cmp_2"));
+    assert_ok(artifact_begin(t->a, test_path(t, "cmp"), "run_meta.json", &art, &t->e), t);
+    assert_ok(ab_write(&art, &x, &t->e), t);
+    assert_ok(artifact_commit(&art, compare_meta(t, "cmp_2"), &t->e), t);
+    assert_int_equal(rename(test_path(t, "cmp"), test_path(t, "moved")), 0);
+    for (int i = 0; i < 3; i++)
+        assert_ok(fs_remove_tree(dirs[i], &t->e), t);
+    const char *dir = test_path(t, "moved");
+    assert_string_equal(report_on(t, &dir, 1), buf_str(&html));
+    assert_null(strstr(buf_str(&html), "simulation misses"));
+    assert_non_null(strstr(buf_str(&html), "r2"));
+    check_tags(buf_str(&html));
+    buf_free(&html);
+}
+
+/* The headline of an inconclusive page is what stands in the way, and no other thing. */
+static void the_headline_is_the_cause(void **state)
+{
+    struct test *t = *state;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    real.waiting = 0.25;
+    sim.base_s *= 1.5;
+    const char *page = make_comparison(t, &real, &sim, "cmp_1");
+    assert_non_null(strstr(page, "<h1>The machine was busy: the real run waited for cores 25 % of "
+                                 "the time</h1>"));
+    assert_null(strstr(page, "vary too much to tell"));
 }
 
 /* The runs are gone, the folder has moved: the page is the same to the byte. */
@@ -170,8 +237,10 @@ static void a_bundle_shows_its_operators(void **state)
     const char *dir = test_path(t, "tiny");
     assert_non_null(
         strstr(report_on(t, &dir, 1),
-               "<tr><th>mlp_up</th><td class=\"num\">64</td><td class=\"num\">5,120</td>"
-               "<td class=\"num\">2.1 %</td><td class=\"num\">n/a</td></tr>"));
+               "<tr><th class=\"wide\">mlp_up</th><td class=\"num\" data-head=\"points\">64</td>"
+               "<td class=\"num\" data-head=\"samples\">5,120</td>"
+               "<td class=\"num\" data-head=\"mean error\">2.1 %</td>"
+               "<td class=\"num\" data-head=\"P90 error\">n/a</td></tr>"));
 }
 
 /* What time_series.csv and batches.csv tell, and nothing of it where they are absent. */
@@ -203,7 +272,7 @@ static void a_run_shows_its_load(void **state)
         {">Busy<", true, true, false},
         {"of 3 replicas together", true, false, false},
         {"<h2>Iterations</h2>", true, true, false},
-        {"<th>Scheduling delay</th>", true, true, true},
+        {"<th class=\"wide\">Scheduling delay</th>", true, true, true},
         {"<dd>75 %</dd><dd class=\"small\">150 of 200 blocks</dd>", true, true, true},
     };
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
@@ -214,11 +283,64 @@ static void a_run_shows_its_load(void **state)
     }
 }
 
+static void expect_on(const char *page, const char *const *wants)
+{
+    for (size_t i = 0; wants[i]; i++)
+        if (!strstr(page, wants[i]))
+            fail_msg("not on the page: %s", wants[i]);
+}
+
+/* Limits in the words of the objective, the percentile that it is about, the rate that was found.
+ */
+static void a_capacity_is_marked_in_its_plots(void **state)
+{
+    static const char *const wants[] = {">TTFT P90</text>",      ">E2E P90</text>",
+                                        "class=\"y-label\">ms<", ">capacity 7.981</text>",
+                                        ">asked for<",           "ttft &lt;= 500.0 ms",
+                                        "<path class=\"mark\"",  NULL};
+    struct test *t = *state;
+    const char *dir = test_path(t, "cap");
+    const struct fake_search f = {.id = "c", .model = "tiny", .text = HOSTILE};
+    assert_ok(fake_capacity_write(t->a, dir, &f, &t->e), t);
+    const char *page = report_on(t, &dir, 1);
+    check_tags(page);
+    expect_on(page, wants);
+    assert_null(strstr(page, "P99</text>"));
+    assert_null(strstr(page, "class=\"y-label\">s<"));
+}
+
+/* Configurations by their settings, and the front as the staircase that it is. */
+static void a_search_names_configurations_by_settings(void **state)
+{
+    static const char *const wants[] = {">sarathi, tp 2</text>",
+                                        ">sarathi, tp 1</text>",
+                                        ">all others</text>",
+                                        "<th class=\"wide\">sarathi, tp 2 <small>#4</small></th>",
+                                        "<li>vllm, tp 3: ",
+                                        "class=\"line s1 dot\"",
+                                        NULL};
+    struct test *t = *state;
+    const char *dir = test_path(t, "search");
+    const struct fake_search f = {.id = "s", .model = "tiny", .text = HOSTILE};
+    assert_ok(fake_search_write(t->a, dir, &f, &t->e), t);
+    const char *page = report_on(t, &dir, 1);
+    check_tags(page);
+    expect_on(page, wants);
+    const char *front = strstr(strstr(page, "viewBox=\"0 0 400"), "<path class=\"line s0\" d=\"M");
+    front = strstr(front + 1, "<path class=\"line s0\" d=\"M"); /* behind the legend's */
+    assert_non_null(front);
+    const char *path = strstr(front, " d=\"") + 4;
+    assert_null(memchr(path, 'L', strcspn(path, "\"")));
+    assert_non_null(memchr(path, 'V', strcspn(path, "\"")));
+}
+
 static void a_trace_shows_kernels_regions_and_gaps(void **state)
 {
     static const char *const wants[] = {
         "<h2>Kernels</h2>",
-        "<th class=\"wide\">void flash::fwd_kernel&lt;128&gt;(float*)</th><td class=\"num\">50.0 %",
+        "<th class=\"wide\"><details class=\"name\"><summary>fwd_kernel</summary><span "
+        "class=\"full\">"
+        "void flash::fwd_kernel&lt;128&gt;(float*)</span></details></th>",
         "<h2>Regions</h2>",
         "&lt;/style&gt;&lt;script&gt;",
         "<h2>Busy and idle</h2>",
@@ -249,6 +371,80 @@ static void a_trace_shows_kernels_regions_and_gaps(void **state)
     buf_free(&html);
 }
 
+/* Where it went, how well its client kept its schedule, and what failed. */
+static void a_run_over_http_shows_server_client_and_failures(void **state)
+{
+    static const char *const wants[] = {
+        "Server: http://&lt;b&gt;:8000, which calls the model served",
+        "<h2>The client</h2>",
+        "</b> rejected</span> It did not keep its schedule",
+        "<dd>12.50 ms</dd><dd class=\"small\">P50 210.0 µs, most 31.00 ms; limit 10.00 ms</dd>",
+        "<dd class=\"small\">7 late, 0 dropped, 0 held back, 0 retried</dd>",
+        "<h2>Failures</h2>",
+        "12 of 160 requests did not end well",
+        "<th class=\"wide\">http_503</th><td class=\"num\" data-head=\"requests\">12</td>",
+        "&lt;/style&gt;&lt;script&gt;",
+        NULL};
+    struct test *t = *state;
+    struct fake_run http = fake_run_default("real");
+    const struct fake_run plain = fake_run_default("real");
+    http.url = "http://<b>:8000";
+    http.n_failed = 12;
+    http.error_message = HOSTILE;
+    const char *dirs[] = {fake_run_write(t, "http", &http), fake_run_write(t, "plain", &plain)};
+    const char *page = report_on(t, dirs, 1), *without = report_on(t, dirs + 1, 1);
+    check_tags(page);
+    expect_on(page, wants);
+    assert_null(strstr(without, "<h2>The client</h2>"));
+    assert_null(strstr(without, "<h2>Failures</h2>"));
+}
+
+/* The machine of the trace, not the one that read it. */
+static void kernels_show_the_machine_that_was_recorded(void **state)
+{
+    static const char *const wants[] = {"<h2>The machine that was recorded</h2>",
+                                        "<p>Recorded on node7: NVIDIA H200, 132 SMs</p>",
+                                        "<th>Host</th><td>node7</td>",
+                                        "<th>CUDA of the driver</th><td>13.0</td>",
+                                        "<th>CUPTI</th><td>130001</td>",
+                                        "<th>GPU 0</th><td>NVIDIA H200, 132 SMs</td>",
+                                        "<th>NVIDIA driver</th><td>580.82.07</td>",
+                                        "<th>Processor</th><td>EPYC</td>",
+                                        "<h2>Operators</h2>",
+                                        "<h2>Before and after</h2>",
+                                        "Before: old. After: this trace.",
+                                        "<summary>fwd_kernel</summary><span class=\"full\">void "
+                                        "flash::fwd_kernel&lt;128&gt;(float*)</span>",
+                                        "50 %<svg class=\"bar\"",
+                                        "width=\"50.0%\"",
+                                        NULL};
+    struct test *t = *state;
+    test_write(t, "trace/run_meta.json",
+               "{\"schema_version\": 1, \"run_type\": \"trace\", \"run_id\": \"t\", "
+               "\"host\": {\"cpu\": \"EPYC\", \"nvidia_driver\": \"580.82.07\"}}");
+    fake_spool_write(test_path(t, "trace/h-1.spool"),
+                     &(struct fake_spool){.steps = 3, .host = "node7"});
+    const char *dir = test_path(t, "kernels");
+    test_write(t, "kernels/run_meta.json",
+               arena_printf(t->a,
+                            "{\"schema_version\": 1, \"run_type\": \"kernels\", \"trace\": "
+                            "\"%s\", \"host\": {\"cpu\": \"laptop\"}, \"params\": {\"kernels\": "
+                            "{\"against\": \"old\"}}}",
+                            test_path(t, "trace")));
+    test_write(
+        t, "kernels/kernels_diff.csv",
+        "Name,Status,Before (ms),After (ms),Change (ms),Change (%),Calls before,Calls after\n"
+        "(all),both,1,2,1,100.0,3,3\n");
+    const char *page = report_on(t, &dir, 1);
+    check_tags(page);
+    expect_on(page, wants);
+    assert_null(strstr(page, "<th>Processor</th><td>laptop</td>"));
+    test_write(t, "kernels/kernels_diff.csv", "Name\nx\n");
+    struct buf html = {0};
+    assert_int_equal(report_artifacts(t->a, &dir, 1, &html, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 1), "kernels_diff.csv:1: no column 'Status'"));
+}
+
 static void a_damaged_series_is_named(void **state)
 {
     struct test *t = *state;
@@ -275,7 +471,8 @@ static void what_cannot_be_reported_is_named(void **state)
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"trace\"}",
          "cannot report on DIR/a\n"
          "cannot read the trace DIR/a\n"
-         "DIR/a: no trace in this folder"},
+         "DIR/a: no trace in this folder\n"
+         "hint: one of twinfer trace has *.spool files"},
         {"a/run_meta.json",
          "{\"schema_version\": 1, \"run_type\": \"kernels\", \"trace\": \"/nonexistent/trace\"}",
          "cannot report on DIR/a\n"
@@ -331,11 +528,18 @@ int main(void)
         TEST(hostile_names_stay_text),
         TEST(a_hostile_comparison_stays_text),
         TEST(the_page_allows_no_scripts),
+        TEST(hostile_runs_stay_text),
+        TEST(moved_runs_report_the_same),
+        TEST(the_headline_is_the_cause),
         TEST(a_moved_comparison_reports_the_same),
         TEST(several_artifacts_get_a_table_of_contents),
         TEST(a_bundle_shows_its_operators),
         TEST(a_run_shows_its_load),
+        TEST(a_capacity_is_marked_in_its_plots),
+        TEST(a_search_names_configurations_by_settings),
         TEST(a_trace_shows_kernels_regions_and_gaps),
+        TEST(a_run_over_http_shows_server_client_and_failures),
+        TEST(kernels_show_the_machine_that_was_recorded),
         TEST(a_damaged_series_is_named),
         TEST(what_cannot_be_reported_is_named),
         TEST(missing_and_incomplete_directories_are_named),

@@ -67,8 +67,8 @@ static void what_does_not_fit_is_said(void **state)
     struct memory_plan p;
     f.memory_gb = 64;
     assert_err(memory_plan(&f, &p, &t->e), ST_USAGE, t,
-               "model codellama_34b: a device of 64 GB has 57.6 GB for weights of 61.9 GB and keys "
-               "and values of 0.8 GB for a request of 4096 tokens\n"
+               "model codellama_34b: a device of 64 GiB has 57.6 GiB for weights of 61.9 GiB and "
+               "keys and values of 0.8 GiB for a request of 4096 tokens\n"
                "hint: raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
                "scheduler.num_blocks");
 }

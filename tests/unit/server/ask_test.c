@@ -8,18 +8,18 @@ static const struct ask_rules rules = {
 static struct ask good(struct test *t, bool chat, const char *body)
 {
     struct ask a;
-    int status;
-    assert_ok(ask_parse(t->a, &rules, chat, sv_of(body), &a, &status, &t->e), t);
+    struct ask_refusal refusal;
+    assert_ok(ask_parse(t->a, &rules, chat, sv_of(body), &a, &refusal, &t->e), t);
     return a;
 }
 
 static void bad(struct test *t, const char *body, int want, const char *text)
 {
     struct ask a;
-    int status;
+    struct ask_refusal refusal;
     err_clear(&t->e);
-    assert_err(ask_parse(t->a, &rules, false, sv_of(body), &a, &status, &t->e), ST_INPUT, t, text);
-    assert_int_equal(status, want);
+    assert_err(ask_parse(t->a, &rules, false, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t, text);
+    assert_int_equal(refusal.status, want);
 }
 
 static void ids_are_taken_as_they_are(void **state)
@@ -52,7 +52,15 @@ static void what_is_not_done_is_refused_by_name(void **state)
     static const struct {
         const char *member, *text;
     } rows[] = {
-        {"\"temperature\":0.7", "temperature: this engine is greedy: 0 is all it does"},
+        {"\"temperature\":-0.5", "body:1:41: temperature: -0.5 is below the minimum 0"},
+        {"\"temperature\":\"hot\"", "body:1:41: temperature: expected a number, got a string"},
+        {"\"top_p\":1.5", "body:1:35: top_p: 1.5 is above the maximum 1"},
+        {"\"top_k\":-2", "body:1:35: top_k: -2 is below the minimum -1"},
+        {"\"presence_penalty\":0.5", "presence_penalty: not done here: leave it out"},
+        {"\"logprobs\":true", "logprobs: not done here: leave it out"},
+        {"\"response_format\":{\"type\":\"json_object\"}",
+         "response_format: only {\"type\": \"text\"} is done here"},
+        {"\"response_format\":\"text\"", "response_format: only {\"type\": \"text\"} is done here"},
         {"\"n\":2", "n: not done here: leave it out"},
         {"\"stop\":[\"a\"]", "stop: this model has no tokenizer, so answers have no text"},
         {"\"min_tokens\":2,\"ignore_eos\":false",
@@ -72,6 +80,117 @@ static void what_is_not_done_is_refused_by_name(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         bad(t, arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],%s}", rows[i].member), 400,
             rows[i].text);
+}
+
+/* What clients send without meaning anything by it is taken. */
+static void what_changes_nothing_is_taken(void **state)
+{
+    struct test *t = *state;
+    static const char *const members[] = {
+        "\"n\":1",
+        "\"n\":null",
+        "\"best_of\":1",
+        "\"logprobs\":false",
+        "\"logprobs\":null",
+        "\"top_logprobs\":0",
+        "\"response_format\":{\"type\":\"text\"}",
+        "\"response_format\":null",
+        "\"presence_penalty\":0,\"frequency_penalty\":0.0,\"repetition_penalty\":1.0",
+        "\"temperature\":1,\"top_p\":1,\"top_k\":-1,\"min_p\":0,\"seed\":null",
+        "\"logit_bias\":{},\"tools\":[],\"functions\":null,\"echo\":false,\"suffix\":null",
+        "\"stream_options\":null,\"stop\":null,\"max_tokens\":null,\"user\":\"u\",\"store\":false",
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        good(t, false, arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],%s}", members[i]));
+}
+
+static void sampling_is_read(void **state)
+{
+    struct test *t = *state;
+    struct ask a = good(t, false, "{\"model\":\"m\",\"prompt\":[1]}");
+    assert_true(!a.sampled && !a.seeded); /* greedy unless the rules say otherwise */
+    a = good(t, false,
+             "{\"model\":\"m\",\"prompt\":[1],\"temperature\":0.5,\"top_p\":0.75,\"top_k\":40,"
+             "\"min_p\":0.125,\"seed\":-7}");
+    assert_true(a.sampled && a.seeded);
+    assert_near(a.sampling.temperature, 0.5, 0);
+    assert_near(a.sampling.top_p, 0.75, 0);
+    assert_near(a.sampling.min_p, 0.125, 0);
+    assert_int_equal(a.sampling.top_k, 40);
+    assert_int_equal((int64_t)a.sampling.seed, -7);
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[1],\"temperature\":1,\"top_k\":-1}");
+    assert_true(a.sampled && !a.seeded);
+    assert_int_equal(a.sampling.top_k, 0);
+    assert_near(a.sampling.top_p, 1, 0);
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[1],\"temperature\":1,\"top_k\":1}");
+    assert_false(a.sampled);
+    a = good(t, false, "{\"model\":\"m\",\"prompt\":[1],\"temperature\":0,\"top_p\":0.5}");
+    assert_false(a.sampled);
+
+    struct ask_rules r = rules;
+    struct ask_refusal refusal;
+    r.temperature = 1;
+    assert_ok(
+        ask_parse(t->a, &r, false, SV("{\"model\":\"m\",\"prompt\":[1]}"), &a, &refusal, &t->e), t);
+    assert_true(a.sampled);
+    r.predicted = true; /* there is nothing to draw from */
+    assert_ok(ask_parse(t->a, &r, false,
+                        SV("{\"model\":\"m\",\"prompt\":[1],\"presence_penalty\":1}"), &a, &refusal,
+                        &t->e),
+              t);
+    assert_false(a.sampled);
+}
+
+/* A tree takes many times the memory of its text: bodies of many small values are not made into
+ * one. */
+static void bodies_of_many_values_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct buf body = {0};
+    buf_puts(&body, "{\"model\":\"m\",\"prompt\":[1");
+    for (int i = 0; i < 70000; i++)
+        buf_puts(&body, ",1");
+    buf_puts(&body, "]}");
+    bad(t, buf_str(&body), 400, "body: 70002 values, of which 65556 are read at most");
+    buf_clear(&body);
+    buf_puts(&body, "{\"model\":\"m\",\"prompt\":\"");
+    for (int i = 0; i < 70000; i++)
+        buf_puts(&body, "\\\",");
+    buf_puts(&body, "\"}"); /* a text with many commas is one value */
+    bad(t, buf_str(&body), 400, "this model has no tokenizer: send the prompt as token ids");
+    buf_free(&body);
+}
+
+static void refusals_name_the_member(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *body, *param, *code;
+    } rows[] = {
+        {"{\"model\":\"m\",\"prompt\":[1],\"n\":2}", "n", NULL},
+        {"{\"model\":\"m\",\"prompt\":[1],\"beam_width\":2}", NULL, NULL},
+        {"{\"model\":\"m\",\"prompt\":[]}", "prompt", NULL},
+        {"{\"model\":\"m\",\"prompt\":[1],\"stop\":7}", "stop", NULL},
+        {"{\"model\":\"x\",\"prompt\":[1]}", "model", "model_not_found"},
+        {"{\"prompt\":[1]}", "model", NULL},
+        {"{\"model\":\"m\",\"prompt\":[1],\"temperature\":-1}", "temperature", NULL},
+        {"{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":20}", "max_tokens",
+         "context_length_exceeded"},
+        {"{\"model\":\"m\",\"prompt\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}", "prompt",
+         "context_length_exceeded"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ask a;
+        struct ask_refusal r;
+        err_clear(&t->e);
+        assert_int_equal(ask_parse(t->a, &rules, false, sv_of(rows[i].body), &a, &r, &t->e),
+                         ST_INPUT);
+        assert_true(!r.param == !rows[i].param && !r.code == !rows[i].code);
+        if (r.param)
+            assert_string_equal(r.param, rows[i].param);
+        if (r.code)
+            assert_string_equal(r.code, rows[i].code);
+    }
 }
 
 static void prompts_are_checked(void **state)
@@ -105,19 +224,51 @@ static void a_chat_goes_through_the_template(void **state)
                        "[{\"type\":\"text\",\"text\":\"Hello\"},{\"text\":\" there\"}]}],"
                        "\"max_completion_tokens\":2}";
     struct ask a;
-    int status;
+    struct ask_refusal refusal;
     assert_ok(
         tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
         t);
     r.tokenizer = tokenizer;
     r.vocab = 2496;
-    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &status, &t->e), t);
+    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
     int32_t *ids;
     size_t n;
     assert_ok(tokenizer_encode(t->a, tokenizer, SV("Hello there"), true, &ids, &n, &t->e), t);
     assert_int_equal(a.n_ids, n);
     assert_memory_equal(a.ids, ids, n * sizeof *ids);
     assert_int_equal(a.max_tokens, 2);
+    tokenizer_free(&tokenizer);
+}
+
+/* The model's own template, with the variables of the request; the tokenizer adds nothing to it. */
+static void a_chat_goes_through_the_models_template(void **state)
+{
+    struct test *t = *state;
+    struct ask_rules r = rules;
+    struct tokenizer *tokenizer;
+    struct ask_refusal refusal;
+    struct ask a;
+    bool found;
+    const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],"
+                       "\"chat_template_kwargs\":{\"mood\":\"now\"},\"max_tokens\":2}";
+    test_write(t, "chat_template.jinja", "{{ messages[0].content }} {{ mood }}<|im_end|>");
+    assert_ok(chat_format_load(t->a, test_dir(t), &r.chat, &found, &t->e), t);
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    r.tokenizer = tokenizer;
+    r.vocab = 2496;
+    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
+    int32_t *ids;
+    size_t n;
+    assert_ok(tokenizer_encode(t->a, tokenizer, SV("Hello now<|im_end|>"), false, &ids, &n, &t->e),
+              t);
+    assert_int_equal(a.n_ids, n);
+    assert_memory_equal(a.ids, ids, n * sizeof *ids);
+    assert_int_equal(ids[n - 1], 2447); /* a special token */
+    r.chat = (struct chat_format){.kind = CHAT_NONE};
+    assert_err(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t,
+               "chat_template_kwargs: not done here: leave it out");
     tokenizer_free(&tokenizer);
 }
 
@@ -147,9 +298,9 @@ static void stop_strings_are_one_or_up_to_four(void **state)
         const char *body =
             arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],\"stop\":%s}", rows[i].stop);
         struct ask a;
-        int status;
+        struct ask_refusal refusal;
         err_clear(&t->e);
-        enum st st = ask_parse(t->a, &r, false, sv_of(body), &a, &status, &t->e);
+        enum st st = ask_parse(t->a, &r, false, sv_of(body), &a, &refusal, &t->e);
         if (rows[i].error)
             assert_err(st, ST_INPUT, t, rows[i].error);
         else
@@ -163,8 +314,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ids_are_taken_as_they_are),
         TEST(what_is_not_done_is_refused_by_name),
+        TEST(what_changes_nothing_is_taken),
+        TEST(sampling_is_read),
+        TEST(bodies_of_many_values_are_refused),
+        TEST(refusals_name_the_member),
         TEST(prompts_are_checked),
         TEST(a_chat_goes_through_the_template),
+        TEST(a_chat_goes_through_the_models_template),
         TEST(stop_strings_are_one_or_up_to_four),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,11 +29,37 @@ struct fixture {
     enum st st;
     struct err e;
     int64_t rows[RUN_CANCELLED + 1]; /* by status */
+    int64_t iterations;
 };
+
+/* Linked in place of tokenizer_encode (tests/CMakeLists.txt): a long text waits in there for as
+ * long as the test wants. */
+enum { LONG_TEXT = 100000 };
+static _Atomic bool reading_held, reading_waits;
+
+enum st __real_tokenizer_encode(struct arena *a, const struct tokenizer *t, struct sv text,
+                                bool add_special, int32_t **ids, size_t *n, struct err *e);
+enum st __wrap_tokenizer_encode(struct arena *a, const struct tokenizer *t, struct sv text,
+                                bool add_special, int32_t **ids, size_t *n, struct err *e);
+enum st __wrap_tokenizer_encode(struct arena *a, const struct tokenizer *t, struct sv text,
+                                bool add_special, int32_t **ids, size_t *n, struct err *e)
+{
+    while (text.n >= LONG_TEXT && reading_held) {
+        reading_waits = true;
+        usleep(1000);
+    }
+    return __real_tokenizer_encode(a, t, text, add_special, ids, n, e);
+}
 
 static void count_row(void *self, const struct run_request *r)
 {
     ((struct fixture *)self)->rows[r->status]++;
+}
+
+static void count_iteration(void *self, const struct serve_iteration *i)
+{
+    (void)i;
+    ((struct fixture *)self)->iterations++;
 }
 
 static void *loop(void *self)
@@ -46,7 +72,7 @@ static void *loop(void *self)
                                    .num_blocks = BLOCKS,
                                    .max_model_len = f->params.rules.max_model_len,
                                    .emit_tokens = true};
-    struct serve_sink rows = {.self = f, .request = count_row};
+    struct serve_sink rows = {.self = f, .request = count_row, .iteration = count_iteration};
     struct request_source source = server_source(f->server, &f->clock, &f->stop, &f->abort);
     struct serve_sink sink = server_sink(f->server, &rows);
     f->st = serve_run(&p, &f->clock, &f->ex, &source, &sink, &f->abort, &f->counters, &f->e);
@@ -62,10 +88,12 @@ static struct fixture *prepare(struct test *t, int64_t max_pending)
     f->params = (struct server_params){
         .host = "127.0.0.1",
         .rules = {.model = "m", .vocab = FAKE_VOCAB, .max_model_len = 2000, .ignore_eos = true},
+        .kv_blocks = BLOCKS,
         .max_pending = max_pending,
         .max_connections = 64,
         .max_unread_tokens = 500,
         .max_body_bytes = 4096,
+        .max_held_bytes = 1 << 20,
         .max_header_bytes = 8192,
         .idle_timeout_s = 20,
         .drain_s = 20,
@@ -260,6 +288,272 @@ static void one_too_many_is_told_to_come_back(void **state)
     finish(f);
 }
 
+/* Headers that a proxy could read in another way: refused, and the connection closed. */
+static void requests_with_two_ends_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    static const char *const headers[] = {
+        "Content-Length: 2\r\nContent-Length: 2\r\n",
+        "Content-Length: 2\r\nContent-Length: 40\r\n",
+        "Content-Length: 12\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 12\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Transfer-Encoding:\r\n chunked\r\nContent-Length: 12\r\n",
+        "Transfer-Encoding : chunked\r\nContent-Length: 12\r\n",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        int fd = dial(f); /* kept alive, as far as the client is concerned */
+        say(fd,
+            arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\n%s\r\n2\r\n{}\r\n0\r\n\r\n"
+                         "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+                         headers[i]));
+        const char *text = hear(f, fd);
+        assert_has(text, "400 Bad Request");
+        assert_int_equal(count(text, "HTTP/1.1 "), 1); /* what follows is nobody's request */
+    }
+    int fd = dial(f);
+    say(fd, "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n");
+    assert_has(hear(f, fd), "Content-Length is there twice");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
+    finish(f);
+    assert_int_equal(f->counters.requests, 1);
+}
+
+static const char *ask_with(struct fixture *f, const char *header, const char *method,
+                            const char *path, const char *body)
+{
+    int fd = dial(f);
+    say(fd,
+        arena_printf(f->t->a,
+                     "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%sContent-Length: %zu\r\n"
+                     "\r\n%s",
+                     method, path, header, strlen(body), body));
+    return hear(f, fd);
+}
+
+static void keys_are_asked_for_below_v1(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    assert_ok(keys_add(&f->params.keys, "it", SV("sk-the-one-key"), &t->e), t);
+    begin(f, 0);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}";
+    const char *good = "Authorization: Bearer sk-the-one-key\r\n";
+    const char *text = post(f, body);
+    assert_has(text, "401 Unauthorized");
+    assert_has(text, "\r\nWWW-Authenticate: Bearer\r\n");
+    assert_has(text,
+               "{\"error\":{\"message\":\"You didn't provide an API key: send it as "
+               "'Authorization: Bearer KEY'\",\"type\":\"invalid_request_error\",\"param\":null,"
+               "\"code\":null}}");
+    text = ask_with(f, "Authorization: Bearer sk-another-key\r\n", "GET", "/v1/models", "");
+    assert_has(text, "401 Unauthorized");
+    assert_has(text, "{\"error\":{\"message\":\"Incorrect API key provided\",\"type\":"
+                     "\"invalid_request_error\",\"param\":null,\"code\":\"invalid_api_key\"}}");
+    assert_has(ask(f, "GET", "/v1/nothing", ""), "401 Unauthorized");
+    assert_has(ask_with(f, good, "GET", "/v1/models", ""), "200 OK");
+    assert_has(ask_with(f, good, "POST", "/v1/completions", body), "200 OK");
+    assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    assert_has(ask(f, "GET", "/metrics", ""), "200 OK");
+    finish(f);
+    keys_free(&f->params.keys);
+    assert_int_equal(f->counters.requests, 1);
+}
+
+static void errors_have_openais_shape(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = start(t, 0, 8);
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"n\":3}"),
+               "\r\n\r\n{\"error\":{\"message\":\"n: not done here: leave it out\",\"type\":"
+               "\"invalid_request_error\",\"param\":\"n\",\"code\":null}}");
+    assert_has(
+        post(f, "{\"model\":\"x\",\"prompt\":[1]}"),
+        "\r\n\r\n{\"error\":{\"message\":\"the model 'x' does not exist; this is m\",\"type\":"
+        "\"invalid_request_error\",\"param\":\"model\",\"code\":\"model_not_found\"}}");
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":9999}"),
+               "\"param\":\"max_tokens\",\"code\":\"context_length_exceeded\"");
+    finish(f);
+}
+
+/* Bodies of all connections together: one that finds no room is told so, and has it when others are
+ * done. */
+static void bodies_share_their_room(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->params.max_held_bytes = 5000;
+    begin(f, 0);
+    char *blanks = mem_alloc(4096);
+    memset(blanks, ' ', 4095);
+    const char *head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                       "Content-Length: 4096\r\n\r\n";
+    const char *good = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}";
+    int half = dial(f);
+    say(half, head);
+    say(half, blanks + 2095); /* 2000 bytes */
+    const char *text;
+    do /* until they have arrived */
+        text = post(f, arena_printf(t->a, "%s%s", good, blanks + 600));
+    while (strstr(text, "200 OK"));
+    assert_has(text, "429 Too Many Requests");
+    assert_has(text, "\r\nRetry-After: 1\r\n");
+    assert_has(text, "the bodies of other requests take all the room there is");
+    assert_has(post(f, good), "200 OK"); /* a small one has room */
+    say(half, arena_printf(t->a, "%s%s", blanks + 1999 + strlen(good), good));
+    assert_has(hear(f, half), "200 OK");
+    assert_has(post(f, arena_printf(t->a, "%s%s", good, blanks + 600)), "200 OK");
+    mem_free(blanks);
+    finish(f);
+}
+
+/* While a long prompt is being read, streams go on, short requests are answered, and the server can
+ * be asked how it is. */
+static void a_long_prompt_stalls_nobody(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    struct tokenizer *tokenizer;
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    f->params.rules.tokenizer = tokenizer;
+    f->params.max_body_bytes = 1 << 20;
+    f->hold_at = 20;
+    begin(f, 0);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
+    int stream = dial(f), large = dial(f);
+    say(stream, arena_printf(t->a,
+                             "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                             "Content-Length: %zu\r\n\r\n%s",
+                             strlen(body), body));
+    struct pollfd p = {.fd = stream, .events = POLLIN};
+    assert_int_equal(poll(&p, 1, 20000), 1); /* it runs */
+    char *text = mem_alloc(LONG_TEXT + 1);
+    memset(text, 'a', LONG_TEXT);
+    reading_held = true;
+    const char *long_body = arena_printf(t->a, "{\"model\":\"m\",\"prompt\":\"%s\"}", text);
+    mem_free(text);
+    say(large, arena_printf(t->a,
+                            "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                            "Content-Length: %zu\r\n\r\n%s",
+                            strlen(long_body), long_body));
+    for (int i = 0; i < 20000 && !reading_waits; i++)
+        usleep(1000);
+    assert_true(reading_waits);
+    f->hold_at = 0;
+    assert_int_equal(count(hear(f, stream), "\"choices\":[{"), 60);
+    assert_has(post(f, "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":3}"), "200 OK");
+    assert_has(ask(f, "GET", "/health", ""), "200 OK");
+    p.fd = large;
+    assert_int_equal(poll(&p, 1, 0), 0);
+    reading_held = false;
+    assert_has(hear(f, large),
+               "the prompt has 100000 tokens: the model takes 2000 in all, output included");
+    finish(f);
+    tokenizer_free(&tokenizer);
+}
+
+/* The server ends while a prompt is being read and another waits for that: it waits for the one,
+ * and both are told, if they are quick to listen. */
+static void an_end_waits_for_what_is_being_read(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    struct tokenizer *tokenizer;
+    assert_ok(
+        tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
+        t);
+    f->params.rules.tokenizer = tokenizer;
+    f->params.max_body_bytes = 1 << 20;
+    begin(f, 0);
+    char *text = mem_alloc(LONG_TEXT + 1);
+    memset(text, 'a', LONG_TEXT);
+    const char *body = arena_printf(t->a, "{\"model\":\"m\",\"prompt\":\"%s\"}", text);
+    mem_free(text);
+    const char *request = arena_printf(t->a,
+                                       "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                                       "Connection: close\r\nContent-Length: %zu\r\n\r\n%s",
+                                       strlen(body), body);
+    reading_held = true;
+    reading_waits = false;
+    int first = dial(f), second = dial(f);
+    say(first, request);
+    for (int i = 0; i < 20000 && !reading_waits; i++)
+        usleep(1000);
+    assert_true(reading_waits);
+    say(second, request);
+    assert_has(ask(f, "GET", "/health", ""), "200 OK"); /* by now it is in, too */
+    __atomic_store_n(&f->stop, 1, __ATOMIC_RELAXED);
+    usleep(100000);
+    reading_held = false;
+    finish(f);
+    const char *const heard[] = {hear(f, first), hear(f, second)};
+    for (int i = 0; i < 2; i++)
+        assert_true(!*heard[i] || strstr(heard[i], "HTTP/1.1 400 ") ||
+                    strstr(heard[i], "HTTP/1.1 503 "));
+    tokenizer_free(&tokenizer);
+    assert_int_equal(f->counters.requests, 0);
+}
+
+/* An answer ends at a token that the model ends with, unless the request asks to go on. */
+static void answers_end_where_the_model_does(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    int32_t ids[5] = {1, 2};
+    for (int i = 2; i < 5; i++)
+        ids[i] = fake_token(ids, (int64_t)i);
+    const int64_t eos[] = {FAKE_VOCAB - 1, ids[4]};
+    f->params.rules.ignore_eos = false;
+    f->params.eos_ids = eos;
+    f->params.n_eos = 2;
+    begin(f, 0);
+    const char *text = post(f, "{\"model\":\"m\",\"prompt\":[1,2],\"max_tokens\":9,"
+                               "\"return_token_ids\":true}");
+    assert_has(text, arena_printf(t->a, "\"token_ids\":[%d,%d,%d],\"finish_reason\":\"stop\"",
+                                  ids[2], ids[3], ids[4]));
+    assert_has(text, "\"completion_tokens\":3");
+    text = post(f, "{\"model\":\"m\",\"prompt\":[1,2],\"max_tokens\":9,\"ignore_eos\":true}");
+    assert_has(text, "\"completion_tokens\":9");
+    assert_has(text, "\"finish_reason\":\"length\"");
+    finish(f);
+}
+
+/* What a request holds shows while it runs, and is gone when it is over. The sink behind the
+ * server's sees every iteration. */
+static void metrics_show_the_kv_cache(void **state)
+{
+    struct test *t = *state;
+    struct fixture *f = prepare(t, 8);
+    f->hold_at = 20;
+    begin(f, 0);
+    const char *body = "{\"model\":\"m\",\"prompt\":[1],\"max_tokens\":60,\"stream\":true}";
+    int fd = dial(f);
+    say(fd, arena_printf(t->a,
+                         "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                         "Content-Length: %zu\r\n\r\n%s",
+                         strlen(body), body));
+    const char *text = "";
+    for (int i = 0; i < 2000 && !strstr(text, "twinfer_kv_blocks_used 2\n"); i++) {
+        text = ask(f, "GET", "/metrics", ""); /* 20 tokens are two blocks of 16 */
+        usleep(1000);
+    }
+    assert_has(text, "\ntwinfer_kv_blocks 256\n");
+    assert_has(text, "\ntwinfer_kv_blocks_used 2\n");
+    assert_has(text, "\ntwinfer_num_requests_running 1\n");
+    f->hold_at = 0;
+    assert_int_equal(count(hear(f, fd), "\"choices\":[{"), 60);
+    text = ask(f, "GET", "/metrics", "");
+    assert_has(text, "\ntwinfer_kv_blocks_used 0\n");
+    assert_has(text, "\ntwinfer_kv_cache_usage_perc 0\n");
+    finish(f);
+    assert_int_equal(f->iterations, 60);
+}
+
 /* A client that hangs up frees its place: running, waiting, or not reading. */
 static void clients_that_left_are_cancelled(void **state)
 {
@@ -443,6 +737,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(answers_have_openais_shape),
         TEST(bad_requests_are_refused),
+        TEST(requests_with_two_ends_are_refused),
+        TEST(keys_are_asked_for_below_v1),
+        TEST(errors_have_openais_shape),
+        TEST(bodies_share_their_room),
+        TEST(a_long_prompt_stalls_nobody),
+        TEST(an_end_waits_for_what_is_being_read),
+        TEST(metrics_show_the_kv_cache),
+        TEST(answers_end_where_the_model_does),
         TEST(one_too_many_is_told_to_come_back),
         TEST(clients_that_left_are_cancelled),
         TEST(a_stop_lets_running_requests_end),

@@ -61,6 +61,57 @@ static void many_series_and_single_points(void **state)
                   draw(t, &(struct svg_chart){.series = series, .n_series = 10}));
 }
 
+/* The text of the labels left of the plot. */
+static const char *y_labels(struct test *t, struct sv s)
+{
+    char *out = arena_str(t->a, "");
+    for (const char *p = s.p; (p = strstr(p, "text-anchor=\"end\">")); p++) {
+        p += strlen("text-anchor=\"end\">");
+        out = arena_printf(t->a, "%s%s%.*s", out, out[0] ? " " : "", (int)strcspn(p, "<"), p);
+    }
+    return out;
+}
+
+/* Counts have nothing below 0, and a level one is judged against 0. */
+static void axes_begin_at_zero(void **state)
+{
+    static const double x[] = {0, 1, 2}, zero[3] = {0}, level[] = {5, 5, 5}, below[] = {-5, -5, -5};
+    static const struct {
+        const double *y;
+        const char *labels;
+    } cases[] = {{zero, "0 0.2 0.4 0.6 0.8 1.0"},
+                 {level, "0 1 2 3 4 5"},
+                 {below, "-5.6 -5.4 -5.2 -5.0 -4.8 -4.6 -4.4"}};
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct svg_series series = {.x = x, .y = cases[i].y, .n = 3};
+        struct sv s = draw(t, &(struct svg_chart){.series = &series, .n_series = 1});
+        assert_string_equal(y_labels(t, s), cases[i].labels);
+    }
+}
+
+static void a_chart_of_dots_marks_a_place(void **state)
+{
+    struct test *t = *state;
+    static const double x[] = {10, 20, 30}, y[] = {100, 50, 10};
+    const struct svg_series series[] = {
+        {.name = "front", .x = x, .y = y, .n = 3, .step = true, .points = true},
+        {.name = "sarathi, chunk_size 512, max_num_seqs 256, tp 8, pp 2, replicas 4",
+         .x = x,
+         .y = y,
+         .n = 3,
+         .no_line = true}};
+    const struct svg_chart c = {
+        .width = 400, .x_mark_name = "capacity 40", .x_mark = 40, .series = series, .n_series = 2};
+    struct sv s = draw(t, &c);
+    assert_golden(t, "svg/dots.svg", s);
+    assert_non_null(strstr(s.p,
+                           "<title>sarathi, chunk_size 512, max_num_seqs 256, tp 8, pp 2, "
+                           "replicas 4</title>sarathi, chunk_size 512, max_num_seqs 256, tp 8…"));
+    assert_non_null(strstr(s.p, ">capacity 40</text>"));
+    assert_non_null(strstr(s.p, ">40</text>")); /* the axis reaches to the mark */
+}
+
 static void no_data(void **state)
 {
     struct test *t = *state;
@@ -154,6 +205,8 @@ int main(void)
         TEST(two_cdfs),
         TEST(logarithmic_line),
         TEST(many_series_and_single_points),
+        TEST(axes_begin_at_zero),
+        TEST(a_chart_of_dots_marks_a_place),
         TEST(no_data),
         TEST(names_are_escaped),
         TEST(long_series_are_thinned),

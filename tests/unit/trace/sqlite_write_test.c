@@ -59,6 +59,33 @@ static void change(const char *path, const char *sql)
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+/* The machine goes along, and of nsys' table only what describes it: the environment of the traced
+ * process stands there too. */
+static void the_machine_goes_along(void **state)
+{
+    struct test *t = *state;
+    const char *from = test_path(t, "m.spool"), *to = test_path(t, "m.sqlite");
+    const char *json = test_path(t, "m.json");
+    struct trace x;
+    fake_spool_write(from, &(struct fake_spool){.steps = 1, .host = "node7"});
+    assert_ok(trace_convert(from, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    change(to, "INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('DeviceEnvironment', 'TOKEN=secret'), "
+               "('CpuCores', '96'), ('Hostname', 'node7'), ('Hostname', 'node8')");
+    assert_ok(trace_load(&x, to, NULL, &t->e), t);
+    const struct trace_dict *d = &x.dict;
+    assert_int_equal(d->n_facts, 4);
+    assert_string_equal(trace_fact_words(t->a, d, TRACE_HOST), "node7, node8");
+    assert_string_equal(trace_fact_words(t->a, d, TRACE_CUDA_DRIVER), "13.0");
+    assert_string_equal(trace_fact_words(t->a, d, TRACE_CORES), "96");
+    assert_null(trace_fact_words(t->a, d, TRACE_DRIVER));
+    trace_free(&x);
+    assert_ok(trace_convert(from, trace_format_named("kineto"), json, NULL, &t->e), t);
+    assert_ok(trace_load(&x, json, NULL, &t->e), t);
+    assert_string_equal(trace_fact_words(t->a, d, TRACE_CUDA_DRIVER), "13.0");
+    assert_string_equal(trace_fact_words(t->a, d, TRACE_CUPTI), "130001");
+    trace_free(&x);
+}
+
 /* nsys writes no end for a range that was open when recording ended, and counts it to the latest
  * time of NVTX. A time that is no number is none. */
 static void ranges_without_an_end_reach_the_last(void **state)
@@ -104,6 +131,7 @@ static void missing_names_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names), TEST(missing_names_are_told),
+                                       TEST(the_machine_goes_along),
                                        TEST(ranges_without_an_end_reach_the_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

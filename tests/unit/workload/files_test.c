@@ -39,7 +39,7 @@ static const char *write_workload(struct test *t, const char *name, const struct
     const char *dir = test_path(t, name);
     assert_ok(workload_make(t->a, p, made, &t->e), t);
     assert_ok(artifact_begin(t->a, dir, WORKLOAD_META, &art, &t->e), t);
-    assert_ok(workload_write(&art, made, p->prompts, p->n_prompts, &t->e), t);
+    assert_ok(workload_write(&art, made, p->prompts, p->n_prompts, NULL, &t->e), t);
     struct node *meta = workload_meta_node(
         t->a, &(struct workload_meta){.workload_id = name, .model = "tiny", .seed = p->seed});
     assert_ok(artifact_commit(&art, meta, &t->e), t);
@@ -112,9 +112,9 @@ static void the_meta_says_where_it_came_from(void **state)
                                                                       .tokenizer_ref = "data/tok",
                                                                       .seed = 7,
                                                                       .hydra_config_name = "w"});
-    static const char *const keys[] = {"workload_id", "model",      "seed",  "tokenizer_ref",
-                                       "created_at",  "git_commit", "paths", "hydra",
-                                       "params",      "tool"};
+    static const char *const keys[] = {
+        "workload_id",           "model", "seed",  "tokenizer_ref", "created_at",
+        "working_directory_git", "paths", "hydra", "params",        "tool"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         assert_non_null(node_find(n, keys[i]));
     assert_int_equal(n->n, sizeof keys / sizeof *keys);

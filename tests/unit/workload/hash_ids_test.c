@@ -28,7 +28,7 @@ static const char *write_workload(struct test *t)
     const char *dir = test_path(t, "w");
     assert_true(workload_has_hash_ids(&w));
     assert_ok(artifact_begin(t->a, dir, WORKLOAD_META, &art, &t->e), t);
-    assert_ok(workload_write(&art, &w, NULL, 0, &t->e), t);
+    assert_ok(workload_write(&art, &w, NULL, 0, NULL, &t->e), t);
     const struct workload_meta meta = {.workload_id = "w", .hash_ids = true};
     assert_ok(artifact_commit(&art, workload_meta_node(t->a, &meta), &t->e), t);
     return dir;

@@ -279,9 +279,10 @@ static void prompts_give_their_tokens(void **state)
     p.lengths_kind = LENGTHS_TOKENIZER;
     p.prompts = prompts;
     p.n_prompts = 2;
-    struct workload w;
-    assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
-    assert_cause(&f->e, "workload.lengths.kind=tokenizer needs a model with a tokenizer");
+    struct workload w = make(f, &p);
+    const int64_t estimated[] = {1, 4, 1}; /* of 3, 13 and 3 bytes */
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(w.requests[i].num_prefill_tokens, estimated[i]);
     p.tokenizer = fake_tokenizer();
     w = make(f, &p);
     const int64_t want[] = {2, 4, 2}; /* words and the beginning of the sequence */
@@ -407,6 +408,110 @@ static void refuses_wrong_combinations(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* ---- moments, prefixes, durations --------------------------------------------------------- */
+
+static void assert_moments(const struct workload *w, bool decode, double mean, double stddev)
+{
+    double sum = 0, squares = 0, n = (double)w->n;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct workload_request *r = &w->requests[i];
+        double x = (double)(decode ? r->num_decode_tokens : r->num_prefill_tokens);
+        assert_true(x >= 1);
+        sum += x;
+        squares += x * x;
+    }
+    double found = sqrt(squares / n - sum / n * sum / n);
+    assert_near(sum / n, mean, 5 * stddev / sqrt(n)); /* five standard errors: the seed is fixed */
+    assert_near(found, stddev, 0.05 * stddev);
+}
+
+static void lengths_may_have_a_mean_and_a_deviation(void **state)
+{
+    static const int kinds[] = {LENGTHS_NORMAL, LENGTHS_LOGNORMAL};
+    struct workload_params p = params();
+    p.num_requests = 20000;
+    p.prefill_tokens = 1000;
+    p.prefill_stddev = 200;
+    p.decode_tokens = 100;
+    p.decode_stddev = 20;
+    for (size_t i = 0; i < 2; i++) {
+        p.lengths_kind = kinds[i];
+        struct workload w = make(*state, &p);
+        assert_moments(&w, false, 1000, 200);
+        assert_moments(&w, true, 100, 20);
+    }
+    p.prefill_stddev = p.decode_stddev = 0;
+    struct workload w = make(*state, &p);
+    assert_int_equal(w.requests[0].num_prefill_tokens, 1000);
+    assert_int_equal(w.requests[7].num_decode_tokens, 100);
+    struct fixture *f = *state;
+    p.decode_stddev = -1;
+    assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
+    assert_cause(&f->e, "workload.lengths.decode_stddev must not be negative, got -1");
+}
+
+static void requests_of_a_group_begin_alike(void **state)
+{
+    enum { GROUPS = 4 };
+    struct workload_params p = params();
+    size_t members[GROUPS] = {0};
+    p.num_requests = 400;
+    p.prefix_groups = GROUPS;
+    p.prefix_tokens = 64;
+    struct workload w = make(*state, &p);
+    int32_t a[164], b[164];
+    struct arena *scratch = arena_new();
+    struct err e = {0};
+    for (size_t i = 0; i < w.n; i++) {
+        const struct workload_request *r = &w.requests[i];
+        assert_int_equal(r->num_prefill_tokens, 164); /* 100 of its own */
+        assert_int_equal(r->hash_tokens, 64);
+        assert_in_range(r->hash_ids[0], 0, GROUPS - 1);
+        members[r->hash_ids[0]]++;
+        for (size_t k = 0; k < i; k++)
+            assert_true(r->hash_ids[1] != w.requests[k].hash_ids[1]);
+        const struct workload_request *first = &w.requests[0];
+        assert_ok(workload_prompt_ids(scratch, first, NULL, NULL, 1000, 1, a, &e), &e);
+        assert_ok(workload_prompt_ids(scratch, r, NULL, NULL, 1000, 1, b, &e), &e);
+        bool alike = memcmp(a, b, 64 * sizeof *a) == 0;
+        assert_int_equal(alike, r->hash_ids[0] == first->hash_ids[0]);
+        assert_true(i == 0 || memcmp(a + 64, b + 64, 100 * sizeof *a) != 0);
+    }
+    for (size_t g = 0; g < GROUPS; g++)
+        assert_in_range(members[g], 60, 140); /* 100 +- 4.6 standard deviations */
+    arena_free(&scratch);
+    p.prefix_tokens = 0; /* and lengths are what they are without */
+    struct workload plain = make(*state, &p);
+    assert_null(plain.requests[0].hash_ids);
+    assert_int_equal(plain.requests[0].num_prefill_tokens, 100);
+}
+
+static void a_workload_may_be_as_long_as_a_time(void **state)
+{
+    struct fixture *f = *state;
+    struct workload_params p = params();
+    struct workload all, w;
+    p.arrival_kind = ARRIVAL_POISSON;
+    all = make(*state, &p); /* 100 at 4/s */
+    p.num_requests = 0;
+    p.duration_s = 10;
+    w = make(*state, &p);
+    assert_true(w.n > 10 && w.n < 100);
+    assert_true(w.requests[w.n - 1].arrival_s < 10);
+    assert_true(all.requests[w.n].arrival_s >= 10);
+    for (size_t i = 0; i < w.n; i++)
+        assert_int_equal(w.requests[i].arrival_ns, all.requests[i].arrival_ns);
+    p.num_requests = 5; /* at most */
+    assert_int_equal(make(*state, &p).n, 5);
+    p.duration_s = 1e-9;
+    assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
+    assert_cause(&f->e, "no request arrives within workload.duration_s=1e-09");
+    p.arrival_kind = ARRIVAL_STATIC;
+    err_clear(&f->e);
+    assert_int_equal(workload_make(f->a, &p, &w, &f->e), ST_USAGE);
+    assert_cause(&f->e, "workload.duration_s: static arrivals are all at 0: they have no duration");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +527,9 @@ int main(void)
         CASE(prompts_are_used_in_order_and_again),
         CASE(prompts_give_their_tokens),
         CASE(refuses_wrong_combinations),
+        CASE(lengths_may_have_a_mean_and_a_deviation),
+        CASE(requests_of_a_group_begin_alike),
+        CASE(a_workload_may_be_as_long_as_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,10 @@ static void faults_are_named(void **state)
          "DIR/t.jsonl:2:34: input_length: 0 is below the minimum 1"},
         {"{\"timestamp\": 5, \"input_length\": 9, \"output_length\": 2}\n"
          "{\"timestamp\": 4, \"input_length\": 9, \"output_length\": 2}\n",
-         "DIR/t.jsonl:2:15: timestamp: 4 is before the line above it"},
+         "DIR/t.jsonl:2:15: timestamp: 4 is before the line above it\n"
+         "hint: twinfer workload import=mooncake puts the lines in order"},
+        {"{\"timestamp\": -0.5, \"input_length\": 9, \"output_length\": 2}\n",
+         "DIR/t.jsonl:1:15: timestamp: -0.5 is below the minimum 0"},
         {"{\"timestamp\": 5, \"input_length\": 513, \"output_length\": 2, \"hash_ids\": [1]}\n",
          "DIR/t.jsonl:1:71: hash_ids: 1 ids for a prompt of 513 tokens, expected 2 (one for each "
          "512 tokens)"},
@@ -70,6 +73,21 @@ static void faults_are_named(void **state)
         const char *path = test_write(t, "t.jsonl", rows[i].text);
         assert_err(workload_load_mooncake(t->a, path, &w, &t->e), ST_INPUT, t, rows[i].error);
     }
+}
+
+static void times_may_have_a_fraction(void **state)
+{
+    struct test *t = *state;
+    struct workload w;
+    const char *path =
+        test_write(t, "f.jsonl",
+                   "{\"timestamp\": 0.25, \"input_length\": 9, \"output_length\": 2}\n"
+                   "{\"timestamp\": 27482.000001, \"input_length\": 9, \"output_length\": 2}\n"
+                   "{\"timestamp\": 3e4, \"input_length\": 9, \"output_length\": 2}\n");
+    assert_ok(workload_load_mooncake(t->a, path, &w, &t->e), t);
+    assert_int_equal(w.requests[0].arrival_ns, 250000);
+    assert_int_equal(w.requests[1].arrival_ns, INT64_C(27482000001));
+    assert_int_equal(w.requests[2].arrival_ns, INT64_C(30000000000));
 }
 
 /* An engine is fed the same ids under the same hash id, whatever request it belongs to. */
@@ -93,6 +111,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_requests_and_hash_ids),
         TEST(faults_are_named),
+        TEST(times_may_have_a_fraction),
         TEST(equal_hash_ids_give_equal_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

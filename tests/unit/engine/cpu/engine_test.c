@@ -226,6 +226,84 @@ static void test_end_of_sequence(void **state)
     arena_free(&a);
 }
 
+/* ---- what is sampled ------------------------------------------------------------------------- */
+
+/* A padded vocabulary: no token from its end, greedily or not, and else the likeliest. */
+static void test_ids_beyond_the_tokenizer(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "qwen3", &dir);
+    struct cpu_engine_params p = params_of(&m, dir, 2);
+    const struct sampling hot = {.temperature = 50, .top_p = 1, .seed = 1};
+    const int32_t prompt[] = {1, 2, 3, 4}, both[] = {0, 1};
+    int beyond = 0;
+    p.sample_vocab = 40; /* of 256 */
+    struct sequences *s = sequences_open(p);
+    sequence_start(s, 0, prompt, 4);
+    sequence_start(s, 1, prompt, 4);
+    s->slots[1].sampling = &hot;
+    struct chunk c[] = {{.slot = 0, .tokens = 4}, {.slot = 1, .tokens = 4}};
+    for (int t = 0; t < 60; t++) {
+        sequences_step(s, c, t == 0 ? 2 : 0, both, t == 0 ? 0 : 2);
+        const float *x = sequences_logits(s, 0);
+        int32_t best = 0, best_of_all = 0;
+        for (int32_t i = 0; i < 256; i++) {
+            best = i < 40 && x[i] > x[best] ? i : best;
+            best_of_all = x[i] > x[best_of_all] ? i : best_of_all;
+        }
+        beyond += best_of_all >= 40;
+        assert_int_equal(s->slots[0].ids[4 + t], best);
+        assert_in_range(s->slots[1].ids[4 + t], 0, 39);
+    }
+    assert_true(beyond > 0); /* or it would show nothing */
+    sequences_close(&s);
+    arena_free(&a);
+}
+
+/* The same tokens whatever shares the batch, and other ones with another seed. Slot 0 draws with
+ * seed 1, slot 1 with seed 1, slot 2 with seed 2, slot 3 does not draw. */
+static void test_draws_depend_on_the_seed_alone(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    const char *dir;
+    const struct model m = model_of(a, "llama", &dir);
+    const struct cpu_engine_params p = params_of(&m, dir, 2);
+    const struct sampling how[] = {{.temperature = 3, .top_p = 0.99, .top_k = 200, .seed = 1},
+                                   {.temperature = 3, .top_p = 0.99, .top_k = 200, .seed = 1},
+                                   {.temperature = 3, .top_p = 0.99, .top_k = 200, .seed = 2}};
+    const int32_t prompt[] = {7, 8, 9, 10, 11}, all[] = {0, 1, 2, 3}, first = 0;
+    struct sequences *s = sequences_open(p);
+    struct chunk c[4];
+    int32_t alone[30];
+    sequence_start(s, 0, prompt, 5);
+    s->slots[0].sampling = &how[0];
+    c[0] = (struct chunk){.slot = 0, .tokens = 5};
+    for (int t = 0; t < 30; t++) {
+        sequences_step(s, c, t == 0, &first, t != 0);
+        alone[t] = s->slots[0].ids[5 + t];
+    }
+    sequence_drop(s, 0);
+    for (int i = 0; i < 4; i++) {
+        sequence_start(s, i, prompt, 5);
+        s->slots[i].sampling = i < 3 ? &how[i] : NULL;
+        c[i] = (struct chunk){.slot = i, .tokens = 5};
+    }
+    int other_seed = 0, greedy = 0;
+    for (int t = 0; t < 30; t++) {
+        sequences_step(s, c, t == 0 ? 4 : 0, all, t == 0 ? 0 : 4);
+        assert_int_equal(s->slots[0].ids[5 + t], alone[t]);
+        assert_int_equal(s->slots[1].ids[5 + t], alone[t]);
+        other_seed += s->slots[2].ids[5 + t] != alone[t];
+        greedy += s->slots[3].ids[5 + t] != alone[t];
+    }
+    assert_true(other_seed > 0 && greedy > 0);
+    sequences_close(&s);
+    arena_free(&a);
+}
+
 static void test_operator_times(void **state)
 {
     (void)state;
@@ -269,7 +347,7 @@ static struct slot_view some_view(void *self, int32_t slot)
     static const int32_t ids[] = {1, 2, 300}, blocks[400];
     (void)self;
     (void)slot;
-    return (struct slot_view){ids, blocks, 0, 400};
+    return (struct slot_view){.ids = ids, .blocks = blocks, .n_blocks = 400};
 }
 
 static void refused(const struct cpu_engine_params *p, const struct chunk *c, const char *text)
@@ -500,6 +578,8 @@ int main(void)
         cmocka_unit_test(test_same_bits),
         cmocka_unit_test(test_long_and_odd),
         cmocka_unit_test(test_end_of_sequence),
+        cmocka_unit_test(test_ids_beyond_the_tokenizer),
+        cmocka_unit_test(test_draws_depend_on_the_seed_alone),
         cmocka_unit_test(test_operator_times),
         cmocka_unit_test(test_batches_refused),
         cmocka_unit_test(test_deadline),

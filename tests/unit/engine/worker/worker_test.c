@@ -140,20 +140,21 @@ static int64_t meta_int(const struct node *meta, const char *path)
     return n->i;
 }
 
-/* Its clock is an hour behind: the offset is found to a fraction of a millisecond, and no time on
- * the run's line shows any of it. */
-static void another_clock_is_moved_to_ours(void **state)
+/* Its clock differs from ours by skew_ns: the offset is found to a fraction of a millisecond, and
+ * no time on the run's line shows any of it. */
+static void check_another_clock(struct test *t, int64_t skew_ns)
 {
-    struct test *t = *state;
     struct seen s;
     struct worker_counters n;
     struct node *meta;
-    struct setup u = {.args = {"skew=-3600000000000", "batches=1", "boot=1"}};
+    char skew[40];
+    snprintf(skew, sizeof skew, "skew=%lld", (long long)skew_ns);
+    struct setup u = {.args = {skew, "batches=1", "boot=1"}};
     assert_ok(run(t, &u, &s, &n, &meta), t);
     check_rows(&s);
     int64_t low = meta_int(meta, "clock.before.low_ns"),
             high = meta_int(meta, "clock.before.high_ns");
-    assert_true(low <= -3600 * NS_PER_S && high >= -3600 * NS_PER_S);
+    assert_true(low <= skew_ns && high >= skew_ns);
     assert_int_equal(meta_int(meta, "clock.before.rounds"), 8);
     assert_int_equal(meta_int(meta, "clock.after.rounds"), 8);
     assert_int_equal(meta_int(meta, "clock.drift_ns"), 0);
@@ -169,6 +170,17 @@ static void another_clock_is_moved_to_ours(void **state)
     assert_string_equal(node_path(meta, "hello.name")->s.p, "fake");
     assert_string_equal(node_path(meta, "hello.info.libraries.libc")->s.p, "a");
     assert_true(meta_int(meta, "send_delay_ns.max") >= meta_int(meta, "send_delay_ns.p50"));
+}
+
+static void a_clock_ahead_is_moved_to_ours(void **state)
+{
+    check_another_clock(*state, 3600 * NS_PER_S);
+}
+
+/* No clock says a time before its start, and ours may have started seconds ago. */
+static void a_clock_behind_is_moved_to_ours(void **state)
+{
+    check_another_clock(*state, -clock_mono_ns() / 2);
 }
 
 static void the_same_clock_needs_no_moving(void **state)
@@ -283,7 +295,10 @@ static const struct fault {
      ST_DEVICE,
      "the worker exited with status 9 while it loaded its model\n"
      "hint: its last words: no such device"},
-    {{.args = {"refuses"}}, ST_DEVICE, "the worker gave up while it loaded its model: no GPU"},
+    {{.args = {"refuses"}},
+     ST_DEVICE,
+     "the worker gave up while it loaded its model: no GPU\n"
+     "hint: plug one in"},
     {{.args = {"old_clock"}}, ST_INPUT, "worker:3: clock: seq 77 answers seq 0"},
 };
 
@@ -396,7 +411,8 @@ static void a_worker_that_does_not_start_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(another_clock_is_moved_to_ours),
+        TEST(a_clock_ahead_is_moved_to_ours),
+        TEST(a_clock_behind_is_moved_to_ours),
         TEST(the_same_clock_needs_no_moving),
         TEST(tokens_without_ids_have_none),
         TEST(a_failed_request_is_one_row),

@@ -1,0 +1,27 @@
+# cmake --install, and ./do install [prefix]. The program finds the rest from its own place
+# (<prefix>/bin), so the tree may be moved as a whole; hence no folder below the prefix is a setting.
+#
+#   bin/twinfer
+#   lib/twinfer/libtwinfer_inject.so     what `twinfer trace` puts into other programs; nobody links it
+#   share/twinfer/{configs,data,adapters}
+#   share/man/man1/twinfer*.1, share/bash-completion/completions/twinfer, share/zsh/site-functions/_twinfer
+#   share/doc/twinfer/                   README, license, docs, measurements
+
+# One manual page a command, from the program's own tables.
+set(pages ${CMAKE_BINARY_DIR}/man)
+add_custom_command(OUTPUT ${pages}/twinfer.1
+  COMMAND sh ${CMAKE_SOURCE_DIR}/scripts/man.sh $<TARGET_FILE:twinfer> ${pages}
+  DEPENDS twinfer ${CMAKE_SOURCE_DIR}/scripts/man.sh VERBATIM COMMENT "manual pages")
+add_custom_target(man ALL DEPENDS ${pages}/twinfer.1)
+
+install(TARGETS twinfer RUNTIME DESTINATION bin)
+install(TARGETS twinfer_inject LIBRARY DESTINATION lib/twinfer)
+install(DIRECTORY configs data adapters DESTINATION share/twinfer
+        PATTERN __pycache__ EXCLUDE)
+install(DIRECTORY ${pages}/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+install(FILES completion/twinfer.bash DESTINATION share/bash-completion/completions RENAME twinfer)
+install(FILES completion/_twinfer DESTINATION share/zsh/site-functions)
+install(FILES README.md LICENSE DESTINATION share/doc/twinfer)
+# with the measurements that the README links to
+install(DIRECTORY docs bench DESTINATION share/doc/twinfer
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.png")

@@ -1,0 +1,36 @@
+/* Payloads of NVTX's extension: bytes whose fields a schema names, which come with a range or a
+ * mark. Kept are numbers of up to 8 bytes, at most PAYLOAD_VALUES of one event, and a field that is
+ * the event's text; arrays, unions, nested schemas and what lies behind other pointers are not.
+ *
+ * Schemas are registered under a lock and read without one: they are never changed or removed. */
+#ifndef INJECT_PAYLOAD_H
+#define INJECT_PAYLOAD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/abi/nvtx.h"
+
+enum { PAYLOAD_VALUES = 6 };
+
+struct payload_value {
+    uint64_t bits; /* by type */
+    uint32_t name; /* id of the field's name */
+    uint8_t type;  /* NVTX_PAYLOAD_TYPE_UNSIGNED_INT64, _INT64 or _DOUBLE */
+};
+
+struct payload {
+    struct payload_value values[PAYLOAD_VALUES];
+    int n;
+    uint32_t message; /* id of a text, 0 = none */
+};
+
+/* Returns the id by which payloads name the schema, or the enumeration: the caller's own, or a new
+ * one. 0 when it cannot be kept; such payloads are passed over. */
+uint64_t payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a);
+uint64_t payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a);
+/* What `count` payloads say. NULL data is none. */
+void payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count,
+                  struct payload *out);
+
+#endif

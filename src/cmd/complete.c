@@ -1,0 +1,219 @@
+#include "cmd/complete.h"
+
+#include <string.h>
+
+#include "base/vec.h"
+#include "cmd/cmd.h"
+#include "cmd/flags.h"
+#include "config/source.h"
+
+struct completion {
+    struct arena *a;
+    struct buf *out;
+    const char *const *words;
+    size_t n;
+    const char *cur; /* the word that is being typed */
+    const struct cmd *cmd;
+    bool sweep;
+    struct sources sources;
+};
+
+static bool begins_with(const char *s, const char *start)
+{
+    return strncmp(s, start, strlen(start)) == 0;
+}
+
+/* `before` was typed and stays: the "+" of a key, the "key=" of a value. */
+static void offer(struct completion *c, const char *before, const char *word, const char *help)
+{
+    const char *full = arena_printf(c->a, "%s%s", before, word);
+    if (begins_with(full, c->cur))
+        buf_printf(c->out, "%s\t%s\n", full, help ? help : "");
+}
+
+static void offer_commands(struct completion *c)
+{
+    for (const struct cmd *k = cmd_table; k->name; k++)
+        offer(c, "", k->name, k->summary);
+}
+
+static void offer_flags(struct completion *c)
+{
+    for (const struct cmd_flag *f = cmd_flags; f->name; f++)
+        offer(c, "", f->name, f->help);
+}
+
+/* "init|inspect", a word each. */
+static void offer_each(struct completion *c, const char *before, const char *words)
+{
+    while (words && *words) {
+        size_t n = strcspn(words, "|");
+        offer(c, before, arena_strn(c->a, words, n), NULL);
+        words += n + (words[n] == '|');
+    }
+}
+
+/* ---- keys ---- */
+
+static bool reads(const struct cmd *cmd, const struct option *o)
+{
+    return o->commands & cmd->bit;
+}
+
+/* A group is the command's when it reads a key of that name, or when nobody knows such keys. */
+static bool reads_group(const struct cmd *cmd, const char *group)
+{
+    for (size_t i = 0; i < config_options_n; i++)
+        if (reads(cmd, &config_options[i]) && option_is_below(config_options[i].key, group))
+            return true;
+    return !option_is_section(group);
+}
+
+static void offer_groups(struct completion *c, const char *before)
+{
+    size_t n;
+    const char **groups = sources_groups(c->a, &c->sources, &n);
+    for (size_t i = 0; i < n; i++)
+        if (reads_group(c->cmd, groups[i]))
+            offer(c, before, arena_printf(c->a, "%s=", groups[i]),
+                  arena_printf(c->a, "a file of configs/%s", groups[i]));
+}
+
+/* Keys up to the dot behind what is typed; rows of one section stand together in the table, but not
+ * always, so each section is offered once. */
+static void offer_keys(struct completion *c, const char *before, const char *typed)
+{
+    VEC(const char *) sections = {0};
+    for (size_t i = 0; i < config_options_n; i++) {
+        const struct option *o = &config_options[i];
+        if (!reads(c->cmd, o) || !begins_with(o->key, typed))
+            continue;
+        const char *dot = strchr(o->key + strlen(typed), '.');
+        if (!dot) {
+            offer(c, before, arena_printf(c->a, "%s%s", o->key, o->type == OPT_MAP ? "." : "="),
+                  o->help);
+            continue;
+        }
+        const char *section = arena_strn(c->a, o->key, (size_t)(dot - o->key) + 1);
+        bool seen = false;
+        for (size_t k = 0; k < sections.n && !seen; k++)
+            seen = strcmp(sections.p[k], section) == 0;
+        if (!seen) {
+            vec_push(&sections, section);
+            offer(c, before, section, "settings of this section");
+        }
+    }
+    vec_free(&sections);
+}
+
+/* Behind --explain: a whole key. */
+static void offer_plain_keys(struct completion *c)
+{
+    for (size_t i = 0; i < config_options_n; i++)
+        if (reads(c->cmd, &config_options[i]))
+            offer(c, "", config_options[i].key, config_options[i].help);
+}
+
+/* ---- values ---- */
+
+/* head: all of the word that stays, "key=" and in a sweep "key=a,". */
+static void offer_values(struct completion *c, const char *key, const char *head)
+{
+    size_t n = 0;
+    const char **files = sources_options(c->a, &c->sources, key, &n);
+    for (size_t i = 0; i < n && reads_group(c->cmd, key); i++)
+        offer(c, head, files[i], NULL);
+    const struct option *o = option_find(key);
+    if (!o || !reads(c->cmd, o))
+        return;
+    if (o->allowed)
+        offer_each(c, head, o->allowed);
+    else if (o->type == OPT_BOOL)
+        offer_each(c, head, "true|false");
+    else if (o->type == OPT_STR || o->type == OPT_LIST)
+        buf_puts(c->out, ":files\n");
+}
+
+static void offer_setting(struct completion *c)
+{
+    size_t sign = strspn(c->cur, "+~");
+    const char *before = arena_strn(c->a, c->cur, sign);
+    const char *equal = strchr(c->cur, '=');
+    if (!equal) {
+        if (sign == 0)
+            offer_each(c, "", c->n == 2 ? c->cmd->words : NULL);
+        offer_groups(c, before);
+        offer_keys(c, before, c->cur + sign);
+        return;
+    }
+    const char *key = arena_strn(c->a, c->cur + sign, (size_t)(equal - c->cur) - sign);
+    const char *comma = c->sweep ? strrchr(equal, ',') : NULL;
+    const char *end = comma ? comma : equal;
+    offer_values(c, key, arena_strn(c->a, c->cur, (size_t)(end - c->cur) + 1));
+}
+
+/* ---- words before the last ---- */
+
+/* The program behind "--" is completed by the shell. */
+static bool in_program(const struct completion *c)
+{
+    for (size_t i = 1; c->cmd->program && i + 1 < c->n; i++)
+        if (strcmp(c->words[i], "--") == 0)
+            return true;
+    return false;
+}
+
+static const char *flag_before(const struct completion *c)
+{
+    const char *word = c->n > 1 ? c->words[c->n - 2] : "";
+    for (const struct cmd_flag *f = cmd_flags; f->name; f++)
+        if (f->value && strcmp(f->name, word) == 0)
+            return f->name;
+    return "";
+}
+
+static void complete_of_command(struct completion *c)
+{
+    const char *flag = flag_before(c);
+    if (in_program(c))
+        buf_puts(c->out, ":command\n");
+    else if (strcmp(flag, "--explain") == 0)
+        offer_plain_keys(c);
+    else if (strcmp(flag, "--config-dir") == 0)
+        buf_puts(c->out, ":folders\n");
+    else if (strcmp(flag, "--config-name") == 0)
+        return;
+    else if (c->cur[0] == '-')
+        offer_flags(c);
+    else
+        offer_setting(c);
+}
+
+void complete_words(struct buf *out, const struct embed_file *embedded, const char *config_dir,
+                    const char *const *words, size_t n)
+{
+    if (n == 0)
+        return;
+    struct completion c = {
+        .a = arena_new(), .out = out, .words = words, .n = n, .cur = words[n - 1]};
+    struct err quiet = {0};
+    for (size_t i = 1; i + 1 < n; i++) {
+        c.sweep |= strcmp(words[i], "-m") == 0 || strcmp(words[i], "--multirun") == 0;
+        if (strcmp(words[i], "--config-dir") == 0 && i + 2 < n)
+            config_dir = words[i + 1];
+    }
+    if (sources_init(c.a, &c.sources, config_dir, embedded, &quiet) != ST_OK)
+        sources_init(c.a, &c.sources, NULL, embedded, &quiet);
+    for (const struct cmd *k = cmd_table; k->name && n > 1; k++)
+        if (strcmp(k->name, words[0]) == 0)
+            c.cmd = k;
+    if (n == 1) {
+        offer_commands(&c);
+        offer_each(&c, "", "help|--help|--version");
+    } else if (n == 2 && strcmp(words[0], "help") == 0) {
+        offer_commands(&c);
+    } else if (c.cmd) {
+        complete_of_command(&c);
+    }
+    arena_free(&c.a);
+}

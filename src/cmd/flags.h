@@ -1,0 +1,14 @@
+/* The flags, each once: the overview, the man pages and completion show these rows. What a flag
+ * does stands in main.c. */
+#ifndef CMD_FLAGS_H
+#define CMD_FLAGS_H
+
+struct cmd_flag {
+    const char *name, *other; /* "-m", "--multirun"; other: NULL = none */
+    const char *value;        /* what it takes, "KEY", or NULL */
+    const char *help;         /* one sentence, no full stop */
+};
+
+extern const struct cmd_flag cmd_flags[]; /* ends with name == NULL */
+
+#endif

@@ -1,0 +1,13 @@
+/* goodput=: the limits that a good request meets, of every run. */
+#ifndef CMD_GOODPUT_H
+#define CMD_GOODPUT_H
+
+#include "cmd/cmd.h"
+#include "search/slo.h"
+
+/* *text is as given, "ttft:200 tpot:50", in c->a; NULL where goodput is unset, and then there are
+ * no limits. ST_USAGE: what slo_parse refuses, and a limit on delay. */
+enum st job_goodput(const struct cmd_context *c, struct slo *limits, const char **text,
+                    struct err *e);
+
+#endif

@@ -1,0 +1,31 @@
+/* -m: every combination of the values in key=a,b words, one job after another.
+ *
+ * Before the first job all configurations are loaded: a wrong setting, or a folder (out=) that two
+ * jobs would write to, costs nothing. Each job's output stands under a line with its number and
+ * settings; at the end comes one table with the members of the results that the command names
+ * (struct cmd), or with --json one document and nothing else:
+ *
+ *     {"exit_code", "jobs": [{"job", "settings": {key: value}, "exit_code", "error", "hint",
+ *                             "result"}]}
+ *
+ * A job that fails does not keep the others from running. */
+#ifndef CMD_SWEEP_H
+#define CMD_SWEEP_H
+
+#include "cmd/cmd.h"
+
+struct sweep {
+    const struct cmd *cmd;
+    struct config_args args; /* overrides with lists of values */
+    bool json;
+    /* Runs one job: its exit code; what went wrong in e. *result lives in a; NULL = there is none.
+     */
+    int (*job)(void *self, struct arena *a, const struct config_args *args,
+               const struct node **result, struct err *e);
+    void *self;
+};
+
+/* The largest exit code of the jobs; errors in e: the sweep itself is wrong, or was interrupted. */
+int sweep_run(const struct sweep *s, struct err *e);
+
+#endif

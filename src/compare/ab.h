@@ -1,0 +1,105 @@
+/* Runs held against the first of them: by how much do they differ, and how sure is that? Two real
+ * runs of two configurations, two simulations, or a whole row of either. There is no right side, so
+ * nothing is called an error and nothing is judged, unless params.gate asks for it.
+ *
+ * Runs are called A, B, C ... Where a run served the workload of A (same ids, arrivals and lengths)
+ * it is paired with it request by request: counted are the requests that ended well in A and in
+ * all runs paired with it and are no warm-up in any, their tokens cut to what all of them produced.
+ * Another workload is compared as a sample of its own.
+ *
+ * A cell: change = 100 * (B - A) / A of a percentile, with the 95 % interval of
+ * compare/bootstrap.h. An interval above 0 is "slower", one below it "faster"; all metrics here are
+ * latencies; anything else is "no_difference", which says no more than that none shows. With
+ * spread= (repeats of A) it also has the largest change between A and a repeat.
+ *
+ * Gate "slower": a cell fails where the whole interval is above warn_percent, passes where it is
+ * below pass_percent and warns below warn_percent; an interval across the limit, or none, leaves it
+ * inconclusive. Judged: P50 and P90 of TTFT, TPOT and E2E, or every cell with an interval. Causes
+ * as in compare/cause.h. */
+#ifndef COMPARE_AB_H
+#define COMPARE_AB_H
+
+#include "compare/bootstrap.h"
+#include "compare/compare.h"
+
+enum { AB_MAX_RUNS = CURVES_MAX_RUNS };
+
+enum ab_gate { AB_GATE_NONE, AB_GATE_SLOWER };
+
+struct ab_params {
+    const char *const *dirs; /* [n], 2 to AB_MAX_RUNS */
+    size_t n;
+    const char *const *spread_dirs; /* [n_spread], repeats of the first */
+    size_t n_spread;
+    bool include_token0;
+    bool core_only; /* the gate judges P50 and P90 of TTFT, TPOT and E2E; else all cells */
+    enum ab_gate gate;
+    double pass_percent, warn_percent;
+};
+
+enum ab_call { AB_UNKNOWN, AB_NO_DIFFERENCE, AB_SLOWER, AB_FASTER };
+const char *ab_call_name(enum ab_call c); /* "unknown", "no_difference", "slower", "faster" */
+
+/* NAN = unknown. */
+struct ab_cell {
+    double change_percent, low_percent, high_percent;
+    double repeat_percent; /* largest |change| between A and its repeats */
+    enum ab_call call;
+    enum verdict verdict; /* VERDICT_NONE without a gate */
+    uint32_t causes;
+};
+
+struct ab_run {
+    struct run run;
+    char key[2];       /* "a" */
+    const char *name;  /* "A", for sentences */
+    const char *label; /* "A base": with the folder's name, for legends */
+    bool simulated, paired;
+    size_t n_requests; /* that count */
+    size_t n_left_out; /* warm-up, not ok, or not in all paired runs */
+    struct run_metrics metrics;
+    struct boot_series *series; /* [METRICS] its values with their requests */
+
+    /* Against A; nothing in A itself. */
+    struct ab_cell cells[METRICS][COMPARE_PERCENTILES];
+    double drift;             /* machine time in this run / in A - 1; NAN */
+    bool same_times;          /* every request has A's times to the nanosecond */
+    const char *const *lines; /* [n_lines] sentences on P50 of TTFT, TPOT, E2E */
+    size_t n_lines;
+};
+
+/* A setting that is not the same in all runs; NULL = a run does not have it. */
+struct ab_setting {
+    const char *name, *values[AB_MAX_RUNS];
+};
+
+struct ab {
+    struct ab_params params; /* borrowed */
+    struct ab_run *runs;     /* [params.n] */
+    int draws;               /* the fewest of any pair; 0 = no intervals */
+    const struct ab_setting *settings;
+    size_t n_settings;
+    enum verdict verdict;
+    struct compare_reason found[CAUSES], reasons[CAUSES];
+    size_t n_reasons;
+    /* One line: the clearest differences; or the verdict, with the slowest cell that has it. */
+    const char *outcome;
+    const char *const *notes;
+    size_t n_notes;
+    const struct curves *curves;
+};
+
+/* ST_USAGE: fewer than 2 or more than AB_MAX_RUNS runs, a run given twice, pass_percent above
+ * warn_percent. ST_INPUT: a run that cannot be read, or without requests that count; repeats that
+ * are none of A. */
+enum st ab_compare(struct arena *a, const struct ab_params *p, struct ab *out, struct err *e);
+
+/* summary.md, compare.json, tables/, figs/ as of a comparison (docs/formats.md). */
+enum st ab_write(const struct artifact *art, const struct ab *x, struct err *e);
+struct node *ab_node(struct arena *a, const struct ab *x);
+struct table *ab_table(struct arena *a, const struct ab *x);
+
+/* "4.1 % (2.9 .. 5.3) slower", "no clear difference: +0.3 % (-1.2 .. +1.9)", "+1.2 %". */
+const char *ab_change_text(struct arena *a, const struct ab_cell *c);
+
+#endif

@@ -1,0 +1,298 @@
+/* What stands in the way of a verdict: found in the metas of both runs, weighed after judging. */
+#include "compare/cause.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare/intern.h"
+#include "profile/read/yardstick_ratio.h"
+
+static const struct {
+    const char *id, *remedy;
+} causes[CAUSES] = {
+    [CAUSE_CLIENT_LATE] = {"client_late",
+                           "bench again with a client that keeps its schedule: fewer "
+                           "requests per second, or more cores for it"},
+    [CAUSE_WORKLOADS_DIFFER] = {"workloads_differ", "run both on one workload: workload.dir="},
+    [CAUSE_MODELS_DIFFER] = {"models_differ", "simulate the model of the real run: model="},
+    [CAUSE_HARDWARE_DIFFERS] = {"hardware_differs", "profile on the machine of the real run"},
+    [CAUSE_MACHINE_CHANGED] = {"machine_changed",
+                               "run and profile again, one right after the other"},
+    [CAUSE_WAITED_FOR_CORES] = {"waited_for_cores", "run and profile again while nothing else "
+                                                    "takes the cores"},
+    [CAUSE_STATED_ERROR] = {"stated_error",
+                            "a finer profile narrows the interval: profile.samples="},
+    [CAUSE_SPREAD] = {"spread", "more requests, or a quieter machine, narrow the spread"},
+    [CAUSE_INTERVAL] = {"interval", "more requests narrow the interval: workload.num_requests="},
+};
+
+const char *cause_id(enum compare_cause c)
+{
+    return causes[c].id;
+}
+
+const char *cause_remedy(enum compare_cause c)
+{
+    return causes[c].remedy;
+}
+
+bool cause_is_of_run(enum compare_cause c)
+{
+    return c <= CAUSE_HARDWARE_DIFFERS;
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+struct compare_reason *cause_found(struct arena *a, struct compare_reason found[CAUSES],
+                                   enum compare_cause cause, const char *clause, const char *text)
+{
+    struct compare_reason *r = &found[cause];
+    *r = (struct compare_reason){
+        .cause = cause, .clause = clause, .text = text, .figures = node_new(a, NODE_MAP)};
+    return r;
+}
+
+void cause_figure(struct arena *a, struct compare_reason *r, const char *key, double value)
+{
+    node_set(a, r->figures, sv_of(key), node_float(a, value));
+}
+
+static void text_figure(struct arena *a, struct compare_reason *r, const char *key,
+                        const char *value)
+{
+    node_set(a, r->figures, sv_of(key), node_str(a, value));
+}
+
+double cause_late_client_ms(const struct run *r)
+{
+    const struct node *verdict = node_path(r->meta, "client.verdict");
+    const struct node *client = node_find(r->meta, "client");
+    struct err ignored = {0};
+    double ms = 0;
+    if (!verdict || verdict->kind != NODE_STR || !sv_eq(verdict->s, "rejected"))
+        return -1;
+    (void)node_get_double(client, "schedule_delay_p99_ms", 0, 1e12, &ms, &ignored);
+    return ms;
+}
+
+static void find_late_clients(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    const struct {
+        const struct run *run;
+        const char *what, *side;
+    } sides[] = {{&c->real, "the real run", "real"}, {&c->sim, "the simulated run", "sim"}};
+    for (size_t i = 0; i < 2; i++) {
+        double ms = cause_late_client_ms(sides[i].run);
+        if (ms < 0)
+            continue;
+        note(notes,
+             "The client of %s did not keep its schedule: p99 of the delay is %.1f ms. Its "
+             "latencies are the client's too, and nothing is concluded from them.",
+             sides[i].what, ms);
+        if (c->found[CAUSE_CLIENT_LATE].text)
+            continue;
+        const char *clause =
+            arena_printf(a, "the client of %s did not keep its schedule", sides[i].what);
+        struct compare_reason *r =
+            cause_found(a, c->found, CAUSE_CLIENT_LATE, clause,
+                        arena_printf(a, "%s (p99 of the delay %.1f ms)", clause, ms));
+        text_figure(a, r, "side", sides[i].side);
+        cause_figure(a, r, "schedule_delay_p99_ms", ms);
+    }
+}
+
+/* A busy machine makes real runs and profiles slow; the simulation cannot know. */
+static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    const struct {
+        const struct run *run;
+        const char *key, *what, *side;
+    } sides[] = {
+        {&c->real, "contention", "the real run", "real"},
+        {&c->sim, "contention", "the simulated run", "sim"},
+        {&c->sim, "profile_contention", "the profile behind the simulated run", "profile"}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        struct contention busy = contention_of(sides[i].run->meta, sides[i].key);
+        const double share = contention_share(&busy);
+        char percent[WORDS_MAX];
+        words_percent(percent, 100 * share);
+        if (!(share > CONTENTION_TOO_MUCH))
+            continue;
+        note(notes, "The machine was busy with something else: %s waited for cores %s of the time.",
+             sides[i].what, percent);
+        if (c->found[CAUSE_WAITED_FOR_CORES].text)
+            continue;
+        const char *clause = arena_printf(
+            a, "the machine was busy: %s waited for cores %s of the time", sides[i].what, percent);
+        struct compare_reason *r = cause_found(a, c->found, CAUSE_WAITED_FOR_CORES, clause, clause);
+        text_figure(a, r, "side", sides[i].side);
+        cause_figure(a, r, "share", share);
+        cause_figure(a, r, "limit", CONTENTION_TOO_MUCH);
+    }
+}
+
+static void find_drift(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    const struct node *now = node_path(c->real.meta, "yardstick");
+    const struct node *then = node_path(c->sim.meta, "profile_yardstick");
+    const char *what = "while it was profiled";
+    if (!then) {
+        then = node_path(c->sim.meta, "yardstick");
+        what = "in the other run";
+    }
+    c->drift = yardstick_ratio(now, then) - 1;
+    if (!(fabs(c->drift) > YARDSTICK_TOO_MUCH))
+        return;
+    char percent[WORDS_MAX];
+    const char *changed = c->drift > 0 ? "slower" : "faster";
+    words_percent(percent, 100 * fabs(c->drift));
+    note(notes,
+         "The machine itself was %s %s in the real run than %s (the same passes, timed both "
+         "times).",
+         percent, changed, what);
+    const char *clause = arena_printf(a, "the machine itself had become %s %s", percent, changed);
+    struct compare_reason *r =
+        cause_found(a, c->found, CAUSE_MACHINE_CHANGED, clause,
+                    arena_printf(a, "the machine itself was %s %s in the real run than %s", percent,
+                                 changed, what));
+    cause_figure(a, r, "change_percent", 100 * c->drift);
+    cause_figure(a, r, "limit_percent", 100 * YARDSTICK_TOO_MUCH);
+}
+
+/* ---- one model, one machine ---------------------------------------------------------------- */
+
+static bool is_of_type(const struct run *r, const char *type)
+{
+    const struct node *n = node_find(r->meta, "run_type");
+    return n && n->kind == NODE_STR && sv_eq(n->s, type);
+}
+
+static const char *scalar(struct arena *a, const struct node *n)
+{
+    char number[STR_DOUBLE_MAX];
+    if (!n || n->kind == NODE_NULL || n->kind == NODE_LIST || n->kind == NODE_MAP)
+        return NULL;
+    if (n->kind == NODE_STR)
+        return n->s.n ? n->s.p : NULL;
+    if (n->kind == NODE_BOOL)
+        return n->b ? "true" : "false";
+    str_from_double(number, n->kind == NODE_INT ? (double)n->i : n->f);
+    return arena_str(a, number);
+}
+
+struct difference {
+    const char *setting, *real, *sim;
+};
+
+static bool differs(struct arena *a, const char *setting, const struct node *real,
+                    const struct node *sim, struct difference *out)
+{
+    *out = (struct difference){setting, scalar(a, real), scalar(a, sim)};
+    return out->real && out->sim && strcmp(out->real, out->sim) != 0;
+}
+
+/* By the shapes where both metas have them: a model may go by two names. */
+static bool other_model(struct arena *a, const struct comparison *c, struct difference *out)
+{
+    const struct node *real = node_path(c->real.meta, "params.model.config");
+    const struct node *sim = node_path(c->sim.meta, "params.model.config");
+    if (!real || !sim || real->kind != NODE_MAP || sim->kind != NODE_MAP)
+        return differs(a, "model", node_find(c->real.meta, "model"),
+                       node_find(c->sim.meta, "model"), out);
+    for (uint32_t i = 0; i < real->n; i++) {
+        const struct node_pair *p = &real->pairs[i];
+        const char *key = arena_strn(a, p->key.p, p->key.n);
+        if (differs(a, key, p->value, node_find(sim, key), out))
+            return true;
+    }
+    return false;
+}
+
+/* By the machine that was profiled where the bundle told it, else by the bundle's name. */
+static bool other_hardware(struct arena *a, const struct comparison *c, struct difference *out)
+{
+    static const char *const facts[] = {"cpu", "cores"};
+    const struct node *real = node_find(c->real.meta, "host");
+    const struct node *profiled = node_find(c->sim.meta, "profile_host");
+    if (!profiled || profiled->kind != NODE_MAP)
+        return differs(a, "hardware", node_path(c->real.meta, "hardware.hardware_id"),
+                       node_path(c->sim.meta, "hardware.hardware_id"), out);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (differs(a, arena_printf(a, "host.%s", facts[i]), node_find(real, facts[i]),
+                    node_find(profiled, facts[i]), out))
+            return true;
+    return false;
+}
+
+static void found_difference(struct arena *a, struct comparison *c, enum compare_cause cause,
+                             const char *what, const struct difference *d)
+{
+    struct compare_reason *r =
+        cause_found(a, c->found, cause, arena_printf(a, "the runs are not of one %s", what),
+                    arena_printf(a,
+                                 "the runs are not of one %s: %s is %.200s in the real run, "
+                                 "%.200s %s",
+                                 what, d->setting, d->real, d->sim,
+                                 cause == CAUSE_HARDWARE_DIFFERS ? "where it was profiled"
+                                                                 : "in the simulated one"));
+    text_figure(a, r, "setting", d->setting);
+    text_figure(a, r, "real", d->real);
+    text_figure(a, r, "sim", d->sim);
+}
+
+/* Only a simulation has to be of the real run's model and machine, and only our own engine knows
+ * both: what a server or a foreign engine runs on is not what bench was told. */
+static void find_other_subject(struct arena *a, struct comparison *c)
+{
+    struct difference d;
+    if (!is_of_type(&c->real, "real") || !is_of_type(&c->sim, "vidur"))
+        return;
+    if (!node_find(c->real.meta, "http") && other_model(a, c, &d))
+        found_difference(a, c, CAUSE_MODELS_DIFFER, "model", &d);
+    if (!node_find(c->real.meta, "http") && !node_find(c->real.meta, "worker") &&
+        other_hardware(a, c, &d))
+        found_difference(a, c, CAUSE_HARDWARE_DIFFERS, "machine", &d);
+}
+
+void causes_find(struct arena *a, struct comparison *c, struct notes *notes)
+{
+    find_late_clients(a, c, notes);
+    find_other_subject(a, c);
+    find_disturbance(a, c, notes);
+    find_drift(a, c, notes);
+}
+
+/* ---- weighing ------------------------------------------------------------------------------ */
+
+static int by_weight(const void *pa, const void *pb)
+{
+    const struct compare_reason *a = pa, *b = pb;
+    if (a->n_cells != b->n_cells)
+        return a->n_cells > b->n_cells ? -1 : 1;
+    if (a->largest_error_percent > b->largest_error_percent ||
+        a->largest_error_percent < b->largest_error_percent)
+        return a->largest_error_percent > b->largest_error_percent ? -1 : 1;
+    return (a->cause > b->cause) - (a->cause < b->cause);
+}
+
+void causes_count(struct compare_reason found[CAUSES], uint32_t set, double error_percent)
+{
+    for (enum compare_cause k = 0; k < CAUSES; k++) {
+        if (!(set & 1u << k))
+            continue;
+        found[k].n_cells++;
+        found[k].largest_error_percent = fmax(found[k].largest_error_percent, fabs(error_percent));
+    }
+}
+
+size_t causes_weigh(const struct compare_reason found[CAUSES], struct compare_reason out[CAUSES])
+{
+    size_t n = 0;
+    for (enum compare_cause k = 0; k < CAUSES; k++)
+        if (found[k].n_cells)
+            out[n++] = found[k];
+    if (n > 1)
+        qsort(out, n, sizeof *out, by_weight);
+    return n;
+}

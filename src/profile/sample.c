@@ -1,0 +1,341 @@
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "profile/session.h"
+
+/* Visits every point gets whatever the budget; from then on a point rests when it has had
+ * POINT_ENOUGH_S, or with a budget twice its share. */
+enum { FEWEST_VISITS = 2, WARMUP_LIMIT = 10 };
+static const double POINT_ENOUGH_S = 4;
+/* Shares of the time budget: decode batches make up nearly all iterations of a run. */
+static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.25};
+
+static double sum_of(const double op_s[OP_KINDS])
+{
+    double t = 0;
+    for (int k = 0; k < OP_KINDS; k++)
+        t += op_s[k];
+    return t;
+}
+
+static int64_t visits(const struct session *s, int64_t i)
+{
+    return s->journal.now[i].visits;
+}
+
+static bool begun(const struct session *s, int64_t i)
+{
+    return s->journal.samples[i].n > 0;
+}
+
+static enum st visit_point(struct session *s, int64_t i, struct err *e)
+{
+    double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
+    const int64_t left = s->p->samples - s->journal.now[i].samples;
+    int n;
+    if (session_stopped(s))
+        return session_interrupted(s, e);
+    TRY(drive_point(s->drive, &s->points.p[i], left < DRIVE_TRAIN ? (int)left : DRIVE_TRAIN, op_s,
+                    &n, &spent_s, e));
+    for (int k = 0; k < n; k++)
+        TRY(journal_sample(&s->journal, i, op_s[k], e));
+    TRY(journal_visit(&s->journal, i, spent_s, e));
+    session_used(s, &s->group_s[point_group(&s->points.p[i])], spent_s);
+    return ST_OK;
+}
+
+static bool in_level(const struct session *s, int64_t i, enum point_group g, int level)
+{
+    return point_group(&s->points.p[i]) == g && s->points.p[i].level <= level;
+}
+
+static int64_t count_level(const struct session *s, enum point_group g, int level)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->points.n; i++)
+        n += in_level(s, i, g, level);
+    return n;
+}
+
+/* ---- the order of a round ------------------------------------------------------------------ */
+
+struct turn {
+    int64_t point;
+    double key;
+};
+
+static int by_key(const void *pa, const void *pb)
+{
+    const struct turn *a = pa, *b = pb;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return (a->point > b->point) - (a->point < b->point);
+}
+
+/* Decodes go from the most KV blocks to the fewest: points lie at block 0 and up, so each finds in
+ * the caches what the one before it read again and again, and its train settles soon. */
+static void order_decodes(const struct session *s, struct arena *a, int64_t *order, int64_t n)
+{
+    struct turn *turns = arena_array(a, struct turn, n);
+    int64_t prompts = 0, decodes = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const struct point *p = &s->points.p[order[i]];
+        if (p->kind == POINT_DECODE)
+            turns[decodes++] =
+                (struct turn){order[i], -(double)(p->x * point_blocks(p, &s->limits))};
+        else
+            order[prompts++] = order[i];
+    }
+    if (decodes)
+        qsort(turns, (size_t)decodes, sizeof *turns, by_key);
+    for (int64_t i = 0; i < decodes; i++)
+        order[prompts + i] = turns[i].point;
+}
+
+/* Points of the groups' levels in the order of this round: prompts shuffled, then decodes. */
+static int64_t *turns_of(struct session *s, struct arena *a, int64_t round, int64_t *n)
+{
+    int64_t *order = arena_array(a, int64_t, s->points.n);
+    char name[48];
+    snprintf(name, sizeof name, "profile.round.%lld", (long long)round);
+    struct rng rng = rng_stream(s->p->seed, name);
+    *n = 0;
+    for (int64_t i = 0; i < s->points.n; i++)
+        if (s->points.p[i].level <= s->level[point_group(&s->points.p[i])])
+            order[(*n)++] = i;
+    for (int64_t i = *n - 1; i > 0; i--) {
+        int64_t j = (int64_t)rng_below(&rng, (uint64_t)i + 1), swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+    order_decodes(s, a, order, *n);
+    return order;
+}
+
+/* ---- the budget ------------------------------------------------------------------------------ */
+
+static double budget_of(const struct session *s, enum point_group g)
+{
+    return s->p->time_budget_s * GROUP_SHARE[g];
+}
+
+static bool over_budget(const struct session *s, enum point_group g, int64_t round)
+{
+    /* the first rounds are planned to fit; a bad plan may cost half as much again */
+    double slack = round <= FEWEST_VISITS ? 1.5 : 1;
+    return round > 1 && budget_of(s, g) > 0 && s->group_s[g] > slack * budget_of(s, g);
+}
+
+static bool has_enough(const struct session *s, int64_t i, int64_t round)
+{
+    enum point_group g = point_group(&s->points.p[i]);
+    if (visits(s, i) >= round || s->journal.now[i].samples >= s->p->samples ||
+        over_budget(s, g, round))
+        return true;
+    double share = POINT_ENOUGH_S;
+    if (budget_of(s, g) > 0)
+        share = 2 * budget_of(s, g) / (double)count_level(s, g, s->level[g]);
+    return visits(s, i) >= FEWEST_VISITS && s->journal.now[i].spent_s >= share;
+}
+
+/* Seconds that one round over the group takes at its present level. */
+static double round_s(const struct session *s, enum point_group g)
+{
+    double t = 0;
+    for (int64_t i = 0; i < s->points.n; i++)
+        if (in_level(s, i, g, s->level[g]) && visits(s, i))
+            t += s->journal.now[i].spent_s / (double)visits(s, i);
+    return t;
+}
+
+/* A finer level costs about as much more as it has more points; FEWEST_VISITS rounds of it must
+ * fit. What was begun before goes on, in an earlier session or before an interruption. */
+static bool level_fits(const struct session *s, enum point_group g, int level)
+{
+    for (int64_t i = 0; i < s->points.n; i++)
+        if (in_level(s, i, g, level) && s->points.p[i].level == level && begun(s, i))
+            return true;
+    if (s->extends || s->left_out)
+        return false;
+    double more = (double)count_level(s, g, level) / (double)count_level(s, g, level - 1);
+    return !(budget_of(s, g) > 0) || FEWEST_VISITS * round_s(s, g) * more <= budget_of(s, g);
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct err *e)
+{
+    struct arena *scratch = arena_new();
+    int64_t n, *order = turns_of(s, scratch, round, &n);
+    enum st st = ST_OK;
+    *visited = 0;
+    for (int64_t k = 0; k < n && st == ST_OK; k++) {
+        const bool dropped = !begun(s, order[k]) && (s->extends || round > 1 || s->left_out);
+        if (dropped || has_enough(s, order[k], round))
+            continue;
+        st = visit_point(s, order[k], e);
+        ++*visited;
+    }
+    arena_free(&scratch);
+    return st;
+}
+
+/* FLOP and bytes of a pass in one number, to scale the time of one point to the next: a byte is
+ * worth BYTE_FLOP operations, between what caches and what memory deliver. */
+static double work_of(const struct session *s, const struct point *p)
+{
+    static const double BYTE_FLOP = 4;
+    const bool decode = p->kind == POINT_DECODE;
+    const struct op_load load = {
+        .tokens = point_tokens(p),
+        .rows = point_rows(p, &s->limits),
+        .seqs = decode ? p->x : 0,
+        .kv_tokens = decode ? p->x * (p->kv + 1) : 0,
+        .kv_tokens_prefill = decode ? 0 : p->x * p->kv,
+        .chunk_sq = decode ? 0 : p->x * (p->x + 1) / 2,
+        .kv_read_tokens = decode ? 0 : p->x + p->kv,
+    };
+    struct op_list ops;
+    model_ops(s->p->model, &ops);
+    double work = 0;
+    for (int i = 0; i < ops.n; i++) {
+        const struct op_cost c = op_cost(s->p->model, &ops.ops[i], &load, (int)sizeof(float));
+        work += c.flop + BYTE_FLOP * c.bytes;
+    }
+    return work;
+}
+
+/* Seconds per work that the visit before number k took, in the order of work. */
+static double forecast_s(const struct session *s, const struct turn *turns, int64_t k)
+{
+    while (k > 0 && !visits(s, turns[k - 1].point))
+        k--;
+    if (k == 0)
+        return 0;
+    const struct journal_point *last = &s->journal.now[turns[k - 1].point];
+    return last->spent_s / (double)last->visits / turns[k - 1].key;
+}
+
+/* The coarsest level in the order of work, so that what the budget cannot hold shows before it is
+ * paid for: a point whose visit would end beyond the group's share is left
+ * out; but not the KIND_FEWEST cheapest of a kind, without which there is no table. */
+static enum st sample_coarsest(struct session *s, enum point_group g, struct err *e)
+{
+    enum { KINDS = POINT_PREFILL + 1, KIND_FEWEST = 3 };
+    struct arena *scratch = arena_new();
+    struct turn *turns = arena_array(scratch, struct turn, s->points.n);
+    int64_t n = 0, had[KINDS] = {0};
+    for (int64_t i = 0; i < s->points.n; i++)
+        if (in_level(s, i, g, 0) && (!s->extends || begun(s, i)))
+            turns[n++] = (struct turn){i, work_of(s, &s->points.p[i])};
+    if (n)
+        qsort(turns, (size_t)n, sizeof *turns, by_key);
+    enum st st = ST_OK;
+    for (int64_t k = 0; k < n && st == ST_OK; k++) {
+        const int64_t i = turns[k].point;
+        const bool needed = had[s->points.p[i].kind]++ < KIND_FEWEST || begun(s, i);
+        if (visits(s, i))
+            continue;
+        if (!needed && budget_of(s, g) > 0 &&
+            s->group_s[g] + forecast_s(s, turns, k) * turns[k].key > budget_of(s, g))
+            s->left_out++;
+        else
+            st = visit_point(s, i, e);
+    }
+    arena_free(&scratch);
+    return st;
+}
+
+static void tell_plan(const struct session *s)
+{
+    int64_t n = 0;
+    double whole_s = 0;
+    for (int g = 0; g < POINT_GROUPS; g++) {
+        n += count_level(s, (enum point_group)g, s->level[g]);
+        whole_s += round_s(s, (enum point_group)g) * (double)s->p->samples *
+                   (double)count_level(s, (enum point_group)g, GRID_LEVELS - 1) /
+                   (double)count_level(s, (enum point_group)g, s->level[g]) /
+                   (g == GROUP_DECODE ? DRIVE_TRAIN : 1);
+    }
+    if (s->extends)
+        return;
+    if (s->left_out)
+        log_warn("profile: a budget of %g s cannot hold the %lld dearest of %lld points of the "
+                 "coarsest grid: look-ups there will be extrapolated",
+                 s->p->time_budget_s, (long long)s->left_out,
+                 (long long)(count_level(s, GROUP_DECODE, 0) + count_level(s, GROUP_PROMPT, 0)));
+    if (n - s->left_out < s->points.n)
+        log_info("profile: the time budget allows %lld of %lld grid points; all of them, with %lld "
+                 "samples each, take about %.0f s (profile.time_budget_s=0)",
+                 (long long)(n - s->left_out), (long long)s->points.n, (long long)s->p->samples,
+                 whole_s);
+    else if (!(s->p->time_budget_s > 0))
+        log_info("profile: %lld grid points with %lld samples each take about %.0f s", (long long)n,
+                 (long long)s->p->samples, whole_s);
+}
+
+enum st sample_levels(struct session *s, struct err *e)
+{
+    int64_t visited;
+    for (int g = 0; g < POINT_GROUPS; g++)
+        TRY(sample_coarsest(s, (enum point_group)g, e));
+    for (int level = 1; level < GRID_LEVELS; level++) {
+        for (int g = 0; g < POINT_GROUPS; g++)
+            if (s->level[g] == level - 1 && level_fits(s, (enum point_group)g, level))
+                s->level[g] = level;
+        TRY(sample_round(s, 1, &visited, e));
+    }
+    tell_plan(s);
+    return ST_OK;
+}
+
+enum st sample_warm_up(struct session *s, struct err *e)
+{
+    double op_s[1][OP_KINDS], spent_s, before = 0;
+    int n;
+    if (s->p->warmup == 0)
+        return ST_OK;
+    for (int64_t i = 0; i < s->p->warmup + WARMUP_LIMIT; i++) {
+        if (session_stopped(s))
+            return session_interrupted(s, e);
+        double t = 0;
+        for (int kind = POINT_DECODE; kind <= POINT_PREFILL; kind++)
+            for (int64_t k = 0; k < s->points.n; k++)
+                if (s->points.p[k].kind == (enum point_kind)kind) {
+                    TRY(drive_point(s->drive, &s->points.p[k], 1, op_s, &n, &spent_s, e));
+                    t += sum_of(op_s[0]);
+                    break;
+                }
+        if (i + 1 >= s->p->warmup && t < 1.05 * before && t > 0.95 * before)
+            break;
+        before = t;
+    }
+    return ST_OK;
+}
+
+double sample_decode_s(const struct session *s, int64_t batch)
+{
+    double best = 0;
+    for (int64_t i = 0; i < s->points.n; i++) {
+        const struct point *q = &s->points.p[i];
+        if (q->kind == POINT_DECODE && q->x <= batch && begun(s, i) && q->kv <= 64)
+            best = sum_of(s->journal.samples[i].p[0].op_s); /* points go up with x */
+    }
+    return best;
+}
+
+double sample_prompt_s(const struct session *s, int64_t tokens)
+{
+    double best = 0;
+    int64_t shortest = INT64_MAX;
+    for (int64_t i = 0; i < s->points.n; i++) {
+        const struct point *q = &s->points.p[i];
+        if (q->kind != POINT_DECODE && q->kv == 0 && q->x >= tokens && q->x < shortest &&
+            begun(s, i)) {
+            shortest = q->x;
+            best = sum_of(s->journal.samples[i].p[0].op_s);
+        }
+    }
+    return best;
+}

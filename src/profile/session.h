@@ -1,0 +1,54 @@
+/* One session of measuring, between opening the journal and writing the bundle. Private to
+ * profile/.
+ *
+ * All that is measured goes into the journal at once: it is what an interruption leaves, and what
+ * the bundle is made from. */
+#ifndef PROFILE_SESSION_H
+#define PROFILE_SESSION_H
+
+#include "base/log.h"
+#include "profile/drive.h"
+#include "profile/journal.h"
+#include "profile/profile.h"
+#include "profile/yardstick.h"
+
+struct session {
+    struct arena *a;
+    const struct profile_params *p;
+    struct executor ex;
+    const volatile sig_atomic_t *stop;
+    struct grid_limits limits;
+    struct point_list points;
+    struct journal journal;
+    struct drive *drive;
+    struct yardstick yardstick;
+    struct progress progress;
+    bool extends;  /* earlier sessions chose the levels */
+    double used_s; /* of the budget */
+    int level[POINT_GROUPS];
+    double group_s[POINT_GROUPS], rehearsal_s, host_s, wake_s; /* used_s, by what it went into */
+    int64_t left_out; /* points of level 0 that the budget could not hold */
+};
+
+bool session_stopped(const struct session *s);
+/* ST_INTERRUPTED, and where to go on. */
+enum st session_interrupted(const struct session *s, struct err *e);
+/* That much of the budget was used. */
+void session_used(struct session *s, double *part, double spent_s);
+
+/* ---- sample.c: the points of the grid ---- */
+
+/* Passes over the cheapest points, until they settle. */
+enum st sample_warm_up(struct session *s, struct err *e);
+/* A first visit of each point, level by level as far as the budget goes. */
+enum st sample_levels(struct session *s, struct err *e);
+/* One more visit for each point that has fewer than `round` in this session, and for which samples
+ * and budget allow one. *visited: how many there were. */
+enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct err *e);
+/* Seconds of the first pass of a decode batch of up to that many sequences with short caches; 0 =
+ * not known. */
+double sample_decode_s(const struct session *s, int64_t batch);
+/* And of the shortest prompt with so many tokens that was measured. */
+double sample_prompt_s(const struct session *s, int64_t tokens);
+
+#endif

@@ -1,0 +1,43 @@
+/* What the pages of traces and of runs of `kernels` show. Private to report/trace_*.c. */
+#ifndef REPORT_TRACE_PAGE_H
+#define REPORT_TRACE_PAGE_H
+
+#include "kernels/kernels.h"
+#include "report/page.h"
+
+/* One kind of machine fact, for people. */
+struct trace_machine_fact {
+    const char *title, *text;
+};
+
+struct trace_data {
+    const struct node *meta;     /* of the recording; NULL = it left none */
+    const struct node *analysis; /* of the run of `kernels`; NULL on a trace's own page */
+    const char *command;         /* what was recorded; NULL = unknown */
+    struct trace_machine_fact *machine;
+    size_t n_machine;
+    struct table *kernels, *operators, *regions;
+    struct table *diff; /* of kernels_diff.csv; NULL = nothing was compared */
+    const char *against;
+    struct kernels_timeline timeline;
+    size_t operations;
+    const char *gantt;
+    const char **notes;
+    size_t n_notes;
+};
+
+/* The sections; each writes nothing where it has nothing to say. */
+void trace_kernels_section(struct arena *a, struct buf *out, const struct trace_data *d);
+void trace_operators_section(struct buf *out, const struct trace_data *d);
+void trace_diff_section(struct arena *a, struct buf *out, const struct trace_data *d);
+void trace_regions_section(struct buf *out, const struct trace_data *d);
+void trace_busy_section(struct arena *a, struct buf *out, const struct trace_data *d);
+void trace_launch_section(struct buf *out, const struct trace_data *d);
+/* "Recorded on node7: NVIDIA H200, 140 GiB", for the banner. */
+void trace_machine_line(struct arena *a, struct buf *out, const struct trace_data *d);
+void trace_machine_section(struct buf *out, const struct trace_data *d);
+
+/* Fills machine: what the trace itself says, then what the recording's meta adds. */
+void trace_machine(struct arena *a, struct trace_data *d, const struct trace_dict *dict);
+
+#endif

@@ -1,0 +1,73 @@
+/* A request on its way through the HTTP side: what its files share. */
+#ifndef SERVER_VISIT_H
+#define SERVER_VISIT_H
+
+#include <microhttpd.h>
+
+#include "server/intake.h"
+#include "server/live.h"
+
+typedef enum MHD_Result result;
+
+struct visit;
+
+struct route {
+    const char *method, *path; /* one that ends in / stands for all that begin with it */
+    bool chat;
+    /* Called when the request is in, and again whenever its suspended connection wakes up, until a
+     * response is queued. */
+    result (*answer)(struct server *s, struct MHD_Connection *c, struct visit *v);
+};
+
+/* How far the body of a completion or chat is read. */
+enum reading { READING_NOT, READING_QUEUED, READING_DONE };
+
+struct visit {
+    struct server *server;
+    const struct route *route;
+    const char *path; /* while it is answered */
+    struct buf body;
+    size_t seen; /* bytes of the body that came, kept or not */
+    bool too_large, no_room;
+
+    /* Written by whoever reads the body, the connection's thread or intake's. */
+    struct intake_job job;
+    struct MHD_Connection *connection;
+    enum reading reading; /* server.lock */
+    bool read_aside;      /* counted in server.n_read_aside */
+    struct arena *a;      /* of ask; NULL = refused, or never read */
+    struct ask ask;
+    struct ask_refusal refusal;
+    struct err e;
+
+    struct live *live; /* once it joined */
+};
+
+/* ---- visit.c: bodies within the limits, and answers that are whole ----------------------------*/
+
+struct visit *visit_new(struct server *s, const struct route *route);
+/* The connection is done with it. */
+void visit_free(struct visit *v);
+/* A piece of the body. False: close the connection. */
+bool visit_take(struct visit *v, const char *data, size_t n);
+/* The body is not needed any more, and its room is free for others. */
+void visit_drop_body(struct visit *v);
+
+/* What a request is refused with, in OpenAI's shape: its error type goes by the status. */
+struct refusal {
+    unsigned status;
+    const char *message;
+    const char *param, *code; /* NULL = null */
+    const char *allow;        /* of a 405: the methods that are wanted */
+    bool close;               /* the connection, too */
+};
+result refuse(struct server *s, struct MHD_Connection *c, const struct refusal *r);
+result refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
+                   const char *message);
+result respond(struct MHD_Connection *c, unsigned status, const char *type, const struct buf *text);
+
+/* ---- generate.c: completions and chats ------------------------------------------------------ */
+
+result answer_generated(struct server *s, struct MHD_Connection *c, struct visit *v);
+
+#endif

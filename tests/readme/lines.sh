@@ -1,0 +1,140 @@
+#!/bin/sh
+# lines.sh TWINFER SOURCE FAKES: every $tw line of README.md's code blocks as it is written, in order, in
+# an empty folder. The machine stands in for what a reader has: FAKES for a GPU and a program that uses
+# it, a trace of three lines for the one that is imported, and TWINFER_CONFIG_DIR for patience: the
+# configurations in it are the shipped ones with less to do. What this machine lacks must answer with
+# exit code 4 and a remedy.
+set -u
+tw_path=$1 src=$2 fakes=$3
+work=$(mktemp -d) server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
+mkdir "$work/here" "$work/config" "$work/bin" "$work/here/build"
+cd "$work/here" || exit 1
+ln -s "$tw_path" build/twinfer
+
+# ---- what a reader has
+
+cat >trace.jsonl <<'END'
+{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}
+{"timestamp": 1500.5, "input_length": 512, "output_length": 9, "hash_ids": [0]}
+{"timestamp": 3000, "input_length": 3, "output_length": 1, "hash_ids": [7]}
+END
+: >generate.py
+python3=$(command -v python3 || echo python3-is-not-here)
+cat >"$work/bin/python3" <<END
+#!/bin/sh
+[ "\$1" = generate.py ] && exec "$fakes/fake_app" init decode=2
+exec "$python3" "\$@"
+END
+chmod +x "$work/bin/python3"
+export PATH="$work/bin:$PATH" LD_LIBRARY_PATH="$fakes/good${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+# with_less COMMAND: the groups of the shipped configuration and, after them, the settings on stdin.
+export TWINFER_CONFIG_DIR="$work/config"
+with_less() {
+    awk '/^[a-z]+:$/ && !/^defaults:$/ { exit } { print }' "$src/configs/$1.yaml" >"$work/config/$1.yaml"
+    cat >>"$work/config/$1.yaml"
+}
+with_less profile <<'END'
+profile:
+  time_budget_s: 5
+  max_tokens: 1024
+  max_kv: 1024
+  max_batch: 16
+END
+with_less workload <<'END'
+workload:
+  num_requests: 12
+  lengths:
+    decode_tokens: 16
+END
+with_less bench <<'END'
+workload:
+  num_requests: 12
+  lengths:
+    decode_tokens: 16
+  arrival:
+    rate: 16
+END
+with_less capacity <<'END'
+workload:
+  num_requests: 20
+capacity:
+  seeds: 1
+  tolerance: 1
+  start_rate: 16
+  max_rate: 16
+  probe_s: 0.5
+  probe_timeout_s: 5
+END
+with_less search <<'END'
+workload:
+  num_requests: 60
+capacity:
+  seeds: 1
+  tolerance: 0.2
+END
+
+# ---- the lines
+
+bad=0 ran=0
+fail() {
+    bad=1
+    printf 'README.md: %s\n  %s\n' "$line" "$1"
+    sed 's/^/  /' "$work/out" "$work/err"
+}
+
+# codes LINE: the exit codes that it may have here.
+codes() {
+    case $1 in
+    *' compare '*) echo '0 1 5' ;;               # the verdict of a run this short may be any
+    *' doctor'*) echo '0 4' ;;                   # 4: the machine has no GPU
+    *engine=transformers*) echo '0 4' ;;         # 4: no torch here, or no GPU for it
+    *' capacity engine=openai'*) echo '0 1 5' ;; # a busy machine is slow, and its client late
+    *' capacity '* | *' search '*) echo '0 1' ;; # or meets the objective at no rate
+    *' bench '*engine=openai*) echo '0 5' ;;
+    *) echo 0 ;;
+    esac
+}
+
+# A line that ends in & goes on beside the others, once it listens.
+wait_for_server() {
+    server=$!
+    until grep -q '^listening' "$work/out" || ! kill -0 "$server" 2>/dev/null; do
+        sleep 0.1
+    done
+    kill -0 "$server" 2>/dev/null && return
+    server=
+    grep -q 'cannot listen on' "$work/err" || fail "the server does not come up"
+    echo "left out: what asks port 8000, which somebody else has"
+}
+
+run() {
+    line=$1
+    case $line in *127.0.0.1:8000*) [ -n "$server" ] || return ;; esac
+    ran=$((ran + 1))
+    since=$(date +%s)
+    eval "$line" >"$work/out" 2>"$work/err"
+    code=$?
+    printf '%3d s, exit %d: %s\n' $(($(date +%s) - since)) $code "${line%% #*}"
+    case ${line%%#*} in *'& '*) wait_for_server && return ;; esac
+    case " $(codes "$line") " in
+    *" $code "*) ;;
+    *) fail "exit code $code" ;;
+    esac
+    [ $code != 4 ] || grep -qE 'hint: |-> ' "$work/err" "$work/out" || fail "exit code 4 without a remedy"
+}
+
+# shellcheck disable=SC2016  # $tw is the reader's
+sed -n '/^```sh$/,/^```$/p' "$src/README.md" | grep -E '^(tw=|\$tw )' >"$work/lines"
+while read -r line; do
+    run "$line"
+done <"$work/lines"
+
+lines=$(grep -c . "$work/lines")
+echo "$ran of $lines lines ran"
+[ "$lines" -ge 15 ] || { echo "README.md has lost its lines"; bad=1; }
+for there in cmp/report.html page/report.html k/kernels.md w-mooncake/hash_ids.jsonl; do
+    [ -s "$there" ] || { echo "no $there"; bad=1; }
+done
+exit $bad
