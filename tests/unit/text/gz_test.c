@@ -54,8 +54,43 @@ static void bad_files(void **state)
                "cannot open DIR/none: No such file or directory");
 }
 
+static void opens_any_size_without_its_mark(void **state)
+{
+    struct test *t = *state;
+    struct gz_file f;
+    struct sv whole = packed(t);
+    assert_ok(gz_open(test_path(t, "x.gz"), &f, &t->e), t);
+    assert_int_equal(f.text.n, 300000);
+    gz_close(&f);
+    assert_ok(gz_open(test_write(t, "plain", "\xef\xbb\xbf{}"), &f, &t->e), t);
+    assert_sv(f.text, "{}");
+    gz_close(&f);
+    assert_ok(gz_open(test_write(t, "empty", ""), &f, &t->e), t);
+    assert_int_equal(f.text.n, 0);
+    gz_close(&f);
+    const char *cut = test_write_bytes(t, "cut.gz", (struct sv){whole.p, whole.n - 9});
+    assert_int_equal(gz_open(cut, &f, &t->e), ST_INPUT);
+    assert_true(!f.unpacked.p && !f.map.p); /* nothing is left for a caller to close */
+}
+
+/* 200 MB of zeros in 200 kB. */
+static void refuses_what_unpacks_to_too_much(void **state)
+{
+    struct test *t = *state;
+    struct gz_file f;
+    static char zeros[1 << 20];
+    gzFile out = gzopen(test_write(t, "bomb", ""), "wb");
+    for (int i = 0; i < 200; i++)
+        assert_int_equal(gzwrite(out, zeros, sizeof zeros), sizeof zeros);
+    assert_int_equal(gzclose(out), Z_OK);
+    assert_int_equal(gz_open(test_path(t, "bomb"), &f, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "bomb: more than "));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(packed_and_plain), TEST(bad_files)};
+    const struct CMUnitTest tests[] = {TEST(packed_and_plain), TEST(bad_files),
+                                       TEST(opens_any_size_without_its_mark),
+                                       TEST(refuses_what_unpacks_to_too_much)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
