@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cpu_cache.h"
 #include "engine/bench.h"
 #include "engine/cpu/kernels.h"
 
@@ -32,8 +33,7 @@ struct spread spread_of(double *x, int n)
 
 double bench_last_level_gib(void)
 {
-    const long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return bytes > 0 ? (double)bytes / (double)(1 << 30) : 0;
+    return (double)cpu_cache_bytes(3) / (double)(1 << 30);
 }
 
 double bench_matrix_bytes(const struct model *m)

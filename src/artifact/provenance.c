@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "artifact/artifact.h"
+#include "base/build.h"
 #include "base/clock.h"
+#include "base/cpu_cache.h"
 #include "base/vec.h"
 #include "text/yaml.h"
 
@@ -172,6 +174,20 @@ struct git_facts artifact_git(struct arena *a)
     return g;
 }
 
+static struct node *text_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
+struct node *artifact_working_directory_git(struct arena *a)
+{
+    struct git_facts git = artifact_git(a);
+    struct node *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("commit"), text_or_null(a, git.commit));
+    node_set(a, n, SV("dirty"), git.known_dirty ? node_bool(a, git.dirty) : node_new(a, NODE_NULL));
+    return n;
+}
+
 /* ---- host and program -------------------------------------------------------------------- */
 
 static struct node *cpu_model(struct arena *a)
@@ -191,6 +207,24 @@ static struct node *cpu_model(struct arena *a)
     return found ? found : node_new(a, NODE_NULL);
 }
 
+static struct node *cache_bytes(struct arena *a, int level)
+{
+    const int64_t bytes = cpu_cache_bytes(level);
+    return bytes > 0 ? node_int(a, bytes) : node_new(a, NODE_NULL);
+}
+
+/* "580.82.07"; null without NVIDIA's kernel module. */
+static struct node *nvidia_driver(struct arena *a)
+{
+    char text[64] = "";
+    FILE *f = fopen("/sys/module/nvidia/version", "re");
+    bool read = f && fgets(text, sizeof text, f);
+    if (f)
+        fclose(f);
+    text[strcspn(text, "\n")] = 0;
+    return read && text[0] ? node_str(a, text) : node_new(a, NODE_NULL);
+}
+
 struct node *artifact_host(struct arena *a)
 {
     struct node *h = node_new(a, NODE_MAP);
@@ -199,10 +233,13 @@ struct node *artifact_host(struct arena *a)
     int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     node_set(a, h, SV("cpu"), cpu_model(a));
     node_set(a, h, SV("cores"), node_int(a, sysconf(_SC_NPROCESSORS_ONLN)));
+    node_set(a, h, SV("l2_cache_bytes"), cache_bytes(a, 2));
+    node_set(a, h, SV("l3_cache_bytes"), cache_bytes(a, 3));
     node_set(a, h, SV("memory_bytes"), node_int(a, memory));
     node_set(a, h, SV("kernel"),
              named ? node_str(a, arena_printf(a, "%s %s %s", u.sysname, u.release, u.machine))
                    : node_new(a, NODE_NULL));
+    node_set(a, h, SV("nvidia_driver"), nvidia_driver(a));
     node_set(a, h, SV("libc"), node_str(a, arena_printf(a, "glibc %s", gnu_get_libc_version())));
     return h;
 }
@@ -214,8 +251,14 @@ struct node *artifact_tool(struct arena *a)
 #else
     const char *compiler = "gcc " __VERSION__;
 #endif
+    size_t hex = strspn(build_commit, "0123456789abcdef");
+    bool known = hex > 0;
     struct node *t = node_new(a, NODE_MAP);
     node_set(a, t, SV("version"), node_str(a, TW_VERSION));
+    node_set(a, t, SV("commit"),
+             known ? node_str(a, arena_strn(a, build_commit, hex)) : node_new(a, NODE_NULL));
+    node_set(a, t, SV("dirty"),
+             known ? node_bool(a, build_commit[hex] != 0) : node_new(a, NODE_NULL));
     node_set(a, t, SV("compiler"), node_str(a, compiler));
     return t;
 }
@@ -229,11 +272,6 @@ struct node *artifact_time(struct arena *a, int64_t wall_ns)
 
 /* ---- run_meta.json ----------------------------------------------------------------------- */
 
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 static struct node *pair(struct arena *a, const char *k1, struct node *v1, const char *k2,
                          struct node *v2)
 {
@@ -246,7 +284,6 @@ static struct node *pair(struct arena *a, const char *k1, struct node *v1, const
 struct node *run_meta_node(struct arena *a, const struct run_meta *m)
 {
     struct node *n = node_new(a, NODE_MAP);
-    struct git_facts git = artifact_git(a);
     const struct {
         const char *key;
         struct node *value;
@@ -259,14 +296,13 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
                           text_or_null(a, m->device))},
         {"started_at", artifact_time(a, m->started_wall_ns)},
         {"ended_at", artifact_time(a, m->ended_wall_ns)},
-        {"git_commit", text_or_null(a, git.commit)},
-        {"git_dirty", git.known_dirty ? node_bool(a, git.dirty) : node_new(a, NODE_NULL)},
         {"env", artifact_env(a)},
         {"params", m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP)},
         {"hydra", pair(a, "config_path", text_or_null(a, m->hydra_config_path), "config_name",
                        text_or_null(a, m->hydra_config_name))},
         {"host", artifact_host(a)},
         {"tool", artifact_tool(a)},
+        {"working_directory_git", artifact_working_directory_git(a)},
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         node_set(a, n, sv_of(members[i].key), members[i].value);
