@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # as_real RUN REAL: a real run of the same times as a simulated one, on the machine whose profile that
 # one was made from, whatever machine the test runs on.
 as_real() {
