@@ -66,7 +66,6 @@ struct drive *drive_open(const struct model *m, const struct options *o, int seq
                                         .max_batch_tokens = sequences * prompt + sequences,
                                         .max_rows = sequences,
                                         .ignore_eos = true,
-                                        .op_times = true,
                                         .clock = &d->clock};
     must(cpu_engine_open(&p, &d->ex, &e), &e);
     d->ex.ops->bind(d->ex.self, (struct slot_source){d, view});
@@ -86,8 +85,11 @@ void drive_close(struct drive **d)
 double drive_step(struct drive *d, int p0, int p1, int d0, int d1)
 {
     struct err e = {0};
-    struct batch b = {
-        .iteration = d->iteration++, .chunks = d->chunks, .left = d->left, .entered = d->entered};
+    struct batch b = {.iteration = d->iteration++,
+                      .chunks = d->chunks,
+                      .left = d->left,
+                      .entered = d->entered,
+                      .op_times = true};
     for (int i = p0; i < p1; i++) {
         d->chunks[b.n_chunks++] = (struct chunk){i, 0, d->prompt, true};
         b.prefill_tokens += d->prompt;

@@ -34,7 +34,6 @@ enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
         .max_rows = serve->batch_cap,
         .sample_vocab = sample_vocab(m, how->tokenizer),
         .ignore_eos = how->ignore_eos,
-        .op_times = true,
         .spin = clock->spin,
         .clock = clock,
     };

@@ -117,7 +117,6 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
         .max_batch_tokens = pp.max_tokens + pp.max_batch,
         .max_rows = pp.max_batch,
         .ignore_eos = true,
-        .op_times = true,
         .spin = clock.spin,
         .clock = &clock,
     };

@@ -18,8 +18,7 @@ struct cpu_engine_params {
     int64_t max_rows;         /* most sequences that emit a token in a batch */
     int64_t sample_vocab;     /* ids from here on are never sampled; 0 = the model's vocabulary */
     bool ignore_eos;
-    bool op_times; /* fill completion.op_s */
-    bool spin;     /* threads wait for the next batch running, not asleep */
+    bool spin; /* threads wait for the next batch running, not asleep */
     const struct serve_clock *clock;
 };
 

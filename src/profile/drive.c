@@ -137,7 +137,7 @@ enum st drive_point(struct drive *d, const struct point *p, int most, double op_
     *spent_s = 0;
     d->kv = p->kv;
     d->blocks_per_slot = point_blocks(p, &d->l);
-    struct batch b = {0};
+    struct batch b = {.op_times = true};
     if (decode)
         fill_decode(d, p, &b);
     else

@@ -130,6 +130,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
         .block_size = p->block_size,
         .num_blocks = p->num_blocks,
         .seed = p->seed,
+        .op_times = true,
     };
     struct request_source source = {&f, feed_next, feed_ids, NULL};
     struct serve_sink sink = {0};

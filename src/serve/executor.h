@@ -76,6 +76,7 @@ struct batch {
                                  included: 1 = the first; 0 = has chunks itself, or not told */
     int64_t kv_blocks;        /* allocated in the replica when submitted */
     struct op_load load;      /* of the whole batch, for predictors and rooflines */
+    bool op_times; /* fill completion.op_s; an executor without EXEC_OP_TIMES ignores it */
 };
 
 /* Rows whose logits are needed: n_decodes (1 + draft_tokens) + n_last_chunks. All tokens:
@@ -107,13 +108,13 @@ struct completion {
      * one and the sums. NULL = one stage. */
     const struct stage_span *stages;
     int32_t n_stages;
-    const double *op_s; /* [OP_KINDS] summed over repeats, or NULL; needs EXEC_OP_TIMES */
+    const double *op_s; /* [OP_KINDS] summed over repeats; NULL unless the batch asked for it */
 };
 
 enum {
     EXEC_COMPUTES = 1 << 0, /* needs ids and block tables, emits token ids */
     EXEC_VIRTUAL = 1 << 1,  /* runs on the virtual clock */
-    EXEC_OP_TIMES = 1 << 2, /* fills completion.op_s */
+    EXEC_OP_TIMES = 1 << 2, /* fills completion.op_s of batches that ask for it */
 };
 
 struct executor {
@@ -129,7 +130,7 @@ struct slot_source {
     struct slot_view (*view)(void *self, int32_t slot);
 };
 
-enum { EXECUTOR_VERSION = 1 };
+enum { EXECUTOR_VERSION = 2 };
 
 struct executor_ops {
     const char *name, *help;

@@ -110,7 +110,7 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     struct lane *lane = &r->lanes[lane_index];
     struct flight *f = r->build = vec_last(&r->free_flights);
     *out = NULL;
-    f->b = (struct batch){.replica = r->index, .lane = lane_index};
+    f->b = (struct batch){.replica = r->index, .lane = lane_index, .op_times = r->run->p->op_times};
     f->b.submit_s = start_s > r->idle_until_s ? start_s : r->idle_until_s;
     f->chunks.n = f->chunk_requests.n = f->left.n = f->entered.n = 0;
     f->runs_decodes = false;

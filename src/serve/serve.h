@@ -65,6 +65,7 @@ struct serve_params {
     uint64_t seed;               /* of routers and policies that draw */
     int64_t warmup_requests;     /* the first n requests are labelled warm-up */
     bool emit_tokens;            /* call sink.token */
+    bool op_times;               /* ask for the operator times of every batch */
 };
 
 /* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is

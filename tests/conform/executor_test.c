@@ -67,7 +67,6 @@ static struct executor open_cpu(struct test *t, const struct serve_clock *clock)
                                         .max_batch_tokens = LONGEST,
                                         .max_rows = CAP,
                                         .ignore_eos = true,
-                                        .op_times = true,
                                         .clock = clock};
     assert_ok(cpu_engine_open(&p, &x, &t->e), t);
     return x;
@@ -140,6 +139,7 @@ static const struct member members[] = {
 
 struct recorded {
     uint32_t caps;
+    bool op_times; /* asked for */
     int32_t max_in_flight;
     struct workload_request requests[N_REQUESTS];
     int pulled;
@@ -207,7 +207,7 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
     assert_true(b->duration_ns >= 0);
     assert_true(c->tokens || c->n_tokens == 0);
     assert_true(!c->tokens || (x->caps & EXEC_COMPUTES));
-    assert_int_equal(c->op_s != NULL, (x->caps & EXEC_OP_TIMES) != 0);
+    assert_int_equal(c->op_s != NULL, x->op_times && (x->caps & EXEC_OP_TIMES));
     if (c->op_s) {
         double sum = 0;
         for (int k = 0; k < OP_KINDS; k++) {
@@ -219,7 +219,8 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
     x->last_end_s = c->end_s;
 }
 
-static struct recorded drive(struct test *t, const struct member *m, const char *policy)
+static struct recorded drive(struct test *t, const struct member *m, const char *policy,
+                             bool op_times)
 {
     struct serve_clock clock = m->real_clock ? clock_real() : clock_virtual();
     struct executor ex = m->open(t, &clock);
@@ -230,8 +231,9 @@ static struct recorded drive(struct test *t, const struct member *m, const char 
                              .block_size = BLOCK,
                              .num_blocks = BLOCKS,
                              .max_model_len = LONGEST,
-                             .emit_tokens = true};
-    struct recorded x = {.caps = ex.ops->caps};
+                             .emit_tokens = true,
+                             .op_times = op_times};
+    struct recorded x = {.caps = ex.ops->caps, .op_times = op_times};
     struct request_source source = {&x, next_request, prompt_ids, NULL};
     struct serve_sink sink = {
         .self = &x, .request = on_request, .token = on_token, .batch = on_batch};
@@ -260,8 +262,8 @@ static void batching_changes_no_token(void **state)
 {
     struct test *t = *state;
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        struct recorded together = drive(t, &members[i], "vllm_v1");
-        struct recorded alone = drive(t, &members[i], "sequential");
+        struct recorded together = drive(t, &members[i], "vllm_v1", true);
+        struct recorded alone = drive(t, &members[i], "sequential", false);
         assert_int_equal(together.tokens.n, alone.tokens.n);
         for (int64_t id = 0; id < N_REQUESTS; id++) {
             int64_t a[LONGEST], b[LONGEST];
@@ -281,7 +283,8 @@ static void virtual_runs_repeat(void **state)
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (members[i].real_clock)
             continue;
-        struct recorded a = drive(t, &members[i], "vllm_v1"), b = drive(t, &members[i], "vllm_v1");
+        struct recorded a = drive(t, &members[i], "vllm_v1", false),
+                        b = drive(t, &members[i], "vllm_v1", false);
         assert_int_equal(a.tokens.n, b.tokens.n);
         for (size_t k = 0; k < a.tokens.n; k++) {
             assert_int_equal(a.tokens.p[k].request_id, b.tokens.p[k].request_id);

@@ -113,7 +113,8 @@ void sequences_step(struct sequences *s, struct chunk *chunks, int32_t n_chunks,
                       .n_chunks = n_chunks,
                       .left = left,
                       .entered = entered,
-                      .n_decodes = n_decodes};
+                      .n_decodes = n_decodes,
+                      .op_times = s->op_times};
     if (n_decodes > 0) {
         b.n_left = difference(s->set, s->n_set, decodes, n_decodes, left);
         b.n_entered = difference(decodes, n_decodes, s->set, s->n_set, entered);

@@ -24,6 +24,7 @@ struct sequences {
     int32_t set[SEQUENCES_MAX]; /* decode set the executor was last told, [n_set] ascending */
     int32_t n_set;
     int64_t iteration;
+    bool op_times;          /* asked for by each batch */
     struct completion done; /* of the last batch */
 };
 

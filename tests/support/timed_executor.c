@@ -106,7 +106,7 @@ static enum st submit(void *self, const struct batch *b, uint64_t *ticket, struc
                                   .end_s = t->free_s,
                                   .host_s = host / 4,
                                   .device_s = sum,
-                                  .op_s = t->no_op_times ? NULL : t->op_s};
+                                  .op_s = t->no_op_times || !b->op_times ? NULL : t->op_s};
     t->busy = true;
     *ticket = t->ticket;
     return ST_OK;

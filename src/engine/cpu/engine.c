@@ -86,6 +86,7 @@ static enum st cpu_submit(void *self, const struct batch *b, uint64_t *ticket, s
         f->segments_cap = 2 * segments;
         f->segments = mem_resize(f->segments, f->segments_cap * sizeof *f->segments);
     }
+    f->timed = b->op_times;
     f->n_tokens = f->n_rows = f->n_chunks = f->n_decodes = 0;
     f->sampled = false;
     for (int32_t i = 0; i < b->n_chunks; i++, f->n_chunks++) {
@@ -177,14 +178,17 @@ static void cpu_close(void *self)
     mem_free(c);
 }
 
-#define CPU_OPS(more_caps)                                                      \
-    {                                                                           \
-        .name = "cpu", .help = "float32 transformer on the host's cores",       \
-        .version = EXECUTOR_VERSION, .caps = EXEC_COMPUTES | (more_caps),       \
-        .max_in_flight = one_in_flight, .submit = cpu_submit, .next = cpu_next, \
-        .close = cpu_close, .bind = cpu_bind,                                   \
-    }
-static const struct executor_ops plain_ops = CPU_OPS(0), timed_ops = CPU_OPS(EXEC_OP_TIMES);
+static const struct executor_ops cpu_ops = {
+    .name = "cpu",
+    .help = "float32 transformer on the host's cores",
+    .version = EXECUTOR_VERSION,
+    .caps = EXEC_COMPUTES | EXEC_OP_TIMES,
+    .max_in_flight = one_in_flight,
+    .submit = cpu_submit,
+    .next = cpu_next,
+    .close = cpu_close,
+    .bind = cpu_bind,
+};
 
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e)
 {
@@ -203,7 +207,7 @@ enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out,
     c->row_slot = mem_alloc((size_t)p->max_rows * sizeof *c->row_slot);
     c->tokens = mem_alloc((size_t)p->max_rows * sizeof *c->tokens);
     c->ended = mem_alloc((size_t)p->max_rows * sizeof *c->ended);
-    *out = (struct executor){p->op_times ? &timed_ops : &plain_ops, c};
+    *out = (struct executor){&cpu_ops, c};
     return ST_OK;
 }
 

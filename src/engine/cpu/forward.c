@@ -267,7 +267,6 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
                           .max_tokens = p->max_batch_tokens,
                           .max_rows = p->max_rows,
                           .sample_vocab = p->sample_vocab ? p->sample_vocab : p->model->vocab,
-                          .timed = p->op_times,
                           .arena = arena_new()};
     TRY(check_params(p, e));
     TRY(check_fits(f, e));

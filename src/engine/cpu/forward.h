@@ -71,7 +71,7 @@ struct forward {
     struct sampler *samplers;           /* [threads] */
     struct arena *arena;
 
-    bool timed;            /* fill op_s */
+    bool timed;            /* the batch wants op_s filled */
     double op_s[OP_KINDS]; /* seconds of the last run, summed over repeats */
 };
 

@@ -24,7 +24,7 @@ static void holes_are_named(void **state)
     assert_ok(executor_check(&y, &t->e), t);
     o.version = 7;
     assert_err(executor_check(&y, &t->e), ST_USAGE, t,
-               "executor fake: version 7, the loop speaks version 1");
+               "executor fake: version 7, the loop speaks version 2");
     o = *x.ops;
     o.next = NULL;
     assert_err(executor_check(&y, &t->e), ST_USAGE, t, "executor fake: a required hook is missing");
