@@ -154,9 +154,23 @@ static enum st bench(struct cmd_context *c, struct err *e)
     return st;
 }
 
-int cmd_bench(struct cmd_context *c, struct err *e)
+static int run_bench(struct cmd_context *c, struct err *e)
 {
     if (bench(c, e) != ST_OK)
         err_add(e, "bench");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_bench = {
+    .id = COMMAND_BENCH,
+    .columns = "requests not_ok requests_per_s output_tokens_per_s goodput_per_s ttft_p50_ms "
+               "ttft_p99_ms tpot_p50_ms tpot_p99_ms e2e_p50_ms e2e_p99_ms completed "
+               "failed request_throughput output_throughput request_goodput "
+               "median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms",
+    .summary = "run a workload for real",
+    .about = "Serves the workload with a real engine at its planned arrival times and writes the "
+             "latency of every request and token. Latency counts from the planned arrival. "
+             "engine=openai asks a server at url= and adds bench.json, with vLLM's keys.",
+    .example = "twinfer bench engine=cpu model=tiny_qwen3 workload.dir=runs/workloads/w1",
+    .run = run_bench,
+};

@@ -236,7 +236,7 @@ static enum st judge(const struct capacity_result *r, struct err *e)
                     "give the client a core of its own, or set capacity.max_rate below that rate");
 }
 
-int cmd_capacity(struct cmd_context *c, struct err *e)
+static int run_capacity(struct cmd_context *c, struct err *e)
 {
     struct capacity_result r = {0};
     enum st st = job_engine_check(c, e);
@@ -250,3 +250,18 @@ int cmd_capacity(struct cmd_context *c, struct err *e)
     }
     return r.sum.rate > 0 ? 0 : 1;
 }
+
+const struct cmd cmd_capacity = {
+    .id = COMMAND_CAPACITY,
+    .columns = "capacity_per_s end",
+    .summary = "find the highest request rate that meets an objective",
+    .about =
+        "Simulates the workload at one rate after another until the highest that meets the "
+        "objective is known, once for each of several seeds; then looks at the operating point "
+        "below it. The objective is vLLM's goodput syntax, slo=ttft:500,tpot:50, or by default "
+        "Vidur's: P99 scheduling delay at most 5 s. engine=cpu, openai or worker asks a real "
+        "engine instead, by one bench after another: the same search, objective and result. "
+        "Exit code 1 when no rate meets it, 5 when the client was too late to tell.",
+    .example = "twinfer capacity model=tiny_qwen3 slo=ttft:200,tpot:20 slo_fraction=0.95",
+    .run = run_capacity,
+};

@@ -1,4 +1,4 @@
-/* Subcommands. One row of the command table per command; one file per command in this folder. */
+/* Subcommands: one line of config/command.h and one file in this folder per command. */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
@@ -21,8 +21,8 @@ struct cmd_context {
 };
 
 struct cmd {
-    const char *name, *summary;
-    uint32_t bit;        /* CMD_... of config/plan.h */
+    enum command id;
+    const char *summary;
     const char *words;   /* allowed first words, "init|inspect", or NULL */
     bool program;        /* takes a program to run: -- command ... */
     const char *columns; /* members of the result, for the table of a sweep; NULL = none */
@@ -32,7 +32,7 @@ struct cmd {
     int (*run)(struct cmd_context *c, struct err *e);
 };
 
-extern const struct cmd cmd_table[]; /* ends with name == NULL */
+extern const struct cmd *const cmd_table[]; /* [N_COMMANDS], then NULL */
 
 int cmd_main(int argc, char **argv);
 

@@ -243,7 +243,7 @@ static enum st compare(struct cmd_context *c, struct result *r, struct err *e)
     return ST_OK;
 }
 
-int cmd_compare(struct cmd_context *c, struct err *e)
+static int run_compare(struct cmd_context *c, struct err *e)
 {
     struct result r = {arena_one(c->a, struct comparison), arena_one(c->a, struct ab)};
     if (compare(c, &r, e) != ST_OK) {
@@ -252,3 +252,15 @@ int cmd_compare(struct cmd_context *c, struct err *e)
     }
     return verdict_exit_code(verdict_of(&r));
 }
+
+const struct cmd cmd_compare = {
+    .id = COMMAND_COMPARE,
+    .columns = "verdict",
+    .summary = "say how far a simulated run is from the real one, or runs from each other",
+    .about = "Percentiles of TTFT, per-token latency, TPOT and E2E side by side. A simulation of a "
+             "real run gets a verdict: exit code 1 when it is fail, 5 when it is inconclusive. Two "
+             "runs of one kind, or those of runs=, get differences with 95 % intervals instead, "
+             "and a verdict only with compare.gate.",
+    .example = "twinfer compare real_run_dir=runs/real/a sim_run_dir=runs/sim/b",
+    .run = run_compare,
+};

@@ -33,8 +33,8 @@ static void offer(struct completion *c, const char *before, const char *word, co
 
 static void offer_commands(struct completion *c)
 {
-    for (const struct cmd *k = cmd_table; k->name; k++)
-        offer(c, "", k->name, k->summary);
+    for (enum command k = 0; k < N_COMMANDS; k++)
+        offer(c, "", command_name(k), cmd_table[k]->summary);
 }
 
 static void offer_flags(struct completion *c)
@@ -57,7 +57,7 @@ static void offer_each(struct completion *c, const char *before, const char *wor
 
 static bool reads(const struct cmd *cmd, const struct option *o)
 {
-    return o->commands & cmd->bit;
+    return o->commands & command_bit(cmd->id);
 }
 
 /* A group is the command's when it reads a key of that name, or when nobody knows such keys. */
@@ -204,9 +204,9 @@ void complete_words(struct buf *out, const struct embed_file *embedded, const ch
     }
     if (sources_init(c.a, &c.sources, config_dir, embedded, &quiet) != ST_OK)
         sources_init(c.a, &c.sources, NULL, embedded, &quiet);
-    for (const struct cmd *k = cmd_table; k->name && n > 1; k++)
-        if (strcmp(k->name, words[0]) == 0)
-            c.cmd = k;
+    for (enum command k = 0; k < N_COMMANDS && n > 1; k++)
+        if (strcmp(command_name(k), words[0]) == 0)
+            c.cmd = cmd_table[k];
     if (n == 1) {
         offer_commands(&c);
         offer_each(&c, "", "help|--help|--version");

@@ -329,7 +329,7 @@ static void print_json(struct cmd_context *c, const struct findings *f)
     job_result(c, out, NULL);
 }
 
-int cmd_doctor(struct cmd_context *c, struct err *e)
+static int run_doctor(struct cmd_context *c, struct err *e)
 {
     struct findings f = {.a = c->a};
     look_at_gpus(&f);
@@ -353,3 +353,15 @@ int cmd_doctor(struct cmd_context *c, struct err *e)
     err_add(e, "doctor");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_doctor = {
+    .id = COMMAND_DOCTOR,
+    .summary = "what this machine has and lacks, with the remedy",
+    .about = "Looks at the driver, the GPUs, the libraries that are opened at run time and "
+             "the machine's settings, and for folders that killed processes left unfinished. "
+             "Nothing is changed, unless doctor.remove_partial=true: then those folders are "
+             "removed, never one that may still be written. Exit code 4 when something that "
+             "GPU commands cannot do without is missing.",
+    .example = "twinfer doctor",
+    .run = run_doctor,
+};

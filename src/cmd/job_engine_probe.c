@@ -44,8 +44,8 @@ enum st job_engine_check(const struct cmd_context *c, struct err *e)
     bool engine = job_has_engine(c);
     for (size_t i = 0; i < config_options_n; i++) {
         const struct option *o = &config_options[i];
-        if (o->commands == (uint32_t)CMD_ANY || !(o->commands & CMD_CAPACITY) ||
-            is_read(o, engine) || config_origin(c->config, o->key) != ORIGIN_COMMAND_LINE)
+        if (o->commands == CMD_ANY || !(o->commands & CMD_CAPACITY) || is_read(o, engine) ||
+            config_origin(c->config, o->key) != ORIGIN_COMMAND_LINE)
             continue;
         if (!engine) {
             err_set(e, ST_USAGE, "%s is a setting of real engines", o->key);

@@ -322,9 +322,20 @@ static enum st run(struct cmd_context *c, struct err *e)
     return st;
 }
 
-int cmd_kernels(struct cmd_context *c, struct err *e)
+static int run_kernels(struct cmd_context *c, struct err *e)
 {
     if (run(c, e) != ST_OK)
         err_add(e, "kernels");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_kernels = {
+    .id = COMMAND_KERNELS,
+    .columns = "operations names gpu_time_ms dropped",
+    .summary = "say what the GPU did: times by kernel, region and operator",
+    .about = "Reads a trace of any format and writes the reports of `nsys stats` under their names "
+             "and headers, kernels.md, operators.md, regions.md, unique kernels with counts and "
+             "tiers, where the GPU stood idle, and a Gantt chart.",
+    .example = "twinfer kernels kernels.trace=runs/traces/t1 out=kernels",
+    .run = run_kernels,
+};

@@ -48,9 +48,9 @@ struct request {
 
 static const struct cmd *find_command(const char *name)
 {
-    for (const struct cmd *c = cmd_table; c->name; c++)
-        if (strcmp(c->name, name) == 0)
-            return c;
+    for (enum command c = 0; c < N_COMMANDS; c++)
+        if (strcmp(command_name(c), name) == 0)
+            return cmd_table[c];
     return NULL;
 }
 
@@ -60,8 +60,8 @@ static void print_commands(FILE *to)
           "Puts LLM inference on a test stand: make a workload, run it for real, profile the\n"
           "operators, simulate the same run, compare the two.\n\ncommands:\n",
           to);
-    for (const struct cmd *c = cmd_table; c->name; c++)
-        fprintf(to, "  %-10s %s\n", c->name, c->summary);
+    for (enum command c = 0; c < N_COMMANDS; c++)
+        fprintf(to, "  %-10s %s\n", command_name(c), cmd_table[c]->summary);
     fputs("\ntwinfer <command> --help shows its settings. Flags of every command:\n", to);
     for (const struct cmd_flag *f = cmd_flags; f->name; f++) {
         const char *value = f->value ? f->value : "";
@@ -88,9 +88,10 @@ static void print_wrapped(const char *text)
 static void print_help(const struct cmd *c)
 {
     struct buf options = {0};
-    option_help(&options, c->bit);
-    printf("usage: twinfer %s%s%s%s [key=value ...]%s\n\n", c->name, c->words ? " [" : "",
-           c->words ? c->words : "", c->words ? "]" : "", c->program ? " -- command ..." : "");
+    option_help(&options, command_bit(c->id));
+    printf("usage: twinfer %s%s%s%s [key=value ...]%s\n\n", command_name(c->id),
+           c->words ? " [" : "", c->words ? c->words : "", c->words ? "]" : "",
+           c->program ? " -- command ..." : "");
     print_wrapped(c->about);
     printf("\nexample:\n  %s\n\nsettings:\n%s", c->example, buf_str(&options));
     buf_free(&options);
@@ -100,11 +101,11 @@ static enum st unknown_command(const char *name, struct err *e)
 {
     const char *best = NULL;
     int distance = 4;
-    for (const struct cmd *c = cmd_table; c->name; c++) {
-        int d = str_distance(name, c->name);
+    for (enum command c = 0; c < N_COMMANDS; c++) {
+        int d = str_distance(name, command_name(c));
         if (d < distance) {
             distance = d;
-            best = c->name;
+            best = command_name(c);
         }
     }
     err_set(e, ST_USAGE, "there is no command '%s'", name);
@@ -167,7 +168,7 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
         } else if (s[0] == '-')
             return err_hint((err_set(e, ST_USAGE, "unknown flag %s", s), e),
                             "settings are written key=value; twinfer %s --help lists them",
-                            r->cmd->name);
+                            command_name(r->cmd->id));
         else if (strchr(s, '=') || s[0] == '~')
             vec_push(&r->overrides, s);
         else if (is_word_of(r->cmd, s))
@@ -235,7 +236,7 @@ static bool wants_json(const struct request *r)
 static int run_command(struct request *r, struct err *e)
 {
     struct arena *a = arena_new();
-    struct config_args args = {.command = r->cmd->name,
+    struct config_args args = {.command = r->cmd->id,
                                .config_dir = r->config_dir,
                                .config_name = r->config_name,
                                .embedded = embed_cmd,

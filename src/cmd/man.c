@@ -147,7 +147,7 @@ static void put_settings(struct buf *out, const struct cmd *c)
     struct buf text = {0};
     for (size_t i = 0; i < config_options_n; i++) {
         const struct option *o = &config_options[i];
-        if (!(o->commands & c->bit))
+        if (!(o->commands & command_bit(c->id)))
             continue;
         buf_clear(&text);
         option_facts(&text, o);
@@ -164,7 +164,8 @@ static void put_settings(struct buf *out, const struct cmd *c)
 static bool reads_group(const struct cmd *c, const char *group)
 {
     for (size_t i = 0; i < config_options_n; i++)
-        if ((config_options[i].commands & c->bit) && option_is_below(config_options[i].key, group))
+        if ((config_options[i].commands & command_bit(c->id)) &&
+            option_is_below(config_options[i].key, group))
             return true;
     return false;
 }
@@ -225,8 +226,8 @@ static void put_overview(struct buf *out)
                   "configs/model, a.b=4 sets a value, +a.b=4 adds one to a map, ~a.b brings the "
                   "default back. Each command's page lists the settings it reads.");
     put_section(out, "COMMANDS");
-    for (const struct cmd *c = cmd_table; c->name; c++)
-        put_item(out, c->name, c->summary);
+    for (enum command c = 0; c < N_COMMANDS; c++)
+        put_item(out, command_name(c), cmd_table[c]->summary);
     put_flags(out);
     put_item(out, "--version", "print the version and the commit it was built from, and stop");
     put_environment(out);
@@ -235,18 +236,18 @@ static void put_overview(struct buf *out)
         put_item(out, files[i].path, files[i].what);
     put_exit_codes(out);
     put_section(out, "SEE ALSO");
-    for (const struct cmd *c = cmd_table; c->name; c++)
-        buf_printf(out, ".BR twinfer\\-%s (1)%s\n", c->name, c[1].name ? "," : "");
+    for (enum command c = 0; c < N_COMMANDS; c++)
+        buf_printf(out, ".BR twinfer\\-%s (1)%s\n", command_name(c), c + 1 < N_COMMANDS ? "," : "");
 }
 
 static void put_command(struct buf *out, const struct cmd *c, const struct embed_file *embedded)
 {
     struct buf name = {0};
-    buf_printf(&name, "twinfer-%s", c->name);
+    buf_printf(&name, "twinfer-%s", command_name(c->id));
     put_head(out, buf_str(&name), c->summary);
     buf_free(&name);
     put_section(out, "SYNOPSIS");
-    buf_printf(out, ".B twinfer %s\n", c->name);
+    buf_printf(out, ".B twinfer %s\n", command_name(c->id));
     if (c->words)
         buf_printf(out, "[%s] ", c->words);
     buf_printf(out, "[\\fIkey\\fR=\\fIvalue\\fR ...]%s\n",

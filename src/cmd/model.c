@@ -49,9 +49,21 @@ static enum st model(struct cmd_context *c, struct err *e)
     return strcmp(c->words[0], "init") == 0 ? init(c, &m, e) : inspect(c, &m, e);
 }
 
-int cmd_model(struct cmd_context *c, struct err *e)
+static int run_model(struct cmd_context *c, struct err *e)
 {
     if (model(c, e) != ST_OK)
         err_add(e, "model");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_model = {
+    .id = COMMAND_MODEL,
+    .columns = "name parameters",
+    .summary = "make and inspect models",
+    .about = "`init` writes a model of the asked shape with seeded random weights; `inspect` "
+             "prints parameters, bytes, the operator list with shapes, and FLOPs and bytes per "
+             "token.",
+    .words = "init|inspect",
+    .example = "twinfer model init model=tiny_qwen3 seed=1 out=models/tiny",
+    .run = run_model,
+};

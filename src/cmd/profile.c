@@ -150,9 +150,21 @@ static enum st profile(struct cmd_context *c, struct err *e)
     return checking ? check(c, &m, e) : measure(c, &m, e);
 }
 
-int cmd_profile(struct cmd_context *c, struct err *e)
+static int run_profile(struct cmd_context *c, struct err *e)
 {
     if (profile(c, e) != ST_OK)
         err_add(e, "profile");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_profile = {
+    .id = COMMAND_PROFILE,
+    .summary = "measure what every operator of a model costs on a device",
+    .about = "Writes a profiling bundle in Vidur's layout and columns, with spread, counts and "
+             "the leave-one-out error. Interrupted, it goes on where it stopped. `profile check` "
+             "predicts rows of an existing bundle, Vidur's too, from the others and prints the "
+             "error of each operator.",
+    .words = "check",
+    .example = "twinfer profile device=cpu model=tiny_qwen3",
+    .run = run_profile,
+};

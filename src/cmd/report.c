@@ -46,9 +46,17 @@ static enum st report(struct cmd_context *c, struct err *e)
     return ST_OK;
 }
 
-int cmd_report(struct cmd_context *c, struct err *e)
+static int run_report(struct cmd_context *c, struct err *e)
 {
     if (report(c, e) != ST_OK)
         err_add(e, "report");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_report = {
+    .id = COMMAND_REPORT,
+    .summary = "one HTML page from any artifacts",
+    .about = "The page needs nothing but itself: no network, no scripts.",
+    .example = "twinfer report report.inputs=[comparisons/c1,runs/real/a] out=report",
+    .run = run_report,
+};

@@ -414,7 +414,7 @@ static enum st search(struct search *s, struct err *e)
     return leads ? st : ST_OK;
 }
 
-int cmd_search(struct cmd_context *c, struct err *e)
+static int run_search(struct cmd_context *c, struct err *e)
 {
     struct search s = {.c = c};
     enum st st = search(&s, e);
@@ -425,3 +425,18 @@ int cmd_search(struct cmd_context *c, struct err *e)
         return err_exit_code(e->st);
     return s.met ? 0 : 1;
 }
+
+const struct cmd cmd_search = {
+    .id = COMMAND_SEARCH,
+    .summary = "find the best configurations of a space",
+    .about =
+        "Takes every combination of the values in search.space, finds its capacity, looks at "
+        "it "
+        "under several loads, and writes the table of all and the Pareto front of tokens per "
+        "second per user, tokens per second per GPU and, where bundles have energy, joules per "
+        "token. Interrupted, the same command goes on where it stopped. Exit code 1 when no "
+        "configuration meets the objective.",
+    .example = "twinfer search +search.space.scheduler.group=[vllm,sarathi] "
+               "+search.space.scheduler.batch_cap=[32,128]",
+    .run = run_search,
+};

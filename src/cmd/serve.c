@@ -268,9 +268,20 @@ static enum st serve(struct cmd_context *c, struct err *e)
     return st;
 }
 
-int cmd_serve(struct cmd_context *c, struct err *e)
+static int run_serve(struct cmd_context *c, struct err *e)
 {
     if (serve(c, e) != ST_OK)
         err_add(e, "serve");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_serve = {
+    .id = COMMAND_SERVE,
+    .summary = "an OpenAI-compatible server over the same core, real or emulated",
+    .about = "Completions, chats, models, metrics and health over HTTP. engine=cpu generates; "
+             "engine=sim answers in real time with the timings of a profiling bundle: a "
+             "deployment emulated on this machine. SIGTERM drains. With out= it leaves a run "
+             "directory, as bench does.",
+    .example = "twinfer serve engine=cpu model=tiny_qwen3 server.port=8000",
+    .run = run_serve,
+};

@@ -126,9 +126,21 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     return st;
 }
 
-int cmd_simulate(struct cmd_context *c, struct err *e)
+static int run_simulate(struct cmd_context *c, struct err *e)
 {
     if (simulate(c, e) != ST_OK)
         err_add(e, "simulate");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_simulate = {
+    .id = COMMAND_SIMULATE,
+    .columns = "requests not_ok requests_per_s output_tokens_per_s goodput_per_s ttft_p50_ms "
+               "ttft_p99_ms tpot_p50_ms tpot_p99_ms e2e_p50_ms e2e_p99_ms",
+    .summary = "serve the same workload on predicted operator times",
+    .about = "The serving core of bench with a predicting executor and a virtual clock; writes "
+             "the same files as a real run. Exit code 5 when no request ended "
+             "well.",
+    .example = "twinfer simulate model=tiny_qwen3 workload.dir=runs/workloads/w1",
+    .run = run_simulate,
+};

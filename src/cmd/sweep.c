@@ -265,7 +265,7 @@ static void print_table(const struct jobs *j)
     }
     putchar('\n');
     table_text(&text, t);
-    if (dirs.n && j->s->cmd->bit != CMD_REPORT)
+    if (dirs.n && j->s->cmd->id != COMMAND_REPORT)
         buf_printf(&text,
                    "next: twinfer report report.inputs='[%s]' out=DIR makes one page of them\n",
                    buf_str(&dirs));

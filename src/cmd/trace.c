@@ -454,7 +454,7 @@ static enum st trace(struct cmd_context *c, int *status, struct err *e)
     return record(c, library, status, e);
 }
 
-int cmd_trace(struct cmd_context *c, struct err *e)
+static int run_trace(struct cmd_context *c, struct err *e)
 {
     int status = 0;
     if (trace(c, &status, e) == ST_OK)
@@ -462,3 +462,16 @@ int cmd_trace(struct cmd_context *c, struct err *e)
     err_add(e, "trace");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_trace = {
+    .id = COMMAND_TRACE,
+    .columns = "exit_code processes kernels launches ranges dropped bytes",
+    .summary = "record what a CUDA program does on its GPUs",
+    .about = "Runs the command with libtwinfer_inject.so in every CUDA process it starts; "
+             "nothing in it needs to change. Kernels, copies, sets, synchronization, CUDA "
+             "graphs, NVTX ranges and launch times go to one spool per process. The exit code "
+             "is the command's.",
+    .program = true,
+    .example = "twinfer trace trace.range=decode@* out=traces/t1 -- python generate.py",
+    .run = run_trace,
+};

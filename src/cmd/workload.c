@@ -184,7 +184,7 @@ static enum st make(struct cmd_context *c, const struct job_model *m, struct job
     return write_workload(c, m, w, 0, e);
 }
 
-int cmd_workload(struct cmd_context *c, struct err *e)
+static int run_workload(struct cmd_context *c, struct err *e)
 {
     struct job_model m;
     struct job_workload w = {0};
@@ -201,3 +201,13 @@ int cmd_workload(struct cmd_context *c, struct err *e)
         err_add(e, "workload");
     return err_exit_code(e->st);
 }
+
+const struct cmd cmd_workload = {
+    .id = COMMAND_WORKLOAD,
+    .columns = "requests last_arrival_s prefill_tokens decode_tokens",
+    .summary = "make a workload directory: who asks what, and when",
+    .about = "Writes prompts.jsonl, trace_lengths.csv and trace_intervals.csv. The same settings "
+             "and seed give the same bytes.",
+    .example = "twinfer workload workload.num_requests=200 workload.arrival.rate=4",
+    .run = run_workload,
+};

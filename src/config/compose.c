@@ -176,9 +176,10 @@ static enum st check_command(struct merge *m, const struct option *row, const ch
 {
     if (row->commands & m->bit)
         return ST_OK;
-    err_set(m->e, ST_USAGE, "%s: %s does not use %s", override_source, m->args->command, key);
+    err_set(m->e, ST_USAGE, "%s: %s does not use %s", override_source,
+            command_name(m->args->command), key);
     struct buf names = {0};
-    option_command_names(&names, row->commands);
+    command_names(&names, row->commands);
     err_hint(m->e, "it is a key of: %s", buf_str(&names));
     buf_free(&names);
     return m->e->st;
@@ -342,9 +343,7 @@ enum st compose(struct arena *a, const struct compose_args *args, struct compose
                 struct err *e)
 {
     *out = (struct composed){.root = node_new(a, NODE_MAP)};
-    uint32_t bit = option_command_bit(args->command);
-    struct merge m = {
-        .a = a, .args = args, .out = out, .bit = bit ? bit : (uint32_t)CMD_ANY, .e = e};
+    struct merge m = {.a = a, .args = args, .out = out, .bit = command_bit(args->command), .e = e};
     struct defaults files;
     TRY(defaults_expand(a, args, &files, e));
     out->dir = files.dir;

@@ -3,6 +3,7 @@
 #ifndef CONFIG_COMPOSE_H
 #define CONFIG_COMPOSE_H
 
+#include "config/command.h"
 #include "config/override.h"
 #include "config/source.h"
 
@@ -25,7 +26,7 @@ struct composed {
 
 struct compose_args {
     const struct sources *sources;
-    const char *command;
+    enum command command;
     const char *primary; /* file name without .yaml */
     const struct override *overrides;
     size_t n_overrides;

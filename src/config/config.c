@@ -19,7 +19,7 @@ static enum st parse_overrides(struct arena *a, const struct config_args *args,
 
 static const char *primary_name(const struct config_args *args)
 {
-    return args->config_name ? args->config_name : args->command;
+    return args->config_name ? args->config_name : command_name(args->command);
 }
 
 static enum st compose_args(struct arena *a, const struct config_args *args, struct composed *out,
@@ -37,12 +37,6 @@ static enum st compose_args(struct arena *a, const struct config_args *args, str
     return compose(a, &c, out, e);
 }
 
-static uint32_t command_bits(const struct config_args *args)
-{
-    uint32_t bit = option_command_bit(args->command);
-    return bit ? bit : (uint32_t)CMD_ANY;
-}
-
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e)
 {
@@ -55,7 +49,7 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
                            .overrides = args->overrides,
                            .n_overrides = args->n_overrides,
                            .sets = c.sets};
-    return bind_plan(a, c.root, command_bits(args), &out->plan, e);
+    return bind_plan(a, c.root, command_bit(args->command), &out->plan, e);
 }
 
 /* True: the record is about key or about a section or map around it. */
@@ -247,7 +241,7 @@ enum st config_explain(struct arena *a, const struct config_args *args, const ch
 {
     if (!option_find(key) && !option_map_of(key) && !option_is_section(key)) {
         err_set(e, ST_USAGE, "--explain: unknown key '%s'", key);
-        option_hint(key, command_bits(args), e);
+        option_hint(key, command_bit(args->command), e);
         return ST_USAGE;
     }
     struct composed c;

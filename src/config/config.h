@@ -36,9 +36,9 @@
 #include "text/node.h"
 
 struct config_args {
-    const char *command;          /* "simulate": primary file and option filter */
-    const char *config_name;      /* --config-name: another primary file; NULL = command */
-    const char *config_dir;       /* --config-dir, NULL = none */
+    enum command command;    /* its settings, and its primary file */
+    const char *config_name; /* --config-name: another primary file than <command>.yaml; NULL */
+    const char *config_dir;  /* --config-dir, NULL = none */
     const char *const *overrides; /* as typed, without -m, --cfg, ... */
     size_t n_overrides;
     const struct embed_file *embedded; /* embed_cmd; NULL = none */

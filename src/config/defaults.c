@@ -526,7 +526,7 @@ static enum st check_used(struct expansion *x)
             return err_set(x->e, ST_USAGE, "%s: %s: the defaults list has no such group",
                            override_source, c->from->typed);
         err_set(x->e, ST_USAGE, "%s: %s does not use the group %s", override_source,
-                x->args->command, c->key);
+                command_name(x->args->command), c->key);
         return err_hint(x->e, "+%s adds it to the defaults list all the same", c->from->typed);
     }
     return ST_OK;

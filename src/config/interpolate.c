@@ -135,7 +135,7 @@ static enum st no_key(struct interpolation *x, const struct cursor *c, const cha
 {
     fail(x, c->at, arena_printf(x->a, "there is no key '%s' to interpolate", path));
     if (*path != '.')
-        option_hint(path, (uint32_t)CMD_ANY, x->e);
+        option_hint(path, CMD_ANY, x->e);
     return x->e->st;
 }
 

@@ -5,36 +5,6 @@
 
 #include "config/plan.h"
 
-static const struct {
-    const char *name;
-    uint32_t bit;
-} commands[] = {
-    {"workload", CMD_WORKLOAD}, {"bench", CMD_BENCH},     {"profile", CMD_PROFILE},
-    {"simulate", CMD_SIMULATE}, {"compare", CMD_COMPARE}, {"report", CMD_REPORT},
-    {"model", CMD_MODEL},       {"doctor", CMD_DOCTOR},   {"capacity", CMD_CAPACITY},
-    {"search", CMD_SEARCH},     {"kernels", CMD_KERNELS}, {"serve", CMD_SERVE},
-};
-
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
-
-uint32_t option_command_bit(const char *command)
-{
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i].name, command) == 0)
-            return commands[i].bit;
-    return 0;
-}
-
-void option_command_names(struct buf *out, uint32_t bits)
-{
-    const char *gap = "";
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (bits & commands[i].bit) {
-            buf_printf(out, "%s%s", gap, commands[i].name);
-            gap = ", ";
-        }
-}
-
 const struct option *option_find(const char *key)
 {
     for (size_t i = 0; i < config_options_n; i++)

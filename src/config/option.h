@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/str.h"
+#include "config/command.h"
 
 enum option_type {
     OPT_BOOL,   /* bool */
@@ -58,10 +58,6 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
 
 /* The hint that goes with an unknown key: "did you mean seed? also near: ..." */
 void option_hint(const char *unknown, uint32_t bits, struct err *e);
-
-/* CMD_... bit of a command's name, 0 when it has none; "workload, bench" for a set of bits. */
-uint32_t option_command_bit(const char *command);
-void option_command_names(struct buf *out, uint32_t bits);
 
 /* Help lines of the rows a command uses: key, help, and in brackets type or range, unit and
  * default; at most 100 columns. */

@@ -8,24 +8,6 @@
 #include "config/option.h"
 #include "text/node.h"
 
-/* Bits of option.commands, one per command. */
-enum {
-    CMD_WORKLOAD = 1 << 0,
-    CMD_BENCH = 1 << 1,
-    CMD_PROFILE = 1 << 2,
-    CMD_SIMULATE = 1 << 3,
-    CMD_COMPARE = 1 << 4,
-    CMD_REPORT = 1 << 5,
-    CMD_MODEL = 1 << 6,
-    CMD_DOCTOR = 1 << 7,
-    CMD_CAPACITY = 1 << 8,
-    CMD_SEARCH = 1 << 9,
-    CMD_SERVE = 1 << 10,
-    CMD_KERNELS = 1 << 12,
-    CMD_TRACE = 1 << 13,
-    CMD_ANY = -1,
-};
-
 enum plan_arrival {
     ARRIVAL_STATIC,
     ARRIVAL_FIXED_INTERVAL,

@@ -43,7 +43,8 @@ static void check_again(struct arena *a, const struct config *c)
     struct buf one = {0}, two = {0};
     config_print(&one, c);
     const struct embed_file file[] = {{"printed.yaml", buf_str(&one), one.n}, {0}};
-    struct config_args args = {.command = "bench", .config_name = "printed", .embedded = file};
+    struct config_args args = {
+        .command = COMMAND_BENCH, .config_name = "printed", .embedded = file};
     struct config again;
     struct err e = {0};
     enum st st = config_load(a, &args, &again, &e);
@@ -61,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena *a = arena_new();
     struct job j;
     read_job(a, arena_strn(a, (const char *)data, size), &j);
-    struct config_args args = {.command = "bench",
+    struct config_args args = {.command = COMMAND_BENCH,
                                .embedded = j.files,
                                .overrides = j.overrides,
                                .n_overrides = j.n_overrides};

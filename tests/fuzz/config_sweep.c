@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena *a = arena_new();
     const char *overrides[MAX_OVERRIDES];
-    struct config_args args = {.command = "bench", .overrides = overrides};
+    struct config_args args = {.command = COMMAND_BENCH, .overrides = overrides};
     for (char *line = arena_strn(a, (const char *)data, size); line;) {
         char *end = strchr(line, '\n');
         if (end)

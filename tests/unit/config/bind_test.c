@@ -6,13 +6,13 @@
 /* One file, so that each error names bench.yaml:line:column. */
 static void file_err(struct test *t, const char *yaml, const char *text)
 {
-    assert_load_err(ARGS("bench", FILES({"bench.yaml", yaml})),
+    assert_load_err(ARGS(BENCH, FILES({"bench.yaml", yaml})),
                     arena_printf(t->a, "(built in)/bench.yaml:%s", text));
 }
 
 static void line_err(struct test *t, const char *override, const char *text)
 {
-    assert_load_err(ARGS("compare", FILES({"compare.yaml", ""}), override),
+    assert_load_err(ARGS(COMPARE, FILES({"compare.yaml", ""}), override),
                     arena_printf(t->a, "command line: %s", text));
 }
 
@@ -20,15 +20,15 @@ static void every_type_lands_in_the_plan(void **state)
 {
     struct test *t = *state;
     struct config c = fixture_good(
-        t, ARGS("bench", FILES({"bench.yaml", "json: true\n"
-                                              "seed: 9223372036854775807\n"
-                                              "workload:\n"
-                                              "  num_requests: 1e6\n"
-                                              "  arrival: {kind: gamma, rate: 2, burstiness: 0.5}\n"
-                                              "model:\n  name: 'm'\n  config: {x: [1]}\n"
-                                              "spread: [a, 'b,c']\n"
-                                              "report: {inputs: 'd , e'}\n"
-                                              "compare: {token0: include}\n"})));
+        t, ARGS(BENCH, FILES({"bench.yaml", "json: true\n"
+                                            "seed: 9223372036854775807\n"
+                                            "workload:\n"
+                                            "  num_requests: 1e6\n"
+                                            "  arrival: {kind: gamma, rate: 2, burstiness: 0.5}\n"
+                                            "model:\n  name: 'm'\n  config: {x: [1]}\n"
+                                            "spread: [a, 'b,c']\n"
+                                            "report: {inputs: 'd , e'}\n"
+                                            "compare: {token0: include}\n"})));
     assert_true(c.plan.json);
     assert_true(c.plan.seed == INT64_MAX);
     assert_int_equal(c.plan.workload.num_requests, 1000000);
@@ -58,12 +58,12 @@ static void a_list_takes_commas(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct config c =
-            fixture_good(t, ARGS("compare", FILES({"compare.yaml", ""}), rows[i].override));
+            fixture_good(t, ARGS(COMPARE, FILES({"compare.yaml", ""}), rows[i].override));
         assert_int_equal(c.plan.compare.spread.n, rows[i].n);
         if (rows[i].second)
             assert_string_equal(c.plan.compare.spread.items[1], rows[i].second);
     }
-    struct config c = fixture_good(t, ARGS("compare", FILES({"compare.yaml", "spread: a,b\n"})));
+    struct config c = fixture_good(t, ARGS(COMPARE, FILES({"compare.yaml", "spread: a,b\n"})));
     assert_int_equal(c.plan.compare.spread.n, 2);
 }
 
@@ -73,11 +73,10 @@ static void interpolated_text_is_read_as_what_is_wanted(void **state)
     struct test *t = *state;
     setenv("TWINFER_TEST_VALUE", "12", 1);
     struct config c = fixture_good(
-        t,
-        ARGS("bench", FILES({"bench.yaml", "seed: ${oc.env:TWINFER_TEST_VALUE}\n"
-                                           "repeat: 1${seed}\n"
-                                           "json: ${oc.env:TWINFER_TEST_NONE,true}\n"
-                                           "hardware: {id: '${oc.env:TWINFER_TEST_VALUE}'}\n"})));
+        t, ARGS(BENCH, FILES({"bench.yaml", "seed: ${oc.env:TWINFER_TEST_VALUE}\n"
+                                            "repeat: 1${seed}\n"
+                                            "json: ${oc.env:TWINFER_TEST_NONE,true}\n"
+                                            "hardware: {id: '${oc.env:TWINFER_TEST_VALUE}'}\n"})));
     assert_int_equal(c.plan.seed, 12);
     assert_int_equal(c.plan.repeat, 112);
     assert_true(c.plan.json);
@@ -89,7 +88,7 @@ static void null_is_not_set(void **state)
 {
     struct test *t = *state;
     struct config c = fixture_good(
-        t, ARGS("bench", FILES({"bench.yaml", "seed: null\nout:\nworkload:\nmodel: {name: ~}\n"}),
+        t, ARGS(BENCH, FILES({"bench.yaml", "seed: null\nout:\nworkload:\nmodel: {name: ~}\n"}),
                 "device=null"));
     assert_int_equal(c.plan.seed, 0);
     assert_null(c.plan.out);
@@ -162,8 +161,8 @@ static void a_wrong_override_is_named(void **state)
              "hint: it is a key of: workload, bench, simulate");
     line_err(t, "+model.config.x=4",
              "compare does not use model.config.x\n"
-             "hint: it is a key of: workload, bench, profile, simulate, "
-             "model, capacity, search, serve");
+             "hint: it is a key of: workload, bench, serve, profile, "
+             "simulate, capacity, search, model");
     line_err(t, "~workload.arrival.rate",
              "compare does not use workload.arrival.rate\n"
              "hint: it is a key of: workload, bench, simulate");
@@ -194,17 +193,17 @@ static void maps_merge_on_the_command_line(void **state)
     struct test *t = *state;
     const struct embed_file *files = FILES({"bench.yaml", "vars: {a: 1, b: {c: 2}}\n"});
     struct config c =
-        fixture_good(t, ARGS("bench", files, "vars={a: x}", "+vars.b.d=3", "++vars.b={c: 4, e: {}}",
+        fixture_good(t, ARGS(BENCH, files, "vars={a: x}", "+vars.b.d=3", "++vars.b={c: 4, e: {}}",
                              "workload.arrival={kind: static}"));
     assert_string_equal(fixture_yaml(t, &c, "vars"), "a: x\nb:\n  c: 4\n  d: 3\n  e: {}\n");
     assert_int_equal(c.plan.workload.arrival.kind, ARRIVAL_STATIC);
-    c = fixture_good(t, ARGS("bench", files, "~vars.b", "workload={arrival: {rate: 3}}"));
+    c = fixture_good(t, ARGS(BENCH, files, "~vars.b", "workload={arrival: {rate: 3}}"));
     assert_string_equal(fixture_yaml(t, &c, "vars"), "a: 1\n");
     assert_near(c.plan.workload.arrival.rate, 3, 0);
-    assert_load_err(ARGS("bench", files, "+vars.a=1"),
+    assert_load_err(ARGS(BENCH, files, "+vars.a=1"),
                     "command line: vars.a: the key is there already\n"
                     "hint: vars.a=... sets it, ++vars.a=... does either");
-    assert_load_err(ARGS("bench", files, "+vars.a.b=1"),
+    assert_load_err(ARGS(BENCH, files, "+vars.a.b=1"),
                     "(built in)/bench.yaml:1:11: vars.a: expected a map of keys, got an integer");
 }
 
@@ -212,7 +211,7 @@ static void a_malformed_file_is_bad_input(void **state)
 {
     struct test *t = *state;
     struct config c;
-    assert_int_equal(fixture_load(t, ARGS("bench", FILES({"bench.yaml", "a: [\n"})), &c), ST_INPUT);
+    assert_int_equal(fixture_load(t, ARGS(BENCH, FILES({"bench.yaml", "a: [\n"})), &c), ST_INPUT);
     assert_int_equal(strncmp(err_cause(&t->e, 0), "(built in)/bench.yaml:2:1: ", 27), 0);
 }
 

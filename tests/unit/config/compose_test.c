@@ -53,7 +53,7 @@ static enum st compose_here(struct test *t, const char *primary, const char **ty
     for (size_t i = 0; i < n; i++)
         TRY(override_parse(t->a, typed[i], &overrides[i], &t->e));
     struct compose_args args = {.sources = &sources,
-                                .command = "doctor",
+                                .command = COMMAND_DOCTOR,
                                 .primary = primary,
                                 .overrides = overrides,
                                 .n_overrides = n};

@@ -6,7 +6,7 @@ static void the_last_layer_wins_and_the_rest_is_default(void **state)
     const struct embed_file *files =
         FILES({"bench.yaml", "defaults: [{hardware: big}, _self_]\nseed: 7\n"},
               {"hardware/big.yaml", "id: big\n"}, {"hardware/small.yaml", "id: small\n"});
-    struct config c = fixture_good(t, ARGS("bench", files));
+    struct config c = fixture_good(t, ARGS(BENCH, files));
     assert_int_equal(c.plan.seed, 7);
     assert_string_equal(c.plan.hardware.id, "big");
     assert_int_equal(c.plan.scheduler.batch_cap, 128);
@@ -14,7 +14,7 @@ static void the_last_layer_wins_and_the_rest_is_default(void **state)
     assert_string_equal(c.config_path, "(built in)");
     assert_string_equal(c.config_name, "bench");
 
-    c = fixture_good(t, ARGS("bench", files, "hardware=small", "seed=8", "seed=9"));
+    c = fixture_good(t, ARGS(BENCH, files, "hardware=small", "seed=8", "seed=9"));
     assert_int_equal(c.plan.seed, 9);
     assert_string_equal(c.plan.hardware.id, "small");
 }
@@ -23,24 +23,15 @@ static void an_origin_tells_set_from_unset(void **state)
 {
     struct test *t = *state;
     const struct embed_file *files = FILES({"bench.yaml", "seed: 7\nworkload: {dir: w}\n"});
-    struct config c = fixture_good(t, ARGS("bench", files, "repeat=1", "workload.dir=null"));
+    struct config c = fixture_good(t, ARGS(BENCH, files, "repeat=1", "workload.dir=null"));
     assert_int_equal(config_origin(&c, "seed"), ORIGIN_FILE);
     assert_int_equal(config_origin(&c, "repeat"), ORIGIN_COMMAND_LINE);
     assert_int_equal(config_origin(&c, "device"), ORIGIN_DEFAULT);
     assert_int_equal(config_origin(&c, "out"), ORIGIN_UNSET);
     assert_int_equal(config_origin(&c, "workload.dir"), ORIGIN_UNSET);
-    c = fixture_good(t, ARGS("bench", files, "~seed"));
+    c = fixture_good(t, ARGS(BENCH, files, "~seed"));
     assert_int_equal(config_origin(&c, "seed"), ORIGIN_DEFAULT);
     assert_int_equal(c.plan.seed, 0);
-}
-
-static void every_command_has_its_files(void **state)
-{
-    struct test *t = *state;
-    static const char *const commands[] = {"workload", "bench",  "profile", "simulate",
-                                           "compare",  "report", "model",   "doctor"};
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        fixture_good(t, ARGS(commands[i], embed_cmd));
 }
 
 static void every_group_file_is_good(void **state)
@@ -53,9 +44,10 @@ static void every_group_file_is_good(void **state)
             continue;
         const char *group = arena_strn(t->a, f->path, (size_t)(slash - f->path));
         const char *name = arena_strn(t->a, slash + 1, strlen(slash + 1) - strlen(".yaml"));
-        const char *command = strcmp(group, "predictor") == 0 ? "simulate" : "bench";
-        struct config c =
-            fixture_good(t, ARGS(command, embed_cmd, arena_printf(t->a, "%s=%s", group, name)));
+        bool predicts = strcmp(group, "predictor") == 0;
+        struct config_args args = ARGS(BENCH, embed_cmd, arena_printf(t->a, "%s=%s", group, name));
+        args.command = predicts ? COMMAND_SIMULATE : COMMAND_BENCH;
+        struct config c = fixture_good(t, args);
         if (strcmp(group, "model") == 0)
             assert_string_equal(c.plan.model.name, name);
         n++;
@@ -69,8 +61,8 @@ static void explain_names_every_layer(void **state)
     const struct embed_file *files = FILES(
         {"bench.yaml", "defaults:\n  - workload: w\n  - _self_\nworkload:\n  arrival: {rate: 2}\n"},
         {"workload/w.yaml", "arrival:\n  kind: gamma\n  rate: ${vars.r}\n  burstiness: 2\n"});
-    struct config_args args = ARGS("bench", files, "+vars.r=1", "~workload.arrival.burstiness",
-                                   "workload.arrival.rate=4");
+    struct config_args args =
+        ARGS(BENCH, files, "+vars.r=1", "~workload.arrival.burstiness", "workload.arrival.rate=4");
     struct buf b = {0};
     assert_ok(config_explain(t->a, &args, "workload.arrival.rate", &b, &t->e), t);
     assert_string_equal(b.p, "workload.arrival.rate = 4\n"
@@ -99,7 +91,7 @@ static void explain_names_every_layer(void **state)
 static void explain_works_on_a_bad_value(void **state)
 {
     struct test *t = *state;
-    struct config_args args = ARGS("bench", FILES({"bench.yaml", "seed: x\n"}));
+    struct config_args args = ARGS(BENCH, FILES({"bench.yaml", "seed: x\n"}));
     struct buf b = {0};
     assert_ok(config_explain(t->a, &args, "seed", &b, &t->e), t);
     assert_string_equal(b.p, "seed = x\n  x  <- (built in)/bench.yaml:1:7\n  0  <- default\n");
@@ -122,25 +114,24 @@ static void sweep_text(struct test *t, struct config_args args, const char *want
 static void a_sweep_runs_its_rightmost_axis_fastest(void **state)
 {
     struct test *t = *state;
-    sweep_text(t, ARGS("bench", NULL, "model=a,b", "x=1", "seed=range(1,4)"),
+    sweep_text(t, ARGS(BENCH, NULL, "model=a,b", "x=1", "seed=range(1,4)"),
                "model=a x=1 seed=1\nmodel=a x=1 seed=2\nmodel=a x=1 seed=3\n"
                "model=b x=1 seed=1\nmodel=b x=1 seed=2\nmodel=b x=1 seed=3\n");
-    sweep_text(t, ARGS("bench", NULL, "a=choice([1,2], {a: 1,b: 2},'x,y')", "~z", "++q=r\\,s"),
+    sweep_text(t, ARGS(BENCH, NULL, "a=choice([1,2], {a: 1,b: 2},'x,y')", "~z", "++q=r\\,s"),
                "a=[1,2] ~z ++q=r\\,s\na={a: 1,b: 2} ~z ++q=r\\,s\na='x,y' ~z ++q=r\\,s\n");
-    sweep_text(t, ARGS("bench", NULL, "a=[1,2]", "b='c,d'", "c=${oc.env:X,1}"),
+    sweep_text(t, ARGS(BENCH, NULL, "a=[1,2]", "b='c,d'", "c=${oc.env:X,1}"),
                "a=[1,2] b='c,d' c=${oc.env:X,1}\n");
-    sweep_text(t, ARGS("bench", NULL, "spread=a,b"), "spread=a,b\n");
-    sweep_text(t, ARGS("bench", NULL, "spread=choice(a,b)"), "spread=a\nspread=b\n");
-    sweep_text(t, ARGS("bench", NULL, "a=range(3)"), "a=0\na=1\na=2\n");
-    sweep_text(t, ARGS("bench", NULL, "a=range(3,0,-2)"), "a=3\na=1\n");
-    sweep_text(t, ARGS("bench", NULL, "a=range(start=0,stop=0.3,step=0.1)"),
-               "a=0.0\na=0.1\na=0.2\n");
-    sweep_text(t, ARGS("bench", NULL, "a=choice(1)"), "a=1\n");
+    sweep_text(t, ARGS(BENCH, NULL, "spread=a,b"), "spread=a,b\n");
+    sweep_text(t, ARGS(BENCH, NULL, "spread=choice(a,b)"), "spread=a\nspread=b\n");
+    sweep_text(t, ARGS(BENCH, NULL, "a=range(3)"), "a=0\na=1\na=2\n");
+    sweep_text(t, ARGS(BENCH, NULL, "a=range(3,0,-2)"), "a=3\na=1\n");
+    sweep_text(t, ARGS(BENCH, NULL, "a=range(start=0,stop=0.3,step=0.1)"), "a=0.0\na=0.1\na=0.2\n");
+    sweep_text(t, ARGS(BENCH, NULL, "a=choice(1)"), "a=1\n");
 }
 
 static void sweep_err(struct test *t, const char *override, const char *text)
 {
-    struct config_args args = ARGS("bench", NULL, "seed=range(0,100)", override);
+    struct config_args args = ARGS(BENCH, NULL, "seed=range(0,100)", override);
     const char *const **jobs;
     size_t n;
     assert_err(config_sweep(t->a, &args, &jobs, &n, &t->e), ST_USAGE, t, text);
@@ -176,7 +167,7 @@ static void a_bad_sweep_is_named(void **state)
 static void a_job_of_a_sweep_loads(void **state)
 {
     struct test *t = *state;
-    struct config_args args = ARGS("simulate", embed_cmd, "hardware=a100,h200", "seed=1,2");
+    struct config_args args = ARGS(SIMULATE, embed_cmd, "hardware=a100,h200", "seed=1,2");
     const char *const **jobs;
     size_t n;
     assert_ok(config_sweep(t->a, &args, &jobs, &n, &t->e), t);
@@ -193,12 +184,12 @@ static void a_job_of_a_sweep_loads(void **state)
 static void what_print_writes_reads_back_as_the_same(void **state)
 {
     struct test *t = *state;
-    struct config a = fixture_good(t, ARGS("bench", embed_cmd, "model=llama3_8b",
+    struct config a = fixture_good(t, ARGS(BENCH, embed_cmd, "model=llama3_8b",
                                            "workload=synthetic", "hardware.id=007",
                                            "+vars={x: [1, 2.0, 'y'], s: '\\${z}'}", "engine=null"));
     struct buf one = {0}, two = {0};
     config_print(&one, &a);
-    struct config b = fixture_good(t, ARGS("bench", FILES({"bench.yaml", buf_str(&one)})));
+    struct config b = fixture_good(t, ARGS(BENCH, FILES({"bench.yaml", buf_str(&one)})));
     config_print(&two, &b);
     assert_string_equal(b.plan.hardware.id, "007");
     assert_string_equal(b.plan.engine.kind, "null");
@@ -212,9 +203,9 @@ static void what_print_writes_reads_back_as_the_same(void **state)
 static void the_composed_simulation_is_as_recorded(void **state)
 {
     struct test *t = *state;
-    struct config c = fixture_good(t, ARGS("simulate", embed_cmd, "model=qwen3_0_6b",
-                                           "hardware=h200", "scheduler=sarathi",
-                                           "workload=synthetic", "workload.arrival.rate=2.5"));
+    struct config c = fixture_good(t, ARGS(SIMULATE, embed_cmd, "model=qwen3_0_6b", "hardware=h200",
+                                           "scheduler=sarathi", "workload=synthetic",
+                                           "workload.arrival.rate=2.5"));
     struct buf b = {0};
     config_print(&b, &c);
     assert_golden(t, "config/simulate.yaml", ((struct sv){b.p, b.n}));
@@ -226,7 +217,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_last_layer_wins_and_the_rest_is_default),
         TEST(an_origin_tells_set_from_unset),
-        TEST(every_command_has_its_files),
         TEST(every_group_file_is_good),
         TEST(explain_names_every_layer),
         TEST(explain_works_on_a_bad_value),

@@ -25,11 +25,12 @@ static inline const struct embed_file *fixture_table(struct test *t, const struc
     return out;
 }
 
-/* ARGS("bench", files, "seed=1", "model=x") */
-#define ARGS(command_, files, ...) \
-    fixture_args(t, command_, files, (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+/* ARGS(BENCH, files, "seed=1", "model=x") */
+#define ARGS(command_, files, ...)             \
+    fixture_args(t, COMMAND_##command_, files, \
+                 (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
-static inline struct config_args fixture_args(struct test *t, const char *command,
+static inline struct config_args fixture_args(struct test *t, enum command command,
                                               const struct embed_file *files,
                                               const char *const *overrides)
 {

@@ -57,7 +57,7 @@ static void every_row_is_whole(void **state)
     /* every default is a value its own row allows */
     struct plan plan;
     struct node *empty = node_new(t->a, NODE_MAP);
-    assert_ok(bind_plan(t->a, empty, (uint32_t)CMD_ANY, &plan, &t->e), t);
+    assert_ok(bind_plan(t->a, empty, CMD_ANY, &plan, &t->e), t);
     assert_int_equal(plan.scheduler.block_size, 16);
     assert_int_equal(plan.workload.arrival.kind, ARRIVAL_POISSON);
 }
@@ -67,24 +67,13 @@ static void the_nearest_keys_come_first(void **state)
     (void)state;
     const char *out[3];
     bool close;
-    assert_int_equal(option_nearest("num_request", (uint32_t)CMD_ANY, out, 3, &close), 1);
+    assert_int_equal(option_nearest("num_request", CMD_ANY, out, 3, &close), 1);
     assert_string_equal(out[0], "workload.num_requests");
     assert_true(close);
-    option_nearest("scheduler.blocksize", (uint32_t)CMD_ANY, out, 3, &close);
+    option_nearest("scheduler.blocksize", CMD_ANY, out, 3, &close);
     assert_string_equal(out[0], "scheduler.block_size");
-    option_nearest("no_key_looks_like_this_one", (uint32_t)CMD_ANY, out, 3, &close);
+    option_nearest("no_key_looks_like_this_one", CMD_ANY, out, 3, &close);
     assert_false(close);
-}
-
-static void commands_have_bits_and_names(void **state)
-{
-    (void)state;
-    assert_int_equal(option_command_bit("compare"), CMD_COMPARE);
-    assert_int_equal(option_command_bit("none"), 0);
-    struct buf b = {0};
-    option_command_names(&b, CMD_BENCH | CMD_DOCTOR);
-    assert_string_equal(b.p, "bench, doctor");
-    buf_free(&b);
 }
 
 static void free_form_maps_are_known(void **state)
@@ -114,8 +103,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_rows_cover_the_plan),     TEST(every_row_is_whole),
-        TEST(the_nearest_keys_come_first), TEST(commands_have_bits_and_names),
-        TEST(free_form_maps_are_known),    TEST(help_is_as_recorded),
+        TEST(the_nearest_keys_come_first), TEST(free_form_maps_are_known),
+        TEST(help_is_as_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

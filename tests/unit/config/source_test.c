@@ -13,7 +13,7 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
         FILES({"bench.yaml", "defaults: [model: m]\n"}, {"model/m.yaml", "name: inside\n"},
               {"model/o.yaml", "name: inside\n"}, {"model/deep/p.yaml", "name: inside\n"});
     assert_int_equal(chdir(test_path(t, "here")), 0);
-    struct config_args args = ARGS("bench", files);
+    struct config_args args = ARGS(BENCH, files);
     args.config_dir = test_path(t, "mine");
     struct config c = fixture_good(t, args);
     assert_string_equal(c.plan.model.name, "mine");
@@ -21,7 +21,7 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
     args.config_dir = NULL;
     c = fixture_good(t, args);
     assert_string_equal(c.plan.model.name, "here");
-    assert_load_err(ARGS("bench", files, "model.name=1", "workload.num_requests=x"),
+    assert_load_err(ARGS(BENCH, files, "model.name=1", "workload.num_requests=x"),
                     "command line: workload.num_requests: expected an integer, got 'x'");
 
     struct sources s;
@@ -37,7 +37,7 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
 
     test_write(t, "here/configs/bench.yaml", "seed: [\n");
     c = (struct config){0};
-    assert_int_equal(fixture_load(t, ARGS("bench", files), &c), ST_INPUT);
+    assert_int_equal(fixture_load(t, ARGS(BENCH, files), &c), ST_INPUT);
     assert_int_equal(strncmp(err_cause(&t->e, 0), "configs/bench.yaml:2:1: ", 24), 0);
     assert_int_equal(chdir("/proc"), 0);
 }
@@ -45,7 +45,7 @@ static void a_nearer_folder_hides_a_farther_one(void **state)
 static void a_missing_folder_is_named(void **state)
 {
     struct test *t = *state;
-    struct config_args args = ARGS("bench", NULL);
+    struct config_args args = ARGS(BENCH, NULL);
     args.config_dir = "/nowhere";
     struct config c;
     assert_err(fixture_load(t, args, &c), ST_USAGE, t, "--config-dir: /nowhere is not a directory");
