@@ -1,6 +1,9 @@
+#include "inject/buffers.h"
+
 #include <sys/mman.h>
 
 #include "inject/guest.h"
+#include "inject/writer.h"
 
 /* CUPTI's activity buffers: a page for our own use, then the bytes that CUPTI sees. */
 enum { HEAD = 4096 };

@@ -1,12 +1,17 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
+#include "inject/cupti.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "gpu/abi/cupti.h"
 #include "gpu/cupti_list.h"
-#include "inject/guest.h"
+#include "inject/buffers.h"
+#include "inject/decode.h"
+#include "inject/gate.h"
+#include "inject/handlers.h"
+#include "inject/notes.h"
 
 static struct {
 #define X(name, arguments, needed) CUptiResult(*name) arguments;
@@ -19,13 +24,10 @@ static struct {
     _Atomic bool dead; /* a child after fork: the library's state is its parent's */
     _Atomic uint32_t version;
     CUpti_SubscriberHandle subscriber;
-    bool launches_on;                                 /* under control */
     bool before_graphs, level_is_fixed, whole_graphs; /* under control: see fix_graph_level */
 } cupti;
 static _Atomic bool paused;
 static _Atomic bool has_callbacks;
-
-__thread struct guest_thread guest_thread;
 
 /* ---- finding the library ---- */
 
@@ -82,7 +84,7 @@ static bool bind(void *lib)
     GPU_CUPTI_LIST(X)
 #undef X
     if (missing)
-        guest_note(SPOOL_ERROR, "no GPU records: CUPTI lacks %s", missing, 0);
+        notes_add(SPOOL_ERROR, "no GPU records: CUPTI lacks %s", missing, 0);
     return !missing;
 }
 
@@ -94,8 +96,8 @@ bool cupti_open(void)
         return true;
     void *lib = open_library();
     if (!lib) {
-        guest_note(SPOOL_ERROR,
-                   "no GPU records: libcupti is not loaded and not found (setting cupti=)", "", 0);
+        notes_add(SPOOL_ERROR,
+                  "no GPU records: libcupti is not loaded and not found (setting cupti=)", "", 0);
         return false;
     }
     if (!bind(lib))
@@ -104,8 +106,8 @@ bool cupti_open(void)
     api.cuptiGetVersion(&version);
     cupti.version = version;
     if (version < 13) {
-        guest_note(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11", "API version ",
-                   version);
+        notes_add(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11", "API version ",
+                  version);
         return false;
     }
     cupti.found = true;
@@ -132,87 +134,9 @@ static void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buff
     buffers_completed(buffer, valid);
 }
 
-static void launch(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId cbid)
+void cupti_callback(CUpti_CallbackDomain domain, uint32_t cbid, bool on)
 {
-    if (d->callbackSite == CUPTI_API_ENTER) {
-        bool open = atomic_load_explicit(&gate_is_open, memory_order_acquire);
-        int64_t now_ns = open ? clock_mono_ns() : 0;
-        if (open && gate_filters && gate_time_is_up(now_ns))
-            open = false;
-        *d->correlationData = open ? (uint64_t)now_ns : 0;
-        if (open && gate_filters)
-            gate_launch(d->correlationId);
-        return;
-    }
-    int64_t start_ns = (int64_t)*d->correlationData;
-    struct ring *r = start_ns ? ring_mine(me) : NULL;
-    if (!r)
-        return;
-    int64_t now_ns = clock_mono_ns();
-    int64_t sample = ring_sample_begin(r, now_ns);
-    ring_push(r, &(struct event){.at_ns = start_ns,
-                                 .end_ns = now_ns,
-                                 .text = d->correlationId,
-                                 .type = EVENT_LAUNCH,
-                                 .cbid = (uint16_t)cbid});
-    ring_sample_end(r, sample);
-}
-
-static void profiler(const CUpti_CallbackData *d, bool start)
-{
-    if ((d->callbackSite == CUPTI_API_EXIT) == start)
-        gate_profiler(start);
-}
-
-static void CUPTIAPI called(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId cbid,
-                            const void *data)
-{
-    (void)user;
-    const CUpti_CallbackData *d = data;
-    struct guest_thread *me = &guest_thread;
-    if (me->busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
-        return;
-    me->busy++;
-    if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
-        profiler(d, cbid == CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000);
-    else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
-             cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop)
-        profiler(d, cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
-    else
-        launch(me, d, cbid);
-    me->busy--;
-}
-
-/* Driver functions that put work on a GPU: first and last of each run of ids. */
-#define ID(function) CUPTI_DRIVER_TRACE_CBID_##function
-static const uint16_t launches[][2] = {
-    {ID(cuMemcpyHtoD), ID(cuMemcpy3DAsync)},
-    {ID(cuMemsetD8), ID(cu64MemsetD2D32)},
-    {ID(cuLaunch), ID(cuLaunchGridAsync)},
-    {ID(cuMemsetD8Async), ID(cuMemsetD2D32Async)},
-    {ID(cuMemcpy_v2), ID(cuMemsetD2D32_v2)},
-    {ID(cuMemcpyHtoD_v2), ID(cuMemcpyHtoAAsync_v2)},
-    {ID(cuMemcpy), ID(cuLaunchKernel)},
-    {ID(cuMemcpyPeer), ID(cuMemcpy3DPeerAsync)},
-    {ID(cuMemcpyHtoD_v2_ptds), ID(cuMemsetD2D32Async_ptsz)}, /* per-thread default stream */
-    {ID(cuLaunchKernel_ptsz), ID(cuLaunchKernel_ptsz)},
-    {ID(cuLaunchCooperativeKernel), ID(cuLaunchCooperativeKernel_ptsz)},
-    {ID(cuLaunchCooperativeKernelMultiDevice), ID(cuLaunchCooperativeKernelMultiDevice)},
-    {ID(cuGraphLaunch), ID(cuGraphLaunch_ptsz)},
-    {ID(cuLaunchKernelEx), ID(cuLaunchKernelEx_ptsz)},
-    {ID(cuMemcpyBatchAsync), ID(cuMemcpy3DBatchAsync_ptsz)},
-    {ID(cuMemcpyBatchAsync_v2), ID(cuMemcpy3DBatchAsync_v2_ptsz)},
-};
-#undef ID
-
-static void launch_callbacks(bool on)
-{
-    if (on == cupti.launches_on)
-        return;
-    cupti.launches_on = on;
-    for (size_t i = 0; i < sizeof launches / sizeof *launches; i++)
-        for (uint32_t id = launches[i][0]; id <= launches[i][1]; id++)
-            api.cuptiEnableCallback(on, cupti.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+    api.cuptiEnableCallback(on, cupti.subscriber, domain, cbid);
 }
 
 /* ---- on and off ---- */
@@ -235,7 +159,7 @@ static void note_refused(const char *kind, CUptiResult r)
     memcpy(text + n, ": ", 2);
     memcpy(text + n + 2, reason(r), m);
     text[n + 2 + m] = 0;
-    guest_note(SPOOL_ERROR, "CUPTI records no %s (%d)", text, r);
+    notes_add(SPOOL_ERROR, "CUPTI records no %s (%d)", text, r);
 }
 
 /* CUPTI 13.0 ends the program at the launch of a CUDA graph that was instantiated without
@@ -252,10 +176,10 @@ static void fix_graph_level(void)
     if (!s->kernels || !s->whole_graphs)
         return;
     if (!cupti.before_graphs) {
-        guest_note(SPOOL_WARNING,
-                   "CUDA graphs are recorded kernel by kernel: graphs=graph must be set before the "
-                   "first of them, and recording began when the program ran already%s",
-                   "", 0);
+        notes_add(SPOOL_WARNING,
+                  "CUDA graphs are recorded kernel by kernel: graphs=graph must be set before the "
+                  "first of them, and recording began when the program ran already%s",
+                  "", 0);
         return;
     }
     CUptiResult r = api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
@@ -271,74 +195,41 @@ static void attach(void)
     cupti.own_clock = api.cuptiActivityRegisterTimestampCallback &&
                       api.cuptiActivityRegisterTimestampCallback(now_for_cupti) == CUPTI_SUCCESS;
     if (!cupti.own_clock)
-        guest_note(SPOOL_WARNING,
-                   "GPU times are shifted from CUPTI's clock (API version %s%d), which may step",
-                   "", cupti.version);
+        notes_add(SPOOL_WARNING,
+                  "GPU times are shifted from CUPTI's clock (API version %s%d), which may step", "",
+                  cupti.version);
     if (api.cuptiSetThreadIdType)
         api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-    CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, called, NULL);
+    CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, handlers_call, NULL);
     atomic_store(&has_callbacks, r == CUPTI_SUCCESS);
     if (r != CUPTI_SUCCESS)
-        guest_note(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
-    else if (guest.settings.profiler) {
-        static const uint32_t driver[] = {CUPTI_DRIVER_TRACE_CBID_cuProfilerStart,
-                                          CUPTI_DRIVER_TRACE_CBID_cuProfilerStop};
-        static const uint32_t runtime[] = {CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000,
-                                           CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000};
-        for (int i = 0; i < 2; i++) {
-            api.cuptiEnableCallback(1, cupti.subscriber, CUPTI_CB_DOMAIN_DRIVER_API, driver[i]);
-            api.cuptiEnableCallback(1, cupti.subscriber, CUPTI_CB_DOMAIN_RUNTIME_API, runtime[i]);
-        }
-    }
+        notes_add(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
+    else
+        handlers_switch(WHILE_SUBSCRIBED, true);
     r = api.cuptiActivityRegisterCallbacks(request, completed);
     if (r != CUPTI_SUCCESS)
-        guest_note(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)",
-                   reason(r), r);
+        notes_add(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)", reason(r),
+                  r);
     size_t others = 0; /* dropped while another tool had CUPTI */
     if (api.cuptiActivityGetNumDroppedRecords)
         api.cuptiActivityGetNumDroppedRecords(NULL, 0, &others);
     if (others > 0)
-        guest_note(SPOOL_INFO, "CUPTI dropped %d records before this recording%s", "",
-                   (int64_t)others);
+        notes_add(SPOOL_INFO, "CUPTI dropped %d records before this recording%s", "",
+                  (int64_t)others);
     fix_graph_level();
     cupti.attached = true;
 }
 
-struct wanted_kind {
-    CUpti_ActivityKind kind;
-    bool wanted;
-    const char *name;
-};
-
-enum { KINDS = 7 };
-
-static void kinds(struct wanted_kind out[KINDS])
-{
-    const struct settings *s = &guest.settings;
-    const struct wanted_kind all[KINDS] = {
-        {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, s->kernels, "kernels"},
-        {CUPTI_ACTIVITY_KIND_MEMCPY, s->copies, "copies"},
-        {CUPTI_ACTIVITY_KIND_MEMCPY2, s->copies, "copies between devices"},
-        {CUPTI_ACTIVITY_KIND_MEMSET, s->copies, "sets"},
-        {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, s->sync, "synchronization"},
-        {CUPTI_ACTIVITY_KIND_DRIVER, (s->api & API_DRIVER) != 0, "driver calls"},
-        {CUPTI_ACTIVITY_KIND_RUNTIME, (s->api & API_RUNTIME) != 0, "runtime calls"},
-    };
-    memcpy(out, all, sizeof all);
-}
-
 static bool enable(void)
 {
-    struct wanted_kind k[KINDS];
-    kinds(k);
     bool any = false;
-    for (int i = 0; i < KINDS; i++) {
-        if (!k[i].wanted)
+    for (const struct activity *a = activities; a->kind; a++) {
+        if (!a->wanted || !a->wanted(&guest.settings))
             continue;
-        CUptiResult r = api.cuptiActivityEnable(k[i].kind);
+        CUptiResult r = api.cuptiActivityEnable(a->kind);
         any |= r == CUPTI_SUCCESS;
         if (r != CUPTI_SUCCESS)
-            note_refused(k[i].name, r);
+            note_refused(a->name, r);
     }
     return any;
 }
@@ -353,8 +244,8 @@ bool cupti_start(void)
     if (!atomic_load(&gate_is_open) && gate_filters)
         return true; /* waits for its gate */
     cupti.running = true;
-    if (atomic_load(&has_callbacks) && (guest.settings.launches || gate_filters))
-        launch_callbacks(true);
+    if (atomic_load(&has_callbacks))
+        handlers_switch(WHILE_RECORDING, true);
     return enable();
 }
 
@@ -363,13 +254,11 @@ static void rest(void)
 {
     if (!cupti.running)
         return;
-    struct wanted_kind k[KINDS];
-    kinds(k);
-    for (int i = 0; i < KINDS; i++)
-        if (k[i].wanted)
-            api.cuptiActivityDisable(k[i].kind);
+    for (const struct activity *a = activities; a->kind; a++)
+        if (a->wanted && a->wanted(&guest.settings))
+            api.cuptiActivityDisable(a->kind);
     if (atomic_load(&has_callbacks))
-        launch_callbacks(false);
+        handlers_switch(WHILE_RECORDING, false);
     cupti.running = false;
 }
 
@@ -390,7 +279,7 @@ void cupti_stop(void)
         return;
     if (atomic_exchange(&has_callbacks, false))
         api.cuptiUnsubscribe(cupti.subscriber);
-    cupti.launches_on = false;
+    handlers_forget();
     cupti.attached = false;
 }
 
@@ -434,7 +323,8 @@ void cupti_forget(void)
 {
     if (cupti.found)
         cupti.dead = true;
-    cupti.running = cupti.attached = cupti.launches_on = false;
+    cupti.running = cupti.attached = false;
+    handlers_forget();
     atomic_store(&has_callbacks, false);
 }
 

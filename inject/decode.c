@@ -1,7 +1,13 @@
+#include "inject/decode.h"
+
 #include <string.h>
 
-#include "gpu/abi/cupti.h"
+#include "inject/cupti.h"
+#include "inject/gate.h"
 #include "inject/guest.h"
+#include "inject/names.h"
+#include "inject/notes.h"
+#include "inject/writer.h"
 
 /* Records are read in their newest layout; a field that came late, where that CUPTI has it. */
 enum {                    /* CUPTI API versions that brought a field */
@@ -65,7 +71,7 @@ void decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
 static int64_t early(int64_t t)
 {
     if (!d.wall_told)
-        guest_note(SPOOL_INFO, "first GPU times were shifted from the wall clock%s", "", 0);
+        notes_add(SPOOL_INFO, "first GPU times were shifted from the wall clock%s", "", 0);
     d.wall_told = true;
     return t - d.wall_offset_ns;
 }
@@ -341,25 +347,54 @@ static void call(const void *record)
                                   .name = api_name(domain, a->cbid)});
 }
 
+/* ---- the kinds ---- */
+
+static bool kernels(const struct settings *s)
+{
+    return s->kernels;
+}
+static bool copies(const struct settings *s)
+{
+    return s->copies;
+}
+static bool syncs(const struct settings *s)
+{
+    return s->sync;
+}
+static bool driver_calls(const struct settings *s)
+{
+    return (s->api & API_DRIVER) != 0;
+}
+static bool runtime_calls(const struct settings *s)
+{
+    return (s->api & API_RUNTIME) != 0;
+}
+
+#define KIND(name) CUPTI_ACTIVITY_KIND_##name
+const struct activity activities[] = {
+    {KIND(CONCURRENT_KERNEL), kernel, kernels, "kernels"},
+    {KIND(KERNEL), kernel, NULL, NULL},
+    {KIND(MEMCPY), copy, copies, "copies"},
+    {KIND(MEMCPY2), peer_copy, copies, "copies between devices"},
+    {KIND(MEMSET), set, copies, "sets"},
+    {KIND(SYNCHRONIZATION), sync_wait, syncs, "synchronization"},
+    {KIND(GRAPH_TRACE), graph, NULL, NULL},
+    {KIND(DRIVER), call, driver_calls, "driver calls"},
+    {KIND(RUNTIME), call, runtime_calls, "runtime calls"},
+    {KIND(INVALID), NULL, NULL, NULL},
+};
+
 void decode_buffer(uint8_t *buffer, size_t valid)
 {
-    static void (*const decoders[])(const void *) = {
-        [CUPTI_ACTIVITY_KIND_MEMCPY] = copy,
-        [CUPTI_ACTIVITY_KIND_MEMSET] = set,
-        [CUPTI_ACTIVITY_KIND_KERNEL] = kernel,
-        [CUPTI_ACTIVITY_KIND_DRIVER] = call,
-        [CUPTI_ACTIVITY_KIND_RUNTIME] = call,
-        [CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL] = kernel,
-        [CUPTI_ACTIVITY_KIND_MEMCPY2] = peer_copy,
-        [CUPTI_ACTIVITY_KIND_SYNCHRONIZATION] = sync_wait,
-        [CUPTI_ACTIVITY_KIND_GRAPH_TRACE] = graph,
-    };
     void *record = NULL;
     int more;
     while ((more = cupti_next_record(buffer, valid, &record)) > 0) {
-        uint32_t kind = (uint32_t)((const CUpti_Activity *)record)->kind;
-        if (kind < sizeof decoders / sizeof *decoders && decoders[kind])
-            decoders[kind](record);
+        CUpti_ActivityKind kind = ((const CUpti_Activity *)record)->kind;
+        const struct activity *a = activities; /* most records are of its first row */
+        while (a->kind && a->kind != kind)
+            a++;
+        if (a->decode)
+            a->decode(record);
     }
     d.unknown += more < 0; /* at least: what follows in the buffer is not reached */
 }

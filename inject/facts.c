@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include "gpu/cuda.h"
+#include "inject/cupti.h"
 #include "inject/guest.h"
+#include "inject/names.h"
+#include "inject/writer.h"
 
 static bool devices_told, process_told;
 static uint32_t process_cupti;

@@ -1,6 +1,7 @@
-#include <string.h>
+#include "inject/gate.h"
 
 #include "base/clock.h"
+#include "inject/cupti.h"
 #include "inject/guest.h"
 
 /* Look-ups see the last KEPT windows: kernels end soon after their launch. A ring of twice as many

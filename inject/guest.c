@@ -1,4 +1,6 @@
 #define _GNU_SOURCE /* secure_getenv, dladdr */
+#include "inject/guest.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -6,16 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
+#include "inject/buffers.h"
+#include "inject/cupti.h"
+#include "inject/decode.h"
 #include "inject/facts.h"
-#include "inject/guest.h"
+#include "inject/gate.h"
+#include "inject/names.h"
+#include "inject/notes.h"
 #include "inject/nvtx.h"
+#include "inject/ranges.h"
+#include "inject/ring.h"
 #include "inject/tw_trace.h"
+#include "inject/writer.h"
 
 struct guest guest = {
     .control = PTHREAD_MUTEX_INITIALIZER,
@@ -24,54 +34,13 @@ struct guest guest = {
     .windows = PTHREAD_MUTEX_INITIALIZER,
     .spool = {.fd = -1},
 };
+__thread struct guest_thread guest_thread;
 
-/* ---- notes ---- */
-
-enum { NOTES = 64 };
-static struct {
-    struct spool_note note;
-    _Atomic bool ready;
-} notes[NOTES];
-static _Atomic uint32_t n_notes;
-static uint32_t notes_written;
-
-static size_t add(char *to, size_t n, size_t room, const char *s)
+void *guest_pages(size_t bytes)
 {
-    for (; *s && n + 1 < room; s++)
-        to[n++] = *s;
-    to[n] = 0;
-    return n;
-}
-
-void guest_note(enum spool_level level, const char *what, const char *s, int64_t value)
-{
-    char text[240] = "", number[24];
-    size_t n = 0;
-    snprintf(number, sizeof number, "%lld", (long long)value);
-    for (const char *p = what; *p; p++) {
-        bool is_text = p[0] == '%' && p[1] == 's', is_number = p[0] == '%' && p[1] == 'd';
-        if (is_text || is_number) {
-            n = add(text, n, sizeof text, is_text ? s : number);
-            p++;
-        } else {
-            n = add(text, n, sizeof text, (char[]){*p, 0});
-        }
-    }
-    uint32_t i = atomic_fetch_add(&n_notes, 1);
-    if (i >= NOTES)
-        return;
-    notes[i].note = (struct spool_note){
-        .at_ns = clock_mono_ns(), .level = (uint32_t)level, .text = names_intern(text, n)};
-    atomic_store_explicit(&notes[i].ready, true, memory_order_release);
-}
-
-void guest_write_notes(void)
-{
-    while (notes_written < NOTES &&
-           atomic_load_explicit(&notes[notes_written].ready, memory_order_acquire)) {
-        writer_string(notes[notes_written].note.text);
-        spool_add(&guest.spool, SPOOL_NOTES, &notes[notes_written++].note);
-    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    return p == MAP_FAILED ? NULL : p;
 }
 
 /* ---- fork ---- */
@@ -104,10 +73,7 @@ static void in_child(void)
     atomic_fetch_add(&guest.generation, 1);
     spool_abandon(&guest.spool);
     cupti_forget();
-    for (int i = 0; i < NOTES; i++)
-        atomic_store(&notes[i].ready, false);
-    atomic_store(&n_notes, 0);
-    notes_written = 0;
+    notes_forget();
     atomic_store(&gate_is_open, 0);
     atomic_store(&guest.disk_full, 0);
     guest_thread.busy = 0;
@@ -154,12 +120,29 @@ static void complain(const char *what, int error)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
+bool guest_claim_end(void)
+{
+    int on = GUEST_ON;
+    if (atomic_load(&guest.pid) != getpid())
+        return false; /* a raw clone: the writer and the file are its parent's */
+    return atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED);
+}
+
+static void end_recording(void)
+{
+    if (!guest_claim_end())
+        return;
+    guest_thread.busy++;
+    writer_stop();
+    guest_thread.busy--;
+}
+
 /* Before anything is locked: a thread that forks while another starts must find these in place. */
 static void hook_process(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
-    atexit(guest_end);
-    at_quick_exit(guest_end);
+    atexit(end_recording);
+    at_quick_exit(end_recording);
 }
 
 static bool start_locked(bool with_cuda)
@@ -177,7 +160,7 @@ static bool start_locked(bool with_cuda)
         return false;
     }
     if (guest.settings.complaint[0])
-        guest_note(SPOOL_WARNING, "%s", guest.settings.complaint, 0);
+        notes_add(SPOOL_WARNING, "%s", guest.settings.complaint, 0);
     buffers_reset();
     ranges_reset();
     facts_reset();
@@ -210,23 +193,6 @@ bool guest_start(bool with_cuda)
     pthread_mutex_unlock(&guest.control);
     guest_thread.busy = busy;
     return atomic_load(&guest.state) == GUEST_ON;
-}
-
-bool guest_claim_end(void)
-{
-    int on = GUEST_ON;
-    if (atomic_load(&guest.pid) != getpid())
-        return false; /* a raw clone: the writer and the file are its parent's */
-    return atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED);
-}
-
-void guest_end(void)
-{
-    if (!guest_claim_end())
-        return;
-    guest_thread.busy++;
-    writer_stop();
-    guest_thread.busy--;
 }
 
 /* ---- what the driver and the program call ---- */

@@ -1,5 +1,6 @@
+#include "inject/names.h"
+
 #include <string.h>
-#include <sys/mman.h>
 
 #include "inject/guest.h"
 
@@ -13,19 +14,6 @@ static struct {
     _Atomic uint32_t count;
     _Atomic uint64_t lost;
 } names;
-
-void *guest_pages(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-void guest_free_pages(void *p, size_t bytes)
-{
-    if (p)
-        munmap(p, bytes);
-}
 
 bool names_open(void)
 {

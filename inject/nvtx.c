@@ -1,9 +1,11 @@
+#include "inject/nvtx.h"
+
 #include <string.h>
 
 #include "base/clock.h"
-#include "gpu/abi/nvtx.h"
-#include "inject/guest.h"
-#include "inject/nvtx.h"
+#include "inject/gate.h"
+#include "inject/names.h"
+#include "inject/ring.h"
 
 enum { DOMAINS = 512 };
 static struct domain {
@@ -13,15 +15,20 @@ static struct domain {
 static _Atomic uint32_t n_domains = 1;
 static _Atomic uint32_t last_start;
 
+static uint8_t gate_bits(uint32_t domain_name)
+{
+    const struct name *name = names_get(domain_name);
+    uint8_t bits = 0;
+    for (int p = 0; p < guest.settings.n_patterns; p++)
+        if (settings_match(guest.settings.patterns[p].domain, name->text, name->bytes))
+            bits = (uint8_t)(bits | 1u << p);
+    return bits;
+}
+
 void nvtx_reset(void)
 {
-    for (uint32_t i = 0; i < atomic_load(&n_domains); i++) {
-        const struct name *name = names_get(domains[i].name);
-        domains[i].gate = 0;
-        for (int p = 0; p < guest.settings.n_patterns; p++)
-            if (settings_match(guest.settings.patterns[p].domain, name->text, name->bytes))
-                domains[i].gate = (uint8_t)(domains[i].gate | 1u << p);
-    }
+    for (uint32_t i = 0; i < atomic_load(&n_domains); i++)
+        domains[i].gate = gate_bits(domains[i].name);
 }
 
 static uint16_t domain_of(nvtxDomainHandle_t handle)
@@ -37,11 +44,8 @@ static nvtxDomainHandle_t create(uint32_t name)
     while (i < n && domains[i].name != name)
         i++;
     if (i == n && n < DOMAINS) {
-        const struct name *text = names_get(name);
         domains[i].name = name;
-        for (int p = 0; p < guest.settings.n_patterns; p++)
-            if (settings_match(guest.settings.patterns[p].domain, text->text, text->bytes))
-                domains[i].gate = (uint8_t)(domains[i].gate | 1u << p);
+        domains[i].gate = gate_bits(name);
         atomic_store(&n_domains, n + 1);
     }
     pthread_mutex_unlock(&guest.windows);

@@ -1,6 +1,6 @@
 /* glibc 2.34 moved these into libc.so.6 under a new version; asking for their old one lets the
- * library load on older systems. Included by every file of inject/ through guest.h, and by the
- * compiler's command line for the files of src/ that are linked in. A test reads the versions. */
+ * library load on older systems. The compiler's command line includes it in every file of the
+ * library. A test reads the versions. */
 #ifndef INJECT_OLD_SYMBOLS_H
 #define INJECT_OLD_SYMBOLS_H
 
@@ -10,7 +10,7 @@
 #define OLD_VERSION "GLIBC_2.17"
 #endif
 
-#if defined(OLD_VERSION) && !defined(TW_STATIC_GUEST)
+#if defined(OLD_VERSION)
 #define OLD(name) __asm__(".symver " #name "," #name "@" OLD_VERSION)
 OLD(pthread_create);
 OLD(pthread_key_create);

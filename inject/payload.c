@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "inject/guest.h"
+#include "inject/names.h"
 
 enum { SCHEMAS = 512, FIELDS = PAYLOAD_VALUES + 1 /* the message */ };
 

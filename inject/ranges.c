@@ -1,7 +1,11 @@
+#include "inject/ranges.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "inject/guest.h"
+#include "inject/gate.h"
+#include "inject/names.h"
+#include "inject/writer.h"
 
 /* Ranges that may start on one thread and end on another. The rings are emptied one after the
  * other, so an end may come before its start. */

@@ -1,9 +1,11 @@
-#include <string.h>
+#include "inject/ring.h"
+
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "inject/guest.h"
+#include "inject/gate.h"
+#include "inject/writer.h"
 
 static _Atomic(struct ring *) rings;
 static _Atomic uint32_t threads;

@@ -1,3 +1,5 @@
+#include "inject/writer.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
@@ -9,8 +11,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "inject/buffers.h"
+#include "inject/cupti.h"
+#include "inject/decode.h"
 #include "inject/facts.h"
-#include "inject/guest.h"
+#include "inject/gate.h"
+#include "inject/handlers.h"
+#include "inject/names.h"
+#include "inject/notes.h"
+#include "inject/ranges.h"
 
 enum {
     REST_AFTER_MS = 200, /* a closed gate switches CUPTI off after that long */
@@ -25,7 +34,6 @@ static _Atomic uint32_t progress; /* counts buffers turned into records */
 static _Atomic bool ending;
 static uint32_t strings_written;
 static uint64_t lost_told, dropped_by_cupti;
-static __thread bool is_writer;
 
 /* Ids in the spool by system id: hashed, as every API record asks. */
 static struct known_thread {
@@ -53,11 +61,6 @@ void writer_wake(void)
         futex_wake(&kicks);
         errno = kept;
     }
-}
-
-bool writer_is_me(void)
-{
-    return is_writer;
 }
 
 uint32_t writer_string(uint32_t id)
@@ -125,14 +128,8 @@ uint16_t writer_thread_of(uint32_t tid)
 
 static void take(struct ring *r, const struct event *e)
 {
-    if (e->type == EVENT_LAUNCH) {
-        if (guest.settings.launches)
-            spool_add(&guest.spool, SPOOL_LAUNCHES,
-                      &(struct spool_launch){.start_ns = e->at_ns,
-                                             .end_ns = e->end_ns,
-                                             .correlation = e->text,
-                                             .thread = r->thread,
-                                             .cbid = e->cbid});
+    if (e->type == EVENT_CALL) {
+        handlers_of(e->call_domain, e->cbid)->write(r, e);
     } else if (e->type == EVENT_THREAD_NAME) {
         tell_thread(writer_thread_of(e->text), e->text, e->domain);
     } else {
@@ -306,7 +303,7 @@ static void flush(bool last)
     flush_cupti(last);
     drain();
     ranges_write_open(now_ns, last);
-    guest_write_notes();
+    notes_write();
     gate_write(last);
     writer_string(names_count());
     write_drops();
@@ -335,7 +332,6 @@ static void *run(void *unused)
 {
     (void)unused;
     guest_thread.busy = 1;
-    is_writer = true;
     prctl(PR_SET_NAME, "twinfer");
     facts_process();
     write_clock();

@@ -1,10 +1,12 @@
 /* inject/gate.c alone: which launches and times its windows hold. */
-#include "inject/guest.h"
+#include "inject/gate.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "inject/cupti.h"
+#include "inject/guest.h"
 #include "support/support.h"
 
 /* ---- what gate.c asks of the rest of the library ---- */

@@ -1,0 +1,28 @@
+/* The buffers that CUPTI writes activity records into: a pool of pages, at most settings.buffers of
+ * settings.buffer_bytes each.
+ *
+ * CUPTI requests and completes them from threads of its own; the writer takes completed ones in
+ * order, returns them and keeps two at hand. All under the lock `buffers`. When none is left CUPTI
+ * drops records and counts them (SPOOL_FROM_CUPTI). */
+#ifndef INJECT_BUFFERS_H
+#define INJECT_BUFFERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void buffers_reset(
+    void); /* at the start, and in a child after fork: what was made stays the parent's */
+
+void buffers_request(uint8_t **buffer, size_t *bytes); /* NULL = none free */
+/* One that is not ours is left alone: another profiler may have had CUPTI during a pause. */
+void buffers_completed(uint8_t *buffer, size_t valid);
+
+/* The writer: a completed buffer (NULL = none), and back to the pool. */
+uint8_t *buffers_take(size_t *valid);
+void buffers_return(uint8_t *buffer);
+void buffers_refill(void); /* keep two at hand */
+
+uint64_t buffers_peak(void);  /* most in use at once */
+uint64_t buffers_bytes(void); /* held */
+
+#endif

@@ -1,0 +1,41 @@
+/* When to record. The gate is open while every condition of the settings holds (inside a range,
+ * between cuProfilerStart and cuProfilerStop, after the delay, before the end, not paused, disk not
+ * full); the time it is open from then to then is a window (SPOOL_WINDOWS).
+ *
+ * Work counts when it was launched inside a window, whenever it runs: a window knows the
+ * correlation ids of its launches. Without callbacks to learn these from, start times decide.
+ *
+ * Application threads open and close; the writer asks. */
+#ifndef INJECT_GATE_H
+#define INJECT_GATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+void gate_open(void); /* at the start of recording */
+extern _Atomic int gate_is_open;
+extern bool gate_filters; /* some condition is set: records are checked against windows */
+
+/* The conditions. */
+void gate_range(bool enter);
+void gate_profiler(bool start);
+void gate_pause(bool paused);
+void gate_disk_full(void);
+void gate_tick(int64_t now_ns); /* the writer: time limits, before it decodes a buffer */
+/* For launches: the gate may be open still, as the writer closes it. */
+bool gate_time_is_up(int64_t now_ns);
+void gate_launch(uint32_t correlation);
+
+/* The writer: was the work of that launch, or the time span, inside a window? A binary search that
+ * takes no lock: the application's threads, which open and close windows, never wait for it. */
+bool gate_keeps(uint32_t correlation, int64_t start_ns);
+bool gate_overlaps(int64_t start_ns, int64_t end_ns);
+/* The writer: windows that ended since the last call go to the spool; at the end the open one
+ * too. */
+void gate_write(bool end);
+/* Closed for so long that CUPTI may be switched off. */
+int64_t gate_closed_ns(int64_t now_ns);
+uint64_t gate_take_lost(void); /* the writer: records whose window was forgotten */
+
+#endif

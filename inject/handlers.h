@@ -1,0 +1,66 @@
+/* What happens when the program calls a function of CUDA: one table by (CUPTI callback domain,
+ * callback id).
+ *
+ * A handler is an object with up to three hooks, in a file of its own; a row gives it a function or
+ * a run of neighbouring ids. To add one:
+ *   1. its ids in gpu/abi/cupti.h, where they are not there;
+ *   2. a file that defines `const struct handler handler_<name>`;
+ *   3. a row below. Nothing else knows of it. */
+#ifndef INJECT_HANDLERS_H
+#define INJECT_HANDLERS_H
+
+#include "gpu/abi/cupti.h"
+#include "inject/ring.h"
+
+enum handler_span {
+    WHILE_SUBSCRIBED, /* as long as CUPTI is ours, the gate closed or not */
+    WHILE_RECORDING,  /* as long as activity records are on */
+};
+
+struct handler {
+    enum handler_span span;
+    /* Whether the settings ask for it; asked whenever its span begins. */
+    bool (*wanted)(void);
+    /* In the program's thread, at entry and at return of the function: no lock that a callback of
+     * ours may hold, no memory, no waiting. What it has to say it pushes as EVENT_CALL. */
+    void (*called)(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id);
+    /* Optional. The writer: such an event comes out of that ring. */
+    void (*write)(struct ring *r, const struct event *e);
+};
+
+/* Domain, first and last function, handler. */
+/* clang-format off */
+#define HANDLER_TABLE(X) \
+    X(DRIVER, cuMemcpyHtoD, cuMemcpy3DAsync, launch) \
+    X(DRIVER, cuMemsetD8, cu64MemsetD2D32, launch) \
+    X(DRIVER, cuLaunch, cuLaunchGridAsync, launch) \
+    X(DRIVER, cuMemsetD8Async, cuMemsetD2D32Async, launch) \
+    X(DRIVER, cuMemcpy_v2, cuMemsetD2D32_v2, launch) \
+    X(DRIVER, cuMemcpyHtoD_v2, cuMemcpyHtoAAsync_v2, launch) \
+    X(DRIVER, cuMemcpy, cuLaunchKernel, launch) \
+    X(DRIVER, cuProfilerStart, cuProfilerStop, profiler) \
+    X(DRIVER, cuMemcpyPeer, cuMemcpy3DPeerAsync, launch) \
+    X(DRIVER, cuMemcpyHtoD_v2_ptds, cuMemsetD2D32Async_ptsz, launch) /* per-thread stream */ \
+    X(DRIVER, cuLaunchKernel_ptsz, cuLaunchKernel_ptsz, launch) \
+    X(DRIVER, cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz, launch) \
+    X(DRIVER, cuLaunchCooperativeKernelMultiDevice, cuLaunchCooperativeKernelMultiDevice, launch) \
+    X(DRIVER, cuGraphLaunch, cuGraphLaunch_ptsz, launch) \
+    X(DRIVER, cuLaunchKernelEx, cuLaunchKernelEx_ptsz, launch) \
+    X(DRIVER, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync_ptsz, launch) \
+    X(DRIVER, cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, launch) \
+    X(RUNTIME, cudaProfilerStart_v4000, cudaProfilerStop_v4000, profiler)
+/* clang-format on */
+#define X(domain, first, last, name) extern const struct handler handler_##name;
+HANDLER_TABLE(X)
+#undef X
+
+/* NULL where the table has no row. From any thread. */
+const struct handler *handlers_of(uint32_t domain, uint32_t id);
+/* A span of time begins or ends; under control. The end switches off what the begin switched on. */
+void handlers_switch(enum handler_span span, bool on);
+void handlers_forget(void); /* CUPTI has switched all of them off */
+/* For cuptiSubscribe. */
+void CUPTIAPI handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                            const void *data);
+
+#endif

@@ -1,0 +1,21 @@
+/* cuProfilerStart, cuProfilerStop and the runtime's functions of that name: they open and close the
+ * gate where the settings say so. */
+#include "inject/gate.h"
+#include "inject/handlers.h"
+
+static bool wanted(void)
+{
+    return guest.settings.profiler;
+}
+
+/* What follows the start and precedes the stop counts. */
+static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id)
+{
+    (void)me;
+    bool start = id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
+                 id == CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000;
+    if ((d->callbackSite == CUPTI_API_EXIT) == start)
+        gate_profiler(start);
+}
+
+const struct handler handler_profiler = {WHILE_SUBSCRIBED, wanted, called, NULL};

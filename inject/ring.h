@@ -1,0 +1,92 @@
+/* Events on their way from a thread of the application to the writer: one ring a thread.
+ *
+ * A thread gets its ring with its first event and leaves it when it ends; the writer hands an
+ * emptied one to the next thread that comes. The owner appends, the writer takes; neither waits.
+ * A ring that is full drops the event and counts it. */
+#ifndef INJECT_RING_H
+#define INJECT_RING_H
+
+#include "inject/guest.h"
+#include "inject/payload.h"
+
+enum event_type {
+    EVENT_CALL, /* of a function of CUDA: handlers.h says what becomes of it */
+    EVENT_PUSH,
+    EVENT_POP,
+    EVENT_START,
+    EVENT_STOP,
+    EVENT_MARK,
+    EVENT_THREAD_NAME,
+    EVENT_VALUE /* of the payload of the event of the same time that follows */
+};
+struct event {
+    int64_t at_ns;
+    union {
+        int64_t end_ns;   /* EVENT_CALL */
+        uint64_t payload; /* NVTX */
+    };
+    uint32_t text;   /* or the correlation id of EVENT_CALL, the tid of EVENT_THREAD_NAME, the name
+                      * of EVENT_VALUE */
+    uint32_t domain; /* string */
+    uint32_t category, color;
+    uint32_t id; /* of EVENT_START and EVENT_STOP */
+    uint8_t type;
+    union {
+        uint8_t payload_type;
+        uint8_t call_domain; /* CUpti_CallbackDomain of EVENT_CALL */
+    };
+    uint16_t cbid; /* of EVENT_CALL */
+};
+
+enum { RING_STACK = 512, RING_THREADS = 61440 /* ids of the others come from the top */ };
+struct open_range {
+    struct event push;
+    struct payload payload;
+    uint32_t id;
+    bool written;
+};
+enum { RING_FREE, RING_USED, RING_LEFT };
+struct ring {
+    struct ring *next;
+    _Atomic int state; /* RING_FREE, RING_USED, RING_LEFT */
+    uint16_t thread;   /* id in the spool */
+    uint32_t tid;
+    bool told; /* SPOOL_THREADS written; the writer's */
+    _Atomic uint64_t head, tail, dropped;
+    uint64_t dropped_told; /* the writer's */
+    /* the owner's: push/pop nesting, for levels and the gate */
+    struct {
+        uint16_t domain;
+        bool gates, told; /* told: the writer learns of it */
+    } stack[RING_STACK];
+    int depth;
+    uint32_t reserved; /* room kept for the ends of ranges that are open and told */
+    uint32_t callbacks;
+    _Atomic int64_t sampled_ns;
+    _Atomic uint64_t all_callbacks;
+    /* the writer's: ranges that are open */
+    struct open_range open[RING_STACK];
+    int n_open;
+    struct payload payload; /* of the event of that time, which is yet to come */
+    int64_t payload_at_ns;
+    struct event events[]; /* settings.ring_events */
+};
+
+bool ring_open(void); /* once, and again after a fork */
+/* Of this thread (its guest_thread); NULL when there is no memory. */
+struct ring *ring_mine(struct guest_thread *me);
+struct ring *ring_first(void); /* all rings, by next */
+
+/* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
+bool ring_push(struct ring *r, const struct event *e);
+/* Begin and end of a nested range. An end always finds room where its begin did; where not, neither
+ * is told, so that a drop never takes the end of one range for another's. */
+bool ring_push_begin(struct ring *r, const struct event *e);
+void ring_push_end(struct ring *r, const struct event *e);
+void ring_count_drop(struct ring *r);
+
+/* The cost of callbacks, by sampling one in 64: begin at entry, end at return. */
+int64_t ring_sample_begin(struct ring *r, int64_t now_ns);
+void ring_sample_end(struct ring *r, int64_t began_ns);
+
+#endif

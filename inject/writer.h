@@ -1,0 +1,20 @@
+/* The writer: the recorder's own thread. It empties rings and buffers whenever it is woken, and
+ * twice a second (settings.flush_ns) writes everything that is known to the spool. Nothing of ours
+ * but this thread touches guest.spool. */
+#ifndef INJECT_WRITER_H
+#define INJECT_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool writer_start(void);
+void writer_stop(void);  /* final flush, at most some seconds */
+void writer_wake(void);  /* from any thread */
+void writer_flush(void); /* and wait for it, at most some seconds */
+
+/* The writer's thread only. All strings up to this id are in the spool; returns id. */
+uint32_t writer_string(uint32_t id);
+/* The id in the spool of a system thread; 0 when there are too many. */
+uint16_t writer_thread_of(uint32_t tid);
+
+#endif

@@ -1,0 +1,143 @@
+/* inject/handlers.c alone: the table, and what is switched on when. */
+#include "inject/handlers.h"
+
+#include "inject/cupti.h"
+#include "support/support.h"
+
+enum { IDS = 1024 };
+
+struct guest guest;
+__thread struct guest_thread guest_thread;
+static int enabled[3][IDS]; /* on less off */
+static int switches;
+static bool launches_wanted, profiler_wanted;
+static struct {
+    int launches, profiler;
+    CUpti_CallbackId id;
+    int busy;
+} seen;
+
+void cupti_callback(CUpti_CallbackDomain domain, uint32_t id, bool on)
+{
+    assert_true((unsigned)domain < 3 && id < IDS);
+    enabled[domain][id] += on ? 1 : -1;
+    assert_in_range(enabled[domain][id], 0, 1); /* no function stands in two rows */
+    switches++;
+}
+
+static bool wants_launches(void)
+{
+    return launches_wanted;
+}
+static bool wants_profiler(void)
+{
+    return profiler_wanted;
+}
+static void launch_called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id)
+{
+    (void)d;
+    seen.launches++;
+    seen.id = id;
+    seen.busy = me->busy;
+}
+static void profiler_called(struct guest_thread *me, const CUpti_CallbackData *d,
+                            CUpti_CallbackId id)
+{
+    (void)me, (void)d;
+    seen.profiler++;
+    seen.id = id;
+}
+const struct handler handler_launch = {WHILE_RECORDING, wants_launches, launch_called, NULL};
+const struct handler handler_profiler = {WHILE_SUBSCRIBED, wants_profiler, profiler_called, NULL};
+
+static int fresh(void **state)
+{
+    (void)state;
+    handlers_forget();
+    memset(enabled, 0, sizeof enabled);
+    memset(&seen, 0, sizeof seen);
+    switches = 0;
+    launches_wanted = profiler_wanted = true;
+    atomic_store(&guest.state, GUEST_ON);
+    return 0;
+}
+
+#define DRIVER(name)  enabled[CUPTI_CB_DOMAIN_DRIVER_API][CUPTI_DRIVER_TRACE_CBID_##name]
+#define RUNTIME(name) enabled[CUPTI_CB_DOMAIN_RUNTIME_API][CUPTI_RUNTIME_TRACE_CBID_##name]
+
+static void each_span_switches_its_own(void **state)
+{
+    (void)state;
+    handlers_switch(WHILE_SUBSCRIBED, true);
+    assert_true(DRIVER(cuProfilerStart) && DRIVER(cuProfilerStop));
+    assert_true(RUNTIME(cudaProfilerStart_v4000) && RUNTIME(cudaProfilerStop_v4000));
+    assert_int_equal(switches, 4);
+    handlers_switch(WHILE_RECORDING, true);
+    assert_true(DRIVER(cuLaunchKernel) && DRIVER(cuLaunchKernelEx_ptsz) && DRIVER(cuGraphLaunch));
+    int all = switches;
+    handlers_switch(WHILE_RECORDING, true);
+    assert_int_equal(switches, all);
+    handlers_switch(WHILE_RECORDING, false);
+    assert_int_equal(switches, 2 * all - 4);
+    assert_true(!DRIVER(cuLaunchKernel) && DRIVER(cuProfilerStart));
+}
+
+static void what_the_settings_do_not_ask_for_stays_off(void **state)
+{
+    (void)state;
+    launches_wanted = profiler_wanted = false;
+    handlers_switch(WHILE_SUBSCRIBED, true);
+    handlers_switch(WHILE_RECORDING, true);
+    assert_int_equal(switches, 0);
+    launches_wanted = true;
+    handlers_switch(WHILE_RECORDING, true);
+    assert_true(DRIVER(cuLaunchKernel));
+    launches_wanted = false; /* the settings change meanwhile */
+    handlers_switch(WHILE_RECORDING, false);
+    assert_false(DRIVER(cuLaunchKernel));
+}
+
+static void what_cupti_switched_off_is_switched_on_again(void **state)
+{
+    (void)state;
+    handlers_switch(WHILE_RECORDING, true);
+    int all = switches;
+    handlers_forget();
+    memset(enabled, 0, sizeof enabled);
+    handlers_switch(WHILE_RECORDING, true);
+    assert_int_equal(switches, 2 * all);
+}
+
+static void a_call_finds_its_handler(void **state)
+{
+    (void)state;
+    handlers_switch(WHILE_SUBSCRIBED, true);
+    handlers_switch(WHILE_RECORDING, true);
+    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    assert_true(seen.launches == 1 && seen.id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+    assert_int_equal(seen.busy, 1);
+    handlers_call(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
+                  CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000, NULL);
+    assert_int_equal(seen.profiler, 1);
+    assert_int_equal(guest_thread.busy, 0);
+    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 1, NULL); /* in no row */
+    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 5000, NULL);
+    handlers_call(NULL, (CUpti_CallbackDomain)7, 307, NULL);
+    guest_thread.busy = 1; /* our own call of CUDA */
+    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    guest_thread.busy = 0;
+    atomic_store(&guest.state, GUEST_ENDED);
+    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    assert_true(seen.launches == 1 && seen.profiler == 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_span_switches_its_own, fresh),
+        cmocka_unit_test_setup(what_the_settings_do_not_ask_for_stays_off, fresh),
+        cmocka_unit_test_setup(what_cupti_switched_off_is_switched_on_again, fresh),
+        cmocka_unit_test_setup(a_call_finds_its_handler, fresh),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
