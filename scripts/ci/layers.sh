@@ -13,8 +13,8 @@ gpu 2
 workload 3
 profile/read 3
 serve 4
-engine 5
 sim 5
+engine 6
 profile 6
 metrics 6
 client 7

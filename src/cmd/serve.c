@@ -6,6 +6,7 @@
 #include "cmd/commands.h"
 #include "cmd/job_sim.h"
 #include "cmd/record.h"
+#include "engine/engine.h"
 #include "server/server.h"
 
 /* Of the KV cache, before the server opens: the rest follows beside it. */
@@ -54,8 +55,8 @@ static enum st open_sim(struct service *s, struct err *e)
     if (warning)
         log_warn("%s", warning);
     for (; s->n_open < s->serve.replicas; s->n_open++)
-        s->executors[s->n_open] = sim_paced_executor(
-            s->c->a, &predictor, (int32_t)s->serve.batch_cap, &s->clock, &s->late_s);
+        s->executors[s->n_open] =
+            paced_executor(s->c->a, &predictor, (int32_t)s->serve.batch_cap, &s->clock, &s->late_s);
     return ST_OK;
 }
 

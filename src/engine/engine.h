@@ -1,4 +1,4 @@
-/* Engines: executors that compute. */
+/* Engines: executors that compute, or stand in for one that does. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
@@ -46,5 +46,16 @@ double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
  * the null member of the family. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real
  * one. The clock is borrowed until close. */
 struct executor null_executor(double batch_s, const struct serve_clock *clock);
+
+struct predictor;
+/* The simulator (sim/sim.h) in real time, for a server: each batch's completion is held back until
+ * its predicted end has come, and every emitting row has a token id, those of its prompt over and
+ * over. It answers as a computing executor does, so tokens are known as they come. Predicted ends
+ * count, not the moments the thread woke up: what one batch is late does not delay the next.
+ * *late_s (may be NULL) keeps the longest time by which one was late: a machine that cannot keep up
+ * shows there. slots is the scheduler's batch_cap. Lives in the arena, and still wants its close().
+ */
+struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
+                               const struct serve_clock *clock, double *late_s);
 
 #endif

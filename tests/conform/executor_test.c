@@ -99,13 +99,13 @@ static struct executor sim_of_stages(struct test *t, int64_t stages)
 static struct executor open_paced(struct test *t, const struct serve_clock *clock)
 {
     const struct predictor predictor = stages_predictor(t, 1);
-    return sim_paced_executor(t->a, &predictor, CAP, clock, NULL);
+    return paced_executor(t->a, &predictor, CAP, clock, NULL);
 }
 
 static struct executor open_paced_in_2_stages(struct test *t, const struct serve_clock *clock)
 {
     const struct predictor predictor = stages_predictor(t, 2);
-    return sim_paced_executor(t->a, &predictor, CAP, clock, NULL);
+    return paced_executor(t->a, &predictor, CAP, clock, NULL);
 }
 
 static struct executor open_sim(struct test *t, const struct serve_clock *clock)

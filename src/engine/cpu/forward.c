@@ -76,7 +76,7 @@ void forward_run(struct forward *f)
     run_steps(f, &f->before, 0);
     for (int64_t layer = 0; layer < f->m->layers; layer++)
         run_steps(f, &f->layer, layer);
-    if (f->n_rows > 0)
+    if (f->b->n_rows > 0)
         run_steps(f, &f->after, 0);
 }
 
@@ -176,11 +176,6 @@ static enum st alloc_buffers(struct forward *f, struct err *e)
     pages_touch(&f->buffers, f->pool);
     place_buffers(f, f->buffers.base);
 
-    f->ids = arena_array(f->arena, int32_t, f->max_tokens);
-    f->positions = arena_array(f->arena, int64_t, f->max_tokens);
-    f->kv_at = arena_array(f->arena, int64_t, f->max_tokens);
-    f->row_token = arena_array(f->arena, int64_t, f->max_rows);
-    f->row_sampling = arena_array(f->arena, const struct sampling *, f->max_rows);
     f->ids_out = arena_array(f->arena, int32_t, f->max_rows);
     const int threads = pool_threads(f->pool);
     f->scratch = arena_array(f->arena, struct attention_scratch *, threads);
@@ -289,7 +284,6 @@ void forward_free(struct forward *f)
     cpu_weights_free(&f->w);
     pages_free(&f->buffers);
     pages_free(&f->cache);
-    mem_free(f->segments);
     arena_free(&f->arena);
     *f = (struct forward){0};
 }

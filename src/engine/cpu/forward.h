@@ -1,8 +1,6 @@
-/* One forward pass: the operator list of the model, carried out on a batch resolved to rows.
- *
- * Tokens stand in one order everywhere: those of the chunks in batch order, then one per decode
- * row. T tokens, R rows whose logits are needed. Buffers, all float32; inputs
- * of projections have rows h_ld, att_ld and act_ld floats apart (gemm_ld), the others no gaps:
+/* One forward pass: the operator list of the model, carried out on a batch resolved to rows
+ * (engine/rows.h): T tokens, R rows whose logits are needed. Buffers, all float32; inputs of
+ * projections have rows h_ld, att_ld and act_ld floats apart (gemm_ld), the others no gaps:
  *
  *   x    [T, hidden]                      residual stream
  *   h    [T, hidden]                      normed input of a projection; [R, hidden] of lm_head
@@ -19,15 +17,8 @@
 #define ENGINE_CPU_FORWARD_H
 
 #include "engine/cpu/weights.h"
+#include "engine/rows.h"
 #include "engine/sampler.h"
-
-/* Consecutive tokens of one sequence. */
-struct segment {
-    int64_t first;         /* index of its first token in the batch */
-    int64_t tokens;        /* >= 1 */
-    int64_t kv_before;     /* position of its first token */
-    const int32_t *blocks; /* block table of the sequence */
-};
 
 struct attention_scratch; /* what one thread needs for one item of attention */
 
@@ -45,17 +36,7 @@ struct forward {
     struct steps before, layer, after;
     int64_t block_size, num_blocks, max_tokens, max_rows, sample_vocab;
 
-    /* The batch; filled by the engine before forward_run. */
-    int64_t n_tokens, n_rows;
-    int64_t n_chunks, n_decodes;
-    struct segment *segments; /* [n_chunks + n_decodes], chunks first; grows */
-    size_t segments_cap;
-    int32_t *ids;                         /* [T] */
-    int64_t *positions;                   /* [T] in the sequence */
-    int64_t *kv_at;                       /* [T] place in the cache: block * block_size + offset */
-    int64_t *row_token;                   /* [R] index of the row's token */
-    const struct sampling **row_sampling; /* [R] NULL = greedy */
-    bool sampled;                         /* one of them is not */
+    const struct row_batch *b; /* what to compute; set by the engine before forward_run */
 
     struct pages buffers, cache;
     struct ready *ready; /* makes the cache's other blocks ready; NULL = nobody */

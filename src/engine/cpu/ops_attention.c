@@ -262,12 +262,12 @@ static void run_segments(struct forward *f, int64_t layer, const struct segment 
 
 void op_attn_prefill(struct forward *f, int64_t layer)
 {
-    run_segments(f, layer, f->segments, f->n_chunks, false);
+    run_segments(f, layer, f->b->segments, f->b->n_chunks, false);
 }
 
 void op_attn_decode(struct forward *f, int64_t layer)
 {
-    run_segments(f, layer, f->segments + f->n_chunks, f->n_decodes, true);
+    run_segments(f, layer, f->b->segments + f->b->n_chunks, f->b->n_decodes, true);
 }
 
 /* ---- the cache --------------------------------------------------------------------------- */
@@ -284,8 +284,8 @@ static void save_tokens(void *ctx, int64_t index, int thread)
     const struct forward *f = s->f;
     const int64_t d = f->m->head_dim, heads = f->m->heads, kv_heads = f->m->kv_heads;
     const int64_t size = f->block_size, end = (index + 1) * s->per_item;
-    for (int64_t t = index * s->per_item; t < end && t < f->n_tokens; t++) {
-        const int64_t block = f->kv_at[t] / size, offset = f->kv_at[t] % size;
+    for (int64_t t = index * s->per_item; t < end && t < f->b->n_tokens; t++) {
+        const int64_t block = f->b->kv_at[t] / size, offset = f->b->kv_at[t] % size;
         const float *k = f->qkv + (t * (heads + 2 * kv_heads) + heads) * d;
         const float *v = k + kv_heads * d;
         for (int64_t h = 0; h < kv_heads; h++) {
@@ -302,5 +302,5 @@ void op_kv_save(struct forward *f, int64_t layer)
     const int64_t floats = 8 * f->m->kv_heads * f->m->head_dim;
     const int64_t per_item = 16384 / floats < 1 ? 1 : 16384 / floats;
     struct save s = {f, layer, per_item};
-    pool_run(f->pool, (f->n_tokens + per_item - 1) / per_item, save_tokens, &s);
+    pool_run(f->pool, (f->b->n_tokens + per_item - 1) / per_item, save_tokens, &s);
 }

@@ -5,7 +5,7 @@
 /* Row-wise operators. Below this many floats one thread is done before others would have begun. */
 enum { ITEM_FLOATS = 16384 };
 
-struct rows {
+struct row_loop {
     struct forward *f;
     int64_t layer, rows, per_item;
     void (*row)(struct forward *f, int64_t layer, int64_t row);
@@ -14,7 +14,7 @@ struct rows {
 static void some_rows(void *ctx, int64_t item, int thread)
 {
     (void)thread;
-    const struct rows *r = ctx;
+    const struct row_loop *r = ctx;
     const int64_t first = item * r->per_item, end = first + r->per_item;
     for (int64_t i = first; i < end && i < r->rows; i++)
         r->row(r->f, r->layer, i);
@@ -26,7 +26,7 @@ static void for_rows(struct forward *f, int64_t layer, int64_t n, int64_t floats
 {
     int64_t per_item = ITEM_FLOATS / floats;
     per_item = per_item < 1 ? 1 : per_item;
-    struct rows r = {f, layer, n, per_item, row};
+    struct row_loop r = {f, layer, n, per_item, row};
     pool_run(f->pool, (n + per_item - 1) / per_item, some_rows, &r);
 }
 
@@ -46,14 +46,14 @@ static void emb_row(struct forward *f, int64_t layer, int64_t t)
     const int64_t width = f->m->hidden;
     float *x = f->x + t * width;
     if (f->w.embedding)
-        memcpy(x, f->w.embedding + f->ids[t] * width, (size_t)width * sizeof *x);
+        memcpy(x, f->w.embedding + f->b->ids[t] * width, (size_t)width * sizeof *x);
     else
-        gemm_get_row(f->kn, &f->w.lm_head, f->ids[t], x);
+        gemm_get_row(f->kn, &f->w.lm_head, f->b->ids[t], x);
 }
 
 void op_emb(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, 4 * f->m->hidden, emb_row);
+    for_rows(f, layer, f->b->n_tokens, 4 * f->m->hidden, emb_row);
 }
 
 static void emb_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -65,7 +65,7 @@ static void emb_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_emb_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, f->m->hidden, emb_norm_row);
+    for_rows(f, layer, f->b->n_tokens, f->m->hidden, emb_norm_row);
 }
 
 static void input_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -75,7 +75,7 @@ static void input_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_input_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, f->m->hidden, input_norm_row);
+    for_rows(f, layer, f->b->n_tokens, f->m->hidden, input_norm_row);
 }
 
 static void post_norm_row(struct forward *f, int64_t layer, int64_t t)
@@ -85,18 +85,18 @@ static void post_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_post_attn_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, f->m->hidden, post_norm_row);
+    for_rows(f, layer, f->b->n_tokens, f->m->hidden, post_norm_row);
 }
 
 static void final_norm_row(struct forward *f, int64_t layer, int64_t r)
 {
     (void)layer;
-    norm(f, &f->w.final_norm, f->x + f->row_token[r] * f->m->hidden, f->h + r * f->h_ld);
+    norm(f, &f->w.final_norm, f->x + f->b->row_token[r] * f->m->hidden, f->h + r * f->h_ld);
 }
 
 void op_final_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_rows, f->m->hidden, final_norm_row);
+    for_rows(f, layer, f->b->n_rows, f->m->hidden, final_norm_row);
 }
 
 static int64_t qkv_width(const struct model *m)
@@ -116,7 +116,7 @@ static void qk_norm_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_qk_norm(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, qkv_width(f->m), qk_norm_row);
+    for_rows(f, layer, f->b->n_tokens, qkv_width(f->m), qk_norm_row);
 }
 
 static void rope_row(struct forward *f, int64_t layer, int64_t t)
@@ -124,8 +124,8 @@ static void rope_row(struct forward *f, int64_t layer, int64_t t)
     (void)layer;
     const struct model *m = f->m;
     const int64_t half = m->head_dim / 2;
-    const float *cosine = f->cosine + f->positions[t] * half;
-    const float *sine = f->sine + f->positions[t] * half;
+    const float *cosine = f->cosine + f->b->positions[t] * half;
+    const float *sine = f->sine + f->b->positions[t] * half;
     float *x = f->qkv + t * qkv_width(m);
     for (int64_t head = 0; head < m->heads + m->kv_heads; head++, x += m->head_dim)
         f->kn->rope((size_t)half, cosine, sine, x);
@@ -133,7 +133,7 @@ static void rope_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_rope(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, qkv_width(f->m), rope_row);
+    for_rows(f, layer, f->b->n_tokens, qkv_width(f->m), rope_row);
 }
 
 static void act_row(struct forward *f, int64_t layer, int64_t t)
@@ -151,7 +151,7 @@ static void act_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_mlp_act(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, 4 * f->m->intermediate, act_row);
+    for_rows(f, layer, f->b->n_tokens, 4 * f->m->intermediate, act_row);
 }
 
 static void add_row(struct forward *f, int64_t layer, int64_t t)
@@ -163,7 +163,7 @@ static void add_row(struct forward *f, int64_t layer, int64_t t)
 
 void op_add(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_tokens, f->m->hidden, add_row);
+    for_rows(f, layer, f->b->n_tokens, f->m->hidden, add_row);
 }
 
 static void sample_row(struct forward *f, int64_t layer, int64_t r)
@@ -176,15 +176,16 @@ static void sample_row(struct forward *f, int64_t layer, int64_t r)
 static void draw_row(void *ctx, int64_t r, int thread)
 {
     struct forward *f = ctx;
-    const struct sampling *how = f->row_sampling[r];
+    const struct sampling *how = f->b->row_sampling[r];
     if (how)
-        f->ids_out[r] = sampler_draw(&f->samplers[thread], how, f->positions[f->row_token[r]] + 1,
-                                     (size_t)f->sample_vocab, f->logits + r * f->m->vocab);
+        f->ids_out[r] =
+            sampler_draw(&f->samplers[thread], how, f->b->positions[f->b->row_token[r]] + 1,
+                         (size_t)f->sample_vocab, f->logits + r * f->m->vocab);
 }
 
 void op_sample(struct forward *f, int64_t layer)
 {
-    for_rows(f, layer, f->n_rows, f->m->vocab, sample_row);
-    if (f->sampled)
-        pool_run(f->pool, f->n_rows, draw_row, f);
+    for_rows(f, layer, f->b->n_rows, f->m->vocab, sample_row);
+    if (f->b->sampled)
+        pool_run(f->pool, f->b->n_rows, draw_row, f);
 }

@@ -1,5 +1,6 @@
 #include "base/clock.h"
-#include "base/vec.h"
+#include "engine/engine.h"
+#include "engine/rows.h"
 #include "sim/sim.h"
 
 /* A slot's text: the prompt, over and over. */
@@ -7,25 +8,20 @@ struct echo {
     int64_t prompt, emitted; /* tokens; prompt 0 = not begun */
 };
 
-struct rows {
-    int32_t *p;
-    size_t n, cap;
-};
-
-/* A batch's tokens, kept until its completion was delivered. */
+/* A batch whose completion was not delivered yet. */
 struct answer {
     uint64_t ticket;
-    struct emitted *tokens;
-    size_t n, cap;
+    struct row_batch batch;
+    int32_t *ids; /* [cap] of its rows */
+    int64_t cap;
 };
 
 struct paced {
     struct executor sim;
     const struct serve_clock *clock;
     double *late_s;
-    struct slot_source source;
+    struct rows rows;
     struct echo *echoes;    /* [slots] */
-    struct rows *lanes;     /* [n_lanes]: the decode set */
     struct answer *answers; /* [in flight], ring by ticket */
     uint64_t n_answers;
     struct completion next; /* of sim, waiting for its time */
@@ -44,49 +40,28 @@ static int32_t lanes(void *self)
     return s->sim.ops->lanes(s->sim.self);
 }
 
-static void emit(struct paced *s, struct answer *a, int32_t slot)
-{
-    struct echo *e = &s->echoes[slot];
-    const int32_t *ids = s->source.view(s->source.self, slot).ids;
-    int32_t id = ids[e->emitted++ % e->prompt];
-    if (a->n == a->cap) {
-        a->cap = a->cap ? 2 * a->cap : 64;
-        a->tokens = mem_resize(a->tokens, a->cap * sizeof *a->tokens);
-    }
-    a->tokens[a->n++] = (struct emitted){slot, id};
-}
-
-static void apply(struct rows *r, const struct batch *b)
-{
-    for (int32_t i = 0; i < b->n_left; i++) {
-        size_t k = 0;
-        while (k < r->n && r->p[k] != b->left[i])
-            k++;
-        ASSERT(k < r->n);
-        r->p[k] = r->p[--r->n];
-    }
-    for (int32_t i = 0; i < b->n_entered; i++)
-        vec_push(r, b->entered[i]);
-}
-
 static enum st paced_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct paced *s = self;
     TRY(s->sim.ops->submit(s->sim.self, b, ticket, e));
     struct answer *a = &s->answers[*ticket % s->n_answers];
     a->ticket = *ticket;
-    a->n = 0;
-    apply(&s->lanes[b->lane], b);
+    TRY(rows_resolve(&s->rows, b, &a->batch, e));
+    if (a->batch.n_rows > a->cap) {
+        a->cap = 2 * a->batch.n_rows;
+        a->ids = mem_resize(a->ids, (size_t)a->cap * sizeof *a->ids);
+    }
     for (int32_t i = 0; i < b->n_chunks; i++) {
         const struct chunk *c = &b->chunks[i];
-        if (!c->last)
-            continue;
-        if (s->echoes[c->slot].prompt == 0) /* not after a preemption */
+        if (c->last && s->echoes[c->slot].prompt == 0) /* not after a preemption */
             s->echoes[c->slot] = (struct echo){c->start + c->tokens, 0};
-        emit(s, a, c->slot);
     }
-    for (size_t i = 0; b->n_decodes > 0 && i < s->lanes[b->lane].n; i++)
-        emit(s, a, s->lanes[b->lane].p[i]);
+    for (int64_t i = 0; i < a->batch.n_rows; i++) {
+        const int32_t slot = a->batch.row_slot[i];
+        struct echo *echo = &s->echoes[slot];
+        const struct slot_source *from = &s->rows.source;
+        a->ids[i] = from->view(from->self, slot).ids[echo->emitted++ % echo->prompt];
+    }
     return ST_OK;
 }
 
@@ -104,21 +79,17 @@ static enum st paced_next(void *self, double deadline_s, struct completion *out,
         return ST_END;
     if (s->late_s && now_s - end_s > *s->late_s)
         *s->late_s = now_s - end_s;
-    const struct answer *a = &s->answers[s->next.ticket % s->n_answers];
+    struct answer *a = &s->answers[s->next.ticket % s->n_answers];
     ASSERT(a->ticket == s->next.ticket);
     s->waiting = false;
     *out = s->next;
-    out->tokens = a->tokens;
-    out->n_tokens = (int32_t)a->n;
+    rows_answer(&s->rows, &a->batch, a->ids, out);
     return ST_OK;
 }
 
 static void paced_bind(void *self, struct slot_source source)
 {
-    struct paced *s = self;
-    s->source = source;
-    for (int32_t i = 0; i < lanes(self); i++)
-        s->lanes[i].n = 0;
+    rows_bind(&((struct paced *)self)->rows, source);
 }
 
 static void paced_release(void *self, int32_t slot)
@@ -129,10 +100,11 @@ static void paced_release(void *self, int32_t slot)
 static void paced_close(void *self)
 {
     struct paced *s = self;
-    for (int32_t i = 0; i < lanes(self); i++)
-        vec_free(&s->lanes[i]);
-    for (uint64_t i = 0; i < s->n_answers; i++)
-        mem_free(s->answers[i].tokens);
+    rows_close(&s->rows);
+    for (uint64_t i = 0; i < s->n_answers; i++) {
+        row_batch_free(&s->answers[i].batch);
+        mem_free(s->answers[i].ids);
+    }
     s->sim.ops->close(s->sim.self);
 }
 
@@ -150,15 +122,15 @@ static const struct executor_ops paced_ops = {
     .lanes = lanes,
 };
 
-struct executor sim_paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
-                                   const struct serve_clock *clock, double *late_s)
+struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
+                               const struct serve_clock *clock, double *late_s)
 {
     struct paced *s = arena_one(a, struct paced);
     s->sim = sim_executor(a, p);
     s->clock = clock;
     s->late_s = late_s;
     s->echoes = arena_array(a, struct echo, slots);
-    s->lanes = arena_array(a, struct rows, lanes(s));
+    rows_open(&s->rows, &(struct rows_params){.lanes = lanes(s)});
     s->n_answers = (uint64_t)in_flight(s);
     s->answers = arena_array(a, struct answer, s->n_answers);
     return (struct executor){&paced_ops, s};
