@@ -189,7 +189,7 @@ static enum st init(struct arena *a, const struct model_init_params *p, struct e
     const char *dir = arena_strn(a, p->dir, n);
     TRY(model_check_computed(p->model, e));
     TRY(check_absent(a, dir, e));
-    const struct tensor *t = model_tensors(a, p->model, &n_tensors);
+    const struct tensor *t = model_tensors(a, p->model, NULL, &n_tensors);
     TRY(fs_need_space(dir, disk_bytes(t, n_tensors), e));
     struct partial partial;
     TRY(partial_make(a, dir, &partial, e));

@@ -104,10 +104,14 @@ enum op_axis {
     AXIS_DECODE,  /* (sequences, kv tokens) */
 };
 
+/* Where in the pass an operator stands. */
+enum op_where { OP_BEFORE_LAYERS, OP_IN_LAYER, OP_AFTER_LAYERS };
+
 struct op {
     enum op_kind kind;
     const char *name; /* column stem: "attn_pre_proj" */
     enum op_axis axis;
+    enum op_where where;
     int32_t repeat;        /* times per forward: layers, or 1 */
     int64_t m, k;          /* weight [m, k] (out features, in features); 0 = no GEMM */
     int64_t experts;       /* weights of that shape, each token going through some; 0 = one */
@@ -138,6 +142,19 @@ struct op_list {
 const char *op_name(enum op_kind k);
 bool op_kind_from_name(struct sv name, enum op_kind *out);
 void model_ops(const struct model *m, struct op_list *out);
+
+/* Operators in the order in which an engine carries them out. */
+struct op_steps {
+    enum op_kind kinds[OP_KINDS + 1];
+    int n;
+};
+/* The list as steps: OP_ADD, which the list has once a layer, stands after each of the two parts
+ * whose output it adds to the residual stream. */
+struct model_steps {
+    struct op_steps before, layer, after; /* layer: of each layer */
+};
+void model_steps(const struct model *m, struct model_steps *out);
+
 /* Formulas stand above the function in ops.c. element_bytes: 4 float32, 2 bfloat16. */
 struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,
                        int element_bytes);

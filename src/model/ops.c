@@ -3,34 +3,35 @@
 
 #include "model/model.h"
 
-/* One row per operator: its column stem and what its cost depends on. */
+/* One row per operator: its column stem, what its cost depends on, and where it stands. */
 static const struct {
     const char *name;
     enum op_axis axis;
+    enum op_where where;
 } table[OP_KINDS] = {
-    [OP_EMB] = {"emb", AXIS_TOKENS},
-    [OP_EMB_NORM] = {"emb_norm", AXIS_TOKENS},
-    [OP_INPUT_NORM] = {"input_layernorm", AXIS_TOKENS},
-    [OP_ATTN_PRE_PROJ] = {"attn_pre_proj", AXIS_TOKENS},
-    [OP_QK_NORM] = {"attn_qk_norm", AXIS_TOKENS},
-    [OP_ROPE] = {"attn_rope", AXIS_TOKENS},
-    [OP_KV_SAVE] = {"attn_kv_cache_save", AXIS_TOKENS},
-    [OP_ATTN_PREFILL] = {"attn_prefill", AXIS_PREFILL},
-    [OP_ATTN_DECODE] = {"attn_decode", AXIS_DECODE},
-    [OP_ATTN_POST_PROJ] = {"attn_post_proj", AXIS_TOKENS},
-    [OP_POST_ATTN_NORM] = {"post_attention_layernorm", AXIS_TOKENS},
-    [OP_MLP_UP_PROJ] = {"mlp_up_proj", AXIS_TOKENS},
-    [OP_MLP_ACT] = {"mlp_act", AXIS_TOKENS},
-    [OP_MLP_DOWN_PROJ] = {"mlp_down_proj", AXIS_TOKENS},
-    [OP_MOE_ROUTER] = {"moe_router", AXIS_TOKENS},
-    [OP_MOE_UP_PROJ] = {"moe_up_proj", AXIS_TOKENS},
-    [OP_MOE_ACT] = {"moe_act", AXIS_TOKENS},
-    [OP_MOE_DOWN_PROJ] = {"moe_down_proj", AXIS_TOKENS},
-    [OP_MOE_COMBINE] = {"moe_combine", AXIS_TOKENS},
-    [OP_ADD] = {"add", AXIS_TOKENS},
-    [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS},
-    [OP_LM_HEAD] = {"lm_head", AXIS_ROWS},
-    [OP_SAMPLE] = {"sample", AXIS_ROWS},
+    [OP_EMB] = {"emb", AXIS_TOKENS, OP_BEFORE_LAYERS},
+    [OP_EMB_NORM] = {"emb_norm", AXIS_TOKENS, OP_BEFORE_LAYERS},
+    [OP_INPUT_NORM] = {"input_layernorm", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_ATTN_PRE_PROJ] = {"attn_pre_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_QK_NORM] = {"attn_qk_norm", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_ROPE] = {"attn_rope", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_KV_SAVE] = {"attn_kv_cache_save", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_ATTN_PREFILL] = {"attn_prefill", AXIS_PREFILL, OP_IN_LAYER},
+    [OP_ATTN_DECODE] = {"attn_decode", AXIS_DECODE, OP_IN_LAYER},
+    [OP_ATTN_POST_PROJ] = {"attn_post_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_POST_ATTN_NORM] = {"post_attention_layernorm", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MLP_UP_PROJ] = {"mlp_up_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MLP_ACT] = {"mlp_act", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MLP_DOWN_PROJ] = {"mlp_down_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MOE_ROUTER] = {"moe_router", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MOE_UP_PROJ] = {"moe_up_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MOE_ACT] = {"moe_act", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MOE_DOWN_PROJ] = {"moe_down_proj", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_MOE_COMBINE] = {"moe_combine", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_ADD] = {"add", AXIS_TOKENS, OP_IN_LAYER},
+    [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS, OP_AFTER_LAYERS},
+    [OP_LM_HEAD] = {"lm_head", AXIS_ROWS, OP_AFTER_LAYERS},
+    [OP_SAMPLE] = {"sample", AXIS_ROWS, OP_AFTER_LAYERS},
 };
 
 const char *op_name(enum op_kind k)
@@ -67,11 +68,11 @@ static int64_t norm_params(const struct model *m)
 
 static void add_op(struct op_list *l, const struct model *m, enum op_kind k, int64_t params)
 {
-    bool once = k == OP_EMB || k == OP_EMB_NORM || table[k].axis == AXIS_ROWS;
     l->ops[l->n++] = (struct op){.kind = k,
                                  .name = table[k].name,
                                  .axis = table[k].axis,
-                                 .repeat = once ? 1 : (int32_t)m->layers,
+                                 .where = table[k].where,
+                                 .repeat = table[k].where == OP_IN_LAYER ? (int32_t)m->layers : 1,
                                  .weight_params = params};
 }
 
@@ -143,6 +144,28 @@ void model_ops(const struct model *m, struct op_list *out)
     add_op(out, m, OP_FINAL_NORM, norm_params(m));
     add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, m->head_bias);
     add_op(out, m, OP_SAMPLE, 0);
+}
+
+static void add_step(struct op_steps *s, enum op_kind k)
+{
+    s->kinds[s->n++] = k;
+}
+
+void model_steps(const struct model *m, struct model_steps *out)
+{
+    struct op_steps *const parts[] = {[OP_BEFORE_LAYERS] = &out->before,
+                                      [OP_IN_LAYER] = &out->layer,
+                                      [OP_AFTER_LAYERS] = &out->after};
+    struct op_list list;
+    *out = (struct model_steps){0};
+    model_ops(m, &list);
+    for (int i = 0; i < list.n; i++) {
+        const enum op_kind k = list.ops[i].kind;
+        if (k != OP_ADD)
+            add_step(parts[list.ops[i].where], k);
+        if (k == OP_ATTN_POST_PROJ || k == OP_MLP_DOWN_PROJ || k == OP_MOE_COMBINE)
+            add_step(&out->layer, OP_ADD);
+    }
 }
 
 /* ---- cost ------------------------------------------------------------------------------------

@@ -68,9 +68,32 @@ enum st weights_write(const char *path, const struct tensor *tensors, size_t n, 
 
 /* ---- the tensors of a model -------------------------------------------------------------- */
 
+/* Which rows of its operator's weight a tensor holds. Weights are [m, k] as in struct op: out
+ * features first. */
+enum weight_part {
+    WEIGHT_WHOLE,
+    WEIGHT_Q, /* the first heads * head_dim rows of qkv; of q/k norms: the vector of q */
+    WEIGHT_K, /* the kv_heads * head_dim rows behind, or the vector of k */
+    WEIGHT_V,
+    WEIGHT_QKV,  /* all of them, in the order [head][q, k, v][head_dim] */
+    WEIGHT_GATE, /* the first intermediate rows of [gate | up] */
+    WEIGHT_UP,
+};
+
+/* Where a tensor stands in the model. */
+struct weight_place {
+    int64_t layer;   /* -1 = of no layer */
+    enum op_kind op; /* that reads it. OP_EMB: OP_LM_HEAD of a tied model reads it too */
+    enum weight_part part;
+    bool bias;
+};
+
 /* Hugging Face names and shapes of every tensor of the model, float32, in order of use; a tied
- * lm_head is not among them. data is NULL. */
-struct tensor *model_tensors(struct arena *a, const struct model *m, size_t *n);
+ * lm_head is not among them. data is NULL. (*places)[i] is that of tensor i; places may be NULL. */
+struct tensor *model_tensors(struct arena *a, const struct model *m, struct weight_place **places,
+                             size_t *n);
+/* Row of the operator's weight, or of its biases, that row r of a tensor of that part holds. */
+int64_t weight_row(const struct model *m, enum weight_part part, int64_t r);
 
 /* Seeded random weights of that tensor, float32: normal with standard deviation 0.02 (norm weights
  * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. The

@@ -18,7 +18,7 @@ static void check_model(struct arena *a, const struct model *m)
     if (m->layers > MANY_LAYERS || model_check_computed(m, &(struct err){0}) != ST_OK)
         return;
     size_t n;
-    const struct tensor *t = model_tensors(a, m, &n);
+    const struct tensor *t = model_tensors(a, m, NULL, &n);
     for (size_t i = 0; i < n; i++)
         sum += tensor_elements(&t[i]);
     REQUIRE(sum == params);

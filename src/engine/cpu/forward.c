@@ -30,31 +30,7 @@ static operator_fn *const operators[OP_KINDS] = {
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static void add_step(struct steps *s, enum op_kind k)
-{
-    s->kinds[s->n++] = k;
-}
-
-/* The list has one OP_ADD per layer that stands for both residual additions. */
-static void plan_steps(struct forward *f)
-{
-    struct op_list list;
-    model_ops(f->m, &list);
-    for (int i = 0; i < list.n; i++) {
-        const enum op_kind k = list.ops[i].kind;
-        ASSERT(operators[k]);
-        if (k < OP_INPUT_NORM)
-            add_step(&f->before, k);
-        else if (k > OP_ADD)
-            add_step(&f->after, k);
-        else if (k != OP_ADD)
-            add_step(&f->layer, k);
-        if (k == OP_ATTN_POST_PROJ || k == OP_MLP_DOWN_PROJ)
-            add_step(&f->layer, OP_ADD);
-    }
-}
-
-static void run_steps(struct forward *f, const struct steps *s, int64_t layer)
+static void run_steps(struct forward *f, const struct op_steps *s, int64_t layer)
 {
     if (!f->timed) {
         for (int i = 0; i < s->n; i++)
@@ -73,11 +49,11 @@ static void run_steps(struct forward *f, const struct steps *s, int64_t layer)
 void forward_run(struct forward *f)
 {
     memset(f->op_s, 0, sizeof f->op_s);
-    run_steps(f, &f->before, 0);
+    run_steps(f, &f->steps.before, 0);
     for (int64_t layer = 0; layer < f->m->layers; layer++)
-        run_steps(f, &f->layer, layer);
+        run_steps(f, &f->steps.layer, layer);
     if (f->b->n_rows > 0)
-        run_steps(f, &f->after, 0);
+        run_steps(f, &f->steps.after, 0);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -265,7 +241,7 @@ enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struc
                           .arena = arena_new()};
     TRY(check_params(p, e));
     TRY(check_fits(f, e));
-    plan_steps(f);
+    model_steps(f->m, &f->steps);
     TRY(pool_open(p->threads, &f->pool, e));
     pool_keep_awake(f->pool, p->spin);
     TRY(cpu_weights_load(&f->w, f->kn, f->pool, f->m, p->weights_dir, p->weights_seed, e));

@@ -22,18 +22,12 @@
 
 struct attention_scratch; /* what one thread needs for one item of attention */
 
-/* Steps of one layer: its operators in order, the additions where they belong. */
-struct steps {
-    enum op_kind kinds[OP_KINDS + 1];
-    int n;
-};
-
 struct forward {
     const struct model *m;
     const struct kernels *kn;
     struct pool *pool;
     struct cpu_weights w;
-    struct steps before, layer, after;
+    struct model_steps steps;
     int64_t block_size, num_blocks, max_tokens, max_rows, sample_vocab;
 
     const struct row_batch *b; /* what to compute; set by the engine before forward_run */

@@ -82,138 +82,62 @@ size_t cpu_weights_floats(const struct kernels *kn, const struct model *m)
 
 /* ---- where each tensor goes ------------------------------------------------------------------ */
 
-enum part { WHOLE, Q_ROWS, K_ROWS, V_ROWS, UP_ROWS, INTERLEAVED };
-enum owner { MODEL, LAYER };
-
-struct place {
-    const char *name; /* after "model.", "transformer." and the layer's number */
-    enum owner owner;
-    enum part part;
-    bool matrix;   /* a row of `struct matrix` at offset, else a float * there */
-    size_t offset; /* in struct cpu_weights or struct cpu_layer */
-};
-
-#define VEC(name, owner, type, field)                           \
-    {                                                           \
-        name, owner, WHOLE, false, offsetof(struct type, field) \
-    }
-#define MAT(name, owner, type, field, part)                   \
-    {                                                         \
-        name, owner, part, true, offsetof(struct type, field) \
-    }
-
-static const struct place places[] = {
-    VEC("embed_tokens.weight", MODEL, cpu_weights, embedding),
-    VEC("norm.weight", MODEL, cpu_weights, final_norm.w),
-    MAT("lm_head.weight", MODEL, cpu_weights, lm_head, WHOLE),
-    VEC("input_layernorm.weight", LAYER, cpu_layer, input_norm.w),
-    MAT("self_attn.q_proj.", LAYER, cpu_layer, qkv, Q_ROWS),
-    MAT("self_attn.k_proj.", LAYER, cpu_layer, qkv, K_ROWS),
-    MAT("self_attn.v_proj.", LAYER, cpu_layer, qkv, V_ROWS),
-    VEC("self_attn.q_norm.weight", LAYER, cpu_layer, q_norm),
-    VEC("self_attn.k_norm.weight", LAYER, cpu_layer, k_norm),
-    MAT("self_attn.o_proj.", LAYER, cpu_layer, out, WHOLE),
-    VEC("post_attention_layernorm.weight", LAYER, cpu_layer, post_norm.w),
-    MAT("mlp.gate_proj.", LAYER, cpu_layer, up, WHOLE),
-    MAT("mlp.up_proj.", LAYER, cpu_layer, up, UP_ROWS),
-    MAT("mlp.down_proj.", LAYER, cpu_layer, down, WHOLE),
-    VEC("word_embeddings.weight", MODEL, cpu_weights, embedding),
-    VEC("word_embeddings_layernorm.weight", MODEL, cpu_weights, emb_norm.w),
-    VEC("word_embeddings_layernorm.bias", MODEL, cpu_weights, emb_norm.b),
-    VEC("input_layernorm.bias", LAYER, cpu_layer, input_norm.b),
-    MAT("self_attention.query_key_value.", LAYER, cpu_layer, qkv, INTERLEAVED),
-    MAT("self_attention.dense.", LAYER, cpu_layer, out, WHOLE),
-    VEC("post_attention_layernorm.bias", LAYER, cpu_layer, post_norm.b),
-    MAT("mlp.dense_h_to_4h.", LAYER, cpu_layer, up, WHOLE),
-    MAT("mlp.dense_4h_to_h.", LAYER, cpu_layer, down, WHOLE),
-    VEC("ln_f.weight", MODEL, cpu_weights, final_norm.w),
-    VEC("ln_f.bias", MODEL, cpu_weights, final_norm.b),
-};
-
-/* s behind prefix, or NULL. */
-static const char *behind(const char *s, const char *prefix)
-{
-    const size_t n = strlen(prefix);
-    return strncmp(s, prefix, n) == 0 ? s + n : NULL;
-}
-
-/* Takes "model.layers.12." or "transformer.h.12." off; *layer -1 = a tensor of the whole model. */
-static const char *local_name(const char *name, int64_t *layer)
-{
-    static const char *const roots[] = {"model.", "transformer."};
-    static const char *const lists[] = {"layers.", "h."};
-    const char *s = name;
-    *layer = -1;
-    for (int i = 0; i < 2; i++)
-        s = behind(s, roots[i]) ? behind(s, roots[i]) : s;
-    for (int i = 0; i < 2; i++) {
-        const char *digits = behind(s, lists[i]);
-        if (!digits)
-            continue;
-        int64_t n = 0;
-        for (s = digits; *s >= '0' && *s <= '9'; s++)
-            n = n * 10 + (*s - '0');
-        *layer = n;
-        return s + 1;
-    }
-    return s;
-}
-
 /* One tensor on its way: the source and the place it goes to. */
 struct move {
-    struct tensor t;             /* name and shape of the model; data NULL = random */
+    struct tensor t; /* name and shape of the model; data NULL = random */
+    struct weight_place place;
     const struct matrix *matrix; /* NULL: a vector or the embedding at `to` */
     float *to;
-    enum part part;
-    bool bias; /* of the matrix */
     int64_t first, rows;
 };
 
-static void find_place(struct cpu_weights *w, const struct model *m, struct move *mv)
+/* Of a layer: its matrix of that operator. */
+static const struct matrix *matrix_of(const struct cpu_weights *w, const struct weight_place *p)
 {
-    int64_t layer;
-    const char *local = local_name(mv->t.name, &layer);
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const struct place *p = &places[i];
-        const char *rest = behind(local, p->name);
-        if (!rest || (p->owner == LAYER) != (layer >= 0))
-            continue;
-        char *owner = layer >= 0 ? (char *)&w->layers[layer] : (char *)w;
-        mv->part = p->part;
-        mv->bias = strcmp(rest, "bias") == 0;
-        if (p->matrix)
-            mv->matrix = (const struct matrix *)(void *)(owner + p->offset);
-        else
-            memcpy(&mv->to, owner + p->offset, sizeof mv->to);
-        if (!mv->matrix && !mv->to) { /* tied: the embedding is the head */
-            ASSERT(m->tied && p->offset == offsetof(struct cpu_weights, embedding));
-            mv->matrix = &w->lm_head;
-        }
-        return;
+    const struct cpu_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
+    switch ((int)p->op) {
+    case OP_EMB: /* of a tied model the head is the embedding */
+        return w->embedding ? NULL : &w->lm_head;
+    case OP_LM_HEAD:
+        return &w->lm_head;
+    case OP_ATTN_PRE_PROJ:
+        return &l->qkv;
+    case OP_ATTN_POST_PROJ:
+        return &l->out;
+    case OP_MLP_UP_PROJ:
+        return &l->up;
+    case OP_MLP_DOWN_PROJ:
+        return &l->down;
+    default:
+        return NULL;
     }
-    err_bug("a tensor without a place", __FILE__, __LINE__);
 }
 
-/* Row of the packed matrix that row r of the tensor becomes. */
-static int64_t packed_row(const struct model *m, enum part part, int64_t r)
+static float *vector_of(const struct cpu_weights *w, const struct weight_place *p)
 {
-    const int64_t d = m->head_dim, q = m->heads * d, kv = m->kv_heads * d;
-    switch (part) {
-    case WHOLE:
-    case Q_ROWS:
-        return r;
-    case K_ROWS:
-        return q + r;
-    case V_ROWS:
-        return q + kv + r;
-    case UP_ROWS:
-        return m->intermediate + r;
-    case INTERLEAVED: { /* [head][q, k, v][head_dim] */
-        const int64_t head = r / (3 * d), which = r / d % 3;
-        return which * q + head * d + r % d;
+    const struct cpu_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
+    const struct cpu_norm *norm = NULL;
+    switch ((int)p->op) {
+    case OP_EMB:
+        return w->embedding;
+    case OP_QK_NORM:
+        return p->part == WEIGHT_Q ? l->q_norm : l->k_norm;
+    case OP_EMB_NORM:
+        norm = &w->emb_norm;
+        break;
+    case OP_INPUT_NORM:
+        norm = &l->input_norm;
+        break;
+    case OP_POST_ATTN_NORM:
+        norm = &l->post_norm;
+        break;
+    case OP_FINAL_NORM:
+        norm = &w->final_norm;
+        break;
+    default:
+        err_bug("a tensor without a place", __FILE__, __LINE__);
     }
-    }
-    return r;
+    return p->bias ? norm->b : norm->w;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
@@ -250,48 +174,12 @@ static void move_rows(void *ctx, int64_t item, int thread)
         return;
     }
     for (int64_t r = 0; r < mv->rows; r++) {
-        const int64_t to = packed_row(l->m, mv->part, mv->first + r);
-        if (mv->bias)
+        const int64_t to = weight_row(l->m, mv->place.part, mv->first + r);
+        if (mv->place.bias)
             mv->matrix->bias[to] = from[r];
         else
             gemm_put_row(l->kn, mv->matrix, to, from + r * k);
     }
-}
-
-static void shape_text(const struct tensor *t, char out[200])
-{
-    size_t n = 0;
-    out[n++] = '[';
-    for (int i = 0; i < t->n_dims && n < 170; i++)
-        n += (size_t)snprintf(out + n, 200 - n, "%s%lld", i ? ", " : "", (long long)t->dims[i]);
-    snprintf(out + n, 200 - n, "]");
-}
-
-/* The file's tensor of that name; published BLOOM files leave "transformer." out. */
-static enum st find_tensor(const struct weights *file, struct tensor *t, struct err *e)
-{
-    const struct tensor *found = weights_find(file, t->name);
-    const char *bare = behind(t->name, "transformer.");
-    if (!found && bare)
-        found = weights_find(file, bare);
-    if (!found)
-        return err_set(e, ST_INPUT, "%s: not in the file", t->name);
-    bool same = found->n_dims == t->n_dims;
-    for (int i = 0; same && i < t->n_dims; i++)
-        same = found->dims[i] == t->dims[i];
-    if (!same) {
-        char want[200], have[200];
-        shape_text(t, want);
-        shape_text(found, have);
-        return err_set(e, ST_INPUT, "%s: expected %s, found %s", t->name, want, have);
-    }
-    if (found->dtype != DTYPE_F32 && found->dtype != DTYPE_F16 && found->dtype != DTYPE_BF16)
-        return err_set(e, ST_INPUT, "%s: dtype %s, weights are F32, F16 or BF16", t->name,
-                       dtype_name(found->dtype));
-    t->dtype = found->dtype;
-    t->data = found->data;
-    t->bytes = found->bytes;
-    return ST_OK;
 }
 
 /* A file's tensors are cut into pieces, so that the threads share the large ones; random ones come
@@ -325,14 +213,17 @@ static enum st load_all(struct cpu_weights *w, struct load *l, struct pool *pool
                         const struct weights *file, struct err *e)
 {
     size_t n;
-    struct tensor *tensors = model_tensors(w->arena, l->m, &n);
+    struct weight_place *places;
+    const struct tensor *tensors = model_tensors(w->arena, l->m, &places, &n), *found;
     struct move *whole = arena_array(w->arena, struct move, n);
     for (size_t i = 0; i < n; i++) {
-        whole[i].t = tensors[i];
-        whole[i].t.data = NULL;
+        found = &tensors[i];
         if (file)
-            TRY(find_tensor(file, &whole[i].t, e));
-        find_place(w, l->m, &whole[i]);
+            TRY(weights_require(file, &tensors[i], &found, e));
+        whole[i].t = *found;
+        whole[i].place = places[i];
+        whole[i].matrix = matrix_of(w, &places[i]);
+        whole[i].to = whole[i].matrix ? NULL : vector_of(w, &places[i]);
     }
     const size_t floats = plan_moves(l, w->arena, whole, n);
     const int threads = pool_threads(pool);

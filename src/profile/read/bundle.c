@@ -293,7 +293,7 @@ static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *
         sum->y[s][j] += c->y[j] * repeat;
 }
 
-void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers)
+void bundle_sum_tables(struct arena *a, struct bundle *b)
 {
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
@@ -306,7 +306,7 @@ void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers)
         sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
         if (op_is_expert(op->kind))
             sum_add(a, &b->experts, c, op->repeat);
-        if (op->axis == AXIS_TOKENS && op->repeat < layers)
+        if (op->where == OP_BEFORE_LAYERS)
             sum_add(a, &b->once, c, op->repeat);
     }
 }
@@ -416,7 +416,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
         vec_free(&points.energy[k]);
     }
     TRY(st);
-    bundle_sum_tables(a, b, key->model->layers);
+    bundle_sum_tables(a, b);
 
     const char *network = key->network_device ? key->network_device : key->hardware;
     const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");

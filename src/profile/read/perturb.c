@@ -94,6 +94,6 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     scale_curve(a, &p->prompt_scale, f->prompt);
     p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
     p->energy_tokens = p->energy_rows = (struct curve_sum){0};
-    bundle_sum_tables(a, p, p->all_reduces / 2);
+    bundle_sum_tables(a, p);
     return p;
 }

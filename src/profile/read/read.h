@@ -79,6 +79,6 @@ struct bundle {
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */
-void bundle_sum_tables(struct arena *a, struct bundle *b, int64_t layers);
+void bundle_sum_tables(struct arena *a, struct bundle *b);
 
 #endif

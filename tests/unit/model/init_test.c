@@ -64,7 +64,7 @@ static void round_trip(void **state)
 
     struct weights *w;
     size_t n;
-    const struct tensor *want = model_tensors(a, &m, &n);
+    const struct tensor *want = model_tensors(a, &m, NULL, &n);
     assert_ok(weights_open(dir, &w, &e), &e);
     assert_int_equal(weights_count(w), n);
     for (size_t i = 0; i < n; i++) {

@@ -89,6 +89,36 @@ static void lists(void **state)
     assert_int_equal(up_b.weight_params, 32 * 8 + 32);
 }
 
+static void check_steps(const struct op_steps *s, const enum op_kind *want, int n)
+{
+    assert_int_equal(s->n, n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(s->kinds[i], want[i]);
+}
+
+#define STEPS(s, ...)                             \
+    check_steps(s, (enum op_kind[]){__VA_ARGS__}, \
+                sizeof((enum op_kind[]){__VA_ARGS__}) / sizeof(int))
+
+static void steps(void **state)
+{
+    (void)state;
+    struct model_steps q, b;
+    model_steps(&qwen, &q);
+    model_steps(&bloom, &b);
+    STEPS(&q.before, OP_EMB);
+    STEPS(&q.layer, OP_INPUT_NORM, OP_ATTN_PRE_PROJ, OP_QK_NORM, OP_ROPE, OP_KV_SAVE,
+          OP_ATTN_PREFILL, OP_ATTN_DECODE, OP_ATTN_POST_PROJ, OP_ADD, OP_POST_ATTN_NORM,
+          OP_MLP_UP_PROJ, OP_MLP_ACT, OP_MLP_DOWN_PROJ, OP_ADD);
+    STEPS(&q.after, OP_FINAL_NORM, OP_LM_HEAD, OP_SAMPLE);
+    STEPS(&b.before, OP_EMB, OP_EMB_NORM);
+    assert_int_equal(b.layer.n, q.layer.n - 2); /* neither q/k norm nor rope */
+    struct op_list l;
+    model_ops(&bloom, &l);
+    for (int i = 0; i < l.n; i++)
+        assert_int_equal(l.ops[i].repeat == 1, l.ops[i].where != OP_IN_LAYER);
+}
+
 /* Worked by hand: T = 5, Q = 24, K = 8, 3 layers, 2 bytes an element. */
 static void token_wise(void **state)
 {
@@ -191,13 +221,10 @@ static void two_flops_per_weight(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),
-        cmocka_unit_test(lists),
-        cmocka_unit_test(token_wise),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(experts),
-        cmocka_unit_test(idle),
-        cmocka_unit_test(two_flops_per_weight),
+        cmocka_unit_test(names),     cmocka_unit_test(lists),
+        cmocka_unit_test(steps),     cmocka_unit_test(token_wise),
+        cmocka_unit_test(attention), cmocka_unit_test(experts),
+        cmocka_unit_test(idle),      cmocka_unit_test(two_flops_per_weight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

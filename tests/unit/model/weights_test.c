@@ -35,7 +35,7 @@ static void golden_folders(void **state)
         size_t n;
         assert_ok(model_load(a, dir, &m, &e), &e);
         assert_ok(weights_open(dir, &w, &e), &e);
-        const struct tensor *want = model_tensors(a, &m, &n);
+        const struct tensor *want = model_tensors(a, &m, NULL, &n);
         assert_int_equal(weights_count(w), n);
         int64_t params = 0;
         for (size_t j = 0; j < n; j++) {
@@ -48,6 +48,46 @@ static void golden_folders(void **state)
         assert_int_equal(params, model_params(&m));
         weights_close(&w);
         assert_null(w);
+    }
+}
+
+/* Every row of every operator's weight and biases is held by one tensor. */
+static void places_of_tensors(void **state)
+{
+    (void)state;
+    static const char *const dirs[] = {"qwen3", "llama", "bloom", "bloom_h6"};
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++) {
+        struct model m;
+        struct err e = {0};
+        struct weight_place *places;
+        struct op_list l;
+        size_t n;
+        assert_ok(model_load(a, fs_join(a, "tests/golden/models", dirs[i]), &m, &e), &e);
+        const struct tensor *t = model_tensors(a, &m, &places, &n);
+        model_ops(&m, &l);
+        for (int k = 0; k < l.n; k++)
+            for (int bias = 0; bias < 2; bias++) {
+                const struct op *op = &l.ops[k];
+                const int64_t layer = op->where == OP_IN_LAYER ? m.layers - 1 : -1;
+                int64_t rows = 0;
+                bool *held = arena_array(a, bool, op->m + 1);
+                for (size_t j = 0; j < n && op->m; j++) {
+                    if (places[j].op != op->kind || places[j].layer != layer ||
+                        places[j].bias != bias)
+                        continue;
+                    rows += t[j].dims[0];
+                    assert_int_equal(t[j].n_dims, bias ? 1 : 2);
+                    assert_true(bias || t[j].dims[1] == op->k);
+                    for (int64_t r = 0; r < t[j].dims[0]; r++) {
+                        const int64_t to = weight_row(&m, places[j].part, r);
+                        assert_true(to >= 0 && to < op->m && !held[to]);
+                        held[to] = true;
+                    }
+                }
+                const bool there =
+                    !bias ? !(op->kind == OP_LM_HEAD && m.tied) : op->weight_params > op->m * op->k;
+                assert_int_equal(rows, there ? op->m : 0);
+            }
     }
 }
 
@@ -177,11 +217,9 @@ static void bad_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_folders),
-        cmocka_unit_test(shards_hold_the_same),
-        cmocka_unit_test(what_the_model_needs),
-        cmocka_unit_test(opens_nothing),
-        cmocka_unit_test(bad_index),
+        cmocka_unit_test(golden_folders),       cmocka_unit_test(places_of_tensors),
+        cmocka_unit_test(shards_hold_the_same), cmocka_unit_test(what_the_model_needs),
+        cmocka_unit_test(opens_nothing),        cmocka_unit_test(bad_index),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
