@@ -58,9 +58,7 @@ static void *open_library(void)
         if (lib)
             return lib;
     }
-    static const char *const folders[] = {"", "/usr/local/cuda/lib64/",
-                                          "/usr/local/cuda/extras/CUPTI/lib64/"};
-    static const char *const files[] = GPU_CUPTI_NAMES;
+    static const char *const folders[] = GPU_FOLDERS, *const files[] = GPU_CUPTI_NAMES;
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
             char path[128];
@@ -173,7 +171,7 @@ static void fix_graph_level(void)
     if (cupti.level_is_fixed)
         return;
     cupti.level_is_fixed = true;
-    if (!s->kernels || !s->whole_graphs)
+    if (!s->kernels || s->graphs != TRACE_GRAPHS_WHOLE)
         return;
     if (!cupti.before_graphs) {
         notes_add(SPOOL_WARNING,

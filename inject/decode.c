@@ -363,11 +363,11 @@ static bool syncs(const struct settings *s)
 }
 static bool driver_calls(const struct settings *s)
 {
-    return (s->api & API_DRIVER) != 0;
+    return (s->api & TRACE_API_DRIVER) != 0;
 }
 static bool runtime_calls(const struct settings *s)
 {
-    return (s->api & API_RUNTIME) != 0;
+    return (s->api & TRACE_API_RUNTIME) != 0;
 }
 
 #define KIND(name) CUPTI_ACTIVITY_KIND_##name

@@ -7,7 +7,7 @@
 /* Look-ups see the last KEPT windows: kernels end soon after their launch. A ring of twice as many
  * slots gives a look-up, which takes no lock, as many new windows of time before a slot it reads
  * serves again. */
-enum { KEPT = 1 << 14, SLOTS = 2 * KEPT };
+enum { KEPT = 16384 /* as SPOOL_FROM_WINDOWS says */, SLOTS = 2 * KEPT };
 
 /* Windows follow each other in time. Correlation ids rise from one to the next, too, but threads
  * that launch while a window ends may be late with theirs; ids wrap at 2^32. */
@@ -42,7 +42,7 @@ static bool time_allows(int64_t now_ns)
 
 static bool wanted(int64_t now_ns)
 {
-    return (guest.settings.n_patterns == 0 || atomic_load(&ranges) > 0) &&
+    return (guest.settings.patterns.n == 0 || atomic_load(&ranges) > 0) &&
            (!guest.settings.profiler || atomic_load(&profiler)) && time_allows(now_ns) &&
            !atomic_load(&paused) && !atomic_load(&guest.disk_full);
 }
@@ -130,7 +130,7 @@ void gate_open(void)
     atomic_store(&gate_is_open, 0);
     started_ns = clock_mono_ns();
     atomic_store(&closed_at_ns, started_ns);
-    gate_filters = s->n_patterns > 0 || s->profiler || s->delay_ns > 0 || s->duration_ns > 0;
+    gate_filters = s->patterns.n > 0 || s->profiler || s->delay_ns > 0 || s->duration_ns > 0;
     pthread_mutex_lock(&guest.windows);
     if (wanted(started_ns))
         open_window(started_ns, gate_filters ? SPOOL_WHY_TIME : SPOOL_WHY_ALWAYS);

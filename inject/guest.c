@@ -148,7 +148,8 @@ static void hook_process(void)
 static bool start_locked(bool with_cuda)
 {
     /* A child after fork keeps its parent's: what they name may be out of its reach by now. */
-    if (!guest.settings.dir[0] && !settings_read(&guest.settings, secure_getenv("TWINFER_TRACE")))
+    if (!guest.settings.dir[0] &&
+        !settings_read(&guest.settings, secure_getenv(TRACE_SETTINGS_VARIABLE)))
         return false;
     if (!names_open() || !ring_open() || !decode_open()) {
         complain("no memory for", ENOMEM);
@@ -212,7 +213,7 @@ static bool same_file(const char *a, const char *b)
 static bool is_before_graphs(void)
 {
     Dl_info mine;
-    const char *by_driver = secure_getenv("CUDA_INJECTION64_PATH");
+    const char *by_driver = secure_getenv(TRACE_DRIVER_VARIABLE);
     if (by_driver && dladdr((const void *)&guest, &mine) && mine.dli_fname &&
         same_file(by_driver, mine.dli_fname))
         return true;

@@ -28,8 +28,8 @@ bool names_open(void)
 static uint8_t gate_bits(const char *text, size_t bytes)
 {
     uint8_t bits = 0;
-    for (int i = 0; i < guest.settings.n_patterns; i++)
-        if (settings_match(guest.settings.patterns[i].range, text, bytes))
+    for (int i = 0; i < guest.settings.patterns.n; i++)
+        if (settings_match(guest.settings.patterns.list[i].range, text, bytes))
             bits = (uint8_t)(bits | 1u << i);
     return bits;
 }

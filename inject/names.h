@@ -15,7 +15,7 @@ struct name {
     const char *text; /* ends with NUL */
     uint32_t bytes;
     uint32_t hash;
-    uint8_t gate; /* bit i: settings.patterns[i].range matches */
+    uint8_t gate; /* bit i: settings.patterns.list[i].range matches */
 };
 
 bool names_open(void); /* false = no memory */

@@ -10,7 +10,7 @@
 enum { DOMAINS = 512 };
 static struct domain {
     uint32_t name;
-    uint8_t gate;   /* bit i: settings.patterns[i].domain matches */
+    uint8_t gate;   /* bit i: settings.patterns.list[i].domain matches */
 } domains[DOMAINS]; /* 0 is the default one; handles point here */
 static _Atomic uint32_t n_domains = 1;
 static _Atomic uint32_t last_start;
@@ -19,8 +19,8 @@ static uint8_t gate_bits(uint32_t domain_name)
 {
     const struct name *name = names_get(domain_name);
     uint8_t bits = 0;
-    for (int p = 0; p < guest.settings.n_patterns; p++)
-        if (settings_match(guest.settings.patterns[p].domain, name->text, name->bytes))
+    for (int p = 0; p < guest.settings.patterns.n; p++)
+        if (settings_match(guest.settings.patterns.list[p].domain, name->text, name->bytes))
             bits = (uint8_t)(bits | 1u << p);
     return bits;
 }
@@ -61,7 +61,7 @@ static struct ring *enter(void)
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state == GUEST_NEW && !guest_start(false)) /* first event in a child after fork */
         return NULL;
-    if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.n_patterns == 0))
+    if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.patterns.n == 0))
         return NULL;
     return ring_mine(me);
 }
@@ -457,7 +457,7 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
         get_table ? (const NvtxExportTableCallbacks *)get_table(NVTX_ETID_CALLBACKS) : NULL;
     if (!t || t->struct_size < sizeof *t || !guest_start(false))
         return 0;
-    if (!guest.settings.nvtx && guest.settings.n_patterns == 0)
+    if (!guest.settings.nvtx && guest.settings.patterns.n == 0)
         return 0;
     bool ok = install(t, NVTX_CB_MODULE_CORE, core, sizeof core / sizeof *core);
     install(t, NVTX_CB_MODULE_CORE2, core2, sizeof core2 / sizeof *core2);
@@ -471,7 +471,7 @@ int NVTX_API InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *m)
     if (!m || m->structSize < sizeof *m || m->moduleId != NVTX_EXT_PAYLOAD_MODULEID ||
         m->segmentsCount == 0 || !guest_start(false))
         return 0;
-    if (!guest.settings.nvtx && guest.settings.n_patterns == 0)
+    if (!guest.settings.nvtx && guest.settings.patterns.n == 0)
         return 0;
     for (size_t i = 0; i < sizeof payload / sizeof *payload; i++)
         if (payload[i].id < m->segments[0].slotCount)

@@ -30,7 +30,7 @@ static bool copy(char *to, size_t room, const char *from, size_t n)
 /* A backslash before one of # , @ and another takes their meaning from them. */
 static bool is_escape(const char *s)
 {
-    return s[0] == '\\' && s[1] && strchr("#,@\\", s[1]);
+    return s[0] == '\\' && s[1] && strchr(TRACE_ESCAPED, s[1]);
 }
 
 /* The first of the bytes `of` in [s, end) that means something; end when there is none. */
@@ -84,24 +84,26 @@ static bool set_shared_flag(void *at, const char *value)
     return ok;
 }
 
+static bool set_word(int *at, const char *value, const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(value, words[i]) == 0) {
+            *at = i;
+            return true;
+        }
+    return false;
+}
+
 static bool set_graphs(void *at, const char *value)
 {
-    bool whole = strcmp(value, "graph") == 0;
-    if (!whole && strcmp(value, "node") != 0)
-        return false;
-    *(bool *)at = whole;
-    return true;
+    static const char *const words[] = TRACE_GRAPHS_WORDS;
+    return set_word(at, value, words, sizeof words / sizeof *words);
 }
 
 static bool set_api(void *at, const char *value)
 {
-    static const char *const names[] = {"none", "driver", "runtime", "all"};
-    for (int i = 0; i < 4; i++)
-        if (strcmp(value, names[i]) == 0) {
-            *(int *)at = i;
-            return true;
-        }
-    return false;
+    static const char *const words[] = TRACE_API_WORDS;
+    return set_word(at, value, words, sizeof words / sizeof *words);
 }
 
 static bool set_ms(void *at, const char *value)
@@ -143,21 +145,19 @@ static bool set_ring(void *at, const char *value)
 
 static bool set_ranges(void *at, const char *value)
 {
-    struct settings *s = at;
-    struct settings_pattern found[SETTINGS_PATTERNS];
-    int n_found = 0;
+    struct settings_patterns found = {.n = 0};
     for (const char *end = value + strlen(value); value < end;) {
-        const char *comma = find(value, end, ","), *sign = find(value, comma, "@");
-        if (n_found == SETTINGS_PATTERNS || sign == value)
+        const char *stop = find(value, end, ","), *sign = find(value, stop, "@");
+        if (found.n == TRACE_RANGES || sign == value)
             return false;
-        struct settings_pattern *p = &found[n_found++];
-        if (!copy_plain(p->range, SETTINGS_PATTERN, value, sign) ||
-            !copy_plain(p->domain, SETTINGS_PATTERN, sign < comma ? sign + 1 : comma, comma))
+        char *range = found.list[found.n].range, *domain = found.list[found.n].domain;
+        found.n++;
+        if (!copy_plain(range, TRACE_RANGE_BYTES, value, sign) ||
+            !copy_plain(domain, TRACE_RANGE_BYTES, sign < stop ? sign + 1 : stop, stop))
             return false;
-        value = comma + (comma < end);
+        value = stop + (stop < end);
     }
-    memcpy(s->patterns, found, (size_t)n_found * sizeof *found);
-    s->n_patterns = n_found;
+    memcpy(at, &found, sizeof found);
     return true;
 }
 
@@ -166,25 +166,9 @@ static const struct {
     bool (*set)(void *at, const char *value);
     size_t offset;
 } keys[] = {
-#define AT(field) offsetof(struct settings, field)
-    {"dir", set_path, AT(dir)},
-    {"cupti", set_path, AT(cupti)},
-    {"kernels", set_flag, AT(kernels)},
-    {"copies", set_flag, AT(copies)},
-    {"sync", set_flag, AT(sync)},
-    {"nvtx", set_shared_flag, AT(nvtx)},
-    {"launches", set_shared_flag, AT(launches)},
-    {"graphs", set_graphs, AT(whole_graphs)},
-    {"api", set_api, AT(api)},
-    {"range", set_ranges, 0},
-    {"profiler", set_flag, AT(profiler)},
-    {"delay_ms", set_ms, AT(delay_ns)},
-    {"duration_ms", set_ms, AT(duration_ns)},
-    {"flush_ms", set_ms, AT(flush_ns)},
-    {"buffer_kb", set_kb, AT(buffer_bytes)},
-    {"buffers", set_count, AT(max_buffers)},
-    {"ring_events", set_ring, AT(ring_events)},
-#undef AT
+#define X(key, type, field) {#key, set_##type, offsetof(struct settings, field)},
+    TRACE_SETTINGS_TABLE(X)
+#undef X
 };
 
 static void complain(struct settings *s, const char *key, const char *value)

@@ -1,20 +1,5 @@
-/* The settings file of the recorder: lines "key=value", '#' starts a comment. Unknown keys and
- * values that cannot be read are told in the spool and keep their default. In paths and ranges a
- * backslash makes # , @ and itself ordinary: "range=step\#1\, warm@*".
- *
- *     dir=/data/trace           folder of the spools
- *     kernels=1 copies=1 sync=1 nvtx=1 launches=1     what is recorded
- *     graphs=node | graph       CUDA graphs: every node, or one record a launch (cheaper); chosen
- *                               before the first of them, for good: fix_graph_level in cupti.c
- *     api=none | runtime | driver | all               API records
- *     range=decode@*,LLM@serve  record only inside these NVTX ranges: range@domain, '*' for any run
- *                               of characters; without '@' the default domain
- *     profiler=1                record only between cuProfilerStart and cuProfilerStop
- *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
- *     flush_ms=500              how much a killed process may lose
- *     buffer_kb=4096 buffers=128 ring_events=32768    memory
- *     cupti=/path/libcupti.so   instead of the one that is loaded or found
- */
+/* The settings of the recorder, as the file says that TWINFER_TRACE names (its manual:
+ * trace/settings.h). libc only, no memory of its own. */
 #ifndef INJECT_SETTINGS_H
 #define INJECT_SETTINGS_H
 
@@ -22,22 +7,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SETTINGS_PATH = 1024, SETTINGS_PATTERNS = 8, SETTINGS_PATTERN = 128 };
+#include "trace/settings.h"
 
-enum { API_NONE = 0, API_DRIVER = 1, API_RUNTIME = 2, API_ALL = 3 };
+enum { SETTINGS_PATH = 1024 };
 
-struct settings_pattern {
-    char range[SETTINGS_PATTERN], domain[SETTINGS_PATTERN];
+struct settings_patterns {
+    struct {
+        char range[TRACE_RANGE_BYTES], domain[TRACE_RANGE_BYTES];
+    } list[TRACE_RANGES];
+    int n;
 };
 
 struct settings {
     char dir[SETTINGS_PATH], cupti[SETTINGS_PATH];
     bool kernels, copies, sync;
     _Atomic bool nvtx, launches; /* asked for by threads that hold no lock */
-    bool whole_graphs;           /* graphs=graph */
-    int api;                     /* API_... */
-    struct settings_pattern patterns[SETTINGS_PATTERNS];
-    int n_patterns;
+    int graphs, api;             /* TRACE_GRAPHS_..., TRACE_API_... */
+    struct settings_patterns patterns;
     bool profiler;
     int64_t delay_ns, duration_ns;
     int64_t flush_ns;

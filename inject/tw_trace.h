@@ -1,7 +1,7 @@
 /* libtwinfer_inject.so: records what a CUDA process does on its GPUs, from inside that process.
  *
  * The driver loads it when CUDA_INJECTION64_PATH names it, NVTX when NVTX_INJECTION64_PATH does; no
- * change to the program is needed. TWINFER_TRACE names a settings file (inject/settings.h), or just
+ * change to the program is needed. TWINFER_TRACE names a settings file (trace/settings.h), or just
  * the folder that spools (trace/spool.h) are written to. Without TWINFER_TRACE it does nothing.
  *
  * It is a guest: it never prints to stdout, aborts, exits, changes the locale or keeps a signal. If

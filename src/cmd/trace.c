@@ -11,6 +11,7 @@
 #include "cmd/commands.h"
 #include "cmd/job.h"
 #include "gpu/library.h"
+#include "trace/settings.h"
 #include "trace/spool_scan.h"
 
 #define SETTINGS_FILE "settings.txt"
@@ -28,27 +29,35 @@ static void put_escaped(struct buf *out, const char *text, const char *special)
 static void put_path(struct buf *out, const char *key, const char *path)
 {
     buf_printf(out, "%s=", key);
-    put_escaped(out, path, "#\\,@");
+    put_escaped(out, path, TRACE_ESCAPED);
     buf_putc(out, '\n');
 }
 
-/* What the recorder is told (inject/settings.h). */
+static void put_number(struct buf *out, const char *key, int64_t value)
+{
+    buf_printf(out, "%s=%lld\n", key, (long long)value);
+}
+
+/* What the recorder is told (trace/settings.h). */
 static void settings_text(const struct plan *p, const char *dir, struct buf *out)
 {
-    static const char *const graphs[] = {"node", "graph"};
-    static const char *const apis[] = {"none", "driver", "runtime", "all"};
-    put_path(out, "dir", dir);
-    buf_printf(out, "copies=%d\nsync=%d\nnvtx=%d\nlaunches=%d\n", p->trace.copies, p->trace.sync,
-               p->trace.nvtx, p->trace.launches);
-    buf_printf(out, "graphs=%s\napi=%s\nprofiler=%d\n", graphs[p->trace.graphs], apis[p->trace.api],
-               p->trace.profiler);
-    buf_printf(out, "delay_ms=%lld\nduration_ms=%lld\nflush_ms=%lld\nbuffers=%lld\n",
-               (long long)(p->trace.delay_s * 1000), (long long)(p->trace.duration_s * 1000),
-               (long long)p->trace.flush_ms, (long long)p->trace.buffers);
+    static const char *const graphs[] = TRACE_GRAPHS_WORDS, *const apis[] = TRACE_API_WORDS;
+    put_path(out, TRACE_SETTING(dir), dir);
+    put_number(out, TRACE_SETTING(copies), p->trace.copies);
+    put_number(out, TRACE_SETTING(sync), p->trace.sync);
+    put_number(out, TRACE_SETTING(nvtx), p->trace.nvtx);
+    put_number(out, TRACE_SETTING(launches), p->trace.launches);
+    buf_printf(out, "%s=%s\n", TRACE_SETTING(graphs), graphs[p->trace.graphs]);
+    buf_printf(out, "%s=%s\n", TRACE_SETTING(api), apis[p->trace.api]);
+    put_number(out, TRACE_SETTING(profiler), p->trace.profiler);
+    put_number(out, TRACE_SETTING(delay_ms), (int64_t)(p->trace.delay_s * 1000));
+    put_number(out, TRACE_SETTING(duration_ms), (int64_t)(p->trace.duration_s * 1000));
+    put_number(out, TRACE_SETTING(flush_ms), p->trace.flush_ms);
+    put_number(out, TRACE_SETTING(buffers), p->trace.buffers);
     if (p->trace.cupti)
-        put_path(out, "cupti", p->trace.cupti);
+        put_path(out, TRACE_SETTING(cupti), p->trace.cupti);
     for (size_t i = 0; i < p->trace.ranges.n; i++) {
-        buf_puts(out, i ? "," : "range=");
+        buf_printf(out, "%s%s", i ? "," : TRACE_SETTING(range), i ? "" : "=");
         put_escaped(out, p->trace.ranges.items[i], "#,");
     }
     if (p->trace.ranges.n)
@@ -117,9 +126,9 @@ static void child_side(char **program, int failed, const char *library, const ch
 {
     for (int i = 0; i < SIGNALS; i++) /* what nohup and shells ignore stays ignored */
         sigaction(signals[i], &before[i], NULL);
-    setenv("CUDA_INJECTION64_PATH", library, 1);
-    setenv("NVTX_INJECTION64_PATH", library, 1);
-    setenv("TWINFER_TRACE", settings, 1);
+    setenv(TRACE_DRIVER_VARIABLE, library, 1);
+    setenv(TRACE_NVTX_VARIABLE, library, 1);
+    setenv(TRACE_SETTINGS_VARIABLE, settings, 1);
     execvp(program[0], program);
     int error = errno;
     if (write(failed, &error, sizeof error) < 0)
@@ -339,7 +348,7 @@ static void keep(struct artifact *art, const char *partial, struct err *e)
 /* A process has one injected library for each: somebody else's gives way for this run. */
 static void tell_replaced(const char *library)
 {
-    static const char *const variables[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"};
+    static const char *const variables[] = {TRACE_DRIVER_VARIABLE, TRACE_NVTX_VARIABLE};
     for (int i = 0; i < 2; i++) {
         const char *other = getenv(variables[i]);
         if (other && *other && strcmp(other, library) != 0)
@@ -400,9 +409,9 @@ static enum st prepare(struct cmd_context *c, const char *library, struct err *e
     }
     const struct {
         const char *name, *value;
-    } variables[] = {{"CUDA_INJECTION64_PATH", library},
-                     {"NVTX_INJECTION64_PATH", library},
-                     {"TWINFER_TRACE", fs_join(c->a, at, SETTINGS_FILE)}};
+    } variables[] = {{TRACE_DRIVER_VARIABLE, library},
+                     {TRACE_NVTX_VARIABLE, library},
+                     {TRACE_SETTINGS_VARIABLE, fs_join(c->a, at, SETTINGS_FILE)}};
     struct node *out = node_new(c->a, NODE_MAP);
     struct buf text = {0};
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
@@ -415,10 +424,10 @@ static enum st prepare(struct cmd_context *c, const char *library, struct err *e
     return ST_OK;
 }
 
-/* What the recorder can hold (inject/settings.h): it could only say so in the spool. */
+/* What the recorder can hold (trace/settings.h): it could only say so in the spool. */
 static enum st check_ranges(const struct plan *p, struct err *e)
 {
-    enum { MOST = 8, LONGEST = 127 };
+    enum { MOST = TRACE_RANGES, LONGEST = TRACE_RANGE_BYTES - 1 };
     if (p->trace.ranges.n > MOST) {
         err_set(e, ST_USAGE, "trace.range: %zu patterns; %d is the most", p->trace.ranges.n, MOST);
         return err_hint(e, "one with * may stand for several");

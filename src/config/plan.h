@@ -205,7 +205,7 @@ struct plan {
         int64_t step_batch_size;
     } kernels;
 
-    struct { /* inject/settings.h says what they mean to the recorder */
+    struct { /* trace/settings.h says what they mean to the recorder */
         bool attach;
         struct option_list ranges;
         bool profiler, copies, sync, nvtx, launches;

@@ -28,7 +28,12 @@
     X(cuptiGetCallbackName, (CUpti_CallbackDomain domain, uint32_t cbid, const char **name), 0)  \
     X(cuptiGetResultString, (CUptiResult result, const char **text), 0)
 
-/* Names under which the library is found, best first. */
+/* Names under which the library is found, best first, and the folders where NVIDIA's libraries may
+ * be: the loader's, then those of a toolkit. */
+#define GPU_FOLDERS                                                         \
+    {                                                                       \
+        "", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/" \
+    }
 #define GPU_CUPTI_NAMES                                                     \
     {                                                                       \
         "libcupti.so.13", "libcupti.so.12", "libcupti.so.11", "libcupti.so" \

@@ -43,8 +43,7 @@ static const struct {
     [GPU_LIB_NCCL] = {{"libnccl.so.2"}, nccl_functions},
 };
 
-static const char *const folders[] = {"", "/usr/local/cuda/lib64/",
-                                      "/usr/local/cuda/extras/CUPTI/lib64/"};
+static const char *const folders[] = GPU_FOLDERS;
 
 static void *open_any(struct arena *a, enum gpu_library_id id, const char **name)
 {

@@ -4,6 +4,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "gpu/abi/cupti.h"
 #include "trace/formats.h"
 #include "trace/launch_names.h"
 #include "trace/spool_scan.h"
@@ -318,7 +319,7 @@ static enum st take_api(struct reader *r, const void *record, struct err *e)
                            .thread = thread_of(r, x->thread),
                            .name = string_of(r, x->name),
                            .result = x->result,
-                           .driver = x->domain == 1};
+                           .driver = x->domain == CUPTI_CB_DOMAIN_DRIVER_API};
     return r->sink->call(r->sink->self, &c, e);
 }
 
@@ -568,7 +569,7 @@ static bool has_driver_api(struct reader *r, const struct spool_block *b, long a
     struct spool_api x;
     for (uint32_t i = 0; b->record_bytes >= sizeof x && i < b->bytes / b->record_bytes; i++)
         if (fseek(r->f, at + (long)i * b->record_bytes, SEEK_SET) == 0 &&
-            fread(&x, sizeof x, 1, r->f) == 1 && x.domain == 1)
+            fread(&x, sizeof x, 1, r->f) == 1 && x.domain == CUPTI_CB_DOMAIN_DRIVER_API)
             return true;
     return false;
 }

@@ -49,7 +49,7 @@ static void fresh(bool with_callbacks)
     callbacks = with_callbacks;
     written = 0;
     last_end_ns = 0;
-    guest.settings.n_patterns = 1;
+    guest.settings.patterns.n = 1;
     gate_open();
     gate_take_lost();
 }

@@ -16,16 +16,16 @@ static void a_file_is_read_line_by_line(void **state)
     assert_true(settings_read(&s, path));
     assert_string_equal(s.complaint, "");
     assert_string_equal(s.dir, "/tmp/x");
-    assert_true(s.whole_graphs);
-    assert_int_equal(s.api, API_ALL);
+    assert_int_equal(s.graphs, TRACE_GRAPHS_WHOLE);
+    assert_int_equal(s.api, TRACE_API_ALL);
     assert_int_equal(s.ring_events, 1024);
     assert_int_equal(s.buffer_bytes, 131072);
     assert_int_equal(s.delay_ns, 250000000);
-    assert_int_equal(s.n_patterns, 3);
-    assert_string_equal(s.patterns[0].domain, "*");
-    assert_string_equal(s.patterns[1].range, "b");
-    assert_string_equal(s.patterns[1].domain, "");
-    assert_string_equal(s.patterns[2].domain, "d");
+    assert_int_equal(s.patterns.n, 3);
+    assert_string_equal(s.patterns.list[0].domain, "*");
+    assert_string_equal(s.patterns.list[1].range, "b");
+    assert_string_equal(s.patterns.list[1].domain, "");
+    assert_string_equal(s.patterns.list[2].domain, "d");
     assert_false(s.sync);
     assert_true(s.kernels);
 }
@@ -36,7 +36,8 @@ static void a_folder_alone_means_defaults(void **state)
     struct settings s;
     assert_true(settings_read(&s, test_dir(t)));
     assert_string_equal(s.dir, test_dir(t));
-    assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches && !s.whole_graphs);
+    assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches &&
+                s.graphs == TRACE_GRAPHS_NODE);
 }
 
 static void a_backslash_takes_the_meaning(void **state)
@@ -48,13 +49,13 @@ static void a_backslash_takes_the_meaning(void **state)
                                              "range=step\\#1\\, warm@*,user\\@host@a\\@b,c:\\x")));
     assert_string_equal(s.complaint, "");
     assert_string_equal(s.dir, "/tmp/a#b\\c, d@e");
-    assert_int_equal(s.n_patterns, 3);
-    assert_string_equal(s.patterns[0].range, "step#1, warm");
-    assert_string_equal(s.patterns[0].domain, "*");
-    assert_string_equal(s.patterns[1].range, "user@host");
-    assert_string_equal(s.patterns[1].domain, "a@b");
-    assert_string_equal(s.patterns[2].range, "c:\\x");
-    assert_string_equal(s.patterns[2].domain, "");
+    assert_int_equal(s.patterns.n, 3);
+    assert_string_equal(s.patterns.list[0].range, "step#1, warm");
+    assert_string_equal(s.patterns.list[0].domain, "*");
+    assert_string_equal(s.patterns.list[1].range, "user@host");
+    assert_string_equal(s.patterns.list[1].domain, "a@b");
+    assert_string_equal(s.patterns.list[2].range, "c:\\x");
+    assert_string_equal(s.patterns.list[2].domain, "");
 }
 
 static void a_folder_is_absolute_from_then_on(void **state)
@@ -93,13 +94,13 @@ static void the_first_bad_line_is_kept(void **state)
         {"buffers", ""},    {"range", "a,b,c,d,e,f,g,h,i"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct settings s = {.max_buffers = 7, .n_patterns = 0};
+        struct settings s = {.max_buffers = 7};
         assert_false(settings_set(&s, bad[i][0], bad[i][1]));
         char want[256];
         snprintf(want, sizeof want, "setting not understood: %s=%s", bad[i][0], bad[i][1]);
         assert_string_equal(s.complaint, want);
         assert_int_equal(s.max_buffers, 7);
-        assert_int_equal(s.n_patterns, 0);
+        assert_int_equal(s.patterns.n, 0);
     }
 }
 
