@@ -17,7 +17,7 @@ static struct buffer *spare, *full, **full_end = &full, *newest;
 static int64_t made, in_use, peak, spares;
 static size_t data_bytes; /* of every buffer: settings do not change it */
 
-void buffers_reset(void)
+void inject_buffers_reset(void)
 {
     spare = full = newest = NULL;
     full_end = &full;
@@ -58,7 +58,7 @@ static bool is_ours(const uint8_t *p)
     return b != NULL;
 }
 
-void buffers_request(uint8_t **buffer, size_t *bytes)
+void inject_buffers_request(uint8_t **buffer, size_t *bytes)
 {
     *buffer = NULL;
     *bytes = 0;
@@ -82,10 +82,10 @@ void buffers_request(uint8_t **buffer, size_t *bytes)
     bool low = b && spares == 0;
     pthread_mutex_unlock(&guest.buffers);
     if (low)
-        writer_wake();
+        inject_writer_wake();
 }
 
-void buffers_completed(uint8_t *buffer, size_t valid)
+void inject_buffers_completed(uint8_t *buffer, size_t valid)
 {
     if (!buffer)
         return;
@@ -100,10 +100,10 @@ void buffers_completed(uint8_t *buffer, size_t valid)
     }
     pthread_mutex_unlock(&guest.buffers);
     if (ours)
-        writer_wake();
+        inject_writer_wake();
 }
 
-uint8_t *buffers_take(size_t *valid)
+uint8_t *inject_buffers_take(size_t *valid)
 {
     pthread_mutex_lock(&guest.buffers);
     struct buffer *b = full;
@@ -119,7 +119,7 @@ uint8_t *buffers_take(size_t *valid)
     return data(b);
 }
 
-void buffers_return(uint8_t *buffer)
+void inject_buffers_return(uint8_t *buffer)
 {
     struct buffer *b = of(buffer);
     pthread_mutex_lock(&guest.buffers);
@@ -130,7 +130,7 @@ void buffers_return(uint8_t *buffer)
     pthread_mutex_unlock(&guest.buffers);
 }
 
-void buffers_refill(void)
+void inject_buffers_refill(void)
 {
     for (;;) {
         pthread_mutex_lock(&guest.buffers);
@@ -155,7 +155,7 @@ void buffers_refill(void)
     }
 }
 
-uint64_t buffers_peak(void)
+uint64_t inject_buffers_peak(void)
 {
     pthread_mutex_lock(&guest.buffers);
     int64_t n = peak;
@@ -163,7 +163,7 @@ uint64_t buffers_peak(void)
     return (uint64_t)n;
 }
 
-uint64_t buffers_bytes(void)
+uint64_t inject_buffers_bytes(void)
 {
     pthread_mutex_lock(&guest.buffers);
     int64_t n = made;

@@ -10,19 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void buffers_reset(
+void inject_buffers_reset(
     void); /* at the start, and in a child after fork: what was made stays the parent's */
 
-void buffers_request(uint8_t **buffer, size_t *bytes); /* NULL = none free */
+void inject_buffers_request(uint8_t **buffer, size_t *bytes); /* NULL = none free */
 /* One that is not ours is left alone: another profiler may have had CUPTI during a pause. */
-void buffers_completed(uint8_t *buffer, size_t valid);
+void inject_buffers_completed(uint8_t *buffer, size_t valid);
 
 /* The writer: a completed buffer (NULL = none), and back to the pool. */
-uint8_t *buffers_take(size_t *valid);
-void buffers_return(uint8_t *buffer);
-void buffers_refill(void); /* keep two at hand */
+uint8_t *inject_buffers_take(size_t *valid);
+void inject_buffers_return(uint8_t *buffer);
+void inject_buffers_refill(void); /* keep two at hand */
 
-uint64_t buffers_peak(void);  /* most in use at once */
-uint64_t buffers_bytes(void); /* held */
+uint64_t inject_buffers_peak(void);  /* most in use at once */
+uint64_t inject_buffers_bytes(void); /* held */
 
 #endif

@@ -82,11 +82,11 @@ static bool bind(void *lib)
     GPU_CUPTI_LIST(X)
 #undef X
     if (missing)
-        notes_add(SPOOL_ERROR, "no GPU records: CUPTI lacks %s", missing, 0);
+        inject_notes_add(SPOOL_ERROR, "no GPU records: CUPTI lacks %s", missing, 0);
     return !missing;
 }
 
-bool cupti_open(void)
+bool inject_cupti_open(void)
 {
     if (cupti.dead)
         return false;
@@ -94,8 +94,9 @@ bool cupti_open(void)
         return true;
     void *lib = open_library();
     if (!lib) {
-        notes_add(SPOOL_ERROR,
-                  "no GPU records: libcupti is not loaded and not found (setting cupti=)", "", 0);
+        inject_notes_add(SPOOL_ERROR,
+                         "no GPU records: libcupti is not loaded and not found (setting cupti=)",
+                         "", 0);
         return false;
     }
     if (!bind(lib))
@@ -104,8 +105,8 @@ bool cupti_open(void)
     api.cuptiGetVersion(&version);
     cupti.version = version;
     if (version < 13) {
-        notes_add(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11", "API version ",
-                  version);
+        inject_notes_add(SPOOL_ERROR, "no GPU records: CUPTI %s%d is older than CUDA 11",
+                         "API version ", version);
         return false;
     }
     cupti.found = true;
@@ -122,17 +123,17 @@ static uint64_t CUPTIAPI now_for_cupti(void)
 static void CUPTIAPI request(uint8_t **buffer, size_t *bytes, size_t *records)
 {
     *records = 0;
-    buffers_request(buffer, bytes);
+    inject_buffers_request(buffer, bytes);
 }
 
 static void CUPTIAPI completed(CUcontext context, uint32_t stream, uint8_t *buffer, size_t bytes,
                                size_t valid)
 {
     (void)context, (void)stream, (void)bytes;
-    buffers_completed(buffer, valid);
+    inject_buffers_completed(buffer, valid);
 }
 
-void cupti_callback(CUpti_CallbackDomain domain, uint32_t cbid, bool on)
+void inject_cupti_callback(CUpti_CallbackDomain domain, uint32_t cbid, bool on)
 {
     api.cuptiEnableCallback(on, cupti.subscriber, domain, cbid);
 }
@@ -157,7 +158,7 @@ static void note_refused(const char *kind, CUptiResult r)
     memcpy(text + n, ": ", 2);
     memcpy(text + n + 2, reason(r), m);
     text[n + 2 + m] = 0;
-    notes_add(SPOOL_ERROR, "CUPTI records no %s (%d)", text, r);
+    inject_notes_add(SPOOL_ERROR, "CUPTI records no %s (%d)", text, r);
 }
 
 /* CUPTI 13.0 ends the program at the launch of a CUDA graph that was instantiated without
@@ -174,10 +175,11 @@ static void fix_graph_level(void)
     if (!s->kernels || s->graphs != TRACE_GRAPHS_WHOLE)
         return;
     if (!cupti.before_graphs) {
-        notes_add(SPOOL_WARNING,
-                  "CUDA graphs are recorded kernel by kernel: graphs=graph must be set before the "
-                  "first of them, and recording began when the program ran already%s",
-                  "", 0);
+        inject_notes_add(
+            SPOOL_WARNING,
+            "CUDA graphs are recorded kernel by kernel: graphs=graph must be set before the "
+            "first of them, and recording began when the program ran already%s",
+            "", 0);
         return;
     }
     CUptiResult r = api.cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
@@ -193,27 +195,28 @@ static void attach(void)
     cupti.own_clock = api.cuptiActivityRegisterTimestampCallback &&
                       api.cuptiActivityRegisterTimestampCallback(now_for_cupti) == CUPTI_SUCCESS;
     if (!cupti.own_clock)
-        notes_add(SPOOL_WARNING,
-                  "GPU times are shifted from CUPTI's clock (API version %s%d), which may step", "",
-                  cupti.version);
+        inject_notes_add(
+            SPOOL_WARNING,
+            "GPU times are shifted from CUPTI's clock (API version %s%d), which may step", "",
+            cupti.version);
     if (api.cuptiSetThreadIdType)
         api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-    CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, handlers_call, NULL);
+    CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, inject_handlers_call, NULL);
     atomic_store(&has_callbacks, r == CUPTI_SUCCESS);
     if (r != CUPTI_SUCCESS)
-        notes_add(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
+        inject_notes_add(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
     else
-        handlers_switch(WHILE_SUBSCRIBED, true);
+        inject_handlers_switch(WHILE_SUBSCRIBED, true);
     r = api.cuptiActivityRegisterCallbacks(request, completed);
     if (r != CUPTI_SUCCESS)
-        notes_add(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)", reason(r),
-                  r);
+        inject_notes_add(SPOOL_ERROR, "no GPU records: cuptiActivityRegisterCallbacks: %s (%d)",
+                         reason(r), r);
     size_t others = 0; /* dropped while another tool had CUPTI */
     if (api.cuptiActivityGetNumDroppedRecords)
         api.cuptiActivityGetNumDroppedRecords(NULL, 0, &others);
     if (others > 0)
-        notes_add(SPOOL_INFO, "CUPTI dropped %d records before this recording%s", "",
-                  (int64_t)others);
+        inject_notes_add(SPOOL_INFO, "CUPTI dropped %d records before this recording%s", "",
+                         (int64_t)others);
     fix_graph_level();
     cupti.attached = true;
 }
@@ -221,7 +224,7 @@ static void attach(void)
 static bool enable(void)
 {
     bool any = false;
-    for (const struct activity *a = activities; a->kind; a++) {
+    for (const struct activity *a = inject_activities; a->kind; a++) {
         if (!a->wanted || !a->wanted(&guest.settings))
             continue;
         CUptiResult r = api.cuptiActivityEnable(a->kind);
@@ -232,18 +235,18 @@ static bool enable(void)
     return any;
 }
 
-bool cupti_start(void)
+bool inject_cupti_start(void)
 {
     if (cupti.dead || !cupti.found || atomic_load(&paused))
         return false;
     if (cupti.running)
         return true;
     attach();
-    if (!atomic_load(&gate_is_open) && gate_filters)
+    if (!atomic_load(&inject_gate_is_open) && inject_gate_filters)
         return true; /* waits for its gate */
     cupti.running = true;
     if (atomic_load(&has_callbacks))
-        handlers_switch(WHILE_RECORDING, true);
+        inject_handlers_switch(WHILE_RECORDING, true);
     return enable();
 }
 
@@ -252,21 +255,21 @@ static void rest(void)
 {
     if (!cupti.running)
         return;
-    for (const struct activity *a = activities; a->kind; a++)
+    for (const struct activity *a = inject_activities; a->kind; a++)
         if (a->wanted && a->wanted(&guest.settings))
             api.cuptiActivityDisable(a->kind);
     if (atomic_load(&has_callbacks))
-        handlers_switch(WHILE_RECORDING, false);
+        inject_handlers_switch(WHILE_RECORDING, false);
     cupti.running = false;
 }
 
-void cupti_rest(void)
+void inject_cupti_rest(void)
 {
     if (!cupti.dead && cupti.found)
         rest();
 }
 
-void cupti_stop(void)
+void inject_cupti_stop(void)
 {
     if (cupti.dead || !cupti.found || !cupti.attached)
         return;
@@ -277,56 +280,56 @@ void cupti_stop(void)
         return;
     if (atomic_exchange(&has_callbacks, false))
         api.cuptiUnsubscribe(cupti.subscriber);
-    handlers_forget();
+    inject_handlers_forget();
     cupti.attached = false;
 }
 
-void cupti_pause(bool on)
+void inject_cupti_pause(bool on)
 {
     atomic_store(&paused, on);
 }
 
-void cupti_is_early(void)
+void inject_cupti_is_early(void)
 {
     cupti.before_graphs = true;
 }
 
-bool cupti_graphs_can_be(bool whole)
+bool inject_cupti_graphs_can_be(bool whole)
 {
     return !cupti.level_is_fixed || cupti.whole_graphs == whole;
 }
 
-bool cupti_wanted(void)
+bool inject_cupti_wanted(void)
 {
     return cupti.found && !cupti.dead && !atomic_load(&paused);
 }
 
-bool cupti_running(void)
+bool inject_cupti_running(void)
 {
     return cupti.running;
 }
 
-bool cupti_has_callbacks(void)
+bool inject_cupti_has_callbacks(void)
 {
     return atomic_load(&has_callbacks);
 }
 
-void cupti_flush(bool forced)
+void inject_cupti_flush(bool forced)
 {
     if (cupti.found && !cupti.dead && cupti.attached)
         api.cuptiActivityFlushAll(forced ? CUPTI_ACTIVITY_FLAG_FLUSH_FORCED : 0);
 }
 
-void cupti_forget(void)
+void inject_cupti_forget(void)
 {
     if (cupti.found)
         cupti.dead = true;
     cupti.running = cupti.attached = false;
-    handlers_forget();
+    inject_handlers_forget();
     atomic_store(&has_callbacks, false);
 }
 
-uint64_t cupti_take_dropped(void)
+uint64_t inject_cupti_take_dropped(void)
 {
     size_t n = 0;
     if (cupti.found && !cupti.dead && cupti.attached && api.cuptiActivityGetNumDroppedRecords)
@@ -334,12 +337,12 @@ uint64_t cupti_take_dropped(void)
     return n;
 }
 
-uint32_t cupti_version(void)
+uint32_t inject_cupti_version(void)
 {
     return cupti.version;
 }
 
-int64_t cupti_now_ns(void)
+int64_t inject_cupti_now_ns(void)
 {
     uint64_t t = 0;
     if (cupti.attached && !cupti.dead && api.cuptiGetTimestamp)
@@ -347,12 +350,12 @@ int64_t cupti_now_ns(void)
     return (int64_t)t;
 }
 
-bool cupti_own_clock(void)
+bool inject_cupti_own_clock(void)
 {
     return cupti.own_clock;
 }
 
-const char *cupti_api_name(int domain, uint32_t cbid)
+const char *inject_cupti_api_name(int domain, uint32_t cbid)
 {
     const char *name = NULL;
     if (api.cuptiGetCallbackName)
@@ -360,7 +363,7 @@ const char *cupti_api_name(int domain, uint32_t cbid)
     return name ? name : "";
 }
 
-int cupti_next_record(uint8_t *buffer, size_t bytes, void **record)
+int inject_cupti_next_record(uint8_t *buffer, size_t bytes, void **record)
 {
     CUptiResult r = api.cuptiActivityGetNextRecord(buffer, bytes, (CUpti_Activity **)record);
     return r == CUPTI_SUCCESS ? 1 : r == CUPTI_ERROR_MAX_LIMIT_REACHED ? 0 : -1;

@@ -32,11 +32,11 @@ static struct {
     uint64_t unknown, no_times;
 } d;
 
-bool decode_open(void)
+bool inject_decode_open(void)
 {
     if (!d.shapes) {
-        d.shapes = guest_pages(sizeof *d.shapes * SHAPES);
-        d.pointers = guest_pages(sizeof *d.pointers * POINTERS);
+        d.shapes = inject_pages(sizeof *d.shapes * SHAPES);
+        d.pointers = inject_pages(sizeof *d.pointers * POINTERS);
     }
     if (!d.shapes || !d.pointers)
         return false;
@@ -50,7 +50,7 @@ bool decode_open(void)
     return true;
 }
 
-void decode_clock(int64_t mono_ns, int64_t cupti_ns)
+void inject_decode_clock(int64_t mono_ns, int64_t cupti_ns)
 {
     d.clock[0] = d.clock[1];
     d.clock[1].mono_ns = mono_ns;
@@ -59,7 +59,7 @@ void decode_clock(int64_t mono_ns, int64_t cupti_ns)
         d.clock[0] = d.clock[1];
 }
 
-void decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
+void inject_decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
 {
     const int64_t day_ns = INT64_C(86400000000000);
     d.wall_offset_ns = wall_ns - mono_ns;
@@ -71,7 +71,7 @@ void decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
 static int64_t early(int64_t t)
 {
     if (!d.wall_told)
-        notes_add(SPOOL_INFO, "first GPU times were shifted from the wall clock%s", "", 0);
+        inject_notes_add(SPOOL_INFO, "first GPU times were shifted from the wall clock%s", "", 0);
     d.wall_told = true;
     return t - d.wall_offset_ns;
 }
@@ -88,7 +88,7 @@ static int64_t time_of(uint64_t cupti_ns)
 {
     if (cupti_ns == 0)
         return 0;
-    if (cupti_own_clock())
+    if (inject_cupti_own_clock())
         return (int64_t)cupti_ns < d.wall_from_ns ? (int64_t)cupti_ns : early((int64_t)cupti_ns);
     int64_t t = (int64_t)cupti_ns, from_ns = d.clock[0].mono_ns, to_ns = d.clock[1].mono_ns;
     int64_t old = t - d.clock[0].cupti_ns + from_ns;
@@ -103,11 +103,12 @@ static uint32_t kernel_name(const char *name)
     if (!name)
         return 0;
     size_t at = ((uintptr_t)name >> 4) % POINTERS;
-    if (d.pointers[at].pointer != name || strcmp(names_get(d.pointers[at].name)->text, name) != 0) {
+    if (d.pointers[at].pointer != name ||
+        strcmp(inject_names_get(d.pointers[at].name)->text, name) != 0) {
         d.pointers[at].pointer = name;
-        d.pointers[at].name = names_intern(name, strlen(name));
+        d.pointers[at].name = inject_names_intern(name, strlen(name));
     }
-    return writer_string(d.pointers[at].name);
+    return inject_writer_string(d.pointers[at].name);
 }
 
 /* Where to look first. What tells kernels apart is in these fields nearly always; the others cost
@@ -135,7 +136,7 @@ static uint32_t shape(struct spool_shape *s)
             s->id = d.next_id++;
             d.shapes[i] = *s;
             d.n++;
-            spool_add(&guest.spool, SPOOL_SHAPES, s);
+            trace_spool_add(&guest.spool, SPOOL_SHAPES, s);
             return s->id;
         }
         if (memcmp((const char *)&d.shapes[i] + FROM, key, sizeof *s - FROM) == 0)
@@ -153,11 +154,11 @@ static bool has_times(uint64_t start, uint64_t end)
 static void kernel(const void *record)
 {
     const CUpti_ActivityKernel10 *k = record;
-    uint32_t version = cupti_version();
+    uint32_t version = inject_cupti_version();
     if (!has_times(k->start, k->end))
         return;
     int64_t start_ns = time_of(k->start), end_ns = time_of(k->end);
-    if (!gate_keeps(k->correlationId, start_ns))
+    if (!inject_gate_keeps(k->correlationId, start_ns))
         return;
     struct spool_shape s;
     memset(&s, 0, sizeof s);
@@ -190,12 +191,12 @@ static void kernel(const void *record)
         s.cluster[2] = k->clusterZ;
         s.local_bytes = k->localMemoryTotal_v2;
     }
-    spool_add(&guest.spool, SPOOL_KERNELS,
-              &(struct spool_kernel){.start_ns = start_ns,
-                                     .end_ns = end_ns,
-                                     .shape = shape(&s),
-                                     .correlation = k->correlationId,
-                                     .graph_node = k->graphNodeId});
+    trace_spool_add(&guest.spool, SPOOL_KERNELS,
+                    &(struct spool_kernel){.start_ns = start_ns,
+                                           .end_ns = end_ns,
+                                           .shape = shape(&s),
+                                           .correlation = k->correlationId,
+                                           .graph_node = k->graphNodeId});
 }
 
 static void copy(const void *record)
@@ -204,26 +205,27 @@ static void copy(const void *record)
     if (!has_times(m->start, m->end))
         return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns))
+    if (!inject_gate_keeps(m->correlationId, start_ns))
         return;
-    spool_add(&guest.spool, SPOOL_COPIES,
-              &(struct spool_copy){.start_ns = start_ns,
-                                   .end_ns = end_ns,
-                                   .bytes = m->bytes,
-                                   .graph_node = m->graphNodeId,
-                                   .correlation = m->correlationId,
-                                   .device = m->deviceId,
-                                   .context = m->contextId,
-                                   .stream = m->streamId,
-                                   .source_device = SPOOL_NONE,
-                                   .source_context = SPOOL_NONE,
-                                   .target_device = SPOOL_NONE,
-                                   .target_context = SPOOL_NONE,
-                                   .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
-                                   .copy_kind = m->copyKind,
-                                   .source_kind = m->srcKind,
-                                   .target_kind = m->dstKind,
-                                   .flags = m->flags});
+    trace_spool_add(
+        &guest.spool, SPOOL_COPIES,
+        &(struct spool_copy){.start_ns = start_ns,
+                             .end_ns = end_ns,
+                             .bytes = m->bytes,
+                             .graph_node = m->graphNodeId,
+                             .correlation = m->correlationId,
+                             .device = m->deviceId,
+                             .context = m->contextId,
+                             .stream = m->streamId,
+                             .source_device = SPOOL_NONE,
+                             .source_context = SPOOL_NONE,
+                             .target_device = SPOOL_NONE,
+                             .target_context = SPOOL_NONE,
+                             .graph = inject_cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                             .copy_kind = m->copyKind,
+                             .source_kind = m->srcKind,
+                             .target_kind = m->dstKind,
+                             .flags = m->flags});
 }
 
 static void peer_copy(const void *record)
@@ -232,26 +234,27 @@ static void peer_copy(const void *record)
     if (!has_times(m->start, m->end))
         return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns))
+    if (!inject_gate_keeps(m->correlationId, start_ns))
         return;
-    spool_add(&guest.spool, SPOOL_COPIES,
-              &(struct spool_copy){.start_ns = start_ns,
-                                   .end_ns = end_ns,
-                                   .bytes = m->bytes,
-                                   .graph_node = m->graphNodeId,
-                                   .correlation = m->correlationId,
-                                   .device = m->deviceId,
-                                   .context = m->contextId,
-                                   .stream = m->streamId,
-                                   .source_device = m->srcDeviceId,
-                                   .source_context = m->srcContextId,
-                                   .target_device = m->dstDeviceId,
-                                   .target_context = m->dstContextId,
-                                   .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
-                                   .copy_kind = m->copyKind,
-                                   .source_kind = m->srcKind,
-                                   .target_kind = m->dstKind,
-                                   .flags = m->flags});
+    trace_spool_add(
+        &guest.spool, SPOOL_COPIES,
+        &(struct spool_copy){.start_ns = start_ns,
+                             .end_ns = end_ns,
+                             .bytes = m->bytes,
+                             .graph_node = m->graphNodeId,
+                             .correlation = m->correlationId,
+                             .device = m->deviceId,
+                             .context = m->contextId,
+                             .stream = m->streamId,
+                             .source_device = m->srcDeviceId,
+                             .source_context = m->srcContextId,
+                             .target_device = m->dstDeviceId,
+                             .target_context = m->dstContextId,
+                             .graph = inject_cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                             .copy_kind = m->copyKind,
+                             .source_kind = m->srcKind,
+                             .target_kind = m->dstKind,
+                             .flags = m->flags});
 }
 
 static void set(const void *record)
@@ -260,21 +263,22 @@ static void set(const void *record)
     if (!has_times(m->start, m->end))
         return;
     int64_t start_ns = time_of(m->start), end_ns = time_of(m->end);
-    if (!gate_keeps(m->correlationId, start_ns))
+    if (!inject_gate_keeps(m->correlationId, start_ns))
         return;
-    spool_add(&guest.spool, SPOOL_SETS,
-              &(struct spool_set){.start_ns = start_ns,
-                                  .end_ns = end_ns,
-                                  .bytes = m->bytes,
-                                  .graph_node = m->graphNodeId,
-                                  .correlation = m->correlationId,
-                                  .device = m->deviceId,
-                                  .context = m->contextId,
-                                  .stream = m->streamId,
-                                  .value = m->value,
-                                  .graph = cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
-                                  .memory_kind = (uint8_t)m->memoryKind,
-                                  .flags = (uint8_t)m->flags});
+    trace_spool_add(
+        &guest.spool, SPOOL_SETS,
+        &(struct spool_set){.start_ns = start_ns,
+                            .end_ns = end_ns,
+                            .bytes = m->bytes,
+                            .graph_node = m->graphNodeId,
+                            .correlation = m->correlationId,
+                            .device = m->deviceId,
+                            .context = m->contextId,
+                            .stream = m->streamId,
+                            .value = m->value,
+                            .graph = inject_cupti_version() >= HAS_GRAPH_ID ? m->graphId : 0,
+                            .memory_kind = (uint8_t)m->memoryKind,
+                            .flags = (uint8_t)m->flags});
 }
 
 static void sync_wait(const void *record)
@@ -283,16 +287,16 @@ static void sync_wait(const void *record)
     if (!has_times(y->start, y->end))
         return;
     int64_t start_ns = time_of(y->start), end_ns = time_of(y->end);
-    if (!gate_overlaps(start_ns, end_ns))
+    if (!inject_gate_overlaps(start_ns, end_ns))
         return;
-    spool_add(&guest.spool, SPOOL_SYNCS,
-              &(struct spool_sync){.start_ns = start_ns,
-                                   .end_ns = end_ns,
-                                   .correlation = y->correlationId,
-                                   .context = y->contextId,
-                                   .stream = y->streamId,
-                                   .event = y->cudaEventId,
-                                   .kind = (uint32_t)y->type});
+    trace_spool_add(&guest.spool, SPOOL_SYNCS,
+                    &(struct spool_sync){.start_ns = start_ns,
+                                         .end_ns = end_ns,
+                                         .correlation = y->correlationId,
+                                         .context = y->contextId,
+                                         .stream = y->streamId,
+                                         .event = y->cudaEventId,
+                                         .kind = (uint32_t)y->type});
 }
 
 static void graph(const void *record)
@@ -302,28 +306,29 @@ static void graph(const void *record)
         return;
     int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
     /* They come while the recorder is paused, too, when launches are not seen. */
-    if (!guest.settings.kernels || !(gate_filters ? gate_keeps(g->correlationId, start_ns)
-                                                  : gate_overlaps(start_ns, start_ns)))
+    if (!guest.settings.kernels ||
+        !(inject_gate_filters ? inject_gate_keeps(g->correlationId, start_ns)
+                              : inject_gate_overlaps(start_ns, start_ns)))
         return;
-    spool_add(&guest.spool, SPOOL_GRAPHS,
-              &(struct spool_graph){.start_ns = start_ns,
-                                    .end_ns = end_ns,
-                                    .correlation = g->correlationId,
-                                    .device = g->deviceId,
-                                    .context = g->contextId,
-                                    .stream = g->streamId,
-                                    .graph = g->graphId});
+    trace_spool_add(&guest.spool, SPOOL_GRAPHS,
+                    &(struct spool_graph){.start_ns = start_ns,
+                                          .end_ns = end_ns,
+                                          .correlation = g->correlationId,
+                                          .device = g->deviceId,
+                                          .context = g->contextId,
+                                          .stream = g->streamId,
+                                          .graph = g->graphId});
 }
 
 /* Versions of four digits are cut off, as nsys does in its reports: cudaLaunchKernel_v7000, but
  * cudaGraphLaunch_v10000. Those of the driver (_v2) mean another function. */
 static uint32_t api_name(int domain, uint32_t cbid)
 {
-    const char *name = cupti_api_name(domain, cbid);
+    const char *name = inject_cupti_api_name(domain, cbid);
     size_t n = strlen(name);
     if (n > 6 && memcmp(name + n - 6, "_v", 2) == 0)
         n -= 6;
-    return writer_string(names_intern(name, n));
+    return inject_writer_string(inject_names_intern(name, n));
 }
 
 static void call(const void *record)
@@ -334,17 +339,17 @@ static void call(const void *record)
     int64_t start_ns = time_of(a->start), end_ns = time_of(a->end);
     int domain = a->kind == CUPTI_ACTIVITY_KIND_DRIVER ? CUPTI_CB_DOMAIN_DRIVER_API
                                                        : CUPTI_CB_DOMAIN_RUNTIME_API;
-    if (!gate_overlaps(start_ns, end_ns))
+    if (!inject_gate_overlaps(start_ns, end_ns))
         return;
-    spool_add(&guest.spool, SPOOL_APIS,
-              &(struct spool_api){.start_ns = start_ns,
-                                  .end_ns = end_ns,
-                                  .correlation = a->correlationId,
-                                  .result = a->returnValue,
-                                  .thread = writer_thread_of(a->threadId),
-                                  .domain = (uint16_t)domain,
-                                  .cbid = (uint16_t)a->cbid,
-                                  .name = api_name(domain, a->cbid)});
+    trace_spool_add(&guest.spool, SPOOL_APIS,
+                    &(struct spool_api){.start_ns = start_ns,
+                                        .end_ns = end_ns,
+                                        .correlation = a->correlationId,
+                                        .result = a->returnValue,
+                                        .thread = inject_writer_thread_of(a->threadId),
+                                        .domain = (uint16_t)domain,
+                                        .cbid = (uint16_t)a->cbid,
+                                        .name = api_name(domain, a->cbid)});
 }
 
 /* ---- the kinds ---- */
@@ -371,7 +376,7 @@ static bool runtime_calls(const struct settings *s)
 }
 
 #define KIND(name) CUPTI_ACTIVITY_KIND_##name
-const struct activity activities[] = {
+const struct activity inject_activities[] = {
     {KIND(CONCURRENT_KERNEL), kernel, kernels, "kernels"},
     {KIND(KERNEL), kernel, NULL, NULL},
     {KIND(MEMCPY), copy, copies, "copies"},
@@ -384,13 +389,13 @@ const struct activity activities[] = {
     {KIND(INVALID), NULL, NULL, NULL},
 };
 
-void decode_buffer(uint8_t *buffer, size_t valid)
+void inject_decode_buffer(uint8_t *buffer, size_t valid)
 {
     void *record = NULL;
     int more;
-    while ((more = cupti_next_record(buffer, valid, &record)) > 0) {
+    while ((more = inject_cupti_next_record(buffer, valid, &record)) > 0) {
         CUpti_ActivityKind kind = ((const CUpti_Activity *)record)->kind;
-        const struct activity *a = activities; /* most records are of its first row */
+        const struct activity *a = inject_activities; /* most records are of its first row */
         while (a->kind && a->kind != kind)
             a++;
         if (a->decode)
@@ -399,14 +404,14 @@ void decode_buffer(uint8_t *buffer, size_t valid)
     d.unknown += more < 0; /* at least: what follows in the buffer is not reached */
 }
 
-uint64_t decode_take_no_times(void)
+uint64_t inject_decode_take_no_times(void)
 {
     uint64_t n = d.no_times;
     d.no_times = 0;
     return n;
 }
 
-uint64_t decode_take_unknown(void)
+uint64_t inject_decode_take_unknown(void)
 {
     uint64_t n = d.unknown;
     d.unknown = 0;

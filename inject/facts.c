@@ -16,12 +16,12 @@ static bool devices_told, process_told;
 static uint32_t process_cupti;
 static struct gpu_cuda cuda;
 
-void facts_reset(void)
+void inject_facts_reset(void)
 {
     devices_told = process_told = false;
 }
 
-size_t facts_read(const char *path, char *out, size_t room)
+size_t inject_facts_read(const char *path, char *out, size_t room)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -36,13 +36,13 @@ size_t facts_read(const char *path, char *out, size_t room)
 static uint32_t command_line(void)
 {
     char text[8192];
-    size_t n = facts_read("/proc/self/cmdline", text, sizeof text);
+    size_t n = inject_facts_read("/proc/self/cmdline", text, sizeof text);
     while (n > 0 && text[n - 1] == 0)
         n--;
     for (size_t i = 0; i < n; i++)
         if (text[i] == 0)
             text[i] = ' ';
-    return names_intern(text, n);
+    return inject_names_intern(text, n);
 }
 
 static int32_t number_of(const char *variable)
@@ -67,7 +67,7 @@ static bool bind_driver(void)
     return lib && gpu_cuda_bind(&cuda, lib) == NULL;
 }
 
-bool facts_driver_is_up(void)
+bool inject_facts_driver_is_up(void)
 {
     enum { NOT_INITIALIZED = 3 };
     struct gpu_cuda mine = {0}; /* the table above is the writer's */
@@ -76,12 +76,12 @@ bool facts_driver_is_up(void)
     return lib && gpu_cuda_bind(&mine, lib) == NULL && mine.cuDeviceGetCount(&n) != NOT_INITIALIZED;
 }
 
-void facts_process(void)
+void inject_facts_process(void)
 {
-    if (process_told && process_cupti == cupti_version())
+    if (process_told && process_cupti == inject_cupti_version())
         return;
     process_told = true;
-    process_cupti = cupti_version();
+    process_cupti = inject_cupti_version();
     char text[SETTINGS_PATH];
     struct spool_process p = {
         .rank = number_of("RANK"),
@@ -90,21 +90,21 @@ void facts_process(void)
         .cupti_version = process_cupti,
     };
     ssize_t n = readlink("/proc/self/exe", text, sizeof text);
-    p.executable = n > 0 ? names_intern(text, (size_t)n) : 0;
+    p.executable = n > 0 ? inject_names_intern(text, (size_t)n) : 0;
     p.command = command_line();
     if (gethostname(text, sizeof text) == 0) {
         text[sizeof text - 1] = 0;
-        p.host = names_intern(text, strlen(text));
+        p.host = inject_names_intern(text, strlen(text));
     }
-    p.directory = getcwd(text, sizeof text) ? names_intern(text, strlen(text)) : 0;
+    p.directory = getcwd(text, sizeof text) ? inject_names_intern(text, strlen(text)) : 0;
     int version = 0;
     if (bind_driver() && cuda.cuDriverGetVersion(&version) == 0)
         p.driver_version = (uint32_t)version;
-    writer_string(names_count());
-    spool_add(&guest.spool, SPOOL_PROCESS, &p);
+    inject_writer_string(inject_names_count());
+    trace_spool_add(&guest.spool, SPOOL_PROCESS, &p);
 }
 
-void facts_devices(void)
+void inject_facts_devices(void)
 {
     int n = 0;
     if (devices_told || !bind_driver() || cuda.cuDeviceGetCount(&n) != 0)
@@ -116,7 +116,7 @@ void facts_devices(void)
             continue;
         struct spool_device out = {
             .device = (uint32_t)i,
-            .name = writer_string(names_intern(d.name, strlen(d.name))),
+            .name = inject_writer_string(inject_names_intern(d.name, strlen(d.name))),
             .major = d.major,
             .minor = d.minor,
             .sms = d.sms,
@@ -133,6 +133,6 @@ void facts_devices(void)
             .max_shared_bytes_per_sm = d.max_shared_bytes_per_sm,
         };
         memcpy(out.uuid, d.uuid, sizeof out.uuid);
-        spool_add(&guest.spool, SPOOL_DEVICES, &out);
+        trace_spool_add(&guest.spool, SPOOL_DEVICES, &out);
     }
 }

@@ -26,8 +26,8 @@ static uint64_t lost;                        /* the writer's */
 static int64_t started_ns;
 static _Atomic int64_t closed_at_ns;
 
-_Atomic int gate_is_open;
-bool gate_filters;
+_Atomic int inject_gate_is_open;
+bool inject_gate_filters;
 
 static int64_t time_up_ns(void)
 {
@@ -81,12 +81,12 @@ static void open_window(int64_t now_ns, enum spool_why why)
     w->first = w->last = 0;
     w->why_start = (uint8_t)why;
     n_windows = n + 1;
-    atomic_store_explicit(&gate_is_open, 1, memory_order_release);
+    atomic_store_explicit(&inject_gate_is_open, 1, memory_order_release);
 }
 
 static void close_window(int64_t now_ns, enum spool_why why)
 {
-    atomic_store_explicit(&gate_is_open, 0, memory_order_release);
+    atomic_store_explicit(&inject_gate_is_open, 0, memory_order_release);
     struct window *w = at(n_windows - 1);
     if (now_ns > time_up_ns()) /* seen late */
         now_ns = time_up_ns();
@@ -104,73 +104,73 @@ static void update(enum spool_why why)
     bool start = false;
     pthread_mutex_lock(&guest.windows);
     bool want = wanted(now_ns);
-    if (want && !atomic_load(&gate_is_open)) {
+    if (want && !atomic_load(&inject_gate_is_open)) {
         open_window(now_ns, why);
         start = true;
-    } else if (!want && atomic_load(&gate_is_open)) {
+    } else if (!want && atomic_load(&inject_gate_is_open)) {
         close_window(now_ns, why);
     }
     pthread_mutex_unlock(&guest.windows);
-    if (start && cupti_wanted() && !cupti_running()) {
+    if (start && inject_cupti_wanted() && !inject_cupti_running()) {
         guest_thread.busy++;
         pthread_mutex_lock(&guest.control);
-        cupti_start();
+        inject_cupti_start();
         pthread_mutex_unlock(&guest.control);
         guest_thread.busy--;
     }
 }
 
-void gate_open(void)
+void inject_gate_open(void)
 {
     const struct settings *s = &guest.settings;
     n_windows = n_written = lost = 0;
     atomic_store(&ranges, 0);
     atomic_store(&profiler, 0);
     atomic_store(&paused, 0);
-    atomic_store(&gate_is_open, 0);
+    atomic_store(&inject_gate_is_open, 0);
     started_ns = clock_mono_ns();
     atomic_store(&closed_at_ns, started_ns);
-    gate_filters = s->patterns.n > 0 || s->profiler || s->delay_ns > 0 || s->duration_ns > 0;
+    inject_gate_filters = s->patterns.n > 0 || s->profiler || s->delay_ns > 0 || s->duration_ns > 0;
     pthread_mutex_lock(&guest.windows);
     if (wanted(started_ns))
-        open_window(started_ns, gate_filters ? SPOOL_WHY_TIME : SPOOL_WHY_ALWAYS);
+        open_window(started_ns, inject_gate_filters ? SPOOL_WHY_TIME : SPOOL_WHY_ALWAYS);
     pthread_mutex_unlock(&guest.windows);
 }
 
-void gate_range(bool enter)
+void inject_gate_range(bool enter)
 {
     int before = atomic_fetch_add(&ranges, enter ? 1 : -1);
     if ((enter && before == 0) || (!enter && before == 1))
         update(SPOOL_WHY_RANGE);
 }
 
-void gate_profiler(bool start)
+void inject_gate_profiler(bool start)
 {
     if (guest.settings.profiler && atomic_exchange(&profiler, start) != (int)start)
         update(SPOOL_WHY_PROFILER);
 }
 
-void gate_pause(bool on)
+void inject_gate_pause(bool on)
 {
     if (atomic_exchange(&paused, on) != (int)on)
         update(SPOOL_WHY_PAUSE);
 }
 
-void gate_disk_full(void)
+void inject_gate_disk_full(void)
 {
     update(SPOOL_WHY_DISK);
 }
 
-bool gate_time_is_up(int64_t now_ns)
+bool inject_gate_time_is_up(int64_t now_ns)
 {
     return now_ns >= time_up_ns();
 }
 
-void gate_tick(int64_t now_ns)
+void inject_gate_tick(int64_t now_ns)
 {
     if (guest.settings.delay_ns == 0 && guest.settings.duration_ns == 0)
         return;
-    if (wanted(now_ns) != (bool)atomic_load(&gate_is_open))
+    if (wanted(now_ns) != (bool)atomic_load(&inject_gate_is_open))
         update(SPOOL_WHY_TIME);
 }
 
@@ -180,7 +180,7 @@ static uint64_t oldest_of(uint64_t n)
 }
 
 /* A thread that saw the gate open may come when a newer window is open already: its id tells. */
-void gate_launch(uint32_t correlation)
+void inject_gate_launch(uint32_t correlation)
 {
     uint64_t i = n_windows - 1;
     for (uint64_t oldest = oldest_of(i); i > oldest && !later(correlation, at(i)->after);)
@@ -247,24 +247,25 @@ static bool look_up(struct question q)
     }
 }
 
-bool gate_keeps(uint32_t correlation, int64_t start_ns)
+bool inject_gate_keeps(uint32_t correlation, int64_t start_ns)
 {
-    if (!gate_filters)
+    if (!inject_gate_filters)
         return true;
-    return look_up((struct question){
-        .id = cupti_has_callbacks() ? correlation : 0, .start_ns = start_ns, .end_ns = start_ns});
+    return look_up((struct question){.id = inject_cupti_has_callbacks() ? correlation : 0,
+                                     .start_ns = start_ns,
+                                     .end_ns = start_ns});
 }
 
-bool gate_overlaps(int64_t start_ns, int64_t end_ns)
+bool inject_gate_overlaps(int64_t start_ns, int64_t end_ns)
 {
     return look_up((struct question){.start_ns = start_ns, .end_ns = end_ns});
 }
 
-void gate_write(bool end)
+void inject_gate_write(bool end)
 {
     if (end) {
         pthread_mutex_lock(&guest.windows);
-        if (atomic_load(&gate_is_open))
+        if (atomic_load(&inject_gate_is_open))
             close_window(clock_mono_ns(), SPOOL_WHY_END);
         pthread_mutex_unlock(&guest.windows);
     }
@@ -282,19 +283,19 @@ void gate_write(bool end)
         } else if (out.end_ns == SPOOL_OPEN_NS) {
             break;
         } else {
-            spool_add(&guest.spool, SPOOL_WINDOWS, &out);
+            trace_spool_add(&guest.spool, SPOOL_WINDOWS, &out);
         }
     }
 }
 
-uint64_t gate_take_lost(void)
+uint64_t inject_gate_take_lost(void)
 {
     uint64_t n = lost;
     lost = 0;
     return n;
 }
 
-int64_t gate_closed_ns(int64_t now_ns)
+int64_t inject_gate_closed_ns(int64_t now_ns)
 {
-    return atomic_load(&gate_is_open) ? 0 : now_ns - atomic_load(&closed_at_ns);
+    return atomic_load(&inject_gate_is_open) ? 0 : now_ns - atomic_load(&closed_at_ns);
 }

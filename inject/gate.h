@@ -13,29 +13,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void gate_open(void); /* at the start of recording */
-extern _Atomic int gate_is_open;
-extern bool gate_filters; /* some condition is set: records are checked against windows */
+void inject_gate_open(void); /* at the start of recording */
+extern _Atomic int inject_gate_is_open;
+extern bool inject_gate_filters; /* some condition is set: records are checked against windows */
 
 /* The conditions. */
-void gate_range(bool enter);
-void gate_profiler(bool start);
-void gate_pause(bool paused);
-void gate_disk_full(void);
-void gate_tick(int64_t now_ns); /* the writer: time limits, before it decodes a buffer */
+void inject_gate_range(bool enter);
+void inject_gate_profiler(bool start);
+void inject_gate_pause(bool paused);
+void inject_gate_disk_full(void);
+void inject_gate_tick(int64_t now_ns); /* the writer: time limits, before it decodes a buffer */
 /* For launches: the gate may be open still, as the writer closes it. */
-bool gate_time_is_up(int64_t now_ns);
-void gate_launch(uint32_t correlation);
+bool inject_gate_time_is_up(int64_t now_ns);
+void inject_gate_launch(uint32_t correlation);
 
 /* The writer: was the work of that launch, or the time span, inside a window? A binary search that
  * takes no lock: the application's threads, which open and close windows, never wait for it. */
-bool gate_keeps(uint32_t correlation, int64_t start_ns);
-bool gate_overlaps(int64_t start_ns, int64_t end_ns);
+bool inject_gate_keeps(uint32_t correlation, int64_t start_ns);
+bool inject_gate_overlaps(int64_t start_ns, int64_t end_ns);
 /* The writer: windows that ended since the last call go to the spool; at the end the open one
  * too. */
-void gate_write(bool end);
+void inject_gate_write(bool end);
 /* Closed for so long that CUPTI may be switched off. */
-int64_t gate_closed_ns(int64_t now_ns);
-uint64_t gate_take_lost(void); /* the writer: records whose window was forgotten */
+int64_t inject_gate_closed_ns(int64_t now_ns);
+uint64_t inject_gate_take_lost(void); /* the writer: records whose window was forgotten */
 
 #endif

@@ -36,7 +36,7 @@ struct guest guest = {
 };
 __thread struct guest_thread guest_thread;
 
-void *guest_pages(size_t bytes)
+void *inject_pages(size_t bytes)
 {
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                    -1, 0);
@@ -71,10 +71,10 @@ static void in_child(void)
     if (atomic_load(&guest.state) == GUEST_NEW)
         return;
     atomic_fetch_add(&guest.generation, 1);
-    spool_abandon(&guest.spool);
-    cupti_forget();
-    notes_forget();
-    atomic_store(&gate_is_open, 0);
+    trace_spool_abandon(&guest.spool);
+    inject_cupti_forget();
+    inject_notes_forget();
+    atomic_store(&inject_gate_is_open, 0);
     atomic_store(&guest.disk_full, 0);
     guest_thread.busy = 0;
     atomic_store(&guest.state, GUEST_NEW);
@@ -98,7 +98,7 @@ static int open_spool(void)
             snprintf(again, sizeof again, "-%d", i);
         snprintf(path, sizeof path, "%s/%s-%d%s" SPOOL_SUFFIX, guest.settings.dir, host,
                  (int)getpid(), again);
-        error = spool_open(&guest.spool, path);
+        error = trace_spool_open(&guest.spool, path);
     }
     return error;
 }
@@ -120,7 +120,7 @@ static void complain(const char *what, int error)
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-bool guest_claim_end(void)
+bool inject_claim_end(void)
 {
     int on = GUEST_ON;
     if (atomic_load(&guest.pid) != getpid())
@@ -130,10 +130,10 @@ bool guest_claim_end(void)
 
 static void end_recording(void)
 {
-    if (!guest_claim_end())
+    if (!inject_claim_end())
         return;
     guest_thread.busy++;
-    writer_stop();
+    inject_writer_stop();
     guest_thread.busy--;
 }
 
@@ -149,9 +149,9 @@ static bool start_locked(bool with_cuda)
 {
     /* A child after fork keeps its parent's: what they name may be out of its reach by now. */
     if (!guest.settings.dir[0] &&
-        !settings_read(&guest.settings, secure_getenv(TRACE_SETTINGS_VARIABLE)))
+        !inject_settings_read(&guest.settings, secure_getenv(TRACE_SETTINGS_VARIABLE)))
         return false;
-    if (!names_open() || !ring_open() || !decode_open()) {
+    if (!inject_names_open() || !inject_ring_open() || !inject_decode_open()) {
         complain("no memory for", ENOMEM);
         return false;
     }
@@ -161,16 +161,16 @@ static bool start_locked(bool with_cuda)
         return false;
     }
     if (guest.settings.complaint[0])
-        notes_add(SPOOL_WARNING, "%s", guest.settings.complaint, 0);
-    buffers_reset();
-    ranges_reset();
-    facts_reset();
-    nvtx_reset();
-    gate_open();
+        inject_notes_add(SPOOL_WARNING, "%s", guest.settings.complaint, 0);
+    inject_buffers_reset();
+    inject_ranges_reset();
+    inject_facts_reset();
+    inject_nvtx_reset();
+    inject_gate_open();
     if (with_cuda)
-        cupti_open();
-    if (!writer_start()) {
-        spool_abandon(&guest.spool);
+        inject_cupti_open();
+    if (!inject_writer_start()) {
+        trace_spool_abandon(&guest.spool);
         complain("no thread for", EAGAIN);
         return false;
     }
@@ -178,7 +178,7 @@ static bool start_locked(bool with_cuda)
     return true;
 }
 
-bool guest_start(bool with_cuda)
+bool inject_start(bool with_cuda)
 {
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
     if (state != GUEST_NEW)
@@ -217,19 +217,19 @@ static bool is_before_graphs(void)
     if (by_driver && dladdr((const void *)&guest, &mine) && mine.dli_fname &&
         same_file(by_driver, mine.dli_fname))
         return true;
-    return !facts_driver_is_up();
+    return !inject_facts_driver_is_up();
 }
 
 int InitializeInjection(void)
 {
-    if (!guest_start(true))
+    if (!inject_start(true))
         return 1; /* nothing to do is no reason for the driver to complain */
     guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
     if (is_before_graphs())
-        cupti_is_early();
-    if (cupti_open())
-        cupti_start();
+        inject_cupti_is_early();
+    if (inject_cupti_open())
+        inject_cupti_start();
     pthread_mutex_unlock(&guest.control);
     guest_thread.busy--;
     return 1;
@@ -240,12 +240,12 @@ int tw_trace_pause(void)
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
     guest_thread.busy++;
-    bool was = cupti_running();
-    gate_pause(true);
+    bool was = inject_cupti_running();
+    inject_gate_pause(true);
     pthread_mutex_lock(&guest.control);
-    cupti_pause(true);
-    cupti_flush(true);
-    cupti_stop();
+    inject_cupti_pause(true);
+    inject_cupti_flush(true);
+    inject_cupti_stop();
     pthread_mutex_unlock(&guest.control);
     guest_thread.busy--;
     return was;
@@ -256,13 +256,13 @@ int tw_trace_resume(void)
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
     guest_thread.busy++;
-    cupti_pause(false);
-    gate_pause(false);
+    inject_cupti_pause(false);
+    inject_gate_pause(false);
     pthread_mutex_lock(&guest.control);
-    bool ok = cupti_start();
+    bool ok = inject_cupti_start();
     pthread_mutex_unlock(&guest.control);
     guest_thread.busy--;
-    return ok ? (cupti_has_callbacks() ? 1 : 2) : 0;
+    return ok ? (inject_cupti_has_callbacks() ? 1 : 2) : 0;
 }
 
 int tw_trace_flush(void)
@@ -270,7 +270,7 @@ int tw_trace_flush(void)
     if (atomic_load(&guest.state) != GUEST_ON)
         return 0;
     if (atomic_load(&guest.pid) == getpid())
-        writer_flush();
+        inject_writer_flush();
     return 1;
 }
 
@@ -283,21 +283,21 @@ int tw_trace_configure(const char *const *pairs)
     bool ok = true;
     guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
-    bool running = cupti_running();
+    bool running = inject_cupti_running();
     if (running) { /* off by the settings it was switched on with */
-        cupti_flush(false);
-        cupti_rest();
+        inject_cupti_flush(false);
+        inject_cupti_rest();
     }
     for (; pairs[0] && pairs[1]; pairs += 2) {
         bool known = false;
         for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
             known |= strcmp(pairs[0], allowed[i]) == 0;
         if (strcmp(pairs[0], "graphs") == 0)
-            known = cupti_graphs_can_be(strcmp(pairs[1], "graph") == 0);
-        ok &= known && settings_set(&guest.settings, pairs[0], pairs[1]);
+            known = inject_cupti_graphs_can_be(strcmp(pairs[1], "graph") == 0);
+        ok &= known && inject_settings_set(&guest.settings, pairs[0], pairs[1]);
     }
     if (running)
-        cupti_start();
+        inject_cupti_start();
     pthread_mutex_unlock(&guest.control);
     guest_thread.busy--;
     return ok;

@@ -45,9 +45,9 @@ extern struct guest guest;
 /* Start recording in this process; later calls do nothing. with_cuda: the driver is loading, so
  * CUPTI is looked for first. False when there is nothing to do (no settings) or nothing can be
  * done. */
-bool guest_start(bool with_cuda);
+bool inject_start(bool with_cuda);
 /* Whether it is the caller's to end the recording: true once, and never in a raw clone. */
-bool guest_claim_end(void);
+bool inject_claim_end(void);
 
 /* Of one thread, in one place: finding it is a call, which a callback makes once. */
 struct guest_thread {
@@ -58,6 +58,6 @@ struct guest_thread {
 extern __thread struct guest_thread guest_thread;
 
 /* Zeroed pages straight from the kernel, never given back; NULL when there are none. */
-void *guest_pages(size_t bytes);
+void *inject_pages(size_t bytes);
 
 #endif

@@ -9,7 +9,7 @@ static const struct row {
 } rows[] = {
 #define X(domain, first, last, name)                                      \
     {CUPTI_CB_DOMAIN_##domain##_API, CUPTI_##domain##_TRACE_CBID_##first, \
-     CUPTI_##domain##_TRACE_CBID_##last, &handler_##name},
+     CUPTI_##domain##_TRACE_CBID_##last, &inject_handler_##name},
     HANDLER_TABLE(X)
 #undef X
 };
@@ -18,12 +18,12 @@ enum { ROWS = sizeof rows / sizeof *rows, DOMAINS = CUPTI_CB_DOMAIN_RUNTIME_API 
 static const struct handler *by_id[DOMAINS][IDS]; /* of the rows, once they are wanted */
 static bool is_on[ROWS];                          /* under control */
 
-const struct handler *handlers_of(uint32_t domain, uint32_t id)
+const struct handler *inject_handlers_of(uint32_t domain, uint32_t id)
 {
     return domain < DOMAINS && id < IDS ? by_id[domain][id] : NULL;
 }
 
-void handlers_switch(enum handler_span span, bool on)
+void inject_handlers_switch(enum handler_span span, bool on)
 {
     for (size_t i = 0; i < ROWS; i++) {
         const struct row *r = &rows[i];
@@ -33,25 +33,25 @@ void handlers_switch(enum handler_span span, bool on)
         is_on[i] = want;
         for (uint32_t id = r->first; id <= r->last; id++) {
             by_id[r->domain][id] = r->handler;
-            cupti_callback(r->domain, id, want);
+            inject_cupti_callback(r->domain, id, want);
         }
     }
 }
 
-void handlers_forget(void)
+void inject_handlers_forget(void)
 {
     for (size_t i = 0; i < ROWS; i++)
         is_on[i] = false;
 }
 
-void CUPTIAPI handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-                            const void *data)
+void CUPTIAPI inject_handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                   const void *data)
 {
     (void)user;
     struct guest_thread *me = &guest_thread;
     if (me->busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
         return;
-    const struct handler *h = handlers_of(domain, id);
+    const struct handler *h = inject_handlers_of(domain, id);
     if (!h)
         return;
     me->busy++;

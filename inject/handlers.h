@@ -4,7 +4,7 @@
  * A handler is an object with up to three hooks, in a file of its own; a row gives it a function or
  * a run of neighbouring ids. To add one:
  *   1. its ids in gpu/abi/cupti.h, where they are not there;
- *   2. a file that defines `const struct handler handler_<name>`;
+ *   2. a file that defines `const struct handler inject_handler_<name>`;
  *   3. a row below. Nothing else knows of it. */
 #ifndef INJECT_HANDLERS_H
 #define INJECT_HANDLERS_H
@@ -50,17 +50,17 @@ struct handler {
     X(DRIVER, cuMemcpyBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz, launch) \
     X(RUNTIME, cudaProfilerStart_v4000, cudaProfilerStop_v4000, profiler)
 /* clang-format on */
-#define X(domain, first, last, name) extern const struct handler handler_##name;
+#define X(domain, first, last, name) extern const struct handler inject_handler_##name;
 HANDLER_TABLE(X)
 #undef X
 
 /* NULL where the table has no row. From any thread. */
-const struct handler *handlers_of(uint32_t domain, uint32_t id);
+const struct handler *inject_handlers_of(uint32_t domain, uint32_t id);
 /* A span of time begins or ends; under control. The end switches off what the begin switched on. */
-void handlers_switch(enum handler_span span, bool on);
-void handlers_forget(void); /* CUPTI has switched all of them off */
+void inject_handlers_switch(enum handler_span span, bool on);
+void inject_handlers_forget(void); /* CUPTI has switched all of them off */
 /* For cuptiSubscribe. */
-void CUPTIAPI handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
-                            const void *data);
+void CUPTIAPI inject_handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                   const void *data);
 
 #endif

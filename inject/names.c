@@ -15,13 +15,13 @@ static struct {
     _Atomic uint64_t lost;
 } names;
 
-bool names_open(void)
+bool inject_names_open(void)
 {
     if (names.text)
         return true;
-    names.entries = guest_pages(sizeof *names.entries * NAMES_MAX);
-    names.slots = guest_pages(sizeof *names.slots * SLOTS);
-    names.text = guest_pages(TEXT_BYTES);
+    names.entries = inject_pages(sizeof *names.entries * NAMES_MAX);
+    names.slots = inject_pages(sizeof *names.slots * SLOTS);
+    names.text = inject_pages(TEXT_BYTES);
     return names.entries && names.slots && names.text;
 }
 
@@ -29,7 +29,7 @@ static uint8_t gate_bits(const char *text, size_t bytes)
 {
     uint8_t bits = 0;
     for (int i = 0; i < guest.settings.patterns.n; i++)
-        if (settings_match(guest.settings.patterns.list[i].range, text, bytes))
+        if (inject_settings_match(guest.settings.patterns.list[i].range, text, bytes))
             bits = (uint8_t)(bits | 1u << i);
     return bits;
 }
@@ -71,19 +71,19 @@ static uint32_t insert(const char *text, size_t bytes, uint32_t hash)
     return id;
 }
 
-uint32_t names_intern(const char *text, size_t bytes)
+uint32_t inject_names_intern(const char *text, size_t bytes)
 {
     if (bytes == 0 || !names.text)
         return 0;
     if (bytes > SPOOL_STRING_MAX_BYTES + 1) /* one too long tells the spool to cut it */
         bytes = SPOOL_STRING_MAX_BYTES + 1;
-    uint64_t sum = spool_checksum(bytes, text, bytes);
+    uint64_t sum = trace_spool_checksum(bytes, text, bytes);
     uint32_t hash = (uint32_t)(sum ^ sum >> 32), slot;
     uint32_t id = find(text, bytes, hash, &slot);
     return id ? id : insert(text, bytes, hash);
 }
 
-uint32_t names_intern_wide(const wchar_t *text)
+uint32_t inject_names_intern_wide(const wchar_t *text)
 {
     char utf8[1024];
     size_t n = 0;
@@ -105,21 +105,21 @@ uint32_t names_intern_wide(const wchar_t *text)
             utf8[n++] = (char)(0x80 | (c & 63));
         }
     }
-    return names_intern(utf8, n);
+    return inject_names_intern(utf8, n);
 }
 
-const struct name *names_get(uint32_t id)
+const struct name *inject_names_get(uint32_t id)
 {
     static const struct name empty = {.text = ""};
     return id == 0 || !names.entries ? &empty : &names.entries[id];
 }
 
-uint32_t names_count(void)
+uint32_t inject_names_count(void)
 {
     return atomic_load_explicit(&names.count, memory_order_acquire);
 }
 
-uint64_t names_take_lost(void)
+uint64_t inject_names_take_lost(void)
 {
     return atomic_exchange_explicit(&names.lost, 0, memory_order_relaxed);
 }

@@ -23,7 +23,7 @@ static size_t add(char *to, size_t n, size_t room, const char *s)
     return n;
 }
 
-void notes_add(enum spool_level level, const char *what, const char *s, int64_t value)
+void inject_notes_add(enum spool_level level, const char *what, const char *s, int64_t value)
 {
     char text[240] = "", number[24];
     size_t n = 0;
@@ -41,20 +41,20 @@ void notes_add(enum spool_level level, const char *what, const char *s, int64_t 
     if (i >= NOTES)
         return;
     notes[i].note = (struct spool_note){
-        .at_ns = clock_mono_ns(), .level = (uint32_t)level, .text = names_intern(text, n)};
+        .at_ns = clock_mono_ns(), .level = (uint32_t)level, .text = inject_names_intern(text, n)};
     atomic_store_explicit(&notes[i].ready, true, memory_order_release);
 }
 
-void notes_write(void)
+void inject_notes_write(void)
 {
     while (n_written < NOTES &&
            atomic_load_explicit(&notes[n_written].ready, memory_order_acquire)) {
-        writer_string(notes[n_written].note.text);
-        spool_add(&guest.spool, SPOOL_NOTES, &notes[n_written++].note);
+        inject_writer_string(notes[n_written].note.text);
+        trace_spool_add(&guest.spool, SPOOL_NOTES, &notes[n_written++].note);
     }
 }
 
-void notes_forget(void)
+void inject_notes_forget(void)
 {
     for (int i = 0; i < NOTES; i++)
         atomic_store(&notes[i].ready, false);

@@ -9,8 +9,8 @@
 
 /* `what` may hold "%s" and "%d", once each and in any order, for the arguments; the text is cut at
  * 240 bytes. */
-void notes_add(enum spool_level level, const char *what, const char *s, int64_t d);
-void notes_write(void);  /* the writer: what was added since the last call */
-void notes_forget(void); /* in a child after fork */
+void inject_notes_add(enum spool_level level, const char *what, const char *s, int64_t d);
+void inject_notes_write(void);  /* the writer: what was added since the last call */
+void inject_notes_forget(void); /* in a child after fork */
 
 #endif

@@ -17,15 +17,15 @@ static _Atomic uint32_t last_start;
 
 static uint8_t gate_bits(uint32_t domain_name)
 {
-    const struct name *name = names_get(domain_name);
+    const struct name *name = inject_names_get(domain_name);
     uint8_t bits = 0;
     for (int p = 0; p < guest.settings.patterns.n; p++)
-        if (settings_match(guest.settings.patterns.list[p].domain, name->text, name->bytes))
+        if (inject_settings_match(guest.settings.patterns.list[p].domain, name->text, name->bytes))
             bits = (uint8_t)(bits | 1u << p);
     return bits;
 }
 
-void nvtx_reset(void)
+void inject_nvtx_reset(void)
 {
     for (uint32_t i = 0; i < atomic_load(&n_domains); i++)
         domains[i].gate = gate_bits(domains[i].name);
@@ -59,16 +59,16 @@ static struct ring *enter(void)
     if (me->busy)
         return NULL;
     int state = atomic_load_explicit(&guest.state, memory_order_acquire);
-    if (state == GUEST_NEW && !guest_start(false)) /* first event in a child after fork */
+    if (state == GUEST_NEW && !inject_start(false)) /* first event in a child after fork */
         return NULL;
     if (state > GUEST_ON || (!guest.settings.nvtx && guest.settings.patterns.n == 0))
         return NULL;
-    return ring_mine(me);
+    return inject_ring_mine(me);
 }
 
 static uint32_t text_of(const char *s)
 {
-    return s ? names_intern(s, strlen(s)) : 0;
+    return s ? inject_names_intern(s, strlen(s)) : 0;
 }
 
 /* Numbers that come by the extension fill `p`; a single one that NVTX knows by itself is the
@@ -78,7 +78,7 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
 {
     struct event e = {
         .at_ns = clock_mono_ns(), .type = type, .domain = domains[domain].name, .text = 0};
-    payload_read(domain, NULL, 0, p);
+    inject_payload_read(domain, NULL, 0, p);
     if (!a || a->size < offsetof(nvtxEventAttributes_t, message) + sizeof a->message)
         return e;
     switch (a->messageType) {
@@ -86,11 +86,11 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
         e.text = text_of(a->message.ascii);
         break;
     case NVTX_MESSAGE_TYPE_UNICODE:
-        e.text = names_intern_wide(a->message.unicode);
+        e.text = inject_names_intern_wide(a->message.unicode);
         break;
     case NVTX_MESSAGE_TYPE_REGISTERED:
         e.text = (uint32_t)(uintptr_t)a->message.registered;
-        if (e.text > names_count())
+        if (e.text > inject_names_count())
             e.text = 0;
         break;
     default:
@@ -99,8 +99,8 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
     e.category = a->category;
     e.color = a->colorType == NVTX_COLOR_ARGB ? a->color : 0;
     if (a->payloadType == NVTX_PAYLOAD_TYPE_EXT) {
-        payload_read(domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue,
-                     a->reserved0 > 0 ? (size_t)a->reserved0 : 0, p);
+        inject_payload_read(domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue,
+                            a->reserved0 > 0 ? (size_t)a->reserved0 : 0, p);
         e.text = e.text ? e.text : p->message;
     } else {
         e.payload_type = (uint8_t)a->payloadType;
@@ -113,16 +113,16 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
 static void push_values(struct ring *r, const struct event *e, const struct payload *p)
 {
     for (int i = 0; p && i < p->n; i++)
-        ring_push(r, &(struct event){.at_ns = e->at_ns,
-                                     .payload = p->values[i].bits,
-                                     .text = p->values[i].name,
-                                     .type = EVENT_VALUE,
-                                     .payload_type = p->values[i].type});
+        inject_ring_push(r, &(struct event){.at_ns = e->at_ns,
+                                            .payload = p->values[i].bits,
+                                            .text = p->values[i].name,
+                                            .type = EVENT_VALUE,
+                                            .payload_type = p->values[i].type});
 }
 
 static bool gates(const struct event *e, uint16_t domain)
 {
-    return (names_get(e->text)->gate & domains[domain].gate) != 0;
+    return (inject_names_get(e->text)->gate & domains[domain].gate) != 0;
 }
 
 static int level_of(const struct ring *r, uint16_t domain)
@@ -138,21 +138,21 @@ static int push(uint16_t domain, struct event e, const struct payload *p)
     struct ring *r = enter();
     if (!r)
         return NVTX_NO_PUSH_POP_TRACKING;
-    int64_t sample = ring_sample_begin(r, e.at_ns);
+    int64_t sample = inject_ring_sample_begin(r, e.at_ns);
     bool gate = gates(&e, domain), deep = r->depth >= RING_STACK;
     if (!deep)
         push_values(r, &e, p);
-    bool told = !deep && ring_push_begin(r, &e);
+    bool told = !deep && inject_ring_push_begin(r, &e);
     int level = level_of(r, domain);
-    ring_sample_end(r, sample);
+    inject_ring_sample_end(r, sample);
     if (deep) {
-        ring_count_drop(r);
+        inject_ring_count_drop(r);
     } else {
         r->stack[r->depth].domain = domain;
         r->stack[r->depth].gates = gate;
         r->stack[r->depth].told = told;
         if (gate)
-            gate_range(true);
+            inject_gate_range(true);
     }
     r->depth++;
     return level;
@@ -168,7 +168,7 @@ static int pop(uint16_t domain, const struct payload *p)
         return RING_STACK;
     }
     struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_POP, .domain = domains[domain].name};
-    int64_t sample = ring_sample_begin(r, e.at_ns);
+    int64_t sample = inject_ring_sample_begin(r, e.at_ns);
     int i = r->depth - 1;
     while (i >= 0 && r->stack[i].domain != domain)
         i--;
@@ -176,15 +176,15 @@ static int pop(uint16_t domain, const struct payload *p)
         return NVTX_NO_PUSH_POP_TRACKING; /* pushed before recording began */
     if (r->stack[i].told) {
         push_values(r, &e, p);
-        ring_push_end(r, &e);
+        inject_ring_push_end(r, &e);
     }
     bool gate = r->stack[i].gates;
     for (r->depth--; i < r->depth; i++)
         r->stack[i] = r->stack[i + 1];
     int level = level_of(r, domain);
-    ring_sample_end(r, sample);
+    inject_ring_sample_end(r, sample);
     if (gate)
-        gate_range(false);
+        inject_gate_range(false);
     return level;
 }
 
@@ -197,9 +197,9 @@ static nvtxRangeId_t start(uint16_t domain, struct event e, const struct payload
     e.id = atomic_fetch_add(&last_start, 1) + 1;
     bool gate = gates(&e, domain);
     push_values(r, &e, p);
-    ring_push(r, &e);
+    inject_ring_push(r, &e);
     if (gate)
-        gate_range(true);
+        inject_gate_range(true);
     return (nvtxRangeId_t)e.id << 1 | gate;
 }
 
@@ -210,9 +210,9 @@ static void stop(nvtxRangeId_t id, const struct payload *p)
         return;
     struct event e = {.at_ns = clock_mono_ns(), .type = EVENT_STOP, .id = (uint32_t)(id >> 1)};
     push_values(r, &e, p);
-    ring_push(r, &e);
+    inject_ring_push(r, &e);
     if (id & 1)
-        gate_range(false);
+        inject_gate_range(false);
 }
 
 static void mark(struct event e, const struct payload *p)
@@ -221,7 +221,7 @@ static void mark(struct event e, const struct payload *p)
     if (!r)
         return;
     push_values(r, &e, p);
-    ring_push(r, &e);
+    inject_ring_push(r, &e);
 }
 
 static struct event plain(uint8_t type, uint32_t text)
@@ -259,7 +259,7 @@ static void NVTX_API mark_a(const char *s)
 }
 static void NVTX_API mark_w(const wchar_t *s)
 {
-    mark(plain(EVENT_MARK, names_intern_wide(s)), NULL);
+    mark(plain(EVENT_MARK, inject_names_intern_wide(s)), NULL);
 }
 static nvtxRangeId_t NVTX_API start_ex(const nvtxEventAttributes_t *a)
 {
@@ -271,7 +271,7 @@ static nvtxRangeId_t NVTX_API start_a(const char *s)
 }
 static nvtxRangeId_t NVTX_API start_w(const wchar_t *s)
 {
-    return start(0, plain(EVENT_START, names_intern_wide(s)), NULL);
+    return start(0, plain(EVENT_START, inject_names_intern_wide(s)), NULL);
 }
 static void NVTX_API range_end(nvtxRangeId_t id)
 {
@@ -287,7 +287,7 @@ static int NVTX_API push_a(const char *s)
 }
 static int NVTX_API push_w(const wchar_t *s)
 {
-    return push(0, plain(EVENT_PUSH, names_intern_wide(s)), NULL);
+    return push(0, plain(EVENT_PUSH, inject_names_intern_wide(s)), NULL);
 }
 static int NVTX_API range_pop(void)
 {
@@ -302,7 +302,7 @@ static void NVTX_API name_thread_a(uint32_t tid, const char *s)
 static void NVTX_API name_thread_w(uint32_t tid, const wchar_t *s)
 {
     struct event e = plain(EVENT_THREAD_NAME, tid);
-    e.domain = names_intern_wide(s);
+    e.domain = inject_names_intern_wide(s);
     mark(e, NULL);
 }
 static void NVTX_API domain_range_end(nvtxDomainHandle_t d, nvtxRangeId_t id)
@@ -322,7 +322,7 @@ static nvtxStringHandle_t NVTX_API register_a(nvtxDomainHandle_t d, const char *
 static nvtxStringHandle_t NVTX_API register_w(nvtxDomainHandle_t d, const wchar_t *s)
 {
     (void)d;
-    return (nvtxStringHandle_t)(uintptr_t)names_intern_wide(s);
+    return (nvtxStringHandle_t)(uintptr_t)inject_names_intern_wide(s);
 }
 static nvtxDomainHandle_t NVTX_API create_a(const char *s)
 {
@@ -330,7 +330,7 @@ static nvtxDomainHandle_t NVTX_API create_a(const char *s)
 }
 static nvtxDomainHandle_t NVTX_API create_w(const wchar_t *s)
 {
-    return create(names_intern_wide(s));
+    return create(inject_names_intern_wide(s));
 }
 static void NVTX_API destroy(nvtxDomainHandle_t d)
 {
@@ -342,17 +342,17 @@ static void NVTX_API destroy(nvtxDomainHandle_t d)
 static struct event event_with(uint8_t type, uint16_t domain, const nvtxPayloadData_t *data,
                                size_t count, struct payload *p)
 {
-    payload_read(domain, data, count, p);
+    inject_payload_read(domain, data, count, p);
     return (struct event){
         .at_ns = clock_mono_ns(), .type = type, .domain = domains[domain].name, .text = p->message};
 }
 static uint64_t NVTX_API register_schema(nvtxDomainHandle_t d, const nvtxPayloadSchemaAttr_t *a)
 {
-    return payload_schema(domain_of(d), a);
+    return inject_payload_schema(domain_of(d), a);
 }
 static uint64_t NVTX_API register_enum(nvtxDomainHandle_t d, const nvtxPayloadEnumAttr_t *a)
 {
-    return payload_enum(domain_of(d), a);
+    return inject_payload_enum(domain_of(d), a);
 }
 static uint64_t NVTX_API register_scope(nvtxDomainHandle_t d, const nvtxScopeAttr_t *a)
 {
@@ -374,7 +374,7 @@ static int NVTX_API push_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *
 static int NVTX_API pop_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data, size_t n)
 {
     struct payload p;
-    payload_read(domain_of(d), data, n, &p);
+    inject_payload_read(domain_of(d), data, n, &p);
     return pop(domain_of(d), &p);
 }
 static nvtxRangeId_t NVTX_API start_payload(nvtxDomainHandle_t d, const nvtxPayloadData_t *data,
@@ -388,7 +388,7 @@ static void NVTX_API end_payload(nvtxDomainHandle_t d, nvtxRangeId_t id,
                                  const nvtxPayloadData_t *data, size_t n)
 {
     struct payload p;
-    payload_read(domain_of(d), data, n, &p);
+    inject_payload_read(domain_of(d), data, n, &p);
     stop(id, &p);
 }
 
@@ -455,7 +455,7 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
 {
     const NvtxExportTableCallbacks *t =
         get_table ? (const NvtxExportTableCallbacks *)get_table(NVTX_ETID_CALLBACKS) : NULL;
-    if (!t || t->struct_size < sizeof *t || !guest_start(false))
+    if (!t || t->struct_size < sizeof *t || !inject_start(false))
         return 0;
     if (!guest.settings.nvtx && guest.settings.patterns.n == 0)
         return 0;
@@ -469,7 +469,7 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
 int NVTX_API InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *m)
 {
     if (!m || m->structSize < sizeof *m || m->moduleId != NVTX_EXT_PAYLOAD_MODULEID ||
-        m->segmentsCount == 0 || !guest_start(false))
+        m->segmentsCount == 0 || !inject_start(false))
         return 0;
     if (!guest.settings.nvtx && guest.settings.patterns.n == 0)
         return 0;

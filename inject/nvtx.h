@@ -6,7 +6,7 @@
 #include "gpu/abi/nvtx.h"
 
 /* Patterns were read anew: look at the domains again. */
-void nvtx_reset(void);
+void inject_nvtx_reset(void);
 
 __attribute__((visibility("default"))) int NVTX_API
 InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table);

@@ -124,7 +124,8 @@ static size_t aligned(size_t at, size_t bytes, size_t pack)
 
 static uint32_t name_of(const char *text)
 {
-    return text && *text ? names_intern(text, strlen(text)) : names_intern("value", 5);
+    return text && *text ? inject_names_intern(text, strlen(text))
+                         : inject_names_intern("value", 5);
 }
 
 /* Fields in order, as long as their places are known: one of unknown size hides those behind it
@@ -169,7 +170,7 @@ static void read_fields(struct schema *s, const nvtxPayloadSchemaAttr_t *a)
     }
 }
 
-uint64_t payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a)
+uint64_t inject_payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a)
 {
     enum {
         NEEDED = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES
@@ -187,7 +188,7 @@ uint64_t payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a)
     return keep_once(&s);
 }
 
-uint64_t payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a)
+uint64_t inject_payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a)
 {
     if (!a)
         return 0;
@@ -227,13 +228,13 @@ static uint32_t text_at(const unsigned char *p, const struct field *f)
 {
     const char *s = (const char *)p;
     if (f->kind == CHARACTERS)
-        return names_intern(s, strnlen(s, f->length));
+        return inject_names_intern(s, strnlen(s, f->length));
     if (f->kind == REGISTERED) {
         uint64_t id = unsigned_at(p, sizeof(void *));
-        return id <= names_count() ? (uint32_t)id : 0;
+        return id <= inject_names_count() ? (uint32_t)id : 0;
     }
     memcpy(&s, p, sizeof s);
-    return s ? names_intern(s, strlen(s)) : 0;
+    return s ? inject_names_intern(s, strlen(s)) : 0;
 }
 
 static void take(const struct field *f, const unsigned char *p, struct payload *out)
@@ -258,7 +259,8 @@ static void take_plain(const nvtxPayloadData_t *d, struct payload *out)
     }
 }
 
-void payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count, struct payload *out)
+void inject_payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count,
+                         struct payload *out)
 {
     out->n = 0;
     out->message = 0;

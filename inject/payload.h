@@ -27,10 +27,10 @@ struct payload {
 
 /* Returns the id by which payloads name the schema, or the enumeration: the caller's own, or a new
  * one. 0 when it cannot be kept; such payloads are passed over. */
-uint64_t payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a);
-uint64_t payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a);
+uint64_t inject_payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a);
+uint64_t inject_payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a);
 /* What `count` payloads say. NULL data is none. */
-void payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count,
-                  struct payload *out);
+void inject_payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count,
+                         struct payload *out);
 
 #endif

@@ -15,7 +15,7 @@ static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_C
     bool start = id == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart ||
                  id == CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStart_v4000;
     if ((d->callbackSite == CUPTI_API_EXIT) == start)
-        gate_profiler(start);
+        inject_gate_profiler(start);
 }
 
-const struct handler handler_profiler = {WHILE_SUBSCRIBED, wanted, called, NULL};
+const struct handler inject_handler_profiler = {WHILE_SUBSCRIBED, wanted, called, NULL};

@@ -22,7 +22,7 @@ static struct span spans[SPANS];
 static int n_spans;
 static uint32_t last_id;
 
-void ranges_reset(void)
+void inject_ranges_reset(void)
 {
     n_spans = 0;
     last_id = 0;
@@ -81,16 +81,16 @@ static void put_number(struct text *t, const struct payload_value *v)
 static uint32_t values_text(const struct payload *p)
 {
     struct text t = {.n = 0};
-    if (p->n == 0 || names_count() > NAMES_MAX / 2)
+    if (p->n == 0 || inject_names_count() > NAMES_MAX / 2)
         return 0;
     for (int i = 0; i < p->n; i++) {
         put_char(&t, i ? ',' : '{');
-        put_quoted(&t, names_get(p->values[i].name)->text);
+        put_quoted(&t, inject_names_get(p->values[i].name)->text);
         put_char(&t, ':');
         put_number(&t, &p->values[i]);
     }
     put_char(&t, '}');
-    return t.n < sizeof t.s ? writer_string(names_intern(t.s, t.n)) : 0;
+    return t.n < sizeof t.s ? inject_writer_string(inject_names_intern(t.s, t.n)) : 0;
 }
 
 static void keep_value(struct ring *r, const struct event *e)
@@ -116,23 +116,23 @@ static void write_range(const struct event *e, const struct payload *payload, ui
                         int64_t end_ns)
 {
     if (!guest.settings.nvtx ||
-        !gate_overlaps(e->at_ns, end_ns == SPOOL_OPEN_NS ? INT64_MAX : end_ns))
+        !inject_gate_overlaps(e->at_ns, end_ns == SPOOL_OPEN_NS ? INT64_MAX : end_ns))
         return;
-    spool_add(&guest.spool, SPOOL_RANGES,
-              &(struct spool_range){.start_ns = e->at_ns,
-                                    .end_ns = end_ns,
-                                    .payload = e->payload,
-                                    .id = id,
-                                    .text = writer_string(e->text),
-                                    .domain = writer_string(e->domain),
-                                    .category = e->category,
-                                    .color = e->color,
-                                    .thread = thread,
-                                    .end_thread = end_thread,
-                                    .kind = (uint8_t)kind,
-                                    .payload_type = e->payload_type,
-                                    .depth = (uint16_t)depth,
-                                    .values = values_text(payload)});
+    trace_spool_add(&guest.spool, SPOOL_RANGES,
+                    &(struct spool_range){.start_ns = e->at_ns,
+                                          .end_ns = end_ns,
+                                          .payload = e->payload,
+                                          .id = id,
+                                          .text = inject_writer_string(e->text),
+                                          .domain = inject_writer_string(e->domain),
+                                          .category = e->category,
+                                          .color = e->color,
+                                          .thread = thread,
+                                          .end_thread = end_thread,
+                                          .kind = (uint8_t)kind,
+                                          .payload_type = e->payload_type,
+                                          .depth = (uint16_t)depth,
+                                          .values = values_text(payload)});
 }
 
 /* Ranges of the same domain around open[i]. */
@@ -215,7 +215,7 @@ static void start_or_stop(struct ring *r, const struct event *e)
     *s = spans[--n_spans];
 }
 
-void ranges_event(struct ring *r, const struct event *e)
+void inject_ranges_event(struct ring *r, const struct event *e)
 {
     switch (e->type) {
     case EVENT_PUSH:
@@ -254,10 +254,10 @@ static void write_open(struct ring *r, int64_t since_ns)
     }
 }
 
-void ranges_write_open(int64_t now_ns, bool end)
+void inject_ranges_write_open(int64_t now_ns, bool end)
 {
     int64_t since_ns = end ? INT64_MAX : now_ns - guest.settings.flush_ns;
-    for (struct ring *r = ring_first(); r; r = r->next)
+    for (struct ring *r = inject_ring_first(); r; r = r->next)
         write_open(r, since_ns);
     for (int i = 0; i < n_spans; i++) {
         struct span *s = &spans[i];
@@ -268,7 +268,7 @@ void ranges_write_open(int64_t now_ns, bool end)
     }
 }
 
-void ranges_thread_gone(struct ring *r)
+void inject_ranges_thread_gone(struct ring *r)
 {
     write_open(r, INT64_MAX);
     r->n_open = 0;

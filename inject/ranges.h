@@ -9,9 +9,10 @@
 
 #include "inject/ring.h"
 
-void ranges_reset(void);
-void ranges_event(struct ring *r, const struct event *e);
-void ranges_write_open(int64_t now_ns, bool end); /* those open for longer than a flush interval */
-void ranges_thread_gone(struct ring *r);
+void inject_ranges_reset(void);
+void inject_ranges_event(struct ring *r, const struct event *e);
+void inject_ranges_write_open(int64_t now_ns,
+                              bool end); /* those open for longer than a flush interval */
+void inject_ranges_thread_gone(struct ring *r);
 
 #endif

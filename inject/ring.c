@@ -20,13 +20,13 @@ static void leave(void *ring)
     if (guest_thread.generation == atomic_load(&guest.generation)) {
         for (int i = 0; i < r->depth && i < RING_STACK; i++)
             if (r->stack[i].gates)
-                gate_range(false);
+                inject_gate_range(false);
         atomic_store_explicit(&r->state, RING_LEFT, memory_order_release);
     }
     guest_thread.ring = NULL;
 }
 
-bool ring_open(void)
+bool inject_ring_open(void)
 {
     atomic_store(&rings, NULL);
     atomic_store(&threads, 0);
@@ -35,14 +35,14 @@ bool ring_open(void)
     return have_key;
 }
 
-struct ring *ring_first(void)
+struct ring *inject_ring_first(void)
 {
     return atomic_load_explicit(&rings, memory_order_acquire);
 }
 
 static struct ring *reuse(void)
 {
-    for (struct ring *r = ring_first(); r; r = r->next) {
+    for (struct ring *r = inject_ring_first(); r; r = r->next) {
         int is_free = RING_FREE;
         if (atomic_compare_exchange_strong(&r->state, &is_free, RING_USED))
             return r;
@@ -53,7 +53,7 @@ static struct ring *reuse(void)
 static struct ring *make(void)
 {
     struct ring *r =
-        guest_pages(sizeof *r + sizeof(struct event) * (size_t)guest.settings.ring_events);
+        inject_pages(sizeof *r + sizeof(struct event) * (size_t)guest.settings.ring_events);
     if (!r)
         return NULL;
     atomic_store(&r->state, RING_USED);
@@ -83,13 +83,13 @@ static struct ring *new_mine(struct guest_thread *me, uint32_t generation)
     return r;
 }
 
-struct ring *ring_mine(struct guest_thread *me)
+struct ring *inject_ring_mine(struct guest_thread *me)
 {
     uint32_t generation = atomic_load_explicit(&guest.generation, memory_order_relaxed);
     return me->ring && me->generation == generation ? me->ring : new_mine(me, generation);
 }
 
-void ring_count_drop(struct ring *r)
+void inject_ring_count_drop(struct ring *r)
 {
     atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
 }
@@ -101,39 +101,39 @@ static bool append(struct ring *r, const struct event *e, uint64_t more)
     uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
     uint64_t used = head - atomic_load_explicit(&r->tail, memory_order_acquire);
     if (used + more >= capacity) {
-        ring_count_drop(r);
+        inject_ring_count_drop(r);
         return false;
     }
     r->events[head & (capacity - 1)] = *e;
     atomic_store_explicit(&r->head, head + 1, memory_order_release);
     if (used == capacity / 2)
-        writer_wake();
+        inject_writer_wake();
     return true;
 }
 
-bool ring_push(struct ring *r, const struct event *e)
+bool inject_ring_push(struct ring *r, const struct event *e)
 {
     return append(r, e, r->reserved);
 }
 
-bool ring_push_begin(struct ring *r, const struct event *e)
+bool inject_ring_push_begin(struct ring *r, const struct event *e)
 {
     bool told = append(r, e, r->reserved + 1);
     r->reserved += told;
     return told;
 }
 
-void ring_push_end(struct ring *r, const struct event *e)
+void inject_ring_push_end(struct ring *r, const struct event *e)
 {
     append(r, e, --r->reserved);
 }
 
-int64_t ring_sample_begin(struct ring *r, int64_t now_ns)
+int64_t inject_ring_sample_begin(struct ring *r, int64_t now_ns)
 {
     return (r->callbacks++ & 63) == 32 ? now_ns : 0; /* not the first: it is cold */
 }
 
-void ring_sample_end(struct ring *r, int64_t began_ns)
+void inject_ring_sample_end(struct ring *r, int64_t began_ns)
 {
     if (began_ns == 0)
         return;

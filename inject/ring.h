@@ -72,21 +72,21 @@ struct ring {
     struct event events[]; /* settings.ring_events */
 };
 
-bool ring_open(void); /* once, and again after a fork */
+bool inject_ring_open(void); /* once, and again after a fork */
 /* Of this thread (its guest_thread); NULL when there is no memory. */
-struct ring *ring_mine(struct guest_thread *me);
-struct ring *ring_first(void); /* all rings, by next */
+struct ring *inject_ring_mine(struct guest_thread *me);
+struct ring *inject_ring_first(void); /* all rings, by next */
 
 /* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
-bool ring_push(struct ring *r, const struct event *e);
+bool inject_ring_push(struct ring *r, const struct event *e);
 /* Begin and end of a nested range. An end always finds room where its begin did; where not, neither
  * is told, so that a drop never takes the end of one range for another's. */
-bool ring_push_begin(struct ring *r, const struct event *e);
-void ring_push_end(struct ring *r, const struct event *e);
-void ring_count_drop(struct ring *r);
+bool inject_ring_push_begin(struct ring *r, const struct event *e);
+void inject_ring_push_end(struct ring *r, const struct event *e);
+void inject_ring_count_drop(struct ring *r);
 
 /* The cost of callbacks, by sampling one in 64: begin at entry, end at return. */
-int64_t ring_sample_begin(struct ring *r, int64_t now_ns);
-void ring_sample_end(struct ring *r, int64_t began_ns);
+int64_t inject_ring_sample_begin(struct ring *r, int64_t now_ns);
+void inject_ring_sample_end(struct ring *r, int64_t began_ns);
 
 #endif

@@ -183,7 +183,7 @@ static void complain(struct settings *s, const char *key, const char *value)
     s->complaint[n] = 0;
 }
 
-bool settings_set(struct settings *s, const char *key, const char *value)
+bool inject_settings_set(struct settings *s, const char *key, const char *value)
 {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i].key) == 0 && keys[i].set((char *)s + keys[i].offset, value))
@@ -209,7 +209,7 @@ static void line(struct settings *s, char *text)
         return;
     }
     *sign = 0;
-    settings_set(s, text, sign + 1);
+    inject_settings_set(s, text, sign + 1);
 }
 
 /* A folder named from the current one: the program may change that before it forks. */
@@ -228,7 +228,7 @@ static bool make_absolute(struct settings *s)
     return copy(s->dir, SETTINGS_PATH, cwd, n + m + 1);
 }
 
-bool settings_read(struct settings *s, const char *value)
+bool inject_settings_read(struct settings *s, const char *value)
 {
     *s = (struct settings){
         .kernels = true,
@@ -267,7 +267,7 @@ bool settings_read(struct settings *s, const char *value)
     return make_absolute(s);
 }
 
-bool settings_match(const char *pattern, const char *text, size_t bytes)
+bool inject_settings_match(const char *pattern, const char *text, size_t bytes)
 {
     const char *star = NULL, *end = text + bytes, *back = text;
     while (text < end) {

@@ -33,11 +33,11 @@ struct settings {
 
 /* From TWINFER_TRACE's value: a file, or a folder. False when there is no folder to write to. dir
  * comes out absolute. */
-bool settings_read(struct settings *s, const char *value);
+bool inject_settings_read(struct settings *s, const char *value);
 /* One pair. False (and complaint) when it is not understood: nothing else has changed then. */
-bool settings_set(struct settings *s, const char *key, const char *value);
+bool inject_settings_set(struct settings *s, const char *key, const char *value);
 
 /* `pattern` with '*' against the whole text. */
-bool settings_match(const char *pattern, const char *text, size_t bytes);
+bool inject_settings_match(const char *pattern, const char *text, size_t bytes);
 
 #endif

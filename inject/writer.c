@@ -53,7 +53,7 @@ static void futex_wake(_Atomic uint32_t *at)
     syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-void writer_wake(void)
+void inject_writer_wake(void)
 {
     atomic_fetch_add(&kicks, 1);
     if (atomic_load(&sleeping)) {
@@ -63,11 +63,11 @@ void writer_wake(void)
     }
 }
 
-uint32_t writer_string(uint32_t id)
+uint32_t inject_writer_string(uint32_t id)
 {
     for (; strings_written < id; strings_written++) {
-        const struct name *n = names_get(strings_written + 1);
-        spool_add_string(&guest.spool, strings_written + 1, n->text, n->bytes);
+        const struct name *n = inject_names_get(strings_written + 1);
+        trace_spool_add_string(&guest.spool, strings_written + 1, n->text, n->bytes);
     }
     return id;
 }
@@ -79,13 +79,14 @@ static void tell_thread(uint16_t id, uint32_t tid, uint32_t name)
     if (name == 0) {
         char path[64], text[64];
         snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
-        size_t n = facts_read(path, text, sizeof text);
+        size_t n = inject_facts_read(path, text, sizeof text);
         while (n > 0 && text[n - 1] == '\n')
             n--;
-        name = names_intern(text, n);
+        name = inject_names_intern(text, n);
     }
-    spool_add(&guest.spool, SPOOL_THREADS,
-              &(struct spool_thread){.id = id, .tid = tid, .name = writer_string(name)});
+    trace_spool_add(
+        &guest.spool, SPOOL_THREADS,
+        &(struct spool_thread){.id = id, .tid = tid, .name = inject_writer_string(name)});
 }
 
 /* The slot of a system thread; its id is 0 when it is new. NULL when the table is full. */
@@ -111,7 +112,7 @@ static void know_thread(uint32_t tid, uint16_t id)
 
 /* A thread that has a ring is known once it has been told: what its owner wrote about itself came
  * before the events that were read from it. Others get an id from the top. */
-uint16_t writer_thread_of(uint32_t tid)
+uint16_t inject_writer_thread_of(uint32_t tid)
 {
     const struct known_thread *k = known_thread(tid);
     if (k && k->id)
@@ -129,11 +130,11 @@ uint16_t writer_thread_of(uint32_t tid)
 static void take(struct ring *r, const struct event *e)
 {
     if (e->type == EVENT_CALL) {
-        handlers_of(e->call_domain, e->cbid)->write(r, e);
+        inject_handlers_of(e->call_domain, e->cbid)->write(r, e);
     } else if (e->type == EVENT_THREAD_NAME) {
-        tell_thread(writer_thread_of(e->text), e->text, e->domain);
+        tell_thread(inject_writer_thread_of(e->text), e->text, e->domain);
     } else {
-        ranges_event(r, e);
+        inject_ranges_event(r, e);
     }
 }
 
@@ -156,7 +157,7 @@ static void drain_ring(struct ring *r)
     }
     atomic_store_explicit(&r->tail, tail, memory_order_release);
     if (state == RING_LEFT) { /* its thread is gone, all of it was read */
-        ranges_thread_gone(r);
+        inject_ranges_thread_gone(r);
         r->told = false;
         atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
     }
@@ -164,7 +165,7 @@ static void drain_ring(struct ring *r)
 
 static void drain_rings(void)
 {
-    for (struct ring *r = ring_first(); r; r = r->next)
+    for (struct ring *r = inject_ring_first(); r; r = r->next)
         drain_ring(r);
 }
 
@@ -173,16 +174,16 @@ static void drain(void)
 {
     drain_rings();
     size_t valid;
-    for (uint8_t *b; (b = buffers_take(&valid));) {
-        facts_devices();
-        gate_tick(clock_mono_ns());
-        decode_buffer(b, valid);
-        buffers_return(b);
+    for (uint8_t *b; (b = inject_buffers_take(&valid));) {
+        inject_facts_devices();
+        inject_gate_tick(clock_mono_ns());
+        inject_decode_buffer(b, valid);
+        inject_buffers_return(b);
         atomic_fetch_add(&progress, 1);
         drain_rings();
     }
-    gate_write(false);
-    buffers_refill();
+    inject_gate_write(false);
+    inject_buffers_refill();
 }
 
 /* ---- the flush ---- */
@@ -190,15 +191,15 @@ static void drain(void)
 static void tell_drops(enum spool_source source, uint64_t count)
 {
     if (count > 0)
-        spool_add(&guest.spool, SPOOL_DROPS,
-                  &(struct spool_drop){
-                      .at_ns = clock_mono_ns(), .count = count, .source = (uint32_t)source});
+        trace_spool_add(&guest.spool, SPOOL_DROPS,
+                        &(struct spool_drop){
+                            .at_ns = clock_mono_ns(), .count = count, .source = (uint32_t)source});
 }
 
 static void write_drops(void)
 {
     uint64_t from_rings = 0;
-    for (struct ring *r = ring_first(); r; r = r->next) {
+    for (struct ring *r = inject_ring_first(); r; r = r->next) {
         uint64_t n = atomic_load(&r->dropped);
         from_rings += n - r->dropped_told;
         r->dropped_told = n;
@@ -206,10 +207,10 @@ static void write_drops(void)
     tell_drops(SPOOL_FROM_THREAD, from_rings);
     tell_drops(SPOOL_FROM_CUPTI, dropped_by_cupti);
     dropped_by_cupti = 0;
-    tell_drops(SPOOL_FROM_UNKNOWN, decode_take_unknown());
-    tell_drops(SPOOL_FROM_NO_TIMES, decode_take_no_times());
-    tell_drops(SPOOL_FROM_WINDOWS, gate_take_lost());
-    tell_drops(SPOOL_FROM_STRINGS, names_take_lost());
+    tell_drops(SPOOL_FROM_UNKNOWN, inject_decode_take_unknown());
+    tell_drops(SPOOL_FROM_NO_TIMES, inject_decode_take_no_times());
+    tell_drops(SPOOL_FROM_WINDOWS, inject_gate_take_lost());
+    tell_drops(SPOOL_FROM_STRINGS, inject_names_take_lost());
     tell_drops(SPOOL_FROM_DISK, guest.spool.lost - lost_told);
     lost_told = guest.spool.lost;
 }
@@ -217,17 +218,17 @@ static void write_drops(void)
 static void write_clock(void)
 {
     int64_t before_ns = clock_mono_ns();
-    struct spool_clock c = {.cupti_ns = cupti_now_ns(), .wall_ns = clock_wall_ns()};
+    struct spool_clock c = {.cupti_ns = inject_cupti_now_ns(), .wall_ns = clock_wall_ns()};
     int64_t after_ns = clock_mono_ns();
     c.at_ns = before_ns + (after_ns - before_ns) / 2;
     c.within_ns = after_ns - before_ns;
-    decode_host_clocks(c.at_ns, c.wall_ns);
+    inject_decode_host_clocks(c.at_ns, c.wall_ns);
     bool ours = c.cupti_ns > before_ns - NS_PER_S && c.cupti_ns < after_ns + NS_PER_S;
-    if (cupti_own_clock() && !ours)
+    if (inject_cupti_own_clock() && !ours)
         c.cupti_ns = 0; /* it has not taken our clock yet */
-    spool_add(&guest.spool, SPOOL_CLOCKS, &c);
+    trace_spool_add(&guest.spool, SPOOL_CLOCKS, &c);
     if (c.cupti_ns)
-        decode_clock(c.at_ns, c.cupti_ns);
+        inject_decode_clock(c.at_ns, c.cupti_ns);
 }
 
 static void write_cost(void)
@@ -238,10 +239,10 @@ static void write_cost(void)
         .at_ns = clock_mono_ns(),
         .writer_cpu_ns = (int64_t)cpu.tv_sec * NS_PER_S + cpu.tv_nsec,
         .bytes = guest.spool.bytes,
-        .buffers_peak = buffers_peak(),
-        .memory_bytes = buffers_bytes() + guest.spool.memory_bytes,
+        .buffers_peak = inject_buffers_peak(),
+        .memory_bytes = inject_buffers_bytes() + guest.spool.memory_bytes,
     };
-    for (struct ring *r = ring_first(); r; r = r->next) {
+    for (struct ring *r = inject_ring_first(); r; r = r->next) {
         uint64_t calls = atomic_load(&r->all_callbacks);
         c.callbacks += calls;
         c.callback_ns += atomic_load(&r->sampled_ns) * 64;
@@ -249,7 +250,7 @@ static void write_cost(void)
     }
     for (int i = 0; i < SPOOL_KINDS; i++)
         c.records += guest.spool.counts[i];
-    spool_add(&guest.spool, SPOOL_COSTS, &c);
+    trace_spool_add(&guest.spool, SPOOL_COSTS, &c);
 }
 
 /* A full disk ends recording, not the application. */
@@ -267,7 +268,7 @@ static void check_disk(void)
                                      : "");
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
         return;
-    gate_disk_full();
+    inject_gate_disk_full();
 }
 
 /* Somebody may switch CUPTI on or off: then next time; the last time waits a second for that. */
@@ -286,29 +287,31 @@ static void flush_cupti(bool last)
 {
     if (!take_control(last))
         return;
-    if (cupti_running() || last)
-        cupti_flush(last);
-    dropped_by_cupti += cupti_take_dropped(); /* under control: while paused they are another's */
-    if (cupti_running() && gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)
-        cupti_rest();
+    if (inject_cupti_running() || last)
+        inject_cupti_flush(last);
+    dropped_by_cupti +=
+        inject_cupti_take_dropped(); /* under control: while paused they are another's */
+    if (inject_cupti_running() &&
+        inject_gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)
+        inject_cupti_rest();
     pthread_mutex_unlock(&guest.control);
 }
 
 static void flush(bool last)
 {
     int64_t now_ns = clock_mono_ns();
-    gate_tick(now_ns);
-    facts_process();
+    inject_gate_tick(now_ns);
+    inject_facts_process();
     write_clock();
     flush_cupti(last);
     drain();
-    ranges_write_open(now_ns, last);
-    notes_write();
-    gate_write(last);
-    writer_string(names_count());
+    inject_ranges_write_open(now_ns, last);
+    inject_notes_write();
+    inject_gate_write(last);
+    inject_writer_string(inject_names_count());
     write_drops();
     write_cost();
-    spool_flush(&guest.spool);
+    trace_spool_flush(&guest.spool);
     check_disk();
 }
 
@@ -318,7 +321,7 @@ static bool is_alone(void)
 {
     enum { THREADS_AFTER = 17 }; /* fields of stat from the state to the number of threads */
     char text[1024];
-    size_t n = facts_read("/proc/self/stat", text, sizeof text - 1);
+    size_t n = inject_facts_read("/proc/self/stat", text, sizeof text - 1);
     text[n] = 0;
     const char *p = strrchr(text, ')');
     if (!p || p[1] != ' ' || p[2] != 'Z')
@@ -333,7 +336,7 @@ static void *run(void *unused)
     (void)unused;
     guest_thread.busy = 1;
     prctl(PR_SET_NAME, "twinfer");
-    facts_process();
+    inject_facts_process();
     write_clock();
     int64_t next_ns = clock_mono_ns(); /* the header's facts go out at once */
     for (;;) {
@@ -344,7 +347,7 @@ static void *run(void *unused)
         int64_t now_ns = clock_mono_ns();
         if (last || asked != atomic_load(&flushes_done) || now_ns >= next_ns) {
             if (!last && is_alone())
-                last = guest_claim_end();
+                last = inject_claim_end();
             flush(last);
             next_ns = now_ns + guest.settings.flush_ns;
             atomic_store(&flushes_done, asked);
@@ -353,20 +356,20 @@ static void *run(void *unused)
         if (last)
             break;
         int64_t left_ns = next_ns - clock_mono_ns();
-        if (gate_filters && left_ns > 10 * NS_PER_MS)
-            left_ns = 10 * NS_PER_MS, gate_tick(clock_mono_ns());
+        if (inject_gate_filters && left_ns > 10 * NS_PER_MS)
+            left_ns = 10 * NS_PER_MS, inject_gate_tick(clock_mono_ns());
         atomic_store(&sleeping, 1);
         if (left_ns > 0)
             futex_wait(&kicks, seen, left_ns);
         atomic_store(&sleeping, 0);
     }
-    spool_close(&guest.spool);
+    trace_spool_close(&guest.spool);
     atomic_store(&done, 1);
     futex_wake(&done);
     return NULL;
 }
 
-bool writer_start(void)
+bool inject_writer_start(void)
 {
     atomic_store(&kicks, 0);
     atomic_store(&sleeping, 0);
@@ -404,10 +407,10 @@ static void wait_for(_Atomic uint32_t *at, uint32_t value, bool until_equal, int
     }
 }
 
-void writer_stop(void)
+void inject_writer_stop(void)
 {
     atomic_store(&ending, true);
-    writer_wake();
+    inject_writer_wake();
     int64_t end_ns = clock_mono_ns() + END_LONGEST_S * NS_PER_S;
     uint32_t seen;
     do {
@@ -416,9 +419,9 @@ void writer_stop(void)
     } while (!atomic_load(&done) && atomic_load(&progress) != seen && clock_mono_ns() < end_ns);
 }
 
-void writer_flush(void)
+void inject_writer_flush(void)
 {
     uint32_t mine = atomic_fetch_add(&flushes_asked, 1) + 1;
-    writer_wake();
+    inject_writer_wake();
     wait_for(&flushes_done, mine, false, END_WAIT_S * NS_PER_S);
 }

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool writer_start(void);
-void writer_stop(void);  /* final flush, at most some seconds */
-void writer_wake(void);  /* from any thread */
-void writer_flush(void); /* and wait for it, at most some seconds */
+bool inject_writer_start(void);
+void inject_writer_stop(void);  /* final flush, at most some seconds */
+void inject_writer_wake(void);  /* from any thread */
+void inject_writer_flush(void); /* and wait for it, at most some seconds */
 
 /* The writer's thread only. All strings up to this id are in the spool; returns id. */
-uint32_t writer_string(uint32_t id);
+uint32_t inject_writer_string(uint32_t id);
 /* The id in the spool of a system thread; 0 when there are too many. */
-uint16_t writer_thread_of(uint32_t tid);
+uint16_t inject_writer_thread_of(uint32_t tid);
 
 #endif

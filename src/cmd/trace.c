@@ -215,7 +215,7 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
     struct node *records = node_set(a, n, SV("records"), node_new(a, NODE_MAP));
     for (int kind = SPOOL_KERNELS; kind <= SPOOL_APIS; kind++)
         if (f->counts[kind])
-            node_set(a, records, sv_of(spool_kind_name(kind)),
+            node_set(a, records, sv_of(trace_spool_kind_name(kind)),
                      node_int(a, (int64_t)f->counts[kind]));
     node_set(a, n, SV("dropped"), node_int(a, (int64_t)f->dropped));
     if (f->dropped)
@@ -276,7 +276,7 @@ static enum st list_spools(struct arena *a, const char *dir, struct node *list, 
         struct err why = {0};
         if (!is_spool(names[i]))
             continue;
-        if (spool_scan(a, fs_join(a, dir, names[i]), &f, &why) != ST_OK) {
+        if (trace_spool_scan(a, fs_join(a, dir, names[i]), &f, &why) != ST_OK) {
             node_push(a, list, unreadable_node(a, names[i], &why));
             continue;
         }

@@ -71,9 +71,9 @@ static void launch_figures(struct kernels_timeline *out, const struct kernels *k
         }
         before = c;
     }
-    out->launch_gap = kern_stats_of(gaps.p, gaps.n);
-    out->launch_call = kern_stats_of(calls.p, calls.n);
-    out->queue = kern_stats_of(queues.p, queues.n);
+    out->launch_gap = kernels_stats_of(gaps.p, gaps.n);
+    out->launch_call = kernels_stats_of(calls.p, calls.n);
+    out->queue = kernels_stats_of(queues.p, queues.n);
     vec_free(&gaps);
     vec_free(&calls);
     vec_free(&queues);
@@ -89,16 +89,16 @@ static int by_number(const void *x, const void *y)
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k)
 {
     struct kernels_timeline t = {0};
-    struct kern_keys seen = {0};
+    struct kernels_keys seen = {0};
     for (uint32_t i = 0; i < k->t->dict.n_sigs; i++)
-        kern_key(&seen, k->t->dict.sigs[i].device);
+        kernels_key(&seen, k->t->dict.sigs[i].device);
     t.devices = arena_array(a, struct kernels_device, seen.n);
     for (uint32_t i = 0; i < seen.n; i++)
         t.devices[i].number = (uint32_t)seen.keys[i];
     t.n_devices = seen.n;
     for (size_t i = 0; i < k->t->ops.n; i++)
-        take_op(k, &t.devices[kern_key(&seen, number_of(k, i))], i);
-    kern_keys_free(&seen);
+        take_op(k, &t.devices[kernels_key(&seen, number_of(k, i))], i);
+    kernels_keys_free(&seen);
     size_t n = 0; /* windows and patterns leave devices without work */
     for (size_t i = 0; i < t.n_devices; i++)
         if (t.devices[i].operations)
@@ -110,7 +110,7 @@ struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernel
     return t;
 }
 
-static void put_stats(struct buf *out, const char *key, const struct kern_stats *s)
+static void put_stats(struct buf *out, const char *key, const struct kernels_stats *s)
 {
     buf_printf(out, "  \"%s\": ", key);
     if (!s->n) {

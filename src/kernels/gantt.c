@@ -84,7 +84,7 @@ static uint64_t range_key(const struct kernels *k, uint32_t i)
     for (uint32_t p = k->range_parent[i];
          p != TRACE_NONE && depth < MOST_DEPTH && steps < KERNELS_MAX_DEPTH;
          p = k->range_parent[p], steps++)
-        depth += kern_has_style(STYLES_NVTX, k->t->ranges[p].style);
+        depth += kernels_has_style(STYLES_NVTX, k->t->ranges[p].style);
     return depth < MOST_DEPTH
                ? UINT64_C(1) << 63 | (uint64_t)k->t->ranges[i].thread << 8 | (uint64_t)depth
                : 0;
@@ -143,7 +143,7 @@ static void find_lanes(struct chart *c)
 {
     const struct trace *t = c->k->t;
     for (uint32_t i = 0; i < t->n_ranges; i++)
-        if (kern_has_style(STYLES_NVTX, t->ranges[i].style) && range_key(c->k, i))
+        if (kernels_has_style(STYLES_NVTX, t->ranges[i].style) && range_key(c->k, i))
             need_lane(c, range_key(c->k, i));
     for (uint32_t i = 0; i < t->dict.n_sigs; i++)
         if (t->ops.n)
@@ -223,7 +223,7 @@ static void draw(struct buf *out, const struct kernels *k, bool alone)
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         uint64_t key = range_key(k, i);
         struct lane *l =
-            key && kern_has_style(STYLES_NVTX, t->ranges[i].style) ? lane_of(c, key) : NULL;
+            key && kernels_has_style(STYLES_NVTX, t->ranges[i].style) ? lane_of(c, key) : NULL;
         if (l)
             put_bar(c, l, t->ranges[i].start_ns, t->ranges[i].end_ns, RANGE_COLOUR,
                     trace_text(&t->dict, t->ranges[i].text));

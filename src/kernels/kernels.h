@@ -166,9 +166,9 @@ struct kernels_device {
 struct kernels_timeline {
     struct kernels_device *devices; /* by number */
     size_t n_devices;
-    struct kern_stats launch_call; /* time of calls that launched something */
-    struct kern_stats launch_gap;  /* between two of them on one thread, return to call */
-    struct kern_stats queue;       /* a call's return to the start on the GPU, 0 when before */
+    struct kernels_stats launch_call; /* time of calls that launched something */
+    struct kernels_stats launch_gap;  /* between two of them on one thread, return to call */
+    struct kernels_stats queue;       /* a call's return to the start on the GPU, 0 when before */
 };
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
 void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */

@@ -15,7 +15,7 @@ static int64_t range_time(const void *self, size_t i)
 
 /* Dense ids for (name, domain, style) of the ranges that have one of the styles. */
 struct range_names {
-    struct kern_keys text, all;
+    struct kernels_keys text, all;
     uint32_t *group;       /* [n_ranges] */
     VEC(uint32_t) example; /* a range of each id */
 };
@@ -28,10 +28,10 @@ static struct range_names name_ranges(const struct kernels *k, unsigned styles)
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct trace_range *r = &t->ranges[i];
         n.group[i] = TRACE_NONE;
-        if (!kern_has_style(styles, r->style))
+        if (!kernels_has_style(styles, r->style))
             continue;
-        n.group[i] =
-            kern_key(&n.all, kern_pair(kern_key(&n.text, kern_pair(r->text, r->domain)), r->style));
+        n.group[i] = kernels_key(
+            &n.all, kernels_pair(kernels_key(&n.text, kernels_pair(r->text, r->domain)), r->style));
         if (n.group[i] == n.example.n)
             vec_push(&n.example, (uint32_t)i);
     }
@@ -40,8 +40,8 @@ static struct range_names name_ranges(const struct kernels *k, unsigned styles)
 
 static void free_names(struct range_names *n)
 {
-    kern_keys_free(&n->text);
-    kern_keys_free(&n->all);
+    kernels_keys_free(&n->text);
+    kernels_keys_free(&n->all);
     mem_free(n->group);
     vec_free(&n->example);
 }
@@ -52,25 +52,25 @@ static const char *name_of_range(struct arena *a, const struct kernels *k, uint3
     return kernels_range_name(a, k, r->text, r->domain);
 }
 
-void kern_nvtx_sum(const struct kernels *k, struct table *out)
+void kernels_nvtx_sum(const struct kernels *k, struct table *out)
 {
     const struct trace *t = k->t;
     struct arena *a = arena_new();
     struct range_names names = name_ranges(k, STYLES_NVTX);
-    struct kern_groups g =
-        kern_group(names.group, t->n_ranges, (uint32_t)names.example.n, range_time, t->ranges);
+    struct kernels_groups g =
+        kernels_group(names.group, t->n_ranges, (uint32_t)names.example.n, range_time, t->ranges);
     const char **texts = arena_array(a, const char *, names.example.n);
     for (size_t i = 0; i < names.example.n; i++)
         texts[i] = name_of_range(a, k, names.example.p[i]);
-    struct kern_rows rows = kern_rows_of(&g, texts);
+    struct kernels_rows rows = kernels_rows_of(&g, texts);
     for (size_t i = 0; i < rows.list.n; i++) {
-        kern_put_sum(out, &rows, &rows.list.p[i]);
+        kernels_put_sum(out, &rows, &rows.list.p[i]);
         table_cell(out, "%s",
                    kernels_style_name(t->ranges[names.example.p[rows.list.p[i].id]].style));
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
     free_names(&names);
     arena_free(&a);
 }
@@ -97,7 +97,7 @@ static uint32_t holder_of(const struct kernels *k, uint32_t range)
     int64_t shortest = INT64_MAX;
     for (int depth = 0; p != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
         int64_t time = range_time(r, p);
-        if (kern_has_style(STYLES_NVTX, r[p].style) && r[p].end_ns >= r[range].end_ns &&
+        if (kernels_has_style(STYLES_NVTX, r[p].style) && r[p].end_ns >= r[range].end_ns &&
             r[p].end_thread == r[p].thread && time < shortest) {
             best = p;
             shortest = time;
@@ -115,7 +115,7 @@ static struct projection *projections(const struct kernels *k, const struct rang
     uint32_t *level = mem_alloc(k->t->n_ranges * sizeof *level);
     for (uint32_t i = 0; i < k->t->n_ranges; i++) {
         uint32_t id = names->group[i];
-        if (!kern_has_style(STYLES_NVTX, k->t->ranges[i].style))
+        if (!kernels_has_style(STYLES_NVTX, k->t->ranges[i].style))
             continue;
         uint32_t parent = holder_of(k, i);
         level[i] = parent == TRACE_NONE ? 0 : level[parent] + 1;
@@ -131,38 +131,38 @@ static struct projection *projections(const struct kernels *k, const struct rang
     return p;
 }
 
-void kern_proj_sum(const struct kernels *k, struct table *out)
+void kernels_proj_sum(const struct kernels *k, struct table *out)
 {
     const struct trace *t = k->t;
     struct arena *a = arena_new();
-    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     struct range_names names = name_ranges(k, STYLES_NVTX);
     for (size_t i = 0; i < t->n_ranges; i++)
         if (!sums[i].n_ops)
             names.group[i] = TRACE_NONE;
     struct projection *p = projections(k, &names, sums);
-    struct kern_groups g =
-        kern_group(names.group, t->n_ranges, (uint32_t)names.example.n, projected, sums);
+    struct kernels_groups g =
+        kernels_group(names.group, t->n_ranges, (uint32_t)names.example.n, projected, sums);
     const char **texts = arena_array(a, const char *, names.example.n);
     for (size_t i = 0; i < names.example.n; i++)
         texts[i] = name_of_range(a, k, names.example.p[i]);
-    struct kern_rows rows = kern_rows_of(&g, texts);
+    struct kernels_rows rows = kernels_rows_of(&g, texts);
     for (size_t i = 0; i < rows.list.n; i++) {
-        const struct kern_row *w = &rows.list.p[i];
+        const struct kernels_row *w = &rows.list.p[i];
         double n = (double)w->s.n;
         table_cell(out, "%s", w->name);
         table_cell(out, "%s", kernels_style_name(t->ranges[names.example.p[w->id]].style));
         table_cell(out, "%lld", (long long)w->s.sum);
         table_cell(out, "%lld", (long long)p[w->id].range_ns);
         table_cell(out, "%zu", w->s.n);
-        kern_put_time(out, &w->s);
+        kernels_put_time(out, &w->s);
         table_cell(out, "%llu", (unsigned long long)p[w->id].launches);
-        kern_put_rounded(out, (double)p[w->id].launches / n);
-        kern_put_rounded(out, (double)p[w->id].level / n);
-        kern_put_rounded(out, (double)p[w->id].children / n);
+        kernels_put_rounded(out, (double)p[w->id].launches / n);
+        kernels_put_rounded(out, (double)p[w->id].level / n);
+        kernels_put_rounded(out, (double)p[w->id].children / n);
     }
     vec_free(&rows.list);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
     mem_free(p);
     free_names(&names);
     arena_free(&a);
@@ -173,9 +173,9 @@ void kern_proj_sum(const struct kernels *k, struct table *out)
 /* Operations alike: launched on one path of ranges, of one name. What is asked of a pair (class of
  * range, kernel) is put together from the leaves that have the class on their path. */
 struct leaves {
-    struct kern_keys keys; /* (path, name) */
-    uint32_t *group;       /* [ops.n] leaf */
-    struct kern_groups times;
+    struct kernels_keys keys; /* (path, name) */
+    uint32_t *group;          /* [ops.n] leaf */
+    struct kernels_groups times;
 };
 
 static struct leaves find_leaves(const struct kernels *k)
@@ -187,16 +187,16 @@ static struct leaves find_leaves(const struct kernels *k)
         uint32_t path = kernels_path_of(k, i);
         bool counts = path != TRACE_NONE && t->dict.sigs[t->ops.sig[i]].kind == TRACE_KERNEL;
         l.group[i] =
-            counts ? kern_key(&l.keys, kern_pair(path, k->name[t->ops.sig[i]])) : TRACE_NONE;
+            counts ? kernels_key(&l.keys, kernels_pair(path, k->name[t->ops.sig[i]])) : TRACE_NONE;
     }
-    l.times = kern_group(l.group, t->ops.n, l.keys.n, kern_op_time, k);
+    l.times = kernels_group(l.group, t->ops.n, l.keys.n, kernels_op_time, k);
     return l;
 }
 
 static void free_leaves(struct leaves *l)
 {
-    kern_keys_free(&l->keys);
-    kern_groups_free(&l->times);
+    kernels_keys_free(&l->keys);
+    kernels_groups_free(&l->times);
     mem_free(l->group);
 }
 
@@ -213,7 +213,7 @@ static int by_pair(const void *x, const void *y)
 }
 
 struct pair_row {
-    struct kern_stats
+    struct kernels_stats
         s;          /* a kernel inside two instances of the range counts twice, as nsys has it */
     size_t kernels; /* it counts once */
     const char *range, *name;
@@ -228,16 +228,16 @@ static int by_range_then_total(const void *x, const void *y)
     int c = strcmp(a->range, b->range);
     if (c)
         return c;
-    c = kern_compare(a->has_thread, b->has_thread);
-    c = c ? c : kern_compare(a->pid, b->pid);
-    c = c ? c : kern_compare(a->tid, b->tid);
-    c = c ? c : kern_compare(b->s.sum, a->s.sum);
+    c = kernels_compare(a->has_thread, b->has_thread);
+    c = c ? c : kernels_compare(a->pid, b->pid);
+    c = c ? c : kernels_compare(a->tid, b->tid);
+    c = c ? c : kernels_compare(b->s.sum, a->s.sum);
     c = c ? c : strcmp(a->name, b->name);
-    return c ? c : kern_compare(a->pair, b->pair);
+    return c ? c : kernels_compare(a->pair, b->pair);
 }
 
 struct range_kernels {
-    struct kern_keys pairs; /* (class, name) */
+    struct kernels_keys pairs; /* (class, name) */
     VEC(struct pair_leaf) list;
     size_t *first_of_leaf; /* [leaves + 1] into pair_of */
     VEC(uint32_t) pair_of; /* pairs of each leaf, outermost class first */
@@ -252,11 +252,11 @@ static void find_pairs(const struct kernels *k, const struct leaves *l, struct r
         out->first_of_leaf[leaf] = out->pair_of.n;
         for (uint32_t p = (uint32_t)(l->keys.keys[leaf] >> 32);
              p != TRACE_NONE && n <= KERNELS_MAX_DEPTH; p = k->paths[p].parent)
-            if (kern_has_style(STYLES_NVTX, k->classes[k->paths[p].class].style))
+            if (kernels_has_style(STYLES_NVTX, k->classes[k->paths[p].class].style))
                 chain[n++] = k->paths[p].class;
         uint32_t name = (uint32_t)l->keys.keys[leaf];
         while (n > 0) {
-            uint32_t pair = kern_key(&out->pairs, kern_pair(chain[--n], name));
+            uint32_t pair = kernels_key(&out->pairs, kernels_pair(chain[--n], name));
             vec_push(&out->pair_of, pair);
             vec_push(&out->list, (struct pair_leaf){pair, leaf});
         }
@@ -271,7 +271,7 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
                          const struct range_kernels *rk, struct pair_row **rows, size_t *n)
 {
     const struct trace *t = k->t;
-    struct kern_keys keys = {0};
+    struct kernels_keys keys = {0};
     uint32_t *group = mem_alloc(t->ops.n * sizeof *group);
     for (size_t i = 0; i < t->ops.n; i++) {
         uint32_t leaf = l->group[i], call = t->ops.call[i];
@@ -280,13 +280,13 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
             (leaf != TRACE_NONE && rk->first_of_leaf[leaf + 1] > rk->first_of_leaf[leaf]))
             continue;
         uint32_t thread = call == TRACE_NONE ? 0 : t->calls.thread[call] + 1;
-        group[i] = kern_key(&keys, kern_pair(thread, k->name[t->ops.sig[i]]));
+        group[i] = kernels_key(&keys, kernels_pair(thread, k->name[t->ops.sig[i]]));
     }
-    struct kern_groups g = kern_group(group, t->ops.n, keys.n, kern_op_time, k);
+    struct kernels_groups g = kernels_group(group, t->ops.n, keys.n, kernels_op_time, k);
     *rows = mem_resize(*rows, (*n + keys.n + 1) * sizeof **rows);
     for (uint32_t i = 0; i < keys.n; i++) {
         struct pair_row row = {
-            .s = kern_stats_of(g.values + g.first[i], g.first[i + 1] - g.first[i]),
+            .s = kernels_stats_of(g.values + g.first[i], g.first[i + 1] - g.first[i]),
             .range = "",
             .name = k->names[(uint32_t)keys.keys[i]],
             .pair = TRACE_NONE};
@@ -299,8 +299,8 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
         row.has_thread = thread > 0;
         (*rows)[(*n)++] = row;
     }
-    kern_groups_free(&g);
-    kern_keys_free(&keys);
+    kernels_groups_free(&g);
+    kernels_keys_free(&keys);
     mem_free(group);
 }
 
@@ -328,7 +328,7 @@ static uint32_t *count_instances(const struct kernels *k, const struct leaves *l
         uint32_t i = order[j], chain[KERNELS_MAX_DEPTH];
         if (l->group[i] == TRACE_NONE)
             continue;
-        int depth = kern_chain(k, i, STYLES_NVTX, chain);
+        int depth = kernels_chain(k, i, STYLES_NVTX, chain);
         const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
         size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
         for (size_t d = 0; depth > 0 && d < known; d++) {
@@ -366,7 +366,7 @@ static struct pair_row *pair_rows(struct arena *a, const struct kernels *k, cons
         }
         const struct kernels_class *c = &k->classes[rk->pairs.keys[pair] >> 32];
         const struct trace_thread *thread = &k->t->dict.threads[c->thread];
-        rows[pair] = (struct pair_row){.s = kern_stats_of(times.p, times.n),
+        rows[pair] = (struct pair_row){.s = kernels_stats_of(times.p, times.n),
                                        .kernels = kernels,
                                        .range = kernels_range_name(a, k, c->text, c->domain),
                                        .name = k->names[(uint32_t)rk->pairs.keys[pair]],
@@ -379,7 +379,7 @@ static struct pair_row *pair_rows(struct arena *a, const struct kernels *k, cons
     return rows;
 }
 
-void kern_nvtx_kern_sum(const struct kernels *k, struct table *out)
+void kernels_nvtx_kern_sum(const struct kernels *k, struct table *out)
 {
     struct arena *a = arena_new();
     struct leaves l = find_leaves(k);
@@ -407,7 +407,7 @@ void kern_nvtx_kern_sum(const struct kernels *k, struct table *out)
         table_cell(out, "%u", inside ? instances[w->pair] : 0);
         table_cell(out, "%zu", w->kernels);
         table_cell(out, "%lld", (long long)w->s.sum);
-        kern_put_time(out, &w->s);
+        kernels_put_time(out, &w->s);
         table_cell(out, "%s", w->name);
     }
     mem_free(rows);
@@ -415,7 +415,7 @@ void kern_nvtx_kern_sum(const struct kernels *k, struct table *out)
     mem_free(rk.first_of_leaf);
     vec_free(&rk.list);
     vec_free(&rk.pair_of);
-    kern_keys_free(&rk.pairs);
+    kernels_keys_free(&rk.pairs);
     free_leaves(&l);
     arena_free(&a);
 }

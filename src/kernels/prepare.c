@@ -60,12 +60,12 @@ static void name_sigs(struct kernels *k)
     k->names = arena_array(k->a, const char *, n);
     k->shorts = arena_array(k->a, const char *, n);
     k->kind = arena_array(k->a, uint8_t, n);
-    struct kern_keys recorded = {0}; /* kernels with one recorded name are demangled once */
+    struct kernels_keys recorded = {0}; /* kernels with one recorded name are demangled once */
     uint32_t *of_recorded = arena_array(k->a, uint32_t, n);
     for (uint32_t i = 0; i < n; i++) {
         const struct trace_sig *s = &t->dict.sigs[i];
         uint32_t before = recorded.n;
-        uint32_t id = s->kind == TRACE_KERNEL ? kern_key(&recorded, s->name) : TRACE_NONE;
+        uint32_t id = s->kind == TRACE_KERNEL ? kernels_key(&recorded, s->name) : TRACE_NONE;
         if (id < before) {
             k->name[i] = of_recorded[id];
             continue;
@@ -83,7 +83,7 @@ static void name_sigs(struct kernels *k)
         if (id != TRACE_NONE)
             of_recorded[id] = k->name[i];
     }
-    kern_keys_free(&recorded);
+    kernels_keys_free(&recorded);
 }
 
 static void drop_ops(struct kernels *k, struct trace *t, const struct kernels_params *p)
@@ -141,7 +141,7 @@ static void classify(struct kernels *k)
 /* The sweep over one thread's ranges and calls in order of time. */
 struct sweep {
     struct kernels *k;
-    struct kern_keys path_keys; /* (parent path + 1, class) */
+    struct kernels_keys path_keys; /* (parent path + 1, class) */
     VEC(struct kernels_path) paths;
     VEC(uint32_t) open;   /* ranges by start; ones that ended below the top are still there */
     uint32_t *range_path; /* [n_ranges] path of a range when all around it outlast it */
@@ -151,7 +151,7 @@ struct sweep {
 static uint32_t path_below(struct sweep *s, uint32_t parent, uint32_t class)
 {
     uint32_t before = s->path_keys.n;
-    uint32_t id = kern_key(&s->path_keys, kern_pair(parent + 1, class));
+    uint32_t id = kernels_key(&s->path_keys, kernels_pair(parent + 1, class));
     if (id == before) {
         uint32_t depth = parent == TRACE_NONE ? 0 : s->paths.p[parent].depth + 1;
         vec_push(&s->paths, (struct kernels_path){parent, class, depth});
@@ -256,7 +256,7 @@ static void place_calls(struct kernels *k)
     }
     k->paths = s.paths.p;
     k->n_paths = (uint32_t)s.paths.n;
-    kern_keys_free(&s.path_keys);
+    kernels_keys_free(&s.path_keys);
     vec_free(&s.open);
     mem_free(s.range_path);
     mem_free(s.nested);
@@ -269,7 +269,7 @@ void kernels_open(struct kernels *k, struct trace *t, const struct kernels_param
     drop_ops(k, t, p);
     classify(k);
     place_calls(k);
-    kern_make_range_sums(k);
+    kernels_make_range_sums(k);
 }
 
 void kernels_close(struct kernels *k)

@@ -119,7 +119,7 @@ static struct product product_of(const struct kernels *k, struct map *known, str
     return p;
 }
 
-struct product *kern_products(const struct kernels *k, struct map *types)
+struct product *kernels_products(const struct kernels *k, struct map *types)
 {
     const struct trace *t = k->t;
     struct product *p = mem_alloc(t->n_ranges * sizeof *p);
@@ -165,8 +165,8 @@ void kernels_linear_jsonl(struct buf *out, const struct kernels *k, size_t *n)
     struct map types, known;
     map_init(&types, k->a);
     map_init(&known, k->a);
-    struct product *products = kern_products(k, &types);
-    const struct range_sum *sums = kern_range_sums(k, STYLES_OPERATORS);
+    struct product *products = kernels_products(k, &types);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_OPERATORS);
     VEC(struct shape_line) lines = {0};
     for (size_t i = 0; i < t->n_ranges; i++) {
         if (!products[i].batch)

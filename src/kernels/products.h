@@ -14,6 +14,6 @@ struct product {
 
 /* [n_ranges]; free with mem_free. Of nested operators (linear around addmm) only the innermost that
  * has the shapes counts. */
-struct product *kern_products(const struct kernels *k, struct map *types);
+struct product *kernels_products(const struct kernels *k, struct map *types);
 
 #endif

@@ -1,6 +1,7 @@
 #include "kernels/ranges.h"
 
-int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[KERNELS_MAX_DEPTH])
+int kernels_chain(const struct kernels *k, size_t i, unsigned styles,
+                  uint32_t out[KERNELS_MAX_DEPTH])
 {
     const struct trace *t = k->t;
     int n = 0;
@@ -10,7 +11,7 @@ int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[
     int64_t end_ns = t->calls.end_ns[t->ops.call[i]];
     for (int depth = 0; range != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
         const struct trace_range *r = &t->ranges[range];
-        if (r->end_ns >= end_ns && kern_has_style(styles, r->style))
+        if (r->end_ns >= end_ns && kernels_has_style(styles, r->style))
             out[n++] = range;
         range = k->range_parent[range];
     }
@@ -23,13 +24,13 @@ static struct range_sum *make_sums(const struct kernels *k, unsigned styles)
     struct range_sum *sums = mem_alloc(t->n_ranges * sizeof *sums);
     bool any = false;
     for (uint32_t i = 0; i < k->n_classes; i++)
-        any = any || kern_has_style(styles, k->classes[i].style);
+        any = any || kernels_has_style(styles, k->classes[i].style);
     if (!any)
         return sums;
     bool *counted = mem_alloc((t->calls.n + 1) * sizeof *counted);
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < t->ops.n; i++) {
-        int n = kern_chain(k, i, styles, chain);
+        int n = kernels_chain(k, i, styles, chain);
         int64_t start = t->ops.start_ns[i], end = t->ops.end_ns[i];
         bool first = n > 0 && !counted[t->ops.call[i]];
         if (first)
@@ -48,13 +49,13 @@ static struct range_sum *make_sums(const struct kernels *k, unsigned styles)
     return sums;
 }
 
-void kern_make_range_sums(struct kernels *k)
+void kernels_make_range_sums(struct kernels *k)
 {
     k->nvtx_sums = make_sums(k, STYLES_NVTX);
     k->operator_sums = make_sums(k, STYLES_OPERATORS);
 }
 
-const struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles)
+const struct range_sum *kernels_range_sums(const struct kernels *k, unsigned styles)
 {
     ASSERT(styles == STYLES_NVTX || styles == STYLES_OPERATORS);
     return styles == STYLES_NVTX ? k->nvtx_sums : k->operator_sums;

@@ -14,8 +14,9 @@ struct range_sum {
 };
 /* [n_ranges]; ranges whose style is in `styles` (one of the sets below) are looked at, others are
  * as if they were not there: exclusive time goes to the innermost of those that are. */
-const struct range_sum *kern_range_sums(const struct kernels *k, unsigned styles);
-void kern_make_range_sums(struct kernels *k); /* part of kernels_open; kernels_close frees them */
+const struct range_sum *kernels_range_sums(const struct kernels *k, unsigned styles);
+void kernels_make_range_sums(
+    struct kernels *k); /* part of kernels_open; kernels_close frees them */
 
 enum {
     STYLES_OPERATORS = 1u << TRACE_OPERATOR,
@@ -24,9 +25,10 @@ enum {
 
 /* The chain of ranges around operation i, innermost first, of those styles that held its launch;
  * returns how many. */
-int kern_chain(const struct kernels *k, size_t i, unsigned styles, uint32_t out[KERNELS_MAX_DEPTH]);
+int kernels_chain(const struct kernels *k, size_t i, unsigned styles,
+                  uint32_t out[KERNELS_MAX_DEPTH]);
 
-static inline bool kern_has_style(unsigned styles, uint8_t style)
+static inline bool kernels_has_style(unsigned styles, uint8_t style)
 {
     return styles >> style & 1;
 }

@@ -6,9 +6,10 @@
 
 #include "kernels/kernels.h"
 
-typedef void kern_rows_fn(const struct kernels *k, struct table *out);
+typedef void kernels_rows_fn(const struct kernels *k, struct table *out);
 
-kern_rows_fn kern_gpu_kern_sum, kern_mem_time_sum, kern_mem_size_sum, kern_api_sum, kern_exec_sum;
-kern_rows_fn kern_nvtx_sum, kern_nvtx_kern_sum, kern_proj_sum;
+kernels_rows_fn kernels_gpu_kern_sum, kernels_mem_time_sum, kernels_mem_size_sum, kernels_api_sum,
+    kernels_exec_sum;
+kernels_rows_fn kernels_nvtx_sum, kernels_nvtx_kern_sum, kernels_proj_sum;
 
 #endif

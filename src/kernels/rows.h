@@ -6,32 +6,33 @@
 #include "base/vec.h"
 #include "kernels/ranges.h"
 
-struct kern_row {
-    struct kern_stats s;
+struct kernels_row {
+    struct kernels_stats s;
     const char *name;
     uint32_t id; /* what it is about: the caller's */
 };
 
-struct kern_rows {
-    VEC(struct kern_row) list; /* by total, largest first; of equal ones fewer instances, names */
-    double total;              /* of all rows */
+struct kernels_rows {
+    VEC(struct kernels_row)
+    list;         /* by total, largest first; of equal ones fewer instances, names */
+    double total; /* of all rows */
 };
 
 /* One row per group that is not empty, named names[group]; id is the group. Free with vec_free. */
-struct kern_rows kern_rows_of(struct kern_groups *g, const char *const *names);
+struct kernels_rows kernels_rows_of(struct kernels_groups *g, const char *const *names);
 
 /* v with one decimal, as SQLite's round() makes it: what reads as a half in decimal goes up
  * (1717.55 to 1717.6, though the double is a little less). */
-double kern_rounded(double v);
-void kern_put_rounded(struct table *t, double v);
+double kernels_rounded(double v);
+void kernels_put_rounded(struct table *t, double v);
 /* Avg, Med, Min, Max, StdDev */
-void kern_put_time(struct table *t, const struct kern_stats *s);
+void kernels_put_time(struct table *t, const struct kernels_stats *s);
 /* Time (%), Total Time, Instances, then the five above */
-void kern_put_sum(struct table *t, const struct kern_rows *rows, const struct kern_row *r);
+void kernels_put_sum(struct table *t, const struct kernels_rows *rows, const struct kernels_row *r);
 
-int64_t kern_op_time(const void *kernels, size_t i); /* a kern_value_fn: of operation i */
+int64_t kernels_op_time(const void *kernels, size_t i); /* a kernels_value_fn: of operation i */
 
-static inline int kern_compare(int64_t a, int64_t b)
+static inline int kernels_compare(int64_t a, int64_t b)
 {
     return a < b ? -1 : a > b;
 }

@@ -53,9 +53,9 @@ static double median_of(int64_t *v, size_t n)
     return ((double)lower + (double)upper) / 2;
 }
 
-struct kern_stats kern_stats_of(int64_t *v, size_t n)
+struct kernels_stats kernels_stats_of(int64_t *v, size_t n)
 {
-    struct kern_stats s = {.n = n};
+    struct kernels_stats s = {.n = n};
     if (n == 0)
         return s;
     s.min = s.max = v[0];
@@ -76,10 +76,10 @@ struct kern_stats kern_stats_of(int64_t *v, size_t n)
 
 /* ---- groups ---- */
 
-struct kern_groups kern_group(const uint32_t *group, size_t n, uint32_t n_groups,
-                              kern_value_fn *value, const void *self)
+struct kernels_groups kernels_group(const uint32_t *group, size_t n, uint32_t n_groups,
+                                    kernels_value_fn *value, const void *self)
 {
-    struct kern_groups g = {.n_groups = n_groups};
+    struct kernels_groups g = {.n_groups = n_groups};
     size_t bytes = ((size_t)n_groups + 1) * sizeof *g.first;
     g.first = mem_alloc(bytes);
     for (size_t i = 0; i < n; i++)
@@ -97,22 +97,22 @@ struct kern_groups kern_group(const uint32_t *group, size_t n, uint32_t n_groups
     return g;
 }
 
-void kern_groups_free(struct kern_groups *g)
+void kernels_groups_free(struct kernels_groups *g)
 {
     mem_free(g->first);
     mem_free(g->values);
-    *g = (struct kern_groups){0};
+    *g = (struct kernels_groups){0};
 }
 
 /* ---- keys ---- */
 
-static uint32_t slot_of(const struct kern_keys *k, uint64_t key)
+static uint32_t slot_of(const struct kernels_keys *k, uint64_t key)
 {
     uint64_t h = key * UINT64_C(0x9e3779b97f4a7c15);
     return (uint32_t)(h >> 32) & k->mask;
 }
 
-static void keys_grow(struct kern_keys *k)
+static void keys_grow(struct kernels_keys *k)
 {
     mem_free(k->slots);
     k->mask = k->mask ? 2 * k->mask + 1 : 255;
@@ -126,7 +126,7 @@ static void keys_grow(struct kern_keys *k)
     }
 }
 
-uint32_t kern_key(struct kern_keys *k, uint64_t key)
+uint32_t kernels_key(struct kernels_keys *k, uint64_t key)
 {
     if (k->n && k->last_key == key)
         return k->last_id;
@@ -144,9 +144,9 @@ uint32_t kern_key(struct kern_keys *k, uint64_t key)
     return k->last_id;
 }
 
-void kern_keys_free(struct kern_keys *k)
+void kernels_keys_free(struct kernels_keys *k)
 {
     mem_free(k->keys);
     mem_free(k->slots);
-    *k = (struct kern_keys){0};
+    *k = (struct kernels_keys){0};
 }

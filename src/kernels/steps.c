@@ -46,7 +46,7 @@ static struct cover *cover_ranges(const struct kernels *k, const bool *wanted)
     struct cover *c = mem_alloc(k->t->n_ranges * sizeof *c);
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < k->t->ops.n; i++) {
-        int n = kern_chain(k, i, STYLES_NVTX, chain);
+        int n = kernels_chain(k, i, STYLES_NVTX, chain);
         for (int j = 0; j < n; j++)
             if (wanted[chain[j]])
                 add_cover(&c[chain[j]], k->t->ops.start_ns[i], k->t->ops.end_ns[i]);
@@ -60,7 +60,7 @@ static bool *match_ranges(const struct kernels *k, const char *pattern)
     bool *class = mem_alloc((k->n_classes + 1) * sizeof *class);
     for (uint32_t i = 0; i < k->n_classes; i++) {
         const char *name = kernels_range_name(k->a, k, k->classes[i].text, k->classes[i].domain);
-        class[i] = kern_has_style(STYLES_NVTX, k->classes[i].style) &&
+        class[i] = kernels_has_style(STYLES_NVTX, k->classes[i].style) &&
                    (kernels_match(pattern, name) ||
                     kernels_match(pattern, trace_text(&k->t->dict, k->classes[i].text)));
     }
@@ -90,7 +90,7 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
     step_list steps = {0};
     bool *wanted = match_ranges(k, p->pattern);
     struct cover *cover = cover_ranges(k, wanted);
-    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         if (!wanted[i])
             continue;
@@ -122,14 +122,14 @@ static int by_batch(const void *x, const void *y)
     return a->range < b->range ? -1 : a->range > b->range;
 }
 
-static struct kern_stats figures(const struct step *s, size_t n, enum part part, int kind)
+static struct kernels_stats figures(const struct step *s, size_t n, enum part part, int kind)
 {
     int64_t *v = mem_alloc(n * sizeof *v);
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         if (kind < 0 || s[i].prefill == (kind == 1))
             v[kept++] = s[i].ns[part];
-    struct kern_stats out = kern_stats_of(v, kept);
+    struct kernels_stats out = kernels_stats_of(v, kept);
     mem_free(v);
     return out;
 }
@@ -150,8 +150,8 @@ static void put_row(struct table *t, const struct step *s, size_t n,
     static const int parts[] = {SCHEDULE, -1, PREPARE, EXECUTION, PROCESS};
     int kind = figures(s, n, HOST, 0).n ? 0 : -1;
     for (int i = 0; i < 5; i++) {
-        struct kern_stats f =
-            parts[i] < 0 ? (struct kern_stats){.n = 1} : figures(s, n, (enum part)parts[i], kind);
+        struct kernels_stats f = parts[i] < 0 ? (struct kernels_stats){.n = 1}
+                                              : figures(s, n, (enum part)parts[i], kind);
         put_ms(t, f.mean, 1);
         put_ms(t, f.median, 1);
     }
@@ -160,7 +160,7 @@ static void put_row(struct table *t, const struct step *s, size_t n,
     table_cell(t, "%lld", (long long)s->batch);
     table_cell(t, "%lld", (long long)p->tensor_parallel);
     for (int prefill = 0; prefill < 2; prefill++) {
-        struct kern_stats f = figures(s, n, HOST, prefill);
+        struct kernels_stats f = figures(s, n, HOST, prefill);
         put_ms(t, (double)f.min, f.n);
         put_ms(t, (double)f.max, f.n);
         put_ms(t, f.mean, f.n);

@@ -27,23 +27,23 @@ static uint32_t *op_groups(const struct kernels *k, unsigned kinds)
 static void sum_by_name(const struct kernels *k, unsigned kinds, struct table *out)
 {
     uint32_t *group = op_groups(k, kinds);
-    struct kern_groups g = kern_group(group, k->t->ops.n, k->n_names, kern_op_time, k);
-    struct kern_rows rows = kern_rows_of(&g, k->names);
+    struct kernels_groups g = kernels_group(group, k->t->ops.n, k->n_names, kernels_op_time, k);
+    struct kernels_rows rows = kernels_rows_of(&g, k->names);
     for (size_t i = 0; i < rows.list.n; i++) {
-        kern_put_sum(out, &rows, &rows.list.p[i]);
+        kernels_put_sum(out, &rows, &rows.list.p[i]);
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
     mem_free(group);
 }
 
-void kern_gpu_kern_sum(const struct kernels *k, struct table *out)
+void kernels_gpu_kern_sum(const struct kernels *k, struct table *out)
 {
     sum_by_name(k, ONLY_KERNELS, out);
 }
 
-void kern_mem_time_sum(const struct kernels *k, struct table *out)
+void kernels_mem_time_sum(const struct kernels *k, struct table *out)
 {
     sum_by_name(k, ONLY_MEMORY, out);
 }
@@ -54,13 +54,13 @@ static int64_t op_bytes(const void *self, size_t i)
     return k->t->dict.sigs[k->t->ops.sig[i]].bytes;
 }
 
-void kern_mem_size_sum(const struct kernels *k, struct table *out)
+void kernels_mem_size_sum(const struct kernels *k, struct table *out)
 {
     uint32_t *group = op_groups(k, ONLY_MEMORY);
-    struct kern_groups g = kern_group(group, k->t->ops.n, k->n_names, op_bytes, k);
-    struct kern_rows rows = kern_rows_of(&g, k->names);
+    struct kernels_groups g = kernels_group(group, k->t->ops.n, k->n_names, op_bytes, k);
+    struct kernels_rows rows = kernels_rows_of(&g, k->names);
     for (size_t i = 0; i < rows.list.n; i++) {
-        const struct kern_stats *s = &rows.list.p[i].s;
+        const struct kernels_stats *s = &rows.list.p[i].s;
         table_cell(out, "%.3f", (double)s->sum / 1e6);
         table_cell(out, "%zu", s->n);
         table_cell(out, "%.3f", s->mean / 1e6);
@@ -71,7 +71,7 @@ void kern_mem_size_sum(const struct kernels *k, struct table *out)
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
     mem_free(group);
 }
 
@@ -91,19 +91,19 @@ static const char **text_list(const struct trace *t)
     return names;
 }
 
-void kern_api_sum(const struct kernels *k, struct table *out)
+void kernels_api_sum(const struct kernels *k, struct table *out)
 {
     const struct trace *t = k->t;
-    struct kern_groups g =
-        kern_group(t->calls.name, t->calls.n, t->dict.n_strings, call_time, &t->calls);
+    struct kernels_groups g =
+        kernels_group(t->calls.name, t->calls.n, t->dict.n_strings, call_time, &t->calls);
     const char **names = text_list(t);
-    struct kern_rows rows = kern_rows_of(&g, names);
+    struct kernels_rows rows = kernels_rows_of(&g, names);
     for (size_t i = 0; i < rows.list.n; i++) {
-        kern_put_sum(out, &rows, &rows.list.p[i]);
+        kernels_put_sum(out, &rows, &rows.list.p[i]);
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
     mem_free(names);
 }
 
@@ -137,7 +137,7 @@ struct exec_key {
 static uint32_t *exec_groups(const struct kernels *k, struct exec_key **keys, uint32_t *n)
 {
     const struct trace *t = k->t;
-    struct kern_keys where = {0}, what = {0}, both = {0};
+    struct kernels_keys where = {0}, what = {0}, both = {0};
     VEC(struct exec_key) list = {0};
     uint32_t *group = mem_alloc(t->ops.n * sizeof *group);
     for (size_t i = 0; i < t->ops.n; i++) {
@@ -148,14 +148,15 @@ static uint32_t *exec_groups(const struct kernels *k, struct exec_key **keys, ui
             continue;
         struct exec_key key = {t->calls.thread[call], s->device, t->calls.name[call],
                                k->name[t->ops.sig[i]]};
-        group[i] = kern_key(&both, kern_pair(kern_key(&where, kern_pair(key.thread, key.device)),
-                                             kern_key(&what, kern_pair(key.api, key.name))));
+        group[i] = kernels_key(
+            &both, kernels_pair(kernels_key(&where, kernels_pair(key.thread, key.device)),
+                                kernels_key(&what, kernels_pair(key.api, key.name))));
         if (group[i] == list.n)
             vec_push(&list, key);
     }
-    kern_keys_free(&where);
-    kern_keys_free(&what);
-    kern_keys_free(&both);
+    kernels_keys_free(&where);
+    kernels_keys_free(&what);
+    kernels_keys_free(&both);
     *keys = list.p;
     *n = (uint32_t)list.n;
     return group;
@@ -174,7 +175,7 @@ static size_t not_negative(int64_t *v, size_t n)
 enum { TOTAL, API, QUEUE, KERNEL, PARTS };
 
 struct exec_row {
-    struct kern_stats s[PARTS];
+    struct kernels_stats s[PARTS];
     uint32_t pid, tid, device;
     const char *api, *name;
 };
@@ -182,19 +183,20 @@ struct exec_row {
 static int by_mean(const void *x, const void *y)
 {
     const struct exec_row *a = x, *b = y;
-    double mean_a = kern_rounded(a->s[TOTAL].mean), mean_b = kern_rounded(b->s[TOTAL].mean);
+    double mean_a = kernels_rounded(a->s[TOTAL].mean), mean_b = kernels_rounded(b->s[TOTAL].mean);
     if (mean_a != mean_b)
         return mean_a > mean_b ? -1 : 1;
-    int c = kern_compare(a->pid, b->pid);
-    c = c ? c : kern_compare(a->tid, b->tid);
-    c = c ? c : kern_compare(a->device, b->device);
+    int c = kernels_compare(a->pid, b->pid);
+    c = c ? c : kernels_compare(a->tid, b->tid);
+    c = c ? c : kernels_compare(a->device, b->device);
     c = c ? c : strcmp(a->api, b->api);
     return c ? c : strcmp(a->name, b->name);
 }
 
 static struct exec_row *exec_rows(const struct kernels *k, uint32_t *n)
 {
-    static kern_value_fn *const values[PARTS] = {exec_total, exec_api, exec_queue, kern_op_time};
+    static kernels_value_fn *const values[PARTS] = {exec_total, exec_api, exec_queue,
+                                                    kernels_op_time};
     const struct trace *t = k->t;
     struct exec_key *keys;
     uint32_t *group = exec_groups(k, &keys, n);
@@ -208,21 +210,21 @@ static struct exec_row *exec_rows(const struct kernels *k, uint32_t *n)
                                     .name = k->names[keys[i].name]};
     }
     for (int part = 0; part < PARTS; part++) {
-        struct kern_groups g = kern_group(group, t->ops.n, *n, values[part], k);
+        struct kernels_groups g = kernels_group(group, t->ops.n, *n, values[part], k);
         for (uint32_t i = 0; i < *n; i++) {
             size_t count = g.first[i + 1] - g.first[i];
             if (part == QUEUE)
                 count = not_negative(g.values + g.first[i], count);
-            rows[i].s[part] = kern_stats_of(g.values + g.first[i], count);
+            rows[i].s[part] = kernels_stats_of(g.values + g.first[i], count);
         }
-        kern_groups_free(&g);
+        kernels_groups_free(&g);
     }
     mem_free(keys);
     mem_free(group);
     return rows;
 }
 
-void kern_exec_sum(const struct kernels *k, struct table *out)
+void kernels_exec_sum(const struct kernels *k, struct table *out)
 {
     uint32_t n;
     struct exec_row *rows = exec_rows(k, &n);
@@ -236,7 +238,7 @@ void kern_exec_sum(const struct kernels *k, struct table *out)
         table_cell(out, "%zu", r->s[TOTAL].n);
         table_cell(out, "%zu", r->s[QUEUE].n);
         for (int part = 0; part < PARTS; part++)
-            kern_put_time(out, &r->s[part]);
+            kernels_put_time(out, &r->s[part]);
         table_cell(out, "%s", r->api);
         table_cell(out, "%s", r->name);
     }

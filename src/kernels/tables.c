@@ -143,15 +143,15 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
 {
     const struct trace *t = k->t;
     unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
-    const struct range_sum *sums = kern_range_sums(k, styles);
-    struct kern_keys texts = {0}, names = {0};
+    const struct range_sum *sums = kernels_range_sums(k, styles);
+    struct kernels_keys texts = {0}, names = {0};
     struct line outside = {"(outside)", 0, 0};
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct trace_range *r = &t->ranges[i];
         if (!sums[i].exclusive_ns)
             continue;
-        uint32_t id =
-            kern_key(&names, kern_pair(kern_key(&texts, kern_pair(r->text, r->domain)), r->open));
+        uint32_t id = kernels_key(
+            &names, kernels_pair(kernels_key(&texts, kernels_pair(r->text, r->domain)), r->open));
         if (id == lines->n) {
             const char *name = operators ? trace_text(&t->dict, r->text)
                                          : range_name(k, r->text, r->domain, r->open);
@@ -162,14 +162,14 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
     }
     uint32_t chain[KERNELS_MAX_DEPTH];
     for (size_t i = 0; i < t->ops.n; i++)
-        if (!kern_chain(k, i, styles, chain)) {
+        if (!kernels_chain(k, i, styles, chain)) {
             outside.total_ns += kernels_duration(k, i);
             outside.calls++;
         }
     if (outside.calls)
         vec_push(lines, outside);
-    kern_keys_free(&texts);
-    kern_keys_free(&names);
+    kernels_keys_free(&texts);
+    kernels_keys_free(&names);
 }
 
 void kernels_operators_markdown(struct buf *out, const struct kernels *k)
@@ -208,8 +208,8 @@ struct region {
 };
 
 struct regions {
-    struct kern_keys keys; /* (parent + 1, class without its thread and style) */
-    struct kern_keys names;
+    struct kernels_keys keys; /* (parent + 1, class without its thread and style) */
+    struct kernels_keys names;
     VEC(struct region) list;
     uint32_t *of_range; /* [n_ranges] */
 };
@@ -218,8 +218,8 @@ static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_
                              uint32_t class)
 {
     const struct kernels_class *c = &k->classes[class];
-    uint32_t name = kern_key(&g->names, kern_pair(c->text, c->domain));
-    uint32_t id = kern_key(&g->keys, kern_pair(parent + 1, name << 1 | c->open));
+    uint32_t name = kernels_key(&g->names, kernels_pair(c->text, c->domain));
+    uint32_t id = kernels_key(&g->keys, kernels_pair(parent + 1, name << 1 | c->open));
     if (id == g->list.n) {
         int depth = parent == TRACE_NONE ? 0 : g->list.p[parent].depth + 1;
         vec_push(&g->list, (struct region){.parent = parent, .class = class, .depth = depth});
@@ -247,7 +247,7 @@ static void find_regions(const struct kernels *k, const struct range_sum *sums, 
     g->of_range = mem_alloc(t->n_ranges * sizeof *g->of_range);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         g->of_range[i] = TRACE_NONE;
-        if (!kern_has_style(STYLES_NVTX, t->ranges[i].style))
+        if (!kernels_has_style(STYLES_NVTX, t->ranges[i].style))
             continue;
         uint32_t id = region_below(g, k, region_parent(k, g, i), k->range_class[i]);
         struct region *r = &g->list.p[id];
@@ -315,7 +315,7 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
     for (uint32_t p = 0; p < k->n_paths; p++) { /* parents come before their children */
         const struct kernels_class *c = &k->classes[k->paths[p].class];
         member[p] = (k->paths[p].parent != TRACE_NONE && member[k->paths[p].parent]) ||
-                    (kern_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
+                    (kernels_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
                      c->domain == of->domain && c->open == of->open);
     }
     buf_puts(out, "\n## ");
@@ -350,14 +350,14 @@ static struct table *region_table(struct arena *a, const struct kernels *k, cons
 static void free_regions(struct regions *g)
 {
     vec_free(&g->list);
-    kern_keys_free(&g->keys);
-    kern_keys_free(&g->names);
+    kernels_keys_free(&g->keys);
+    kernels_keys_free(&g->names);
     mem_free(g->of_range);
 }
 
 struct table *kernels_region_table(struct arena *a, const struct kernels *k)
 {
-    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);
     struct table *t = region_table(a, k, &g);
@@ -369,7 +369,7 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
                               size_t n_patterns)
 {
     enum { MOST = 200 }; /* a table each */
-    const struct range_sum *sums = kern_range_sums(k, STYLES_NVTX);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);
     buf_puts(out, "# Regions\n\nA launch counts for the ranges open around it on its thread: "

@@ -47,9 +47,9 @@ struct unique {
 struct unique_list {
     struct unique *p;
     size_t n;
-    struct map types;       /* what product.dtype counts */
-    struct map products;    /* by struct product */
-    struct kern_keys pairs; /* (kernel before sorting, product) */
+    struct map types;          /* what product.dtype counts */
+    struct map products;       /* by struct product */
+    struct kernels_keys pairs; /* (kernel before sorting, product) */
     VEC(uint64_t) pair_counts;
     VEC(uint32_t) next_pair; /* of the same kernel, + 1; 0 = none */
 };
@@ -88,7 +88,7 @@ static struct product product_around(const struct kernels *k, const struct produ
                                      size_t i)
 {
     uint32_t chain[KERNELS_MAX_DEPTH];
-    int n = kern_chain(k, i, STYLES_OPERATORS, chain);
+    int n = kernels_chain(k, i, STYLES_OPERATORS, chain);
     for (int j = 0; j < n; j++)
         if (products[chain[j]].batch)
             return products[chain[j]];
@@ -110,7 +110,7 @@ static void add_products(const struct kernels *k, struct unique_list *u, const u
 {
     map_init(&u->types, k->a);
     map_init(&u->products, k->a);
-    struct product *products = kern_products(k, &u->types);
+    struct product *products = kernels_products(k, &u->types);
     for (size_t i = 0; i < k->t->ops.n && k->t->n_ranges; i++) {
         uint32_t id = of_sig[k->t->ops.sig[i]];
         if (u->p[id].tier != 2)
@@ -122,7 +122,7 @@ static void add_products(const struct kernels *k, struct unique_list *u, const u
         struct map_entry *e = map_put(&u->products, (const char *)&p, sizeof p, &new);
         if (new)
             e->i = (int64_t)u->products.n - 1;
-        uint32_t pair = kern_key(&u->pairs, kern_pair(id, (uint32_t)e->i));
+        uint32_t pair = kernels_key(&u->pairs, kernels_pair(id, (uint32_t)e->i));
         if (pair == u->pair_counts.n)
             add_pair(u, &u->p[id], pair);
         u->pair_counts.p[pair]++;
@@ -133,7 +133,7 @@ static void add_products(const struct kernels *k, struct unique_list *u, const u
 static void free_unique(struct unique_list *u)
 {
     mem_free(u->p);
-    kern_keys_free(&u->pairs);
+    kernels_keys_free(&u->pairs);
     vec_free(&u->pair_counts);
     vec_free(&u->next_pair);
 }

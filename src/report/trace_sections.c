@@ -300,7 +300,7 @@ void trace_launch_section(struct buf *out, const struct trace_data *d)
     const struct kernels_timeline *time = &d->timeline;
     const struct {
         const char *name;
-        const struct kern_stats *s;
+        const struct kernels_stats *s;
     } rows[] = {{"the call", &time->launch_call},
                 {"gap to the next launch of the thread", &time->launch_gap},
                 {"from the call's return to the start on the GPU", &time->queue}};
@@ -310,7 +310,7 @@ void trace_launch_section(struct buf *out, const struct trace_data *d)
     page_section(out, "Launch gaps");
     PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const struct kern_stats *s = rows[i].s;
+        const struct kernels_stats *s = rows[i].s;
         if (!s->n)
             continue;
         page_row(&t);

@@ -10,11 +10,11 @@ extern const struct trace_format trace_spool, trace_sqlite, trace_kineto, trace_
 enum st trace_create_file(const char *path, struct err *e);
 
 /* Their reading halves. */
-bool kineto_recognises(struct sv head);
-enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
-                    struct err *e);
-bool sqlite_recognises(struct sv head);
-enum st sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
-                    struct err *e);
+bool trace_kineto_recognises(struct sv head);
+enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                          struct err *e);
+bool trace_sqlite_recognises(struct sv head);
+enum st trace_sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                          struct err *e);
 
 #endif

@@ -34,7 +34,7 @@ enum place { AT_START, IN_TOP, IN_EVENTS, AT_END };
 
 struct reader {
     const char *path;
-    struct stream *stream;
+    struct trace_stream *stream;
     struct slot slots[SLOTS];
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -91,8 +91,8 @@ static void *read_pieces(void *arg)
         size_t n = 1;
         enum st st = ST_OK;
         while (s->bytes < PIECE_BYTES && n && st == ST_OK) {
-            st = stream_read(r->stream, s->memory + s->headroom + s->bytes, PIECE_BYTES - s->bytes,
-                             &n, &s->error);
+            st = trace_stream_read(r->stream, s->memory + s->headroom + s->bytes,
+                                   PIECE_BYTES - s->bytes, &n, &s->error);
             s->bytes += n;
         }
         s->last = n == 0 || st != ST_OK;
@@ -127,7 +127,7 @@ static bool fault(struct reader *r, struct slot *s, const char *from, const char
 static bool next_item(struct reader *r, struct scan *c, char close, bool *ended, const char **why)
 {
     struct scan at = *c;
-    scan_space(&at);
+    trace_scan_space(&at);
     *ended = false;
     *why = NULL;
     if (at.p == at.end)
@@ -142,7 +142,7 @@ static bool next_item(struct reader *r, struct scan *c, char close, bool *ended,
             return false;
         }
         at.p++;
-        scan_space(&at);
+        trace_scan_space(&at);
         if (at.p == at.end)
             return false;
     }
@@ -165,8 +165,8 @@ static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const
         if (*event != '{')
             return fault(r, s, from, event, "expected an event");
         vec_reserve(&s->events, s->events.n + 1);
-        if (!scan_event(c, &s->events.p[s->events.n])) {
-            if (!scan_value_end(event, c->end)) { /* cut, not wrong */
+        if (!trace_scan_event(c, &s->events.p[s->events.n])) {
+            if (!trace_scan_value_end(event, c->end)) { /* cut, not wrong */
                 if (!r->first)
                     while (*--event != ',')
                         ;
@@ -198,21 +198,21 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
             return true;
         }
         struct sv key;
-        const char *start = c->p, *key_end = scan_value_end(start, c->end);
+        const char *start = c->p, *key_end = trace_scan_value_end(start, c->end);
         struct scan at = {start, c->end, NULL, NULL};
         if (*start != '"')
             return fault(r, s, from, start, "expected a key in quotes");
         c->p = item;
         if (!key_end)
             return true;
-        scan_string(&at, &key, &escaped);
-        scan_space(&at);
+        trace_scan_string(&at, &key, &escaped);
+        trace_scan_space(&at);
         if (at.p == at.end)
             return true;
         if (*at.p != ':')
             return fault(r, s, from, at.p, "expected ':'");
         at.p++;
-        scan_space(&at);
+        trace_scan_space(&at);
         if (at.p == at.end)
             return true;
         if (sv_eq(key, "traceEvents") && *at.p == '[') {
@@ -225,7 +225,7 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
             *more = true;
             return true;
         }
-        const char *value_end = scan_value_end(at.p, c->end);
+        const char *value_end = trace_scan_value_end(at.p, c->end);
         if (!value_end)
             return true;
         if (value_end == at.p)
@@ -240,7 +240,7 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
 
 static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const char *from)
 {
-    scan_space(c);
+    trace_scan_space(c);
     if (c->p == c->end)
         return true;
     if (*c->p != '{' && *c->p != '[')
@@ -270,7 +270,7 @@ static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
         }
     }
     if (ok && r->place == AT_END) {
-        scan_space(c);
+        trace_scan_space(c);
         if (c->p < c->end)
             return fault(r, s, from, c->p, "expected nothing more");
     }
@@ -333,7 +333,7 @@ static void *parse_pieces(void *arg)
 
 static uint32_t string_of(struct reader *r, struct sv raw, bool escaped)
 {
-    return trace_string(r->dict, escaped ? scan_unescape(&r->scratch, raw) : raw);
+    return trace_string(r->dict, escaped ? trace_scan_unescape(&r->scratch, raw) : raw);
 }
 
 static uint32_t process_of(struct reader *r, uint32_t pid)
@@ -602,8 +602,8 @@ static enum st run(struct reader *r, struct err *e)
     return st;
 }
 
-enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
-                    struct err *e)
+enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                          struct err *e)
 {
     struct reader *r = mem_alloc(sizeof *r);
     r->path = path;
@@ -614,7 +614,7 @@ enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_s
     trace_process_of(d, UINT32_MAX, r->process);
     d->processes[r->process].host = 0;
     d->processes[r->process].pid = 0;
-    enum st st = stream_open(&r->stream, path, e);
+    enum st st = trace_stream_open(&r->stream, path, e);
     if (st == ST_OK) {
         pthread_mutex_init(&r->lock, NULL);
         pthread_cond_init(&r->moved, NULL);
@@ -630,7 +630,7 @@ enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_s
         }
         pthread_mutex_destroy(&r->lock);
         pthread_cond_destroy(&r->moved);
-        stream_close(&r->stream);
+        trace_stream_close(&r->stream);
     }
     if (st == ST_OK && d->skipped)
         trace_note(d, LOG_INFO, "%llu events of kinds that are not read were passed over",
@@ -641,7 +641,7 @@ enum st kineto_read(const char *path, struct trace_dict *d, const struct trace_s
     return st;
 }
 
-bool kineto_recognises(struct sv head)
+bool trace_kineto_recognises(struct sv head)
 {
     for (size_t i = 0; i < head.n; i++) {
         char c = head.p[i];

@@ -74,7 +74,7 @@ static bool scalar_byte(char c)
     return c != ',' && c != '}' && c != ']' && c != ':' && c != '"' && (unsigned char)c > ' ';
 }
 
-const char *scan_value_end(const char *p, const char *end)
+const char *trace_scan_value_end(const char *p, const char *end)
 {
     if (p >= end)
         return NULL;
@@ -101,7 +101,7 @@ static bool fail(struct scan *s, const char *at, const char *why)
     return false;
 }
 
-void scan_space(struct scan *s)
+void trace_scan_space(struct scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
         s->p++;
@@ -109,14 +109,14 @@ void scan_space(struct scan *s)
 
 static bool take(struct scan *s, char c)
 {
-    scan_space(s);
+    trace_scan_space(s);
     if (s->p >= s->end || *s->p != c)
         return false;
     s->p++;
     return true;
 }
 
-bool scan_string(struct scan *s, struct sv *text, bool *escaped)
+bool trace_scan_string(struct scan *s, struct sv *text, bool *escaped)
 {
     if (!take(s, '"'))
         return fail(s, s->p, "expected a string");
@@ -132,8 +132,8 @@ bool scan_string(struct scan *s, struct sv *text, bool *escaped)
 
 static bool skip_value(struct scan *s)
 {
-    scan_space(s);
-    const char *q = scan_value_end(s->p, s->end);
+    trace_scan_space(s);
+    const char *q = trace_scan_value_end(s->p, s->end);
     if (!q || q == s->p)
         return fail(s, s->p, "expected a value");
     s->p = q;
@@ -149,7 +149,7 @@ static bool at_word(const struct scan *s, const char *word)
 /* A value that is as good as none: null, and what Python writes for numbers that are none. */
 static bool is_absent(struct scan *s)
 {
-    scan_space(s);
+    trace_scan_space(s);
     if (s->p >= s->end || (*s->p != 'n' && *s->p != 'N' && *s->p != 'I' && *s->p != '-'))
         return false;
     return at_word(s, "null") || at_word(s, "NaN") || at_word(s, "Infinity") ||
@@ -163,7 +163,7 @@ static bool digit(char c)
 
 static bool slow_number(struct scan *s, const char *from, double scale, int64_t *out)
 {
-    const char *q = scan_value_end(from, s->end);
+    const char *q = trace_scan_value_end(from, s->end);
     double v;
     if (!q || !str_double((struct sv){from, (size_t)(q - from)}, &v) || !(fabs(v * scale) < 9e18))
         return fail(s, from, "expected a number");
@@ -176,7 +176,7 @@ static bool slow_number(struct scan *s, const char *from, double scale, int64_t 
  * quotes, as some writers make of 64-bit ones, counts. */
 static bool number(struct scan *s, int places, int64_t *out)
 {
-    scan_space(s);
+    trace_scan_space(s);
     bool quoted = s->p < s->end && *s->p == '"';
     const char *p = s->p + quoted, *from = p;
     bool negative = p < s->end && *p == '-';
@@ -220,8 +220,8 @@ static bool number(struct scan *s, int places, int64_t *out)
 /* An integer of 64 bits; digits that a double does not hold are read exactly too. */
 static bool whole64(struct scan *s, uint64_t *out)
 {
-    scan_space(s);
-    const char *q = scan_value_end(s->p, s->end);
+    trace_scan_space(s);
+    const char *q = trace_scan_value_end(s->p, s->end);
     int64_t v;
     if (!q)
         return fail(s, s->p, "expected a number");
@@ -250,7 +250,7 @@ static bool whole32(struct scan *s, uint32_t *out)
 /* A pid or tid; ones that are text ("Spans") are none of a process. */
 static bool number_or_text(struct scan *s, int64_t *out)
 {
-    scan_space(s);
+    trace_scan_space(s);
     if (s->p < s->end && (digit(*s->p) || *s->p == '-'))
         return number(s, 0, out);
     *out = -1;
@@ -271,7 +271,7 @@ static bool triple(struct scan *s, uint32_t out[3])
 
 static bool list_text(struct scan *s, struct sv *out)
 {
-    scan_space(s);
+    trace_scan_space(s);
     const char *from = s->p;
     if (!skip_value(s))
         return false;
@@ -377,7 +377,7 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
     case ARG_PROCESS:
         return whole32(s, &v->process);
     case ARG_NAME:
-        return scan_string(s, &v->label, &escaped);
+        return trace_scan_string(s, &v->label, &escaped);
     case ARG_NONE:
         break;
     }
@@ -393,7 +393,7 @@ static bool read_args(struct scan *s, struct kineto_event *v)
     if (take(s, '}'))
         return true;
     do {
-        if (!scan_string(s, &key, &escaped))
+        if (!trace_scan_string(s, &key, &escaped))
             return false;
         if (!take(s, ':'))
             return fail(s, s->p, "expected ':'");
@@ -482,11 +482,11 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
     if (sv_eq(key, "dur"))
         return number(s, 3, &v->dur_ns);
     if (sv_eq(key, "ph"))
-        return scan_string(s, &t->ph, &escaped);
+        return trace_scan_string(s, &t->ph, &escaped);
     if (sv_eq(key, "cat"))
-        return scan_string(s, &t->cat, &escaped);
+        return trace_scan_string(s, &t->cat, &escaped);
     if (sv_eq(key, "name"))
-        return scan_string(s, &v->name, &v->escaped);
+        return trace_scan_string(s, &v->name, &v->escaped);
     if (sv_eq(key, "pid"))
         return number_or_text(s, &v->pid);
     if (sv_eq(key, "tid"))
@@ -499,7 +499,7 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
         t->typed = true;
         return wants_args(v) ? read_args(s, v) : skip_value(s);
     }
-    scan_space(s);
+    trace_scan_space(s);
     t->args.p = s->p;
     if (!skip_value(s))
         return false;
@@ -520,7 +520,7 @@ static bool late_args(struct scan *s, const struct event_text *t, struct kineto_
     return fail(s, inner.fault, inner.why);
 }
 
-bool scan_event(struct scan *s, struct kineto_event *v)
+bool trace_scan_event(struct scan *s, struct kineto_event *v)
 {
     struct event_text t = {0};
     struct sv key;
@@ -530,7 +530,7 @@ bool scan_event(struct scan *s, struct kineto_event *v)
         return fail(s, s->p, "expected an event");
     if (!take(s, '}')) {
         do {
-            if (!scan_string(s, &key, &escaped))
+            if (!trace_scan_string(s, &key, &escaped))
                 return false;
             if (!take(s, ':'))
                 return fail(s, s->p, "expected ':'");
@@ -556,7 +556,7 @@ static int hex4(const char *p, const char *end)
     return v;
 }
 
-struct sv scan_unescape(struct buf *scratch, struct sv raw)
+struct sv trace_scan_unescape(struct buf *scratch, struct sv raw)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     buf_clear(scratch);

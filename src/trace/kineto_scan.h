@@ -49,16 +49,16 @@ struct scan {
 
 /* The byte behind the JSON value at p (which is no white space), NULL when the text ends before it.
  * Strings end at their closing quote, lists and maps at the bracket that closes them. */
-const char *scan_value_end(const char *p, const char *end);
+const char *trace_scan_value_end(const char *p, const char *end);
 
 /* The event at s->p, which is a '{' with its closing bracket inside the text. False with a fault
  * set. */
-bool scan_event(struct scan *s, struct kineto_event *out);
+bool trace_scan_event(struct scan *s, struct kineto_event *out);
 
-void scan_space(struct scan *s);
+void trace_scan_space(struct scan *s);
 /* A string; *text without the quotes, escapes as they stand. */
-bool scan_string(struct scan *s, struct sv *text, bool *escaped);
+bool trace_scan_string(struct scan *s, struct sv *text, bool *escaped);
 /* Resolves the escapes of a string; what is no escape stays. */
-struct sv scan_unescape(struct buf *scratch, struct sv raw);
+struct sv trace_scan_unescape(struct buf *scratch, struct sv raw);
 
 #endif

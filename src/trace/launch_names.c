@@ -65,7 +65,7 @@ static const struct {
     {ID(cuLaunchKernelEx_ptsz), "cuLaunchKernelEx"},
 };
 
-const char *launch_name(uint16_t cbid)
+const char *trace_launch_name(uint16_t cbid)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i].cbid == cbid)

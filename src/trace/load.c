@@ -43,16 +43,16 @@ struct sources {
 
 static enum st recognise(const char *path, const struct trace_format **out, struct err *e)
 {
-    struct stream *s;
+    struct trace_stream *s;
     char head[TRACE_HEAD_BYTES];
     size_t n = 0, got;
-    TRY(stream_open(&s, path, e));
+    TRY(trace_stream_open(&s, path, e));
     enum st st = ST_OK;
     do {
-        st = stream_read(s, head + n, sizeof head - n, &got, e);
+        st = trace_stream_read(s, head + n, sizeof head - n, &got, e);
         n += got;
     } while (st == ST_OK && got && n < sizeof head);
-    stream_close(&s);
+    trace_stream_close(&s);
     TRY(st);
     for (const struct trace_format *const *f = trace_formats; *f; f++)
         if ((*f)->recognises && (*f)->recognises((struct sv){head, n})) {

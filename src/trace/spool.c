@@ -39,17 +39,17 @@ static bool known(int kind)
     return kind > 0 && kind < SPOOL_KINDS && kinds[kind].name;
 }
 
-size_t spool_record_bytes(int kind)
+size_t trace_spool_record_bytes(int kind)
 {
     return known(kind) && kind != SPOOL_STRINGS ? kinds[kind].bytes : 0;
 }
 
-const char *spool_kind_name(int kind)
+const char *trace_spool_kind_name(int kind)
 {
     return known(kind) ? kinds[kind].name : NULL;
 }
 
-uint64_t spool_checksum(uint64_t seed, const void *p, size_t bytes)
+uint64_t trace_spool_checksum(uint64_t seed, const void *p, size_t bytes)
 {
     const unsigned char *at = p;
     uint64_t h = seed;
@@ -74,7 +74,7 @@ static uint64_t host_id(void)
         return 0;
     ssize_t n = read(fd, text, sizeof text);
     close(fd);
-    return n > 0 ? spool_checksum(1, text, (size_t)n) : 0;
+    return n > 0 ? trace_spool_checksum(1, text, (size_t)n) : 0;
 }
 
 /* glibc before 2.33 has no function of that name to link to; on 64 bits the kernel's struct is its.
@@ -152,13 +152,13 @@ static bool put_block(struct spool_writer *w, int kind)
     struct spool_block b = {
         .magic = SPOOL_BLOCK_MAGIC,
         .kind = (uint16_t)kind,
-        .record_bytes = (uint16_t)spool_record_bytes(kind),
+        .record_bytes = (uint16_t)trace_spool_record_bytes(kind),
         .count = w->pending[kind].count,
         .bytes = w->pending[kind].used,
         .sequence = w->sequence,
     };
-    b.checksum = spool_checksum(0, &b, offsetof(struct spool_block, checksum));
-    b.checksum = spool_checksum(b.checksum, w->pending[kind].p, b.bytes);
+    b.checksum = trace_spool_checksum(0, &b, offsetof(struct spool_block, checksum));
+    b.checksum = trace_spool_checksum(b.checksum, w->pending[kind].p, b.bytes);
     struct iovec v[2] = {{&b, sizeof b}, {w->pending[kind].p, b.bytes}};
     bool ok = put(w, v, 2);
     if (ok)
@@ -198,7 +198,7 @@ static unsigned char *room(struct spool_writer *w, int kind, uint32_t bytes)
     return p;
 }
 
-int spool_open(struct spool_writer *w, const char *path)
+int trace_spool_open(struct spool_writer *w, const char *path)
 {
     *w = (struct spool_writer){.fd = -1};
     w->memory_bytes = (size_t)SPOOL_BLOCK_MAX_BYTES * SPOOL_KINDS;
@@ -212,7 +212,7 @@ int spool_open(struct spool_writer *w, const char *path)
     w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (w->fd < 0) {
         int error = errno;
-        spool_abandon(w);
+        trace_spool_abandon(w);
         return error;
     }
     /* This program may outlive `twinfer trace`: nobody takes the folder for a dead one meanwhile
@@ -238,23 +238,23 @@ int spool_open(struct spool_writer *w, const char *path)
     };
     if (!put(w, &(struct iovec){&h, sizeof h}, 1)) {
         int error = w->error;
-        spool_abandon(w);
+        trace_spool_abandon(w);
         unlink(path);
         return error;
     }
     return 0;
 }
 
-bool spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
+bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
 {
-    size_t bytes = spool_record_bytes((int)kind);
+    size_t bytes = trace_spool_record_bytes((int)kind);
     unsigned char *p = bytes ? room(w, (int)kind, (uint32_t)bytes) : NULL;
     if (p)
         memcpy(p, record, bytes);
     return p != NULL;
 }
 
-bool spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes)
+bool trace_spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes)
 {
     bool cut = bytes > SPOOL_STRING_MAX_BYTES;
     if (cut)
@@ -272,7 +272,7 @@ bool spool_add_string(struct spool_writer *w, uint32_t id, const char *text, siz
     return true;
 }
 
-bool spool_flush(struct spool_writer *w)
+bool trace_spool_flush(struct spool_writer *w)
 {
     put_definitions(w);
     for (int kind = 1; kind < SPOOL_KINDS; kind++)
@@ -280,7 +280,7 @@ bool spool_flush(struct spool_writer *w)
     return w->error == 0;
 }
 
-int spool_close(struct spool_writer *w)
+int trace_spool_close(struct spool_writer *w)
 {
     if (w->fd < 0)
         return w->error;
@@ -291,23 +291,23 @@ int spool_close(struct spool_writer *w)
         .ranges = w->counts[SPOOL_RANGES],
         .dropped = w->lost,
     };
-    spool_flush(w);
+    trace_spool_flush(w);
     int error = w->error;
     if (error) { /* these few bytes may still fit, and tell what happened */
         struct spool_drop drop = {.at_ns = end.at_ns, .count = w->lost, .source = SPOOL_FROM_DISK};
         end.dropped = w->lost;
         w->error = 0;
-        spool_add(w, SPOOL_DROPS, &drop);
+        trace_spool_add(w, SPOOL_DROPS, &drop);
     }
-    spool_add(w, SPOOL_END, &end);
-    spool_flush(w);
+    trace_spool_add(w, SPOOL_END, &end);
+    trace_spool_flush(w);
     error = error ? error : w->error;
-    spool_abandon(w);
+    trace_spool_abandon(w);
     w->error = error;
     return error;
 }
 
-void spool_abandon(struct spool_writer *w)
+void trace_spool_abandon(struct spool_writer *w)
 {
     if (is_ours(w, w->fd))
         close(w->fd);

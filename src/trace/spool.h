@@ -1,8 +1,8 @@
 /* The spool: what one process's GPU work looked like, as the recorder inside that process wrote it.
  *
  * This header is the format's manual and its writer. The writer needs libc only, allocates nothing
- * after spool_open and never aborts: the guest library (inject/) links it into foreign processes.
- * Reading is trace/spool_read.h.
+ * after trace_spool_open and never aborts: the guest library (inject/) links it into foreign
+ * processes. Reading is trace/spool_read.h.
  *
  * One file per process, "<host>-<pid>.spool" ("<host>-<pid>-1.spool" after an exec), a folder of
  * them per trace. Little endian, every struct below as it stands, 8-byte aligned in the file.
@@ -71,7 +71,8 @@ struct spool_block { /* 32 bytes */
     uint32_t bytes;        /* of the payload, a multiple of 8 */
     uint32_t sequence;     /* 0, 1, 2 ... */
     uint32_t reserved;
-    uint64_t checksum; /* spool_checksum of the 24 bytes above, then, seeded by that, the payload */
+    uint64_t checksum; /* trace_spool_checksum of the 24 bytes above, then, seeded by that, the
+                          payload */
 };
 
 /* Number, kind, name, struct of a record, and whether events refer to it: such blocks are written
@@ -310,18 +311,18 @@ struct spool_end {
 };
 
 /* Bytes of a record of that kind in this version; 0 for SPOOL_STRINGS and unknown kinds. */
-size_t spool_record_bytes(int kind);
+size_t trace_spool_record_bytes(int kind);
 /* "kernels", "launches" ...; NULL for unknown kinds. */
-const char *spool_kind_name(int kind);
+const char *trace_spool_kind_name(int kind);
 
 /* h = seed; for each 8 bytes, little endian, zero-padded at the end:
  * h = (h xor word) * 0x9e3779b97f4a7c15; h = h xor (h >> 29). */
-uint64_t spool_checksum(uint64_t seed, const void *p, size_t bytes);
+uint64_t trace_spool_checksum(uint64_t seed, const void *p, size_t bytes);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* One per file; one thread at a time. Records collect in one buffer per kind and go out as blocks
- * when it is full and at spool_flush; what others refer to goes first. */
+ * when it is full and at trace_spool_flush; what others refer to goes first. */
 struct spool_writer {
     int fd;                 /* -1 = closed */
     uint64_t device, inode; /* of the file: a program may close what it did not open, ... */
@@ -342,18 +343,18 @@ struct spool_writer {
 /* Create path (must not exist; permissions as the umask leaves) and write the header; start times,
  * magic, version and host_id are filled in, the pids taken from the process. 0 or an errno; w is
  * closed then. */
-int spool_open(struct spool_writer *w, const char *path);
+int trace_spool_open(struct spool_writer *w, const char *path);
 /* record: of the kind's struct. Copies it. False when the file has failed. */
-bool spool_add(struct spool_writer *w, enum spool_kind kind, const void *record);
+bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record);
 /* Longer ones are cut. id is the caller's. */
-bool spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes);
+bool trace_spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes);
 /* Everything that waits is given to the operating system: it survives the end of the process. A
  * write that fails (disk full) is undone, so that the file ends with a whole block. A program that
  * has closed our file finds it opened again here; its own files are never written to. */
-bool spool_flush(struct spool_writer *w);
+bool trace_spool_flush(struct spool_writer *w);
 /* SPOOL_END, flush, close, free. Returns 0 or the errno that stopped the file. */
-int spool_close(struct spool_writer *w);
+int trace_spool_close(struct spool_writer *w);
 /* Close and free without writing (in a child after fork). */
-void spool_abandon(struct spool_writer *w);
+void trace_spool_abandon(struct spool_writer *w);
 
 #endif

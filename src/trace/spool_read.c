@@ -283,7 +283,7 @@ static uint32_t name_of_launch(struct reader *r, uint16_t cbid)
     if (id != TRACE_NONE)
         return id;
     char other[32];
-    const char *name = launch_name(cbid);
+    const char *name = trace_launch_name(cbid);
     if (!name) {
         snprintf(other, sizeof other, "driver function %u", cbid);
         name = other;
@@ -419,7 +419,7 @@ static enum st take_records(struct reader *r, const struct spool_block *b, const
                             struct err *e)
 {
     enum { MOST = 256 }; /* no record of this version is larger */
-    size_t mine = spool_record_bytes(b->kind);
+    size_t mine = trace_spool_record_bytes(b->kind);
     ASSERT(mine <= MOST);
     if (b->record_bytes == 0 || b->count > b->bytes / b->record_bytes)
         return err_set(e, ST_INPUT, "%s: block %u: its records do not fit it", r->path,
@@ -443,7 +443,7 @@ static enum st find_block(struct reader *r, long at, uint32_t *skipped, long *to
 {
     struct fs_map map;
     TRY(fs_map(r->path, &map, e));
-    uint64_t next = spool_find(&map, (uint64_t)at, r->sequence);
+    uint64_t next = trace_spool_find(&map, (uint64_t)at, r->sequence);
     bool found = next < map.n;
     if (found)
         *skipped =
@@ -468,8 +468,8 @@ static int take_block(struct reader *r, struct spool_block *b, unsigned char *pa
         return 0;
     if (n < sizeof *b || !header_fits(b) || fread(payload, 1, b->bytes, r->f) != b->bytes)
         return -1;
-    uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
-    return spool_checksum(sum, payload, b->bytes) == b->checksum ? 1 : -1;
+    uint64_t sum = trace_spool_checksum(0, b, offsetof(struct spool_block, checksum));
+    return trace_spool_checksum(sum, payload, b->bytes) == b->checksum ? 1 : -1;
 }
 
 /* The next block that is whole; what is damaged before it is passed over and counted. ST_END when

@@ -35,13 +35,13 @@ static const struct spool_block *header(const struct fs_map *m, uint64_t at)
 
 static bool whole(const struct spool_block *b)
 {
-    uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
-    return spool_checksum(sum, b + 1, b->bytes) == b->checksum;
+    uint64_t sum = trace_spool_checksum(0, b, offsetof(struct spool_block, checksum));
+    return trace_spool_checksum(sum, b + 1, b->bytes) == b->checksum;
 }
 
 /* Blocks lie at multiples of 8. Every block between takes 32 bytes at least, which bounds the
  * number that the next one may bear. */
-uint64_t spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence)
+uint64_t trace_spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence)
 {
     enum { HASHED_ANYWAY = 1 << 24 };
     uint64_t left = 4 * (uint64_t)m->n + HASHED_ANYWAY; /* a file made to be slow is given up */
@@ -65,7 +65,7 @@ static const struct spool_block *next_block(const struct fs_map *m, uint64_t *at
     const struct spool_block *b = header(m, *at);
     if (b && whole(b))
         return b;
-    uint64_t next = spool_find(m, *at, sequence);
+    uint64_t next = trace_spool_find(m, *at, sequence);
     if (next >= m->n) {
         out->cut_bytes = m->n - *at;
         return NULL;
@@ -149,7 +149,7 @@ static void scan_blocks(struct scan *s, uint64_t first)
     vec_free(&strings);
 }
 
-enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
+enum st trace_spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e)
 {
     struct scan s = {.a = a, .out = out};
     *out = (struct spool_facts){.rank = -1, .command = ""};

@@ -25,10 +25,10 @@ struct spool_facts {
 };
 
 /* ST_INPUT when it is no spool: "PATH: not a spool: ...". */
-enum st spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e);
+enum st trace_spool_scan(struct arena *a, const char *path, struct spool_facts *out, struct err *e);
 
 /* Where reading goes on behind damage at `from`: the next block that is whole beyond doubt (header,
  * checksum, and a number that fits: `sequence` was expected at `from`). m->n = there is none. */
-uint64_t spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence);
+uint64_t trace_spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence);
 
 #endif

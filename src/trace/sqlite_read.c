@@ -67,10 +67,11 @@ static enum st has_column(struct reader *r, const char *table, const char *colum
     return code == SQLITE_ROW || code == SQLITE_DONE ? ST_OK : failed(r, e);
 }
 
-/* SELECT of the table's columns as sql_tables lists them. *s = NULL when there is no such table. */
+/* SELECT of the table's columns as trace_sql_tables lists them. *s = NULL when there is no such
+ * table. */
 static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt **s, struct err *e)
 {
-    const struct sql_table_def *t = &sql_tables[table];
+    const struct sql_table_def *t = &trace_sql_tables[table];
     bool there;
     *s = NULL;
     TRY(has_table(r, t->name, &there, e));
@@ -80,7 +81,7 @@ static enum st select_from(struct reader *r, enum sql_table table, sqlite3_stmt 
     enum st st = ST_OK;
     buf_puts(&sql, "SELECT ");
     for (int i = 0; t->columns[i] && st == ST_OK; i++) {
-        const char *name = sql_column(t->columns[i]);
+        const char *name = trace_sql_column(t->columns[i]);
         st = has_column(r, t->name, name, &there, e);
         buf_printf(&sql, there ? "%s\"%s\"" : "%sNULL", i ? ", " : "", name);
     }
@@ -141,7 +142,7 @@ static uint32_t known_at(sqlite3_stmt *s, int column)
 static uint8_t memory_kind_at(sqlite3_stmt *s, int column)
 {
     uint8_t v = u8_at(s, column);
-    return null_at(s, column) || v > 7 ? 0 : (uint8_t)nsys_memory_kind_back(v);
+    return null_at(s, column) || v > 7 ? 0 : (uint8_t)trace_nsys_memory_kind_back(v);
 }
 
 static struct sv text_at(sqlite3_stmt *s, int column)
@@ -373,12 +374,12 @@ static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
             out->values = trace_string(r->d, json);
         return;
     }
-    const char *from = json.p + sizeof dims - 1, *to = scan_value_end(from, end);
+    const char *from = json.p + sizeof dims - 1, *to = trace_scan_value_end(from, end);
     if (!to || (size_t)(end - to) < sizeof types || memcmp(to, types, sizeof types - 1) != 0)
         return;
     out->shapes = trace_string(r->d, (struct sv){from, (size_t)(to - from)});
     from = to + sizeof types - 1;
-    to = scan_value_end(from, end);
+    to = trace_scan_value_end(from, end);
     if (to)
         out->types = trace_string(r->d, (struct sv){from, (size_t)(to - from)});
 }
@@ -535,7 +536,7 @@ static enum st read_tables(struct reader *r, struct err *e)
     };
     bool known = false, nameless = false, there;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        TRY(has_table(r, sql_tables[steps[i].table].name, &there, e));
+        TRY(has_table(r, trace_sql_tables[steps[i].table].name, &there, e));
         known = known || there;
         nameless = nameless || (steps[i].table == SQL_STRINGS && !there);
         TRY(each_row(r, steps[i].table, steps[i].take, e));
@@ -553,8 +554,8 @@ static enum st read_tables(struct reader *r, struct err *e)
     return ST_OK;
 }
 
-enum st sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
-                    struct err *e)
+enum st trace_sqlite_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
+                          struct err *e)
 {
     struct reader r = {.path = path, .d = d, .sink = sink};
     enum st st = open_untrusted(&r, e);
@@ -569,7 +570,7 @@ enum st sqlite_read(const char *path, struct trace_dict *d, const struct trace_s
     return st;
 }
 
-bool sqlite_recognises(struct sv head)
+bool trace_sqlite_recognises(struct sv head)
 {
     return head.n >= 16 && memcmp(head.p, "SQLite format 3", 16) == 0;
 }

@@ -4,7 +4,7 @@
 
 #define COLUMNS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-const struct sql_table_def sql_tables[SQL_TABLES] = {
+const struct sql_table_def trace_sql_tables[SQL_TABLES] = {
     [SQL_STRINGS] = {"StringIds", COLUMNS("id", "$value")},
     [SQL_KERNEL] = {"CUPTI_ACTIVITY_KIND_KERNEL",
                     COLUMNS("start", "end", "deviceId", "contextId", "greenContextId", "streamId",

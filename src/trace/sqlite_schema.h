@@ -27,10 +27,10 @@ struct sql_table_def {
     const char *name;
     const char *const *columns; /* ends with NULL; '$' in front: type TEXT, '.' in front: REAL */
 };
-extern const struct sql_table_def sql_tables[SQL_TABLES];
+extern const struct sql_table_def trace_sql_tables[SQL_TABLES];
 
 /* The name of a column without its mark. */
-static inline const char *sql_column(const char *column)
+static inline const char *trace_sql_column(const char *column)
 {
     return column + (column[0] == '$' || column[0] == '.');
 }
@@ -39,11 +39,11 @@ static inline const char *sql_column(const char *column)
 enum { NSYS_MARK = 34, NSYS_PUSH_POP = 59, NSYS_START_END = 60, NSYS_DOMAIN = 75 };
 
 /* Its memory kinds start with pageable, and unknown is the last; CUPTI's start with unknown. */
-static inline int nsys_memory_kind(int cupti)
+static inline int trace_nsys_memory_kind(int cupti)
 {
     return (cupti + 7) % 8;
 }
-static inline int nsys_memory_kind_back(int nsys)
+static inline int trace_nsys_memory_kind_back(int nsys)
 {
     return (nsys + 1) % 8;
 }

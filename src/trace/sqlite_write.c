@@ -48,12 +48,12 @@ static enum st execute(struct trace_writer *w, const char *sql, struct err *e)
 /* A table is made when its first row comes: scripts look whether it exists. */
 static enum st prepare(struct trace_writer *w, enum sql_table table, struct err *e)
 {
-    const struct sql_table_def *t = &sql_tables[table];
+    const struct sql_table_def *t = &trace_sql_tables[table];
     struct buf create = {0}, insert = {0};
     buf_printf(&create, "CREATE TABLE %s (", t->name);
     buf_printf(&insert, "INSERT INTO %s VALUES (", t->name);
     for (int i = 0; t->columns[i]; i++) {
-        const char *name = sql_column(t->columns[i]), *gap = i ? ", " : "";
+        const char *name = trace_sql_column(t->columns[i]), *gap = i ? ", " : "";
         bool key = i == 0 && strcmp(name, "id") == 0;
         const char mark = t->columns[i][0];
         buf_printf(&create, "%s\"%s\" %s", gap, name,
@@ -222,8 +222,8 @@ static enum st write_copy(struct trace_writer *w, const struct trace_op *r,
     put_place(w, s, r, sig);
     put(s, 9, sig->bytes);
     put(s, 10, sig->copy_kind);
-    put(s, 12, nsys_memory_kind(sig->source_kind));
-    put(s, 13, nsys_memory_kind(sig->target_kind));
+    put(s, 12, trace_nsys_memory_kind(sig->source_kind));
+    put(s, 13, trace_nsys_memory_kind(sig->target_kind));
     put_known(s, 14, sig->source_device);
     put_known(s, 16, sig->target_device);
     put_nonzero(s, 19, r->graph_node);
@@ -240,7 +240,7 @@ static enum st write_set(struct trace_writer *w, const struct trace_op *r,
     put(s, 9, sig->value);
     put(s, 10, sig->bytes);
     put_nonzero(s, 11, r->graph_node);
-    put(s, 12, nsys_memory_kind(sig->target_kind));
+    put(s, 12, trace_nsys_memory_kind(sig->target_kind));
     return step(w, s, e);
 }
 
@@ -494,7 +494,7 @@ static enum st write_enums(struct trace_writer *w, struct err *e)
         TRY(write_kind(w, SQL_MEMCPY_OPER, i, "CUDA_MEMCPY_KIND_", trace_copy_short(i),
                        trace_copy_name(i), e));
     for (int i = 0; i < TRACE_MEMORY_KINDS; i++) {
-        const char *label = trace_memory_name((uint32_t)nsys_memory_kind_back(i));
+        const char *label = trace_memory_name((uint32_t)trace_nsys_memory_kind_back(i));
         TRY(write_kind(w, SQL_MEM_KIND, i, "CUDA_MEMOPR_MEMORY_KIND_", label, label, e));
     }
     for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -592,8 +592,8 @@ const struct trace_format trace_sqlite = {
     .name = "sqlite",
     .help = "Nsight Systems' SQLite export",
     .file = "trace.sqlite",
-    .recognises = sqlite_recognises,
-    .read = sqlite_read,
+    .recognises = trace_sqlite_recognises,
+    .read = trace_sqlite_read,
     .create = sqlite_create,
     .finish = sqlite_finish,
     .discard = sqlite_discard,

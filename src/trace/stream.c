@@ -9,7 +9,7 @@
 
 enum { PIECE_BYTES = 1 << 18, FREE_BYTES = 64 << 20 };
 
-struct stream {
+struct trace_stream {
     FILE *f;
     char *path;
     enum { PLAIN, GZIP, ZSTD } packing;
@@ -21,7 +21,7 @@ struct stream {
     ZSTD_DStream *zstd;
 };
 
-static enum st refill(struct stream *s, struct err *e)
+static enum st refill(struct trace_stream *s, struct err *e)
 {
     if (s->at < s->have || s->file_ended)
         return ST_OK;
@@ -36,7 +36,7 @@ static enum st refill(struct stream *s, struct err *e)
     return ST_OK;
 }
 
-static enum st begin(struct stream *s, struct err *e)
+static enum st begin(struct trace_stream *s, struct err *e)
 {
     static const unsigned char gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
     TRY(refill(s, e));
@@ -56,14 +56,14 @@ static enum st begin(struct stream *s, struct err *e)
     return ST_OK;
 }
 
-enum st stream_open(struct stream **out, const char *path, struct err *e)
+enum st trace_stream_open(struct trace_stream **out, const char *path, struct err *e)
 {
     if (fs_is_dir(path))
         return err_set(e, ST_INPUT, "%s is a folder", path);
     FILE *f = fopen(path, "rb");
     if (!f)
         return err_errno(e, true, "cannot open %s", path);
-    struct stream *s = mem_alloc(sizeof *s);
+    struct trace_stream *s = mem_alloc(sizeof *s);
     s->f = f;
     s->packed = mem_alloc(PIECE_BYTES);
     size_t n = strlen(path) + 1;
@@ -72,18 +72,18 @@ enum st stream_open(struct stream **out, const char *path, struct err *e)
     *out = s;
     enum st st = begin(s, e);
     if (st != ST_OK)
-        stream_close(out);
+        trace_stream_close(out);
     return st;
 }
 
-static enum st broken(struct stream *s, struct err *e, const char *why)
+static enum st broken(struct trace_stream *s, struct err *e, const char *why)
 {
     return err_set(e, ST_INPUT, "%s: the %s stream is %s", s->path,
                    s->packing == GZIP ? "gzip" : "zstd", why);
 }
 
 /* One step of inflate; gzip files may have several members. */
-static enum st step_gzip(struct stream *s, char *p, size_t cap, size_t *n, struct err *e)
+static enum st step_gzip(struct trace_stream *s, char *p, size_t cap, size_t *n, struct err *e)
 {
     if (s->member_ended && inflateReset(&s->z) != Z_OK)
         return broken(s, e, "damaged");
@@ -101,7 +101,7 @@ static enum st step_gzip(struct stream *s, char *p, size_t cap, size_t *n, struc
                                                                        : broken(s, e, "damaged");
 }
 
-static enum st step_zstd(struct stream *s, char *p, size_t cap, size_t *n, struct err *e)
+static enum st step_zstd(struct trace_stream *s, char *p, size_t cap, size_t *n, struct err *e)
 {
     ZSTD_inBuffer in = {s->packed, s->have, s->at};
     ZSTD_outBuffer out = {p, cap, 0};
@@ -114,7 +114,7 @@ static enum st step_zstd(struct stream *s, char *p, size_t cap, size_t *n, struc
     return ST_OK;
 }
 
-static enum st read_plain(struct stream *s, char *p, size_t cap, size_t *n, struct err *e)
+static enum st read_plain(struct trace_stream *s, char *p, size_t cap, size_t *n, struct err *e)
 {
     size_t buffered = s->have - s->at;
     if (buffered) {
@@ -129,7 +129,7 @@ static enum st read_plain(struct stream *s, char *p, size_t cap, size_t *n, stru
     return ST_OK;
 }
 
-enum st stream_read(struct stream *s, char *p, size_t cap, size_t *n, struct err *e)
+enum st trace_stream_read(struct trace_stream *s, char *p, size_t cap, size_t *n, struct err *e)
 {
     *n = 0;
     if (s->packing == PLAIN)
@@ -144,15 +144,16 @@ enum st stream_read(struct stream *s, char *p, size_t cap, size_t *n, struct err
             return broken(s, e, "cut short");
     }
     s->unpacked_bytes += *n;
-    if (s->unpacked_bytes > FREE_BYTES && s->unpacked_bytes / STREAM_MAX_RATIO > s->read_bytes)
+    if (s->unpacked_bytes > FREE_BYTES &&
+        s->unpacked_bytes / TRACE_STREAM_MAX_RATIO > s->read_bytes)
         return err_set(e, ST_INPUT, "%s: unpacks to more than %d times its size", s->path,
-                       STREAM_MAX_RATIO);
+                       TRACE_STREAM_MAX_RATIO);
     return ST_OK;
 }
 
-void stream_close(struct stream **sp)
+void trace_stream_close(struct trace_stream **sp)
 {
-    struct stream *s = sp ? *sp : NULL;
+    struct trace_stream *s = sp ? *sp : NULL;
     if (!s)
         return;
     if (s->packing == GZIP)

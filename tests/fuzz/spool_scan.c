@@ -14,8 +14,9 @@ static void mend(uint8_t *copy, size_t size)
         memcpy(&b, copy + at, sizeof b);
         if (b.magic != SPOOL_BLOCK_MAGIC || b.bytes > size - at - sizeof b)
             return;
-        b.checksum = spool_checksum(0, &b, offsetof(struct spool_block, checksum));
-        b.checksum = spool_checksum(b.checksum, copy + at + sizeof b, b.bytes) ^ (b.reserved & 1);
+        b.checksum = trace_spool_checksum(0, &b, offsetof(struct spool_block, checksum));
+        b.checksum =
+            trace_spool_checksum(b.checksum, copy + at + sizeof b, b.bytes) ^ (b.reserved & 1);
         memcpy(copy + at, &b, sizeof b);
         at += sizeof b + b.bytes;
     }
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     REQUIRE(file && fwrite(copy, 1, size, file) == size);
     fclose(file);
     free(copy);
-    if (spool_scan(a, path, &f, &e) == ST_OK) {
+    if (trace_spool_scan(a, path, &f, &e) == ST_OK) {
         REQUIRE(f.whole_bytes + f.skipped_bytes + f.cut_bytes == size && f.bytes == size);
         REQUIRE(f.command);
         for (size_t i = 0; i < f.n_notes; i++)

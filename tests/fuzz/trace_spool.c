@@ -15,8 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (b.bytes > size - at - sizeof b)
             break;
         b.magic = SPOOL_BLOCK_MAGIC;
-        b.checksum = spool_checksum(0, &b, offsetof(struct spool_block, checksum));
-        b.checksum = spool_checksum(b.checksum, copy + at + sizeof b, b.bytes) ^ (b.reserved & 1);
+        b.checksum = trace_spool_checksum(0, &b, offsetof(struct spool_block, checksum));
+        b.checksum =
+            trace_spool_checksum(b.checksum, copy + at + sizeof b, b.bytes) ^ (b.reserved & 1);
         memcpy(copy + at, &b, sizeof b);
         at += sizeof b + b.bytes;
     }

@@ -17,23 +17,23 @@ static bool callbacks;
 static uint64_t written;
 static int64_t last_end_ns;
 
-bool cupti_wanted(void)
+bool inject_cupti_wanted(void)
 {
     return false;
 }
-bool cupti_running(void)
+bool inject_cupti_running(void)
 {
     return false;
 }
-bool cupti_start(void)
+bool inject_cupti_start(void)
 {
     return false;
 }
-bool cupti_has_callbacks(void)
+bool inject_cupti_has_callbacks(void)
 {
     return callbacks;
 }
-bool spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
+bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
 {
     (void)w;
     const struct spool_window *window = record;
@@ -50,17 +50,17 @@ static void fresh(bool with_callbacks)
     written = 0;
     last_end_ns = 0;
     guest.settings.patterns.n = 1;
-    gate_open();
-    gate_take_lost();
+    inject_gate_open();
+    inject_gate_take_lost();
 }
 
 /* One window with launches first .. last. */
 static void window(uint32_t first, uint32_t last)
 {
-    gate_range(true);
+    inject_gate_range(true);
     for (uint32_t i = first; first && i != last + 1; i++)
-        gate_launch(i);
-    gate_range(false);
+        inject_gate_launch(i);
+    inject_gate_range(false);
 }
 
 /* ---- tests ---- */
@@ -69,23 +69,23 @@ static void launches_of_windows_are_kept(void **state)
 {
     (void)state;
     fresh(true);
-    assert_false(gate_keeps(1, 0));
+    assert_false(inject_gate_keeps(1, 0));
     for (uint32_t i = 0; i < 1000; i++)
         window(10 * i + 3, 10 * i + 6);
     for (uint32_t id = 1; id < 10000; id++)
-        assert_int_equal(gate_keeps(id, 0), id % 10 >= 3 && id % 10 <= 6);
-    assert_false(gate_keeps(10003, 0));
-    gate_range(true);
-    assert_false(gate_keeps(10003, 0)); /* nothing was launched in it yet */
-    gate_launch(10005);
-    assert_false(gate_keeps(10003, 0));
-    assert_true(gate_keeps(10005, 0) && gate_keeps(10009, 0));
-    assert_int_equal(gate_take_lost(), 0);
-    gate_write(false);
+        assert_int_equal(inject_gate_keeps(id, 0), id % 10 >= 3 && id % 10 <= 6);
+    assert_false(inject_gate_keeps(10003, 0));
+    inject_gate_range(true);
+    assert_false(inject_gate_keeps(10003, 0)); /* nothing was launched in it yet */
+    inject_gate_launch(10005);
+    assert_false(inject_gate_keeps(10003, 0));
+    assert_true(inject_gate_keeps(10005, 0) && inject_gate_keeps(10009, 0));
+    assert_int_equal(inject_gate_take_lost(), 0);
+    inject_gate_write(false);
     assert_int_equal(written, 1000);
-    gate_write(true);
+    inject_gate_write(true);
     assert_int_equal(written, 1001);
-    assert_false(gate_keeps(10006, 0));
+    assert_false(inject_gate_keeps(10006, 0));
 }
 
 static void windows_without_launches_hide_none(void **state)
@@ -99,7 +99,7 @@ static void windows_without_launches_hide_none(void **state)
         window(0, 0);
     window(20, 21);
     for (uint32_t id = 1; id < 30; id++)
-        assert_int_equal(gate_keeps(id, 0), (id >= 7 && id <= 9) || id == 20 || id == 21);
+        assert_int_equal(inject_gate_keeps(id, 0), (id >= 7 && id <= 9) || id == 20 || id == 21);
 }
 
 /* Two threads launch at the start of a window, the later id comes first; another thread saw the
@@ -108,18 +108,19 @@ static void ids_may_come_late(void **state)
 {
     (void)state;
     fresh(true);
-    gate_range(true);
-    gate_launch(6);
-    gate_launch(5);
-    gate_range(false);
-    assert_true(gate_keeps(5, 0) && gate_keeps(6, 0));
+    inject_gate_range(true);
+    inject_gate_launch(6);
+    inject_gate_launch(5);
+    inject_gate_range(false);
+    assert_true(inject_gate_keeps(5, 0) && inject_gate_keeps(6, 0));
     window(12, 14);
-    gate_range(true);
-    gate_launch(30);
-    gate_launch(11);
-    gate_range(false);
-    assert_true(gate_keeps(11, 0) && gate_keeps(12, 0) && gate_keeps(30, 0));
-    assert_false(gate_keeps(10, 0) || gate_keeps(15, 0) || gate_keeps(20, 0) || gate_keeps(29, 0));
+    inject_gate_range(true);
+    inject_gate_launch(30);
+    inject_gate_launch(11);
+    inject_gate_range(false);
+    assert_true(inject_gate_keeps(11, 0) && inject_gate_keeps(12, 0) && inject_gate_keeps(30, 0));
+    assert_false(inject_gate_keeps(10, 0) || inject_gate_keeps(15, 0) || inject_gate_keeps(20, 0) ||
+                 inject_gate_keeps(29, 0));
 }
 
 static void ids_wrap(void **state)
@@ -131,7 +132,7 @@ static void ids_wrap(void **state)
         window(base + 10 * i + 3, base + 10 * i + 6);
     for (uint32_t i = 0; i < 10000; i++)
         if (base + i != 0) /* 0 is no id */
-            assert_int_equal(gate_keeps(base + i, 0), i % 10 >= 3 && i % 10 <= 6);
+            assert_int_equal(inject_gate_keeps(base + i, 0), i % 10 >= 3 && i % 10 <= 6);
 }
 
 static void times_decide_without_callbacks(void **state)
@@ -140,23 +141,25 @@ static void times_decide_without_callbacks(void **state)
     fresh(false);
     int64_t before_ns = clock_mono_ns() - 1, edges[2][64];
     for (int i = 0; i < 64; i++) {
-        gate_range(true);
+        inject_gate_range(true);
         edges[0][i] = clock_mono_ns();
-        gate_range(false);
+        inject_gate_range(false);
         edges[1][i] = clock_mono_ns() + 1;
         while (clock_mono_ns() <= edges[1][i])
             ;
     }
-    assert_false(gate_keeps(1, before_ns));
-    assert_false(gate_overlaps(before_ns - 5, before_ns));
+    assert_false(inject_gate_keeps(1, before_ns));
+    assert_false(inject_gate_overlaps(before_ns - 5, before_ns));
     for (int i = 0; i < 64; i++) {
-        assert_true(gate_keeps(1, edges[0][i]) && gate_overlaps(edges[0][i], edges[0][i]));
-        assert_false(gate_keeps(1, edges[1][i]));
-        assert_false(gate_overlaps(edges[1][i], edges[1][i]));
-        assert_true(gate_overlaps(before_ns, edges[1][i]));
+        assert_true(inject_gate_keeps(1, edges[0][i]) &&
+                    inject_gate_overlaps(edges[0][i], edges[0][i]));
+        assert_false(inject_gate_keeps(1, edges[1][i]));
+        assert_false(inject_gate_overlaps(edges[1][i], edges[1][i]));
+        assert_true(inject_gate_overlaps(before_ns, edges[1][i]));
     }
-    gate_range(true);
-    assert_true(gate_keeps(1, clock_mono_ns()) && gate_overlaps(edges[1][63], INT64_MAX));
+    inject_gate_range(true);
+    assert_true(inject_gate_keeps(1, clock_mono_ns()) &&
+                inject_gate_overlaps(edges[1][63], INT64_MAX));
 }
 
 static void forgotten_windows_are_counted(void **state)
@@ -168,14 +171,14 @@ static void forgotten_windows_are_counted(void **state)
         window(2 * i + 1, 2 * i + 1);
     uint64_t kept = 0, dropped = 0;
     for (uint32_t i = 0; i < N; i++)
-        kept += gate_keeps(2 * i + 1, 0);
-    dropped = gate_take_lost();
+        kept += inject_gate_keeps(2 * i + 1, 0);
+    dropped = inject_gate_take_lost();
     assert_int_equal(kept, KEPT);
     assert_int_equal(dropped, N - KEPT);
-    assert_int_equal(gate_take_lost(), 0);
-    gate_write(false);
+    assert_int_equal(inject_gate_take_lost(), 0);
+    inject_gate_write(false);
     assert_int_equal(written, KEPT);
-    assert_int_equal(gate_take_lost(), N - KEPT);
+    assert_int_equal(inject_gate_take_lost(), N - KEPT);
 }
 
 static _Atomic bool stop;
@@ -185,10 +188,10 @@ static void *decoding(void *unused)
     (void)unused;
     uint64_t kept = 0;
     for (uint32_t id = 1; !atomic_load(&stop); id++) {
-        kept += gate_keeps(id, 0);
-        gate_overlaps(clock_mono_ns() - 1000, clock_mono_ns());
+        kept += inject_gate_keeps(id, 0);
+        inject_gate_overlaps(clock_mono_ns() - 1000, clock_mono_ns());
         if (id % 64 == 0)
-            gate_write(false);
+            inject_gate_write(false);
     }
     return (void *)(uintptr_t)kept;
 }
@@ -201,9 +204,9 @@ static void *application(void *of)
 {
     uint32_t *mine = of;
     for (int i = 0; i < 4000; i++) {
-        gate_range(true);
-        gate_launch(mine[i] = atomic_fetch_add(&ids, 1) + 1);
-        gate_range(false);
+        inject_gate_range(true);
+        inject_gate_launch(mine[i] = atomic_fetch_add(&ids, 1) + 1);
+        inject_gate_range(false);
     }
     return NULL;
 }
@@ -223,8 +226,8 @@ static void threads_open_and_close_while_the_writer_looks(void **state)
     pthread_join(writer, NULL);
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 4000; k++)
-            assert_true(gate_keeps(held[i][k], 0));
-    assert_int_equal(gate_take_lost(), 0);
+            assert_true(inject_gate_keeps(held[i][k], 0));
+    assert_int_equal(inject_gate_take_lost(), 0);
 }
 
 /* With an argument: what a record costs while 16,384 windows are remembered. */
@@ -237,7 +240,7 @@ static void measure(void)
     int64_t from_ns = clock_mono_ns(), n = 0;
     for (int round = 0; round < ROUNDS; round++)
         for (uint32_t id = 3; id < 163840; id += 97, n++)
-            gate_keeps(id, 0);
+            inject_gate_keeps(id, 0);
     print_message("%.0f ns per record\n", (double)(clock_mono_ns() - from_ns) / (double)n);
 }
 

@@ -17,7 +17,7 @@ static struct {
     int busy;
 } seen;
 
-void cupti_callback(CUpti_CallbackDomain domain, uint32_t id, bool on)
+void inject_cupti_callback(CUpti_CallbackDomain domain, uint32_t id, bool on)
 {
     assert_true((unsigned)domain < 3 && id < IDS);
     enabled[domain][id] += on ? 1 : -1;
@@ -47,13 +47,14 @@ static void profiler_called(struct guest_thread *me, const CUpti_CallbackData *d
     seen.profiler++;
     seen.id = id;
 }
-const struct handler handler_launch = {WHILE_RECORDING, wants_launches, launch_called, NULL};
-const struct handler handler_profiler = {WHILE_SUBSCRIBED, wants_profiler, profiler_called, NULL};
+const struct handler inject_handler_launch = {WHILE_RECORDING, wants_launches, launch_called, NULL};
+const struct handler inject_handler_profiler = {WHILE_SUBSCRIBED, wants_profiler, profiler_called,
+                                                NULL};
 
 static int fresh(void **state)
 {
     (void)state;
-    handlers_forget();
+    inject_handlers_forget();
     memset(enabled, 0, sizeof enabled);
     memset(&seen, 0, sizeof seen);
     switches = 0;
@@ -68,16 +69,16 @@ static int fresh(void **state)
 static void each_span_switches_its_own(void **state)
 {
     (void)state;
-    handlers_switch(WHILE_SUBSCRIBED, true);
+    inject_handlers_switch(WHILE_SUBSCRIBED, true);
     assert_true(DRIVER(cuProfilerStart) && DRIVER(cuProfilerStop));
     assert_true(RUNTIME(cudaProfilerStart_v4000) && RUNTIME(cudaProfilerStop_v4000));
     assert_int_equal(switches, 4);
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     assert_true(DRIVER(cuLaunchKernel) && DRIVER(cuLaunchKernelEx_ptsz) && DRIVER(cuGraphLaunch));
     int all = switches;
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     assert_int_equal(switches, all);
-    handlers_switch(WHILE_RECORDING, false);
+    inject_handlers_switch(WHILE_RECORDING, false);
     assert_int_equal(switches, 2 * all - 4);
     assert_true(!DRIVER(cuLaunchKernel) && DRIVER(cuProfilerStart));
 }
@@ -86,48 +87,51 @@ static void what_the_settings_do_not_ask_for_stays_off(void **state)
 {
     (void)state;
     launches_wanted = profiler_wanted = false;
-    handlers_switch(WHILE_SUBSCRIBED, true);
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_SUBSCRIBED, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     assert_int_equal(switches, 0);
     launches_wanted = true;
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     assert_true(DRIVER(cuLaunchKernel));
     launches_wanted = false; /* the settings change meanwhile */
-    handlers_switch(WHILE_RECORDING, false);
+    inject_handlers_switch(WHILE_RECORDING, false);
     assert_false(DRIVER(cuLaunchKernel));
 }
 
 static void what_cupti_switched_off_is_switched_on_again(void **state)
 {
     (void)state;
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     int all = switches;
-    handlers_forget();
+    inject_handlers_forget();
     memset(enabled, 0, sizeof enabled);
-    handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
     assert_int_equal(switches, 2 * all);
 }
 
 static void a_call_finds_its_handler(void **state)
 {
     (void)state;
-    handlers_switch(WHILE_SUBSCRIBED, true);
-    handlers_switch(WHILE_RECORDING, true);
-    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    inject_handlers_switch(WHILE_SUBSCRIBED, true);
+    inject_handlers_switch(WHILE_RECORDING, true);
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                         NULL);
     assert_true(seen.launches == 1 && seen.id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
     assert_int_equal(seen.busy, 1);
-    handlers_call(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
-                  CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000, NULL);
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_RUNTIME_API,
+                         CUPTI_RUNTIME_TRACE_CBID_cudaProfilerStop_v4000, NULL);
     assert_int_equal(seen.profiler, 1);
     assert_int_equal(guest_thread.busy, 0);
-    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 1, NULL); /* in no row */
-    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 5000, NULL);
-    handlers_call(NULL, (CUpti_CallbackDomain)7, 307, NULL);
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 1, NULL); /* in no row */
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, 5000, NULL);
+    inject_handlers_call(NULL, (CUpti_CallbackDomain)7, 307, NULL);
     guest_thread.busy = 1; /* our own call of CUDA */
-    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                         NULL);
     guest_thread.busy = 0;
     atomic_store(&guest.state, GUEST_ENDED);
-    handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, NULL);
+    inject_handlers_call(NULL, CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+                         NULL);
     assert_true(seen.launches == 1 && seen.profiler == 1);
 }
 

@@ -13,7 +13,7 @@ static void a_file_is_read_line_by_line(void **state)
                                   "api=all\r\n\nring_events=1000\nbuffer_kb=128\n"
                                   "delay_ms=250\nrange=a@*,b,c@d\nsync=0");
     struct settings s;
-    assert_true(settings_read(&s, path));
+    assert_true(inject_settings_read(&s, path));
     assert_string_equal(s.complaint, "");
     assert_string_equal(s.dir, "/tmp/x");
     assert_int_equal(s.graphs, TRACE_GRAPHS_WHOLE);
@@ -34,7 +34,7 @@ static void a_folder_alone_means_defaults(void **state)
 {
     struct test *t = *state;
     struct settings s;
-    assert_true(settings_read(&s, test_dir(t)));
+    assert_true(inject_settings_read(&s, test_dir(t)));
     assert_string_equal(s.dir, test_dir(t));
     assert_true(s.kernels && s.copies && s.sync && s.nvtx && s.launches &&
                 s.graphs == TRACE_GRAPHS_NODE);
@@ -44,9 +44,10 @@ static void a_backslash_takes_the_meaning(void **state)
 {
     struct test *t = *state;
     struct settings s;
-    assert_true(settings_read(&s, test_write(t, "s",
-                                             "dir=/tmp/a\\#b\\\\c, d@e # a comment\n"
-                                             "range=step\\#1\\, warm@*,user\\@host@a\\@b,c:\\x")));
+    assert_true(
+        inject_settings_read(&s, test_write(t, "s",
+                                            "dir=/tmp/a\\#b\\\\c, d@e # a comment\n"
+                                            "range=step\\#1\\, warm@*,user\\@host@a\\@b,c:\\x")));
     assert_string_equal(s.complaint, "");
     assert_string_equal(s.dir, "/tmp/a#b\\c, d@e");
     assert_int_equal(s.patterns.n, 3);
@@ -64,10 +65,10 @@ static void a_folder_is_absolute_from_then_on(void **state)
     struct settings s;
     char cwd[512], want[600];
     assert_non_null(getcwd(cwd, sizeof cwd));
-    assert_true(settings_read(&s, test_write(t, "s", "dir=runs/x\n")));
+    assert_true(inject_settings_read(&s, test_write(t, "s", "dir=runs/x\n")));
     snprintf(want, sizeof want, "%s/runs/x", cwd);
     assert_string_equal(s.dir, want);
-    assert_true(settings_read(&s, "tests"));
+    assert_true(inject_settings_read(&s, "tests"));
     snprintf(want, sizeof want, "%s/tests", cwd);
     assert_string_equal(s.dir, want);
 }
@@ -76,10 +77,10 @@ static void without_a_folder_there_is_nothing_to_do(void **state)
 {
     struct test *t = *state;
     struct settings s;
-    assert_false(settings_read(&s, NULL));
-    assert_false(settings_read(&s, ""));
-    assert_false(settings_read(&s, "/nonexistent"));
-    assert_false(settings_read(&s, test_write(t, "s", "kernels=1\n")));
+    assert_false(inject_settings_read(&s, NULL));
+    assert_false(inject_settings_read(&s, ""));
+    assert_false(inject_settings_read(&s, "/nonexistent"));
+    assert_false(inject_settings_read(&s, test_write(t, "s", "kernels=1\n")));
 }
 
 static void the_first_bad_line_is_kept(void **state)
@@ -95,7 +96,7 @@ static void the_first_bad_line_is_kept(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct settings s = {.max_buffers = 7};
-        assert_false(settings_set(&s, bad[i][0], bad[i][1]));
+        assert_false(inject_settings_set(&s, bad[i][0], bad[i][1]));
         char want[256];
         snprintf(want, sizeof want, "setting not understood: %s=%s", bad[i][0], bad[i][1]);
         assert_string_equal(s.complaint, want);
@@ -125,7 +126,7 @@ static void stars_match_any_run(void **state)
         {"a*b*c", "a_b_b_c", true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        assert_int_equal(settings_match(rows[i].pattern, rows[i].text, strlen(rows[i].text)),
+        assert_int_equal(inject_settings_match(rows[i].pattern, rows[i].text, strlen(rows[i].text)),
                          rows[i].match);
 }
 

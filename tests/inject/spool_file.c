@@ -24,7 +24,7 @@ static void add_strings(struct test *t, struct spool_file *f, const struct spool
 
 static void add_records(struct spool_file *f, const struct spool_block *b)
 {
-    size_t bytes = spool_record_bytes(b->kind);
+    size_t bytes = trace_spool_record_bytes(b->kind);
     assert_int_equal(b->record_bytes, bytes);
     assert_int_equal(b->bytes, bytes * b->count);
     memcpy(f->records[b->kind] + bytes * f->n[b->kind], b + 1, b->bytes);
@@ -37,8 +37,8 @@ static const struct spool_block *block(struct sv file, size_t at)
     if (file.n - at < sizeof *b || b->magic != SPOOL_BLOCK_MAGIC ||
         file.n - at - sizeof *b < b->bytes)
         return NULL;
-    uint64_t sum = spool_checksum(0, b, offsetof(struct spool_block, checksum));
-    return spool_checksum(sum, b + 1, b->bytes) == b->checksum ? b : NULL;
+    uint64_t sum = trace_spool_checksum(0, b, offsetof(struct spool_block, checksum));
+    return trace_spool_checksum(sum, b + 1, b->bytes) == b->checksum ? b : NULL;
 }
 
 static bool defined(const struct spool_file *f, uint32_t string)

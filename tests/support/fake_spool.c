@@ -25,20 +25,22 @@ static void define(struct spool_writer *w, const char *range, const char *host)
         "python3 serve.py", range ? range : "step bs=4", "prefill", "overlap", "LLM", "main",
         "NVIDIA H200"};
     for (uint32_t i = 0; i < 7; i++)
-        ASSERT(spool_add_string(w, i + 1, texts[i], strlen(texts[i])));
+        ASSERT(trace_spool_add_string(w, i + 1, texts[i], strlen(texts[i])));
     if (host)
-        ASSERT(spool_add_string(w, 8, host, strlen(host)));
-    ASSERT(spool_add(w, SPOOL_PROCESS,
-                     &(struct spool_process){.command = 1,
-                                             .rank = -1,
-                                             .host = host ? 8 : 0,
-                                             .driver_version = host ? 13000 : 0,
-                                             .cupti_version = host ? 130001 : 0}));
-    ASSERT(spool_add(w, SPOOL_THREADS, &(struct spool_thread){.id = 1, .tid = 101, .name = 6}));
-    ASSERT(spool_add(w, SPOOL_DEVICES,
-                     &(struct spool_device){.device = 0, .name = 7, .uuid = {1, 2}, .sms = 132}));
+        ASSERT(trace_spool_add_string(w, 8, host, strlen(host)));
+    ASSERT(trace_spool_add(w, SPOOL_PROCESS,
+                           &(struct spool_process){.command = 1,
+                                                   .rank = -1,
+                                                   .host = host ? 8 : 0,
+                                                   .driver_version = host ? 13000 : 0,
+                                                   .cupti_version = host ? 130001 : 0}));
+    ASSERT(
+        trace_spool_add(w, SPOOL_THREADS, &(struct spool_thread){.id = 1, .tid = 101, .name = 6}));
+    ASSERT(trace_spool_add(
+        w, SPOOL_DEVICES,
+        &(struct spool_device){.device = 0, .name = 7, .uuid = {1, 2}, .sms = 132}));
     for (uint32_t i = 0; i < 3; i++) {
-        ASSERT(spool_add_string(w, 10 + i, launches[i].name, strlen(launches[i].name)));
+        ASSERT(trace_spool_add_string(w, 10 + i, launches[i].name, strlen(launches[i].name)));
         struct spool_shape s = {.id = i + 1,
                                 .name = 10 + i,
                                 .context = 1,
@@ -48,7 +50,7 @@ static void define(struct spool_writer *w, const char *range, const char *host)
                                 .block = {128, 1, 1},
                                 .registers = 40,
                                 .dynamic_shared_bytes = 1024 * i};
-        ASSERT(spool_add(w, SPOOL_SHAPES, &s));
+        ASSERT(trace_spool_add(w, SPOOL_SHAPES, &s));
     }
 }
 
@@ -65,7 +67,7 @@ static void add_range(struct spool_writer *w, int64_t shift_ns, int64_t step, in
                             .thread = 1,
                             .end_thread = 1,
                             .kind = kinds[which]};
-    ASSERT(spool_add(w, SPOOL_RANGES, &r));
+    ASSERT(trace_spool_add(w, SPOOL_RANGES, &r));
 }
 
 static void add_work(struct spool_writer *w, int64_t shift_ns, int64_t step, uint32_t i)
@@ -73,45 +75,45 @@ static void add_work(struct spool_writer *w, int64_t shift_ns, int64_t step, uin
     int64_t call = FAKE_START_NS + shift_ns + step * FAKE_STEP_NS + launches[i].at_us * US;
     int64_t start = call + 5 * US, end = start + launches[i].run_us * US;
     uint32_t correlation = (uint32_t)(step * 5 + i + 1);
-    ASSERT(spool_add(w, SPOOL_LAUNCHES,
-                     &(struct spool_launch){.start_ns = call,
-                                            .end_ns = call + 2 * US,
-                                            .correlation = correlation,
-                                            .thread = 1,
-                                            .cbid = i < 3    ? 307
-                                                    : i == 3 ? 277
-                                                             : 220}));
+    ASSERT(trace_spool_add(w, SPOOL_LAUNCHES,
+                           &(struct spool_launch){.start_ns = call,
+                                                  .end_ns = call + 2 * US,
+                                                  .correlation = correlation,
+                                                  .thread = 1,
+                                                  .cbid = i < 3    ? 307
+                                                          : i == 3 ? 277
+                                                                   : 220}));
     if (i < 3)
-        ASSERT(
-            spool_add(w, SPOOL_KERNELS, &(struct spool_kernel){start, end, i + 1, correlation, 0}));
+        ASSERT(trace_spool_add(w, SPOOL_KERNELS,
+                               &(struct spool_kernel){start, end, i + 1, correlation, 0}));
     else if (i == 3)
-        ASSERT(spool_add(w, SPOOL_COPIES,
-                         &(struct spool_copy){.start_ns = start,
-                                              .end_ns = end,
-                                              .bytes = 4096,
-                                              .correlation = correlation,
-                                              .context = 1,
-                                              .stream = 7,
-                                              .source_device = SPOOL_NONE,
-                                              .target_device = SPOOL_NONE,
-                                              .copy_kind = 1,
-                                              .source_kind = 1,
-                                              .target_kind = 3}));
+        ASSERT(trace_spool_add(w, SPOOL_COPIES,
+                               &(struct spool_copy){.start_ns = start,
+                                                    .end_ns = end,
+                                                    .bytes = 4096,
+                                                    .correlation = correlation,
+                                                    .context = 1,
+                                                    .stream = 7,
+                                                    .source_device = SPOOL_NONE,
+                                                    .target_device = SPOOL_NONE,
+                                                    .copy_kind = 1,
+                                                    .source_kind = 1,
+                                                    .target_kind = 3}));
     else
-        ASSERT(spool_add(w, SPOOL_SETS,
-                         &(struct spool_set){.start_ns = start,
-                                             .end_ns = end,
-                                             .bytes = 64,
-                                             .correlation = correlation,
-                                             .context = 1,
-                                             .stream = 7,
-                                             .memory_kind = 3}));
+        ASSERT(trace_spool_add(w, SPOOL_SETS,
+                               &(struct spool_set){.start_ns = start,
+                                                   .end_ns = end,
+                                                   .bytes = 64,
+                                                   .correlation = correlation,
+                                                   .context = 1,
+                                                   .stream = 7,
+                                                   .memory_kind = 3}));
 }
 
 void fake_spool_write(const char *path, const struct fake_spool *f)
 {
     struct spool_writer w;
-    ASSERT(spool_open(&w, path) == 0);
+    ASSERT(trace_spool_open(&w, path) == 0);
     define(&w, f->range, f->host);
     for (int64_t s = 0; s < f->steps; s++) {
         bool open = f->killed && s + 1 == f->steps;
@@ -128,9 +130,9 @@ void fake_spool_write(const char *path, const struct fake_spool *f)
             add_range(&w, f->shift_ns, s, 0, 90, PUSH_STEP);
     }
     if (f->killed) {
-        ASSERT(spool_flush(&w));
-        spool_abandon(&w);
+        ASSERT(trace_spool_flush(&w));
+        trace_spool_abandon(&w);
     } else {
-        ASSERT(spool_close(&w) == 0);
+        ASSERT(trace_spool_close(&w) == 0);
     }
 }

@@ -228,7 +228,7 @@ static void inclusive_and_exclusive(void **state)
 {
     struct test *t = *state;
     struct loaded *x = load(t, 1, NULL);
-    const struct range_sum *s = kern_range_sums(&x->k, STYLES_NVTX);
+    const struct range_sum *s = kernels_range_sums(&x->k, STYLES_NVTX);
     assert_int_equal(x->t.n_ranges, 3);
     /* by start: step, prefill, overlap */
     static const int64_t want[3][3] = {
@@ -369,7 +369,7 @@ static void any_overlap_equals_a_plain_search(void **state)
         }
         trace_finish(&x);
         kernels_open(&k, &x, NULL);
-        const struct range_sum *s = kern_range_sums(&k, STYLES_NVTX);
+        const struct range_sum *s = kernels_range_sums(&k, STYLES_NVTX);
         int64_t *inclusive = arena_array(t->a, int64_t, RANGES);
         int64_t *exclusive = arena_array(t->a, int64_t, RANGES);
         for (size_t i = 0; i < OPS; i++) {
@@ -379,7 +379,7 @@ static void any_overlap_equals_a_plain_search(void **state)
             for (int r = 0; r < RANGES; r++) { /* sorted: the last that holds it is innermost */
                 const struct trace_range *g = &x.ranges[r];
                 if (g->thread != x.calls.thread[call] || g->start_ns > x.calls.start_ns[call] ||
-                    g->end_ns < x.calls.end_ns[call] || !kern_has_style(STYLES_NVTX, g->style))
+                    g->end_ns < x.calls.end_ns[call] || !kernels_has_style(STYLES_NVTX, g->style))
                     continue;
                 inclusive[r] += run;
                 innermost = r;

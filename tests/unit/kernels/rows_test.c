@@ -21,7 +21,7 @@ static void halves_go_up_as_in_sql(void **state)
                  {98.94999, 98.9},
                  {99.96, 100}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_near(kern_rounded(cases[i].v), cases[i].want, 0);
+        assert_near(kernels_rounded(cases[i].v), cases[i].want, 0);
 }
 
 static void largest_first_then_fewest_then_by_name(void **state)
@@ -30,15 +30,15 @@ static void largest_first_then_fewest_then_by_name(void **state)
     static const char *const names[] = {"b", "a", "few", "most", "none"};
     int64_t values[] = {4, 4, 5, 3, 8, 20};
     size_t first[] = {0, 2, 4, 5, 6, 6};
-    struct kern_groups g = {first, values, 5};
-    struct kern_rows rows = kern_rows_of(&g, names);
+    struct kernels_groups g = {first, values, 5};
+    struct kernels_rows rows = kernels_rows_of(&g, names);
     struct table *out = table_new(t->a, 8);
     static const char *const order[] = {"most", "few", "a", "b"};
     assert_int_equal(rows.list.n, 4);
     assert_near(rows.total, 44, 0);
     for (size_t i = 0; i < 4; i++) {
         assert_string_equal(rows.list.p[i].name, order[i]);
-        kern_put_sum(out, &rows, &rows.list.p[i]);
+        kernels_put_sum(out, &rows, &rows.list.p[i]);
     }
     static const char *const cells[] = {"18.2", "8", "2", "4.0", "4.0", "3", "5", "1.4"};
     for (int i = 0; i < 8; i++)
@@ -50,7 +50,7 @@ static void nothing_has_no_mean(void **state)
 {
     struct test *t = *state;
     struct table *out = table_new(t->a, 5);
-    kern_put_time(out, &(struct kern_stats){0});
+    kernels_put_time(out, &(struct kernels_stats){0});
     static const char *const cells[] = {"", "", "", "", "0.0"};
     for (int i = 0; i < 5; i++)
         assert_string_equal(table_at(out, 0, i), cells[i]);

@@ -29,7 +29,7 @@ static void figures_equal_those_of_the_sorted_values(void **state)
         qsort(sorted, n, sizeof *sorted, by_value);
         for (size_t i = 0; i < n; i++)
             squares += pow((double)v[i] - (double)sum / (double)n, 2);
-        struct kern_stats s = kern_stats_of(v, n);
+        struct kernels_stats s = kernels_stats_of(v, n);
         assert_int_equal(s.n, n);
         assert_int_equal(s.sum, sum);
         assert_int_equal(s.min, sorted[0]);
@@ -37,7 +37,7 @@ static void figures_equal_those_of_the_sorted_values(void **state)
         assert_near(s.median, (double)(sorted[n / 2] + sorted[(n - 1) / 2]) / 2, 0);
         assert_near(s.stddev, n > 1 ? sqrt(squares / (double)(n - 1)) : 0, 1e-9);
     }
-    assert_int_equal(kern_stats_of(NULL, 0).n, 0);
+    assert_int_equal(kernels_stats_of(NULL, 0).n, 0);
 }
 
 static int64_t tenfold(const void *self, size_t i)
@@ -50,23 +50,23 @@ static void groups_keep_their_order(void **state)
     (void)state;
     uint32_t group[] = {2, 0, UINT32_MAX, 2, 0, 2};
     int64_t value[] = {1, 2, 3, 4, 5, 6};
-    struct kern_groups g = kern_group(group, 6, 4, tenfold, value);
+    struct kernels_groups g = kernels_group(group, 6, 4, tenfold, value);
     static const size_t first[] = {0, 2, 2, 5, 5};
     static const int64_t values[] = {20, 50, 10, 40, 60};
     assert_memory_equal(g.first, first, sizeof first);
     assert_memory_equal(g.values, values, sizeof values);
-    kern_groups_free(&g);
+    kernels_groups_free(&g);
 }
 
 static void keys_are_dense(void **state)
 {
     (void)state;
-    struct kern_keys k = {0};
+    struct kernels_keys k = {0};
     for (uint32_t round = 0; round < 2; round++)
         for (uint32_t i = 0; i < 5000; i++)
-            assert_int_equal(kern_key(&k, kern_pair(i * 7, i)), i);
+            assert_int_equal(kernels_key(&k, kernels_pair(i * 7, i)), i);
     assert_int_equal(k.n, 5000);
-    kern_keys_free(&k);
+    kernels_keys_free(&k);
 }
 
 int main(void)

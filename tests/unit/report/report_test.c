@@ -358,10 +358,10 @@ static void a_trace_shows_kernels_regions_and_gaps(void **state)
                "\"command\": [\"python3\", \"<b>\"]}");
     fake_spool_write(test_path(t, "trace/h-1.spool"),
                      &(struct fake_spool){.steps = 3, .killed = true, .range = HOSTILE});
-    assert_int_equal(spool_open(&w, test_path(t, "trace/h-2.spool")), 0);
-    spool_add(&w, SPOOL_RANGES,
-              &(struct spool_range){.start_ns = 10, .end_ns = 9, .kind = SPOOL_PUSH_POP});
-    assert_int_equal(spool_close(&w), 0);
+    assert_int_equal(trace_spool_open(&w, test_path(t, "trace/h-2.spool")), 0);
+    trace_spool_add(&w, SPOOL_RANGES,
+                    &(struct spool_range){.start_ns = 10, .end_ns = 9, .kind = SPOOL_PUSH_POP});
+    assert_int_equal(trace_spool_close(&w), 0);
     assert_ok(report_artifacts(t->a, &dir, 1, &html, &t->e), t);
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
         if (!strstr(buf_str(&html), wants[i]))

@@ -93,7 +93,7 @@ static void check(struct test *t, const struct whole_file *f, size_t from, size_
     size_t end = to < f->n ? f->at[to] : f->bytes.n;
     const char *path = written(t, "damaged.spool", damaged(t, f, from, to, how), f->bytes.n);
     struct spool_facts facts;
-    assert_ok(spool_scan(t->a, path, &facts, &t->e), t);
+    assert_ok(trace_spool_scan(t->a, path, &facts, &t->e), t);
     assert_int_equal(facts.skipped_blocks, to < f->n ? to - from : 0);
     assert_int_equal(facts.skipped_bytes, to < f->n ? end - f->at[from] : 0);
     assert_int_equal(facts.cut_bytes, to < f->n ? 0 : end - f->at[from]);
@@ -147,7 +147,7 @@ static void two_places_are_both_skipped(void **state)
     twice.bytes.p = damaged(t, f, a, a + 1, BIT_OF_PAYLOAD);
     const char *path = written(t, "damaged.spool", damaged(t, &twice, b, b + 1, MAGIC), f->bytes.n);
     struct spool_facts facts;
-    assert_ok(spool_scan(t->a, path, &facts, &t->e), t);
+    assert_ok(trace_spool_scan(t->a, path, &facts, &t->e), t);
     assert_int_equal(facts.skipped_blocks, 2);
     struct trace x;
     assert_ok(trace_load(&x, path, NULL, &t->e), t);
@@ -165,11 +165,11 @@ static void a_block_out_of_its_place_is_not_taken(void **state)
     size_t at = f->at[8];
     struct fs_map m;
     assert_ok(fs_map(f->path, &m, &t->e), t);
-    assert_int_equal(spool_find(&m, at, 8), at);
-    assert_int_equal(spool_find(&m, at + 1, 9), f->at[9]);
-    assert_int_equal(spool_find(&m, at, 7), at);       /* one of 32 bytes may be missing, */
-    assert_int_equal(spool_find(&m, at, 6), f->at[9]); /* two need more room */
-    assert_int_equal(spool_find(&m, at, 100), m.n);
+    assert_int_equal(trace_spool_find(&m, at, 8), at);
+    assert_int_equal(trace_spool_find(&m, at + 1, 9), f->at[9]);
+    assert_int_equal(trace_spool_find(&m, at, 7), at);       /* one of 32 bytes may be missing, */
+    assert_int_equal(trace_spool_find(&m, at, 6), f->at[9]); /* two need more room */
+    assert_int_equal(trace_spool_find(&m, at, 100), m.n);
     fs_unmap(&m);
 }
 
@@ -190,7 +190,7 @@ static void a_file_made_to_be_slow_is_given_up(void **state)
         memcpy(p + at, &b, sizeof b);
     const char *path = written(t, "slow.spool", p, BYTES);
     struct spool_facts facts;
-    assert_ok(spool_scan(t->a, path, &facts, &t->e), t);
+    assert_ok(trace_spool_scan(t->a, path, &facts, &t->e), t);
     assert_int_equal(facts.cut_bytes, BYTES - sizeof(struct spool_header));
 }
 

@@ -33,8 +33,8 @@ static struct blocks *blocks(struct test *t, const char *path)
         assert_int_equal(k->sequence, b->n);
         if (b->end + sizeof *k + k->bytes > b->file.n)
             break;
-        uint64_t sum = spool_checksum(0, k, offsetof(struct spool_block, checksum));
-        assert_true(spool_checksum(sum, k + 1, k->bytes) == k->checksum);
+        uint64_t sum = trace_spool_checksum(0, k, offsetof(struct spool_block, checksum));
+        assert_true(trace_spool_checksum(sum, k + 1, k->bytes) == k->checksum);
         b->at[b->n++] = k;
         b->end += sizeof *k + k->bytes;
     }
@@ -46,12 +46,12 @@ static void what_is_added_stands_in_the_file(void **state)
     struct test *t = *state;
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
-    assert_int_equal(spool_open(&w, path), 0);
-    assert_true(spool_add(&w, SPOOL_KERNELS,
-                          &(struct spool_kernel){.start_ns = 5, .end_ns = 9, .shape = 1}));
-    assert_true(spool_add_string(&w, 7, "gemm", 4));
-    assert_true(spool_add(&w, SPOOL_SHAPES, &(struct spool_shape){.id = 1, .name = 7}));
-    assert_int_equal(spool_close(&w), 0);
+    assert_int_equal(trace_spool_open(&w, path), 0);
+    assert_true(trace_spool_add(&w, SPOOL_KERNELS,
+                                &(struct spool_kernel){.start_ns = 5, .end_ns = 9, .shape = 1}));
+    assert_true(trace_spool_add_string(&w, 7, "gemm", 4));
+    assert_true(trace_spool_add(&w, SPOOL_SHAPES, &(struct spool_shape){.id = 1, .name = 7}));
+    assert_int_equal(trace_spool_close(&w), 0);
 
     struct blocks *b = blocks(t, path);
     assert_int_equal(b->end, b->file.n);
@@ -75,12 +75,12 @@ static void definitions_go_before_the_events_that_use_them(void **state)
     struct test *t = *state;
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
-    assert_int_equal(spool_open(&w, path), 0);
+    assert_int_equal(trace_spool_open(&w, path), 0);
     for (uint32_t i = 1; i <= 5000; i++) { /* each kernel has a shape of its own */
-        spool_add(&w, SPOOL_SHAPES, &(struct spool_shape){.id = i});
-        spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.shape = i});
+        trace_spool_add(&w, SPOOL_SHAPES, &(struct spool_shape){.id = i});
+        trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.shape = i});
     }
-    assert_int_equal(spool_close(&w), 0);
+    assert_int_equal(trace_spool_close(&w), 0);
     struct blocks *b = blocks(t, path);
     uint32_t defined = 0, used = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -102,14 +102,14 @@ static void a_kernel_with_its_launch_takes_under_64_bytes(void **state)
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
     mode_t before = umask(027);
-    assert_int_equal(spool_open(&w, path), 0);
+    assert_int_equal(trace_spool_open(&w, path), 0);
     umask(before);
     enum { N = 100000 };
     for (uint32_t i = 0; i < N; i++) {
-        spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.correlation = i});
-        spool_add(&w, SPOOL_LAUNCHES, &(struct spool_launch){.correlation = i});
+        trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.correlation = i});
+        trace_spool_add(&w, SPOOL_LAUNCHES, &(struct spool_launch){.correlation = i});
     }
-    assert_int_equal(spool_close(&w), 0);
+    assert_int_equal(trace_spool_close(&w), 0);
     struct stat s;
     assert_int_equal(stat(path, &s), 0);
     assert_true(s.st_size < N * 57);
@@ -121,11 +121,11 @@ static void a_killed_writer_leaves_what_was_flushed(void **state)
     struct test *t = *state;
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
-    assert_int_equal(spool_open(&w, path), 0);
-    spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = 1});
-    assert_true(spool_flush(&w));
-    spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = 2});
-    spool_abandon(&w);
+    assert_int_equal(trace_spool_open(&w, path), 0);
+    trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = 1});
+    assert_true(trace_spool_flush(&w));
+    trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = 2});
+    trace_spool_abandon(&w);
     struct blocks *b = blocks(t, path);
     assert_int_equal(b->n, 1);
     assert_int_equal(b->at[0]->count, 1);
@@ -138,7 +138,7 @@ static void a_full_disk_leaves_whole_blocks(void **state)
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
     signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(spool_open(&w, path), 0);
+    assert_int_equal(trace_spool_open(&w, path), 0);
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
     small = old;
@@ -146,9 +146,9 @@ static void a_full_disk_leaves_whole_blocks(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     uint64_t given = 0;
     for (uint32_t i = 0; i < 10000; i++, given++)
-        spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = i});
-    bool ok = spool_flush(&w);
-    int error = spool_close(&w);
+        trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){.start_ns = i});
+    bool ok = trace_spool_flush(&w);
+    int error = trace_spool_close(&w);
     setrlimit(RLIMIT_FSIZE, &old);
     assert_false(ok);
     assert_int_equal(error, EFBIG);
@@ -172,12 +172,12 @@ static void a_long_string_is_cut(void **state)
     struct test *t = *state;
     const char *path = test_path(t, "a.spool");
     struct spool_writer w;
-    assert_int_equal(spool_open(&w, path), 0);
+    assert_int_equal(trace_spool_open(&w, path), 0);
     char *text = arena_alloc(t->a, 100000);
     memset(text, 'x', 100000);
-    assert_true(spool_add_string(&w, 1, text, 100000));
-    assert_true(spool_add_string(&w, 2, "", 0));
-    assert_int_equal(spool_close(&w), 0);
+    assert_true(trace_spool_add_string(&w, 1, text, 100000));
+    assert_true(trace_spool_add_string(&w, 2, "", 0));
+    assert_int_equal(trace_spool_close(&w), 0);
     struct blocks *b = blocks(t, path);
     const struct spool_string *s = (const void *)(b->at[0] + 1);
     assert_int_equal(b->at[0]->count, 2);
@@ -190,20 +190,20 @@ static void an_existing_file_stays(void **state)
     struct test *t = *state;
     const char *path = test_write(t, "a.spool", "old");
     struct spool_writer w;
-    assert_int_equal(spool_open(&w, path), EEXIST);
+    assert_int_equal(trace_spool_open(&w, path), EEXIST);
     assert_string_equal(test_read(t, path), "old");
-    assert_false(spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){0}));
+    assert_false(trace_spool_add(&w, SPOOL_KERNELS, &(struct spool_kernel){0}));
 }
 
 static void kinds_have_names_and_sizes(void **state)
 {
     (void)state;
-    assert_string_equal(spool_kind_name(SPOOL_KERNELS), "kernels");
-    assert_int_equal(spool_record_bytes(SPOOL_KERNELS), 32);
-    assert_int_equal(spool_record_bytes(SPOOL_STRINGS), 0);
-    assert_null(spool_kind_name(0));
-    assert_null(spool_kind_name(SPOOL_KINDS));
-    assert_int_equal(spool_record_bytes(-1), 0);
+    assert_string_equal(trace_spool_kind_name(SPOOL_KERNELS), "kernels");
+    assert_int_equal(trace_spool_record_bytes(SPOOL_KERNELS), 32);
+    assert_int_equal(trace_spool_record_bytes(SPOOL_STRINGS), 0);
+    assert_null(trace_spool_kind_name(0));
+    assert_null(trace_spool_kind_name(SPOOL_KINDS));
+    assert_int_equal(trace_spool_record_bytes(-1), 0);
 }
 
 int main(void)
