@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "cmd/commands.h"
 #include "cmd/job_sim.h"
+#include "model/shard.h"
 #include "search/launch.h"
 #include "search/search_journal.h"
 #include "serve/sched/sched.h"
@@ -187,8 +188,8 @@ static enum st evaluate(struct arena *a, const struct search *s, const struct ca
     c.a = a;
     c.config = &config;
     c.plan = p;
-    int64_t per_stage = p->parallel.ep > p->parallel.tp ? p->parallel.ep : p->parallel.tp;
-    out->gpus = per_stage * p->parallel.pp * p->cluster.replicas;
+    out->gpus =
+        shard_devices(p->parallel.tp, p->parallel.ep) * p->parallel.pp * p->cluster.replicas;
     struct job_probe *probe = arena_one(a, struct job_probe);
     TRY(job_probe_open(&c, probe, e));
     struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);

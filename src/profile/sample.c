@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "model/shard.h"
 #include "profile/session.h"
 
 /* Visits every point gets whatever the budget; from then on a point rests when it has had
@@ -196,11 +197,12 @@ static double work_of(const struct session *s, const struct point *p)
         .chunk_sq = decode ? 0 : p->x * (p->x + 1) / 2,
         .kv_read_tokens = decode ? 0 : p->x + p->kv,
     };
+    const struct model shard = shard_model(s->p->model, s->p->tp);
     struct op_list ops;
-    model_ops(s->p->model, &ops);
+    shard_ops(s->p->model, s->p->tp, &ops);
     double work = 0;
     for (int i = 0; i < ops.n; i++) {
-        const struct op_cost c = op_cost(s->p->model, &ops.ops[i], &load, (int)sizeof(float));
+        const struct op_cost c = op_cost(&shard, &ops.ops[i], &load, (int)sizeof(float));
         work += c.flop + BYTE_FLOP * c.bytes;
     }
     return work;

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "model/shard.h"
 #include "profile/cells.h"
 #include "profile/host.h"
 #include "profile/read/host_columns.h"
@@ -358,7 +359,7 @@ enum st write_compute(struct arena *a, const struct profile_result *r, const cha
                       struct err *e)
 {
     struct op_list ops;
-    model_ops(r->p->model, &ops);
+    shard_ops(r->p->model, r->p->tp, &ops);
     struct artifact art;
     TRY(artifact_begin(a, dir, BUNDLE_META, &art, e));
     enum st st = write_csv(a, &art, "mlp.csv", fill_mlp, r, &ops, e);

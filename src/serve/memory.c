@@ -2,35 +2,36 @@
 
 #include <math.h>
 
+#include "model/shard.h"
+
 static const double GIB = 1024.0 * 1024 * 1024;
 
-/* Of devices that each attend to their own part of a batch. */
-static int64_t groups(const struct memory_facts *f)
-{
-    return f->ep > f->tp ? f->ep / f->tp : 1;
-}
-
-/* Counts are exact in doubles: they stay far below 2^53. */
+/* Of the projections of a shard's layers. Counts are exact in doubles: they stay far below 2^53. */
 static double weight_params(const struct memory_facts *f)
 {
-    const struct model *m = f->model;
-    int64_t q = m->heads / f->tp, kv = (m->kv_heads + f->tp - 1) / f->tp;
-    int64_t gemms = m->act == ACT_SILU_GATED ? 3 : 2;
-    double spread = (double)groups(f); /* experts: over all groups, whole */
-    double layer =
-        (double)(m->hidden * m->head_dim * (2 * q + 2 * kv)) +
-        (double)(gemms * m->hidden * (m->intermediate / f->tp) * (m->experts ? m->experts : 1)) /
-            spread;
-    return layer * (double)(m->layers / f->pp);
+    const double groups = (double)shard_groups(f->tp, f->ep);
+    struct op_list l;
+    double layer = 0;
+    shard_ops(f->model, f->tp, &l);
+    for (int i = 0; i < l.n; i++) {
+        const struct op *op = &l.ops[i];
+        if (op->where != OP_IN_LAYER || op->kind == OP_MOE_ROUTER)
+            continue;
+        if (op->experts)
+            layer += (double)(op->m * op->k * op->experts) / groups;
+        else
+            layer += (double)(op->m * op->k);
+    }
+    return layer * (double)(f->model->layers / f->pp);
 }
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
     const struct model *m = f->model;
     double avail = f->memory_gb * GIB * (1 - f->margin);
-    int64_t kv = (m->kv_heads + f->tp - 1) / f->tp;
+    const struct model shard = shard_model(m, f->tp);
     out->weight_bytes = 2 * weight_params(f);
-    out->request_bytes = 4 * (double)(m->head_dim * kv * f->request_tokens) * (double)m->layers;
+    out->request_bytes = (double)model_kv_bytes_per_token(&shard, 2) * (double)f->request_tokens;
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
         err_set(e, ST_USAGE,
@@ -42,7 +43,8 @@ enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struc
                         "raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
                         "scheduler.num_blocks");
     }
-    double blocks = fit * (double)(f->pp * groups(f)) * (double)(f->request_tokens / f->block_size);
+    double blocks = fit * (double)(f->pp * shard_groups(f->tp, f->ep)) *
+                    (double)(f->request_tokens / f->block_size);
     out->max_batch = fit < INT32_MAX ? (int64_t)fit : INT32_MAX;
     out->num_blocks = blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX;
     return ST_OK;

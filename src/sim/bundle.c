@@ -1,5 +1,7 @@
 #include "sim/predictor.h"
 
+#include "model/shard.h"
+
 static enum st open_bundle(struct arena *a, const struct predictor_params *p, void **self,
                            struct err *e)
 {
@@ -8,10 +10,9 @@ static enum st open_bundle(struct arena *a, const struct predictor_params *p, vo
     return ST_OK;
 }
 
-/* Groups of shards that share the experts and, each for itself, attend to a part of the batch. */
 static int64_t groups_of(const struct predictor_params *p)
 {
-    return p->ep > p->tp ? p->ep / p->tp : 1;
+    return shard_groups(p->tp, p->ep);
 }
 
 static int64_t share(int64_t n, int64_t groups)
@@ -62,7 +63,7 @@ static struct parts parts_of(const struct predictor_params *p, const struct batc
 /* Of all devices of a stage. */
 static double idle_w_of(const struct predictor_params *p)
 {
-    return bundle_idle_w(p->bundle) * (double)(p->tp * groups_of(p));
+    return bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
 }
 
 /* Of the whole batch, on all devices. idle_s: time of its stages in which no operator runs. */

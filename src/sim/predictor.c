@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/shard.h"
+
 const struct predictor_ops *const predictor_registry[] = {
     &predictor_bundle,
     &predictor_vidur_tables,
@@ -29,24 +31,11 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
                        const struct predictor_params *p, struct predictor *out, struct err *e)
 {
     *out = (struct predictor){.ops = ops, .stages = (int32_t)p->pp};
-    if (p->pp < 1 || p->model->layers % p->pp != 0)
-        return err_set(e, ST_USAGE, "parallel.pp: %lld stages do not divide the %lld layers of %s",
-                       (long long)p->pp, (long long)p->model->layers, p->model->name);
-    if (p->tp < 1 || p->model->heads % p->tp != 0)
-        return err_set(e, ST_USAGE, "parallel.tp: %lld shards do not divide the %lld heads of %s",
-                       (long long)p->tp, (long long)p->model->heads, p->model->name);
-    if (p->ep > 1 && (p->model->experts == 0 || !ops->needs_bundle))
-        return err_set(e, ST_USAGE, "parallel.ep: %s",
-                       p->model->experts == 0 ? "the model has no experts"
-                                              : "this predictor has no experts");
-    if (p->ep > 1 && (p->ep % p->tp != 0 || p->model->experts % p->ep != 0))
-        return err_set(e, ST_USAGE,
-                       "parallel.ep: %lld devices are no multiple of parallel.tp=%lld that divides "
-                       "the %lld experts of %s",
-                       (long long)p->ep, (long long)p->tp, (long long)p->model->experts,
-                       p->model->name);
+    TRY(shard_check(p->model, p->tp, p->pp, p->ep, e));
+    if (p->ep > 1 && !ops->needs_bundle)
+        return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
     if (ops->needs_bundle && bundle_has_energy(p->bundle))
-        out->idle_w = bundle_idle_w(p->bundle) * (double)(p->ep > p->tp ? p->ep : p->tp);
+        out->idle_w = bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
     return ops->open(a, p, &out->self, e);
 }
 

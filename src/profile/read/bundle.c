@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/shard.h"
 #include "profile/read/network.h"
 #include "profile/read/read.h"
 
@@ -364,13 +365,13 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     const char *dir = network_dir(a, key, network);
     struct network_key n = {
         .tp = key->tp, .pp = key->pp, .ep = key->ep, .hidden = key->model->hidden};
-    b->all_reduces = (int32_t)(2 * key->model->layers);
+    b->all_reduces = shard_all_reduces(key->model);
     const char *path;
     if (key->tp > 1) {
         TRY(network_file(a, key, dir, "all_reduce.csv", "parallel.tp", key->tp, &path, e));
         TRY(read_all_reduce(a, path, &n, &b->all_reduce_table, e));
     }
-    if (key->ep > key->tp) {
+    if (shard_groups(key->tp, key->ep) > 1) {
         TRY(network_file(a, key, dir, "all_to_all.csv", "parallel.ep", key->ep, &path, e));
         TRY(read_all_to_all(a, path, &n, &b->all_to_all_table, e));
     }

@@ -1,0 +1,68 @@
+/* A model over several devices: what each of them holds.
+ *
+ * Tensor parallelism: tp shards carry each layer together, cut as Megatron-LM cuts it.
+ *
+ *     operator                         a shard has                            after it
+ *     attn_pre_proj                    out features: heads / tp, its KV heads
+ *     q/k norm, rope, KV save,         the same heads
+ *       attention
+ *     attn_post_proj                   the in features of these heads         sum of all shards
+ *     mlp_up_proj, moe_up_proj         out features: intermediate / tp,
+ *                                        of gate and of up
+ *     mlp_act, moe_act                 the same features
+ *     mlp_down_proj, moe_down_proj     the in features of these               sum of all shards
+ *                                                                             (moe: after combine)
+ *     lm_head                          vocab / tp rows, rounded up            logits are gathered
+ *     all others                       all of it
+ *
+ * Where there are fewer KV heads than shards, several shards hold the same one. Biases of operators
+ * cut by in features are added once, to the sum.
+ *
+ * Pipeline: pp stages hold layers / pp layers each; the first has what stands before the layers,
+ * the last what stands after them.
+ *
+ * Experts: ep devices share the experts. ep > tp is ep / tp groups of tp shards, each of which
+ * attends to its own part of a batch with keys and values of its own, and holds an equal part of
+ * the experts, whole; tokens go to their experts and back by all-to-all. With ep up to tp there is
+ * one group. */
+#ifndef MODEL_SHARD_H
+#define MODEL_SHARD_H
+
+#include "model/weights.h"
+
+/* ST_USAGE, with the setting's name, where pp does not divide the layers or tp the heads, or ep is
+ * no multiple of tp that divides the experts. */
+enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, struct err *e);
+
+int64_t shard_groups(int64_t tp, int64_t ep);
+int64_t shard_devices(int64_t tp, int64_t ep); /* of a stage */
+
+/* ---- operators ------------------------------------------------------------------------------- */
+
+/* What one shard computes, as a model: heads, KV heads and intermediate are its part. Divisions
+ * round down, but KV heads up. */
+struct model shard_model(const struct model *m, int64_t tp);
+/* The list of model_ops with the shapes and weights of one shard; its costs are op_cost of
+ * shard_model. */
+void shard_ops(const struct model *m, int64_t tp, struct op_list *out);
+
+/* Whether the operator's output is a part of a sum over the shards: an all-reduce stands there. */
+bool shard_is_partial(enum op_kind k);
+int32_t shard_all_reduces(const struct model *m); /* of a forward pass */
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+/* Rows and columns of a tensor; a vector has one column. */
+struct shard_slice {
+    int64_t row, rows, column, columns;
+};
+
+/* ST_USAGE, with the setting's name, where heads, KV heads or features cannot be cut into equal
+ * parts. For models that engines compute. */
+enum st shard_check_weights(const struct model *m, int64_t tp, struct err *e);
+/* What shard `rank` holds of a tensor of model_tensors. Its row r is row weight_row(shard_model,
+ * part, r - row) of the shard's operator. */
+struct shard_slice shard_tensor(const struct model *m, int64_t tp, int64_t rank,
+                                const struct tensor *t, const struct weight_place *place);
+
+#endif
