@@ -21,7 +21,7 @@ install(DIRECTORY configs data adapters DESTINATION share/twinfer
 install(DIRECTORY ${pages}/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
 install(FILES completion/twinfer.bash DESTINATION share/bash-completion/completions RENAME twinfer)
 install(FILES completion/_twinfer DESTINATION share/zsh/site-functions)
-install(FILES README.md LICENSE DESTINATION share/doc/twinfer)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION share/doc/twinfer)
 # with the measurements that the README links to
 install(DIRECTORY docs bench DESTINATION share/doc/twinfer
         FILES_MATCHING PATTERN "*.md" PATTERN "*.png")

@@ -24,6 +24,9 @@ git ls-files 'src/*.c' | grep -v '^src/cmd/' | grep -v '^src/base/' | xargs grep
     say "exit below cmd/"
 git ls-files 'src/*.c' | grep -v '^src/base/clock.c' | xargs grep -n 'clock_gettime(' && say "time goes through base/clock.h"
 git ls-files 'src/*.c' | grep -v '^src/gpu/' | xargs grep -nE '(^|[^a-z_])dlopen\(' && say "dlopen belongs to gpu/"
+# shellcheck disable=SC2016  # backticks are Markdown's
+git ls-files '*.md' | xargs grep -oE '`(src|inject|tests|scripts|configs|cmake|bench|adapters)/[A-Za-z0-9_./-]*\.[a-z]+`' |
+    tr -d '`' | while IFS=: read -r page file; do [ -e "$file" ] || echo "$page: $file"; done | grep . && say "files that are not there"
 git grep -nwE 'TODO|FIXME|XXX:' -- ':!scripts/ci/style.sh' ':!data' ':!tests/golden' && say "unfinished work"
 
 # shellcheck disable=SC2046

@@ -1,16 +1,18 @@
 #!/bin/sh
-# lines.sh TWINFER SOURCE FAKES: every $tw line of README.md's code blocks as it is written, in order, in
-# an empty folder. The machine stands in for what a reader has: FAKES for a GPU and a program that uses
-# it, a trace of three lines for the one that is imported, and TWINFER_CONFIG_DIR for patience: the
-# configurations in it are the shipped ones with less to do. What this machine lacks must answer with
-# exit code 4 and a remedy.
+# lines.sh TWINFER SOURCE FAKES PAGE MIN FILE...: every $tw line of the page's code blocks (at least MIN of
+# them) as it is written, in order, in an empty folder, where every FILE must stand in the end. The
+# machine stands in for what a reader has: FAKES for a GPU and a program that uses it, a trace of three
+# lines for the one that is imported, and TWINFER_CONFIG_DIR for patience: the configurations in it are
+# the shipped ones with less to do. What this machine lacks must answer with exit code 4 and a remedy.
 set -u
-tw_path=$1 src=$2 fakes=$3
+tw_path=$1 src=$2 fakes=$3 page=$4 min=$5
+shift 5
 work=$(mktemp -d) server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$work"' EXIT
 mkdir "$work/here" "$work/config" "$work/bin" "$work/here/build"
 cd "$work/here" || exit 1
 ln -s "$tw_path" build/twinfer
+ln -s "$src/tests" tests
 
 # ---- what a reader has
 
@@ -80,7 +82,7 @@ END
 bad=0 ran=0
 fail() {
     bad=1
-    printf 'README.md: %s\n  %s\n' "$line" "$1"
+    printf '%s: %s\n  %s\n' "$page" "$line" "$1"
     sed 's/^/  /' "$work/out" "$work/err"
 }
 
@@ -126,15 +128,15 @@ run() {
 }
 
 # shellcheck disable=SC2016  # $tw is the reader's
-sed -n '/^```sh$/,/^```$/p' "$src/README.md" | grep -E '^(tw=|\$tw )' >"$work/lines"
+sed -n '/^```sh$/,/^```$/p' "$src/$page" | grep -E '^(tw=|\$tw )' >"$work/lines"
 while read -r line; do
     run "$line"
 done <"$work/lines"
 
 lines=$(grep -c . "$work/lines")
 echo "$ran of $lines lines ran"
-[ "$lines" -ge 15 ] || { echo "README.md has lost its lines"; bad=1; }
-for there in cmp/report.html page/report.html k/kernels.md w-mooncake/hash_ids.jsonl; do
+[ "$lines" -ge "$min" ] || { echo "$page has lost its lines"; bad=1; }
+for there in "$@"; do
     [ -s "$there" ] || { echo "no $there"; bad=1; }
 done
 exit $bad
