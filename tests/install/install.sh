@@ -36,6 +36,8 @@ done
 ./bin/twinfer
 ./lib/twinfer/libtwinfer_inject.so
 ./share/bash-completion/completions/twinfer
+./share/doc/twinfer/CHANGELOG.md
+./share/doc/twinfer/CONTRIBUTING.md
 ./share/doc/twinfer/LICENSE
 ./share/doc/twinfer/README.md
 ./share/man/man1/twinfer.1
