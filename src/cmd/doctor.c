@@ -98,6 +98,21 @@ static const char *power_of(struct arena *a, const struct gpu_nvml *nvml, const 
     return text;
 }
 
+/* What the driver does not say is left out. */
+static const char *device_words(struct arena *a, const struct gpu_device *d)
+{
+    const char *text = arena_str(a, d->name);
+    if (d->major)
+        text = arena_printf(a, "%s, %u.%u", text, d->major, d->minor);
+    if (d->sms)
+        text = arena_printf(a, "%s, %u SMs", text, d->sms);
+    if (d->memory_bytes)
+        text = arena_printf(a, "%s, %.0f GiB", text, (double)d->memory_bytes / (1 << 30));
+    if (d->bandwidth_bytes_per_s)
+        text = arena_printf(a, "%s, %.2f TB/s", text, (double)d->bandwidth_bytes_per_s / 1e12);
+    return text;
+}
+
 static void look_at_gpus(struct findings *f)
 {
     struct err e = {0};
@@ -120,9 +135,7 @@ static void look_at_gpus(struct findings *f)
         char uuid[GPU_UUID_TEXT];
         gpu_uuid_text(d.uuid, uuid);
         add(f, OK, arena_printf(f->a, "GPU %d", i),
-            arena_printf(f->a, "%s, %u.%u, %u SMs, %.0f GiB, %.2f TB/s%s, %s", d.name, d.major,
-                         d.minor, d.sms, (double)d.memory_bytes / (1 << 30),
-                         (double)d.bandwidth_bytes_per_s / 1e12,
+            arena_printf(f->a, "%s%s, %s", device_words(f->a, &d),
                          have_nvml ? power_of(f->a, &nvml, uuid) : "", uuid),
             NULL);
     }

@@ -221,9 +221,15 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
     if (f->dropped)
         node_set(a, n, SV("dropped_by"), dropped_node(a, f));
     struct node *cost = node_set(a, n, SV("cost"), node_new(a, NODE_MAP));
-    node_set(a, cost, SV("callback_ns"), node_int(a, f->cost.callback_ns));
-    node_set(a, cost, SV("writer_cpu_ns"), node_int(a, f->cost.writer_cpu_ns));
-    node_set(a, cost, SV("memory_bytes"), node_int(a, (int64_t)f->cost.memory_bytes));
+    const struct {
+        const char *key;
+        int64_t value;
+    } costs[] = {{"callback_ns", f->cost.callback_ns},
+                 {"writer_cpu_ns", f->cost.writer_cpu_ns},
+                 {"memory_bytes", (int64_t)f->cost.memory_bytes}};
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) /* at_ns 0: it was never told */
+        node_set(a, cost, sv_of(costs[i].key),
+                 f->cost.at_ns ? node_int(a, costs[i].value) : node_new(a, NODE_NULL));
     struct node *notes = node_set(a, n, SV("notes"), node_new(a, NODE_LIST));
     for (size_t i = 0; i < f->n_notes; i++)
         node_push(a, notes, node_str(a, f->notes[i]));

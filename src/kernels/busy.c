@@ -1,4 +1,5 @@
 /* Where the GPU stood idle, and why. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/vec.h"
@@ -119,8 +120,12 @@ static void put_stats(struct buf *out, const char *key, const struct kernels_sta
     }
     buf_printf(out,
                "{\"n\": %zu, \"mean_ns\": %.1f, \"median_ns\": %.1f, \"min_ns\": %lld, "
-               "\"max_ns\": %lld, \"stddev_ns\": %.1f}",
-               s->n, s->mean, s->median, (long long)s->min, (long long)s->max, s->stddev);
+               "\"max_ns\": %lld, \"stddev_ns\": ",
+               s->n, s->mean, s->median, (long long)s->min, (long long)s->max);
+    if (isnan(s->stddev))
+        buf_puts(out, "null}");
+    else
+        buf_printf(out, "%.1f}", s->stddev);
 }
 
 void kernels_timeline_json(struct buf *out, const struct kernels *k)

@@ -19,7 +19,7 @@ void kernels_put_rounded(struct table *t, double v)
 
 void kernels_put_time(struct table *t, const struct kernels_stats *s)
 {
-    if (s->n == 0) { /* SQL's NULL four times; the deviation of nothing is 0 */
+    if (s->n == 0) { /* SQL's NULL four times */
         for (int i = 0; i < 4; i++)
             table_cell(t, "%s", "");
     } else {
@@ -28,7 +28,7 @@ void kernels_put_time(struct table *t, const struct kernels_stats *s)
         table_cell(t, "%lld", (long long)s->min);
         table_cell(t, "%lld", (long long)s->max);
     }
-    kernels_put_rounded(t, s->stddev);
+    kernels_put_rounded(t, isnan(s->stddev) ? 0 : s->stddev); /* as nsys writes it */
 }
 
 void kernels_put_sum(struct table *t, const struct kernels_rows *rows, const struct kernels_row *r)

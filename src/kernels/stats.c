@@ -55,7 +55,7 @@ static double median_of(int64_t *v, size_t n)
 
 struct kernels_stats kernels_stats_of(int64_t *v, size_t n)
 {
-    struct kernels_stats s = {.n = n};
+    struct kernels_stats s = {.n = n, .stddev = (double)NAN};
     if (n == 0)
         return s;
     s.min = s.max = v[0];
@@ -69,7 +69,8 @@ struct kernels_stats kernels_stats_of(int64_t *v, size_t n)
     double squares = 0;
     for (size_t i = 0; i < n; i++)
         squares += ((double)v[i] - s.mean) * ((double)v[i] - s.mean);
-    s.stddev = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    if (n > 1)
+        s.stddev = sqrt(squares / (double)(n - 1));
     s.median = median_of(v, n);
     return s;
 }

@@ -10,7 +10,7 @@ struct kernels_stats {
     size_t n;
     int64_t sum, min, max;
     double mean, median; /* of an even count the mean of the two in the middle */
-    double stddev;       /* of a sample (n - 1); 0 for one value */
+    double stddev;       /* of a sample (n - 1); NAN for fewer than two values */
 };
 
 /* Puts v in another order. */

@@ -1,4 +1,5 @@
 /* What the host costs an iteration of an engine that marks its iterations with ranges. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -134,9 +135,10 @@ static struct kernels_stats figures(const struct step *s, size_t n, enum part pa
     return out;
 }
 
+/* Empty where fewer than one value, of a deviation fewer than two, were to be had. */
 static void put_ms(struct table *t, double ns, size_t n)
 {
-    if (n)
+    if (n && !isnan(ns))
         table_cell(t, "%.6f", ns / 1e6);
     else
         table_cell(t, "%s", "");

@@ -1,4 +1,5 @@
 /* Reports of `nsys stats` over operations and calls. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +68,7 @@ void kernels_mem_size_sum(const struct kernels *k, struct table *out)
         table_cell(out, "%.3f", s->median / 1e6);
         table_cell(out, "%.3f", (double)s->min / 1e6);
         table_cell(out, "%.3f", (double)s->max / 1e6);
-        table_cell(out, "%.3f", s->stddev / 1e6);
+        table_cell(out, "%.3f", isnan(s->stddev) ? 0 : s->stddev / 1e6); /* as nsys writes it */
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);

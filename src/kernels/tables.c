@@ -62,9 +62,11 @@ static struct table *line_table(struct arena *a, const char *what, struct line *
         table_cell(t, "%s", cut ? readable(a, lines[i].name) : lines[i].name);
         table_cell(t, "%.6f", ms);
         table_cell(t, "%llu", (unsigned long long)lines[i].calls);
-        table_cell(t, "%.6f", lines[i].calls ? ms / (double)lines[i].calls : 0);
-        table_cell(t, "%.2f",
-                   sum->total_ns ? 100 * (double)lines[i].total_ns / (double)sum->total_ns : 0);
+        table_cell(t, "%.6f", ms / (double)lines[i].calls);
+        if (sum->total_ns)
+            table_cell(t, "%.2f", 100 * (double)lines[i].total_ns / (double)sum->total_ns);
+        else
+            table_cell(t, "n/a");
     }
     return t;
 }

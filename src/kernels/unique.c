@@ -191,10 +191,24 @@ static void put_key(struct buf *out, const char *key)
     buf_puts(out, ": ");
 }
 
+/* null where the trace does not say: no kernel has a grid without blocks. */
 static void put_triple(struct buf *out, const char *key, const uint32_t v[3])
 {
     put_key(out, key);
-    buf_printf(out, "[%u, %u, %u], ", v[0], v[1], v[2]);
+    if (v[0])
+        buf_printf(out, "[%u, %u, %u], ", v[0], v[1], v[2]);
+    else
+        buf_puts(out, "null, ");
+}
+
+/* null for 0, which no kernel has. */
+static void put_nonzero(struct buf *out, const char *key, uint32_t v)
+{
+    put_key(out, key);
+    if (v)
+        buf_printf(out, "%u, ", v);
+    else
+        buf_puts(out, "null, ");
 }
 
 static void put_text(struct buf *out, const char *key, const char *text)
@@ -256,10 +270,9 @@ static void put_args(struct buf *out, const struct unique *u, const struct uniqu
     if (is_kernel(u)) {
         put_triple(out, "grid", s->grid);
         put_triple(out, "block", s->block);
-        buf_printf(out,
-                   "\"registers per thread\": %u, \"shared memory\": %u, \"static shared\": %u, "
-                   "\"dynamic shared\": %u",
-                   s->registers, shared_of(s), s->static_shared, s->dynamic_shared);
+        put_nonzero(out, "registers per thread", s->registers);
+        buf_printf(out, "\"shared memory\": %u, \"static shared\": %u, \"dynamic shared\": %u",
+                   shared_of(s), s->static_shared, s->dynamic_shared);
     } else {
         buf_printf(out, "\"bytes\": %lld", (long long)s->bytes);
     }

@@ -35,6 +35,28 @@ static void put_text(struct buf *b, const char *key, const char *text)
     json_quote(b, sv_of(text));
 }
 
+static void put_known(struct buf *b, const char *key, bool known, uint64_t v)
+{
+    if (known)
+        buf_printf(b, ", \"%s\": %llu", key, (unsigned long long)v);
+    else
+        buf_printf(b, ", \"%s\": null", key);
+}
+
+/* A number that is never 0 where it is known. */
+static void put_nonzero(struct buf *b, const char *key, uint64_t v)
+{
+    put_known(b, key, v != 0, v);
+}
+
+static void put_triple(struct buf *b, const char *key, const uint32_t v[3])
+{
+    if (v[0])
+        buf_printf(b, ", \"%s\": [%u, %u, %u]", key, v[0], v[1], v[2]);
+    else
+        buf_printf(b, ", \"%s\": null", key);
+}
+
 static struct buf *begin_event(struct trace_writer *w, const char *ph)
 {
     buf_clear(&w->line);
@@ -108,15 +130,15 @@ static void note_stream(struct trace_writer *w, uint32_t device, uint32_t stream
 static void put_op_args(struct trace_writer *w, const struct trace_op *r, const struct trace_sig *s)
 {
     struct buf *b = &w->line;
-    buf_printf(b,
-               ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u, \"correlation\": %u",
-               s->device, s->context, s->stream, r->correlation);
-    if (s->kind == TRACE_KERNEL)
-        buf_printf(b,
-                   ", \"registers per thread\": %u, \"shared memory\": %u, \"grid\": [%u, %u, %u], "
-                   "\"block\": [%u, %u, %u]",
-                   s->registers, s->static_shared + s->dynamic_shared, s->grid[0], s->grid[1],
-                   s->grid[2], s->block[0], s->block[1], s->block[2]);
+    buf_printf(b, ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u", s->device,
+               s->context, s->stream);
+    put_nonzero(b, "correlation", r->correlation);
+    if (s->kind == TRACE_KERNEL) {
+        put_nonzero(b, "registers per thread", s->registers);
+        put_known(b, "shared memory", true, s->static_shared + s->dynamic_shared);
+        put_triple(b, "grid", s->grid);
+        put_triple(b, "block", s->block);
+    }
     if (w->d->processes[s->process].pid)
         buf_printf(b, ", \"process\": %u", pid_of(w, s->process));
     if (s->kind == TRACE_COPY || s->kind == TRACE_SET)
@@ -168,8 +190,10 @@ static enum st write_call(void *self, const struct trace_call *r, struct err *e)
     struct buf *b = begin_event(w, "X");
     put_span(b, r->driver ? "cuda_driver" : "cuda_runtime", trace_text(w->d, r->name), r->start_ns,
              r->end_ns);
-    buf_printf(b, ", \"pid\": %u, \"tid\": %u, \"args\": {\"correlation\": %u}", pid, tid,
-               r->correlation);
+    buf_printf(b, ", \"pid\": %u, \"tid\": %u, \"args\": {", pid, tid);
+    if (r->correlation)
+        buf_printf(b, "\"correlation\": %u", r->correlation);
+    buf_puts(b, "}");
     TRY(end_event(w, e));
     return write_flow(w, "s", pid, tid, w->d->threads[r->thread].process, r->correlation,
                       r->start_ns, e);
@@ -240,11 +264,12 @@ static void put_devices(struct buf *b, const struct trace_dict *d)
         const struct trace_device *g = &d->devices[i];
         buf_printf(b, "%s{\"id\": %u, ", i ? ", " : "", g->number);
         put_text(b, "name", trace_text(d, g->name));
-        buf_printf(b,
-                   ", \"totalGlobalMem\": %llu, \"computeMajor\": %u, \"computeMinor\": %u, "
-                   "\"maxThreadsPerMultiprocessor\": %u, \"numSms\": %u}",
-                   (unsigned long long)(g->memory_bytes & INT64_MAX), g->major, g->minor,
-                   g->max_threads_per_sm, g->sms);
+        put_nonzero(b, "totalGlobalMem", g->memory_bytes & INT64_MAX);
+        put_nonzero(b, "computeMajor", g->major);
+        put_known(b, "computeMinor", g->major != 0, g->minor);
+        put_nonzero(b, "maxThreadsPerMultiprocessor", g->max_threads_per_sm);
+        put_nonzero(b, "numSms", g->sms);
+        buf_puts(b, "}");
     }
     buf_puts(b, "]");
 }

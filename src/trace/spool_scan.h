@@ -19,7 +19,7 @@ struct spool_facts {
     uint64_t skipped_blocks;            /* damaged, with whole ones behind them */
     uint64_t skipped_bytes, cut_bytes;  /* of those; behind the last whole block */
     bool ended;                         /* the recorder closed the file itself */
-    struct spool_cost cost;             /* the last; zeros = none */
+    struct spool_cost cost;             /* the last; at_ns 0 = none was written */
     const char **notes;                 /* [n_notes] warnings and errors */
     size_t n_notes;
 };

@@ -182,7 +182,7 @@ static void put_place(struct trace_writer *w, sqlite3_stmt *s, const struct trac
     put(s, 4, sig->context);
     put_known(s, 5, sig->green_context);
     put(s, 6, sig->stream);
-    put(s, 7, r->correlation);
+    put_nonzero(s, 7, r->correlation);
     put(s, 8, global_pid(w, sig->process));
 }
 
@@ -273,7 +273,7 @@ static enum st write_call(void *self, const struct trace_call *r, struct err *e)
     put(s, 2, r->end_ns);
     put(s, 3, r->driver);
     put(s, 4, global_tid(w, r->thread));
-    put(s, 5, r->correlation);
+    put_nonzero(s, 5, r->correlation);
     put(s, 6, r->name);
     put(s, 7, r->result);
     return step(w, s, e);
@@ -359,7 +359,7 @@ static enum st write_sync(void *self, const struct trace_sync *r, struct err *e)
     put(s, 2, r->end_ns);
     put(s, 4, r->context);
     put_known(s, 6, r->stream);
-    put(s, 7, r->correlation);
+    put_nonzero(s, 7, r->correlation);
     put(s, 8, global_pid(w, r->process));
     put(s, 9, r->kind);
     put_known(s, 10, r->event);
@@ -424,16 +424,18 @@ static enum st write_devices(struct trace_writer *w, struct err *e)
         TRY(statement(w, SQL_GPU, &s, e));
         put(s, 1, g->number); /* scripts join deviceId with it */
         put_text(s, 2, trace_text(w->d, g->name));
-        put(s, 3, g->l2_bytes);
-        put(s, 4, (int64_t)(g->memory_bytes & INT64_MAX));
-        put(s, 5, (int64_t)(g->bandwidth_bytes_per_s & INT64_MAX));
-        put(s, 6, (int64_t)g->clock_khz * 1000);
-        put(s, 7, g->sms);
-        put_text(s, 8, uuid);
+        put_nonzero(s, 3, g->l2_bytes);
+        put_nonzero(s, 4, g->memory_bytes & INT64_MAX);
+        put_nonzero(s, 5, g->bandwidth_bytes_per_s & INT64_MAX);
+        put_nonzero(s, 6, (uint64_t)g->clock_khz * 1000);
+        put_nonzero(s, 7, g->sms);
+        put_text(s, 8, memcmp(u, (uint8_t[sizeof g->uuid]){0}, sizeof g->uuid) ? uuid : NULL);
         put(s, 9, g->number);
-        put(s, 10, g->major);
-        put(s, 11, g->minor);
-        put(s, 12, g->max_threads_per_sm);
+        sqlite3_bind_null(s, 11);
+        put_nonzero(s, 10, g->major);
+        if (g->major)
+            put(s, 11, g->minor);
+        put_nonzero(s, 12, g->max_threads_per_sm);
         TRY(step(w, s, e));
     }
     return ST_OK;

@@ -108,6 +108,35 @@ static void ranges_without_an_end_reach_the_last(void **state)
     trace_free(&x);
 }
 
+/* The fake GPU has a name, an identity and 132 processors; the kernel's launch is not known. */
+static void what_is_not_known_is_null(void **state)
+{
+    struct test *t = *state;
+    const char *from = test_path(t, "n.spool"), *to = test_path(t, "n.sqlite");
+    const char *json = test_write(t, "n.json",
+                                  "{\"deviceProperties\": [{\"id\": 0, \"name\": \"G\"}], "
+                                  "\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"kernel\", "
+                                  "\"name\": \"k\", \"pid\": 0, \"tid\": 7, \"ts\": 5, "
+                                  "\"dur\": 2, \"args\": {\"device\": 0, \"stream\": 7}}]}");
+    static const char facts[] = "SELECT (totalMemory IS NULL) || (memoryBandwidth IS NULL) || "
+                                "(clockRate IS NULL) || (computeMajor IS NULL) || "
+                                "(computeMinor IS NULL) || (uuid IS NULL) || (smCount IS NULL) "
+                                "FROM TARGET_INFO_GPU";
+    sqlite3 *db;
+    fake_spool_write(from, &(struct fake_spool){.steps = 1});
+    assert_ok(trace_convert(from, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    assert_int_equal(sqlite3_open_v2(to, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_string_equal(column(t, db, facts), "1111100|");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    to = test_path(t, "j.sqlite");
+    assert_ok(trace_convert(json, trace_format_named("sqlite"), to, NULL, &t->e), t);
+    assert_int_equal(sqlite3_open_v2(to, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_string_equal(column(t, db, facts), "1111111|");
+    assert_string_equal(
+        column(t, db, "SELECT correlationId IS NULL FROM CUPTI_ACTIVITY_KIND_KERNEL"), "1|");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
 static void missing_names_are_told(void **state)
 {
     struct test *t = *state;
@@ -130,8 +159,8 @@ static void missing_names_are_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(kinds_have_nsys_names), TEST(missing_names_are_told),
-                                       TEST(the_machine_goes_along),
-                                       TEST(ranges_without_an_end_reach_the_last)};
+    const struct CMUnitTest tests[] = {
+        TEST(kinds_have_nsys_names), TEST(missing_names_are_told), TEST(the_machine_goes_along),
+        TEST(what_is_not_known_is_null), TEST(ranges_without_an_end_reach_the_last)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
