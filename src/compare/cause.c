@@ -132,16 +132,31 @@ static void find_disturbance(struct arena *a, struct comparison *c, struct notes
     }
 }
 
+/* Machine time in the real runs over that in `then`, the geometric mean; NAN when no run knows. */
+static double slower_than(const struct comparison *c, const struct node *then)
+{
+    double ln = 0;
+    int n = 0;
+    for (size_t i = 0; i <= c->params.n_spread; i++) {
+        const struct node *meta = i ? c->spread_meta[i - 1] : c->real.meta;
+        const double ratio = yardstick_ratio(node_path(meta, "yardstick"), then);
+        if (isnan(ratio))
+            continue;
+        ln += log(ratio);
+        n++;
+    }
+    return n ? exp(ln / n) : (double)NAN;
+}
+
 static void find_drift(struct arena *a, struct comparison *c, struct notes *notes)
 {
-    const struct node *now = node_path(c->real.meta, "yardstick");
     const struct node *then = node_path(c->sim.meta, "profile_yardstick");
     const char *what = "while it was profiled";
     if (!then) {
         then = node_path(c->sim.meta, "yardstick");
         what = "in the other run";
     }
-    c->drift = yardstick_ratio(now, then) - 1;
+    c->drift = slower_than(c, then) - 1;
     if (!(fabs(c->drift) > YARDSTICK_TOO_MUCH))
         return;
     char percent[WORDS_MAX];

@@ -110,9 +110,12 @@ static enum st load_spread(struct arena *a, struct comparison *c, const struct a
                            struct run_metrics *out, struct err *e)
 {
     const struct metrics_params params = align_params(al, c->params.include_token0);
+    const struct node **meta = arena_array(a, const struct node *, c->params.n_spread);
+    c->spread_meta = meta;
     for (size_t i = 0; i < c->params.n_spread; i++) {
         struct run r;
         TRY(compare_load_repeat(a, &c->real, al, c->params.spread_dirs, i, &r, e));
+        meta[i] = r.meta;
         path_repeat(c, al, &r);
         TRY(metrics_from_run(a, &r, &params, &out[i], e));
     }

@@ -1,4 +1,5 @@
-/* Two runs of one workload: how far apart, and is that within what the real side varies by itself?
+/* A real run, or several of one workload, against another of it: how far apart, and is that within
+ * what the real side varies by itself?
  *
  * Alignment. Requests are matched by request_id. Warm-up requests, those that one side lacks, and
  * those that did not end well on both sides are left out and counted. Token series are cut to what
@@ -15,16 +16,19 @@
  *   - all cells but those of the first rule only where the real run pins them down: the 95 %
  *     order-statistic interval exists and is no wider than twice warn_percent of the value.
  *
- * Spread. With further real runs on the same arrivals, spread = (max - min) / median of the real
- * runs' percentiles. A fail whose error is no larger than the spread is excused, and counts as
+ * Repeats. With further real runs on the same arrivals a cell's real value is the mean of the real
+ * runs' percentiles, and its interval is Student's around it: the arrivals being the same on both
+ * sides, what the machine did from run to run is all that the value is uncertain by. The diagnosis,
+ * the curves and what is said of tokens are of the first run. Spread = (max - min) / median of the
+ * real runs' percentiles. A fail whose error is no larger than the spread is excused, and counts as
  * warn, where the spread is at most twice warn_percent; a wider spread makes it inconclusive.
  * Spread runs whose arrivals or lengths differ are refused.
  *
- * Yardstick. Real runs and profiles carry the times of a few passes that never change
- * (profile/yardstick.h). Where those say that the machine itself got slower or faster by more than
- * YARDSTICK_TOO_MUCH in between, a fail in that direction, and of at most COMPARE_AMPLIFIED times
- * that size, is inconclusive: queues amplify (all operator times 3 % longer made the percentiles of
- * a run at 70 % load 2 to 12 % longer).
+ * Yardstick. Real runs (their mean counts) and profiles carry the times of a few passes that never
+ * change (profile/yardstick.h). Where those say that the machine itself got slower or faster by
+ * more than YARDSTICK_TOO_MUCH in between, a fail in that direction, and of at most
+ * COMPARE_AMPLIFIED times that size, is inconclusive: queues amplify (all operator times 3 % longer
+ * made the percentiles of a run at 70 % load 2 to 12 % longer).
  *
  * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
  * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
@@ -82,7 +86,7 @@ struct compare_params {
 struct compare_cell {
     double real_ns, sim_ns;
     double error_percent;             /* signed, + = the simulation is slower */
-    double real_low_ns, real_high_ns; /* 95 % order-statistic interval of the real percentile */
+    double real_low_ns, real_high_ns; /* 95 % interval: order statistics; with repeats Student's */
     double sim_low_ns, sim_high_ns;   /* interval of the simulated one (percentile_intervals.csv) */
     double spread_percent;
     enum verdict verdict;
@@ -136,6 +140,7 @@ struct compare_path {
 struct comparison {
     struct compare_params params; /* borrowed from the caller */
     struct run real, sim;
+    const struct node *const *spread_meta; /* [n_spread] run_meta.json of the further real runs */
     struct run_metrics real_metrics, sim_metrics; /* of the aligned requests */
     size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_warmup;
     size_t n_early_stop; /* aligned requests whose tokens were cut */

@@ -54,23 +54,31 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* (max - min) / median over the real runs; NAN when one of them has no value. */
-static double spread_percent(const struct comparison *c, const struct run_metrics *spread,
-                             enum metric m, int p)
+/* The cell's real side from all real runs; as it is where one of them has no value. */
+static void average_runs(struct comparison *c, const struct run_metrics *spread, enum metric m,
+                         int p)
 {
-    double v[COMPARE_MAX_SPREAD + 1];
-    size_t n = c->params.n_spread;
-    if (n == 0)
-        return (double)NAN;
-    v[n] = c->cells[m][p].real_ns;
-    for (size_t i = 0; i < n; i++) {
-        v[i] = percentile(&spread[i].of[m], p);
-        if (isnan(v[i]))
-            return (double)NAN;
-    }
-    qsort(v, n + 1, sizeof *v, by_value);
-    double median = metrics_percentile(v, n + 1, 50);
-    return median > 0 ? 100 * (v[n] - v[0]) / median : (double)NAN;
+    struct compare_cell *cell = &c->cells[m][p];
+    double v[COMPARE_MAX_SPREAD + 1], sum = 0, squares = 0;
+    size_t n = 0;
+    v[n++] = cell->real_ns;
+    for (size_t i = 0; i < c->params.n_spread; i++)
+        v[n++] = percentile(&spread[i].of[m], p);
+    for (size_t i = 0; i < n; i++)
+        sum += v[i];
+    if (n == 1 || isnan(sum))
+        return;
+    const double mean = sum / (double)n;
+    for (size_t i = 0; i < n; i++)
+        squares += (v[i] - mean) * (v[i] - mean);
+    const double half =
+        metrics_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n);
+    qsort(v, n, sizeof *v, by_value);
+    const double median = metrics_percentile(v, n, 50);
+    cell->real_ns = mean;
+    cell->real_low_ns = fmax(mean - half, 0);
+    cell->real_high_ns = mean + half;
+    cell->spread_percent = median > 0 ? 100 * (v[n - 1] - v[0]) / median : (double)NAN;
 }
 
 static void measure_cell(struct comparison *c, const struct run_metrics *spread, enum metric m,
@@ -86,14 +94,15 @@ static void measure_cell(struct comparison *c, const struct run_metrics *spread,
                                   .sim_high_ns = sim_ns * c->doubt.high[m][p],
                                   .real_low_ns = (double)NAN,
                                   .real_high_ns = (double)NAN,
+                                  .spread_percent = (double)NAN,
                                   .verdict = VERDICT_NONE};
-    if (cell->real_ns > 0)
-        cell->error_percent = 100 * (cell->sim_ns - cell->real_ns) / cell->real_ns;
     double low, high;
     if (real->n &&
         metrics_percentile_interval(real->ns, real->n, compare_percentiles[p], 0.95, &low, &high))
         cell->real_low_ns = low, cell->real_high_ns = high;
-    cell->spread_percent = spread_percent(c, spread, m, p);
+    average_runs(c, spread, m, p);
+    if (cell->real_ns > 0)
+        cell->error_percent = 100 * (cell->sim_ns - cell->real_ns) / cell->real_ns;
 }
 
 /* NULL when the cell is to be judged, else why it is not. */

@@ -30,6 +30,9 @@ double metrics_percentile(const double *sorted, size_t n, double q);
 bool metrics_percentile_interval(const double *sorted, size_t n, double q, double confidence,
                                  double *low, double *high);
 
+/* Two-sided 95 % quantile of Student's t, df >= 1. */
+double metrics_student_95(size_t df);
+
 /* Ascending, without NaN; O(n). scratch[n]. */
 void metrics_sort(double *v, double *scratch, size_t n);
 

@@ -243,7 +243,7 @@ static int64_t size_of(const struct batch *b)
 
 static enum rehearsal_kind kind_of(const struct batch *b)
 {
-    return b->n_chunks > 0       ? REHEARSAL_PROMPT
+    return b->n_chunks > 0       ? (b->n_decodes > 0 ? REHEARSAL_MIXED : REHEARSAL_PROMPT)
            : b->train == 1       ? REHEARSAL_FIRST
            : b->train >= SETTLED ? REHEARSAL_DECODE
                                  : REHEARSAL_SECOND;
@@ -326,7 +326,7 @@ static double stall_of(struct arena *a, struct walk w, int rounds)
 static struct rehearsal_scale scale_of(struct arena *a, struct walk w, int rounds)
 {
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
-    double *ratio = arena_array(a, double, rounds), *ln = arena_array(a, double, rounds);
+    double *ln = arena_array(a, double, rounds), ratios = 0;
     struct rehearsal_scale out = {.factor = 1};
     struct walk again = w;
     double predicted;
@@ -341,13 +341,13 @@ static struct rehearsal_scale scale_of(struct arena *a, struct walk w, int round
         return out;
     for (int i = 0; i < rounds; i++)
         if (sums[i].predicted > 0) {
-            ratio[out.rounds] = sums[i].measured / sums[i].predicted;
-            ln[out.rounds] = log(ratio[out.rounds]);
-            out.rounds++;
+            const double ratio = sums[i].measured / sums[i].predicted;
+            ratios += ratio;
+            ln[out.rounds++] = log(ratio);
         }
     out.x /= (double)out.n;
     /* beyond, the tables are too coarse for any factor: readers refuse it */
-    out.factor = fmin(fmax(stats_of(ratio, out.rounds).median, LEAST_FACTOR), 1 / LEAST_FACTOR);
+    out.factor = fmin(fmax(ratios / out.rounds, LEAST_FACTOR), 1 / LEAST_FACTOR);
     out.drift = deviation(ln, out.rounds);
     for (const struct rehearsed *row; (row = walk_next(&again, &predicted));)
         out.error += fabs(row->device_s - out.factor * predicted) / row->device_s / (double)out.n;

@@ -3,9 +3,9 @@
  *
  * Tables hold medians of like passes in a row; a run is a sum of passes, each coming after another
  * kind of pass. Stalls make the mean larger than the median, and the caches are in another state.
- * By how much is measured here, for iterations with prefill chunks and for those without by their
- * place in the train of decodes, and kept as a factor; what is left after it is the honest error of
- * a predicted iteration on that machine. */
+ * By how much is measured here, for iterations of prefill chunks alone, of chunks beside decodes,
+ * and of decodes alone by their place in the train, and kept as a factor; what is left after it is
+ * the honest error of a predicted iteration on that machine. */
 #ifndef PROFILE_REHEARSE_H
 #define PROFILE_REHEARSE_H
 
@@ -53,20 +53,26 @@ void rehearsal_load(const struct journal *j, struct rehearsal *out);
 /* What has a factor of its own. Batches without chunks by their place in the train of such batches:
  * the first finds in the caches what the prompt left there, the second and third what the first
  * could not yet replace. */
-enum rehearsal_kind { REHEARSAL_DECODE, REHEARSAL_FIRST, REHEARSAL_SECOND, REHEARSAL_PROMPT };
-enum { REHEARSAL_KINDS = REHEARSAL_PROMPT + 1 };
+enum rehearsal_kind {
+    REHEARSAL_DECODE,
+    REHEARSAL_FIRST,
+    REHEARSAL_SECOND,
+    REHEARSAL_PROMPT,
+    REHEARSAL_MIXED, /* chunks and decodes: the decodes' caches are as cold as those of a first */
+};
+enum { REHEARSAL_KINDS = REHEARSAL_MIXED + 1 };
 
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
 enum { REHEARSAL_CLASSES = 5 };
 
-/* Measured / predicted over the batches of a class in a round, the median of the rounds (a while in
- * which something else ran does not count); a batch counts at most three times its prediction. What
- * is beyond that are stalls: too few in a class and a round to be counted there, so the time of all
- * the kind's batches with them / without them, `stall`, is a part of each factor: the mean of the
- * rounds, none with more than 1.1.
- * error: mean |measured - factor * predicted| / measured over the batches of all rounds. drift:
- * standard deviation over the rounds of ln(ratio); 0 with one round. x: mean sequences or tokens.
- * n: batches; 0 = none, and factor 1. */
+/* Measured / predicted over the batches of a class in a round, the mean of the rounds: a machine
+ * that is fast and slow by turns is both in a run, too. A batch counts at most three times its
+ * prediction. What is beyond that are stalls: too few in a class and a round to be counted there,
+ * so the time of all the kind's batches with them / without them, `stall`, is a part of each
+ * factor: the mean of the rounds, none with more than 1.1. error: mean |measured - factor *
+ * predicted| / measured over the batches of all rounds. drift: standard deviation over the rounds
+ * of ln(ratio); 0 with one round. x: mean sequences or tokens. n: batches; 0 = none, and factor 1.
+ */
 struct rehearsal_scale {
     double x, factor, error, drift, stall;
     int64_t n;

@@ -265,7 +265,8 @@ static struct node *iteration_node(struct arena *a, const struct profile_result 
     static const char *const names[REHEARSAL_KINDS] = {[REHEARSAL_DECODE] = "decode",
                                                        [REHEARSAL_FIRST] = "decode_first",
                                                        [REHEARSAL_SECOND] = "decode_second",
-                                                       [REHEARSAL_PROMPT] = "prompt"};
+                                                       [REHEARSAL_PROMPT] = "prompt",
+                                                       [REHEARSAL_MIXED] = "prompt_mixed"};
     for (int k = 0; k < REHEARSAL_KINDS; k++)
         node_set(a, map, sv_of(names[k]), scales_node(a, r->scale[k]));
     return map;

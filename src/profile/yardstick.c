@@ -11,7 +11,7 @@ static const struct {
     {"prompt_128", {POINT_PREFILL, 128, 0, 0}},
 };
 enum { FIRST = 4 }; /* samples that are not kept: caches settle */
-static const double ENOUGH_S = 1;
+static const double ENOUGH_S = 0.5;
 
 static bool fits(const struct point *p, const struct grid_limits *l)
 {

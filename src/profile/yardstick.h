@@ -27,7 +27,7 @@ void yardstick_open(struct arena *a, struct executor ex, const struct grid_limit
                     struct yardstick *out);
 void yardstick_free(struct yardstick *y);
 /* Takes the executor's slots, as drive.h says. `samples` passes of each point, fewer where they
- * take more than a second. */
+ * take more than half a second. */
 enum st yardstick_measure(struct yardstick *y, int samples, struct err *e);
 
 /* {"decode_1x128": {median_s, n, spread_s}, ...}; spread: interquartile range. NULL: nothing

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "metrics/metrics.h"
+
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
 enum { LATE_RATES = 3 };                  /* in a row, the last below EASY_RATE: no rate helps */
 enum { ALONE_LEAST = 3 };                 /* fewer may be chance */
@@ -139,21 +141,6 @@ enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const 
     return ST_OK;
 }
 
-double capacity_student_95(size_t df)
-{
-    static const double t[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060,
-                               2.2622,  2.2281, 2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199,
-                               2.1098,  2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639,
-                               2.0595,  2.0555, 2.0518, 2.0484, 2.0452, 2.0423};
-    enum { N = sizeof t / sizeof *t };
-    ASSERT(df > 0);
-    if (df <= N)
-        return t[df - 1];
-    /* Cornish-Fisher from the normal quantile; within 1e-4 from 31 degrees of freedom on. */
-    double z = 1.959964, n = (double)df;
-    return z + (z * z * z + z) / (4 * n);
-}
-
 /* The delays of that seed at its highest rate that held. */
 static bool seed_grows(const struct capacity_params *p, const struct capacity_seed *s)
 {
@@ -176,7 +163,7 @@ static void mean_and_error(const double *v, size_t n, double *mean, double *erro
     for (size_t i = 0; i < n; i++)
         squares += (v[i] - *mean) * (v[i] - *mean);
     *error =
-        n > 1 ? capacity_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n) : 0;
+        n > 1 ? metrics_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n) : 0;
 }
 
 void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,

@@ -80,9 +80,6 @@ struct capacity {
 void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,
                   struct capacity *out);
 
-/* Two-sided 95 % quantile of Student's t, df >= 1. */
-double capacity_student_95(size_t df);
-
 /* ---- as trees: between processes, in journals and results
  * ------------------------------------------ */
 

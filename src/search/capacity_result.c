@@ -5,6 +5,7 @@
 
 #include "base/contention.h"
 #include "compare/words.h"
+#include "metrics/metrics.h"
 #include "text/csv.h"
 #include "text/json.h"
 
@@ -100,7 +101,7 @@ static const char *wide(struct arena *a, const struct capacity_result *r)
         a,
         "Of %zu seeds the spread is hardly known, so the interval is wide: %.1f standard errors to "
         "either side, %.1f with capacity.seeds=%d.",
-        r->n_seeds, capacity_student_95(r->n_seeds - 1), capacity_student_95(FEW_SEEDS - 1),
+        r->n_seeds, metrics_student_95(r->n_seeds - 1), metrics_student_95(FEW_SEEDS - 1),
         FEW_SEEDS);
 }
 

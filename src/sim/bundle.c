@@ -87,8 +87,8 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     const struct predictor_params *p = self;
     const struct bundle *t = p->bundle;
     int64_t tokens = b->prefill_tokens + row_tokens(b);
-    double scale = b->n_chunks ? bundle_iteration_scale(t, true, tokens)
-                               : bundle_train_scale(t, b->n_decodes, b->train);
+    double scale = b->n_chunks ? bundle_prompt_scale(t, tokens, b->n_decodes > 0)
+                               : bundle_decode_scale(t, b->n_decodes, b->train);
     struct parts x = parts_of(p, b);
     double host = 0, comm = x.reduce + x.all_to_all;
     (void)e;

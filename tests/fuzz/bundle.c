@@ -53,7 +53,7 @@ static void ask(const struct bundle *b)
         sound(predict_tokens_s(b, n));
         sound(predict_rows_s(b, n));
         sound(bundle_host_s(b, n + 1, i % 2));
-        sound(bundle_iteration_scale(b, i % 2, n + 1));
+        sound(bundle_prompt_scale(b, n + 1, i % 2));
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             sound(predict_prefill_s(b, sizes[k], n + 1));
             sound(predict_decode_s(b, n + 1, (n + 1) * sizes[k]));

@@ -170,6 +170,7 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     TRY(read_scales(a, iteration, "decode_first", &b->first_scale, e));
     TRY(read_scales(a, iteration, "decode_second", &b->second_scale, e));
     TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
+    TRY(read_scales(a, iteration, "prompt_mixed", &b->mixed_scale, e));
     TRY(read_wake(a, meta, &b->wake, e));
     const struct node *energy = node_find(meta, "energy");
     if (node_find(energy, "idle_w"))

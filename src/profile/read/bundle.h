@@ -74,15 +74,14 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
-/* What the sum of an iteration's operators is multiplied by, from the profiler's calibration run;
- * x: sequences of a batch without prefill chunks, tokens of one with. 1 when the bundle does not
- * say.
- */
-double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x);
-/* The same of a batch without chunks, by its place in the train of such batches (struct batch): the
+/* What the sum of an iteration's operators is multiplied by, from the profiler's calibration run; 1
+ * when the bundle does not say. Of one with prefill chunks, by its tokens, alone or `mixed` with
+ * decodes (as alone where the bundle does not tell them apart). */
+double bundle_prompt_scale(const struct bundle *b, int64_t tokens, bool mixed);
+/* Of one without, by its sequences and its place in the train of such batches (struct batch): the
  * first passes after a prompt find other things in the caches than the rest. 0: not known, as the
  * rest. */
-double bundle_train_scale(const struct bundle *b, int64_t seqs, int64_t train);
+double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train);
 /* Seconds that iteration k (from 0) after a pause takes longer than one without; 0 when the bundle
  * says nothing, or k is past what it measured. Linear between the measured pauses and down to 0,
  * flat above the longest. */

@@ -39,7 +39,8 @@ void bundle_doubt(const struct bundle *b, struct bundle_doubt *out)
         if (b->table[k].n > 0)
             out->op[k] = PER_MEAN_ERROR * (b->error[k] >= 0 ? b->error[k] : held_out(&b->table[k]));
     out->decode = rehearsal_doubt(node_find(iteration, "decode"));
-    out->prompt = rehearsal_doubt(node_find(iteration, "prompt"));
+    out->prompt = fmax(rehearsal_doubt(node_find(iteration, "prompt")),
+                       rehearsal_doubt(node_find(iteration, "prompt_mixed")));
     const struct op_table *network[NETWORKS] = {[NETWORK_ALL_REDUCE] = &b->all_reduce_table,
                                                 [NETWORK_SEND_RECV] = &b->send_recv_table,
                                                 [NETWORK_ALL_TO_ALL] = &b->all_to_all_table};
@@ -92,6 +93,7 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     scale_curve(a, &p->first_scale, f->decode);
     scale_curve(a, &p->second_scale, f->decode);
     scale_curve(a, &p->prompt_scale, f->prompt);
+    scale_curve(a, &p->mixed_scale, f->prompt);
     p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
     p->energy_tokens = p->energy_rows = (struct curve_sum){0};
     bundle_sum_tables(a, p);

@@ -235,21 +235,23 @@ double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
     return counted(b, s * (own ? b->host_prefill_scale : b->host_scale), outside);
 }
 
-double bundle_iteration_scale(const struct bundle *b, bool prefill, int64_t x)
+static double scale_at(const struct curve *c, int64_t x)
 {
-    const struct curve *c = prefill ? &b->prompt_scale : &b->decode_scale;
     bool outside;
     return c->grid && x > 0 ? curve_at(c, log2((double)x), &outside) : 1;
 }
 
-double bundle_train_scale(const struct bundle *b, int64_t seqs, int64_t train)
+double bundle_prompt_scale(const struct bundle *b, int64_t tokens, bool mixed)
+{
+    return scale_at(mixed && b->mixed_scale.grid ? &b->mixed_scale : &b->prompt_scale, tokens);
+}
+
+double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train)
 {
     const struct curve *c = train == 1                 ? &b->first_scale
                             : train == 2 || train == 3 ? &b->second_scale
                                                        : &b->decode_scale;
-    bool outside;
-    return c->grid && seqs > 0 ? curve_at(c, log2((double)seqs), &outside)
-                               : bundle_iteration_scale(b, false, seqs);
+    return scale_at(c->grid ? c : &b->decode_scale, seqs);
 }
 
 int bundle_wake_iterations(const struct bundle *b)

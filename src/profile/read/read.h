@@ -70,7 +70,7 @@ struct bundle {
     double host_scale, host_prefill_scale;
     /* Over log2 of sequences or tokens; no grid: 1. Of the passes of a train of decodes: the first,
      * the second and third (no grid: as the rest), the rest. */
-    struct curve first_scale, second_scale, decode_scale, prompt_scale;
+    struct curve first_scale, second_scale, decode_scale, prompt_scale, mixed_scale;
     const char *estimated;
     struct bundle_counts {
         int64_t lookups, outside;

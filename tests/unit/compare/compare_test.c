@@ -267,13 +267,13 @@ static void a_miss_inside_a_small_spread_is_excused(void **state)
         bool excused;
         const char *why;
     } cases[] = {
-        {1.12, 1.14, VERDICT_WARN, true, "excused: the real runs themselves spread by 13 %"},
-        {1.12, 1.11, VERDICT_FAIL, false, NULL}, /* outside: (1.11 - 1) / 1.055 = 10.4 % */
-        {1.12, 1.30, VERDICT_INCONCLUSIVE, false,
+        {1.20, 1.14, VERDICT_WARN, true, "excused: the real runs themselves spread by 13 %"},
+        {1.18, 1.11, VERDICT_FAIL, false, NULL}, /* outside: (1.11 - 1) / 1.055 = 10.4 % */
+        {1.30, 1.30, VERDICT_INCONCLUSIVE, false,
          "the real runs themselves spread by 26 %, too much to tell"},
-        {1.40, 1.30, VERDICT_FAIL, false, NULL},
-        {1.07, 1.30, VERDICT_WARN, false, NULL},
-        {1.01, 1.30, VERDICT_PASS, false, NULL},
+        {1.60, 1.30, VERDICT_FAIL, false, NULL},
+        {1.23, 1.30, VERDICT_WARN, false, NULL},
+        {1.17, 1.30, VERDICT_PASS, false, NULL},
     };
     struct test *t = *state;
     const char *real = put_ladder(t, "real", 101, 0, 1);
@@ -286,6 +286,10 @@ static void a_miss_inside_a_small_spread_is_excused(void **state)
         p.n_spread = 1;
         assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
         const struct compare_cell *cell = &c.cells[METRIC_TTFT][0];
+        const double first_ns = c.real_metrics.of[METRIC_TTFT].ns[50],
+                     mean = (1 + cases[i].other) / 2;
+        assert_near(cell->real_ns / first_ns, mean, 1e-3);
+        assert_near(cell->real_high_ns / first_ns, mean + 12.7062 * (cases[i].other - 1) / 2, 1e-2);
         assert_int_equal(cell->verdict, cases[i].want);
         assert_int_equal(cell->excused, cases[i].excused);
         if (cases[i].why)

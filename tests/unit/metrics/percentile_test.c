@@ -106,12 +106,21 @@ static void sorts_like_qsort(void **state)
     }
 }
 
+static void students_t_is_right(void **state)
+{
+    (void)state;
+    assert_near(metrics_student_95(1), 12.7062, 1e-4);
+    assert_near(metrics_student_95(30), 2.0423, 1e-4);
+    assert_near(metrics_student_95(40), 2.0211, 2e-3);
+    assert_near(metrics_student_95(120), 1.9799, 2e-4);
+    assert_near(metrics_student_95(1000000), 1.95997, 1e-5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_numpy),
-        cmocka_unit_test(intervals_are_order_statistics),
-        cmocka_unit_test(intervals_cover),
+        cmocka_unit_test(equals_numpy),     cmocka_unit_test(intervals_are_order_statistics),
+        cmocka_unit_test(intervals_cover),  cmocka_unit_test(students_t_is_right),
         cmocka_unit_test(sorts_like_qsort),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

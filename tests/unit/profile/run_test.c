@@ -148,8 +148,8 @@ static void what_is_measured_is_predicted(void **state)
         host_near(bundle_host_s(b, n, false), timed_host_s(n, false));
         host_near(bundle_host_s(b, n, true), timed_host_s(n, true));
     }
-    relative(bundle_iteration_scale(b, false, 4), 1);
-    relative(bundle_iteration_scale(b, true, 100), 1);
+    relative(bundle_decode_scale(b, 4, 0), 1);
+    relative(bundle_prompt_scale(b, 100, false), 1);
     double wake_device_s, wake_host_s; /* an engine that does not mind pauses */
     assert_true(bundle_wake_iterations(b) > 0);
     bundle_wake_s(b, 0.5, 0, &wake_device_s, &wake_host_s);
@@ -175,8 +175,8 @@ static void skewed_times_are_predicted_by_their_mean(void **state)
     f->p.samples = 12;
     assert_ok(run(f), &f->e);
     struct bundle *b = load(f);
-    assert_near(bundle_iteration_scale(b, false, 16), 1.25, 0.1);
-    assert_near(bundle_iteration_scale(b, true, 128), 1.25, 0.2);
+    assert_near(bundle_decode_scale(b, 16, 0), 1.25, 0.1);
+    assert_near(bundle_prompt_scale(b, 128, false), 1.25, 0.2);
 }
 
 static double every_hundredth_stalls(int64_t pass)
@@ -192,29 +192,35 @@ static void stalls_are_a_part_of_the_mean(void **state)
     f->p.samples = 12;
     assert_ok(run(f), &f->e);
     struct bundle *b = load(f);
-    assert_near(bundle_iteration_scale(b, false, 2), 1.07, 0.03);
-    assert_near(bundle_iteration_scale(b, false, 16), 1.07, 0.04);
+    assert_near(bundle_decode_scale(b, 2, 0), 1.07, 0.03);
+    assert_near(bundle_decode_scale(b, 16, 0), 1.07, 0.04);
 }
 
-/* What the first passes after a prompt take longer is told apart from what trains take. */
+/* What the first passes after a prompt take longer is told apart from what trains take, and prompts
+ * beside decodes from those alone. */
 static double slow_after_prompts(const struct batch *b)
 {
+    if (b->n_chunks > 0)
+        return b->n_decodes > 0 ? 1.3 : 1;
     return b->train == 1 ? 2 : b->train == 2 || b->train == 3 ? 1.5 : 1;
 }
 
-static void the_first_passes_of_a_train_are_told_apart(void **state)
+static void neighbours_in_the_caches_are_told_apart(void **state)
 {
     struct fixture *f = *state;
     f->t.batch_factor = slow_after_prompts;
     assert_ok(run(f), &f->e);
     struct bundle *b = load(f);
     for (int64_t n = 1; n <= 16; n++) {
-        assert_near(bundle_train_scale(b, n, 1), 2, 1e-6);
-        assert_near(bundle_train_scale(b, n, 2), 1.5, 1e-6);
-        assert_near(bundle_train_scale(b, n, 3), 1.5, 1e-6);
-        assert_near(bundle_train_scale(b, n, 4), 1, 1e-6);
+        assert_near(bundle_decode_scale(b, n, 1), 2, 1e-6);
+        assert_near(bundle_decode_scale(b, n, 2), 1.5, 1e-6);
+        assert_near(bundle_decode_scale(b, n, 3), 1.5, 1e-6);
+        assert_near(bundle_decode_scale(b, n, 4), 1, 1e-6);
     }
-    relative(bundle_iteration_scale(b, true, 100), 1);
+    for (int64_t tokens = 10; tokens <= 200; tokens += 19) {
+        assert_near(bundle_prompt_scale(b, tokens, true) / bundle_prompt_scale(b, tokens, false),
+                    1.3, 1e-6);
+    }
 }
 
 static struct node *meta_of(struct fixture *f)
@@ -582,7 +588,7 @@ int main(void)
         with_root(what_is_measured_is_predicted),
         with_root(skewed_times_are_predicted_by_their_mean),
         with_root(stalls_are_a_part_of_the_mean),
-        with_root(the_first_passes_of_a_train_are_told_apart),
+        with_root(neighbours_in_the_caches_are_told_apart),
         with_root(a_bundle_is_extended),
         with_root(what_cannot_be_extended_is_refused),
         with_root(an_interrupted_extension_goes_on),

@@ -176,16 +176,6 @@ static void the_interval_holds_bracket_and_draws(void **state)
     assert_near(c.high, 9.1, 0);
 }
 
-static void students_t_is_right(void **state)
-{
-    (void)state;
-    assert_near(capacity_student_95(1), 12.7062, 1e-4);
-    assert_near(capacity_student_95(30), 2.0423, 1e-4);
-    assert_near(capacity_student_95(40), 2.0211, 2e-3);
-    assert_near(capacity_student_95(120), 1.9799, 2e-4);
-    assert_near(capacity_student_95(1000000), 1.95997, 1e-5);
-}
-
 static void a_queue_that_grows_is_told(void **state)
 {
     struct test *t = *state;
@@ -363,7 +353,6 @@ int main(void)
         TEST(no_rate_at_all_is_capacity_0),
         TEST(a_workload_without_a_queue_is_rejected),
         TEST(the_interval_holds_bracket_and_draws),
-        TEST(students_t_is_right),
         TEST(a_queue_that_grows_is_told),
         TEST(a_seed_survives_its_tree),
     };

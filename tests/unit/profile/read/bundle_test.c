@@ -573,7 +573,7 @@ static void our_meta_brings_errors_and_scales(void **state)
     struct fixture *f = *state;
     put_host(f, true);
     load(f);
-    assert_true(bundle_iteration_scale(f->b, false, 8) == 1);
+    assert_true(bundle_decode_scale(f->b, 8, 0) == 1);
     put_str(f->compute, "bundle_meta.json",
             "{\"schema_version\": 1, \"iteration\": {\"decode\": [{\"x\": 1, \"factor\": "
             "1}, {\"x\": 16, \"factor\": 2}], \"prompt\": [{\"x\": 32, \"factor\": 2}]},"
@@ -583,12 +583,13 @@ static void our_meta_brings_errors_and_scales(void **state)
     assert_non_null(bundle_meta(f->b));
     assert_true(bundle_op_error(f->b, OP_ATTN_DECODE) == 0.02);
     assert_true(bundle_op_error(f->b, OP_LM_HEAD) < 0);
-    assert_true(bundle_iteration_scale(f->b, false, 1) == 1);
-    assert_true(bundle_iteration_scale(f->b, false, 4) == 1.5); /* half way in log2 */
-    assert_true(bundle_iteration_scale(f->b, false, 64) == 2);
-    assert_true(bundle_iteration_scale(f->b, true, 7) == 2);
+    assert_true(bundle_decode_scale(f->b, 1, 0) == 1);
+    assert_true(bundle_decode_scale(f->b, 4, 0) == 1.5); /* half way in log2 */
+    assert_true(bundle_decode_scale(f->b, 64, 0) == 2);
+    assert_true(bundle_prompt_scale(f->b, 7, false) == 2);
+    assert_true(bundle_prompt_scale(f->b, 7, true) == 2); /* of before those were told apart */
     for (int64_t train = 0; train < 6; train++) /* a bundle of before trains were told apart */
-        assert_true(bundle_train_scale(f->b, 4, train) == 1.5);
+        assert_true(bundle_decode_scale(f->b, 4, train) == 1.5);
     relative(bundle_host_s(f->b, 8, false), 3 * host_ms(8) / 1e3);
     relative(bundle_host_s(f->b, 8, true), 4 * 2e-3);
     relative(predict_decode_s(f->b, 4, 400), 2 * decode_ms(4, 100) / 1e3);
@@ -609,22 +610,26 @@ static void our_meta_brings_errors_and_scales(void **state)
     assert_non_null(strstr(err_cause(&f->e, 0), "operators"));
 }
 
-static void the_first_passes_of_a_train_have_factors_of_their_own(void **state)
+static void neighbours_in_the_caches_have_factors_of_their_own(void **state)
 {
     struct fixture *f = *state;
-    put_str(f->compute, "bundle_meta.json",
-            "{\"schema_version\": 1, \"iteration\": {\"decode\": [{\"x\": 1, \"factor\": 1}, "
-            "{\"x\": 16, \"factor\": 2}], \"decode_first\": [{\"x\": 1, \"factor\": 4}], "
-            "\"decode_second\": [{\"x\": 1, \"factor\": 2}, {\"x\": 4, \"factor\": 3}]}, "
-            "\"operators\": {}}\n");
+    put_str(
+        f->compute, "bundle_meta.json",
+        "{\"schema_version\": 1, \"iteration\": {\"prompt\": [{\"x\": 8, \"factor\": 5}], "
+        "\"prompt_mixed\": [{\"x\": 8, \"factor\": 6}], \"decode\": [{\"x\": 1, \"factor\": 1}, "
+        "{\"x\": 16, \"factor\": 2}], \"decode_first\": [{\"x\": 1, \"factor\": 4}], "
+        "\"decode_second\": [{\"x\": 1, \"factor\": 2}, {\"x\": 4, \"factor\": 3}]}, "
+        "\"operators\": {}}\n");
     load(f);
-    assert_true(bundle_train_scale(f->b, 4, 0) == 1.5); /* not told */
-    assert_true(bundle_train_scale(f->b, 4, 1) == 4);
-    assert_true(bundle_train_scale(f->b, 4, 2) == 3);
-    assert_true(bundle_train_scale(f->b, 2, 3) == 2.5);
-    assert_true(bundle_train_scale(f->b, 4, 4) == 1.5);
-    assert_true(bundle_train_scale(f->b, 4, 1000) == 1.5);
-    assert_true(bundle_iteration_scale(f->b, false, 4) == 1.5);
+    assert_true(bundle_prompt_scale(f->b, 9, false) == 5 &&
+                bundle_prompt_scale(f->b, 9, true) == 6);
+    assert_true(bundle_decode_scale(f->b, 4, 0) == 1.5); /* not told */
+    assert_true(bundle_decode_scale(f->b, 4, 1) == 4);
+    assert_true(bundle_decode_scale(f->b, 4, 2) == 3);
+    assert_true(bundle_decode_scale(f->b, 2, 3) == 2.5);
+    assert_true(bundle_decode_scale(f->b, 4, 4) == 1.5);
+    assert_true(bundle_decode_scale(f->b, 4, 1000) == 1.5);
+    assert_true(bundle_decode_scale(f->b, 4, 0) == 1.5);
 }
 
 static void check_holds_points_out(void **state)
@@ -825,7 +830,7 @@ int main(void)
         with_bundle(absent_operators_are_listed_and_cost_nothing),
         with_bundle(waking_up_is_interpolated_over_the_pause),
         with_bundle(our_meta_brings_errors_and_scales),
-        with_bundle(the_first_passes_of_a_train_have_factors_of_their_own),
+        with_bundle(neighbours_in_the_caches_have_factors_of_their_own),
         with_bundle(check_holds_points_out),
         with_bundle(energy_columns_are_read_beside_the_times),
         with_bundle(vidurs_published_bundles_load),

@@ -27,10 +27,10 @@ static void every_time_is_multiplied(void **state)
         assert_near_rel(predict_once_s(p, n), 1.5 * predict_once_s(b, n), 1e-12);
         assert_near_rel(predict_prefill_s(p, n / 2, n), 1.5 * predict_prefill_s(b, n / 2, n), 1e-9);
         assert_near_rel(predict_decode_s(p, n, 30 * n), 1.5 * predict_decode_s(b, n, 30 * n), 1e-9);
-        assert_near_rel(bundle_iteration_scale(p, false, n),
-                        2 * bundle_iteration_scale(b, false, n), 1e-12);
-        assert_near_rel(bundle_iteration_scale(p, true, n), 3 * bundle_iteration_scale(b, true, n),
-                        1e-12);
+        assert_near_rel(bundle_decode_scale(p, n, 0), 2 * bundle_decode_scale(b, n, 0), 1e-12);
+        for (int mixed = 0; mixed < 2; mixed++)
+            assert_near_rel(bundle_prompt_scale(p, n, mixed), 3 * bundle_prompt_scale(b, n, mixed),
+                            1e-12);
         assert_near(bundle_host_s(p, n, true), bundle_host_s(b, n, true), 0);
     }
 }
