@@ -33,14 +33,14 @@ requests="model=small_qwen3 workload=demo workload.lengths.decode_tokens=48"
 ROUNDS=5
 printf 'OUT is %s\n' "$out"
 
-profile() { # seconds
+profile() { # all|calibration SECONDS
     # shellcheck disable=SC2086  # several words
-    run profile $engine "$root" profile.time_budget_s="$1" profile.max_tokens=512 \
-        profile.max_kv=1024 profile.max_batch=32 profile.extend=true
+    run profile $engine "$root" profile.measure="$1" profile.time_budget_s="$2" \
+        profile.max_tokens=512 profile.max_kv=1024 profile.max_batch=32 profile.extend=true
 }
 
 say "profile: what each operator of the model costs on this CPU"
-profile 20
+profile all 22
 
 say "capacity: how fast the simulator serves 200 requests that are there at once"
 # shellcheck disable=SC2086  # several words
@@ -73,8 +73,8 @@ for repeat in $rounds; do
             out="$out/runs/$name-real-$repeat"
         cp "$log" "$out/runs/$name-real-$repeat.log"
     done
-    say "profile: once more, for the machine may have changed"
-    profile 5
+    say "profile: the calibration run once more, for the machine may have changed"
+    profile calibration 7
 done
 
 # undisturbed idle|loaded: the numbers of the real runs that waited for cores at most 5 % of the time,

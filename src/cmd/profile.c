@@ -101,6 +101,7 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
         .time_budget_s = p->profile.time_budget_s,
         .tp = p->parallel.tp,
         .extend = p->profile.extend,
+        .calibration_only = p->profile.measure == 1,
         .seed = (uint64_t)p->seed,
         .clock = &clock,
         .config = c->config->tree,

@@ -356,6 +356,8 @@ const struct option config_options[] = {
      "thin the grid to fit about this time; 0 takes the whole grid, which can be many minutes"},
     {"profile.extend", OPT_BOOL, "", "false", NO_LIMIT, NULL, P, AT(profile.extend),
      "measure more into the bundle that exists: another session of the time budget"},
+    {"profile.measure", OPT_ENUM, "", "all", NO_LIMIT, "all|calibration", P, AT(profile.measure),
+     "calibration: of a bundle that is extended only the calibration run, not the grid again"},
     {"profile.folds", OPT_INT, "", "5", 0, 1000, NULL, P, AT(profile.folds),
      "profile check: parts held out in turn; 0 leaves one row out at a time"},
 

@@ -158,6 +158,7 @@ struct plan {
         int64_t max_tokens, max_batch, max_kv, samples, warmup;
         double time_budget_s;
         bool extend;
+        int measure;   /* all, calibration */
         int64_t folds; /* of `profile check` */
     } profile;
 

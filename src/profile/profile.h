@@ -42,15 +42,16 @@ struct profile_params {
     int64_t tp;
     uint64_t seed;
     bool extend;               /* a bundle that exists is measured further, in another session */
+    bool calibration_only;     /* ... of the calibration run alone, which takes the whole budget */
     struct serve_clock *clock; /* the executor's; reset to 0 for each run of the serving loop */
     const struct node *config; /* snapshot for the meta, or NULL */
     const struct node *provenance; /* device facts for bundle_meta.json, or NULL */
 };
 
 /* The bundle's compute folder in *dir.
- * ST_USAGE: a name that cannot be a folder, or the bundle exists already. ST_DEVICE: the executor
- * gives no operator times. ST_INTERRUPTED: *stop was set; the same call goes on later. Nothing is
- * written in the first two cases. */
+ * ST_USAGE: a name that cannot be a folder, the bundle exists already, or calibration_only and
+ * there is none to extend. ST_DEVICE: the executor gives no operator times. ST_INTERRUPTED: *stop
+ * was set; the same call goes on later. Nothing is written in the first two cases. */
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e);
 

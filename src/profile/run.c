@@ -191,7 +191,8 @@ static enum st measure_yardstick(struct session *s, struct err *e)
 static enum st rehearse(struct session *s, int64_t round, bool *more, struct err *e)
 {
     const int done = rows_of_session(s, 'q');
-    double share = REHEARSAL_SHARE * s->p->time_budget_s;
+    const double share =
+        (s->p->calibration_only ? 1 - YARDSTICK_SHARE : REHEARSAL_SHARE) * s->p->time_budget_s;
     *more =
         done < REHEARSALS && !(done > 0 && share > 0 && s->rehearsal_s * (done + 1) > share * done);
     if (!*more || done >= round)
@@ -223,9 +224,11 @@ static enum st sample_grid(struct session *s, struct err *e)
     TRY(sample_levels(s, e));
     bool more;
     TRY(rehearse(s, 1, &more, e));
-    int64_t visited = 1;
+    int64_t visited = !s->p->calibration_only;
     for (int64_t round = 2; round <= s->p->samples && (visited || more); round++) {
-        TRY(sample_round(s, round, &visited, e));
+        visited = 0;
+        if (!s->p->calibration_only)
+            TRY(sample_round(s, round, &visited, e));
         TRY(rehearse(s, round, &more, e));
     }
     return ST_OK;
@@ -539,9 +542,9 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     progress_begin(&s->progress, "profile", budget ? "s of the time budget" : "samples",
                    budget ? (int64_t)ceil(s->p->time_budget_s) : s->points.n * s->p->samples);
     enum st st = sample_grid(s, e);
-    if (st == ST_OK)
+    if (st == ST_OK && !s->p->calibration_only)
         st = measure_host(s, e);
-    if (st == ST_OK)
+    if (st == ST_OK && !s->p->calibration_only)
         st = measure_wake(s, e);
     progress_end(&s->progress);
     TRY(st);
@@ -602,6 +605,10 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
         if (journal_published(a, partial)) /* killed between the rename and the removal */
             journal_remove(partial, &ignored);
         return refuse(e, final);
+    }
+    if (p->calibration_only && !s.extends) {
+        err_set(e, ST_USAGE, "profile.measure=calibration: there is no bundle %s to extend", final);
+        return err_hint(e, "profile with profile.measure=all first, then with profile.extend=true");
     }
     if (fs_exists(host) && !s.extends && !fs_exists(partial))
         return refuse(e, host);

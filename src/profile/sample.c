@@ -279,14 +279,16 @@ static void tell_plan(const struct session *s)
 
 enum st sample_levels(struct session *s, struct err *e)
 {
+    const bool visits = !s->p->calibration_only;
     int64_t visited;
-    for (int g = 0; g < POINT_GROUPS; g++)
+    for (int g = 0; g < POINT_GROUPS && visits; g++)
         TRY(sample_coarsest(s, (enum point_group)g, e));
     for (int level = 1; level < GRID_LEVELS; level++) {
         for (int g = 0; g < POINT_GROUPS; g++)
             if (s->level[g] == level - 1 && level_fits(s, (enum point_group)g, level))
                 s->level[g] = level;
-        TRY(sample_round(s, 1, &visited, e));
+        if (visits)
+            TRY(sample_round(s, 1, &visited, e));
     }
     tell_plan(s);
     return ST_OK;

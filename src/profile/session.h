@@ -40,7 +40,8 @@ void session_used(struct session *s, double *part, double spent_s);
 
 /* Passes over the cheapest points, until they settle. */
 enum st sample_warm_up(struct session *s, struct err *e);
-/* A first visit of each point, level by level as far as the budget goes. */
+/* A first visit of each point, level by level as far as the budget goes; with calibration_only just
+ * the levels that earlier sessions reached. */
 enum st sample_levels(struct session *s, struct err *e);
 /* One more visit for each point that has fewer than `round` in this session, and for which samples
  * and budget allow one. *visited: how many there were. */

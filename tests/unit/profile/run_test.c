@@ -268,6 +268,38 @@ static void a_bundle_is_extended(void **state)
     assert_false(fs_exists(f->partial));
 }
 
+/* The grid and the host stay as they were measured; the factors follow the machine. */
+static void the_calibration_run_alone_is_extended(void **state)
+{
+    struct fixture *f = *state;
+    char want[400];
+    f->p.extend = f->p.calibration_only = true;
+    assert_int_equal(run(f), ST_USAGE);
+    snprintf(want, sizeof want, "profile.measure=calibration: there is no bundle %s to extend",
+             f->compute);
+    assert_cause(&f->e, want);
+    f->p.calibration_only = false;
+    assert_ok(run(f), &f->e);
+    struct node *meta = meta_of(f);
+    const int64_t samples = node_path(meta, "grid.samples")->i,
+                  level = node_path(meta, "grid.decode_level")->i,
+                  hosts = node_path(meta, "host.samples")->i,
+                  rounds = node_find(node_path(meta, "iteration.decode")->items[0], "rounds")->i;
+    f->t.batch_factor = half_as_fast;
+    f->p.calibration_only = true;
+    assert_ok(run(f), &f->e);
+    meta = meta_of(f);
+    assert_int_equal(node_path(meta, "sessions")->n, 2);
+    assert_int_equal(node_path(meta, "grid.samples")->i, samples);
+    assert_int_equal(node_path(meta, "grid.decode_level")->i, level);
+    assert_int_equal(node_path(meta, "host.samples")->i, hosts);
+    assert_int_equal(node_find(node_path(meta, "iteration.decode")->items[0], "rounds")->i,
+                     2 * rounds);
+    struct bundle *b = load(f);
+    relative(predict_tokens_s(b, 100), tokens_s(100, false));
+    assert_near(bundle_decode_scale(b, 16, 9), 1.5, 1e-3); /* the mean of both */
+}
+
 static void what_cannot_be_extended_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -590,6 +622,7 @@ int main(void)
         with_root(stalls_are_a_part_of_the_mean),
         with_root(neighbours_in_the_caches_are_told_apart),
         with_root(a_bundle_is_extended),
+        with_root(the_calibration_run_alone_is_extended),
         with_root(what_cannot_be_extended_is_refused),
         with_root(an_interrupted_extension_goes_on),
         with_root(a_small_budget_leaves_out_what_is_dearest),
