@@ -82,7 +82,7 @@ done
 undisturbed() {
     for repeat in $rounds; do
         sed -n 's/^ *"waiting": \([0-9.e-]*\).*/\1/p' "$out/runs/$1-real-$repeat/run_meta.json" |
-            awk -v n=$repeat '$1 <= 0.05 { print n }'
+            awk -v n="$repeat" '$1 <= 0.05 { print n }'
     done >"$log"
     [ -s "$log" ] || echo "$rounds" >"$log"
     cat "$log"
