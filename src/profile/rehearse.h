@@ -40,7 +40,7 @@ extern const struct rehearsal_setting {
 /* One round: each setting, as far as the limits go; `length` (0 to 1) is the part of it to run:
  * outputs are shortened down to REHEARSAL_FEWEST tokens, then there are fewer requests. `round`
  * draws the workload. */
-enum { REHEARSAL_PROMPT_TOKENS = 120, REHEARSAL_FEWEST = 48 }; /* mean of the prompts */
+enum { REHEARSAL_PROMPT_TOKENS = 120, REHEARSAL_FEWEST = 16 }; /* mean of the prompts */
 enum st rehearse_round(const struct profile_params *p, struct executor ex, int round, double length,
                        const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e);
 
