@@ -174,16 +174,11 @@ struct git_facts artifact_git(struct arena *a)
     return g;
 }
 
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 struct node *artifact_working_directory_git(struct arena *a)
 {
     struct git_facts git = artifact_git(a);
     struct node *n = node_new(a, NODE_MAP);
-    node_set(a, n, SV("commit"), text_or_null(a, git.commit));
+    node_set(a, n, SV("commit"), node_str_or_null(a, git.commit));
     node_set(a, n, SV("dirty"), git.known_dirty ? node_bool(a, git.dirty) : node_new(a, NODE_NULL));
     return n;
 }
@@ -289,17 +284,17 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
         struct node *value;
     } members[] = {
         {"schema_version", node_int(a, 1)},
-        {"run_id", text_or_null(a, m->run_id)},
-        {"run_type", text_or_null(a, m->run_type)},
-        {"model", text_or_null(a, m->model)},
-        {"hardware", pair(a, "hardware_id", text_or_null(a, m->hardware_id), "device",
-                          text_or_null(a, m->device))},
+        {"run_id", node_str_or_null(a, m->run_id)},
+        {"run_type", node_str_or_null(a, m->run_type)},
+        {"model", node_str_or_null(a, m->model)},
+        {"hardware", pair(a, "hardware_id", node_str_or_null(a, m->hardware_id), "device",
+                          node_str_or_null(a, m->device))},
         {"started_at", artifact_time(a, m->started_wall_ns)},
         {"ended_at", artifact_time(a, m->ended_wall_ns)},
         {"env", artifact_env(a)},
         {"params", m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP)},
-        {"hydra", pair(a, "config_path", text_or_null(a, m->hydra_config_path), "config_name",
-                       text_or_null(a, m->hydra_config_name))},
+        {"hydra", pair(a, "config_path", node_str_or_null(a, m->hydra_config_path), "config_name",
+                       node_str_or_null(a, m->hydra_config_name))},
         {"host", artifact_host(a)},
         {"tool", artifact_tool(a)},
         {"working_directory_git", artifact_working_directory_git(a)},

@@ -10,24 +10,15 @@ static void put(struct arena *a, struct node *m, const char *key, struct node *v
     node_set(a, m, sv_of(arena_str(a, key)), v);
 }
 
-static struct node *number(struct arena *a, double v)
-{
-    return isnan(v) ? node_new(a, NODE_NULL) : node_float(a, v);
-}
-
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 static void put_stat(struct arena *a, struct node *m, const char *name,
                      const struct outcome_stat *s)
 {
-    put(a, m, arena_printf(a, "mean_%s_ms", name), number(a, s->mean));
-    put(a, m, arena_printf(a, "median_%s_ms", name), number(a, s->median));
-    put(a, m, arena_printf(a, "std_%s_ms", name), number(a, s->std));
+    put(a, m, arena_printf(a, "mean_%s_ms", name), node_number(a, s->mean));
+    put(a, m, arena_printf(a, "median_%s_ms", name), node_number(a, s->median));
+    put(a, m, arena_printf(a, "std_%s_ms", name), node_number(a, s->std));
     for (int i = 0; i < OUTCOME_PERCENTILES; i++)
-        put(a, m, arena_printf(a, "p%d_%s_ms", outcome_percentiles[i], name), number(a, s->p[i]));
+        put(a, m, arena_printf(a, "p%d_%s_ms", outcome_percentiles[i], name),
+            node_number(a, s->p[i]));
 }
 
 struct node *client_health_node(struct arena *a, const struct client_health *h)
@@ -65,7 +56,7 @@ struct node *client_health_node(struct arena *a, const struct client_health *h)
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
         put(a, m, ints[i].key, node_int(a, ints[i].v));
     for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
-        put(a, m, doubles[i].key, number(a, doubles[i].v));
+        put(a, m, doubles[i].key, node_number(a, doubles[i].v));
     put(a, m, "verdict", node_str(a, h->healthy ? "healthy" : "rejected"));
     return m;
 }
@@ -139,7 +130,7 @@ static struct node *tokens_node(struct arena *a, const struct outcome_figures *f
     put(a, m, "input_counted_from_usage", node_int(a, f->prompt_from_usage));
     put(a, m, "chunks", node_int(a, f->chunks));
     put(a, m, "tokens_per_chunk",
-        number(a, f->chunks ? (double)f->output_tokens / (double)f->chunks : NAN));
+        node_number(a, f->chunks ? (double)f->output_tokens / (double)f->chunks : NAN));
     put(a, m, "max_tokens_per_chunk", node_int(a, f->max_tokens_per_chunk));
     put(a, m, "requests_spread_over_chunks", node_int(a, f->spread));
     put(a, m, "answers_at_once", node_int(a, f->at_once));
@@ -159,24 +150,24 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
     put(a, m, "date", node_str(a, date));
     put(a, m, "backend", node_str(a, "openai"));
     put(a, m, "endpoint_type", node_str(a, labels->endpoint));
-    put(a, m, "model_id", text_or_null(a, labels->model_id));
-    put(a, m, "tokenizer_id", text_or_null(a, labels->tokenizer_id));
+    put(a, m, "model_id", node_str_or_null(a, labels->model_id));
+    put(a, m, "tokenizer_id", node_str_or_null(a, labels->tokenizer_id));
     put(a, m, "num_prompts", node_int(a, f->completed + f->failed));
-    put(a, m, "request_rate", number(a, labels->request_rate));
-    put(a, m, "burstiness", number(a, labels->burstiness));
+    put(a, m, "request_rate", node_number(a, labels->request_rate));
+    put(a, m, "burstiness", node_number(a, labels->burstiness));
     put(a, m, "max_concurrency",
         labels->max_concurrency ? node_int(a, labels->max_concurrency) : node_new(a, NODE_NULL));
-    put(a, m, "duration", number(a, f->duration_s));
+    put(a, m, "duration", node_number(a, f->duration_s));
     put(a, m, "completed", node_int(a, f->completed));
     put(a, m, "failed", node_int(a, f->failed));
     put(a, m, "warmup", node_int(a, f->warmup));
     put(a, m, "total_input_tokens", node_int(a, f->input_tokens));
     put(a, m, "total_output_tokens", node_int(a, f->output_tokens));
-    put(a, m, "request_throughput", number(a, f->requests_per_s));
-    put(a, m, "request_goodput", number(a, f->goodput_sent));
-    put(a, m, "output_throughput", number(a, f->output_tokens_per_s));
-    put(a, m, "total_token_throughput", number(a, f->total_tokens_per_s));
-    put(a, m, "max_output_tokens_per_s", number(a, most_tokens_a_second(o, n)));
+    put(a, m, "request_throughput", node_number(a, f->requests_per_s));
+    put(a, m, "request_goodput", node_number(a, f->goodput_sent));
+    put(a, m, "output_throughput", node_number(a, f->output_tokens_per_s));
+    put(a, m, "total_token_throughput", node_number(a, f->total_tokens_per_s));
+    put(a, m, "max_output_tokens_per_s", node_number(a, most_tokens_a_second(o, n)));
     put(a, m, "max_concurrent_requests", node_int(a, h->peak_concurrency));
     put_stat(a, m, "ttft", &f->ttft_sent);
     put_stat(a, m, "tpot", &f->tpot);
@@ -186,8 +177,8 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
 
     put_stat(a, planned, "ttft", &f->ttft);
     put_stat(a, planned, "e2el", &f->e2el);
-    put(a, planned, "request_goodput", number(a, f->goodput));
-    put(a, planned, "goodput_limits", text_or_null(a, labels->goodput));
+    put(a, planned, "request_goodput", node_number(a, f->goodput));
+    put(a, planned, "goodput_limits", node_str_or_null(a, labels->goodput));
     put(a, m, "planned", planned);
     put(a, m, "tokens", tokens_node(a, f));
     put(a, m, "client", client_health_node(a, h));
@@ -199,8 +190,8 @@ struct node *outcomes_stage_node(struct arena *a, const struct outcome_figures *
     struct node *m = node_new(a, NODE_MAP);
     put(a, m, "completed", node_int(a, f->completed));
     put(a, m, "failed", node_int(a, f->failed));
-    put(a, m, "request_throughput", number(a, f->requests_per_s));
-    put(a, m, "output_throughput", number(a, f->output_tokens_per_s));
+    put(a, m, "request_throughput", node_number(a, f->requests_per_s));
+    put(a, m, "output_throughput", node_number(a, f->output_tokens_per_s));
     put_stat(a, m, "ttft", &f->ttft);
     put_stat(a, m, "tpot", &f->tpot);
     put_stat(a, m, "itl", &f->itl);

@@ -254,7 +254,7 @@ static struct node *lengths_node(const struct bench *b, const struct outcome_fig
         node_set(a, m, sv_of(length_name((enum length)i)), node_int(a, f->lengths[i]));
     node_set(a, m, SV("limit"), node_float(a, b->c->plan->client.max_wrong_lengths));
     node_set(a, m, SV("verdict"), node_str(a, why ? "rejected" : "ok"));
-    node_set(a, m, SV("why"), why ? node_str(a, why) : node_new(a, NODE_NULL));
+    node_set(a, m, SV("why"), node_str_or_null(a, why));
     return m;
 }
 

@@ -6,16 +6,6 @@
 #include "compare/intern.h"
 #include "text/json.h"
 
-static void put(struct arena *a, struct node *map, const char *key, struct node *value)
-{
-    node_set(a, map, sv_of(key), value);
-}
-
-static struct node *number(struct arena *a, double v)
-{
-    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
-}
-
 static struct node *cell_node(struct arena *a, const struct ab_cell *c)
 {
     struct node *n = node_new(a, NODE_MAP), *interval = node_new(a, NODE_NULL);
@@ -24,13 +14,13 @@ static struct node *cell_node(struct arena *a, const struct ab_cell *c)
         node_push(a, interval, node_float(a, c->low_percent));
         node_push(a, interval, node_float(a, c->high_percent));
     }
-    put(a, n, "change_percent", number(a, c->change_percent));
-    put(a, n, "interval_percent", interval);
-    put(a, n, "repeat_percent", number(a, c->repeat_percent));
-    put(a, n, "call", node_str(a, ab_call_name(c->call)));
-    put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
-    put(a, n, "causes", compare_cause_ids(a, c->causes));
-    put(a, n, "text", node_str(a, ab_change_text(a, c)));
+    node_put(a, n, "change_percent", node_number(a, c->change_percent));
+    node_put(a, n, "interval_percent", interval);
+    node_put(a, n, "repeat_percent", node_number(a, c->repeat_percent));
+    node_put(a, n, "call", node_str(a, ab_call_name(c->call)));
+    node_put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
+    node_put(a, n, "causes", compare_cause_ids(a, c->causes));
+    node_put(a, n, "text", node_str(a, ab_change_text(a, c)));
     return n;
 }
 
@@ -40,13 +30,13 @@ static struct node *metric_node(struct arena *a, const struct ab_run *r, enum me
     const struct series *s = &r->metrics.of[m];
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
         struct node *cell = first ? node_new(a, NODE_MAP) : cell_node(a, &r->cells[m][p]);
-        put(a, cell, "value_ns",
-            number(a,
-                   s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN));
-        put(a, cells, compare_percentile_name(p), cell);
+        node_put(a, cell, "value_ns",
+                 node_number(a, s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p])
+                                     : (double)NAN));
+        node_put(a, cells, compare_percentile_name(p), cell);
     }
-    put(a, n, "n", node_int(a, (int64_t)s->n));
-    put(a, n, "percentiles", cells);
+    node_put(a, n, "n", node_int(a, (int64_t)s->n));
+    node_put(a, n, "percentiles", cells);
     return n;
 }
 
@@ -55,16 +45,16 @@ static struct node *run_node(struct arena *a, const struct ab_run *r, bool first
     struct node *n = compare_run_node(a, &r->run, &r->metrics);
     struct node *metrics = node_new(a, NODE_MAP);
     for (enum metric m = 0; m < METRICS; m++)
-        put(a, metrics, metric_name(m), metric_node(a, r, m, first));
-    put(a, n, "key", node_str(a, r->key));
-    put(a, n, "name", node_str(a, r->name));
-    put(a, n, "label", node_str(a, r->label));
-    put(a, n, "metrics", metrics);
-    put(a, n, "paired", node_bool(a, r->paired));
-    put(a, n, "requests", node_int(a, (int64_t)r->n_requests));
-    put(a, n, "left_out", node_int(a, (int64_t)r->n_left_out));
-    put(a, n, "machine_change_percent", number(a, 100 * r->drift));
-    put(a, n, "text", compare_texts(a, r->lines, r->n_lines));
+        node_put(a, metrics, metric_name(m), metric_node(a, r, m, first));
+    node_put(a, n, "key", node_str(a, r->key));
+    node_put(a, n, "name", node_str(a, r->name));
+    node_put(a, n, "label", node_str(a, r->label));
+    node_put(a, n, "metrics", metrics);
+    node_put(a, n, "paired", node_bool(a, r->paired));
+    node_put(a, n, "requests", node_int(a, (int64_t)r->n_requests));
+    node_put(a, n, "left_out", node_int(a, (int64_t)r->n_left_out));
+    node_put(a, n, "machine_change_percent", node_number(a, 100 * r->drift));
+    node_put(a, n, "text", compare_texts(a, r->lines, r->n_lines));
     return n;
 }
 
@@ -73,10 +63,10 @@ static struct node *settings_node(struct arena *a, const struct ab *x)
     struct node *list = node_new(a, NODE_LIST);
     for (size_t i = 0; i < x->n_settings; i++) {
         struct node *n = node_new(a, NODE_MAP);
-        put(a, n, "name", node_str(a, x->settings[i].name));
+        node_put(a, n, "name", node_str(a, x->settings[i].name));
         for (size_t k = 0; k < x->params.n; k++) {
             const char *v = x->settings[i].values[k];
-            put(a, n, x->runs[k].key, v ? node_str(a, v) : node_new(a, NODE_NULL));
+            node_put(a, n, x->runs[k].key, node_str_or_null(a, v));
         }
         node_push(a, list, n);
     }
@@ -89,26 +79,26 @@ struct node *ab_node(struct arena *a, const struct ab *x)
     struct node *method = node_new(a, NODE_MAP);
     for (size_t i = 0; i < x->params.n; i++)
         node_push(a, runs, run_node(a, &x->runs[i], i == 0));
-    put(a, method, "name", node_str(a, "circular block bootstrap"));
-    put(a, method, "confidence", node_float(a, 0.95));
-    put(a, method, "draws", node_int(a, x->draws));
-    put(a, method, "block_requests", node_int(a, (int64_t)boot_block(x->runs[0].n_requests)));
-    put(a, n, "schema_version", node_int(a, 1));
-    put(a, n, "kind", node_str(a, "runs"));
-    put(a, n, "outcome", node_str(a, x->outcome));
-    put(a, n, "gate", node_str(a, x->params.gate == AB_GATE_SLOWER ? "slower" : "none"));
-    put(a, n, "pass_percent", node_float(a, x->params.pass_percent));
-    put(a, n, "warn_percent", node_float(a, x->params.warn_percent));
-    put(a, n, "verdict", node_str(a, verdict_name(x->verdict)));
-    put(a, n, "cause",
-        x->verdict == VERDICT_INCONCLUSIVE ? node_str(a, cause_id(x->reasons[0].cause))
-                                           : node_new(a, NODE_NULL));
-    put(a, n, "causes", compare_reasons_node(a, x->reasons, x->n_reasons));
-    put(a, n, "method", method);
-    put(a, n, "runs", runs);
-    put(a, n, "spread_runs", compare_texts(a, x->params.spread_dirs, x->params.n_spread));
-    put(a, n, "settings", settings_node(a, x));
-    put(a, n, "notes", compare_texts(a, x->notes, x->n_notes));
+    node_put(a, method, "name", node_str(a, "circular block bootstrap"));
+    node_put(a, method, "confidence", node_float(a, 0.95));
+    node_put(a, method, "draws", node_int(a, x->draws));
+    node_put(a, method, "block_requests", node_int(a, (int64_t)boot_block(x->runs[0].n_requests)));
+    node_put(a, n, "schema_version", node_int(a, 1));
+    node_put(a, n, "kind", node_str(a, "runs"));
+    node_put(a, n, "outcome", node_str(a, x->outcome));
+    node_put(a, n, "gate", node_str(a, x->params.gate == AB_GATE_SLOWER ? "slower" : "none"));
+    node_put(a, n, "pass_percent", node_float(a, x->params.pass_percent));
+    node_put(a, n, "warn_percent", node_float(a, x->params.warn_percent));
+    node_put(a, n, "verdict", node_str(a, verdict_name(x->verdict)));
+    node_put(a, n, "cause",
+             x->verdict == VERDICT_INCONCLUSIVE ? node_str(a, cause_id(x->reasons[0].cause))
+                                                : node_new(a, NODE_NULL));
+    node_put(a, n, "causes", compare_reasons_node(a, x->reasons, x->n_reasons));
+    node_put(a, n, "method", method);
+    node_put(a, n, "runs", runs);
+    node_put(a, n, "spread_runs", compare_texts(a, x->params.spread_dirs, x->params.n_spread));
+    node_put(a, n, "settings", settings_node(a, x));
+    node_put(a, n, "notes", compare_texts(a, x->notes, x->n_notes));
     return n;
 }
 

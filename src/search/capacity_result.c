@@ -179,34 +179,24 @@ struct capacity_mean capacity_operating(const struct capacity_result *r, int fie
 
 /* ---- capacity.json ----------------------------------------------------------------------- */
 
-static void put(struct arena *a, struct node *map, const char *key, struct node *value)
-{
-    node_set(a, map, sv_of(key), value);
-}
-
-static struct node *number(struct arena *a, double v)
-{
-    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
-}
-
 static struct node *objective_node(struct arena *a, const struct slo *s)
 {
     struct node *n = node_new(a, NODE_MAP), *limits = node_new(a, NODE_MAP);
     for (int m = 0; m < SLO_METRICS; m++)
         if (isfinite(s->limit_s[m]))
-            put(a, limits, slo_metric_name((enum slo_metric)m), node_float(a, s->limit_s[m]));
-    put(a, n, "limits_s", limits);
-    put(a, n, "fraction", node_float(a, s->fraction));
-    put(a, n, "text", node_str(a, slo_words(a, s)));
+            node_put(a, limits, slo_metric_name((enum slo_metric)m), node_float(a, s->limit_s[m]));
+    node_put(a, n, "limits_s", limits);
+    node_put(a, n, "fraction", node_float(a, s->fraction));
+    node_put(a, n, "text", node_str(a, slo_words(a, s)));
     return n;
 }
 
 static struct node *mean_node(struct arena *a, struct capacity_mean m)
 {
     struct node *n = node_new(a, NODE_MAP);
-    put(a, n, "mean", number(a, m.mean));
-    put(a, n, "low", number(a, m.low));
-    put(a, n, "high", number(a, m.high));
+    node_put(a, n, "mean", node_number(a, m.mean));
+    node_put(a, n, "low", node_number(a, m.low));
+    node_put(a, n, "high", node_number(a, m.high));
     return n;
 }
 
@@ -217,13 +207,13 @@ static struct node *operating_node(struct arena *a, const struct capacity_result
     struct node *n = node_new(a, NODE_MAP), *of = node_new(a, NODE_MAP);
     struct node *probes = node_new(a, NODE_LIST);
     for (int i = 0; i < PROBE_FIELDS; i++)
-        put(a, of, probe_fields[i].name, mean_node(a, capacity_operating(r, i)));
+        node_put(a, of, probe_fields[i].name, mean_node(a, capacity_operating(r, i)));
     for (size_t i = 0; i < r->n_seeds; i++)
         node_push(a, probes, capacity_probe_node(a, &r->operating[i]));
-    put(a, n, "load", node_float(a, r->load));
-    put(a, n, "requests_per_s", node_float(a, r->load * r->sum.rate));
-    put(a, n, "over_seeds", of);
-    put(a, n, "probes", probes);
+    node_put(a, n, "load", node_float(a, r->load));
+    node_put(a, n, "requests_per_s", node_float(a, r->load * r->sum.rate));
+    node_put(a, n, "over_seeds", of);
+    node_put(a, n, "probes", probes);
     return n;
 }
 
@@ -231,23 +221,23 @@ struct node *capacity_node(struct arena *a, const struct capacity_result *r)
 {
     struct node *n = node_new(a, NODE_MAP), *seeds = node_new(a, NODE_LIST);
     struct node *interval = node_new(a, NODE_LIST), *notes = node_new(a, NODE_LIST);
-    node_push(a, interval, number(a, r->sum.low));
-    node_push(a, interval, number(a, r->sum.high));
+    node_push(a, interval, node_number(a, r->sum.low));
+    node_push(a, interval, node_number(a, r->sum.high));
     for (size_t i = 0; i < r->n_seeds; i++)
         node_push(a, seeds, capacity_seed_node(a, &r->seeds[i]));
     for (size_t i = 0; i < r->n_notes; i++)
         node_push(a, notes, node_str(a, r->notes[i]));
-    put(a, n, "schema_version", node_int(a, 1));
-    put(a, n, "probe", node_str(a, r->probe));
-    put(a, n, "objective", objective_node(a, &r->params.slo));
-    put(a, n, "capacity_per_s", number(a, r->sum.rate));
-    put(a, n, "interval_per_s", interval);
-    put(a, n, "end", node_str(a, capacity_end_name(r->sum.end)));
-    put(a, n, "tolerance", node_float(a, r->params.tolerance));
-    put(a, n, "queue_grows", node_bool(a, r->sum.growing));
-    put(a, n, "operating", operating_node(a, r));
-    put(a, n, "seeds", seeds);
-    put(a, n, "notes", notes);
+    node_put(a, n, "schema_version", node_int(a, 1));
+    node_put(a, n, "probe", node_str(a, r->probe));
+    node_put(a, n, "objective", objective_node(a, &r->params.slo));
+    node_put(a, n, "capacity_per_s", node_number(a, r->sum.rate));
+    node_put(a, n, "interval_per_s", interval);
+    node_put(a, n, "end", node_str(a, capacity_end_name(r->sum.end)));
+    node_put(a, n, "tolerance", node_float(a, r->params.tolerance));
+    node_put(a, n, "queue_grows", node_bool(a, r->sum.growing));
+    node_put(a, n, "operating", operating_node(a, r));
+    node_put(a, n, "seeds", seeds);
+    node_put(a, n, "notes", notes);
     return n;
 }
 

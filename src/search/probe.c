@@ -183,8 +183,7 @@ struct node *probe_result_node(struct arena *a, const struct probe_result *r)
     struct node *map = node_new(a, NODE_MAP);
     for (int i = 0; i < PROBE_FIELDS; i++) {
         double v = *probe_value(&copy, i);
-        node_set(a, map, sv_of(probe_fields[i].name),
-                 isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL));
+        node_set(a, map, sv_of(probe_fields[i].name), node_number(a, v));
     }
     return map;
 }

@@ -119,30 +119,15 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
 
 /* ---- trees ------------------------------------------------------------------------------- */
 
-static void put(struct arena *a, struct node *map, const char *key, struct node *value)
-{
-    node_set(a, map, sv_of(key), value);
-}
-
-static struct node *number(struct arena *a, double v)
-{
-    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
-}
-
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 static struct node *load_node(struct arena *a, const struct search_load *l)
 {
     struct node *n = probe_result_node(a, &l->r);
-    put(a, n, "load", node_float(a, l->load));
-    put(a, n, "rate", node_float(a, l->rate));
-    put(a, n, "tokens_per_s_user", number(a, l->tokens_per_s_user));
-    put(a, n, "tokens_per_s_gpu", number(a, l->tokens_per_s_gpu));
-    put(a, n, "j_per_token", number(a, l->j_per_token));
-    put(a, n, "meets", node_bool(a, l->meets));
+    node_put(a, n, "load", node_float(a, l->load));
+    node_put(a, n, "rate", node_float(a, l->rate));
+    node_put(a, n, "tokens_per_s_user", node_number(a, l->tokens_per_s_user));
+    node_put(a, n, "tokens_per_s_gpu", node_number(a, l->tokens_per_s_gpu));
+    node_put(a, n, "j_per_token", node_number(a, l->j_per_token));
+    node_put(a, n, "meets", node_bool(a, l->meets));
     return n;
 }
 
@@ -154,14 +139,14 @@ struct node *search_config_node(struct arena *a, const struct search_config *c)
     node_push(a, interval, node_float(a, c->capacity.high));
     for (size_t i = 0; i < c->n_loads; i++)
         node_push(a, loads, load_node(a, &c->loads[i]));
-    put(a, n, "status", node_str(a, status_names[c->status]));
-    put(a, n, "why", text_or_null(a, c->why));
-    put(a, n, "gpus", node_int(a, c->gpus));
-    put(a, n, "capacity_per_s", node_float(a, c->capacity.rate));
-    put(a, n, "interval_per_s", interval);
-    put(a, n, "queue_grows", node_bool(a, c->capacity.growing));
-    put(a, n, "host_overhead", node_bool(a, c->host_overhead));
-    put(a, n, "loads", loads);
+    node_put(a, n, "status", node_str(a, status_names[c->status]));
+    node_put(a, n, "why", node_str_or_null(a, c->why));
+    node_put(a, n, "gpus", node_int(a, c->gpus));
+    node_put(a, n, "capacity_per_s", node_float(a, c->capacity.rate));
+    node_put(a, n, "interval_per_s", interval);
+    node_put(a, n, "queue_grows", node_bool(a, c->capacity.growing));
+    node_put(a, n, "host_overhead", node_bool(a, c->host_overhead));
+    node_put(a, n, "loads", loads);
     return n;
 }
 
@@ -223,9 +208,9 @@ static struct node *space_node(struct arena *a, const struct space *s)
     for (size_t k = 0; k < s->n_axes; k++) {
         struct node *axis = node_new(a, NODE_MAP), *values = node_new(a, NODE_LIST);
         for (size_t i = 0; i < s->axes[k].n; i++)
-            node_push(a, values, text_or_null(a, s->axes[k].values[i]));
-        put(a, axis, "setting", node_str(a, s->axes[k].key));
-        put(a, axis, "values", values);
+            node_push(a, values, node_str_or_null(a, s->axes[k].values[i]));
+        node_put(a, axis, "setting", node_str(a, s->axes[k].key));
+        node_put(a, axis, "values", values);
         node_push(a, list, axis);
     }
     return list;
@@ -239,23 +224,23 @@ struct node *search_node(struct arena *a, const struct search_result *r)
         const struct search_config *c = &r->configs[i];
         struct node *config = search_config_node(a, c), *values = node_new(a, NODE_LIST);
         for (size_t k = 0; k < r->space->n_axes; k++)
-            node_push(a, values, text_or_null(a, c->values[k]));
-        put(a, config, "values", values);
+            node_push(a, values, node_str_or_null(a, c->values[k]));
+        node_put(a, config, "values", values);
         struct node *loads = node_find(config, "loads");
         for (size_t k = 0; k < c->n_loads; k++) {
-            put(a, loads->items[k], "front", node_bool(a, c->loads[k].front));
-            put(a, loads->items[k], "front_energy", node_bool(a, c->loads[k].front_energy));
+            node_put(a, loads->items[k], "front", node_bool(a, c->loads[k].front));
+            node_put(a, loads->items[k], "front_energy", node_bool(a, c->loads[k].front_energy));
         }
         node_push(a, configs, config);
     }
     for (size_t i = 0; i < r->n_notes; i++)
         node_push(a, notes, node_str(a, r->notes[i]));
-    put(a, n, "schema_version", node_int(a, 1));
-    put(a, n, "objective", node_str(a, slo_words(a, &r->slo)));
-    put(a, n, "seeds", node_int(a, r->seeds));
-    put(a, n, "space", space_node(a, r->space));
-    put(a, n, "configurations", configs);
-    put(a, n, "notes", notes);
+    node_put(a, n, "schema_version", node_int(a, 1));
+    node_put(a, n, "objective", node_str(a, slo_words(a, &r->slo)));
+    node_put(a, n, "seeds", node_int(a, r->seeds));
+    node_put(a, n, "space", space_node(a, r->space));
+    node_put(a, n, "configurations", configs);
+    node_put(a, n, "notes", notes);
     return n;
 }
 

@@ -45,6 +45,16 @@ struct node *node_float(struct arena *a, double v)
     return n;
 }
 
+struct node *node_number(struct arena *a, double v)
+{
+    return isfinite(v) ? node_float(a, v) : node_new(a, NODE_NULL);
+}
+
+struct node *node_str_or_null(struct arena *a, const char *s)
+{
+    return s ? node_str(a, s) : node_new(a, NODE_NULL);
+}
+
 struct node *node_bool(struct arena *a, bool v)
 {
     struct node *n = node_new(a, NODE_BOOL);
@@ -123,6 +133,11 @@ struct node *node_set(struct arena *a, struct node *map, struct sv key, struct n
     p->line = value->line;
     p->column = value->column;
     return value;
+}
+
+struct node *node_put(struct arena *a, struct node *map, const char *key, struct node *value)
+{
+    return node_set(a, map, sv_of(key), value);
 }
 
 bool node_remove(struct node *map, struct sv key)

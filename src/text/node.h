@@ -46,11 +46,14 @@ struct node *node_str(struct arena *a, const char *s);
 struct node *node_int(struct arena *a, int64_t v);
 struct node *node_float(struct arena *a, double v);
 struct node *node_bool(struct arena *a, bool v);
+struct node *node_number(struct arena *a, double v); /* null unless finite: unknown */
+struct node *node_str_or_null(struct arena *a, const char *s);
 struct node *node_copy(struct arena *a, const struct node *n); /* deep */
 
 void node_push(struct arena *a, struct node *list, struct node *item);
 /* Set or replace; a new key goes to the end. Returns value. */
 struct node *node_set(struct arena *a, struct node *map, struct sv key, struct node *value);
+struct node *node_put(struct arena *a, struct node *map, const char *key, struct node *value);
 bool node_remove(struct node *map, struct sv key);
 
 /* The second of two pairs with one key, NULL when all keys differ. O(n). */

@@ -150,11 +150,6 @@ int64_t workload_disk_bytes(const struct workload *w, const struct prompt *promp
     return bytes;
 }
 
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
 {
     struct node *n = node_new(a, NODE_MAP), *paths = node_new(a, NODE_MAP);
@@ -164,12 +159,12 @@ struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
     node_set(a, paths, SV("trace_intervals"), node_str(a, INTERVALS_NAME));
     if (m->hash_ids)
         node_set(a, paths, SV("hash_ids"), node_str(a, HASH_IDS_NAME));
-    node_set(a, hydra, SV("config_path"), text_or_null(a, m->hydra_config_path));
-    node_set(a, hydra, SV("config_name"), text_or_null(a, m->hydra_config_name));
-    node_set(a, n, SV("workload_id"), text_or_null(a, m->workload_id));
-    node_set(a, n, SV("model"), text_or_null(a, m->model));
+    node_set(a, hydra, SV("config_path"), node_str_or_null(a, m->hydra_config_path));
+    node_set(a, hydra, SV("config_name"), node_str_or_null(a, m->hydra_config_name));
+    node_set(a, n, SV("workload_id"), node_str_or_null(a, m->workload_id));
+    node_set(a, n, SV("model"), node_str_or_null(a, m->model));
     node_set(a, n, SV("seed"), node_int(a, (int64_t)m->seed));
-    node_set(a, n, SV("tokenizer_ref"), text_or_null(a, m->tokenizer_ref));
+    node_set(a, n, SV("tokenizer_ref"), node_str_or_null(a, m->tokenizer_ref));
     node_set(a, n, SV("created_at"), artifact_time(a, clock_wall_ns()));
     node_set(a, n, SV("working_directory_git"), artifact_working_directory_git(a));
     node_set(a, n, SV("paths"), paths);

@@ -222,11 +222,6 @@ enum st worker_event_read(struct arena *a, struct sv text, long line, struct wor
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static struct node *text_or_null(struct arena *a, const char *s)
-{
-    return s ? node_str(a, s) : node_new(a, NODE_NULL);
-}
-
 static struct node *map_or_empty(struct arena *a, const struct node *m)
 {
     return m ? node_copy(a, m) : node_new(a, NODE_MAP);
@@ -235,14 +230,14 @@ static struct node *map_or_empty(struct arena *a, const struct node *m)
 void worker_put_hello(struct buf *out, struct arena *a, const struct worker_greeting *g)
 {
     struct node *m = node_new(a, NODE_MAP), *model = node_new(a, NODE_MAP);
-    node_set(a, model, SV("name"), text_or_null(a, g->model_name));
+    node_set(a, model, SV("name"), node_str_or_null(a, g->model_name));
     node_set(a, model, SV("config"), map_or_empty(a, g->model_config));
-    node_set(a, model, SV("dir"), text_or_null(a, g->model_dir));
-    node_set(a, model, SV("weights"), text_or_null(a, g->weights));
+    node_set(a, model, SV("dir"), node_str_or_null(a, g->model_dir));
+    node_set(a, model, SV("weights"), node_str_or_null(a, g->weights));
     node_set(a, m, SV("type"), node_str(a, "hello"));
     node_set(a, m, SV("protocol"), node_int(a, WORKER_PROTOCOL));
     node_set(a, m, SV("model"), model);
-    node_set(a, m, SV("device"), text_or_null(a, g->device));
+    node_set(a, m, SV("device"), node_str_or_null(a, g->device));
     node_set(a, m, SV("seed"), node_int(a, (int64_t)g->seed));
     node_set(a, m, SV("max_tokens"), node_int(a, g->max_tokens));
     node_set(a, m, SV("options"), map_or_empty(a, g->options));

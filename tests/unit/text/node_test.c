@@ -162,6 +162,20 @@ static void made_nodes_have_no_place(void **state)
                "x: expected a finite number");
 }
 
+static void what_is_unknown_is_null(void **state)
+{
+    struct test *t = *state;
+    struct node *map = node_new(t->a, NODE_MAP);
+    node_put(t->a, map, "n", node_number(t->a, 2));
+    node_put(t->a, map, "n", node_number(t->a, 3));
+    assert_int_equal(map->n, 1);
+    assert_true(node_find(map, "n")->kind == NODE_FLOAT && node_find(map, "n")->f == 3);
+    assert_int_equal(node_number(t->a, (double)NAN)->kind, NODE_NULL);
+    assert_int_equal(node_number(t->a, -(double)INFINITY)->kind, NODE_NULL);
+    assert_int_equal(node_str_or_null(t->a, NULL)->kind, NODE_NULL);
+    assert_int_equal(node_str_or_null(t->a, "")->kind, NODE_STR);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +188,7 @@ int main(void)
         TEST(typed_members),
         TEST(wrong_members_are_named_at_their_place),
         TEST(made_nodes_have_no_place),
+        TEST(what_is_unknown_is_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
