@@ -176,13 +176,16 @@ struct node *wake_node(struct arena *a, const struct wake *w)
     struct node *device = node_new(a, NODE_LIST), *host = node_new(a, NODE_LIST);
     struct node *spread = node_new(a, NODE_LIST);
     double *v = arena_array(a, double, w->samples.n);
+    double longest_s = 0;
     int64_t fewest = INT64_MAX;
     for (int level = 0; level < WAKE_LEVELS; level++) {
         int64_t n = level_values(w, level, PART_PAUSE, 0, v);
-        if (n == 0)
+        const double pause_s = n ? stats_of(v, n).median : 0;
+        if (pause_s <= longest_s)
             continue;
+        longest_s = pause_s;
         fewest = n < fewest ? n : fewest;
-        node_push(a, pause, node_float(a, stats_of(v, n).median));
+        node_push(a, pause, node_float(a, pause_s));
         node_push(a, device, median_row(a, w, level, PART_DEVICE, v));
         node_push(a, host, median_row(a, w, level, PART_HOST, v));
         n = level_values(w, level, PART_DEVICE, 0, v);

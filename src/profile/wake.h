@@ -36,7 +36,8 @@ void wake_load(const struct journal *j, struct wake *out);
 
 /* The part "wake" of bundle_meta.json: {pause_s: [..], device_s: [[..] per level], host_s: [[..]],
  * samples, spread_s: [..]}; medians, never below 0; spread: interquartile range of the first
- * iteration. NULL without samples. */
+ * iteration. Pauses ascend: a level whose pause became no longer than that of the level before it,
+ * because the machine stood still in that one, is left out. NULL without samples. */
 struct node *wake_node(struct arena *a, const struct wake *w);
 
 #endif
