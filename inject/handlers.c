@@ -15,8 +15,18 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof *rows, DOMAINS = CUPTI_CB_DOMAIN_RUNTIME_API + 1, IDS = 1024 };
 
-static const struct handler *by_id[DOMAINS][IDS]; /* of the rows, once they are wanted */
-static bool is_on[ROWS];                          /* under control */
+/* Read by every thread, written by none. */
+/* clang-format off */
+static const struct handler *const by_id[DOMAINS][IDS] = {
+#define X(domain, first, last, name) \
+    [CUPTI_CB_DOMAIN_##domain##_API] \
+    [CUPTI_##domain##_TRACE_CBID_##first ... CUPTI_##domain##_TRACE_CBID_##last] = \
+        &inject_handler_##name,
+    HANDLER_TABLE(X)
+#undef X
+};
+/* clang-format on */
+static bool is_on[ROWS]; /* under control */
 
 const struct handler *inject_handlers_of(uint32_t domain, uint32_t id)
 {
@@ -31,10 +41,8 @@ void inject_handlers_switch(enum handler_span span, bool on)
         if (r->handler->span != span || want == is_on[i])
             continue;
         is_on[i] = want;
-        for (uint32_t id = r->first; id <= r->last; id++) {
-            by_id[r->domain][id] = r->handler;
+        for (uint32_t id = r->first; id <= r->last; id++)
             inject_cupti_callback(r->domain, id, want);
-        }
     }
 }
 
