@@ -27,7 +27,7 @@ calc() { awk "BEGIN { x = $1; printf \"$2\", x }"; }
 
 mkdir -p "$out"
 root=profile.root=$out/profile
-engine="model=small_qwen3 device=cpu engine.threads=${DEMO_THREADS:-1}"
+engine="model=small_qwen3 device=cpu engine.threads=1"
 serve="scheduler.num_blocks=2048 scheduler.batch_cap=32 scheduler.token_budget=512"
 requests="model=small_qwen3 workload=demo workload.lengths.decode_tokens=48"
 ROUNDS=5

@@ -139,6 +139,9 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
     if (c->params.n_spread == 0)
         note(notes, "No spread runs: how much the real side varies from run to run is unknown. "
                     "Add them with spread=DIR,DIR.");
+    else
+        note(notes, "Real percentiles are the means of %zu runs; curves and batch times are of %s.",
+             c->params.n_spread + 1, c->real.dir);
 }
 
 static void tell_host_time(const struct comparison *c, struct notes *notes)

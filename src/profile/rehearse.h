@@ -69,10 +69,11 @@ enum { REHEARSAL_CLASSES = 5 };
  * that is fast and slow by turns is both in a run, too. A batch counts at most three times its
  * prediction. What is beyond that are stalls: too few in a class and a round to be counted there,
  * so the time of all the kind's batches with them / without them, `stall`, is a part of each
- * factor: the mean of the rounds, none with more than 1.1. error: mean |measured - factor *
- * predicted| / measured over the batches of all rounds. drift: standard deviation over the rounds
- * of ln(ratio); 0 with one round. x: mean sequences or tokens. n: batches; 0 = none, and factor 1.
- */
+ * factor: the mean of the rounds, none with more than 1.1.
+ *
+ * error: mean |measured - factor * predicted| / measured over the batches of all rounds. drift:
+ * standard deviation over the rounds of ln(ratio); 0 with one round. x: mean sequences or tokens.
+ * n: batches; 0 = none, and factor 1. */
 struct rehearsal_scale {
     double x, factor, error, drift, stall;
     int64_t n;

@@ -306,8 +306,7 @@ static enum st measure_wake(struct session *s, struct err *e)
     return ST_OK;
 }
 
-/* ---- what the batches of the calibration run say
- * ---------------------------------------------------- */
+/* ---- what the batches of the calibration run say ------------------------------------------- */
 
 /* The tables as a bundle of their own, without factors, to predict the batches from. */
 static enum st judge_rehearsal(struct session *s, struct profile_result *r, struct err *e)
@@ -332,10 +331,11 @@ static enum st judge_rehearsal(struct session *s, struct profile_result *r, stru
     for (int kind = 0; kind < REHEARSAL_KINDS; kind++)
         rehearse_scales(s->a, &all, p->model, b, (enum rehearsal_kind)kind, r->scale[kind]);
     rehearsal_free(&all);
+    static const enum rehearsal_kind told[] = {REHEARSAL_DECODE, REHEARSAL_PROMPT, REHEARSAL_MIXED};
     double worst = 0;
-    for (int k = 0; k < REHEARSAL_CLASSES; k++)
-        worst = fmax(worst, fmax(r->scale[REHEARSAL_DECODE][k].factor,
-                                 r->scale[REHEARSAL_PROMPT][k].factor));
+    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
+        for (int k = 0; k < REHEARSAL_CLASSES; k++)
+            worst = fmax(worst, r->scale[told[i]][k].factor);
     if (worst > BUSY)
         log_warn("profile: batches of the calibration run took %.2f times what was measured of "
                  "them before: was the machine busy with something else?",
