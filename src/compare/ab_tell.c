@@ -391,7 +391,7 @@ struct table *ab_table(struct arena *a, const struct ab *x)
 static void item(struct buf *out, const char *name, const char *text)
 {
     buf_printf(out, "- %s", name);
-    markdown_text(out, text);
+    table_markdown_text(out, text);
     buf_puts(out, "\n");
 }
 

@@ -62,7 +62,7 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
 static void tell_item(struct buf *out, const char *name, const char *text)
 {
     buf_printf(out, "- %s", name);
-    markdown_text(out, text);
+    table_markdown_text(out, text);
     buf_puts(out, "\n");
 }
 

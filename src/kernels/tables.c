@@ -321,7 +321,7 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
                      c->domain == of->domain && c->open == of->open);
     }
     buf_puts(out, "\n## ");
-    markdown_text(out, name);
+    table_markdown_text(out, name);
     buf_puts(out, "\n\n");
     put_kernels(k, out, member);
     mem_free(member);

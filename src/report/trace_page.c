@@ -42,7 +42,7 @@ static void trace_body(struct arena *a, struct buf *out, const struct part *part
     const struct trace_data *d = part->data;
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, part->title, d->command ? d->command : "What the GPUs did");
-    trace_machine_line(a, out, d);
+    section_machine_line(a, out, d);
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
     page_notes(out, "Notes", d->notes, d->n_notes);
@@ -51,13 +51,13 @@ static void trace_body(struct arena *a, struct buf *out, const struct part *part
         buf_puts(out, d->gantt);
         buf_puts(out, "</section>\n");
     }
-    trace_kernels_section(a, out, d);
-    trace_diff_section(a, out, d);
-    trace_operators_section(out, d);
-    trace_regions_section(out, d);
-    trace_busy_section(a, out, d);
-    trace_launch_section(out, d);
-    trace_machine_section(out, d);
+    section_kernels(a, out, d);
+    section_diff(a, out, d);
+    section_operators(out, d);
+    section_regions(out, d);
+    section_busy(a, out, d);
+    section_launch(out, d);
+    section_machine(out, d);
     if (d->meta)
         page_facts(a, out, "How it was recorded", NULL, &d->meta, 1);
     if (d->analysis)
@@ -97,7 +97,7 @@ static enum st load(struct arena *a, const char *path, const struct trace_window
     kernels_gantt_inline(&gantt, &k);
     d->gantt = arena_strn(a, buf_str(&gantt), gantt.n);
     take_notes(a, d, &t);
-    trace_machine(a, d, &t.dict);
+    section_machine_facts(a, d, &t.dict);
     buf_free(&gantt);
     kernels_close(&k);
     trace_free(&t);

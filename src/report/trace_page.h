@@ -27,17 +27,17 @@ struct trace_data {
 };
 
 /* The sections; each writes nothing where it has nothing to say. */
-void trace_kernels_section(struct arena *a, struct buf *out, const struct trace_data *d);
-void trace_operators_section(struct buf *out, const struct trace_data *d);
-void trace_diff_section(struct arena *a, struct buf *out, const struct trace_data *d);
-void trace_regions_section(struct buf *out, const struct trace_data *d);
-void trace_busy_section(struct arena *a, struct buf *out, const struct trace_data *d);
-void trace_launch_section(struct buf *out, const struct trace_data *d);
+void section_kernels(struct arena *a, struct buf *out, const struct trace_data *d);
+void section_operators(struct buf *out, const struct trace_data *d);
+void section_diff(struct arena *a, struct buf *out, const struct trace_data *d);
+void section_regions(struct buf *out, const struct trace_data *d);
+void section_busy(struct arena *a, struct buf *out, const struct trace_data *d);
+void section_launch(struct buf *out, const struct trace_data *d);
 /* "Recorded on node7: NVIDIA H200, 140 GiB", for the banner. */
-void trace_machine_line(struct arena *a, struct buf *out, const struct trace_data *d);
-void trace_machine_section(struct buf *out, const struct trace_data *d);
+void section_machine_line(struct arena *a, struct buf *out, const struct trace_data *d);
+void section_machine(struct buf *out, const struct trace_data *d);
 
 /* Fills machine: what the trace itself says, then what the recording's meta adds. */
-void trace_machine(struct arena *a, struct trace_data *d, const struct trace_dict *dict);
+void section_machine_facts(struct arena *a, struct trace_data *d, const struct trace_dict *dict);
 
 #endif

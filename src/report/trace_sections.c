@@ -143,7 +143,7 @@ static void cut_remark(struct buf *out, int rows, int shown, const char *file)
 
 /* ---- sections ---- */
 
-void trace_kernels_section(struct arena *a, struct buf *out, const struct trace_data *d)
+void section_kernels(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "kernel"}, {.head = "share"},  {.head = "total"},   {.head = "instances"},
@@ -170,7 +170,7 @@ void trace_kernels_section(struct arena *a, struct buf *out, const struct trace_
     buf_puts(out, "</section>\n");
 }
 
-void trace_operators_section(struct buf *out, const struct trace_data *d)
+void section_operators(struct buf *out, const struct trace_data *d)
 {
     enum { NAME, TOTAL, CALLS, MEAN, SHARE };
     const char *what = table_at(d->operators, 0, NAME);
@@ -203,7 +203,7 @@ void trace_operators_section(struct buf *out, const struct trace_data *d)
     buf_puts(out, "\n</section>\n");
 }
 
-void trace_diff_section(struct arena *a, struct buf *out, const struct trace_data *d)
+void section_diff(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "kernel"}, {.head = "before"},       {.head = "after"},      {.head = "change"},
@@ -233,7 +233,7 @@ void trace_diff_section(struct arena *a, struct buf *out, const struct trace_dat
     buf_puts(out, "\n</section>\n");
 }
 
-void trace_regions_section(struct buf *out, const struct trace_data *d)
+void section_regions(struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "region"},    {.head = "instances"}, {.head = "on the host"},
@@ -260,7 +260,7 @@ void trace_regions_section(struct buf *out, const struct trace_data *d)
     buf_puts(out, "\n</section>\n");
 }
 
-void trace_busy_section(struct arena *a, struct buf *out, const struct trace_data *d)
+void section_busy(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "GPU"},           {.head = "first to last"}, {.head = "busy"},
@@ -292,7 +292,7 @@ void trace_busy_section(struct arena *a, struct buf *out, const struct trace_dat
     buf_puts(out, "\n</section>\n");
 }
 
-void trace_launch_section(struct buf *out, const struct trace_data *d)
+void section_launch(struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "launches"}, {.head = "count"},   {.head = "mean"},   {.head = "median"},
@@ -352,7 +352,7 @@ static const char *device_words(struct arena *a, const struct trace_dict *dict,
     return text;
 }
 
-void trace_machine(struct arena *a, struct trace_data *d, const struct trace_dict *dict)
+void section_machine_facts(struct arena *a, struct trace_data *d, const struct trace_dict *dict)
 {
     static const struct {
         const char *title, *path;
@@ -379,7 +379,7 @@ static const char *machine_text(const struct trace_data *d, const char *title)
     return NULL;
 }
 
-void trace_machine_line(struct arena *a, struct buf *out, const struct trace_data *d)
+void section_machine_line(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     const char *host = machine_text(d, trace_fact_names[TRACE_HOST].title), *gpu = NULL;
     size_t gpus = 0;
@@ -393,7 +393,7 @@ void trace_machine_line(struct arena *a, struct buf *out, const struct trace_dat
                           : "");
 }
 
-void trace_machine_section(struct buf *out, const struct trace_data *d)
+void section_machine(struct buf *out, const struct trace_data *d)
 {
     page_section(out, "The machine that was recorded");
     if (!d->n_machine)

@@ -4,7 +4,7 @@
 
 static void begin(struct buf *out, const struct answer_head *h, bool whole)
 {
-    bool chat = h->ask->chat;
+    bool chat = h->request->chat;
     const char *object = !chat   ? "text_completion"
                          : whole ? "chat.completion"
                                  : "chat.completion.chunk";
@@ -15,7 +15,7 @@ static void begin(struct buf *out, const struct answer_head *h, bool whole)
 
 static void usage(struct buf *out, const struct answer_head *h, int64_t n)
 {
-    long long prompt = h->ask->n_ids, output = n;
+    long long prompt = h->request->n_ids, output = n;
     buf_printf(
         out, ",\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld}",
         prompt, output, prompt + output);
@@ -35,26 +35,26 @@ void answer_event(struct buf *out, const struct answer_head *h, struct sv text, 
     buf_puts(out, "data: ");
     begin(out, h, false);
     buf_puts(out, ",\"choices\":[{\"index\":0,");
-    if (h->ask->chat)
+    if (h->request->chat)
         buf_puts(out, n == 1 ? "\"delta\":{\"role\":\"assistant\",\"content\":"
                              : "\"delta\":{\"content\":");
     else
         buf_puts(out, "\"text\":");
     json_quote(out, text);
-    if (h->ask->chat)
+    if (h->request->chat)
         buf_putc(out, '}');
-    if (h->ask->return_ids)
+    if (h->request->return_ids)
         buf_printf(out, ",\"token_ids\":[%d]", id);
     finish_reason(out, finish);
     buf_puts(out, "}]");
-    if (h->ask->each_usage)
+    if (h->request->each_usage)
         usage(out, h, n);
     buf_puts(out, "}\n\n");
 }
 
 void answer_end(struct buf *out, const struct answer_head *h, int64_t n)
 {
-    if (h->ask->include_usage) {
+    if (h->request->include_usage) {
         buf_puts(out, "data: ");
         begin(out, h, false);
         buf_puts(out, ",\"choices\":[]");
@@ -76,11 +76,12 @@ void answer_document(struct buf *out, const struct answer_head *h, struct sv tex
 {
     begin(out, h, true);
     buf_puts(out, ",\"choices\":[{\"index\":0,");
-    buf_puts(out, h->ask->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
+    buf_puts(out,
+             h->request->chat ? "\"message\":{\"role\":\"assistant\",\"content\":" : "\"text\":");
     json_quote(out, text);
-    if (h->ask->chat)
+    if (h->request->chat)
         buf_putc(out, '}');
-    for (int64_t i = 0; h->ask->return_ids && i < n; i++)
+    for (int64_t i = 0; h->request->return_ids && i < n; i++)
         buf_printf(out, "%s%d%s", i ? "," : ",\"token_ids\":[", ids[i], i + 1 == n ? "]" : "");
     finish_reason(out, finish);
     buf_puts(out, "}]");

@@ -2,12 +2,12 @@
 #ifndef SERVER_ANSWER_H
 #define SERVER_ANSWER_H
 
-#include "server/ask.h"
+#include "server/http_request.h"
 
 struct answer_head {
     int64_t id, created_s;
     const char *model;
-    const struct ask *ask;
+    const struct http_request *request;
 };
 
 /* One token: its text (may be empty), its id, how many came with it so far. finish NULL = goes on.

@@ -6,9 +6,9 @@
 enum { TAKE = 64 };               /* tokens formatted at a time */
 enum { READ_AT_ONCE = 16 << 10 }; /* bytes of a body: about a millisecond's work */
 
-static struct answer_head head_of(const struct server *s, const struct live *l)
+static struct answer_head head_of(const struct server *s, const struct live_request *l)
 {
-    return (struct answer_head){l->id, l->created_s, s->p->rules.model, &l->ask};
+    return (struct answer_head){l->id, l->created_s, s->p->rules.model, &l->request};
 }
 
 static const char *finish_name(enum live_finish f)
@@ -19,7 +19,7 @@ static const char *finish_name(enum live_finish f)
 
 /* Text of the tokens first .. first + n - 1 where stop strings cut it; at[n] are its ends. Lock
  * held. */
-static void copy_stopped(const struct live *l, int64_t first, int64_t n, struct buf *text,
+static void copy_stopped(const struct live_request *l, int64_t first, int64_t n, struct buf *text,
                          size_t *at)
 {
     const size_t *upto = l->stops.upto.p;
@@ -31,7 +31,7 @@ static void copy_stopped(const struct live *l, int64_t first, int64_t n, struct 
 }
 
 /* Events for up to TAKE tokens, and the end, into l->out. False: nothing to be sent now. */
-static bool format(struct server *s, struct live *l)
+static bool format(struct server *s, struct live_request *l)
 {
     int32_t ids[TAKE];
     size_t at[TAKE], sent = 0;
@@ -43,7 +43,7 @@ static bool format(struct server *s, struct live *l)
     if (n > 0)
         memcpy(ids, l->ids.p + l->n_taken, (size_t)n * sizeof *ids);
     int64_t index = l->n_taken;
-    if (l->ask.n_stops > 0)
+    if (l->request.n_stops > 0)
         copy_stopped(l, index, n, &stopped, at);
     l->n_taken += n;
     bool all = l->n_taken == (int64_t)l->ids.n;
@@ -56,7 +56,7 @@ static bool format(struct server *s, struct live *l)
     for (int64_t i = 0; i < n; i++) {
         enum live_finish f = i + 1 == n ? finish : FINISH_NOT;
         buf_clear(&text);
-        if (l->ask.n_stops > 0) {
+        if (l->request.n_stops > 0) {
             buf_add(&text, buf_str(&stopped) + sent, at[i] - sent);
             sent = at[i];
         } else {
@@ -76,7 +76,7 @@ static bool format(struct server *s, struct live *l)
 }
 
 /* Goes to sleep unless there is something to say. Lock not held. */
-static bool sleep_or_go_on(struct server *s, struct live *l)
+static bool sleep_or_go_on(struct server *s, struct live_request *l)
 {
     pthread_mutex_lock(&s->lock);
     bool news = (int64_t)l->ids.n > l->n_taken || l->over;
@@ -90,7 +90,7 @@ static bool sleep_or_go_on(struct server *s, struct live *l)
 
 static ssize_t read_stream(void *self, uint64_t pos, char *to, size_t max)
 {
-    struct live *l = self;
+    struct live_request *l = self;
     struct server *s = l->server;
     (void)pos;
     if (l->out_at == l->out.n) {
@@ -112,7 +112,7 @@ static ssize_t read_stream(void *self, uint64_t pos, char *to, size_t max)
     return (ssize_t)n;
 }
 
-static result begin_stream(struct MHD_Connection *c, struct live *l)
+static result begin_stream(struct MHD_Connection *c, struct live_request *l)
 {
     struct MHD_Response *r =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 << 10, read_stream, l, NULL);
@@ -126,29 +126,29 @@ static result begin_stream(struct MHD_Connection *c, struct live *l)
 }
 
 /* Nothing more comes: the loop is done with it, so its fields are ours to read. */
-static result whole_answer(struct server *s, struct MHD_Connection *c, struct live *l)
+static result whole_answer(struct server *s, struct MHD_Connection *c, struct live_request *l)
 {
     struct buf out = {0}, text = {0};
     const struct answer_head h = head_of(s, l);
     int64_t n = (int64_t)l->ids.n;
-    for (int64_t i = 0; i < n && l->ask.n_stops == 0; i++)
+    for (int64_t i = 0; i < n && l->request.n_stops == 0; i++)
         detok_add(&l->detok, l->ids.p[i], i + 1 == n, &text);
-    if (l->ask.n_stops > 0)
+    if (l->request.n_stops > 0)
         buf_add(&text, buf_str(&l->stops.text), l->stops.text.n);
     answer_document(&out, &h, (struct sv){buf_str(&text), text.n}, l->ids.p, n,
                     finish_name(l->finish));
-    const result ok = respond(c, MHD_HTTP_OK, "application/json", &out);
+    const result ok = visit_respond(c, MHD_HTTP_OK, "application/json", &out);
     buf_free(&text);
     buf_free(&out);
     return ok;
 }
 
 /* Called again each time the connection wakes up, until an answer is queued. */
-static result go_on(struct server *s, struct MHD_Connection *c, struct live *l)
+static result go_on(struct server *s, struct MHD_Connection *c, struct live_request *l)
 {
     pthread_mutex_lock(&s->lock);
     bool over = l->over, any = l->ids.n > 0, good = l->finish != FINISH_NOT;
-    bool ready = over || (any && l->ask.stream);
+    bool ready = over || (any && l->request.stream);
     enum run_status status = l->status;
     if (!ready) {
         l->suspended = true;
@@ -157,14 +157,14 @@ static result go_on(struct server *s, struct MHD_Connection *c, struct live *l)
     pthread_mutex_unlock(&s->lock);
     if (!ready)
         return MHD_YES;
-    if (any && l->ask.stream)
+    if (any && l->request.stream)
         return begin_stream(c, l);
     if (good)
         return whole_answer(s, c, l);
     if (status == RUN_REJECTED)
-        return refuse_with(s, c, MHD_HTTP_BAD_REQUEST, l->error);
-    return refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE,
-                       l->error[0] ? l->error : "the request was not finished");
+        return visit_refuse_with(s, c, MHD_HTTP_BAD_REQUEST, l->error);
+    return visit_refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             l->error[0] ? l->error : "the request was not finished");
 }
 
 static result join(struct server *s, struct MHD_Connection *c, struct visit *v)
@@ -173,17 +173,18 @@ static result join(struct server *s, struct MHD_Connection *c, struct visit *v)
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     struct arena *a = v->a;
     v->a = NULL;
-    switch (live_join(s, a, &v->ask, c, info ? info->connect_fd : -1, &v->live)) {
+    switch (live_join(s, a, &v->request, c, info ? info->connect_fd : -1, &v->live)) {
     case LIVE_JOINED:
         return go_on(s, c, v->live);
     case LIVE_FULL:
         arena_free(&a);
-        return refuse_with(s, c, MHD_HTTP_TOO_MANY_REQUESTS, "too many requests wait already");
+        return visit_refuse_with(s, c, MHD_HTTP_TOO_MANY_REQUESTS,
+                                 "too many requests wait already");
     case LIVE_DRAINING:
         break;
     }
     arena_free(&a);
-    return refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
+    return visit_refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
 }
 
 /* ---- bodies --------------------------------------------------------------------------------- */
@@ -192,8 +193,8 @@ static void read_body(struct visit *v)
 {
     v->a = arena_new();
     const struct sv body = {buf_str(&v->body), v->body.n};
-    if (ask_parse(v->a, &v->server->p->rules, v->route->chat, body, &v->ask, &v->refusal, &v->e) !=
-        ST_OK)
+    if (http_request_parse(v->a, &v->server->p->rules, v->route->chat, body, &v->request,
+                           &v->refusal, &v->e) != ST_OK)
         arena_free(&v->a);
     visit_drop_body(v);
 }
@@ -261,10 +262,10 @@ result answer_generated(struct server *s, struct MHD_Connection *c, struct visit
     if (v->a)
         return join(s, c, v);
     if (v->e.st != ST_OK)
-        return refuse(s, c,
-                      &(struct refusal){.status = (unsigned)v->refusal.status,
-                                        .message = err_cause(&v->e, 0),
-                                        .param = v->refusal.param,
-                                        .code = v->refusal.code});
-    return refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
+        return visit_refuse(s, c,
+                            &(struct refusal){.status = (unsigned)v->refusal.status,
+                                              .message = err_cause(&v->e, 0),
+                                              .param = v->refusal.param,
+                                              .code = v->refusal.code});
+    return visit_refuse_with(s, c, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is going down");
 }

@@ -17,7 +17,7 @@
 
 static result json(struct MHD_Connection *c, unsigned status, struct buf *text)
 {
-    result ok = respond(c, status, "application/json", text);
+    result ok = visit_respond(c, status, "application/json", text);
     buf_free(text);
     return ok;
 }
@@ -49,10 +49,10 @@ static result answer_model(struct server *s, struct MHD_Connection *c, struct vi
     if (strcmp(name, mine) != 0) {
         snprintf(message, sizeof message, "the model '%.100s' does not exist; this is %.100s", name,
                  mine);
-        return refuse(s, c,
-                      &(struct refusal){.status = MHD_HTTP_NOT_FOUND,
-                                        .message = message,
-                                        .code = "model_not_found"});
+        return visit_refuse(s, c,
+                            &(struct refusal){.status = MHD_HTTP_NOT_FOUND,
+                                              .message = message,
+                                              .code = "model_not_found"});
     }
     answer_model_entry(&text, mine, s->created_s, s->p->rules.max_model_len);
     return json(c, MHD_HTTP_OK, &text);
@@ -75,13 +75,13 @@ static result answer_metrics(struct server *s, struct MHD_Connection *c, struct 
         g.replicas.prefix_looked_tokens += r->prefix_looked_tokens;
         g.replicas.prefix_hit_tokens += r->prefix_hit_tokens;
     }
-    for (const struct live *l = s->all; l; l = l->next) {
+    for (const struct live_request *l = s->all; l; l = l->next) {
         g.running += !l->over && l->ids.n > 0;
         g.waiting += !l->over && l->ids.n == 0;
     }
     pthread_mutex_unlock(&s->lock);
     gauges_write(&text, &g, s->p->rules.model);
-    result ok = respond(c, MHD_HTTP_OK, "text/plain; version=0.0.4", &text);
+    result ok = visit_respond(c, MHD_HTTP_OK, "text/plain; version=0.0.4", &text);
     buf_free(&text);
     return ok;
 }
@@ -111,23 +111,24 @@ static const struct route *find_route(const char *path)
 static result no_method(struct server *s, struct MHD_Connection *c, const struct route *route)
 {
     const bool get = strcmp(route->method, "GET") == 0;
-    return refuse(s, c,
-                  &(struct refusal){.status = MHD_HTTP_METHOD_NOT_ALLOWED,
-                                    .message = get ? "GET is wanted here" : "POST is wanted here",
-                                    .allow = get ? "GET, HEAD" : "POST"});
+    return visit_refuse(
+        s, c,
+        &(struct refusal){.status = MHD_HTTP_METHOD_NOT_ALLOWED,
+                          .message = get ? "GET is wanted here" : "POST is wanted here",
+                          .allow = get ? "GET, HEAD" : "POST"});
 }
 
 static result too_large(struct server *s, struct MHD_Connection *c)
 {
     char text[96];
     snprintf(text, sizeof text, "the body is larger than %zu bytes", s->p->max_body_bytes);
-    return refuse_with(s, c, MHD_HTTP_CONTENT_TOO_LARGE, text);
+    return visit_refuse_with(s, c, MHD_HTTP_CONTENT_TOO_LARGE, text);
 }
 
 static result no_room(struct server *s, struct MHD_Connection *c)
 {
-    return refuse_with(s, c, MHD_HTTP_TOO_MANY_REQUESTS,
-                       "the bodies of other requests take all the room there is");
+    return visit_refuse_with(s, c, MHD_HTTP_TOO_MANY_REQUESTS,
+                             "the bodies of other requests take all the room there is");
 }
 
 static enum MHD_Result add_to_framing(void *self, enum MHD_ValueKind kind, const char *name,
@@ -169,21 +170,21 @@ static const struct refusal *refusal_of(struct server *s, struct MHD_Connection 
     return out;
 }
 
-static void set_asks(struct server *s, struct MHD_Connection *c, bool asks)
+static void set_awaits(struct server *s, struct MHD_Connection *c, bool awaits_request)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     if (!info || !info->socket_context)
         return;
     pthread_mutex_lock(&s->lock);
-    if (asks)
-        guest_asks(info->socket_context, clock_mono_ns());
+    if (awaits_request)
+        conn_awaits_request(info->socket_context, clock_mono_ns());
     else
-        guest_has_asked(info->socket_context);
+        conn_has_request(info->socket_context);
     pthread_mutex_unlock(&s->lock);
 }
 
-static void on_connection(void *self, struct MHD_Connection *c, void **guest,
+static void on_connection(void *self, struct MHD_Connection *c, void **conn,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct server *s = self;
@@ -191,10 +192,10 @@ static void on_connection(void *self, struct MHD_Connection *c, void **guest,
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *guest = guests_add(&s->guests, info ? info->connect_fd : -1, clock_mono_ns());
-    } else if (*guest) {
-        guests_remove(&s->guests, *guest);
-        *guest = NULL;
+        *conn = conn_add(&s->conns, info ? info->connect_fd : -1, clock_mono_ns());
+    } else if (*conn) {
+        conn_remove(&s->conns, *conn);
+        *conn = NULL;
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -204,13 +205,13 @@ static result begin_visit(struct server *s, struct MHD_Connection *c, const char
 {
     struct refusal why;
     if (refusal_of(s, c, path, version, &why))
-        return refuse(s, c, &why);
+        return visit_refuse(s, c, &why);
     const struct route *route = find_route(path);
     const char *length =
         MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     int64_t n = 0;
     if (!route)
-        return refuse_with(s, c, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+        return visit_refuse_with(s, c, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
     if (strcmp(method, "HEAD") == 0) /* the library leaves out the body */
         method = "GET";
     if (strcmp(method, route->method) != 0)
@@ -233,7 +234,7 @@ static result on_request(void *self, struct MHD_Connection *c, const char *path,
         *n = 0;
         return go_on ? MHD_YES : MHD_NO;
     }
-    set_asks(s, c, false);
+    set_awaits(s, c, false);
     v->path = path;
     if (v->too_large)
         return too_large(s, c);
@@ -244,7 +245,7 @@ static void on_completed(void *self, struct MHD_Connection *c, void **visit,
                          enum MHD_RequestTerminationCode why)
 {
     (void)why;
-    set_asks(self, c, true); /* the next one, where the connection is kept */
+    set_awaits(self, c, true); /* the next one, where the connection is kept */
     if (*visit)
         visit_free(*visit);
     *visit = NULL;

@@ -25,7 +25,7 @@ static void unlock(struct server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-void live_wake(struct live *l)
+void live_wake(struct live_request *l)
 {
     if (!l->suspended)
         return;
@@ -33,7 +33,7 @@ void live_wake(struct live *l)
     MHD_resume_connection(l->connection);
 }
 
-static void list_remove(struct server *s, struct live *l)
+static void list_remove(struct server *s, struct live_request *l)
 {
     if (l->prev)
         l->prev->next = l->next;
@@ -45,7 +45,7 @@ static void list_remove(struct server *s, struct live *l)
 }
 
 /* Lock held. */
-static void drop_side(struct server *s, struct live *l)
+static void drop_side(struct server *s, struct live_request *l)
 {
     if (--l->sides > 0)
         return;
@@ -60,7 +60,7 @@ static void drop_side(struct server *s, struct live *l)
 }
 
 /* Nobody waits for it any more; the loop is to hear of it. Lock held. */
-static void give_up(struct server *s, struct live *l)
+static void give_up(struct server *s, struct live_request *l)
 {
     if (l->gone)
         return;
@@ -80,8 +80,8 @@ static uint64_t seed_of(const struct server *s, int64_t id)
     return rng_u64(&r);
 }
 
-enum live_join live_join(struct server *s, struct arena *a, const struct ask *ask,
-                         struct MHD_Connection *c, int fd, struct live **out)
+enum live_join live_join(struct server *s, struct arena *a, const struct http_request *request,
+                         struct MHD_Connection *c, int fd, struct live_request **out)
 {
     lock(s);
     if (s->draining || s->n_pending >= s->p->max_pending) {
@@ -89,21 +89,21 @@ enum live_join live_join(struct server *s, struct arena *a, const struct ask *as
         unlock(s);
         return draining ? LIVE_DRAINING : LIVE_FULL;
     }
-    struct live *l = mem_alloc(sizeof *l);
-    *l = (struct live){.server = s,
-                       .sides = 2,
-                       .id = s->ids++,
-                       .a = a,
-                       .ask = *ask,
-                       .arrival_ns = clock_mono_ns(),
-                       .created_s = clock_wall_ns() / NS_PER_S,
-                       .connection = c,
-                       .fd = fd,
-                       .next = s->all,
-                       .stops = {.detok = {.t = s->p->rules.tokenizer}},
-                       .detok = {.t = s->p->rules.tokenizer}};
-    if (!ask->seeded)
-        l->ask.sampling.seed = seed_of(s, l->id);
+    struct live_request *l = mem_alloc(sizeof *l);
+    *l = (struct live_request){.server = s,
+                               .sides = 2,
+                               .id = s->ids++,
+                               .a = a,
+                               .request = *request,
+                               .arrival_ns = clock_mono_ns(),
+                               .created_s = clock_wall_ns() / NS_PER_S,
+                               .connection = c,
+                               .fd = fd,
+                               .next = s->all,
+                               .stops = {.detok = {.t = s->p->rules.tokenizer}},
+                               .detok = {.t = s->p->rules.tokenizer}};
+    if (!request->seeded)
+        l->request.sampling.seed = seed_of(s, l->id);
     if (s->all)
         s->all->prev = l;
     s->all = l;
@@ -117,7 +117,7 @@ enum live_join live_join(struct server *s, struct arena *a, const struct ask *as
     return LIVE_JOINED;
 }
 
-void live_leave(struct server *s, struct live *l)
+void live_leave(struct server *s, struct live_request *l)
 {
     lock(s);
     l->suspended = false;
@@ -138,7 +138,7 @@ static void poll_waiting(struct server *s)
     if (t - s->polled_ns < POLL_NS)
         return;
     s->polled_ns = t;
-    for (struct live *l = s->all; l; l = l->next) {
+    for (struct live_request *l = s->all; l; l = l->next) {
         struct pollfd fd = {.fd = l->fd, .events = POLLRDHUP};
         if (l->suspended && !l->gone && !l->over && poll(&fd, 1, 0) == 1 &&
             fd.revents & (POLLRDHUP | POLLHUP | POLLERR))
@@ -159,7 +159,7 @@ static bool live_open(void *self)
 {
     struct server *s = self;
     lock(s);
-    guests_hurry(&s->guests, clock_mono_ns(), ns_from_s(s->p->idle_timeout_s));
+    conn_expire(&s->conns, clock_mono_ns(), ns_from_s(s->p->idle_timeout_s));
     if (__atomic_load_n(s->stop, __ATOMIC_RELAXED) && !s->draining) {
         begin_drain(s);
         log_info("serve: draining, %lld requests to go", (long long)s->n_pending);
@@ -190,7 +190,7 @@ static bool live_gone(void *self, int64_t *id)
     bool found = false;
     lock(s);
     poll_waiting(s);
-    for (struct live *l = s->all; l && s->n_gone > 0 && !found; l = l->next)
+    for (struct live_request *l = s->all; l && s->n_gone > 0 && !found; l = l->next)
         if (l->gone && !l->gone_told) {
             l->gone_told = true;
             s->n_gone--;
@@ -201,16 +201,16 @@ static bool live_gone(void *self, int64_t *id)
     return found;
 }
 
-static struct live **place(struct server *s, int64_t id)
+static struct live_request **place(struct server *s, int64_t id)
 {
     return &s->by_id[(size_t)id & (s->by_id_cap - 1)];
 }
 
 /* Ids are consecutive and few are live, so a ring that is large enough has no two in one place. */
-static void remember(struct server *s, struct live *l)
+static void remember(struct server *s, struct live_request *l)
 {
     while (*place(s, l->id) != NULL) {
-        struct live **old = s->by_id;
+        struct live_request **old = s->by_id;
         size_t n = s->by_id_cap;
         s->by_id_cap *= 2;
         s->by_id = mem_alloc(s->by_id_cap * sizeof *s->by_id);
@@ -227,7 +227,7 @@ static enum st live_next(void *self, struct workload_request *out, struct err *e
     struct server *s = self;
     (void)e;
     lock(s);
-    struct live *l = s->first;
+    struct live_request *l = s->first;
     if (l) {
         s->first = l->queued;
         if (!s->first)
@@ -243,9 +243,9 @@ static enum st live_next(void *self, struct workload_request *out, struct err *e
     *out = (struct workload_request){.request_id = l->id,
                                      .arrival_ns = at_ns,
                                      .arrival_s = ns_to_s(at_ns),
-                                     .num_prefill_tokens = l->ask.n_ids,
-                                     .num_decode_tokens = l->ask.max_tokens,
-                                     .sampling = l->ask.sampled ? &l->ask.sampling : NULL};
+                                     .num_prefill_tokens = l->request.n_ids,
+                                     .num_decode_tokens = l->request.max_tokens,
+                                     .sampling = l->request.sampled ? &l->request.sampling : NULL};
     return ST_OK;
 }
 
@@ -254,7 +254,7 @@ static enum st live_ids(void *self, const struct workload_request *r, int32_t *i
     struct server *s = self;
     (void)e;
     ASSERT(s->handed && s->handed->id == r->request_id);
-    memcpy(ids, s->handed->ask.ids, (size_t)r->num_prefill_tokens * sizeof *ids);
+    memcpy(ids, s->handed->request.ids, (size_t)r->num_prefill_tokens * sizeof *ids);
     return ST_OK;
 }
 
@@ -269,13 +269,13 @@ static bool is_eos(const struct server *s, int64_t id)
 static void on_token(void *self, const struct run_token *t)
 {
     struct server *s = self;
-    struct live *l = *place(s, t->request_id);
+    struct live_request *l = *place(s, t->request_id);
     lock(s);
-    bool stop = !l->ask.ignore_eos && is_eos(s, t->token_id);
-    bool last = t->token_index + 1 == l->ask.max_tokens;
-    if (l->ask.n_stops > 0)
-        stop |=
-            stops_add(&l->stops, l->ask.stops, l->ask.n_stops, (int32_t)t->token_id, stop || last);
+    bool stop = !l->request.ignore_eos && is_eos(s, t->token_id);
+    bool last = t->token_index + 1 == l->request.max_tokens;
+    if (l->request.n_stops > 0)
+        stop |= stops_add(&l->stops, l->request.stops, l->request.n_stops, (int32_t)t->token_id,
+                          stop || last);
     l->finish = stop ? FINISH_STOP : last ? FINISH_LENGTH : FINISH_NOT;
     vec_push(&l->ids, (int32_t)t->token_id);
     if (t->token_index == 0)
@@ -283,7 +283,7 @@ static void on_token(void *self, const struct run_token *t)
     else
         gauges_observe(&s->gauges.itl, ns_to_s(t->token_latency_ns));
     s->gauges.output_tokens++;
-    if (l->ask.stream || l->finish != FINISH_NOT)
+    if (l->request.stream || l->finish != FINISH_NOT)
         live_wake(l);
     unlock(s);
     if (s->sink.token)
@@ -293,10 +293,10 @@ static void on_token(void *self, const struct run_token *t)
 static bool on_over(void *self, const struct run_token *t, enum run_status *status)
 {
     struct server *s = self;
-    struct live *l = *place(s, t->request_id);
+    struct live_request *l = *place(s, t->request_id);
     lock(s);
     bool stop = l->finish == FINISH_STOP;
-    if (!l->gone && l->ask.stream && (int64_t)l->ids.n - l->n_taken > s->p->max_unread_tokens) {
+    if (!l->gone && l->request.stream && (int64_t)l->ids.n - l->n_taken > s->p->max_unread_tokens) {
         give_up(s, l);
         s->gauges.slow_clients++;
         if (l->connection) /* a daemon that waits for room in the socket would keep it */
@@ -312,7 +312,7 @@ static bool on_over(void *self, const struct run_token *t, enum run_status *stat
 static void on_request(void *self, const struct run_request *r)
 {
     struct server *s = self;
-    struct live **at = place(s, r->request_id), *l = *at;
+    struct live_request **at = place(s, r->request_id), *l = *at;
     *at = NULL;
     lock(s);
     l->over = true;
@@ -364,7 +364,7 @@ static void on_progress(void *self, int64_t finished, double now_s)
 }
 
 /* Lock held. The loop never gave it a row. */
-static void end_one(struct server *s, struct live *l)
+static void end_one(struct server *s, struct live_request *l)
 {
     l->over = true;
     l->status = RUN_CANCELLED;
@@ -386,7 +386,7 @@ void live_end_all(struct server *s)
 {
     int64_t until_ns = clock_mono_ns() + LINGER_NS;
     lock(s);
-    for (struct live *l = s->all, *next; l; l = next) {
+    for (struct live_request *l = s->all, *next; l; l = next) {
         next = l->next;
         if (!l->over)
             end_one(s, l);
@@ -396,7 +396,8 @@ void live_end_all(struct server *s)
         clock_sleep_until_ns(clock_mono_ns() + NS_PER_MS);
         lock(s);
     }
-    for (struct live *l = s->all; l; l = l->next) /* nothing may sleep when the daemon stops */
+    for (struct live_request *l = s->all; l;
+         l = l->next) /* nothing may sleep when the daemon stops */
         live_wake(l);
     unlock(s);
 }

@@ -22,13 +22,13 @@
 #define SERVER_SERVER_H
 
 #include "serve/serve.h"
-#include "server/ask.h"
+#include "server/http_request.h"
 #include "server/keys.h"
 
 struct server_params {
     const char *host; /* numeric address, or localhost */
     int port;         /* 0 = any free one */
-    struct ask_rules rules;
+    struct http_request_rules rules;
     const int64_t *eos_ids; /* [n_eos] */
     int64_t n_eos;
     uint64_t seed;     /* of requests that are sampled and name none */

@@ -84,7 +84,8 @@ static result queue(struct MHD_Connection *c, unsigned status, struct MHD_Respon
     return ok;
 }
 
-result respond(struct MHD_Connection *c, unsigned status, const char *type, const struct buf *text)
+result visit_respond(struct MHD_Connection *c, unsigned status, const char *type,
+                     const struct buf *text)
 {
     struct MHD_Response *r = response(type, text);
     if (r && status == MHD_HTTP_SERVICE_UNAVAILABLE)
@@ -92,7 +93,7 @@ result respond(struct MHD_Connection *c, unsigned status, const char *type, cons
     return queue(c, status, r);
 }
 
-result refuse(struct server *s, struct MHD_Connection *c, const struct refusal *why)
+result visit_refuse(struct server *s, struct MHD_Connection *c, const struct refusal *why)
 {
     struct buf text = {0};
     const unsigned status = why->status;
@@ -116,7 +117,8 @@ result refuse(struct server *s, struct MHD_Connection *c, const struct refusal *
     return queue(c, status, r);
 }
 
-result refuse_with(struct server *s, struct MHD_Connection *c, unsigned status, const char *message)
+result visit_refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
+                         const char *message)
 {
-    return refuse(s, c, &(struct refusal){.status = status, .message = message});
+    return visit_refuse(s, c, &(struct refusal){.status = status, .message = message});
 }

@@ -35,12 +35,12 @@ struct visit {
     struct MHD_Connection *connection;
     enum reading reading; /* server.lock */
     bool read_aside;      /* counted in server.n_read_aside */
-    struct arena *a;      /* of ask; NULL = refused, or never read */
-    struct ask ask;
-    struct ask_refusal refusal;
+    struct arena *a;      /* of request; NULL = refused, or never read */
+    struct http_request request;
+    struct http_refusal refusal;
     struct err e;
 
-    struct live *live; /* once it joined */
+    struct live_request *live; /* once it joined */
 };
 
 /* ---- visit.c: bodies within the limits, and answers that are whole ----------------------------*/
@@ -61,10 +61,11 @@ struct refusal {
     const char *allow;        /* of a 405: the methods that are wanted */
     bool close;               /* the connection, too */
 };
-result refuse(struct server *s, struct MHD_Connection *c, const struct refusal *r);
-result refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
-                   const char *message);
-result respond(struct MHD_Connection *c, unsigned status, const char *type, const struct buf *text);
+result visit_refuse(struct server *s, struct MHD_Connection *c, const struct refusal *r);
+result visit_refuse_with(struct server *s, struct MHD_Connection *c, unsigned status,
+                         const char *message);
+result visit_respond(struct MHD_Connection *c, unsigned status, const char *type,
+                     const struct buf *text);
 
 /* ---- generate.c: completions and chats ------------------------------------------------------ */
 

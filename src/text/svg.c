@@ -98,18 +98,18 @@ static void choose_scales(struct drawing *d)
     } else if (y0 > 0 && (y0 < 0.5 * y1 || y0 == y1)) {
         y0 = 0; /* a curve is judged against zero where zero is near, a level one always */
     }
-    d->x = d->c->log_x ? scale_log(x0, x1) : scale_linear(x0, x1, false);
-    d->y = scale_linear(y0, y1, !fixed);
+    d->x = d->c->log_x ? svg_scale_log(x0, x1) : svg_scale_linear(x0, x1, false);
+    d->y = svg_scale_linear(y0, y1, !fixed);
 }
 
 static double x_px(const struct drawing *d, double v)
 {
-    return d->left + scale_at(&d->x, v) * (d->right - d->left);
+    return d->left + svg_scale_at(&d->x, v) * (d->right - d->left);
 }
 
 static double y_px(const struct drawing *d, double v)
 {
-    return d->bottom - scale_at(&d->y, v) * (d->bottom - d->top);
+    return d->bottom - svg_scale_at(&d->y, v) * (d->bottom - d->top);
 }
 
 /* ---- text ---- */

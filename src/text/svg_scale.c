@@ -72,7 +72,7 @@ static void linear_ticks(struct scale *s, double step)
         add_tick(s, i == 0 ? 0 : i * step, step, largest);
 }
 
-struct scale scale_linear(double min, double max, bool whole)
+struct scale svg_scale_linear(double min, double max, bool whole)
 {
     if (max - min <= 1e-12 * fmax(fabs(min), fabs(max))) {
         double room = min == 0 ? 1 : fabs(min) * 0.1;
@@ -90,7 +90,7 @@ struct scale scale_linear(double min, double max, bool whole)
     return s;
 }
 
-struct scale scale_log(double min, double max)
+struct scale svg_scale_log(double min, double max)
 {
     if (max < min * 1.001) {
         min /= 2;
@@ -115,7 +115,7 @@ struct scale scale_log(double min, double max)
     return s;
 }
 
-double scale_at(const struct scale *s, double v)
+double svg_scale_at(const struct scale *s, double v)
 {
     if (s->log)
         return log(v / s->min) / log(s->max / s->min);

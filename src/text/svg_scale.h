@@ -19,11 +19,11 @@ struct scale {
  * data; `whole` moves both ends out to ticks, else only an end that lies near one. An empty range
  * gets some room, on both sides but never over 0: [0, 0] becomes [0, 1]. All finite, below 1e300.
  */
-struct scale scale_linear(double min, double max, bool whole);
+struct scale svg_scale_linear(double min, double max, bool whole);
 /* A logarithmic axis, 0 < min <= max: powers of ten, with 2 and 5 between them when there is room;
  * round linear ticks within one decade. */
-struct scale scale_log(double min, double max);
+struct scale svg_scale_log(double min, double max);
 /* 0 at min, 1 at max; values outside lie beyond. */
-double scale_at(const struct scale *s, double v);
+double svg_scale_at(const struct scale *s, double v);
 
 #endif

@@ -147,7 +147,7 @@ void table_text(struct buf *out, const struct table *t)
     mem_free(w);
 }
 
-void markdown_text(struct buf *out, const char *s)
+void table_markdown_text(struct buf *out, const char *s)
 {
     for (; *s; s++) {
         if (strchr("\\|<*`[", *s))
@@ -158,13 +158,13 @@ void markdown_text(struct buf *out, const char *s)
 
 void table_markdown(struct buf *out, const struct table *t)
 {
-    int *w = widths(t, markdown_text);
+    int *w = widths(t, table_markdown_text);
     bool *right = alignment(t);
     struct buf cell = {0};
     for (int row = 0; row < table_rows(t); row++) {
         for (int c = 0; c < t->columns; c++) {
             buf_clear(&cell);
-            markdown_text(&cell, table_at(t, row, c));
+            table_markdown_text(&cell, table_at(t, row, c));
             buf_puts(out, c ? " " : "| ");
             padded(out, buf_str(&cell), w[c] < 3 ? 3 : w[c], right[c]);
             buf_puts(out, " |");

@@ -17,7 +17,7 @@ struct table *table_new(struct arena *a, int columns);
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_text(struct buf *out, const struct table *t);
 /* Text of anybody as Markdown that shows it: no tag, link or emphasis comes of it. */
-void markdown_text(struct buf *out, const char *s);
+void table_markdown_text(struct buf *out, const char *s);
 void table_markdown(struct buf *out, const struct table *t);
 
 /* What stands in it. A row not yet complete does not count. */

@@ -91,7 +91,7 @@ enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, st
         out->rng = rng_stream(p->seed, "workload.arrivals");
         return ST_OK;
     case ARRIVAL_TRACE:
-        return trace_open(p->arrival_trace, true, false, &out->trace, e);
+        return workload_trace_open(p->arrival_trace, true, false, &out->trace, e);
     }
     return ST_OK;
 }
@@ -110,7 +110,7 @@ enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err
         TRY((g->p->n_stages ? next_staged : next_random)(g, e));
         break;
     case ARRIVAL_TRACE:
-        TRY(trace_next(&g->trace, &row, e));
+        TRY(workload_trace_next(&g->trace, &row, e));
         g->now_ns = row.arrival_ns;
         break;
     }
@@ -122,5 +122,5 @@ enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err
 
 void arrivals_end(struct arrivals *g)
 {
-    trace_close(&g->trace);
+    workload_trace_close(&g->trace);
 }

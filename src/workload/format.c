@@ -7,17 +7,18 @@
 
 const struct workload_format workload_formats[] = {
     {"azure", "Azure LLM inference traces of 2023 and 2024",
-     FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 100, azure_read, azure_write, NULL},
-    {"burstgpt", "BurstGPT", FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 1, burstgpt_read,
-     burstgpt_write, NULL},
+     FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 100, format_azure_read, format_azure_write, NULL},
+    {"burstgpt", "BurstGPT", FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 1, format_burstgpt_read,
+     format_burstgpt_write, NULL},
     {"mooncake", "Mooncake's traces, with hash_ids", FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES,
-     NS_PER_MS, mooncake_read, mooncake_write, NULL},
+     NS_PER_MS, format_mooncake_read, format_mooncake_write, NULL},
     {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS, 0,
-     sharegpt_read, NULL,
+     format_sharegpt_read, NULL,
      "it says an output length by the text of an answer, and a workload has no answers"},
-    {"vidur", "Vidur's trace.csv", FORMAT_HOLDS_PREFILLS, 1, vidur_read, vidur_write, NULL},
+    {"vidur", "Vidur's trace.csv", FORMAT_HOLDS_PREFILLS, 1, format_vidur_read, format_vidur_write,
+     NULL},
     {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", FORMAT_HOLDS_TEXTS, 0,
-     vllm_read, vllm_write, NULL},
+     format_vllm_read, format_vllm_write, NULL},
     {0},
 };
 

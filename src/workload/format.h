@@ -62,28 +62,28 @@ const char *workload_format_lost(struct arena *a, const struct workload_format *
 
 /* ---- the rows of the table (format_csv.c, format_json.c) ---------------------------------- */
 
-enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                   struct err *e);
-enum st azure_write(struct buf *out, const struct workload *w, const char *const *texts,
-                    struct err *e);
-enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e);
-enum st burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
-                       struct err *e);
-enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                   struct err *e);
-enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
-                    struct err *e);
-enum st mooncake_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e);
-enum st mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
-                       struct err *e);
-enum st sharegpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e);
-enum st vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                  struct err *e);
-enum st vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
-                   struct err *e);
+enum st format_azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                          struct err *e);
+enum st format_azure_write(struct buf *out, const struct workload *w, const char *const *texts,
+                           struct err *e);
+enum st format_burstgpt_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e);
+enum st format_burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
+                              struct err *e);
+enum st format_vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                          struct err *e);
+enum st format_vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
+                           struct err *e);
+enum st format_mooncake_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e);
+enum st format_mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
+                              struct err *e);
+enum st format_sharegpt_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e);
+enum st format_vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                         struct err *e);
+enum st format_vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
+                          struct err *e);
 
 /* Order, numbers and, with from_zero, the first arrival at 0. No requests is ST_INPUT. */
 enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e);

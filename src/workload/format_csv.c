@@ -91,8 +91,8 @@ static enum st read_csv(struct arena *a, const struct format_params *p, const st
     return st;
 }
 
-enum st azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                   struct err *e)
+enum st format_azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                          struct err *e)
 {
     static const struct csv_format f = {.arrival = "TIMESTAMP",
                                         .prefill = "ContextTokens",
@@ -102,8 +102,8 @@ enum st azure_read(struct arena *a, const struct format_params *p, struct format
     return read_csv(a, p, &f, out, e);
 }
 
-enum st burstgpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e)
+enum st format_burstgpt_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e)
 {
     static const struct csv_format f = {.arrival = "Timestamp",
                                         .prefill = "Request tokens",
@@ -115,8 +115,8 @@ enum st burstgpt_read(struct arena *a, const struct format_params *p, struct for
 static const int64_t LAST_NS = INT64_C(7258118399) * NS_PER_S; /* of the year 2199 */
 
 /* From 1970 on, so that nobody takes it for the log of a service. */
-enum st azure_write(struct buf *out, const struct workload *w, const char *const *texts,
-                    struct err *e)
+enum st format_azure_write(struct buf *out, const struct workload *w, const char *const *texts,
+                           struct err *e)
 {
     (void)texts;
     buf_puts(out, "TIMESTAMP,ContextTokens,GeneratedTokens\n");
@@ -135,8 +135,8 @@ enum st azure_write(struct buf *out, const struct workload *w, const char *const
     return ST_OK;
 }
 
-enum st burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
-                       struct err *e)
+enum st format_burstgpt_write(struct buf *out, const struct workload *w, const char *const *texts,
+                              struct err *e)
 {
     (void)texts, (void)e;
     buf_puts(out, "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n");
@@ -150,8 +150,8 @@ enum st burstgpt_write(struct buf *out, const struct workload *w, const char *co
     return ST_OK;
 }
 
-enum st vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                   struct err *e)
+enum st format_vidur_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                          struct err *e)
 {
     static const struct csv_format f = {.arrival = "arrived_at",
                                         .arrival_ns = "arrival_time_ns",
@@ -160,8 +160,8 @@ enum st vidur_read(struct arena *a, const struct format_params *p, struct format
     return read_csv(a, p, &f, out, e);
 }
 
-enum st vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
-                    struct err *e)
+enum st format_vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
+                           struct err *e)
 {
     (void)texts, (void)e;
     buf_puts(out, "arrived_at,num_prefill_tokens,num_decode_tokens\n");

@@ -10,8 +10,8 @@
 
 /* ---- Mooncake ---------------------------------------------------------------------------- */
 
-enum st mooncake_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e)
+enum st format_mooncake_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e)
 {
     *out = (struct format_result){0};
     TRY(mooncake_import(a, p->path, &out->w, &out->left_out, e));
@@ -20,8 +20,8 @@ enum st mooncake_read(struct arena *a, const struct format_params *p, struct for
     return format_settle(p->path, out, false, e);
 }
 
-enum st mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
-                       struct err *e)
+enum st format_mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
+                              struct err *e)
 {
     (void)texts, (void)e;
     for (size_t i = 0; i < w->n; i++) {
@@ -206,8 +206,8 @@ static enum st take_vllm(struct arena *a, const struct format_params *p, const s
     return format_settle(p->path, out, true, e);
 }
 
-enum st vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                  struct err *e)
+enum st format_vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
+                         struct err *e)
 {
     struct events v;
     struct vllm_lists l = {0};
@@ -224,8 +224,8 @@ enum st vllm_read(struct arena *a, const struct format_params *p, struct format_
     return st;
 }
 
-enum st vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
-                   struct err *e)
+enum st format_vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
+                          struct err *e)
 {
     for (size_t i = 0; i < w->n; i++) {
         if (!texts[i]) {
@@ -445,8 +445,8 @@ static enum st set_arrivals(const struct format_params *p, struct workload *w, s
     return st;
 }
 
-enum st sharegpt_read(struct arena *a, const struct format_params *p, struct format_result *out,
-                      struct err *e)
+enum st format_sharegpt_read(struct arena *a, const struct format_params *p,
+                             struct format_result *out, struct err *e)
 {
     struct sharegpt s = {.a = a, .scratch = arena_new(), .p = p};
     *out = (struct format_result){0};

@@ -152,7 +152,7 @@ enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t 
     case LENGTHS_ZIPF:
         return begin_zipf(p, out, e);
     case LENGTHS_TRACE:
-        return trace_open(p->lengths_trace, false, true, &out->trace, e);
+        return workload_trace_open(p->lengths_trace, false, true, &out->trace, e);
     case LENGTHS_NORMAL:
     case LENGTHS_LOGNORMAL:
         return check_moments(p, e);
@@ -181,7 +181,7 @@ enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *
         split_total(least + zipf_next(&g->zipf, &g->rng), p->prefill_decode_ratio, r);
         break;
     case LENGTHS_TRACE:
-        TRY(trace_next(&g->trace, &row, e));
+        TRY(workload_trace_next(&g->trace, &row, e));
         r->num_prefill_tokens = row.prefill;
         r->num_decode_tokens = row.decode;
         break;
@@ -200,5 +200,5 @@ enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *
 
 void lengths_end(struct lengths *g)
 {
-    trace_close(&g->trace);
+    workload_trace_close(&g->trace);
 }

@@ -22,10 +22,11 @@ struct trace_reader {
     int arrived_at, arrival_ns, prefill, decode; /* columns; -1 = not asked for */
     double last_s;                               /* the row before; negative = none */
 };
-enum st trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
-                   struct err *e);
-enum st trace_next(struct trace_reader *r, struct trace_row *out, struct err *e); /* or ST_END */
-void trace_close(struct trace_reader *r);
+enum st workload_trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
+                            struct err *e);
+enum st workload_trace_next(struct trace_reader *r, struct trace_row *out,
+                            struct err *e); /* or ST_END */
+void workload_trace_close(struct trace_reader *r);
 
 /* workload_load_mooncake for an import: lines in any order, which the requests keep; those without
  * a prompt or an output token are left out and counted. */
@@ -33,7 +34,8 @@ enum st mooncake_import(struct arena *a, const char *path, struct workload *out,
                         struct err *e);
 
 /* Reads and checks the whole file: *n >= 1 rows. */
-enum st trace_count(const char *path, bool arrivals, bool lengths, int64_t *n, struct err *e);
+enum st workload_trace_count(const char *path, bool arrivals, bool lengths, int64_t *n,
+                             struct err *e);
 
 /* ---- made requests ------------------------------------------------------------------------ */
 
@@ -72,8 +74,8 @@ void lengths_end(struct lengths *g);
 
 /* Puts the prefix of a group, drawn from rng, before r's prompt; nothing without prefixes. The ids
  * go to the arena. */
-enum st prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
-                   struct workload_request *r, struct err *e);
+enum st shared_prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
+                          struct workload_request *r, struct err *e);
 
 /* ---- workload directories ----------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
  * which every reader of JSON holds exactly. */
 enum { OWN_IDS = 1 << 20, MAX_TOKENS = INT32_MAX };
 
-enum st prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
-                   struct workload_request *r, struct err *e)
+enum st shared_prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
+                          struct workload_request *r, struct err *e)
 {
     const int64_t size = p->prefix_tokens;
     if (size == 0)

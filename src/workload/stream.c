@@ -49,7 +49,7 @@ void workload_stream_close(struct workload_stream **ps)
     *ps = NULL;
     arrivals_end(&s->arrivals);
     lengths_end(&s->lengths);
-    trace_close(&s->trace);
+    workload_trace_close(&s->trace);
     tables_close(&s->tables);
     struct arena *a = s->a;
     arena_free(&a);
@@ -110,7 +110,7 @@ static enum st next_made(struct workload_stream *s, struct workload_request *out
         out->prompt_id = p->prompts[(uint64_t)out->request_id % p->n_prompts].id;
     TRY(arrivals_next(&s->arrivals, out, e));
     TRY(lengths_next(&s->lengths, out, e));
-    return prefix_add(s->a, p, &s->prefix, out, e);
+    return shared_prefix_add(s->a, p, &s->prefix, out, e);
 }
 
 /* Requests that arrive within the duration, limit at most. */
@@ -154,12 +154,12 @@ static enum st count_requests(const struct workload_params *p, int64_t *n, struc
     if (p->arrival_kind == ARRIVAL_TRACE) {
         if (!p->arrival_trace)
             return err_set(e, ST_USAGE, "workload.arrival.kind=trace needs workload.arrival.trace");
-        TRY(trace_count(p->arrival_trace, true, false, &arrivals, e));
+        TRY(workload_trace_count(p->arrival_trace, true, false, &arrivals, e));
     }
     if (p->lengths_kind == LENGTHS_TRACE) {
         if (!p->lengths_trace)
             return err_set(e, ST_USAGE, "workload.lengths.kind=trace needs workload.lengths.trace");
-        TRY(trace_count(p->lengths_trace, false, true, &lengths, e));
+        TRY(workload_trace_count(p->lengths_trace, false, true, &lengths, e));
     }
     if (want < 0 || want > MAX_REQUESTS)
         return err_set(e, ST_USAGE, "workload.num_requests must be 0 to %d, got %lld", MAX_REQUESTS,
@@ -200,7 +200,7 @@ enum st workload_stream_make(const struct workload_params *p, struct workload_st
 static enum st next_of_trace(struct workload_stream *s, struct workload_request *out, struct err *e)
 {
     struct trace_row row;
-    TRY(trace_next(&s->trace, &row, e));
+    TRY(workload_trace_next(&s->trace, &row, e));
     out->arrival_ns = row.arrival_ns;
     out->arrival_s = row.arrival_s;
     out->num_prefill_tokens = row.prefill;
@@ -225,9 +225,9 @@ enum st workload_stream_trace(const char *csv, struct workload_stream **out, str
         s->total = (int64_t)s->held.n;
         return opened(s, held, out, e);
     }
-    enum st st = trace_count(csv, true, true, &s->total, e);
+    enum st st = workload_trace_count(csv, true, true, &s->total, e);
     if (st == ST_OK)
-        st = trace_open(csv, true, true, &s->trace, e);
+        st = workload_trace_open(csv, true, true, &s->trace, e);
     return opened(s, st, out, e);
 }
 

@@ -20,18 +20,18 @@ static enum st find_columns(struct trace_reader *r, bool arrivals, bool lengths,
     return csv_require(r->csv, "arrived_at", &r->arrived_at, e);
 }
 
-enum st trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
-                   struct err *e)
+enum st workload_trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
+                            struct err *e)
 {
     *out = (struct trace_reader){.last_s = -1};
     TRY(csv_open(&out->csv, path, e));
     enum st st = find_columns(out, arrivals, lengths, e);
     if (st != ST_OK)
-        trace_close(out);
+        workload_trace_close(out);
     return st;
 }
 
-void trace_close(struct trace_reader *r)
+void workload_trace_close(struct trace_reader *r)
 {
     csv_close(&r->csv);
 }
@@ -55,7 +55,7 @@ static enum st read_arrival(struct trace_reader *r, struct trace_row *row, struc
     return ST_OK;
 }
 
-enum st trace_next(struct trace_reader *r, struct trace_row *out, struct err *e)
+enum st workload_trace_next(struct trace_reader *r, struct trace_row *out, struct err *e)
 {
     *out = (struct trace_row){0};
     TRY(csv_next(r->csv, e));
@@ -66,15 +66,16 @@ enum st trace_next(struct trace_reader *r, struct trace_row *out, struct err *e)
     return r->arrived_at >= 0 || r->arrival_ns >= 0 ? read_arrival(r, out, e) : ST_OK;
 }
 
-enum st trace_count(const char *path, bool arrivals, bool lengths, int64_t *n, struct err *e)
+enum st workload_trace_count(const char *path, bool arrivals, bool lengths, int64_t *n,
+                             struct err *e)
 {
     struct trace_reader r;
     struct trace_row row;
     enum st st;
-    TRY(trace_open(path, arrivals, lengths, &r, e));
-    for (*n = 0; (st = trace_next(&r, &row, e)) == ST_OK; ++*n)
+    TRY(workload_trace_open(path, arrivals, lengths, &r, e));
+    for (*n = 0; (st = workload_trace_next(&r, &row, e)) == ST_OK; ++*n)
         ;
-    trace_close(&r);
+    workload_trace_close(&r);
     if (st != ST_END)
         return st;
     return *n ? ST_OK : err_at(e, ST_INPUT, path, 0, 0, "has a header and no rows");

@@ -189,10 +189,10 @@ static void what_is_written_reads_back(void **state)
         if (!f->write)
             continue;
         assert_ok(f->write(&out, &r.w, texts, &t->e), t);
-        if (f->read != vllm_read) { /* another kind of file than the one read */
+        if (f->read != format_vllm_read) { /* another kind of file than the one read */
             assert_ok(read_as(t, f, buf_str(&out), 0, &again), t);
             check_requests(&again.w);
-            if (f->read == mooncake_read)
+            if (f->read == format_mooncake_read)
                 assert_int_equal(again.w.requests[2].hash_ids[1], 9);
         } else {
             assert_string_equal(buf_str(&out),
@@ -243,17 +243,17 @@ static void logs_are_written_as_they_are_published(void **state)
     struct buf out = {0};
     assert_ok(read_as(t, format("vidur"), samples[4].text, 0, &r), t);
     r.w.requests[2].arrival_ns = INT64_C(86400) * NS_PER_S + 199;
-    assert_ok(azure_write(&out, &r.w, NULL, &t->e), t);
+    assert_ok(format_azure_write(&out, &r.w, NULL, &t->e), t);
     assert_string_equal(buf_str(&out), AZURE "1970-01-01 00:00:00.0000000,1100,7\n"
                                              "1970-01-01 00:00:01.5000000,3,44\n"
                                              "1970-01-02 00:00:00.0000001,600,1\n");
     buf_clear(&out);
-    assert_ok(burstgpt_write(&out, &r.w, NULL, &t->e), t);
+    assert_ok(format_burstgpt_write(&out, &r.w, NULL, &t->e), t);
     assert_string_equal(buf_str(&out), BURST "0,twinfer,1100,7,1107,API log\n"
                                              "1.5,twinfer,3,44,47,API log\n"
                                              "2,twinfer,600,1,601,API log\n");
     r.w.requests[2].arrival_ns = INT64_MAX;
-    assert_err(azure_write(&out, &r.w, NULL, &t->e), ST_USAGE, t,
+    assert_err(format_azure_write(&out, &r.w, NULL, &t->e), ST_USAGE, t,
                "request 2 arrives later than a date can say");
     buf_free(&out);
 }

@@ -50,7 +50,8 @@ static void try_format(struct arena *a, const struct workload_format *f, const c
     const char **texts = arena_array(a, const char *, r.w.n);
     for (const struct workload_format *to = workload_formats; to->name; to++) {
         struct buf out = {0};
-        if (to->write && to->write(&out, &r.w, texts, &e) == ST_OK && to->read != vllm_read) {
+        if (to->write && to->write(&out, &r.w, texts, &e) == ST_OK &&
+            to->read != format_vllm_read) {
             struct format_result again;
             p.path = folder_put(a, "again", out.p, out.n);
             REQUIRE(to->read(a, &p, &again, &e) == ST_OK && again.w.n == r.w.n);

@@ -22,7 +22,7 @@ static void place(struct parser *p, size_t at, uint32_t *line, uint32_t *column)
     *column = p->column;
 }
 
-enum st parser_fail_at(struct parser *p, size_t at, const char *fmt, ...)
+enum st jinja_parser_fail_at(struct parser *p, size_t at, const char *fmt, ...)
 {
     uint32_t line, column;
     va_list ap;
@@ -33,19 +33,20 @@ enum st parser_fail_at(struct parser *p, size_t at, const char *fmt, ...)
     return err_at(p->e, ST_INPUT, p->source, line, column, "%s", text);
 }
 
-enum st parser_enter(struct parser *p)
+enum st jinja_parser_enter(struct parser *p)
 {
-    return ++p->depth > MAX_DEPTH ? parser_fail(p, "nested more than %d deep", MAX_DEPTH) : ST_OK;
+    return ++p->depth > MAX_DEPTH ? jinja_parser_fail(p, "nested more than %d deep", MAX_DEPTH)
+                                  : ST_OK;
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-char parser_peek(const struct parser *p, size_t ahead)
+char jinja_parser_peek(const struct parser *p, size_t ahead)
 {
     return p->at + ahead < p->text.n ? p->text.p[p->at + ahead] : 0;
 }
 
-bool parser_is_blank(char c)
+bool jinja_parser_is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
 }
@@ -60,42 +61,42 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-void parser_skip(struct parser *p)
+void jinja_parser_skip(struct parser *p)
 {
-    while (parser_is_blank(parser_peek(p, 0)))
+    while (jinja_parser_is_blank(jinja_parser_peek(p, 0)))
         p->at++;
 }
 
 /* Takes the sign if it comes next. */
-bool parser_take(struct parser *p, const char *sign)
+bool jinja_parser_take(struct parser *p, const char *sign)
 {
     const size_t n = strlen(sign);
-    parser_skip(p);
+    jinja_parser_skip(p);
     if (p->text.n - p->at < n || memcmp(p->text.p + p->at, sign, n) != 0)
         return false;
     p->at += n;
     return true;
 }
 
-enum st parser_want(struct parser *p, const char *sign)
+enum st jinja_parser_want(struct parser *p, const char *sign)
 {
-    return parser_take(p, sign) ? ST_OK : parser_fail(p, "expected '%s'", sign);
+    return jinja_parser_take(p, sign) ? ST_OK : jinja_parser_fail(p, "expected '%s'", sign);
 }
 
 /* A name that comes next, not taken. */
-struct sv parser_next_name(struct parser *p)
+struct sv jinja_parser_next_name(struct parser *p)
 {
     size_t n = 0;
-    parser_skip(p);
-    if (is_letter(parser_peek(p, 0)))
-        while (is_letter(parser_peek(p, n)) || is_digit(parser_peek(p, n)))
+    jinja_parser_skip(p);
+    if (is_letter(jinja_parser_peek(p, 0)))
+        while (is_letter(jinja_parser_peek(p, n)) || is_digit(jinja_parser_peek(p, n)))
             n++;
     return (struct sv){p->text.p + p->at, n};
 }
 
-bool parser_take_word(struct parser *p, const char *word)
+bool jinja_parser_take_word(struct parser *p, const char *word)
 {
-    const struct sv name = parser_next_name(p);
+    const struct sv name = jinja_parser_next_name(p);
     if (!sv_eq(name, word))
         return false;
     p->at += name.n;
@@ -111,11 +112,11 @@ static bool is_reserved(struct sv name)
     return false;
 }
 
-enum st parser_take_name(struct parser *p, struct sv *out)
+enum st jinja_parser_take_name(struct parser *p, struct sv *out)
 {
-    const struct sv name = parser_next_name(p);
+    const struct sv name = jinja_parser_next_name(p);
     if (name.n == 0 || is_reserved(name))
-        return parser_fail(p, "expected a name");
+        return jinja_parser_fail(p, "expected a name");
     p->at += name.n;
     *out = (struct sv){arena_strn(p->a, name.p, name.n), name.n};
     return ST_OK;
@@ -151,7 +152,7 @@ static void add_utf8(struct buf *b, unsigned c)
 static enum st escape(struct parser *p, struct buf *b)
 {
     static const char from[] = "ntr\\'\"abfv0", to[] = "\n\t\r\\'\"\a\b\f\v";
-    const char c = parser_peek(p, 0);
+    const char c = jinja_parser_peek(p, 0);
     const char *at = c && c != '0' ? strchr(from, c) : NULL;
     p->at++;
     if (at) {
@@ -168,14 +169,14 @@ static enum st escape(struct parser *p, struct buf *b)
     unsigned code = 0;
     for (int i = 0; i < (c == 'u' ? 4 : 2); i++, p->at++) {
         static const char hex[] = "0123456789abcdef";
-        const char d = parser_peek(p, 0);
+        const char d = jinja_parser_peek(p, 0);
         const char *digit = d ? strchr(hex, d >= 'A' && d <= 'F' ? d + 32 : d) : NULL;
         if (!digit)
-            return parser_fail(p, "expected a hexadecimal digit");
+            return jinja_parser_fail(p, "expected a hexadecimal digit");
         code = code * 16 + (unsigned)(digit - hex);
     }
     if (code == 0 || (code >= 0xd800 && code < 0xe000))
-        return parser_fail(p, "an escape of no character");
+        return jinja_parser_fail(p, "an escape of no character");
     add_utf8(b, code);
     return ST_OK;
 }
@@ -183,12 +184,12 @@ static enum st escape(struct parser *p, struct buf *b)
 static enum st string(struct parser *p, struct expr **out)
 {
     const size_t begin = p->at;
-    const char quote = parser_peek(p, 0);
+    const char quote = jinja_parser_peek(p, 0);
     struct buf b = {0};
     enum st st = ST_OK;
     p->at++;
-    while (st == ST_OK && p->at < p->text.n && parser_peek(p, 0) != quote) {
-        const char c = parser_peek(p, 0);
+    while (st == ST_OK && p->at < p->text.n && jinja_parser_peek(p, 0) != quote) {
+        const char c = jinja_parser_peek(p, 0);
         p->at++;
         if (c == '\\')
             st = escape(p, &b);
@@ -196,11 +197,11 @@ static enum st string(struct parser *p, struct expr **out)
             buf_putc(&b, c);
     }
     if (st == ST_OK && p->at >= p->text.n)
-        st = parser_fail_at(p, begin, "a text without an end");
+        st = jinja_parser_fail_at(p, begin, "a text without an end");
     p->at++;
     if (st == ST_OK) {
         *out = expr_new(p, EXPR_VALUE, NULL, NULL);
-        (*out)->value = value_text(p->a, buf_str(&b), b.n);
+        (*out)->value = jinja_text(p->a, buf_str(&b), b.n);
     }
     buf_free(&b);
     return st;
@@ -211,15 +212,16 @@ static enum st number(struct parser *p, struct expr **out)
     size_t n = 0;
     int64_t i;
     double f;
-    while (is_digit(parser_peek(p, n)))
+    while (is_digit(jinja_parser_peek(p, n)))
         n++;
-    if (parser_peek(p, n) == '.' && is_digit(parser_peek(p, n + 1)))
-        for (n++; is_digit(parser_peek(p, n));)
+    if (jinja_parser_peek(p, n) == '.' && is_digit(jinja_parser_peek(p, n + 1)))
+        for (n++; is_digit(jinja_parser_peek(p, n));)
             n++;
     size_t e = n + 1;
-    e += parser_peek(p, n) == 'e' && (parser_peek(p, e) == '+' || parser_peek(p, e) == '-');
-    if (parser_peek(p, n) == 'e' && is_digit(parser_peek(p, e)))
-        for (n = e; is_digit(parser_peek(p, n));)
+    e += jinja_parser_peek(p, n) == 'e' &&
+         (jinja_parser_peek(p, e) == '+' || jinja_parser_peek(p, e) == '-');
+    if (jinja_parser_peek(p, n) == 'e' && is_digit(jinja_parser_peek(p, e)))
+        for (n = e; is_digit(jinja_parser_peek(p, n));)
             n++;
     const struct sv digits = {p->text.p + p->at, n};
     *out = expr_new(p, EXPR_VALUE, NULL, NULL);
@@ -228,7 +230,7 @@ static enum st number(struct parser *p, struct expr **out)
     else if ((memchr(digits.p, '.', n) || memchr(digits.p, 'e', n)) && str_double(digits, &f))
         (*out)->value = node_float(p->a, f);
     else
-        return parser_fail(p, "a number that is too large");
+        return jinja_parser_fail(p, "a number that is too large");
     p->at += n;
     return ST_OK;
 }
@@ -250,24 +252,24 @@ static struct arg *add_arg(struct parser *p, struct expr *to)
 static enum st arguments(struct parser *p, const char *close, bool pairs, bool named,
                          struct expr *to)
 {
-    while (!parser_take(p, close)) {
+    while (!jinja_parser_take(p, close)) {
         if (to->n_args > 0) {
-            TRY(parser_want(p, ","));
-            if (parser_take(p, close))
+            TRY(jinja_parser_want(p, ","));
+            if (jinja_parser_take(p, close))
                 break;
         }
         struct arg *x = add_arg(p, to);
         const size_t begin = p->at;
-        const struct sv name = parser_next_name(p);
+        const struct sv name = jinja_parser_next_name(p);
         p->at += name.n;
-        if (named && name.n > 0 && parser_take(p, "=") && parser_peek(p, 0) != '=')
+        if (named && name.n > 0 && jinja_parser_take(p, "=") && jinja_parser_peek(p, 0) != '=')
             x->name = (struct sv){arena_strn(p->a, name.p, name.n), name.n};
         else
             p->at = begin;
-        TRY(parser_expression(p, &x->value));
+        TRY(jinja_parser_expression(p, &x->value));
         if (pairs) {
-            TRY(parser_want(p, ":"));
-            TRY(parser_expression(p, &add_arg(p, to)->value));
+            TRY(jinja_parser_want(p, ":"));
+            TRY(jinja_parser_expression(p, &add_arg(p, to)->value));
         }
     }
     return ST_OK;
@@ -279,14 +281,14 @@ static enum st call(struct parser *p, size_t at, enum function_kind kind, struct
 {
     static const char *const kinds[] = {"filter", "test", "method", "function"};
     x->name = name;
-    x->function = function_find(kind, name);
+    x->function = jinja_function_find(kind, name);
     if (!x->function)
-        return parser_fail_at(p, at, "%s %s: not done here", kinds[kind], name.p);
+        return jinja_parser_fail_at(p, at, "%s %s: not done here", kinds[kind], name.p);
     if (braces)
         TRY(arguments(p, ")", false, true, x));
     if (x->n_args > x->function->most)
-        return parser_fail_at(p, at, "%s %s: takes %zu arguments at most", kinds[kind], name.p,
-                              x->function->most);
+        return jinja_parser_fail_at(p, at, "%s %s: takes %zu arguments at most", kinds[kind],
+                                    name.p, x->function->most);
     return ST_OK;
 }
 
@@ -294,9 +296,9 @@ static enum st named(struct parser *p, struct expr **out)
 {
     static const char *const words[] = {"true", "True", "false", "False", "none", "None"};
     struct sv name;
-    TRY(parser_take_name(p, &name));
+    TRY(jinja_parser_take_name(p, &name));
     const size_t at = p->at - name.n;
-    if (parser_take(p, "(")) {
+    if (jinja_parser_take(p, "(")) {
         *out = expr_new(p, EXPR_CALL, NULL, NULL);
         return call(p, at, IS_FUNCTION, name, true, *out);
     }
@@ -313,15 +315,15 @@ static enum st named(struct parser *p, struct expr **out)
 /* A tuple is a list. */
 static enum st in_braces(struct parser *p, struct expr **out)
 {
-    if (parser_take(p, ")")) {
+    if (jinja_parser_take(p, ")")) {
         *out = expr_new(p, EXPR_LIST, NULL, NULL);
         return ST_OK;
     }
-    TRY(parser_expression(p, out));
-    if (parser_take(p, ")"))
+    TRY(jinja_parser_expression(p, out));
+    if (jinja_parser_take(p, ")"))
         return ST_OK;
     struct expr *first = *out;
-    TRY(parser_want(p, ","));
+    TRY(jinja_parser_want(p, ","));
     struct expr *list = *out = expr_new(p, EXPR_LIST, NULL, NULL);
     TRY(arguments(p, ")", false, false, list));
     add_arg(p, list);
@@ -333,12 +335,13 @@ static enum st in_braces(struct parser *p, struct expr **out)
 
 static enum st primary(struct parser *p, struct expr **out)
 {
-    parser_skip(p);
-    const char c = parser_peek(p, 0);
+    jinja_parser_skip(p);
+    const char c = jinja_parser_peek(p, 0);
     if (c == '"' || c == '\'') {
         TRY(string(p, out));
-        for (parser_skip(p); parser_peek(p, 0) == '"' || parser_peek(p, 0) == '\'';
-             parser_skip(p)) { /* one after another */
+        for (jinja_parser_skip(p);
+             jinja_parser_peek(p, 0) == '"' || jinja_parser_peek(p, 0) == '\'';
+             jinja_parser_skip(p)) { /* one after another */
             struct expr *more, *both = expr_new(p, EXPR_OP, *out, NULL);
             TRY(string(p, &more));
             both->op = OP_PLUS;
@@ -349,13 +352,13 @@ static enum st primary(struct parser *p, struct expr **out)
     }
     if (is_digit(c))
         return number(p, out);
-    if (parser_take(p, "("))
+    if (jinja_parser_take(p, "("))
         return in_braces(p, out);
-    if (parser_take(p, "[")) {
+    if (jinja_parser_take(p, "[")) {
         *out = expr_new(p, EXPR_LIST, NULL, NULL);
         return arguments(p, "]", false, false, *out);
     }
-    if (parser_take(p, "{")) {
+    if (jinja_parser_take(p, "{")) {
         *out = expr_new(p, EXPR_MAP, NULL, NULL);
         return arguments(p, "}", true, false, *out);
     }
@@ -369,24 +372,24 @@ static enum st subscript(struct parser *p, struct expr **of)
     struct expr **parts[] = {&x->b, &x->c, &x->d};
     *of = x;
     for (int i = 0; i < 3; i++) {
-        parser_skip(p);
-        if (parser_peek(p, 0) != ':' && parser_peek(p, 0) != ']')
-            TRY(parser_expression(p, parts[i]));
-        if (!parser_take(p, ":"))
+        jinja_parser_skip(p);
+        if (jinja_parser_peek(p, 0) != ':' && jinja_parser_peek(p, 0) != ']')
+            TRY(jinja_parser_expression(p, parts[i]));
+        if (!jinja_parser_take(p, ":"))
             break;
         x->kind = EXPR_SLICE;
     }
     if (x->kind == EXPR_INDEX && !x->b)
-        return parser_fail(p, "expected an index");
-    return parser_want(p, "]");
+        return jinja_parser_fail(p, "expected an index");
+    return jinja_parser_want(p, "]");
 }
 
 static enum st member(struct parser *p, struct expr **of)
 {
     struct sv name;
-    TRY(parser_take_name(p, &name));
+    TRY(jinja_parser_take_name(p, &name));
     const size_t at = p->at - name.n;
-    if (parser_take(p, "(")) {
+    if (jinja_parser_take(p, "(")) {
         *of = expr_new(p, EXPR_METHOD, *of, NULL);
         return call(p, at, IS_METHOD, name, true, *of);
     }
@@ -397,13 +400,13 @@ static enum st member(struct parser *p, struct expr **of)
 
 static enum st test(struct parser *p, struct expr **of)
 {
-    const bool not = parser_take_word(p, "not");
-    struct sv name = parser_next_name(p); /* "in" is a test, too, and no name elsewhere */
+    const bool not = jinja_parser_take_word(p, "not");
+    struct sv name = jinja_parser_next_name(p); /* "in" is a test, too, and no name elsewhere */
     const size_t at = p->at;
     p->at += name.n;
     name.p = arena_strn(p->a, name.p, name.n);
     *of = expr_new(p, EXPR_TEST, *of, NULL);
-    TRY(call(p, at, IS_TEST, name, parser_take(p, "("), *of));
+    TRY(call(p, at, IS_TEST, name, jinja_parser_take(p, "("), *of));
     if (not )
         *of = expr_new(p, EXPR_NOT, *of, NULL);
     return ST_OK;
@@ -413,33 +416,34 @@ static enum st test(struct parser *p, struct expr **of)
 static enum st tail(struct parser *p, bool filters, struct expr **of)
 {
     for (;;) {
-        parser_skip(p);
-        if (parser_peek(p, 0) == '.' && is_letter(parser_peek(p, 1))) {
+        jinja_parser_skip(p);
+        if (jinja_parser_peek(p, 0) == '.' && is_letter(jinja_parser_peek(p, 1))) {
             p->at++;
             TRY(member(p, of));
-        } else if (parser_take(p, "[")) {
+        } else if (jinja_parser_take(p, "[")) {
             TRY(subscript(p, of));
-        } else if (filters && parser_take(p, "|")) {
+        } else if (filters && jinja_parser_take(p, "|")) {
             struct sv name;
-            TRY(parser_take_name(p, &name));
+            TRY(jinja_parser_take_name(p, &name));
             const size_t at = p->at - name.n;
             *of = expr_new(p, EXPR_FILTER, *of, NULL);
-            TRY(call(p, at, IS_FILTER, name, parser_take(p, "("), *of));
-        } else if (filters && parser_take_word(p, "is")) {
+            TRY(call(p, at, IS_FILTER, name, jinja_parser_take(p, "("), *of));
+        } else if (filters && jinja_parser_take_word(p, "is")) {
             TRY(test(p, of));
         } else {
-            return parser_peek(p, 0) == '(' ? parser_fail(p, "only names can be called here")
-                                            : ST_OK;
+            return jinja_parser_peek(p, 0) == '('
+                       ? jinja_parser_fail(p, "only names can be called here")
+                       : ST_OK;
         }
     }
 }
 
 static enum st unary(struct parser *p, bool filters, struct expr **out)
 {
-    TRY(parser_enter(p));
-    parser_skip(p);
-    if (parser_peek(p, 0) == '-' && parser_peek(p, 1) != '%' && parser_peek(p, 1) != '}' &&
-        parser_take(p, "-")) {
+    TRY(jinja_parser_enter(p));
+    jinja_parser_skip(p);
+    if (jinja_parser_peek(p, 0) == '-' && jinja_parser_peek(p, 1) != '%' &&
+        jinja_parser_peek(p, 1) != '}' && jinja_parser_take(p, "-")) {
         struct expr *of;
         TRY(unary(p, false, &of));
         *out = expr_new(p, EXPR_MINUS, of, NULL);
@@ -462,11 +466,12 @@ static enum st level(struct parser *p, const struct level_op *ops, size_t n,
     TRY(next(p, out));
     for (;;) {
         size_t i = 0;
-        parser_skip(p);
-        const bool ends =
-            (parser_peek(p, 0) == '-' || parser_peek(p, 0) == '+' || parser_peek(p, 0) == '%') &&
-            (parser_peek(p, 1) == '}' || (parser_peek(p, 1) == '%' && parser_peek(p, 2) == '}'));
-        while (i < n && (ends || !parser_take(p, ops[i].sign)))
+        jinja_parser_skip(p);
+        const bool ends = (jinja_parser_peek(p, 0) == '-' || jinja_parser_peek(p, 0) == '+' ||
+                           jinja_parser_peek(p, 0) == '%') &&
+                          (jinja_parser_peek(p, 1) == '}' ||
+                           (jinja_parser_peek(p, 1) == '%' && jinja_parser_peek(p, 2) == '}'));
+        while (i < n && (ends || !jinja_parser_take(p, ops[i].sign)))
             i++;
         if (i == n)
             return ST_OK;
@@ -505,13 +510,13 @@ static bool take_comparison(struct parser *p, enum op *out)
     static const struct level_op ops[] = {{"==", OP_EQ}, {"!=", OP_NE}, {"<=", OP_LE},
                                           {">=", OP_GE}, {"<", OP_LT},  {">", OP_GT}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (parser_take(p, ops[i].sign)) {
+        if (jinja_parser_take(p, ops[i].sign)) {
             *out = ops[i].op;
             return true;
         }
     const size_t begin = p->at;
-    *out = parser_take_word(p, "not") ? OP_NOT_IN : OP_IN;
-    if (parser_take_word(p, "in"))
+    *out = jinja_parser_take_word(p, "not") ? OP_NOT_IN : OP_IN;
+    if (jinja_parser_take_word(p, "in"))
         return true;
     p->at = begin;
     return false;
@@ -535,10 +540,10 @@ static enum st comparison(struct parser *p, struct expr **out)
 
 static enum st negation(struct parser *p, struct expr **out)
 {
-    if (!parser_take_word(p, "not"))
+    if (!jinja_parser_take_word(p, "not"))
         return comparison(p, out);
     struct expr *of;
-    TRY(parser_enter(p));
+    TRY(jinja_parser_enter(p));
     TRY(negation(p, &of));
     p->depth--;
     *out = expr_new(p, EXPR_NOT, of, NULL);
@@ -548,32 +553,32 @@ static enum st negation(struct parser *p, struct expr **out)
 static enum st conjunction(struct parser *p, struct expr **out)
 {
     TRY(negation(p, out));
-    while (parser_take_word(p, "and")) {
+    while (jinja_parser_take_word(p, "and")) {
         *out = expr_new(p, EXPR_AND, *out, NULL);
         TRY(negation(p, &(*out)->b));
     }
     return ST_OK;
 }
 
-enum st parser_disjunction(struct parser *p, struct expr **out)
+enum st jinja_parser_disjunction(struct parser *p, struct expr **out)
 {
     TRY(conjunction(p, out));
-    while (parser_take_word(p, "or")) {
+    while (jinja_parser_take_word(p, "or")) {
         *out = expr_new(p, EXPR_OR, *out, NULL);
         TRY(conjunction(p, &(*out)->b));
     }
     return ST_OK;
 }
 
-enum st parser_expression(struct parser *p, struct expr **out)
+enum st jinja_parser_expression(struct parser *p, struct expr **out)
 {
-    TRY(parser_enter(p));
-    TRY(parser_disjunction(p, out));
-    while (parser_take_word(p, "if")) {
+    TRY(jinja_parser_enter(p));
+    TRY(jinja_parser_disjunction(p, out));
+    while (jinja_parser_take_word(p, "if")) {
         *out = expr_new(p, EXPR_IF, *out, NULL);
-        TRY(parser_disjunction(p, &(*out)->b));
-        if (parser_take_word(p, "else"))
-            TRY(parser_expression(p, &(*out)->c));
+        TRY(jinja_parser_disjunction(p, &(*out)->b));
+        if (jinja_parser_take_word(p, "else"))
+            TRY(jinja_parser_expression(p, &(*out)->c));
     }
     p->depth--;
     return ST_OK;

@@ -23,22 +23,22 @@ static enum st want_text(struct run *r, const struct node *v, struct sv *out)
 {
     *out = (struct sv){"", 0};
     if (!is(v, NODE_STR))
-        return run_error(r, "expected a text, got %s",
-                         v ? node_kind_name(v->kind) : "an undefined value");
+        return jinja_error(r, "expected a text, got %s",
+                           v ? node_kind_name(v->kind) : "an undefined value");
     *out = v->s;
     return ST_OK;
 }
 
 static enum st text_out(struct run *r, struct sv s, struct node **out)
 {
-    *out = value_text(r->a, s.p, s.n);
+    *out = jinja_text(r->a, s.p, s.n);
     return ST_OK;
 }
 
 static enum st buf_out(struct run *r, struct buf *b, enum st st, struct node **out)
 {
     if (st == ST_OK)
-        *out = value_text(r->a, buf_str(b), b->n);
+        *out = jinja_text(r->a, buf_str(b), b->n);
     buf_free(b);
     return st;
 }
@@ -86,7 +86,7 @@ static enum st strip(struct run *r, const struct call *c, bool left, bool right,
         set = &chars;
         for (size_t i = 0; i < chars.n; i++)
             if (chars.p[i] & 0x80)
-                return run_error(r, "strip: only ASCII characters are stripped here");
+                return jinja_error(r, "strip: only ASCII characters are stripped here");
     }
     for (size_t n; left && (n = stripped(s, set, false)) > 0;)
         s = (struct sv){s.p + n, s.n - n};
@@ -125,7 +125,7 @@ static enum st change_case(struct run *r, const struct call *c, enum letters how
         const char x = p[i];
         const bool letter = (x >= 'a' && x <= 'z') || (x >= 'A' && x <= 'Z');
         if (x & 0x80)
-            return run_error(r, "upper and lower case: only of ASCII here");
+            return jinja_error(r, "upper and lower case: only of ASCII here");
         if (letter)
             p[i] = (char)(upper ? x & ~0x20 : x | 0x20);
         first = how == TITLE ? !letter : false;
@@ -169,7 +169,7 @@ static enum st do_replace(struct run *r, const struct call *c, struct node **out
     TRY(want_text(r, arg(c, 0, "old"), &from));
     TRY(want_text(r, arg(c, 1, "new"), &to));
     if (from.n == 0)
-        return run_error(r, "replace: of an empty text");
+        return jinja_error(r, "replace: of an empty text");
     size_t at = 0;
     for (size_t next; (next = find(s, at, from)) < s.n; at = next + from.n) {
         buf_add(&b, s.p + at, next - at);
@@ -189,13 +189,13 @@ static enum st do_split(struct run *r, const struct call *c, struct node **out)
     if (given && given->kind != NODE_NULL) {
         TRY(want_text(r, given, &by));
         if (by.n == 0)
-            return run_error(r, "split: at an empty text");
+            return jinja_error(r, "split: at an empty text");
         size_t at = 0;
         for (size_t next; left > 0 && (next = find(s, at, by)) + by.n <= s.n; left--) {
-            node_push(r->a, *out, value_text(r->a, s.p + at, next - at));
+            node_push(r->a, *out, jinja_text(r->a, s.p + at, next - at));
             at = next + by.n;
         }
-        node_push(r->a, *out, value_text(r->a, s.p + at, s.n - at));
+        node_push(r->a, *out, jinja_text(r->a, s.p + at, s.n - at));
         return ST_OK;
     }
     for (;; left--) { /* at runs of white space */
@@ -206,7 +206,7 @@ static enum st do_split(struct run *r, const struct call *c, struct node **out)
             n++;
         if (n == 0)
             return ST_OK;
-        node_push(r->a, *out, value_text(r->a, s.p, n));
+        node_push(r->a, *out, jinja_text(r->a, s.p, n));
         s = (struct sv){s.p + n, s.n - n};
     }
 }
@@ -234,7 +234,7 @@ static enum st do_endswith(struct run *r, const struct call *c, struct node **ou
 static enum st do_string(struct run *r, const struct call *c, struct node **out)
 {
     struct buf b = {0};
-    return buf_out(r, &b, value_print(r, c->self, &b), out);
+    return buf_out(r, &b, jinja_print(r, c->self, &b), out);
 }
 
 static enum st do_tojson(struct run *r, const struct call *c, struct node **out)
@@ -242,7 +242,7 @@ static enum st do_tojson(struct run *r, const struct call *c, struct node **out)
     struct buf b = {0};
     const struct node *indent = arg(c, 0, "indent");
     const int64_t n = is(indent, NODE_INT) && indent->i > 0 && indent->i < 16 ? indent->i : 0;
-    return buf_out(r, &b, value_json(r, c->self, n, 0, &b), out);
+    return buf_out(r, &b, jinja_json(r, c->self, n, 0, &b), out);
 }
 
 static enum st do_itself(struct run *r, const struct call *c, struct node **out)
@@ -272,40 +272,40 @@ static enum st want_items(struct run *r, const struct node *v)
 {
     return is(v, NODE_LIST) || is(v, NODE_MAP) || is(v, NODE_STR)
                ? ST_OK
-               : run_error(r, "expected a list, a map or a text, got %s",
-                           v ? node_kind_name(v->kind) : "an undefined value");
+               : jinja_error(r, "expected a list, a map or a text, got %s",
+                             v ? node_kind_name(v->kind) : "an undefined value");
 }
 
 static enum st do_length(struct run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
-    *out = node_int(r->a, (int64_t)value_length(c->self));
+    *out = node_int(r->a, (int64_t)jinja_length(c->self));
     return ST_OK;
 }
 
 static enum st do_first(struct run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
-    return value_index(r, c->self, node_int(r->a, 0), out);
+    return jinja_index(r, c->self, node_int(r->a, 0), out);
 }
 
 static enum st do_last(struct run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
-    return value_index(r, c->self, node_int(r->a, -1), out);
+    return jinja_index(r, c->self, node_int(r->a, -1), out);
 }
 
 static enum st do_list(struct run *r, const struct call *c, struct node **out)
 {
     TRY(want_items(r, c->self));
     *out = node_new(r->a, NODE_LIST);
-    const size_t n = value_length(c->self);
+    const size_t n = jinja_length(c->self);
     for (size_t i = 0; i < n; i++) {
         struct node *item = NULL;
         if (c->self->kind == NODE_MAP)
-            item = value_text(r->a, c->self->pairs[i].key.p, c->self->pairs[i].key.n);
+            item = jinja_text(r->a, c->self->pairs[i].key.p, c->self->pairs[i].key.n);
         else
-            TRY(value_index(r, c->self, node_int(r->a, (int64_t)i), &item));
+            TRY(jinja_index(r, c->self, node_int(r->a, (int64_t)i), &item));
         node_push(r->a, *out, item);
     }
     return ST_OK;
@@ -313,17 +313,17 @@ static enum st do_list(struct run *r, const struct call *c, struct node **out)
 
 static enum st do_reverse(struct run *r, const struct call *c, struct node **out)
 {
-    return value_slice(r, c->self, NULL, NULL, node_int(r->a, -1), out);
+    return jinja_slice(r, c->self, NULL, NULL, node_int(r->a, -1), out);
 }
 
 static enum st join(struct run *r, const struct node *list, const struct node *by, struct buf *b)
 {
     if (!is(list, NODE_LIST))
-        return run_error(r, "join: expected a list");
+        return jinja_error(r, "join: expected a list");
     for (uint32_t i = 0; i < list->n; i++) {
         if (i > 0 && by)
-            TRY(value_print(r, by, b));
-        TRY(value_print(r, list->items[i], b));
+            TRY(jinja_print(r, by, b));
+        TRY(jinja_print(r, list->items[i], b));
     }
     return ST_OK;
 }
@@ -345,11 +345,11 @@ enum part { KEYS = 1, VALUES = 2 };
 static enum st parts(struct run *r, const struct call *c, int which, struct node **out)
 {
     if (!is(c->self, NODE_MAP))
-        return run_error(r, "items: expected a map");
+        return jinja_error(r, "items: expected a map");
     *out = node_new(r->a, NODE_LIST);
     for (uint32_t i = 0; i < c->self->n; i++) {
         const struct node_pair *p = &c->self->pairs[i];
-        struct node *key = value_text(r->a, p->key.p, p->key.n), *both = node_new(r->a, NODE_LIST);
+        struct node *key = jinja_text(r->a, p->key.p, p->key.n), *both = node_new(r->a, NODE_LIST);
         node_push(r->a, both, key);
         node_push(r->a, both, p->value);
         node_push(r->a, *out, which == KEYS ? key : which == VALUES ? p->value : both);
@@ -375,8 +375,8 @@ static enum st do_values(struct run *r, const struct call *c, struct node **out)
 static enum st do_get(struct run *r, const struct call *c, struct node **out)
 {
     if (!is(c->self, NODE_MAP))
-        return run_error(r, "get: expected a map");
-    TRY(value_index(r, c->self, arg(c, 0, NULL), out));
+        return jinja_error(r, "get: expected a map");
+    TRY(jinja_index(r, c->self, arg(c, 0, NULL), out));
     if (!*out)
         *out = c->n > 1 ? arg(c, 1, NULL) : node_new(r->a, NODE_NULL);
     return ST_OK;
@@ -384,10 +384,10 @@ static enum st do_get(struct run *r, const struct call *c, struct node **out)
 
 static enum st do_default(struct run *r, const struct call *c, struct node **out)
 {
-    const bool also_false = value_true(arg(c, 1, "boolean"));
-    *out = c->self && (!also_false || value_true(c->self)) ? c->self : arg(c, 0, "default_value");
+    const bool also_false = jinja_true(arg(c, 1, "boolean"));
+    *out = c->self && (!also_false || jinja_true(c->self)) ? c->self : arg(c, 0, "default_value");
     if (!*out && c->n == 0)
-        *out = value_text(r->a, "", 0);
+        *out = jinja_text(r->a, "", 0);
     return ST_OK;
 }
 
@@ -396,11 +396,11 @@ static enum st do_map(struct run *r, const struct call *c, struct node **out)
 {
     struct node *name = arg(c, FUNCTION_ARGS, "attribute");
     if (!name || !is(c->self, NODE_LIST))
-        return run_error(r, "map: done for a list with attribute= only");
+        return jinja_error(r, "map: done for a list with attribute= only");
     *out = node_new(r->a, NODE_LIST);
     for (uint32_t i = 0; i < c->self->n; i++) {
         struct node *part;
-        TRY(value_index(r, c->self->items[i], name, &part));
+        TRY(jinja_index(r, c->self->items[i], name, &part));
         node_push(r->a, *out, part ? part : node_new(r->a, NODE_NULL));
     }
     return ST_OK;
@@ -411,15 +411,15 @@ static enum st select_items(struct run *r, const struct call *c, bool yes, struc
 {
     const struct node *name = arg(c, 0, NULL), *test = arg(c, 1, NULL), *want = arg(c, 2, NULL);
     if (!is(c->self, NODE_LIST) || !name)
-        return run_error(r, "selectattr: expected a list and a name");
+        return jinja_error(r, "selectattr: expected a list and a name");
     if (test && !(is(test, NODE_STR) &&
                   (sv_eq(test->s, "equalto") || sv_eq(test->s, "==") || sv_eq(test->s, "eq"))))
-        return run_error(r, "selectattr: only the test equalto is done here");
+        return jinja_error(r, "selectattr: only the test equalto is done here");
     *out = node_new(r->a, NODE_LIST);
     for (uint32_t i = 0; i < c->self->n; i++) {
         struct node *part;
-        TRY(value_index(r, c->self->items[i], name, &part));
-        if ((test ? value_equal(part, want) : value_true(part)) == yes)
+        TRY(jinja_index(r, c->self->items[i], name, &part));
+        if ((test ? jinja_equal(part, want) : jinja_true(part)) == yes)
             node_push(r->a, *out, c->self->items[i]);
     }
     return ST_OK;
@@ -442,7 +442,7 @@ static enum st do_namespace(struct run *r, const struct call *c, struct node **o
     *out = node_new(r->a, NODE_MAP);
     for (size_t i = 0; i < c->n; i++) {
         if (!c->names[i].p)
-            return run_error(r, "namespace: every argument has a name here");
+            return jinja_error(r, "namespace: every argument has a name here");
         node_set(r->a, *out, c->names[i], c->args[i] ? c->args[i] : node_new(r->a, NODE_NULL));
     }
     return ST_OK;
@@ -462,17 +462,17 @@ static enum st do_range(struct run *r, const struct call *c, struct node **out)
     int64_t ends[3] = {0, 0, 1};
     for (size_t i = 0; i < c->n; i++) {
         if (!is(c->args[i], NODE_INT))
-            return run_error(r, "range: expected integers");
+            return jinja_error(r, "range: expected integers");
         ends[c->n == 1 ? 1 : i] = c->args[i]->i;
     }
     const int64_t by = ends[2];
     if (c->n == 0 || by == 0)
-        return run_error(r, "range: expected an end, and no step of 0");
+        return jinja_error(r, "range: expected an end, and no step of 0");
     *out = node_new(r->a, NODE_LIST);
     for (int64_t i = ends[0]; by > 0 ? i < ends[1] : i > ends[1]; i += by) {
         if ((*out)->n == MOST || i > INT64_MAX / 2 || i < -(INT64_MAX / 2) || by > INT64_MAX / 2 ||
             by < -(INT64_MAX / 2))
-            return run_error(r, "range: more than %d numbers, or too large ones", MOST);
+            return jinja_error(r, "range: more than %d numbers, or too large ones", MOST);
         node_push(r->a, *out, node_int(r->a, i));
     }
     return ST_OK;
@@ -568,7 +568,7 @@ static const struct function functions[] = {
     {"range", IS_FUNCTION, 3, do_range},
 };
 
-const struct function *function_find(enum function_kind kind, struct sv name)
+const struct function *jinja_function_find(enum function_kind kind, struct sv name)
 {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (functions[i].kind == kind && sv_eq(name, functions[i].name))

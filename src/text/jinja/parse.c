@@ -13,9 +13,9 @@ static enum st body(struct parser *p, const char *const *ends, struct statement 
 static void after_tag(struct parser *p, bool cut, bool block)
 {
     const size_t begin = p->at;
-    while (cut && parser_is_blank(parser_peek(p, 0)))
+    while (cut && jinja_parser_is_blank(jinja_parser_peek(p, 0)))
         p->at++;
-    if (!cut && block && parser_peek(p, 0) == '\n')
+    if (!cut && block && jinja_parser_peek(p, 0) == '\n')
         p->at++;
     p->line_starts = p->at > begin && p->text.p[p->at - 1] == '\n';
 }
@@ -23,13 +23,13 @@ static void after_tag(struct parser *p, bool cut, bool block)
 /* The sign that closes a tag: "%}" or "}}". */
 static enum st close_tag(struct parser *p, const char *sign)
 {
-    parser_skip(p);
-    const char mark = parser_peek(p, 0);
+    jinja_parser_skip(p);
+    const char mark = jinja_parser_peek(p, 0);
     const bool cut = mark == '-', marked = cut || mark == '+';
     p->at += marked;
-    if (parser_peek(p, 0) != sign[0] || parser_peek(p, 1) != sign[1]) {
+    if (jinja_parser_peek(p, 0) != sign[0] || jinja_parser_peek(p, 1) != sign[1]) {
         p->at -= marked;
-        return parser_fail(p, "expected '%s'", sign);
+        return jinja_parser_fail(p, "expected '%s'", sign);
     }
     p->at += 2;
     after_tag(p, cut, sign[0] == '%' && mark != '+');
@@ -54,7 +54,7 @@ static struct sv text_before(const struct parser *p, size_t tag)
         return s;
     const char mark = tag + 2 < p->text.n ? p->text.p[tag + 2] : 0;
     if (mark == '-') {
-        while (s.n > 0 && parser_is_blank(s.p[s.n - 1]))
+        while (s.n > 0 && jinja_parser_is_blank(s.p[s.n - 1]))
             s.n--;
     } else if (mark != '+' && p->text.p[tag + 1] != '{') {
         size_t n = s.n;
@@ -70,13 +70,13 @@ static enum st skip_comment(struct parser *p)
 {
     const size_t begin = p->at;
     for (p->at += 2; p->at < p->text.n; p->at++)
-        if (parser_peek(p, 0) == '#' && parser_peek(p, 1) == '}') {
+        if (jinja_parser_peek(p, 0) == '#' && jinja_parser_peek(p, 1) == '}') {
             const bool cut = p->text.p[p->at - 1] == '-';
             p->at += 2;
             after_tag(p, cut, true);
             return ST_OK;
         }
-    return parser_fail_at(p, begin, "a comment without an end");
+    return jinja_parser_fail_at(p, begin, "a comment without an end");
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */
@@ -87,12 +87,12 @@ static enum st if_tag(struct parser *p, struct statement *s)
                                                                                         NULL};
     struct sv end;
     s->kind = DO_IF;
-    TRY(parser_expression(p, &s->value));
+    TRY(jinja_parser_expression(p, &s->value));
     TRY(close_tag(p, "%}"));
     TRY(body(p, ends, &s->body, &end));
     if (sv_eq(end, "elif")) {
         s->otherwise = arena_one(p->a, struct statement);
-        TRY(parser_enter(p));
+        TRY(jinja_parser_enter(p));
         TRY(if_tag(p, s->otherwise)); /* its endif is ours */
         p->depth--;
         return ST_OK;
@@ -110,17 +110,17 @@ static enum st for_tag(struct parser *p, struct statement *s)
     static const char *const ends[] = {"else", "endfor", NULL}, *const last[] = {"endfor", NULL};
     struct sv end;
     s->kind = DO_FOR;
-    TRY(parser_take_name(p, &s->names[0]));
+    TRY(jinja_parser_take_name(p, &s->names[0]));
     s->n_names = 1;
-    if (parser_take(p, ",")) {
-        TRY(parser_take_name(p, &s->names[1]));
+    if (jinja_parser_take(p, ",")) {
+        TRY(jinja_parser_take_name(p, &s->names[1]));
         s->n_names = 2;
     }
-    if (!parser_take_word(p, "in"))
-        return parser_fail(p, "expected 'in'");
-    TRY(parser_disjunction(p, &s->value));
-    if (parser_take_word(p, "if"))
-        TRY(parser_expression(p, &s->only));
+    if (!jinja_parser_take_word(p, "in"))
+        return jinja_parser_fail(p, "expected 'in'");
+    TRY(jinja_parser_disjunction(p, &s->value));
+    if (jinja_parser_take_word(p, "if"))
+        TRY(jinja_parser_expression(p, &s->only));
     TRY(close_tag(p, "%}"));
     TRY(body(p, ends, &s->body, &end));
     TRY(close_tag(p, "%}"));
@@ -136,15 +136,15 @@ static enum st set_tag(struct parser *p, struct statement *s)
     static const char *const ends[] = {"endset", NULL};
     struct sv end;
     s->kind = DO_SET;
-    TRY(parser_take_name(p, &s->names[0]));
+    TRY(jinja_parser_take_name(p, &s->names[0]));
     s->n_names = 1;
-    if (parser_peek(p, 0) == '.') {
+    if (jinja_parser_peek(p, 0) == '.') {
         p->at++;
-        TRY(parser_take_name(p, &s->names[1]));
+        TRY(jinja_parser_take_name(p, &s->names[1]));
         s->n_names = 2;
     }
-    if (parser_take(p, "=")) {
-        TRY(parser_expression(p, &s->value));
+    if (jinja_parser_take(p, "=")) {
+        TRY(jinja_parser_expression(p, &s->value));
         return close_tag(p, "%}");
     }
     TRY(close_tag(p, "%}"));
@@ -170,7 +170,7 @@ static enum st tag(struct parser *p, const char *const *ends, struct statement *
         const char *word;
         enum st (*read)(struct parser *p, struct statement *s);
     } tags[] = {{"if", if_tag}, {"for", for_tag}, {"set", set_tag}, {"generation", generation_tag}};
-    const struct sv word = parser_next_name(p);
+    const struct sv word = jinja_parser_next_name(p);
     *end = (struct sv){NULL, 0};
     for (; ends && *ends; ends++)
         if (sv_eq(word, *ends)) {
@@ -179,11 +179,12 @@ static enum st tag(struct parser *p, const char *const *ends, struct statement *
             return ST_OK;
         }
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++)
-        if (parser_take_word(p, tags[i].word)) {
+        if (jinja_parser_take_word(p, tags[i].word)) {
             *out = arena_one(p->a, struct statement);
             return tags[i].read(p, *out);
         }
-    return parser_fail(p, "tag %.*s: not done here", (int)(word.n < 40 ? word.n : 40), word.p);
+    return jinja_parser_fail(p, "tag %.*s: not done here", (int)(word.n < 40 ? word.n : 40),
+                             word.p);
 }
 
 static struct statement *text_statement(struct parser *p, struct sv text)
@@ -198,7 +199,7 @@ static enum st print_tag(struct parser *p, struct statement **out)
 {
     struct statement *s = *out = arena_one(p->a, struct statement);
     s->kind = DO_PRINT;
-    TRY(parser_expression(p, &s->value));
+    TRY(jinja_parser_expression(p, &s->value));
     return close_tag(p, "}}");
 }
 
@@ -208,7 +209,7 @@ static enum st body(struct parser *p, const char *const *ends, struct statement 
 {
     struct statement **last = out;
     *out = NULL;
-    TRY(parser_enter(p));
+    TRY(jinja_parser_enter(p));
     for (;;) {
         const size_t at = find_tag(p);
         const struct sv text = text_before(p, at);
@@ -219,12 +220,12 @@ static enum st body(struct parser *p, const char *const *ends, struct statement 
         p->at = at;
         if (at == p->text.n)
             break;
-        if (parser_peek(p, 1) == '#') {
+        if (jinja_parser_peek(p, 1) == '#') {
             TRY(skip_comment(p));
             continue;
         }
-        const bool print = parser_peek(p, 1) == '{',
-                   marked = parser_peek(p, 2) == '-' || parser_peek(p, 2) == '+';
+        const bool print = jinja_parser_peek(p, 1) == '{',
+                   marked = jinja_parser_peek(p, 2) == '-' || jinja_parser_peek(p, 2) == '+';
         p->at += marked ? 3 : 2;
         TRY(print ? print_tag(p, last) : tag(p, ends, last, end));
         if (!print && end->p) {
@@ -234,7 +235,7 @@ static enum st body(struct parser *p, const char *const *ends, struct statement 
         last = &(*last)->next;
     }
     p->depth--;
-    return ends ? parser_fail(p, "the text ends where %s was expected", ends[0]) : ST_OK;
+    return ends ? jinja_parser_fail(p, "the text ends where %s was expected", ends[0]) : ST_OK;
 }
 
 enum st jinja_parse(struct arena *a, const char *source, struct sv text, struct jinja **out,

@@ -18,26 +18,26 @@ struct parser {
 
 /* ---- tokens (expr.c) ------------------------------------------------------------------------- */
 
-enum st parser_fail_at(struct parser *p, size_t at, const char *fmt, ...) PRINTF_LIKE(3, 4);
-#define parser_fail(p, ...) parser_fail_at(p, (p)->at, __VA_ARGS__)
+enum st jinja_parser_fail_at(struct parser *p, size_t at, const char *fmt, ...) PRINTF_LIKE(3, 4);
+#define jinja_parser_fail(p, ...) jinja_parser_fail_at(p, (p)->at, __VA_ARGS__)
 
-enum st parser_enter(struct parser *p);                 /* one deeper: p->depth-- is the way out */
-char parser_peek(const struct parser *p, size_t ahead); /* 0 behind the end */
-bool parser_is_blank(char c);
-void parser_skip(struct parser *p); /* white space */
+enum st jinja_parser_enter(struct parser *p); /* one deeper: p->depth-- is the way out */
+char jinja_parser_peek(const struct parser *p, size_t ahead); /* 0 behind the end */
+bool jinja_parser_is_blank(char c);
+void jinja_parser_skip(struct parser *p); /* white space */
 /* After white space: takes the sign, or the word, if it comes next. */
-bool parser_take(struct parser *p, const char *sign);
-bool parser_take_word(struct parser *p, const char *word);
-enum st parser_want(struct parser *p, const char *sign);
+bool jinja_parser_take(struct parser *p, const char *sign);
+bool jinja_parser_take_word(struct parser *p, const char *word);
+enum st jinja_parser_want(struct parser *p, const char *sign);
 /* A name that comes next, not taken; n 0 = something else. */
-struct sv parser_next_name(struct parser *p);
+struct sv jinja_parser_next_name(struct parser *p);
 /* A name that is no reserved word; copied, with a NUL. */
-enum st parser_take_name(struct parser *p, struct sv *out);
+enum st jinja_parser_take_name(struct parser *p, struct sv *out);
 
 /* ---- expressions (expr.c) ------------------------------------------------------------------- */
 
-enum st parser_expression(struct parser *p, struct expr **out);
+enum st jinja_parser_expression(struct parser *p, struct expr **out);
 /* One without "a if b else c" at its top: what a loop walks over. */
-enum st parser_disjunction(struct parser *p, struct expr **out);
+enum st jinja_parser_disjunction(struct parser *p, struct expr **out);
 
 #endif

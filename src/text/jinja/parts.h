@@ -99,24 +99,24 @@ struct run {
     struct err *e;
 };
 
-enum st run_error(struct run *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
+enum st jinja_error(struct run *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* ---- values (values.c) ----------------------------------------------------------------------- */
 
-struct node *value_text(struct arena *a, const char *p, size_t n);
-bool value_true(const struct node *v);
-bool value_equal(const struct node *x, const struct node *y);
+struct node *jinja_text(struct arena *a, const char *p, size_t n);
+bool jinja_true(const struct node *v);
+bool jinja_equal(const struct node *x, const struct node *y);
 /* As printing does: ST_INPUT for lists and maps. */
-enum st value_print(struct run *r, const struct node *v, struct buf *out);
+enum st jinja_print(struct run *r, const struct node *v, struct buf *out);
 /* As Python's json.dumps; indent 0 = one line. */
-enum st value_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
+enum st jinja_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
                    struct buf *out);
-enum st value_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out);
-enum st value_index(struct run *r, struct node *of, const struct node *at, struct node **out);
+enum st jinja_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out);
+enum st jinja_index(struct run *r, struct node *of, const struct node *at, struct node **out);
 /* from, to, step: integers, or NULL. */
-enum st value_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
+enum st jinja_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
                     const struct node *step, struct node **out);
-size_t value_length(const struct node *v); /* texts: characters */
+size_t jinja_length(const struct node *v); /* texts: characters */
 
 /* ---- functions by name (functions.c) ----------------------------------------------------------*/
 
@@ -137,6 +137,6 @@ struct function {
     enum st (*run)(struct run *r, const struct call *c, struct node **out);
 };
 
-const struct function *function_find(enum function_kind kind, struct sv name);
+const struct function *jinja_function_find(enum function_kind kind, struct sv name);
 
 #endif

@@ -7,7 +7,7 @@ enum { MAX_DEPTH = 300, MAX_STEPS = 4000000, MAX_BYTES = 256 << 20 };
 static enum st eval(struct run *r, const struct expr *x, struct node **out);
 static enum st run_all(struct run *r, const struct statement *s);
 
-enum st run_error(struct run *r, const char *fmt, ...)
+enum st jinja_error(struct run *r, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -71,7 +71,7 @@ static enum st eval_list(struct run *r, const struct expr *x, struct node **out)
         if (map)
             TRY(eval(r, x->args[i++].value, &key));
         if (map && (!key || key->kind != NODE_STR))
-            return run_error(r, "the keys of a map are texts here");
+            return jinja_error(r, "the keys of a map are texts here");
         TRY(eval(r, x->args[i].value, &v));
         v = v ? v : none(r);
         if (map)
@@ -94,7 +94,7 @@ static enum st eval_slice(struct run *r, const struct expr *x, struct node **out
             ends[i] = NULL;
     }
     r->at = x;
-    return value_slice(r, of, ends[0], ends[1], ends[2], out);
+    return jinja_slice(r, of, ends[0], ends[1], ends[2], out);
 }
 
 static enum st eval_minus(struct run *r, const struct expr *x, struct node **out)
@@ -102,7 +102,7 @@ static enum st eval_minus(struct run *r, const struct expr *x, struct node **out
     struct node *v;
     TRY(eval(r, x->a, &v));
     r->at = x;
-    return value_op(r, OP_MINUS, node_int(r->a, 0), v, out);
+    return jinja_op(r, OP_MINUS, node_int(r->a, 0), v, out);
 }
 
 static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
@@ -121,12 +121,12 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
     case EXPR_MEMBER:
         TRY(eval(r, x->a, &a));
         r->at = x;
-        return value_index(r, a, value_text(r->a, x->name.p, x->name.n), out);
+        return jinja_index(r, a, jinja_text(r->a, x->name.p, x->name.n), out);
     case EXPR_INDEX:
         TRY(eval(r, x->a, &a));
         TRY(eval(r, x->b, &b));
         r->at = x;
-        return value_index(r, a, b, out);
+        return jinja_index(r, a, b, out);
     case EXPR_SLICE:
         return eval_slice(r, x, out);
     case EXPR_CALL:
@@ -136,17 +136,17 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
         return eval_call(r, x, out);
     case EXPR_NOT:
         TRY(eval(r, x->a, &a));
-        *out = node_bool(r->a, !value_true(a));
+        *out = node_bool(r->a, !jinja_true(a));
         return ST_OK;
     case EXPR_MINUS:
         return eval_minus(r, x, out);
     case EXPR_AND:
     case EXPR_OR:
         TRY(eval(r, x->a, out));
-        return value_true(*out) == (x->kind == EXPR_AND) ? eval(r, x->b, out) : ST_OK;
+        return jinja_true(*out) == (x->kind == EXPR_AND) ? eval(r, x->b, out) : ST_OK;
     case EXPR_IF:
         TRY(eval(r, x->b, &b));
-        if (value_true(b))
+        if (jinja_true(b))
             return eval(r, x->a, out);
         *out = NULL;
         return x->c ? eval(r, x->c, out) : ST_OK;
@@ -154,7 +154,7 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
         TRY(eval(r, x->a, &a));
         TRY(eval(r, x->b, &b));
         r->at = x;
-        return value_op(r, x->op, a, b, out);
+        return jinja_op(r, x->op, a, b, out);
     }
     return ST_OK;
 }
@@ -163,7 +163,7 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
 static enum st count_step(struct run *r)
 {
     if (++r->steps > MAX_STEPS || arena_used(r->a) - r->used > MAX_BYTES || r->out->n > MAX_BYTES)
-        return run_error(r, "the template runs for too long");
+        return jinja_error(r, "the template runs for too long");
     return ST_OK;
 }
 
@@ -173,7 +173,7 @@ static enum st eval(struct run *r, const struct expr *x, struct node **out)
     r->at = x;
     TRY(count_step(r));
     if (++r->depth > MAX_DEPTH)
-        return run_error(r, "nested more than %d deep", MAX_DEPTH);
+        return jinja_error(r, "nested more than %d deep", MAX_DEPTH);
     const enum st st = eval_any(r, x, out);
     r->depth--;
     return st;
@@ -210,7 +210,7 @@ static enum st set_item(struct run *r, const struct statement *s, struct node *i
         return ST_OK;
     }
     if (item->kind != NODE_LIST || item->n != 2)
-        return run_error(r, "for: two names, and an item that is not a pair");
+        return jinja_error(r, "for: two names, and an item that is not a pair");
     set_name(r, s->names[0], item->items[0]);
     set_name(r, s->names[1], item->items[1]);
     return ST_OK;
@@ -226,7 +226,7 @@ static enum st items_of(struct run *r, const struct statement *s, struct node **
     if (!v)
         return ST_OK;
     all.self = v;
-    const struct function *list = function_find(IS_FILTER, SV("list"));
+    const struct function *list = jinja_function_find(IS_FILTER, SV("list"));
     TRY(list->run(r, &all, &v));
     for (uint32_t i = 0; i < v->n; i++) {
         struct node *yes = v;
@@ -237,7 +237,7 @@ static enum st items_of(struct run *r, const struct statement *s, struct node **
             st = eval(r, s->only, &yes);
         r->frame = frame.outer;
         TRY(st);
-        if (value_true(yes))
+        if (jinja_true(yes))
             node_push(r->a, *out, v->items[i]);
     }
     return ST_OK;
@@ -268,7 +268,7 @@ static enum st print_to_value(struct run *r, const struct statement *s, struct n
     const enum st st = run_all(r, s->body);
     r->out = before;
     if (st == ST_OK)
-        *out = value_text(r->a, buf_str(&text), text.n);
+        *out = jinja_text(r->a, buf_str(&text), text.n);
     buf_free(&text);
     return st;
 }
@@ -284,7 +284,7 @@ static enum st run_set(struct run *r, const struct statement *s)
     }
     struct node *of = look_up(r, s->names[0]);
     if (!of || of->kind != NODE_MAP)
-        return run_error(r, "set: %s is no namespace", s->names[0].p);
+        return jinja_error(r, "set: %s is no namespace", s->names[0].p);
     node_set(r->a, of, s->names[1], v);
     return ST_OK;
 }
@@ -299,10 +299,10 @@ static enum st run_one(struct run *r, const struct statement *s)
         return ST_OK;
     case DO_PRINT:
         TRY(eval(r, s->value, &v));
-        return value_print(r, v, r->out);
+        return jinja_print(r, v, r->out);
     case DO_IF:
         TRY(eval(r, s->value, &v));
-        return run_all(r, value_true(v) ? s->body : s->otherwise);
+        return run_all(r, jinja_true(v) ? s->body : s->otherwise);
     case DO_FOR:
         return run_for(r, s);
     case DO_SET:

@@ -8,7 +8,7 @@ enum { DEEPEST = 100 };           /* of lists in lists, which may hold themselve
 enum { MOST_COMPARED = 1000000 }; /* values, by one == */
 enum { MOST_JSON_BYTES = 64 << 20 };
 
-struct node *value_text(struct arena *a, const char *p, size_t n)
+struct node *jinja_text(struct arena *a, const char *p, size_t n)
 {
     struct node *v = node_new(a, NODE_STR);
     v->s = (struct sv){arena_strn(a, p, n), n};
@@ -45,7 +45,7 @@ static const char *name_of(const struct node *v)
     return v ? node_kind_name(v->kind) : "an undefined value";
 }
 
-bool value_true(const struct node *v)
+bool jinja_true(const struct node *v)
 {
     if (!v)
         return false;
@@ -102,7 +102,7 @@ static bool equal(const struct node *x, const struct node *y, int depth, int64_t
     return true;
 }
 
-bool value_equal(const struct node *x, const struct node *y)
+bool jinja_equal(const struct node *x, const struct node *y)
 {
     int64_t left = MOST_COMPARED;
     return equal(x, y, 0, &left);
@@ -115,7 +115,7 @@ static bool goes_on(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-size_t value_length(const struct node *v)
+size_t jinja_length(const struct node *v)
 {
     size_t n = 0;
     if (v->kind != NODE_STR)
@@ -135,7 +135,7 @@ static size_t offset_of(struct sv s, size_t k)
     return at;
 }
 
-enum st value_print(struct run *r, const struct node *v, struct buf *out)
+enum st jinja_print(struct run *r, const struct node *v, struct buf *out)
 {
     char digits[STR_DOUBLE_MAX];
     if (!v)
@@ -152,7 +152,7 @@ enum st value_print(struct run *r, const struct node *v, struct buf *out)
         return ST_OK;
     case NODE_FLOAT:
         if (!isfinite(v->f))
-            return run_error(r, "a number that is not finite");
+            return jinja_error(r, "a number that is not finite");
         str_from_double(digits, v->f);
         buf_puts(out, digits);
         if (!strpbrk(digits, ".e"))
@@ -165,7 +165,7 @@ enum st value_print(struct run *r, const struct node *v, struct buf *out)
     case NODE_MAP:
         break;
     }
-    return run_error(r, "%s is printed: tojson makes a text of it", name_of(v));
+    return jinja_error(r, "%s is printed: tojson makes a text of it", name_of(v));
 }
 
 static void json_line(struct buf *out, int64_t indent, int64_t depth)
@@ -178,7 +178,7 @@ static void json_line(struct buf *out, int64_t indent, int64_t depth)
 }
 
 /* As Python's json.dumps: ", " between items of a line. */
-enum st value_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
+enum st jinja_json(struct run *r, const struct node *v, int64_t indent, int64_t depth,
                    struct buf *out)
 {
     if (!v || (v->kind != NODE_LIST && v->kind != NODE_MAP)) {
@@ -187,7 +187,7 @@ enum st value_json(struct run *r, const struct node *v, int64_t indent, int64_t 
         return ST_OK;
     }
     if (depth > DEEPEST || out->n > MOST_JSON_BYTES)
-        return run_error(r, "tojson: of lists that hold themselves, or too much");
+        return jinja_error(r, "tojson: of lists that hold themselves, or too much");
     const bool list = v->kind == NODE_LIST;
     buf_putc(out, list ? '[' : '{');
     for (uint32_t i = 0; i < v->n; i++) {
@@ -198,7 +198,7 @@ enum st value_json(struct run *r, const struct node *v, int64_t indent, int64_t 
             json_quote(out, v->pairs[i].key);
             buf_puts(out, ": ");
         }
-        TRY(value_json(r, list ? v->items[i] : v->pairs[i].value, indent, depth + 1, out));
+        TRY(jinja_json(r, list ? v->items[i] : v->pairs[i].value, indent, depth + 1, out));
     }
     if (v->n > 0)
         json_line(out, indent, depth);
@@ -211,7 +211,7 @@ enum st value_json(struct run *r, const struct node *v, int64_t indent, int64_t 
 static enum st no_meaning(struct run *r, const char *sign, const struct node *x,
                           const struct node *y)
 {
-    return run_error(r, "%s %s %s has no meaning", name_of(x), sign, name_of(y));
+    return jinja_error(r, "%s %s %s has no meaning", name_of(x), sign, name_of(y));
 }
 
 static const char *const signs[] = {
@@ -222,7 +222,7 @@ static enum st on_whole(struct run *r, enum op op, int64_t x, int64_t y, struct 
     int64_t v = 0;
     bool bad = false;
     if ((op == OP_FLOOR || op == OP_MODULO) && (y == 0 || (x == INT64_MIN && y == -1)))
-        return run_error(r, "a division by %lld", (long long)y);
+        return jinja_error(r, "a division by %lld", (long long)y);
     if (op == OP_PLUS) {
         bad = __builtin_add_overflow(x, y, &v);
     } else if (op == OP_MINUS) {
@@ -235,7 +235,7 @@ static enum st on_whole(struct run *r, enum op op, int64_t x, int64_t y, struct 
         v = op == OP_FLOOR ? x / y - down : rest + (down ? y : 0);
     }
     if (bad)
-        return run_error(r, "a number that is too large");
+        return jinja_error(r, "a number that is too large");
     *out = node_int(r->a, v);
     return ST_OK;
 }
@@ -244,7 +244,7 @@ static enum st on_real(struct run *r, enum op op, double x, double y, struct nod
 {
     double v = 0;
     if ((op == OP_DIVIDE || op == OP_FLOOR || op == OP_MODULO) && !(y < 0 || y > 0))
-        return run_error(r, "a division by 0");
+        return jinja_error(r, "a division by 0");
     switch ((int)op) {
     case OP_PLUS:
         v = x + y;
@@ -304,11 +304,11 @@ static enum st arithmetic(struct run *r, enum op op, const struct node *x, const
 static enum st join(struct run *r, const struct node *x, const struct node *y, struct node **out)
 {
     struct buf b = {0};
-    enum st st = value_print(r, x, &b);
+    enum st st = jinja_print(r, x, &b);
     if (st == ST_OK)
-        st = value_print(r, y, &b);
+        st = jinja_print(r, y, &b);
     if (st == ST_OK)
-        *out = value_text(r->a, buf_str(&b), b.n);
+        *out = jinja_text(r->a, buf_str(&b), b.n);
     buf_free(&b);
     return st;
 }
@@ -324,7 +324,7 @@ static enum st is_in(struct run *r, const struct node *x, const struct node *y, 
     if (!is(y, NODE_LIST) && !is(y, NODE_MAP))
         return no_meaning(r, "in", x, y);
     for (uint32_t i = 0; !*out && i < y->n; i++)
-        *out = y->kind == NODE_LIST ? value_equal(x, y->items[i])
+        *out = y->kind == NODE_LIST ? jinja_equal(x, y->items[i])
                                     : is(x, NODE_STR) && same_text(x->s, y->pairs[i].key);
     return ST_OK;
 }
@@ -348,7 +348,7 @@ static enum st compare(struct run *r, enum op op, const struct node *x, const st
     return ST_OK;
 }
 
-enum st value_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out)
+enum st jinja_op(struct run *r, enum op op, struct node *x, struct node *y, struct node **out)
 {
     bool yes = false;
     if (op < OP_JOIN)
@@ -356,7 +356,7 @@ enum st value_op(struct run *r, enum op op, struct node *x, struct node *y, stru
     if (op == OP_JOIN)
         return join(r, x, y, out);
     if (op == OP_EQ || op == OP_NE) {
-        yes = value_equal(x, y) == (op == OP_EQ);
+        yes = jinja_equal(x, y) == (op == OP_EQ);
     } else if (op == OP_IN || op == OP_NOT_IN) {
         TRY(is_in(r, x, y, &yes));
         yes = yes == (op == OP_IN);
@@ -369,11 +369,11 @@ enum st value_op(struct run *r, enum op op, struct node *x, struct node *y, stru
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-enum st value_index(struct run *r, struct node *of, const struct node *at, struct node **out)
+enum st jinja_index(struct run *r, struct node *of, const struct node *at, struct node **out)
 {
     *out = NULL;
     if (!of)
-        return run_error(r, "an undefined value has no members");
+        return jinja_error(r, "an undefined value has no members");
     if (of->kind == NODE_MAP && is(at, NODE_STR)) {
         for (uint32_t i = 0; i < of->n && !*out; i++)
             if (same_text(of->pairs[i].key, at->s))
@@ -382,7 +382,7 @@ enum st value_index(struct run *r, struct node *of, const struct node *at, struc
     }
     if ((of->kind != NODE_LIST && of->kind != NODE_STR) || !is(at, NODE_INT))
         return ST_OK; /* undefined, as in Jinja */
-    const int64_t n = (int64_t)value_length(of), i = at->i < 0 ? at->i + n : at->i;
+    const int64_t n = (int64_t)jinja_length(of), i = at->i < 0 ? at->i + n : at->i;
     if (i < 0 || i >= n)
         return ST_OK;
     if (of->kind == NODE_LIST) {
@@ -391,7 +391,7 @@ enum st value_index(struct run *r, struct node *of, const struct node *at, struc
     }
     const size_t begin = offset_of(of->s, (size_t)i);
     const struct sv rest = {of->s.p + begin, of->s.n - begin};
-    *out = value_text(r->a, rest.p, offset_of(rest, 1));
+    *out = jinja_text(r->a, rest.p, offset_of(rest, 1));
     return ST_OK;
 }
 
@@ -405,29 +405,29 @@ static int64_t bound(const struct node *v, int64_t def, int64_t n, bool down)
     return i > n - down ? n - down : i;
 }
 
-enum st value_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
+enum st jinja_slice(struct run *r, struct node *of, const struct node *from, const struct node *to,
                     const struct node *step, struct node **out)
 {
     const struct node *const given[] = {from, to, step};
     for (int i = 0; i < 3; i++)
         if (given[i] && given[i]->kind != NODE_INT)
-            return run_error(r, "a slice has integers as ends, not %s", name_of(given[i]));
+            return jinja_error(r, "a slice has integers as ends, not %s", name_of(given[i]));
     if (!of || (of->kind != NODE_LIST && of->kind != NODE_STR))
-        return run_error(r, "%s has no slices", name_of(of));
-    const int64_t n = (int64_t)value_length(of), by = step ? step->i : 1;
+        return jinja_error(r, "%s has no slices", name_of(of));
+    const int64_t n = (int64_t)jinja_length(of), by = step ? step->i : 1;
     const bool down = by < 0;
     if (by == 0)
-        return run_error(r, "a slice of step 0");
+        return jinja_error(r, "a slice of step 0");
     int64_t i = bound(from, down ? n - 1 : 0, n, down);
     const int64_t end = bound(to, down ? -1 : n, n, down);
     if (of->kind == NODE_STR && by == 1) {
         const size_t begin = offset_of(of->s, (size_t)i);
         const struct sv rest = {of->s.p + begin, of->s.n - begin};
-        *out = value_text(r->a, rest.p, end > i ? offset_of(rest, (size_t)(end - i)) : 0);
+        *out = jinja_text(r->a, rest.p, end > i ? offset_of(rest, (size_t)(end - i)) : 0);
         return ST_OK;
     }
     if (of->kind == NODE_STR)
-        return run_error(r, "a slice of a text goes up by 1");
+        return jinja_error(r, "a slice of a text goes up by 1");
     *out = node_new(r->a, NODE_LIST);
     for (; down ? i > end : i < end; i += by) {
         node_push(r->a, *out, of->items[i]);

@@ -38,7 +38,7 @@ static void linear_ticks_are_round(void **state)
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct scale s = scale_linear(cases[i].min, cases[i].max, cases[i].whole);
+        struct scale s = svg_scale_linear(cases[i].min, cases[i].max, cases[i].whole);
         assert_string_equal(labels(t, &s), cases[i].labels);
     }
 }
@@ -57,7 +57,7 @@ static void log_ticks_are_powers(void **state)
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct scale s = scale_log(cases[i].min, cases[i].max);
+        struct scale s = svg_scale_log(cases[i].min, cases[i].max);
         assert_string_equal(labels(t, &s), cases[i].labels);
     }
 }
@@ -65,11 +65,11 @@ static void log_ticks_are_powers(void **state)
 static void positions(void **state)
 {
     (void)state;
-    struct scale s = scale_linear(0, 10, true), l = scale_log(1, 100);
-    assert_near(scale_at(&s, 0), 0, 0);
-    assert_near(scale_at(&s, 5), 0.5, 1e-12);
-    assert_near(scale_at(&s, 20), 2, 1e-12);
-    assert_near(scale_at(&l, 10), 0.5, 1e-12);
+    struct scale s = svg_scale_linear(0, 10, true), l = svg_scale_log(1, 100);
+    assert_near(svg_scale_at(&s, 0), 0, 0);
+    assert_near(svg_scale_at(&s, 5), 0.5, 1e-12);
+    assert_near(svg_scale_at(&s, 20), 2, 1e-12);
+    assert_near(svg_scale_at(&l, 10), 0.5, 1e-12);
 }
 
 static void every_range_has_ticks_inside_it(void **state)
@@ -79,13 +79,13 @@ static void every_range_has_ticks_inside_it(void **state)
     for (int i = 0; i < 20000; i++) {
         double a = (rng_unit(&r) - 0.3) * pow(10, (int)rng_below(&r, 40) - 20);
         double b = a + rng_unit(&r) * pow(10, (int)rng_below(&r, 40) - 20);
-        struct scale s[] = {scale_linear(a, b, true), scale_linear(a, b, false),
-                            scale_log(fabs(a) + 1e-30, fabs(a) + 1e-30 + (b - a))};
+        struct scale s[] = {svg_scale_linear(a, b, true), svg_scale_linear(a, b, false),
+                            svg_scale_log(fabs(a) + 1e-30, fabs(a) + 1e-30 + (b - a))};
         for (int k = 0; k < 3; k++) {
             assert_true(s[k].min < s[k].max);
             assert_true(s[k].n_ticks >= 1 || k == 2);
             for (int j = 0; j < s[k].n_ticks; j++) {
-                double at = scale_at(&s[k], s[k].ticks[j]);
+                double at = svg_scale_at(&s[k], s[k].ticks[j]);
                 assert_true(at > -1e-6 && at < 1 + 1e-6);
                 assert_true(j == 0 || s[k].ticks[j] > s[k].ticks[j - 1]);
             }

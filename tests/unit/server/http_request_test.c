@@ -1,31 +1,32 @@
-#include "server/ask.h"
+#include "server/http_request.h"
 
 #include "support/support.h"
 
-static const struct ask_rules rules = {
+static const struct http_request_rules rules = {
     .model = "m", .vocab = 100, .max_model_len = 20, .ignore_eos = true};
 
-static struct ask good(struct test *t, bool chat, const char *body)
+static struct http_request good(struct test *t, bool chat, const char *body)
 {
-    struct ask a;
-    struct ask_refusal refusal;
-    assert_ok(ask_parse(t->a, &rules, chat, sv_of(body), &a, &refusal, &t->e), t);
+    struct http_request a;
+    struct http_refusal refusal;
+    assert_ok(http_request_parse(t->a, &rules, chat, sv_of(body), &a, &refusal, &t->e), t);
     return a;
 }
 
 static void bad(struct test *t, const char *body, int want, const char *text)
 {
-    struct ask a;
-    struct ask_refusal refusal;
+    struct http_request a;
+    struct http_refusal refusal;
     err_clear(&t->e);
-    assert_err(ask_parse(t->a, &rules, false, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t, text);
+    assert_err(http_request_parse(t->a, &rules, false, sv_of(body), &a, &refusal, &t->e), ST_INPUT,
+               t, text);
     assert_int_equal(refusal.status, want);
 }
 
 static void ids_are_taken_as_they_are(void **state)
 {
     struct test *t = *state;
-    struct ask a =
+    struct http_request a =
         good(t, false,
              "{\"model\":\"m\",\"prompt\":[1,2,99],\"max_tokens\":5,\"stream\":true,"
              "\"stream_options\":{\"include_usage\":true,\"continuous_usage_stats\":true},"
@@ -107,7 +108,7 @@ static void what_changes_nothing_is_taken(void **state)
 static void sampling_is_read(void **state)
 {
     struct test *t = *state;
-    struct ask a = good(t, false, "{\"model\":\"m\",\"prompt\":[1]}");
+    struct http_request a = good(t, false, "{\"model\":\"m\",\"prompt\":[1]}");
     assert_true(!a.sampled && !a.seeded); /* greedy unless the rules say otherwise */
     a = good(t, false,
              "{\"model\":\"m\",\"prompt\":[1],\"temperature\":0.5,\"top_p\":0.75,\"top_k\":40,"
@@ -127,16 +128,17 @@ static void sampling_is_read(void **state)
     a = good(t, false, "{\"model\":\"m\",\"prompt\":[1],\"temperature\":0,\"top_p\":0.5}");
     assert_false(a.sampled);
 
-    struct ask_rules r = rules;
-    struct ask_refusal refusal;
+    struct http_request_rules r = rules;
+    struct http_refusal refusal;
     r.temperature = 1;
-    assert_ok(
-        ask_parse(t->a, &r, false, SV("{\"model\":\"m\",\"prompt\":[1]}"), &a, &refusal, &t->e), t);
+    assert_ok(http_request_parse(t->a, &r, false, SV("{\"model\":\"m\",\"prompt\":[1]}"), &a,
+                                 &refusal, &t->e),
+              t);
     assert_true(a.sampled);
     r.predicted = true; /* there is nothing to draw from */
-    assert_ok(ask_parse(t->a, &r, false,
-                        SV("{\"model\":\"m\",\"prompt\":[1],\"presence_penalty\":1}"), &a, &refusal,
-                        &t->e),
+    assert_ok(http_request_parse(t->a, &r, false,
+                                 SV("{\"model\":\"m\",\"prompt\":[1],\"presence_penalty\":1}"), &a,
+                                 &refusal, &t->e),
               t);
     assert_false(a.sampled);
 }
@@ -180,11 +182,11 @@ static void refusals_name_the_member(void **state)
          "context_length_exceeded"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct ask a;
-        struct ask_refusal r;
+        struct http_request a;
+        struct http_refusal r;
         err_clear(&t->e);
-        assert_int_equal(ask_parse(t->a, &rules, false, sv_of(rows[i].body), &a, &r, &t->e),
-                         ST_INPUT);
+        assert_int_equal(
+            http_request_parse(t->a, &rules, false, sv_of(rows[i].body), &a, &r, &t->e), ST_INPUT);
         assert_true(!r.param == !rows[i].param && !r.code == !rows[i].code);
         if (r.param)
             assert_string_equal(r.param, rows[i].param);
@@ -218,19 +220,19 @@ static void prompts_are_checked(void **state)
 static void a_chat_goes_through_the_template(void **state)
 {
     struct test *t = *state;
-    struct ask_rules r = rules;
+    struct http_request_rules r = rules;
     struct tokenizer *tokenizer;
     const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":"
                        "[{\"type\":\"text\",\"text\":\"Hello\"},{\"text\":\" there\"}]}],"
                        "\"max_completion_tokens\":2}";
-    struct ask a;
-    struct ask_refusal refusal;
+    struct http_request a;
+    struct http_refusal refusal;
     assert_ok(
         tokenizer_load(TW_SOURCE_DIR "/data/models/tiny_qwen3/tokenizer.json", &tokenizer, &t->e),
         t);
     r.tokenizer = tokenizer;
     r.vocab = 2496;
-    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
+    assert_ok(http_request_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
     int32_t *ids;
     size_t n;
     assert_ok(tokenizer_encode(t->a, tokenizer, SV("Hello there"), true, &ids, &n, &t->e), t);
@@ -244,10 +246,10 @@ static void a_chat_goes_through_the_template(void **state)
 static void a_chat_goes_through_the_models_template(void **state)
 {
     struct test *t = *state;
-    struct ask_rules r = rules;
+    struct http_request_rules r = rules;
     struct tokenizer *tokenizer;
-    struct ask_refusal refusal;
-    struct ask a;
+    struct http_refusal refusal;
+    struct http_request a;
     bool found;
     const char *body = "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],"
                        "\"chat_template_kwargs\":{\"mood\":\"now\"},\"max_tokens\":2}";
@@ -258,7 +260,7 @@ static void a_chat_goes_through_the_models_template(void **state)
         t);
     r.tokenizer = tokenizer;
     r.vocab = 2496;
-    assert_ok(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
+    assert_ok(http_request_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), t);
     int32_t *ids;
     size_t n;
     assert_ok(tokenizer_encode(t->a, tokenizer, SV("Hello now<|im_end|>"), false, &ids, &n, &t->e),
@@ -267,7 +269,7 @@ static void a_chat_goes_through_the_models_template(void **state)
     assert_memory_equal(a.ids, ids, n * sizeof *ids);
     assert_int_equal(ids[n - 1], 2447); /* a special token */
     r.chat = (struct chat_format){.kind = CHAT_NONE};
-    assert_err(ask_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t,
+    assert_err(http_request_parse(t->a, &r, true, sv_of(body), &a, &refusal, &t->e), ST_INPUT, t,
                "chat_template_kwargs: not done here: leave it out");
     tokenizer_free(&tokenizer);
 }
@@ -275,7 +277,7 @@ static void a_chat_goes_through_the_models_template(void **state)
 static void stop_strings_are_one_or_up_to_four(void **state)
 {
     struct test *t = *state;
-    struct ask_rules r = rules;
+    struct http_request_rules r = rules;
     static const struct {
         const char *stop, *error; /* NULL = taken */
         size_t n;
@@ -297,10 +299,10 @@ static void stop_strings_are_one_or_up_to_four(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *body =
             arena_printf(t->a, "{\"model\":\"m\",\"prompt\":[1],\"stop\":%s}", rows[i].stop);
-        struct ask a;
-        struct ask_refusal refusal;
+        struct http_request a;
+        struct http_refusal refusal;
         err_clear(&t->e);
-        enum st st = ask_parse(t->a, &r, false, sv_of(body), &a, &refusal, &t->e);
+        enum st st = http_request_parse(t->a, &r, false, sv_of(body), &a, &refusal, &t->e);
         if (rows[i].error)
             assert_err(st, ST_INPUT, t, rows[i].error);
         else

@@ -2,7 +2,7 @@
  * The first byte picks completion or chat, and the template. */
 #include "fuzz.h"
 
-#include "server/ask.h"
+#include "server/http_request.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -13,19 +13,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                &e) == ST_OK);
     if (size == 0)
         return 0;
-    const struct ask_rules rules = {.model = "m",
-                                    .tokenizer = tokenizer,
-                                    .vocab = 2496,
-                                    .max_model_len = 64,
-                                    .chat = {.kind = (enum chat_template)(data[0] / 2 % 3)}};
+    const struct http_request_rules rules = {
+        .model = "m",
+        .tokenizer = tokenizer,
+        .vocab = 2496,
+        .max_model_len = 64,
+        .chat = {.kind = (enum chat_template)(data[0] / 2 % 3)}};
     struct sv body = {(const char *)data + 1, size - 1};
     struct arena *a = arena_new();
-    struct ask ask;
-    struct ask_refusal refusal;
-    if (ask_parse(a, &rules, data[0] % 2, body, &ask, &refusal, &e) == ST_OK) {
-        REQUIRE(ask.n_ids >= 1 && ask.max_tokens >= 1 && ask.n_ids + ask.max_tokens <= 64);
-        for (int64_t i = 0; i < ask.n_ids; i++)
-            REQUIRE(ask.ids[i] >= 0 && ask.ids[i] < 2496);
+    struct http_request request;
+    struct http_refusal refusal;
+    if (http_request_parse(a, &rules, data[0] % 2, body, &request, &refusal, &e) == ST_OK) {
+        REQUIRE(request.n_ids >= 1 && request.max_tokens >= 1 &&
+                request.n_ids + request.max_tokens <= 64);
+        for (int64_t i = 0; i < request.n_ids; i++)
+            REQUIRE(request.ids[i] >= 0 && request.ids[i] < 2496);
     } else {
         REQUIRE(e.st == ST_INPUT && (refusal.status == 400 || refusal.status == 404) &&
                 *err_cause(&e, 0));

@@ -1,4 +1,4 @@
-#include "server/ask.h"
+#include "server/http_request.h"
 
 #include <string.h>
 
@@ -104,7 +104,7 @@ static bool is_text_format(const struct node *v)
            (v->n == 1 && type && type->kind == NODE_STR && sv_eq(type->s, "text"));
 }
 
-static bool is_fine(const struct ask_rules *rules, enum may may, const struct node *v)
+static bool is_fine(const struct http_request_rules *rules, enum may may, const struct node *v)
 {
     switch (may) {
     case READ:
@@ -128,7 +128,7 @@ static bool is_fine(const struct ask_rules *rules, enum may may, const struct no
     return false;
 }
 
-static enum st check_member(const struct ask_rules *rules, const struct node_pair *p,
+static enum st check_member(const struct http_request_rules *rules, const struct node_pair *p,
                             const char **param, struct err *e)
 {
     int name_n = (int)(p->key.n < 60 ? p->key.n : 60);
@@ -174,8 +174,8 @@ static enum st get_number(const struct node *m, const char *key, double min, dou
     return node_get_double(m, key, min, max, out, e);
 }
 
-static enum st take_sampling(const struct ask_rules *rules, const struct node *doc, struct ask *out,
-                             const char **param, struct err *e)
+static enum st take_sampling(const struct http_request_rules *rules, const struct node *doc,
+                             struct http_request *out, const char **param, struct err *e)
 {
     struct sampling *s = &out->sampling;
     const struct node *seed = node_find(doc, "seed"), *top_k = node_find(doc, "top_k");
@@ -197,7 +197,8 @@ static enum st take_sampling(const struct ask_rules *rules, const struct node *d
     return ST_OK;
 }
 
-static enum st add_stop(struct arena *a, const struct node *v, struct ask *out, struct err *e)
+static enum st add_stop(struct arena *a, const struct node *v, struct http_request *out,
+                        struct err *e)
 {
     if (v->kind != NODE_STR)
         return err_set(e, ST_INPUT, "stop: expected a text or a list of texts");
@@ -209,8 +210,8 @@ static enum st add_stop(struct arena *a, const struct node *v, struct ask *out, 
     return ST_OK;
 }
 
-static enum st take_stops(struct arena *a, const struct ask_rules *rules, const struct node *doc,
-                          struct ask *out, struct err *e)
+static enum st take_stops(struct arena *a, const struct http_request_rules *rules,
+                          const struct node *doc, struct http_request *out, struct err *e)
 {
     const struct node *v = node_find(doc, "stop");
     if (!v || is_off(v))
@@ -225,8 +226,8 @@ static enum st take_stops(struct arena *a, const struct ask_rules *rules, const 
 }
 
 /* special: the tokenizer adds what begins a text. */
-static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv text, bool special,
-                      struct ask *out, struct err *e)
+static enum st encode(struct arena *a, const struct http_request_rules *rules, struct sv text,
+                      bool special, struct http_request *out, struct err *e)
 {
     size_t n = 0;
     if (!rules->tokenizer)
@@ -242,8 +243,8 @@ static enum st encode(struct arena *a, const struct ask_rules *rules, struct sv 
     return ST_OK;
 }
 
-static enum st take_ids(struct arena *a, const struct ask_rules *rules, const struct node *list,
-                        struct ask *out, struct err *e)
+static enum st take_ids(struct arena *a, const struct http_request_rules *rules,
+                        const struct node *list, struct http_request *out, struct err *e)
 {
     out->ids = arena_array(a, int32_t, list->n);
     out->n_ids = list->n;
@@ -257,8 +258,8 @@ static enum st take_ids(struct arena *a, const struct ask_rules *rules, const st
     return ST_OK;
 }
 
-static enum st take_prompt(struct arena *a, const struct ask_rules *rules, const struct node *doc,
-                           struct ask *out, struct err *e)
+static enum st take_prompt(struct arena *a, const struct http_request_rules *rules,
+                           const struct node *doc, struct http_request *out, struct err *e)
 {
     const struct node *p = node_find(doc, "prompt");
     if (p && p->kind == NODE_LIST && p->n == 1 && p->items[0]->kind != NODE_INT)
@@ -297,8 +298,9 @@ static enum st content(struct arena *a, const struct node *m, struct sv *out, st
 }
 
 /* Messages and their texts are in the scratch arena. */
-static enum st take_messages(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
-                             const struct node *doc, struct ask *out, struct err *e)
+static enum st take_messages(struct arena *a, struct arena *scratch,
+                             const struct http_request_rules *rules, const struct node *doc,
+                             struct http_request *out, struct err *e)
 {
     const struct node *list = node_find(doc, "messages");
     if (!list || list->kind != NODE_LIST || list->n == 0)
@@ -324,8 +326,8 @@ static enum st take_messages(struct arena *a, struct arena *scratch, const struc
     return st;
 }
 
-static enum st take_length(const struct ask_rules *rules, const struct node *doc, struct ask *out,
-                           struct ask_refusal *refusal, struct err *e)
+static enum st take_length(const struct http_request_rules *rules, const struct node *doc,
+                           struct http_request *out, struct http_refusal *refusal, struct err *e)
 {
     int64_t room = rules->max_model_len - out->n_ids, min = 0;
     out->max_tokens = 0;
@@ -359,9 +361,9 @@ static enum st take_length(const struct ask_rules *rules, const struct node *doc
     return ST_OK;
 }
 
-static enum st take_all(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
-                        const struct node *doc, struct ask *out, struct ask_refusal *refusal,
-                        struct err *e)
+static enum st take_all(struct arena *a, struct arena *scratch,
+                        const struct http_request_rules *rules, const struct node *doc,
+                        struct http_request *out, struct http_refusal *refusal, struct err *e)
 {
     const char **param = &refusal->param;
     const struct node *options = node_find(doc, "stream_options");
@@ -402,8 +404,9 @@ static size_t count_values(struct sv body)
     return n;
 }
 
-static enum st parse(struct arena *a, struct arena *scratch, const struct ask_rules *rules,
-                     struct sv body, struct ask *out, struct ask_refusal *refusal, struct err *e)
+static enum st parse(struct arena *a, struct arena *scratch, const struct http_request_rules *rules,
+                     struct sv body, struct http_request *out, struct http_refusal *refusal,
+                     struct err *e)
 {
     const struct json_limits limits = {
         .max_depth = MAX_DEPTH, .max_bytes = body.n + 1, .max_string_bytes = body.n + 1};
@@ -419,19 +422,20 @@ static enum st parse(struct arena *a, struct arena *scratch, const struct ask_ru
     refusal->param = "model";
     TRY(node_get_str(doc, "model", &model, e));
     if (strcmp(model, rules->model) != 0) {
-        *refusal = (struct ask_refusal){404, "model", "model_not_found"};
+        *refusal = (struct http_refusal){404, "model", "model_not_found"};
         return err_set(e, ST_INPUT, "the model '%.100s' does not exist; this is %s", model,
                        rules->model);
     }
     return take_all(a, scratch, rules, doc, out, refusal, e);
 }
 
-enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
-                  struct ask *out, struct ask_refusal *refusal, struct err *e)
+enum st http_request_parse(struct arena *a, const struct http_request_rules *rules, bool chat,
+                           struct sv body, struct http_request *out, struct http_refusal *refusal,
+                           struct err *e)
 {
     struct arena *scratch = arena_new();
-    *out = (struct ask){.chat = chat, .ignore_eos = rules->ignore_eos};
-    *refusal = (struct ask_refusal){.status = 400};
+    *out = (struct http_request){.chat = chat, .ignore_eos = rules->ignore_eos};
+    *refusal = (struct http_refusal){.status = 400};
     const enum st st = parse(a, scratch, rules, body, out, refusal, e);
     arena_free(&scratch);
     return st;

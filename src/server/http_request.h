@@ -3,15 +3,15 @@
  * Known members that would change nothing here are taken (user, n of 1, logprobs of false, a
  * response_format of text, ...); one that would, and that is not done, is refused by name, and so
  * is an unknown one. */
-#ifndef SERVER_ASK_H
-#define SERVER_ASK_H
+#ifndef SERVER_HTTP_REQUEST_H
+#define SERVER_HTTP_REQUEST_H
 
 #include "model/chat_format.h"
 #include "model/sampling.h"
 #include "model/tokenizer.h"
 #include "server/stops.h"
 
-struct ask_rules {
+struct http_request_rules {
     const char *model;                 /* its name here */
     const struct tokenizer *tokenizer; /* NULL = prompts must be token ids */
     int64_t vocab;
@@ -22,7 +22,7 @@ struct ask_rules {
     bool predicted;     /* the tokens mean nothing, so no sampling setting is refused */
 };
 
-struct ask {
+struct http_request {
     bool chat, stream, include_usage, each_usage, return_ids, ignore_eos;
     bool sampled, seeded; /* sampling counts, and so does its seed */
     struct sampling sampling;
@@ -33,14 +33,15 @@ struct ask {
 };
 
 /* What a refused request is answered with, beside the error's text. */
-struct ask_refusal {
+struct http_refusal {
     int status;        /* 400, or 404 for another model */
     const char *param; /* the member at fault, where it is known; static */
     const char *code;  /* OpenAI's, or NULL; static */
 };
 
 /* What it says lives in the arena, and nothing else: the tree of the body is gone. */
-enum st ask_parse(struct arena *a, const struct ask_rules *rules, bool chat, struct sv body,
-                  struct ask *out, struct ask_refusal *refusal, struct err *e);
+enum st http_request_parse(struct arena *a, const struct http_request_rules *rules, bool chat,
+                           struct sv body, struct http_request *out, struct http_refusal *refusal,
+                           struct err *e);
 
 #endif
