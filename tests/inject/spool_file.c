@@ -46,8 +46,8 @@ static bool defined(const struct spool_file *f, uint32_t string)
     return string == 0 || (string < f->n_strings && f->strings[string]);
 }
 
-/* Threads are told in the order in which the writer comes to their rings, not in that of their ids. */
-static bool told(const struct spool_file *f, uint32_t thread)
+/* Threads are defined in the order in which the writer visits their rings, not by id. */
+static bool thread_defined(const struct spool_file *f, uint32_t thread)
 {
     const struct spool_thread *known = spool_records(f, SPOOL_THREADS, spool_thread);
     for (size_t i = 0; i < f->n[SPOOL_THREADS]; i++)
@@ -68,7 +68,8 @@ static void check_references(const struct spool_file *f, const struct spool_bloc
             const struct spool_range *r = (const struct spool_range *)(const void *)(b + 1) + i;
             assert_true(defined(f, r->text) && defined(f, r->domain));
         } else if (b->kind == SPOOL_LAUNCHES) {
-            assert_true(told(f, ((const struct spool_launch *)(const void *)(b + 1))[i].thread));
+            assert_true(
+                thread_defined(f, ((const struct spool_launch *)(const void *)(b + 1))[i].thread));
         }
     }
 }
