@@ -1,21 +1,16 @@
 /* Where a result came from: environment, repository, host, program. */
-#include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <math.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "artifact/artifact.h"
 #include "base/build.h"
 #include "base/clock.h"
 #include "base/cpu_cache.h"
+#include "base/process.h"
 #include "base/vec.h"
 #include "text/yaml.h"
 
@@ -76,62 +71,6 @@ struct node *artifact_env(struct arena *a)
 
 enum { GIT_TIMEOUT_MS = 2000, GIT_OUTPUT_BYTES = 1 << 16 };
 
-static char **git_environment(struct arena *a)
-{
-    size_t n = 0;
-    while (environ && environ[n])
-        n++;
-    char **env = arena_array(a, char *, n + 3);
-    memcpy(env, environ, n * sizeof *env);
-    env[n] = arena_str(a, "GIT_OPTIONAL_LOCKS=0"); /* look, do not touch the index */
-    env[n + 1] = arena_str(a, "GIT_TERMINAL_PROMPT=0");
-    return env;
-}
-
-/* Starts `git <args>` with its output on *out. */
-static bool start_git(struct arena *a, pid_t *pid, int *out)
-{
-    static char git[] = "git", status[] = "status", format[] = "--porcelain=v2";
-    static char branch[] = "--branch", tracked[] = "--untracked-files=no";
-    char *argv[] = {git, status, format, branch, tracked, NULL};
-    int fd[2];
-    if (pipe(fd) != 0)
-        return false;
-    fcntl(fd[0], F_SETFD, FD_CLOEXEC);
-    fcntl(fd[1], F_SETFD, FD_CLOEXEC);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, fd[1], 1);
-    posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
-    int bad = posix_spawnp(pid, "git", &actions, NULL, argv, git_environment(a));
-    posix_spawn_file_actions_destroy(&actions);
-    close(fd[1]);
-    if (bad)
-        close(fd[0]);
-    *out = fd[0];
-    return !bad;
-}
-
-/* Reads until the end, the limit or the deadline; true at the end. */
-static bool read_until(int fd, struct buf *b, int64_t deadline_ns)
-{
-    for (;;) {
-        int64_t left_ms = (deadline_ns - clock_mono_ns()) / NS_PER_MS;
-        struct pollfd p = {.fd = fd, .events = POLLIN};
-        int ready = poll(&p, 1, left_ms > 0 ? (int)left_ms : 0); /* late, what is there counts */
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready <= 0 || b->n >= GIT_OUTPUT_BYTES)
-            return false;
-        char chunk[4096];
-        ssize_t got = read(fd, chunk, sizeof chunk);
-        if (got <= 0)
-            return got == 0;
-        buf_add(b, chunk, (size_t)got);
-    }
-}
-
 /* "# branch.oid <hex>" names the commit; every line without '#' is a changed file. */
 static struct git_facts parse_status(struct arena *a, const char *text)
 {
@@ -152,23 +91,19 @@ static struct git_facts parse_status(struct arena *a, const char *text)
 
 struct git_facts artifact_git(struct arena *a)
 {
+    static const char *const git[] = {
+        "git", "status", "--porcelain=v2", "--branch", "--untracked-files=no", NULL};
+    static const char *const env[] = {"GIT_OPTIONAL_LOCKS=0", /* look, do not touch the index */
+                                      "GIT_TERMINAL_PROMPT=0", NULL};
+    const struct process_params p = {
+        .argv = git, .env = env, .in = PROCESS_NULL, .err = PROCESS_NULL, .dies_with_us = true};
     struct git_facts g = {0};
-    pid_t pid;
-    int fd;
-    if (!start_git(a, &pid, &fd))
-        return g;
     struct buf b = {0};
-    bool whole = read_until(fd, &b, clock_mono_ns() + GIT_TIMEOUT_MS * NS_PER_MS);
-    close(fd);
-    if (!whole)
-        kill(pid, SIGKILL);
-    int status = 0;
-    pid_t got;
-    do
-        got = waitpid(pid, &status, 0);
-    while (got < 0 && errno == EINTR);
-    bool cut_by_us = b.n >= GIT_OUTPUT_BYTES; /* many changed files: dirty for sure */
-    if (cut_by_us || (whole && got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    int status;
+    enum process_fate fate =
+        process_capture(&p, GIT_OUTPUT_BYTES, GIT_TIMEOUT_MS * NS_PER_MS, &b, &status);
+    bool cut = fate == PROCESS_TOO_MUCH; /* many changed files: dirty for sure */
+    if (cut || (fate == PROCESS_WHOLE && status == 0))
         g = parse_status(a, buf_str(&b));
     buf_free(&b);
     return g;

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "engine/worker/process.h"
+#include "engine/worker/child.h"
 #include "search/capacity.h"
 
 enum { LINE_MAX_BYTES = 1 << 20, MAX_WORDS = 16, EXIT_REJECTED = 5, TRIES = 2 };
@@ -31,30 +31,30 @@ struct probe_bench {
 
 enum ended { ENDED, ENDED_LATE, ENDED_STOPPED };
 
-static void drain(struct process *child)
+static void drain(struct child *child)
 {
     struct err ignored = {0};
     struct sv line;
-    while (process_line(child, &line, &ignored) == ST_OK)
+    while (child_line(child, &line, &ignored) == ST_OK)
         ;
 }
 
-static void wait_until(struct process *child, int64_t until_ns, const volatile sig_atomic_t *stop)
+static void wait_until(struct child *child, int64_t until_ns, const volatile sig_atomic_t *stop)
 {
     while (!child->ended && clock_mono_ns() < until_ns && !(stop && *stop)) {
         int64_t nap = clock_mono_ns() + s_ns(nap_s);
-        process_wait(child, nap < until_ns ? nap : until_ns);
+        child_wait(child, nap < until_ns ? nap : until_ns);
         drain(child);
     }
 }
 
-static enum ended wait_for(const struct probe_bench *b, struct process *child)
+static enum ended wait_for(const struct probe_bench *b, struct child *child)
 {
     wait_until(child, clock_mono_ns() + s_ns(b->p.timeout_s), b->p.stop);
     if (child->ended)
         return ENDED;
     enum ended how = b->p.stop && *b->p.stop ? ENDED_STOPPED : ENDED_LATE;
-    kill(child->pid, SIGTERM);
+    kill(child->p.pid, SIGTERM);
     wait_until(child, clock_mono_ns() + s_ns(patience_s), NULL);
     return how;
 }
@@ -73,20 +73,21 @@ static const char *said(struct arena *a, struct sv text, const char *label)
     return found;
 }
 
-static enum st child_failed(struct probe_bench *b, const struct process *child, double rate,
+static enum st child_failed(struct probe_bench *b, const struct child *child, double rate,
                             struct err *e)
 {
     static const enum st of_code[] = {ST_DEVICE, ST_DEVICE, ST_USAGE, ST_INPUT, ST_DEVICE};
-    int code = WIFEXITED(child->status) ? WEXITSTATUS(child->status) : -1;
+    int code = WIFEXITED(child->p.status) ? WEXITSTATUS(child->p.status) : -1;
     struct sv tail = {child->err_tail.p, child->err_tail.n};
     const char *cause = said(b->a, tail, "because: "), *hint = said(b->a, tail, "hint: ");
     bool known = code >= 0 && code < (int)(sizeof of_code / sizeof *of_code);
     err_set(e, known ? of_code[code] : ST_DEVICE, "%s",
-            cause ? cause : process_last_words(child, b->a));
+            cause ? cause : child_last_words(child, b->a));
     if (code >= 0)
         err_add(e, "bench at %g requests/s ended with exit code %d", rate, code);
     else
-        err_add(e, "bench at %g requests/s was killed by signal %d", rate, WTERMSIG(child->status));
+        err_add(e, "bench at %g requests/s was killed by signal %d", rate,
+                WTERMSIG(child->p.status));
     return hint ? err_hint(e, "%s", hint) : e->st;
 }
 
@@ -99,22 +100,22 @@ static enum st run_child(struct probe_bench *b, double rate, uint64_t seed, cons
     const char *scratch = arena_printf(b->a, "%s.workload", dir);
     const char *words[PROBE_BENCH_WORDS];
     size_t n = 6, n_words = 0;
-    struct process child;
+    struct child child;
     TRY(b->p.words(b->p.self, b->a, rate, seed, scratch, words, &n_words, e));
     argv[n++] = arena_printf(b->a, "out=%s", dir);
     argv[n++] = arena_printf(b->a, "seed=%llu", (unsigned long long)seed);
     for (size_t i = 0; i < n_words; i++)
         argv[n++] = words[i];
-    enum st st = process_start(&child, argv, LINE_MAX_BYTES, e);
+    enum st st = child_start(&child, argv, LINE_MAX_BYTES, e);
     if (st == ST_OK) {
         *how = wait_for(b, &child);
-        process_stop(&child, clock_mono_ns() + s_ns(1));
-        int code = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : -1;
+        child_stop(&child, clock_mono_ns() + s_ns(1));
+        int code = WIFEXITED(child.p.status) ? WEXITSTATUS(child.p.status) : -1;
         if (*how == ENDED_STOPPED)
             st = err_set(e, ST_INTERRUPTED, "interrupted at %g requests/s", rate);
         else if (*how == ENDED && code != 0 && code != EXIT_REJECTED)
             st = child_failed(b, &child, rate, e);
-        process_free(&child);
+        child_free(&child);
     }
     struct err ignored = {0};
     fs_remove_tree(scratch, &ignored);

@@ -290,7 +290,7 @@ static enum st on_token(struct serving *s, const struct worker_event *ev, size_t
 
 static enum st on_tokens(struct serving *s, const struct worker_event *ev, struct err *e)
 {
-    int64_t t = run_time(s, ev->tokens.t_ns), read = s->w->process.read_ns - s->mono0_ns;
+    int64_t t = run_time(s, ev->tokens.t_ns), read = s->w->child.read_ns - s->mono0_ns;
     if (t > read + s->w->slack_ns)
         return bad(ev, e, "t_ns: %lld ns after the line was read", (long long)(t - read));
     if (s->w->hello.token_ids && !ev->tokens.tokens)
@@ -376,7 +376,7 @@ static enum st on_error(struct serving *s, const struct worker_event *ev, struct
 static enum st on_event(void *self, const struct worker_event *ev, struct err *e)
 {
     struct serving *s = self;
-    s->heard_ns = s->w->process.read_ns;
+    s->heard_ns = s->w->child.read_ns;
     switch (ev->type) {
     case WORKER_TOKENS:
         return on_tokens(s, ev, e);

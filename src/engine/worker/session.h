@@ -2,15 +2,15 @@
 #ifndef ENGINE_WORKER_SESSION_H
 #define ENGINE_WORKER_SESSION_H
 
+#include "engine/worker/child.h"
 #include "engine/worker/offset.h"
-#include "engine/worker/process.h"
 #include "engine/worker/worker.h"
 
 struct worker {
     struct worker_params p;
     struct arena *a;       /* of the session */
     struct arena *scratch; /* of one message */
-    struct process process;
+    struct child child;
     struct worker_hello hello;
     const struct node *info, *ready_info;
     struct clock_offset before, after;

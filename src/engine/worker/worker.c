@@ -16,14 +16,14 @@ bool worker_stopped(const struct worker *w)
 bool worker_send_line(struct worker *w)
 {
     w->counters.bytes_sent += (int64_t)w->line.n;
-    bool all = process_send(&w->process, w->line.p, w->line.n);
+    bool all = child_send(&w->child, w->line.p, w->line.n);
     buf_clear(&w->line);
     return all;
 }
 
 enum st worker_last_words(struct worker *w, struct err *e)
 {
-    const char *words = process_last_words(&w->process, w->scratch);
+    const char *words = child_last_words(&w->child, w->scratch);
     return *words ? err_hint(e, "its last words: %.500s", words) : e->st;
 }
 
@@ -33,18 +33,18 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
     enum { LOOK_NS = 100000000 }; /* a signal between the look and the wait is seen this late */
     for (bool last_look = false;;) {
         struct sv line;
-        enum st st = process_line(&w->process, &line, e);
+        enum st st = child_line(&w->child, &line, e);
         if (st == ST_OK && sv_trim(line).n == 0)
             continue;
         if (st == ST_OK) {
             arena_reset(w->scratch);
             w->counters.messages++;
-            return worker_event_read(w->scratch, line, w->process.lines, out, e);
+            return worker_event_read(w->scratch, line, w->child.lines, out, e);
         }
         if (st != ST_END)
             return st;
-        if (w->process.ended) {
-            const char *fate = process_fate(&w->process, w->scratch);
+        if (w->child.ended) {
+            const char *fate = child_fate(&w->child, w->scratch);
             err_set(e, ST_DEVICE, "the worker %s %s", fate, moment);
             return worker_last_words(w, e);
         }
@@ -52,7 +52,7 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
             return ST_END;
         int64_t now_ns = clock_mono_ns();
         last_look = now_ns >= until_ns; /* we may have slept where the worker did not */
-        process_wait(&w->process, until_ns - now_ns > LOOK_NS ? now_ns + LOOK_NS : until_ns);
+        child_wait(&w->child, until_ns - now_ns > LOOK_NS ? now_ns + LOOK_NS : until_ns);
     }
 }
 
@@ -109,7 +109,7 @@ static enum st ask_clock(struct worker *w, int64_t seq, struct clock_offset *out
     if (ev.clock.seq != seq)
         return err_at(e, ST_INPUT, "worker", ev.line, 0, "clock: seq %lld answers seq %lld",
                       (long long)ev.clock.seq, (long long)seq);
-    clock_offset_add(out, t0_ns, ev.clock.recv_ns, ev.clock.send_ns, w->process.read_ns);
+    clock_offset_add(out, t0_ns, ev.clock.recv_ns, ev.clock.send_ns, w->child.read_ns);
     return ST_OK;
 }
 
@@ -215,7 +215,7 @@ enum st worker_open(const struct worker_params *p, struct worker **out, struct e
     const char **argv = arena_array(a, const char *, p->n_command + 1);
     for (size_t i = 0; i < p->n_command; i++)
         argv[i] = p->command[i];
-    enum st st = process_start(&w->process, argv, WORKER_LINE_MAX, e);
+    enum st st = child_start(&w->child, argv, WORKER_LINE_MAX, e);
     if (st != ST_OK)
         err_add(e, "worker.command");
     else
@@ -242,12 +242,12 @@ void worker_close(struct worker **worker)
     worker_put_plain(&w->line, "shutdown");
     worker_send_line(w);
     int64_t until_ns = clock_mono_ns() + ns_from_s(w->p.stop_timeout_s);
-    while (w->process.unsent.n > 0 && !w->process.ended && clock_mono_ns() < until_ns)
-        process_wait(&w->process, until_ns);
-    process_stop(&w->process, until_ns);
-    if (w->orderly && w->process.status != 0)
-        log_warn("the worker %s when it was asked to stop", process_fate(&w->process, w->scratch));
-    process_free(&w->process);
+    while (w->child.unsent.n > 0 && !w->child.ended && clock_mono_ns() < until_ns)
+        child_wait(&w->child, until_ns);
+    child_stop(&w->child, until_ns);
+    if (w->orderly && w->child.p.status != 0)
+        log_warn("the worker %s when it was asked to stop", child_fate(&w->child, w->scratch));
+    child_free(&w->child);
     buf_free(&w->line);
     mem_free(w->delays_ns);
     arena_free(&w->scratch);

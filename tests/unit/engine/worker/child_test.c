@@ -1,46 +1,46 @@
 #include "base/clock.h"
 #include "base/fs.h"
-#include "engine/worker/process.h"
+#include "engine/worker/child.h"
 #include "support/support.h"
 
 #include <stdlib.h>
 
-static void start(struct test *t, struct process *p, const char *script)
+static void start(struct test *t, struct child *p, const char *script)
 {
     const char *argv[] = {"sh", "-c", script, NULL};
-    assert_ok(process_start(p, argv, 100, &t->e), t);
+    assert_ok(child_start(p, argv, 100, &t->e), t);
 }
 
 /* The next line; "" when the output is at its end. */
-static const char *next_line(struct test *t, struct process *p)
+static const char *next_line(struct test *t, struct child *p)
 {
     struct sv line;
     const int64_t until_ns = clock_mono_ns() + 20 * NS_PER_S;
     for (;;) {
-        enum st st = process_line(p, &line, &t->e);
+        enum st st = child_line(p, &line, &t->e);
         if (st == ST_OK)
             return arena_strn(t->a, line.p, line.n);
         assert_int_equal(st, ST_END);
         if (p->ended)
             return "";
         assert_true(clock_mono_ns() < until_ns);
-        process_wait(p, until_ns);
+        child_wait(p, until_ns);
     }
 }
 
 static void lines_go_both_ways(void **state)
 {
     struct test *t = *state;
-    struct process p;
+    struct child p;
     start(t, &p, "while read -r x; do echo \"got $x\"; echo \"err $x\" >&2; done");
-    assert_true(process_send(&p, "one\ntwo\n", 8));
+    assert_true(child_send(&p, "one\ntwo\n", 8));
     assert_string_equal(next_line(t, &p), "got one");
     assert_string_equal(next_line(t, &p), "got two");
-    process_stop(&p, clock_mono_ns() + 20 * NS_PER_S);
-    assert_int_equal(p.status, 0);
-    assert_int_equal(p.pid, 0);
-    assert_string_equal(process_last_words(&p, t->a), "err two");
-    process_free(&p);
+    child_stop(&p, clock_mono_ns() + 20 * NS_PER_S);
+    assert_int_equal(p.p.status, 0);
+    assert_int_equal(p.p.pid, 0);
+    assert_string_equal(child_last_words(&p, t->a), "err two");
+    child_free(&p);
 }
 
 /* More than any pipe holds, while the child writes as much back. */
@@ -48,16 +48,16 @@ static void much_goes_through(void **state)
 {
     enum { LINES = 60000 };
     struct test *t = *state;
-    struct process p;
+    struct child p;
     struct buf text = {0};
     for (int i = 0; i < LINES; i++)
         buf_printf(&text, "%05d some words to make the line long enough for the pipe\n", i);
     start(t, &p, "exec cat");
-    process_send(&p, text.p, text.n);
+    child_send(&p, text.p, text.n);
     for (int i = 0; i < LINES; i++)
         assert_int_equal(atoi(next_line(t, &p)), i);
     buf_free(&text);
-    process_free(&p);
+    child_free(&p);
 }
 
 static void fates_are_told(void **state)
@@ -71,11 +71,11 @@ static void fates_are_told(void **state)
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct process p;
+        struct child p;
         start(t, &p, rows[i].script);
         assert_string_equal(next_line(t, &p), "");
-        assert_string_equal(process_fate(&p, t->a), rows[i].fate);
-        process_free(&p);
+        assert_string_equal(child_fate(&p, t->a), rows[i].fate);
+        child_free(&p);
     }
 }
 
@@ -95,41 +95,41 @@ static bool runs(struct test *t, pid_t pid)
 static void nobody_stays(void **state)
 {
     struct test *t = *state;
-    struct process p;
+    struct child p;
     start(t, &p, "trap '' TERM; sleep 100 & echo $!; wait; wait");
     pid_t grandchild = (pid_t)atoi(next_line(t, &p));
     assert_true(grandchild > 0);
-    process_stop(&p, 0);
-    assert_int_equal(p.pid, 0);
+    child_stop(&p, 0);
+    assert_int_equal(p.p.pid, 0);
     const int64_t until_ns = clock_mono_ns() + 20 * NS_PER_S;
     while (runs(t, grandchild) && clock_mono_ns() < until_ns)
         clock_sleep_until_ns(clock_mono_ns() + NS_PER_MS);
     assert_false(runs(t, grandchild));
-    process_free(&p);
+    child_free(&p);
 }
 
 static void a_dead_reader_is_no_signal(void **state)
 {
     struct test *t = *state;
-    struct process p;
+    struct child p;
     start(t, &p, "exit 0");
     assert_string_equal(next_line(t, &p), "");
-    assert_true(process_send(&p, "x\n", 2));
-    assert_true(process_send(&p, "x\n", 2));
-    process_free(&p);
+    assert_true(child_send(&p, "x\n", 2));
+    assert_true(child_send(&p, "x\n", 2));
+    child_free(&p);
 }
 
 static void lines_are_bounded(void **state)
 {
     struct test *t = *state;
-    struct process p;
+    struct child p;
     struct sv line;
     start(t, &p, "printf %0200d 1");
     while (!p.ended)
-        process_wait(&p, clock_mono_ns() + 20 * NS_PER_S);
-    assert_err(process_line(&p, &line, &t->e), ST_INPUT, t,
+        child_wait(&p, clock_mono_ns() + 20 * NS_PER_S);
+    assert_err(child_line(&p, &line, &t->e), ST_INPUT, t,
                "worker:1: the line has more than 100 bytes");
-    process_free(&p);
+    child_free(&p);
 }
 
 int main(void)

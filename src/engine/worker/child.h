@@ -2,24 +2,19 @@
  *
  * Nothing here waits without a limit. The child leads a process group of its own, so that a signal
  * from the terminal reaches twinfer alone and everything the child started ends with it. SIGPIPE is
- * ignored from process_start to process_stop: a child that died shows as an error of write. One
+ * ignored from child_start to child_stop: a child that died shows as an error of write. One
  * thread. */
-#ifndef ENGINE_WORKER_PROCESS_H
-#define ENGINE_WORKER_PROCESS_H
+#ifndef ENGINE_WORKER_CHILD_H
+#define ENGINE_WORKER_CHILD_H
 
-#include <signal.h>
-#include <stdbool.h>
-#include <sys/types.h>
+#include "base/err.h"
+#include "base/process.h"
 
-#include "base/str.h"
+enum { CHILD_TAIL_BYTES = 4096 };
 
-enum { PROCESS_TAIL_BYTES = 4096 };
-
-struct process {
-    pid_t pid;        /* 0 = none, or over and reaped */
-    int status;       /* of waitpid, once reaped */
-    int in, out, err; /* our ends; -1 = closed */
-    size_t line_max;  /* longest line without its end */
+struct child {
+    struct process p;
+    size_t line_max; /* longest line without its end */
     struct buf unsent;
     size_t sent; /* bytes of unsent already written */
     struct buf input;
@@ -34,31 +29,31 @@ struct process {
 
 /* argv ends with NULL; argv[0] is looked up in PATH when it has no '/'. ST_DEVICE when it cannot be
  * started. */
-enum st process_start(struct process *p, const char *const *argv, size_t line_max, struct err *e);
+enum st child_start(struct child *c, const char *const *argv, size_t line_max, struct err *e);
 
 /* Queue bytes, and write what the pipe takes now. A child that is gone is no error here: its end is
  * seen when reading. True when all queued bytes are written. */
-bool process_send(struct process *p, const void *bytes, size_t n);
+bool child_send(struct child *c, const void *bytes, size_t n);
 
 /* Wait until a line can be had, stdout ended, the queue could be written on, or until_ns
  * (monotonic), or a signal came. Writes and reads what there is. until_ns in the past: no wait. */
-void process_wait(struct process *p, int64_t until_ns);
+void child_wait(struct child *c, int64_t until_ns);
 
-/* The next whole line read so far, without its end; borrowed until the next process_wait. ST_END:
- * none yet (or no more, when p->ended). ST_INPUT: longer than line_max, or a last line without an
+/* The next whole line read so far, without its end; borrowed until the next child_wait. ST_END:
+ * none yet (or no more, when c->ended). ST_INPUT: longer than line_max, or a last line without an
  * end. */
-enum st process_line(struct process *p, struct sv *line, struct err *e);
+enum st child_line(struct child *c, struct sv *line, struct err *e);
 
 /* The child's stdin is closed; it is given until until_ns to go, then its group gets SIGTERM, 1 s
  * later SIGKILL. Reaps it. After that only the tail is left. Fine on a process never started. */
-void process_stop(struct process *p, int64_t until_ns);
-void process_free(struct process *p); /* process_stop without patience, and the memory */
+void child_stop(struct child *c, int64_t until_ns);
+void child_free(struct child *c); /* child_stop without patience, and the memory */
 
-/* "exited with status 3", "was killed by signal 9 (Killed)", "closed its output" after p->ended:
+/* "exited with status 3", "was killed by signal 9 (Killed)", "closed its output" after c->ended:
  * gives it a moment to be reaped. */
-const char *process_fate(struct process *p, struct arena *a);
+const char *child_fate(struct child *c, struct arena *a);
 
 /* The last non-empty line of stderr, "" when there is none. */
-const char *process_last_words(const struct process *p, struct arena *a);
+const char *child_last_words(const struct child *c, struct arena *a);
 
 #endif

@@ -1,0 +1,317 @@
+#define _GNU_SOURCE /* execvpe, pipe2 */
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/clock.h"
+
+extern char **environ;
+
+/* ---- the child's side: between vfork and exec only what is safe in a signal handler ---- */
+
+struct launch {
+    const struct process_params *params;
+    char **env;
+    int files[3]; /* its stdin, stdout, stderr; all above 2, or -1 = ours */
+    int told;     /* where the errno of a failure goes; closes on exec */
+    pid_t parent;
+    sigset_t mask;
+};
+
+/* Handlers are ours and must not run in the child, whose memory is ours, too. */
+static void drop_handlers(bool defaults)
+{
+    for (int sig = 1; sig < NSIG; sig++) {
+        struct sigaction now;
+        bool wanted = defaults && (sig == SIGPIPE || sig == SIGINT || sig == SIGTERM);
+        if (sigaction(sig, NULL, &now) == 0 && (wanted || now.sa_handler != SIG_IGN) &&
+            now.sa_handler != SIG_DFL)
+            sigaction(sig, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
+}
+
+/* Never above the hard limit that there is. grace: between the signal and what cannot be caught. */
+static bool limit(int what, uint64_t most, uint64_t grace)
+{
+    struct rlimit now;
+    if (!most)
+        return true;
+    if (getrlimit(what, &now) != 0)
+        return false;
+    rlim_t hard = most + grace < now.rlim_max ? most + grace : now.rlim_max;
+    return setrlimit(what, &(struct rlimit){most < hard ? most : hard, hard}) == 0;
+}
+
+static bool prepare(const struct launch *l)
+{
+    const struct process_params *p = l->params;
+    drop_handlers(p->default_signals);
+    if (p->group && setpgid(0, 0) != 0)
+        return false;
+    if (p->dies_with_us && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != l->parent))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (l->files[i] >= 0 && dup2(l->files[i], i) < 0)
+            return false;
+    return (!p->dir || chdir(p->dir) == 0) && limit(RLIMIT_CPU, p->cpu_s, 1) &&
+           limit(RLIMIT_AS, p->memory_bytes, 0) && limit(RLIMIT_FSIZE, p->file_bytes, 0);
+}
+
+_Noreturn static void become(const struct launch *l)
+{
+    if (prepare(l)) {
+        sigprocmask(SIG_SETMASK, &l->mask, NULL);
+        execvpe(l->params->argv[0], (char *const *)(uintptr_t)l->params->argv, l->env);
+    }
+    int error = errno;
+    ssize_t n = write(l->told, &error, sizeof error);
+    _exit(n == sizeof error ? 127 : 126);
+}
+
+/* Nothing else here: the child runs on this frame. */
+static pid_t split(const struct launch *l)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        become(l);
+    return pid;
+}
+
+/* ---- start ---- */
+
+void process_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+/* Above the standard streams, which may be closed here. */
+static bool lift(int *fd)
+{
+    if (*fd > 2)
+        return true;
+    int low = *fd;
+    *fd = fcntl(low, F_DUPFD_CLOEXEC, 3);
+    close(low);
+    return *fd >= 0;
+}
+
+static bool make_pipe(int fds[2])
+{
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        fds[0] = fds[1] = -1;
+        return false;
+    }
+    bool low = lift(&fds[0]);
+    return lift(&fds[1]) && low;
+}
+
+/* Of one standard stream: theirs, and ours of a pipe. */
+static bool open_stream(enum process_stream stream, int i, int *theirs, int *ours)
+{
+    int fds[2];
+    bool ok = true;
+    if (stream == PROCESS_NULL) {
+        *theirs = open("/dev/null", O_RDWR | O_CLOEXEC);
+        return *theirs >= 0 && lift(theirs);
+    }
+    if (stream == PROCESS_PIPE) {
+        ok = make_pipe(fds);
+        *theirs = fds[i == 0 ? 0 : 1];
+        *ours = fds[i == 0 ? 1 : 0];
+    }
+    return ok;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "=");
+    return strncmp(a, b, n + 1) == 0;
+}
+
+/* Ours, less those that `more` gives anew, and `more`. */
+static char **join_env(const char *const *more)
+{
+    size_t n = 0, n_more = 0, out = 0;
+    while (environ && environ[n])
+        n++;
+    while (more && more[n_more])
+        n_more++;
+    char **env = mem_alloc((n + n_more + 1) * sizeof *env);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < n_more && !same_name(more[k], environ[i]))
+            k++;
+        if (k == n_more)
+            env[out++] = environ[i];
+    }
+    for (size_t k = 0; k < n_more; k++)
+        env[out++] = (char *)(uintptr_t)more[k]; /* execve does not write to them */
+    return env;
+}
+
+/* The errno that came through the pipe; 0 when exec closed it. */
+static int told_error(int fd)
+{
+    int error = 0;
+    ssize_t n;
+    do
+        n = read(fd, &error, sizeof error);
+    while (n < 0 && errno == EINTR);
+    return n == sizeof error ? error : 0;
+}
+
+/* All signals wait meanwhile: a handler must not run in a child that has our memory. */
+static int run(struct process *p, struct launch *l)
+{
+    int told[2];
+    if (!make_pipe(told)) {
+        int error = errno;
+        process_close(&told[0]);
+        process_close(&told[1]);
+        return error;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    l->mask = l->params->mask ? *l->params->mask : before;
+    l->told = told[1];
+    l->parent = getpid();
+    p->pid = split(l);
+    int error = p->pid < 0 ? errno : 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(told[1]);
+    if (p->pid < 0)
+        p->pid = 0;
+    else if ((error = told_error(told[0])) != 0)
+        process_reap(p, true);
+    close(told[0]);
+    return error;
+}
+
+int process_start(struct process *p, const struct process_params *params)
+{
+    *p = (struct process){.in = -1, .out = -1, .err = -1, .group = params->group};
+    const enum process_stream streams[3] = {params->in, params->out, params->err};
+    int *ours[3] = {&p->in, &p->out, &p->err};
+    struct launch l = {.params = params, .files = {-1, -1, -1}};
+    bool ok = true;
+    for (int i = 0; i < 3 && ok; i++)
+        ok = open_stream(streams[i], i, &l.files[i], ours[i]);
+    int error = ok ? 0 : errno;
+    if (ok) {
+        l.env = join_env(params->env);
+        error = run(p, &l);
+        mem_free(l.env);
+    }
+    for (int i = 0; i < 3; i++) {
+        process_close(&l.files[i]);
+        if (error)
+            process_close(ours[i]);
+    }
+    return error;
+}
+
+/* ---- the end ---- */
+
+/* While it is a zombie its number is nobody else's, so what is left of its group can be ended by
+ * that number. */
+bool process_reap(struct process *p, bool wait)
+{
+    siginfo_t info = {0};
+    if (!p->pid)
+        return true;
+    while (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOWAIT | (wait ? 0 : WNOHANG)) != 0)
+        if (errno != EINTR) {
+            p->pid = 0;
+            return true;
+        }
+    if (info.si_pid == 0)
+        return false;
+    if (p->group)
+        kill(-p->pid, SIGKILL);
+    while (waitpid(p->pid, &p->status, 0) < 0 && errno == EINTR)
+        ;
+    p->pid = 0;
+    return true;
+}
+
+bool process_wait(struct process *p, int64_t until_ns)
+{
+    while (!process_reap(p, false)) {
+        if (clock_mono_ns() >= until_ns)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    }
+    return true;
+}
+
+void process_signal(const struct process *p, int signal)
+{
+    if (p->pid)
+        kill(p->group ? -p->pid : p->pid, signal);
+}
+
+void process_end(struct process *p)
+{
+    process_signal(p, SIGKILL);
+    process_reap(p, true);
+    process_close(&p->in);
+    process_close(&p->out);
+    process_close(&p->err);
+}
+
+/* ---- capture ---- */
+
+static enum process_fate read_all(int fd, struct buf *out, size_t most, int64_t until_ns)
+{
+    for (size_t n = 0;;) {
+        int64_t left_ns = until_ns - clock_mono_ns();
+        int left_ms = left_ns <= 0 ? 0 : left_ns > NS_PER_S ? 1000 : (int)(left_ns / NS_PER_MS) + 1;
+        struct pollfd f = {.fd = fd, .events = POLLIN};
+        int ready = poll(&f, 1, left_ms); /* late, what is there counts */
+        if (n >= most)
+            return PROCESS_TOO_MUCH;
+        if (ready == 0 && left_ns <= 0)
+            return PROCESS_TOO_LATE;
+        if (ready <= 0)
+            continue;
+        char bytes[4096];
+        ssize_t got = read(fd, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return PROCESS_WHOLE;
+        buf_add(out, bytes, (size_t)got);
+        n += (size_t)got;
+    }
+}
+
+enum process_fate process_capture(const struct process_params *params, size_t most,
+                                  int64_t timeout_ns, struct buf *out, int *status)
+{
+    struct process p;
+    struct process_params with_pipe = *params;
+    with_pipe.out = PROCESS_PIPE;
+    int64_t until_ns = clock_mono_ns() + timeout_ns;
+    *status = process_start(&p, &with_pipe);
+    if (*status)
+        return PROCESS_NOT_STARTED;
+    enum process_fate fate = read_all(p.out, out, most, until_ns);
+    if (fate == PROCESS_WHOLE && !process_wait(&p, until_ns))
+        fate = PROCESS_TOO_LATE; /* it closed stdout, and goes on */
+    process_end(&p);
+    *status = p.status;
+    return fate;
+}
