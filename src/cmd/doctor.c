@@ -12,6 +12,7 @@
 #include "cmd/commands.h"
 #include "cmd/job.h"
 #include "gpu/library.h"
+#include "trace/record.h"
 
 enum state { OK, NOTE, MISSING, NEEDED };
 
@@ -147,7 +148,7 @@ static void look_at_guest(struct findings *f)
 {
     struct err e = {0};
     const char *path;
-    if (gpu_guest_library(f->a, NULL, &path, &e) == ST_OK)
+    if (trace_guest_library(f->a, NULL, &path, &e) == ST_OK)
         add(f, OK, "guest library (trace)", path, NULL);
     else
         add(f, MISSING, "guest library (trace)", arena_str(f->a, err_cause(&e, 0)),

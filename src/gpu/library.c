@@ -2,11 +2,9 @@
 #include "gpu/library.h"
 
 #include <dlfcn.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/fs.h"
+#include "base/str.h"
 #include "gpu/cupti_list.h"
 
 struct function {
@@ -184,25 +182,4 @@ enum st gpu_nvml_open(struct gpu_nvml *out, struct err *e)
     if (result == 0)
         return ST_OK;
     return err_set(e, ST_DEVICE, "nvmlInit: error %d", result);
-}
-
-enum st gpu_guest_library(struct arena *a, const char *path, const char **out, struct err *e)
-{
-    static const char name[] = "libtwinfer_inject.so";
-    char *self = fs_self_dir(a);
-    /* beside the program where it was built, in a folder of its own where it was installed */
-    const char *places[] = {path ? path : fs_join(a, self, name),
-                            path ? NULL : arena_printf(a, "%s/../lib/twinfer/%s", self, name)};
-    for (size_t i = 0; i < 2 && places[i]; i++) {
-        char *full = realpath(places[i], NULL);
-        if (!full)
-            continue;
-        *out = arena_str(a, full);
-        free(full);
-        return ST_OK;
-    }
-    err_set(e, ST_DEVICE, "%s is not there", places[0]);
-    return err_hint(e, path ? "trace.library names the guest library, libtwinfer_inject.so"
-                            : "it belongs beside the program or in ../lib/twinfer, and is built "
-                              "with it; trace.library names another place");
 }

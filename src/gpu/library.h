@@ -33,8 +33,4 @@ enum gpu_library_id {
 /* Looks the library up under its names, best first, in the loader's path and the usual folders. */
 void gpu_library_look(struct arena *a, enum gpu_library_id id, struct gpu_library *out);
 
-/* The guest library: beside the program, in ../lib/twinfer beside it, or `path` (NULL = those two).
- * ST_DEVICE with a remedy when it is not there. The result is absolute. */
-enum st gpu_guest_library(struct arena *a, const char *path, const char **out, struct err *e);
-
 #endif

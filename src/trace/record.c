@@ -1,0 +1,188 @@
+#include "trace/record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "trace/settings.h"
+
+#define SETTINGS_FILE "settings.txt"
+
+enum st trace_guest_library(struct arena *a, const char *path, const char **out, struct err *e)
+{
+    static const char name[] = "libtwinfer_inject.so";
+    char *self = fs_self_dir(a);
+    /* beside the program where it was built, in a folder of its own where it was installed */
+    const char *places[] = {path ? path : fs_join(a, self, name),
+                            path ? NULL : arena_printf(a, "%s/../lib/twinfer/%s", self, name)};
+    for (size_t i = 0; i < 2 && places[i]; i++) {
+        char *full = realpath(places[i], NULL);
+        if (!full)
+            continue;
+        *out = arena_str(a, full);
+        free(full);
+        return ST_OK;
+    }
+    err_set(e, ST_DEVICE, "%s is not there", places[0]);
+    return err_hint(e, path ? "trace.library names the guest library, libtwinfer_inject.so"
+                            : "it belongs beside the program or in ../lib/twinfer, and is built "
+                              "with it; trace.library names another place");
+}
+
+/* ---- settings ---- */
+
+enum st trace_record_check(const struct trace_record *r, struct err *e)
+{
+    enum { LONGEST = TRACE_RANGE_BYTES - 1 };
+    if (r->n_ranges > TRACE_RANGES) {
+        err_set(e, ST_USAGE, "trace.range: %zu patterns; %d is the most", r->n_ranges,
+                TRACE_RANGES);
+        return err_hint(e, "one with * may stand for several");
+    }
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        const char *text = r->ranges[i];
+        if (!*text || *text == '@' || strchr(text, '\n')) {
+            err_set(e, ST_USAGE, "trace.range: '%s' names no range", text);
+            return err_hint(e, "range@domain, or *@domain for all ranges of a domain");
+        }
+        if (strlen(text) > LONGEST)
+            return err_set(e, ST_USAGE, "trace.range: a pattern of %zu bytes; %d is the most",
+                           strlen(text), LONGEST);
+    }
+    return ST_OK;
+}
+
+/* Bytes that mean something in the settings file, but not in this value. */
+static void put_escaped(struct buf *out, const char *text, const char *special)
+{
+    for (; *text; text++) {
+        if (strchr(special, *text))
+            buf_putc(out, '\\');
+        buf_putc(out, *text);
+    }
+}
+
+static void put_path(struct buf *out, const char *key, const char *path)
+{
+    buf_printf(out, "%s=", key);
+    put_escaped(out, path, TRACE_ESCAPED);
+    buf_putc(out, '\n');
+}
+
+static void put_number(struct buf *out, const char *key, int64_t value)
+{
+    buf_printf(out, "%s=%lld\n", key, (long long)value);
+}
+
+static void put_settings(struct buf *out, const struct trace_record *r, const char *dir)
+{
+    static const char *const graphs[] = TRACE_GRAPHS_WORDS, *const apis[] = TRACE_API_WORDS;
+    put_path(out, TRACE_SETTING(dir), dir);
+    put_number(out, TRACE_SETTING(copies), r->copies);
+    put_number(out, TRACE_SETTING(sync), r->sync);
+    put_number(out, TRACE_SETTING(nvtx), r->nvtx);
+    put_number(out, TRACE_SETTING(launches), r->launches);
+    buf_printf(out, "%s=%s\n", TRACE_SETTING(graphs), graphs[r->graphs]);
+    buf_printf(out, "%s=%s\n", TRACE_SETTING(api), apis[r->api]);
+    put_number(out, TRACE_SETTING(profiler), r->profiler);
+    put_number(out, TRACE_SETTING(delay_ms), (int64_t)(r->delay_s * 1000));
+    put_number(out, TRACE_SETTING(duration_ms), (int64_t)(r->duration_s * 1000));
+    put_number(out, TRACE_SETTING(flush_ms), r->flush_ms);
+    put_number(out, TRACE_SETTING(buffers), r->buffers);
+    if (r->cupti)
+        put_path(out, TRACE_SETTING(cupti), r->cupti);
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        buf_printf(out, "%s%s", i ? "," : TRACE_SETTING(range), i ? "" : "=");
+        put_escaped(out, r->ranges[i], "#,"); /* @ and backslashes mean what they mean there */
+    }
+    if (r->n_ranges)
+        buf_putc(out, '\n');
+}
+
+enum st trace_record_prepare(const struct trace_record *r, const struct artifact *art,
+                             const char *dir, struct trace_variable out[TRACE_VARIABLES],
+                             struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, SETTINGS_FILE, &f, e));
+    struct buf text = {0};
+    put_settings(&text, r, dir);
+    fwrite(buf_str(&text), 1, text.n, f);
+    buf_free(&text);
+    out[0] = (struct trace_variable){TRACE_DRIVER_VARIABLE, r->library};
+    out[1] = (struct trace_variable){TRACE_NVTX_VARIABLE, r->library};
+    out[2] = (struct trace_variable){TRACE_SETTINGS_VARIABLE, fs_join(art->a, dir, SETTINGS_FILE)};
+    return artifact_close_file(art, SETTINGS_FILE, &f, e);
+}
+
+/* ---- the program ---- */
+
+static volatile sig_atomic_t running; /* its number; 0 = none */
+
+static void hand_on(int sig)
+{
+    if (running)
+        kill((pid_t)running, sig);
+}
+
+/* A process has one injected library for each: somebody else's gives way for this run. */
+static void tell_replaced(const struct trace_variable variables[TRACE_VARIABLES])
+{
+    for (int i = 0; i < TRACE_VARIABLES; i++) {
+        const char *other = getenv(variables[i].name);
+        bool library = strcmp(variables[i].name, TRACE_SETTINGS_VARIABLE) != 0;
+        if (library && other && *other && strcmp(other, variables[i].value) != 0)
+            log_warn("%s was %s: the command runs with this recorder instead", variables[i].name,
+                     other);
+    }
+}
+
+/* Ctrl-C and the terminal's end reach the program by themselves (it is in the same process group)
+ * and it decides; a SIGTERM for us alone is handed on. They wait until the program is there, which
+ * gets them as they were: what nohup and shells ignore stays ignored. */
+static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
+enum { SIGNALS = sizeof signals / sizeof *signals, OF_THE_TERMINAL = 3 };
+
+static int start(struct process *p, struct process_params *params)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, on = {.sa_handler = hand_on};
+    sigset_t wait, before;
+    sigemptyset(&wait);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(&wait, signals[i]);
+    sigprocmask(SIG_BLOCK, &wait, &before);
+    params->mask = &before;
+    int error = process_start(p, params);
+    running = p->pid;
+    for (int i = 0; i < SIGNALS; i++)
+        sigaction(signals[i], i < OF_THE_TERMINAL ? &ignore : &on, NULL);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+enum st trace_record_run(struct arena *a, char *const *program,
+                         const struct trace_variable variables[TRACE_VARIABLES], int *status,
+                         struct err *e)
+{
+    const char *env[TRACE_VARIABLES + 1] = {NULL};
+    struct process p;
+    tell_replaced(variables);
+    for (int i = 0; i < TRACE_VARIABLES; i++)
+        env[i] = arena_printf(a, "%s=%s", variables[i].name, variables[i].value);
+    fflush(stdout);
+    struct process_params params = {.argv = (const char *const *)program, .env = env};
+    int error = start(&p, &params);
+    if (error) {
+        errno = error;
+        return err_errno(e, true, "cannot run %s", program[0]);
+    }
+    process_reap(&p, true);
+    running = 0;
+    *status = p.status;
+    return ST_OK;
+}

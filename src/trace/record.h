@@ -1,0 +1,59 @@
+/* Recording: a program runs with the recorder's library in it, which writes a spool per process.
+ *
+ *     trace_record_prepare -> settings.txt      trace_record_run -> *.spool
+ *     trace_recorded       -> what the spools of the folder hold, and what went wrong
+ *
+ * The program is started as it is, in our process group and with our terminal: what differs are the
+ * three variables of trace/settings.h. It may outlive its recording, and start others, which are
+ * recorded too. */
+#ifndef TRACE_RECORD_H
+#define TRACE_RECORD_H
+
+#include "artifact/artifact.h"
+
+struct trace_record {
+    const char *library; /* libtwinfer_inject.so, absolute: trace_guest_library */
+    /* As the keys of that name in trace/settings.h, which has units and defaults. */
+    const char *const *ranges; /* [n_ranges] */
+    size_t n_ranges;
+    bool copies, sync, nvtx, launches, profiler;
+    int graphs, api; /* TRACE_GRAPHS_..., TRACE_API_... */
+    double delay_s, duration_s;
+    int64_t flush_ms, buffers;
+    const char *cupti; /* NULL = found by the recorder */
+};
+
+/* The recorder's library: beside the program, in ../lib/twinfer beside it, or `path` (NULL = those
+ * two). ST_DEVICE with a remedy when it is not there. The result is absolute. */
+enum st trace_guest_library(struct arena *a, const char *path, const char **out, struct err *e);
+
+/* Whether the recorder can hold these ranges: it could only say so in the spool. ST_USAGE. */
+enum st trace_record_check(const struct trace_record *r, struct err *e);
+
+/* What makes a program write spools, wherever it is set. */
+enum { TRACE_VARIABLES = 3 };
+struct trace_variable {
+    const char *name, *value;
+};
+/* Writes settings.txt into the artifact; spools will go to dir (absolute), where that file will
+ * stand, too. */
+enum st trace_record_prepare(const struct trace_record *r, const struct artifact *art,
+                             const char *dir, struct trace_variable out[TRACE_VARIABLES],
+                             struct err *e);
+
+/* Runs the program (ends with NULL) to its end; *status as waitpid gives it. "cannot run
+ * PROGRAM: why" when it cannot be started. Meanwhile signals of the terminal are the program's
+ * alone to decide on, and a SIGTERM for us is handed on to it. One at a time in a process. */
+enum st trace_record_run(struct arena *a, char *const *program,
+                         const struct trace_variable variables[TRACE_VARIABLES], int *status,
+                         struct err *e);
+
+/* The spools of a folder. */
+struct trace_recorded {
+    struct node *processes;                               /* a list, a map each (docs/formats.md) */
+    int64_t n, kernels, launches, ranges, dropped, bytes; /* n: of spools that can be read */
+};
+/* Damage, losses and warnings of the recorder are logged. */
+enum st trace_recorded(struct arena *a, const char *dir, struct trace_recorded *out, struct err *e);
+
+#endif
