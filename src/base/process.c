@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,13 +54,19 @@ static bool limit(int what, uint64_t most, uint64_t grace)
     return setrlimit(what, &(struct rlimit){most < hard ? most : hard, hard}) == 0;
 }
 
+/* That it is too late is seen, too. */
+static bool die_with(pid_t parent)
+{
+    return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
+}
+
 static bool prepare(const struct launch *l)
 {
     const struct process_params *p = l->params;
     drop_handlers(p->default_signals);
     if (p->group && setpgid(0, 0) != 0)
         return false;
-    if (p->dies_with_us && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != l->parent))
+    if (p->dies_with_us && !die_with(l->parent))
         return false;
     for (int i = 0; i < 3; i++)
         if (l->files[i] >= 0 && dup2(l->files[i], i) < 0)
@@ -221,6 +229,30 @@ int process_start(struct process *p, const struct process_params *params)
             process_close(ours[i]);
     }
     return error;
+}
+
+int process_fork(struct process *p)
+{
+    int pair[2];
+    pid_t parent = getpid();
+    *p = (struct process){.in = -1, .out = -1, .err = -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return errno;
+    fflush(NULL); /* or the copy would write what waits here a second time */
+    p->pid = fork();
+    if (p->pid < 0) {
+        int error = errno;
+        p->pid = 0;
+        close(pair[0]);
+        close(pair[1]);
+        return error;
+    }
+    bool copy = p->pid == 0;
+    if (copy && !die_with(parent))
+        _exit(126);
+    close(pair[copy ? 0 : 1]);
+    p->in = pair[copy ? 1 : 0];
+    return 0;
 }
 
 /* ---- the end ---- */

@@ -1,4 +1,4 @@
-/* Child processes: start, limit, capture, wait, end.
+/* Child processes: start, limit, copy, capture, wait, end.
  *
  * A child is started without copying this process, however large that is, and nothing of ours but
  * its standard streams stays open in it. One thread may have several; a struct process belongs to
@@ -52,6 +52,12 @@ struct process {
 /* 0, or an errno: of the pipes, the folder, or the program that could not be run (ENOENT: there is
  * none of that name). *p is empty then. */
 int process_start(struct process *p, const struct process_params *params);
+
+/* A copy of this process with all its memory, as fork(2) makes it: returns in both. Each has one
+ * end of a socket in p->in; in the copy p->pid is 0. The copy is killed when the thread that made
+ * it ends, must close what it should not hold, and ends with _exit. 0, or an errno, and then no
+ * copy. */
+int process_fork(struct process *p);
 
 /* True once it is over and reaped; wait: not before. Of a group, what is left is killed. */
 bool process_reap(struct process *p, bool wait);

@@ -2,12 +2,12 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process.h"
 #include "search/launch.h"
 
 int64_t launch_cores(void)
@@ -26,9 +26,8 @@ struct frame {
 };
 
 struct worker {
-    pid_t pid;
-    int fd;    /* -1 = closed */
-    bool busy; /* has a job */
+    struct process p; /* in: our socket to it, -1 = closed */
+    bool busy;        /* has a job */
 };
 
 static bool send_all(int fd, const void *p, size_t n)
@@ -78,26 +77,19 @@ static void serve_jobs(const struct launch_work *w, int fd)
 static enum st start_worker(const struct launch_work *w, struct worker *workers, int64_t k,
                             struct err *e)
 {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    struct process p;
+    int error = process_fork(&p);
+    if (error) {
+        errno = error;
         return err_errno(e, false, "cannot make a worker");
-    fflush(NULL); /* or the child would write what waits here a second time */
-    pid_t pid = fork();
-    if (pid < 0) {
-        err_errno(e, false, "cannot make a worker");
-        close(pair[0]);
-        close(pair[1]);
-        return e->st;
     }
-    if (pid == 0) {
+    if (p.pid == 0) {
         for (int64_t i = 0; i < k; i++)
-            close(workers[i].fd);
-        close(pair[0]);
-        serve_jobs(w, pair[1]);
+            process_close(&workers[i].p.in);
+        serve_jobs(w, p.in);
         _exit(0);
     }
-    close(pair[1]);
-    workers[k] = (struct worker){.pid = pid, .fd = pair[0]};
+    workers[k] = (struct worker){.p = p};
     return ST_OK;
 }
 
@@ -119,12 +111,9 @@ static bool next_job(struct pool *p, uint64_t *job)
 
 static enum st worker_died(struct worker *w, struct err *e)
 {
-    int status = 0;
-    pid_t pid = w->pid;
-    close(w->fd);
-    w->fd = -1;
-    if (waitpid(pid, &status, 0) == pid)
-        w->pid = 0;
+    process_close(&w->p.in);
+    process_reap(&w->p, true);
+    int status = w->p.status;
     if (WIFSIGNALED(status))
         return err_set(e, ST_IO, "a worker process was killed by signal %d", WTERMSIG(status));
     return err_set(e, ST_IO, "a worker process ended with code %d", WEXITSTATUS(status));
@@ -135,7 +124,7 @@ static enum st hand_out(struct pool *p, struct worker *w, struct err *e)
     uint64_t job;
     if (!next_job(p, &job))
         return ST_OK;
-    if (!send_all(w->fd, &job, sizeof job))
+    if (!send_all(w->p.in, &job, sizeof job))
         return worker_died(w, e);
     w->busy = true;
     p->busy++;
@@ -147,11 +136,11 @@ static enum st take_result(struct pool *p, struct worker *w, struct err *e)
     struct frame f;
     w->busy = false;
     p->busy--;
-    if (!receive_all(w->fd, &f, sizeof f))
+    if (!receive_all(w->p.in, &f, sizeof f))
         return worker_died(w, e);
     char *bytes = mem_alloc(f.bytes + 1);
     enum st st = ST_OK;
-    if (!receive_all(w->fd, bytes, f.bytes)) {
+    if (!receive_all(w->p.in, bytes, f.bytes)) {
         st = worker_died(w, e);
     } else if (f.e.st != ST_OK) {
         *e = f.e;
@@ -183,7 +172,7 @@ static enum st drive(struct pool *p, struct err *e)
         st = hand_out(p, &p->workers[i], e);
     while (p->busy > 0) {
         for (int64_t i = 0; i < p->n; i++)
-            p->polls[i] = (struct pollfd){p->workers[i].busy ? p->workers[i].fd : -1, POLLIN, 0};
+            p->polls[i] = (struct pollfd){p->workers[i].busy ? p->workers[i].p.in : -1, POLLIN, 0};
         if (poll(p->polls, (nfds_t)p->n, 200) <= 0)
             continue; /* a signal, or time to look whether there was one */
         for (int64_t i = 0; i < p->n; i++) {
@@ -239,12 +228,9 @@ static enum st run_forked(const struct launch_work *w, struct err *e)
     if (st == ST_OK)
         st = drive(&p, e);
     for (int64_t i = 0; i < p.n; i++)
-        if (p.workers[i].fd >= 0)
-            close(p.workers[i].fd);
+        process_close(&p.workers[i].p.in);
     for (int64_t i = 0; i < p.n; i++)
-        if (p.workers[i].pid > 0)
-            while (waitpid(p.workers[i].pid, NULL, 0) < 0 && errno == EINTR)
-                ;
+        process_reap(&p.workers[i].p, true);
     mem_free(p.workers);
     mem_free(p.polls);
     return st;

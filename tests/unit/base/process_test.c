@@ -233,6 +233,42 @@ static void it_dies_with_its_parent(void **state)
     close(told[1]);
 }
 
+static void a_copy_answers_and_dies_with_its_maker(void **state)
+{
+    (void)state;
+    struct process p;
+    int number = 41, hold[2], status;
+    assert_int_equal(process_fork(&p), 0);
+    if (p.pid == 0) {
+        number++; /* its own */
+        _exit(write(p.in, &number, sizeof number) == sizeof number ? 3 : 4);
+    }
+    number = 0;
+    assert_int_equal(read(p.in, &number, sizeof number), sizeof number);
+    assert_int_equal(number, 42);
+    assert_true(process_reap(&p, true));
+    assert_int_equal(WEXITSTATUS(p.status), 3);
+    process_end(&p);
+
+    assert_int_equal(pipe(hold), 0);
+    pid_t parent = fork();
+    if (parent == 0) {
+        char told;
+        close(hold[0]);
+        int error = process_fork(&p);
+        if (p.pid == 0 && !error && write(p.in, "x", 1) == 1)
+            pause();
+        else if (!error && read(p.in, &told, 1) == 1)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    close(hold[1]);
+    assert_int_equal(waitpid(parent, &status, 0), parent);
+    assert_true(WIFSIGNALED(status));
+    assert_end(hold[0]); /* the copy held it too */
+    close(hold[0]);
+}
+
 /* With our own stdin and stdout closed, pipes get their numbers. */
 static void closed_standard_streams_do_no_harm(void **state)
 {
@@ -260,11 +296,17 @@ static void closed_standard_streams_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(output_and_status_are_kept),     TEST(environment_and_folder_are_its_own),
-        TEST(what_cannot_start_is_an_errno),  TEST(too_much_and_too_late_end_it),
-        TEST(a_group_ends_with_its_leader),   TEST(a_pipe_each_way),
-        TEST(signals_are_what_was_asked_for), TEST(limits_hold),
-        TEST(it_dies_with_its_parent),        TEST(closed_standard_streams_do_no_harm),
+        TEST(output_and_status_are_kept),
+        TEST(environment_and_folder_are_its_own),
+        TEST(what_cannot_start_is_an_errno),
+        TEST(too_much_and_too_late_end_it),
+        TEST(a_group_ends_with_its_leader),
+        TEST(a_pipe_each_way),
+        TEST(signals_are_what_was_asked_for),
+        TEST(limits_hold),
+        TEST(it_dies_with_its_parent),
+        TEST(a_copy_answers_and_dies_with_its_maker),
+        TEST(closed_standard_streams_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
