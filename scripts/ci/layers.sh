@@ -24,6 +24,7 @@ trace 7
 search 8
 kernels 8
 report 9
+job 9
 cmd 10'
 
 find src -name '*.[ch]' | sort | while read -r file; do

@@ -1,9 +1,9 @@
 #include <string.h>
 
 #include "cmd/commands.h"
-#include "cmd/job.h"
 #include "cmd/openai.h"
 #include "engine/engine.h"
+#include "job/job.h"
 
 /* ---- engines by name: the rows of this table are what `engine=` accepts ---- */
 

@@ -1,7 +1,7 @@
 /* bench engine=worker: a program that speaks docs/worker-protocol.md serves the workload. */
 #include "cmd/commands.h"
-#include "cmd/job.h"
 #include "engine/worker/worker.h"
+#include "job/job.h"
 
 struct worker_job {
     struct cmd_context *c;

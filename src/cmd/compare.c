@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
+#include "job/job.h"
 #include "report/report.h"
 
 static enum st write_file(const struct artifact *art, const char *name, const struct buf *text,

@@ -10,8 +10,8 @@
 #include "base/partial.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
 #include "gpu/library.h"
+#include "job/job.h"
 #include "trace/record.h"
 
 enum state { OK, NOTE, MISSING, NEEDED };

@@ -2,7 +2,7 @@
 #ifndef CMD_JOB_ENGINE_PROBE_H
 #define CMD_JOB_ENGINE_PROBE_H
 
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 #include "search/probe_bench.h"
 
 struct job_engine_probe {

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
+#include "job/job.h"
 #include "text/csv.h"
 #include "text/json.h"
 

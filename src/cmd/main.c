@@ -1,10 +1,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/build.h"
-#include "base/clock.h"
 #include "base/embed.h"
 #include "base/log.h"
 #include "base/vec.h"
@@ -12,30 +10,7 @@
 #include "cmd/complete.h"
 #include "cmd/flags.h"
 #include "cmd/man.h"
-#include "cmd/sweep.h"
-
-volatile sig_atomic_t cmd_stop;
-
-/* One request to stop may come as two signals: timeout(1) sends one to its child and one to the
- * group, batch systems do likewise. So what follows at once is no second request. */
-static void on_signal(int sig)
-{
-    static const int64_t AT_ONCE_NS = NS_PER_S / 2;
-    static volatile int64_t first_ns;
-    (void)sig;
-    if (cmd_stop && clock_mono_ns() - first_ns > AT_ONCE_NS)
-        _exit(130);
-    if (!cmd_stop)
-        first_ns = clock_mono_ns();
-    cmd_stop = 1;
-}
-
-void cmd_catch_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_signal};
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-}
+#include "job/sweep.h"
 
 /* What stands on the command line before configuration looks at it. */
 struct request {
@@ -251,8 +226,11 @@ static int run_command(struct request *r, struct err *e)
             code = err_exit_code(e->st);
         buf_free(&text);
     } else if (r->sweep && !r->print_config) {
-        struct sweep s = {
-            .cmd = r->cmd, .args = args, .json = wants_json(r), .job = run_job, .self = r};
+        struct sweep s = {.columns = r->cmd->columns,
+                          .args = args,
+                          .json = wants_json(r),
+                          .job = run_job,
+                          .self = r};
         r->json = s.json;
         code = sweep_run(&s, e);
     } else if (r->sweep) {

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "cmd/commands.h"
-#include "cmd/job.h"
+#include "job/job.h"
 #include "model/describe.h"
 #include "model/weights.h"
 

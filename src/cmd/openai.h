@@ -2,7 +2,7 @@
 #ifndef CMD_OPENAI_H
 #define CMD_OPENAI_H
 
-#include "cmd/job.h"
+#include "job/job.h"
 
 /* A run whose client could not keep its schedule is written and told, and gives ST_REJECTED. */
 enum st openai_bench(struct cmd_context *c, struct err *e);

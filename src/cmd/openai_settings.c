@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cmd/goodput.h"
 #include "cmd/openai_parts.h"
+#include "job/goodput.h"
 
 /* Values under such names are secrets: they must come from the environment. */
 static bool is_secret_name(struct sv name)

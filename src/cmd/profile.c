@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
 #include "engine/engine.h"
+#include "job/job.h"
 #include "profile/read/bundle.h"
 #include "text/table.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
+#include "job/job.h"
 
 static enum st report(struct cmd_context *c, struct err *e)
 {

@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "cmd/commands.h"
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 #include "model/shard.h"
 #include "search/launch.h"
 #include "search/search_journal.h"

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job_sim.h"
-#include "cmd/record.h"
 #include "engine/engine.h"
+#include "job/record.h"
+#include "job/sim.h"
 #include "server/server.h"
 
 /* Of the KV cache, before the server opens: the rest follows beside it. */

@@ -1,6 +1,6 @@
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 #include "serve/router.h"
 
 /* What a reader of the result must know: said on the terminal and kept in the result. */

@@ -6,8 +6,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
 #include "gpu/library.h"
+#include "job/job.h"
 #include "trace/record.h"
 
 static struct trace_record record_of(const struct plan *p)

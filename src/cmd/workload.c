@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "cmd/commands.h"
-#include "cmd/job.h"
+#include "job/job.h"
 #include "workload/format.h"
 
 /* lost: by an export; NULL elsewhere. */

@@ -1,4 +1,4 @@
-#include "cmd/job.h"
+#include "job/job.h"
 
 #include <math.h>
 #include <string.h>

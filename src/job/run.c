@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cmd/goodput.h"
-#include "cmd/job.h"
-#include "cmd/record.h"
+#include "job/goodput.h"
+#include "job/job.h"
+#include "job/record.h"
 
 /* ---- requests from the workload ---- */
 

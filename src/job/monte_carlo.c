@@ -1,7 +1,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 #include "search/launch.h"
 
 static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct workload *out,

@@ -1,8 +1,8 @@
 /* What the commands that simulate share: the plan's predictor, and the simulator as a probe. */
-#ifndef CMD_JOB_SIM_H
-#define CMD_JOB_SIM_H
+#ifndef JOB_SIM_H
+#define JOB_SIM_H
 
-#include "cmd/job.h"
+#include "job/job.h"
 #include "search/capacity.h"
 #include "search/monte_carlo.h"
 #include "search/probe_sim.h"

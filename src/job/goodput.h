@@ -1,8 +1,8 @@
 /* goodput=: the limits that a good request meets, of every run. */
-#ifndef CMD_GOODPUT_H
-#define CMD_GOODPUT_H
+#ifndef JOB_GOODPUT_H
+#define JOB_GOODPUT_H
 
-#include "cmd/cmd.h"
+#include "job/job.h"
 #include "search/slo.h"
 
 /* *text is as given, "ttft:200 tpot:50", in c->a; NULL where goodput is unset, and then there are

@@ -2,20 +2,20 @@
  *
  * Before the first job all configurations are loaded: a wrong setting, or a folder (out=) that two
  * jobs would write to, costs nothing. Each job's output stands under a line with its number and
- * settings; at the end comes one table with the members of the results that the command names
- * (struct cmd), or with --json one document and nothing else:
+ * settings; at the end comes one table with the members of the results that `columns` names, or
+ * with --json one document and nothing else:
  *
  *     {"exit_code", "jobs": [{"job", "settings": {key: value}, "exit_code", "error", "hint",
  *                             "result"}]}
  *
  * A job that fails does not keep the others from running. */
-#ifndef CMD_SWEEP_H
-#define CMD_SWEEP_H
+#ifndef JOB_SWEEP_H
+#define JOB_SWEEP_H
 
-#include "cmd/cmd.h"
+#include "job/job.h"
 
 struct sweep {
-    const struct cmd *cmd;
+    const char *columns;     /* members of the results, separated by a space; NULL = none */
     struct config_args args; /* overrides with lists of values */
     bool json;
     /* Runs one job: its exit code; what went wrong in e. *result lives in a; NULL = there is none.

@@ -1,4 +1,4 @@
-#include "cmd/sweep.h"
+#include "job/sweep.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "text/json.h"
 #include "text/table.h"
 
-struct job {
+struct sweep_job {
     const char *const *overrides;
     const char *label; /* "a=1 b=x": what differs between the jobs */
     int code;
@@ -21,7 +21,7 @@ struct job {
 struct jobs {
     const struct sweep *s;
     struct arena *a;
-    struct job *p; /* [n] */
+    struct sweep_job *p; /* [n] */
     size_t n;
     size_t *varies; /* [n_varies] places in the overrides */
     size_t n_varies;
@@ -41,7 +41,7 @@ static void find_varying(struct jobs *j)
     }
 }
 
-static const char *label_of(const struct jobs *j, const struct job *job)
+static const char *label_of(const struct jobs *j, const struct sweep_job *job)
 {
     const char *text = "";
     for (size_t i = 0; i < j->n_varies; i++)
@@ -137,7 +137,7 @@ static enum st check_jobs(struct jobs *j, struct err *e)
 static void run_job(struct jobs *j, size_t i)
 {
     struct arena *a = arena_new();
-    struct job *job = &j->p[i];
+    struct sweep_job *job = &j->p[i];
     struct config_args args = j->s->args;
     const struct node *result = NULL;
     args.overrides = job->overrides;
@@ -158,7 +158,7 @@ static void run_job(struct jobs *j, size_t i)
 
 static struct node *job_node(const struct jobs *j, size_t i)
 {
-    const struct job *job = &j->p[i];
+    const struct sweep_job *job = &j->p[i];
     struct arena *a = j->a;
     struct node *n = node_new(a, NODE_MAP), *settings = node_new(a, NODE_MAP);
     for (size_t k = 0; k < j->n_varies; k++) {
@@ -203,7 +203,7 @@ static bool is_known(const struct node *v)
 /* Members that the command names and some job has, in the command's order; and `out`. */
 static size_t find_columns(const struct jobs *j, const char **columns, size_t most)
 {
-    const char *p = j->s->cmd->columns ? j->s->cmd->columns : "";
+    const char *p = j->s->columns ? j->s->columns : "";
     size_t n = 0;
     while (*p && n < most) {
         size_t len = strcspn(p, " ");
@@ -250,7 +250,7 @@ static void print_table(const struct jobs *j)
     for (size_t k = 0; k < n; k++)
         table_cell(t, "%s", columns[k]);
     for (size_t i = 0; i < j->n; i++) {
-        const struct job *job = &j->p[i];
+        const struct sweep_job *job = &j->p[i];
         if (!job->ran)
             continue;
         table_cell(t, "%zu", i + 1);
@@ -265,7 +265,7 @@ static void print_table(const struct jobs *j)
     }
     putchar('\n');
     table_text(&text, t);
-    if (dirs.n && j->s->cmd->id != COMMAND_REPORT)
+    if (dirs.n && j->s->args.command != COMMAND_REPORT)
         buf_printf(&text,
                    "next: twinfer report report.inputs='[%s]' out=DIR makes one page of them\n",
                    buf_str(&dirs));
@@ -283,7 +283,7 @@ int sweep_run(const struct sweep *s, struct err *e)
     int code = 0;
     enum st st = config_sweep(a, &s->args, &overrides, &j.n, e);
     if (st == ST_OK) {
-        j.p = arena_array(a, struct job, j.n);
+        j.p = arena_array(a, struct sweep_job, j.n);
         for (size_t i = 0; i < j.n; i++)
             j.p[i].overrides = overrides[i];
         find_varying(&j);

@@ -1,4 +1,4 @@
-#include "cmd/goodput.h"
+#include "job/goodput.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-#include "base/log.h"
-#include "cmd/job.h"
 #include "engine/engine.h"
+#include "base/log.h"
+#include "job/job.h"
 
 /* Ids below this one may be sampled; 0 = all of the model's. */
 static int64_t sample_vocab(const struct job_model *m, const struct tokenizer *have)

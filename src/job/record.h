@@ -1,8 +1,8 @@
 /* What a run leaves behind while it happens: the sink of the serving core, the files of the run
  * directory that the plan asks for, the summary, the line of progress. Memory does not grow with
  * the run. */
-#ifndef CMD_RECORD_H
-#define CMD_RECORD_H
+#ifndef JOB_RECORD_H
+#define JOB_RECORD_H
 
 #include "config/plan.h"
 #include "metrics/summary.h"

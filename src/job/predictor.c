@@ -1,4 +1,4 @@
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 #include "sim/drafting.h"
 
 /* The bundle, where the predictor wants one. */

@@ -1,4 +1,4 @@
-#include "cmd/record.h"
+#include "job/record.h"
 
 #include "artifact/batch_trace.h"
 #include "artifact/vidur_metrics.h"

@@ -1,10 +1,20 @@
-/* What the commands share: from the plan to the objects of the stages, and one run from start to
- * run directory. */
-#ifndef CMD_JOB_H
-#define CMD_JOB_H
+/* A job: what a command carries out, once, or once for each combination of a sweep. From the plan
+ * to the objects of the stages, and from those to a folder that says what was done:
+ *
+ *     plan -> job_model -> job_workload -> job_serve_params -> job_cpu_engine, job_predictor
+ * (sim.h)
+ *          -> job_run: serves, records (record.h), writes the run directory
+ *
+ * Stages know structs of their own and no plan: here, and in the commands, is where settings become
+ * those structs. What is no run takes the same steps by itself: job_out_dir, artifact_begin,
+ * job_snapshot, job_meta, artifact_commit. All end with job_result.
+ *
+ * Everything lives in the context's arena unless it says otherwise. */
+#ifndef JOB_JOB_H
+#define JOB_JOB_H
 
 #include "artifact/artifact.h"
-#include "cmd/cmd.h"
+#include "job/context.h"
 #include "model/model.h"
 #include "profile/yardstick.h"
 #include "serve/serve.h"

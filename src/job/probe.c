@@ -1,6 +1,6 @@
 #include <math.h>
 
-#include "cmd/job_sim.h"
+#include "job/sim.h"
 
 /* Given requests at a mean rate of one a second, whatever their own rate is. */
 static enum st to_unit_rate(struct workload *w, struct err *e)

@@ -1,0 +1,27 @@
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "job/context.h"
+
+volatile sig_atomic_t cmd_stop;
+
+/* One request to stop may come as two signals: timeout(1) sends one to its child and one to the
+ * group, batch systems do likewise. So what follows at once is no second request. */
+static void on_signal(int sig)
+{
+    static const int64_t AT_ONCE_NS = NS_PER_S / 2;
+    static volatile int64_t first_ns;
+    (void)sig;
+    if (cmd_stop && clock_mono_ns() - first_ns > AT_ONCE_NS)
+        _exit(130);
+    if (!cmd_stop)
+        first_ns = clock_mono_ns();
+    cmd_stop = 1;
+}
+
+void cmd_catch_signals(void)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+    sigaction(SIGINT, &sa, NULL);
+    sigaction(SIGTERM, &sa, NULL);
+}
