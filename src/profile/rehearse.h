@@ -37,11 +37,24 @@ extern const struct rehearsal_setting {
     int64_t sequences, requests, decodes;
 } rehearsal_settings[REHEARSAL_SETTINGS];
 
-/* One round: each setting, as far as the limits go; `length` (0 to 1) is the part of it to run:
- * outputs are shortened down to REHEARSAL_FEWEST tokens, then there are fewer requests. `round`
- * draws the workload. */
-enum { REHEARSAL_PROMPT_TOKENS = 120, REHEARSAL_FEWEST = 16 }; /* mean of the prompts */
-enum st rehearse_round(const struct profile_params *p, struct executor ex, int round, double length,
+/* What a round runs of a setting: `longest` is the longest prompt, their lengths are even over its
+ * octaves. */
+struct rehearsal_part {
+    int64_t requests, decodes, longest;
+};
+/* The part for `length` (0 to 1): outputs are shortened down to REHEARSAL_FEWEST tokens, then there
+ * are fewer requests. Prompts are shortened until they take no more than half the time of the
+ * decodes, since most batches of a run are decodes: on a CPU prompts of 120 tokens on average left
+ * them a sixth. A decode batch of the setting takes decode_s, a prompt token token_s, no prompt
+ * less than decode_s; 0 = not known: nothing is shortened. *seconds: about how long the part takes.
+ */
+enum { REHEARSAL_FEWEST = 16 };
+struct rehearsal_part rehearsal_part(const struct rehearsal_setting *set, double length,
+                                     double decode_s, double token_s, double *seconds);
+
+/* One round: the part of each setting, as far as the limits go; `round` draws the workload. */
+enum st rehearse_round(const struct profile_params *p, struct executor ex, int round,
+                       const struct rehearsal_part parts[REHEARSAL_SETTINGS],
                        const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e);
 
 /* The batches from number `from` on into the journal, as one round that took spent_s. */
@@ -63,7 +76,7 @@ enum rehearsal_kind {
 enum { REHEARSAL_KINDS = REHEARSAL_MIXED + 1 };
 
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
-enum { REHEARSAL_CLASSES = 5 };
+enum { REHEARSAL_CLASSES = 6 };
 
 /* Measured / predicted over the batches of a class in a round, the mean of the rounds: a machine
  * that is fast and slow by turns is both in a run, too. A batch counts at most three times its

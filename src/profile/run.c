@@ -15,6 +15,7 @@ static const double YARDSTICK_SHARE = 0.03;
 static const double BUSY = 1.3;
 /* A budget holds so many rounds of the calibration run; longer ones are shortened. */
 enum { REHEARSALS_IN_BUDGET = 2, REHEARSALS = 9 };
+enum { PROMPT_TOKENS = 120 }; /* long enough that its time is its tokens' */
 enum { HOST_RUNS = 3, HOST_DECODES = 16, WAKE_ROUNDS = 8, YARDSTICK_SAMPLES = 5 };
 
 /* ---- names and limits ---------------------------------------------------------------------- */
@@ -132,19 +133,36 @@ void session_used(struct session *s, double *part, double spent_s)
 
 /* ---- the calibration run ------------------------------------------------------------------- */
 
-/* So long that REHEARSALS_IN_BUDGET rounds take the share of the budget, or full length. */
-static double rehearsal_length(const struct session *s, double share_s)
+/* The parts of a round for `length`; about how long they take. */
+static double rehearsal_parts(const struct session *s, double length,
+                              struct rehearsal_part parts[REHEARSAL_SETTINGS])
 {
-    double round_s = 0;
+    double round_s = 0, part_s;
+    const double token_s = sample_prompt_token_s(s, PROMPT_TOKENS);
     for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
         const struct rehearsal_setting *set = &rehearsal_settings[i];
-        if (set->sequences <= s->limits.max_batch)
-            round_s += (double)(set->requests * set->decodes) / (double)set->sequences *
-                           sample_decode_s(s, set->sequences) +
-                       (double)set->requests * sample_prompt_s(s, REHEARSAL_PROMPT_TOKENS);
+        parts[i] =
+            rehearsal_part(set, length, sample_decode_s(s, set->sequences), token_s, &part_s);
+        round_s += set->sequences <= s->limits.max_batch ? part_s : 0;
     }
-    double length = share_s / (REHEARSALS_IN_BUDGET * round_s);
-    return share_s > 0 && length < 1 ? length : 1;
+    return round_s;
+}
+
+/* So long that a round takes that many seconds (0 = no budget), or full length. */
+static void rehearsal_fit(const struct session *s, double seconds,
+                          struct rehearsal_part parts[REHEARSAL_SETTINGS])
+{
+    double low = 0, high = 1;
+    if (rehearsal_parts(s, high, parts) <= seconds || seconds <= 0)
+        return;
+    for (int i = 0; i < 20; i++) {
+        const double length = (low + high) / 2;
+        if (rehearsal_parts(s, length, parts) <= seconds)
+            low = length;
+        else
+            high = length;
+    }
+    rehearsal_parts(s, low, parts);
 }
 
 static int rows_of_session(const struct session *s, char kind)
@@ -197,9 +215,10 @@ static enum st rehearse(struct session *s, int64_t round, bool *more, struct err
         done < REHEARSALS && !(done > 0 && share > 0 && s->rehearsal_s * (done + 1) > share * done);
     if (!*more || done >= round)
         return ST_OK;
+    struct rehearsal_part parts[REHEARSAL_SETTINGS];
+    rehearsal_fit(s, s->p->calibration_only ? share : share / REHEARSALS_IN_BUDGET, parts);
     struct rehearsal r = {0};
-    enum st st = rehearse_round(s->p, s->ex, rows_of(&s->journal, 'q'), rehearsal_length(s, share),
-                                s->stop, &r, e);
+    enum st st = rehearse_round(s->p, s->ex, rows_of(&s->journal, 'q'), parts, s->stop, &r, e);
     drive_bind(s->drive);
     double spent_s = 0;
     for (size_t i = 0; i < r.batches.n; i++)

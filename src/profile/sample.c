@@ -318,18 +318,27 @@ enum st sample_warm_up(struct session *s, struct err *e)
     return ST_OK;
 }
 
+/* The first passes of a session are cold. */
+static double quickest(const struct session *s, int64_t point)
+{
+    double best = INFINITY;
+    for (size_t i = 0; i < s->journal.samples[point].n; i++)
+        best = fmin(best, sum_of(s->journal.samples[point].p[i].op_s));
+    return best;
+}
+
 double sample_decode_s(const struct session *s, int64_t batch)
 {
     double best = 0;
     for (int64_t i = 0; i < s->points.n; i++) {
         const struct point *q = &s->points.p[i];
         if (q->kind == POINT_DECODE && q->x <= batch && begun(s, i) && q->kv <= 64)
-            best = sum_of(s->journal.samples[i].p[0].op_s); /* points go up with x */
+            best = quickest(s, i); /* points go up with x */
     }
     return best;
 }
 
-double sample_prompt_s(const struct session *s, int64_t tokens)
+double sample_prompt_token_s(const struct session *s, int64_t tokens)
 {
     double best = 0;
     int64_t shortest = INT64_MAX;
@@ -338,7 +347,7 @@ double sample_prompt_s(const struct session *s, int64_t tokens)
         if (q->kind != POINT_DECODE && q->kv == 0 && q->x >= tokens && q->x < shortest &&
             begun(s, i)) {
             shortest = q->x;
-            best = sum_of(s->journal.samples[i].p[0].op_s);
+            best = quickest(s, i) / (double)q->x;
         }
     }
     return best;

@@ -46,10 +46,10 @@ enum st sample_levels(struct session *s, struct err *e);
 /* One more visit for each point that has fewer than `round` in this session, and for which samples
  * and budget allow one. *visited: how many there were. */
 enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct err *e);
-/* Seconds of the first pass of a decode batch of up to that many sequences with short caches; 0 =
- * not known. */
+/* Seconds of a decode batch of up to that many sequences with short caches, undisturbed; 0 = not
+ * known. */
 double sample_decode_s(const struct session *s, int64_t batch);
-/* And of the shortest prompt with so many tokens that was measured. */
-double sample_prompt_s(const struct session *s, int64_t tokens);
+/* And of a token of the shortest prompt with so many tokens that was measured. */
+double sample_prompt_token_s(const struct session *s, int64_t tokens);
 
 #endif
