@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cmd/commands.h"
-#include "cmd/openai.h"
 
 #define PROBES      "probes"
 #define CONFIG_NAME "probe"
@@ -193,7 +192,7 @@ static const char *bench_config(const struct cmd_context *c, const struct job_mo
         if (!skip)
             set_path(a, tree, o->key, node_copy(a, v));
     }
-    const char *tokenizer = openai_tokenizer(c, m); /* who named it is not seen in a file */
+    const char *tokenizer = job_answer_tokenizer(c, m); /* who named it is not seen in a file */
     if (tokenizer)
         set_path(a, tree, "client.tokenizer", node_str(a, tokenizer));
     set_path(a, tree, "output.tokens", node_str(a, "none"));

@@ -7,8 +7,4 @@
 /* A run whose client could not keep its schedule is written and told, and gives ST_REJECTED. */
 enum st openai_bench(struct cmd_context *c, struct err *e);
 
-/* Path of the tokenizer that may count what a server sends: client.tokenizer, or that of a model
- * which was named on the command line. NULL = nobody named one. */
-const char *openai_tokenizer(const struct cmd_context *c, const struct job_model *m);
-
 #endif

@@ -94,6 +94,19 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 
+/* The model of a shipped configuration is nobody's word on what the server runs. */
+const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m)
+{
+    static const char group[] = "model=";
+    if (c->plan->client.tokenizer)
+        return c->plan->client.tokenizer;
+    bool named = config_origin(c->config, "model.tokenizer") == ORIGIN_COMMAND_LINE ||
+                 config_origin(c->config, "model.ref") == ORIGIN_COMMAND_LINE;
+    for (size_t i = 0; i < c->config->n_overrides; i++)
+        named = named || strncmp(c->config->overrides[i], group, sizeof group - 1) == 0;
+    return named ? m->tokenizer : NULL;
+}
+
 enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
                       struct err *e)
 {
@@ -431,19 +444,6 @@ struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art
         .hydra_config_path = c->config->config_path,
         .hydra_config_name = c->config->config_name,
     };
-}
-
-enum st job_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct err *e)
-{
-    if (ended_well > 0 || failed + warmup == 0)
-        return ST_OK;
-    if (failed == 0) {
-        err_set(e, ST_REJECTED, "all %lld requests are warm-up: there is nothing to measure",
-                (long long)warmup);
-        return err_hint(e, "lower workload.warmup_requests");
-    }
-    return err_set(e, ST_REJECTED, "none of %lld requests ended well: there is nothing to measure",
-                   (long long)failed);
 }
 
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)

@@ -60,6 +60,9 @@ enum st job_stages(const struct cmd_context *c, struct workload_params *w, struc
 enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
                       struct err *e);
 void job_workload_close(struct job_workload *w);
+/* Path of the tokenizer that may count what a server sends: client.tokenizer, or that of a model
+ * which was named on the command line. NULL = none was named. */
+const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m);
 
 /* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what
  * hardware.memory_gb holds (serve/memory.h); where that is unset too it is room for batch_cap
@@ -117,10 +120,6 @@ struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m
  * from the start of the artifact (NULL: of now) until now. */
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
                          const char *type);
-
-/* Of a run, which is kept: ST_REJECTED when requests failed and none ended well, or all are warm-up
- * (which the other two do not count). */
-enum st job_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct err *e);
 
 /* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);

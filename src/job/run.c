@@ -395,7 +395,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
         print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);
     const struct summary_facts facts = summary_facts(record_summary(rec));
     if (st == ST_OK)
-        st = job_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);
+        st = metrics_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);
     else if (st != ST_OK)
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);

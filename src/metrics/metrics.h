@@ -71,4 +71,8 @@ struct metrics_params {
 enum st metrics_from_run(struct arena *a, const struct run *r, const struct metrics_params *p,
                          struct run_metrics *out, struct err *e);
 
+/* Of a run, which is kept: ST_REJECTED when requests failed and none ended well, or all are warm-up
+ * (which the other two do not count). */
+enum st metrics_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct err *e);
+
 #endif

@@ -141,3 +141,16 @@ enum st metrics_from_run(struct arena *a, const struct run *r, const struct metr
     mem_free(scratch);
     return ST_OK;
 }
+
+enum st metrics_measured(int64_t ended_well, int64_t failed, int64_t warmup, struct err *e)
+{
+    if (ended_well > 0 || failed + warmup == 0)
+        return ST_OK;
+    if (failed == 0) {
+        err_set(e, ST_REJECTED, "all %lld requests are warm-up: there is nothing to measure",
+                (long long)warmup);
+        return err_hint(e, "lower workload.warmup_requests");
+    }
+    return err_set(e, ST_REJECTED, "none of %lld requests ended well: there is nothing to measure",
+                   (long long)failed);
+}

@@ -1,0 +1,163 @@
+#include "client/bench.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "text/json.h"
+
+static void show(void *self, const struct client_so_far *s)
+{
+    char note[160] = "";
+    if (!isnan(s->ttft_p50_ms))
+        snprintf(note, sizeof note, "%lld running, %lld failed, TTFT p50 %.1f p99 %.1f ms",
+                 (long long)s->running, (long long)s->failed, s->ttft_p50_ms, s->ttft_p99_ms);
+    size_t n = strlen(note);
+    if (!isnan(s->itl_p50_ms))
+        snprintf(note + n, sizeof note - n, ", ITL p50 %.2f p99 %.2f ms", s->itl_p50_ms,
+                 s->itl_p99_ms);
+    progress_at(self, s->finished, note[0] ? note : NULL);
+}
+
+/* The server's first steps and its caches are warm when the clock starts; connections are not kept.
+ */
+static enum st warm_up(struct client_bench *b, struct err *e)
+{
+    size_t n = (size_t)b->p.warmup;
+    if (n == 0)
+        return ST_OK;
+    struct client_request *requests = arena_array(b->a, struct client_request, n);
+    struct client_result *results = arena_array(b->a, struct client_result, n);
+    struct client_params client = b->p.client;
+    struct client_health health;
+    size_t ok = 0;
+    client.duration_s = 0;
+    if (client.max_concurrency == 0 || client.max_concurrency > 8)
+        client.max_concurrency = 8;
+    for (size_t i = 0; i < n; i++)
+        requests[i] = (struct client_request){.body = b->requests[i % b->n].body};
+    enum st st = client_run(&client, requests, n, b->p.stop, NULL, results, &health, e);
+    for (size_t i = 0; i < n; i++)
+        ok += results[i].status == RUN_OK;
+    if (st == ST_OK && ok == 0)
+        st = err_set(e, ST_DEVICE, "none of %zu warm-up requests ended well: %s: %s", n,
+                     results[0].error_type, results[0].error_msg);
+    for (size_t i = 0; i < n; i++)
+        client_result_free(&results[i]);
+    return st;
+}
+
+/* ---- figures and files ---- */
+
+/* Figures of the requests planned in each stage. */
+static struct node *stages_node(const struct client_bench *b, const struct outcome *o)
+{
+    struct arena *a = b->a;
+    struct node *list = node_new(a, NODE_LIST);
+    double begin_s = 0;
+    for (size_t k = 0, i = 0; k < b->p.n_stages; k++) {
+        const struct rate_stage *stage = &b->p.stages[k];
+        double end_s = k + 1 < b->p.n_stages ? begin_s + stage->s : INFINITY;
+        size_t first = i;
+        struct outcome_figures f;
+        while (i < b->n && o[i].w->arrival_s < end_s)
+            i++;
+        outcomes_figures(a, o + first, i - first, &b->p.limits, &f);
+        struct node *m = outcomes_stage_node(a, &f);
+        node_set(a, m, SV("begin_s"), node_float(a, begin_s));
+        node_set(a, m, SV("rate_from"), node_float(a, stage->from));
+        node_set(a, m, SV("rate_to"), node_float(a, stage->to));
+        node_push(a, list, m);
+        begin_s = end_s;
+    }
+    return list;
+}
+
+static struct outcome_labels labels(const struct client_bench *b, const struct artifact *art)
+{
+    static const char *const endpoints[] = {"completions", "chat"};
+    return (struct outcome_labels){
+        .endpoint = endpoints[b->p.body.endpoint],
+        .model_id = b->p.body.model,
+        .tokenizer_id = b->p.tokenizer_id,
+        .request_rate = b->p.request_rate,
+        .burstiness = b->p.burstiness,
+        .max_concurrency = b->p.client.max_concurrency,
+        .started_wall_ns = art->started_wall_ns,
+        .goodput = b->p.goodput,
+    };
+}
+
+static void sum_up(struct client_bench *b, const struct artifact *art, struct outcome *o)
+{
+    struct workload w = *b->p.w;
+    struct outcome_labels l = labels(b, art);
+    w.n = b->n;
+    outcomes_make(b->a, &w, b->results, b->p.counter, b->p.warmup_requests, o);
+    outcomes_figures(b->a, o, b->n, &b->p.limits, &b->figures);
+    b->json = outcomes_bench_json(b->a, o, b->n, &b->figures, &b->health, &l);
+    if (b->p.n_stages > 0)
+        node_set(b->a, b->json, SV("stages"), stages_node(b, o));
+}
+
+/* The bytes are freed. */
+static enum st write_file(const struct artifact *art, const char *name, struct buf *bytes,
+                          struct err *e)
+{
+    FILE *f;
+    enum st st = artifact_create_file(art, name, &f, e);
+    if (st == ST_OK) {
+        fwrite(buf_str(bytes), 1, bytes->n, f);
+        st = artifact_close_file(art, name, &f, e);
+    }
+    buf_free(bytes);
+    return st;
+}
+
+static enum st write_files(const struct client_bench *b, const struct artifact *art,
+                           const struct outcome *o, struct err *e)
+{
+    struct run_writer *writer;
+    TRY(run_writer_open(art, b->p.tokens, false, &writer, e));
+    outcomes_write(writer, o, b->n, "openai", b->p.tokens);
+    TRY(run_writer_close(&writer, e));
+    struct buf text = {0};
+    if (b->p.answers) {
+        outcomes_answers(&text, o, b->n);
+        TRY(write_file(art, "answers.jsonl", &text, e));
+    }
+    json_write(&text, b->json, 2, true);
+    return write_file(art, "bench.json", &text, e);
+}
+
+enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e)
+{
+    struct progress progress;
+    struct client_watch watch = {&progress, show};
+    TRY(warm_up(b, e));
+    progress_begin(&progress, "bench", "requests", (int64_t)b->n);
+    const struct contention_mark quiet = contention_mark();
+    enum st st =
+        client_run(&b->p.client, b->requests, b->n, b->p.stop, &watch, b->results, &b->health, e);
+    b->busy = contention_since(&quiet);
+    progress_end(&progress);
+    b->n -= (size_t)b->health.left_out;
+    if (st != ST_OK && st != ST_INTERRUPTED && !b->health.gave_up)
+        return st;
+    struct err write_err = {0};
+    struct outcome *o = arena_array(b->a, struct outcome, b->n);
+    sum_up(b, art, o);
+    enum st write_st = write_files(b, art, o, &write_err);
+    if (st != ST_OK || write_st == ST_OK)
+        return st;
+    *e = write_err;
+    return write_st;
+}
+
+void client_bench_free(struct client_bench *b)
+{
+    for (size_t i = 0; b->results && i < b->p.w->n; i++)
+        client_result_free(&b->results[i]);
+    b->results = NULL;
+}

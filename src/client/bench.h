@@ -1,0 +1,81 @@
+/* A workload against a server: from its requests to the files of a run and a judgement of it.
+ *
+ *     client_bench_prepare   bodies of all requests, and what the server takes (preflight.h)
+ *     client_bench_run       warm-up, the run (client.h), figures (outcome.h), the files
+ *     client_bench_meta      what the run's meta file says of it
+ *     client_bench_tell      warnings, once the folder is whole
+ *     client_bench_judge     whether it is a measurement of the workload
+ *
+ * A prompt is the workload's text where that has the planned number of tokens; else a text of that
+ * many tokens is made from the text, or from random ids; or the ids themselves are sent. */
+#ifndef CLIENT_BENCH_H
+#define CLIENT_BENCH_H
+
+#include "artifact/artifact.h"
+#include "base/contention.h"
+#include "client/outcome.h"
+#include "client/preflight.h"
+#include "workload/workload.h"
+
+struct client_bench_params {
+    struct client_params client;
+    struct body_params body;    /* as the settings say; its model is what the server calls it */
+    struct node *shown_headers; /* what the meta file says of the headers */
+
+    const struct workload *w;
+    const struct prompt *prompts; /* [n_prompts] */
+    size_t n_prompts;
+    const struct tokenizer *tokenizer; /* the model's: makes texts; NULL = it has none */
+    const char *model, *tokenizer_id;  /* what messages and bench.json call them; id or NULL */
+    int64_t vocab;                     /* of the model: ids below this */
+    uint64_t seed;                     /* of random ids */
+    bool as_ids;                       /* prompts are sent as token ids */
+
+    bool preflight;
+    int64_t warmup;          /* requests before the clock starts */
+    int64_t warmup_requests; /* first ones of the workload, labelled and left out of figures */
+    const struct tokenizer *counter; /* of answers; NULL = none was named */
+    const char *counter_id;
+    bool may_end_early;       /* answers shorter than asked for are no wrong ones */
+    double max_wrong_lengths; /* share of the answers */
+    struct outcome_limits limits;
+    const char *goodput; /* the limits as given, or NULL */
+
+    double request_rate, burstiness; /* for bench.json; NAN = it is not of a rate */
+    const struct rate_stage *stages; /* [n_stages] that the workload was made with */
+    size_t n_stages;
+    bool tokens, answers; /* write token_metrics.csv, answers.jsonl */
+    const volatile sig_atomic_t *stop;
+};
+
+struct client_bench {
+    struct arena *a;
+    struct client_bench_params p;
+    struct preflight preflight;
+    size_t n;                        /* requests that are part of the run */
+    struct client_request *requests; /* [w->n] */
+    struct client_result *results;
+    struct client_health health;
+    struct contention busy;
+    struct outcome_figures figures;
+    struct node *json; /* bench.json; NULL before there are results */
+};
+
+/* Call client_bench_free whatever it returns; *p is copied, what it points to borrowed. */
+enum st client_bench_prepare(struct arena *a, const struct client_bench_params *p,
+                             struct client_bench *out, struct err *e);
+
+/* Results there are, files too, also where it fails with ST_INTERRUPTED or a server that is gone
+ * (health.gave_up). */
+enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e);
+
+/* Members `http`, `client` and `output_lengths` of run_meta.json. */
+void client_bench_meta(const struct client_bench *b, struct node *extra);
+void client_bench_tell(const struct client_bench *b);
+
+/* ST_REJECTED: the client did not keep its schedule, nothing ended well, or too many answers have
+ * another length than was asked for. */
+enum st client_bench_judge(const struct client_bench *b, struct err *e);
+void client_bench_free(struct client_bench *b);
+
+#endif
