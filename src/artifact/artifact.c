@@ -127,6 +127,15 @@ enum st artifact_close_file(const struct artifact *art, const char *name, FILE *
     return full_disk_hint(e);
 }
 
+enum st artifact_write(const struct artifact *art, const char *name, const struct buf *bytes,
+                       struct err *e)
+{
+    FILE *f;
+    TRY(artifact_create_file(art, name, &f, e));
+    fwrite(bytes->p, 1, bytes->n, f); /* a full disk shows when it is closed */
+    return artifact_close_file(art, name, &f, e);
+}
+
 static enum st write_json(const struct artifact *art, const char *name, const struct node *n,
                           struct err *e)
 {

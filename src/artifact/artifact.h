@@ -37,6 +37,9 @@ char *artifact_path(struct arena *a, const struct artifact *art, const char *nam
 /* Create a file for writing; artifact_close_file flushes, syncs and reports a full disk. */
 enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
+/* Both, around these bytes. */
+enum st artifact_write(const struct artifact *art, const char *name, const struct buf *bytes,
+                       struct err *e);
 
 /* Adds schema_version to meta (a map; NULL = an empty one), writes it, renames the folder into
  * place. On failure the partial folder is still there: artifact_abandon or artifact_discard it. */

@@ -101,20 +101,6 @@ static void sum_up(struct client_bench *b, const struct artifact *art, struct ou
         node_set(b->a, b->json, SV("stages"), stages_node(b, o));
 }
 
-/* The bytes are freed. */
-static enum st write_file(const struct artifact *art, const char *name, struct buf *bytes,
-                          struct err *e)
-{
-    FILE *f;
-    enum st st = artifact_create_file(art, name, &f, e);
-    if (st == ST_OK) {
-        fwrite(buf_str(bytes), 1, bytes->n, f);
-        st = artifact_close_file(art, name, &f, e);
-    }
-    buf_free(bytes);
-    return st;
-}
-
 static enum st write_files(const struct client_bench *b, const struct artifact *art,
                            const struct outcome *o, struct err *e)
 {
@@ -123,12 +109,17 @@ static enum st write_files(const struct client_bench *b, const struct artifact *
     outcomes_write(writer, o, b->n, "openai", b->p.tokens);
     TRY(run_writer_close(&writer, e));
     struct buf text = {0};
+    enum st st = ST_OK;
     if (b->p.answers) {
         outcomes_answers(&text, o, b->n);
-        TRY(write_file(art, "answers.jsonl", &text, e));
+        st = artifact_write(art, "answers.jsonl", &text, e);
+        buf_clear(&text);
     }
     json_write(&text, b->json, 2, true);
-    return write_file(art, "bench.json", &text, e);
+    if (st == ST_OK)
+        st = artifact_write(art, "bench.json", &text, e);
+    buf_free(&text);
+    return st;
 }
 
 enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e)

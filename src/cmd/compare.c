@@ -5,15 +5,6 @@
 #include "job/job.h"
 #include "report/report.h"
 
-static enum st write_file(const struct artifact *art, const char *name, const struct buf *text,
-                          struct err *e)
-{
-    FILE *f;
-    TRY(artifact_create_file(art, name, &f, e));
-    fwrite(buf_str(text), 1, text->n, f);
-    return artifact_close_file(art, name, &f, e);
-}
-
 /* Either kind of comparison, for what both have. */
 struct result {
     struct comparison *pair; /* NULL = runs */
@@ -215,7 +206,7 @@ static enum st write_all(const struct artifact *art, const struct result *r,
         st = ab_write(art, r->runs, e);
     }
     if (st == ST_OK)
-        st = write_file(art, "report.html", &html, e);
+        st = artifact_write(art, "report.html", &html, e);
     buf_free(&html);
     return st;
 }

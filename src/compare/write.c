@@ -2,15 +2,6 @@
 #include "compare/intern.h"
 #include "text/json.h"
 
-static enum st write_bytes(const struct artifact *art, const char *name, const struct buf *b,
-                           struct err *e)
-{
-    FILE *f;
-    TRY(artifact_create_file(art, name, &f, e));
-    fwrite(b->p, 1, b->n, f); /* a full disk shows in artifact_close_file */
-    return artifact_close_file(art, name, &f, e);
-}
-
 static void percentile_rows(struct csv_writer *w, const struct comparison *c, enum metric m)
 {
     csv_put_str(w, "metric");
@@ -43,8 +34,8 @@ static enum st write_figures(const struct artifact *art, const struct curves *cu
     for (int i = 0; i < CURVES_FIGURES; i++) {
         buf_clear(scratch);
         if (curves_figure(curves, i, scratch))
-            TRY(write_bytes(art, arena_printf(art->a, "figs/%s.svg", curves_figure_name(i)),
-                            scratch, e));
+            TRY(artifact_write(art, arena_printf(art->a, "figs/%s.svg", curves_figure_name(i)),
+                               scratch, e));
     }
     return ST_OK;
 }
@@ -55,8 +46,8 @@ enum st compare_write_texts(const struct artifact *art, const struct buf *summar
     struct buf scratch = {0};
     TRY(fs_mkdirs(artifact_path(art->a, art, "tables"), e));
     TRY(fs_mkdirs(artifact_path(art->a, art, "figs"), e));
-    TRY(write_bytes(art, "summary.md", summary, e));
-    TRY(write_bytes(art, "compare.json", json, e));
+    TRY(artifact_write(art, "summary.md", summary, e));
+    TRY(artifact_write(art, "compare.json", json, e));
     TRY(curves_write(art, curves, e));
     enum st st = write_figures(art, curves, &scratch, e);
     buf_free(&scratch);

@@ -108,16 +108,14 @@ enum st trace_record_prepare(const struct trace_record *r, const struct artifact
                              const char *dir, struct trace_variable out[TRACE_VARIABLES],
                              struct err *e)
 {
-    FILE *f;
-    TRY(artifact_create_file(art, SETTINGS_FILE, &f, e));
     struct buf text = {0};
     put_settings(&text, r, dir);
-    fwrite(buf_str(&text), 1, text.n, f);
+    enum st st = artifact_write(art, SETTINGS_FILE, &text, e);
     buf_free(&text);
     out[0] = (struct trace_variable){TRACE_DRIVER_VARIABLE, r->library};
     out[1] = (struct trace_variable){TRACE_NVTX_VARIABLE, r->library};
     out[2] = (struct trace_variable){TRACE_SETTINGS_VARIABLE, fs_join(art->a, dir, SETTINGS_FILE)};
-    return artifact_close_file(art, SETTINGS_FILE, &f, e);
+    return st;
 }
 
 /* ---- the program ---- */
