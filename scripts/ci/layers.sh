@@ -23,6 +23,7 @@ compare 7
 trace 7
 search 8
 kernels 8
+doctor 8
 report 9
 job 9
 cmd 10'
