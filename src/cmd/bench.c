@@ -3,7 +3,7 @@
 #include "cmd/commands.h"
 #include "cmd/openai.h"
 #include "engine/engine.h"
-#include "job/job.h"
+#include "job/probe_engine.h"
 
 /* ---- engines by name: the rows of this table are what `engine=` accepts ---- */
 
@@ -39,7 +39,7 @@ static const struct {
     {"cpu", "the built-in engine on this machine's cores", true, open_cpu, NULL},
     {"null", "computes nothing: what the loop itself costs", false, open_null, NULL},
     {"openai", "an OpenAI-style server at url", false, NULL, openai_bench},
-    {"worker", "a program of yours: worker.command", false, NULL, bench_worker},
+    {"worker", "a program of yours: worker.command", false, NULL, job_worker},
 };
 
 /* A client sees requests and tokens; batches, queue and blocks are the server's. */
@@ -71,7 +71,7 @@ enum st bench_check_engine(const char *name, struct err *e)
     if (engine_of(name) < ENGINES)
         return ST_OK;
     err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", name);
-    return err_hint(e, "engines: " BENCH_ENGINES);
+    return err_hint(e, "engines: " JOB_ENGINES);
 }
 
 /* Blocks are handed out from the first on and come back to the top of the stack, so that no more

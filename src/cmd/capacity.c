@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "cmd/job_engine_probe.h"
 #include "compare/words.h"
+#include "job/probe_engine.h"
 #include "search/capacity_result.h"
 #include "search/launch.h"
 #include "text/json.h"
@@ -216,6 +216,7 @@ static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, st
 static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struct err *e)
 {
     struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
+    TRY(bench_check_engine(c->plan->engine.kind, e));
     TRY(job_engine_probe_open(c, probe, e));
     struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
                       .workers = 1, /* two probes at a time would measure each other */

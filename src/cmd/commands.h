@@ -8,10 +8,6 @@
 COMMANDS(COMMAND_EXTERN)
 
 /* ST_USAGE for a name that engine= does not know. */
-#define BENCH_ENGINES "cpu, null, openai, worker"
 enum st bench_check_engine(const char *name, struct err *e);
-
-/* Engines of bench that batch by themselves. */
-enum st bench_worker(struct cmd_context *c, struct err *e);
 
 #endif

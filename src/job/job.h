@@ -113,6 +113,9 @@ struct job_run {
 enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);
 
+/* The same by worker.command: its program batches by itself. */
+enum st job_worker(struct cmd_context *c, struct err *e);
+
 /* The rows of profiling bundles that a plan needs; borrows of both. */
 struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m);
 

@@ -1,5 +1,4 @@
-/* bench engine=worker: a program that speaks docs/worker-protocol.md serves the workload. */
-#include "cmd/commands.h"
+/* A run by a program that speaks docs/worker-protocol.md. */
 #include "engine/worker/worker.h"
 #include "job/job.h"
 
@@ -60,8 +59,8 @@ static enum st get_prompts(struct cmd_context *c, const struct job_model *m, str
     return ST_OK;
 }
 
-static enum st bench_on(struct cmd_context *c, const struct job_model *m,
-                        const struct job_workload *w, struct err *e)
+static enum st run_on(struct cmd_context *c, const struct job_model *m,
+                      const struct job_workload *w, struct err *e)
 {
     const struct plan *p = c->plan;
     struct worker_job j = {.c = c, .w = w};
@@ -108,7 +107,7 @@ static enum st bench_on(struct cmd_context *c, const struct job_model *m,
     return st;
 }
 
-enum st bench_worker(struct cmd_context *c, struct err *e)
+enum st job_worker(struct cmd_context *c, struct err *e)
 {
     struct job_model m;
     struct job_workload w;
@@ -119,7 +118,7 @@ enum st bench_worker(struct cmd_context *c, struct err *e)
             job_workload_close(&w);
             return e->st;
         }
-    enum st st = bench_on(c, &m, &w, e);
+    enum st st = run_on(c, &m, &w, e);
     job_workload_close(&w);
     return st;
 }

@@ -1,9 +1,7 @@
-#include "cmd/job_engine_probe.h"
+#include "job/probe_engine.h"
 
 #include <math.h>
 #include <string.h>
-
-#include "cmd/commands.h"
 
 #define PROBES      "probes"
 #define CONFIG_NAME "probe"
@@ -48,7 +46,7 @@ enum st job_engine_check(const struct cmd_context *c, struct err *e)
             continue;
         if (!engine) {
             err_set(e, ST_USAGE, "%s is a setting of real engines", o->key);
-            return err_hint(e, "engine= names one: %s", BENCH_ENGINES);
+            return err_hint(e, "engine= names one: %s", JOB_ENGINES);
         }
         err_set(e, ST_USAGE, "%s is a setting of the simulator: engine %s does not read it", o->key,
                 c->plan->engine.kind);
@@ -229,9 +227,7 @@ enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_pro
 {
     const struct plan *p = c->plan;
     *out = (struct job_engine_probe){.c = c, .a = arena_new()};
-    enum st st = bench_check_engine(p->engine.kind, e);
-    if (st == ST_OK)
-        st = job_capacity_check(c, &out->slo, &out->one_draw, e);
+    enum st st = job_capacity_check(c, &out->slo, &out->one_draw, e);
     if (st == ST_OK && strcmp(p->engine.kind, "openai") == 0 &&
         isfinite(out->slo.limit_s[SLO_DELAY])) {
         st = err_set(e, ST_USAGE,
