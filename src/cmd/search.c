@@ -1,306 +1,10 @@
-#include "search/search_result.h"
-
 #include <math.h>
-#include <string.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/log.h"
-#include "base/map.h"
-#include "base/vec.h"
 #include "cmd/commands.h"
-#include "job/sim.h"
-#include "model/shard.h"
-#include "search/launch.h"
-#include "search/search_journal.h"
-#include "serve/sched/sched.h"
-#include "text/json.h"
-#include "text/yaml.h"
+#include "job/search.h"
 
-enum { MAX_LOADS = 32, TABLE_ROWS = 20 };
-
-/* A configuration to try: the command's words and, after them, those of the space. */
-struct candidate {
-    const char **words;
-    size_t n_words;
-    const char **values; /* [n_axes] */
-};
-
-struct search {
-    struct cmd_context *c;
-    struct space space;
-    double loads[MAX_LOADS];
-    size_t n_loads;
-    VEC(struct candidate) candidates;
-    struct search_journal journal;
-    struct progress progress;
-    bool met; /* by some configuration, at some rate */
-};
-
-/* ---- candidates -------------------------------------------------------------------------- */
-
-static enum st load_config(struct arena *a, const struct search *s, const struct candidate *x,
-                           struct config *out, struct err *e)
-{
-    struct config_args args = *s->c->args;
-    args.overrides = x->words;
-    args.n_overrides = x->n_words;
-    return config_load(a, &args, out, e);
-}
-
-static void add_words(struct arena *a, const struct search *s, size_t i, const bool *skip,
-                      struct candidate *x)
-{
-    const struct config_args *args = s->c->args;
-    x->words = arena_array(a, const char *, args->n_overrides + s->space.n_axes);
-    x->values = arena_array(a, const char *, s->space.n_axes);
-    x->n_words = 0;
-    for (size_t k = 0; k < args->n_overrides; k++)
-        x->words[x->n_words++] = args->overrides[k];
-    for (size_t k = 0; k < s->space.n_axes; k++) {
-        const struct space_axis *axis = &s->space.axes[k];
-        size_t v = space_at(&s->space, i, k);
-        if (!axis->words[v] || (skip && skip[k]))
-            continue;
-        x->words[x->n_words++] = axis->words[v];
-        x->values[k] = axis->values[v];
-    }
-}
-
-/* Settings that the policy of a combination does not read are left out of it: combinations that
- * differ in nothing else are one. */
-static enum st make_candidate(struct arena *scratch, const struct search *s, size_t i,
-                              struct candidate *x, struct err *e)
-{
-    bool skip[SPACE_MAX_AXES] = {false};
-    struct config config;
-    add_words(s->c->a, s, i, NULL, x);
-    TRY(load_config(scratch, s, x, &config, e));
-    const struct sched_ops *sched = sched_find(config.plan.scheduler.policy);
-    for (size_t k = 0; k < s->space.n_axes && sched; k++)
-        skip[k] = !sched_reads(sched, s->space.axes[k].key);
-    add_words(s->c->a, s, i, skip, x);
-    return ST_OK;
-}
-
-static const char *joined(struct arena *a, const struct candidate *x)
-{
-    struct buf b = {0};
-    for (size_t i = 0; i < x->n_words; i++)
-        buf_printf(&b, "%s\x1f", x->words[i]);
-    const char *s = arena_str(a, buf_str(&b));
-    buf_free(&b);
-    return s;
-}
-
-static enum st make_candidates(struct search *s, struct err *e)
-{
-    struct arena *scratch = arena_new();
-    struct map seen;
-    enum st st = ST_OK;
-    map_init(&seen, s->c->a);
-    for (size_t i = 0; i < s->space.n && st == ST_OK; i++) {
-        struct candidate x;
-        bool is_new;
-        st = make_candidate(scratch, s, i, &x, e);
-        arena_reset(scratch);
-        if (st != ST_OK)
-            break;
-        const char *words = joined(s->c->a, &x);
-        map_put(&seen, words, strlen(words), &is_new);
-        if (is_new)
-            vec_push(&s->candidates, x);
-    }
-    arena_free(&scratch);
-    return st;
-}
-
-static enum st read_loads(struct search *s, struct err *e)
-{
-    const struct option_list *list = &s->c->plan->search.loads;
-    if (list->n == 0 || list->n > MAX_LOADS)
-        return err_set(e, ST_USAGE, "search.loads: expected 1 to %d fractions, got %zu", MAX_LOADS,
-                       list->n);
-    for (size_t i = 0; i < list->n; i++) {
-        double *l = &s->loads[i];
-        if (!str_double(sv_of(list->items[i]), l) || !(*l > 0 && *l <= 1))
-            return err_set(e, ST_USAGE, "search.loads: '%s' is not above 0 and at most 1",
-                           list->items[i]);
-    }
-    s->n_loads = list->n;
-    return ST_OK;
-}
-
-/* ---- one configuration, in a worker ------------------------------------------------------ */
-
-static void add_result(struct probe_result *sum, struct probe_result *r, double share)
-{
-    for (int i = 0; i < PROBE_FIELDS; i++)
-        *probe_value(sum, i) += share * *probe_value(r, i);
-}
-
-static enum st look(struct arena *a, const struct search *s, struct job_probe *probe,
-                    const struct capacity_params *p, struct search_config *out, struct err *e)
-{
-    struct capacity_seed *seeds = arena_array(a, struct capacity_seed, p->seeds);
-    for (int64_t i = 0; i < p->seeds; i++)
-        TRY(capacity_bisect(a, p, &probe->probe, p->seed + (uint64_t)i, &seeds[i], e));
-    capacity_sum(p, seeds, (size_t)p->seeds, &out->capacity);
-    out->status = out->capacity.rate > 0 ? SEARCH_OK : SEARCH_UNMET;
-    if (out->status == SEARCH_UNMET)
-        return ST_OK;
-    out->loads = arena_array(a, struct search_load, s->n_loads);
-    for (size_t k = 0; k < s->n_loads; k++) {
-        struct search_load *l = &out->loads[k];
-        *l = (struct search_load){.load = s->loads[k], .rate = s->loads[k] * out->capacity.rate};
-        for (int64_t i = 0; i < p->seeds; i++) {
-            struct probe_result r;
-            TRY(probe->probe.ops->run(probe->probe.self, l->rate, p->seed + (uint64_t)i, &r, e));
-            add_result(&l->r, &r, 1 / (double)p->seeds);
-        }
-        l->meets = capacity_holds(&p->slo, &l->r);
-        search_load_rates(l, out->gpus);
-        out->n_loads++;
-    }
-    return ST_OK;
-}
-
-/* The chain of causes and the remedy on one line. */
-static const char *causes(struct arena *a, const struct err *e)
-{
-    struct buf b = {0};
-    for (int i = 0; err_cause(e, i); i++)
-        buf_printf(&b, "%s%s", i ? ": " : "", err_cause(e, i));
-    if (err_hint_text(e))
-        buf_printf(&b, " (hint: %s)", err_hint_text(e));
-    const char *s = arena_str(a, buf_str(&b));
-    buf_free(&b);
-    return s;
-}
-
-static enum st evaluate(struct arena *a, const struct search *s, const struct candidate *x,
-                        struct search_config *out, struct err *e)
-{
-    struct config config;
-    TRY(load_config(a, s, x, &config, e));
-    const struct plan *p = &config.plan;
-    struct cmd_context c = *s->c;
-    c.a = a;
-    c.config = &config;
-    c.plan = p;
-    out->gpus =
-        shard_devices(p->parallel.tp, p->parallel.ep) * p->parallel.pp * p->cluster.replicas;
-    struct job_probe *probe = arena_one(a, struct job_probe);
-    TRY(job_probe_open(&c, probe, e));
-    struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);
-    out->host_overhead = !job_predictor_warning(&c, &probe->params);
-    enum st st = look(a, s, probe, &params, out, e);
-    job_probe_close(probe);
-    return st;
-}
-
-static enum st run_candidate(void *self, size_t i, struct buf *out, struct err *e)
-{
-    const struct search *s = self;
-    struct arena *a = arena_new();
-    struct search_config config = {0};
-    enum st st = evaluate(a, s, &s->candidates.p[i], &config, e);
-    bool refused = st == ST_USAGE || st == ST_INPUT || st == ST_DEVICE || st == ST_REJECTED;
-    if (refused) {
-        config = (struct search_config){
-            .status = SEARCH_REFUSED, .why = causes(a, e), .gpus = config.gpus};
-        err_clear(e);
-        st = ST_OK;
-    }
-    if (st == ST_OK)
-        json_write(out, search_config_node(a, &config), 0, true);
-    arena_free(&a);
-    return st;
-}
-
-/* ---- the whole --------------------------------------------------------------------------- */
-
-static enum st take_candidate(void *self, size_t i, struct sv bytes, struct err *e)
-{
-    struct search *s = self;
-    TRY(search_journal_add(s->c->a, &s->journal, i, bytes, e));
-    progress_at(&s->progress, (int64_t)s->journal.done, NULL);
-    return ST_OK;
-}
-
-/* All that results depend on: the settings but those that say how and where. */
-static const char *search_id(const struct search *s)
-{
-    static const char *const left_out[] = {"out", "cores", "launcher", "json", "log"};
-    struct arena *a = s->c->a;
-    struct node *tree = node_copy(a, s->c->config->tree);
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        node_remove(tree, sv_of(left_out[i]));
-    struct buf text = {0};
-    yaml_write(&text, tree);
-    const char *part = arena_str(a, buf_str(&text));
-    buf_free(&text);
-    return hash_stable_id(a, "search", &part, 1);
-}
-
-static enum st open_journal(struct search *s, const char *dir, struct err *e)
-{
-    struct arena *a = s->c->a;
-    const char *name = arena_printf(a, ".journal-%s.jsonl", fs_base(dir));
-    TRY(search_journal_open(a, fs_join(a, fs_dir(a, dir), name), search_id(s), s->candidates.n,
-                            &s->journal, e));
-    if (s->journal.other)
-        log_warn("%s was of another search and begins anew", s->journal.path);
-    if (s->journal.done > 0)
-        log_info("%zu of %zu configurations are done already: %s", s->journal.done, s->candidates.n,
-                 s->journal.path);
-    return ST_OK;
-}
-
-static enum st run_all(struct search *s, const struct launcher_ops *launcher, struct err *e)
-{
-    const struct plan *p = s->c->plan;
-    size_t n = s->candidates.n;
-    bool *skip = arena_array(s->c->a, bool, n);
-    for (size_t i = 0; i < n && s->journal.results; i++)
-        skip[i] = s->journal.results[i] != NULL;
-    struct launch_work work = {.self = s,
-                               .n = n,
-                               .skip = skip,
-                               .workers = p->cores ? p->cores : launch_cores(),
-                               .job = run_candidate,
-                               .done = take_candidate,
-                               .stop = &cmd_stop};
-    return launcher->run(&work, e);
-}
-
-static enum st collect(struct search *s, struct search_result *r, struct err *e)
-{
-    struct arena *a = s->c->a;
-    const struct plan *p = s->c->plan;
-    size_t refused = 0;
-    const char *warning = NULL;
-    *r = (struct search_result){.space = &s->space, .n = s->candidates.n};
-    r->seeds = p->workload.dir || p->workload.trace ? 1 : job_capacity_seeds(p, false);
-    TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &r->slo, e));
-    r->configs = arena_array(a, struct search_config, r->n);
-    for (size_t i = 0; i < r->n; i++) {
-        struct search_config *c = &r->configs[i];
-        c->values = s->candidates.p[i].values;
-        TRY(search_config_read(a, s->journal.results[i], c, e));
-        refused += c->status == SEARCH_REFUSED;
-        s->met = s->met || c->status == SEARCH_OK;
-        if (c->status != SEARCH_REFUSED && !c->host_overhead)
-            warning = "Bundles without host overhead per iteration: their times are device times "
-                      "alone and too short.";
-    }
-    if (refused == r->n) {
-        err_set(e, ST_INPUT, "no configuration can be simulated");
-        return err_hint(e, "the first says: %s", r->configs[0].why ? r->configs[0].why : "");
-    }
-    search_sum(a, r, warning);
-    return ST_OK;
-}
+enum { TABLE_ROWS = 20 };
 
 static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art)
 {
@@ -314,7 +18,7 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     return run_meta_node(c->a, &meta);
 }
 
-static void print_result(const struct search *s, const char *dir, const struct search_result *r)
+static void print_result(const struct job_search *s, const char *dir, const struct search_result *r)
 {
     struct cmd_context *c = s->c;
     struct node *map = search_node(c->a, r);
@@ -339,12 +43,12 @@ static void print_result(const struct search *s, const char *dir, const struct s
     buf_free(&out);
 }
 
-static enum st write_result(struct search *s, const char *id, const char *dir, struct err *e)
+static enum st write_result(struct job_search *s, const char *id, const char *dir, struct err *e)
 {
     struct cmd_context *c = s->c;
     struct search_result r;
     struct artifact art;
-    TRY(collect(s, &r, e));
+    TRY(job_search_collect(s, &r, e));
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = search_write(&art, &r, e);
     if (st == ST_OK)
@@ -359,17 +63,17 @@ static enum st write_result(struct search *s, const char *id, const char *dir, s
     return ST_OK;
 }
 
-static enum st prepare(struct search *s, const char *dir, struct err *e)
+static enum st prepare(struct job_search *s, const char *dir, struct err *e)
 {
     if (fs_exists(dir)) {
         err_set(e, ST_USAGE, "out: %s already exists", dir);
         return err_hint(e, "choose another out=");
     }
-    return open_journal(s, dir, e);
+    return job_search_resume(s, dir, e);
 }
 
 /* What the leading process does besides the jobs. */
-static enum st lead(struct search *s, const struct launcher_ops *launcher, struct err *e)
+static enum st lead(struct job_search *s, const struct launcher_ops *launcher, struct err *e)
 {
     const char *id, *dir = job_out_dir(s->c, "search", &id);
     enum st st = prepare(s, dir, e);
@@ -380,7 +84,7 @@ static enum st lead(struct search *s, const struct launcher_ops *launcher, struc
         return st;
     }
     progress_begin(&s->progress, "search", "configurations", (int64_t)s->candidates.n);
-    st = run_all(s, launcher, e);
+    st = job_search_run(s, launcher, e);
     progress_end(&s->progress);
     if (st == ST_OK)
         st = write_result(s, id, dir, e);
@@ -391,21 +95,17 @@ static enum st lead(struct search *s, const struct launcher_ops *launcher, struc
     return st;
 }
 
-static enum st search(struct search *s, struct err *e)
+static enum st search(struct cmd_context *c, struct job_search *s, struct err *e)
 {
-    const struct plan *p = s->c->plan;
+    const struct plan *p = c->plan;
     const struct launcher_ops *launcher;
     bool leads;
     TRY(launcher_find(p->launcher, &launcher, e));
     TRY(launcher->open(&leads, e));
-    enum st st = space_read(s->c->a, p->search.space, &s->space, e);
-    if (st == ST_OK)
-        st = read_loads(s, e);
-    if (st == ST_OK)
-        st = make_candidates(s, e);
+    enum st st = job_search_open(c, s, e);
     if (st == ST_OK) {
         cmd_catch_signals();
-        st = leads ? lead(s, launcher, e) : run_all(s, launcher, e);
+        st = leads ? lead(s, launcher, e) : job_search_run(s, launcher, e);
     }
     launcher->close();
     if (!leads) {
@@ -417,9 +117,9 @@ static enum st search(struct search *s, struct err *e)
 
 static int run_search(struct cmd_context *c, struct err *e)
 {
-    struct search s = {.c = c};
-    enum st st = search(&s, e);
-    vec_free(&s.candidates);
+    struct job_search s = {0};
+    enum st st = search(c, &s, e);
+    job_search_close(&s);
     if (st != ST_OK)
         err_add(e, "search");
     if (e->st != ST_OK)

@@ -1,0 +1,50 @@
+/* A search: every configuration of a space (search/space.h), each a variant of the plan with the
+ * words of one combination behind the command's own, its capacity and how it does under several
+ * loads.
+ *
+ *     open -> resume (the leading process alone) -> run -> collect -> close
+ *
+ * Settings that the policy of a combination does not read are left out of it: combinations that
+ * differ in nothing else are one. A configuration that cannot be simulated is a result, too. */
+#ifndef JOB_SEARCH_H
+#define JOB_SEARCH_H
+
+#include "base/log.h"
+#include "base/vec.h"
+#include "job/job.h"
+#include "search/launch.h"
+#include "search/search_journal.h"
+#include "search/search_result.h"
+
+enum { JOB_SEARCH_LOADS = 32 };
+
+/* A configuration to try: the command's words and, after them, those of the space. */
+struct job_candidate {
+    const char **words;
+    size_t n_words;
+    const char **values; /* [n_axes] */
+};
+
+struct job_search {
+    struct cmd_context *c;
+    struct space space;
+    double loads[JOB_SEARCH_LOADS]; /* fractions of the capacity, [n_loads] */
+    size_t n_loads;
+    VEC(struct job_candidate) candidates;
+    struct search_journal journal;
+    struct progress progress; /* the caller begins and ends it */
+    bool met;                 /* by some configuration, at some rate */
+};
+
+/* Call job_search_close whatever it returns. */
+enum st job_search_open(struct cmd_context *c, struct job_search *out, struct err *e);
+/* Opens the journal beside dir, which holds what an interrupted search of the same settings found.
+ */
+enum st job_search_resume(struct job_search *s, const char *dir, struct err *e);
+/* What is not done yet, by the launcher's workers. */
+enum st job_search_run(struct job_search *s, const struct launcher_ops *launcher, struct err *e);
+/* ST_INPUT: no configuration can be simulated. */
+enum st job_search_collect(struct job_search *s, struct search_result *r, struct err *e);
+void job_search_close(struct job_search *s); /* not the journal */
+
+#endif
