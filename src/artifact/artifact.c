@@ -14,7 +14,7 @@
 #define INCOMPLETE_NAME "incomplete.json"
 enum { SCHEMA_VERSION = 1 };
 
-/* Meta files of the kinds there are, to name a folder of another kind for what it is. */
+/* Meta file of each kind of artifact, so that errors name the kind that was found. */
 static const struct {
     const char *file, *what;
 } kinds[] = {
@@ -113,7 +113,7 @@ enum st artifact_close_file(const struct artifact *art, const char *name, FILE *
     if (!*f)
         return ST_OK;
     int code = 0;
-    if (ferror(*f)) /* its errno is gone: one more write meets the same wall */
+    if (ferror(*f)) /* errno is lost: one more write fails the same way */
         code = write(fileno(*f), "\n", 1) < 0 ? errno : EIO;
     else if (fflush(*f) != 0 || fsync(fileno(*f)) != 0)
         code = errno;
@@ -146,7 +146,7 @@ static enum st write_json(const struct artifact *art, const char *name, const st
     return st == ST_OK ? ST_OK : full_disk_hint(e);
 }
 
-/* rename() would replace an empty folder somebody made meanwhile; everything else it refuses. */
+/* rename() would replace an empty folder created meanwhile; it refuses everything else. */
 static enum st move_into_place(struct artifact *art, struct err *e)
 {
     const char *from = art->partial.path;

@@ -1,10 +1,10 @@
-/* Artifacts: directories that are whole or not there, with a meta file that says what they are.
+/* Artifacts: directories that are complete or absent, each with a meta file that identifies it.
  *
  * Writing: artifact_begin makes a hidden partial folder beside the final one, files are written
  * into it, artifact_commit writes the meta file last, syncs and renames. A process killed at any
  * moment leaves only a ".partial-..." folder, which no reader accepts. artifact_abandon (SIGINT)
- * keeps what was measured under the final name, without a meta file and with incomplete.json saying
- * why, so that people can look at it and readers refuse it.
+ * keeps the data under the final name, without a meta file and with the reason in incomplete.json:
+ * it can be inspected, and readers refuse it.
  *
  * Reading: artifact_open checks the meta file and its type before anything else.
  *
@@ -56,8 +56,8 @@ void artifact_discard(struct artifact *art);
 enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, const char *type,
                       struct node **meta, struct err *e);
 
-/* The meta says schema_version "v1", a text: the system that twinfer replaces wrote the folder. It
- * has the same files and columns, but for what docs/formats.md lists; readers accept both. */
+/* True for schema_version "v1", a text: written by the system that twinfer replaces. Same files and
+ * columns except as listed in docs/formats.md; readers accept both. */
 bool artifact_is_foreign_v1(const struct node *meta);
 
 /* ---- run_meta.json ----------------------------------------------------------------------- */
@@ -76,15 +76,15 @@ struct run_meta {
  * answer. */
 struct node *run_meta_node(struct arena *a, const struct run_meta *m);
 
-/* The repository the program was started in: the user's, who may keep configurations and scripts
- * there. What twinfer itself was built from is in artifact_tool. */
+/* The repository of the working directory, which may hold the user's configurations and scripts.
+ * The commit twinfer was built from is in artifact_tool. */
 struct git_facts {
     const char *commit;      /* 40 or 64 hex digits; NULL = unknown */
     bool known_dirty, dirty; /* tracked files differ from the commit */
 };
 struct git_facts artifact_git(struct arena *a);
 
-/* Members of `meta` by themselves, for the meta files of workloads and bundles. */
+/* Single members of the meta tree, for the meta files of workloads and bundles. */
 /* {commit, dirty}; null outside a repository or without git */
 struct node *artifact_working_directory_git(struct arena *a);
 struct node *artifact_env(struct arena *a);  /* whitelisted variables that are set */

@@ -6,7 +6,7 @@
 
 enum { FLUSH_BYTES = 1 << 20 };
 
-/* What was said of a replica so far. */
+/* What has been written about a replica so far. */
 struct known {
     int32_t stages; /* with a name */
     int64_t kv_blocks, batch_size;
@@ -25,7 +25,7 @@ enum st batch_trace_open(const struct artifact *art, struct batch_trace **out, s
 {
     FILE *f;
     TRY(artifact_create_file(art, BATCH_TRACE, &f, e));
-    setvbuf(f, NULL, _IONBF, 0); /* big blocks from here */
+    setvbuf(f, NULL, _IONBF, 0); /* blocks are buffered here */
     struct batch_trace *t = mem_alloc(sizeof *t);
     *t = (struct batch_trace){.art = art, .f = f};
     buf_puts(&t->out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");

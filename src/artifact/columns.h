@@ -1,5 +1,6 @@
 /* The columns of a run's CSV files as data: one row per column, in the order in which they are
- * written. Writer, reader and docs/formats.md (tests/unit/artifact/columns_test.c) go by these. */
+ * written. Writer, reader and docs/formats.md (tests/unit/artifact/columns_test.c) follow these
+ * tables. */
 #ifndef ARTIFACT_COLUMNS_H
 #define ARTIFACT_COLUMNS_H
 

@@ -1,4 +1,4 @@
-/* Where a result came from: environment, repository, host, program. */
+/* Provenance of a result: environment, repository, host, program. */
 #include <gnu/libc-version.h>
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ extern char **environ;
 
 /* ---- environment ------------------------------------------------------------------------- */
 
-/* What changes how fast or what is computed. A name ending in '*' is a prefix. */
+/* Variables that affect speed or results. A name ending in '*' is a prefix. */
 static const char *const env_names[] = {
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "CUDA_DEVICE_ORDER",
@@ -93,7 +93,7 @@ struct git_facts artifact_git(struct arena *a)
 {
     static const char *const git[] = {
         "git", "status", "--porcelain=v2", "--branch", "--untracked-files=no", NULL};
-    static const char *const env[] = {"GIT_OPTIONAL_LOCKS=0", /* look, do not touch the index */
+    static const char *const env[] = {"GIT_OPTIONAL_LOCKS=0", /* do not write the index */
                                       "GIT_TERMINAL_PROMPT=0", NULL};
     const struct process_params p = {
         .argv = git, .env = env, .in = PROCESS_NULL, .err = PROCESS_NULL, .dies_with_us = true};
@@ -102,7 +102,7 @@ struct git_facts artifact_git(struct arena *a)
     int status;
     enum process_fate fate =
         process_capture(&p, GIT_OUTPUT_BYTES, GIT_TIMEOUT_MS * NS_PER_MS, &b, &status);
-    bool cut = fate == PROCESS_TOO_MUCH; /* many changed files: dirty for sure */
+    bool cut = fate == PROCESS_TOO_MUCH; /* many changed files: certainly dirty */
     if (cut || (fate == PROCESS_WHOLE && status == 0))
         g = parse_status(a, buf_str(&b));
     buf_free(&b);
@@ -177,7 +177,7 @@ struct node *artifact_host(struct arena *a)
 struct node *artifact_tool(struct arena *a)
 {
 #ifdef __clang__
-    const char *compiler = __VERSION__; /* says "Clang" itself */
+    const char *compiler = __VERSION__; /* already begins with "Clang" */
 #else
     const char *compiler = "gcc " __VERSION__;
 #endif

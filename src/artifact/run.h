@@ -26,10 +26,10 @@ struct run_request {
     enum run_status status;
     bool warmup;                                  /* excluded from metrics; column "warmup" 0/1 */
     const char *backend, *error_type, *error_msg; /* NULL = missing */
-    double energy_j; /* its share of its batches' energy; 0 = not known */
+    double energy_j;                              /* share of its batches' energy; 0 = unknown */
 
-    /* No columns of request_metrics.csv: what Vidur's request metrics are made of
-     * (artifact/vidur_metrics.h). The serving core fills them, readers leave them 0. */
+    /* The fields below are no columns of request_metrics.csv but inputs of Vidur's request metrics
+     * (artifact/vidur_metrics.h). Filled by the serving core; 0 in runs that were read. */
     int64_t arrival_before_ns;   /* of the request before it; RUN_NONE for the first */
     int64_t first_start_ns;      /* its first batch started; RUN_NONE */
     int64_t last_prefill_tokens; /* prompt, and output so far, at the last (re)start */
@@ -64,8 +64,8 @@ enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_
 void run_write_request(struct run_writer *w, const struct run_request *r); /* strings are copied */
 void run_write_token(struct run_writer *w, const struct run_token *t);
 void run_write_batch(struct run_writer *w, const struct run_batch *b);
-/* Reports what went wrong since it was opened: a full disk, a request_id given twice (ST_INPUT).
- * *w is cleared either way; NULL is fine. */
+/* Reports the first error since it was opened: a full disk, a request_id given twice (ST_INPUT). *w
+ * is cleared either way; NULL is fine. */
 enum st run_writer_close(struct run_writer **w, struct err *e);
 void run_writer_discard(struct run_writer **w); /* after another error; quiet */
 
@@ -82,9 +82,9 @@ struct run {
                                 * including, first_token[i + 1]; NULL when no file */
     struct run_batch *batches; /* [n_batches] in file order; NULL when no file */
     size_t n_batches;
-    /* Cells that say what follows from other times (ttft_ns, ttft_sent_ns, token_latency_ns, and
-     * the first token's time in both files) but differ from it by more than 1 us. The times count,
-     * the cells do not; our own runs have none. */
+    /* Derived cells (ttft_ns, ttft_sent_ns, token_latency_ns, and the first token's time in both
+     * files) that differ by more than 1 us from the times they derive from. The times take
+     * precedence; our own runs have none. */
     size_t n_contradictions;
 };
 
@@ -94,7 +94,7 @@ struct run {
  * token and completion are not before the arrival or out of order, every request's tokens have
  * indices 0..n-1 and times that never go back, and every token belongs to a request. Errors name
  * file, line and column. A file without completion_time_ns (foreign) takes each request's last
- * token as its completion, and what only it would tell stays missing where there is none. In a
+ * token as its completion, or leaves fields that need it missing where there are no tokens. In a
  * folder of schema "v1" (artifact_is_foreign_v1) a missing number may be spelled null, None or NaN
  * as well. */
 enum st run_load(struct arena *a, const char *dir, const char *type, struct run *out,

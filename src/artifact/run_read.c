@@ -8,8 +8,8 @@ enum { TOLERANCE_NS = 1000 };
 
 /* ---- one table --------------------------------------------------------------------------- */
 
-/* A table while it is read: rows[n] in the order of the file and the line each began at. Lines are
- * scratch memory, released by table_free. */
+/* A table being read: rows[n] in file order and the first line of each. `lines` is scratch memory,
+ * released by table_free. */
 struct table {
     const struct run_table *t;
     char *path;
@@ -44,7 +44,7 @@ static enum st row_err(const struct table *s, size_t row, const char *column, st
                   column, text);
 }
 
-/* "v1" may leave out what follows from other columns. */
+/* "v1" may omit columns that follow from others. */
 static enum run_need need_of(const struct table *s, const struct run_column *c)
 {
     const bool latency = s->t == &run_tables[RUN_TOKENS] &&
@@ -179,8 +179,8 @@ static enum st read_row(struct arena *a, struct table *s, char *row, struct err 
     return ST_OK;
 }
 
-/* The rows' memory is taken once: no file has more rows than line ends plus one, nor than fit into
- * its bytes with every needed cell filled (a file of blank lines must not cost memory). */
+/* Allocates the rows once: no file has more rows than line ends plus one, nor than fit into its
+ * bytes with every needed cell filled (a file of blank lines must not cost memory). */
 static enum st most_rows(const struct table *s, size_t *rows, struct err *e)
 {
     struct fs_map m;
@@ -366,7 +366,7 @@ static enum st place_tokens(const struct table *s, struct run *r, const uint32_t
     return ST_OK;
 }
 
-/* Whether the cell says another gap than the times; a missing one gets theirs. */
+/* Whether the cell differs from the gap between the times; a missing cell is filled from them. */
 static bool latency_differs(struct run_token *t, int64_t gap_ns)
 {
     if (t->token_latency_ns == RUN_NONE)
@@ -401,8 +401,8 @@ static enum st check_times(const struct table *s, struct run *r, const uint32_t 
     return ST_OK;
 }
 
-/* A file that was cut between two rows looks whole but for this. Only of our own runs (those with
- * `tool` in the meta) do we know that every token has a row. */
+/* Detects a file that was cut between two rows. Only our own runs (with `tool` in the meta) promise
+ * a row for every token. */
 static enum st check_complete(const struct table *s, const struct run *r, struct err *e)
 {
     for (size_t i = 0; i < r->n_requests; i++) {
@@ -452,7 +452,8 @@ static enum st load_batches(struct arena *a, struct run *out, struct err *e)
     return st;
 }
 
-/* Never before the first token's time, which the other file may contradict. */
+/* Fills completion times; never before the first token's time, which the other file may contradict.
+ */
 static void complete_from_tokens(struct run *r)
 {
     for (size_t i = 0; r->tokens && i < r->n_requests; i++) {

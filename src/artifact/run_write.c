@@ -5,7 +5,9 @@
 #include "base/heap.h"
 
 enum { FLUSH_BYTES = 1 << 20, NUMBER_BYTES = 24, NUMBERS_BYTES = RUN_MAX_COLUMNS * NUMBER_BYTES };
-enum { ROOMY_ROWS = 4096 }; /* waiting rows that keep room to be used again; more are cut to size */
+enum {
+    ROOMY_ROWS = 4096
+}; /* waiting rows whose buffers are reused; further ones are cut to size */
 
 struct stream {
     const struct run_table *table; /* NULL = this file is not written */
@@ -25,7 +27,7 @@ struct run_writer {
     struct stream streams[RUN_FILES];
     struct run_table requests; /* the columns that are written */
     VEC(struct waiting) heap;  /* smallest id on top */
-    VEC(struct buf) spare;     /* of rows that have gone, for those to come */
+    VEC(struct buf) spare;     /* buffers of written rows, for reuse */
     int64_t next_id;           /* all rows with smaller ids are in the stream */
     int64_t repeated_id;       /* RUN_NONE = none */
 };
@@ -63,7 +65,8 @@ static void need_room(struct buf *b, size_t more)
     b->p = mem_resize(b->p, b->cap);
 }
 
-/* Texts come from foreign servers: what is not UTF-8, and NUL, would make the file unreadable. */
+/* Copies text from foreign servers: bytes that are not UTF-8, and NUL, would make the file
+ * unreadable. */
 static void put_clean(struct buf *b, const char *s, size_t n)
 {
     while (n > 0) {
@@ -188,7 +191,7 @@ static enum st open_stream(struct run_writer *w, enum run_file file, struct err 
     const struct run_table *t = file == RUN_REQUESTS ? &w->requests : &run_tables[file];
     TRY(artifact_create_file(w->art, t->file, &s->f, e));
     s->table = t;
-    setvbuf(s->f, NULL, _IONBF, 0); /* we hand over big blocks ourselves */
+    setvbuf(s->f, NULL, _IONBF, 0); /* blocks are buffered here */
     for (size_t i = 0; i < t->n; i++) {
         buf_puts(&s->out, i ? "," : "");
         buf_puts(&s->out, t->columns[i].name);
@@ -235,7 +238,7 @@ static bool earlier(const struct waiting *a, const struct waiting *b)
     return a->id < b->id;
 }
 
-/* Moves waiting rows into the stream: those whose turn it is, or at the end all. */
+/* Moves waiting rows into the stream: those next in order, or all at the end. */
 static void drain(struct run_writer *w, bool all)
 {
     struct stream *s = &w->streams[RUN_REQUESTS];

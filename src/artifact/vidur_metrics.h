@@ -1,6 +1,6 @@
 /* request_metrics_vidur.csv: a run's requests under the names, definitions and units (s) of Vidur's
- * request_metrics.csv, for tools and eyes that know those. Rows stand in order of completion;
- * requests that did not end well have none. docs/formats.md lists the columns. */
+ * request_metrics.csv, for tools and readers used to those. Rows stand in order of completion;
+ * failed requests have none. docs/formats.md lists the columns. */
 #ifndef ARTIFACT_VIDUR_METRICS_H
 #define ARTIFACT_VIDUR_METRICS_H
 
@@ -12,7 +12,7 @@ struct vidur_metrics;
 
 enum st vidur_metrics_open(const struct artifact *art, struct vidur_metrics **w, struct err *e);
 void vidur_metrics_write(struct vidur_metrics *w, const struct run_request *r);
-/* Reports what went wrong since it was opened. *w is cleared either way; NULL is fine. */
+/* Reports the first error since it was opened. *w is cleared either way; NULL is fine. */
 enum st vidur_metrics_close(struct vidur_metrics **w, struct err *e);
 
 /* One row's values in order of the columns, NAN = empty. */

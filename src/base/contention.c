@@ -16,7 +16,7 @@ static void add_thread(struct contention_mark *m, const char *tid)
         return;
     FILE *f = fopen(path, "re");
     if (!f)
-        return; /* ended meanwhile, or a kernel without */
+        return; /* the thread ended, or the kernel has no schedstat */
     if (fscanf(f, "%llu %llu", &run_ns, &wait_ns) == 2) {
         m->run_s += (double)run_ns / 1e9;
         m->wait_s += (double)wait_ns / 1e9;

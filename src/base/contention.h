@@ -4,7 +4,7 @@
  * waiting: share of the time its threads were runnable in which they had no core, from
  * /proc/self/task/<tid>/schedstat; threads that ended in between are not counted. stolen: share of
  * all cores that the hypervisor gave to others (/proc/stat). Both 0 to 1; NAN where the kernel does
- * not tell. What others do to shared caches and memory does not show here. */
+ * not report it. Interference in shared caches and memory is not visible here. */
 #ifndef BASE_CONTENTION_H
 #define BASE_CONTENTION_H
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file's first word into out; false where there is no such file. */
+/* Copies the file's first word to out; false where there is no such file. */
 static bool word_of(const char *sys, int index, const char *name, char out[16])
 {
     char path[512];

@@ -2,7 +2,7 @@
  *
  * A function that can fail returns enum st and takes `struct err *e` last (never NULL). The place
  * that finds the fault calls err_set or err_at; each layer on the way up may add what it was doing
- * with err_add; whoever knows the remedy adds err_hint. Printed outermost cause first:
+ * with err_add; a layer that has a remedy adds err_hint. Printed outermost cause first:
  *
  *     twinfer: simulate: cannot read the workload
  *       because: runs/w1/trace_lengths.csv:7:3: num_prefill_tokens: -4 is below the minimum 1
@@ -59,7 +59,7 @@ enum st err_errno(struct err *e, bool reading, const char *fmt, ...) PRINTF_LIKE
 /* Add what the caller was doing. Returns e->st, so `return err_add(e, ...)`. */
 enum st err_add(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Say what to do about it; the first hint given stays. Returns e->st. */
+/* Add the remedy; the first hint given stays. Returns e->st. */
 enum st err_hint(struct err *e, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Cause i, 0 = outermost; NULL past the end. */

@@ -39,7 +39,7 @@ enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *
         return err_set(e, ST_INPUT, "%s has %zu bytes; the limit for this kind of file is %zu",
                        path, size, max_bytes);
     }
-    if (size == 0) /* files of /proc and /sys do not know their size */
+    if (size == 0) /* files of /proc and /sys report size 0 */
         size = max_bytes < PROC_BYTES ? max_bytes : PROC_BYTES;
     char *p = arena_alloc(a, size + 1);
     size_t n = 0;
@@ -165,7 +165,7 @@ int64_t fs_free_bytes(const char *path)
            strcmp(at, "/") != 0)
         at = fs_dir(a, at);
     arena_free(&a);
-    if (failed || s.f_blocks == 0) /* some file systems say nothing by saying 0 of 0 */
+    if (failed || s.f_blocks == 0) /* some file systems report 0 of 0 for unknown */
         return -1;
     unsigned long long free_bytes = (unsigned long long)s.f_bavail * s.f_frsize;
     return free_bytes > INT64_MAX ? INT64_MAX : (int64_t)free_bytes;

@@ -1,7 +1,6 @@
 /* Files and folders: whole reads with a limit, atomic writes, paths that stay inside a folder.
  *
- * What is created gets the permissions that the umask leaves: who may read results is the user's
- * choice. */
+ * Created files and folders get the permissions that the umask leaves. */
 #ifndef BASE_FS_H
 #define BASE_FS_H
 
@@ -12,8 +11,8 @@
 #include "base/arena.h"
 #include "base/str.h"
 
-/* The whole regular file. More than max_bytes is ST_INPUT. out->p is NUL-terminated. Of a file that
- * says it has 0 bytes, as those of /proc do, up to 64 KiB. */
+/* The whole regular file. More than max_bytes is ST_INPUT. out->p is NUL-terminated. Reads at most
+ * 64 KiB of a file that reports size 0, as those of /proc do. */
 enum st fs_read(struct arena *a, const char *path, size_t max_bytes, struct sv *out, struct err *e);
 
 /* A read-only mapping of a regular file; size 0 gives p == NULL. The file must not shrink while it
@@ -35,8 +34,8 @@ bool fs_is_dir(const char *path);
 enum st fs_remove_tree(const char *path, struct err *e); /* never follows links; absent is fine */
 enum st fs_sync_dir(const char *path, struct err *e);
 
-/* Bytes that this user can still write at path, or at the nearest folder above it that exists; -1
- * where the system does not say. */
+/* Bytes that this user can still write at path, or at the nearest folder above it that exists; -1 =
+ * unknown. */
 int64_t fs_free_bytes(const char *path);
 /* Refuses with ST_IO before anything is written: "PATH needs 3.3 GiB of disk space, and 1.2 GiB are
  * free there". */

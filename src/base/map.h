@@ -29,7 +29,8 @@ struct map {
 void map_init(struct map *m, struct arena *a);
 /* The entry of that key, or NULL. Valid until the next map_put. */
 struct map_entry *map_find(const struct map *m, const char *key, size_t len);
-/* The entry of that key, made with value 0 when absent; *is_new (may be NULL) says which. */
+/* The entry of that key, made with value 0 when absent; *is_new (may be NULL) is set accordingly.
+ */
 struct map_entry *map_put(struct map *m, const char *key, size_t len, bool *is_new);
 
 #endif

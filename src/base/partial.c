@@ -86,7 +86,7 @@ void partial_discard(struct partial *p)
 
 /* ---- who owns it ----------------------------------------------------------------------------- */
 
-/* File systems of which all writers are processes of this kernel, so that its locks tell. */
+/* File systems whose writers are all processes of this kernel: there its locks are conclusive. */
 static bool kernel_sees_all(int fd)
 {
     static const unsigned long local[] = {
@@ -122,14 +122,14 @@ static double process_age_s(struct arena *a, long pid)
     uptime_s = strtod(text.p, NULL);
     if (fs_read(a, arena_printf(a, "/proc/%ld/stat", pid), 4096, &text, &quiet) != ST_OK)
         return -1;
-    const char *at = strrchr(text.p, ')'); /* the name may hold anything */
+    const char *at = strrchr(text.p, ')'); /* the name may contain ')' */
     for (int i = 0; at && i < AFTER_NAME; i++)
         at = strchr(at + 1, ' ');
     return at ? uptime_s - strtod(at, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;
 }
 
 /* Versions that took no lock left a name with their pid. A process that started after the last
- * change of the folder has the number by chance. */
+ * change of the folder got the same pid by chance. */
 static bool pid_may_own(struct arena *a, const struct partial_found *f)
 {
     if (f->pid <= 0 || f->pid == (long)getpid() || (kill((pid_t)f->pid, 0) != 0 && errno == ESRCH))

@@ -24,13 +24,13 @@ extern char **environ;
 struct launch {
     const struct process_params *params;
     char **env;
-    int files[3]; /* its stdin, stdout, stderr; all above 2, or -1 = ours */
-    int told;     /* where the errno of a failure goes; closes on exec */
+    int files[3]; /* its stdin, stdout, stderr; all above 2, or -1 = inherited */
+    int told;     /* receives the errno of a failure; closes on exec */
     pid_t parent;
     sigset_t mask;
 };
 
-/* Handlers are ours and must not run in the child, whose memory is ours, too. */
+/* Resets signal handlers: they must not run in the child, which shares this process's memory. */
 static void drop_handlers(bool defaults)
 {
     for (int sig = 1; sig < NSIG; sig++) {
@@ -42,7 +42,7 @@ static void drop_handlers(bool defaults)
     }
 }
 
-/* Never above the hard limit that there is. grace: between the signal and what cannot be caught. */
+/* Sets a limit, at most the existing hard limit. grace: between the signal and the kill. */
 static bool limit(int what, uint64_t most, uint64_t grace)
 {
     struct rlimit now;
@@ -54,7 +54,7 @@ static bool limit(int what, uint64_t most, uint64_t grace)
     return setrlimit(what, &(struct rlimit){most < hard ? most : hard, hard}) == 0;
 }
 
-/* That it is too late is seen, too. */
+/* Kills the child when its parent ends; also when the parent is gone already. */
 static bool die_with(pid_t parent)
 {
     return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == parent;
@@ -86,7 +86,7 @@ _Noreturn static void become(const struct launch *l)
     _exit(n == sizeof error ? 127 : 126);
 }
 
-/* Nothing else here: the child runs on this frame. */
+/* Only the system call: the child runs on this stack frame. */
 static pid_t split(const struct launch *l)
 {
     pid_t pid = vfork();
@@ -104,7 +104,7 @@ void process_close(int *fd)
     *fd = -1;
 }
 
-/* Above the standard streams, which may be closed here. */
+/* Moves a descriptor above the standard streams, which may be closed. */
 static bool lift(int *fd)
 {
     if (*fd > 2)
@@ -125,7 +125,7 @@ static bool make_pipe(int fds[2])
     return lift(&fds[1]) && low;
 }
 
-/* Of one standard stream: theirs, and ours of a pipe. */
+/* Opens one standard stream: the child's end, and ours of a pipe. */
 static bool open_stream(enum process_stream stream, int i, int *theirs, int *ours)
 {
     int fds[2];
@@ -148,7 +148,7 @@ static bool same_name(const char *a, const char *b)
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* Ours, less those that `more` gives anew, and `more`. */
+/* This process's environment, with those of `more` added or replaced. */
 static char **join_env(const char *const *more)
 {
     size_t n = 0, n_more = 0, out = 0;
@@ -169,7 +169,7 @@ static char **join_env(const char *const *more)
     return env;
 }
 
-/* The errno that came through the pipe; 0 when exec closed it. */
+/* The errno received through the pipe; 0 when exec closed it. */
 static int told_error(int fd)
 {
     int error = 0;
@@ -180,7 +180,7 @@ static int told_error(int fd)
     return n == sizeof error ? error : 0;
 }
 
-/* All signals wait meanwhile: a handler must not run in a child that has our memory. */
+/* Blocks all signals meanwhile: a handler must not run in a child that shares this memory. */
 static int run(struct process *p, struct launch *l)
 {
     int told[2];
@@ -238,7 +238,7 @@ int process_fork(struct process *p)
     *p = (struct process){.in = -1, .out = -1, .err = -1};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return errno;
-    fflush(NULL); /* or the copy would write what waits here a second time */
+    fflush(NULL); /* or the copy would write buffered output a second time */
     p->pid = fork();
     if (p->pid < 0) {
         int error = errno;
@@ -257,8 +257,7 @@ int process_fork(struct process *p)
 
 /* ---- the end ---- */
 
-/* While it is a zombie its number is nobody else's, so what is left of its group can be ended by
- * that number. */
+/* While it is a zombie its pid is not reused, so the rest of its group can be ended by that pid. */
 bool process_reap(struct process *p, bool wait)
 {
     siginfo_t info = {0};
@@ -312,7 +311,7 @@ static enum process_fate read_all(int fd, struct buf *out, size_t most, int64_t 
         int64_t left_ns = until_ns - clock_mono_ns();
         int left_ms = left_ns <= 0 ? 0 : left_ns > NS_PER_S ? 1000 : (int)(left_ns / NS_PER_MS) + 1;
         struct pollfd f = {.fd = fd, .events = POLLIN};
-        int ready = poll(&f, 1, left_ms); /* late, what is there counts */
+        int ready = poll(&f, 1, left_ms); /* past the deadline, read what is there */
         if (n >= most)
             return PROCESS_TOO_MUCH;
         if (ready == 0 && left_ns <= 0)
@@ -342,7 +341,7 @@ enum process_fate process_capture(const struct process_params *params, size_t mo
         return PROCESS_NOT_STARTED;
     enum process_fate fate = read_all(p.out, out, most, until_ns);
     if (fate == PROCESS_WHOLE && !process_wait(&p, until_ns))
-        fate = PROCESS_TOO_LATE; /* it closed stdout, and goes on */
+        fate = PROCESS_TOO_LATE; /* it closed stdout and still runs */
     process_end(&p);
     *status = p.status;
     return fate;

@@ -61,7 +61,7 @@ struct node *client_health_node(struct arena *a, const struct client_health *h)
     return m;
 }
 
-/* The lists that vLLM writes, one item a request, failed ones included. Its times are seconds. */
+/* Lists as vLLM writes them, one item a request, failed ones included; times in seconds. */
 static void put_lists(struct arena *a, struct node *m, const struct outcome *o, size_t n)
 {
     struct node *input = node_new(a, NODE_LIST), *output = node_new(a, NODE_LIST);

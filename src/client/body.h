@@ -7,30 +7,30 @@
 
 enum body_endpoint { BODY_COMPLETIONS, BODY_CHAT }; /* order of option client.endpoint */
 
-/* How output tokens are counted: what the server is asked to say of them. Order of option
+/* Source of output token counts, and what is requested from the server. Order of option
  * client.count. */
 enum body_count {
     BODY_COUNT_USAGE,     /* stream_options.include_usage: the total, after the last chunk */
     BODY_COUNT_EACH,      /* and continuous_usage_stats: a running total in every chunk (vLLM) */
     BODY_COUNT_IDS,       /* and return_token_ids: the ids in every chunk (vLLM, twinfer serve) */
-    BODY_COUNT_TOKENIZER, /* nothing: the texts are tokenized after the run */
+    BODY_COUNT_TOKENIZER, /* nothing requested: the texts are tokenized after the run */
 };
 
 /* The member that limits the output tokens. Order of option client.max_tokens_name. */
 enum body_limit {
-    BODY_LIMIT_AUTO, /* max_tokens: every server knows it, and those that want the other refuse it
-                      */
+    BODY_LIMIT_AUTO, /* max_tokens: every server knows it, and those that require the other name
+                        refuse it */
     BODY_LIMIT_MAX_TOKENS,
     BODY_LIMIT_MAX_COMPLETION_TOKENS,
 };
 
 struct body_params {
     enum body_endpoint endpoint;
-    const char *model; /* as the server calls it */
+    const char *model; /* the server's name of it */
     enum body_count count;
     double temperature; /* NAN = not sent */
     enum body_limit limit;
-    bool ignore_eos;          /* sent only when true: OpenAI's own servers do not know it */
+    bool ignore_eos;          /* sent only when true: OpenAI's own servers reject it */
     const struct node *extra; /* map or NULL: further members, instead of those above */
     enum chat_template chat;  /* completions: the text is put into this template */
 };

@@ -4,7 +4,7 @@
 
 #include "text/json.h"
 
-/* Where in the object the reader stands. */
+/* Position of the reader in the object. */
 enum place {
     OUTSIDE,
     ROOT,
@@ -64,10 +64,9 @@ struct parse {
     struct chunk_ids *ids;
     enum place at[DEPTH];
     int depth;
-    const struct member *member; /* whose value comes next; NULL = one of no interest */
+    const struct member *member; /* member whose value comes next; NULL = ignored */
     int choices;
-    const struct member
-        *reasoned; /* whose text is that of the reasoning: some servers send it twice */
+    const struct member *reasoned; /* member with the reasoning text: some servers send it twice */
 };
 
 static void copy_text(char *to, size_t size, struct sv s)

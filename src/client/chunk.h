@@ -3,11 +3,10 @@
  *     completions  {"choices": [{"text": "...", "finish_reason": null}], "usage": {...}}
  *     chat         {"choices": [{"delta": {"content": "..."}, "finish_reason": null}]}
  *
- * Also read: reasoning_content or reasoning of a delta (output tokens too; the
- * first of them where a server sends the same text under both names), token_ids of
- * a choice (vLLM's return_token_ids), usage (in any chunk), error as an object or a text. All else
- * is passed over, choices other than the first too. Nothing is allocated for a chunk but what the
- * text and ids need. */
+ * Also read: reasoning_content or reasoning of a delta (output tokens too; the first of them where
+ * a server sends the same text under both names), token_ids of a choice (vLLM's return_token_ids),
+ * usage (in any chunk), error as an object or a text. All else is skipped, choices other than the
+ * first too. Nothing is allocated for a chunk but what the text and ids need. */
 #ifndef CLIENT_CHUNK_H
 #define CLIENT_CHUNK_H
 
@@ -16,7 +15,7 @@
 
 struct stream_chunk {
     bool has_choice;                          /* of index 0 */
-    bool role;                                /* a delta says whose turn it is */
+    bool role;                                /* a delta has a role */
     size_t text_bytes;                        /* added to text */
     size_t n_ids;                             /* added to ids */
     bool finished;                            /* finish_reason is set: */

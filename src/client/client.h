@@ -1,21 +1,21 @@
 /* An HTTP client that measures: OpenAI-style streaming requests sent at planned times.
  *
  * One thread, libcurl's multi interface on sockets and one timer, HTTP/1.1 with a connection per
- * stream, kept alive and used again. Whatever the server does, a request is sent when it was
- * planned (open loop), unless max_concurrency holds it back.
+ * stream, kept alive and used again. Requests are sent at their planned times whatever the server
+ * does (open loop), unless max_concurrency holds them back.
  *
  * Times. All are ns from the start of the run on the monotonic clock. `sent` is the moment the
- * client turned to the request; opening a connection, where none was free, counts as latency. A
+ * client started on the request; opening a connection, where none was free, counts as latency. A
  * chunk's time is taken in the receive callback, before anything is parsed, and parsing waits until
  * all sockets that were ready have been read. So all events of one read share its time.
  *
- * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when the usage
- * in it says that there are more. A token may have no text (end of sequence that is ignored, half a
- * character): chunks without text carry one each where that makes exactly the total (of usage; of
- * the request, where there is none and finish_reason is length), as with servers that send a chunk
- * a token; the one that begins a chat only where there are others.
- * How many tokens a chunk holds is known from its ids or from usage in every chunk;
- * client/outcome.h says what is to be believed of a finished request.
+ * Tokens. A chunk carries tokens when it has token ids, else when it has text, else when its usage
+ * reports more. A token may have no text (end of sequence that is ignored, half a character):
+ * chunks without text carry one each where that makes exactly the total (of usage; of the request,
+ * where there is none and finish_reason is length), as with servers that send a chunk a token; the
+ * one that begins a chat only where there are others. How many tokens a chunk holds is known from
+ * its ids or from usage in every chunk; client/outcome.h decides on the counts of a finished
+ * request.
  *
  * Ends. [DONE], or a finish_reason followed by a clean end of the response, is a good end. What
  * comes after [DONE] is counted and ignored, and a response that is not closed after it is dropped
@@ -52,11 +52,11 @@ struct client_params {
     const char *url;            /* that requests are posted to; http or https */
     const char *const *headers; /* [n_headers] "Name: value", secrets in clear */
     size_t n_headers;
-    /* [n_secrets] what must stand in no message, although a server may send it back: "redacted"
-     * stands there. Shorter than SECRET_LEAST bytes they are no secrets. */
+    /* [n_secrets] texts replaced by "redacted" in all messages, since a server may echo them. Texts
+     * shorter than SECRET_LEAST bytes are no secrets. */
     const char *const *secrets;
     size_t n_secrets;
-    int64_t max_concurrency; /* requests on their way at once; 0 = no limit */
+    int64_t max_concurrency; /* requests in flight at once; 0 = no limit */
     double timeout_s;        /* of a request since it was sent; 0 = none */
     double stall_timeout_s;  /* without a byte; 0 = none */
     double connect_timeout_s;
@@ -67,14 +67,14 @@ struct client_params {
     int64_t retries;
     double retry_delay_s;
     double duration_s; /* no first attempt is made later; 0 = no limit */
-    /* So many requests in a row end the run when no later one can do better: connect, resolve, tls,
-     * http_401, _403, _404, _405. 0 = never. */
+    /* Number of failures in a row that end the run, of kinds that cannot improve: connect, resolve,
+     * tls, http_401, _403, _404, _405. 0 = never. */
     int64_t give_up_after;
     int64_t max_chunks;     /* of an answer, which is then cut and fails; 0 = no limit */
     bool tls_insecure;      /* do not verify the server's certificate */
     const char *ca_file;    /* certificates to trust instead of the system's; NULL */
     size_t max_event_bytes; /* 0 = SSE_MAX_BYTES */
-    bool spin;              /* wait for the next event running, not asleep */
+    bool spin;              /* busy-wait for the next event */
 };
 
 enum { SECRET_LEAST = 4 };
@@ -82,7 +82,7 @@ enum { SECRET_LEAST = 4 };
 struct client_request {
     int64_t at_ns;      /* planned; non-decreasing */
     struct sv body;     /* JSON, borrowed for the run */
-    int64_t max_tokens; /* output tokens that it asks for; 0 = not told */
+    int64_t max_tokens; /* output tokens requested; 0 = unknown */
 };
 
 struct client_chunk {
@@ -103,7 +103,8 @@ struct client_result {
     char error_type[16], error_msg[232]; /* "" when ok */
     int64_t planned_ns;
     int64_t sent_ns;  /* last attempt; RUN_NONE = never sent */
-    int64_t delay_ns; /* sent after it was due: planned, freed by max_concurrency, or retried */
+    int64_t delay_ns; /* lateness of sending, after it was planned, freed by max_concurrency, or due
+                         for retry */
     int64_t first_byte_ns; /* of the response's body; RUN_NONE */
     int64_t end_ns;        /* last chunk with tokens, or the failure; RUN_NONE */
     struct {
@@ -113,7 +114,7 @@ struct client_result {
     struct {
         struct client_empty *p;
         size_t n, cap;
-    } empties; /* of them those that turned out to be tokens are in chunks too */
+    } empties; /* those found to be tokens are in chunks too */
     struct buf text;
     struct chunk_ids ids;
     int64_t prompt_tokens, completion_tokens; /* of usage; -1 */
@@ -126,8 +127,8 @@ struct client_result {
     int32_t after_done; /* events ignored after it */
 };
 
-/* Whether the client itself was able to measure. A run with delay_p99_ns above
- * CLIENT_MAX_DELAY_NS, or with requests that were never sent, is not to be used. */
+/* Health of the client's measurement. A run with delay_p99_ns above CLIENT_MAX_DELAY_NS, or with
+ * requests that were never sent, is not to be used. */
 enum { CLIENT_MAX_DELAY_NS = 10000000 };
 
 struct client_health {
@@ -135,7 +136,7 @@ struct client_health {
     int64_t sent, late; /* late: delay above CLIENT_MAX_DELAY_NS */
     int64_t dropped;    /* never sent */
     int64_t left_out;   /* last requests, not sent within duration_s: they are no part of the run */
-    int64_t held;       /* waited for max_concurrency; that time is no delay of the client */
+    int64_t held;       /* held back by max_concurrency; not counted as delay */
     int64_t retried;    /* attempts after the first */
     int64_t peak_concurrency, connections; /* connections opened */
     int64_t bytes_received, chunks;
@@ -145,7 +146,7 @@ struct client_health {
     bool gave_up; /* by give_up_after */
 };
 
-/* What the run looks like so far, a few times a second. */
+/* Progress of the run, a few times a second. */
 struct client_so_far {
     int64_t finished, running, failed;
     double ttft_p50_ms, ttft_p99_ms, itl_p50_ms, itl_p99_ms; /* NAN = none; within 1.6 % */
@@ -157,7 +158,7 @@ struct client_watch {
 };
 
 /* Runs all n requests to their end, but for the last health->left_out. results[n] are filled in
- * every case; client_result_free each. *stop != 0 cancels what is on its way and drops the rest:
+ * every case; client_result_free each. *stop != 0 cancels requests in flight and drops the rest:
  * ST_INTERRUPTED. So does a server that is gone (give_up_after): ST_DEVICE with its cause,
  * health->gave_up. ST_DEVICE too: curl, epoll or timers refuse. */
 enum st client_run(const struct client_params *p, const struct client_request *requests, size_t n,
@@ -166,8 +167,8 @@ enum st client_run(const struct client_params *p, const struct client_request *r
 void client_result_free(struct client_result *r);
 
 /* GET a small document (at most 1 MiB) with the same headers and TLS settings; path is added to
- * base. ST_DEVICE with the reason and the URL when it does not answer with 200; *status is what it
- * answers with, 0 when it does not. */
+ * base. ST_DEVICE with the reason and the URL when it does not answer with 200; *status is its HTTP
+ * status, 0 without an answer. */
 enum st client_get(struct arena *a, const struct client_params *p, const char *url, struct sv *body,
                    long *status, struct err *e);
 

@@ -21,7 +21,8 @@ struct curl_slist *easy_headers(const struct client_params *p, bool post)
     if (post) {
         list = curl_slist_append(list, "Content-Type: application/json");
         list = curl_slist_append(list, "Accept: text/event-stream");
-        list = curl_slist_append(list, "Expect:"); /* never wait for leave to send the body */
+        list = curl_slist_append(
+            list, "Expect:"); /* never wait for "100 Continue" before sending the body */
     }
     for (size_t i = 0; i < p->n_headers; i++)
         list = curl_slist_append(list, p->headers[i]);

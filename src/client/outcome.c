@@ -22,7 +22,7 @@ const char *length_name(enum length l)
 
 /* ---- tokens -------------------------------------------------------------------------------- */
 
-/* Tokens that every chunk knows of itself; -1 when one does not. */
+/* Tokens by the counts of single chunks; -1 when one has none. */
 static int64_t known_tokens(const struct client_result *r)
 {
     int64_t sum = 0;
@@ -46,8 +46,8 @@ static int64_t tokenized(const struct tokenizer *t, const struct client_result *
     return st == ST_OK && n > 0 ? (int64_t)n : -1;
 }
 
-/* Each output token is a row of a file, so a server does not say what it likes: some multiple of
- * what was asked for, or of what came. Prompts are one figure, only to be added up. */
+/* Bounds a server's count of output tokens, each of which is a row of a file, by a multiple of the
+ * tokens requested and received. Prompts are only summed. */
 static bool is_credible(const struct outcome *o, int64_t output_tokens)
 {
     const int64_t asked = o->w->num_decode_tokens, came = (int64_t)(o->r->chunks.n + o->r->text.n);
@@ -76,7 +76,7 @@ static int64_t count_output(const struct outcome *o, const struct tokenizer *t,
     return counted > 0 ? counted : n;
 }
 
-/* ceil keeps at least one token for the first chunk: it is what TTFT is of. */
+/* ceil gives the first chunk, which defines TTFT, at least one token. */
 static void spread_tokens(struct outcome *o)
 {
     int64_t n = (int64_t)o->r->chunks.n, before = 0;

@@ -1,12 +1,12 @@
-/* From what came over the wire to tokens, files and figures.
+/* Converts received chunks to tokens, files and figures.
  *
- * Tokens of a chunk. Where ids or usage in every chunk say how many tokens a chunk held, that
- * counts. Otherwise the request's total (of usage, else of the tokenizer, else one per chunk) is
- * spread evenly over its chunks, the first chunk holding at least one. All tokens of a chunk have
- * the chunk's time: rows after the first have latency 0 in token_metrics.csv.
+ * Tokens of a chunk. Where ids or usage in every chunk give a chunk's tokens, these are used.
+ * Otherwise the request's total (of usage, else of the tokenizer, else one per chunk) is spread
+ * evenly over its chunks, the first chunk holding at least one. All tokens of a chunk have the
+ * chunk's time: rows after the first have latency 0 in token_metrics.csv.
  *
- * A total of usage above OUTCOME_MOST times what was asked for and what came (chunks and bytes of
- * text together) is not believed, nor is a prompt of more than 2^31 - 1 tokens.
+ * A usage total above OUTCOME_MOST times the tokens requested and received (chunks and bytes of
+ * text together) is rejected, and so is a prompt of more than 2^31 - 1 tokens.
  *
  * ITL is the gap between two chunks that carry tokens, as in vLLM's benchmark; tokens_per_chunk
  * stands beside it, for a gap is a token's only where that is 1. */
@@ -22,13 +22,13 @@ enum { OUTCOME_MOST = 16 };
 enum count_from { COUNT_IDS, COUNT_USAGE, COUNT_TOKENIZER, COUNT_CHUNKS, COUNTS };
 const char *count_from_name(enum count_from c); /* "token_ids", "usage", "tokenizer", "chunks" */
 
-/* Output tokens against those that were asked for. Ids and usage are exact; a tokenizer's count of
- * another program's text is right within a tenth; chunks are a lower bound, so that they are right
- * or long, short only where the server says that it stopped, and else unknown. */
+/* Output tokens against those requested. Ids and usage are exact; a tokenizer's count of another
+ * program's text is right within a tenth; chunks are a lower bound, hence right or long; short only
+ * where the server reports a stop, else unknown. */
 enum length { LENGTH_RIGHT, LENGTH_SHORT, LENGTH_LONG, LENGTH_UNKNOWN, LENGTHS };
 const char *length_name(enum length l); /* "right", "short", "long", "unknown" */
 
-/* A request with everything known. */
+/* The final record of a request. */
 struct outcome {
     const struct workload_request *w;
     const struct client_result *r;
@@ -69,7 +69,7 @@ struct outcome_figures {
     int64_t completed, failed, warmup; /* failed: not ok and no warm-up */
     double duration_s;                 /* first planned send to the last end; NAN */
     int64_t input_tokens, output_tokens, chunks;
-    int64_t counted[COUNTS]; /* requests by where their count comes from */
+    int64_t counted[COUNTS]; /* requests by source of their count */
     int64_t spread, prompt_from_usage;
     int32_t max_tokens_per_chunk;
     int64_t lengths[LENGTHS], at_once;
@@ -83,11 +83,11 @@ void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,
 /* Share of the completed requests whose length is wrong; early: shorter ones are not. 0 of none. */
 double outcomes_wrong_lengths(const struct outcome_figures *f, bool early);
 
-/* answers.jsonl: a line for each request with what came, also of those that failed. */
+/* answers.jsonl: a line for each request with its answer, failed ones included. */
 void outcomes_answers(struct buf *out, const struct outcome *o, size_t n);
 
-/* bench.json: vLLM's keys with vLLM's meanings (latencies from the actual send), what follows from
- * the plan in `planned`, where counts come from in `tokens`, the client's health in `client`. */
+/* bench.json: vLLM's keys with vLLM's meanings (latencies from the actual send), latencies from the
+ * planned time in `planned`, sources of counts in `tokens`, the client's health in `client`. */
 struct outcome_labels {
     const char *endpoint;                /* "completions", "chat" */
     const char *model_id, *tokenizer_id; /* NULL = null */

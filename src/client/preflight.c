@@ -23,7 +23,7 @@ static bool drop_ignore_eos(struct body_params *b, struct preflight *p)
     return had;
 }
 
-/* Only what nobody asked for by name: usage in every chunk, or ids, are no defaults. */
+/* Drops usage unless it was configured: usage in every chunk, or ids, are no defaults. */
 static bool drop_usage(struct body_params *b, struct preflight *p)
 {
     if (b->count != BODY_COUNT_USAGE)
@@ -40,7 +40,7 @@ static bool drop_temperature(struct body_params *b, struct preflight *p)
     return p->no_temperature = true;
 }
 
-/* Members in the order in which a message is searched for them. */
+/* Members in the order of matching against an error message. */
 static const struct {
     const char *name;
     bool (*change)(struct body_params *b, struct preflight *p); /* false: nothing left to change */
@@ -61,7 +61,7 @@ static bool change_what_it_names(const struct client_result *r, struct body_para
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* Which answers say something of the whole run, and what to do about it. */
+/* Failures that apply to the whole run, with remedies. */
 static const struct cause {
     const char *type, *hint;
 } causes[] = {
@@ -89,7 +89,7 @@ static enum st refuse(const struct client_result *r, bool as_ids, struct err *e)
     return err_hint(e, "client.preflight=false sends the run's requests nevertheless");
 }
 
-/* Refused for what it holds: neither for who asks nor for how much there is to do. */
+/* Refused for its content, not for authorization or load. */
 static bool is_refusal(const struct client_result *r)
 {
     return r->http_status >= 400 && r->http_status < 500 && r->status == RUN_ERROR &&
@@ -97,7 +97,7 @@ static bool is_refusal(const struct client_result *r)
            r->http_status != 405;
 }
 
-/* A model whose few tokens have no text, or that ends at once, was asked and answered. */
+/* Counts as an answer, even with tokens without text or an immediate end. */
 static bool is_answer(const struct client_result *r)
 {
     return r->status == RUN_OK || strcmp(r->error_type, "no_tokens") == 0;
@@ -148,7 +148,7 @@ enum st preflight_ask(struct arena *a, const struct client_params *client, struc
         out->requests++;
         st = ask(a, client, body, prompt, stop, &r, e);
         if (st != ST_OK) {
-            /* stopped, or this machine refuses */
+            /* stopped, or a local failure */
         } else if (is_too_long(&r)) {
             again = swap_limit(body, out);
             swapped |= again;
@@ -165,7 +165,7 @@ enum st preflight_ask(struct arena *a, const struct client_params *client, struc
         client_result_free(&r);
     }
     out->changed = out->requests > 1;
-    if (out->unlimited && swapped) { /* neither name took effect: back to the usual one */
+    if (out->unlimited && swapped) { /* neither name took effect: restore the usual one */
         body->limit = BODY_LIMIT_AUTO;
         out->limit = body_limit(body);
     }

@@ -164,7 +164,7 @@ bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n
             response_fail(s, time_ns, RUN_ERROR, "too_large", "an event of more than %zu bytes",
                           s->sse.max_bytes);
         if (s->failed || ev == SSE_TOO_LONG) {
-            s->sse.p = s->sse.end; /* nothing more is wanted */
+            s->sse.p = s->sse.end; /* the rest is ignored */
             return !s->failed;
         }
     }
@@ -196,8 +196,8 @@ static void merge_empties(struct client_result *r, struct chosen which)
     r->end_ns = vec_last(&r->chunks).time_ns;
 }
 
-/* How many tokens there were: by usage, or, where there is none, what was asked for if the server
- * says that it stopped there. -1 = nobody knows. */
+/* Total of tokens: by usage, else the number requested if the server reports that limit as its
+ * stop. -1 = unknown. */
 static int64_t total_tokens(const struct client_result *r)
 {
     if (r->completion_tokens >= 0)
@@ -212,7 +212,7 @@ static void judge_empties(struct client_result *r)
     static const struct chosen ways[] = {
         {false, false}, {true, false}, {false, true}, {true, true}};
     for (size_t i = 0; i < r->chunks.n; i++)
-        if (r->chunks.p[i].tokens > 0) /* they are counted: nothing is open */
+        if (r->chunks.p[i].tokens > 0) /* counts are known: nothing to judge */
             return;
     size_t plain = 0;
     for (size_t k = 0; k < r->empties.n; k++)

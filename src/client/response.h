@@ -1,4 +1,4 @@
-/* One response on its way: bytes with the time they came, into a client_result. No sockets here. */
+/* Parses one response: bytes with their time of arrival, into a client_result. No sockets here. */
 #ifndef CLIENT_RESPONSE_H
 #define CLIENT_RESPONSE_H
 
@@ -16,14 +16,14 @@ struct response {
     struct err e; /* scratch */
 };
 
-/* A new attempt: what an attempt before left in r is forgotten. */
+/* Begins a new attempt: clears what an earlier one left in r. */
 void response_begin(struct response *s, struct client_result *r, size_t max_event_bytes);
 void response_free(struct response *s);
 
 /* More of the body, come at time_ns. False once it has failed: r has status and reason. */
 bool response_bytes(struct response *s, int64_t time_ns, const char *p, size_t n);
 
-/* The response ended as HTTP wants it. */
+/* The response ended properly by HTTP. */
 void response_close(struct response *s, int64_t time_ns);
 
 /* Ends the request with a failure, unless it failed before. msg is cut to what fits, after every

@@ -14,10 +14,10 @@
 #include "metrics/metrics.h"
 
 enum {
-    MAX_ERROR_BODY = 4096, /* kept of an answer that is no stream */
+    MAX_ERROR_BODY = 4096, /* bytes kept of an answer that is no stream */
     MAX_EVENTS = 256,
 };
-static const int64_t SWEEP_NS = 20 * NS_PER_MS; /* how late a time-out may be seen */
+static const int64_t SWEEP_NS = 20 * NS_PER_MS; /* longest lateness of detecting a time-out */
 static const int64_t GRACE_NS = NS_PER_S;       /* for the response to close after [DONE] */
 static const int64_t PROGRESS_NS = NS_PER_S / 5;
 
@@ -27,7 +27,7 @@ struct segment {
     size_t n;
 };
 
-/* A transfer on its way; reused with its libcurl handle. */
+/* A transfer in flight; reused with its libcurl handle. */
 struct slot {
     struct loop *l;
     CURL *easy;
@@ -37,9 +37,9 @@ struct slot {
     VEC(struct segment) segments;
     bool live, dirty, failing; /* failing: nothing more is kept of the body */
     bool is_stream;            /* the answer is 200 text/event-stream */
-    bool encoded;              /* its body has a Content-Encoding, which nobody asked for */
+    bool encoded;              /* its body has a Content-Encoding, although none was requested */
     int64_t start_ns, last_ns; /* sent, last byte */
-    double retry_after_s;      /* what the answer asks for; 0 = nothing */
+    double retry_after_s;      /* from the answer; 0 = none */
     char why[CURL_ERROR_SIZE];
     size_t at; /* in loop.live */
 };
@@ -58,14 +58,14 @@ struct loop {
     struct curl_slist *headers;
     int epoll, timer;
     int64_t t0_ns;       /* monotonic time of the run's start */
-    int64_t curl_due_ns; /* when libcurl wants to be called; INT64_MAX = no need */
-    int64_t armed_ns;    /* what the timer is set to */
+    int64_t curl_due_ns; /* when libcurl must be called; INT64_MAX = never */
+    int64_t armed_ns;    /* setting of the timer */
     int64_t sweep_ns, progress_ns;
-    int64_t gone; /* requests in a row that a server which is gone explains */
+    int64_t gone; /* failures in a row of a kind that means the server is gone */
     const struct client_result *gone_result; /* the one at which the run was given up; NULL */
     int64_t freed_ns; /* when the last place under max_concurrency became free */
     VEC(struct slot *) live, free, dirty;
-    VEC(struct again) again; /* retries that wait; few */
+    VEC(struct again) again; /* waiting retries; few */
     struct tally *ttft, *itl;
     struct client_health *health;
     int64_t waited_ns;
@@ -236,7 +236,7 @@ static bool has_place(const struct loop *l)
     return l->p->max_concurrency == 0 || (int64_t)l->live.n < l->p->max_concurrency;
 }
 
-/* Leaves out what was not sent within the run's duration. */
+/* Drops requests not sent within the run's duration. */
 static void close_at_end(struct loop *l)
 {
     if (l->p->duration_s > 0 && l->next < l->n && now(l) >= ns_from_s(l->p->duration_s)) {
@@ -245,7 +245,7 @@ static void close_at_end(struct loop *l)
     }
 }
 
-/* All requests whose time has come. */
+/* Sends all requests that are due. */
 static enum st send_due(struct loop *l, struct err *e)
 {
     if (l->health->gave_up)
@@ -287,7 +287,7 @@ static void tally_chunks(struct loop *l, const struct client_result *r, size_t f
     l->health->chunks += (int64_t)(r->chunks.n - from);
 }
 
-/* What came since the last time. */
+/* Parses what arrived since the last call. */
 static void parse(struct loop *l, struct slot *s)
 {
     struct client_result *r = s->response.r;
@@ -318,7 +318,7 @@ static bool is_one_of(const char *type, const char *const *types, size_t n)
     return false;
 }
 
-/* Whether the server wants a longer wait than a request may take. */
+/* Whether the server requests a longer wait than a request may take. */
 static bool is_put_off(const struct loop *l, const struct slot *s)
 {
     return l->p->timeout_s > 0 && s->retry_after_s > l->p->timeout_s;
@@ -332,7 +332,7 @@ static bool may_retry(const struct loop *l, const struct slot *s)
            is_one_of(r->error_type, types, sizeof types / sizeof *types);
 }
 
-/* Counts the requests in a row after which no other can do better. */
+/* Counts failures in a row that no later request can avoid. */
 static void count_gone(struct loop *l, const struct client_result *r)
 {
     static const char *const types[] = {"connect",  "resolve",  "tls",     "http_401",
@@ -347,7 +347,7 @@ static void count_gone(struct loop *l, const struct client_result *r)
     }
 }
 
-/* The request is over, or will be tried again. */
+/* Ends the attempt: the request is over, or will be retried. */
 static void leave(struct loop *l, struct slot *s)
 {
     struct client_result *r = s->response.r;
@@ -427,7 +427,7 @@ static void conclude(struct loop *l, struct slot *s, CURLcode code)
     r->http_status = (int32_t)status;
     enum run_status failure = easy_failure(code, &type);
     if (r->done && s->is_stream)
-        response_close(&s->response, time_ns); /* how the connection ended no longer matters */
+        response_close(&s->response, time_ns); /* the end of the connection no longer matters */
     else if (status != 0 && status != 200)
         tell_status(s, status, time_ns);
     else if (failure != RUN_OK)
@@ -475,7 +475,7 @@ static bool over(double limit_s, int64_t since_ns, int64_t t)
     return limit_s > 0 && t - since_ns > ns_from_s(limit_s);
 }
 
-/* Time-outs. */
+/* Ends requests that timed out. */
 static void sweep(struct loop *l)
 {
     int64_t t = now(l);
@@ -554,7 +554,7 @@ static enum st step(struct loop *l, struct err *e)
     TRY(send_due(l, e));
     for (int i = 0; i < n; i++) {
         if (ev[i].data.fd == l->timer) {
-            l->armed_ns = -1; /* it has fired, or will be set anew: either way no longer armed */
+            l->armed_ns = -1; /* fired, or to be reset: either way no longer armed */
             uint64_t fired;
             if (read(l->timer, &fired, sizeof fired) < 0 && errno != EAGAIN)
                 return err_errno(e, false, "reading a timer");
@@ -575,7 +575,7 @@ static enum st step(struct loop *l, struct err *e)
     return send_due(l, e);
 }
 
-/* Everything not over is cancelled, everything not sent is dropped. */
+/* Cancels everything not over, drops everything not sent. */
 static void cancel(struct loop *l, const char *why)
 {
     int64_t t = now(l);
@@ -623,7 +623,7 @@ static long upload_bytes(const struct client_request *requests, size_t n)
     return most < LEAST ? LEAST : most > MOST ? MOST : (long)most;
 }
 
-/* As many sockets as the system lets us have: each stream needs one. */
+/* Raises the limit on open files: each stream needs a socket. */
 static void raise_limits(void)
 {
     struct rlimit r;

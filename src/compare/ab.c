@@ -70,7 +70,8 @@ static enum st load_runs(struct arena *a, struct ab *x, struct err *e)
 
 /* ---- requests that count ------------------------------------------------------------------- */
 
-/* Whether the second run served the requests of the first: all ids both have, and one at least. */
+/* Whether the second run served the requests of the first, compared over common ids; at least one.
+ */
 static bool one_workload(const struct run *a, const struct run *b)
 {
     size_t both = 0;
@@ -86,7 +87,7 @@ static bool one_workload(const struct run *a, const struct run *b)
     return both > 0;
 }
 
-/* Tokens of a request that counts; 0 = it does not. */
+/* Tokens of a counted request; 0 = not counted. */
 static int64_t tokens_of(const struct run *r, int64_t id)
 {
     const struct run_request *q = run_find(r, id);
@@ -160,7 +161,7 @@ static void put_request(struct ab_run *r, size_t owner, int64_t id, int64_t kept
         put(r, METRIC_TOKEN_LATENCY, (double)(t[k].token_time_ns - t[k - 1].token_time_ns), owner);
 }
 
-/* Owners are counted in order of arrival, so that blocks of the bootstrap are stretches of time. */
+/* Orders requests by arrival, so that bootstrap blocks are stretches of time. */
 static size_t *by_arrival(struct arena *a, const struct run *r, const struct alignment *al)
 {
     struct boot_series order = {arena_array(a, struct boot_value, al->n), al->n};
@@ -294,7 +295,7 @@ static void hold(struct ab_cell *cell, enum compare_cause cause)
     cell->causes |= 1u << cause;
 }
 
-/* A slowdown beyond the limit is no fault of B's where the machine explains it. */
+/* Excuses a slowdown beyond the limit that the machine explains. */
 static void excuse(struct ab *x, const struct ab_run *r, struct ab_cell *cell)
 {
     if (x->found[CAUSE_WAITED_FOR_CORES].text && waited(&r->run) > CONTENTION_TOO_MUCH)

@@ -1,16 +1,16 @@
-/* Runs held against the first of them: by how much do they differ, and how sure is that? Two real
- * runs of two configurations, two simulations, or a whole row of either. There is no right side, so
- * nothing is called an error and nothing is judged, unless params.gate asks for it.
+/* Comparison of runs with the first of them: differences and their uncertainty. For real runs of
+ * several configurations, or simulations. Neither side is the reference, so differences are no
+ * errors and nothing is judged, unless params.gate is set.
  *
  * Runs are called A, B, C ... Where a run served the workload of A (same ids, arrivals and lengths)
- * it is paired with it request by request: counted are the requests that ended well in A and in
- * all runs paired with it and are no warm-up in any, their tokens cut to what all of them produced.
- * Another workload is compared as a sample of its own.
+ * it is paired with it request by request: counted are requests that succeeded in A and in all runs
+ * paired with it and are no warm-up in any, cut to the tokens that all of them produced. Another
+ * workload is compared as a sample of its own.
  *
  * A cell: change = 100 * (B - A) / A of a percentile, with the 95 % interval of
  * compare/bootstrap.h. An interval above 0 is "slower", one below it "faster"; all metrics here are
- * latencies; anything else is "no_difference", which says no more than that none shows. With
- * spread= (repeats of A) it also has the largest change between A and a repeat.
+ * latencies; anything else is "no_difference": none was detected. With spread= (repeats of A) it
+ * also has the largest change between A and a repeat.
  *
  * Gate "slower": a cell fails where the whole interval is above warn_percent, passes where it is
  * below pass_percent and warns below warn_percent; an interval across the limit, or none, leaves it
@@ -55,12 +55,12 @@ struct ab_run {
     const char *name;  /* "A", for sentences */
     const char *label; /* "A base": with the folder's name, for legends */
     bool simulated, paired;
-    size_t n_requests; /* that count */
+    size_t n_requests; /* counted */
     size_t n_left_out; /* warm-up, not ok, or not in all paired runs */
     struct run_metrics metrics;
     struct boot_series *series; /* [METRICS] its values with their requests */
 
-    /* Against A; nothing in A itself. */
+    /* Against A; unset in A itself. */
     struct ab_cell cells[METRICS][COMPARE_PERCENTILES];
     double drift;             /* machine time in this run / in A - 1; NAN */
     bool same_times;          /* every request has A's times to the nanosecond */
@@ -68,7 +68,7 @@ struct ab_run {
     size_t n_lines;
 };
 
-/* A setting that is not the same in all runs; NULL = a run does not have it. */
+/* A setting that differs between runs; NULL = the run lacks it. */
 struct ab_setting {
     const char *name, *values[AB_MAX_RUNS];
 };
@@ -82,7 +82,7 @@ struct ab {
     enum verdict verdict;
     struct compare_reason found[CAUSES], reasons[CAUSES];
     size_t n_reasons;
-    /* One line: the clearest differences; or the verdict, with the slowest cell that has it. */
+    /* One line: the clearest differences, or the verdict with its slowest cell. */
     const char *outcome;
     const char *const *notes;
     size_t n_notes;
@@ -90,8 +90,8 @@ struct ab {
 };
 
 /* ST_USAGE: fewer than 2 or more than AB_MAX_RUNS runs, a run given twice, pass_percent above
- * warn_percent. ST_INPUT: a run that cannot be read, or without requests that count; repeats that
- * are none of A. */
+ * warn_percent. ST_INPUT: a run that cannot be read, or without counted requests; repeats that are
+ * not of A. */
 enum st ab_compare(struct arena *a, const struct ab_params *p, struct ab *out, struct err *e);
 
 /* summary.md, compare.json, tables/, figs/ as of a comparison (docs/formats.md). */

@@ -1,4 +1,4 @@
-/* Runs held against the first, in words. */
+/* Sentences of a comparison of runs with the first. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,7 +103,7 @@ static void add_path(struct settings *s, const char *path, const char *name, con
     for (size_t i = 0; i < s->x->params.n; i++) {
         const struct node *meta = s->x->runs[i].run.meta;
         const char *v = row.values[i] = text_of(s->a, node_path(meta, path));
-        /* A meta without the whole group says nothing, one that lacks this setting alone does. */
+        /* A meta without the whole group is no evidence; one that lacks this setting alone is. */
         if (!v && !(group && node_path(meta, group)))
             continue;
         differs = differs || (seen && (!first != !v || (v && strcmp(first, v) != 0)));
@@ -243,8 +243,8 @@ static const struct ab_cell *cell_at(const struct place *p)
     return &p->run->cells[p->metric][p->percentile];
 }
 
-/* The clearest difference of that direction: the one farthest from 0 in widths of its interval.
- * only NULL: of any run. */
+/* The clearest difference in that direction: farthest from 0 in widths of its interval. only NULL:
+ * any run. */
 static struct place clearest(const struct ab *x, enum ab_call call, const struct ab_run *only)
 {
     struct place found = {0};
@@ -266,7 +266,7 @@ static struct place clearest(const struct ab *x, enum ab_call call, const struct
     return found;
 }
 
-/* Of the cells with the verdict, the one that is slowest against A. */
+/* The slowest cell against A with that verdict. */
 static struct place slowest(const struct ab *x, enum verdict v)
 {
     struct place found = {0};
@@ -283,7 +283,7 @@ static struct place slowest(const struct ab *x, enum verdict v)
     return found;
 }
 
-/* Both directions where there are both: a setting often buys one metric with another. */
+/* Reports both directions: a setting often trades one metric for another. */
 static const char *tell_clearest(struct arena *a, const struct ab *x)
 {
     struct place slower = clearest(x, AB_SLOWER, NULL), faster = clearest(x, AB_FASTER, NULL);

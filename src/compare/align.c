@@ -9,7 +9,7 @@ bool align_same_arrival(const struct run_request *a, const struct run_request *b
     return d <= ARRIVAL_TOLERANCE_NS && d >= -ARRIVAL_TOLERANCE_NS;
 }
 
-/* What would make the two sides different workloads; counted, and the first is named. */
+/* Differences that make the two sides different workloads: count, and the first. */
 struct mismatch {
     size_t n;
     const struct run_request *real, *sim;

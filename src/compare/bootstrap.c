@@ -7,7 +7,7 @@
 #include "base/rng.h"
 
 enum { MOST_DRAWS = 2000, LEAST_DRAWS = 200, LEAST_REQUESTS = 20, LEAST_BEYOND = 5 };
-#define WORK 2e8 /* values walked in all draws: about a second */
+#define WORK 2e8 /* values visited in all draws: about a second */
 
 static int by_value(const void *pa, const void *pb)
 {
@@ -43,7 +43,7 @@ bool boot_bounds(size_t requests, size_t values, double percentile)
     return requests >= LEAST_REQUESTS && beyond >= LEAST_BEYOND;
 }
 
-/* weights[i]: how often request i was drawn. */
+/* weights[i]: number of times request i was drawn. */
 static void draw(struct rng *rng, size_t n, size_t block, uint32_t *weights)
 {
     memset(weights, 0, n * sizeof *weights);

@@ -1,13 +1,13 @@
-/* How sure is a difference between percentiles of two runs? Resampling by requests.
+/* Intervals of differences between percentiles of two runs, by resampling requests.
  *
- * The requests of a run queue behind each other, so they are not independent: what is drawn are
- * blocks of consecutive requests (circular block bootstrap, Politis and Romano 1992), n^(1/3) long.
- * Where both runs served the same requests, a draw takes the same requests of both (paired): what
- * both have in common, the hard requests and the bursts, cancels. Otherwise each side is drawn by
- * itself. The interval is that of the 2.5th to the 97.5th percentile of the draws.
+ * The requests of a run queue behind each other, so they are not independent: draws are blocks of
+ * consecutive requests (circular block bootstrap, Politis and Romano 1992), n^(1/3) long. Where
+ * both runs served the same requests, a draw takes the same requests of both (paired): common
+ * effects, such as hard requests and bursts, cancel. Otherwise each side is drawn independently.
+ * The interval is that of the 2.5th to the 97.5th percentile of the draws.
  *
- * It tells how well these requests pin the difference down. What another run of the same
- * configuration would add is not in it; repeats show that. */
+ * The interval covers the choice of requests. It excludes the variation between runs of one
+ * configuration; repeats show that. */
 #ifndef COMPARE_BOOTSTRAP_H
 #define COMPARE_BOOTSTRAP_H
 
@@ -41,9 +41,9 @@ int boot_draws(size_t values);
  * values beyond it. */
 bool boot_bounds(size_t requests, size_t values, double percentile);
 
-/* Intervals of 100 * (b - a) / a, b's percentile against a's, into low and high
- * [n_series * n_percentiles]; NAN where boot_bounds says no or a percentile of a is 0. Returns the
- * number of draws. Same input, same bytes. */
+/* Intervals of 100 * (b - a) / a, b's percentile against a's, into low and high [n_series *
+ * n_percentiles]; NAN where boot_bounds is false or a percentile of a is 0. Returns the number of
+ * draws. Same input, same bytes. */
 int boot_intervals(const struct boot_params *p, const struct boot_series *a,
                    const struct boot_series *b, int n_series, double *low, double *high);
 

@@ -1,4 +1,4 @@
-/* What stands in the way of a verdict: found in the metas of both runs, weighed after judging. */
+/* Causes of an inconclusive verdict: found in the metas of both runs, weighed after judging. */
 #include "compare/cause.h"
 
 #include <math.h>
@@ -102,7 +102,7 @@ static void find_late_clients(struct arena *a, struct comparison *c, struct note
     }
 }
 
-/* A busy machine makes real runs and profiles slow; the simulation cannot know. */
+/* A busy machine slows real runs and profiles, not the simulation. */
 static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
 {
     const struct {
@@ -132,7 +132,7 @@ static void find_disturbance(struct arena *a, struct comparison *c, struct notes
     }
 }
 
-/* Machine time in the real runs over that in `then`, the geometric mean; NAN when no run knows. */
+/* Machine time in the real runs over that in `then`, the geometric mean; NAN when unknown. */
 static double slower_than(const struct comparison *c, const struct node *then)
 {
     double ln = 0;
@@ -207,7 +207,7 @@ static bool differs(struct arena *a, const char *setting, const struct node *rea
     return out->real && out->sim && strcmp(out->real, out->sim) != 0;
 }
 
-/* By the shapes where both metas have them: a model may go by two names. */
+/* Compares shapes where both metas have them: a model may have two names. */
 static bool other_model(struct arena *a, const struct comparison *c, struct difference *out)
 {
     const struct node *real = node_path(c->real.meta, "params.model.config");
@@ -224,7 +224,7 @@ static bool other_model(struct arena *a, const struct comparison *c, struct diff
     return false;
 }
 
-/* By the machine that was profiled where the bundle told it, else by the bundle's name. */
+/* Compares with the profiled machine where the bundle records it, else with the bundle's name. */
 static bool other_hardware(struct arena *a, const struct comparison *c, struct difference *out)
 {
     static const char *const facts[] = {"cpu", "cores"};
@@ -256,8 +256,8 @@ static void found_difference(struct arena *a, struct comparison *c, enum compare
     text_figure(a, r, "sim", d->sim);
 }
 
-/* Only a simulation has to be of the real run's model and machine, and only our own engine knows
- * both: what a server or a foreign engine runs on is not what bench was told. */
+/* Applies to simulations only, and only of our own engine: the model and machine of a server or
+ * foreign engine are not in bench's settings. */
 static void find_other_subject(struct arena *a, struct comparison *c)
 {
     struct difference d;

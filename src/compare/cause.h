@@ -1,4 +1,4 @@
-/* Why a comparison is inconclusive: one list of causes with stable ids, for compare.json (`cause`,
+/* Causes of an inconclusive comparison: one list with stable ids, for compare.json (`cause`,
  * `causes`), the last line of the terminal and the headline of the page.
  *
  * Some causes hold for a run as a whole and leave every judged cell inconclusive; the others excuse
@@ -9,30 +9,30 @@
 
 #include "text/node.h"
 
-/* In the order in which they count where their weights are equal. */
+/* Order breaks ties between equal weights. */
 enum compare_cause {
-    /* Of the runs as a whole. */
+    /* Causes of the runs as a whole. */
     CAUSE_CLIENT_LATE,      /* bench rejected a run: its client sent too late */
     CAUSE_WORKLOADS_DIFFER, /* other arrivals or prompt lengths */
     CAUSE_MODELS_DIFFER,    /* the simulation is of another model */
     CAUSE_HARDWARE_DIFFERS, /* profiled on another machine than the real run's */
-    /* Of a cell that misses. */
+    /* Causes of a cell that misses. */
     CAUSE_MACHINE_CHANGED,  /* slower or faster than when it was profiled */
     CAUSE_WAITED_FOR_CORES, /* real run or profile shared its cores */
-    CAUSE_STATED_ERROR,     /* inside the interval that the simulation gives itself */
+    CAUSE_STATED_ERROR,     /* inside the simulation's own interval */
     CAUSE_SPREAD,           /* the real runs differ among themselves by more than the miss */
-    CAUSE_INTERVAL,         /* of a gate: too few requests to say on which side of the limit */
+    CAUSE_INTERVAL, /* of a gate: too few requests to place the cell on one side of the limit */
     CAUSES
 };
 
 /* "client_late", "workloads_differ", "models_differ", "hardware_differs", "machine_changed",
  * "waited_for_cores", "stated_error", "spread", "interval". */
 const char *cause_id(enum compare_cause c);
-/* What to do about it: a clause for "next: ...". */
+/* The remedy: a clause for "next: ...". */
 const char *cause_remedy(enum compare_cause c);
 bool cause_is_of_run(enum compare_cause c);
 
-/* One that holds. */
+/* A cause that holds. */
 struct compare_reason {
     enum compare_cause cause;
     const char *clause;   /* for headlines and cells: "the machine itself had become 12 % slower" */

@@ -44,7 +44,7 @@ bool compare_same_folder(const char *x, const char *y)
            sx.st_ino == sy.st_ino;
 }
 
-/* A run counted twice would make the spread look smaller than it is. */
+/* Refuses a run given twice: it would make the spread too small. */
 static enum st check_spread_is_new(const struct run *real, const char *const *dirs, size_t i,
                                    struct err *e)
 {
@@ -58,8 +58,8 @@ static enum st check_spread_is_new(const struct run *real, const char *const *di
     return err_hint(e, "spread= takes further real runs: repeat=1, repeat=2 of the first");
 }
 
-/* A repeat has the real run's model, engine and scheduler; else the spread would hide what they
- * change. */
+/* Refuses a repeat with another model, engine or scheduler than the real run: the spread would
+ * include their effect. */
 static enum st check_spread_is_a_repeat(struct arena *a, const struct run *real,
                                         const struct run *r, struct err *e)
 {
@@ -152,7 +152,7 @@ static void tell_host_time(const struct comparison *c, struct notes *notes)
                     "sim.host_overhead=false): its times are device times alone.");
 }
 
-/* How much of the simulation rests on times beyond the profiled grid. */
+/* Notes the share of the simulation that rests on times beyond the profiled grid. */
 static void tell_extrapolation(const struct comparison *c, struct notes *notes)
 {
     int64_t all = 0, outside = 0;
@@ -178,7 +178,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
     TRY(compare_doubt_read(a, out->sim.dir, &out->doubt, e));
-    for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) /* the file leaves it out */
+    for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) /* not in the file */
         out->doubt.low[METRIC_TOKEN_LATENCY][k] = out->doubt.high[METRIC_TOKEN_LATENCY][k] =
             (double)NAN;
 

@@ -1,15 +1,15 @@
-/* A real run, or several of one workload, against another of it: how far apart, and is that within
- * what the real side varies by itself?
+/* Comparison of a real run, or several of one workload, with another run of it: error, and whether
+ * it is within the variation of the real side.
  *
  * Alignment. Requests are matched by request_id. Warm-up requests, those that one side lacks, and
- * those that did not end well on both sides are left out and counted. Token series are cut to what
- * the real run produced (num_decode_tokens_actual); TPOT and E2E of a cut request are taken at that
- * token on both sides.
+ * those that failed on either side are left out and counted. Token series are cut to the tokens of
+ * the real run (num_decode_tokens_actual); TPOT and E2E of a cut request are taken at that token on
+ * both sides.
  *
- * Cells. One per metric and percentile (linear interpolation between order statistics):
- * error = (sim - real) / real; |error| <= pass_percent is pass, <= warn_percent warn, else fail.
+ * Cells. One per metric and percentile (linear interpolation between order statistics): error =
+ * (sim - real) / real; |error| <= pass_percent is pass, <= warn_percent warn, else fail.
  *
- * Which cells are judged depends on the real side alone, never on how well the simulation did:
+ * Which cells are judged depends on the real side alone, never on the error:
  *   - P50 and P90 of TTFT, TPOT and E2E always;
  *   - P99 only with COMPARE_P99_REQUESTS aligned requests or more;
  *   - P95 and per-token latency not at all with core_only;
@@ -17,40 +17,40 @@
  *     order-statistic interval exists and is no wider than twice warn_percent of the value.
  *
  * Repeats. With further real runs on the same arrivals a cell's real value is the mean of the real
- * runs' percentiles, and its interval is Student's around it: the arrivals being the same on both
- * sides, what the machine did from run to run is all that the value is uncertain by. The diagnosis,
- * the curves and what is said of tokens are of the first run. Spread = (max - min) / median of the
- * real runs' percentiles. A fail whose error is no larger than the spread is excused, and counts as
- * warn, where the spread is at most twice warn_percent; a wider spread makes it inconclusive.
- * Spread runs whose arrivals or lengths differ are refused.
+ * runs' percentiles, and its interval is Student's around it: with equal arrivals on both sides the
+ * only uncertainty is the machine's variation between runs. The diagnosis, the curves and the notes
+ * on tokens are of the first run. Spread = (max - min) / median of the real runs' percentiles. A
+ * fail whose error is no larger than the spread is excused, and counts as warn, where the spread is
+ * at most twice warn_percent; a wider spread makes it inconclusive. Spread runs whose arrivals or
+ * lengths differ are refused.
  *
- * Yardstick. Real runs (their mean counts) and profiles carry the times of a few passes that never
- * change (profile/yardstick.h). Where those say that the machine itself got slower or faster by
+ * Reference passes. Real runs (their mean counts) and profiles carry the times of a few fixed
+ * passes (profile/yardstick.h). Where these show that the machine itself got slower or faster by
  * more than YARDSTICK_TOO_MUCH in between, a fail in that direction, and of at most
  * COMPARE_AMPLIFIED times that size, is inconclusive: queues amplify (all operator times 3 % longer
  * made the percentiles of a run at 70 % load 2 to 12 % longer).
  *
  * A fail is inconclusive, too, where the real run or the profile behind the simulated one waited
- * for cores more than CONTENTION_TOO_MUCH of the time (their metas say; base/contention.h); and all
- * judged cells are where the two runs have other arrivals or prompt lengths, or the simulation is
- * of another model or machine than the real run. Why a verdict is inconclusive: compare/cause.h.
+ * for cores more than CONTENTION_TOO_MUCH of the time (from their metas; base/contention.h); and
+ * all judged cells are where the two runs have other arrivals or prompt lengths, or the simulation
+ * is of another model or machine than the real run. Causes: compare/cause.h.
  *
- * Nothing can be said for or against a run that bench rejected because its client was late
- * (`client.verdict` in its meta): all judged cells are inconclusive. Such spread runs are refused.
+ * A run that bench rejected because its client was late (`client.verdict` in its meta) leaves all
+ * judged cells inconclusive. Such spread runs are refused.
  *
- * Of two real runs with HTTP in one of them the difference is what is asked for (struct
- * compare_path): no cell is judged.
+ * Between two real runs, one of them over HTTP, the difference is the result (struct compare_path):
+ * no cell is judged.
  *
  * Overall verdict: the worst judged cell, in the order pass, warn, inconclusive, fail. Exit codes:
  * fail 1, inconclusive 5, else 0.
  *
  * Intervals of the simulation. A run simulated with sim.replicas_mc carries an interval of each
- * percentile from the errors of its operators. They are shown; a cell that does not pass although
- * its interval holds the real value says so, and a fail is then inconclusive: the simulation does
- * not claim to know better. It never makes a cell pass.
+ * percentile from the errors of its operators. They are shown; where a cell does not pass although
+ * its interval contains the real value, this is noted, and a fail becomes inconclusive: it is
+ * within the simulation's stated uncertainty. An interval never makes a cell pass.
  *
- * Diagnosis (diagnosed == true when a judged cell is over pass_percent): what the two sides' batch
- * times say about the judged cell with the largest error; see struct compare_part. */
+ * Diagnosis (diagnosed == true when a judged cell is over pass_percent): explains the judged cell
+ * with the largest error by the two sides' batch times; see struct compare_part. */
 #ifndef COMPARE_COMPARE_H
 #define COMPARE_COMPARE_H
 
@@ -97,8 +97,8 @@ struct compare_cell {
 
 /* One kind of time on both sides. Batches are of a kind (prefill only, decode only, mixed) and,
  * within it, of a size class: powers of two of tokens for batches with prefill, of sequences for
- * decode. Kinds are compared class by class at the real run's mix, so that a different mix does
- * not pass for a different speed; n counts all batches of the kind. */
+ * decode. Kinds are compared class by class at the real run's mix, so that a different mix is not
+ * mistaken for a different speed; n counts all batches of the kind. */
 struct compare_part {
     const char *name;      /* "decode batches", "decode batches of 4-7", ... */
     bool detail;           /* a size class of the part before it */
@@ -108,32 +108,32 @@ struct compare_part {
     double share; /* of the difference explained by batch times, 0..1; NAN = not attributed */
 };
 
-/* What a simulated run says of its own errors (percentile_intervals.csv): the ends of intervals,
- * relative to the percentile; NAN = nothing. */
+/* A simulated run's own uncertainty (percentile_intervals.csv): ends of intervals, relative to the
+ * percentile; NAN = none. */
 enum { DOUBT_DELAY = METRICS, DOUBTS }; /* metrics, and the scheduling delay */
 struct compare_doubt {
     bool known;
     double low[DOUBTS][COMPARE_PERCENTILES], high[DOUBTS][COMPARE_PERCENTILES];
 };
-/* A run without the file: nothing is known. */
+/* Without the file all are NAN. */
 enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
                            struct err *e);
 
-/* What HTTP costs: of two real runs one over HTTP (run_meta.json has `http`) and one without, per
- * request, over HTTP minus without. Requests with as many tokens on both sides only. */
+/* Cost of HTTP: difference per request between a real run over HTTP (run_meta.json has `http`) and
+ * one without. Only requests with equal numbers of tokens. */
 struct compare_path_cost {
     size_t n;
     double median_ns, low_ns, high_ns; /* 95 % order-statistic interval of the median; NAN */
     double p10_ns, p90_ns;             /* of the differences; NAN without requests */
     /* The same median between the real run and a spread run, the largest in size; NAN without
-     * spread runs: what two runs differ by without HTTP in between. */
+     * spread runs: the variation between runs without HTTP. */
     double repeat_ns;
 };
 struct compare_path {
-    bool is;                              /* one of the two is over HTTP: nothing is judged */
-    bool real_is;                         /* it is the real run */
+    bool is;                              /* one of the two runs is over HTTP: nothing is judged */
+    bool real_is;                         /* that one is the real run */
     struct compare_path_cost of[METRICS]; /* not of METRIC_TOKEN_LATENCY */
-    const char *const *lines;             /* [n_lines] it in words */
+    const char *const *lines;             /* [n_lines] the result in words */
     size_t n_lines;
 };
 
@@ -150,8 +150,8 @@ struct comparison {
     /* Machine time in the real run / in the profile or other run - 1; NAN = unknown. */
     double drift;
 
-    struct compare_reason found[CAUSES];   /* by cause; text NULL = does not hold */
-    struct compare_reason reasons[CAUSES]; /* [n_reasons] those that made cells inconclusive */
+    struct compare_reason found[CAUSES];   /* indexed by cause; text NULL = does not hold */
+    struct compare_reason reasons[CAUSES]; /* [n_reasons] the causes that made cells inconclusive */
     size_t n_reasons;
     struct compare_path path;
 
@@ -168,7 +168,7 @@ struct comparison {
     const struct curves *curves;
 };
 
-/* What two folders are to each other. */
+/* Kind of comparison of two folders. */
 enum compare_pair {
     PAIR_SIMULATION, /* a real run and a simulated one: judged */
     PAIR_HTTP_PATH,  /* two real runs, one of them over HTTP */
@@ -194,7 +194,7 @@ enum st compare_write(const struct artifact *art, const struct comparison *c, st
 /* compare.json as a tree; doubles that are unknown are null. */
 struct node *compare_node(struct arena *a, const struct comparison *c);
 
-/* What was found and why, in one line: "inconclusive: the machine itself was 12 % slower in the
+/* The outcome and its cause, in one line: "inconclusive: the machine itself was 12 % slower in the
  * real run than while it was profiled", "fail: largest judged error -9.1 % (TTFT P50)". */
 const char *compare_outcome(struct arena *a, const struct comparison *c);
 

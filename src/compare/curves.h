@@ -1,6 +1,6 @@
-/* What the figures of one run, or of several on the same axes, draw: distributions and the load
- * over time. Kept beside them as tables (tables/cdf.csv, tables/over_time.csv), so that a report
- * can be made again from a folder alone and anybody can plot them with their own tools. */
+/* Data of the figures of one run, or of several on the same axes: distributions and load over time.
+ * Also written as tables (tables/cdf.csv, tables/over_time.csv), so that a report can be made from
+ * a folder alone and other tools can plot them. */
 #ifndef COMPARE_CURVES_H
 #define COMPARE_CURVES_H
 
@@ -21,8 +21,8 @@ struct run_curves {
 struct curves {
     int n_runs;
     const char *names[CURVES_MAX_RUNS]; /* for the legend */
-    const char *keys[CURVES_MAX_RUNS];  /* for columns: "real", "sim" until somebody sets others */
-    double bin_s;                       /* 0 = nothing over time */
+    const char *keys[CURVES_MAX_RUNS];  /* for columns; default "real", "sim" */
+    double bin_s;                       /* 0 = no data over time */
     struct run_curves of[CURVES_MAX_RUNS];
 };
 
@@ -39,7 +39,7 @@ const char *curves_figure_name(int i); /* "ttft_cdf", ..., "running", "waiting" 
  * over_time.csv (time_ns of the bin's middle, <key>_running of each run, then <key>_waiting); empty
  * = unknown. */
 enum st curves_write(const struct artifact *art, const struct curves *c, struct err *e);
-/* Back from the folder `tables` of a comparison; absent files give empty curves. ST_INPUT at
+/* Reads them from the folder `tables` of a comparison; absent files give empty curves. ST_INPUT at
  * file:line:column for anything that is not such a table. */
 enum st curves_load(struct arena *a, const char *tables, struct curves **out, struct err *e);
 /* The same of n runs with those keys. */

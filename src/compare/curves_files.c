@@ -37,7 +37,7 @@ static void put_header(struct csv_writer *w, const char *const *names, int n)
     csv_end_row(w);
 }
 
-/* Of two runs only what both have; of more, what any has. */
+/* Of two runs, metrics that both have; of more, those of any. */
 static bool has_cdf(const struct curves *c, enum metric m)
 {
     int n = 0;

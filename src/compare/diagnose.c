@@ -1,5 +1,5 @@
-/* Which part of the time disagrees? Batches of the same kind and size class are held against each
- * other at the real run's mix; what is left is the queue. */
+/* Attributes a difference to parts of the time. Compares batches of the same kind and size class at
+ * the real run's mix; the remainder is queueing. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ struct diagnosis {
     bool per_token;   /* the metric is made of gaps between tokens */
     double direction; /* of the error: +1 = the simulation is slower */
     VEC(struct compare_part) parts;
-    VEC(double) gain;        /* per part: its pull on the metric, NAN = not attributed */
+    VEC(double) gain;        /* per part: its contribution to the metric, NAN = not attributed */
     double pull;             /* sum of those in the error's direction */
     double difference, base; /* of all batch times, and the real time they refer to */
     struct notes findings;
@@ -74,8 +74,8 @@ static int by_time(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* A gap counts when a request was in the system from the end of one batch to the start of the
- * next; only then is it overhead and not idleness. */
+/* Counts a gap only if a request was in the system from the end of one batch to the start of the
+ * next: then it is overhead, not idleness. */
 static void sum_between(struct arena *a, struct side *s)
 {
     const struct run *r = s->run;
@@ -271,7 +271,7 @@ static bool differs(const struct diagnosis *d, double real, double sim)
     return fabs(change(real, sim)) > d->c->params.pass_percent;
 }
 
-/* "Most of that is host time: ..." where one part of the batch explains most of its difference. */
+/* "Most of that is host time: ...", where host or device time explains most of the difference. */
 static const char *split_text(struct diagnosis *d, const struct compare_part *p)
 {
     double all = p->sim_s - p->real_s;
@@ -303,7 +303,7 @@ static void find_part(struct diagnosis *d, const struct compare_part *p)
          between ? "" : split_text(d, p));
 }
 
-/* The parts that pull in the error's direction, the largest first. */
+/* The parts that contribute in the error's direction, the largest first. */
 static void find_parts(struct diagnosis *d)
 {
     double below = INFINITY;
@@ -321,8 +321,8 @@ static void find_parts(struct diagnosis *d)
     }
 }
 
-/* Where the kinds agree on average, single size classes may not: those whose change is over the
- * limit and in the error's direction, the largest pull first. */
+/* Finds single size classes that differ where the kinds agree on average: change over the limit and
+ * in the error's direction, the largest contribution first. */
 static void find_classes(struct diagnosis *d)
 {
     enum { MOST = 3 };

@@ -1,4 +1,4 @@
-/* What a simulated run says of its own errors. */
+/* The uncertainty that a simulated run states of itself. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static int percentile_of(struct sv name)
     return -1;
 }
 
-/* Metrics and percentiles that are not compared are passed over. */
+/* Skips metrics and percentiles that are not compared. */
 static enum st read_row(const struct csv_reader *r, const int column[5], struct compare_doubt *d,
                         struct err *e)
 {

@@ -42,7 +42,7 @@ static size_t fill(const struct curves *c, const struct run_curves *r, int i, do
     return CURVES_QUANTILES;
 }
 
-/* A long tail would press everything else into the left edge. */
+/* Whether to use a logarithmic axis: a long tail would squeeze the rest into the left edge. */
 static bool long_tail(const struct curves *c, int i)
 {
     enum { LONG = 4 };

@@ -13,7 +13,7 @@ struct notes {
 };
 void note(struct notes *n, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Requests that ended well on both sides, by request_id. */
+/* Requests that succeeded on both sides, by request_id. */
 struct alignment {
     int64_t *ids;
     int64_t *max_tokens; /* output tokens both sides have */
@@ -24,13 +24,13 @@ struct alignment {
 enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
                    struct notes *notes, struct err *e);
 
-/* ST_INPUT unless the aligned requests of the real run stand in `other` with the same arrivals and
+/* ST_INPUT unless `other` has the aligned requests of the real run with the same arrivals and
  * lengths. */
 enum st align_check_spread(const struct run *real, const struct alignment *al,
                            const struct run *other, struct err *e);
 bool align_same_arrival(const struct run_request *a, const struct run_request *b);
 
-/* The aligned requests only; spread runs lack those of *al that did not end well there. */
+/* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 
 /* Whether the two are a run over HTTP and one without; path_repeat for each spread run and
@@ -39,7 +39,7 @@ void path_find(struct arena *a, struct comparison *c, const struct alignment *al
 void path_repeat(struct comparison *c, const struct alignment *al, const struct run *again);
 void path_tell(struct arena *a, struct comparison *c);
 
-/* What the metas say against a verdict, into c->found; align_runs and judge_cells add theirs. */
+/* Adds causes found in the metas to c->found; align_runs and judge_cells add theirs. */
 void causes_find(struct arena *a, struct comparison *c, struct notes *notes);
 /* Enters one; cause_figure adds to its figures. */
 struct compare_reason *cause_found(struct arena *a, struct compare_reason found[CAUSES],
@@ -47,7 +47,7 @@ struct compare_reason *cause_found(struct arena *a, struct compare_reason found[
 void cause_figure(struct arena *a, struct compare_reason *r, const char *key, double value);
 /* A cell that these causes (bits) leave inconclusive. */
 void causes_count(struct compare_reason found[CAUSES], uint32_t set, double error_percent);
-/* Those that left cells inconclusive, by weight; how many. */
+/* Collects causes that left cells inconclusive, by weight; returns their number. */
 size_t causes_weigh(const struct compare_reason found[CAUSES], struct compare_reason out[CAUSES]);
 /* p99 of the schedule delay in ms where bench rejected the run because of it; else negative. */
 double cause_late_client_ms(const struct run *r);
@@ -57,8 +57,8 @@ double cause_late_client_ms(const struct run *r);
 bool compare_same_folder(const char *x, const char *y);
 enum st compare_check_limits(double pass_percent, double warn_percent, size_t n_spread,
                              struct err *e);
-/* dirs[i] as a repeat of `of`: same workload, same settings, a client that kept its schedule, and
- * none of the others again. */
+/* Loads dirs[i] as a repeat of `of`: same workload, same settings, a client that kept its schedule,
+ * and not given before. */
 enum st compare_load_repeat(struct arena *a, const struct run *of, const struct alignment *al,
                             const char *const *dirs, size_t i, struct run *out, struct err *e);
 struct node *compare_texts(struct arena *a, const char *const *s, size_t n);

@@ -54,7 +54,7 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* The cell's real side from all real runs; as it is where one of them has no value. */
+/* Averages the cell's real side over all real runs; unchanged where one of them has no value. */
 static void average_runs(struct comparison *c, const struct run_metrics *spread, enum metric m,
                          int p)
 {
@@ -105,7 +105,7 @@ static void measure_cell(struct comparison *c, const struct run_metrics *spread,
         cell->error_percent = 100 * (cell->sim_ns - cell->real_ns) / cell->real_ns;
 }
 
-/* NULL when the cell is to be judged, else why it is not. */
+/* NULL when the cell is to be judged, else the reason why not. */
 static const char *not_judged(struct arena *a, const struct comparison *c, enum metric m, int p)
 {
     const struct compare_cell *cell = &c->cells[m][p];
@@ -140,7 +140,7 @@ static void hold(struct compare_cell *cell, enum compare_cause cause)
     cell->causes |= 1u << cause;
 }
 
-/* What the metas say explains a miss of this size and direction. */
+/* Excuses a miss of this size and direction that the metas explain. */
 static void excuse_by_machine(const struct comparison *c, struct compare_cell *cell)
 {
     const double drift = 100 * fabs(c->drift);
@@ -151,7 +151,7 @@ static void excuse_by_machine(const struct comparison *c, struct compare_cell *c
         hold(cell, CAUSE_MACHINE_CHANGED);
 }
 
-/* A fail no larger than what the real runs differ by themselves. */
+/* Excuses a fail within the spread of the real runs. */
 static void excuse_by_spread(struct arena *a, struct comparison *c, struct compare_cell *cell)
 {
     char spread[WORDS_MAX];
@@ -217,7 +217,7 @@ static double size_of_error(const struct compare_cell *c)
     return fabs(c->error_percent);
 }
 
-/* The cell that the cause leaves inconclusive and that is largest by `size`. */
+/* The largest cell by `size` among those that the cause leaves inconclusive. */
 static struct place largest(const struct comparison *c, enum compare_cause cause,
                             double size(const struct compare_cell *))
 {
@@ -270,7 +270,7 @@ static void found_stated_error(struct arena *a, struct comparison *c)
     cause_figure(a, r, "high_ns", worst.cell->sim_high_ns);
 }
 
-/* A cell tells the heaviest of its causes. */
+/* Gives each cell the text of its heaviest cause. */
 static void tell_causes(struct arena *a, struct comparison *c)
 {
     found_spread(a, c);
@@ -297,8 +297,8 @@ static void tell_causes(struct arena *a, struct comparison *c)
     }
 }
 
-/* The worst verdict counts; of the cells that have it, the one with the largest error is
- * diagnosed. */
+/* Sets the overall verdict, the worst one, and the cell to diagnose: the one with the largest error
+ * among those. */
 static void sum_up(struct comparison *c)
 {
     double worst = -1;

@@ -82,7 +82,7 @@ static struct node *metric_node(struct arena *a, const struct comparison *c, enu
     return n;
 }
 
-/* The meta without what fills screens; the seed stays. */
+/* The meta without its bulky members; keeps the seed. */
 struct node *compare_run_node(struct arena *a, const struct run *r, const struct run_metrics *m)
 {
     static const char *const left_out[] = {"params", "env", "hydra", "schema_version"};

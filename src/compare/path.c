@@ -1,4 +1,4 @@
-/* A run over HTTP against one without: what the path costs. */
+/* A run over HTTP against one without: the cost of the HTTP path. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,7 +19,7 @@ static bool is_real(const struct run *r)
     return type && type->kind == NODE_STR && sv_eq(type->s, "real");
 }
 
-/* NAN = it has none. */
+/* NAN = missing. */
 static double value_ns(const struct run_request *q, enum metric m)
 {
     if (q->first_token_ns == RUN_NONE || q->completion_ns == RUN_NONE)
@@ -33,7 +33,7 @@ static double value_ns(const struct run_request *q, enum metric m)
     return m == METRIC_TTFT ? ttft : e2e;
 }
 
-/* Of `more` minus `less`, sorted, in out[al->n]; how many. */
+/* Differences `more` minus `less`, sorted, in out[al->n]; returns their number. */
 static size_t differences(const struct alignment *al, const struct run *more,
                           const struct run *less, enum metric m, double *out)
 {

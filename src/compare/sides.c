@@ -1,4 +1,4 @@
-/* What the two folders of real_run_dir= and sim_run_dir= are to each other. */
+/* Kind of comparison of the folders real_run_dir= and sim_run_dir=. */
 #include "compare/intern.h"
 
 static bool is_simulated(const struct node *meta)

@@ -1,4 +1,4 @@
-/* A comparison told to people: the table of the terminal, and summary.md. */
+/* Text output of a comparison: the table for the terminal, and summary.md. */
 #include <math.h>
 #include <stdio.h>
 

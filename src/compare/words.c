@@ -16,7 +16,7 @@ const char *words_duration(char out[WORDS_MAX], double seconds)
         snprintf(out, WORDS_MAX, "n/a");
         return out;
     }
-    /* Rounded first: what rounds up to the next power of ten is printed as that. */
+    /* Rounds first, so that a value that rounds up to the next power of ten is printed as that. */
     char rounded[WORDS_MAX];
     double v = seconds;
     snprintf(rounded, sizeof rounded, "%.3e", seconds);

@@ -1,4 +1,4 @@
-/* Numbers as people read them, in summaries and reports. */
+/* Human-readable numbers, for summaries and reports. */
 #ifndef COMPARE_WORDS_H
 #define COMPARE_WORDS_H
 

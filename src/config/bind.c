@@ -16,7 +16,7 @@ struct binding {
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* What stands there, as the user sees it: 'x', 1.5, a list. */
+/* The value as shown in messages: 'x', 1.5, a list. */
 static const char *shown(struct arena *a, const struct node *n)
 {
     char number[STR_DOUBLE_MAX];
@@ -84,7 +84,7 @@ static enum st not_allowed(const struct binding *b)
 
 /* ---- one function per type --------------------------------------------------------------- */
 
-/* Text that interpolation made, read as the scalar it spells. */
+/* Parses text produced by interpolation as the scalar it spells. */
 static void retype(struct binding *b)
 {
     if (b->n->kind != NODE_STR || b->n->quoted)
@@ -252,7 +252,7 @@ enum st bind_plan(struct arena *a, struct node *root, uint32_t command_bit, stru
         const struct option *o = &config_options[i];
         struct node *n = node_path(root, o->key);
         if (n && n->kind == NODE_STR && !n->quoted && sv_eq(n->s, "null"))
-            n->kind = NODE_NULL; /* what interpolation made */
+            n->kind = NODE_NULL; /* made by interpolation */
         if (!n || n->kind == NODE_NULL) {
             if (!*o->def)
                 continue;

@@ -1,6 +1,6 @@
 /* The commands of the program, each once. A command's number, its bit in option rows (CMD_BENCH),
- * its name, and the row `cmd_bench` that says what it does (cmd/cmd.h) all follow from its line
- * here; overviews list the commands in this order.
+ * its name, and its row `cmd_bench` (cmd/cmd.h) all follow from its line here; overviews list the
+ * commands in this order.
  *
  * To add one: a line here, src/cmd/<name>.c with its row, configs/<name>.yaml; then `./do docs`. */
 #ifndef CONFIG_COMMAND_H
@@ -28,7 +28,7 @@
 #define COMMAND_NUMBER(ID, name) COMMAND_##ID,
 enum command { COMMANDS(COMMAND_NUMBER) N_COMMANDS };
 
-/* Sets of commands, as option.commands has them. */
+/* Bits of option.commands. */
 #define COMMAND_BIT(ID, name) CMD_##ID = 1 << COMMAND_##ID,
 enum { COMMANDS(COMMAND_BIT) CMD_ANY = (1 << N_COMMANDS) - 1 };
 
@@ -38,7 +38,7 @@ static inline uint32_t command_bit(enum command c)
 }
 
 const char *command_name(enum command c);
-/* "workload, bench": those of a set. */
+/* Names of a set: "workload, bench". */
 void command_names(struct buf *out, uint32_t bits);
 
 #endif

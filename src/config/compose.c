@@ -146,7 +146,7 @@ static enum st refuse(struct merge *m, const char *key, const char *why)
     return err_set(m->e, ST_USAGE, "%s: %s: %s", override_source, key, why);
 }
 
-/* The group whose name a word on its own comes near to, or NULL. */
+/* The group with a name close to a bare word, or NULL. */
 static const char *group_meant(struct merge *m, const char *word)
 {
     enum { NEAR = 2 };

@@ -1,5 +1,5 @@
-/* Composition: the files a defaults list names and the overrides of the command line, merged into
- * one tree, with a record of every layer that set a key. Interpolation comes after. */
+/* Composition: merges the files of a defaults list and the overrides of the command line into one
+ * tree and records every layer that set a key. Interpolation comes after. */
 #ifndef CONFIG_COMPOSE_H
 #define CONFIG_COMPOSE_H
 
@@ -9,7 +9,7 @@
 
 enum layer { LAYER_DEFAULT, LAYER_FILE, LAYER_COMMAND_LINE };
 
-/* One layer gave a key a value (or took it away). Newest first. */
+/* One layer set a key, or removed it. Newest first. */
 struct layer_set {
     const struct layer_set *older;
     const char *key;

@@ -12,17 +12,18 @@
  *       - optional workload: mine    ??? must be chosen on the command line)
  *       - base                      (a file of this folder)
  *       - override scheduler: sarathi (another choice for a group that stands in the list already)
- *       - _self_                    (where this file's own keys come; last when it is missing)
+ *       - _self_ (position of this file's own keys; last when missing)
  *
  * Overrides: `group=option` picks a group's file, `+group=option` appends one, `~group` drops it;
  * `a.b=4` sets a key; `+a.b=4` adds one (only under free-form maps); `++a.b=4` sets or adds; `~a.b`
  * removes (the default comes back). `model.ref=`, `workload.dir=` and `workload.trace=` stand for a
- * group's file: its default is then left out, one that was picked stays. Later ones win. A key that
- * no option row knows is an error with a did-you-mean; on the command line so is one that the
+ * group's file: its default is then left out, one that was picked stays. Later ones win. A key
+ * without an option row is an error with a did-you-mean; on the command line so is one that the
  * command does not use. null = not set.
  *
  * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
- * rightmost fastest. Keys of lists (OPT_LIST) take their commas themselves and sweep over choice().
+ * rightmost fastest. Commas in a value of a list key (OPT_LIST) separate its items; sweep it with
+ * choice().
  *
  * Interpolation after composition: config/interpolate.h.
  *
@@ -58,7 +59,7 @@ struct config {
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e);
 
-/* Who gave a key its value: "not set" can matter where a default would do. */
+/* Origin of a key's value: distinguishes "not set" from a default. */
 enum config_origin { ORIGIN_UNSET, ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND_LINE };
 enum config_origin config_origin(const struct config *c, const char *key);
 

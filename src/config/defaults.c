@@ -9,7 +9,7 @@
 
 enum { MAX_DEPTH = 16, MAX_FILES = 256 };
 
-/* What a group is set to from elsewhere than its own entry. */
+/* A group's choice made outside its own entry. */
 struct choice {
     struct choice *next;
     const char *key;             /* "model", "model@backup" */
@@ -188,7 +188,7 @@ static const char *choice_key(struct arena *a, const char *group, const char *pa
                : group;
 }
 
-/* The command line says in a key of its own what the group's default file would say. */
+/* True: a key on the command line replaces the group's default file. */
 static bool is_replaced(const struct expansion *x, const char *group)
 {
     static const char *const keys[][2] = {
@@ -230,7 +230,7 @@ static enum st at_choice(struct expansion *x, const struct choice *c, const stru
     return node_err(c && c->place ? c->place : place, ST_INPUT, x->e, "%s", text);
 }
 
-/* How to say without a file what a group's file would say. */
+/* The key that replaces a group's file. */
 static const char *direct_key(const char *group)
 {
     static const char *const keys[][2] = {
@@ -377,8 +377,8 @@ static enum st check_chain(struct expansion *x, const struct chain *up, const ch
     return ST_OK;
 }
 
-/* The list's entries, _self_ added at the end where it is missing: a file overrides what it is
- * based on. */
+/* The list's entries; _self_ is appended where it is missing, so that a file overrides its bases.
+ */
 static enum st read_list(struct expansion *x, const struct node *list, const char *here,
                          struct entry **out, size_t *n)
 {

@@ -34,7 +34,7 @@ struct interpolation {
     struct err *e;
 };
 
-/* Where the parser stands in the text of one node. */
+/* Parser position in the text of one node. */
 struct cursor {
     const struct frame *at;
     struct sv s;
@@ -302,7 +302,7 @@ static enum st read_argument(struct interpolation *x, struct cursor *c, struct b
 {
     skip_space(c);
     char quote = c->i < c->s.n && strchr("'\"", c->s.p[c->i]) ? c->s.p[c->i] : 0;
-    size_t kept = 0; /* bytes that no trimming may take */
+    size_t kept = 0; /* bytes protected from trimming */
     if (quote)
         c->i++;
     while (c->i < c->s.n) {
@@ -391,7 +391,7 @@ static enum st read_interpolation(struct interpolation *x, struct cursor *c, str
     return ST_OK;
 }
 
-/* Backslashes before "${": each pair is one, an odd one takes the meaning away. */
+/* Backslashes before "${": each pair yields one, an odd one escapes the interpolation. */
 static void read_escape(struct cursor *c, struct buf *out)
 {
     size_t n = 0;

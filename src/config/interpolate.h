@@ -8,9 +8,8 @@
  *     ${stable_id:prefix,...}  hash_stable_id of base/hash.h
  *     \${                      a literal ${; \\${ is a backslash and an interpolation
  *
- * A string that is one interpolation takes the kind of what it names; in the midst of text scalars
- * are written as Hydra does (True, 4.0). What an interpolation yields is not searched for further
- * ones. */
+ * A string that is one interpolation takes the type of its value; inside other text scalars are
+ * formatted as Hydra does (True, 4.0). Results are not interpolated again. */
 #ifndef CONFIG_INTERPOLATE_H
 #define CONFIG_INTERPOLATE_H
 

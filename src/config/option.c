@@ -100,7 +100,7 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
     int limit = (int)strlen(unknown) / 3;
     *close = n > 0 && best[0] <= (limit < 2 ? limit : limit < 3 ? 2 : 3);
     while (*close && n > 1 && best[n - 1] > best[0] + 3)
-        n--; /* beside a good guess a wild one only confuses */
+        n--; /* drop far guesses where a close one exists */
     return n;
 }
 
@@ -132,7 +132,7 @@ static void add_alternatives(struct buf *out, const char *allowed)
 
 void option_range(struct buf *out, const struct option *o)
 {
-    /* bounds that only keep sums from overflowing say nothing to people */
+    /* larger bounds only prevent overflow: not shown */
     enum { NO_REAL_LIMIT = 100000 };
     char text[STR_DOUBLE_MAX];
     if (o->allowed) {
@@ -163,7 +163,7 @@ static const char *const type_names[] = {
     [OPT_MAP] = "map",
 };
 
-/* Stands for a space at which no line may break. */
+/* A non-breaking space. */
 enum { HARD_SPACE = 0x1f };
 
 static void add_fact(struct buf *out, const char *before, const char *text)

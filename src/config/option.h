@@ -51,8 +51,8 @@ bool option_is_below(const char *key, const char *section);
 bool option_is_section(const char *key);
 
 /* Up to `max` keys that look most like the unknown one, best first, among the rows of the commands
- * in `bits`; *close says that the first is near enough to be what was meant; keys much farther than
- * it are left out then. Returns how many. */
+ * in `bits`; *close is set when the first is close enough to be a typo; keys much farther are then
+ * left out. Returns how many. */
 size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size_t max,
                       bool *close);
 
@@ -63,7 +63,7 @@ void option_hint(const char *unknown, uint32_t bits, struct err *e);
  * default; at most 100 columns. */
 void option_help(struct buf *out, uint32_t command_bit);
 
-/* What stands in the brackets: "1 to 64 tokens; default 8". out is empty. */
+/* The text in brackets: "1 to 64 tokens; default 8". out is empty. */
 void option_facts(struct buf *out, const struct option *o);
 
 /* "64 tokens or more", "0 to 1", "one of a, b"; nothing when every value will do. */

@@ -193,7 +193,7 @@ static enum st read_bare(struct reader *r, const char *stops, struct node **out)
             r->i += 2;
             continue;
         }
-        if (c == '\\' && next == '$') { /* \${ is for the interpolation to see */
+        if (c == '\\' && next == '$') { /* keep \${ for interpolation */
             buf_add(&b, "\\$", 2);
             r->i += 2;
             continue;

@@ -2,7 +2,7 @@
  *
  * Values: a quoted string ('it''s' is written 'it\'s'), [list, of, values], {key: value}, or bare
  * text, which is null, true, false, an integer, a number or else a string. In bare text a backslash
- * takes the meaning from , ( ) [ ] { } : = and itself; ${...} stays for interpolation. */
+ * escapes , ( ) [ ] { } : = and itself; ${...} stays for interpolation. */
 #ifndef CONFIG_OVERRIDE_H
 #define CONFIG_OVERRIDE_H
 
@@ -30,7 +30,7 @@ enum st override_parse(struct arena *a, const char *typed, struct override *out,
 
 enum value_style {
     VALUE_TYPED, /* bare text is typed */
-    VALUE_TEXT,  /* bare text stays text: `007` is no number where a string is wanted */
+    VALUE_TEXT,  /* bare text stays text: `007` for a string key is no number */
     VALUE_LIST,  /* the same, and commas need no quotes: a,b,c */
 };
 

@@ -45,7 +45,7 @@ struct plan {
 
     struct {
         const char *name;          /* folder name in bundles and artifacts */
-        const char *hub;           /* its name on the Hugging Face hub: Vidur's folders have it */
+        const char *hub;           /* name on the Hugging Face hub, used in Vidur's folder names */
         const char *ref;           /* directory with config.json, weights, tokenizer.json */
         const struct node *config; /* Hugging Face keys; used when ref has none */
         const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
@@ -206,7 +206,7 @@ struct plan {
         int64_t step_batch_size;
     } kernels;
 
-    struct { /* trace/settings.h says what they mean to the recorder */
+    struct { /* semantics: trace/settings.h */
         bool attach;
         struct option_list ranges;
         bool profiler, copies, sync, nvtx, launches;

@@ -12,13 +12,14 @@ struct cpu_engine_params {
     uint64_t weights_seed;
     int threads; /* 0 = all cores this process may use */
     int64_t block_size, num_blocks;
-    int64_t busy_blocks;      /* from block 0 on: made ready at once, not at first use; 0 = all */
-    bool ready_later;         /* the others by a thread beside the engine, while that is idle */
+    int64_t busy_blocks; /* blocks, from 0 on, whose memory is touched at open instead of at first
+                            use; 0 = all */
+    bool ready_later;    /* a background thread touches the others while the engine is idle */
     int64_t max_batch_tokens; /* most tokens a batch may hold */
     int64_t max_rows;         /* most sequences that emit a token in a batch */
     int64_t sample_vocab;     /* ids from here on are never sampled; 0 = the model's vocabulary */
     bool ignore_eos;
-    bool spin; /* threads wait for the next batch running, not asleep */
+    bool spin; /* threads busy-wait for the next batch */
     const struct serve_clock *clock;
 };
 
@@ -27,34 +28,32 @@ struct cpu_engine_params {
  * p->model and p->clock are borrowed until close.
  *
  * max_in_flight is 1 and next() computes on the calling thread, so it may return after deadline_s;
- * such a batch is delivered by the next call. A token's logits have the same bits whatever shares
- * its batch, however its prompt was chunked and however many threads compute. Sampling
- * is greedy, the first of equal logits wins, unless the request asks for more (engine/sampler.h).
- */
+ * such a batch is delivered by the next call. A token's logits are bitwise independent of the rest
+ * of its batch, of chunking and of the number of threads. Sampling is greedy, the first of equal
+ * logits wins, unless the request has sampling parameters (engine/sampler.h). */
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e);
 
 /* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last
  * == true in batch order, then decode rows in order of slot. For tests. */
 const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows);
 
-/* What the machine streams: best of `rounds` reads of `bytes` of memory by `threads` threads (0 =
- * all cores), bytes/s; 0 when there is no such memory. */
+/* Memory bandwidth, bytes/s: best of `rounds` reads of `bytes` of memory by `threads` threads (0 =
+ * all cores); 0 when the memory cannot be had. */
 double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
 
 /* An executor that computes nothing: every batch ends batch_s seconds after it was submitted and
- * every row emits one token (tokens NULL, as in predictions). The floor of the loop's own cost, and
- * the null member of the family. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real
- * one. The clock is borrowed until close. */
+ * every row emits one token (tokens NULL, as in predictions). Measures the floor of the loop's own
+ * cost. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real one. The clock is
+ * borrowed until close. */
 struct executor null_executor(double batch_s, const struct serve_clock *clock);
 
 struct predictor;
 /* The simulator (sim/sim.h) in real time, for a server: each batch's completion is held back until
- * its predicted end has come, and every emitting row has a token id, those of its prompt over and
- * over. It answers as a computing executor does, so tokens are known as they come. Predicted ends
- * count, not the moments the thread woke up: what one batch is late does not delay the next.
- * *late_s (may be NULL) keeps the longest time by which one was late: a machine that cannot keep up
- * shows there. slots is the scheduler's batch_cap. Lives in the arena, and still wants its close().
- */
+ * its predicted end, and every emitting row has a token id: those of its prompt, repeated.
+ * Completions look like a computing executor's. Predicted ends count, not the moments the thread
+ * woke: a late batch does not delay the next. *late_s (may be NULL) keeps the largest lateness,
+ * which shows a machine that cannot keep up. slots is the scheduler's batch_cap. Lives in the
+ * arena; close() is still required. */
 struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
                                const struct serve_clock *clock, double *late_s);
 

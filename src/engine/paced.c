@@ -24,7 +24,7 @@ struct paced {
     struct echo *echoes;    /* [slots] */
     struct answer *answers; /* [in flight], ring by ticket */
     uint64_t n_answers;
-    struct completion next; /* of sim, waiting for its time */
+    struct completion next; /* from sim, waiting for its end */
     bool waiting;
 };
 

@@ -83,7 +83,7 @@ void rows_close(struct rows *r)
     *r = (struct rows){0};
 }
 
-/* At once to the most that a batch may need, where that is known. */
+/* Capacity: the maximum of a batch at once, where that is known. */
 static int64_t room_for(int64_t need, int64_t most)
 {
     return most ? most : 2 * need;
@@ -179,7 +179,7 @@ static void add_row(struct rows *r, struct row_batch *b, int32_t slot,
     ++*out_of(r, slot);
 }
 
-/* A chunk, or a decode row, whose start is where its slot stands. */
+/* Adds the segment of a chunk or of a decode row. */
 static enum st add_segment(struct rows *r, struct row_batch *b, const struct chunk *c, bool decode,
                            struct err *e)
 {

@@ -1,13 +1,13 @@
-/* From a batch as the loop tells it (serve/executor.h: chunks, and what changed in the decode set)
- * to the batch as an engine computes it: tokens with their places in the KV cache, and the rows
- * that emit. And back: from token ids to a completion, ends of sequence included.
+/* Converts a batch of the loop (serve/executor.h: chunks, and changes of the decode set) to the
+ * batch that an engine computes: tokens with their places in the KV cache, and the rows that emit.
+ * And back: token ids to a completion, ends of sequence included.
  *
  * Tokens stand in one order everywhere: those of the chunks in batch order, then one per decode
  * row, by ascending slot. Rows are the tokens whose logits are needed, in the same order: the last
  * token of each chunk that completes its prefill, and every decode row.
  *
  * One struct rows per engine keeps the decode sets of its lanes; one struct row_batch per batch in
- * flight holds what was resolved, so batches may be answered while later ones are out. All on the
+ * flight holds what was resolved, so batches may complete while later ones are out. All on the
  * loop's thread. */
 #ifndef ENGINE_ROWS_H
 #define ENGINE_ROWS_H
@@ -32,11 +32,11 @@ struct segment {
     const int32_t *blocks; /* block table of the sequence */
 };
 
-/* In row_batch.ids: the token that this slot emits in a batch that is still out. Only engines with
- * several batches of a lane in flight see it; they have the token on their device. */
+/* In row_batch.ids: the token that this slot emits in a batch that is still out. Only with several
+ * batches of a lane in flight; the engine has the token on its device. */
 enum { ROW_TOKEN_OUT = -1 };
 
-/* A batch, resolved. A zeroed struct is empty; the arrays grow and are used again. */
+/* A batch, resolved. A zeroed struct is empty; the arrays grow and are reused. */
 struct row_batch {
     int64_t n_tokens, n_rows;
     int64_t n_chunks, n_decodes;
@@ -75,8 +75,8 @@ void rows_close(struct rows *r);
  * rows than p allows, a sequence longer than max_position, an id outside the vocabulary. */
 enum st rows_resolve(struct rows *r, const struct batch *b, struct row_batch *out, struct err *e);
 
-/* The batch is done and its row i gave ids[i]: sets tokens and ended of *out, which point into *b
- * and live until it is resolved anew. */
+/* The batch completed with ids[i] for row i: sets tokens and ended of *out, which point into *b and
+ * live until it is resolved anew. */
 void rows_answer(struct rows *r, struct row_batch *b, const int32_t *ids, struct completion *out);
 void row_batch_free(struct row_batch *b);
 

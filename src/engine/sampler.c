@@ -19,7 +19,7 @@ static void swap(candidate *a, candidate *b)
     *b = t;
 }
 
-/* Orders c[lo, hi) about one of them: likelier ones before it, others behind. Returns its place. */
+/* Partitions c[lo, hi) about a pivot: likelier ones before it, others behind. Returns its index. */
 static size_t partition(candidate *c, size_t lo, size_t hi)
 {
     candidate *first = &c[lo], *middle = &c[lo + (hi - lo) / 2], *last = &c[hi - 1];
@@ -38,7 +38,7 @@ static size_t partition(candidate *c, size_t lo, size_t hi)
     return at;
 }
 
-/* Of candidates lo .. hi - 1: how many, or what they weigh. */
+/* Number of candidates lo .. hi - 1, or their weight. */
 static double measure(const candidate *c, size_t lo, size_t hi, bool weigh)
 {
     double sum = 0;
@@ -49,10 +49,11 @@ static double measure(const candidate *c, size_t lo, size_t hi, bool weigh)
     return sum;
 }
 
-/* The fewest, likeliest first, that reach the limit, to the front; returns how many. limit > 0. */
+/* Moves the fewest candidates, likeliest first, that reach the limit to the front; returns their
+ * number. limit > 0. */
 static size_t keep(candidate *c, size_t n, double limit, bool weigh)
 {
-    size_t lo = 0, hi = n; /* those before lo are in, those from hi on are out */
+    size_t lo = 0, hi = n; /* kept: before lo; dropped: from hi on */
     double in = 0;
     while (lo < hi) {
         const size_t at = partition(c, lo, hi);
@@ -69,7 +70,7 @@ static size_t keep(candidate *c, size_t n, double limit, bool weigh)
     return lo;
 }
 
-/* All that could be drawn, in order of their ids. */
+/* Collects all candidates, in order of ids. */
 static void gather(struct sampler *x, const struct sampling *s, size_t n, const float *logits)
 {
     float best = -INFINITY;

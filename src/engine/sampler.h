@@ -1,8 +1,8 @@
-/* Draws a token from logits as struct sampling asks for.
+/* Draws a token from logits by struct sampling.
  *
  * The draw depends on the seed, the position in the sequence and the logits alone: equal requests
- * give equal tokens, whatever shares their batch and however often they are preempted.
- * O(vocabulary) time on average. */
+ * give equal tokens, independent of the rest of the batch and of preemptions. O(vocabulary) time on
+ * average. */
 #ifndef ENGINE_SAMPLER_H
 #define ENGINE_SAMPLER_H
 
@@ -16,7 +16,7 @@ struct sampler_candidate {
     int32_t id;
 };
 
-/* What one thread needs; zeroed at first. Grows to the vocabulary. */
+/* Buffers of one thread; zeroed at first. Grow to the vocabulary. */
 struct sampler {
     VEC(struct sampler_candidate) list;
 };

@@ -4,9 +4,9 @@
  *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens that did not all come at once
  *   token latency  gap to the token before; token 0 is excluded unless asked for, and then counts
  *                  with the token_latency_ns its row carries (0 in our runs)
- * Warm-up requests and requests without status ok are left out and counted. What a request does not
- * have (no first token, no completion, no token file) is missing, not zero: its series is shorter
- * and n_missing says by how much. */
+ * Warm-up requests and requests without status ok are left out and counted. Values that a request
+ * lacks (no first token, no completion, no token file) are missing, not zero: the series is shorter
+ * by n_missing. */
 #ifndef METRICS_METRICS_H
 #define METRICS_METRICS_H
 
@@ -18,15 +18,16 @@ const char *metric_name(enum metric m); /* "ttft", "token_latency", "tpot", "e2e
 /* ---- percentiles ------------------------------------------------------------------------- */
 
 /* Percentile by linear interpolation between order statistics, bit for bit NumPy's default: q in
- * [0, 100], sorted ascending, n >= 1. Exact for the sample; says nothing about the population's
- * tail: an order statistic interval does, below. */
+ * [0, 100], sorted ascending, n >= 1. Exact for the sample; for the population, use the interval
+ * below. */
 double metrics_percentile(const double *sorted, size_t n, double q);
 
 /* Distribution-free interval of the population's q-th percentile (0 < q < 100): the order
  * statistics low <= high that enclose it with at least the confidence (in (0, 1)), at most half of
  * the rest on either side. From the binomial distribution, exactly for n <= 1000, by its normal
- * approximation above. The samples must be independent; latencies of one run are not quite, so this
- * is the least there is to say. False when n is too small to bound it on both sides. */
+ * approximation above. The samples must be independent; latencies of one run are not quite, so the
+ * interval is a lower bound of the uncertainty. False when n is too small to bound it on both
+ * sides. */
 bool metrics_percentile_interval(const double *sorted, size_t n, double q, double confidence,
                                  double *low, double *high);
 
@@ -47,7 +48,7 @@ struct run_metrics {
     struct series of[METRICS];
     size_t n_missing[METRICS]; /* requests (tokens: requests too) that lack the value. TPOT counts
                                 * only requests of more than one token */
-    size_t n_requests;         /* that count: the sums below are over these */
+    size_t n_requests;         /* requests in the sums below */
     size_t n_warmup, n_not_ok;
     size_t n_early_stop;        /* of n_requests: fewer tokens than asked for */
     double duration_s;          /* first planned arrival to last completion; NaN = unknown */

@@ -19,7 +19,7 @@ static void put(struct run_metrics *m, enum metric which, double ns)
     m->of[which].ns[m->of[which].n++] = ns;
 }
 
-/* A request as it counts: cut, with what is missing as RUN_NONE. */
+/* A request as counted: cut, missing values as RUN_NONE. */
 struct counted {
     int64_t n; /* output tokens kept */
     int64_t arrival_ns, first_ns, end_ns;
@@ -40,7 +40,7 @@ static struct counted count_request(const struct run *run, size_t i, int64_t max
     }
     if (c.n <= max_tokens)
         return c;
-    c.rows = c.rows == c.n ? max_tokens : 0; /* of rows that hold several tokens none is the last */
+    c.rows = c.rows == c.n ? max_tokens : 0; /* rows with several tokens cannot be cut */
     c.n = max_tokens;
     c.end_ns = c.rows > 0 ? c.tokens[c.rows - 1].token_time_ns : RUN_NONE;
     if (c.n == 0)
@@ -75,7 +75,7 @@ static void add_request(const struct counted *c, struct run_metrics *m)
 
 /* ---- selection --------------------------------------------------------------------------- */
 
-/* Walks the ids of the selection beside those of the run, both sorted. */
+/* Steps through the ids of the selection and of the run together, both sorted. */
 struct selection {
     const struct metrics_params *p;
     size_t at;

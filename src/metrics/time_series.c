@@ -18,11 +18,11 @@ struct cell {
     int64_t waiting_max, kv_max;
 };
 
-/* How a replica stands since from_s. */
+/* State of a replica since from_s. */
 struct standing {
     double from_s, end_s; /* end: of its batches so far */
     double waiting, running, kv;
-    double joules, watts; /* not charged yet; while they are charged */
+    double joules, watts; /* energy not charged yet, and its power */
     struct cell *cells;   /* [buckets] */
     struct cell *cell;    /* of from_s, where the bucket ends at edge_s */
     double edge_s;
@@ -86,12 +86,12 @@ static void widen(struct time_series *t)
         for (int32_t k = 0; k < half; k++)
             c[k] = sum_of(&c[2 * k], &c[2 * k + 1]);
         memset(c + half, 0, (size_t)half * sizeof *c);
-        t->of[i].edge_s = 0; /* to be sought again */
+        t->of[i].edge_s = 0; /* look up again */
     }
     t->width_s *= 2;
 }
 
-/* The bucket of a time; buckets widen until there is one. */
+/* Finds the bucket of a time; widens buckets until there is one. */
 static void seek(struct time_series *t, struct standing *s, double at_s)
 {
     while (at_s >= t->width_s * (double)t->buckets)

@@ -1,4 +1,4 @@
-/* How the load of a run went over time: time_series.csv, in memory that does not grow with the run.
+/* Load of a run over time: time_series.csv, in constant memory.
  *
  * Time is cut into buckets, at most TIME_SERIES_BUCKETS a replica (fewer beyond 64 replicas: 65,536
  * in all). They begin at 1/512 s; whenever the run outgrows them, they double in width and
@@ -18,9 +18,8 @@ struct time_series;
 struct time_series *time_series_new(int32_t replicas);
 void time_series_free(struct time_series **t); /* NULL is fine */
 
-/* A completed batch. What the replica was when it was submitted, it stays until its next batch
- * starts or until its batches have ended: in between it is idle. Batches of a replica come in order
- * of their starts. */
+/* A completed batch. The replica's state at submission holds until its next batch starts or all its
+ * batches have ended; in between it is idle. Batches of a replica come in order of their starts. */
 void time_series_add(struct time_series *t, const struct serve_iteration *i);
 
 /* Ends the series: one row a bucket and replica, by time, then replica. A run without batches has

@@ -38,7 +38,7 @@ static const struct node *template_of(const struct node *config)
     return v && v->kind == NODE_STR ? v : NULL;
 }
 
-/* What every chat is made of: one that this fails for is no use. */
+/* Renders a minimal chat: a template that fails on it is unusable. */
 static enum st try_it(const struct chat_format *f, struct err *e)
 {
     struct arena *a = arena_new();

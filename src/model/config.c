@@ -237,7 +237,7 @@ static enum st read_decoder(const struct node *c, struct model *m, struct err *e
     if (m->kv_heads == 0)
         m->kv_heads = m->heads;
     if (m->head_dim == 0 && qwen3)
-        m->head_dim = 128; /* Qwen3Config's default; hidden / heads is not it */
+        m->head_dim = 128; /* Qwen3Config's default, not hidden / heads */
     const struct node *act = present(c, "hidden_act");
     if (act && !(act->kind == NODE_STR && (sv_eq(act->s, "silu") || sv_eq(act->s, "swish"))))
         return node_err(act, ST_INPUT, e, "hidden_act: only 'silu' is supported for this model");

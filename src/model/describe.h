@@ -15,7 +15,7 @@ struct describe_params {
     int element_bytes;     /* of weights and activations: 4 or 2; 0 = 4 */
 };
 
-/* For people: a head, then a table of the operators with a row of sums. */
+/* As text: a summary, then a table of the operators with a row of sums. */
 void model_describe(struct arena *a, const struct model *m, const struct describe_params *p,
                     struct buf *out);
 

@@ -72,7 +72,7 @@ static float f16_to_f32(uint16_t h)
     return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-/* Tensors start at any byte of a file, so values are copied out before they are looked at. */
+/* Tensors start at any byte of a file: values are copied out, since they may be unaligned. */
 #define CONVERT(type, expression)                       \
     for (size_t i = 0; i < n; i++) {                    \
         type x;                                         \

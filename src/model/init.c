@@ -39,7 +39,7 @@ static enum st out_put(struct out_file *o, const void *p, size_t n, struct err *
     return ST_OK;
 }
 
-/* st: of the writing so far; anything but ST_OK removes what was written. */
+/* st: result so far; anything but ST_OK removes the file. */
 static enum st out_close(struct out_file *o, enum st st, struct err *e)
 {
     if (st == ST_OK && (fflush(o->f) != 0 || fsync(fileno(o->f)) != 0))
@@ -87,7 +87,7 @@ enum st weights_write(const char *path, const struct tensor *tensors, size_t n, 
 
 /* ---- a whole model folder -------------------------------------------------------------------- */
 
-/* Writing weights: how far it is, in units that people read. */
+/* Progress of writing weights, in readable units. */
 struct writing {
     const struct model_init_params *p;
     struct progress progress;
@@ -116,7 +116,7 @@ static enum st put_random(struct out_file *o, const struct tensor *t, void *arg,
     return st;
 }
 
-/* The configuration as given, but of the weights that are written. */
+/* The configuration as given, with the dtype that is written. */
 static enum st write_config(struct arena *a, const char *dir, const struct node *config,
                             struct err *e)
 {
@@ -147,7 +147,7 @@ static enum st copy_tokenizer(struct arena *a, const char *from, const char *dir
     return ST_OK;
 }
 
-/* Of the weights, and room for the other files. */
+/* Bytes of the weights and a reserve for the other files. */
 static int64_t disk_bytes(const struct tensor *t, size_t n)
 {
     int64_t bytes = 16 * MIB;

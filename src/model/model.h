@@ -11,7 +11,7 @@
 
 #include "text/node.h"
 
-/* MODEL_LLAMA has InternLM's first version too: Llama with optional biases. */
+/* MODEL_LLAMA covers InternLM's first version too: Llama with optional biases. */
 enum model_family {
     MODEL_QWEN3,
     MODEL_LLAMA,
@@ -50,12 +50,12 @@ struct model {
 enum st model_add_eos(struct model *m, const struct node *generation_config, struct err *e);
 
 /* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
- * scaling, sliding windows, quantisation and other things that change what is computed are
+ * scaling, sliding windows, quantisation and other settings that change the computation are
  * ST_INPUT, by name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit
  * memory sums. */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e);
-/* The folder's own name, also of "." and "models/x/": what a model is called that got no name. */
+/* The folder's own name, resolved for "." and "models/x/": default name of a model. */
 const char *model_folder_name(struct arena *a, const char *dir);
 /* dir/config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
@@ -96,7 +96,7 @@ enum op_kind {
     OP_KINDS,
 };
 
-/* What an operator's cost depends on. */
+/* The quantity that an operator's cost depends on. */
 enum op_axis {
     AXIS_TOKENS,  /* T = all tokens of the batch */
     AXIS_ROWS,    /* R = rows whose logits are needed: one per sequence that emits a token */
@@ -104,7 +104,7 @@ enum op_axis {
     AXIS_DECODE,  /* (sequences, kv tokens) */
 };
 
-/* Where in the pass an operator stands. */
+/* Position of an operator in the pass. */
 enum op_where { OP_BEFORE_LAYERS, OP_IN_LAYER, OP_AFTER_LAYERS };
 
 struct op {
@@ -119,7 +119,7 @@ struct op {
                               the embedding and counts it again */
 };
 
-/* The load an operator is asked to carry. */
+/* Load of a batch, as the cost formulas take it. */
 struct op_load {
     int64_t tokens;    /* T = prefill chunks' tokens + seqs */
     int64_t rows;      /* R */
@@ -143,13 +143,13 @@ const char *op_name(enum op_kind k);
 bool op_kind_from_name(struct sv name, enum op_kind *out);
 void model_ops(const struct model *m, struct op_list *out);
 
-/* Operators in the order in which an engine carries them out. */
+/* Operators in order of execution. */
 struct op_steps {
     enum op_kind kinds[OP_KINDS + 1];
     int n;
 };
-/* The list as steps: OP_ADD, which the list has once a layer, stands after each of the two parts
- * whose output it adds to the residual stream. */
+/* The list as steps: OP_ADD, listed once a layer, is executed after each of the two parts whose
+ * output it adds to the residual stream. */
 struct model_steps {
     struct op_steps before, layer, after; /* layer: of each layer */
 };
@@ -163,7 +163,7 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
  * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights
  * are read; the tokens of one are tokens k / that. */
 double model_experts_hit(const struct model *m, double tokens);
-bool op_is_expert(enum op_kind k); /* carried out by the devices that hold the experts */
+bool op_is_expert(enum op_kind k); /* executed by the devices that hold the experts */
 
 int64_t model_params(const struct model *m); /* tied weights counted once */
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes);

@@ -286,7 +286,7 @@ static struct work op_work(const struct model *m, const struct op *op, const str
     err_bug("operator kind", __FILE__, __LINE__);
 }
 
-/* The tokens or rows that put work on the operator; 0 = it does not run in this batch. */
+/* Tokens or rows that the operator processes; 0 = it does not run in this batch. */
 static int64_t active(const struct op *op, const struct op_load *load)
 {
     switch (op->axis) {

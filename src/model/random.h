@@ -1,4 +1,4 @@
-/* Seeded random weights piece by piece, for tensors larger than one wants to hold. */
+/* Seeded random weights piece by piece, for tensors too large to hold in memory. */
 #ifndef MODEL_RANDOM_H
 #define MODEL_RANDOM_H
 
@@ -11,7 +11,7 @@ struct random_weights {
     float value;
 };
 
-/* The stream of tensor t; pieces taken one after another are what model_random_tensor gives. */
+/* The stream of tensor t; its pieces in sequence equal model_random_tensor's result. */
 struct random_weights random_weights_begin(const struct tensor *t, uint64_t seed);
 /* n is a multiple of 4 except in the last piece. */
 void random_weights_next(struct random_weights *r, size_t n, float *out);

@@ -1,5 +1,5 @@
-/* One safetensors file: its header turned into tensors, and headers written. Used by weights.c and
- * init.c; everybody else reads weights.h. */
+/* One safetensors file: its header turned into tensors, and headers written. Private to weights.c
+ * and init.c; use weights.h elsewhere. */
 #ifndef MODEL_SAFETENSORS_H
 #define MODEL_SAFETENSORS_H
 

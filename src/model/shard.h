@@ -1,4 +1,4 @@
-/* A model over several devices: what each of them holds.
+/* Partitioning of a model over several devices.
  *
  * Tensor parallelism: tp shards carry each layer together, cut as Megatron-LM cuts it.
  *
@@ -39,14 +39,14 @@ int64_t shard_devices(int64_t tp, int64_t ep); /* of a stage */
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* What one shard computes, as a model: heads, KV heads and intermediate are its part. Divisions
- * round down, but KV heads up. */
+/* One shard as a model of its own: its heads, KV heads and intermediate size. Divisions round down,
+ * but KV heads up. */
 struct model shard_model(const struct model *m, int64_t tp);
 /* The list of model_ops with the shapes and weights of one shard; its costs are op_cost of
  * shard_model. */
 void shard_ops(const struct model *m, int64_t tp, struct op_list *out);
 
-/* Whether the operator's output is a part of a sum over the shards: an all-reduce stands there. */
+/* Whether the operator's output is a partial sum over the shards: an all-reduce follows. */
 bool shard_is_partial(enum op_kind k);
 int32_t shard_all_reduces(const struct model *m); /* of a forward pass */
 
@@ -60,8 +60,8 @@ struct shard_slice {
 /* ST_USAGE, with the setting's name, where heads, KV heads or features cannot be cut into equal
  * parts. For models that engines compute. */
 enum st shard_check_weights(const struct model *m, int64_t tp, struct err *e);
-/* What shard `rank` holds of a tensor of model_tensors. Its row r is row weight_row(shard_model,
- * part, r - row) of the shard's operator. */
+/* The part of a tensor of model_tensors that shard `rank` holds. Its row r is row
+ * weight_row(shard_model, part, r - row) of the shard's operator. */
 struct shard_slice shard_tensor(const struct model *m, int64_t tp, int64_t rank,
                                 const struct tensor *t, const struct weight_place *place);
 

@@ -69,7 +69,7 @@ struct encoder {
     const struct tokenizer *t;
     struct buf normal, spare;
     struct split_pieces pieces;
-    struct bpe_scratch bpe; /* its ids are the result */
+    struct bpe_scratch bpe; /* receives the ids */
 };
 
 static void encoder_free(struct encoder *c)

@@ -41,7 +41,7 @@ static enum st open_file(struct weights *w, const char *path, struct err *e)
     return ST_OK;
 }
 
-/* A shard gives the tensors that the index says are in it; another it may hold is not ours. */
+/* Takes the tensors that the index assigns to the shard; ignores others in it. */
 static enum st open_shard(struct weights *w, const char *dir, const struct node *weight_map,
                           const struct node *name, struct err *e)
 {

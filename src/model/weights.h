@@ -35,7 +35,7 @@ struct tensor {
     enum dtype dtype;
     int n_dims;
     int64_t dims[TENSOR_MAX_DIMS];
-    const void *data; /* inside the mapping; aligned to nothing in particular */
+    const void *data; /* inside the mapping; not aligned */
     size_t bytes;
 };
 
@@ -53,8 +53,8 @@ const struct tensor *weights_at(const struct weights *w, size_t i); /* in order 
 const struct tensor *weights_find(const struct weights *w, const char *name); /* NULL = absent */
 
 /* The tensor that a row of model_tensors stands for: that name, or that name without its leading
- * "model." or "transformer." (files of the bare model, as BLOOM's, leave it out). Absent, of
- * another shape, or not of a floating-point type: ST_INPUT by name. */
+ * "model." or "transformer." (files of the bare model, as BLOOM's, leave it out). ST_INPUT, by
+ * name, when absent, of another shape or not of a floating-point type. */
 enum st weights_require(const struct weights *w, const struct tensor *want,
                         const struct tensor **out, struct err *e);
 
@@ -80,10 +80,10 @@ enum weight_part {
     WEIGHT_UP,
 };
 
-/* Where a tensor stands in the model. */
+/* Place of a tensor in the model. */
 struct weight_place {
-    int64_t layer;   /* -1 = of no layer */
-    enum op_kind op; /* that reads it. OP_EMB: OP_LM_HEAD of a tied model reads it too */
+    int64_t layer;   /* -1 = outside the layers */
+    enum op_kind op; /* operator that reads it; OP_EMB: also read by OP_LM_HEAD of a tied model */
     enum weight_part part;
     bool bias;
 };
@@ -98,14 +98,14 @@ int64_t weight_row(const struct model *m, enum weight_part part, int64_t r);
 /* Seeded random weights of that tensor, float32: normal with standard deviation 0.02 (norm weights
  * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. The
  * normal is drawn from its 65,536 mid-quantiles, four per random number: 0.6e9 values take about
- * two seconds, and nobody measures the tails of made-up weights. */
+ * two seconds, and the tails do not matter in random weights. */
 void model_random_tensor(const struct tensor *t, uint64_t seed, float *out);
 
 /* `model init`: writes config.json (with dtype float32) and model.safetensors, and copies the
- * tokenizer files of from_dir, into dir, which must be absent or empty. Refused with ST_IO where
- * the disk has no room for it. Written in a partial folder (base/partial.h) and renamed when whole:
- * nothing is left of what fails or is stopped, which is ST_INTERRUPTED. Progress goes to stderr;
- * memory does not depend on the model's size. */
+ * tokenizer files of from_dir, into dir, which must be absent or empty. ST_IO when the disk is too
+ * small. Written in a partial folder (base/partial.h) and renamed when whole: nothing is left of
+ * what fails or is stopped, which is ST_INTERRUPTED. Progress goes to stderr; memory does not
+ * depend on the model's size. */
 struct model_init_params {
     const struct model *model;
     const struct node *config; /* Hugging Face keys of the model */

@@ -17,7 +17,7 @@ struct stats cell_point(struct arena *scratch, const struct profile_result *r, c
 /* The distinct tokens and rows of the measured points, ascending. */
 int64_t *cell_counts(struct arena *a, const struct profile_result *r, int64_t *n);
 
-/* What bundle_meta.json says of an operator. */
+/* Quality of an operator's cells, for bundle_meta.json. */
 struct op_quality {
     int64_t points, samples;
     struct holdout loo;

@@ -5,12 +5,12 @@
 
 #include "base/rng.h"
 
-/* Before the passes of a decode that count, the train runs until it is no faster than a moment ago:
- * until LEAD_WINDOW passes take at least LEAD_SETTLED of the time of those before them. How long
- * that takes is the cache's affair: on a VM with a large shared cache, attention over 16 sequences
- * of 256 tokens took 300 us after one pass, 248 after three, 199 after eight; a model that just
- * fits into a cache takes longer to get back into it. LEAD_S bounds what one visit may cost,
- * TRAIN_S what the passes that count may. */
+/* A decode's measured passes follow a lead-in that ends when the train is no faster than before:
+ * when LEAD_WINDOW passes take at least LEAD_SETTLED of the time of those before them. The lead-in
+ * depends on the cache: on a VM with a large shared cache, attention over 16 sequences of 256
+ * tokens took 300 us after one pass, 248 after three, 199 after eight; a model that just fits into
+ * a cache takes longer to get back into it. LEAD_S bounds the time of a lead-in, TRAIN_S that of
+ * the measured passes. */
 enum { LEAD_FEWEST = 2, LEAD_WINDOW = 4, LEAD_MOST = 48 };
 static const double LEAD_SETTLED = 0.99, LEAD_S = 0.03, TRAIN_S = 0.03;
 
@@ -21,7 +21,7 @@ struct drive {
     int32_t *blocks; /* [num_blocks]: 0, 1, ... */
     int32_t *slots;  /* [max_batch] 0, 1, ...: any prefix is a decode set */
     struct chunk *chunks;
-    int64_t blocks_per_slot, kv; /* of the point at hand */
+    int64_t blocks_per_slot, kv; /* of the current point */
     int32_t in_set;              /* slots of the decode set */
     int64_t iteration;
     double now_s;
@@ -62,7 +62,7 @@ struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_l
 void drive_bind(struct drive *d)
 {
     d->in_set = 0;
-    d->now_s = 0; /* the clock may have been set anew */
+    d->now_s = 0; /* the clock may have been reset */
     if (d->ex.ops->bind)
         d->ex.ops->bind(d->ex.self, (struct slot_source){d, view});
 }

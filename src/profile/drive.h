@@ -8,24 +8,23 @@
 
 struct drive;
 
-/* Binds the executor to the driver's slots; whoever uses it next binds it again. A sequence's
- * blocks lie one after another, as the serving loop hands them to a prompt: attention over blocks
- * strewn at random took 1.8 times as long at one sequence of 128 tokens on a CPU. ids are random
- * below vocab. */
+/* Binds the executor to the driver's slots; its next user binds it again. A sequence's blocks are
+ * contiguous, as the serving loop allocates them for a prompt: attention over randomly placed
+ * blocks took 1.8 times as long at one sequence of 128 tokens on a CPU. ids are random below vocab.
+ */
 struct drive *drive_new(struct arena *a, struct executor ex, const struct grid_limits *l,
                         int64_t vocab, uint64_t seed);
 
-/* After somebody else used the executor. */
+/* Binds again after another use of the executor. */
 void drive_bind(struct drive *d);
 
-/* Passes that count of a decode's train. */
+/* Measured passes of a decode's train. */
 enum { DRIVE_TRAIN = 6 };
 
 /* One visit of a point: of a prompt one forward pass, of a decode up to `most` (1 to DRIVE_TRAIN)
- * passes at the end of a train of its like, as decodes come in a run: what the batches before left
- * in the caches has gone by then. Of a train whose passes take long fewer count, at least one.
- * op_s[i][OP_KINDS]: seconds of pass i summed over repeats; *n of them; *spent_s: machine time of
- * all passes. */
+ * passes at the end of a train of its like, as in a run: earlier batches have left the caches by
+ * then. Fewer passes, at least one, where they take long. op_s[i][OP_KINDS]: seconds of pass i
+ * summed over repeats; *n of them; *spent_s: machine time of all passes. */
 enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
                     int *n, double *spent_s, struct err *e);
 

@@ -15,9 +15,8 @@
 #include "base/arena.h"
 
 enum point_kind { POINT_TOKENS, POINT_DECODE, POINT_PREFILL };
-/* Refined and sampled apart: a prompt of a thousand tokens costs as much as a hundred decode
- * batches.
- */
+/* Refined and sampled separately: a prompt of a thousand tokens costs as much as a hundred decode
+ * batches. */
 enum point_group { GROUP_DECODE, GROUP_PROMPT, POINT_GROUPS };
 enum { GRID_LEVELS = 3 };
 

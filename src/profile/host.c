@@ -21,7 +21,7 @@ struct feed {
     VEC(struct host_sample) got;
 };
 
-/* The first ones end one after another, so that the waiting ones enter one at a time. */
+/* Staggers the lengths of the first requests, so that the waiting ones enter one at a time. */
 static enum st feed_next(void *self, struct workload_request *out, struct err *e)
 {
     struct feed *f = self;
@@ -46,11 +46,11 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 static void on_batch(void *self, const struct run_batch *b, const struct completion *c)
 {
     struct feed *f = self;
-    /* the first iteration pays for waking up; half-empty batches are other batch sizes */
+    /* skips the first iteration (idle ramp-up) and batches of other sizes */
     if (b->iteration == 0 || b->batch_size != f->batch)
         return;
     double device = c->device_s;
-    if (c->op_s) { /* what the operators are predicted from; device_s holds the gaps between them */
+    if (c->op_s) { /* sums operators as predictions do; device_s includes the gaps between them */
         device = 0;
         for (int k = 0; k < OP_KINDS; k++)
             device += c->op_s[k];

@@ -32,7 +32,7 @@ static int numbers(struct sv line, double *out, int max)
 
 struct replay {
     struct journal *j;
-    size_t run_begin, row_begin, number_begin; /* host samples, rows, numbers that are whole */
+    size_t run_begin, row_begin, number_begin; /* sizes when the last run or row was complete */
 };
 
 typedef bool line_fn(struct journal *j, char kind, const double *v, int n);
@@ -99,7 +99,7 @@ static bool read_publishing(struct journal *j, char kind, const double *v, int n
     return true;
 }
 
-/* part: of a group of lines that counts only when a line of another kind ends it. */
+/* part: of a group of lines that is valid only when a line of another kind ends it. */
 static const struct line_kind {
     char letter;
     int fewest, most; /* numbers */
@@ -137,7 +137,7 @@ static bool replay_line(struct replay *r, struct sv line)
     return true;
 }
 
-/* Bytes of the file that are whole and belong to this key; 0 = start anew. */
+/* Bytes of the file that are valid and belong to this key; 0 = start anew. */
 static size_t replay(struct journal *j, struct sv text, const char *key)
 {
     struct replay r = {.j = j};

@@ -4,16 +4,18 @@
  *     twinfer-profile-journal 1 <sha256 of what the measurements depend on>
  *     n <wall clock, s>                                   a session begins
  *     s <point> <one time per operator kind, s>           a sample; point = index in the grid
- *     v <point> <s>                                       a visit of the point is over, what it
- * took h <batch> <chunks> <host s> <executor host s> <device s>    an iteration of the serving loop
+ *     v <point> <s>                                       a visit of the point is over: its cost
+ *     h <batch> <chunks> <host s> <executor host s> <device s>
+ *                                                         an iteration of the serving loop
  *     b <batch>                                           a run of the serving loop is complete
  *     r <numbers>                                         a batch of the calibration run
- *     q <s>                                               a round of the calibration run is
- * complete w <numbers>                                         a request after a pause (wake.h) y
- * <point> <s>                                       a reference pass (yardstick.h) c <s> <waiting>
- * <stolen>                            a session is over; how contended it was p publishing has
- * begun A last line without its newline is dropped; iterations and batches of an incomplete run
- * too.
+ *     q <s>                                               a calibration round is complete
+ *     w <numbers>                                         a request after a pause (wake.h)
+ *     y <point> <s>                                       a reference pass (yardstick.h)
+ *     c <s> <waiting> <stolen>                            a session is over: its contention
+ *     p                                                   publishing has begun
+ *
+ * A last line without its newline is dropped; so are iterations and batches of an incomplete run.
  *
  * A bundle keeps its journal as samples.txt, so that it can be extended. */
 #ifndef PROFILE_JOURNAL_H
@@ -30,20 +32,22 @@ struct sample {
 };
 
 struct host_sample {
-    int64_t batch, chunks; /* sequences; of these prefill chunks */
-    double host_s, executor_s,
-        device_s; /* beyond operators; of it inside the executor; operators */
+    int64_t batch;     /* sequences */
+    int64_t chunks;    /* those of them with a prefill chunk */
+    double host_s;     /* beyond operators */
+    double executor_s; /* part of host_s inside the executor */
+    double device_s;   /* in operators */
     int session;
 };
 
-/* A line of the kinds n, r, q, w, y, c: its letter, and where its numbers stand. */
+/* A line of the kinds n, r, q, w, y, c: its letter, and the range of its numbers. */
 struct journal_row {
     char kind;
     int n;
     size_t first;
 };
 
-/* What the present session did at a point. */
+/* Work of the present session at a point. */
 struct journal_point {
     int64_t visits, samples;
     double spent_s;
@@ -60,18 +64,18 @@ struct journal {
     VEC(double) numbers;               /* of the rows */
     struct journal_point *now;         /* [n_points] */
     int session;                       /* the present one */
-    size_t session_runs, session_rows; /* where those of the present session begin */
+    size_t session_runs, session_rows; /* counts when the present session began */
     bool publishing;
     int64_t resumed; /* samples found on disk */
 };
 
-/* Opens or creates the journal. One that was made for another key is emptied, with a log line that
- * says so. ST_USAGE when another process has it open. */
+/* Opens or creates the journal. One made for another key is emptied, with a log line. ST_USAGE when
+ * another process has it open. */
 enum st journal_open(struct arena *a, const char *dir, const char *key, int64_t n_points,
                      struct journal *j, struct err *e);
 enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KINDS],
                        struct err *e);
-/* The iterations of one run of the serving loop, all or none. */
+/* Appends the iterations of one run of the serving loop, all or none. */
 enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sample *h, size_t n,
                          struct err *e);
 /* A visit of the point is over. */
@@ -82,15 +86,15 @@ enum { JOURNAL_NUMBERS = 512 };
 enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e);
 /* Row i of that kind, counted from row *at, which moves past it; NULL: no more. */
 const double *journal_next(const struct journal *j, char kind, size_t *at, int *n);
-/* What was measured in that session leaves memory, where another session measured the same; the
- * file keeps it, and its rows "n" and "c" stay. */
+/* Drops that session's measurements from memory where another session has the same ones; the file
+ * keeps them, and rows "n" and "c" stay. */
 void journal_leave_out(struct journal *j, int session);
 enum st journal_publish(struct journal *j, struct err *e);
 void journal_close(struct journal *j);
-/* The lines of a whole journal, those of publishing left out. */
+/* The lines of a whole journal without those of publishing. */
 enum st journal_text(struct arena *a, const char *path, struct sv *out, struct err *e);
-/* Whether the journal in dir, if there is one, ends with the begin of publishing: once the bundle
- * is in place it is of no more use. */
+/* Whether the journal in dir, if any, ends with the start of publishing: obsolete once the bundle
+ * is in place. */
 bool journal_published(struct arena *a, const char *dir);
 /* Removes the folder, and those above it up to .partial when they are empty. */
 enum st journal_remove(const char *dir, struct err *e);

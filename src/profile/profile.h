@@ -2,21 +2,21 @@
  * measures the host overhead per iteration through the serving loop, writes a bundle. Any executor
  * with EXEC_OP_TIMES can be profiled.
  *
- * Whole forward passes are measured, never an operator alone, so caches are in the state they have
- * in a real run. Every grid point (profile/grid.h) is measured `samples` times in rounds of
- * shuffled order, so that a slow phase of the machine touches all of them, after `warmup` passes; a
- * point that has had POINT_ENOUGH_S of machine time and three samples is done earlier. With a time
- * budget the grid is refined level by level only while three rounds over it fit, and sampling stops
- * when the budget is used up.
+ * Whole forward passes are measured, never an operator alone, so that caches are as in a real run.
+ * Every grid point (profile/grid.h) is measured `samples` times in rounds of shuffled order, so
+ * that a slow phase of the machine touches all of them, after `warmup` passes; a point with
+ * POINT_ENOUGH_S of machine time and three samples is done earlier. With a time budget the grid is
+ * refined level by level only while three rounds over it fit, and sampling stops when the budget is
+ * used up.
  *
- * Host overhead is what an iteration takes beyond its operators, by batch size: the duration of the
+ * Host overhead is an iteration's time beyond its operators, by batch size: the duration of the
  * loop's batch rows (serve.h) minus the operators' time, from short runs of the serving loop in
  * which new requests replace finished ones.
  *
  * Finished samples are kept in <root>/.partial/<hardware>/<model>/ and picked up again after an
- * interruption (same model, grid, device and settings only; anything else starts anew and says so).
- * The finished bundle is renamed into place; one that exists is refused before anything is
- * measured. Layout and columns: docs/formats.md; what the figures mean: docs/methodology.md. */
+ * interruption (same model, grid, device and settings only; otherwise it starts anew, with a log
+ * line). The finished bundle is renamed into place; one that exists is refused before anything is
+ * measured. Layout and columns: docs/formats.md; meaning of the figures: docs/methodology.md. */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
@@ -31,7 +31,8 @@ struct profile_params {
     const char *root, *hardware, *model_name;
     const char *network_device; /* NULL = hardware */
     const char *device;
-    const char *settings; /* what else times depend on, "threads=2"; part of the resume key */
+    const char
+        *settings; /* other settings that affect times, "threads=2"; part of the resume key */
     const struct model *model;
     int64_t block_size, num_blocks; /* of the executor's cache; points that need more are dropped */
     int64_t max_tokens;             /* of a batch */
@@ -41,22 +42,22 @@ struct profile_params {
     double time_budget_s; /* of executor time; 0 = none */
     int64_t tp;
     uint64_t seed;
-    bool extend;               /* a bundle that exists is measured further, in another session */
-    bool calibration_only;     /* ... of the calibration run alone, which takes the whole budget */
-    struct serve_clock *clock; /* the executor's; reset to 0 for each run of the serving loop */
-    const struct node *config; /* snapshot for the meta, or NULL */
+    bool extend;                   /* extend an existing bundle by another session */
+    bool calibration_only;         /* extend its calibration run alone, with the whole budget */
+    struct serve_clock *clock;     /* the executor's; reset to 0 for each run of the serving loop */
+    const struct node *config;     /* snapshot for the meta, or NULL */
     const struct node *provenance; /* device facts for bundle_meta.json, or NULL */
 };
 
-/* The bundle's compute folder in *dir.
- * ST_USAGE: a name that cannot be a folder, the bundle exists already, or calibration_only and
- * there is none to extend. ST_DEVICE: the executor gives no operator times. ST_INTERRUPTED: *stop
- * was set; the same call goes on later. Nothing is written in the first two cases. */
+/* The bundle's compute folder in *dir. ST_USAGE: a name that cannot be a folder, the bundle exists
+ * already, or calibration_only and there is none to extend. ST_DEVICE: the executor gives no
+ * operator times. ST_INTERRUPTED: *stop was set; the same call resumes later. Nothing is written in
+ * the first two cases. */
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e);
 
-/* KV blocks the whole grid needs, cut to what fits into `bytes` of cache at element_bytes each, but
- * at least one longest sequence: what to open an engine with. num_blocks of p is not read. */
+/* KV blocks to open an engine with: those of the whole grid, cut to `bytes` of cache at
+ * element_bytes each, but at least one longest sequence. num_blocks of p is not read. */
 int64_t profile_num_blocks(const struct profile_params *p, int64_t bytes, int element_bytes);
 
 #endif

@@ -5,8 +5,8 @@
 #include "model/shard.h"
 #include "profile/session.h"
 
-/* Visits every point gets whatever the budget; from then on a point rests when it has had
- * POINT_ENOUGH_S, or with a budget twice its share. */
+/* Minimum of visits of every point, whatever the budget; after them a point is skipped once it used
+ * POINT_ENOUGH_S or, with a budget, twice its share. */
 enum { FEWEST_VISITS = 2, WARMUP_LIMIT = 10 };
 static const double POINT_ENOUGH_S = 4;
 /* Shares of the time budget: decode batches make up nearly all iterations of a run. */
@@ -74,8 +74,8 @@ static int by_key(const void *pa, const void *pb)
     return (a->point > b->point) - (a->point < b->point);
 }
 
-/* Decodes go from the most KV blocks to the fewest: points lie at block 0 and up, so each finds in
- * the caches what the one before it read again and again, and its train settles soon. */
+/* Decodes go from the most KV blocks to the fewest: all points use blocks from 0 up, so each finds
+ * its data in the caches from the one before, and its train settles soon. */
 static void order_decodes(const struct session *s, struct arena *a, int64_t *order, int64_t n)
 {
     struct turn *turns = arena_array(a, struct turn, n);
@@ -123,7 +123,7 @@ static double budget_of(const struct session *s, enum point_group g)
 
 static bool over_budget(const struct session *s, enum point_group g, int64_t round)
 {
-    /* the first rounds are planned to fit; a bad plan may cost half as much again */
+    /* the first rounds are planned to fit; allow half as much again for a bad estimate */
     double slack = round <= FEWEST_VISITS ? 1.5 : 1;
     return round > 1 && budget_of(s, g) > 0 && s->group_s[g] > slack * budget_of(s, g);
 }
@@ -151,7 +151,7 @@ static double round_s(const struct session *s, enum point_group g)
 }
 
 /* A finer level costs about as much more as it has more points; FEWEST_VISITS rounds of it must
- * fit. What was begun before goes on, in an earlier session or before an interruption. */
+ * fit. A level begun earlier, in a session or before an interruption, continues. */
 static bool level_fits(const struct session *s, enum point_group g, int level)
 {
     for (int64_t i = 0; i < s->points.n; i++)
@@ -182,8 +182,8 @@ enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct 
     return st;
 }
 
-/* FLOP and bytes of a pass in one number, to scale the time of one point to the next: a byte is
- * worth BYTE_FLOP operations, between what caches and what memory deliver. */
+/* FLOP and bytes of a pass in one number, to scale the time of one point to the next: a byte counts
+ * as BYTE_FLOP operations, between the rates of caches and memory. */
 static double work_of(const struct session *s, const struct point *p)
 {
     static const double BYTE_FLOP = 4;
@@ -219,9 +219,9 @@ static double forecast_s(const struct session *s, const struct turn *turns, int6
     return last->spent_s / (double)last->visits / turns[k - 1].key;
 }
 
-/* The coarsest level in the order of work, so that what the budget cannot hold shows before it is
- * paid for: a point whose visit would end beyond the group's share is left
- * out; but not the KIND_FEWEST cheapest of a kind, without which there is no table. */
+/* Samples the coarsest level in the order of work: a point whose forecast exceeds the group's share
+ * of the budget is left out before it costs time; but never the KIND_FEWEST cheapest of a kind,
+ * which a table needs. */
 static enum st sample_coarsest(struct session *s, enum point_group g, struct err *e)
 {
     enum { KINDS = POINT_PREFILL + 1, KIND_FEWEST = 3 };

@@ -1,8 +1,8 @@
 /* One session of measuring, between opening the journal and writing the bundle. Private to
  * profile/.
  *
- * All that is measured goes into the journal at once: it is what an interruption leaves, and what
- * the bundle is made from. */
+ * Every measurement is appended to the journal at once: an interruption leaves it, and the bundle
+ * is made from it. */
 #ifndef PROFILE_SESSION_H
 #define PROFILE_SESSION_H
 
@@ -26,28 +26,28 @@ struct session {
     bool extends;  /* earlier sessions chose the levels */
     double used_s; /* of the budget */
     int level[POINT_GROUPS];
-    double group_s[POINT_GROUPS], rehearsal_s, host_s, wake_s; /* used_s, by what it went into */
+    double group_s[POINT_GROUPS], rehearsal_s, host_s, wake_s; /* parts of used_s */
     int64_t left_out; /* points of level 0 that the budget could not hold */
 };
 
 bool session_stopped(const struct session *s);
-/* ST_INTERRUPTED, and where to go on. */
+/* ST_INTERRUPTED, with a hint how to resume. */
 enum st session_interrupted(const struct session *s, struct err *e);
-/* That much of the budget was used. */
+/* Books used time of the budget. */
 void session_used(struct session *s, double *part, double spent_s);
 
 /* ---- sample.c: the points of the grid ---- */
 
-/* Passes over the cheapest points, until they settle. */
+/* Runs passes over the cheapest points until they settle. */
 enum st sample_warm_up(struct session *s, struct err *e);
 /* A first visit of each point, level by level as far as the budget goes; with calibration_only just
  * the levels that earlier sessions reached. */
 enum st sample_levels(struct session *s, struct err *e);
 /* One more visit for each point that has fewer than `round` in this session, and for which samples
- * and budget allow one. *visited: how many there were. */
+ * and budget allow one. *visited: their number. */
 enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct err *e);
-/* Seconds of a decode batch of up to that many sequences with short caches, undisturbed; 0 = not
- * known. */
+/* Seconds of a decode batch of up to that many sequences with short caches, undisturbed; 0 =
+ * unknown. */
 double sample_decode_s(const struct session *s, int64_t batch);
 /* And of a token of the shortest prompt with so many tokens that was measured. */
 double sample_prompt_token_s(const struct session *s, int64_t tokens);

@@ -10,7 +10,7 @@
 
 const double wake_pauses_s[WAKE_LEVELS] = {0.02, 0.15, 0.8};
 
-/* Requests come in threes, one at a time: the first after the pause, the second to settle, the
+/* Requests run in triples, one at a time: the first after the pause, the second to settle, the
  * third to compare with. */
 enum { PROMPT_TOKENS = 24, TRIPLE = 3 };
 

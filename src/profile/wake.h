@@ -1,6 +1,6 @@
-/* What an engine pays for having been idle: the first iterations after a pause take longer (caches
- * and page tables went cold, clocks went down). Measured through the serving loop: a short request
- * after a pause is held against the same request right after another one. */
+/* Idle ramp-up: the first iterations after a pause take longer (cold caches and page tables, lower
+ * clocks). Measured through the serving loop: a short request after a pause is compared with the
+ * same request right after another one. */
 #ifndef PROFILE_WAKE_H
 #define PROFILE_WAKE_H
 
@@ -10,13 +10,13 @@
 #include "profile/journal.h"
 #include "profile/profile.h"
 
-enum { WAKE_ITERATIONS = 4, WAKE_LEVELS = 3 }; /* a prompt and three decodes; lengths of pauses */
+enum { WAKE_ITERATIONS = 4, WAKE_LEVELS = 3 }; /* a prompt and three decodes; number of pauses */
 extern const double wake_pauses_s[WAKE_LEVELS];
 
-/* One pair: how much longer iteration k took after the pause than without it. May be negative. */
+/* One pair: extra time of iteration k after the pause. May be negative. */
 struct wake_sample {
     int level;
-    double pause_s; /* as it was */
+    double pause_s; /* actual length */
     double device_s[WAKE_ITERATIONS], host_s[WAKE_ITERATIONS];
 };
 
@@ -27,10 +27,10 @@ struct wake {
 /* One round: a pair at each level. */
 enum st wake_measure(const struct profile_params *p, struct executor ex,
                      const volatile sig_atomic_t *stop, struct wake *out, struct err *e);
-/* Seconds that a round waits. */
+/* Sum of a round's pauses. */
 double wake_round_s(void);
 
-/* The samples from number `from` on into the journal, and all of it back. */
+/* Writes the samples from number `from` on to the journal; wake_load reads all of it. */
 enum st wake_keep(const struct wake *w, size_t from, struct journal *j, struct err *e);
 void wake_load(const struct journal *j, struct wake *out);
 

@@ -18,7 +18,7 @@ static const enum op_kind mlp_vidur[] = {
     OP_MLP_UP_PROJ, OP_MLP_ACT,    OP_MLP_DOWN_PROJ, OP_ADD};
 static const enum op_kind mlp_ours[] = {OP_EMB_NORM, OP_QK_NORM, OP_FINAL_NORM, OP_LM_HEAD,
                                         OP_SAMPLE};
-/* What Vidur measures and a paged cache makes free: 0. */
+/* Operators that Vidur measures and that cost nothing with a paged cache: 0. */
 static const char *const attention_reshape[] = {"attn_input_reshape", "attn_output_reshape"};
 static const enum op_kind attention_vidur[] = {OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE};
 
@@ -47,7 +47,7 @@ static void put_names(struct csv_writer *w, const char *const *names, size_t n)
         csv_put_str(w, names[i]);
 }
 
-/* Missing is empty; an operator that the model does not have is 0, as Vidur wants numbers. */
+/* Missing is empty; an operator that the model lacks is 0, as Vidur requires numbers. */
 static void put_stats(struct csv_writer *w, const struct stats *s, bool exists)
 {
     const double v[] = {s->min, s->max, s->mean, s->median, s->std};
@@ -423,7 +423,7 @@ static void host_row(struct arena *a, struct csv_writer *w, const struct profile
     struct stats prefill = host_stats(a, j, batch, true, HOST_TOTAL);
     if (total.n == 0)
         return;
-    /* the terms Vidur adds up must give the total: the loop's part is the rest */
+    /* Vidur's terms must add up to the total: the loop's part is the remainder */
     double prepare_mean = fmin(inside.mean, total.mean);
     double prepare_median = fmin(inside.median, total.median);
     const double ms[] = {(total.mean - prepare_mean) * 1e3,

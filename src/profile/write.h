@@ -23,7 +23,7 @@ struct profile_result {
     const struct node *yardstick; /* of all sessions; NULL = none (yardstick.h) */
 };
 
-/* The point belongs to the bundle. */
+/* Whether the point belongs to the bundle. */
 bool profile_measured(const struct profile_result *r, int64_t point);
 
 /* The journal in the compute folder. */
@@ -36,7 +36,7 @@ enum st write_compute(struct arena *a, const struct profile_result *r, const cha
 enum st write_host(struct arena *a, const struct profile_result *r, const char *path,
                    struct err *e);
 
-/* Mean over median of repeated measurements, what a predicted sum is multiplied by. */
+/* Mean over median of repeated measurements: factor on a predicted sum. */
 struct host_scale {
     double decode, prefill; /* 1 when unknown */
 };

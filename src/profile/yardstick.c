@@ -10,7 +10,7 @@ static const struct {
     {"decode_8x256", {POINT_DECODE, 8, 256, 0}},
     {"prompt_128", {POINT_PREFILL, 128, 0, 0}},
 };
-enum { FIRST = 4 }; /* samples that are not kept: caches settle */
+enum { FIRST = 4 }; /* samples dropped while caches settle */
 static const double ENOUGH_S = 0.5;
 
 static bool fits(const struct point *p, const struct grid_limits *l)

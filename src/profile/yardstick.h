@@ -1,10 +1,10 @@
-/* How fast is the machine right now? A few forward passes that never change, timed beside a profile
- * and beside a real run: where their times differ, the machine changed (a neighbour on the host, a
- * lower clock), and a comparison of the two cannot tell that from a wrong prediction.
+/* Reference passes: a few fixed forward passes, timed beside a profile and beside a real run. Where
+ * their times differ, the machine's speed changed (a neighbour on the host, a lower clock), which a
+ * comparison of the two could not distinguish from a wrong prediction.
  *
  * Points: a decode of one sequence after 128 tokens, of eight after 256, a prompt of 128 tokens, as
- * far as the limits allow. On a 2-core VM they agreed within 2 % while it was left alone; whole
- * minutes in which everything took 12 % longer came and went without any process to blame. */
+ * far as the limits allow. On a 2-core VM they agreed within 2 % while it was left alone; there
+ * were whole minutes in which everything took 12 % longer, without any process to explain it. */
 #ifndef PROFILE_YARDSTICK_H
 #define PROFILE_YARDSTICK_H
 
@@ -22,12 +22,12 @@ struct yardstick {
     double spent_s; /* machine time of all passes so far */
 };
 
-/* l: what the executor takes; a sequence may hold max_kv tokens. */
+/* l: limits of the executor; a sequence may hold max_kv tokens. */
 void yardstick_open(struct arena *a, struct executor ex, const struct grid_limits *l, int64_t vocab,
                     struct yardstick *out);
 void yardstick_free(struct yardstick *y);
-/* Takes the executor's slots, as drive.h says. `samples` passes of each point, fewer where they
- * take more than half a second. */
+/* Binds the executor's slots (drive.h). `samples` passes of each point, fewer where they take more
+ * than half a second. */
 enum st yardstick_measure(struct yardstick *y, int samples, struct err *e);
 
 /* {"decode_1x128": {median_s, n, spread_s}, ...}; spread: interquartile range. NULL: nothing

@@ -1,5 +1,4 @@
-/* A profiling bundle: what was measured on which device, and how well it predicts held-out points.
- */
+/* Page of a profiling bundle: device, measurements, and error of predicting held-out points. */
 #include "report/page.h"
 
 struct bundle_data {

@@ -1,4 +1,4 @@
-/* A capacity: the rate, how sure it is, what the probes said around it, and the operating point. */
+/* Page of a capacity: the rate and its interval, the probes around it, and the operating point. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static const char *rate_text(char out[WORDS_MAX], double rate)
     return out;
 }
 
-/* Where the rate is only the least that the capacity can be. */
+/* Prefix where the rate is only a lower bound. */
 static const char *bound_of(struct arena *a, const struct node *t)
 {
     const char *end = page_value(a, t, "end");
@@ -104,11 +104,12 @@ static struct svg_series seed_series(struct arena *a, const struct node *seed, c
 struct figure {
     const char *title, *y_label, *field; /* of a probe */
     double scale;                        /* from the field to the unit of y_label */
-    double asked;                        /* in that unit; NAN = nothing was asked of it */
+    double asked;                        /* limit in that unit; NAN = none */
     double y_max;                        /* 0 = from the data */
 };
 
-/* The field over the rate, a line per seed, what was asked for across and the capacity up. */
+/* Draws the field over the rate, a line per seed, with the limit as a horizontal and the capacity
+ * as a vertical line. */
 static void draw(struct arena *a, struct buf *out, const struct node *t, const struct figure *f)
 {
     uint32_t n;
@@ -147,7 +148,7 @@ static void draw(struct arena *a, struct buf *out, const struct node *t, const s
             .n_series = k});
 }
 
-/* The percentile that the objective is about: 90 % of requests meet a limit just when P90 does. */
+/* The percentile of the objective: 90 % of requests meet a limit exactly when P90 does. */
 static int percentile_of(double fraction)
 {
     int p = 0;
@@ -156,8 +157,8 @@ static int percentile_of(double fraction)
     return p;
 }
 
-/* In ms below 10 s and in s from there, as the words of the objective say it. Far beyond the limit
- * the height says nothing, and would flatten all that lies near it. */
+/* Uses ms below 10 s and s from there, as the objective's text. Clips values far beyond the limit,
+ * which would flatten the rest. */
 static void draw_latency(struct arena *a, struct buf *out, const struct node *t, int m, int p,
                          double limit_s)
 {

@@ -1,5 +1,5 @@
-/* A comparison, from compare.json and its curves alone. Numbers that are missing or of the wrong
- * kind in a foreign compare.json show as n/a. */
+/* Page of a comparison, from compare.json and its curves alone. Numbers that are missing or of the
+ * wrong kind are shown as n/a. */
 #include <math.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static bool worst_cell(const struct node *tree, enum metric *metric, int *percen
     return worst >= 0;
 }
 
-/* Of an inconclusive comparison, its heaviest cause. */
+/* Headline: of an inconclusive comparison, its heaviest cause. */
 static const char *headline(struct arena *a, const struct node *tree, enum verdict v)
 {
     const struct node *path = node_find(tree, "http_path");
@@ -199,14 +199,14 @@ static void track(struct buf *out, const struct comparison_data *d, const struct
     if (real > 0 && interval_of(cell, "real_interval_ns", &low, &high))
         zone(out, "interval", end, clamp(100 * (low - real) / real, end),
              clamp(100 * (high - real) / real, end));
-    /* A dot of line cap stays round where a narrow screen squeezes the scale. */
+    /* A dot drawn as a line cap stays round where a narrow screen squeezes the scale. */
     double at = TRACK_WIDTH * (clamp(error, 0.95 * end) + end) / (2 * end);
     buf_printf(out,
                "<path class=\"ring\" d=\"M%.1f 6h0\"/><path class=\"dot\" d=\"M%.1f 6h0\"/></svg>",
                at, at);
 }
 
-/* What the strips below are drawn to: both ends and 0. */
+/* Scale of the strips below: both ends and 0. */
 static void track_scale(struct buf *out, const struct comparison_data *d)
 {
     double end = 2 * d->warn;

@@ -1,4 +1,4 @@
-/* What a run over HTTP adds to a run's page, and the failures of any run. */
+/* Sections of a run over HTTP, and the failures of any run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Which kinds of batches a run was made of, and what its time went into. */
+/* Section on the kinds of batches of a run and their shares of its time. */
 #include <math.h>
 
 #include "metrics/metrics.h"
@@ -55,7 +55,7 @@ void page_iterations(struct arena *a, struct buf *out, const struct run *run)
             (struct kind_sums){.ns = arena_array(a, double, run->n_batches), .host_known = true};
     for (size_t i = 0; i < run->n_batches; i++) {
         const struct run_batch *b = &run->batches[i];
-        if (b->stage != 0) /* one row of a batch is enough */
+        if (b->stage != 0) /* count each batch once */
             continue;
         add(&of[kind_of(b)], b);
         add(&of[ALL], b);

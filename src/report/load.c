@@ -1,4 +1,4 @@
-/* How the load of a run went over time, drawn from its time_series.csv. */
+/* Charts of a run's load over time, from its time_series.csv. */
 #include <math.h>
 
 #include "report/page.h"
@@ -6,7 +6,7 @@
 
 enum { BINS = 160, WIDTH = 400, HEIGHT = 280, DRAWN_REPLICAS = 8 };
 
-/* What is drawn, a point a bin; sums over the replicas. */
+/* Lines of the charts, a point a bin; sums over the replicas. */
 enum line {
     WAITING,
     LONGEST, /* queue of a replica */
@@ -201,7 +201,7 @@ static void draw_chart(struct buf *out, const struct load *l, const struct chart
         draw(out, c->title, y_label, c->y_max, series, (size_t)c->n);
 }
 
-/* Whether the router keeps the replicas level. */
+/* Draws the load of each replica: shows whether the router balances them. */
 static void draw_replicas(struct arena *a, struct buf *out, const struct load *l)
 {
     struct svg_series series[DRAWN_REPLICAS];

@@ -257,7 +257,7 @@ static bool fact_row(struct arena *a, struct buf *out, const char *label, const 
     page_tag(out, "th", NULL, "%s", label);
     for (int i = 0; i < n; i++) {
         buf_puts(out, value[i] ? "<td" : "<td class=\"none\"");
-        if (n > 2) { /* what a phone shows in front of the value */
+        if (n > 2) { /* shown before the value on narrow screens */
             buf_puts(out, " data-head=\"");
             page_text(out, "%s", titles[i]);
             buf_puts(out, "\"");
@@ -292,7 +292,7 @@ static bool counter_is_first(const char *key)
     return false;
 }
 
-/* Keys with their dots, each once, sorted: as they stand in the file, where maps are sorted. */
+/* Dotted keys, unique and sorted, as in the file with its sorted maps. */
 struct flat {
     struct arena *a;
     VEC(const char *) paths;

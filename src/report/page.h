@@ -10,7 +10,7 @@
 
 /* ---- one part of the report, per artifact -------------------------------------------------- */
 
-/* A page knows its headline before its body is written: the table of contents shows it. */
+/* A part of a page: its headline is known before its body is written, for the table of contents. */
 struct part {
     const char *title;  /* "Comparison cmp_12ab" */
     const char *remark; /* "pass, 160 requests"; may be NULL */
@@ -63,38 +63,38 @@ void page_load(struct arena *a, struct buf *out, const struct time_series_row *r
                double blocks_of_one);
 /* A table of the kinds of batches; nothing without batches.csv. */
 void page_iterations(struct arena *a, struct buf *out, const struct run *run);
-/* Of a run over HTTP: where it went, for the banner, and how well its client kept its schedule.
- * Nothing for other runs. */
+/* A run over HTTP: its server, for the banner, and its client's punctuality. Nothing for other
+ * runs. */
 void page_server(struct arena *a, struct buf *out, const struct node *meta);
 void page_client(struct arena *a, struct buf *out, const struct node *meta);
-/* Requests that did not end well, by cause; nothing where all did. */
+/* Failed requests, by cause; nothing where there are none. */
 void page_failures(struct buf *out, const struct run *run);
-/* `causes` of a compare.json: why cells are inconclusive; nothing when there is none. */
+/* `causes` of a compare.json: the reasons for inconclusive cells; nothing when there is none. */
 void page_causes(struct arena *a, struct buf *out, const struct node *tree);
-/* A clause with a capital. */
+/* The clause with a capital letter. */
 const char *page_sentence(struct arena *a, const char *clause);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
 
-/* One chart of the width that stands in a "figures" block; a height of 0 is the usual one. */
+/* A chart of the width used in a "figures" block; height 0 = default. */
 enum { PAGE_CHART_WIDTH = 400, PAGE_CHART_HEIGHT = 280 };
 void page_chart(struct buf *out, const struct svg_chart *chart);
-/* page_notes from a list of a tree; items that are no strings are passed over. */
+/* page_notes from a list of a tree; skips items that are no strings. */
 void page_note_list(struct arena *a, struct buf *out, const char *title, const struct node *list);
 
-/* What stands in metas, side by side: the facts people ask for first, then all of it behind
- * <details>. titles name the columns. */
+/* Contents of metas, side by side: the main facts first, then everything behind <details>. titles
+ * name the columns. */
 void page_facts(struct arena *a, struct buf *out, const char *title, const char *const *titles,
                 const struct node *const *metas, int n);
 
-/* The same of a run that only read another's results: the machine it ran on is none of the facts
- * that people ask for. */
+/* The same for a run that only analysed another's results: leaves its machine out of the main
+ * facts. */
 void page_analysis(struct arena *a, struct buf *out, const struct node *meta);
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* A table of numbers: the first cell of a row names it. On a narrow screen a row becomes a block,
- * its name above and every value under the head of its column, so that no table is wider than the
- * page. Cells come in the order of the columns, every row has them all. */
+/* A table of numbers; the first cell of a row is its name. On a narrow screen a row becomes a
+ * block, its name above and every value under the head of its column, so that no table is wider
+ * than the page. Cells come in the order of the columns, every row has them all. */
 struct page_column {
     const char *head; /* "" only for the first */
     enum page_look { PAGE_NUMBER, PAGE_REAL, PAGE_SIM, PAGE_WORDS } look;
@@ -110,7 +110,7 @@ void page_table_begin(struct page_table *t, struct buf *out, const struct page_c
                       int n);
 void page_row(struct page_table *t); /* ends the row before */
 void page_row_of(struct page_table *t, const char *class);
-/* A row of its own that names those below it; remark may be NULL. */
+/* A heading row for the rows below it; remark may be NULL. */
 void page_group(struct page_table *t, const char *title, const char *remark);
 void page_cell(struct page_table *t, const char *text);
 void page_cell_duration(struct page_table *t, double seconds); /* these: NAN is "n/a" */
@@ -127,10 +127,10 @@ void page_bar(struct buf *out, double percent);
 
 /* The value at a dotted path: text of any scalar, NULL when absent, null, a list or a map. */
 const char *page_value(struct arena *a, const struct node *root, const char *path);
-/* The items of a list, or of nothing when it is none. */
+/* The items of a list; none when it is no list. */
 struct node *const *page_items(const struct node *list, uint32_t *n);
 double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
-/* words_count of a number in a tree: "n/a" for NAN and what is no count. */
+/* words_count of a number in a tree: "n/a" for NAN and non-counts. */
 const char *page_count(char out[WORDS_MAX], double n);
 double page_number(const struct node *root, const char *path);
 

@@ -2,7 +2,7 @@
 #include "report/page.h"
 #include "text/html.h"
 
-/* Of heads and of cells: words stand to the left, numbers to the right. */
+/* Classes of heads and cells: words align left, numbers right. */
 static const struct {
     const char *head, *cell;
 } classes[] = {

@@ -9,7 +9,7 @@
 typedef enum st part_reader(struct arena *a, const char *dir, const struct node *meta,
                             struct part *out, struct err *e);
 
-/* A directory is what its meta file says; type NULL = the file alone decides. */
+/* Kinds of directories by their meta files; type NULL = any run_type. */
 static const struct kind {
     const char *meta_name, *type;
     part_reader *read;
@@ -74,7 +74,7 @@ static enum st read_part(struct arena *a, const char *dir, struct part *out, str
 {
     const char *meta_name = meta_file_of(a, dir), *type;
     struct node *meta;
-    /* Without any meta file artifact_open says what the directory is instead. */
+    /* Without any meta file artifact_open reports what the directory is instead. */
     TRY(artifact_open(a, dir, meta_name ? meta_name : kinds[0].meta_name, NULL, &meta, e));
     type = page_value(a, meta, "run_type");
     for (int i = 0; i < N_KINDS; i++)

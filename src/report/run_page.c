@@ -1,4 +1,4 @@
-/* One run by itself: what it delivered, how its latencies are distributed. */
+/* Page of one run: throughput and distributions of latencies. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* A comparison of runs with the first of them, from compare.json and its curves alone. */
+/* Page of a comparison of runs with the first, from compare.json and its curves alone. */
 #include <math.h>
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void banner(struct arena *a, struct buf *out, const struct runs_data *d)
     page_tag(out, "h1", NULL, "%s", text ? page_sentence(a, text) : "Runs side by side");
     buf_puts(out, "\n");
     page_causes(a, out, d->tree);
-    if (d->n == 2) /* of more runs the table says it better */
+    if (d->n == 2) /* for more runs the table is clearer */
         page_clauses(a, out, node_find(d->runs[1], "text"));
     buf_puts(out, "<dl class=\"tiles\">\n");
     for (uint32_t i = 0; i < d->n; i++) {
@@ -96,7 +96,7 @@ static void change(struct buf *out, const struct node *cell)
     buf_puts(out, "</small>");
 }
 
-/* A cell's begin; a phone shows the run's name in front of it. */
+/* Opens a cell; narrow screens show the run's name before it. */
 static void begin_cell(struct arena *a, struct buf *out, const char *class, const struct node *run)
 {
     const char *label = page_value(a, run, "label");

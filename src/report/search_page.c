@@ -1,4 +1,5 @@
-/* A search: the front, the configurations by capacity per GPU, and what could not be tried. */
+/* Page of a search: the front, the configurations by capacity per GPU, and those that could not be
+ * tried. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ struct search_data {
 
 /* ---- from the tree ----------------------------------------------------------------------- */
 
-/* The last part of a setting's name, all of it where another axis ends alike. */
+/* The last part of a setting's name, or all of it where another axis has the same last part. */
 static const char *short_setting(const char *const *keys, uint32_t n, uint32_t i)
 {
     const char *dot = strrchr(keys[i], '.'), *last = dot ? dot + 1 : keys[i];
@@ -219,7 +220,8 @@ static struct svg_series series_of(const char *name, const struct points *p)
     return (struct svg_series){.name = name, .x = p->x, .y = p->y, .n = p->n, .no_line = true};
 }
 
-/* The front as a staircase: between two of its points nothing better than the lower was found. */
+/* Draws the front as a staircase: between two of its points nothing better than the lower was
+ * found. */
 static void figure(struct arena *a, struct buf *out, const struct search_data *d)
 {
     enum { PLOT_HEIGHT = 300, LEGEND_LINE = 18 };
@@ -279,7 +281,7 @@ static void number_cell(struct page_table *t, double v)
     page_cell(t, short_number(text, v));
 }
 
-/* Neighbours on the front are often as good as equal. */
+/* Whether two neighbours on the front are practically equal. */
 static bool is_alike(const struct load *x, const struct load *y)
 {
     return fabs(x->user / y->user - 1) <= 0.02 && fabs(x->gpu / y->gpu - 1) <= 0.02;

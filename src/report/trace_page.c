@@ -1,4 +1,4 @@
-/* A trace: which kernels took the time, in which regions, and what the GPUs waited for. */
+/* Page of a trace: time by kernel and region, and what the GPUs waited for. */
 #include "report/trace_page.h"
 
 #include <math.h>
@@ -140,8 +140,7 @@ enum st part_trace(struct arena *a, const char *dir, const struct node *meta, st
 
 /* ---- a run of kernels ---- */
 
-/* What the recording says of itself, where the trace is a folder that it left. One that cannot be
- * read costs the page nothing but that. */
+/* The recording's meta, where the trace is its folder. NULL where it cannot be read. */
 static const struct node *recording_of(struct arena *a, const char *trace)
 {
     struct err ignored = {0};

@@ -13,7 +13,7 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-/* Of a table's cell in that unit; "" stays empty. */
+/* A table's cell in that unit; "" stays empty. */
 static void time_cell(struct page_table *t, const char *text, double per_s)
 {
     double v;
@@ -34,7 +34,7 @@ static void count_cell(struct page_table *t, const char *text)
     page_cell_count(t, str_double(sv_of(text), &v) ? v : (double)NAN);
 }
 
-/* A number, and a bar as long as that part of the whole. */
+/* A percentage with a bar of that length. */
 static void bar_cell(struct page_table *t, const char *text)
 {
     char words[WORDS_MAX];
@@ -47,7 +47,7 @@ static void bar_cell(struct page_table *t, const char *text)
     page_cell_end(t);
 }
 
-/* A change in per cent; "n/a" for what was not there before. */
+/* A change in per cent; "n/a" for entries that are new. */
 static void change_cell(struct page_table *t, const char *text)
 {
     char words[WORDS_MAX];
@@ -65,8 +65,8 @@ static size_t common(const char *x, const char *y)
     return n;
 }
 
-/* Where in a name that others share a short name with it begins to differ from all of them: the
- * template arguments of elementwise kernels. NULL for names that are the only ones of theirs. */
+/* For names that share a short name: the part from which this one differs from all others (template
+ * arguments of elementwise kernels). NULL where the short name is unique. */
 static const char *own_part(const char *const *names, const char *const *shorts, int n, int i)
 {
     size_t same = SIZE_MAX;
@@ -83,8 +83,7 @@ static const char *own_part(const char *const *names, const char *const *shorts,
     return p;
 }
 
-/* The function's name; behind it, on demand, the whole one, which for templates runs to
- * kilobytes. */
+/* The short name; the full one, which for templates has kilobytes, is shown on demand. */
 static void name_cell(struct page_table *t, const char *const *names, const char *const *shorts,
                       int n, int i)
 {
@@ -328,7 +327,7 @@ void section_launch(struct buf *out, const struct trace_data *d)
 
 /* ---- the machine ---- */
 
-/* Copied: the trace is gone when the page is written. */
+/* Copies text: the trace is freed before the page is written. */
 static void add_fact(struct arena *a, struct trace_data *d, const char *title, const char *text)
 {
     for (size_t i = 0; i < d->n_machine; i++)

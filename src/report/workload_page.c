@@ -1,4 +1,4 @@
-/* A workload: how many requests, how they arrive, how long they are. */
+/* Page of a workload: number, arrivals and lengths of requests. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -6,9 +6,9 @@
 #include "metrics/metrics.h"
 
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
-enum { LATE_RATES = 3 };                  /* in a row, the last below EASY_RATE: no rate helps */
-enum { ALONE_LEAST = 3 };                 /* fewer may be chance */
-static const double EASY_RATE = 10;       /* requests/s that no client is late for by itself */
+enum { LATE_RATES = 3 }; /* late rates in a row, the last below EASY_RATE: lower ones do not help */
+enum { ALONE_LEAST = 3 };           /* least number of requests alone: fewer may be chance */
+static const double EASY_RATE = 10; /* requests/s at which no client is late by itself */
 
 const char *capacity_end_name(enum capacity_end end)
 {
@@ -76,7 +76,7 @@ static enum st too_slow(const struct bisection *b, double rate, double least, st
                     least);
 }
 
-/* The machine makes the client late, not the rate: lower ones would only take longer. */
+/* The machine makes the client late, not the rate: lower rates would only take longer. */
 static bool is_late_anyway(const struct capacity_seed *o)
 {
     size_t late = 0;
@@ -85,8 +85,8 @@ static bool is_late_anyway(const struct capacity_seed *o)
     return late >= LATE_RATES && o->probes[o->n - 1].rate < EASY_RATE;
 }
 
-/* Most of the requests that had the system to themselves miss the objective, and they are enough to
- * break it: lower rates would only take longer. */
+/* Most of the requests alone in the system miss the objective, and are enough to break it: lower
+ * rates would only take longer. */
 static bool is_hopeless(const struct bisection *b)
 {
     const struct probe_result *r = &b->out->probes[b->out->n - 1].r;
@@ -141,7 +141,7 @@ enum st capacity_bisect(struct arena *a, const struct capacity_params *p, const 
     return ST_OK;
 }
 
-/* The delays of that seed at its highest rate that held. */
+/* Whether that seed's delays grow at its highest rate that held. */
 static bool seed_grows(const struct capacity_params *p, const struct capacity_seed *s)
 {
     double limit = p->slo.limit_s[SLO_DELAY];

@@ -4,19 +4,18 @@
  * halving and then bisected until high <= low (1 + tolerance): at `low` the SLO held, at `high` it
  * did not. The capacity is the mean of the seeds' `low`; its 95 % interval is Student's
  *     mean(low) - t s(low) / sqrt(n)  ..  mean(high) + t s(high) / sqrt(n)
- * so that it holds both what the bisection left open and what differs from draw to draw; with one
- * seed it is that seed's bracket, and says nothing of other draws.
+ * so that it covers both the bracket of the bisection and the variation between draws; with one
+ * seed it is that seed's bracket and excludes other draws.
  *
- * Where the client of a probe did not keep its schedule, what came back says nothing of the system:
- * such a probe bounds the search from above like one that fails, but if no lower rate fails by
- * itself the result is CAPACITY_CLIENT, inconclusive, and not a capacity. A client that is late at
- * three halvings in a row, down to less than 10 requests/s, is late for another reason than the
- * rate, and the search ends there.
- * Where most of the requests that were alone in the system miss the objective, and are enough to
- * break it, no lower rate is tried.
+ * Where the client of a probe did not keep its schedule, its result is not about the system: such a
+ * probe bounds the search from above like one that fails, but if no lower rate fails by itself the
+ * result is CAPACITY_CLIENT, inconclusive, and not a capacity. A client that is late at three
+ * halvings in a row, down to less than 10 requests/s, is not late because of the rate, and the
+ * search ends. Where most of the requests that were alone in the system miss the objective, and are
+ * enough to break it, no lower rate is tried.
  *
  * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
- * many requests as there are. `growing` says that it does (the delays of the last quarter of the
+ * many requests as there are. `growing` detects this (the delays of the last quarter of the
  * arrivals at `low` have a median over twice that of the second quarter and over a tenth of the
  * limit on delays, or a tenth of a second without one). */
 #ifndef SEARCH_CAPACITY_H
@@ -31,7 +30,7 @@ struct capacity_params {
                           where the probe must not be flooded */
     uint64_t seed;     /* the first; the others follow it */
     int64_t seeds;     /* >= 1 */
-    double max_rate;   /* never ask for more; 0 = no limit */
+    double max_rate;   /* highest rate to try; 0 = no limit */
 };
 
 struct capacity_probe {
@@ -41,17 +40,16 @@ struct capacity_probe {
     struct probe_result r;
 };
 
-/* What `high` is. */
+/* Meaning of `high`. */
 enum capacity_end {
     CAPACITY_BROKEN, /* the objective did not hold there */
     CAPACITY_CLIENT, /* the client did not keep its schedule there: inconclusive */
-    CAPACITY_CAPPED, /* it is max_rate, and the objective holds there: the capacity is that or more
-                      */
+    CAPACITY_CAPPED, /* it is max_rate, where the objective holds: the capacity is at least that */
     CAPACITY_ENDS,
 };
 const char *capacity_end_name(enum capacity_end end); /* "broken", "client", "capped" */
 
-/* What one seed said. */
+/* Result of one seed. */
 struct capacity_seed {
     uint64_t seed;
     double low, high; /* low 0: it held at no rate down to 1/1024 of the first one, or to the
@@ -63,7 +61,7 @@ struct capacity_seed {
     size_t n;
 };
 
-/* Whether that result meets the objective. */
+/* Whether the result meets the objective. */
 bool capacity_holds(const struct slo *s, const struct probe_result *r);
 
 /* ST_REJECTED when the SLO holds at 1024 times the first rate too: the workload ends before a queue

@@ -41,7 +41,7 @@ static const char *unmet(struct arena *a, const struct capacity_result *r)
                         last->rate, 100 * last->r.good, alone);
 }
 
-/* Where the highest rate is none of the system's. */
+/* Note where the highest rate is not limited by the system. */
 static const char *unbounded(struct arena *a, const struct capacity_result *r)
 {
     if (r->sum.end == CAPACITY_CAPPED)
@@ -88,7 +88,7 @@ static size_t disturbed(const struct capacity_result *r)
 
 enum { FEW_SEEDS = 5 };
 
-/* With few seeds it is Student's factor that makes the interval. */
+/* Note where Student's factor for few seeds dominates the interval. */
 static const char *wide(struct arena *a, const struct capacity_result *r)
 {
     if (r->n_seeds == 1)

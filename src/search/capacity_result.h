@@ -1,4 +1,4 @@
-/* What `twinfer capacity` found, and its files: capacity.json and probes.csv (docs/formats.md). */
+/* Result of `twinfer capacity`, and its files capacity.json and probes.csv (docs/formats.md). */
 #ifndef SEARCH_CAPACITY_RESULT_H
 #define SEARCH_CAPACITY_RESULT_H
 

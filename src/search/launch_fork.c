@@ -19,7 +19,7 @@ int64_t launch_cores(void)
     return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* What a worker sends back before the bytes. */
+/* Header of a worker's result. */
 struct frame {
     uint64_t job, bytes;
     struct err e;
@@ -162,8 +162,8 @@ static enum st interrupted(struct err *e)
     return err_set(e, ST_INTERRUPTED, "interrupted by a signal");
 }
 
-/* Hand out, wait, take; after an error or a signal nothing more is handed out, and what is out is
- * waited for: its workers got the signal too. */
+/* Hands out jobs and takes results; after an error or a signal it only waits for running jobs,
+ * whose workers got the signal too. */
 static enum st drive(struct pool *p, struct err *e)
 {
     enum st st = ST_OK;
@@ -174,7 +174,7 @@ static enum st drive(struct pool *p, struct err *e)
         for (int64_t i = 0; i < p->n; i++)
             p->polls[i] = (struct pollfd){p->workers[i].busy ? p->workers[i].p.in : -1, POLLIN, 0};
         if (poll(p->polls, (nfds_t)p->n, 200) <= 0)
-            continue; /* a signal, or time to look whether there was one */
+            continue; /* a signal, or time to check for one */
         for (int64_t i = 0; i < p->n; i++) {
             if (!p->polls[i].revents)
                 continue;

@@ -7,7 +7,7 @@
 enum { TAG_JOB = 1, TAG_RESULT = 2 };
 static const uint64_t NO_JOB = UINT64_MAX;
 
-/* What a worker sends before the bytes. job NO_JOB: nothing done yet, give me one. */
+/* Header of a worker's message. NO_JOB: no result yet, request for a job. */
 struct frame {
     uint64_t job, bytes;
     struct err e;
@@ -27,7 +27,7 @@ static enum st open_mpi(bool *leads, struct err *e)
     return ST_OK;
 }
 
-/* MPI counts in int; results are kilobytes. */
+/* Sends bytes: MPI counts in int, results are kilobytes. */
 static void send_bytes(const void *p, size_t n, int to)
 {
     ASSERT(n < INT32_MAX);
@@ -58,7 +58,7 @@ static void work_for_leader(const struct launch_work *w)
 struct leader {
     const struct launch_work *w;
     size_t next;
-    int working; /* ranks that were not told to end */
+    int working; /* ranks not yet asked to end */
 };
 
 static uint64_t next_job(struct leader *l)
@@ -68,7 +68,7 @@ static uint64_t next_job(struct leader *l)
     return l->next < l->w->n ? l->next++ : NO_JOB;
 }
 
-/* Waits without a core: MPI itself would spin, beside workers of the same machine. */
+/* Waits without using a core: MPI itself would spin, beside workers of the same machine. */
 static int wait_for_worker(void)
 {
     MPI_Status status;
@@ -100,7 +100,7 @@ static enum st take(struct leader *l, int from, struct err *e)
     return st;
 }
 
-/* After an error or a signal ranks are told to end as they come back. */
+/* Leads the run: after an error or a signal, ends each rank when it reports back. */
 static enum st lead(struct leader *l, struct err *e)
 {
     enum st st = ST_OK;

@@ -1,4 +1,4 @@
-/* In place of launch_mpi.c in builds without MPI. */
+/* Replaces launch_mpi.c in builds without MPI. */
 #include "search/launch.h"
 
 static enum st open_mpi(bool *leads, struct err *e)

@@ -8,7 +8,7 @@
 #include "sim/drafting.h"
 #include "text/csv.h"
 
-/* One value of each percentile, from a worker as it lies in memory: both ends are this process. */
+/* One value of each percentile, sent by a worker as raw memory: both ends are the same program. */
 struct replica_values {
     double s[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
 };
@@ -17,12 +17,12 @@ struct work {
     const struct monte_carlo_params *p;
     struct bundle_doubt doubt;
     struct slo slo;
-    struct replica_values *of; /* [replicas + 1]; 0 = the bundle as it is */
+    struct replica_values *of; /* [replicas + 1]; 0 = the unperturbed bundle */
 };
 
 static double draw(struct rng *r, double sd)
 {
-    double z = rng_normal(r); /* drawn even where it is not used: others keep theirs */
+    double z = rng_normal(r); /* drawn even where unused, so that later draws stay the same */
     return exp(sd * z);
 }
 
@@ -76,7 +76,7 @@ static enum st simulate(struct arena *a, const struct work *w, const struct bund
     return st;
 }
 
-/* The bundle itself counts the look-ups of the run, not those of replicas. */
+/* Factors of 1: a copy, so that the bundle counts the look-ups of the run only. */
 static struct bundle_factors as_it_is(void)
 {
     struct bundle_factors f = {.decode = 1, .prompt = 1, .host = 1, .host_prefill = 1};

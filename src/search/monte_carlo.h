@@ -1,14 +1,14 @@
-/* Uncertainty of a simulated run: the same workload again and again, each time with operators that
- * are off by what their errors allow.
+/* Uncertainty of a simulated run: simulates the workload repeatedly with operator times perturbed
+ * within their errors.
  *
  * Replica i draws one factor exp(sd z) per operator and the like (bundle_doubt) from the stream
  * "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the stream
  * "sim.replicas_mc.<i>.host" (bundle_factors), and simulates the whole workload; the interval of a
  * percentile is the range between the 2.5th and the 97.5th percentile of the replicas' values
  * (linear between them). An error that is not one factor for a whole operator averages out over a
- * run: the intervals are on the wide side of what the operators' errors say, and say nothing of
- * what is not modelled. Host time that varies makes tails longer than the run as simulated has
- * them: an interval of a high percentile may lie wholly above its value. */
+ * run: the intervals are conservative for the operators' errors, and exclude unmodelled effects.
+ * Host time that varies makes tails longer than the run as simulated has them: an interval of a
+ * high percentile may lie wholly above its value. */
 #ifndef SEARCH_MONTE_CARLO_H
 #define SEARCH_MONTE_CARLO_H
 
@@ -23,14 +23,14 @@ struct monte_carlo_params {
     const struct predictor_ops *ops;
     double draft_cost; /* with serve->draft_tokens: sim/drafting.h */
     const struct serve_params *serve;
-    struct probe_workload workload; /* used at the rate 1: as it is */
+    struct probe_workload workload; /* used at rate 1, unscaled */
     uint64_t seed;
     int64_t replicas, workers; /* replicas >= MONTE_CARLO_LEAST */
     const volatile sig_atomic_t *stop;
 };
 
 struct monte_carlo_cell {
-    double value_s, low_s, high_s; /* value: with the bundle as it is; NAN = no samples */
+    double value_s, low_s, high_s; /* value: with the unperturbed bundle; NAN = no samples */
 };
 /* The latencies of a probe, and the gaps between tokens. */
 enum { MONTE_CARLO_TOKEN_LATENCY = SLO_METRICS, MONTE_CARLO_METRICS };
@@ -40,8 +40,7 @@ struct monte_carlo {
     int64_t replicas;
 };
 
-/* The draws of a replica. *host: where those of its iterations begin; it must outlive the factors.
- */
+/* The draws of a replica. *host: generator of its iterations' draws; must outlive the factors. */
 struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i,
                                        struct rng *host);
 

@@ -1,12 +1,12 @@
-/* Probes: what a system does under a request rate.
+/* Probes measure a system under a request rate.
  *
- * The searches of this folder know nothing of simulators: they ask a probe "serve the workload at
- * that rate, with that seed" and look at what comes back. probe_sim (search/probe_sim.h) simulates;
- * a probe that drives an engine needs no more than this table and probe_samples.
+ * The searches of this folder are independent of the system: a probe serves the workload at a rate,
+ * with a seed, and returns the result. probe_sim (search/probe_sim.h) simulates; a probe of an
+ * engine needs only this table and probe_samples.
  *
- * A probe's answer must depend on rate and seed alone as far as the system allows: the simulator's
- * does to the last bit. The arrivals of one seed at two rates are the same arrivals, stretched, so
- * that what differs between them is the load and not the draw. */
+ * A probe's result must depend on rate and seed alone as far as the system allows; the simulator's
+ * does exactly. The arrivals of one seed at two rates are the same arrivals, stretched, so that
+ * what differs between them is the load and not the draw. */
 #ifndef SEARCH_PROBE_H
 #define SEARCH_PROBE_H
 
@@ -19,30 +19,29 @@ extern const double probe_percentiles[PROBE_PERCENTILES]; /* 50 90 95 99 */
 
 /* Unknown is NAN. */
 struct probe_result {
-    double requests, failed; /* taken in; of them those that did not end well */
+    double requests, failed; /* accepted; those of them that failed */
     double good;             /* fraction of requests that meet every limit */
     double duration_s;       /* first planned arrival to last completion */
-    double requests_per_s;   /* ended well, over the duration */
+    double requests_per_s;   /* successful, over the duration */
     double goodput_per_s;    /* met every limit, over the duration */
     double output_tokens_per_s;
-    double latency_s[SLO_METRICS][PROBE_PERCENTILES]; /* of those that ended well */
+    double latency_s[SLO_METRICS][PROBE_PERCENTILES]; /* of successful requests */
     double early_delay_s, late_delay_s; /* median delay of the second and of the last quarter of
                                            arrivals: far apart, the queue grows with the run */
     double energy_j;        /* of all devices, less what warm-up's output tokens bear as others do;
                                NAN unless it is known */
     double extrapolated;    /* look-ups outside the profiled grid */
     double prefix_hit_rate; /* tokens of prefills found in the cache; NAN without one */
-    double client_delay_p99_s; /* what the client sent later than planned; NAN: there was none */
-    double unhealthy; /* 1: the client did not keep its schedule, and the rest says nothing */
-    double
-        contention; /* share of the time a real engine needed a core and had none; NAN = unknown */
+    double client_delay_p99_s; /* lateness of the client; NAN: no client */
+    double unhealthy;          /* 1: the client did not keep its schedule, and the rest is void */
+    double contention;         /* share of time a real engine waited for a core; NAN = unknown */
     double timed_out; /* 1: ended at its time limit, before all requests had their answers */
-    /* Requests beside which there was no other from their arrival to their end, and of them those
-     * that miss a limit: no rate is low enough for these. */
+    /* Requests alone in the system from arrival to end, and those of them that miss a limit: no
+     * rate is low enough for these. */
     double alone, alone_bad;
 };
 
-/* The numbers of a result as a table: JSON, CSV and reports go by it. */
+/* The numbers of a result as a table, for JSON, CSV and reports. */
 struct probe_field {
     const char *name; /* "requests", "ttft_p99_s" */
     size_t offset;    /* of a double in struct probe_result */
@@ -60,10 +59,10 @@ struct probe_ops {
     /* Serves the workload of that seed at `rate` requests/s; INFINITY = all at once. */
     enum st (*run)(void *self, double rate, uint64_t seed, struct probe_result *out, struct err *e);
     /* A probe at an infinite rate costs nothing but time: its throughput is where a search starts.
-     * Engines that others use must not offer it. */
+     * Never set for shared servers. */
     bool may_flood;
     /* The lowest rate at which the arrivals of that seed end within the probe's time limit; NULL =
-     * any rate will do. */
+     * any rate. */
     double (*least_rate)(void *self, uint64_t seed);
 };
 
@@ -90,15 +89,15 @@ struct probe_samples {
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo); /* keeps the memory */
 void probe_samples_add(struct probe_samples *s, const struct run_request *r);
 /* All fields but energy_j, prefix_hit_rate, client_delay_p99_s, contention (NAN), extrapolated,
- * unhealthy and timed_out (0). Warm-up requests were left out. Where rows do not say when the first
- * batch began, early and late delay are of TTFT. */
+ * unhealthy and timed_out (0). Warm-up requests were left out. Where rows lack the start of the
+ * first batch, early and late delay are of TTFT. */
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
 void probe_samples_free(struct probe_samples *s);
 
 /* ---- results as trees -------------------------------------------------------------------------
  */
 
-/* What a result must say where prefix caching was on and never found anything; NULL = nothing. */
+/* Note for results where prefix caching was on and never hit; NULL = none. */
 const char *probe_no_hits(const struct probe_result *r);
 
 struct node *probe_result_node(struct arena *a, const struct probe_result *r);

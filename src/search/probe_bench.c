@@ -124,7 +124,7 @@ static enum st run_child(struct probe_bench *b, double rate, uint64_t seed, cons
 
 /* ---- one probe --------------------------------------------------------------------------- */
 
-/* Of the meta of a run over HTTP; the others have no client. */
+/* Reads the client's health from the meta of a run over HTTP. */
 static void read_client(const struct node *meta, struct probe_result *out)
 {
     const struct node *client = node_find(meta, "client");
@@ -148,8 +148,8 @@ static void read_contention(const struct node *meta, double rate, struct probe_r
                  rate, 100 * out->contention);
 }
 
-/* An engine of which every request is an error (not refused, not too late) is no slower at a lower
- * rate: it is gone, or does not take such requests, and the search would go down for hours. */
+/* Ends the search when every request is an error (not rejected, not timed out): the engine is gone
+ * or does not accept such requests, whatever the rate. */
 static enum st check_any_served(const struct run *run, double rate, struct err *e)
 {
     const struct run_request *first = run->requests;
@@ -163,8 +163,8 @@ static enum st check_any_served(const struct run *run, double rate, struct err *
     return err_add(e, "none of %zu requests at %g requests/s ended well", run->n_requests, rate);
 }
 
-/* A server that answers with other lengths than were asked for does other work than the workload's,
- * at any rate. */
+/* Ends the search when answers have other lengths than requested: the server does other work than
+ * the workload's, at any rate. */
 static enum st check_lengths(const struct run *run, double rate, struct err *e)
 {
     const struct node *lengths = node_find(run->meta, "output_lengths");
@@ -177,7 +177,7 @@ static enum st check_lengths(const struct run *run, double rate, struct err *e)
                        "sets the share of wrong lengths that a run may have");
 }
 
-/* Of a limit on a latency that the runs of this engine do not have. */
+/* Refuses a limit on a latency that runs of this engine lack. */
 static enum st check_measured(const struct probe_bench *b, const struct probe_result *r,
                               int64_t output_tokens, struct err *e)
 {
@@ -209,7 +209,7 @@ static enum st read_run(struct probe_bench *b, const char *dir, double rate,
     TRY(run_load(b->a, dir, "real", &run, e));
     if (check_any_served(&run, rate, e) != ST_OK) {
         struct err ignored = {0};
-        fs_remove_tree(dir, &ignored); /* who goes on later measures it again */
+        fs_remove_tree(dir, &ignored); /* a resumed search measures it again */
         return e->st;
     }
     TRY(check_lengths(&run, rate, e));
@@ -230,7 +230,7 @@ static const char *probe_name(struct probe_bench *b, double rate, uint64_t seed,
     return hash_stable_id(b->a, "probe", parts, sizeof parts / sizeof *parts);
 }
 
-/* Whether the run is there already, from this search or from the one that it resumes. */
+/* Whether the run exists already, from this search or the one it resumes. */
 static bool is_there(struct probe_bench *b, const char *name, const char *dir)
 {
     if (fs_exists(fs_join(b->a, dir, "run_meta.json")))

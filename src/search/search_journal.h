@@ -1,6 +1,5 @@
-/* The journal of a search: what is finished, so that the same command goes on after a signal, a
- * kill or a lost machine. One JSON object a line, each on the disk before the next job is told
- * done:
+/* The journal of a search: finished jobs, so that the same command resumes after a signal, a kill
+ * or a crash. One JSON object a line, each synced to disk before the next job is reported done:
  *
  *     {"jobs": 24, "search": "search_0123456789", "version": "0.1.0"}
  *     {"job": 3, "result": {...}}
@@ -19,10 +18,10 @@ struct search_journal {
     FILE *f;
     struct node **results; /* [n] by job; NULL = not done */
     size_t n, done;
-    bool other; /* there was a journal of another search, now gone */
+    bool other; /* a journal of another search was discarded */
 };
 
-/* id: what the search is, all that results depend on. */
+/* id: identifies the search by everything that results depend on. */
 enum st search_journal_open(struct arena *a, const char *path, const char *id, size_t n,
                             struct search_journal *out, struct err *e);
 /* `bytes`: the result as JSON on one line. Fills results[job]. */

@@ -1,4 +1,4 @@
-/* What `twinfer search` found: configurations, each with its capacity and looked at under several
+/* Result of `twinfer search`: configurations, each with its capacity and results under several
  * loads; and its files search.json and search.csv (docs/formats.md). */
 #ifndef SEARCH_SEARCH_RESULT_H
 #define SEARCH_SEARCH_RESULT_H
@@ -24,12 +24,12 @@ struct search_load {
 enum search_status {
     SEARCH_OK,
     SEARCH_UNMET,   /* no rate meets the objective */
-    SEARCH_REFUSED, /* cannot be simulated: `why` says it */
+    SEARCH_REFUSED, /* cannot be simulated: see `why` */
 };
 const char *search_status_name(enum search_status s); /* "ok", "unmet", "refused" */
 
 struct search_config {
-    const char *const *values; /* [n_axes] of the space; NULL = left as it is */
+    const char *const *values; /* [n_axes] of the space; NULL = unchanged */
     enum search_status status;
     const char *why; /* NULL unless refused */
     int64_t gpus;    /* tp x pp x replicas */
@@ -45,17 +45,17 @@ struct search_result {
     int64_t seeds;
     struct search_config *configs; /* [n] */
     size_t n;
-    bool has_energy; /* some load knows its J/token */
+    bool has_energy; /* some load has J/token */
     const char *const *notes;
     size_t n_notes;
 };
 
-/* A configuration as a worker's answer, without its values; *out keeps those it has. */
+/* A configuration as a worker's result, without its values; *out keeps its own. */
 struct node *search_config_node(struct arena *a, const struct search_config *c);
 enum st search_config_read(struct arena *a, const struct node *n, struct search_config *out,
                            struct err *e);
 
-/* From the mean to the three rates. */
+/* Computes the three rates from the mean. */
 void search_load_rates(struct search_load *l, int64_t gpus);
 
 /* Marks the fronts, fills has_energy and notes; `warning` or NULL comes first. */

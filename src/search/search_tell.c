@@ -1,4 +1,4 @@
-/* A search told to people on a terminal. */
+/* Terminal output of a search. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
  * A limit is "name:milliseconds" in the syntax of vLLM's `--goodput ttft:200 tpot:50 e2el:1000`:
  *     ttft   first token - planned arrival
  *     tpot   (e2el - ttft) / (n - 1); a request of one token, or whose tokens all came at
- *            once, has none and meets any
+ *            once, has none and meets any limit
  *     e2el   completion - planned arrival
- * and one name of our own:
+ * and one further name:
  *     delay  first batch built - planned arrival, Vidur's request_scheduling_delay
  * With the one limit delay:5000 and the fraction 0.99 it is Vidur's objective, P99 scheduling delay
  * <= 5 s (P99 as the smallest value that 99 % of the requests do not exceed). */
@@ -32,7 +32,7 @@ struct slo {
 enum st slo_parse(const char *const *items, size_t n, double fraction, struct slo *out,
                   struct err *e);
 
-/* A request's latencies meet every limit; NAN = it has no such latency, which meets any. */
+/* Whether a request's latencies meet every limit; NAN = no such latency, which meets any. */
 bool slo_meets(const struct slo *s, const double latency_s[SLO_METRICS]);
 
 /* "99 % of requests: delay <= 5 s, ttft <= 500 ms" */

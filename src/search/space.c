@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The value as a word of the command line takes it. */
+/* The value as a word of the command line. */
 static const char *word_of(struct arena *a, const char *key, const struct node *v, const char *text)
 {
     if (v->kind != NODE_STR)

@@ -10,7 +10,7 @@
  * On the command line: +search.space.parallel.tp=[1,2]; where a group and its settings are both
  * tried, +search.space.scheduler.group=[vllm,sarathi] names the group.
  *
- * A value is a scalar, null = leave the setting as it is; a scalar in place of a list is a list of
+ * A value is a scalar, null = leave the setting unchanged; a scalar in place of a list is a list of
  * one. The first setting varies slowest. */
 #ifndef SEARCH_SPACE_H
 #define SEARCH_SPACE_H
@@ -21,7 +21,7 @@ enum { SPACE_MAX_AXES = 16, SPACE_MAX_POINTS = 10000 };
 
 struct space_axis {
     const char *key;           /* "parallel.tp", "scheduler" */
-    const char *const *values; /* [n] as written; NULL = leave as it is */
+    const char *const *values; /* [n] as written; NULL = unchanged */
     const char *const *words;  /* [n] "parallel.tp=2" as on a command line; NULL likewise */
     size_t n;
 };
@@ -32,8 +32,8 @@ struct space {
     size_t n; /* combinations */
 };
 
-/* ST_USAGE at the place of the fault: nothing to try, an empty list, a value that is no scalar, a
- * key twice, more than SPACE_MAX_AXES settings or SPACE_MAX_POINTS combinations. */
+/* ST_USAGE at the place of the fault: no settings, an empty list, a value that is no scalar, a key
+ * twice, more than SPACE_MAX_AXES settings or SPACE_MAX_POINTS combinations. */
 enum st space_read(struct arena *a, const struct node *map, struct space *out, struct err *e);
 
 /* Index of axis k's value in combination i. */

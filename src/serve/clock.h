@@ -8,12 +8,12 @@
 
 struct serve_clock {
     bool is_virtual;
-    bool spin;        /* real: wait running, not asleep (a sleeping core wakes up slow) */
+    bool spin;        /* real: busy-wait instead of sleeping (a core ramps up slowly after sleep) */
     int64_t mono0_ns; /* real: monotonic time of second 0 */
     double now_s;     /* virtual */
 };
 
-struct serve_clock clock_real(void); /* second 0 = now, until serve_run sets it anew */
+struct serve_clock clock_real(void); /* second 0 = now, until serve_run resets it */
 struct serve_clock clock_virtual(void);
 void clock_restart(struct serve_clock *c); /* second 0 = now */
 double clock_now_s(const struct serve_clock *c);

@@ -1,20 +1,20 @@
 /* The sequences of a lane that each emit one token per batch.
  *
  * Nothing per sequence changes while they all run: the set counts its batches (ticks), and a
- * member's KV length is what it was at joining plus the ticks since. What happens at a tick is
- * found without looking at the members: the ones that finish hang in a timing wheel by their last
- * tick, and the ones that need a new KV block are counted by the tick modulo block_size at which
- * they do (a member needs one when its KV length is a multiple of the block size). So a tick costs
- * O(1) plus O(1) per completion, and O(1) per new block where block ids are wanted.
+ * member's KV length is what it was at joining plus the ticks since. Events of a tick are found
+ * without visiting members: those that finish are in a timing wheel by their last tick, those that
+ * need a new KV block are counted by that tick modulo block_size (a member needs one when its KV
+ * length is a multiple of the block size). So a tick costs O(1) plus O(1) per completion, and O(1)
+ * per new block where block ids are wanted.
  *
  * With speculation (serve/speculate.h) a tick computes 1 + draft_tokens tokens per member, and
- * decode_set_skip moves a member on by what was accepted. */
+ * decode_set_skip advances a member by the accepted tokens. */
 #ifndef SERVE_DECODE_SET_H
 #define SERVE_DECODE_SET_H
 
 #include "serve/kv.h"
 
-enum { DECODE_WHEEL = 512 }; /* a member further away is looked at once per turn */
+enum { DECODE_WHEEL = 512 }; /* a member further away is visited once per turn */
 
 struct decode_set {
     struct link members; /* ascending by request.order, equal ones by joining */
@@ -22,7 +22,7 @@ struct decode_set {
     int64_t tick;         /* batches run so far */
     int64_t kv_sum;       /* tokens in the cache, all members */
     int64_t longest;      /* kv - t0 of the member with the longest cache */
-    bool longest_left;    /* it has left: to be found again */
+    bool longest_left;    /* it has left: recompute */
     int64_t block_size;   /* of the replica's KV cache */
     int64_t phase;        /* tick modulo block_size */
     int32_t draft_tokens; /* 0 without speculation */
@@ -58,10 +58,10 @@ static inline int64_t decode_set_blocks(const struct decode_set *s)
     return n;
 }
 
-/* Of them, q's. */
+/* Those of them for q. */
 int64_t decode_set_needs(const struct decode_set *s, const struct request *q);
 
-/* Before the tick in which it emits `extra` tokens more than one. Without block ids. */
+/* Call before the tick in which q emits `extra` tokens more than one. Without block ids. */
 void decode_set_skip(struct decode_set *s, struct request *q, int64_t extra);
 
 static inline struct request *decode_set_last(struct decode_set *s)
@@ -69,7 +69,7 @@ static inline struct request *decode_set_last(struct decode_set *s)
     return link_empty(&s->members) ? NULL : request_of(s->members.prev);
 }
 
-/* Takes the blocks of the next tick, which must be free; how many. */
+/* Takes the blocks of the next tick, which must be free; returns their number. */
 int64_t decode_set_take_blocks(struct decode_set *s, struct kv *kv);
 
 /* All members ran once. Those that emitted their last token leave the set; they are appended to

@@ -1,29 +1,30 @@
-/* Executors: what carries a batch out. The serving loop does not know whether it talks to a CPU, a
- * GPU, another process or a prediction.
+/* Executors run batches. The serving loop is independent of the kind: CPU, GPU, another process or
+ * a prediction.
  *
- * Asynchronous from the first day: submit() hands a batch over and returns; next() delivers the
- * earliest completion. max_in_flight says how many batches may be out at once: 1 on the CPU, more
- * with asynchronous scheduling or pipeline stages. lanes says how many disjoint micro-batches these
- * are: 1 (the default) means that successive batches hold the same sequences and a batch is built
+ * Asynchronous: submit() hands a batch over and returns; next() delivers the earliest completion.
+ * max_in_flight is the number of batches that may be out at once: 1 on the CPU, more with
+ * asynchronous scheduling or pipeline stages. lanes is the number of disjoint micro-batches among
+ * them: 1 (the default) means that successive batches hold the same sequences and a batch is built
  * before the tokens of the one before are known; with pipeline stages lanes == stages, and each
  * lane has max_in_flight / lanes batches out.
  *
  * A batch is a delta. Prefill chunks change in every iteration and are listed. Decode rows form a
- * *decode set* per lane: a batch says which slots left and entered since the previous batch of its
- * lane (apply left first), plus sums. Every slot in the set emits one token per batch with
- * n_decodes > 0; a batch with n_decodes == 0 lets the set rest and leaves it as it is. So a steady
- * decode batch costs the loop O(1); an executor that needs rows keeps its own list, per lane. A
- * lane hears that a slot left with its own next batch, when the slot may long be in another lane.
+ * *decode set* per lane: a batch lists the slots that left and entered since the previous batch of
+ * its lane (apply left first), plus sums. Every slot in the set emits one token per batch with
+ * n_decodes > 0; a batch with n_decodes == 0 does not run the set and leaves it unchanged. So a
+ * steady decode batch costs the loop O(1); an executor that needs rows keeps its own list, per
+ * lane. A lane is notified that a slot left with its own next batch; the slot may be in another
+ * lane by then.
  *
  * With disaggregation (predictions) a slot may enter a decode set without a chunk before it: its KV
  * came from another replica.
  *
  * Slots are small integers, 0 <= slot < batch_cap, naming a live request inside one replica. A
- * request keeps its slot from its first chunk to release(), preemptions included: a chunk
- * that does not go on where the slot stands starts the sequence over, at 0 or, with prefix caching,
- * behind blocks that other sequences filled. These may be filled by another chunk of the same
- * batch: of every layer, keys and values are saved before attention reads. Slots are reused after
- * release(). Seconds are doubles on the loop's clock (0 = start of the run). */
+ * request keeps its slot from its first chunk to release(), preemptions included: a chunk that does
+ * not continue at the slot's length restarts the sequence, at 0 or, with prefix caching, behind
+ * blocks that other sequences filled. These may be filled by another chunk of the same batch: of
+ * every layer, keys and values are saved before attention reads. Slots are reused after release().
+ * Seconds are doubles on the loop's clock (0 = start of the run). */
 #ifndef SERVE_EXECUTOR_H
 #define SERVE_EXECUTOR_H
 
@@ -42,12 +43,12 @@ struct chunk {
     bool last;      /* completes the prefill: this batch emits a token for the slot */
 };
 
-/* What a computing executor may read about a slot. To be asked for inside submit(); the arrays stay
- * where they are until the batch's completion was delivered. Without EXEC_COMPUTES the pointers are
- * NULL. */
+/* View of a slot for computing executors. Request it inside submit() only; the arrays stay where
+ * they are until the batch's completion was delivered. Without EXEC_COMPUTES the pointers are NULL.
+ */
 struct slot_view {
     /* [>= start + tokens]: the sequence; a decode row feeds ids[kv_tokens]. With a batch of the
-     * lane in flight that token is not known here yet: the executor feeds the one it just made. */
+     * lane in flight that token is not here yet: the executor feeds the one it just produced. */
     const int32_t *ids;
     const int32_t *blocks; /* block table: KV block of token t is blocks[t / block_size] */
     int64_t kv_tokens;     /* tokens in the KV cache before this batch */
@@ -71,12 +72,12 @@ struct batch {
     int32_t n_last_chunks;    /* chunks with last == true */
     int64_t prefill_tokens;   /* sum of chunk tokens */
     int64_t decode_kv_tokens; /* sum over decode rows of tokens in the cache before this batch */
-    int64_t decode_kv_max;    /* of the longest of these caches; 0 = not told */
-    int64_t train;            /* the lane's batches since its last one with chunks, this one
-                                 included: 1 = the first; 0 = has chunks itself, or not told */
-    int64_t kv_blocks;        /* allocated in the replica when submitted */
-    struct op_load load;      /* of the whole batch, for predictors and rooflines */
-    bool op_times; /* fill completion.op_s; an executor without EXEC_OP_TIMES ignores it */
+    int64_t decode_kv_max;    /* tokens in the longest of these caches; 0 = unknown */
+    int64_t train; /* the lane's batches since its last one with chunks, this one included: 1 = the
+                      first; 0 = has chunks itself, or is unknown */
+    int64_t kv_blocks;   /* allocated in the replica when submitted */
+    struct op_load load; /* of the whole batch, for predictors and rooflines */
+    bool op_times;       /* fill completion.op_s; an executor without EXEC_OP_TIMES ignores it */
 };
 
 /* Rows whose logits are needed: n_decodes (1 + draft_tokens) + n_last_chunks. All tokens:
@@ -86,7 +87,7 @@ struct emitted {
     int32_t slot, token_id;
 };
 
-/* What a batch took on one pipeline stage: host, then device, from start_s on. */
+/* Times of a batch on one pipeline stage: host, then device, from start_s on. */
 struct stage_span {
     double start_s, host_s, device_s;
 };
@@ -94,9 +95,9 @@ struct stage_span {
 struct completion {
     uint64_t ticket;
     double start_s, end_s; /* end: the host has the tokens */
-    double host_s;         /* part of end - start spent by the executor's host side */
+    double host_s;         /* part of end - start spent on the executor's host side */
     double device_s;       /* part spent in operators */
-    double energy_j;       /* of the whole batch; 0 = not known */
+    double energy_j;       /* energy of the whole batch; 0 = unknown */
     /* EXEC_COMPUTES: one per emitting row, any order. Predictions: NULL, every row emits one. */
     const struct emitted *tokens;
     int32_t n_tokens;
@@ -122,9 +123,8 @@ struct executor {
     void *self;
 };
 
-/* The function that gives an executor sight of a slot; bound by the loop before its first batch.
- * Binding begins a new run: no slot is live and every decode set is empty, whatever the run before
- * left behind. */
+/* Access to slots, bound by the loop before its first batch. Binding begins a new run: no slot is
+ * live and every decode set is empty, whatever the previous run left. */
 struct slot_source {
     void *self;
     struct slot_view (*view)(void *self, int32_t slot);
@@ -148,13 +148,14 @@ struct executor_ops {
     void (*close)(void *self);
     /* optional */
     void (*bind)(void *self, struct slot_source source);
-    void (*release)(void *self, int32_t slot); /* its request is over; no batch holds it */
-    int32_t (*lanes)(void *self);              /* divides max_in_flight; NULL = 1 */
+    void (*release)(void *self,
+                    int32_t slot); /* called when its request is over and no batch holds it */
+    int32_t (*lanes)(void *self);  /* divides max_in_flight; NULL = 1 */
 };
 
 int32_t executor_lanes(const struct executor *x);
 
-/* ST_OK, or ST_USAGE naming the fault: a required hook is missing, the version is another,
+/* ST_OK, or ST_USAGE naming the fault: a required hook is missing, the version differs,
  * max_in_flight is below 1 or no multiple of lanes. */
 enum st executor_check(const struct executor *x, struct err *e);
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "serve/tokens.h"
 
-/* What was sent here gets blocks, and its place among the ready. */
+/* Admits requests received by transfer: gives them blocks and queues them as ready. */
 static void let_in(struct replica *r, struct lane *lane, int32_t lane_index)
 {
     int64_t room = replica_lane_cap(r) - lane->set.n;
@@ -35,7 +35,7 @@ void replica_gather_ready(struct replica *r, struct lane *lane)
     }
 }
 
-/* The batch tells what changed in the set since the lane's last one. */
+/* Lists in the batch the changes of the set since the lane's last one. */
 static void announce(struct replica *r, struct lane *lane, struct flight *f)
 {
     for (size_t i = 0; i < lane->left.n; i++)
@@ -70,7 +70,7 @@ static void fill_batch(struct replica *r, struct lane *lane, struct flight *f)
     b->load.kv_tokens = b->decode_kv_tokens + decode_tokens;
 }
 
-/* The batch is out: what it holds counts as done for the next one. */
+/* The batch was submitted: its work counts as done for the next one. */
 static void advance(struct replica *r, struct lane *lane, struct flight *f)
 {
     if (f->runs_decodes) {
@@ -217,8 +217,8 @@ static void predict_tokens(struct replica *r, struct lane *lane, const struct fl
             tokens_deliver(r, f->chunk_requests.p[i], end_ns, RUN_NONE);
 }
 
-/* Every request in a batch is charged all of its time, and of its energy the part of its tokens.
- * Decodes are charged when they leave the set. */
+/* Charges every request in a batch with all of the batch's time, and with energy by its share of
+ * tokens. Decodes are charged when they leave the set. */
 static void charge(struct lane *lane, const struct flight *f, const struct completion *c)
 {
     double busy = c->host_s + c->device_s;

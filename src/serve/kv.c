@@ -59,7 +59,7 @@ void kv_share(struct kv *kv, struct request *q)
     kv->cache->hit_tokens += q->kv;
 }
 
-/* The end of a sequence is let go first. */
+/* Releases the last block of a sequence first. */
 static void let_go(struct kv *kv, struct request *q)
 {
     for (; q->n_blocks > 0; q->n_blocks--)

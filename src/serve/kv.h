@@ -1,5 +1,5 @@
-/* Paged KV blocks of one replica: a count, with a computing executor the ids that are free, with
- * prefix caching who holds which block (serve/prefix.h). */
+/* Paged KV blocks of one replica: a count; with a computing executor the free ids; with prefix
+ * caching the holders of each block (serve/prefix.h). */
 #ifndef SERVE_KV_H
 #define SERVE_KV_H
 
@@ -11,14 +11,15 @@ struct kv {
     int64_t free, peak; /* peak: most blocks in use at once */
     int64_t watermark;  /* blocks an admission leaves free */
     int32_t *ids; /* [num_blocks] stack of free ids, ids[free - 1] is next; NULL = count only */
-    struct prefix_cache *cache; /* instead of the stack; NULL = off. free: blocks nobody holds */
+    struct prefix_cache
+        *cache; /* replaces the stack; NULL = off. Then `free` counts blocks without a holder */
 };
 
 /* watermark is a fraction: floor(watermark * num_blocks) blocks. */
 void kv_init(struct kv *kv, struct arena *a, int64_t block_size, int64_t num_blocks,
              double watermark, bool with_ids);
 
-/* From now on with prefix caching; nothing was taken yet. */
+/* Turns prefix caching on, before any block is taken. */
 void kv_cache_prefixes(struct kv *kv, struct arena *a, bool knows_output);
 
 /* Whether requests have block tables. */
@@ -32,9 +33,9 @@ static inline int64_t kv_blocks_for(const struct kv *kv, int64_t tokens)
     return (tokens + kv->block_size - 1) / kv->block_size;
 }
 
-/* n blocks that are free, to the end of q's table. */
+/* Appends n free blocks to q's table. */
 void kv_take(struct kv *kv, struct request *q, int64_t n);
-/* n blocks that are free, counted only (without ids). */
+/* Takes n free blocks, counted only (without ids). */
 static inline void kv_count(struct kv *kv, int64_t n)
 {
     kv->free -= n;
@@ -47,9 +48,9 @@ static inline int64_t kv_admission(const struct kv *kv, const struct request *q,
 {
     return kv_blocks_for(kv, tokens) - (kv->cache ? q->prefix->shared : 0);
 }
-/* Prefix caching: the blocks that q's last look found, which was just now, become q's table. */
+/* Prefix caching: makes the blocks that q's lookup just found q's table. */
 void kv_share(struct kv *kv, struct request *q);
-/* All of q's blocks. */
+/* Releases all of q's blocks. */
 void kv_give(struct kv *kv, struct request *q);
 
 #endif

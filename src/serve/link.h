@@ -1,6 +1,6 @@
 /* Circular doubly linked lists through a member of the listed struct: O(1) insertion and removal,
- * no memory of their own. A head is a link that belongs to nobody; an unlinked link is not to be
- * removed again. */
+ * no memory of their own. A list head is a link outside any listed struct; never remove an unlinked
+ * link again. */
 #ifndef SERVE_LINK_H
 #define SERVE_LINK_H
 

@@ -11,9 +11,9 @@
  *
  * per device, with E hidden size, h head size, q and kv heads, g = 3 for gated MLPs, else 2.
  * Divisions of dimensions round down, as Vidur's do. float16 weights and keys; the embedding, the
- * router, LM head, activations and workspace are not counted: the margin has to hold them. A
- * request is charged all layers even where a device holds layers/pp of them, and the pp-fold number
- * of requests pays that back; rounding aside the two cancel. */
+ * router, LM head, activations and workspace are not counted: the margin must cover them. A request
+ * is charged all layers even where a device holds layers/pp of them, and the pp-fold number of
+ * requests pays that back; rounding aside the two cancel. */
 #ifndef SERVE_MEMORY_H
 #define SERVE_MEMORY_H
 
@@ -33,7 +33,7 @@ struct memory_plan {
     int64_t num_blocks;                 /* of a replica */
 };
 
-/* Not room for one request: ST_USAGE. */
+/* ST_USAGE when there is no room for one request. */
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e);
 
 #endif

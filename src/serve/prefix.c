@@ -121,7 +121,7 @@ static uint64_t name_by_hash_ids(uint64_t h, const struct workload_request *w, i
     return mix(mix(h, BY_HASH_IDS), (uint64_t)to);
 }
 
-/* Of the tokens [from, to), the block before them being called h. */
+/* Name of the block with the tokens [from, to), after a block named h. */
 static uint64_t name_of(const struct prefix_cache *c, const struct request *q, uint64_t h,
                         int64_t from, int64_t to)
 {

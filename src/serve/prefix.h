@@ -3,8 +3,8 @@
  *
  * Names. A full block of a sequence is known by a 64-bit hash of its tokens and of the name of the
  * block before it, so equal names mean equal tokens from the start of the sequence on. (Two of n
- * blocks with different tokens share a name with a probability of about n^2 / 2^65.) What a block
- * holds is told, by whichever is known first in this order, by
+ * blocks with different tokens share a name with a probability of about n^2 / 2^65.) A block's
+ * content is identified by the first of these that is known
  *     its token ids       computing executors, and predictions whose source has prompt_ids
  *     hash_ids            of a trace (workload/workload.h): the ids that cover the block
  *     prompt_id           the name of the prompt and the block's place in it
@@ -15,16 +15,16 @@
  * before it, fills: executors save a layer's keys and values before its attention reads them, and
  * carry batches out in the order of submission.
  *
- * Life. A block is held by any number of requests. One that nobody holds counts as free, keeps its
- * name, and stands in a queue of blocks by the time they were let go: the oldest is taken first,
- * and loses its name. Of one request the last block is let go first, so beginnings stay longest.
+ * Life. A block is held by any number of requests. One without a holder counts as free, keeps its
+ * name, and waits in a queue ordered by time of release: the oldest is taken first and loses its
+ * name. A request releases its last block first, so beginnings stay longest.
  *
  * Hits. At admission a request takes the longest run of named blocks from its start, but computes
- * at least the last token of its prefill, since that one emits. A preempted request looks again,
+ * at least the last token of its prefill, since that one emits. A preempted request looks up again,
  * and mostly finds its own blocks.
  *
- * Cost: O(blocks of the prompt) per request for the names, O(hits) per look, O(1) per block taken
- * or let go; nothing when off. */
+ * Cost: O(blocks of the prompt) per request for the names, O(hits) per lookup, O(1) per block taken
+ * or released; none when off. */
 #ifndef SERVE_PREFIX_H
 #define SERVE_PREFIX_H
 
@@ -34,7 +34,7 @@
 struct prefix_block {
     uint64_t name;         /* 0 = none */
     int32_t holders;       /* requests; 0 = stands in the queue */
-    int32_t older, newer;  /* in the queue of blocks nobody holds; -1 = none */
+    int32_t older, newer;  /* in the queue of blocks without a holder; -1 = none */
     int32_t same, same_of; /* chain of the bucket: next, and the one before; -1 = none */
 };
 
@@ -44,10 +44,11 @@ struct prefix_cache {
     uint64_t mask;
     int32_t oldest, newest; /* ends of the queue */
     int64_t block_size;
-    int64_t epoch;                     /* changes of anything a look could see */
-    bool knows_output;                 /* ids of the output tokens are known */
-    int64_t looked_tokens, hit_tokens; /* of the prefills admitted so far; of them found here */
-    int64_t evictions;                 /* named blocks taken for something else */
+    int64_t epoch;     /* count of changes that can affect a lookup */
+    bool knows_output; /* ids of the output tokens are known */
+    int64_t looked_tokens,
+        hit_tokens;    /* tokens of the prefills admitted so far, and those found here */
+    int64_t evictions; /* named blocks taken for other content */
 };
 
 /* Of a request; only with prefix caching. */
@@ -55,8 +56,8 @@ struct request_prefix {
     uint64_t *names; /* [n] of its first blocks, heap */
     int64_t n, cap;
     int64_t named;        /* blocks of its table that have their names */
-    int64_t epoch;        /* when it last looked; -1 = never */
-    int64_t hits, shared; /* blocks it found then; of them held by others */
+    int64_t epoch;        /* epoch of its last lookup; -1 = none */
+    int64_t hits, shared; /* blocks found then, and those of them held by others */
 };
 
 /* All blocks free and nameless; block 0 is taken first. */
@@ -64,11 +65,12 @@ void prefix_init(struct prefix_cache *c, struct arena *a, int64_t block_size, in
 
 /* ---- blocks: what serve/kv.h is made of ------------------------------------------------------ */
 
-/* The block that nobody held longest, now nameless and held once. There must be one. */
+/* Takes the block that has been without a holder longest: now nameless and held once. There must be
+ * one. */
 int32_t prefix_take(struct prefix_cache *c);
-/* One more holder; true when it had none. */
+/* Adds a holder; true when it had none. */
 bool prefix_hold(struct prefix_cache *c, int32_t block);
-/* One holder less; true when none is left. */
+/* Removes a holder; true when none is left. */
 bool prefix_drop(struct prefix_cache *c, int32_t block);
 void prefix_name(struct prefix_cache *c, int32_t block, uint64_t name); /* a held, nameless block */
 int32_t prefix_find(const struct prefix_cache *c, uint64_t name);       /* -1 = none */
@@ -78,14 +80,14 @@ int32_t prefix_find(const struct prefix_cache *c, uint64_t name);       /* -1 = 
 struct request_prefix *request_prefix_new(void);
 void request_prefix_free(struct request_prefix **p);
 
-/* Looks the request up for its next prefill: hits and shared of q->prefix, and q->kv is the tokens
- * found. Repeated looks between changes of the cache cost O(1). */
+/* Looks the request up for its next prefill: sets hits and shared of q->prefix, and q->kv to the
+ * tokens found. Repeated lookups between changes of the cache cost O(1). */
 void prefix_look(struct prefix_cache *c, struct request *q);
 
 /* Blocks that a request would find, without booking anything: for routers. */
 int64_t prefix_hits(const struct prefix_cache *c, const struct request *q);
 
-/* The blocks of q's table that `tokens` tokens fill get their names. */
+/* Names the blocks of q's table that `tokens` tokens fill. */
 void prefix_name_blocks(struct prefix_cache *c, struct request *q, int64_t tokens);
 
 #endif

@@ -157,7 +157,7 @@ static void add_up_to_most(int64_t *sum, int64_t more)
         *sum = INT64_MAX;
 }
 
-/* The chunk's row, and what the request is after it. */
+/* Adds the chunk to the batch and updates the request. */
 static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens)
 {
     struct flight *f = r->build;
@@ -172,7 +172,7 @@ static void add_chunk(struct replica *r, int32_t lane, struct request *q, int64_
     load->kv_read_tokens += q->kv + tokens;
     if (q->scheduled_ns == RUN_NONE) {
         q->scheduled_ns = ns_from_s(f->b.submit_s);
-        if (q->scheduled_ns < q->w.arrival_ns) /* came while the host was turning to this batch */
+        if (q->scheduled_ns < q->w.arrival_ns) /* arrived while the host was building this batch */
             q->scheduled_ns = q->w.arrival_ns;
     }
     q->lane = lane;
@@ -286,7 +286,7 @@ void replica_sent(struct replica *r, struct request *q)
     replica_drop(r, q);
     q->slot = q->lane = -1;
     if (q->prefix)
-        q->prefix->epoch = -1; /* of another cache */
+        q->prefix->epoch = -1; /* of the other cache */
 }
 
 void replica_receive(struct replica *r, struct request *q)
@@ -338,7 +338,7 @@ struct request *replica_last_running(struct replica *r, int32_t lane)
     return q ? q : decode_set_last(replica_set(r, lane));
 }
 
-/* Those before the last take what they need, so all is well if the last one finds a block. */
+/* Earlier decodes take what they need; the check is that the last one finds a block. */
 bool replica_make_room(struct replica *r, int32_t lane)
 {
     struct decode_set *set = replica_set(r, lane);

@@ -1,12 +1,11 @@
 /* One replica: its queue, its lanes with their decode sets, its KV blocks, its batches in flight;
- * and the verbs with which a policy builds a batch.
+ * and the functions with which a policy builds a batch.
  *
- * Where a request stands: waiting -> (admit) -> prefills -> (last chunk submitted) -> the lane's
- * ready list -> (next build) -> decode set -> (last token's batch submitted) -> that flight's
- * finishing list -> over. On a prefill replica the last chunk's batch leads to that
- * flight's leaving list -> (transfer) -> a decode replica's received list -> its lane's ready list.
- * replica_preempt leads from prefills and decode set back to the front of
- * the queue. */
+ * States of a request: waiting -> (admit) -> prefills -> (last chunk submitted) -> the lane's ready
+ * list -> (next build) -> decode set -> (last token's batch submitted) -> that flight's finishing
+ * list -> over. On a prefill replica the last chunk's batch leads to that flight's leaving list ->
+ * (transfer) -> a decode replica's received list -> its lane's ready list. replica_preempt leads
+ * from prefills and decode set back to the front of the queue. */
 #ifndef SERVE_REPLICA_H
 #define SERVE_REPLICA_H
 
@@ -39,7 +38,7 @@ struct flight {
     double op_s[OP_KINDS];
 };
 
-/* The sink ends a request. */
+/* The sink's decision to end a request. */
 struct verdict {
     struct request *q;
     enum run_status status;
@@ -54,18 +53,18 @@ struct zombie {
 struct lane {
     struct decode_set set;
     struct link ready;
-    VEC(int32_t) left, entered; /* changes of the set that no batch has told yet */
+    VEC(int32_t) left, entered; /* changes of the set not yet sent with a batch */
     int64_t submitted, delivered;
     int64_t train;          /* batches since its last one with chunks */
-    int64_t decode_batches; /* for the policy: lightllm counts those since it looked at the queue */
+    int64_t decode_batches; /* for the policy: lightllm counts those since its last admission */
     double last_end_s;
-    struct spent spent;         /* by the delivered batches that its set ran in */
+    struct spent spent;         /* time and energy of delivered batches with its set */
     VEC(struct zombie) zombies; /* over, but held by batches in flight; ascending by until */
-    VEC(int64_t) ends_ns;       /* end of tick ends_from + i; only to write tokens of predictions */
+    VEC(int64_t) ends_ns;       /* end of tick ends_from + i, for token rows of predictions */
     int64_t ends_from;
 };
 
-/* What the replicas of a run share. */
+/* State shared by the replicas of a run. */
 struct serve_run_state {
     const struct serve_params *p;
     const struct sched_ops *sched;
@@ -73,7 +72,7 @@ struct serve_run_state {
     struct serve_counters *counters;
     struct request_pool pool;
     struct arena *a;
-    bool write_tokens; /* somebody wants rows of tokens */
+    bool write_tokens; /* the sink takes token rows */
     int64_t finished;  /* request rows written */
 };
 
@@ -86,8 +85,8 @@ struct replica {
     struct request_queue waiting;
     struct link prefills; /* by order of admission */
     bool only_prefills;   /* with disaggregation */
-    struct link received; /* requests sent here and not let in yet */
-    int64_t coming;       /* those and the ones on their way */
+    struct link received; /* transferred here, not admitted yet */
+    int64_t coming;       /* those and the transfers on their way */
     int64_t active;       /* requests holding KV blocks */
     struct kv kv;
     struct speculation speculation;
@@ -102,11 +101,11 @@ struct replica {
     struct flight *flights; /* [max_in_flight] */
     int32_t max_in_flight, in_flight, per_lane;
     VEC(struct flight *) free_flights;
-    VEC(struct verdict) over; /* what the sink said of the batch at hand */
+    VEC(struct verdict) over; /* the sink's verdicts on the current batch */
     struct flight *build;     /* the batch being built */
     double idle_until_s;      /* arrival that ended the last idle time */
     bool dirty;               /* listed for scheduling (serve.c) */
-    int64_t waiting_tokens; /* to be computed for the prefills in the queue, hits not looked for */
+    int64_t waiting_tokens; /* to be computed for the prefills in the queue, ignoring cache hits */
 };
 
 void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
@@ -118,31 +117,31 @@ void replica_free(struct replica *r);
 
 void replica_enqueue(struct replica *r, struct request *q);
 
-/* The KV of q, which was leaving, is with its decode replica: blocks and slot are free again. */
+/* The transfer of q's KV has ended: frees its blocks and slot here. */
 void replica_sent(struct replica *r, struct request *q);
-/* It came in. */
+/* A transferred request arrived. */
 void replica_receive(struct replica *r, struct request *q);
-/* A request that waits and was in no batch yet leaves the queue, with a row: cancelled. False: it
- * is not here, or further. */
+/* Cancels a waiting request that was in no batch yet, with a row. False: it is not here, or has
+ * started. */
 bool replica_drop_waiting(struct replica *r, int64_t request_id);
 
 /* Let the policy build a batch for the lane, and submit it. *f = NULL: nothing to run. start_s:
- * when the host turned to it. */
+ * when the host began to build it. */
 enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
                        struct err *e);
 
 /* Requests of the lane whose prefill is complete enter its decode set. */
 void replica_gather_ready(struct replica *r, struct lane *lane);
 
-/* Out of the decode set, so that the executor hears of it exactly if it has heard of the entry. */
+/* Removes q from the decode set; the executor is notified only if it was notified of the entry. */
 void replica_leave_set(struct lane *lane, struct request *q);
 
-/* All of q's blocks, which is or goes out of every list. */
+/* Releases all of q's blocks; q is in no list, or about to leave it. */
 void replica_give_blocks(struct replica *r, struct request *q);
-/* Blocks and slot. */
+/* Releases q's blocks and slot. */
 void replica_drop(struct replica *r, struct request *q);
-/* The first of the received requests takes a slot and blocks for its KV, and leaves their list;
- * false, and nothing done, where batch cap, blocks and watermark do not allow it. */
+/* Admits the first received request: gives it a slot and blocks for its KV. False, and nothing
+ * done, where batch cap, blocks and watermark do not allow it. */
 bool replica_let_in(struct replica *r, struct request *q);
 
 /* The flight of a completion; NULL when there is none of that ticket. */
@@ -152,8 +151,7 @@ struct flight *replica_flight(struct replica *r, uint64_t ticket);
 enum st replica_complete(struct replica *r, struct flight *f, const struct completion *c,
                          struct err *e);
 
-/* Rows of that status for all requests that are not over; nothing can be done with the replica
- * afterwards but replica_free. */
+/* Writes rows of that status for all requests that are not over; only replica_free may follow. */
 void replica_abandon(struct replica *r, enum run_status status, const char *error_type,
                      const char *error_msg);
 
@@ -170,19 +168,20 @@ int64_t replica_rows(const struct replica *r);
 /* Tokens that the lane's decode set computes in a batch. */
 int64_t replica_decode_tokens(const struct replica *r, int32_t lane);
 
-/* The lane's decode set runs in this batch; the blocks it needs must be free. */
+/* Adds the lane's decode set to the batch; the blocks it needs must be free. */
 void replica_run_decodes(struct replica *r, int32_t lane);
 
-/* Where pipeline lanes share what rests, a request belongs to a lane only while a batch of it is in
- * flight. All decodes at rest join the lane's decode set, of which the last in order go on resting
- * where there are more than `most`. Only where r->shares. */
+/* Where pipeline lanes share idle decodes, a request belongs to a lane only while a batch of it is
+ * in flight. Moves all idle decodes to the lane's decode set; beyond `most`, the last in order stay
+ * idle. Only where r->shares. */
 void replica_gather(struct replica *r, int32_t lane, int64_t most);
 
-/* The lane's batch is without its decodes: they rest, for any lane to run. Only where r->shares. */
+/* Makes the lane's decodes idle, for any lane to run: its batch does not include them. Only where
+ * r->shares. */
 void replica_rest(struct replica *r, int32_t lane);
 
-/* Prefills that a batch of the lane may go on with, in order of admission: NULL, first after NULL.
- * Those in flight on other lanes are passed over. */
+/* Prefills that a batch of the lane may continue, in order of admission: pass NULL for the first.
+ * Skips those in flight on other lanes. */
 struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after);
 struct request *replica_last_prefill(struct replica *r, int32_t lane);
 
@@ -190,8 +189,8 @@ struct request *replica_last_prefill(struct replica *r, int32_t lane);
  */
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens);
 
-/* The request to admit next, NULL when none waits. With prefix caching its kv is what the cache
- * holds of it. */
+/* The request to admit next, NULL when none waits. With prefix caching its kv is the number of its
+ * tokens in the cache. */
 struct request *replica_head(struct replica *r);
 
 /* Whether the head of the queue (replica_head) may be admitted with blocks for that many tokens:
@@ -199,9 +198,8 @@ struct request *replica_head(struct replica *r);
  * watermark. */
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens);
 
-/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`, which
- * follows on head->kv. Blocks
- * for all that the request will need are taken once for all. */
+/* Admit the head of the queue with blocks for reserve_tokens and a first chunk of `tokens`,
+ * starting at head->kv. Where that covers all it will need, no more are taken later. */
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens);
 
 /* Requests that a lane may hold: its share of the batch cap, at least 1. */
@@ -211,19 +209,19 @@ static inline int64_t replica_lane_cap(const struct replica *r)
     return share > 0 ? share : 1;
 }
 
-/* The last prefill begun, else the last decode, those that rest behind the lane's own: order of
- * admission, for prefills were admitted after every decode. NULL when there is none. */
+/* The last prefill begun, else the last decode, idle ones after the lane's own. This is the order
+ * of admission, since prefills were admitted after every decode. NULL when there is none. */
 struct request *replica_last_running(struct replica *r, int32_t lane);
 
-/* Preempt from the back until each decode of the lane, in its turn, finds a block free whether it
- * needs one or not (the rule of vLLM before V1). False: a preemption has to wait. */
+/* Preempt from the back until each decode of the lane in turn finds a free block, needed or not
+ * (the rule of vLLM before V1). False: a preemption has to wait. */
 bool replica_make_room(struct replica *r, int32_t lane);
 
 /* Whether a preemption may happen now: no batch of the lane is in flight. */
 bool replica_may_preempt(const struct replica *r, int32_t lane);
 
-/* Back to the front of the queue, blocks freed; q is a prefill without chunk in this batch, or a
- * decode of a lane whose set was not told to run yet. */
+/* Moves q to the front of the queue and frees its blocks; q is a prefill without chunk in this
+ * batch, or a decode of a lane whose set was not added to the batch yet. */
 void replica_preempt(struct replica *r, struct request *q);
 
 #endif

@@ -1,4 +1,4 @@
-/* A live request inside the loop: taken in and not over yet (or over with batches still out). */
+/* A live request inside the loop: accepted and not over (or over with batches still out). */
 #ifndef SERVE_REQUEST_H
 #define SERVE_REQUEST_H
 
@@ -17,8 +17,8 @@ enum request_state {
     REQUEST_OVER,   /* row written; waits for batches that still hold its slot */
 };
 
-/* Time of batches, in s, and a request's part of their energy, in J. Long sums of short times: what
- * rounding takes is kept beside them. */
+/* Time of batches, in s, and a request's part of their energy, in J. Long sums of short times: the
+ * rounding error is kept beside the sum. */
 struct spent {
     double busy, busy_rest;
     double device, device_rest;
@@ -48,7 +48,7 @@ static inline void spent_add_span(struct spent *s, const struct spent *from, con
               (to->energy - from->energy) + (to->energy_rest - from->energy_rest));
 }
 
-/* Why a request can never run. */
+/* Reason why a request can never run. */
 enum request_reject {
     REJECT_NONE,
     REJECT_NO_TOKENS,     /* empty prompt or no output asked for */
@@ -56,8 +56,8 @@ enum request_reject {
     REJECT_KV_BLOCKS,     /* needs, limit: blocks */
 };
 
-/* "Scheduled" counts what was submitted, "delivered" what came back. They differ only while
- * batches are in flight. */
+/* "Scheduled" counts submitted batches, "delivered" completed ones. They differ only while batches
+ * are in flight. */
 struct request {
     struct link list;  /* free list, prefills, ready or decode set */
     struct link wheel; /* decode set: by the tick of the last token */
@@ -66,7 +66,7 @@ struct request {
     /* In a decode set, kv tokens and tokens generated are derived from these and the set's tick. */
     int64_t t0;     /* set's tick at joining */
     int64_t finish; /* tick whose batch emits the last token */
-    int64_t order;  /* place in the set: ascending; the policy's choice, set before joining */
+    int64_t order;  /* key of the ascending order in the set, set by the policy before joining */
 
     int64_t kv;         /* tokens in the cache; in a set: at joining */
     int64_t generated;  /* tokens emitted, scheduled; in a set: at joining */
@@ -79,9 +79,9 @@ struct request {
     int64_t chunk_batch; /* which of its lane's batches holds its last chunk so far, from 1 */
     enum request_state state;
     bool fixed_blocks; /* reserved to the end: takes no more blocks while decoding */
-    bool announced;    /* the executor was told that the slot entered the set */
+    bool announced;    /* the executor was notified that the slot entered the set */
 
-    int64_t delivered; /* tokens counted and, if wanted, written */
+    int64_t delivered; /* tokens counted and, with token rows, written */
     int64_t unwritten; /* decode set: first tick whose token was not delivered */
     int64_t last_token_ns;
     int32_t *ids;                  /* prompt and tokens so far, where they are known; heap */
@@ -98,7 +98,7 @@ struct request {
     int64_t preemptions;
     bool warmup;
     enum request_reject reject;
-    int64_t needs, limit; /* of what it was rejected for */
+    int64_t needs, limit; /* units: see request_reject */
 };
 
 static inline struct request *request_of(struct link *l)

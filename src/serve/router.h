@@ -6,13 +6,13 @@
  *     least_outstanding  fewest requests waiting or running
  *     prefix_aware       requests with equal beginnings go to the same replica
  *
- * Of equal replicas the first is taken. With prefix caching prefix_aware asks the caches: it takes
- * the replica with the least to do until the request decodes and while it does, in blocks: those of
- * the prompt that its cache does not hold, the prompts waiting there, and the blocks in use (after
- * NVIDIA Dynamo's KV-aware router, with an overlap weight of 1). Without, it knows a prompt by the
- * hash of its first serve_params.prefix_tokens ids where ids are known (computing executors), else
- * by its prompt_id, and takes replica hash % replicas: a prompt's place depends on nothing but
- * itself, whatever the load. A request with neither goes in turn. */
+ * Of equal replicas the first is taken. With prefix caching prefix_aware looks prompts up in the
+ * caches: it takes the replica with the least to do until the request decodes and while it does, in
+ * blocks: those of the prompt that its cache does not hold, the prompts waiting there, and the
+ * blocks in use (after NVIDIA Dynamo's KV-aware router, with an overlap weight of 1). Without, it
+ * identifies a prompt by the hash of its first serve_params.prefix_tokens ids where ids are known
+ * (computing executors), else by its prompt_id, and takes replica hash % replicas: a prompt's place
+ * depends on nothing but itself, whatever the load. A request with neither goes in turn. */
 #ifndef SERVE_ROUTER_H
 #define SERVE_ROUTER_H
 

@@ -12,10 +12,9 @@
 
 enum { REASON_BYTES = 160 };
 static const int64_t MAX_TOKENS = INT64_C(1) << 40;
-/* How long a signal may go unseen while the loop sleeps, and how often it looks at several real
- * replicas. */
+/* Longest delay of a signal while the loop sleeps; interval of polling several real replicas. */
 static const double NAP_S = 0.05, POLL_S = 50e-6;
-static const double LOOK_S = 500e-6; /* how often a live source is asked with batches out */
+static const double LOOK_S = 500e-6; /* interval of polling a live source while batches are out */
 
 /* A batch whose end is known and lies ahead. */
 struct pending {
@@ -35,7 +34,7 @@ struct loop {
     const struct router_ops *router;
     struct router_state routing;
 
-    struct request *ahead; /* pulled and not arrived; NULL = the source is empty */
+    struct request *ahead; /* pulled, not arrived yet; NULL = the source is empty */
     int64_t pulled;
     double last_arrival_s;
     int64_t last_arrival_ns;
@@ -45,8 +44,8 @@ struct loop {
     uint64_t seq;
     VEC(struct replica *) dirty; /* something changed: try to build batches */
     int64_t in_flight;
-    bool wants_ids;     /* of prompts */
-    double host_free_s; /* real clock: since when the host turned to what comes next */
+    bool wants_ids;     /* token ids of prompts are needed */
+    double host_free_s; /* real clock: when the host became free for the next step */
 };
 
 /* ---- pending completions --------------------------------------------------------------------- */
@@ -149,7 +148,7 @@ static void progress(const struct loop *l)
         sink->progress(sink->self, l->run.finished, clock_now_s(l->clock));
 }
 
-/* Live sources: requests that were given up in the queue leave it, and new ones are looked for. */
+/* Live sources: drops requests abandoned in the queue, and polls for new ones. */
 static enum st look(struct loop *l, struct err *e)
 {
     const struct request_source *source = l->source;
@@ -186,7 +185,7 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-/* A virtual executor's answer, kept until its time comes. */
+/* Keeps a virtual executor's completion until its time comes. */
 static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct err *e)
 {
     struct completion *c = &f->c;
@@ -227,7 +226,7 @@ static enum st fill(struct loop *l, struct replica *r, double now_s, struct err 
             struct flight *f;
             TRY(replica_submit(r, lane, now_s, &f, e));
             if (!f && r->shares && r->in_flight > 0)
-                return ST_OK; /* as Vidur: the next lane is asked after the next completion */
+                return ST_OK; /* as Vidur: the next lane is scheduled after the next completion */
             if (!f)
                 break;
             l->in_flight++;
@@ -266,7 +265,7 @@ static int32_t least_busy_decoder(const struct loop *l)
     return best;
 }
 
-/* What the flight completed goes to the decode replicas. */
+/* Sends the prefills that the flight completed to the decode replicas. */
 static void send_on(struct loop *l, const struct replica *r, struct flight *f, double now_s)
 {
     while (!link_empty(&f->leaving)) {
@@ -309,7 +308,7 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
 
 /* ---- the two clocks -------------------------------------------------------------------------- */
 
-/* To the next event's time, and through all events of that time. */
+/* Advances to the next event's time and handles all events of that time. */
 static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
 {
     double t = l->heap.n ? l->heap.p[0].end_s : INFINITY;
@@ -331,7 +330,7 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
     return ST_OK;
 }
 
-/* The next completion of r by deadline_s; *got says whether there was one. */
+/* The next completion of r by deadline_s; *got: there was one. */
 static enum st next_real(struct loop *l, struct replica *r, double deadline_s, bool *got,
                          struct err *e)
 {
@@ -409,7 +408,7 @@ static bool more_may_come(const struct loop *l)
 
 static enum st run_loop(struct loop *l, struct err *e)
 {
-    if (!l->source->live) /* whose times count from second 0, which is not yet */
+    if (!l->source->live) /* a live source's times count from second 0, which has not begun */
         TRY(pull(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);

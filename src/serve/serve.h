@@ -11,17 +11,17 @@
  * far are computed again as one prefill, whose last chunk emits the next token. Nothing is
  * preempted while a batch of its lane is in flight: the policy waits for the completion.
  *
- * What an iteration's duration is. A batch starts when the host turns to it: at the end of the
- * completion that the loop handled last, or, when the loop had to wait after that, when it woke.
- * It ends when the host has its tokens. So at one batch in flight the time between two ends of a
- * busy loop is the later batch's duration: it holds what the host did for the tokens of the batch
- * before (rows, metrics), taking in arrivals, scheduling, submitting, and the executor. With more
- * in flight, duration counts from the end of the batch before in the same lane if that is later
- * than the start. device_ns is the executor's device_s; host_ns = duration_ns - device_ns, never
- * below 0. With pipeline stages there is a row for each, from the batch's start on that stage to
- * its end. A prediction obeys the same sum: its batch ends host + device after its start, and the
- * loop itself takes no virtual time; so host times measured from real rows can be added as they
- * are. A token's time is the end of its batch.
+ * What an iteration's duration is. A batch starts when the host becomes free for it: at the end of
+ * the completion handled last, or, if the loop waited after that, when it woke. It ends when the
+ * host has its tokens. So at one batch in flight the time between two ends of a busy loop is the
+ * later batch's duration: it holds what the host did for the tokens of the batch before (rows,
+ * metrics), taking in arrivals, scheduling, submitting, and the executor. With more in flight,
+ * duration counts from the end of the batch before in the same lane if that is later than the
+ * start. device_ns is the executor's device_s; host_ns = duration_ns - device_ns, never below 0.
+ * With pipeline stages there is a row for each, from the batch's start on that stage to its end. A
+ * prediction obeys the same sum: its batch ends host + device after its start, and the loop itself
+ * takes no virtual time; so host times measured from real rows can be added as they are. A token's
+ * time is the end of its batch.
  *
  * Order: arrivals come before completions of the same time, completions of equal time go in the
  * order in which the batches were submitted; equal inputs give equal bytes. Cost: O(1) per
@@ -48,51 +48,51 @@ struct serve_params {
     int64_t chunk_size;   /* sarathi: tokens per batch, 0 = 512 */
     int64_t max_tokens_in_batch; /* of prefill batches; vllm: padded to the longest; 0 = 4096 */
     int64_t max_waiting_iters;   /* lightllm: batches between looks at the queue; 0 = 10 */
-    int64_t prefix_tokens;       /* prefix_aware: tokens that a prompt is known by; 0 = 256 */
+    int64_t prefix_tokens;       /* prefix_aware: tokens that identify a prompt; 0 = 256 */
     int64_t block_size;          /* tokens per KV block, 1 .. 65536 */
     int64_t num_blocks;          /* per replica, >= 1 */
     double watermark;            /* fraction of blocks left free by an admission, [0, 1) */
     bool prefix_caching;         /* serve/prefix.h; not every policy */
-    int64_t draft_tokens;        /* speculation (serve/speculate.h): proposed per step, 0 = off;
-                                    predictions        only, not every policy */
-    double acceptance;           /* probability that one is accepted, [0, 1] */
-    int32_t prefill_replicas;    /* the first of the replicas only prefill (serve/transfer.h), 0 =
-                                    none;    predictions only, not every policy */
-    double kv_bandwidth;         /* of a replica's link, bytes/s, > 0 */
-    double kv_latency_s;         /* of a transfer */
-    double kv_bytes_per_token;   /* keys and values of all layers */
-    int64_t max_model_len;       /* prompt + output limit, a longer request is rejected; 0 = none */
-    uint64_t seed;               /* of routers and policies that draw */
-    int64_t warmup_requests;     /* the first n requests are labelled warm-up */
-    bool emit_tokens;            /* call sink.token */
-    bool op_times;               /* ask for the operator times of every batch */
+    int64_t draft_tokens;     /* speculation (serve/speculate.h): tokens proposed per step, 0 = off;
+                                 predictions only, not every policy */
+    double acceptance;        /* probability that one is accepted, [0, 1] */
+    int32_t prefill_replicas; /* the first of the replicas only prefill (serve/transfer.h), 0 =
+                                 none;    predictions only, not every policy */
+    double kv_bandwidth;      /* of a replica's link, bytes/s, > 0 */
+    double kv_latency_s;      /* of a transfer */
+    double kv_bytes_per_token; /* keys and values of all layers */
+    int64_t max_model_len;     /* prompt + output limit, a longer request is rejected; 0 = none */
+    uint64_t seed;             /* of routers and policies that draw */
+    int64_t warmup_requests;   /* the first n requests are labelled warm-up */
+    bool emit_tokens;          /* call sink.token */
+    bool op_times;             /* ask for the operator times of every batch */
 };
 
 /* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is
- * borrowed until the request's row was handed over. */
+ * borrowed until the request's row was delivered. */
 struct request_source {
     void *self;
     enum st (*next)(void *self, struct workload_request *out, struct err *e); /* ST_END = no more */
     /* Fill ids[num_prefill_tokens]. Called when the request is pulled, on the loop's thread: have
      * the ids ready. Needed by computing executors; predictions with prefix caching call it too, if
-     * it is there, and otherwise know prompts by hash_ids and prompt_id. */
+     * it is there, and otherwise identify prompts by hash_ids and prompt_id. */
     enum st (*prompt_ids)(void *self, const struct workload_request *r, int32_t *ids,
                           struct err *e);
     const struct request_live *live; /* NULL = all requests are known beforehand */
 };
 
-/* Requests that come while the loop runs on the real clock (a server): next() answers ST_END while
- * none is there. The hooks take the source's self and are called on the loop's thread. */
+/* Requests that arrive while the loop runs on the real clock (a server): next() returns ST_END
+ * while there is none. The hooks take the source's self and are called on the loop's thread. */
 struct request_live {
-    bool (*open)(void *self); /* more may come, or waits for next(); asked in every turn of the
-                               * loop; false ends the run when all are over */
+    bool (*open)(void *self); /* more requests may come or wait for next(); called in every turn of
+                                 the loop; false ends the run when all are over */
     void (*wait)(void *self, double deadline_s); /* until next() has one, or the time */
-    /* The next request that nobody waits for any more, each once; false = none now. One that was
-     * never in a batch is cancelled; any other is serve_sink.over's to end. */
+    /* The next abandoned request (client gone), each once; false = none now. One that was never in
+     * a batch is cancelled; serve_sink.over ends any other. */
     bool (*gone)(void *self, int64_t *request_id);
 };
 
-/* A batch that came back, and how its replica stood when it was submitted. */
+/* A completed batch, and the state of its replica when it was submitted. */
 struct serve_iteration {
     const struct batch *b;
     const struct completion *c;
@@ -100,21 +100,20 @@ struct serve_iteration {
     int64_t waiting;         /* requests in the replica's queue */
     int64_t running;         /* requests that hold KV blocks */
     int64_t kv_blocks_after; /* that requests hold now, when its tokens have been handled */
-    /* Of the replica since the run began, as in serve_counters. */
+    /* Totals of the replica since the run began, as in serve_counters. */
     int64_t preemptions, prefix_looked_tokens, prefix_hit_tokens;
 };
 
-/* Where results go; any hook may be NULL. Rows are complete when handed over and borrowed for the
- * call. Every request taken in gets one row, a rejected one too; every batch one per pipeline
- * stage. The tokens of a request come in order and before its row; between requests they come in no
- * order that means anything. batch is called in order of completion. sent_ns is RUN_NONE: no client
- * stands between. */
+/* Receiver of results; any hook may be NULL. Rows are complete and borrowed for the call. Every
+ * request taken in gets one row, a rejected one too; every batch one per pipeline stage. The tokens
+ * of a request come in order and before its row; the order between requests is unspecified. batch
+ * is called in order of completion. sent_ns is RUN_NONE: there is no client. */
 struct serve_sink {
     void *self;
     void (*request)(void *self, const struct run_request *r);
     void (*token)(void *self, const struct run_token *t);
-    /* Asked after each token of a computing executor: true ends the request with it, *status (ok
-     * when untouched) tells how. */
+    /* Called after each token of a computing executor: true ends the request with it and with
+     * *status (ok by default). */
     bool (*over)(void *self, const struct run_token *t, enum run_status *status);
     void (*batch)(void *self, const struct run_batch *b, const struct completion *c);
     void (*progress)(void *self, int64_t finished, double now_s);   /* after each request's row */
@@ -146,8 +145,8 @@ struct serve_counters {
     double end_s;        /* clock at the end */
 };
 
-/* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that what
- * came before (loading weights) delays nobody. executors[replicas] stay open; with a computing
+/* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that
+ * earlier work (loading weights) delays no request. executors[replicas] stay open; with a computing
  * executor or the real clock all of them must be of that kind.
  *
  * A request that can never run (longer than max_model_len, or its blocks never fit) gets status
@@ -162,8 +161,8 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
 /* Knobs a policy does not model are refused by name (ST_USAGE); 0 means "not set". */
 enum st serve_check_params(const struct serve_params *p, struct err *e);
 
-/* The most tokens one batch can hold under checked parameters: what an engine makes room for.
- * longest = the longest prompt plus output there can be (used when max_model_len is 0). */
+/* Maximum of tokens in a batch under checked parameters: sizes an engine's buffers. longest = the
+ * longest prompt plus output there can be (used when max_model_len is 0). */
 int64_t serve_max_batch_tokens(const struct serve_params *p, int64_t longest);
 
 #endif

@@ -10,7 +10,7 @@ static int64_t min_unwritten(struct link *head, int64_t least)
     return least;
 }
 
-/* Before the log grows, forget the ends that no request needs any more. */
+/* Before the log grows, drop the ends that no request needs any more. */
 static void trim_ends(struct replica *r, struct lane *lane)
 {
     int64_t keep = lane->ends_from + (int64_t)lane->ends_ns.n;
@@ -57,7 +57,7 @@ void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64
 
 void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64_t tick)
 {
-    if (r->computes || lane->set.draft_tokens) /* written as they come */
+    if (r->computes || lane->set.draft_tokens) /* written on arrival */
         return;
     if (r->run->write_tokens)
         for (int64_t t = q->unwritten; t < tick; t++)

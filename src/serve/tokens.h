@@ -8,16 +8,17 @@
 
 #include "serve/replica.h"
 
-/* A batch of the lane with its decode set ended. */
+/* Notes that a batch of the lane with its decode set ended. */
 void tokens_note_end(struct replica *r, struct lane *lane, int64_t end_ns);
 
-/* The next token of q came at that time; id RUN_NONE when unknown. */
+/* Delivers q's next token with its time; id RUN_NONE when unknown. */
 void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64_t id);
 
-/* q, in the decode set or just left it, has the tokens of all ticks below `tick`. */
+/* Delivers the tokens of all ticks below `tick` to q, which is in the decode set or just left it.
+ */
 void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64_t tick);
 
-/* The request's row; it is over. completion_ns may be RUN_NONE. */
+/* Writes the row of a request that is over. completion_ns may be RUN_NONE. */
 void tokens_request_row(struct serve_run_state *run, struct request *q, enum run_status status,
                         int64_t completion_ns, const char *error_type, const char *error_msg);
 

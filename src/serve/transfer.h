@@ -3,9 +3,9 @@
  *
  *     arrival -> router over the prefill replicas -> prefill, token 0 -> transfer -> decode replica
  *
- * The prefill replica emits token 0, so TTFT knows nothing of the transfer; token 1 waits for it.
- * The decode replica is the one with the fewest requests that run there, wait or are on their way.
- * A transfer moves the KV of the whole prompt,
+ * The prefill replica emits token 0, so TTFT excludes the transfer; token 1 waits for it. The
+ * decode replica is the one with the fewest requests that run there, wait or are on their way. A
+ * transfer moves the KV of the whole prompt,
  *
  *     bytes = tokens in the cache x kv_bytes_per_token
  *     start = when the batch of the last chunk ended and both links are free
@@ -15,9 +15,9 @@
  * prefills end; it is taken for bytes / kv_bandwidth, latencies overlap. The fabric between the
  * links is not modelled: it is taken to be non-blocking. Layers are not sent while later ones are
  * computed. Blocks of the prefill replica, and its place in the batch cap, are held until the end
- * of the transfer; those of the decode replica are taken when it lets the request in, in order of
- * the ends, while batch cap, blocks and watermark allow and no preempted request waits there. What
- * came in before stands in host memory meanwhile. A request preempted on a decode replica is
+ * of the transfer; those of the decode replica are taken when it admits the request, in order of
+ * the ends, while batch cap, blocks and watermark allow and no preempted request waits there.
+ * Earlier arrivals are held in host memory meanwhile. A request preempted on a decode replica is
  * computed again on that replica.
  *
  * With prefix caching the prefill replicas look up prompts; a decode replica neither looks up what

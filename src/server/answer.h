@@ -1,4 +1,4 @@
-/* Answers in OpenAI's shapes, written without a tree: a token is an event. */
+/* Responses in OpenAI's format, written without a tree: one event per token. */
 #ifndef SERVER_ANSWER_H
 #define SERVER_ANSWER_H
 
@@ -10,13 +10,12 @@ struct answer_head {
     const struct http_request *request;
 };
 
-/* One token: its text (may be empty), its id, how many came with it so far. finish NULL = goes on.
- */
+/* One token: its text (may be empty), its id, and the count so far. finish NULL = not finished. */
 void answer_event(struct buf *out, const struct answer_head *h, struct sv text, int32_t id,
                   int64_t n, const char *finish);
-/* Usage, if it was asked for, and [DONE]. */
+/* Usage, if requested, and [DONE]. */
 void answer_end(struct buf *out, const struct answer_head *h, int64_t n);
-/* An error in a stream that has begun; then [DONE] does not come. */
+/* An error in a stream that has begun; no [DONE] follows. */
 void answer_event_error(struct buf *out, const char *message);
 
 /* The whole answer as one document. */

@@ -48,7 +48,7 @@ int64_t conn_expire(struct conns *all, int64_t now_ns, int64_t limit_ns)
     for (struct conn *c = all->all; c; c = c->next) {
         if (!c->awaits_request || now_ns - c->since_ns <= limit_ns)
             continue;
-        c->awaits_request = false; /* once is enough: the daemon sees its end and closes it */
+        c->awaits_request = false; /* shut down once: the daemon then closes it */
         shutdown(c->fd, SHUT_RDWR);
         n++;
     }

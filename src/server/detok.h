@@ -12,11 +12,11 @@
 struct detok {
     const struct tokenizer *t; /* NULL: no text ever */
     VEC(int32_t) ids;          /* the tail */
-    size_t read;               /* of them whose text is out */
+    size_t read;               /* ids of the tail whose text is out */
     struct buf before, after;  /* scratch */
 };
 
-/* Appends the new text; last also gives out what waits. */
+/* Appends the new text; `last` also flushes an incomplete character. */
 void detok_add(struct detok *d, int32_t id, bool last, struct buf *out);
 void detok_free(struct detok *d);
 

@@ -1,9 +1,9 @@
-/* Whether the headers of a request say in exactly one way where its body ends.
+/* Checks that the headers of a request define the end of its body unambiguously.
  *
  * A proxy and the HTTP library behind it may each read a repeated Content-Length, one beside a
  * Transfer-Encoding, or one under a name with a space in it, in its own way; what one takes for the
  * rest of a body, the other takes for the next request (request smuggling). RFC 9112, sections 5.1
- * and 6, has such requests refused and their connection closed. */
+ * and 6, requires such requests to be refused and their connection closed. */
 #ifndef SERVER_FRAMING_H
 #define SERVER_FRAMING_H
 

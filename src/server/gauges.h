@@ -1,6 +1,6 @@
-/* What /metrics tells, in Prometheus' text format (version 0.0.4).
+/* Contents of /metrics, in Prometheus' text format (version 0.0.4).
  *
- * Names are vLLM's, with twinfer_ in place of vllm:, where both count the same. Counters and
+ * Names are vLLM's, with twinfer_ in place of vllm:, where the meaning is the same. Counters and
  * histograms grow from the start of the server. Not thread-safe: the server's lock guards it. */
 #ifndef SERVER_GAUGES_H
 #define SERVER_GAUGES_H

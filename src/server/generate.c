@@ -30,7 +30,7 @@ static void copy_stopped(const struct live_request *l, int64_t first, int64_t n,
         at[i] = upto[first + i] - begin;
 }
 
-/* Events for up to TAKE tokens, and the end, into l->out. False: nothing to be sent now. */
+/* Formats events for up to TAKE tokens, and the end, into l->out. False: nothing to send now. */
 static bool format(struct server *s, struct live_request *l)
 {
     int32_t ids[TAKE];
@@ -48,7 +48,7 @@ static bool format(struct server *s, struct live_request *l)
     l->n_taken += n;
     bool all = l->n_taken == (int64_t)l->ids.n;
     enum live_finish finish = all ? l->finish : FINISH_NOT;
-    bool over = all && l->over; /* its place is free when the client hears of the end */
+    bool over = all && l->over; /* its place is free before the client sees the end */
     pthread_mutex_unlock(&s->lock);
 
     buf_clear(&l->out);
@@ -75,7 +75,7 @@ static bool format(struct server *s, struct live_request *l)
     return l->out.n > 0;
 }
 
-/* Goes to sleep unless there is something to say. Lock not held. */
+/* Suspends the stream unless there is something to send. Lock not held. */
 static bool sleep_or_go_on(struct server *s, struct live_request *l)
 {
     pthread_mutex_lock(&s->lock);
@@ -125,7 +125,8 @@ static result begin_stream(struct MHD_Connection *c, struct live_request *l)
     return ok;
 }
 
-/* Nothing more comes: the loop is done with it, so its fields are ours to read. */
+/* Answers a finished request: the loop is done with it, so its fields may be read without the lock.
+ */
 static result whole_answer(struct server *s, struct MHD_Connection *c, struct live_request *l)
 {
     struct buf out = {0}, text = {0};
@@ -143,7 +144,7 @@ static result whole_answer(struct server *s, struct MHD_Connection *c, struct li
     return ok;
 }
 
-/* Called again each time the connection wakes up, until an answer is queued. */
+/* Called again each time the connection resumes, until a response is queued. */
 static result go_on(struct server *s, struct MHD_Connection *c, struct live_request *l)
 {
     pthread_mutex_lock(&s->lock);
@@ -209,7 +210,7 @@ static void job_run(struct intake_job *job)
     read_body(visit_of(job));
 }
 
-/* The visit may be gone as soon as its connection goes on. */
+/* The visit may be freed as soon as its connection resumes. */
 static void job_done(struct intake_job *job)
 {
     struct visit *v = visit_of(job);

@@ -139,7 +139,7 @@ static enum MHD_Result add_to_framing(void *self, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* What the headers alone are refused for; NULL = nothing. */
+/* The reason to refuse a request by its headers alone; NULL = none. */
 static const struct refusal *refusal_of(struct server *s, struct MHD_Connection *c,
                                         const char *path, const char *version, struct refusal *out)
 {
@@ -245,7 +245,7 @@ static void on_completed(void *self, struct MHD_Connection *c, void **visit,
                          enum MHD_RequestTerminationCode why)
 {
     (void)why;
-    set_awaits(self, c, true); /* the next one, where the connection is kept */
+    set_awaits(self, c, true); /* the next request, where the connection is kept */
     if (*visit)
         visit_free(*visit);
     *visit = NULL;

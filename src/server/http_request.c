@@ -5,12 +5,12 @@
 #include "text/json.h"
 
 enum { DEFAULT_COMPLETION_TOKENS = 16, MAX_DEPTH = 12 }; /* 16: OpenAI's */
-/* Values of a body beyond the ids of a prompt: what a body may cost in memory, a tree being up to
- * 30 times as large as its text. */
+/* Limit on values of a body beyond the ids of a prompt: bounds memory, since a tree is up to 30
+ * times as large as its text. */
 enum { MOST_VALUES = 1 << 16 };
 
-/* What a member may be, beside those read by name below. PENALTY: off, where tokens mean
- * anything. VARIABLES: of the model's own chat template. */
+/* Allowed values of a member, beside those read by name below. PENALTY: off, unless tokens are
+ * predicted. VARIABLES: of the model's own chat template. */
 enum may { READ, ANYTHING, OFF, ON, UNSET, ONE, PENALTY, TEXT, VARIABLES };
 
 static const struct {
@@ -47,7 +47,7 @@ static const struct {
     {"skip_special_tokens", ON},
     {"add_special_tokens", ON},
     {"echo", OFF},
-    {"logprobs", UNSET}, /* 0 asks for those of the tokens chosen */
+    {"logprobs", UNSET}, /* 0 requests those of the chosen tokens */
     {"top_logprobs", OFF},
     {"stop", READ},
     {"min_tokens", READ},
@@ -60,7 +60,7 @@ static const struct {
     {"chat_template_kwargs", VARIABLES},
 };
 
-/* null, false, 0, "", [] and {} say no. */
+/* Whether the value means "off": null, false, 0, "", [] or {}. */
 static bool is_off(const struct node *v)
 {
     switch (v->kind) {
@@ -163,7 +163,7 @@ static enum st get_count(const struct node *m, const char *key, int64_t *out, st
     return node_get_int(m, key, 1, INT32_MAX, out, e);
 }
 
-/* Leaves *out alone where the member is not there. */
+/* Leaves *out alone where the member is absent. */
 static enum st get_number(const struct node *m, const char *key, double min, double max,
                           double *out, const char **param, struct err *e)
 {
@@ -225,7 +225,7 @@ static enum st take_stops(struct arena *a, const struct http_request_rules *rule
     return ST_OK;
 }
 
-/* special: the tokenizer adds what begins a text. */
+/* special: the tokenizer adds its begin tokens. */
 static enum st encode(struct arena *a, const struct http_request_rules *rules, struct sv text,
                       bool special, struct http_request *out, struct err *e)
 {
@@ -388,7 +388,7 @@ static enum st take_all(struct arena *a, struct arena *scratch,
     return take_length(rules, doc, out, refusal, e);
 }
 
-/* Commas that are not in a string: one less than the values of a flat body. */
+/* Counts commas outside strings: one less than the values of a flat body. */
 static size_t count_values(struct sv body)
 {
     size_t n = 1;

@@ -1,8 +1,8 @@
-/* What a client asks for: the JSON body of a completion or a chat, checked and tokenized.
+/* Parser of requests: the JSON body of a completion or a chat, checked and tokenized.
  *
- * Known members that would change nothing here are taken (user, n of 1, logprobs of false, a
- * response_format of text, ...); one that would, and that is not done, is refused by name, and so
- * is an unknown one. */
+ * Known members without effect here are accepted (user, n of 1, logprobs of false, a
+ * response_format of text, ...); unsupported ones that would have an effect are refused by name,
+ * and so are unknown ones. */
 #ifndef SERVER_HTTP_REQUEST_H
 #define SERVER_HTTP_REQUEST_H
 
@@ -17,14 +17,14 @@ struct http_request_rules {
     int64_t vocab;
     int64_t max_model_len; /* prompt and output, >= 2 */
     struct chat_format chat;
-    bool ignore_eos;    /* when the body does not say */
-    double temperature; /* when the body does not say; 0 = greedy */
-    bool predicted;     /* the tokens mean nothing, so no sampling setting is refused */
+    bool ignore_eos;    /* default */
+    double temperature; /* default; 0 = greedy */
+    bool predicted;     /* tokens are predicted, so no sampling setting is refused */
 };
 
 struct http_request {
     bool chat, stream, include_usage, each_usage, return_ids, ignore_eos;
-    bool sampled, seeded; /* sampling counts, and so does its seed */
+    bool sampled, seeded; /* `sampling` is valid, and so is its seed */
     struct sampling sampling;
     int32_t *ids; /* [n_ids], >= 1 */
     int64_t n_ids, max_tokens;
@@ -32,14 +32,14 @@ struct http_request {
     size_t n_stops;
 };
 
-/* What a refused request is answered with, beside the error's text. */
+/* Response to a refused request, beside the error's text. */
 struct http_refusal {
     int status;        /* 400, or 404 for another model */
     const char *param; /* the member at fault, where it is known; static */
     const char *code;  /* OpenAI's, or NULL; static */
 };
 
-/* What it says lives in the arena, and nothing else: the tree of the body is gone. */
+/* The result lives in the arena; the tree of the body is freed. */
 enum st http_request_parse(struct arena *a, const struct http_request_rules *rules, bool chat,
                            struct sv body, struct http_request *out, struct http_refusal *refusal,
                            struct err *e);

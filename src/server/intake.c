@@ -12,7 +12,7 @@ struct intake {
     bool closed, joined;
 };
 
-/* Lock held; at least one waits. Of equal ones the one that came first. */
+/* Lock held; at least one waits. Ties: first come. */
 static struct intake_job *take_smallest(struct intake *in)
 {
     struct intake_job **best = &in->waiting;

@@ -69,7 +69,7 @@ enum keys_verdict keys_check(const struct keys *k, const char *authorization)
         return KEYS_MISSING;
     const struct sv given = sv_trim(sv_of(authorization + n));
     hash_sha256(given.p, given.n, d.hex);
-    for (size_t i = 0; i < k->all.n; i++) /* all of them, whichever it is */
+    for (size_t i = 0; i < k->all.n; i++) /* always all of them, for constant time */
         found |= CRYPTO_memcmp(d.hex, k->all.p[i].hex, HASH_SHA256_HEX) == 0;
     return found ? KEYS_GOOD : KEYS_WRONG;
 }

@@ -1,4 +1,4 @@
-/* API keys: who may ask for what is below /v1/.
+/* API keys: control access to paths below /v1/.
  *
  * Only the sha256 of a key is kept, and comparing takes the same time whether and where a key
  * differs. */
@@ -14,7 +14,7 @@ struct key_digest {
     char hex[HASH_SHA256_HEX + 1];
 };
 
-/* Zeroed: no keys, nobody is asked for one. */
+/* Zeroed: no keys, none is required. */
 struct keys {
     VEC(struct key_digest) all;
 };
@@ -25,12 +25,12 @@ enum { KEY_BYTES_MIN = 8, KEY_BYTES_MAX = 512 };
  * "source: ..."; a message never holds the key. */
 enum st keys_add(struct keys *k, const char *source, struct sv key, struct err *e);
 /* A file with a key on each line; blank lines and lines that begin with # are skipped, blanks
- * around a key are dropped. ST_USAGE names file and line, or says that there is no key in it. */
+ * around a key are dropped. ST_USAGE names file and line, or an empty file. */
 enum st keys_add_file(struct keys *k, const char *path, struct err *e);
 void keys_free(struct keys *k);
 
 enum keys_verdict { KEYS_GOOD, KEYS_MISSING, KEYS_WRONG };
-/* Of the value of an Authorization header, "Bearer KEY"; NULL = there was none. Without keys,
+/* Checks the value of an Authorization header, "Bearer KEY"; NULL = absent. Without keys,
  * everything is good. */
 enum keys_verdict keys_check(const struct keys *k, const char *authorization);
 

@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-static const int64_t LINGER_NS = 2 * NS_PER_S;  /* for streams to be read to their end */
-static const int64_t POLL_NS = 100 * NS_PER_MS; /* how often waiting clients are looked at */
+static const int64_t LINGER_NS = 2 * NS_PER_S;  /* time for clients to read streams to their end */
+static const int64_t POLL_NS = 100 * NS_PER_MS; /* interval of polling waiting clients */
 
 static void lock(struct server *s)
 {
@@ -59,7 +59,7 @@ static void drop_side(struct server *s, struct live_request *l)
     mem_free(l);
 }
 
-/* Nobody waits for it any more; the loop is to hear of it. Lock held. */
+/* Marks a request as abandoned, for the loop to cancel. Lock held. */
 static void give_up(struct server *s, struct live_request *l)
 {
     if (l->gone)
@@ -71,7 +71,7 @@ static void give_up(struct server *s, struct live_request *l)
 
 /* ---- HTTP side ----------------------------------------------------------------------------- */
 
-/* Of a request that names none: the same for the n-th request of every run. */
+/* Default seed: the same for the n-th request of every run. */
 static uint64_t seed_of(const struct server *s, int64_t id)
 {
     char name[48];
@@ -130,8 +130,8 @@ void live_leave(struct server *s, struct live_request *l)
 
 /* ---- loop side ----------------------------------------------------------------------------- */
 
-/* Requests whose client hung up while they wait: libmicrohttpd does not look at connections that
- * sleep. Lock held. */
+/* Finds waiting requests whose client hung up: libmicrohttpd does not poll suspended connections.
+ * Lock held. */
 static void poll_waiting(struct server *s)
 {
     int64_t t = clock_mono_ns();
@@ -206,7 +206,8 @@ static struct live_request **place(struct server *s, int64_t id)
     return &s->by_id[(size_t)id & (s->by_id_cap - 1)];
 }
 
-/* Ids are consecutive and few are live, so a ring that is large enough has no two in one place. */
+/* Stores the request by id: ids are consecutive and few are live, so a large enough ring has no
+ * collisions. */
 static void remember(struct server *s, struct live_request *l)
 {
     while (*place(s, l->id) != NULL) {
@@ -239,7 +240,7 @@ static enum st live_next(void *self, struct workload_request *out, struct err *e
     int64_t at_ns = l->arrival_ns - s->clock->mono0_ns;
     remember(s, l);
     s->handed = l;
-    at_ns = at_ns > 0 ? at_ns : 0; /* it came before the loop began */
+    at_ns = at_ns > 0 ? at_ns : 0; /* arrived before the loop began */
     *out = (struct workload_request){.request_id = l->id,
                                      .arrival_ns = at_ns,
                                      .arrival_s = ns_to_s(at_ns),
@@ -299,7 +300,8 @@ static bool on_over(void *self, const struct run_token *t, enum run_status *stat
     if (!l->gone && l->request.stream && (int64_t)l->ids.n - l->n_taken > s->p->max_unread_tokens) {
         give_up(s, l);
         s->gauges.slow_clients++;
-        if (l->connection) /* a daemon that waits for room in the socket would keep it */
+        if (l->connection) /* a daemon that waits for room in the socket would keep the connection
+                            */
             shutdown(l->fd, SHUT_RDWR);
     }
     if (l->gone)
@@ -363,7 +365,7 @@ static void on_progress(void *self, int64_t finished, double now_s)
         s->sink.progress(s->sink.self, finished, now_s);
 }
 
-/* Lock held. The loop never gave it a row. */
+/* Ends a request that never got a row from the loop. Lock held. */
 static void end_one(struct server *s, struct live_request *l)
 {
     l->over = true;
@@ -397,7 +399,7 @@ void live_end_all(struct server *s)
         lock(s);
     }
     for (struct live_request *l = s->all; l;
-         l = l->next) /* nothing may sleep when the daemon stops */
+         l = l->next) /* no connection may be suspended when the daemon stops */
         live_wake(l);
     unlock(s);
 }

@@ -1,5 +1,5 @@
-/* Live requests: what the HTTP threads and the loop's thread share. All of it under server.lock,
- * but for what a live request says is of one side only. */
+/* Live requests, shared by the HTTP threads and the loop's thread. Guarded by server.lock, except
+ * fields marked as one side's. */
 #ifndef SERVER_LIVE_H
 #define SERVER_LIVE_H
 
@@ -22,7 +22,7 @@ struct live_request {
     struct live_request *prev, *next; /* in server.all */
     struct live_request *queued;      /* next in server.queue */
     struct server *server;
-    int sides; /* that still hold it: HTTP, loop */
+    int sides; /* number of sides that hold it: HTTP, loop */
     int64_t id;
     struct arena *a;             /* of request */
     struct http_request request; /* constant */
@@ -31,16 +31,16 @@ struct live_request {
     struct MHD_Connection *connection;
     int fd;
     bool suspended;
-    VEC(int32_t) ids;        /* tokens that came */
-    struct stops stops;      /* and, where request.n_stops > 0, their text */
-    int64_t n_taken;         /* of them on their way out */
-    enum live_finish finish; /* of the last of them */
+    VEC(int32_t) ids;        /* tokens so far */
+    struct stops stops;      /* their text, where request.n_stops > 0 */
+    int64_t n_taken;         /* tokens already formatted */
+    enum live_finish finish; /* finish reason of the last token */
     int64_t last_token_ns;
     bool over; /* its row was written */
     enum run_status status;
     char error[200], error_type[24];
-    bool gone;      /* nobody waits for it */
-    bool gone_told; /* the loop knows */
+    bool gone;      /* the client is gone */
+    bool gone_told; /* reported to the loop */
 
     /* HTTP side */
     struct detok detok;
@@ -55,11 +55,11 @@ struct server {
     int port;
     int listener; /* once it drains; -1 */
     pthread_mutex_t lock;
-    pthread_cond_t arrived; /* something for the loop */
+    pthread_cond_t arrived; /* signals new work for the loop */
     struct live_request *all;
     int64_t n_all;                      /* in all */
-    int64_t n_pending;                  /* taken in and not over */
-    int64_t n_gone;                     /* gone, and the loop does not know */
+    int64_t n_pending;                  /* accepted and not over */
+    int64_t n_gone;                     /* gone, not yet reported to the loop */
     struct live_request *first, **last; /* queue towards the loop */
     int64_t ids;                        /* given out */
     int64_t created_s;
@@ -68,7 +68,7 @@ struct server {
     int64_t polled_ns;
     size_t held_bytes; /* of bodies */
     struct intake *intake;
-    int64_t n_read_aside; /* visits that intake read, or is to read, and that are not answered */
+    int64_t n_read_aside; /* visits read or to be read by intake, not answered yet */
     struct gauges gauges;
     VEC(struct gauge_replica) replicas; /* by index; grows */
     struct conns conns;
@@ -77,24 +77,24 @@ struct server {
     const struct serve_clock *clock;
     const volatile sig_atomic_t *stop;
     volatile sig_atomic_t *abort;
-    struct serve_sink sink;      /* behind ours */
-    struct live_request *handed; /* last one given to serve_run, for its ids */
+    struct serve_sink sink;      /* called after the server's own hooks */
+    struct live_request *handed; /* last request given to serve_run, for prompt_ids */
     struct live_request **by_id; /* ring of live requests by id, [by_id_cap] */
     size_t by_id_cap;
 };
 
-/* HTTP side: a request joins the queue. False: there are too many, or the server drains. Joined,
- * the arena is the request's; *out has two sides. */
+/* HTTP side: adds a request to the queue. On LIVE_JOINED the request owns the arena, and *out has
+ * two sides. */
 enum live_join { LIVE_JOINED, LIVE_FULL, LIVE_DRAINING };
 enum live_join live_join(struct server *s, struct arena *a, const struct http_request *request,
                          struct MHD_Connection *c, int fd, struct live_request **out);
-/* HTTP side: the connection is done with it. */
+/* HTTP side: the connection releases the request. */
 void live_leave(struct server *s, struct live_request *l);
-/* After the loop: nothing joins any more. */
+/* After the loop: refuses new requests. */
 void live_refuse_new(struct server *s);
-/* After that: what has no row yet is cancelled, and streams get a moment to be read. */
+/* After that: cancels requests without a row, and gives streams a moment to be read. */
 void live_end_all(struct server *s);
-/* Either side, lock held: wakes the stream if it sleeps. */
+/* Either side, lock held: resumes the stream if it is suspended. */
 void live_wake(struct live_request *l);
 
 #endif

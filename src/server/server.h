@@ -1,23 +1,23 @@
 /* An OpenAI-compatible HTTP server in front of the serving core.
  *
  *     POST /v1/completions        prompt: a text or token ids; stream or not
- *     POST /v1/chat/completions   messages, put into the chat template
+ *     POST /v1/chat/completions messages, formatted by the chat template
  *     GET  /v1/models             the one model
  *     GET  /v1/models/NAME        the same alone
  *     GET  /metrics               Prometheus
  *     GET  /health                200 {"status":"ok"}, 503 while draining
  *
- * Threads: libmicrohttpd's take requests in, tokenize and write streams; the caller's runs
- * serve_run with the source and sink given here. They share a table of live requests under one
- * lock; the loop's part per token is an append and, when the stream sleeps, a wake-up.
+ * Threads: libmicrohttpd's accept requests, tokenize and write streams; the caller's runs serve_run
+ * with the source and sink given here. They share a table of live requests under one lock; the
+ * loop's part per token is an append and, for a suspended stream, a wake-up.
  *
- * Bounds. A request is refused with 429 and Retry-After when max_pending are already taken in, with
- * 413 when its body is above max_body_bytes, with 431 when its headers do not fit
- * max_header_bytes; connections above max_connections are not accepted. A connection whose request,
- * headers and body, is not in idle_timeout_s after it was opened or last answered is closed, and so
- * is one on which nothing moves that long. A stream whose client does not read is ended, and its
- * connection closed, when max_unread_tokens wait for it beyond what the sockets hold. The request
- * of a client that went away is taken out of the queue, or ended at its next token. */
+ * Bounds. A request is refused with 429 and Retry-After when max_pending are already accepted, with
+ * 413 when its body is above max_body_bytes, with 431 when its headers do not fit max_header_bytes;
+ * connections above max_connections are not accepted. A connection is closed when its request,
+ * headers and body, is not complete idle_timeout_s after it was opened or last answered, and when
+ * it is idle that long. A stream whose client does not read is ended, and its connection closed,
+ * when max_unread_tokens wait beyond the sockets' buffers. The request of a disconnected client is
+ * removed from the queue, or ended at its next token. */
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
@@ -31,14 +31,14 @@ struct server_params {
     struct http_request_rules rules;
     const int64_t *eos_ids; /* [n_eos] */
     int64_t n_eos;
-    uint64_t seed;     /* of requests that are sampled and name none */
+    uint64_t seed;     /* of sampled requests without a seed */
     int64_t kv_blocks; /* of all replicas, for /metrics */
     int64_t max_pending, max_connections, max_unread_tokens;
     size_t max_body_bytes, max_header_bytes;
     size_t max_held_bytes; /* of all bodies that are not read yet */
-    struct keys keys;      /* for /v1/; none: nobody is asked for one */
+    struct keys keys;      /* for /v1/; empty: none is required */
     double idle_timeout_s;
-    double drain_s; /* what running requests get to end after server_stop */
+    double drain_s; /* time for running requests after server_stop */
     int threads;
 };
 
@@ -49,19 +49,19 @@ struct server;
 enum st server_open(const struct server_params *p, struct server **out, struct err *e);
 int server_port(const struct server *s);
 
-/* For serve_run: `sink` gets every row after the server itself (NULL = nobody). Token rows are
- * needed: emit_tokens. *stop != 0 drains: no new connections, 503 for new requests, running ones go
- * on for drain_s; then *abort is set, which is serve_run's stop. */
+/* For serve_run: `sink` gets every row after the server itself (NULL = none). Token rows are
+ * needed: emit_tokens. *stop != 0 drains: no new connections, 503 for new requests, running ones
+ * continue for drain_s; then *abort is set, which is serve_run's stop. */
 struct request_source server_source(struct server *s, const struct serve_clock *clock,
                                     const volatile sig_atomic_t *stop,
                                     volatile sig_atomic_t *abort);
 struct serve_sink server_sink(struct server *s, const struct serve_sink *sink);
 
-/* After serve_run: lets streams that are over be read to their end, then closes everything. Clears
+/* After serve_run: lets clients read finished streams to their end, then closes everything. Clears
  * *s; NULL is fine. */
 void server_close(struct server **s);
 
-/* Whether host is of this machine only. */
+/* Whether host is a loopback address. */
 bool server_is_loopback(const char *host);
 
 #endif

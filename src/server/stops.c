@@ -12,7 +12,7 @@ static size_t find(const struct buf *text, size_t from, struct sv what)
     return NOWHERE;
 }
 
-/* The most bytes at the end of the text that could begin one of the strings. */
+/* Length of the longest end of the text that could begin one of the strings. */
 static size_t open_end(const struct buf *text, const struct sv *strings, size_t n)
 {
     size_t most = 0;

@@ -1,8 +1,6 @@
-/* Stop strings: the text of a request as it may go out, token by token.
- *
- * An answer ends before the first of its stop strings, which is not part of it. So what could be
- * the beginning of one waits until the next tokens say; when the answer ends otherwise, it goes
- * out. */
+/* Stop strings: decides which text of a request may be sent, token by token. An answer ends before
+ * the first of its stop strings, which is not part of it. So a possible beginning of one is held
+ * back until the next tokens decide; when the answer ends otherwise, it is sent. */
 #ifndef SERVER_STOPS_H
 #define SERVER_STOPS_H
 
@@ -13,7 +11,7 @@ enum { STOPS_MOST = 4, STOPS_LONGEST = 256 }; /* of a request (OpenAI's); bytes 
 struct stops {
     struct detok detok;
     struct buf text;
-    VEC(size_t) upto; /* of text, that may go out with each token and those before */
+    VEC(size_t) upto; /* bytes of text that may be sent up to each token */
 };
 
 /* Takes the next token; last: none follows. True: a stop string is complete, and the text ends

@@ -19,7 +19,7 @@ void visit_free(struct visit *v)
     mem_free(v);
 }
 
-/* Counts n more bytes of bodies; false: all the room is taken. */
+/* Reserves n more bytes for bodies; false: the limit is reached. */
 static bool hold(struct server *s, size_t n)
 {
     pthread_mutex_lock(&s->lock);
@@ -46,7 +46,7 @@ bool visit_take(struct visit *v, const char *data, size_t n)
     v->too_large = v->seen > v->server->p->max_body_bytes;
     v->no_room = !v->too_large && (v->no_room || !hold(v->server, n));
     if (v->too_large || v->no_room)
-        visit_drop_body(v); /* the rest is read, so that the client hears why */
+        visit_drop_body(v); /* the rest is read and dropped, so that the client gets the response */
     else
         buf_add(&v->body, data, n);
     return true;

@@ -1,4 +1,4 @@
-/* A request on its way through the HTTP side: what its files share. */
+/* A request inside the HTTP side. Private to server/. */
 #ifndef SERVER_VISIT_H
 #define SERVER_VISIT_H
 
@@ -12,14 +12,14 @@ typedef enum MHD_Result result;
 struct visit;
 
 struct route {
-    const char *method, *path; /* one that ends in / stands for all that begin with it */
+    const char *method, *path; /* a path that ends in / matches all below it */
     bool chat;
-    /* Called when the request is in, and again whenever its suspended connection wakes up, until a
-     * response is queued. */
+    /* Called when the request is complete, and again whenever its suspended connection resumes,
+     * until a response is queued. */
     result (*answer)(struct server *s, struct MHD_Connection *c, struct visit *v);
 };
 
-/* How far the body of a completion or chat is read. */
+/* Progress of reading the body of a completion or chat. */
 enum reading { READING_NOT, READING_QUEUED, READING_DONE };
 
 struct visit {
@@ -27,10 +27,10 @@ struct visit {
     const struct route *route;
     const char *path; /* while it is answered */
     struct buf body;
-    size_t seen; /* bytes of the body that came, kept or not */
+    size_t seen; /* bytes of the body received, kept or not */
     bool too_large, no_room;
 
-    /* Written by whoever reads the body, the connection's thread or intake's. */
+    /* Written by the thread that reads the body, the connection's or intake's. */
     struct intake_job job;
     struct MHD_Connection *connection;
     enum reading reading; /* server.lock */
@@ -46,19 +46,19 @@ struct visit {
 /* ---- visit.c: bodies within the limits, and answers that are whole ----------------------------*/
 
 struct visit *visit_new(struct server *s, const struct route *route);
-/* The connection is done with it. */
+/* Called when the connection is done with the request. */
 void visit_free(struct visit *v);
 /* A piece of the body. False: close the connection. */
 bool visit_take(struct visit *v, const char *data, size_t n);
-/* The body is not needed any more, and its room is free for others. */
+/* Drops the body and releases its memory. */
 void visit_drop_body(struct visit *v);
 
-/* What a request is refused with, in OpenAI's shape: its error type goes by the status. */
+/* A refusal in OpenAI's format; its error type follows from the status. */
 struct refusal {
     unsigned status;
     const char *message;
     const char *param, *code; /* NULL = null */
-    const char *allow;        /* of a 405: the methods that are wanted */
+    const char *allow;        /* of a 405: the allowed methods */
     bool close;               /* the connection, too */
 };
 result visit_refuse(struct server *s, struct MHD_Connection *c, const struct refusal *r);

@@ -26,7 +26,7 @@ static int64_t row_tokens(const struct batch *b)
     return (int64_t)b->n_decodes * (1 + b->draft_tokens);
 }
 
-/* Seconds of a batch's operators, all layers, as a device sees them. */
+/* Seconds of a batch's operators, all layers, on one device. */
 struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
 };
@@ -60,13 +60,14 @@ static struct parts parts_of(const struct predictor_params *p, const struct batc
     return x;
 }
 
-/* Of all devices of a stage. */
+/* Idle power of all devices of a stage. */
 static double idle_w_of(const struct predictor_params *p)
 {
     return bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
 }
 
-/* Of the whole batch, on all devices. idle_s: time of its stages in which no operator runs. */
+/* Energy of the whole batch, on all devices. idle_s: time of its stages in which no operator runs.
+ */
 static double energy_of(const struct predictor_params *p, const struct batch *b, double scale,
                         double idle_s)
 {

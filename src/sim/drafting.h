@@ -1,7 +1,7 @@
-/* What the draft model of speculative decoding takes (serve/speculate.h says what it gives).
+/* Cost of the draft model of speculative decoding (its effect: serve/speculate.h).
  *
- * One pass of it over a batch takes c times what the model would take to decode the batch's rows
- * without speculation, and a step has k passes before the model verifies:
+ * One pass of it over a batch takes c times the model's time to decode the batch's rows without
+ * speculation, and a step has k passes before the model verifies:
  *
  *     time(batch) = verify(batch) + k c decode(batch)
  *
@@ -14,8 +14,8 @@
 
 #include "sim/predictor.h"
 
-/* The predictor with the cost of drafting on top, under its name. Lives in the arena; *p is copied,
- * what it points to is borrowed. */
+/* The predictor plus the cost of drafting, under the same name. Lives in the arena; *p is copied,
+ * its pointers are borrowed. */
 struct predictor predictor_drafting(struct arena *a, const struct predictor *p, double cost);
 
 #endif

@@ -19,7 +19,7 @@ static int32_t sim_stages(void *self)
     return ((const struct sim *)self)->p.stages;
 }
 
-/* A pause of the first stage makes the batches after it slow. */
+/* Charges the idle ramp-up: batches after a pause of the first stage are slower. */
 static void wake_up(struct sim *s, double submit_s)
 {
     if (submit_s > s->free_s[0]) {
@@ -85,7 +85,7 @@ static enum st sim_next(void *self, double deadline_s, struct completion *out, s
 
 static void sim_close(void *self)
 {
-    (void)self; /* the arena's */
+    (void)self; /* lives in the arena */
 }
 
 static const struct executor_ops sim_ops = {

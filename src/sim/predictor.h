@@ -1,4 +1,4 @@
-/* Predictors: how long a batch takes, stage by stage.
+/* Predictors: durations of a batch on each pipeline stage.
  *
  *     bundle        from a profiling bundle (profile/read/bundle.h), no training
  *     vidur_tables  Vidur's own prediction tables and formula, for exact reproduction of its runs
@@ -14,7 +14,7 @@ enum { PREDICTOR_VERSION = 1 };
 
 struct stage_time {
     double host_s, device_s;
-    double energy_j; /* of all its shards; 0 = not known */
+    double energy_j; /* of all its shards; 0 = unknown */
 };
 
 struct predictor_params {
@@ -31,12 +31,12 @@ struct predictor_ops {
     const char *name, *help;
     int version;       /* PREDICTOR_VERSION */
     bool needs_bundle; /* of predictor_params */
-    bool verifies;     /* knows batches whose decode rows verify drafts */
+    bool verifies;     /* supports batches whose decode rows verify drafts */
     enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
     /* stages: [pp]. An error ends the run. */
     enum st (*predict)(void *self, const struct batch *b, struct stage_time *stages, struct err *e);
-    /* optional: what batch k (from 0) after a pause of the first stage takes longer there; how many
-     * batches that is. */
+    /* optional: idle ramp-up, the extra time of batch k (from 0) after a pause of the first stage,
+     * on that stage; wake_batches: number of such batches. */
     struct stage_time (*wake)(void *self, double pause_s, int k);
     int (*wake_batches)(void *self);
 };
@@ -45,40 +45,35 @@ struct predictor {
     const struct predictor_ops *ops;
     void *self;
     int32_t stages;
-    double idle_w; /* what a stage's devices draw while it has no batch; 0 = not known */
+    double idle_w; /* power of a stage's devices while it has no batch; 0 = unknown */
 };
 
 extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminated */
-/* ST_USAGE that lists the known ones. */
+/* ST_USAGE lists the known ones. */
 enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e);
 
-/* The params are copied; what they point to is borrowed. Lives in the arena. */
+/* The params are copied; their pointers are borrowed. Lives in the arena. */
 enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
                        const struct predictor_params *p, struct predictor *out, struct err *e);
 
-/* What the devices draw while no batch runs, in J: busy_s and end_s as in serve_counters. 0 when
+/* Energy of the devices while no batch runs, in J: busy_s and end_s as in serve_counters. 0 when
  * the bundle has no operator energy. */
 double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy_s, double end_s);
 
-/* The members.
- *
- * bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
+/* bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
  * decode attention at the sum and the maximum of its rows' cache lengths (predict_decode_mixed_s),
- * and two all-reduces per layer at tp > 1. Layers are
- * spread evenly over the stages; the first has the embedding too, the last what depends on rows (LM
- * head), all others pass their activations on (send_recv). Host: per iteration, by number of
- * sequences, for iterations with and without prefill chunks, on the first stage; 0 without
- * host_overhead. Rows that verify drafts: attention is that of predict_verify_s; the other
- * operators have 1 + draft_tokens tokens per row.
- *
- * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
- * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
- * share, prefill attention at least that of the longest chunk; experts take 1 / groups of their
- * time over all tokens; a group's tokens go to their experts and back by two all-to-alls per layer.
- *
- * Energy, where the bundle has any: that of the operators, with the scale of their
- * times, on every shard, and idle power during host time, all-reduce and send. After a pause, with
- * host_overhead: what the bundle measured of waking up. */
+ * and two all-reduces per layer at tp > 1. Layers are spread evenly over the stages; the first has
+ * the embedding too, the last what depends on rows (LM head), all others pass their activations on
+ * (send_recv). Host: per iteration, by number of sequences, for iterations with and without prefill
+ * chunks, on the first stage; 0 without host_overhead. Rows that verify drafts: attention is that
+ * of predict_verify_s; the other operators have 1 + draft_tokens tokens per row. Experts at ep >
+ * tp: ep / tp groups of tp shards each attend to an equal part of the batch and hold an equal part
+ * of the experts, whole. What depends on tokens and rows is that of a group's share, prefill
+ * attention at least that of the longest chunk; experts take 1 / groups of their time over all
+ * tokens; a group's tokens go to their experts and back by two all-to-alls per layer. Energy, where
+ * the bundle has any: that of the operators, with the scale of their times, on every shard, and
+ * idle power during host time, all-reduce and send. After a pause, with host_overhead: the bundle's
+ * idle ramp-up. */
 extern const struct predictor_ops predictor_bundle;
 
 /* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:

@@ -7,14 +7,14 @@
 #include "text/gz.h"
 
 /* Vidur's constants: rounding of tokens and of KV lengths, the time added to a collective (ms), and
- * what a batch costs more than its parts where heads share keys. */
+ * the extra cost factor of a batch where heads share keys. */
 enum { TOKEN_STEP = 8, KV_STEP = 64 };
 static const double LAUNCH_MS = 0.02, BATCHING = 0.1;
 
 enum { MAX_TOKENS = 1 << 22, MAX_KV = 1 << 24, MAX_CELLS = 1 << 26, MAX_FILE = 1 << 30 };
 static const double MAX_MS = 1e9;
 
-/* Terms of Tr that stand side by side in the sum, added up beforehand. NAN = not in the tables. */
+/* Precomputed sums of terms of Tr that are adjacent in Vidur's sum. NAN = not in the tables. */
 struct by_tokens {
     double head; /* pre_proj + post_proj + rope */
     double comm, input_norm;

@@ -1,11 +1,11 @@
 /* CSV (RFC 4180) with a header: rows one at a time in constant memory, cells by column number.
  *
- * The reader knows its header before the first row; callers ask for their columns once by name and
- * then read cells by index. Errors name file:line:column (column = the cell's number from 1) and
- * the header's name: trace.csv:7:3: num_prefill_tokens: expected an integer, got 'x'. Bounded:
- * 4,096 columns, 16 MiB a row. A UTF-8 byte-order mark and CRLF are accepted; a NUL byte, invalid
- * UTF-8, a row with another number of cells than the header, or a quote in the wrong place is an
- * error. Duplicate header names are an error. `.gz` files are not read here. */
+ * The header is read at open; callers look their columns up by name once and then read cells by
+ * index. Errors name file:line:column (column = the cell's number from 1) and the header's name:
+ * trace.csv:7:3: num_prefill_tokens: expected an integer, got 'x'. Bounded: 4,096 columns, 16 MiB a
+ * row. A UTF-8 byte-order mark and CRLF are accepted; a NUL byte, invalid UTF-8, a row with another
+ * number of cells than the header, or a quote in the wrong place is an error. Duplicate header
+ * names are an error. `.gz` files are not read here. */
 #ifndef TEXT_CSV_H
 #define TEXT_CSV_H
 
@@ -23,7 +23,7 @@ void csv_close(struct csv_reader **r);
 int csv_columns(const struct csv_reader *r);
 const char *csv_column_name(const struct csv_reader *r, int column);
 int csv_find(const struct csv_reader *r, const char *name); /* -1 when absent */
-/* The same, absent is an error that lists what is there and suggests the nearest name. */
+/* The same; an absent column is an error that lists the header and suggests the nearest name. */
 enum st csv_require(const struct csv_reader *r, const char *name, int *column, struct err *e);
 
 /* The next row; ST_END after the last. Blank lines are skipped. */
@@ -33,7 +33,7 @@ long csv_line(const struct csv_reader *r); /* of the current row's first byte, f
 struct sv csv_cell(const struct csv_reader *r, int column); /* valid until the next csv_next */
 bool csv_empty(const struct csv_reader *r, int column);
 enum st csv_int(const struct csv_reader *r, int column, int64_t min, int64_t max, int64_t *out,
-                struct err *e); /* "12.0" counts as 12: foreign writers print floats */
+                struct err *e); /* accepts "12.0" as 12: other tools print floats */
 enum st csv_double(const struct csv_reader *r, int column, double min, double max, double *out,
                    struct err *e); /* nan and inf are errors; "" too */
 enum st csv_err(const struct csv_reader *r, int column, struct err *e, const char *fmt, ...)

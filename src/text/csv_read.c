@@ -145,7 +145,7 @@ static enum st wrong_count(const struct csv_reader *r, long cells, struct err *e
                   cells == 1 ? "" : "s", r->columns);
 }
 
-/* Where cell `column` goes: a column of the header, or one more header name while it is read. */
+/* Stores cell `column`: as a header name while the header is read, else as a cell of the row. */
 static enum st put_cell(struct csv_reader *r, long column, struct sv cell, struct err *e)
 {
     if (r->names) {
@@ -210,7 +210,7 @@ static enum st quoted_cell(struct csv_reader *r, int column, const char **at, co
 static enum st split_quoted(struct csv_reader *r, struct sv row, long *cells, struct err *e)
 {
     buf_clear(&r->unquoted);
-    if (r->unquoted.cap <= row.n) { /* cells point into it: it must not move below */
+    if (r->unquoted.cap <= row.n) { /* reserved here because cells point into it */
         buf_free(&r->unquoted);
         r->unquoted.p = mem_alloc(row.n + 1);
         r->unquoted.cap = row.n + 1;

@@ -1,4 +1,5 @@
-/* Whole files that may be compressed by gzip, told by their first bytes and not by their names. */
+/* Whole files that may be compressed by gzip, recognised by their first bytes, not by their names.
+ */
 #ifndef TEXT_GZ_H
 #define TEXT_GZ_H
 
@@ -18,6 +19,6 @@ struct gz_file {
     struct buf unpacked;
 };
 enum st gz_open(const char *path, struct gz_file *out, struct err *e);
-void gz_close(struct gz_file *f); /* after a failed open there is nothing left to close */
+void gz_close(struct gz_file *f); /* no-op after a failed open */
 
 #endif

@@ -68,7 +68,7 @@ static int hex_digit(char c)
     return c <= '9' ? c - '0' : c - 'a' + 10;
 }
 
-/* 'sha256-<base64>' as a content security policy names an inline style. */
+/* 'sha256-<base64>', the form in which a content security policy allows an inline style. */
 static void put_source_hash(struct buf *out, const char *style, size_t n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -21,8 +21,8 @@ enum st jinja_parse(struct arena *a, const char *source, struct sv text, struct 
                     struct err *e);
 
 /* Appends the text for these variables, a map. ST_INPUT: the template raised an exception (its text
- * is the message), or did what has no meaning; or it ran for too long. The arena takes what is in
- * between. Thread-safe: a program is constant. */
+ * is the message), or applied an operation to a wrong type, or exceeded the limit on steps.
+ * Intermediate values live in the arena. Thread-safe: a program is constant. */
 enum st jinja_render(struct arena *a, const struct jinja *program, const struct node *variables,
                      struct buf *out, struct err *e);
 

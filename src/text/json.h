@@ -37,7 +37,7 @@ struct json_limits {
 struct json_reader;
 struct json_reader *json_reader_new(const char *source, const struct json_limits *limits);
 void json_reader_free(struct json_reader **r);
-/* Give more bytes; they are borrowed until json_next answers JSON_MORE. */
+/* Give more bytes; they are borrowed until json_next returns JSON_MORE. */
 void json_feed(struct json_reader *r, const char *p, size_t n);
 void json_finish(struct json_reader *r); /* no more bytes will come */
 /* The next event. JSON_ERROR fills e and repeats from then on. */

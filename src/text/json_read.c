@@ -2,7 +2,7 @@
 
 #include "text/json.h"
 
-/* What the grammar wants next. */
+/* What the grammar allows next. */
 enum want {
     WANT_VALUE,
     WANT_ITEM_OR_END, /* after '[' */
@@ -165,7 +165,7 @@ static bool plain_byte(unsigned char c)
 
 #define EVERY(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The first of eight bytes that may need a look (quote, backslash, control) or end. Bytes from 0x80
+/* The first of eight bytes that may be special (quote, backslash, control) or end. Bytes from 0x80
  * pass. A borrow can only flag a byte behind a true one, so stopping early is safe. */
 static const char *skip_plain(const char *p, const char *end)
 {
@@ -184,8 +184,8 @@ static const char *skip_plain(const char *p, const char *end)
     return p;
 }
 
-/* Moves *at to the closing quote; false when the bytes end first. A backslash takes the byte after
- * it along; *escaped carries an open one over. Control bytes are found by the decoder. */
+/* Moves *at to the closing quote; false when the bytes end first. A backslash skips the byte after
+ * it; *escaped carries an open one to the next feed. Control bytes are found by the decoder. */
 static bool find_quote(const char **at, const char *end, bool *escaped, bool *has_special)
 {
     const char *p = *at;
@@ -330,7 +330,7 @@ static enum json_event read_string(struct json_reader *r)
         r->escaped = false;
         buf_clear(&r->held);
     }
-    bool special = resumed; /* a cut string is always looked at again as a whole */
+    bool special = resumed; /* a string cut by a feed is always decoded as a whole */
     const char *from = r->p, *at = r->p;
     if (!find_quote(&at, r->end, &r->escaped, &special))
         return hold(r, PARTIAL_STRING, from);
@@ -356,7 +356,7 @@ static const char *skip_digits(const char *p, const char *end)
     return p;
 }
 
-/* The grammar of RFC 8259; *integral says that there is neither fraction nor exponent. */
+/* The grammar of RFC 8259; *integral: it has neither fraction nor exponent. */
 static bool is_number(const char *p, const char *end, bool *integral)
 {
     *integral = true;
@@ -496,7 +496,7 @@ static enum json_event no_more_bytes(struct json_reader *r)
     return fail(r, r->end_offset, "the text ends where %s was expected", wanted(r));
 }
 
-/* Passes a comma or colon that the grammar wants here. */
+/* Consumes the comma or colon that the grammar requires here. */
 static bool pass_separator(struct json_reader *r, char c)
 {
     if (c == ':' && r->want == WANT_COLON)

@@ -65,7 +65,7 @@ struct node *node_find(const struct node *map, const char *key);
 struct node *node_path(const struct node *root, const char *dotted); /* "a.b.c" */
 
 /* Typed members of a map. `key` absent: ST_INPUT, unless the function takes a default. NODE_INT is
- * accepted where a double is wanted; an integral double is not accepted where an integer is. */
+ * accepted as a double; an integral double is not accepted as an integer. */
 enum st node_get(const struct node *map, const char *key, enum node_kind kind, struct node **out,
                  struct err *e);
 enum st node_get_int(const struct node *map, const char *key, int64_t min, int64_t max,

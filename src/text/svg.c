@@ -33,7 +33,7 @@ const char svg_css[] =
 
 enum { COLOURS = 8, MAX_POINTS = 1000, BUCKETS = 250 };
 
-/* Widths are estimates: the reader's font is not ours to know. */
+/* Estimates: the reader's font is unknown. */
 static const double CHAR_PX = 7.4, LINE_PX = 18, GAP_PX = 8, KEY_PX = 22;
 
 struct point {
@@ -96,7 +96,7 @@ static void choose_scales(struct drawing *d)
         y0 = d->c->y_min;
         y1 = d->c->y_max;
     } else if (y0 > 0 && (y0 < 0.5 * y1 || y0 == y1)) {
-        y0 = 0; /* a curve is judged against zero where zero is near, a level one always */
+        y0 = 0; /* start at zero where it is near, and always for a flat curve */
     }
     d->x = d->c->log_x ? svg_scale_log(x0, x1) : svg_scale_linear(x0, x1, false);
     d->y = svg_scale_linear(y0, y1, !fixed);
@@ -222,7 +222,7 @@ static void put_path(struct drawing *d, const points *p, bool step)
     }
 }
 
-/* Far outside is as good as far: keeps pixel numbers small. */
+/* Clamps positions far outside the plot, so that pixel numbers stay short. */
 static double near_plot(double px)
 {
     return px < -1e4 ? -1e4 : px > 1e4 ? 1e4 : px;
@@ -230,7 +230,7 @@ static double near_plot(double px)
 
 static void put_class(struct buf *out, size_t k, const struct svg_series *s, bool dot)
 {
-    bool dashed = s->dashed != (k / COLOURS % 2 == 1); /* colours come round dashed */
+    bool dashed = s->dashed != (k / COLOURS % 2 == 1); /* dashed when the colours repeat */
     dashed = dashed && !dot;
     buf_printf(out, "class=\"line s%zu%s%s\"", k % COLOURS, dashed ? " dashed" : "",
                dot ? " dot" : "");
@@ -319,7 +319,7 @@ static void put_axes(struct drawing *d)
     double free_from = 0;
     for (int i = 0; i < d->x.n_ticks; i++) {
         double at = x_px(d, d->x.ticks[i]), half = text_px(d->x.labels[i]) / 2;
-        if (at - half < free_from) /* would run into its neighbour */
+        if (at - half < free_from) /* would overlap its neighbour */
             continue;
         put_text(d, at, d->bottom + LINE_PX, "middle", NULL, d->x.labels[i]);
         free_from = at + half + GAP_PX;
@@ -344,7 +344,7 @@ static void put_labels(struct drawing *d, double y_label_at)
         put_text(d, (d->left + d->right) / 2, (d->top + d->bottom) / 2, "middle", NULL, "no data");
 }
 
-/* The line up the plot, its name above it in the row of the y label. */
+/* The vertical mark, its name above it in the row of the y label. */
 static void put_mark(struct drawing *d, double name_at, double width)
 {
     const char *name = d->c->x_mark_name;

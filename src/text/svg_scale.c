@@ -39,7 +39,7 @@ static struct unit unit_of(double v)
     return (struct unit){0, 1, ""};
 }
 
-/* Exponents only beyond what a reader takes in. */
+/* Exponents only where plain digits would be too long to read. */
 static void label(char out[SCALE_LABEL_MAX], double v, double step, double largest)
 {
     if (v == 0) {

@@ -77,7 +77,7 @@ bool table_right(const struct table *t, int column)
     return any;
 }
 
-/* [columns]: a column is gone through once, not for each of its cells. */
+/* [columns], computed once per column instead of per cell. */
 static bool *alignment(const struct table *t)
 {
     bool *right = mem_alloc((size_t)t->columns * sizeof *right);

@@ -16,11 +16,11 @@ struct table;
 struct table *table_new(struct arena *a, int columns);
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_text(struct buf *out, const struct table *t);
-/* Text of anybody as Markdown that shows it: no tag, link or emphasis comes of it. */
+/* Untrusted text as Markdown: escaped, so that no tag, link or emphasis results. */
 void table_markdown_text(struct buf *out, const char *s);
 void table_markdown(struct buf *out, const struct table *t);
 
-/* What stands in it. A row not yet complete does not count. */
+/* Size so far; an incomplete row does not count. */
 int table_columns(const struct table *t);
 int table_rows(const struct table *t); /* with the header */
 const char *table_at(const struct table *t, int row, int column);

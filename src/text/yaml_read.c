@@ -65,7 +65,7 @@ static enum st count_node(struct loader *l, yaml_mark_t mark, struct err *e)
     return at_mark(l, mark, e, "more than %d values once anchors are expanded", YAML_MAX_NODES);
 }
 
-/* One container deeper; whoever enters also leaves: l->depth--. */
+/* Enters a container; the caller leaves it with l->depth--. */
 static enum st enter(struct loader *l, yaml_mark_t mark, struct err *e)
 {
     if (l->depth == YAML_MAX_DEPTH)

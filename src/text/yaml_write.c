@@ -4,7 +4,7 @@
 #include "text/yaml.h"
 #include "text/yaml_scalar.h"
 
-/* Words that YAML 1.1 readers (PyYAML, so Hydra) take for a bool. */
+/* Words that YAML 1.1 readers (PyYAML, hence Hydra) parse as booleans. */
 static bool old_bool(struct sv s)
 {
     static const char *const words[] = {"y", "n", "yes", "no", "on", "off", "true", "false"};
@@ -24,7 +24,7 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Text that no YAML reader takes for anything but itself: a word, a path, a few words. */
+/* Text that every YAML reader parses as a plain string: a word, a path, a few words. */
 static bool plain_text(struct sv s)
 {
     if (s.n == 0 || !(is_letter(s.p[0]) || s.p[0] == '_' || s.p[0] == '/') || s.p[s.n - 1] == ' ')

@@ -53,7 +53,8 @@ static enum st next_random(struct arrivals *g, struct err *e)
     return add_gap(&g->now_ns, gap * mean_ns) ? ST_OK : too_late(g->i, "workload.arrival.rate", e);
 }
 
-/* From the index rather than from the arrival before it: roundings do not add up. */
+/* Computed from the index, not from the previous arrival, so that rounding errors do not
+ * accumulate. */
 static enum st next_fixed(struct arrivals *g, struct err *e)
 {
     const struct workload_params *p = g->p;

@@ -20,7 +20,7 @@ static void put_header(struct csv_writer *w, const char *const *names, size_t n)
     csv_end_row(w);
 }
 
-/* A file that is being written, row by row, and who looks on. */
+/* A file being written row by row, and its watcher. */
 struct writing {
     const struct artifact *art;
     const struct workload_watch *watch;
@@ -33,7 +33,7 @@ static bool stopped(const struct writing *w)
     return w->watch && w->watch->stop && *w->watch->stop;
 }
 
-/* False when there shall be no more rows. */
+/* False when writing shall stop. */
 static bool count_row(struct writing *w)
 {
     enum { LOOK_EVERY = 1024 };

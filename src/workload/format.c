@@ -115,7 +115,7 @@ enum st format_settle(const char *path, struct format_result *r, bool from_zero,
 
 /* ---- times of day ------------------------------------------------------------------------- */
 
-/* n digits at *p, which moves behind them; -1 when they are not there. */
+/* Parses n digits at *p and advances it; -1 when they are missing. */
 static int64_t digits(const char **p, const char *end, int n)
 {
     int64_t v = 0;

@@ -1,13 +1,14 @@
-/* Traces of others, in and out. One row per format in a table; docs/formats.md has their columns.
+/* Import and export of public trace formats. One row per format in a table; docs/formats.md has
+ * their columns.
  *
- * Reading: requests that no engine could serve (no prompt or no output token, as failed ones stand
- * in BurstGPT; conversations without an answer) are left out and counted. Requests are put in order
+ * Reading: requests that no engine could serve (no prompt or no output token, as BurstGPT has for
+ * failed ones; conversations without an answer) are left out and counted. Requests are put in order
  * of arrival, those of one time in order of the file, and numbered from 0. Formats with times of
  * day or of some clock begin with their first request at 0. Faults are ST_INPUT at
  * file:line:column.
  *
- * Writing gives bytes: what a format cannot hold is left out, what it needs and the workload does
- * not have is ST_USAGE. */
+ * Writing produces bytes: what the format cannot express is dropped, what it requires and the
+ * workload lacks is ST_USAGE. */
 #ifndef WORKLOAD_FORMAT_H
 #define WORKLOAD_FORMAT_H
 
@@ -30,15 +31,15 @@ struct format_result {
 
 enum {
     FORMAT_TEXTS = 1 << 0, /* read: holds texts and no arrivals */
-    /* written: what of a workload it holds beside the lengths of outputs */
+    /* written: the parts of a workload it holds beside the lengths of outputs */
     FORMAT_HOLDS_TEXTS = 1 << 1,
     FORMAT_HOLDS_PREFILLS = 1 << 2, /* lengths of prompts */
     FORMAT_HOLDS_HASHES = 1 << 3,
-    FORMAT_FROM_ZERO = 1 << 4, /* its readers begin with the first request at 0 */
+    FORMAT_FROM_ZERO = 1 << 4, /* its readers put the first request at 0 */
 };
 
 struct workload_format {
-    const char *name, *help; /* what to call it, where it comes from */
+    const char *name, *help; /* name in options, origin */
     uint32_t traits;
     int64_t tick_ns; /* written: arrivals are rounded down to it; 0 = it holds none */
     /* NULL = only the other way */
@@ -47,7 +48,7 @@ struct workload_format {
     /* texts[w->n]: of each request, NULL = none */
     enum st (*write)(struct buf *out, const struct workload *w, const char *const *texts,
                      struct err *e);
-    const char *import_only; /* why there is no write: a clause; NULL where there is one */
+    const char *import_only; /* reason without `write`, a clause; else NULL */
 };
 
 extern const struct workload_format workload_formats[]; /* ends with name == NULL */
@@ -56,7 +57,7 @@ extern const struct workload_format workload_formats[]; /* ends with name == NUL
 enum st workload_format_find(const char *name, bool write, const struct workload_format **out,
                              struct err *e);
 
-/* What is lost when that workload is written so: "texts, arrivals below 1 ms"; "" = nothing. */
+/* What the format loses of that workload: "texts, arrivals below 1 ms"; "" = nothing. */
 const char *workload_format_lost(struct arena *a, const struct workload_format *f,
                                  const struct workload *w, const char *const *texts);
 
@@ -88,8 +89,8 @@ enum st format_vllm_write(struct buf *out, const struct workload *w, const char 
 /* Order, numbers and, with from_zero, the first arrival at 0. No requests is ST_INPUT. */
 enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e);
 
-/* "2023-11-16 18:15:46.6805900", "2024-05-10 00:00:00.009930+00:00": ns since 1970, UTC. False: it
- * is not such a time between 1970 and 2200. */
+/* "2023-11-16 18:15:46.6805900", "2024-05-10 00:00:00.009930+00:00": ns since 1970, UTC. False
+ * unless it is such a time between 1970 and 2200. */
 bool format_time(struct sv text, int64_t *ns);
 
 #endif

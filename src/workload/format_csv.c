@@ -10,7 +10,7 @@ typedef VEC(struct workload_request) request_vec;
 
 struct csv_format {
     const char *arrival, *prefill, *decode; /* columns */
-    const char *arrival_ns;                 /* instead of arrival, where there is none; or NULL */
+    const char *arrival_ns;                 /* replaces an absent `arrival` column; or NULL */
     bool time_of_day;                       /* else seconds */
     bool from_zero;                         /* the first request arrives at 0 */
 };
@@ -114,7 +114,7 @@ enum st format_burstgpt_read(struct arena *a, const struct format_params *p,
 
 static const int64_t LAST_NS = INT64_C(7258118399) * NS_PER_S; /* of the year 2199 */
 
-/* From 1970 on, so that nobody takes it for the log of a service. */
+/* Dates start in 1970, so that the file cannot be mistaken for the log of a service. */
 enum st format_azure_write(struct buf *out, const struct workload *w, const char *const *texts,
                            struct err *e)
 {

@@ -91,7 +91,7 @@ static bool closes(enum json_event ev)
     return ev == JSON_LIST_END || ev == JSON_MAP_END;
 }
 
-/* Passes over the rest of a value whose first event was `first`. */
+/* Skips the rest of a value whose first event was `first`. */
 static enum st skip_value(struct events *v, enum json_event first, struct err *e)
 {
     for (int depth = opens(first); depth > 0;) {
@@ -137,7 +137,7 @@ static enum st read_numbers(struct events *v, const char *key, double max, numbe
     return ST_OK;
 }
 
-/* errors: "" for a request that went well. */
+/* errors: "" for a successful request. */
 static enum st read_errors(struct events *v, flag_vec *out, struct err *e)
 {
     if (events_next(v, e) != JSON_LIST_BEGIN)
@@ -263,7 +263,7 @@ struct conversation {
     const char *id, *question, *answer; /* in the scratch arena; NULL = none */
 };
 
-/* A string, or a number as people write ids; anything else is passed over: *out stays. */
+/* Reads a string or a numeric id; skips anything else and leaves *out alone. */
 static enum st read_text(struct sharegpt *s, const char **out, struct err *e)
 {
     enum json_event ev = events_next(&s->v, e);
@@ -346,7 +346,7 @@ static enum st count(struct sharegpt *s, const char *text, int64_t *n, struct er
     return ST_OK;
 }
 
-/* The id of the conversation, made different where it came before. */
+/* The id of the conversation, made unique. */
 static const char *unique_id(struct sharegpt *s, const char *id)
 {
     bool is_new;

@@ -20,7 +20,8 @@ void jsonl_close(struct jsonl *j)
     *j = (struct jsonl){0};
 }
 
-/* The JSON reader counts lines from 1; ours is line j->line of the file. */
+/* Sets the line of every node: the JSON reader counts from 1, the text is line j->line of the file.
+ */
 static void place(const struct jsonl *j, struct node *n)
 {
     n->line = (uint32_t)j->line;

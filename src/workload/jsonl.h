@@ -1,7 +1,6 @@
-/* Files of one JSON object a line, plain or gzip. Blank lines and a byte-order mark are passed
- * over; bad UTF-8, a line that is no object or longer than the limit is ST_INPUT at
- * file:line:column, and nodes carry their place in the file, so the getters of text/node.h name it
- * too. */
+/* Files of one JSON object a line, plain or gzip. Blank lines and a byte-order mark are skipped;
+ * bad UTF-8, a line that is no object or longer than the limit is ST_INPUT at file:line:column, and
+ * nodes carry their place in the file, so the getters of text/node.h name it too. */
 #ifndef WORKLOAD_JSONL_H
 #define WORKLOAD_JSONL_H
 
@@ -10,7 +9,7 @@
 
 struct jsonl {
     const char *path; /* borrowed */
-    long line;        /* of the object given last, from 1 */
+    long line;        /* line of the last object, from 1 */
     size_t max_line_bytes;
     struct gz_file file;
     struct sv left;

@@ -1,4 +1,4 @@
-/* The parts that workloads are made and read with, a request at a time. Private to workload/. */
+/* Generators and readers of workloads, one request at a time. Private to workload/. */
 #ifndef WORKLOAD_MAKE_H
 #define WORKLOAD_MAKE_H
 
@@ -8,7 +8,7 @@
 
 /* ---- traces ------------------------------------------------------------------------------- */
 
-/* A row; what was not asked for is 0. */
+/* A row; fields that were not requested are 0. */
 struct trace_row {
     int64_t arrival_ns;
     double arrival_s; /* as written in arrived_at, or arrival_time_ns / 1e9 */
@@ -19,8 +19,8 @@ struct trace_row {
  * lengths, or of both. */
 struct trace_reader {
     struct csv_reader *csv;
-    int arrived_at, arrival_ns, prefill, decode; /* columns; -1 = not asked for */
-    double last_s;                               /* the row before; negative = none */
+    int arrived_at, arrival_ns, prefill, decode; /* columns; -1 = not requested */
+    double last_s;                               /* of the previous row; negative = none */
 };
 enum st workload_trace_open(const char *path, bool arrivals, bool lengths, struct trace_reader *out,
                             struct err *e);
@@ -43,11 +43,11 @@ struct arrivals {
     const struct workload_params *p;
     struct rng rng;
     int64_t i, now_ns;
-    double unit; /* stages: the arrival at rate 1, and where in time that is */
+    double unit; /* stages: the arrival at rate 1 */
     struct stages_at at;
     struct trace_reader trace;
 };
-/* p is borrowed. ends: nothing to do but for traces, and a zeroed one is fine. */
+/* p is borrowed. arrivals_end: frees a trace's reader; a zeroed struct is fine. */
 enum st arrivals_begin(const struct workload_params *p, struct arrivals *out, struct err *e);
 enum st arrivals_next(struct arrivals *g, struct workload_request *r, struct err *e);
 void arrivals_end(struct arrivals *g);
@@ -66,7 +66,7 @@ struct lengths {
     const int64_t *prompt_tokens; /* [p->n_prompts], or of as many as there are requests */
     struct trace_reader trace;
 };
-/* n = how many requests there will be; token counts of prompts go to the arena. */
+/* n = number of requests; token counts of prompts live in the arena. */
 enum st lengths_begin(struct arena *a, const struct workload_params *p, int64_t n,
                       struct lengths *out, struct err *e);
 enum st lengths_next(struct lengths *g, struct workload_request *r, struct err *e);
@@ -86,8 +86,8 @@ struct workload_paths {
 };
 enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e);
 
-/* Both tables beside each other: rows of the same request in the same order, ids ascending, as we
- * write them. */
+/* Reads both tables in step: rows of the same requests in the same order, ids ascending, as written
+ * by this program. */
 struct tables {
     struct csv_reader *lengths, *intervals;
     int id, prompt, prefill, decode; /* of lengths; prompt -1 = no such column */
@@ -102,11 +102,11 @@ void tables_close(struct tables *t);
 
 /* ---- what prompts hold, beside the tables -------------------------------------------------- */
 
-/* A line for each request that does. */
-/* How many ids a prompt has: its tokens in pieces of hash_tokens. */
+/* Writes a line for each request with hash_ids. */
+/* Number of ids of a prompt: its tokens in pieces of hash_tokens. */
 int64_t hash_ids_pieces(const struct workload_request *q, int64_t hash_tokens);
 enum st hash_ids_write(const struct artifact *art, const struct workload *w, struct err *e);
-/* Into the requests of w. */
+/* Reads them into the requests of w. */
 enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, struct err *e);
 
 #endif

@@ -54,7 +54,7 @@ static enum st read_time(const struct node *line, int64_t *ns, struct err *e)
     return ST_OK;
 }
 
-/* least: tokens that a prompt and an answer must have. */
+/* least: minimum of tokens of a prompt and of an answer. */
 static enum st read_request(struct arena *a, const struct node *line, int64_t least,
                             struct workload_request *q, struct err *e)
 {

@@ -5,7 +5,7 @@
 #include "workload/jsonl.h"
 #include "workload/workload.h"
 
-/* prompt_id as text. Integers are what people write by hand, and mean the same. */
+/* prompt_id as text; hand-written files have integers. */
 static enum st read_id(struct arena *a, const struct node *line, const char *path, long number,
                        const char **id, struct err *e)
 {

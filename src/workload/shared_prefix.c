@@ -1,7 +1,7 @@
 #include "workload/make.h"
 
-/* Numbers that a request may use for its own pieces: 2^27 requests of so many stay below 2^53,
- * which every reader of JSON holds exactly. */
+/* Ids reserved for a request's own pieces: those of 2^27 requests stay below 2^53, which every JSON
+ * reader holds exactly. */
 enum { OWN_IDS = 1 << 20, MAX_TOKENS = INT32_MAX };
 
 enum st shared_prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,

@@ -10,15 +10,16 @@
 #include "base/arena.h"
 
 struct rate_stage {
-    double s;        /* how long, > 0 */
+    double s;        /* duration, > 0 */
     double from, to; /* requests/s at its beginning and end, >= 0, not both 0 */
 };
 
-/* items of option workload.arrival.stages; ST_USAGE for what is none, and for a last rate of 0. */
+/* Parses the items of workload.arrival.stages; ST_USAGE for a malformed item or a last rate of 0.
+ */
 enum st stages_parse(struct arena *a, const char *const *items, size_t n, struct rate_stage **out,
                      struct err *e);
 
-/* Where in time the inverse stands; asked for S that never fall. Zeroed = at the beginning. */
+/* State of the inverse, for calls with non-decreasing S. Zeroed = at the beginning. */
 struct stages_at {
     size_t k;               /* stage; n = beyond the last */
     double begin_s, before; /* of that stage: its time, and S up to it */

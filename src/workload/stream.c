@@ -8,14 +8,14 @@
 
 enum { AHEAD = 1 << 14, MAX_REQUESTS = 100000000 };
 
-/* Where the requests come from: ST_END when there are no more. */
+/* Source of the requests; ST_END after the last. */
 typedef enum st next_request(struct workload_stream *s, struct workload_request *out,
                              struct err *e);
 
 struct workload_stream {
     struct arena *a; /* the stream itself, too */
     next_request *next;
-    const char *file; /* named when it changed; NULL = none */
+    const char *file; /* watched for changes; NULL = none */
     int64_t total, given;
     struct workload_request *ahead; /* [AHEAD], those from `at` on are not given yet */
     size_t at, n;
@@ -219,7 +219,7 @@ enum st workload_stream_trace(const char *csv, struct workload_stream **out, str
 {
     struct workload_stream *s = new_stream(next_of_trace);
     s->file = arena_str(s->a, csv);
-    if (workload_is_mooncake(csv)) { /* its hash ids are the bulk of it, and have to stay */
+    if (workload_is_mooncake(csv)) { /* its hash ids dominate its size, and must stay in memory */
         s->next = next_held;
         enum st held = workload_load_mooncake(s->a, csv, &s->held, e);
         s->total = (int64_t)s->held.n;
@@ -241,8 +241,7 @@ static enum st next_of_tables(struct workload_stream *s, struct workload_request
     return ST_OK;
 }
 
-/* Rows of both tables when they can be walked side by side; else 0: there may be an error, which
- * workload_load words better. */
+/* Rows of both tables if they can be read in step; else 0: workload_load reports errors better. */
 static int64_t count_tables(const struct workload_paths *p)
 {
     struct tables t;

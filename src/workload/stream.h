@@ -4,8 +4,8 @@
  * hash_ids.jsonl, otherwise its rows are held; prompt ids are held once each, and so are the
  * hash_ids that prefixes make).
  *
- * A file is read twice: opening checks all of it, so that a fault on its last line is told before a
- * run begins, and the rows are read again while they are used. A file that changed in between is
+ * A file is read twice: opening checks all of it, so that a fault on its last line is reported
+ * before a run begins; rows are read again as they are used. A file that changed in between is
  * ST_INPUT. */
 #ifndef WORKLOAD_STREAM_H
 #define WORKLOAD_STREAM_H
@@ -25,8 +25,8 @@ void workload_stream_close(struct workload_stream **s); /* NULL is fine */
 
 int64_t workload_stream_total(const struct workload_stream *s);
 
-/* ST_END after the last. prompt_id lives as long as the stream. The first AHEAD requests are ready
- * when the stream is: who measures a loop over a small workload does not measure its file. */
+/* ST_END after the last. prompt_id lives as long as the stream. The first AHEAD requests are read
+ * at open, so that timing a loop over a small workload does not time its file. */
 enum st workload_stream_next(struct workload_stream *s, struct workload_request *out,
                              struct err *e);
 

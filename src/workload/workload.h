@@ -21,12 +21,12 @@ struct workload_request {
     int64_t arrival_ns;    /* from the start of the run, non-decreasing */
     double arrival_s;      /* the same; exact when read from a Vidur trace.csv */
     int64_t num_prefill_tokens, num_decode_tokens; /* >= 1; decode counts the first output token */
-    /* What the prompt holds, as Mooncake's traces tell it: equal hash_ids[i] of two prompts mean
-     * equal tokens up to and including the i-th hash_tokens of them, the last piece possibly
-     * shorter. [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
+    /* Content of the prompt as in Mooncake's traces: equal hash_ids[i] of two prompts mean equal
+     * tokens up to and including the i-th hash_tokens of them, the last piece possibly shorter.
+     * [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
     const int64_t *hash_ids;
     int64_t hash_tokens;
-    /* How its tokens are chosen; borrowed until its row was handed over. NULL = greedily. */
+    /* Sampling parameters, borrowed until the request's row was delivered. NULL = greedy. */
     const struct sampling *sampling;
 };
 
@@ -88,7 +88,7 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which
  * the lengths count: prefill = length + prefix_tokens. hash_ids say so, with hash_tokens =
  * prefix_tokens: the group's number, then numbers that no other request has. */
-enum { WORKLOAD_TOKEN_BYTES = 4 }; /* what tokenizers of large vocabularies make of English */
+enum { WORKLOAD_TOKEN_BYTES = 4 }; /* mean of large vocabularies on English text */
 struct workload_params {
     uint64_t seed;
     int64_t
@@ -117,19 +117,19 @@ enum st workload_make(struct arena *a, const struct workload_params *p, struct w
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Who looks on while files are written. */
+/* Hooks while files are written. */
 struct workload_watch {
     const volatile sig_atomic_t *stop; /* raised by a signal: ST_INTERRUPTED */
     struct progress *progress;         /* begun; counts rows */
 };
 
-/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them.
- * watch: NULL = nobody. */
+/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them. watch
+ * may be NULL. */
 #define HASH_IDS_NAME "hash_ids.jsonl"
 enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts,
                        const struct workload_watch *watch, struct err *e);
-/* What it will write: rows, for a line of progress, and about how many bytes. */
+/* Rows that workload_write will write, for progress, and estimated bytes. */
 int64_t workload_rows(const struct workload *w, size_t n_prompts);
 int64_t workload_disk_bytes(const struct workload *w, const struct prompt *prompts,
                             size_t n_prompts);
@@ -175,7 +175,7 @@ enum st workload_texts(struct arena *a, const struct workload *w, const struct p
 enum st workload_count_tokens(struct arena *a, const struct tokenizer *t, const struct prompt *p,
                               size_t n, int64_t **counts, struct err *e);
 
-/* Token ids a real engine is fed for a request, out[num_prefill_tokens]: the text's ids cut or
+/* Token ids of a request's prompt for a real engine, out[num_prefill_tokens]: the text's ids cut or
  * repeated to that length, or random ids below vocab when text is NULL: stream
  * "workload.hash_ids.<id>" of the seed for the piece under each of the request's hash_ids, else
  * "workload.prompt_ids.<request_id>". An id that is not below vocab is ST_INPUT: the tokenizer is

@@ -77,7 +77,7 @@ static double buffer_floats(const struct forward *f)
     return (double)f->max_tokens * per_token + (double)f->max_rows * (double)(m->vocab + m->hidden);
 }
 
-/* Said before anything is allocated: a machine that starts to swap measures nothing. */
+/* Refuses before anything is allocated: timings on a swapping machine are worthless. */
 static enum st check_fits(const struct forward *f, struct err *e)
 {
     const double weights = gib((double)cpu_weights_floats(f->kn, f->m));

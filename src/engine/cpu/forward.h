@@ -1,6 +1,6 @@
-/* One forward pass: the operator list of the model, carried out on a batch resolved to rows
- * (engine/rows.h): T tokens, R rows whose logits are needed. Buffers, all float32; inputs of
- * projections have rows h_ld, att_ld and act_ld floats apart (gemm_ld), the others no gaps:
+/* One forward pass: executes the model's operator list on a batch resolved to rows (engine/rows.h):
+ * T tokens, R rows whose logits are needed. Buffers, all float32; inputs of projections have rows
+ * h_ld, att_ld and act_ld floats apart (gemm_ld), the others no gaps:
  *
  *   x    [T, hidden]                      residual stream
  *   h    [T, hidden]                      normed input of a projection; [R, hidden] of lm_head
@@ -20,7 +20,7 @@
 #include "engine/rows.h"
 #include "engine/sampler.h"
 
-struct attention_scratch; /* what one thread needs for one item of attention */
+struct attention_scratch; /* buffers of one thread for one item of attention */
 
 struct forward {
     const struct model *m;
@@ -33,7 +33,7 @@ struct forward {
     const struct row_batch *b; /* what to compute; set by the engine before forward_run */
 
     struct pages buffers, cache;
-    struct ready *ready; /* makes the cache's other blocks ready; NULL = nobody */
+    struct ready *ready; /* touches the cache's other blocks; NULL = none */
     float *x, *h, *qkv, *att, *up, *act, *y, *logits;
     int64_t h_ld, att_ld, act_ld;
     int32_t *ids_out;
@@ -55,7 +55,7 @@ struct cpu_engine_params;
 enum st forward_open(struct forward *f, const struct cpu_engine_params *p, struct err *e);
 void forward_free(struct forward *f);
 
-/* Carry the list out: writes logits and ids_out, and K and V of all tokens into the cache. */
+/* Execute the list: writes logits and ids_out, and K and V of all tokens into the cache. */
 void forward_run(struct forward *f);
 
 /* ---- operators: one function per op_kind; layer is 0 outside the layers ------------------------

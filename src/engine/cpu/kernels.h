@@ -1,9 +1,9 @@
 /* The inner kernels of the CPU engine: one source (kernels.inc.h), compiled once per instruction
  * set, chosen at run time.
  *
- * Every kernel gives a row the same bits whatever rows stand beside it and whichever thread runs
- * it: sums run over the inner dimension in ascending order, one accumulator per output. The
- * engine's results therefore do not depend on batch composition, chunking or thread count. */
+ * A row's result is bitwise independent of the other rows and of the thread: sums run over the
+ * inner dimension in ascending order, one accumulator per output. The engine's results therefore do
+ * not depend on batch composition, chunking or thread count. */
 #ifndef ENGINE_CPU_KERNELS_H
 #define ENGINE_CPU_KERNELS_H
 

@@ -1,6 +1,6 @@
-/* The source of every kernel set (kernels.h says what each does). The including file names the set
- * and says how wide it is; GCC's vector extension does the rest, so one text serves SSE, AVX2,
- * AVX-512 and NEON. */
+/* The source of every kernel set (described in kernels.h). The including file defines its name and
+ * vector width; GCC's vector extension does the rest, so one source serves SSE, AVX2, AVX-512 and
+ * NEON. */
 #include <math.h>
 #include <string.h>
 

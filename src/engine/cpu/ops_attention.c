@@ -12,7 +12,7 @@
  * row's result does not depend on how the prompt was cut. */
 enum { ATTENTION_ROWS = 28, ATTENTION_KEYS = 256 };
 enum { WIDEST = 16 };         /* floats of the widest vector, and of a cache line */
-enum { FETCH_FLOATS = 2048 }; /* of a page: the rest the hardware finds */
+enum { FETCH_FLOATS = 2048 }; /* of a page; the hardware prefetcher covers the rest */
 
 struct attention_scratch {
     float largest[ATTENTION_ROWS], sum[ATTENTION_ROWS];
@@ -74,8 +74,8 @@ static void product(const struct kernels *kn, int rows, int64_t columns, struct 
     }
 }
 
-/* The next page is somewhere else, where the hardware does not look: fetch it while this one is
- * worked on. */
+/* Prefetches the next page, which the hardware prefetcher cannot predict, while this one is
+ * processed. */
 static void fetch_page(const struct item *it, const float *cache, int64_t p, int64_t end)
 {
     const int64_t floats = it->f->m->head_dim * it->f->block_size;
@@ -88,7 +88,7 @@ static void fetch_page(const struct item *it, const float *cache, int64_t p, int
         __builtin_prefetch(page + i);
 }
 
-/* Where the keys from position p on lie, and how many of them, at most `most`, lie together. */
+/* Page of the keys from position p on, and how many of them, at most `most`, are contiguous. */
 static int64_t page_run(const struct item *it, int64_t p, int64_t most, int64_t *page,
                         int64_t *offset)
 {
@@ -98,8 +98,8 @@ static int64_t page_run(const struct item *it, int64_t p, int64_t most, int64_t 
     return size - *offset < most ? size - *offset : most;
 }
 
-/* scores[r, i] = q[r] . key[p0 + i]. A run is stored in whole vectors; what is too much is
- * overwritten by the next run or never looked at. */
+/* scores[r, i] = q[r] . key[p0 + i]. A run is stored in whole vectors; the excess is overwritten by
+ * the next run or never read. */
 static void score_keys(const struct item *it, int64_t p0, int64_t p1)
 {
     const struct forward *f = it->f;
@@ -119,7 +119,7 @@ static void score_keys(const struct item *it, int64_t p0, int64_t p1)
     }
 }
 
-/* Scores to weights exp(score - largest), the sums and what was added up so far with them. */
+/* Turns scores into weights exp(score - largest), and rescales sums and outputs so far. */
 static void softmax_step(const struct item *it, int64_t p0, int64_t p1)
 {
     const struct kernels *kn = it->f->kn;

@@ -2,7 +2,7 @@
 
 #include "engine/cpu/forward.h"
 
-/* Row-wise operators. Below this many floats one thread is done before others would have begun. */
+/* Row-wise operators. Below this many floats one thread is faster than waking others. */
 enum { ITEM_FLOATS = 16384 };
 
 struct row_loop {

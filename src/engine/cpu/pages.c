@@ -27,7 +27,7 @@ enum st pages_alloc(struct pages *p, size_t floats, const char *what, struct err
                        (double)bytes / (double)(1 << 30));
     p->base = base;
     p->bytes = bytes < PIECE_BYTES ? bytes : whole;
-    madvise(base, p->bytes, MADV_HUGEPAGE); /* a wish: small pages work too */
+    madvise(base, p->bytes, MADV_HUGEPAGE); /* best effort: small pages work too */
     return ST_OK;
 }
 
@@ -45,7 +45,7 @@ bool pages_populate(void *from, size_t bytes)
     return madvise((char *)from - ((uintptr_t)from - begin), end - begin, MADV_POPULATE_WRITE) == 0;
 }
 
-/* A trap for each page is what a loop over them costs most of; one call takes them all. */
+/* Touches pages with one system call: a fault per page would dominate the cost. */
 static void touch(void *ctx, int64_t item, int thread)
 {
     (void)thread;

@@ -11,7 +11,7 @@
 
 enum { MAX_THREADS = 1024, SPINS = 1500, CACHE_LINE = 64 };
 
-/* Words that different threads write often stand in cache lines of their own. */
+/* Own cache lines for words that different threads write often. */
 struct share {
     _Atomic int64_t next; /* first item not taken */
     int64_t end;
@@ -25,9 +25,9 @@ struct worker {
 };
 
 /* Protocol. The caller fills the job, then sets `open` to its number. A worker that sees a new
- * number counts itself in (`inside`) and looks again: only if the job is still open may it touch
- * it. The caller, out of items, sets open to 0 and waits for inside == 0. Both sides write, then
- * read the other's word (sequentially consistent), so at least one of them sees the other. */
+ * number increments `inside` and checks again: it may touch the job only if that is still open. The
+ * caller, out of items, sets open to 0 and waits for inside == 0. Both sides write, then read the
+ * other's word (sequentially consistent), so at least one of them sees the other. */
 struct pool {
     _Atomic uint64_t open; /* number of the open job, 0 = none */
     char apart0[2 * CACHE_LINE];

@@ -1,8 +1,8 @@
 /* The engine's threads: run a number of independent items on all of them.
  *
  * The calling thread takes part. Thread t starts with its own contiguous share of the items, so the
- * same thread sees the same weights in every pass, and helps the others when it is done. A worker
- * that the system has put aside delays nobody: the caller does its share and closes the job. Idle
+ * same thread reads the same weights in every pass, and helps the others when it is done. A
+ * descheduled worker does not delay the job: the caller does its share and closes the job. Idle
  * workers spin for about 50 us, then sleep. One job at a time; one calling thread. */
 #ifndef ENGINE_CPU_POOL_H
 #define ENGINE_CPU_POOL_H
@@ -25,11 +25,11 @@ enum st pool_open(int threads, struct pool **out, struct err *e);
 void pool_close(struct pool **p);
 int pool_threads(const struct pool *p);
 
-/* Idle workers spin for as long as it is set, so that the next job finds them running. */
+/* While set, idle workers spin, so that the next job finds them running. */
 void pool_keep_awake(struct pool *p, bool awake);
 
-/* Run items 0 .. n-1, each once; returns when all are done and their writes are visible. One item
- * runs on the caller without waking anybody. */
+/* Run items 0 .. n-1, each once; returns when all are done and their writes are visible. A single
+ * item runs on the caller without waking a worker. */
 void pool_run(struct pool *p, int64_t n, pool_fn *fn, void *ctx);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 
 enum { STEP_BYTES = 256 << 10 };             /* of a part at a time */
-static const int64_t NAP_NS = NS_PER_MS / 2; /* between two looks at a busy engine */
+static const int64_t NAP_NS = NS_PER_MS / 2; /* interval of polling a busy engine */
 
 struct ready {
     struct ready_params p;

@@ -30,7 +30,7 @@ struct cpu_weights {
     struct arena *arena;
 };
 
-/* Floats the weights will take. */
+/* Floats that the weights need. */
 size_t cpu_weights_floats(const struct kernels *kn, const struct model *m);
 
 /* From dir's safetensors (F32, F16, BF16), or seeded random ones when dir is NULL. ST_INPUT names

@@ -50,7 +50,7 @@ static void write_queue(struct child *c)
         else if (n < 0 && errno == EAGAIN)
             return;
         else if (n < 0 && errno != EINTR)
-            process_close(&c->p.in); /* nobody reads any more; the end of stdout tells */
+            process_close(&c->p.in); /* the reader is gone; the end of stdout reports it */
     }
     if (c->sent == c->unsent.n || c->p.in < 0) {
         buf_clear(&c->unsent);
@@ -175,7 +175,7 @@ static bool reaped_by(struct child *c, int64_t until_ns)
         int64_t now_ns = clock_mono_ns();
         if (now_ns >= until_ns)
             return false;
-        /* Read on, or a child that still writes never ends; without pipes left this sleeps. */
+        /* Keep reading, or a child that still writes never ends; without pipes this sleeps. */
         child_wait(c, now_ns + POLL_NS < until_ns ? now_ns + POLL_NS : until_ns);
         c->taken = c->input.n;
     }

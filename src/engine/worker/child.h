@@ -1,9 +1,8 @@
-/* A child process that speaks in lines: its stdin and stdout are pipes, its stderr is kept.
+/* A child process with line-based I/O: stdin and stdout are pipes, the tail of stderr is kept.
  *
- * Nothing here waits without a limit. The child leads a process group of its own, so that a signal
- * from the terminal reaches twinfer alone and everything the child started ends with it. SIGPIPE is
- * ignored from child_start to child_stop: a child that died shows as an error of write. One
- * thread. */
+ * Every wait has a limit. The child leads a process group of its own, so that a signal from the
+ * terminal reaches twinfer alone and all its descendants end with it. SIGPIPE is ignored from
+ * child_start to child_stop: a child that died shows as an error of write. One thread. */
 #ifndef ENGINE_WORKER_CHILD_H
 #define ENGINE_WORKER_CHILD_H
 
@@ -35,7 +34,7 @@ enum st child_start(struct child *c, const char *const *argv, size_t line_max, s
  * seen when reading. True when all queued bytes are written. */
 bool child_send(struct child *c, const void *bytes, size_t n);
 
-/* Wait until a line can be had, stdout ended, the queue could be written on, or until_ns
+/* Wait until a line is available, stdout ended, the queue could be written on, or until_ns
  * (monotonic), or a signal came. Writes and reads what there is. until_ns in the past: no wait. */
 void child_wait(struct child *c, int64_t until_ns);
 
@@ -44,13 +43,14 @@ void child_wait(struct child *c, int64_t until_ns);
  * end. */
 enum st child_line(struct child *c, struct sv *line, struct err *e);
 
-/* The child's stdin is closed; it is given until until_ns to go, then its group gets SIGTERM, 1 s
- * later SIGKILL. Reaps it. After that only the tail is left. Fine on a process never started. */
+/* Closes the child's stdin and waits until until_ns; then its group gets SIGTERM, 1 s later
+ * SIGKILL. Reaps it; afterwards only the tail of stderr remains. No-op on a process never started.
+ */
 void child_stop(struct child *c, int64_t until_ns);
-void child_free(struct child *c); /* child_stop without patience, and the memory */
+void child_free(struct child *c); /* child_stop without waiting, and frees memory */
 
-/* "exited with status 3", "was killed by signal 9 (Killed)", "closed its output" after c->ended:
- * gives it a moment to be reaped. */
+/* "exited with status 3", "was killed by signal 9 (Killed)", "closed its output" for use after
+ * c->ended: waits briefly to reap it. */
 const char *child_fate(struct child *c, struct arena *a);
 
 /* The last non-empty line of stderr, "" when there is none. */

@@ -48,7 +48,7 @@ static enum st read_hello(struct arena *a, const struct node *m, struct worker_e
     struct node *clock;
     TRY(node_get_int(m, "protocol", 0, INT32_MAX, &h->protocol, e));
     if (h->protocol != WORKER_PROTOCOL)
-        return ST_OK; /* what another version means by the rest is its own affair */
+        return ST_OK; /* the rest is undefined for another version */
     TRY(node_get_str(m, "name", &h->name, e));
     if (!*h->name || strlen(h->name) > WORKER_NAME_MAX)
         return node_err(node_find(m, "name"), ST_INPUT, e, "name: expected 1 to %d bytes",
@@ -151,7 +151,7 @@ static enum st read_finished(struct arena *a, const struct node *m, struct worke
                     "reason: expected length, stop or cancelled, got '%.40s'", reason);
 }
 
-/* It will stand in tables and on terminals: on one line, without what steers those. */
+/* Makes text safe for tables and terminals: one line, no control characters. */
 static const char *plain(struct arena *a, const char *text)
 {
     char *copy = arena_str(a, text);

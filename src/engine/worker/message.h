@@ -1,6 +1,5 @@
 /* Messages of the worker protocol (docs/worker-protocol.md): lines from a worker as values, and the
- * lines twinfer sends. Syntax and types are checked here, what a message means in its moment
- * elsewhere. */
+ * lines twinfer sends. Syntax and types are checked here, the sequence of messages elsewhere. */
 #ifndef ENGINE_WORKER_MESSAGE_H
 #define ENGINE_WORKER_MESSAGE_H
 
@@ -28,7 +27,7 @@ enum worker_reason { WORKER_LENGTH, WORKER_STOP, WORKER_CANCELLED };
 struct worker_hello {
     int64_t protocol; /* when it is not WORKER_PROTOCOL nothing below is filled in */
     const char *name, *version;
-    const char *clock_kind, *boot_id; /* boot_id: NULL = not said */
+    const char *clock_kind, *boot_id; /* boot_id: NULL = not given */
     bool prompt_ids, prompt_text, token_ids, batches, cancel;
     int64_t max_model_len; /* 0 = no limit */
     const struct node *capabilities;
@@ -42,7 +41,7 @@ struct worker_tokens {
 };
 
 struct worker_batch {
-    int64_t start_ns, end_ns, device_ns; /* device_ns: -1 = not said */
+    int64_t start_ns, end_ns, device_ns; /* device_ns: -1 = not given */
     int64_t num_prefill_tokens, num_decode_tokens, batch_size;
 };
 
@@ -57,7 +56,7 @@ struct worker_event {
         struct worker_tokens tokens;
         struct worker_batch batch;
         struct {
-            int64_t id, num_tokens, scheduled_ns; /* scheduled_ns: -1 = not said */
+            int64_t id, num_tokens, scheduled_ns; /* scheduled_ns: -1 = not given */
             enum worker_reason reason;
         } finished;
         struct {

@@ -1,6 +1,6 @@
 /* The offset between a worker's clock and ours, from exchanged messages, with its uncertainty.
  *
- * We note t0 before a question is written and t3 after its answer was read; the other side notes
+ * t0 is taken before a question is written and t3 after its answer was read; the other side takes
  * recv and send in between. With offset = its clock - ours, causality alone says
  *     send - t3 <= offset <= recv - t0
  * for any delays, so the intersection over all rounds bounds the offset as long as neither clock

@@ -8,7 +8,7 @@
 enum state {
     WAITING,   /* its time has not come */
     RUNNING,   /* sent */
-    CANCELLED, /* its row is written; the worker may still talk about it */
+    CANCELLED, /* its row is written; messages about it may still come */
     OVER,
 };
 
@@ -16,7 +16,7 @@ struct live {
     enum state state;
     int64_t tokens;
     int64_t sent_ns, first_ns, last_ns; /* of the run; RUN_NONE */
-    int64_t said_ns;                    /* last_ns before it was moved */
+    int64_t said_ns;                    /* last_ns before its correction */
 };
 
 struct place {
@@ -34,7 +34,7 @@ struct serving {
     size_t next;         /* first request that was not sent */
     size_t oldest;       /* all before it are over or cancelled */
     int64_t running, over;
-    int64_t heard_ns; /* monotonic: when the worker last spoke, or got work to speak of */
+    int64_t heard_ns; /* monotonic: last message, or last work sent */
     int64_t iteration;
     bool drained;
     char moment[64];
@@ -128,7 +128,7 @@ static void finish(struct serving *s, size_t i, enum state state, const struct o
         s->sink->progress(s->sink->self, s->over, ns_to_s(clock_mono_ns() - s->mono0_ns));
 }
 
-/* The end of a failed request: never before what is known of it. */
+/* End time of a failed request: never before its other times. */
 static int64_t end_now(const struct serving *s, size_t i)
 {
     int64_t now = clock_mono_ns() - s->mono0_ns, last = s->live[i].last_ns;
@@ -141,7 +141,7 @@ static void finish_all(struct serving *s, enum run_status status, const char *me
 {
     for (size_t i = s->oldest; i < s->work->n; i++) {
         if (s->live[i].state == WAITING && status == RUN_ERROR)
-            continue; /* nothing happened to it */
+            continue; /* it was never sent */
         if (s->live[i].state == WAITING || s->live[i].state == RUNNING)
             finish(s, i, OVER,
                    &(struct outcome){status,
@@ -197,7 +197,8 @@ static void send_due(struct serving *s)
     s->drained = true;
 }
 
-/* Requests stand in order of arrival, so the first that runs is the first whose time is over. */
+/* Cancels requests past their time limit. They are in order of arrival, so the first running one
+ * expires first. */
 static void cancel_late(struct serving *s)
 {
     int64_t limit_ns = ns_from_s(s->w->p.request_timeout_s);
@@ -234,7 +235,7 @@ static enum st bad(const struct worker_event *ev, struct err *e, const char *fmt
     return err_at(e, ST_INPUT, "worker", ev->line, 0, "%s: %s", worker_event_name(ev->type), text);
 }
 
-/* The request a message is about; NULL in *l when it was cancelled and nobody listens. */
+/* The request of a message; *l is NULL when it was cancelled. */
 static enum st about(struct serving *s, const struct worker_event *ev, int64_t id, size_t *i,
                      struct live **l, struct err *e)
 {
@@ -401,7 +402,7 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Monotonic time of the next thing to do by ourselves. */
+/* Monotonic time of the next own action. */
 static int64_t next_deadline(const struct serving *s)
 {
     int64_t at = INT64_MAX;
@@ -453,7 +454,7 @@ static int by_value(const void *pa, const void *pb)
     return a < b ? -1 : a > b;
 }
 
-/* What is still said of cancelled requests and of the last batch comes in between. */
+/* Messages about cancelled requests and the last batch may come in between. */
 static enum st clocks_again(struct serving *s, struct err *e)
 {
     struct worker *w = s->w;
@@ -490,7 +491,7 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
         finish_all(&s, RUN_ERROR, err_cause(e, 0));
     w->orderly = st == ST_OK;
     if (st != ST_OK && st != ST_INTERRUPTED)
-        w->p.stop_timeout_s = 0; /* no patience with what is broken */
+        w->p.stop_timeout_s = 0; /* do not wait for a broken worker */
     *counters = w->counters;
     mem_free(s.live);
     mem_free(s.by_id);

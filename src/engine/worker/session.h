@@ -1,4 +1,4 @@
-/* A running worker, as worker.c (start, clocks, end) and run.c (the requests) see it. */
+/* State of a running worker, shared by worker.c (start, clocks, end) and run.c (requests). */
 #ifndef ENGINE_WORKER_SESSION_H
 #define ENGINE_WORKER_SESSION_H
 
@@ -15,24 +15,24 @@ struct worker {
     const struct node *info, *ready_info;
     struct clock_offset before, after;
     bool same_clock;
-    bool orderly;       /* the run went through: its exit status means something */
+    bool orderly;       /* the run completed: its exit status is meaningful */
     int64_t offset_ns;  /* the worker's clock - ours, as used */
-    int64_t slack_ns;   /* times that are wrong by more are errors */
+    int64_t slack_ns;   /* times off by more are errors */
     struct buf line;    /* being written */
-    int64_t *delays_ns; /* [n_delays], sorted: how late each submit was; set by run.c */
+    int64_t *delays_ns; /* [n_delays], sorted: lateness of each submit; set by run.c */
     size_t n_delays;
     struct worker_counters counters;
 };
 
 /* The next message, by until_ns (monotonic). ST_END: none by then, or *stop was raised. `moment` is
- * what goes on, for the error of a worker that is gone: "while it loaded its model". */
+ * the phase, for the error of a worker that is gone: "while it loaded its model". */
 enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
                        struct worker_event *out, struct err *e);
 bool worker_stopped(const struct worker *w);
-/* A message that has no place here, or gives up: always an error. */
+/* Reports an unexpected message, or an error message: always an error. */
 enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const char *moment,
                           struct err *e);
-/* Add to an error what the worker said last on stderr. Returns e->st. */
+/* Adds the worker's last words on stderr to an error. Returns e->st. */
 enum st worker_last_words(struct worker *w, struct err *e);
 /* params.clock_rounds exchanges. Messages of other types go to `other`; NULL: they are errors. */
 enum st worker_exchange_clocks(struct worker *w,

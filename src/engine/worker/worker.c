@@ -30,7 +30,9 @@ enum st worker_last_words(struct worker *w, struct err *e)
 enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
                        struct worker_event *out, struct err *e)
 {
-    enum { LOOK_NS = 100000000 }; /* a signal between the look and the wait is seen this late */
+    enum {
+        LOOK_NS = 100000000
+    }; /* longest delay of a signal that arrives between the check and the wait */
     for (bool last_look = false;;) {
         struct sv line;
         enum st st = child_line(&w->child, &line, e);
@@ -51,7 +53,7 @@ enum st worker_receive(struct worker *w, int64_t until_ns, const char *moment,
         if (last_look || worker_stopped(w))
             return ST_END;
         int64_t now_ns = clock_mono_ns();
-        last_look = now_ns >= until_ns; /* we may have slept where the worker did not */
+        last_look = now_ns >= until_ns; /* this process may have slept where the worker did not */
         child_wait(&w->child, until_ns - now_ns > LOOK_NS ? now_ns + LOOK_NS : until_ns);
     }
 }
@@ -67,7 +69,7 @@ enum st worker_unexpected(struct worker *w, const struct worker_event *ev, const
                   worker_event_name(ev->type), moment);
 }
 
-/* A message within a time limit. `missing`: what the worker else did not do. */
+/* A message within a time limit. `missing`: what the worker failed to do otherwise. */
 static enum st receive_within(struct worker *w, double limit_s, const char *moment,
                               const char *missing, struct worker_event *out, struct err *e)
 {
@@ -173,7 +175,7 @@ static enum st check_hello(struct worker *w, struct err *e)
     return ST_OK;
 }
 
-/* What hello points to lives as long as the session, not as long as the message. */
+/* Copies hello into the session's arena. */
 static void keep_hello(struct worker *w, const struct worker_event *ev)
 {
     w->hello = ev->hello;
@@ -221,7 +223,7 @@ enum st worker_open(const struct worker_params *p, struct worker **out, struct e
     else
         st = greet(w, e);
     if (st != ST_OK) {
-        w->p.stop_timeout_s = 0; /* it had its time */
+        w->p.stop_timeout_s = 0; /* its time is up */
         worker_close(&w);
         return st;
     }

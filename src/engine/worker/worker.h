@@ -1,9 +1,9 @@
-/* Foreign engines: a program of somebody else's serves the workload, twinfer sends the requests at
- * their planned times and keeps the times of every token (docs/worker-protocol.md).
+/* Foreign engines: another program serves the workload, twinfer sends the requests at their planned
+ * times and keeps the times of every token (docs/worker-protocol.md).
  *
- * There is no serving loop of ours here: batching is the worker's. Rows go to the sink as in
- * serve/serve.h and have the same meaning; times are the worker's clock moved by the measured
- * offset to ours. One thread, nothing waits without a limit. */
+ * No serving loop runs here: the worker does the batching. Rows go to the sink as in serve/serve.h
+ * and have the same meaning; times are the worker's clock moved by the measured offset to ours. One
+ * thread; every wait has a limit. */
 #ifndef ENGINE_WORKER_WORKER_H
 #define ENGINE_WORKER_WORKER_H
 
@@ -16,19 +16,19 @@ struct worker_params {
     const char *const *command; /* [n_command]: program and arguments */
     size_t n_command;
     struct worker_greeting greeting;
-    /* Seconds; what each limits: docs/worker-protocol.md. request: 0 = none */
+    /* Seconds; each is described in docs/worker-protocol.md. request: 0 = none */
     double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s, stop_timeout_s;
     int64_t clock_rounds; /* of each of the two exchanges, >= 1 */
     bool text;            /* submit texts, not ids */
     bool ignore_eos;
-    const volatile sig_atomic_t *stop; /* raised: end soon, ST_INTERRUPTED; NULL = never */
+    const volatile sig_atomic_t *stop; /* set: end soon, ST_INTERRUPTED; NULL = never */
 };
 
 struct worker;
 
 /* Starts the program and waits until its model is loaded and the clocks are compared. Parameters
  * and what they point to are borrowed until close. ST_DEVICE: it cannot be started, ends, hangs,
- * gives up or speaks another version; ST_INPUT: what it says is no message or contradicts itself.
+ * reports an error or has another protocol version; ST_INPUT: malformed or contradictory messages.
  */
 enum st worker_open(const struct worker_params *p, struct worker **out, struct err *e);
 const struct worker_hello *worker_facts(const struct worker *w);
@@ -44,8 +44,8 @@ struct worker_work {
 struct worker_counters {
     int64_t requests, rejected, failed, timeouts;
     int64_t tokens, batches, messages;
-    int64_t moved_times; /* token times within the clocks' uncertainty that were set right: not
-                            before their request was sent nor before the token before */
+    int64_t moved_times; /* token times corrected within the clocks' uncertainty: not before their
+                            request was sent, nor before the previous token */
     int64_t bytes_sent;
     double loop_seconds; /* wall time of the run */
 };
@@ -61,7 +61,7 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
 /* For run_meta.json: {command, hello, clock, send_delay_ns, counters}. */
 struct node *worker_meta(struct arena *a, const struct worker *w);
 
-/* Asks it to shut down, then sees to it that it does. NULL is fine; *w is cleared. */
+/* Requests a shutdown, then enforces it. NULL is fine; *w is cleared. */
 void worker_close(struct worker **w);
 
 #endif

@@ -85,7 +85,7 @@ static size_t skip_spaces(struct sv text, size_t at)
     return at;
 }
 
-/* The next token at or behind s->from, widened by what it swallows. */
+/* The next token at or behind s->from, widened by the white space it strips. */
 static bool find_token(struct added_scan *s, struct added_span *out)
 {
     if (s->trie->nodes.n == 0)

@@ -1,4 +1,4 @@
-/* Added tokens: texts that become one id each, cut out before anything else looks at the text. */
+/* Added tokens: texts that become one id each, matched before every other step. */
 #ifndef MODEL_TOKENIZER_ADDED_H
 #define MODEL_TOKENIZER_ADDED_H
 
@@ -9,8 +9,8 @@ struct added_token {
     const char *content;
     int32_t id;
     bool special;        /* left out by decoding with skip_special */
-    bool normalized;     /* looked for in the normalised text */
-    bool single_word;    /* only where no word character stands next to it */
+    bool normalized;     /* matched in the normalised text */
+    bool single_word;    /* only where no word character is adjacent */
     bool lstrip, rstrip; /* swallows white space on that side */
 };
 
@@ -30,12 +30,12 @@ struct added_span {
     const struct added_token *token;
 };
 
-/* The next stretch from *at on, which it moves; false at the end. Leftmost, longest. */
+/* Iterates over stretches from *at on, advancing it; false at the end. Leftmost, longest match. */
 struct added_scan {
     const struct added_trie *trie;
     struct sv text;
-    size_t from;            /* where the search goes on */
-    size_t begin;           /* where the next stretch begins */
+    size_t from;            /* position where the search continues */
+    size_t begin;           /* start of the next stretch */
     struct added_span held; /* a token found behind the text that was returned before it */
 };
 bool added_next(struct added_scan *s, struct added_span *out);

@@ -93,7 +93,7 @@ static int32_t find_character(const struct bpe *b, const char *p, size_t n)
 }
 
 /* An unk is held back until the next known character, so that a run can be fused; byte tokens do
- * not release it. That order is the `tokenizers` library's. */
+ * not release it. The `tokenizers` library has the same order. */
 static void cut(const struct bpe *b, struct bpe_scratch *s, struct sv piece)
 {
     bool unk_waits = false;

@@ -1,8 +1,8 @@
 /* Byte-pair encoding: pieces of text to token ids.
  *
  * The same ids as repeating "join the pair of lowest rank, the leftmost of equals, until none is
- * left". Short words are scanned, long ones use a heap, so a megabyte without a space costs
- * n log n. Read-only after loading; every encoding brings its own scratch. */
+ * left". Short words are scanned, long ones use a heap, so a megabyte without a space costs n log
+ * n. Read-only after loading; each encoding has its own scratch memory. */
 #ifndef MODEL_TOKENIZER_BPE_H
 #define MODEL_TOKENIZER_BPE_H
 
@@ -34,7 +34,7 @@ struct bpe_symbol;
 struct bpe_candidate;
 
 struct bpe_scratch {
-    VEC(int32_t) ids; /* the result grows here */
+    VEC(int32_t) ids; /* result */
     VEC(int32_t) symbols;
     VEC(struct bpe_symbol) chain;
     VEC(struct bpe_candidate) heap;

@@ -334,7 +334,7 @@ static enum st read_template(struct tokenizer *t, const struct node *step, struc
     }
     if (st == ST_OK && !after)
         st = node_err(single, ST_INPUT, e, "post_processor: the template lacks sequence A");
-    for (size_t i = 0; i < t->before.n; i++) /* what an earlier step adds stands inside */
+    for (size_t i = 0; i < t->before.n; i++) /* an earlier step's tokens end up inside */
         vec_push(&outer, t->before.p[i]);
     vec_clear(&t->before);
     for (size_t i = 0; i < outer.n; i++)

@@ -21,7 +21,7 @@ struct normalizers {
  * for sorting runs of combining marks: n log n. */
 void normalize(const struct normalizers *n, struct sv text, struct buf *out, struct buf *spare);
 
-/* Where `what` (not empty) stands first in text; text.n = nowhere. */
+/* Position of the first `what` (not empty) in text; text.n = none. */
 size_t find_text(struct sv text, struct sv what);
 /* Append text with every `what` replaced. */
 void replace_all(struct buf *out, struct sv text, struct sv what, struct sv with);

@@ -1,4 +1,4 @@
-/* What a tokenizer is made of: filled by load.c, read by tokenizer.c. */
+/* Representation of a loaded tokenizer: filled by load.c, read by tokenizer.c. */
 #ifndef MODEL_TOKENIZER_PARTS_H
 #define MODEL_TOKENIZER_PARTS_H
 
@@ -19,12 +19,12 @@ struct tokenizer {
     struct bpe bpe;
     struct token *tokens; /* [n_ids] */
     int64_t n_ids;
-    struct added_trie added;            /* looked for in the text as it comes */
-    struct added_trie added_normalized; /* and in the normalised one */
+    struct added_trie added;            /* matched in the raw text */
+    struct added_trie added_normalized; /* matched in the normalised text */
     struct normalizers normalizers;
     struct splitters splitters;
     struct decoders decoders;
-    VEC(int32_t) before; /* what the post-processor adds */
+    VEC(int32_t) before; /* ids added by the post-processor */
     VEC(int32_t) after;
 };
 
@@ -32,12 +32,12 @@ struct tokenizer {
  */
 struct node;
 enum st tokenizer_read(struct tokenizer *t, const struct node *root, struct err *e);
-/* The parts load.c has of its own. */
+/* Helpers of load.c. */
 enum st tokenizer_read_model(struct tokenizer *t, const struct node *model, bool byte_level,
                              struct err *e);
 enum st tokenizer_read_added(struct tokenizer *t, const struct node *list, struct err *e);
 
-/* Every key of the map is one of "a|b|c"; another would be ignored, and might matter. */
+/* Checks that every key of the map is one of "a|b|c": an ignored key might change ids. */
 enum st tokenizer_only_keys(const struct node *map, const char *keys, struct err *e);
 /* A member that is there and not null. */
 const struct node *tokenizer_member(const struct node *map, const char *key);

@@ -45,7 +45,7 @@ static bool is_alnum(int c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* \p{..}, \x{..}: copied with their braces; what they hold PCRE2 checks. */
+/* \p{..}, \x{..}: copied with their braces; PCRE2 checks their content. */
 static enum st copy_braced(struct rewrite *r)
 {
     const char *close = memchr(r->in.p + r->at, '}', r->in.n - r->at);

@@ -43,7 +43,7 @@ static bool starts_with(struct sv text, struct sv with)
     return text.n >= with.n && memcmp(text.p, with.p, with.n) == 0;
 }
 
-/* A piece rewritten at the end of the spare text. */
+/* Replaces a piece by its rewriting at the end of the spare text. */
 static void rewritten(const struct splitter *s, struct piece in, struct split_pieces *p)
 {
     struct sv text = {p->text.p + in.begin, in.end - in.begin};

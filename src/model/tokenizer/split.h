@@ -1,6 +1,6 @@
 /* Pre-tokenizers: a text cut into the pieces that BPE works on.
  *
- * Steps run in the order of the file; each one takes every piece the step before left. */
+ * Steps run in the order of the file; each one splits the pieces of the step before. */
 #ifndef MODEL_TOKENIZER_SPLIT_H
 #define MODEL_TOKENIZER_SPLIT_H
 
@@ -34,7 +34,7 @@ struct piece {
     bool first;        /* begins where the whole text begins */
 };
 
-/* Reused between calls; matching is owned too. */
+/* Buffers reused between calls; owns `matching`. */
 struct split_pieces {
     struct buf text, spare_text;
     VEC(struct piece) list;

@@ -33,7 +33,7 @@ bool utf8_is_word(uint32_t c)
 }
 
 /* Bytes of the longest beginning of a character at p that could still become well-formed; at least
- * 1. *whole says that it is one. */
+ * 1. *whole: it is well-formed. */
 static size_t maximal_subpart(const unsigned char *p, size_t n, bool *whole)
 {
     unsigned char c = p[0];

@@ -4,7 +4,7 @@
 #include "model/tokenizer/utf8.h"
 #include "text/node.h"
 
-/* Ids may have gaps, but a file cannot make us hold a table much larger than itself. */
+/* Ids may have gaps; the limit bounds the table that a small file can demand. */
 enum { MAX_ID = (1 << 22) - 1 };
 
 static void grow_tokens(struct tokenizer *t, int64_t id)
@@ -267,8 +267,8 @@ static enum st read_flags(const struct node *row, struct added_token *a, struct 
     return tokenizer_flag(row, "rstrip", false, &a->rstrip, e);
 }
 
-/* A normalised token is looked for, and decoded, in its normalised form: LLaMA's Prepend gives it a
- * space in front. */
+/* A normalised token is matched and decoded in its normalised form: LLaMA's Prepend puts a space
+ * before it. */
 static void put_added(struct tokenizer *t, struct sv content, const struct added_token *a)
 {
     if (a->normalized) {
@@ -303,7 +303,7 @@ enum st tokenizer_read_added(struct tokenizer *t, const struct node *list, struc
         TRY(read_flags(row, &rows[i], e));
         struct sv content = {arena_strn(t->a, n->s.p, n->s.n), n->s.n};
         if (content.n == 0)
-            continue; /* the library takes no notice of it either */
+            continue; /* the library ignores it too */
         TRY(check_id(t, row, content, id, e));
         rows[i].id = (int32_t)id;
         put_added(t, content, &rows[i]);

@@ -7,7 +7,7 @@
 #include "profile/read/network.h"
 #include "profile/read/read.h"
 
-/* Under the model's name, or, where only that is there, under its name on the hub. */
+/* The folder under the model's name, else, if only that exists, under its name on the hub. */
 static char *folder(struct arena *a, const struct bundle_key *key, const char *kind,
                     const char *device)
 {
@@ -270,8 +270,8 @@ static struct curve sum_of(struct arena *a, const struct curve *p, const struct 
     return (struct curve){grid_new(a, knots, k), y};
 }
 
-/* Curves over equal knots, or at least over the same range, add up to one curve: a look-up costs
- * the same for one operator or twelve. */
+/* Adds curves over equal knots, or over the same range, into one curve: a look-up then costs the
+ * same for one operator or twelve. */
 static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *c, int32_t repeat)
 {
     const struct grid *g = c->grid;
@@ -283,7 +283,7 @@ static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *
         if (h->x[0] != g->x[0] || h->x[h->n - 1] != g->x[g->n - 1])
             continue;
         sum->curve[i] = sum_of(a, &sum->curve[i], c, repeat);
-        sum->y[i] = NULL; /* a grid of its own: nothing is added in place any more */
+        sum->y[i] = NULL; /* not shared: no longer added to in place */
         return;
     }
     if (s == sum->n) {
@@ -333,7 +333,7 @@ static enum st no_network_device(struct arena *a, const struct bundle_key *key, 
     return e->st;
 }
 
-/* The file of the network's folder. Without it: who has one. */
+/* The file of the network's folder; the error lists the folders that have one. */
 static enum st network_file(struct arena *a, const struct bundle_key *key, const char *dir,
                             const char *name, const char *setting, int64_t n, const char **out,
                             struct err *e)

@@ -1,12 +1,12 @@
-/* Profiling bundles: what operators cost on a device. Reader, and the predictor made from it.
+/* Profiling bundles: measured costs of operators on a device. Reader, and predictions from it.
  *
  * Layout (Vidur's, docs/formats.md): <root>/data/profiling/compute/<hardware>/<model>/mlp.csv and
  * attention.csv, .../cpu_overhead/<network_device>/<model>/cpu_overheads.csv, and of networks
  * .../network/<network_device>/{all_reduce,send_recv}.csv (read/network.h). Times in the files are
- * ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is known by its
+ * ms. A folder of ours has <model>/bundle_meta.json; Vidur's has none and is recognised by its
  * files.
  *
- * Read is, in one pass per file, the median of each operator that the model has.
+ * Reads, in one pass per file, the median of each operator of the model.
  *
  * - mlp.csv: over num_tokens, which counts rows for the operators over rows (lm_head,
  *   final_layernorm, sample). Filters: n_head, n_kv_head, n_embd, n_expanded_embd, use_gated_mlp,
@@ -40,7 +40,7 @@ struct bundle;
 
 struct bundle_key {
     const char *root, *hardware, *model_name;
-    const char *hub_name; /* another name it may have in the bundle, as Vidur's; NULL = none */
+    const char *hub_name;       /* alternative folder name in the bundle, as Vidur's; NULL = none */
     const char *network_device; /* NULL = hardware */
     const struct model *model;  /* rows are filtered by its dimensions */
     int64_t tp, block_size;
@@ -48,8 +48,8 @@ struct bundle_key {
     int64_t ep; /* devices that share the experts; above tp their all-to-all is read */
 };
 
-/* No rows for the asked model, TP or block size: ST_INPUT naming the file and the nearest that is
- * there. The bundle borrows nothing from key. */
+/* No rows for the asked model, TP or block size: ST_INPUT naming the file and the nearest
+ * available. The bundle borrows nothing from key. */
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
                     struct err *e);
 
@@ -59,9 +59,9 @@ const struct node *bundle_meta(const struct bundle *b); /* NULL for Vidur's */
 const char *bundle_dir(const struct bundle *b);         /* the compute folder */
 
 /* Operators of the model that the bundle has no times for, "lm_head, sample"; NULL when none. They
- * are charged 0, which a result must say. */
+ * are charged 0, which results must report. */
 const char *bundle_missing(const struct bundle *b);
-/* Operators whose times were made from others', "lm_head (estimated from mlp_up_proj)"; NULL when
+/* Operators with times derived from others', "lm_head (estimated from mlp_up_proj)"; NULL when
  * none. Vidur's files have no lm_head; it is a GEMM over the same input width as mlp_up_proj, so it
  * is charged that operator's time at as many rows times the ratio of the outputs. Both are sharded
  * alike. */
@@ -74,20 +74,20 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
-/* What the sum of an iteration's operators is multiplied by, from the profiler's calibration run; 1
- * when the bundle does not say. Of one with prefill chunks, by its tokens, alone or `mixed` with
- * decodes (as alone where the bundle does not tell them apart). */
+/* Factor on the sum of an iteration's operators, from the profiler's calibration run; 1 when the
+ * bundle has none. For iterations with prefill chunks, by tokens, alone or `mixed` with decodes (as
+ * alone where the bundle does not distinguish them). */
 double bundle_prompt_scale(const struct bundle *b, int64_t tokens, bool mixed);
-/* Of one without, by its sequences and its place in the train of such batches (struct batch): the
- * first passes after a prompt find other things in the caches than the rest. 0: not known, as the
- * rest. */
+/* For iterations without, by sequences and place in the train of such batches (struct batch): the
+ * first passes after a prompt find other data in the caches. train 0: unknown, as the later ones.
+ */
 double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train);
-/* Seconds that iteration k (from 0) after a pause takes longer than one without; 0 when the bundle
- * says nothing, or k is past what it measured. Linear between the measured pauses and down to 0,
- * flat above the longest. */
+/* Idle ramp-up: extra seconds of iteration k (from 0) after a pause; 0 when the bundle has no
+ * ramp-up, or k is beyond it. Linear between the measured pauses and down to 0, flat above the
+ * longest. */
 void bundle_wake_s(const struct bundle *b, double pause_s, int k, double *device_s, double *host_s);
 int bundle_wake_iterations(const struct bundle *b);
-/* Look-ups so far, and those of them that fell outside the profiled grid. */
+/* Look-ups so far, and those outside the profiled grid. */
 int64_t bundle_lookups(const struct bundle *b);
 int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */
@@ -121,17 +121,17 @@ double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
 
 /* The part of predict_tokens_s that is not repeated per layer (the embedding). */
 double predict_once_s(const struct bundle *b, int64_t tokens);
-/* The part of predict_tokens_s that experts carry out: GEMMs and activation, every one with so many
- * tokens to choose among them. Interpolated by the work they do, a + b experts hit + c tokens
- * (model_experts_hit), with coefficients >= 0: times of that form are exact. */
+/* The experts' part of predict_tokens_s: GEMMs and activation, for that many tokens to route.
+ * Interpolated by their work, a + b experts hit + c tokens (model_experts_hit), with coefficients
+ * >= 0: times of that form are exact. */
 double predict_experts_s(const struct bundle *b, int64_t tokens);
 /* Tokens to the devices of their experts and back, twice per layer, all layers; tokens: that each
  * device sends, once per expert. 0 without ep > tp. */
 double predict_all_to_all_s(const struct bundle *b, int64_t tokens);
 
-/* Summing the shards' results, twice per layer, all layers: 0 at tensor-parallel degree 1. */
+/* All-reduce of the shards' results, twice per layer, all layers: 0 at tensor-parallel degree 1. */
 double predict_all_reduce_s(const struct bundle *b, int64_t tokens);
-/* Handing the activations of a batch to the next pipeline stage: 0 with one stage. */
+/* Sending the activations of a batch to the next pipeline stage: 0 with one stage. */
 double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 
 /* ---- energy ---------------------------------------------------------------------------------
@@ -142,8 +142,7 @@ double predict_send_recv_s(const struct bundle *b, int64_t tokens);
 bool bundle_has_energy(const struct bundle *b);
 /* Operators without energy, charged none; NULL when none, or when no operator has any. */
 const char *bundle_energy_missing(const struct bundle *b);
-/* What a device draws while it has nothing to do, energy.idle_w of bundle_meta.json; 0 = unknown.
- */
+/* Idle power of a device, energy.idle_w of bundle_meta.json; 0 = unknown. */
 double bundle_idle_w(const struct bundle *b);
 double predict_tokens_j(const struct bundle *b, int64_t tokens);
 double predict_rows_j(const struct bundle *b, int64_t rows);
@@ -172,28 +171,28 @@ enum bundle_network { NETWORK_ALL_REDUCE, NETWORK_SEND_RECV, NETWORK_ALL_TO_ALL,
 const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
 
 /* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
- * relative error. Operators and collectives: the leave-one-out error, of the meta file or made here
- * where that has none; it holds the measurements' noise too. Iterations: the standard error of the
- * calibration run's factors, of its batches and of its rounds (rehearse.h), 0 without. Host time:
- * the leave-one-out error over batch sizes and the standard error of the means, as independent. 0
- * where there is nothing to be wrong. */
+ * relative error. Operators and collectives: the leave-one-out error, from the meta file, else
+ * computed here; it includes measurement noise. Iterations: the standard error of the calibration
+ * run's factors, of its batches and of its rounds (rehearse.h), 0 without. Host time: the
+ * leave-one-out error over batch sizes and the standard error of the means, as independent. 0 where
+ * a part does not apply. */
 struct bundle_doubt {
     double op[OP_KINDS];
     double decode, prompt; /* of the factors of batches without and with prefill chunks */
     double network[NETWORKS];
     double host, host_prefill; /* of iterations without and with prefill chunks */
-    double host_cv; /* and how single iterations vary, mean over the rows of the file: standard
-                       deviation / mean. Not a doubt of ln, and 0 where the file does not say */
+    double host_cv; /* variation of single iterations: standard deviation / mean, averaged over the
+                       rows of the file; 0 = not in the file */
 };
 void bundle_doubt(const struct bundle *b, struct bundle_doubt *out);
 
-/* The same bundle with each operator's times multiplied, and so on; it shares what it can with b
- * and counts look-ups of its own. With host_draws, host time varies from iteration to iteration as
- * it was measured to: each look-up draws a factor, lognormal of mean 1 with the standard deviation
- * of iterations of that batch size; 1 where the file does not say. */
+/* A bundle with all times multiplied by factors; shares memory with b, counts its own look-ups.
+ * With host_draws, host time varies between iterations as measured: each look-up draws a factor,
+ * lognormal of mean 1 with the standard deviation of iterations of that batch size; 1 where the
+ * file has no spread. */
 struct bundle_factors {
     double op[OP_KINDS], decode, prompt, network[NETWORKS], host, host_prefill; /* > 0 */
-    const struct rng *host_draws; /* where the draws begin; NULL = none */
+    const struct rng *host_draws; /* initial state of the draws; NULL = none */
 };
 struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
                                 const struct bundle_factors *f);

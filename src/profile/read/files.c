@@ -108,7 +108,7 @@ static enum st attention_row(const struct csv_reader *r, const struct attention_
     TRY(csv_int(r, c->kv, 0, INT32_MAX, &kv, e));
     TRY(csv_int(r, c->batch, 1, INT32_MAX, &batch, e));
     if (chunk > 0 && batch > 1)
-        return ST_OK; /* several chunks in one call: no column says their sizes */
+        return ST_OK; /* several chunks in one call: their sizes are in no column */
     enum op_kind other = chunk > 0 ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
     double x = (double)(chunk > 0 ? chunk : batch);
     for (int i = 0; i < c->n; i++)
@@ -184,17 +184,16 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
 
 /* ---- cpu_overheads.csv ------------------------------------------------------------------- */
 
-/* What Vidur adds up per iteration. */
+/* Terms that Vidur adds up per iteration. */
 static const char *const host_terms[] = {"schedule_median", "sampler_e2e_median",
                                          "prepare_inputs_e2e_median",
                                          "process_model_outputs_median", "ray_comm_time_mean"};
 enum { HOST_TERMS = sizeof host_terms / sizeof *host_terms };
 
-/* How iterations of one batch size vary. Vidur's terms vary independently, for all the file says.
- */
+/* Variation of iterations of one batch size. Vidur's terms are taken as independent. */
 struct spread_columns {
     int mean[HOST_TERMS], std[HOST_TERMS], n_terms;
-    int count; /* column of the iterations measured; -1 = not told */
+    int count; /* column of the number of iterations; -1 = absent */
 };
 
 static struct spread_columns ours(const struct csv_reader *r, const char *what)
@@ -226,8 +225,8 @@ static struct spread_columns vidurs(const struct csv_reader *r)
 struct host_points {
     struct read_points s, cv;
     struct spread_columns columns;
-    double squares; /* of standard errors, */
-    int64_t n;      /* so many */
+    double squares; /* sum of squared standard errors */
+    int64_t n;      /* their number */
 };
 
 static enum st spread_row(const struct csv_reader *r, double x, struct host_points *p,

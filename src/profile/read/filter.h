@@ -1,5 +1,5 @@
-/* Rows of a CSV that belong to one model and configuration; and, when there are none, the nearest
- * that is there. */
+/* Selects the rows of a CSV for one model and configuration; when there are none, reports the
+ * nearest. */
 #ifndef PROFILE_READ_FILTER_H
 #define PROFILE_READ_FILTER_H
 
@@ -22,7 +22,7 @@ struct filter {
     int64_t nearest[FILTER_MAX]; /* of the row with the fewest differences, while matched is 0 */
     int nearest_wrong;
     double nearest_distance;
-    bool seen; /* there was a row */
+    bool seen; /* any row was read */
 };
 
 void filter_add(struct filter *f, struct filter_column c);

@@ -20,7 +20,7 @@ static void normal_sum(int nf, int64_t n, const double *f, const double *y, stru
             m->scale[j] = fmax(m->scale[j], f[i * nf + j]);
         floor_y = fmax(floor_y, y[i]);
     }
-    floor_y *= 1e-6; /* times of 0 (coarse clocks) must not get all the weight */
+    floor_y *= 1e-6; /* bounds the weight of times near 0 (coarse clocks) */
     for (int64_t i = 0; i < n; i++) {
         double g[NF], w = 1 / fmax(y[i], floor_y > 0 ? floor_y : 1);
         for (int j = 0; j < nf; j++) {
@@ -73,7 +73,7 @@ static bool solve_subset(const struct normal *m, unsigned mask, double theta[NF]
     return true;
 }
 
-/* The best of all subsets of the features, smaller ones first. */
+/* Picks the best of all subsets of the features, smaller ones first. */
 void fit_positive(int nf, int64_t n, const double *f, const double *y, unsigned some, double *theta)
 {
     struct normal m;

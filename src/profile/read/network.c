@@ -5,7 +5,7 @@
 
 static const double MAX_MS = 1e9;
 
-/* What a node holds: a property of the file. */
+/* Devices per node, a property of the file. */
 static enum st node_devices(const char *path, int64_t *devices, struct err *e)
 {
     struct csv_reader *r = NULL;

@@ -1,12 +1,12 @@
-/* Bundles whose times are off by given factors, and how far off they may be. */
+/* Bundles with perturbed times, and the uncertainty of times. */
 #include <math.h>
 
 #include "profile/read/read.h"
 
 static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
 
-/* Mean over the classes of a calibration run of what their factor may be off by: by its batches,
- * and by how its rounds differ, as a run is no longer than a round. */
+/* Mean uncertainty of the factors of a calibration run's classes: from its batches, and from the
+ * spread of its rounds, since a run is no longer than a round. */
 static double rehearsal_doubt(const struct node *classes)
 {
     double sum = 0;

@@ -43,7 +43,7 @@ double predict_rows_s(const struct bundle *b, int64_t rows)
 double predict_experts_s(const struct bundle *b, int64_t tokens)
 {
     double s = 0;
-    bool outside = false; /* counted with the whole sum */
+    bool outside = false; /* counted once, with the sum */
     for (int i = 0; tokens > 0 && i < b->experts.n; i++)
         s += curve_scaled_at(&b->experts.curve[i], (double)tokens, &outside);
     return s;
@@ -54,7 +54,7 @@ double predict_once_s(const struct bundle *b, int64_t tokens)
     if (tokens <= 0)
         return 0;
     double s = 0;
-    bool outside = false; /* counted with the whole sum */
+    bool outside = false; /* counted once, with the sum */
     for (int i = 0; i < b->once.n; i++)
         s += curve_scaled_at(&b->once.curve[i], (double)tokens, &outside);
     return s;
@@ -115,7 +115,7 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
         return predict_decode_s(b, seqs, kv_before);
     bool outside = false, quiet = false;
     double s = op_table_at(t, n, mean, &outside), tile = t->surface.tiles.k;
-    if (tile > 0) { /* without tiles the average over a window is its middle */
+    if (tile > 0) { /* without tiles the average over a window equals its middle */
         double width = 2 * half < tile ? 2 * half : tile;
         s = 0;
         for (int i = 0; i < PARTS; i++)
@@ -215,7 +215,8 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 static double host_draw(const struct bundle *b, const struct curve *cv, double batch_size)
 {
     bool outside;
-    double z = rng_normal(b->host_draws); /* drawn even where it is not used: others keep theirs */
+    double z =
+        rng_normal(b->host_draws); /* drawn even where unused, so that later draws stay the same */
     if (!cv->grid)
         return 1;
     double c = curve_at(cv, batch_size, &outside), variance = log1p(c * c);

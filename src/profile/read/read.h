@@ -1,4 +1,4 @@
-/* Inside profile/read: the files of a bundle, and what a loaded bundle holds. */
+/* Private to profile/read: readers of a bundle's files, and a loaded bundle. */
 #ifndef PROFILE_READ_READ_H
 #define PROFILE_READ_READ_H
 
@@ -9,7 +9,7 @@
 
 #define BUNDLE_META "bundle_meta.json"
 
-/* Points as they stand in the file, in seconds of one repeat. */
+/* Points of the file, in seconds of one repeat. */
 struct read_points {
     struct surface_point *p;
     size_t n, cap;
@@ -30,7 +30,7 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
 struct host_table {
     struct curve s;  /* seconds */
     struct curve cv; /* standard deviation of one iteration / mean; no grid: not in the file */
-    double error;    /* mean leave-one-out error of s; 0 = not known */
+    double error;    /* mean leave-one-out error of s; 0 = unknown */
     double standard_error; /* of the means: root mean square over the rows of cv / sqrt(n) */
 };
 enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
@@ -55,7 +55,7 @@ struct bundle {
     double idle_w;
     const char *energy_missing;
     double error[OP_KINDS];
-    /* Of tokens: once what is not per layer, experts what they carry out. */
+    /* Over tokens; `once`: operators outside the layers; `experts`: those of experts. */
     struct curve_sum tokens, rows, once, experts;
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
@@ -75,7 +75,7 @@ struct bundle {
     struct bundle_counts {
         int64_t lookups, outside;
     } * counts;             /* counted through const bundles */
-    struct rng *host_draws; /* of host time, one per iteration; NULL = as it is */
+    struct rng *host_draws; /* of host time, one per iteration; NULL = none */
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */

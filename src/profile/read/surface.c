@@ -69,7 +69,7 @@ int64_t surface_points_merge(struct surface_point *p, int64_t n)
     return out;
 }
 
-/* Tokens that a row's sequence has beyond its cache: they count among the keys. */
+/* Tokens of a row's sequence beyond its cache: counted as keys too. */
 static double new_tokens(const struct surface *s, double x)
 {
     return s->kind == SURFACE_DECODE ? 1 : x;
@@ -128,7 +128,7 @@ static int32_t knot(const struct curve *c, double kv)
     return g->x[i] == kv ? i : -1;
 }
 
-/* What row `other` says of the row's ratio at kv, from the knots of both that are nearest. */
+/* Adds row `other`'s estimates of the row's ratio at kv, from the nearest knots of both. */
 static void ask(const struct surface *s, int32_t row, int32_t other, double kv, struct votes *v)
 {
     const struct curve *own = &s->row[row], *c = &s->row[other];
@@ -161,8 +161,8 @@ static int by_number(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-/* Knots of the rows around that the row lacks, inside its own range or where rows on both sides of
- * it reach. Returns how many; room for all of theirs. */
+/* Knots of neighbouring rows that the row lacks, inside its own range or that of rows on both
+ * sides. Returns their number; `out` has room for all of theirs. */
 static int32_t lacking(const struct surface *s, int32_t row, double *out)
 {
     const struct grid *own = s->row[row].grid;

@@ -1,19 +1,18 @@
 /* Attention times over two variables: x (sequences of a decode batch, or tokens of a prefill chunk)
  * and kv (tokens in the cache before, per sequence).
  *
- * The shape comes from the work that attention does, fitted with weights 1/time and coefficients
- * >= 0:
+ * The shape comes from the work that attention does, fitted with weights 1/time and coefficients >=
+ * 0:
  *     decode  [1, x, x kv, kv]                            rows, keys and values read
  *     prefill [1, x, x kv + x (x + 1) / 2, kv + x]        rows, scores computed, keys read
- * in whole tiles (tiles.h) where the points show any, and what is left of the measurement, the
- * ratio measured / fitted, is interpolated: along kv inside the two neighbouring rows of equal x,
- * then along x. So times of exactly that form are reproduced everywhere, kinks are followed as
- * finely as the grid resolves them, and outside the grid the nearest edge is extended in proportion
- * to the work.
+ * in whole tiles (tiles.h) where the points show any, and the residual, the ratio measured /
+ * fitted, is interpolated: along kv inside the two neighbouring rows of equal x, then along x. So
+ * times of exactly that form are reproduced everywhere, kinks are followed as finely as the grid
+ * resolves them, and outside the grid the nearest edge is extended in proportion to the work.
  *
  * Points need not form a product grid; each x has its own kv knots. A knot that a row lacks and
- * rows on both sides of it have is filled in from their shape: the median over what each says when
- * it is scaled to the row at a knot nearby that both have. */
+ * rows on both sides of it have is filled in from their shape: the median of their values, each
+ * scaled to the row at a nearby common knot. */
 #ifndef PROFILE_READ_SURFACE_H
 #define PROFILE_READ_SURFACE_H
 
@@ -47,7 +46,7 @@ struct surface {
 void surface_build(struct arena *a, enum surface_kind kind, const struct surface_point *p,
                    int64_t n, const struct surface_tiles *tiles, struct surface *out);
 
-/* Prefill: what the fit says one score takes, seconds; 0 where scores never bind. */
+/* Prefill: fitted seconds per score; 0 where scores never bind. */
 double surface_score_s(const struct surface *s);
 
 double surface_at(const struct surface *s, double x, double kv, bool *outside);

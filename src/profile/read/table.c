@@ -64,7 +64,7 @@ static void build_curve(struct arena *a, struct grid_set *known, const struct su
     *out = (struct curve){grid_intern(a, known, x, m), y};
 }
 
-/* Experts hit are all but constant from here on. */
+/* Tokens from which on the experts hit are nearly constant. */
 static double saturated(const struct model *m)
 {
     enum { MOST = 4096 };

@@ -1,4 +1,4 @@
-/* One operator's measured points and the function made from them, whichever its axis. */
+/* One operator's measured points and the function fitted to them, for any axis. */
 #ifndef PROFILE_READ_TABLE_H
 #define PROFILE_READ_TABLE_H
 
@@ -12,9 +12,9 @@ struct op_table {
     enum op_axis axis;
     const struct surface_point *points; /* [n] sorted, equal ones once; seconds of one repeat; kv 0
                                            on 1-D axes */
-    int64_t n;                          /* 0 = the operator is not there */
+    int64_t n;                          /* 0 = no points */
     double tile;                        /* of tokens or rows; 0 = none */
-    struct model experts;               /* of an expert operator: how many there are; else 0 */
+    struct model experts;               /* for expert operators: their number and choice; else 0 */
     struct curve curve;                 /* AXIS_TOKENS, AXIS_ROWS */
     struct surface surface;             /* AXIS_PREFILL, AXIS_DECODE */
 };
@@ -24,8 +24,8 @@ struct op_table {
 void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
                     struct surface_point *p, int64_t n, struct op_table *out);
 
-/* The same of an operator that a model's experts carry out, over tokens: between the points the
- * ratio to a fit a + b experts hit + c tokens, coefficients >= 0, is linear. */
+/* The same for an operator of a model's experts, over tokens: between the points the ratio to a fit
+ * a + b experts hit + c tokens, coefficients >= 0, is linear. */
 void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
                             struct surface_point *p, int64_t n, struct op_table *out);
 

@@ -1,4 +1,4 @@
-/* Did the machine change between two measurements? Reads what profile/yardstick.h wrote. */
+/* Change of the machine's speed between two measurements, from the nodes of profile/yardstick.h. */
 #ifndef PROFILE_READ_YARDSTICK_RATIO_H
 #define PROFILE_READ_YARDSTICK_RATIO_H
 
@@ -8,7 +8,7 @@
  * is NULL. */
 double yardstick_ratio(const struct node *now, const struct node *then);
 
-/* A change by more than this is told, and misses it explains are not judged. */
+/* A larger change is reported, and misses that it explains are not judged. */
 #define YARDSTICK_TOO_MUCH 0.03
 
 #endif

@@ -5,12 +5,12 @@
 
 enum { DEFAULT_MAX_TOKENS = 4096, DEFAULT_WAITING_ITERS = 10 };
 
-/* What a request holds, its next batch's token included, and what it will still add. */
+/* Tokens a request holds, its next batch's included, and tokens it will still add. */
 struct tail {
     int64_t held, left;
 };
 
-/* The tails of all that run, most tokens left first. */
+/* The tails of all running requests, most tokens left first. */
 struct tails {
     struct tail *p; /* [n], room for one lane's requests */
     size_t n;

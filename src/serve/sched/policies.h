@@ -1,4 +1,4 @@
-/* The members of the family; registry.c lists them. */
+/* The policies; registry.c lists them. */
 #ifndef SERVE_SCHED_POLICIES_H
 #define SERVE_SCHED_POLICIES_H
 
@@ -7,22 +7,21 @@
 /* vLLM's V1 engine: one token budget per batch, running requests first. Decodes take a token each,
  * then prefills go on in chunks, then new requests are admitted while tokens, batch cap and blocks
  * allow; blocks are taken as chunks need them. When no block is free the request admitted last is
- * preempted, and a step that preempted admits nobody. */
+ * preempted, and a step that preempted admits no request. */
 extern const struct sched_ops sched_vllm_v1;
 
 /* Sarathi-Serve as Vidur has it: chunk_size tokens per batch, decodes first, then the prefills
  * begun, then new requests, each with blocks for its whole prompt and above the watermark. A decode
- * wants a free block whether it needs one or not, and the last of the running ones is preempted for
- * it. Where Vidur restarts a half-done prefill as a shorter prompt with more output, the prompt is
+ * requires a free block, needed or not, and the last of the running requests is preempted for it.
+ * Where Vidur restarts a half-done prefill as a shorter prompt with more output, the prompt is
  * recomputed here. */
 extern const struct sched_ops sched_sarathi;
 
 /* vLLM before its V1 engine, as Vidur has it: waiting prompts first, whole and in batches of their
- * own while blocks stay above the watermark and (prompts x longest prompt) fits
- * max_tokens_in_batch (4096 when unset); only when none can be admitted do the decodes run, by
- * arrival. A decode wants a free block whether it needs one or not, and the last arrival is
- * preempted for it. Where Vidur would wait for ever, a prompt longer than max_tokens_in_batch goes
- * alone. */
+ * own while blocks stay above the watermark and (prompts x longest prompt) fits max_tokens_in_batch
+ * (4096 when unset); only when none can be admitted do the decodes run, by arrival. A decode
+ * requires a free block, needed or not, and the last arrival is preempted for it. Where Vidur would
+ * wait for ever, a prompt longer than max_tokens_in_batch goes alone. */
 extern const struct sched_ops sched_vllm;
 
 /* Orca as Vidur has it: continuous batching without paging. Every batch holds all decodes and, as

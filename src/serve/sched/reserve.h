@@ -1,4 +1,4 @@
-/* What orca and faster_transformer share: every request reserves the cache for the longest sequence
+/* Shared by orca and faster_transformer: every request reserves the cache for the longest sequence
  * there may be, and whole prompts make batches without a limit of tokens. */
 #ifndef SERVE_SCHED_RESERVE_H
 #define SERVE_SCHED_RESERVE_H

@@ -10,7 +10,7 @@ static int64_t chunk_size(const struct serve_params *p)
 
 /* The order of preemption is: decodes in order of joining, then the prefills begun. (Vidur puts a
  * prefill that a batch had no tokens for in front, where it is no victim; without pipeline stages
- * that cannot happen: whoever begins leaves tokens for those that join.) */
+ * that cannot happen: a prefill that begins leaves tokens for those that join.) */
 static void next_batch(struct replica *r, int32_t lane)
 {
     const struct serve_params *p = r->run->p;

@@ -1,8 +1,8 @@
-/* Scheduling policies: who runs in the next batch.
+/* Scheduling policies: choose the requests of the next batch.
  *
  * A policy holds no state of its own: queues, decode sets and KV blocks belong to the replica
- * (serve/replica.h), whose verbs it calls. To add one: a file in this folder, a line in registry.c;
- * tests/conform/sched_test.c then runs it over random workloads. */
+ * (serve/replica.h), whose functions it calls. To add one: a file in this folder, a line in
+ * registry.c; tests/conform/sched_test.c then runs it over random workloads. */
 #ifndef SERVE_SCHED_SCHED_H
 #define SERVE_SCHED_SCHED_H
 
@@ -13,7 +13,7 @@ struct request;
 
 enum { SCHED_VERSION = 1 };
 
-/* Knobs a policy reads; a knob that is set and not read is refused. */
+/* Settings a policy reads; one that is set and not read is refused. */
 enum {
     KNOB_CHUNK_SIZE = 1 << 0,
     KNOB_TOKEN_BUDGET = 1 << 1,
@@ -21,42 +21,43 @@ enum {
     KNOB_WATERMARK = 1 << 3,
     KNOB_MAX_WAITING_ITERS = 1 << 4,
     KNOB_PREFIX_CACHING = 1 << 5, /* admits through replica_head */
-    KNOB_SPECULATION = 1 << 7,    /* counts replica_decode_tokens; blocks as tokens come */
+    KNOB_SPECULATION = 1 << 7,    /* counts replica_decode_tokens; takes blocks as tokens come */
     KNOB_DISAGGREGATION = 1 << 6, /* takes blocks as tokens come: prefill and decode may part */
 };
 
-/* What a policy does that others need to know. */
+/* Properties of a policy that other modules depend on. */
 enum {
     SCHED_PREEMPTS = 1 << 0,      /* takes blocks back when they run out */
-    SCHED_RESTS = 1 << 1,         /* batches of prefills let the decodes wait */
+    SCHED_RESTS = 1 << 1,         /* batches of prefills leave decodes idle */
     SCHED_BY_ARRIVAL = 1 << 2,    /* decodes stand in order of arrival, else of joining */
     SCHED_ONE_LANE = 1 << 3,      /* refuses pipeline stages */
     SCHED_TOKEN_BLOCKS = 1 << 4,  /* KV blocks must hold one token */
     SCHED_PLANNED_BATCH = 1 << 5, /* Vidur caps its batch by the memory planner too, and batch_cap
                                      is of each pipeline stage's batch */
-    SCHED_SHARES = 1 << 6,        /* a request at rest is any lane's: replica_gather */
+    SCHED_SHARES = 1 << 6,        /* an idle request belongs to no lane: replica_gather */
 };
 
 struct sched_ops {
     const char *name, *help;
     int version; /* SCHED_VERSION */
     uint32_t knobs, traits;
-    /* Build the next batch of the lane through the replica's verbs. It need not say whether there
-     * is one: a batch without rows is not submitted. */
+    /* Build the next batch of the lane through the replica's functions. An empty batch is not
+     * submitted. */
     void (*next_batch)(struct replica *r, int32_t lane);
     /* The most tokens a batch can hold; `longest` as in serve_max_batch_tokens. */
     int64_t (*max_batch_tokens)(const struct serve_params *p, int64_t longest);
     /* Optional: further checks of the parameters. */
     enum st (*check)(const struct serve_params *p, struct err *e);
-    /* Optional: blocks the replica must have for that many KV tokens of one request to be sure to
-     * get through; NULL = what the tokens fill. More than num_blocks: rejected. */
+    /* Optional: blocks that guarantee completion of a request with that many KV tokens; NULL = what
+     * the tokens fill. More than num_blocks: rejected. */
     int64_t (*blocks_needed)(const struct serve_params *p, int64_t kv_tokens);
 };
 
 extern const struct sched_ops *const sched_registry[]; /* NULL-terminated */
 const struct sched_ops *sched_find(const char *name);  /* NULL when unknown */
 
-/* Whether the policy reads that setting ("scheduler.chunk_size"); true for what is no knob. */
+/* Whether the policy reads that setting ("scheduler.chunk_size"); true for settings that are no
+ * knobs. */
 bool sched_reads(const struct sched_ops *sched, const char *key);
 
 #endif

@@ -6,7 +6,7 @@ enum { MAX_DEPTH = 64 };
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* Goes on from the place before, where that is possible. */
+/* Line and column of byte `at`; counts on from the place asked for last where it can. */
 static void place(struct parser *p, size_t at, uint32_t *line, uint32_t *column)
 {
     if (p->line == 0 || at < p->placed) {
@@ -67,7 +67,7 @@ void jinja_parser_skip(struct parser *p)
         p->at++;
 }
 
-/* Takes the sign if it comes next. */
+/* Consumes the sign if it comes next. */
 bool jinja_parser_take(struct parser *p, const char *sign)
 {
     const size_t n = strlen(sign);
@@ -83,7 +83,7 @@ enum st jinja_parser_want(struct parser *p, const char *sign)
     return jinja_parser_take(p, sign) ? ST_OK : jinja_parser_fail(p, "expected '%s'", sign);
 }
 
-/* A name that comes next, not taken. */
+/* The name that comes next, not consumed. */
 struct sv jinja_parser_next_name(struct parser *p)
 {
     size_t n = 0;
@@ -248,7 +248,8 @@ static struct arg *add_arg(struct parser *p, struct expr *to)
     return &to->args[to->n_args++];
 }
 
-/* Up to the closing sign, which is taken. pairs: of a map. named: NAME=value is allowed. */
+/* Arguments up to the closing sign, which is consumed. pairs: key and value of a map. named:
+ * NAME=value is allowed. */
 static enum st arguments(struct parser *p, const char *close, bool pairs, bool named,
                          struct expr *to)
 {
@@ -275,7 +276,7 @@ static enum st arguments(struct parser *p, const char *close, bool pairs, bool n
     return ST_OK;
 }
 
-/* The function of that name, which stands at `at`, with its arguments when "(" was taken. */
+/* A call of the function `name` (at byte `at`), with its arguments when "(" was consumed. */
 static enum st call(struct parser *p, size_t at, enum function_kind kind, struct sv name,
                     bool braces, struct expr *x)
 {
@@ -365,7 +366,7 @@ static enum st primary(struct parser *p, struct expr **out)
     return named(p, out);
 }
 
-/* What stands in [ ]; "[" is taken. */
+/* Parses the rest of a subscript, behind "[". */
 static enum st subscript(struct parser *p, struct expr **of)
 {
     struct expr *x = expr_new(p, EXPR_INDEX, *of, NULL);
@@ -412,7 +413,7 @@ static enum st test(struct parser *p, struct expr **of)
     return ST_OK;
 }
 
-/* What follows a value: members, subscripts, filters, tests. */
+/* Parses what follows a value: members, subscripts, filters, tests. */
 static enum st tail(struct parser *p, bool filters, struct expr **of)
 {
     for (;;) {
@@ -459,7 +460,7 @@ struct level_op {
     enum op op;
 };
 
-/* Left-associative signs of one level; "-%}" ends a tag and is no minus. */
+/* Left-associative operators of one level; "-%}" ends a tag and is no minus. */
 static enum st level(struct parser *p, const struct level_op *ops, size_t n,
                      enum st (*next)(struct parser *, struct expr **), struct expr **out)
 {

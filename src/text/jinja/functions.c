@@ -7,7 +7,7 @@ static bool is(const struct node *v, enum node_kind kind)
     return v && v->kind == kind;
 }
 
-/* An argument by its place or its name; NULL = not given. */
+/* An argument by position or name; NULL = not given. */
 static struct node *arg(const struct call *c, size_t place, const char *name)
 {
     size_t at = 0;
@@ -45,7 +45,7 @@ static enum st buf_out(struct run *r, struct buf *b, enum st st, struct node **o
 
 /* ---- white space ----------------------------------------------------------------------------- */
 
-/* Bytes of the character at p that is white space as Python has it; 0 = it is none. */
+/* Bytes of the character at p if Python counts it as white space; else 0. */
 static size_t space_at(const char *p, size_t n)
 {
     static const char *const wide[] = {
@@ -62,7 +62,7 @@ static size_t space_at(const char *p, size_t n)
     return 0;
 }
 
-/* Bytes at the beginning (or the end) of s that strip takes: a character of `set`, or white space
+/* Bytes at the beginning (or the end) of s that strip removes: a character of `set`, or white space
  * where it is NULL. */
 static size_t stripped(struct sv s, const struct sv *set, bool at_end)
 {

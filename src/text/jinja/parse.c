@@ -9,7 +9,7 @@ static enum st body(struct parser *p, const char *const *ends, struct statement 
 
 /* ---- text and tags --------------------------------------------------------------------------- */
 
-/* After the sign that closes a tag; cut: "-" stood before it. Blocks take the line's end along. */
+/* After the sign that closes a tag; cut: "-" stood before it. Blocks consume the line's end too. */
 static void after_tag(struct parser *p, bool cut, bool block)
 {
     const size_t begin = p->at;
@@ -46,7 +46,7 @@ static size_t find_tag(const struct parser *p)
     return at;
 }
 
-/* The text before a tag, without what the tag cuts away. */
+/* The text before a tag, without the white space that the tag strips. */
 static struct sv text_before(const struct parser *p, size_t tag)
 {
     struct sv s = {p->text.p + p->at, tag - p->at};
@@ -93,7 +93,7 @@ static enum st if_tag(struct parser *p, struct statement *s)
     if (sv_eq(end, "elif")) {
         s->otherwise = arena_one(p->a, struct statement);
         TRY(jinja_parser_enter(p));
-        TRY(if_tag(p, s->otherwise)); /* its endif is ours */
+        TRY(if_tag(p, s->otherwise)); /* consumes our endif */
         p->depth--;
         return ST_OK;
     }
@@ -203,7 +203,7 @@ static enum st print_tag(struct parser *p, struct statement **out)
     return close_tag(p, "}}");
 }
 
-/* Statements up to one of the end words, which is taken, or (ends NULL) the end of the text. */
+/* Statements up to one of the end words, which is consumed, or (ends NULL) the end of the text. */
 static enum st body(struct parser *p, const char *const *ends, struct statement **out,
                     struct sv *end)
 {

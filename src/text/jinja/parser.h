@@ -1,4 +1,4 @@
-/* What the files of the parser share: the text, the place in it, and its tokens. */
+/* Parser state and tokens, shared by the files of the parser. */
 #ifndef TEXT_JINJA_PARSER_H
 #define TEXT_JINJA_PARSER_H
 
@@ -9,10 +9,10 @@ struct parser {
     const char *source;
     struct sv text;
     size_t at;
-    bool line_starts; /* the last tag took the line's end with it */
+    bool line_starts; /* the last tag consumed the line's end */
     int depth;
     struct err *e;
-    size_t placed; /* line and column are this place's */
+    size_t placed; /* byte that line and column belong to */
     uint32_t line, column;
 };
 
@@ -21,15 +21,15 @@ struct parser {
 enum st jinja_parser_fail_at(struct parser *p, size_t at, const char *fmt, ...) PRINTF_LIKE(3, 4);
 #define jinja_parser_fail(p, ...) jinja_parser_fail_at(p, (p)->at, __VA_ARGS__)
 
-enum st jinja_parser_enter(struct parser *p); /* one deeper: p->depth-- is the way out */
+enum st jinja_parser_enter(struct parser *p); /* one level deeper; leave with p->depth-- */
 char jinja_parser_peek(const struct parser *p, size_t ahead); /* 0 behind the end */
 bool jinja_parser_is_blank(char c);
 void jinja_parser_skip(struct parser *p); /* white space */
-/* After white space: takes the sign, or the word, if it comes next. */
+/* Skips white space, then consumes the sign or word if it comes next. */
 bool jinja_parser_take(struct parser *p, const char *sign);
 bool jinja_parser_take_word(struct parser *p, const char *word);
 enum st jinja_parser_want(struct parser *p, const char *sign);
-/* A name that comes next, not taken; n 0 = something else. */
+/* The name that comes next, not consumed; n 0 = something else. */
 struct sv jinja_parser_next_name(struct parser *p);
 /* A name that is no reserved word; copied, with a NUL. */
 enum st jinja_parser_take_name(struct parser *p, struct sv *out);
@@ -37,7 +37,7 @@ enum st jinja_parser_take_name(struct parser *p, struct sv *out);
 /* ---- expressions (expr.c) ------------------------------------------------------------------- */
 
 enum st jinja_parser_expression(struct parser *p, struct expr **out);
-/* One without "a if b else c" at its top: what a loop walks over. */
+/* An expression without "a if b else c" at its top: what a loop iterates over. */
 enum st jinja_parser_disjunction(struct parser *p, struct expr **out);
 
 #endif

@@ -1,5 +1,5 @@
-/* A template as its parser leaves it and its runner takes it: a tree of statements, each with
- * expressions. */
+/* The parsed template: a tree of statements, each with expressions; made by the parser, executed by
+ * run.c. */
 #ifndef TEXT_JINJA_PARTS_H
 #define TEXT_JINJA_PARTS_H
 
@@ -46,7 +46,7 @@ enum op {
 struct function;
 
 struct arg {
-    struct sv name; /* p NULL = by its place */
+    struct sv name; /* p NULL = positional */
     struct expr *value;
 };
 
@@ -67,8 +67,9 @@ enum statement_kind { DO_TEXT, DO_PRINT, DO_IF, DO_FOR, DO_SET, DO_BLOCK };
 struct statement {
     enum statement_kind kind;
     struct statement *next;
-    struct sv text;     /* DO_TEXT */
-    struct expr *value; /* printed, asked, walked over, or set; NULL = set to what body prints */
+    struct sv text; /* DO_TEXT */
+    struct expr
+        *value; /* printed, tested, iterated over, or assigned; NULL = assign what body prints */
     struct expr *only;  /* DO_FOR: condition, or NULL */
     struct sv names[2]; /* DO_FOR: of the items; DO_SET: name, or object and member */
     size_t n_names;
@@ -93,7 +94,7 @@ struct run {
     struct frame *frame;
     struct buf *out;
     int64_t steps;
-    size_t used; /* bytes of the arena, before */
+    size_t used; /* bytes of the arena before the run */
     int depth;
     const struct expr *at; /* for messages */
     struct err *e;
@@ -126,7 +127,7 @@ enum { FUNCTION_ARGS = 8 };
 struct call {
     struct node *self; /* of a filter, test or method */
     struct node *args[FUNCTION_ARGS];
-    struct sv names[FUNCTION_ARGS]; /* p NULL = by its place */
+    struct sv names[FUNCTION_ARGS]; /* p NULL = positional */
     size_t n;
 };
 

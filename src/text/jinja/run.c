@@ -159,7 +159,7 @@ static enum st eval_any(struct run *r, const struct expr *x, struct node **out)
     return ST_OK;
 }
 
-/* What bounds a template that never ends, or doubles a text over and over. */
+/* Bounds the steps and memory of a template that never ends or keeps doubling a text. */
 static enum st count_step(struct run *r)
 {
     if (++r->steps > MAX_STEPS || arena_used(r->a) - r->used > MAX_BYTES || r->out->n > MAX_BYTES)
@@ -216,7 +216,7 @@ static enum st set_item(struct run *r, const struct statement *s, struct node *i
     return ST_OK;
 }
 
-/* The items that the loop's condition leaves, in a list. */
+/* The items that satisfy the loop's condition, as a list. */
 static enum st items_of(struct run *r, const struct statement *s, struct node **out)
 {
     struct node *v;
@@ -323,7 +323,7 @@ static enum st run_all(struct run *r, const struct statement *s)
 enum st jinja_render(struct arena *a, const struct jinja *program, const struct node *variables,
                      struct buf *out, struct err *e)
 {
-    /* a frame of its own: what the template sets is not the caller's */
+    /* own frame: assignments of the template do not change the caller's variables */
     struct frame frame = {NULL, node_new(a, NODE_MAP)};
     struct run r = {
         .program = program, .a = a, .frame = &frame, .out = out, .used = arena_used(a), .e = e};

@@ -4,7 +4,7 @@
 #include "text/jinja/parts.h"
 #include "text/json.h"
 
-enum { DEEPEST = 100 };           /* of lists in lists, which may hold themselves */
+enum { DEEPEST = 100 };           /* nested lists, which may contain themselves */
 enum { MOST_COMPARED = 1000000 }; /* values, by one == */
 enum { MOST_JSON_BYTES = 64 << 20 };
 
@@ -125,7 +125,7 @@ size_t jinja_length(const struct node *v)
     return n;
 }
 
-/* Where character k begins; the end of the text for one behind it. */
+/* Byte offset of character k; the end of the text for one behind it. */
 static size_t offset_of(struct sv s, size_t k)
 {
     size_t at = 0;
@@ -395,7 +395,7 @@ enum st jinja_index(struct run *r, struct node *of, const struct node *at, struc
     return ST_OK;
 }
 
-/* An end of a slice as a place from 0 to n (going up), or from -1 to n - 1 (going down). */
+/* An end of a slice as an index from 0 to n (going up), or from -1 to n - 1 (going down). */
 static int64_t bound(const struct node *v, int64_t def, int64_t n, bool down)
 {
     if (!v)
