@@ -3,10 +3,7 @@
 #include "gpu/library.h"
 
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/fs.h"
 #include "support/support.h"
 
 /* ---- the loader ---- */
@@ -263,19 +260,6 @@ static void each_library_has_its_way_to_give_a_version(void **state)
     }
 }
 
-/* ---- the guest library ---- */
-
-static void the_guest_library_is_where_a_setting_says(void **state)
-{
-    struct test *t = *state;
-    const char *path, *file = test_write(t, "sub/guest.so", "");
-    assert_ok(gpu_guest_library(t->a, test_path(t, "sub/../sub/guest.so"), &path, &t->e), t);
-    assert_string_equal(path, file);
-    assert_err(gpu_guest_library(t->a, test_path(t, "other.so"), &path, &t->e), ST_DEVICE, t,
-               "DIR/other.so is not there\n"
-               "hint: trace.library names the guest library, libtwinfer_inject.so");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,7 +271,6 @@ int main(void)
         TEST(a_library_that_is_not_there_has_a_name_alone),
         TEST(missing_and_absent_functions_are_named),
         TEST(each_library_has_its_way_to_give_a_version),
-        TEST(the_guest_library_is_where_a_setting_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
