@@ -5,7 +5,7 @@
 #include "inject/guest.h"
 #include "inject/writer.h"
 
-/* CUPTI's activity buffers: a page for our own use, then the bytes that CUPTI sees. */
+/* CUPTI's activity buffers: a private header page, then the bytes given to CUPTI. */
 enum { HEAD = 4096 };
 
 struct buffer {
@@ -15,7 +15,7 @@ struct buffer {
 
 static struct buffer *spare, *full, **full_end = &full, *newest;
 static int64_t made, in_use, peak, spares;
-static size_t data_bytes; /* of every buffer: settings do not change it */
+static size_t data_bytes; /* of every buffer; fixed */
 
 void inject_buffers_reset(void)
 {
@@ -32,7 +32,7 @@ static struct buffer *make(bool touch)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Under buffers, as all that follows. */
+/* Lock `buffers` held, here and below. */
 static void keep(struct buffer *b)
 {
     b->older = newest;
@@ -49,7 +49,8 @@ static struct buffer *of(uint8_t *p)
     return (struct buffer *)(void *)(p - HEAD);
 }
 
-/* Another profiler that had CUPTI while this recorder was paused may have left one of its own. */
+/* Checks the buffer's origin: another profiler that had CUPTI during a pause may have left its own.
+ */
 static bool is_ours(const uint8_t *p)
 {
     struct buffer *b = newest;

@@ -11,13 +11,13 @@
 #include <stdint.h>
 
 void inject_buffers_reset(
-    void); /* at the start, and in a child after fork: what was made stays the parent's */
+    void); /* at the start, and in a child after fork: existing buffers stay the parent's */
 
 void inject_buffers_request(uint8_t **buffer, size_t *bytes); /* NULL = none free */
-/* One that is not ours is left alone: another profiler may have had CUPTI during a pause. */
+/* Ignores foreign buffers: another profiler may have had CUPTI during a pause. */
 void inject_buffers_completed(uint8_t *buffer, size_t valid);
 
-/* The writer: a completed buffer (NULL = none), and back to the pool. */
+/* The writer: takes a completed buffer (NULL = none), and returns it to the pool. */
 uint8_t *inject_buffers_take(size_t *valid);
 void inject_buffers_return(uint8_t *buffer);
 void inject_buffers_refill(void); /* keep two at hand */

@@ -20,7 +20,7 @@ static struct {
 } api;
 
 static struct {
-    _Atomic bool found, attached, running, own_clock; /* the writer reads them */
+    _Atomic bool found, attached, running, own_clock; /* read by the writer */
     _Atomic bool dead; /* a child after fork: the library's state is its parent's */
     _Atomic uint32_t version;
     CUpti_SubscriberHandle subscriber;
@@ -47,7 +47,7 @@ static int loaded(struct dl_phdr_info *info, size_t size, void *user)
     return 1;
 }
 
-/* Two copies of CUPTI in one process do not work: the one that is there comes first. */
+/* Prefers a loaded copy: two copies of CUPTI in one process do not work. */
 static void *open_library(void)
 {
     struct search s = {0};
@@ -163,9 +163,9 @@ static void note_refused(const char *kind, CUptiResult r)
 
 /* CUPTI 13.0 ends the program at the launch of a CUDA graph that was instantiated without
  * graph-level records when they are enabled by then; and, once they have been enabled and disabled,
- * when kernel records are (bench/trace/late_graphs.c shows both without any code of ours). So that
- * level is chosen once: enabled before the first graph it stays, over closed gates and pauses, and
- * what is not wanted is thrown away; later it is not to be had. */
+ * when kernel records are (bench/trace/late_graphs.c shows both without this library). So the level
+ * is chosen once: enabled before the first graph it stays, through closed gates and pauses, and
+ * unwanted records are dropped; later it cannot be enabled. */
 static void fix_graph_level(void)
 {
     const struct settings *s = &guest.settings;
@@ -250,7 +250,7 @@ bool inject_cupti_start(void)
     return enable();
 }
 
-/* Kinds and launch callbacks off; the subscriber stays, to see cuProfilerStart. */
+/* Switches kinds and launch callbacks off; the subscriber stays, for cuProfilerStart. */
 static void rest(void)
 {
     if (!cupti.running)
@@ -274,8 +274,9 @@ void inject_cupti_stop(void)
     if (cupti.dead || !cupti.found || !cupti.attached)
         return;
     rest();
-    /* Records of whole graphs go on, and would fill the buffers of whoever came next: PyTorch's
-     * profiler frees those (bench/trace/late_switches.py). It finds CUPTI taken instead. */
+    /* Keeps CUPTI: records of whole graphs continue and would fill the buffers of the next client;
+     * PyTorch's profiler would free those (bench/trace/late_switches.py). It finds CUPTI taken
+     * instead. */
     if (cupti.whole_graphs)
         return;
     if (atomic_exchange(&has_callbacks, false))

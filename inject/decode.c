@@ -9,7 +9,7 @@
 #include "inject/notes.h"
 #include "inject/writer.h"
 
-/* Records are read in their newest layout; a field that came late, where that CUPTI has it. */
+/* Records are read in their newest layout; newer fields only where the CUPTI version has them. */
 enum {                    /* CUPTI API versions that brought a field */
        HAS_GRAPH_ID = 14, /* CUDA 11.1 */
        HAS_CLUSTER = 18,  /* CUDA 11.8 */
@@ -27,7 +27,8 @@ static struct {
     struct {
         int64_t mono_ns, cupti_ns;
     } clock[2];                           /* the last two pairs */
-    int64_t wall_offset_ns, wall_from_ns; /* wall clock - ours; times above are the wall clock's */
+    int64_t wall_offset_ns, wall_from_ns; /* wall clock - CLOCK_MONOTONIC; times after wall_from_ns
+                                             are the wall clock's */
     bool wall_told;
     uint64_t unknown, no_times;
 } d;
@@ -66,8 +67,8 @@ void inject_decode_host_clocks(int64_t mono_ns, int64_t wall_ns)
     d.wall_from_ns = d.wall_offset_ns > day_ns ? mono_ns + d.wall_offset_ns / 2 : INT64_MAX;
 }
 
-/* CUPTI takes the clock we give it a while after it accepted it; until then it stamps its own, the
- * wall clock. */
+/* Converts early times: CUPTI uses the registered clock only some time after accepting it; until
+ * then it stamps the wall clock. */
 static int64_t early(int64_t t)
 {
     if (!d.wall_told)
@@ -81,9 +82,9 @@ static int64_t distance(int64_t t, int64_t from_ns, int64_t to_ns)
     return t < from_ns ? from_ns - t : t > to_ns ? t - to_ns : 0;
 }
 
-/* CUPTI's time on our clock. Without a common clock one of the last two pairs decides, so that a
- * step of the wall clock moves only what happened after it: the one that leads closer to the time
- * between the two, as most of what comes happened then. */
+/* Converts CUPTI's time to CLOCK_MONOTONIC. Without a common clock it uses one of the last two
+ * pairs, so that a step of the wall clock affects only later events: the pair that gives a time
+ * closer to the interval between the two, in which most arriving events happened. */
 static int64_t time_of(uint64_t cupti_ns)
 {
     if (cupti_ns == 0)
@@ -111,8 +112,8 @@ static uint32_t kernel_name(const char *name)
     return inject_writer_string(d.pointers[at].name);
 }
 
-/* Where to look first. What tells kernels apart is in these fields nearly always; the others cost
- * more to hash than a rare collision does. */
+/* Hash of a shape, over the fields that nearly always distinguish kernels: hashing all costs more
+ * than a rare collision. */
 static size_t place(const struct spool_shape *s)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
@@ -127,7 +128,7 @@ static uint32_t shape(struct spool_shape *s)
 {
     enum { FROM = offsetof(struct spool_shape, name) };
     const char *key = (const char *)s + FROM;
-    if (d.n >= SHAPES_FULL) { /* begin anew: a shape may have two ids */
+    if (d.n >= SHAPES_FULL) { /* start over: a shape may get two ids */
         memset(d.shapes, 0, sizeof *d.shapes * SHAPES);
         d.n = 0;
     }
@@ -305,7 +306,7 @@ static void graph(const void *record)
     if (!has_times(g->start, g->end))
         return;
     int64_t start_ns = time_of(g->start), end_ns = time_of(g->end);
-    /* They come while the recorder is paused, too, when launches are not seen. */
+    /* Graph records come during pauses too, when launches are not seen. */
     if (!guest.settings.kernels ||
         !(inject_gate_filters ? inject_gate_keeps(g->correlationId, start_ns)
                               : inject_gate_overlaps(start_ns, start_ns)))
@@ -320,8 +321,8 @@ static void graph(const void *record)
                                           .graph = g->graphId});
 }
 
-/* Versions of four digits are cut off, as nsys does in its reports: cudaLaunchKernel_v7000, but
- * cudaGraphLaunch_v10000. Those of the driver (_v2) mean another function. */
+/* Strips versions of four digits, as nsys does in its reports: cudaLaunchKernel_v7000, but not
+ * cudaGraphLaunch_v10000. Versions of the driver (_v2) are other functions. */
 static uint32_t api_name(int domain, uint32_t cbid)
 {
     const char *name = inject_cupti_api_name(domain, cbid);
@@ -401,7 +402,7 @@ void inject_decode_buffer(uint8_t *buffer, size_t valid)
         if (a->decode)
             a->decode(record);
     }
-    d.unknown += more < 0; /* at least: what follows in the buffer is not reached */
+    d.unknown += more < 0; /* at least one: the rest of the buffer is not reached */
 }
 
 uint64_t inject_decode_take_no_times(void)

@@ -70,7 +70,7 @@ static bool bind_driver(void)
 bool inject_facts_driver_is_up(void)
 {
     enum { NOT_INITIALIZED = 3 };
-    struct gpu_cuda mine = {0}; /* the table above is the writer's */
+    struct gpu_cuda mine = {0}; /* own table: the one above belongs to the writer */
     int n = 0;
     void *lib = dlopen(GPU_CUDA_LIBRARY, RTLD_NOW | RTLD_NOLOAD);
     return lib && gpu_cuda_bind(&mine, lib) == NULL && mine.cuDeviceGetCount(&n) != NOT_INITIALIZED;

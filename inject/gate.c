@@ -4,13 +4,13 @@
 #include "inject/cupti.h"
 #include "inject/guest.h"
 
-/* Look-ups see the last KEPT windows: kernels end soon after their launch. A ring of twice as many
- * slots gives a look-up, which takes no lock, as many new windows of time before a slot it reads
- * serves again. */
-enum { KEPT = 16384 /* as SPOOL_FROM_WINDOWS says */, SLOTS = 2 * KEPT };
+/* Look-ups search the last KEPT windows: kernels end soon after their launch. With twice as many
+ * slots in the ring a look-up, which takes no lock, has KEPT new windows of time before a slot it
+ * reads is reused. */
+enum { KEPT = 16384 /* repeated in the text of SPOOL_FROM_WINDOWS */, SLOTS = 2 * KEPT };
 
-/* Windows follow each other in time. Correlation ids rise from one to the next, too, but threads
- * that launch while a window ends may be late with theirs; ids wrap at 2^32. */
+/* Windows are ordered in time. Correlation ids rise between them too, but threads that launch while
+ * a window ends may register late; ids wrap at 2^32. */
 struct window {
     _Atomic int64_t start_ns, end_ns; /* end_ns SPOOL_OPEN_NS = now open */
     _Atomic uint32_t after;           /* the largest id of older windows, 0 = none; never falls */
@@ -19,10 +19,10 @@ struct window {
 };
 
 static struct window windows[SLOTS];
-static _Atomic uint64_t n_windows;           /* written under guest.windows */
-static uint64_t n_written;                   /* the writer's */
+static _Atomic uint64_t n_windows;           /* written with guest.windows held */
+static uint64_t n_written;                   /* owned by the writer */
 static _Atomic int ranges, profiler, paused; /* conditions */
-static uint64_t lost;                        /* the writer's */
+static uint64_t lost;                        /* owned by the writer */
 static int64_t started_ns;
 static _Atomic int64_t closed_at_ns;
 
@@ -58,7 +58,8 @@ static bool later(uint32_t a, uint32_t b)
     return b == 0 || (int32_t)(a - b) > 0;
 }
 
-/* Times were read before the lock was taken: two threads may come in the other order. */
+/* Orders times, which were read before the lock was taken: two threads may arrive in the other
+ * order. */
 static int64_t not_before(int64_t now_ns, int64_t ns)
 {
     return now_ns > ns ? now_ns : ns;
@@ -88,7 +89,7 @@ static void close_window(int64_t now_ns, enum spool_why why)
 {
     atomic_store_explicit(&inject_gate_is_open, 0, memory_order_release);
     struct window *w = at(n_windows - 1);
-    if (now_ns > time_up_ns()) /* seen late */
+    if (now_ns > time_up_ns()) /* detected late */
         now_ns = time_up_ns();
     now_ns = not_before(now_ns, w->start_ns);
     w->why_end = (uint8_t)why;
@@ -96,8 +97,8 @@ static void close_window(int64_t now_ns, enum spool_why why)
     atomic_store(&closed_at_ns, now_ns);
 }
 
-/* Something changed: open or close. CUPTI is switched on here when it sleeps, and off by the
- * writer when the gate stays closed. */
+/* Re-evaluates the conditions: opens or closes. Switches CUPTI on if it is off; the writer switches
+ * it off when the gate stays closed. */
 static void update(enum spool_why why)
 {
     int64_t now_ns = clock_mono_ns();
@@ -179,7 +180,8 @@ static uint64_t oldest_of(uint64_t n)
     return n > KEPT ? n - KEPT : 0;
 }
 
-/* A thread that saw the gate open may come when a newer window is open already: its id tells. */
+/* Registers a launch. A thread that saw the gate open may arrive when a newer window is open
+ * already: its id decides. */
 void inject_gate_launch(uint32_t correlation)
 {
     uint64_t i = n_windows - 1;
@@ -194,7 +196,7 @@ void inject_gate_launch(uint32_t correlation)
             break;
 }
 
-/* What a look-up asks: the work of a launch, or a span of time when id is 0. */
+/* Argument of a look-up: the work of a launch, or a span of time when id is 0. */
 struct question {
     uint32_t id;
     int64_t start_ns, end_ns;
@@ -216,8 +218,8 @@ static bool inside(const struct question *q, const struct window *w)
 
 enum answer { OUTSIDE, INSIDE, FORGOTTEN };
 
-/* The last window that the question follows is the one that may hold it; a late id may be in one
- * a little older. */
+/* Searches the last window that begins before the question; a late id may be in a slightly older
+ * one. */
 static enum answer search(const struct question *q, uint64_t n)
 {
     enum { LATE = 4 };
@@ -241,7 +243,7 @@ static bool look_up(struct question q)
         uint64_t n = n_windows;
         enum answer answer = search(&q, n);
         if (n_windows - n > SLOTS - KEPT)
-            continue; /* slots were used again meanwhile */
+            continue; /* slots were reused meanwhile */
         lost += answer == FORGOTTEN;
         return answer == INSIDE;
     }
@@ -276,7 +278,7 @@ void inject_gate_write(bool end)
                                    .why_start = w->why_start,
                                    .why_end = w->why_end};
         n = n_windows;
-        if (n - n_written >= SLOTS) { /* its slot serves again */
+        if (n - n_written >= SLOTS) { /* its slot is reused */
             uint64_t next = oldest_of(n);
             lost += next - n_written;
             n_written = next - 1;

@@ -61,8 +61,8 @@ static void after_fork(void)
         pthread_mutex_unlock(locks[i]);
 }
 
-/* The child has neither our thread nor a CUPTI that works. If it has something to record it starts
- * anew, with a file of its own. */
+/* The child has no writer thread and no working CUPTI. If it has something to record it starts
+ * anew, with its own file. */
 static void in_child(void)
 {
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -82,7 +82,7 @@ static void in_child(void)
 
 /* ---- start and end ---- */
 
-/* <dir>/<host>-<pid>.spool; after an exec the name is taken: -1, -2 ... */
+/* <dir>/<host>-<pid>.spool; after an exec the name exists: -1, -2 ... */
 static int open_spool(void)
 {
     char host[64] = "host", path[SETTINGS_PATH + 160];
@@ -103,7 +103,7 @@ static int open_spool(void)
     return error;
 }
 
-/* Says it once, to whoever reads stderr; a reader that has gone is no reason to end the program. */
+/* Writes one line to stderr, once; a closed stderr must not end the program. */
 static void complain(const char *what, int error)
 {
     char text[SETTINGS_PATH + 128];
@@ -124,7 +124,7 @@ bool inject_claim_end(void)
 {
     int on = GUEST_ON;
     if (atomic_load(&guest.pid) != getpid())
-        return false; /* a raw clone: the writer and the file are its parent's */
+        return false; /* a raw clone: the writer and the file belong to the parent */
     return atomic_compare_exchange_strong(&guest.state, &on, GUEST_ENDED);
 }
 
@@ -137,7 +137,8 @@ static void end_recording(void)
     guest_thread.busy--;
 }
 
-/* Before anything is locked: a thread that forks while another starts must find these in place. */
+/* Installs fork and exit handlers, before any lock: a thread that forks while another starts needs
+ * them. */
 static void hook_process(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
@@ -147,7 +148,7 @@ static void hook_process(void)
 
 static bool start_locked(bool with_cuda)
 {
-    /* A child after fork keeps its parent's: what they name may be out of its reach by now. */
+    /* A child after fork keeps its parent's settings: their file may be unreachable by now. */
     if (!guest.settings.dir[0] &&
         !inject_settings_read(&guest.settings, secure_getenv(TRACE_SETTINGS_VARIABLE)))
         return false;
@@ -207,9 +208,8 @@ static bool same_file(const char *a, const char *b)
            x.st_ino == y.st_ino;
 }
 
-/* Whether no CUDA graph can exist yet. The driver loads what CUDA_INJECTION64_PATH names while it
- * initializes itself, and may not be asked anything then; a program that calls by itself may do so
- * at any time. */
+/* Whether no CUDA graph can exist yet. The driver loads CUDA_INJECTION64_PATH while it initializes,
+ * and must not be called then; a program that calls by itself may do so at any time. */
 static bool is_before_graphs(void)
 {
     Dl_info mine;
@@ -223,7 +223,8 @@ static bool is_before_graphs(void)
 int InitializeInjection(void)
 {
     if (!inject_start(true))
-        return 1; /* nothing to do is no reason for the driver to complain */
+        return 1; /* success, although there is nothing to do: else the driver would report an error
+                   */
     guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
     if (is_before_graphs())
@@ -284,7 +285,7 @@ int tw_trace_configure(const char *const *pairs)
     guest_thread.busy++;
     pthread_mutex_lock(&guest.control);
     bool running = inject_cupti_running();
-    if (running) { /* off by the settings it was switched on with */
+    if (running) { /* switch off with the settings it was switched on with */
         inject_cupti_flush(false);
         inject_cupti_rest();
     }

@@ -1,10 +1,10 @@
-/* The recorder in this process: one state, from the first callback to the exit handler.
+/* State of the recorder in this process, from the first callback to the exit handler.
  *
- * The library is a guest in somebody else's program (tw_trace.h says what it never does). Each file
- * here is one module with a header as its manual, and this is how they stand together:
+ * The library is a guest in another program (tw_trace.h lists what it never does). Each file here
+ * is a module with a header as its manual:
  *
- *     program's threads:  handlers.h  nvtx.h payload.h      what CUPTI and NVTX call
- *                         gate.h                            whether it counts
+ *     program's threads: handlers.h nvtx.h payload.h entry points of CUPTI and NVTX
+ *                         gate.h whether to record
  *                         names.h ring.h                    text, and events of fixed size
  *     CUPTI's threads:    buffers.h                         its activity buffers
  *     the writer:         writer.h <- ring.h ranges.h decode.h facts.h notes.h -> trace/spool.h
@@ -12,8 +12,8 @@
  *
  * Threads. The application's threads run callbacks of CUPTI and NVTX: they write events of fixed
  * size into a ring of their own and look up text in a table that is read without a lock. One thread
- * of ours, the writer, empties the rings, turns CUPTI's activity buffers into records and writes
- * the spool. Nothing on the application's side waits for the disk.
+ * of the library, the writer, empties the rings, turns CUPTI's activity buffers into records and
+ * writes the spool. Nothing on the application's side waits for the disk.
  *
  * Locks, in the order in which they may be taken: control (CUPTI is switched on and off, the
  * recorder starts and ends), buffers, names, windows. All are held across fork. */
@@ -34,8 +34,8 @@ enum guest_state { GUEST_NEW, GUEST_ON, GUEST_ENDED, GUEST_DEAD };
 struct guest {
     struct settings settings;
     _Atomic int state;           /* enum guest_state */
-    _Atomic uint32_t generation; /* counts forks: what an older one set up is not ours */
-    _Atomic int pid;             /* that records: another one has been forked past our handlers */
+    _Atomic uint32_t generation; /* counts forks: state of an older generation is the parent's */
+    _Atomic int pid; /* process that records; differs in a child forked without the handlers */
     pthread_mutex_t control, buffers, names, windows;
     struct spool_writer spool; /* the writer thread's */
     _Atomic int disk_full;
@@ -43,18 +43,16 @@ struct guest {
 extern struct guest guest;
 
 /* Start recording in this process; later calls do nothing. with_cuda: the driver is loading, so
- * CUPTI is looked for first. False when there is nothing to do (no settings) or nothing can be
- * done. */
+ * CUPTI is opened first. False without settings, or when recording is impossible. */
 bool inject_start(bool with_cuda);
-/* Whether it is the caller's to end the recording: true once, and never in a raw clone. */
+/* Claims the right to end the recording: true once, and never in a raw clone. */
 bool inject_claim_end(void);
 
-/* Of one thread, in one place: finding it is a call, which a callback makes once. In a cache line
- * of its own, so that no two threads share one; and LeakSanitizer of GCC 12 takes a thread's block
- * that begins 16 bytes into a page for one of an older C library, and follows what stands before
- * it. */
+/* Thread-local state in one place: finding it is a call, made once per callback. Aligned to a cache
+ * line, so that threads share none; also, LeakSanitizer of GCC 12 mistakes a thread's block that
+ * begins 16 bytes into a page for one of an older C library, and follows the bytes before it. */
 struct guest_thread {
-    /* > 0 while it runs code of ours: callbacks that our own calls raise do not count */
+    /* > 0 while it runs this library's code: callbacks raised by that are ignored */
     _Alignas(64) int busy;
     uint32_t generation; /* of ring */
     struct ring *ring;   /* NULL = none yet (ring.h) */

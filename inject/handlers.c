@@ -26,7 +26,7 @@ static const struct handler *const by_id[DOMAINS][IDS] = {
 #undef X
 };
 /* clang-format on */
-static bool is_on[ROWS]; /* under control */
+static bool is_on[ROWS]; /* lock `control` held */
 
 const struct handler *inject_handlers_of(uint32_t domain, uint32_t id)
 {

@@ -1,11 +1,10 @@
-/* What happens when the program calls a function of CUDA: one table by (CUPTI callback domain,
- * callback id).
+/* Handlers of the program's CUDA calls: one table by (CUPTI callback domain, callback id).
  *
  * A handler is an object with up to three hooks, in a file of its own; a row gives it a function or
  * a run of neighbouring ids. To add one:
- *   1. its ids in gpu/abi/cupti.h, where they are not there;
+ *   1. its ids in gpu/abi/cupti.h, if missing;
  *   2. a file that defines `const struct handler inject_handler_<name>`;
- *   3. a row below. Nothing else knows of it. */
+ *   3. a row below. Nothing else refers to it. */
 #ifndef INJECT_HANDLERS_H
 #define INJECT_HANDLERS_H
 
@@ -13,18 +12,18 @@
 #include "inject/ring.h"
 
 enum handler_span {
-    WHILE_SUBSCRIBED, /* as long as CUPTI is ours, the gate closed or not */
-    WHILE_RECORDING,  /* as long as activity records are on */
+    WHILE_SUBSCRIBED, /* while CUPTI is subscribed, the gate closed or not */
+    WHILE_RECORDING,  /* while activity records are on */
 };
 
 struct handler {
     enum handler_span span;
-    /* Whether the settings ask for it; asked whenever its span begins. */
+    /* Whether the settings enable it; called whenever its span begins. */
     bool (*wanted)(void);
-    /* In the program's thread, at entry and at return of the function: no lock that a callback of
-     * ours may hold, no memory, no waiting. What it has to say it pushes as EVENT_CALL. */
+    /* In the program's thread, at entry and at return of the function: must not wait, allocate, or
+     * take a lock that callbacks may hold. Pushes results as EVENT_CALL. */
     void (*called)(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id);
-    /* Optional. The writer: such an event comes out of that ring. */
+    /* Optional. The writer: handles such an event of that ring. */
     void (*write)(struct ring *r, const struct event *e);
 };
 
@@ -56,7 +55,8 @@ HANDLER_TABLE(X)
 
 /* NULL where the table has no row. From any thread. */
 const struct handler *inject_handlers_of(uint32_t domain, uint32_t id);
-/* A span of time begins or ends; under control. The end switches off what the begin switched on. */
+/* Begins or ends a span of time; lock `control` held. The end switches off what the begin switched
+ * on. */
 void inject_handlers_switch(enum handler_span span, bool on);
 void inject_handlers_forget(void); /* CUPTI has switched all of them off */
 /* For cuptiSubscribe. */

@@ -1,5 +1,5 @@
-/* Functions of the driver that put work on a GPU: entry and return become SPOOL_LAUNCHES, and the
- * gate learns whose work counts. */
+/* Functions of the driver that put work on a GPU: entry and return become SPOOL_LAUNCHES, and are
+ * registered with the gate. */
 #include "base/clock.h"
 #include "inject/gate.h"
 #include "inject/handlers.h"

@@ -75,7 +75,7 @@ uint32_t inject_names_intern(const char *text, size_t bytes)
 {
     if (bytes == 0 || !names.text)
         return 0;
-    if (bytes > SPOOL_STRING_MAX_BYTES + 1) /* one too long tells the spool to cut it */
+    if (bytes > SPOOL_STRING_MAX_BYTES + 1) /* one byte too many makes the spool cut it */
         bytes = SPOOL_STRING_MAX_BYTES + 1;
     uint64_t sum = trace_spool_checksum(bytes, text, bytes);
     uint32_t hash = (uint32_t)(sum ^ sum >> 32), slot;

@@ -1,8 +1,8 @@
 /* Texts, each once, by small ids: names of kernels, ranges, domains, threads, fields of payloads.
  *
- * From any thread. A text that is known is found without a lock; a new one takes the lock `names`.
- * Nothing is ever removed, and a fork keeps the table. Ids are those of the spool's strings
- * (inject_writer_string tells them to it). */
+ * From any thread. A known text is found without a lock; a new one takes the lock `names`. Nothing
+ * is ever removed, and a fork keeps the table. Ids are those of the spool's strings (written by
+ * inject_writer_string). */
 #ifndef INJECT_NAMES_H
 #define INJECT_NAMES_H
 

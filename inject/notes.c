@@ -13,7 +13,7 @@ static struct {
     _Atomic bool ready;
 } notes[NOTES];
 static _Atomic uint32_t n_notes;
-static uint32_t n_written; /* the writer's */
+static uint32_t n_written; /* owned by the writer */
 
 static size_t add(char *to, size_t n, size_t room, const char *s)
 {

@@ -39,7 +39,7 @@ static uint16_t domain_of(nvtxDomainHandle_t handle)
 
 static nvtxDomainHandle_t create(uint32_t name)
 {
-    pthread_mutex_lock(&guest.windows); /* rare; any lock that fork knows will do */
+    pthread_mutex_lock(&guest.windows); /* rare; any lock held across fork will do */
     uint32_t n = atomic_load(&n_domains), i = 1;
     while (i < n && domains[i].name != name)
         i++;
@@ -52,7 +52,7 @@ static nvtxDomainHandle_t create(uint32_t name)
     return (nvtxDomainHandle_t)(void *)&domains[i < DOMAINS ? i : 0];
 }
 
-/* The thread's ring when this event is to be recorded. */
+/* The thread's ring if this event is to be recorded. */
 static struct ring *enter(void)
 {
     struct guest_thread *me = &guest_thread;
@@ -71,8 +71,7 @@ static uint32_t text_of(const char *s)
     return s ? inject_names_intern(s, strlen(s)) : 0;
 }
 
-/* Numbers that come by the extension fill `p`; a single one that NVTX knows by itself is the
- * event's. */
+/* Numbers of the payload extension fill `p`; a single plain NVTX payload is stored in the event. */
 static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttributes_t *a,
                              struct payload *p)
 {
@@ -109,7 +108,7 @@ static struct event event_of(uint8_t type, uint16_t domain, const nvtxEventAttri
     return e;
 }
 
-/* Before their event. */
+/* Pushes values before their event. */
 static void push_values(struct ring *r, const struct event *e, const struct payload *p)
 {
     for (int i = 0; p && i < p->n; i++)
@@ -188,7 +187,7 @@ static int pop(uint16_t domain, const struct payload *p)
     return level;
 }
 
-/* The lowest bit of the id says whether the range holds the gate open. */
+/* The lowest bit of the id: the range holds the gate open. */
 static nvtxRangeId_t start(uint16_t domain, struct event e, const struct payload *p)
 {
     struct ring *r = enter();
@@ -334,7 +333,7 @@ static nvtxDomainHandle_t NVTX_API create_w(const wchar_t *s)
 }
 static void NVTX_API destroy(nvtxDomainHandle_t d)
 {
-    (void)d; /* its ranges may still be on their way to the file */
+    (void)d; /* its ranges may not be written yet */
 }
 
 /* ---- what its payload extension calls ---- */
@@ -464,8 +463,8 @@ int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get_table)
     return ok;
 }
 
-/* Called once for every extension that a copy of NVTX offers. Slots that are left alone do nothing;
- * 0 leaves all of them so. */
+/* Called once for every extension that a copy of NVTX offers. Slots left unset do nothing;
+ * returning 0 leaves all unset. */
 int NVTX_API InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *m)
 {
     if (!m || m->structSize < sizeof *m || m->moduleId != NVTX_EXT_PAYLOAD_MODULEID ||

@@ -5,7 +5,7 @@
 
 #include "gpu/abi/nvtx.h"
 
-/* Patterns were read anew: look at the domains again. */
+/* Matches the domains again, after patterns changed. */
 void inject_nvtx_reset(void);
 
 __attribute__((visibility("default"))) int NVTX_API

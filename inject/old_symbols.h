@@ -1,4 +1,4 @@
-/* glibc 2.34 moved these into libc.so.6 under a new version; asking for their old one lets the
+/* glibc 2.34 moved these into libc.so.6 under a new version; binding to the old one lets the
  * library load on older systems. The compiler's command line includes it in every file of the
  * library. A test reads the versions. */
 #ifndef INJECT_OLD_SYMBOLS_H

@@ -26,7 +26,7 @@ struct schema {
     struct field fields[FIELDS];
 };
 
-static const uint64_t FIRST_OWN_ID = UINT64_C(1) << 32; /* as NVTX has it */
+static const uint64_t FIRST_OWN_ID = UINT64_C(1) << 32; /* as in NVTX */
 static struct schema schemas[SCHEMAS];
 static _Atomic uint32_t n_schemas;
 
@@ -94,7 +94,7 @@ static struct type type_of(uint16_t domain, uint64_t id)
 
 /* ---- registering ---- */
 
-/* Takes the next place for `s` once its id is known; under windows. */
+/* Stores `s` in the next slot once its id is known; lock `windows` held. */
 static uint64_t keep(struct schema *s)
 {
     uint32_t n = atomic_load(&n_schemas);
@@ -107,10 +107,10 @@ static uint64_t keep(struct schema *s)
     return s->id;
 }
 
-/* A library that is loaded twice registers its static ids again. */
+/* Stores a static id once: a library loaded twice registers it again. */
 static uint64_t keep_once(struct schema *s)
 {
-    pthread_mutex_lock(&guest.windows); /* rare; any lock that fork knows will do */
+    pthread_mutex_lock(&guest.windows); /* rare; any lock held across fork will do */
     uint64_t id = s->id && schema_of(s->domain, s->id) ? s->id : keep(s);
     pthread_mutex_unlock(&guest.windows);
     return id;
@@ -128,8 +128,8 @@ static uint32_t name_of(const char *text)
                          : inject_names_intern("value", 5);
 }
 
-/* Fields in order, as long as their places are known: one of unknown size hides those behind it
- * that do not state theirs. */
+/* Reads fields in order, while offsets are known: one of unknown size hides later ones without an
+ * explicit offset. */
 static void read_fields(struct schema *s, const nvtxPayloadSchemaAttr_t *a)
 {
     enum {

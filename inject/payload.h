@@ -1,6 +1,6 @@
-/* Payloads of NVTX's extension: bytes whose fields a schema names, which come with a range or a
- * mark. Kept are numbers of up to 8 bytes, at most PAYLOAD_VALUES of one event, and a field that is
- * the event's text; arrays, unions, nested schemas and what lies behind other pointers are not.
+/* Payloads of NVTX's extension: bytes with fields named by a schema, attached to a range or a mark.
+ * Kept are numbers of up to 8 bytes, at most PAYLOAD_VALUES of one event, and a field that is the
+ * event's text; arrays, unions, nested schemas and targets of other pointers are not.
  *
  * Schemas are registered under a lock and read without one: they are never changed or removed. */
 #ifndef INJECT_PAYLOAD_H
@@ -25,11 +25,11 @@ struct payload {
     uint32_t message; /* id of a text, 0 = none */
 };
 
-/* Returns the id by which payloads name the schema, or the enumeration: the caller's own, or a new
- * one. 0 when it cannot be kept; such payloads are passed over. */
+/* Registers a schema or enumeration and returns its id for payloads: the caller's own, or a new
+ * one. 0 when it cannot be stored; such payloads are ignored. */
 uint64_t inject_payload_schema(uint16_t domain, const nvtxPayloadSchemaAttr_t *a);
 uint64_t inject_payload_enum(uint16_t domain, const nvtxPayloadEnumAttr_t *a);
-/* What `count` payloads say. NULL data is none. */
+/* Reads `count` payloads. NULL data is none. */
 void inject_payload_read(uint16_t domain, const nvtxPayloadData_t *data, size_t count,
                          struct payload *out);
 

@@ -1,5 +1,5 @@
 /* cuProfilerStart, cuProfilerStop and the runtime's functions of that name: they open and close the
- * gate where the settings say so. */
+ * gate if configured. */
 #include "inject/gate.h"
 #include "inject/handlers.h"
 
@@ -8,7 +8,7 @@ static bool wanted(void)
     return guest.settings.profiler;
 }
 
-/* What follows the start and precedes the stop counts. */
+/* Opens at the return of a start, closes at the entry of a stop. */
 static void called(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id)
 {
     (void)me;

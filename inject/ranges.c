@@ -41,7 +41,7 @@ static void put_char(struct text *t, char c)
         t->s[t->n++] = c;
 }
 
-/* Control characters become blanks: names of fields have none. */
+/* Writes a JSON string; control characters become blanks. */
 static void put_quoted(struct text *t, const char *s)
 {
     put_char(t, '"');
@@ -53,7 +53,7 @@ static void put_quoted(struct text *t, const char *s)
     put_char(t, '"');
 }
 
-/* As printf in the C locale: the program's may have another decimal point. */
+/* Formats as in the C locale: the program's may have another decimal point. */
 static void put_number(struct text *t, const struct payload_value *v)
 {
     char s[40];
@@ -76,8 +76,8 @@ static void put_number(struct text *t, const struct payload_value *v)
     }
 }
 
-/* The JSON object's text, 0 = none. Texts that differ with every range must leave room for names.
- */
+/* The JSON object's text, 0 = none. Limited, since texts that differ with every range must leave
+ * room for names. */
 static uint32_t values_text(const struct payload *p)
 {
     struct text t = {.n = 0};
@@ -103,7 +103,7 @@ static void keep_value(struct ring *r, const struct event *e)
             (struct payload_value){e->payload, e->text, e->payload_type};
 }
 
-/* Adds those that came with this event. */
+/* Adds the values that belong to this event. */
 static void take_values(struct ring *r, const struct event *e, struct payload *to)
 {
     for (int i = 0; r->payload_at_ns == e->at_ns && i < r->payload.n && to->n < PAYLOAD_VALUES; i++)
@@ -168,7 +168,7 @@ static void pop(struct ring *r, const struct event *e)
         r->open[i] = r->open[i + 1];
 }
 
-/* An end whose start was lost waits for ever: room for another when there is none. */
+/* Drops an end whose start was lost, which would wait for ever, when the table is full. */
 static void forget_unstarted(void)
 {
     for (int i = 0; i < n_spans; i++)

@@ -1,4 +1,4 @@
-/* NVTX events of the rings put together to ranges and marks (SPOOL_RANGES). The writer's thread
+/* Assembles NVTX events of the rings into ranges and marks (SPOOL_RANGES). The writer's thread
  * only.
  *
  * Push/pop ranges nest in their thread and domain. Start/end ranges may end on another thread,

@@ -12,8 +12,8 @@ static _Atomic uint32_t threads;
 static pthread_key_t key;
 static bool have_key;
 
-/* The thread ends: ranges it left open hold no gate any longer, and its ring goes to another thread
- * once the writer has emptied it. */
+/* Called at thread exit: its open ranges release the gate, and its ring may be reused once the
+ * writer has emptied it. */
 static void leave(void *ring)
 {
     struct ring *r = ring;
@@ -94,7 +94,7 @@ void inject_ring_count_drop(struct ring *r)
     atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
 }
 
-/* Append, if so many more find room afterwards. */
+/* Appends if room for `more` events remains. */
 static bool append(struct ring *r, const struct event *e, uint64_t more)
 {
     uint64_t capacity = (uint64_t)guest.settings.ring_events;
@@ -130,7 +130,7 @@ void inject_ring_push_end(struct ring *r, const struct event *e)
 
 int64_t inject_ring_sample_begin(struct ring *r, int64_t now_ns)
 {
-    return (r->callbacks++ & 63) == 32 ? now_ns : 0; /* not the first: it is cold */
+    return (r->callbacks++ & 63) == 32 ? now_ns : 0; /* not the first: caches are cold */
 }
 
 void inject_ring_sample_end(struct ring *r, int64_t began_ns)

@@ -1,8 +1,7 @@
-/* Events on their way from a thread of the application to the writer: one ring a thread.
- *
- * A thread gets its ring with its first event and leaves it when it ends; the writer hands an
- * emptied one to the next thread that comes. The owner appends, the writer takes; neither waits.
- * A ring that is full drops the event and counts it. */
+/* Queues of events from the application's threads to the writer: one ring a thread. A thread gets
+ * its ring with its first event and releases it when it ends; an emptied one is reused by the next
+ * new thread. The owner appends, the writer consumes; neither waits. A full ring drops the event
+ * and counts it. */
 #ifndef INJECT_RING_H
 #define INJECT_RING_H
 
@@ -10,14 +9,14 @@
 #include "inject/payload.h"
 
 enum event_type {
-    EVENT_CALL, /* of a function of CUDA: handlers.h says what becomes of it */
+    EVENT_CALL, /* of a CUDA function; handled as in handlers.h */
     EVENT_PUSH,
     EVENT_POP,
     EVENT_START,
     EVENT_STOP,
     EVENT_MARK,
     EVENT_THREAD_NAME,
-    EVENT_VALUE /* of the payload of the event of the same time that follows */
+    EVENT_VALUE /* payload of the next event, of the same time */
 };
 struct event {
     int64_t at_ns;
@@ -51,41 +50,41 @@ struct ring {
     _Atomic int state; /* RING_FREE, RING_USED, RING_LEFT */
     uint16_t thread;   /* id in the spool */
     uint32_t tid;
-    bool told; /* SPOOL_THREADS written; the writer's */
+    bool told; /* SPOOL_THREADS written; owned by the writer */
     _Atomic uint64_t head, tail, dropped;
-    uint64_t dropped_told; /* the writer's */
-    /* the owner's: push/pop nesting, for levels and the gate */
+    uint64_t dropped_told; /* owned by the writer */
+    /* owned by the thread: push/pop nesting, for levels and the gate */
     struct {
         uint16_t domain;
-        bool gates, told; /* told: the writer learns of it */
+        bool gates, told; /* told: its begin was pushed */
     } stack[RING_STACK];
     int depth;
-    uint32_t reserved; /* room kept for the ends of ranges that are open and told */
+    uint32_t reserved; /* room reserved for the ends of pushed open ranges */
     uint32_t callbacks;
     _Atomic int64_t sampled_ns;
     _Atomic uint64_t all_callbacks;
-    /* the writer's: ranges that are open */
+    /* owned by the writer: open ranges */
     struct open_range open[RING_STACK];
     int n_open;
-    struct payload payload; /* of the event of that time, which is yet to come */
+    struct payload payload; /* of a later event of that time */
     int64_t payload_at_ns;
     struct event events[]; /* settings.ring_events */
 };
 
 bool inject_ring_open(void); /* once, and again after a fork */
-/* Of this thread (its guest_thread); NULL when there is no memory. */
+/* The ring of this thread (in its guest_thread); NULL when there is no memory. */
 struct ring *inject_ring_mine(struct guest_thread *me);
 struct ring *inject_ring_first(void); /* all rings, by next */
 
 /* Append; drops and counts when the ring is full. Wakes the writer when it is half full. */
 bool inject_ring_push(struct ring *r, const struct event *e);
-/* Begin and end of a nested range. An end always finds room where its begin did; where not, neither
- * is told, so that a drop never takes the end of one range for another's. */
+/* Begin and end of a nested range. An end has room if its begin had; otherwise neither is pushed,
+ * so that a drop never pairs the end of one range with another's begin. */
 bool inject_ring_push_begin(struct ring *r, const struct event *e);
 void inject_ring_push_end(struct ring *r, const struct event *e);
 void inject_ring_count_drop(struct ring *r);
 
-/* The cost of callbacks, by sampling one in 64: begin at entry, end at return. */
+/* Measures the cost of callbacks, by sampling one in 64: begin at entry, end at return. */
 int64_t inject_ring_sample_begin(struct ring *r, int64_t now_ns);
 void inject_ring_sample_end(struct ring *r, int64_t began_ns);
 

@@ -27,13 +27,13 @@ static bool copy(char *to, size_t room, const char *from, size_t n)
     return true;
 }
 
-/* A backslash before one of # , @ and another takes their meaning from them. */
+/* Whether s begins an escape: a backslash before # , @ or a backslash. */
 static bool is_escape(const char *s)
 {
     return s[0] == '\\' && s[1] && strchr(TRACE_ESCAPED, s[1]);
 }
 
-/* The first of the bytes `of` in [s, end) that means something; end when there is none. */
+/* The first unescaped byte of `of` in [s, end); end when there is none. */
 static const char *find(const char *s, const char *end, const char *of)
 {
     for (; s < end; s++)
@@ -212,14 +212,14 @@ static void line(struct settings *s, char *text)
     inject_settings_set(s, text, sign + 1);
 }
 
-/* A folder named from the current one: the program may change that before it forks. */
+/* Makes the folder absolute: the program may change its working directory before it forks. */
 static bool make_absolute(struct settings *s)
 {
     char cwd[SETTINGS_PATH];
     if (s->dir[0] == '/' || s->dir[0] == 0)
         return s->dir[0] != 0;
     if (!getcwd(cwd, sizeof cwd))
-        return true; /* it works as long as nobody changes the folder */
+        return true; /* works until the working directory changes */
     size_t n = strlen(cwd), m = strlen(s->dir);
     if (n + m + 2 > sizeof cwd)
         return true;

@@ -1,5 +1,5 @@
-/* The settings of the recorder, as the file says that TWINFER_TRACE names (its manual:
- * trace/settings.h). libc only, no memory of its own. */
+/* The settings of the recorder, read from the file of TWINFER_TRACE (manual: trace/settings.h).
+ * libc only, no allocation. */
 #ifndef INJECT_SETTINGS_H
 #define INJECT_SETTINGS_H
 
@@ -21,23 +21,23 @@ struct settings_patterns {
 struct settings {
     char dir[SETTINGS_PATH], cupti[SETTINGS_PATH];
     bool kernels, copies, sync;
-    _Atomic bool nvtx, launches; /* asked for by threads that hold no lock */
+    _Atomic bool nvtx, launches; /* read without a lock */
     int graphs, api;             /* TRACE_GRAPHS_..., TRACE_API_... */
     struct settings_patterns patterns;
     bool profiler;
     int64_t delay_ns, duration_ns;
     int64_t flush_ns;
     int64_t buffer_bytes, max_buffers, ring_events;
-    char complaint[256]; /* the first line that was not understood, "" = none */
+    char complaint[256]; /* the first invalid line, "" = none */
 };
 
-/* From TWINFER_TRACE's value: a file, or a folder. False when there is no folder to write to. dir
- * comes out absolute. */
+/* Reads the value of TWINFER_TRACE: a file, or a folder. False when there is no folder to write to.
+ * dir becomes absolute. */
 bool inject_settings_read(struct settings *s, const char *value);
-/* One pair. False (and complaint) when it is not understood: nothing else has changed then. */
+/* Sets one pair. False (and complaint) when invalid: nothing else has changed then. */
 bool inject_settings_set(struct settings *s, const char *key, const char *value);
 
-/* `pattern` with '*' against the whole text. */
+/* Matches `pattern` with '*' against the whole text. */
 bool inject_settings_match(const char *pattern, const char *text, size_t bytes);
 
 #endif

@@ -22,9 +22,9 @@
 #include "inject/ranges.h"
 
 enum {
-    REST_AFTER_MS = 200, /* a closed gate switches CUPTI off after that long */
-    END_WAIT_S = 5,      /* exit waits so long for the last flush while nothing moves */
-    END_LONGEST_S = 30,  /* and so long in all */
+    REST_AFTER_MS = 200, /* CUPTI is switched off this long after the gate closed */
+    END_WAIT_S = 5,      /* longest wait of exit for the last flush without progress */
+    END_LONGEST_S = 30,  /* longest wait in all */
     THREADS = 4096,      /* without a ring */
     KNOWN = 1 << 15,
 };
@@ -35,7 +35,7 @@ static _Atomic bool ending;
 static uint32_t strings_written;
 static uint64_t lost_told, dropped_by_cupti;
 
-/* Ids in the spool by system id: hashed, as every API record asks. */
+/* Ids in the spool by system id: hashed, since every API record looks one up. */
 static struct known_thread {
     uint32_t tid;
     uint16_t id; /* 0 = free */
@@ -110,8 +110,8 @@ static void know_thread(uint32_t tid, uint16_t id)
     k->id = id;
 }
 
-/* A thread that has a ring is known once it has been told: what its owner wrote about itself came
- * before the events that were read from it. Others get an id from the top. */
+/* A thread with a ring is known once it is written: its definition precedes the events read from
+ * the ring. Others get an id from the top. */
 uint16_t inject_writer_thread_of(uint32_t tid)
 {
     const struct known_thread *k = known_thread(tid);
@@ -156,7 +156,7 @@ static void drain_ring(struct ring *r)
             atomic_store_explicit(&r->tail, tail, memory_order_release);
     }
     atomic_store_explicit(&r->tail, tail, memory_order_release);
-    if (state == RING_LEFT) { /* its thread is gone, all of it was read */
+    if (state == RING_LEFT) { /* its thread has ended, and all events were read */
         inject_ranges_thread_gone(r);
         r->told = false;
         atomic_store_explicit(&r->state, RING_FREE, memory_order_release);
@@ -169,7 +169,7 @@ static void drain_rings(void)
         drain_ring(r);
 }
 
-/* Rings again after each buffer: they fill while a burst of buffers is worked off. */
+/* Empties rings after each buffer too: they fill during a burst of buffers. */
 static void drain(void)
 {
     drain_rings();
@@ -225,7 +225,7 @@ static void write_clock(void)
     inject_decode_host_clocks(c.at_ns, c.wall_ns);
     bool ours = c.cupti_ns > before_ns - NS_PER_S && c.cupti_ns < after_ns + NS_PER_S;
     if (inject_cupti_own_clock() && !ours)
-        c.cupti_ns = 0; /* it has not taken our clock yet */
+        c.cupti_ns = 0; /* CUPTI does not use the registered clock yet */
     trace_spool_add(&guest.spool, SPOOL_CLOCKS, &c);
     if (c.cupti_ns)
         inject_decode_clock(c.at_ns, c.cupti_ns);
@@ -271,7 +271,8 @@ static void check_disk(void)
     inject_gate_disk_full();
 }
 
-/* Somebody may switch CUPTI on or off: then next time; the last time waits a second for that. */
+/* Tries the lock, which may be held while CUPTI is switched on or off: skips a turn then; the last
+ * turn waits a second. */
 static bool take_control(bool last)
 {
     int64_t until_ns = clock_mono_ns() + NS_PER_S;
@@ -289,8 +290,8 @@ static void flush_cupti(bool last)
         return;
     if (inject_cupti_running() || last)
         inject_cupti_flush(last);
-    dropped_by_cupti +=
-        inject_cupti_take_dropped(); /* under control: while paused they are another's */
+    dropped_by_cupti += inject_cupti_take_dropped(); /* lock `control` held: while paused the drops
+                                                        are another client's */
     if (inject_cupti_running() &&
         inject_gate_closed_ns(clock_mono_ns()) > REST_AFTER_MS * NS_PER_MS)
         inject_cupti_rest();
@@ -315,8 +316,8 @@ static void flush(bool last)
     check_disk();
 }
 
-/* A program may end by its last thread's pthread_exit; the writer would keep it alive for ever. Its
- * main thread is a zombie then, and there is one more thread: this. */
+/* Whether the writer is the last thread: a program may end by pthread_exit of its last thread, and
+ * the writer would keep it alive for ever. The main thread is a zombie then. */
 static bool is_alone(void)
 {
     enum { THREADS_AFTER = 17 }; /* fields of stat from the state to the number of threads */
@@ -338,7 +339,7 @@ static void *run(void *unused)
     prctl(PR_SET_NAME, "twinfer");
     inject_facts_process();
     write_clock();
-    int64_t next_ns = clock_mono_ns(); /* the header's facts go out at once */
+    int64_t next_ns = clock_mono_ns(); /* writes the process's facts at once */
     for (;;) {
         uint32_t seen = atomic_load(&kicks);
         uint32_t asked = atomic_load(&flushes_asked);

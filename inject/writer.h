@@ -1,6 +1,6 @@
 /* The writer: the recorder's own thread. It empties rings and buffers whenever it is woken, and
- * twice a second (settings.flush_ns) writes everything that is known to the spool. Nothing of ours
- * but this thread touches guest.spool. */
+ * twice a second (settings.flush_ns) writes everything to the spool. Only this thread touches
+ * guest.spool. */
 #ifndef INJECT_WRITER_H
 #define INJECT_WRITER_H
 
@@ -12,7 +12,7 @@ void inject_writer_stop(void);  /* final flush, at most some seconds */
 void inject_writer_wake(void);  /* from any thread */
 void inject_writer_flush(void); /* and wait for it, at most some seconds */
 
-/* The writer's thread only. All strings up to this id are in the spool; returns id. */
+/* The writer's thread only. Writes all strings up to this id to the spool; returns id. */
 uint32_t inject_writer_string(uint32_t id);
 /* The id in the spool of a system thread; 0 when there are too many. */
 uint16_t inject_writer_thread_of(uint32_t tid);

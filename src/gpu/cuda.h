@@ -1,8 +1,6 @@
-/* libcuda, opened at run time, and what a GPU is.
- *
- * The list declares what is used of the driver's API with its own small types, so that no CUDA
- * header is needed: X(name, arguments, needed). Handles are pointers, results are CUresult's
- * numbers (0 = success). */
+/* libcuda, opened at run time, and facts of a GPU. The list declares the functions used with basic
+ * types, so that no CUDA header is needed: X(name, arguments, needed). Handles are pointers,
+ * results are CUresult's numbers (0 = success). */
 #ifndef GPU_CUDA_H
 #define GPU_CUDA_H
 
@@ -52,7 +50,7 @@ struct gpu_device { /* 0 = unknown */
 bool gpu_device_facts(const struct gpu_cuda *cuda, int ordinal, struct gpu_device *out);
 
 enum { GPU_UUID_TEXT = 41 };
-/* "GPU-1b2c...", as nvidia-smi and NVML write it: indices of the two are matched by it. */
+/* "GPU-1b2c...", as nvidia-smi and NVML write it; matches indices of CUDA and NVML. */
 void gpu_uuid_text(const uint8_t uuid[16], char out[GPU_UUID_TEXT]);
 
 #endif

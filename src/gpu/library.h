@@ -1,5 +1,5 @@
-/* NVIDIA's libraries, opened at run time: nothing here is linked, and nothing needs to be there.
- * Only this folder calls dlopen (and the guest library for itself). */
+/* NVIDIA's libraries, opened at run time: none is linked or required. dlopen is called in this
+ * folder only (and in the guest library). */
 #ifndef GPU_LIBRARY_H
 #define GPU_LIBRARY_H
 
@@ -12,11 +12,11 @@
 enum st gpu_cuda_open(struct gpu_cuda *out, struct err *e); /* after cuInit */
 enum st gpu_nvml_open(struct gpu_nvml *out, struct err *e); /* after nvmlInit */
 
-/* What is known of a library without initializing it. */
+/* Facts of a library, found without initializing it. */
 struct gpu_library {
-    const char *name;    /* as asked for: "libcupti.so.13" */
+    const char *name;    /* as requested: "libcupti.so.13" */
     const char *path;    /* where it was found; NULL = not found */
-    const char *version; /* as it says, or NULL */
+    const char *version; /* as reported by it, or NULL */
     const char *missing; /* first needed function that it lacks, or NULL */
     const char *absent;  /* optional functions that it lacks, "a, b", or NULL */
 };

@@ -1,4 +1,4 @@
-/* NVML, opened at run time. Many machines have its library and no header: what is used of it is
+/* NVML, opened at run time. Many machines have its library but no header: the functions used are
  * declared here. X(name, arguments, needed). Results are nvmlReturn_t's numbers (0 = success);
  * devices are opaque pointers. */
 #ifndef GPU_NVML_H

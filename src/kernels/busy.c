@@ -1,4 +1,4 @@
-/* Where the GPU stood idle, and why. */
+/* Idle times of the GPU, by cause. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,8 +16,8 @@ static int64_t overlap(int64_t a0, int64_t a1, int64_t b0, int64_t b1)
     return to > from ? to - from : 0;
 }
 
-/* The gap [from, to) that operation i ends: before its launch the host had nothing for the GPU,
- * during the call it was handing it over, after it the work waited in the queue. */
+/* Charges the gap [from, to) that operation i ends: before its launch to the host, during the call
+ * to launching, after it to the queue. */
 static void charge_gap(const struct kernels *k, struct kernels_device *d, int64_t from, int64_t to,
                        size_t i)
 {
@@ -47,7 +47,7 @@ static void take_op(const struct kernels *k, struct kernels_device *d, size_t i)
     d->last_ns = end > d->last_ns ? end : d->last_ns;
 }
 
-/* Between two launches of one thread, and from a launch's return to the start on the GPU. */
+/* Times between two launches of one thread, and from a launch's return to the start on the GPU. */
 static void launch_figures(struct kernels_timeline *out, const struct kernels *k)
 {
     const struct trace *t = k->t;
@@ -100,7 +100,7 @@ struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernel
     for (size_t i = 0; i < k->t->ops.n; i++)
         take_op(k, &t.devices[kernels_key(&seen, number_of(k, i))], i);
     kernels_keys_free(&seen);
-    size_t n = 0; /* windows and patterns leave devices without work */
+    size_t n = 0; /* windows and patterns may leave devices without work */
     for (size_t i = 0; i < t.n_devices; i++)
         if (t.devices[i].operations)
             t.devices[n++] = t.devices[i];

@@ -1,4 +1,4 @@
-/* Two traces, kernel by kernel. */
+/* Comparison of two traces, kernel by kernel. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,7 +87,7 @@ struct table *kernels_diff_table(struct arena *a, const struct kernels *before,
     struct table *t = table_new(a, COLUMNS);
     for (int i = 0; i < COLUMNS; i++)
         table_cell(t, "%s", head[i]);
-    size_t n = 0; /* names that patterns left out on both sides */
+    size_t n = 0; /* skips names that patterns excluded on both sides */
     for (size_t i = 0; i < pairs.n; i++)
         if (pairs.p[i].calls[0] + pairs.p[i].calls[1])
             pairs.p[n++] = pairs.p[i];

@@ -1,5 +1,5 @@
-/* The timeline as a picture: ranges of the host above, streams of the GPUs below. Times are
- * per cent of the width, so that it fits any; heights and text are pixels. */
+/* Timeline as SVG: ranges of the host above, streams of the GPUs below. Times are per cent of the
+ * width, so that it fits any; heights and text are pixels. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 
 enum { WIDTH = 1200, LANE = 36, LABEL = 16, BAR = 14, TOP = 26, MOST_LANES = 48 };
 
-/* Of the 1200 pixels that thinness is judged by. */
+/* At the nominal width of 1200 pixels. */
 static const double THIN_PX = 0.33, TEXT_PX = 40;
 
 /* Colours, by what a bar is. */
@@ -21,7 +21,7 @@ static const int tier_colour[] = {0, 4, 0, 2}; /* by tier from 1 */
 struct lane {
     uint64_t key; /* device and stream; or thread and depth, with the highest bit set */
     int y;
-    double until_px; /* what is drawn ends there; 0 = nothing is */
+    double until_px; /* end of what is drawn; 0 = nothing */
 };
 
 struct chart {
@@ -97,7 +97,7 @@ static void put_title(struct buf *out, const char *name, int64_t ns)
     buf_printf(out, ", %.3f µs</title>", (double)ns / 1e3);
 }
 
-/* A range's name stands in its bar, cut at its end: an inner svg clips. */
+/* Draws a bar with the range's name inside, clipped by an inner svg. */
 static void put_named_bar(struct chart *c, double from, double width, int y, const char *name,
                           int64_t ns)
 {
@@ -112,7 +112,7 @@ static void put_named_bar(struct chart *c, double from, double width, int y, con
     buf_puts(c->out, "</text></svg>\n");
 }
 
-/* A bar that would hide under what its lane shows already is left out. */
+/* Draws a bar; skips one hidden under what its lane already shows. */
 static void put_bar(struct chart *c, struct lane *l, int64_t from_ns, int64_t to_ns, int colour,
                     const char *name)
 {
@@ -155,7 +155,7 @@ static void find_lanes(struct chart *c)
         c->lanes[i].y = TOP + i * LANE;
 }
 
-/* Above its bars, where it takes no room from them. */
+/* Draws a lane's label above its bars. */
 static void put_labels(struct chart *c)
 {
     for (int i = 0; i < c->n_lanes; i++) {
@@ -172,7 +172,7 @@ static void put_labels(struct chart *c)
     }
 }
 
-/* At most five steps of 1, 2 or 5: their labels must stand beside each other on a phone. */
+/* Draws at most five steps of 1, 2 or 5, so that labels fit on a phone. */
 static void put_axis(struct chart *c, int bottom)
 {
     static const struct {

@@ -1,26 +1,22 @@
-/* What a trace says: times per kernel, per region and per operator, what the host cost, where the
- * GPU stood idle, and which kernels are alike.
- *
- * Input: a struct trace. Output: tables with the names and headers of `nsys stats`, Markdown, JSON
- * lines, SVG. The trace is not changed, but for operations that patterns leave out.
- *
- * How time is charged to ranges (NVTX ranges, PyTorch's annotations and operators):
- * - An operation belongs to the ranges that held, on the thread that launched it, all of the call
- *   that launched it. When it runs on the GPU does not matter. Operations whose launch was not
- *   recorded belong to none.
- * - The innermost of these is the one that started last (of two that started at once, the one that
- *   ends first). It gets the operation's time as *exclusive* time; all of them get it as
- *   *inclusive* time, whether they nest or merely overlap. So exclusive times of all ranges add up
- *   to no more than the GPU's time, inclusive ones need not.
- * - Inside a range that opens itself again (the same name on the same thread) time counts once per
- *   instance, and so twice in the sum over the name; tables by path tell them apart.
- * - A range that was never closed (a library popped it in a way the recorder does not see, or the
- *   recording ended) would hold everything after it. It holds only what is inside no younger range
- *   that was closed, and tables say "(never closed)" behind its name.
- * - A start/end range that ends on another thread counts on the thread it started on.
- * - Chains deeper than KERNELS_MAX_DEPTH count for the innermost KERNELS_MAX_DEPTH.
- * - GPU time of one operation is end - start; two that overlap on the GPU both count. What the
- *   device was busy with is in `busy` (kernels_busy), where overlaps count once. */
+/* Analysis of a trace: times per kernel, per region and per operator, cost of the host, idle times
+ * of the GPU, and classes of alike kernels. Input: a struct trace. Output: tables with the names
+ * and headers of `nsys stats`, Markdown, JSON lines, SVG. The trace is not changed, except that
+ * operations excluded by patterns are dropped. How time is charged to ranges (NVTX ranges,
+ * PyTorch's annotations and operators): - An operation belongs to the ranges that held, on the
+ * thread that launched it, all of the call that launched it. The time it runs on the GPU does not
+ * matter. Operations whose launch was not recorded belong to none. - The innermost of these is the
+ * one that started last (of two that started at once, the one that ends first). It gets the
+ * operation's time as *exclusive* time; all of them get it as *inclusive* time, whether they nest
+ * or merely overlap. So exclusive times of all ranges add up to no more than the GPU's time,
+ * inclusive ones need not. - Inside a range that opens itself again (the same name on the same
+ * thread) time counts once per instance, and so twice in the sum over the name; tables by path
+ * distinguish them. - A range that was never closed (a library popped it in a way the recorder does
+ * not see, or the recording ended) would hold everything after it. It holds only what is inside no
+ * younger closed range, and tables add "(never closed)" to its name. - A start/end range that ends
+ * on another thread counts on the thread it started on. - Chains deeper than KERNELS_MAX_DEPTH
+ * count for the innermost KERNELS_MAX_DEPTH. - GPU time of one operation is end - start; two that
+ * overlap on the GPU both count. The device's busy time is in `busy` (kernels_busy), where overlaps
+ * count once. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -35,12 +31,12 @@ enum { KERNELS_MAX_DEPTH = 256 };
 
 struct kernels_params {
     /* Patterns with '*' and '?' against the full and the short name of kernels, copies and sets: an
-     * operation stays when any of `include` matches (none given: all do) and none of `exclude`. */
+     * operation is kept when any of `include` matches (or there are none) and none of `exclude`. */
     const char *const *include, *const *exclude;
     size_t n_include, n_exclude;
 };
 
-/* What ranges of one name on one thread have in common. */
+/* Properties shared by ranges of one name on one thread. */
 struct kernels_class {
     uint32_t text, domain, thread;
     uint8_t style; /* enum trace_style */
@@ -58,7 +54,7 @@ struct kernels {
     struct arena *a;
     const struct trace *t;
 
-    /* Names: kernels by demangled name, copies and sets by what they do. */
+    /* Names: of kernels demangled, of copies and sets by their kind. */
     uint32_t *name;      /* [n_sigs] index of the name */
     const char **names;  /* [n_names] in full */
     const char **shorts; /* [n_names] */
@@ -75,7 +71,7 @@ struct kernels {
     struct range_sum *nvtx_sums, *operator_sums; /* [n_ranges], private: kernels/ranges.h */
 };
 
-/* Drops operations that the patterns leave out from t and prepares the rest. Close afterwards. */
+/* Drops operations excluded by patterns from t and prepares the rest. Close with kernels_close. */
 void kernels_open(struct kernels *k, struct trace *t, const struct kernels_params *p);
 void kernels_close(struct kernels *k);
 
@@ -96,7 +92,7 @@ static inline int64_t kernels_duration(const struct kernels *k, size_t i)
 {
     return k->t->ops.end_ns[i] - k->t->ops.start_ns[i];
 }
-/* "decode", "LLM:decode": nsys' way of writing a range, with the domain before it. */
+/* "decode", "LLM:decode": a range as nsys writes it, with its domain. */
 const char *kernels_range_name(struct arena *a, const struct kernels *k, uint32_t text,
                                uint32_t domain);
 const char *kernels_style_name(uint8_t style); /* "PushPop" */
@@ -111,7 +107,7 @@ struct kernels_report {
 };
 extern const struct kernels_report kernels_reports[]; /* ends with name NULL */
 
-/* The report as a table: the header row, then what `nsys stats` would say. */
+/* The report as a table: the header row, then the rows of `nsys stats`. */
 struct table *kernels_report_table(struct arena *a, const struct kernels *k,
                                    const struct kernels_report *r);
 
@@ -124,10 +120,10 @@ struct node *kernels_report_node(struct arena *a, const struct table *t);
 /* kernels.md: name, total ms, calls, mean ms, share; by total. */
 void kernels_markdown(struct buf *out, const struct kernels *k);
 /* operators.md: the same per PyTorch operator, or per innermost NVTX range where the trace has no
- * operators; exclusive time, calls are instances that launched something themselves. */
+ * operators; exclusive time; calls are instances that launched work themselves. */
 void kernels_operators_markdown(struct buf *out, const struct kernels *k);
-/* Its table, names whole: the header row ("Operator" or "Range" first), then name, Total (ms),
- * Calls, Mean (ms), Share (%); by total. "(outside)" is what no range holds. */
+/* Its table, names in full: the header row ("Operator" or "Range" first), then name, Total (ms),
+ * Calls, Mean (ms), Share (%); by total. "(outside)" is work outside all ranges. */
 struct table *kernels_operator_table(struct arena *a, const struct kernels *k);
 /* The table of regions.md: the header row, then Region (indented by "· "), Instances, Host (ms),
  * Inclusive (ms), Exclusive (ms), GPU ops. */
@@ -172,19 +168,19 @@ struct kernels_timeline {
 };
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
 void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */
-/* gantt.svg: ranges of the host, streams of the GPUs; what is thinner than a third of a pixel
- * beside a neighbour, at 1200 pixels, is left out. */
+/* gantt.svg: ranges of the host, streams of the GPUs; bars thinner than a third of a pixel beside a
+ * neighbour, at 1200 pixels, are left out. */
 void kernels_gantt_svg(struct buf *out, const struct kernels *k);
-/* The same to stand in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for bars: as
- * wide as there is room, with text of one size. */
+/* The same for embedding in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for
+ * bars: full width, with text of fixed size. */
 void kernels_gantt_inline(struct buf *out, const struct kernels *k);
 
 /* ---- two traces ---------------------------------------------------------------------------- */
 
-/* By name: times and calls before and after, largest change first, all of it in the first row. */
+/* By name: times and calls before and after, largest change first, totals in the first row. */
 struct table *kernels_diff_table(struct arena *a, const struct kernels *before,
                                  const struct kernels *after);
-/* That table for people: long names cut in the middle. */
+/* That table as Markdown: long names cut in the middle. */
 void kernels_diff_markdown(struct buf *out, const struct table *diff);
 
 /* ---- iterations ---------------------------------------------------------------------------- */
@@ -198,13 +194,12 @@ struct kernels_step_params {
 /* cpu_overheads.csv of a profiling bundle (docs/formats.md), in ms, one row per batch size.
  *
  * An iteration reaches from its range's start to the start of the next on that thread; the last of
- * a thread and ranges inside others are left out, and so are ones that launched nothing.
- * model_execution_e2e is the time in which the GPU worked on what the range launched; everything
- * else of the iteration is host time: schedule is what passed between the ranges,
- * process_model_outputs what followed the last operation inside the range, prepare_inputs_e2e the
- * rest: before the first operation and wherever the GPU ran dry between. The three add up to
- * iteration_host where the GPU finished before its range ended. Ranges with "prefill" in their name
- * make the prefill columns. */
+ * a thread and ranges inside others are left out, and so are those without launches.
+ * model_execution_e2e is the time in which the GPU worked on the range's launches; everything else
+ * of the iteration is host time: schedule is the time between the ranges, process_model_outputs
+ * that after the last operation inside the range, prepare_inputs_e2e the rest: before the first
+ * operation and in gaps of the GPU between. The three add up to iteration_host where the GPU
+ * finished before its range ended. Ranges with "prefill" in their name fill the prefill columns. */
 struct table *kernels_step_table(struct arena *a, const struct kernels *k,
                                  const struct kernels_step_params *p);
 

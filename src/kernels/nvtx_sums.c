@@ -88,8 +88,8 @@ struct projection {
     uint64_t launches, level, children;
 };
 
-/* The shortest range on its thread that holds all of it: as nsys, for which a start/end range is no
- * parent of what outlasts it. */
+/* The shortest range on its thread that encloses it entirely: as in nsys, where a start/end range
+ * is no parent of a range that outlasts it. */
 static uint32_t holder_of(const struct kernels *k, uint32_t range)
 {
     const struct trace_range *r = k->t->ranges;
@@ -107,7 +107,7 @@ static uint32_t holder_of(const struct kernels *k, uint32_t range)
     return best;
 }
 
-/* Levels count all ranges around, children those that launched something. */
+/* Levels count all enclosing ranges, children only those with launches. */
 static struct projection *projections(const struct kernels *k, const struct range_names *names,
                                       const struct range_sum *sums)
 {
@@ -170,8 +170,8 @@ void kernels_proj_sum(const struct kernels *k, struct table *out)
 
 /* ---- kernels by range ---- */
 
-/* Operations alike: launched on one path of ranges, of one name. What is asked of a pair (class of
- * range, kernel) is put together from the leaves that have the class on their path. */
+/* Groups of operations: launched on one path of ranges, of one name. A pair (class of range,
+ * kernel) is summed from the leaves with that class on their path. */
 struct leaves {
     struct kernels_keys keys; /* (path, name) */
     uint32_t *group;          /* [ops.n] leaf */
@@ -214,7 +214,7 @@ static int by_pair(const void *x, const void *y)
 
 struct pair_row {
     struct kernels_stats
-        s;          /* a kernel inside two instances of the range counts twice, as nsys has it */
+        s;          /* a kernel inside two instances of the range counts twice, as in nsys */
     size_t kernels; /* it counts once */
     const char *range, *name;
     uint32_t pair; /* TRACE_NONE: outside of ranges */
@@ -266,7 +266,7 @@ static void find_pairs(const struct kernels *k, const struct leaves *l, struct r
         qsort(out->list.p, out->list.n, sizeof *out->list.p, by_pair);
 }
 
-/* Kernels by the thread that launched them (0: not known) and name, outside of all ranges. */
+/* Kernels outside all ranges, by launching thread (0: unknown) and name. */
 static void outside_rows(const struct kernels *k, const struct leaves *l,
                          const struct range_kernels *rk, struct pair_row **rows, size_t *n)
 {
@@ -305,8 +305,8 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
 }
 
 /* Instances of ranges that launched each pair's kernel. Calls come in order of time, thread by
- * thread, so a range's first launch comes after those of ranges that began before it; and what is
- * around a launch is passed from the outermost in. */
+ * thread, so a range's first launch comes after those of ranges that began before it; the ranges
+ * around a launch are visited from the outermost in. */
 static uint32_t *count_instances(const struct kernels *k, const struct leaves *l,
                                  const struct range_kernels *rk)
 {

@@ -38,7 +38,7 @@ static bool any_match(const char *const *patterns, size_t n, const char *full, c
 
 /* ---- names ---- */
 
-/* nsys' words for what copies and sets do. */
+/* nsys' names of copies and sets. */
 static const char *operation_name(struct arena *a, const struct trace *t, const struct trace_sig *s)
 {
     if (s->kind == TRACE_SET)
@@ -138,14 +138,14 @@ static void classify(struct kernels *k)
     k->n_classes = (uint32_t)classes.n;
 }
 
-/* The sweep over one thread's ranges and calls in order of time. */
+/* State of the sweep over one thread's ranges and calls in order of time. */
 struct sweep {
     struct kernels *k;
     struct kernels_keys path_keys; /* (parent path + 1, class) */
     VEC(struct kernels_path) paths;
-    VEC(uint32_t) open;   /* ranges by start; ones that ended below the top are still there */
-    uint32_t *range_path; /* [n_ranges] path of a range when all around it outlast it */
-    bool *nested;         /* [n_ranges] they do */
+    VEC(uint32_t) open;   /* ranges by start; may include ended ones below the top */
+    uint32_t *range_path; /* [n_ranges] path of a range if all enclosing ones outlast it */
+    bool *nested;         /* [n_ranges] they do outlast it */
 };
 
 static uint32_t path_below(struct sweep *s, uint32_t parent, uint32_t class)
@@ -166,8 +166,8 @@ static void close_ranges(struct sweep *s, int64_t at_ns)
         (void)vec_pop(&s->open);
 }
 
-/* The range around a new one: the youngest that is open by now. A closed range is inside no range
- * that was never closed. */
+/* Parent of a new range: the youngest open one. A closed range is never inside a never-closed one.
+ */
 static uint32_t parent_of(const struct sweep *s, uint32_t i)
 {
     const struct trace_range *r = s->k->t->ranges;
@@ -195,7 +195,7 @@ static void open_range(struct sweep *s, uint32_t i)
     vec_push(&s->open, i);
 }
 
-/* The chain of ranges that last until then, where not all on the way up do. */
+/* The chain of enclosing ranges that last until end_ns, when some do not. */
 static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns)
 {
     uint32_t chain[KERNELS_MAX_DEPTH];

@@ -7,7 +7,7 @@
 #include "base/vec.h"
 #include "text/json.h"
 
-/* Operators that multiply, with the place of the two factors among their inputs. */
+/* Operators that multiply, with the positions of the two factors among their inputs. */
 static const struct {
     const char *name;
     uint32_t left, right;
@@ -24,8 +24,8 @@ static int64_t dim(const struct node *list, uint32_t i)
     return n && n->kind == NODE_INT && n->i > 0 && n->i < INT32_MAX ? n->i : 0;
 }
 
-/* All dimensions but the last two (or, of a matrix to the left of a matrix, all but the last) as
- * one. 0 when one of them is no good. */
+/* Product of all dimensions but the last two (or, for a matrix left of a matrix, all but the last).
+ * 0 when one of them is invalid. */
 static int64_t leading(const struct node *list, uint32_t n)
 {
     int64_t v = 1;
@@ -52,7 +52,7 @@ static struct product multiply(const struct node *dims, size_t how)
     if (dims->kind != NODE_LIST || !factor(dims, multiplying[how].left, &l) ||
         !factor(dims, multiplying[how].right, &r))
         return p;
-    bool matrix = r->n == 2; /* the rows of all of the left factor are one dimension */
+    bool matrix = r->n == 2; /* flattens the rows of the left factor */
     int64_t inner = dim(r, r->n - (multiplying[how].transposed ? 1 : 2));
     p.n = dim(r, r->n - (multiplying[how].transposed ? 2 : 1));
     p.k = dim(l, l->n - 1);
@@ -74,7 +74,7 @@ struct parsed {
     const struct node *dims, *types;
 };
 
-/* The text of one shapes string, parsed once. */
+/* Parses a shapes string, each once. */
 static struct parsed *parse(const struct kernels *k, struct map *known, const struct trace_range *r)
 {
     uint32_t key[2] = {r->shapes, r->types};

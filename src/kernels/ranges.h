@@ -1,19 +1,19 @@
-/* Sums over ranges: what each instance launched, and which kernels each name of a range holds.
- * Private to kernels/. */
+/* Sums over ranges: work launched by each instance, and kernels of each name. Private to kernels/.
+ */
 #ifndef KERNELS_RANGES_H
 #define KERNELS_RANGES_H
 
 #include "kernels/kernels.h"
 
-/* What one instance of a range launched. */
+/* Work launched by one instance of a range. */
 struct range_sum {
     uint32_t n_ops;            /* 0 = nothing: the rest is 0 */
     uint32_t n_launches;       /* calls that launched them: one of a graph launches many */
     int64_t first_ns, last_ns; /* from the first start to the last end on the GPU */
     int64_t inclusive_ns, exclusive_ns;
 };
-/* [n_ranges]; ranges whose style is in `styles` (one of the sets below) are looked at, others are
- * as if they were not there: exclusive time goes to the innermost of those that are. */
+/* [n_ranges]; counts only ranges whose style is in `styles` (one of the sets below): exclusive time
+ * goes to the innermost of these. */
 const struct range_sum *kernels_range_sums(const struct kernels *k, unsigned styles);
 void kernels_make_range_sums(
     struct kernels *k); /* part of kernels_open; kernels_close frees them */

@@ -1,6 +1,5 @@
-/* What fills nsys' reports: a table that has its header row, its rows appended. Private to
- * kernels/.
- */
+/* Functions that fill nsys' reports: append rows to a table with its header row. Private to
+ * kernels/. */
 #ifndef KERNELS_REPORTS_H
 #define KERNELS_REPORTS_H
 

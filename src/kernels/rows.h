@@ -9,7 +9,7 @@
 struct kernels_row {
     struct kernels_stats s;
     const char *name;
-    uint32_t id; /* what it is about: the caller's */
+    uint32_t id; /* caller's tag */
 };
 
 struct kernels_rows {
@@ -21,8 +21,8 @@ struct kernels_rows {
 /* One row per group that is not empty, named names[group]; id is the group. Free with vec_free. */
 struct kernels_rows kernels_rows_of(struct kernels_groups *g, const char *const *names);
 
-/* v with one decimal, as SQLite's round() makes it: what reads as a half in decimal goes up
- * (1717.55 to 1717.6, though the double is a little less). */
+/* v with one decimal, as SQLite's round() makes it: a decimal half rounds up (1717.55 to 1717.6,
+ * though the double is a little less). */
 double kernels_rounded(double v);
 void kernels_put_rounded(struct table *t, double v);
 /* Avg, Med, Min, Max, StdDev */

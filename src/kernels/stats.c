@@ -15,8 +15,8 @@ static void swap(int64_t *a, int64_t *b)
     *b = t;
 }
 
-/* v[k] as in sorted order; smaller ones before it, larger ones behind. Three parts a round, so that
- * equal values, which durations have many of, end it early. */
+/* Quickselect: returns v[k] as in sorted order, with smaller values before it and larger ones
+ * behind. Partitions in three, so that many equal durations end it early. */
 static int64_t select_at(int64_t *v, size_t n, size_t k)
 {
     size_t lo = 0, hi = n; /* [lo, hi) holds v[k] */
@@ -61,7 +61,7 @@ struct kernels_stats kernels_stats_of(int64_t *v, size_t n)
     s.min = s.max = v[0];
     for (size_t i = 0; i < n; i++) {
         if (__builtin_add_overflow(s.sum, v[i], &s.sum))
-            s.sum = INT64_MAX; /* spans of ranges that overlap, in a trace of nonsense */
+            s.sum = INT64_MAX; /* saturates: overlapping ranges of an absurd trace */
         s.min = v[i] < s.min ? v[i] : s.min;
         s.max = v[i] > s.max ? v[i] : s.max;
     }

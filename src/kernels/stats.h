@@ -13,7 +13,7 @@ struct kernels_stats {
     double stddev;       /* of a sample (n - 1); NAN for fewer than two values */
 };
 
-/* Puts v in another order. */
+/* Reorders v. */
 struct kernels_stats kernels_stats_of(int64_t *v, size_t n);
 
 /* n values sorted into groups, order inside a group kept: group g has

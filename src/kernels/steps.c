@@ -1,4 +1,4 @@
-/* What the host costs an iteration of an engine that marks its iterations with ranges. */
+/* Host time per iteration of an engine that marks its iterations with ranges. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "kernels/ranges.h"
 #include "profile/read/host_columns.h"
 
-/* Parts of one iteration, in the words of cpu_overheads.csv. */
+/* Parts of one iteration, named as in cpu_overheads.csv. */
 enum part { SCHEDULE, PREPARE, PROCESS, EXECUTION, HOST, PARTS };
 
 struct step {
@@ -28,7 +28,8 @@ static int64_t first_number(const char *s)
     return v;
 }
 
-/* Time in [from, to) in which the GPU did work of the range; operations come by start. */
+/* Accumulates the time in [from, to) with the GPU busy on the range's work; operations come by
+ * start. */
 struct cover {
     int64_t until_ns, busy_ns;
     bool any;
@@ -71,7 +72,7 @@ static bool *match_ranges(const struct kernels *k, const char *pattern)
     return wanted;
 }
 
-/* The parts of one step up to the start of the next on its thread. */
+/* Splits one step, up to the start of the next on its thread, into parts. */
 static void split(struct step *s, const struct trace_range *r, const struct range_sum *sum,
                   const struct cover *c, int64_t next_ns)
 {
@@ -101,7 +102,7 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
         if (!sums[i].n_ops || next == t->n_ranges ||
             t->ranges[next].thread != t->ranges[i].thread ||
             t->ranges[next].start_ns < t->ranges[i].end_ns)
-            continue; /* the last one has no successor; nested ones are no iterations */
+            continue; /* skips the last one, which has no successor, and nested ones */
         const char *name = trace_text(&t->dict, t->ranges[i].text);
         struct step s = {.range = i,
                          .batch = p->batch_size ? p->batch_size : first_number(name),
@@ -135,7 +136,7 @@ static struct kernels_stats figures(const struct step *s, size_t n, enum part pa
     return out;
 }
 
-/* Empty where fewer than one value, of a deviation fewer than two, were to be had. */
+/* Writes an empty cell for n too small: below 1 value, or below 2 for a deviation. */
 static void put_ms(struct table *t, double ns, size_t n)
 {
     if (n && !isnan(ns))
@@ -147,8 +148,8 @@ static void put_ms(struct table *t, double ns, size_t n)
 static void put_row(struct table *t, const struct step *s, size_t n,
                     const struct kernels_step_params *p)
 {
-    /* sampler_e2e and ray_comm_time are parts of the others here: the range does not tell them
-     * apart. Decode iterations decide where there are any, as in the profiler. */
+    /* sampler_e2e and ray_comm_time are included in the others: the range does not separate them.
+     * Uses decode iterations where there are any, as the profiler does. */
     static const int parts[] = {SCHEDULE, -1, PREPARE, EXECUTION, PROCESS};
     int kind = figures(s, n, HOST, 0).n ? 0 : -1;
     for (int i = 0; i < 5; i++) {

@@ -123,7 +123,7 @@ static int64_t exec_api(const void *self, size_t i)
     return call_time(&t->calls, t->ops.call[i]);
 }
 
-/* From the return of the launch to the start on the GPU; no time when it began before. */
+/* Time from the return of the launch to the start on the GPU; none when it began before. */
 static int64_t exec_queue(const void *self, size_t i)
 {
     const struct trace *t = ((const struct kernels *)self)->t;
@@ -163,7 +163,7 @@ static uint32_t *exec_groups(const struct kernels *k, struct exec_key **keys, ui
     return group;
 }
 
-/* Those of a group that are no negative, moved to its front. */
+/* Moves the non-negative values of a group to its front. */
 static size_t not_negative(int64_t *v, size_t n)
 {
     size_t kept = 0;

@@ -1,4 +1,4 @@
-/* Tables for people: kernels, operators, regions. */
+/* Markdown tables: kernels, operators, regions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static int by_total(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-/* Names of templates run to thousands of bytes, and a table is as wide as its widest cell: begin
- * and end of a long one. The CSV reports have names whole. */
+/* Begin and end of a long name: template names have thousands of bytes, and a table is as wide as
+ * its widest cell. The CSV reports have full names. */
 static const char *readable(struct arena *a, const char *name)
 {
     enum { LONGEST = 120, HEAD = 80, TAIL = 37 };
@@ -80,7 +80,7 @@ static void put_lines(struct arena *a, struct buf *out, const char *what, struct
                (double)sum.total_ns / 1e6);
 }
 
-/* By name: all operations, or those launched on the paths that are a member. */
+/* Sums by name: all operations, or those launched on paths with member[path]. */
 static void put_kernels(const struct kernels *k, struct buf *out, const bool *member)
 {
     const struct trace *t = k->t;
@@ -140,7 +140,7 @@ static bool has_operators(const struct kernels *k)
 
 typedef VEC(struct line) line_list;
 
-/* Exclusive times by operator, or by range; what neither holds comes last. */
+/* Exclusive times by operator, or by range; work outside comes last. */
 static void find_operators(const struct kernels *k, bool operators, line_list *lines)
 {
     const struct trace *t = k->t;
@@ -201,7 +201,7 @@ struct table *kernels_operator_table(struct arena *a, const struct kernels *k)
 
 /* ---- regions ---- */
 
-/* A path of NVTX ranges: operators between them do not count. */
+/* A path of NVTX ranges, ignoring operators between them. */
 struct region {
     uint32_t parent, class;
     int depth;
@@ -229,7 +229,7 @@ static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_
     return id;
 }
 
-/* The nearest range around that is a region and holds the start of this one. */
+/* The nearest enclosing region that contains the start of this one. */
 static uint32_t region_parent(const struct kernels *k, const struct regions *g, uint32_t range)
 {
     const struct trace_range *r = k->t->ranges;
@@ -284,7 +284,8 @@ static void put_region(const struct kernels *k, const struct regions *g, uint32_
     buf_free(&indent);
 }
 
-/* Depth first, in order of first appearance; children are linked through first and next. */
+/* Writes regions depth first, in order of first appearance; children are linked through first and
+ * next. */
 static void put_regions(const struct kernels *k, const struct regions *g, struct table *t)
 {
     size_t n = g->list.n;
@@ -309,7 +310,7 @@ static void put_regions(const struct kernels *k, const struct regions *g, struct
     mem_free(next);
 }
 
-/* Kernels of all instances of the ranges with that name, inclusive. */
+/* Writes the kernels of all instances of the ranges with that name, inclusive. */
 static void put_region_kernels(const struct kernels *k, struct buf *out, const char *name,
                                const struct kernels_class *of)
 {
@@ -370,7 +371,7 @@ struct table *kernels_region_table(struct arena *a, const struct kernels *k)
 void kernels_regions_markdown(struct buf *out, const struct kernels *k, const char *const *patterns,
                               size_t n_patterns)
 {
-    enum { MOST = 200 }; /* a table each */
+    enum { MOST = 200 }; /* bounds the number of tables */
     const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     struct regions g = {0};
     find_regions(k, sums, &g);

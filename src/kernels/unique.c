@@ -1,4 +1,4 @@
-/* Kernels that are alike, and what class of work they are. */
+/* Groups alike kernels and classifies their work. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ int kernels_tier(uint8_t kind, const char *name)
     static const char *const gemm[] = {"gemm",   "GEMM",     "Gemm",  "nvjet",     "cutlass",
                                        "cublas", "cuBLAS",   "gemv",  "GEMV",      "splitKreduce",
                                        "splitK", "cublasLt", "xmma_", "dot_kernel"};
-    /* made of CUTLASS parts, or of a name that holds one of the above, and no library's product */
+    /* built from CUTLASS, or with a name containing one of the above, but no library's product */
     static const char *const others[] = {"fmha",      "flash",   "Flash", "attention",
                                          "Attention", "softmax", "conv",  "implicit_gemm"};
     if (kind == TRACE_COPY || kind == TRACE_SET)
@@ -41,7 +41,7 @@ struct unique {
     uint64_t count;
     int64_t total_ns;
     int tier;
-    uint32_t first_pair, last_pair, n_pairs; /* products it served; + 1 */
+    uint32_t first_pair, last_pair, n_pairs; /* its products; index + 1 */
 };
 
 struct unique_list {
@@ -54,7 +54,7 @@ struct unique_list {
     VEC(uint32_t) next_pair; /* of the same kernel, + 1; 0 = none */
 };
 
-/* What makes two launches one: no context, no registers, no process. */
+/* Key of equal launches: without context, registers and process. */
 struct unique_key {
     int64_t bytes;
     uint32_t kind, name, device, stream, grid[3], block[3], shared;
@@ -174,7 +174,7 @@ static struct unique_list find_unique(const struct kernels *k)
         x->total_ns += kernels_duration(k, i);
     }
     add_products(k, &u, of_sig);
-    size_t n = 0; /* patterns and windows leave signatures without an operation */
+    size_t n = 0; /* patterns and windows may leave signatures without an operation */
     for (size_t i = 0; i < u.n; i++)
         if (u.p[i].count)
             u.p[n++] = u.p[i];
@@ -191,7 +191,7 @@ static void put_key(struct buf *out, const char *key)
     buf_puts(out, ": ");
 }
 
-/* null where the trace does not say: no kernel has a grid without blocks. */
+/* null for unknown: no kernel has a grid without blocks. */
 static void put_triple(struct buf *out, const char *key, const uint32_t v[3])
 {
     put_key(out, key);
@@ -237,7 +237,7 @@ static void put_signature(struct buf *out, const struct unique *u)
     buf_putc(out, '}');
 }
 
-/* M, N, K of a matrix product; where the kernel served several, the list of them with counts. */
+/* M, N, K of a matrix product; for several products, their list with counts. */
 static void put_products(struct buf *out, const struct unique *u, const struct unique_list *all)
 {
     bool many = u->n_pairs > 1;

@@ -1,6 +1,6 @@
-/* What the records of a trace share: strings, processes, threads, devices and signatures, each
- * known by a small number. Held in memory whatever is streamed: it grows with what differs, not
- * with the records. One thread at a time. */
+/* Dictionary of a trace: strings, processes, threads, devices and signatures, each identified by a
+ * small number. Held in memory while records are streamed: it grows with distinct values, not with
+ * records. One thread at a time. */
 #ifndef TRACE_DICT_H
 #define TRACE_DICT_H
 
@@ -16,8 +16,8 @@ enum trace_record { TRACE_OP, TRACE_CALL, TRACE_RANGE, TRACE_SYNC, TRACE_RECORDS
 
 #define TRACE_NONE UINT32_MAX /* an id that is not known */
 
-/* What two alike operations of the GPU have in common. Numbers of copy, memory and launch kinds are
- * CUPTI's. All of it, bit by bit, is the key: start from {0}. */
+/* Signature of GPU operations: everything but times. Numbers of copy, memory and launch kinds are
+ * CUPTI's. The key is all of its bytes: start from {0}. */
 struct trace_sig {
     int64_t bytes;        /* copies and sets */
     uint64_t local_bytes; /* kernels: local memory of the launch */
@@ -49,9 +49,9 @@ struct trace_thread {
     uint32_t name; /* string */
 };
 
-/* One GPU, whichever ordinal the processes know it by. 0 and "" = unknown. */
+/* One GPU, independent of its ordinals in the processes. 0 and "" = unknown. */
 struct trace_device {
-    uint32_t number; /* what reports call it: the ordinal of the first process that used it */
+    uint32_t number; /* number in reports: the ordinal in the first process that used it */
     uint32_t name;   /* string */
     uint8_t uuid[16];
     uint32_t major, minor, sms, max_threads_per_sm;
@@ -64,13 +64,13 @@ struct trace_note {
     const char *text;
 };
 
-/* What the file says of the machine and the software that were recorded. */
+/* Facts about the recorded machine and software. */
 enum trace_fact_kind {
     TRACE_HOST,
     TRACE_PROCESSOR,
     TRACE_CORES,
     TRACE_DRIVER,
-    TRACE_CUDA_DRIVER, /* CUDA's versions as its functions give them: 13000 is 13.0 */
+    TRACE_CUDA_DRIVER, /* CUDA's versions in its own encoding: 13000 is 13.0 */
     TRACE_CUDA_RUNTIME,
     TRACE_CUPTI,
     TRACE_FACTS
@@ -80,7 +80,7 @@ struct trace_fact {
     const char *text;
 };
 extern const struct trace_fact_name {
-    const char *title;  /* for people */
+    const char *title;  /* display name */
     const char *nsys;   /* name in TARGET_INFO_SYSTEM_ENV; NULL = none */
     const char *kineto; /* member of a PyTorch trace, an integer; NULL = none */
 } trace_fact_names[TRACE_FACTS];
@@ -95,18 +95,18 @@ struct trace_dict {
     struct trace_thread *threads; /* 0 is unknown, of process 0 */
     struct trace_device *devices;
     struct trace_note *notes;
-    struct trace_fact *facts; /* as they came; several texts of one kind: several machines */
+    struct trace_fact *facts; /* in order of arrival; several texts of one kind: several machines */
     uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes, n_facts;
 
     uint64_t dropped;                   /* records that the recorder lost */
-    uint64_t skipped;                   /* records of the file that have no place here */
-    uint64_t impossible[TRACE_RECORDS]; /* left out for their times: trace_times_ok */
-    int64_t time_ns[TRACE_RECORDS];     /* summed over those that were let in */
+    uint64_t skipped;                   /* records of kinds that are not represented */
+    uint64_t impossible[TRACE_RECORDS]; /* left out for impossible times: trace_times_ok */
+    int64_t time_ns[TRACE_RECORDS];     /* summed over accepted records */
     bool incomplete;                    /* a recorder did not close its file */
     bool has_clock; /* of the first spool; spools of other hosts are shifted to it */
     uint64_t clock_host;
     int64_t wall_less_clock_ns;
-    bool launches_only; /* calls are the launches alone, not all that was called */
+    bool launches_only; /* calls are launches only, not every API call */
 
     struct trace_ids *string_ids, *sig_ids, *process_ids, *thread_ids;
 };
@@ -121,10 +121,10 @@ const char *trace_text(const struct trace_dict *d, uint32_t string); /* "" for u
 uint32_t trace_sig_id(struct trace_dict *d, const struct trace_sig *sig);
 uint32_t trace_process_of(struct trace_dict *d, uint32_t pid, uint32_t host);
 uint32_t trace_thread_of(struct trace_dict *d, uint32_t process, uint32_t tid);
-/* The index of the device of that number; facts are filled in where they were unknown. */
+/* The index of the device; fills in facts that were unknown. */
 uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts);
-/* Whether these can be a record's times; if not, it is counted in d->impossible and the reader
- * leaves it out. What passes keeps later sums inside 64 bits: times within +-73 years, end not
+/* Whether these times are possible; if not, counts the record in d->impossible, and the reader
+ * leaves it out. Accepted times keep later sums inside 64 bits: times within +-73 years, end not
  * before start, no record longer than TRACE_SPAN_MAX_NS, operations together no longer than that
  * either (ranges, which nest: eight times as long). trace_finish adds: no two records further apart
  * than that. */
@@ -133,10 +133,10 @@ bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_
 /* "2 operations, 1 range", of d->impossible; NULL when there are none. */
 const char *trace_impossible(struct arena *a, const struct trace_dict *d);
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);
-/* Each is kept once; an empty text, and "0", is no fact. */
+/* Adds a fact, each once; ignores an empty text and "0". */
 void trace_fact(struct trace_dict *d, enum trace_fact_kind kind, struct sv text);
-/* The texts of a kind, for people: "node1, node2", "13.0"; NULL without any. Lives as long as both
- * a and d do. */
+/* The texts of a kind, formatted: "node1, node2", "13.0"; NULL without any. Lives as long as both a
+ * and d do. */
 const char *trace_fact_words(struct arena *a, const struct trace_dict *d,
                              enum trace_fact_kind kind);
 

@@ -6,10 +6,10 @@
 
 extern const struct trace_format trace_spool, trace_sqlite, trace_kineto, trace_perfetto;
 
-/* An empty file that was not there. */
+/* Creates an empty file; ST_USAGE when it exists. */
 enum st trace_create_file(const char *path, struct err *e);
 
-/* Their reading halves. */
+/* Readers of the formats. */
 bool trace_kineto_recognises(struct sv head);
 enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
                           struct err *e);

@@ -1,5 +1,6 @@
-/* Traces as JSON: as PyTorch's profiler writes them, and as Perfetto and chrome://tracing show them
- * best. The same events; Perfetto's have tracks with names, and GPUs as processes of their own. */
+/* Writers of traces as JSON: in the form of PyTorch's profiler, and for Perfetto and
+ * chrome://tracing. The same events; for Perfetto with named tracks, and GPUs as processes of their
+ * own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,10 +14,10 @@ struct trace_writer {
     char *path;
     const struct trace_dict *d;
     bool tracks; /* Perfetto's */
-    bool any;    /* an event stands in the list */
+    bool any;    /* the list has an event */
     struct buf line;
     VEC(uint64_t) streams; /* (device, stream) that have a track, sorted */
-    VEC(uint32_t) pids;    /* by process: its own, or one that no other has */
+    VEC(uint32_t) pids;    /* by process: its own, or a unique substitute */
 };
 
 /* Processes of the system end at 2^22. */
@@ -43,7 +44,7 @@ static void put_known(struct buf *b, const char *key, bool known, uint64_t v)
         buf_printf(b, ", \"%s\": null", key);
 }
 
-/* A number that is never 0 where it is known. */
+/* Writes a number that is never 0 where known; nothing for 0. */
 static void put_nonzero(struct buf *b, const char *key, uint64_t v)
 {
     put_known(b, key, v != 0, v);
@@ -87,7 +88,7 @@ static uint32_t gpu_pid(const struct trace_writer *w, uint32_t device)
     return w->tracks ? GPU_PIDS + device % GPU_PIDS : device;
 }
 
-/* JSON tells processes apart by their pid alone. Those of the system are below 2^22. */
+/* A unique pid: JSON distinguishes processes by pid alone. The system's are below 2^22. */
 static uint32_t pid_of(struct trace_writer *w, uint32_t process)
 {
     enum { STEP = 1 << 22 };
@@ -274,7 +275,7 @@ static void put_devices(struct buf *b, const struct trace_dict *d)
     buf_puts(b, "]");
 }
 
-/* The first of each kind: PyTorch writes a file a process. */
+/* Writes the first version of each kind: PyTorch has a file per process. */
 static void put_versions(struct buf *b, const struct trace_dict *d)
 {
     int64_t version;

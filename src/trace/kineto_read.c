@@ -1,6 +1,6 @@
-/* PyTorch's Kineto JSON and other Chrome traces. Three steps at once, each in its own thread, over
- * a ring of pieces of the file: read and unpack; parse events in place; give them ids and hand them
- * to the sink. Memory is the ring and the dictionary. */
+/* PyTorch's Kineto JSON and other Chrome traces. A pipeline of three threads over a ring of pieces
+ * of the file: read and unpack; parse events in place; assign ids and pass to the sink. Memory is
+ * the ring and the dictionary. */
 #include <pthread.h>
 #include <string.h>
 
@@ -14,14 +14,15 @@
 enum {
     SLOTS = 4,
     PIECE_BYTES = 1 << 20,
-    MAX_EVENT_BYTES = 32 << 20, /* of one event, and of what stands before the events */
+    MAX_EVENT_BYTES = 32 << 20, /* of one event, and of the text before the events */
 };
 
 enum slot_state { SLOT_FREE, SLOT_READ, SLOT_PARSED };
 
 struct slot {
     enum slot_state state;
-    char *memory; /* [headroom + PIECE_BYTES]; a cut event moves into the next slot's headroom */
+    char *memory; /* [headroom + PIECE_BYTES]; an event cut by the end of a piece moves into the
+                     next slot's headroom */
     size_t headroom;
     size_t bytes; /* read, behind the headroom */
     bool last;    /* nothing follows: the end, or an error */
@@ -43,7 +44,7 @@ struct reader {
     /* of the parser */
     enum place place;
     bool bare;  /* the file is the list of events alone */
-    bool first; /* nothing came yet in the list or map it is in */
+    bool first; /* no item of the current list or map yet */
     bool had_events;
     long line;   /* of the first byte not yet parsed */
     long column; /* of the same */
@@ -53,7 +54,7 @@ struct reader {
     const struct trace_sink *sink;
     uint32_t process; /* of the GPU's records */
     bool process_known;
-    VEC(struct trace_op) held; /* until the process is known: writers want its pid */
+    VEC(struct trace_op) held; /* until the process is known: writers need its pid */
     struct buf scratch;
     uint64_t last_tid;
     int64_t last_pid;
@@ -122,8 +123,8 @@ static bool fault(struct reader *r, struct slot *s, const char *from, const char
     return false;
 }
 
-/* The place of the next item of the list or map that c is in: past a comma. *ended: past its
- * closing bracket instead. False when the text ends first. */
+/* Moves to the next item of the list or map that c is in: past a comma. *ended: past its closing
+ * bracket instead. False when the text ends first. */
 static bool next_item(struct reader *r, struct scan *c, char close, bool *ended, const char **why)
 {
     struct scan at = *c;
@@ -150,7 +151,7 @@ static bool next_item(struct reader *r, struct scan *c, char close, bool *ended,
     return true;
 }
 
-/* Events while they are whole; c stops before the first that is cut. */
+/* Parses complete events; c stops before the first that is cut. */
 static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const char *from)
 {
     bool ended;
@@ -253,7 +254,7 @@ static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const 
     return true;
 }
 
-/* All that is whole in [c->p, c->end). */
+/* Parses everything complete in [c->p, c->end). */
 static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
 {
     const char *from = c->p;
@@ -281,7 +282,7 @@ static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
 
 static bool finish_parse(struct reader *r, struct slot *s, const struct scan *c)
 {
-    /* Chrome itself leaves the bracket of a bare list open when it is killed. */
+    /* Chrome leaves a bare list open when it is killed. */
     if (r->place == AT_END || (r->bare && c->p == c->end))
         return r->had_events ||
                (err_set(&s->error, ST_INPUT, "%s: has no traceEvents", r->path), false);
@@ -293,7 +294,7 @@ static bool finish_parse(struct reader *r, struct slot *s, const struct scan *c)
 static void *parse_pieces(void *arg)
 {
     struct reader *r = arg;
-    struct buf tail = {0}; /* of a cut event; its slot is read into anew meanwhile */
+    struct buf tail = {0}; /* of a cut event; its slot is reused meanwhile */
     for (size_t i = 0;; i = (i + 1) % SLOTS) {
         struct slot *s = &r->slots[i];
         if (!wait_for(r, s, SLOT_READ))
@@ -511,7 +512,7 @@ static bool take_version(struct reader *r, struct sv key, struct sv value)
     return false;
 }
 
-/* What the file says about itself; a member that is no good is left out. */
+/* Facts from the top-level members; skips malformed ones. */
 static void take_header(struct reader *r, struct sv key, struct sv value)
 {
     if (take_version(r, key, value))

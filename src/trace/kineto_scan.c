@@ -40,7 +40,7 @@ static const char *close_quote(const char *p, const char *end, bool *escaped)
     }
 }
 
-/* What a byte means to the scan for the end of a list or map. */
+/* Class of a byte in the scan for the end of a list or map. */
 enum { PLAIN, QUOTE, OPEN, CLOSE };
 static const unsigned char meaning[256] = {
     ['"'] = QUOTE, ['{'] = OPEN, ['['] = OPEN, ['}'] = CLOSE, [']'] = CLOSE};
@@ -146,7 +146,7 @@ static bool at_word(const struct scan *s, const char *word)
     return (size_t)(s->end - s->p) > n && memcmp(s->p, word, n) == 0 && !scalar_byte(s->p[n]);
 }
 
-/* A value that is as good as none: null, and what Python writes for numbers that are none. */
+/* Whether the value stands for none: null, or Python's texts for NaN and infinities. */
 static bool is_absent(struct scan *s)
 {
     trace_scan_space(s);
@@ -172,8 +172,8 @@ static bool slow_number(struct scan *s, const char *from, double scale, int64_t 
     return true;
 }
 
-/* A decimal number times 10^places, rounded; exact for everything without an exponent. A number in
- * quotes, as some writers make of 64-bit ones, counts. */
+/* A decimal number times 10^places, rounded; exact for everything without an exponent. Accepts a
+ * number in quotes, as some writers put 64-bit ones. */
 static bool number(struct scan *s, int places, int64_t *out)
 {
     trace_scan_space(s);
@@ -217,7 +217,7 @@ static bool number(struct scan *s, int places, int64_t *out)
     return true;
 }
 
-/* An integer of 64 bits; digits that a double does not hold are read exactly too. */
+/* A 64-bit integer, exact beyond the precision of a double. */
 static bool whole64(struct scan *s, uint64_t *out)
 {
     trace_scan_space(s);
@@ -247,7 +247,7 @@ static bool whole32(struct scan *s, uint32_t *out)
     return true;
 }
 
-/* A pid or tid; ones that are text ("Spans") are none of a process. */
+/* A pid or tid; text ("Spans") is none of a process. */
 static bool number_or_text(struct scan *s, int64_t *out)
 {
     trace_scan_space(s);
@@ -299,7 +299,7 @@ enum arg {
     ARG_PROCESS,
 };
 
-/* Which types of events an argument is read of. */
+/* Types of events for which an argument is read. */
 #define OF(type) (1u << (type))
 enum {
     GPU = OF(KINETO_KERNEL) | OF(KINETO_COPY) | OF(KINETO_SET),
@@ -432,7 +432,7 @@ static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
         return sv_eq(name, "process_name")  ? KINETO_PROCESS_NAME
                : sv_eq(name, "thread_name") ? KINETO_THREAD_NAME
                                             : KINETO_IGNORED;
-    if (ph.p[0] != 'X') /* a begin or an end by itself is a span that is not read */
+    if (ph.p[0] != 'X') /* separate begin and end events are not supported */
         return strchr("BEbe", ph.p[0]) && ph.p[0] ? KINETO_SKIPPED : KINETO_IGNORED;
     for (size_t i = 0; i < LEN(categories); i++)
         if (same(cat, categories[i].cat))
@@ -440,7 +440,7 @@ static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
     return KINETO_SKIPPED;
 }
 
-/* Operators whose shapes are kept: those that multiply matrices. */
+/* Whether an operator multiplies matrices: only their shapes are kept. */
 static bool multiplies(struct sv name)
 {
     static const char *const parts[] = {"mm", "linear", "matmul", "conv", "gemm"};
@@ -465,7 +465,7 @@ static bool wants_args(const struct kineto_event *v)
 /* Keys of an event, by their first byte and length. */
 struct event_text {
     struct sv ph, cat;
-    struct sv args; /* where the type was not known when they came */
+    struct sv args; /* arguments that came before the type */
     bool typed;
 };
 
@@ -474,7 +474,7 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
     bool escaped;
     if (is_absent(s)) {
         if (sv_eq(key, "dur"))
-            v->dur_ns = -1; /* to be counted among times that cannot be */
+            v->dur_ns = -1; /* counted as impossible */
         return skip_value(s);
     }
     if (sv_eq(key, "ts"))
@@ -569,7 +569,7 @@ struct sv trace_scan_unescape(struct buf *scratch, struct sv raw)
             buf_putc(scratch, to[known - from]);
             p++;
         } else if (code >= 0) {
-            /* names are ASCII; anything else is shown as what it is: not that */
+            /* names are ASCII; shows '?' for anything else */
             buf_putc(scratch, code < 0x80 && code ? (char)code : '?');
             p += 5;
         } else {

@@ -1,8 +1,7 @@
 /* One event of a PyTorch (Kineto) or Chrome trace, read in place.
  *
- * Made for traces of 10 GB: it looks at what trace/ keeps and passes over the rest with a scan for
- * quotes and brackets. What it passes over is checked for its nesting only; what it reads is
- * checked as JSON. Private to trace/. */
+ * Made for traces of 10 GB: reads what trace/ keeps and skips the rest with a scan for quotes and
+ * brackets. Skipped text is checked for nesting only, the rest as JSON. Private to trace/. */
 #ifndef TRACE_KINETO_SCAN_H
 #define TRACE_KINETO_SCAN_H
 
@@ -12,7 +11,7 @@
 #include "base/str.h"
 
 enum kineto_type {
-    KINETO_IGNORED, /* flows, counters, and what has no place in trace.h */
+    KINETO_IGNORED, /* flows, counters, and kinds that trace.h lacks */
     KINETO_KERNEL,
     KINETO_COPY,
     KINETO_SET,
@@ -37,10 +36,11 @@ struct kineto_event {
     int64_t bytes;
     uint32_t device, context, stream, correlation;
     uint32_t registers, shared, grid[3], block[3];
-    uint32_t process; /* pid of the process that launched it; ours alone, 0 = not said */
+    uint32_t process; /* pid of the process that launched it; only in files of this program, 0 =
+                         unknown */
 };
 
-/* A cursor over text of which all is there. */
+/* A cursor over complete text. */
 struct scan {
     const char *p, *end;
     const char *fault; /* place of the first fault, NULL = none */
@@ -58,7 +58,7 @@ bool trace_scan_event(struct scan *s, struct kineto_event *out);
 void trace_scan_space(struct scan *s);
 /* A string; *text without the quotes, escapes as they stand. */
 bool trace_scan_string(struct scan *s, struct sv *text, bool *escaped);
-/* Resolves the escapes of a string; what is no escape stays. */
+/* Resolves the escapes of a string; leaves invalid ones. */
 struct sv trace_scan_unescape(struct buf *scratch, struct sv raw);
 
 #endif

@@ -136,7 +136,8 @@ static enum st read_all(const struct sources *s, struct trace_dict *d,
 
 /* ---- windows ---- */
 
-/* Passes on what overlaps the window; without one below, only notes the earliest start. */
+/* Sink that passes on records overlapping the window; with `below` NULL only finds the earliest
+ * start. */
 struct filter {
     const struct trace_sink *below;
     int64_t first_ns, from_ns, to_ns;
@@ -188,7 +189,7 @@ static bool no_window(const struct trace_window *w)
     return !w || (w->from_ns == 0 && w->to_ns == 0);
 }
 
-/* Adds to the window the earliest record's time: one reading for it alone. */
+/* Places the window relative to the earliest record, found by an extra reading. */
 static enum st place_window(const struct sources *s, const struct trace_window *w, struct filter *f,
                             struct err *e)
 {

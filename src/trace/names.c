@@ -8,8 +8,8 @@
 enum { MANGLED_MAX = 16 << 10, RESULT_MAX = 64 << 10 };
 
 /* A mangled name of a few hundred bytes can stand for one of many gigabytes (each part may refer to
- * parts before it twice). The demangler hands its result out piece by piece and holds nothing that
- * would be lost: when there is too much, leave. */
+ * parts before it twice). The demangler returns its result in pieces and owns no memory, so leaving
+ * it by longjmp when there is too much is safe. */
 struct result {
     struct buf text;
     jmp_buf too_long;

@@ -1,13 +1,13 @@
-/* What `twinfer trace` tells the recorder, and how it reaches it. Both sides include this: trace/
+/* Settings of the recorder, and how `twinfer trace` passes them. Both sides include this: cmd/trace
  * writes, inject/settings.h reads.
  *
  * Three variables of the environment: TWINFER_TRACE names the settings file, or a folder, which
  * stands for the settings `dir=<folder>` alone; the driver and NVTX load the recorder's library by
  * variables of theirs.
  *
- * The file has lines "key=value", '#' starts a comment. Unknown keys and values that cannot be read
- * are told in the spool and keep their default. In paths and ranges a backslash makes # , @ and
- * itself ordinary: "range=step\#1\, warm@*".
+ * The file has lines "key=value", '#' starts a comment. Unknown keys and malformed values are noted
+ * in the spool; defaults stay. In paths and ranges a backslash makes # , @ and itself ordinary:
+ * "range=step\#1\, warm@*".
  *
  *     dir=/data/trace           folder of the spools
  *     kernels=1 copies=1 sync=1 nvtx=1 launches=1     what is recorded
@@ -20,8 +20,7 @@
  *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
  *     flush_ms=500              how much a killed process may lose
  *     buffer_kb=4096 buffers=128 ring_events=32768    memory
- *     cupti=/path/libcupti.so   instead of the one that is loaded or found
- */
+ *     cupti=/path/libcupti.so instead of the loaded or found one */
 #ifndef TRACE_SETTINGS_H
 #define TRACE_SETTINGS_H
 
@@ -73,6 +72,6 @@ enum {
     TRACE_RANGES = 8,        /* most patterns of range= */
     TRACE_RANGE_BYTES = 128, /* of a range's or a domain's pattern, with a NUL */
 };
-#define TRACE_ESCAPED "#,@\\" /* what a backslash makes ordinary */
+#define TRACE_ESCAPED "#,@\\" /* bytes that a backslash escapes */
 
 #endif

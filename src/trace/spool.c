@@ -91,7 +91,7 @@ static bool is_ours(const struct spool_writer *w, int fd)
            (uint64_t)info.st_ino == w->inode;
 }
 
-/* Daemons close all descriptors that they find. */
+/* Reopens the file: daemons close all descriptors. */
 static bool take_back(struct spool_writer *w)
 {
     if (is_ours(w, w->fd))
@@ -107,7 +107,7 @@ static bool take_back(struct spool_writer *w)
     return false;
 }
 
-/* All of it, or nothing: a write that fails half-way is cut off again. */
+/* Writes all or nothing: truncates after a partial write. */
 static bool put(struct spool_writer *w, struct iovec *v, int n)
 {
     uint64_t total = 0;
@@ -124,7 +124,7 @@ static bool put(struct spool_writer *w, struct iovec *v, int n)
             w->error = got < 0 ? errno : ENOSPC;
             if (done > 0 && ftruncate(w->fd, (off_t)w->bytes) == 0)
                 lseek(w->fd, (off_t)w->bytes, SEEK_SET);
-            return false; /* readers stop at a cut block by themselves */
+            return false; /* readers handle a cut block */
         }
         done += (uint64_t)got;
         for (size_t left = (size_t)got; n > 0 && left > 0;) {
@@ -176,7 +176,7 @@ static void put_definitions(struct spool_writer *w)
             put_block(w, kind);
 }
 
-/* Room for `bytes` more of that kind; a full block goes out, behind what it refers to. */
+/* Room for `bytes` more of that kind; writes a full block, after those it refers to. */
 static unsigned char *room(struct spool_writer *w, int kind, uint32_t bytes)
 {
     if (w->fd < 0 || w->error) {
@@ -215,8 +215,8 @@ int trace_spool_open(struct spool_writer *w, const char *path)
         trace_spool_abandon(w);
         return error;
     }
-    /* This program may outlive `twinfer trace`: nobody takes the folder for a dead one meanwhile
-     * (base/partial.h). Where locks are refused the recording goes on without. */
+    /* This program may outlive `twinfer trace`: the lock marks the folder as alive
+     * (base/partial.h). Recording continues where locks are refused. */
     flock(w->fd, LOCK_SH | LOCK_NB);
     struct stat info = {0};
     size_t path_bytes = strlen(path) + 1;
@@ -293,7 +293,7 @@ int trace_spool_close(struct spool_writer *w)
     };
     trace_spool_flush(w);
     int error = w->error;
-    if (error) { /* these few bytes may still fit, and tell what happened */
+    if (error) { /* these few bytes may still fit, and record what happened */
         struct spool_drop drop = {.at_ns = end.at_ns, .count = w->lost, .source = SPOOL_FROM_DISK};
         end.dropped = w->lost;
         w->error = 0;

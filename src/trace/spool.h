@@ -1,38 +1,38 @@
-/* The spool: what one process's GPU work looked like, as the recorder inside that process wrote it.
+/* The spool: file of one process's GPU work, written by the recorder inside that process.
  *
  * This header is the format's manual and its writer. The writer needs libc only, allocates nothing
  * after trace_spool_open and never aborts: the guest library (inject/) links it into foreign
  * processes. Reading is trace/spool_read.h.
  *
  * One file per process, "<host>-<pid>.spool" ("<host>-<pid>-1.spool" after an exec), a folder of
- * them per trace. Little endian, every struct below as it stands, 8-byte aligned in the file.
+ * them per trace. Little endian, every struct as below, 8-byte aligned in the file.
  *
  *     struct spool_header
  *     { struct spool_block, payload }*
  *
  * A block holds records of one kind. Kinds with fixed records carry `count` records of
- * `record_bytes` each; a later version may append fields to a record, so a reader takes the smaller
- * of its own and the file's size, fields it does not find being 0. Unknown kinds are skipped.
+ * `record_bytes` each; a later version may append fields to a record, so a reader uses the smaller
+ * of its own and the file's size; missing fields are 0. Unknown kinds are skipped.
  *
- * Order: a record refers (to strings, shapes, threads, devices) only to what stands in an earlier
- * block. Events of one kind are in the order in which the recorder learned of them: kernels of
- * different streams, and sometimes of one, are NOT sorted by time.
+ * Order: a record refers (to strings, shapes, threads, devices) only to earlier blocks. Events of
+ * one kind are in the order in which the recorder received them: kernels, even of one stream, are
+ * NOT always sorted by time.
  *
  * A process may die at any moment and a disk may fill up. Blocks are written whole; one that is cut
- * short or whose checksum differs is skipped, and the next is looked for at multiples of 8 bytes:
- * it is taken when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END says
- * that the recorder closed the file itself: without it the process was killed, or still runs.
+ * short or whose checksum differs is skipped, and the next is searched at multiples of 8 bytes: it
+ * is accepted when its checksum is right and its number fits (trace/spool_scan.h). SPOOL_END marks
+ * a file closed by the recorder: without it the process was killed, or still runs.
  *
  * Times: int64 ns of one clock per host, CLOCK_MONOTONIC, for host and GPU alike (the recorder has
- * CUPTI convert GPU times to it; SPOOL_NOTES says so when it could not). Spools of one host
- * therefore need no alignment; SPOOL_CLOCKS ties the clock to the wall clock and to CUPTI's.
+ * CUPTI convert GPU times to it; a note in SPOOL_NOTES reports when it could not). Spools of one
+ * host therefore need no alignment; SPOOL_CLOCKS ties the clock to the wall clock and to CUPTI's.
  *
  * Ids: string 0 is "", thread 0 is unknown, shape ids start at 1. Where CUDA has an enumeration
  * (copy kind, memory kind, launch type, API ids) its numbers are kept; they are also those of
- * Nsight Systems' tables. SPOOL_NONE in a uint32_t id is "not known".
+ * Nsight Systems' tables. SPOOL_NONE in a uint32_t id is "unknown".
  *
- * Size: a kernel is 32 bytes, its launch on the host another 24; what kernels share (name, grid,
- * registers, stream ...) is written once as a shape. */
+ * Size: a kernel is 32 bytes, its launch on the host another 24; common properties of kernels
+ * (name, grid, registers, stream ...) are written once as a shape. */
 #ifndef TRACE_SPOOL_H
 #define TRACE_SPOOL_H
 
@@ -76,8 +76,8 @@ struct spool_block { /* 32 bytes */
 };
 
 /* Number, kind, name, struct of a record, and whether events refer to it: such blocks are written
- * before any event that waits. There is one SPOOL_END, as the last block; of several SPOOL_PROCESS
- * the last counts (a process may use NVTX before CUDA). A thread that is named later comes again.
+ * before pending events. There is one SPOOL_END, as the last block; of several SPOOL_PROCESS the
+ * last counts (a process may use NVTX before CUDA). A thread that is named later is written again.
  */
 /* clang-format off */
 #define SPOOL_KIND_TABLE(X) \
@@ -140,7 +140,7 @@ struct spool_device { /* 0 = unknown */
     uint32_t pci_domain, pci_bus, pci_device, max_shared_bytes_per_sm;
 };
 
-/* What launches of one kind share. */
+/* Properties shared by launches of one kind. */
 struct spool_shape {
     uint32_t id;
     uint32_t name; /* string: the kernel's mangled name */
@@ -224,8 +224,8 @@ struct spool_range {
     uint8_t kind;         /* enum spool_range_kind */
     uint8_t payload_type; /* nvtxPayloadType_t; 0 = none */
     uint16_t depth;       /* of push/pop: ranges of that thread and domain around it */
-    uint32_t values;      /* string: numbers that came with it by NVTX's payload extension, as a
-                           * JSON object in the order of their schema */
+    uint32_t values; /* string: numbers of NVTX's payload extension, as a JSON object in the order
+                        of their schema */
 };
 
 /* A call of the runtime or driver API; only on request. */
@@ -246,7 +246,7 @@ enum spool_why {
     SPOOL_WHY_RANGE = 2,    /* an NVTX range opened or closed the gate */
     SPOOL_WHY_PROFILER = 3, /* cuProfilerStart, cuProfilerStop */
     SPOOL_WHY_TIME = 4,     /* the time window */
-    SPOOL_WHY_PAUSE = 5,    /* the process asked (tw_trace_pause, tw_trace_resume) */
+    SPOOL_WHY_PAUSE = 5,    /* the process called tw_trace_pause, tw_trace_resume */
     SPOOL_WHY_DISK = 6,     /* the disk is full: nothing more is recorded */
     SPOOL_WHY_END = 7,
 };
@@ -257,7 +257,7 @@ struct spool_window {
     uint32_t why_start, why_end; /* enum spool_why */
 };
 
-/* Why records are missing: number, source, name in run_meta.json, in words. */
+/* Reasons for missing records: number, source, name in run_meta.json, text. */
 /* clang-format off */
 #define SPOOL_SOURCE_TABLE(X) \
     X(1, SPOOL_FROM_CUPTI, "cupti", "CUPTI found no free buffer (trace.buffers= gives it more)") \
@@ -281,7 +281,7 @@ struct spool_drop { /* since the last record of that source */
     uint32_t reserved;
 };
 
-/* What recording cost this process, in total until at_ns; the last one counts. */
+/* Cost of recording in this process, in total until at_ns; the last record counts. */
 struct spool_cost {
     int64_t at_ns;
     int64_t callback_ns;   /* spent in the application's threads, estimated from samples */
@@ -299,7 +299,7 @@ struct spool_clock {
 };
 
 enum spool_level { SPOOL_INFO = 1, SPOOL_WARNING = 2, SPOOL_ERROR = 3 };
-struct spool_note { /* something a reader should know: "CUPTI 11.4 knows no graph node ids" */
+struct spool_note { /* a remark for readers: "CUPTI 11.4 knows no graph node ids" */
     int64_t at_ns;
     uint32_t level; /* enum spool_level */
     uint32_t text;  /* string */
@@ -321,11 +321,11 @@ uint64_t trace_spool_checksum(uint64_t seed, const void *p, size_t bytes);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* One per file; one thread at a time. Records collect in one buffer per kind and go out as blocks
- * when it is full and at trace_spool_flush; what others refer to goes first. */
+/* One per file; one thread at a time. Records collect in one buffer per kind and are written as
+ * blocks when it is full and at trace_spool_flush; definitions go first. */
 struct spool_writer {
     int fd;                 /* -1 = closed */
-    uint64_t device, inode; /* of the file: a program may close what it did not open, ... */
+    uint64_t device, inode; /* of the file: a program may close a descriptor it did not open, ... */
     char path[SPOOL_PATH];  /* ... and open something else under the same number */
     int error;              /* errno of the write that failed; nothing is written after it */
     uint32_t sequence;
@@ -348,9 +348,9 @@ int trace_spool_open(struct spool_writer *w, const char *path);
 bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record);
 /* Longer ones are cut. id is the caller's. */
 bool trace_spool_add_string(struct spool_writer *w, uint32_t id, const char *text, size_t bytes);
-/* Everything that waits is given to the operating system: it survives the end of the process. A
- * write that fails (disk full) is undone, so that the file ends with a whole block. A program that
- * has closed our file finds it opened again here; its own files are never written to. */
+/* Writes everything pending: it survives the end of the process. A write that fails (disk full) is
+ * undone, so that the file ends with a whole block. Reopens the file if the program closed it;
+ * never writes to the program's own files. */
 bool trace_spool_flush(struct spool_writer *w);
 /* SPOOL_END, flush, close, free. Returns 0 or the errno that stopped the file. */
 int trace_spool_close(struct spool_writer *w);

@@ -1,4 +1,4 @@
-/* Our spool (trace/spool.h): blocks one after another, each checked before it is used. */
+/* Reader of spools (trace/spool.h): block by block, each checked before use. */
 #include <string.h>
 
 #include "base/fs.h"
@@ -26,7 +26,7 @@ struct reader {
     long skipped_from;                      /* the first of them */
     bool ended;
     bool has_apis;        /* calls were recorded on request ... */
-    bool has_driver_apis; /* ... launches among them: SPOOL_LAUNCHES would say them again */
+    bool has_driver_apis; /* ... launches among them: SPOOL_LAUNCHES would repeat them */
     /* From the file's ids to those of the dictionary; TRACE_NONE = not defined. */
     VEC(uint32_t) strings, sigs, threads, devices;
     VEC(uint32_t) launch_names;      /* by cbid */
@@ -35,8 +35,8 @@ struct reader {
 
 typedef VEC(uint32_t) id_list;
 
-/* Ids come in any order, but close: one far beyond what is known makes no sense, and would cost
- * memory. */
+/* Ids come in any order, but close together: one far beyond the known ones is damage, and would
+ * cost memory. */
 static bool define(void *list, uint32_t id, uint32_t value, uint32_t most)
 {
     enum { AHEAD = 1 << 16 };
@@ -76,7 +76,8 @@ static int64_t time_of(struct reader *r, int64_t ns)
 
 static bool times_ok(struct reader *r, enum trace_record kind, int64_t start_ns, int64_t end_ns)
 {
-    bool far = start_ns < 0 || end_ns > INT64_MAX / 4; /* too far to be shifted, and no clock's */
+    bool far =
+        start_ns < 0 || end_ns > INT64_MAX / 4; /* no clock's time; shifting would overflow */
     if (!trace_times_ok(r->d, kind, far ? 1 : time_of(r, start_ns), far ? 0 : time_of(r, end_ns)))
         return false;
     if (end_ns > r->latest_ns)
@@ -345,12 +346,12 @@ static enum st put_range(struct reader *r, const struct spool_range *x, int64_t 
 
 static enum st take_range(struct reader *r, const void *record, struct err *e)
 {
-    enum { MOST_PENDING = 1 << 12 }; /* open at one time; looked through by each that ends */
+    enum { MOST_PENDING = 1 << 12 }; /* open at one time; each end searches them */
     const struct spool_range *x = record;
     size_t i = r->pending.n;
     while (i > 0 && r->pending.p[i - 1].id != x->id)
         i--;
-    if (i > 0) { /* the record from when it was open is void */
+    if (i > 0) { /* replaces the record written while it was open */
         r->pending.p[i - 1] = vec_last(&r->pending);
         (void)vec_pop(&r->pending);
     }
@@ -437,8 +438,8 @@ static enum st take_records(struct reader *r, const struct spool_block *b, const
     return ST_OK;
 }
 
-/* To the next whole block behind damage at `at`; *skipped blocks lie between. ST_END when there is
- * none. */
+/* Moves to the next valid block behind damage at `at`; *skipped blocks lie between. ST_END when
+ * there is none. */
 static enum st find_block(struct reader *r, long at, uint32_t *skipped, long *to, struct err *e)
 {
     struct fs_map map;
@@ -472,8 +473,7 @@ static int take_block(struct reader *r, struct spool_block *b, unsigned char *pa
     return trace_spool_checksum(sum, payload, b->bytes) == b->checksum ? 1 : -1;
 }
 
-/* The next block that is whole; what is damaged before it is passed over and counted. ST_END when
- * there is no more. */
+/* Reads the next valid block; skips and counts damage before it. ST_END after the last. */
 static enum st next_block(struct reader *r, struct spool_block *b, unsigned char *payload,
                           struct err *e)
 {
@@ -550,8 +550,8 @@ static void place_clock(struct reader *r)
     }
 }
 
-/* Every spool is a process of its own, even where another has its pid: after an exec, when a pid
- * was used again, or in another container of the same host. */
+/* Makes every spool a process of its own, even where another has the same pid: after an exec, a
+ * reuse of the pid, or in another container of the host. */
 static void place_process(struct reader *r)
 {
     char host[48];
@@ -574,7 +574,7 @@ static bool has_driver_api(struct reader *r, const struct spool_block *b, long a
     return false;
 }
 
-/* Looks through the headers for calls of the driver; payloads are checked when they are read. */
+/* Scans the headers for calls of the driver; payloads are checked when read. */
 static enum st look_for_apis(struct reader *r, struct err *e)
 {
     struct spool_block b;

@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/vec.h"
 
-/* Few strings are wanted, so they are looked up in a second pass over the string blocks. */
+/* A string to look up. They are few, so a second pass over the string blocks finds them. */
 struct wanted {
     uint32_t id;
     const char *text;
@@ -18,7 +18,7 @@ struct scan {
     VEC(struct wanted) wanted; /* 0 = the command, then notes */
 };
 
-/* A header that a recorder could have written, with its payload inside the file. */
+/* A plausible block header with its payload inside the file. */
 static const struct spool_block *header(const struct fs_map *m, uint64_t at)
 {
     if (at > m->n || m->n - at < sizeof(struct spool_block))
@@ -39,12 +39,12 @@ static bool whole(const struct spool_block *b)
     return trace_spool_checksum(sum, b + 1, b->bytes) == b->checksum;
 }
 
-/* Blocks lie at multiples of 8. Every block between takes 32 bytes at least, which bounds the
- * number that the next one may bear. */
+/* Blocks lie at multiples of 8. Every block between takes at least 32 bytes, which bounds the next
+ * sequence number. */
 uint64_t trace_spool_find(const struct fs_map *m, uint64_t from, uint32_t sequence)
 {
     enum { HASHED_ANYWAY = 1 << 24 };
-    uint64_t left = 4 * (uint64_t)m->n + HASHED_ANYWAY; /* a file made to be slow is given up */
+    uint64_t left = 4 * (uint64_t)m->n + HASHED_ANYWAY; /* bounds the work on a hostile file */
     for (uint64_t at = (from + 7) / 8 * 8; at < m->n; at += 8) {
         const struct spool_block *b = header(m, at);
         if (!b || b->sequence - sequence > (at - from) / sizeof *b + 1)
@@ -58,7 +58,7 @@ uint64_t trace_spool_find(const struct fs_map *m, uint64_t from, uint32_t sequen
     return m->n;
 }
 
-/* The whole block at *at, or the next one behind what is damaged; NULL at the end. */
+/* The valid block at *at, or the next one behind damage; NULL at the end. */
 static const struct spool_block *next_block(const struct fs_map *m, uint64_t *at,
                                             struct spool_facts *out, uint32_t sequence)
 {
@@ -88,7 +88,7 @@ static void look(struct scan *s, const struct spool_block *b)
 {
     struct spool_facts *out = s->out;
     if (b->kind == SPOOL_STRINGS)
-        return; /* nothing of it is needed yet, and its count is not held against its size */
+        return; /* not needed yet; its count is not checked against its size */
     for (uint32_t i = 0; i < b->count; i++) {
         struct spool_process p;
         struct spool_drop d;

@@ -1,5 +1,5 @@
-/* An export of Nsight Systems, or ours. The file is anybody's: only real tables are read, by plain
- * SELECTs, with the schema untrusted. Columns that a version lacks count as NULL. */
+/* Reader of SQLite exports, Nsight Systems' or ours. The file is untrusted: only real tables are
+ * read, by plain SELECTs. Columns that a version lacks count as NULL. */
 #include <sqlite3.h>
 #include <string.h>
 
@@ -303,7 +303,7 @@ static enum st take_graph(struct reader *r, sqlite3_stmt *s, struct err *e)
     return put_op(r, s, &sig, 0, e);
 }
 
-/* Without its version, where that has four digits: so nsys has it in its reports. */
+/* Strips a version of four digits, as nsys does in its reports. */
 static uint32_t call_name(struct reader *r, uint32_t string)
 {
     const char *text = trace_text(r->d, string);
@@ -355,7 +355,7 @@ static enum st take_domain(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
-/* Each process counts its domains from one. */
+/* The domain's name; each process numbers its domains from 1. */
 static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
 {
     for (size_t i = 0; i < r->domain_ids.n; i++)
@@ -364,7 +364,7 @@ static uint32_t domain_of(struct reader *r, int64_t id, int64_t global)
     return 0;
 }
 
-/* {"Input Dims":[...],"Input type":[...]}, as our writer puts it, or what a payload holds. */
+/* Reads {"Input Dims":[...],"Input type":[...]} of our writer, or the values of a payload. */
 static void shapes_of(struct reader *r, struct sv json, struct trace_range *out)
 {
     static const char dims[] = "{\"Input Dims\":", types[] = ",\"Input type\":";
@@ -489,8 +489,8 @@ static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
-/* Of the machine, only what has a name here: the environment of the traced process stands there
- * too, with its secrets. */
+/* Takes only known facts of the machine: the table also has the environment of the traced process,
+ * with its secrets. */
 static enum st take_system(struct reader *r, sqlite3_stmt *s, struct err *e)
 {
     (void)e;

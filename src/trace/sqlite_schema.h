@@ -1,5 +1,5 @@
-/* Tables of Nsight Systems' SQLite export, as far as they are written and read here. Only trace/
- * knows SQL. */
+/* Tables of Nsight Systems' SQLite export, as far as they are written and read here. SQL is
+ * confined to trace/. */
 #ifndef TRACE_SQLITE_SCHEMA_H
 #define TRACE_SQLITE_SCHEMA_H
 
@@ -48,7 +48,7 @@ static inline int trace_nsys_memory_kind_back(int nsys)
     return (nsys + 1) % 8;
 }
 
-/* Domains that stand for what NVTX has no word for. */
+/* Domains for ranges that are not NVTX's. */
 #define SQL_OPERATOR_DOMAIN   "PyTorch operators"
 #define SQL_ANNOTATION_DOMAIN "PyTorch annotations"
 

@@ -1,4 +1,4 @@
-/* A trace in the schema of `nsys export --type sqlite`: scripts made for that run on it. */
+/* Writer of the schema of `nsys export --type sqlite`, for scripts made for that. */
 #include <sqlite3.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ static enum st execute(struct trace_writer *w, const char *sql, struct err *e)
 
 /* ---- statements ---- */
 
-/* A table is made when its first row comes: scripts look whether it exists. */
+/* Creates a table with its first row: scripts test whether it exists. */
 static enum st prepare(struct trace_writer *w, enum sql_table table, struct err *e)
 {
     const struct sql_table_def *t = &trace_sql_tables[table];
@@ -83,7 +83,7 @@ static enum st statement(struct trace_writer *w, enum sql_table table, sqlite3_s
     return ST_OK;
 }
 
-/* What was bound stays bound: every row binds all its columns, or the same ones. */
+/* Executes the statement. Bindings persist: every row binds all its columns, or the same ones. */
 static enum st step(struct trace_writer *w, sqlite3_stmt *s, struct err *e)
 {
     int code = sqlite3_step(s);
@@ -114,8 +114,8 @@ static void put_nonzero(sqlite3_stmt *s, int column, uint64_t v)
 
 /* ---- ids ---- */
 
-/* Nsight Systems' global ids: host, virtual machine, process and thread in one number. There is
- * room for 32512 of what we call hosts: 127 in the host's byte, the rest in the machine's. */
+/* Nsight Systems' global ids: host, virtual machine, process and thread in one number. Room for
+ * 32512 hosts: 127 in the host's byte, the rest in the machine's. */
 static int64_t global_pid(struct trace_writer *w, uint32_t process)
 {
     const struct trace_process *all = w->d->processes;
@@ -293,8 +293,8 @@ static enum st write_domain(struct trace_writer *w, int64_t id, const char *name
     return step(w, s, e);
 }
 
-/* The domain's id, with its row when it is new. What NVTX has no word for goes into domains of its
- * own; their keys are beyond those of strings. */
+/* The domain's id, with its row when it is new. Ranges that are not NVTX's get domains of their
+ * own, with keys beyond those of strings. */
 static enum st range_domain(struct trace_writer *w, const struct trace_range *r, int64_t *id,
                             struct err *e)
 {
@@ -400,7 +400,7 @@ static enum st write_people(struct trace_writer *w, struct err *e)
         put_text(s, 3, trace_text(w->d, w->d->processes[i].name));
         TRY(step(w, s, e));
     }
-    for (uint32_t i = 1; i < w->d->n_threads; i++) { /* unnamed ones are called as the process */
+    for (uint32_t i = 1; i < w->d->n_threads; i++) { /* unnamed ones get the process's name */
         const struct trace_thread *t = &w->d->threads[i];
         TRY(statement(w, SQL_THREADS, &s, e));
         put(s, 1, t->name ? t->name : w->d->processes[t->process].name);
@@ -456,7 +456,7 @@ static enum st write_system(struct trace_writer *w, struct err *e)
     return ST_OK;
 }
 
-/* What a number in another table means. */
+/* Writes the meaning of a number in another table. */
 static enum st write_enum(struct trace_writer *w, enum sql_table table, int64_t id,
                           const char *name, const char *label, struct err *e)
 {
@@ -529,7 +529,7 @@ static void sqlite_close_all(struct trace_writer **wp)
     *wp = NULL;
 }
 
-/* One file, one transaction; nobody else looks, and a file that fails is thrown away. */
+/* One file, one transaction; no other reader, and a failed file is deleted. */
 static enum st begin(struct trace_writer *w, struct err *e)
 {
     if (sqlite3_open_v2(w->path, &w->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) !=

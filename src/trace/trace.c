@@ -12,7 +12,7 @@ static size_t grown(size_t cap)
 
 #define GROW(p, cap) ((p) = mem_resize((p), (cap) * sizeof *(p)))
 
-/* Records are referred to by 32 bits. */
+/* Record indices have 32 bits. */
 static enum st check_room(size_t n, struct err *e)
 {
     return n < TRACE_NONE - 1 ? ST_OK : err_set(e, ST_INPUT, "more than %zu records", n);
@@ -120,8 +120,8 @@ void trace_free(struct trace *t)
 
 /* ---- order ---- */
 
-/* Sorting moves an index of 16 bytes a record, then each column once; records that come in order,
- * as they mostly do, cost one look. */
+/* Sorting moves a key of 16 bytes per record, then each column once; records already in order, the
+ * usual case, cost one pass. */
 struct key {
     int64_t time;
     uint32_t thread, at;
@@ -210,7 +210,7 @@ static int by_range(const void *x, const void *y)
         return a->start_ns < b->start_ns ? -1 : 1;
     if (a->end_ns != b->end_ns)
         return a->end_ns > b->end_ns ? -1 : 1;
-    /* of two that cover the same time the one that is an operator is inside */
+    /* of two with equal times the operator is inside */
     return a->style != b->style ? (a->style < b->style ? -1 : 1)
                                 : (a->text < b->text ? -1 : a->text > b->text);
 }
@@ -275,7 +275,7 @@ static void launches_fill(struct launches *all, const struct trace *t)
             l->sparse[l->n_sparse++] = (struct key){t->calls.start_ns[i], c, (uint32_t)i};
             continue;
         }
-        /* a runtime call and the driver call in it may share the id: the outer one counts */
+        /* a runtime call and the driver call in it may share the id: take the outer one */
         uint32_t *at = &l->call[c - l->min];
         if (*at == TRACE_NONE || t->calls.start_ns[i] < t->calls.start_ns[*at])
             *at = (uint32_t)i;
@@ -351,7 +351,7 @@ static int by_time(const void *x, const void *y)
     return a < b ? -1 : a > b;
 }
 
-/* The start in the middle of the kind that there is: operations, else calls, else ranges. */
+/* Median start of operations, else of calls, ranges or waits. */
 static int64_t middle(const struct trace *t)
 {
     if (t->ops.n)
@@ -374,7 +374,8 @@ static bool near(int64_t middle_ns, int64_t start_ns, int64_t end_ns)
            end_ns < middle_ns + TRACE_SPAN_MAX_NS / 2;
 }
 
-/* Records whose times are possible alone but not beside the others: the order of the rest stays. */
+/* Drops records whose times are possible alone but far from all others; keeps the order of the
+ * rest. */
 static void drop_far(struct trace *t)
 {
     struct trace_ops *o = &t->ops;

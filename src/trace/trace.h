@@ -1,4 +1,4 @@
-/* Traces: what the GPUs really did, whoever recorded it.
+/* Traces of GPU work, from any recorder.
  *
  *     file --trace_format.read--> records --trace_sink--> struct trace | another file
  *
@@ -45,10 +45,10 @@ struct trace_range {
     uint32_t text, domain; /* strings; domain "" = the default */
     uint32_t thread, end_thread;
     uint32_t shapes, types; /* strings, JSON lists as PyTorch wrote them; of matrix products only */
-    uint32_t values;        /* string, a JSON object: numbers that an NVTX payload named */
+    uint32_t values;        /* string, a JSON object: named numbers of an NVTX payload */
     uint32_t category, color;
     uint8_t style; /* enum trace_style */
-    bool open;     /* it was never closed: end_ns is the end of what was recorded */
+    bool open;     /* never closed: end_ns is the end of the recording */
 };
 
 struct trace_sync {
@@ -59,7 +59,7 @@ struct trace_sync {
 
 struct trace_sink {
     void *self;
-    /* Each may be NULL: such records are passed over. An error ends the reading. */
+    /* Each may be NULL: such records are skipped. An error ends the reading. */
     enum st (*op)(void *self, const struct trace_op *r, struct err *e);
     enum st (*call)(void *self, const struct trace_call *r, struct err *e);
     enum st (*range)(void *self, const struct trace_range *r, struct err *e);
@@ -95,8 +95,8 @@ struct trace {
     int64_t start_ns, end_ns; /* of everything */
 };
 
-/* Only what overlaps [from_ns, to_ns) is kept, counted from the earliest record of the trace; both
- * 0 = all. The file is read twice then. */
+/* Keeps only records that overlap [from_ns, to_ns), counted from the earliest record of the trace;
+ * both 0 = all. The file is read twice then. */
 struct trace_window {
     int64_t from_ns, to_ns;
 };
