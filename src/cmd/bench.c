@@ -13,7 +13,7 @@ struct engine_context {
     const struct serve_params *serve;
     struct serve_clock *clock;
     int64_t longest; /* prompt plus output of the longest request */
-    int64_t blocks;  /* of the KV cache that the run can come to use */
+    int64_t blocks;  /* of the KV cache that the run can use */
 };
 
 static enum st open_cpu(const struct engine_context *x, struct executor *out, struct err *e)
@@ -42,7 +42,8 @@ static const struct {
     {"worker", "a program of yours: worker.command", false, NULL, job_worker},
 };
 
-/* A client sees requests and tokens; batches, queue and blocks are the server's. */
+/* Rejects settings about the server's inside: a client sees requests and tokens, not batches, queue
+ * and blocks. */
 static enum st refuse_unseen(const struct cmd_context *c, const char *engine, struct err *e)
 {
     static const char *const keys[] = {"output.time_series", "output.perfetto",
@@ -74,9 +75,9 @@ enum st bench_check_engine(const char *name, struct err *e)
     return err_hint(e, "engines: " JOB_ENGINES);
 }
 
-/* Blocks are handed out from the first on and come back to the top of the stack, so that no more
- * are ever touched than are in use at once: by batch_cap of the longest requests, or by all there
- * are. Those that keep prefixes are not handed out again as long as others are free. */
+/* Bound on the blocks touched. Blocks are allocated from the first on and return to the top of the
+ * stack, so only as many are touched as are in use at once: by batch_cap of the longest requests,
+ * or by all requests. Cached prefixes are reused only when no other block is free. */
 static int64_t blocks_used(const struct serve_params *serve, const struct workload *w,
                            int64_t longest)
 {

@@ -11,7 +11,7 @@
 #include "text/json.h"
 #include "text/table.h"
 
-/* One job per seed: bisect (rate 0), or look at that rate. */
+/* One job per seed: bisect (rate 0), or probe that rate. */
 struct seeds_job {
     struct arena *a;
     const struct probe *probe;
@@ -71,11 +71,11 @@ static enum st over_seeds(struct seeds_job *j, const char *what, int64_t workers
     return st;
 }
 
-/* What is asked: the simulator, or a real engine. */
+/* The system under test: the simulator, or a real engine. */
 struct asked {
     struct probe probe;
     struct capacity_params params;
-    int64_t workers; /* seeds at a time */
+    int64_t workers; /* seeds in parallel */
     const char *model, *warning;
     struct node *extra; /* of run_meta.json */
 };
@@ -158,7 +158,7 @@ static void print_result(struct cmd_context *c, const char *dir, const struct ca
     buf_free(&out);
 }
 
-/* engine: NULL = the probe needs nothing in the folder, and leaves nothing there. */
+/* engine: NULL = the probe uses no files in the folder. */
 static enum st search_and_write(struct cmd_context *c, struct asked *q,
                                 struct job_engine_probe *engine, struct capacity_result *r,
                                 struct err *e)
@@ -219,7 +219,7 @@ static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struc
     TRY(bench_check_engine(c->plan->engine.kind, e));
     TRY(job_engine_probe_open(c, probe, e));
     struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
-                      .workers = 1, /* two probes at a time would measure each other */
+                      .workers = 1, /* concurrent probes would disturb each other */
                       .model = probe->m.m.name,
                       .extra = node_new(c->a, NODE_MAP)};
     node_set(c->a, q.extra, SV("engine"), node_str(c->a, c->plan->engine.kind));

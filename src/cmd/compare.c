@@ -5,7 +5,7 @@
 #include "job/job.h"
 #include "report/report.h"
 
-/* Either kind of comparison, for what both have. */
+/* Result of either kind of comparison. */
 struct result {
     struct comparison *pair; /* NULL = runs */
     struct ab *runs;
@@ -47,7 +47,7 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
     return run_meta_node(a, &meta);
 }
 
-/* What to do with the verdict. */
+/* Adds the next step after the verdict. */
 static void add_next(struct buf *out, const char *dir, const struct comparison *x)
 {
     if (x->verdict == VERDICT_INCONCLUSIVE)
@@ -155,7 +155,7 @@ static enum st hint_at_runs(struct err *e)
                        "runs/real and runs/sim");
 }
 
-/* What is asked for: runs=, or two folders that are a simulation of a real run or two of a kind. */
+/* Compares runs=, or two folders: a real run and its simulation, or two of a kind. */
 static enum st compare_what(struct cmd_context *c, struct result *r, struct err *e)
 {
     const struct plan *p = c->plan;

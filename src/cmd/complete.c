@@ -12,7 +12,7 @@ struct completion {
     struct buf *out;
     const char *const *words;
     size_t n;
-    const char *cur; /* the word that is being typed */
+    const char *cur; /* the word being typed */
     const struct cmd *cmd;
     bool sweep;
     struct sources sources;
@@ -23,7 +23,7 @@ static bool begins_with(const char *s, const char *start)
     return strncmp(s, start, strlen(start)) == 0;
 }
 
-/* `before` was typed and stays: the "+" of a key, the "key=" of a value. */
+/* `before`: typed prefix that stays, the "+" of a key or the "key=" of a value. */
 static void offer(struct completion *c, const char *before, const char *word, const char *help)
 {
     const char *full = arena_printf(c->a, "%s%s", before, word);
@@ -43,7 +43,7 @@ static void offer_flags(struct completion *c)
         offer(c, "", f->name, f->help);
 }
 
-/* "init|inspect", a word each. */
+/* Offers each word of "init|inspect". */
 static void offer_each(struct completion *c, const char *before, const char *words)
 {
     while (words && *words) {
@@ -60,7 +60,7 @@ static bool reads(const struct cmd *cmd, const struct option *o)
     return o->commands & command_bit(cmd->id);
 }
 
-/* A group is the command's when it reads a key of that name, or when nobody knows such keys. */
+/* Whether the command uses a group: it reads a key of that name, or there are no such keys. */
 static bool reads_group(const struct cmd *cmd, const char *group)
 {
     for (size_t i = 0; i < config_options_n; i++)
@@ -79,8 +79,8 @@ static void offer_groups(struct completion *c, const char *before)
                   arena_printf(c->a, "a file of configs/%s", groups[i]));
 }
 
-/* Keys up to the dot behind what is typed; rows of one section stand together in the table, but not
- * always, so each section is offered once. */
+/* Offers keys up to the next dot, each section once: its rows are not always adjacent in the table.
+ */
 static void offer_keys(struct completion *c, const char *before, const char *typed)
 {
     VEC(const char *) sections = {0};
@@ -116,7 +116,7 @@ static void offer_plain_keys(struct completion *c)
 
 /* ---- values ---- */
 
-/* head: all of the word that stays, "key=" and in a sweep "key=a,". */
+/* head: the part of the word that stays, "key=" or in a sweep "key=a,". */
 static void offer_values(struct completion *c, const char *key, const char *head)
 {
     size_t n = 0;

@@ -1,11 +1,11 @@
-/* The flags, each once: the overview, the man pages and completion show these rows. What a flag
- * does stands in main.c. */
+/* The flags, each once: the overview, the man pages and completion show these rows. They are
+ * implemented in main.c. */
 #ifndef CMD_FLAGS_H
 #define CMD_FLAGS_H
 
 struct cmd_flag {
     const char *name, *other; /* "-m", "--multirun"; other: NULL = none */
-    const char *value;        /* what it takes, "KEY", or NULL */
+    const char *value;        /* its argument, "KEY", or NULL */
     const char *help;         /* one sentence, no full stop */
 };
 

@@ -12,7 +12,7 @@
 #include "cmd/man.h"
 #include "job/sweep.h"
 
-/* What stands on the command line before configuration looks at it. */
+/* The parsed command line, before configuration. */
 struct request {
     const struct cmd *cmd;
     VEC(const char *) words, overrides;
@@ -108,7 +108,7 @@ static enum st flag_value(int argc, char **argv, int *i, const char **out, struc
     return ST_OK;
 }
 
-/* Where configuration files are looked for first, unless --config-dir says so. */
+/* The folder searched first for configuration files, unless --config-dir is given. */
 static const char *usual_config_dir(void)
 {
     const char *dir = getenv("TWINFER_CONFIG_DIR");
@@ -199,7 +199,7 @@ static int print_configs(struct request *r, struct arena *a, struct config_args 
     return err_exit_code(st);
 }
 
-/* json=true asks for JSON as --json does. */
+/* Whether json=true, which is the same as --json. */
 static bool wants_json(const struct request *r)
 {
     for (size_t i = 0; i < r->overrides.n; i++)
@@ -253,8 +253,8 @@ static void print_version(void)
            hex ? build_commit : "unknown", hex ? build_commit + hex : "");
 }
 
-/* What shells and the build ask for; not for people. `--complete WORD...`: cmd/complete.h.
- * `--man [command]`: cmd/man.h. */
+/* Output for shells and the build. `--complete WORD...`: cmd/complete.h. `--man [command]`:
+ * cmd/man.h. */
 static void print_for_install(int argc, char **argv)
 {
     struct buf text = {0};
@@ -267,7 +267,7 @@ static void print_for_install(int argc, char **argv)
     buf_free(&text);
 }
 
-/* Results that could not be written to stdout are a failure, not a success without text. */
+/* Fails when results could not be written to stdout. */
 static int close_stdout(int code)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -299,7 +299,7 @@ int cmd_main(int argc, char **argv)
         print_for_install(argc - 1, argv + 1);
         return close_stdout(0);
     }
-    static struct err e; /* large; the last thing on the way out */
+    static struct err e; /* static because it is large */
     struct request r = {0};
     int code;
     if (parse(argc, argv, &r, &e) != ST_OK) {

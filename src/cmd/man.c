@@ -33,7 +33,7 @@ static const struct {
 
 /* ---- roff ---- */
 
-/* Characters that roff would take for its own. */
+/* Escapes characters special to roff. */
 static void put_escaped(struct buf *out, char c)
 {
     switch (c) {
@@ -69,7 +69,7 @@ static void put_literal(struct buf *out, const char *text)
         put_escaped(out, *text);
 }
 
-/* Running text in short lines: what reads roff sources complains of long ones. */
+/* Writes text in short lines: roff checkers complain of long ones. */
 static void put_text(struct buf *out, const char *text)
 {
     enum { WIDTH = 72 };
@@ -98,7 +98,7 @@ static void put_section(struct buf *out, const char *title)
     buf_printf(out, ".SH %s\n", title);
 }
 
-/* A term in bold and what it means. */
+/* Writes a term in bold and its description. */
 static void put_item(struct buf *out, const char *term, const char *text)
 {
     buf_puts(out, ".TP\n.B \"");

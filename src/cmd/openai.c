@@ -1,4 +1,4 @@
-/* bench engine=openai: settings, model and workload for src/client, and what it measured as a run.
+/* bench engine=openai: settings, model and workload for src/client, and its measurements as a run.
  */
 #include "cmd/openai.h"
 
@@ -16,7 +16,7 @@ struct bench {
     struct cmd_context *c;
     struct job_model m;
     struct job_workload w;
-    struct tokenizer *counter; /* of answers; NULL = none was named */
+    struct tokenizer *counter; /* for answers; NULL = none */
     struct client_bench_params p;
 };
 
@@ -107,7 +107,7 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
 
 /* ---- model and workload -------------------------------------------------------------------- */
 
-/* Under which names a server may know the plan's model: as a folder, on the hub, as ours. */
+/* Tries the names under which a server may have the plan's model: folder, hub, ours. */
 static enum st find_model(struct bench *b, const char *models_url, struct err *e)
 {
     const struct plan *p = b->c->plan;
@@ -132,7 +132,7 @@ static double node_or_nan(const struct cmd_context *c, const char *key)
     return !n ? NAN : n->kind == NODE_INT ? (double)n->i : n->kind == NODE_FLOAT ? n->f : NAN;
 }
 
-/* How a workload that was made here came to its arrivals. */
+/* Arrival settings of a generated workload. */
 static enum st get_arrivals(struct bench *b, struct err *e)
 {
     const struct plan *p = b->c->plan;
@@ -150,7 +150,7 @@ static enum st get_arrivals(struct bench *b, struct err *e)
     return ST_OK;
 }
 
-/* Texts and tokenizer where there are any; a text workload needs no tokenizer of ours. */
+/* Texts and tokenizer where there are any; a text workload needs no tokenizer. */
 static enum st get_workload(struct bench *b, struct err *e)
 {
     struct cmd_context *c = b->c;
@@ -243,10 +243,10 @@ enum st openai_bench(struct cmd_context *c, struct err *e)
     TRY(job_model(c, false, &b.m, e));
     TRY(find_model(&b, models_url, e));
     enum st st = get_workload(&b, e);
-    cmd_catch_signals(); /* a server may take its time with the first request */
+    cmd_catch_signals(); /* the first request may take long */
     if (st == ST_OK)
         st = client_bench_prepare(c->a, &b.p, &run, e);
-    if (st == ST_OK) /* from here on an interrupted run leaves a folder that says so */
+    if (st == ST_OK) /* from here on an interrupted run leaves an incomplete folder */
         st = measure(&b, &run, id, dir, e);
     client_bench_free(&run);
     job_workload_close(&b.w);

@@ -4,7 +4,7 @@
 
 #include "job/job.h"
 
-/* A run whose client could not keep its schedule is written and told, and gives ST_REJECTED. */
+/* A run whose client could not keep its schedule is written and reported, and gives ST_REJECTED. */
 enum st openai_bench(struct cmd_context *c, struct err *e);
 
 #endif

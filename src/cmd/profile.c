@@ -11,7 +11,7 @@
 #include "profile/read/bundle.h"
 #include "text/table.h"
 
-/* `profile check`: how far predictions are from rows of the bundle that were held out. */
+/* `profile check`: errors of predictions for held-out rows of the bundle. */
 static enum st check(struct cmd_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;

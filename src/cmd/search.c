@@ -72,7 +72,7 @@ static enum st prepare(struct job_search *s, const char *dir, struct err *e)
     return job_search_resume(s, dir, e);
 }
 
-/* What the leading process does besides the jobs. */
+/* The leading process's part besides the jobs. */
 static enum st lead(struct job_search *s, const struct launcher_ops *launcher, struct err *e)
 {
     const char *id, *dir = job_out_dir(s->c, "search", &id);
@@ -109,7 +109,7 @@ static enum st search(struct cmd_context *c, struct job_search *s, struct err *e
     }
     launcher->close();
     if (!leads) {
-        err_clear(e); /* the one that leads says it */
+        err_clear(e); /* the leading process reports it */
         s->met = true;
     }
     return leads ? st : ST_OK;

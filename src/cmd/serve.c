@@ -9,10 +9,10 @@
 #include "job/sim.h"
 #include "server/server.h"
 
-/* Of the KV cache, before the server opens: the rest follows beside it. */
+/* Part of the KV cache touched before the server opens; the rest in the background. */
 enum { READY_BYTES = 128 << 20 };
 
-/* All that one server is made of. */
+/* The parts of one server. */
 struct service {
     struct cmd_context *c;
     struct job_model m;
@@ -38,7 +38,7 @@ static enum st open_cpu(struct service *s, struct err *e)
         .longest = s->serve.max_model_len,
         .blocks = READY_BYTES / (s->serve.block_size * model_kv_bytes_per_token(&s->m.m, 4)) + 1,
         .later = true,
-        .ignore_eos = true, /* by request: the server's to decide */
+        .ignore_eos = true, /* per request: decided by the server */
         .tokenizer = s->tokenizer,
     };
     TRY(job_cpu_engine(p, &s->m, &s->serve, &how, &s->clock, &s->executors[0], e));
@@ -118,8 +118,8 @@ static enum st open_engine(struct service *s, struct err *e)
     return engines[k].open(s, e);
 }
 
-/* A key on the command line would be seen by everybody on the machine, and be written down with the
- * settings of the run. */
+/* Loads keys from a file or variable: a key on the command line would be visible to all users, and
+ * be stored with the settings of the run. */
 static enum st load_keys(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
@@ -152,7 +152,7 @@ static enum st open_server(struct service *s, struct err *e)
                   .temperature = p->server.temperature,
                   .predicted = predicted},
         .eos_ids = s->m.m.eos_ids,
-        .n_eos = predicted ? 0 : s->m.m.n_eos, /* its tokens are the prompt's over and over */
+        .n_eos = predicted ? 0 : s->m.m.n_eos, /* its tokens repeat the prompt */
         .kv_blocks = s->serve.num_blocks * s->serve.replicas,
         .max_pending = p->server.max_pending,
         .max_connections = p->server.max_connections,
@@ -187,7 +187,7 @@ static enum st run(struct service *s, const struct serve_sink *to, struct serve_
     struct serve_sink sink = server_sink(s->server, to);
     enum st st = serve_run(&s->serve, &s->clock, s->executors, &source, &sink, &abort, counters, e);
     server_close(&s->server);
-    if (st == ST_INTERRUPTED) { /* drained as far as drain_s allows: what was asked for */
+    if (st == ST_INTERRUPTED) { /* drained as far as drain_s allows: a success */
         err_clear(e);
         st = ST_OK;
     }
@@ -219,7 +219,7 @@ static enum st commit(struct service *s, struct artifact *art, const char *id,
     return artifact_commit(art, run_meta_node(a, &meta), e);
 }
 
-/* out=: what the server saw, as a run. */
+/* out=: records the served requests as a run. */
 static enum st run_recorded(struct service *s, struct serve_counters *counters, struct err *e)
 {
     struct cmd_context *c = s->c;
@@ -253,7 +253,7 @@ static enum st serve(struct cmd_context *c, struct err *e)
     enum st st = load_keys(&s, e);
     if (st == ST_OK)
         st = open_engine(&s, e);
-    cmd_catch_signals(); /* from the first moment on that somebody may ask us */
+    cmd_catch_signals(); /* before clients can connect */
     if (st == ST_OK)
         st = open_server(&s, e);
     if (st == ST_OK)

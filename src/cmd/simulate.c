@@ -3,7 +3,7 @@
 #include "job/sim.h"
 #include "serve/router.h"
 
-/* What a reader of the result must know: said on the terminal and kept in the result. */
+/* Remarks on the result: logged and kept in it. */
 struct says {
     struct arena *a;
     struct node *notes;
@@ -15,7 +15,7 @@ static void say(const struct says *s, const char *text)
     node_push(s->a, s->notes, node_str(s->a, text));
 }
 
-/* What the profile does not hold. */
+/* Reports operators that the profile lacks. */
 static void tell_operators(const struct says *s, const struct plan *p, const struct bundle *b,
                            struct node *extra)
 {
@@ -41,7 +41,7 @@ static void tell_operators(const struct says *s, const struct plan *p, const str
              estimated ? node_str(s->a, estimated) : node_new(s->a, NODE_NULL));
 }
 
-/* A stream, unless prefix caching wants the token ids of prompts. */
+/* Opens a stream, unless prefix caching needs the token ids of prompts. */
 static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
                              const struct says *says, struct job_workload *out, struct err *e)
 {
@@ -73,7 +73,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(job_model(c, false, &m, e));
     struct predictor_params params;
     struct predictor predictor;
-    struct serve_params serve; /* a wrong setting is said before what the bundle lacks */
+    struct serve_params serve; /* checks settings before the bundle */
     TRY(job_serve_params(p, &m.m, &serve, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));

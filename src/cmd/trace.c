@@ -1,4 +1,4 @@
-/* A program recorded: where it goes, what is asked for, what came of it. How: trace/record.h. */
+/* The command trace: output folder, settings and result of a recording (trace/record.h). */
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -99,10 +99,10 @@ static enum st finish(struct cmd_context *c, const char *id, const char *dir, st
     return ST_OK;
 }
 
-/* What was recorded stays, where the program left it, when it cannot be finished (disk full). */
+/* Keeps a recording that cannot be finished (disk full) where the program left it. */
 static void keep(struct artifact *art, const char *partial, struct err *e)
 {
-    if (!art->partial.path) /* it is in its place, and only the result could not be told */
+    if (!art->partial.path) /* in place already; only the result could not be printed */
         return;
     err_add(e, "the recording stays in %s, where twinfer kernels reads it", partial);
     partial_release(&art->partial);
@@ -129,7 +129,7 @@ static enum st record(struct cmd_context *c, const struct trace_record *r, int *
     return e->st;
 }
 
-/* As a shell reads it: between quotes, one in the value as '\''. */
+/* Writes a value in shell quotes, a quote inside as '\''. */
 static void put_export(struct buf *out, const char *name, const char *value)
 {
     buf_printf(out, "export %s='", name);
@@ -141,8 +141,7 @@ static void put_export(struct buf *out, const char *name, const char *value)
     buf_puts(out, "'\n");
 }
 
-/* attach=false: the folder stands, spools come into it later, from wherever the variables are set.
- */
+/* attach=false: creates the folder; spools come later, from any program with the variables set. */
 static enum st prepare(struct cmd_context *c, const struct trace_record *r, struct err *e)
 {
     const char *id, *dir = out_dir(c, &id), *at;

@@ -70,7 +70,7 @@ static enum st need_path(const struct cmd_context *c, const char *what, struct e
     return err_set(e, ST_USAGE, "%s needs path=FILE", what);
 }
 
-/* Settings that make a workload would be believed to do something to one that is there. */
+/* Rejects settings that generate a workload when an existing one is given. */
 static enum st refuse_makers(const struct cmd_context *c, bool arrivals, struct err *e)
 {
     static const struct {
@@ -121,7 +121,7 @@ static enum st import(struct cmd_context *c, const struct job_model *m, struct j
     TRY(need_path(c, "import", e));
     bool texts = f->traits & FORMAT_TEXTS;
     TRY(refuse_makers(c, texts, e));
-    /* Without num_requests on the command line all of the file is wanted, whatever a group says. */
+    /* Without num_requests on the command line the whole file is used, whatever a group sets. */
     bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
     struct workload_params arrivals = job_arrivals(p);
     TRY(job_stages(c, &arrivals, e));

@@ -1,4 +1,4 @@
-/* What a job is given, and whether it was asked to stop. */
+/* Context of a job, and the request to stop. */
 #ifndef JOB_CONTEXT_H
 #define JOB_CONTEXT_H
 
@@ -10,18 +10,18 @@ struct cmd_context {
     struct arena *a; /* of this job */
     const struct config *config;
     const struct plan *plan;        /* &config->plan */
-    const struct config_args *args; /* what config was loaded from, to load variants of it */
+    const struct config_args *args; /* source of config, to load variants of it */
     const char *const *words; /* positional words after the command: `model init` -> {"init"} */
     size_t n_words;
-    char **program; /* what stands after --, NULL-terminated; NULL = nothing */
+    char **program; /* words after --, NULL-terminated; NULL = none */
     bool json;      /* results on stdout as JSON */
-    /* Of a sweep: the result goes here, a tree in a, and with json nothing is printed. NULL = the
-     * command stands alone. */
+    /* In a sweep: receives the result, a tree in a, and with json nothing is printed. NULL = a
+     * single command. */
     const struct node **result;
 };
 
-/* Raised by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal, half a second
- * later or more, ends the process. */
+/* Set by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal, half a second later
+ * or more, ends the process. */
 extern volatile sig_atomic_t cmd_stop;
 void cmd_catch_signals(void);
 

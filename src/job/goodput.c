@@ -5,7 +5,7 @@
 
 enum { MOST_WORDS = 8 };
 
-/* "ttft:200 tpot:50" comes as one item, ttft:200,tpot:50 as two. */
+/* Splits items at spaces: "ttft:200 tpot:50" is one item, ttft:200,tpot:50 two. */
 static enum st split(const struct cmd_context *c, const char *words[MOST_WORDS], size_t *n,
                      struct err *e)
 {

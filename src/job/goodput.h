@@ -1,12 +1,12 @@
-/* goodput=: the limits that a good request meets, of every run. */
+/* goodput=: limits of a good request, for every run. */
 #ifndef JOB_GOODPUT_H
 #define JOB_GOODPUT_H
 
 #include "job/job.h"
 #include "search/slo.h"
 
-/* *text is as given, "ttft:200 tpot:50", in c->a; NULL where goodput is unset, and then there are
- * no limits. ST_USAGE: what slo_parse refuses, and a limit on delay. */
+/* *text: the setting as written, "ttft:200 tpot:50", in c->a; NULL and no limits where goodput is
+ * unset. ST_USAGE as slo_parse, and for a limit on delay. */
 enum st job_goodput(const struct cmd_context *c, struct slo *limits, const char **text,
                     struct err *e);
 

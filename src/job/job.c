@@ -50,7 +50,7 @@ static enum st find_weights(const struct cmd_context *c, struct job_model *m, st
     return err_hint(e, "model.weights=random:1 takes seeded random ones (timing is the same)");
 }
 
-/* Chat models name more ends in there than config.json does. */
+/* Adds eos ids: chat models list more of them there than in config.json. */
 static enum st add_generation_config(const struct cmd_context *c, struct job_model *m,
                                      struct err *e)
 {
@@ -94,7 +94,7 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
     return need_weights ? find_weights(c, out, e) : ST_OK;
 }
 
-/* The model of a shipped configuration is nobody's word on what the server runs. */
+/* Ignores the model of a shipped configuration: it is no evidence of the server's model. */
 const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m)
 {
     static const char group[] = "model=";
@@ -157,7 +157,7 @@ enum st job_stages(const struct cmd_context *c, struct workload_params *w, struc
     return ST_OK;
 }
 
-/* On the terminal now; with the result when there is one. */
+/* Logs the note now and keeps it for the result. */
 static void say(const struct cmd_context *c, struct job_workload *w, const char *note)
 {
     log_warn("%s", note);
@@ -189,7 +189,7 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     TRY(job_stages(c, &w, e));
     w.num_requests = p->workload.num_requests;
     w.duration_s = p->workload.duration_s;
-    if (w.duration_s > 0 && /* a group's number is no limit on a time that was asked for */
+    if (w.duration_s > 0 && /* a group's number of requests does not limit an explicit duration */
         config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE)
         w.num_requests = 0;
     w.prefill_stddev = p->workload.lengths.prefill_stddev;
@@ -210,7 +210,7 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     return stream ? workload_stream_make(&w, &out->stream, e) : workload_make(c->a, &w, &out->w, e);
 }
 
-/* Who typed a setting that is not read would believe that it did something. */
+/* Rejects settings that the kinds of arrivals and lengths do not read. */
 static enum st refuse_unread(const struct cmd_context *c, struct err *e)
 {
     enum { ALL = ~0 };
@@ -344,8 +344,8 @@ static int64_t default_blocks(const struct plan *p, const struct model *m, int64
     return blocks > per_sequence ? blocks : per_sequence;
 }
 
-/* Blocks from the memory of a device; orca and faster_transformer batch no more than Vidur's
- * planner lets them. */
+/* Plans blocks from the memory of a device; orca and faster_transformer batch at most as Vidur's
+ * planner allows. */
 static enum st plan_memory(const struct plan *p, const struct model *m, int64_t longest,
                            struct serve_params *out, struct err *e)
 {
@@ -366,7 +366,7 @@ static enum st plan_memory(const struct plan *p, const struct model *m, int64_t 
     return ST_OK;
 }
 
-/* Where Vidur's batch cap is that of a stage's batch, a replica may hold one such batch a stage. */
+/* Scales the batch cap where Vidur's is per stage: a replica may hold one such batch per stage. */
 static void cap_each_stage(const struct plan *p, struct serve_params *out)
 {
     const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;

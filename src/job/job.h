@@ -1,15 +1,15 @@
-/* A job: what a command carries out, once, or once for each combination of a sweep. From the plan
- * to the objects of the stages, and from those to a folder that says what was done:
+/* A job: one execution of a command, alone or for a combination of a sweep. Turns the plan into the
+ * objects of the stages, and these into a folder with the results:
  *
  *     plan -> job_model -> job_workload -> job_serve_params -> job_cpu_engine, job_predictor
  * (sim.h)
  *          -> job_run: serves, records (record.h), writes the run directory
  *
- * Stages know structs of their own and no plan: here, and in the commands, is where settings become
- * those structs. What is no run takes the same steps by itself: job_out_dir, artifact_begin,
- * job_snapshot, job_meta, artifact_commit. All end with job_result.
+ * Stages have their own parameter structs, independent of the plan: settings become those structs
+ * here and in the commands. Commands without a run take the same steps themselves: job_out_dir,
+ * artifact_begin, job_snapshot, job_meta, artifact_commit. All end with job_result.
  *
- * Everything lives in the context's arena unless it says otherwise. */
+ * Everything lives in the context's arena unless noted otherwise. */
 #ifndef JOB_JOB_H
 #define JOB_JOB_H
 
@@ -42,26 +42,26 @@ struct job_workload {
     struct prompt *prompts;         /* NULL when there are none */
     size_t n_prompts;
     struct tokenizer *tokenizer; /* NULL when not needed, or when the model has none */
-    const char *note; /* what a reader of the result must know, said already; NULL = nothing */
+    const char *note;            /* remark for the result, already logged; NULL = none */
 };
 /* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. Where the
  * model has no tokenizer, lengths of prompts are estimated (workload.h) and need_ids gives random
- * ids: a note says so. */
+ * ids, with a note. */
 enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e);
-/* The same as a stream, for what serves each request once and feeds no ids. */
+/* The same as a stream, for commands that serve each request once and feed no ids. */
 enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
                             struct job_workload *out, struct err *e);
-/* The plan's arrivals, for requests that have none. */
+/* The plan's arrivals, for requests without any. */
 struct workload_params job_arrivals(const struct plan *p);
-/* workload.arrival.stages and ramp_s into w, which has the rate. */
+/* Parses workload.arrival.stages and ramp_s into w, which has the rate. */
 enum st job_stages(const struct cmd_context *c, struct workload_params *w, struct err *e);
-/* The model's tokenizer, which `why` needs; nothing when *out is there already. */
+/* Loads the model's tokenizer, needed for `why`; no-op when *out is set. */
 enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
                       struct err *e);
 void job_workload_close(struct job_workload *w);
-/* Path of the tokenizer that may count what a server sends: client.tokenizer, or that of a model
- * which was named on the command line. NULL = none was named. */
+/* Path of a tokenizer to count a server's output: client.tokenizer, or that of a model named on the
+ * command line. NULL = none. */
 const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m);
 
 /* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what
@@ -72,18 +72,18 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
                          struct err *e);
 
 /* Every prompt of a workload that holds its requests as ids, (*ids)[i][num_prefill_tokens], before
- * the clock starts: tokenizing is not what is measured. */
+ * the clock starts: tokenizing is not measured. */
 enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e);
 
-/* The CPU engine for requests of at most `longest` tokens, prompt and output together. Of its KV
- * cache the first `blocks` are made ready at once; `later`: the others while it idles, instead of
- * at first use. Ids that the model's tokenizer does not know, where it has one, are never
- * sampled: vocabularies are padded. */
+/* The CPU engine for requests of at most `longest` tokens, prompt and output together. The first
+ * `blocks` of its KV cache are touched at open; `later`: the others while it idles, instead of at
+ * first use. Ids unknown to the model's tokenizer, if any, are never sampled: vocabularies are
+ * padded. */
 struct job_cpu {
     int64_t longest, blocks;
     bool later, ignore_eos;
-    const struct tokenizer *tokenizer; /* the model's, when it is loaded already */
+    const struct tokenizer *tokenizer; /* the model's, if loaded already */
 };
 enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
                        const struct serve_params *serve, const struct job_cpu *how,
@@ -95,17 +95,17 @@ struct job_run {
     struct serve_clock *clock;         /* real: the run is a measurement */
     /* The serving core on these executors; or, where they are NULL, */
     const struct executor *executors;
-    /* somebody else's scheduler: hands rows to the sink, counts what it can and adds members of
-     * run_meta.json to extra. What it measured before it failed is kept as an incomplete run. */
+    /* an external scheduler: delivers rows to the sink, fills the counters it can and adds members
+     * of run_meta.json to extra. Measurements before a failure are kept as an incomplete run. */
     enum st (*serve)(void *self, const struct serve_sink *sink, struct serve_counters *n,
                      struct node *extra, struct err *e);
     void *self;
-    const struct bundle *bundle;       /* whose look-ups are counted; NULL = none */
+    const struct bundle *bundle;       /* its look-ups are counted; NULL = none */
     const struct predictor *predictor; /* NULL = a real run */
     const struct node *extra;          /* more members of run_meta.json, or NULL */
     struct yardstick *yardstick;       /* measured before and after the run; NULL = not */
-    /* Further files of the run, when it went well: NULL = none. Members of `shown` go to what is
-     * printed, those of `extra` to run_meta.json. */
+    /* Writes further files of a successful run; NULL = none. Members of `shown` are printed, those
+     * of `extra` go to run_meta.json. */
     enum st (*more)(void *more_self, const struct artifact *art, struct node *extra,
                     struct node *shown, struct err *e);
     void *more_self;
@@ -119,19 +119,19 @@ enum st job_worker(struct cmd_context *c, struct err *e);
 /* The rows of profiling bundles that a plan needs; borrows of both. */
 struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m);
 
-/* What runs of every command say of themselves: hardware and device of the plan, the configuration,
- * from the start of the artifact (NULL: of now) until now. */
+/* Common meta of a run: hardware and device of the plan, the configuration, times from the start of
+ * the artifact (NULL: now) until now. */
 struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
                          const char *type);
 
-/* config.yaml and overrides.yaml into the artifact, unless the plan says no. */
+/* Writes config.yaml and overrides.yaml into the artifact, unless the plan disables it. */
 enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);
 
-/* The result of a command, a map. Its member `out` is the folder that was written, for every
- * command that writes one. With --json it is printed as JSON, else as `text`, or where that is NULL
- * as "key  value" lines; a sweep keeps it for its table (and prints no JSON of its jobs). */
+/* Prints the result of a command, a map. Its member `out` is the folder written, if any. With
+ * --json it is printed as JSON, else as `text`, or where that is NULL as "key value" lines; a sweep
+ * keeps it for its table (and prints no JSON of its jobs). */
 void job_result(const struct cmd_context *c, const struct node *map, const char *text);
-/* Those lines. */
+/* Formats those lines. */
 void job_lines(struct buf *out, const struct node *map);
 
 #endif

@@ -16,7 +16,7 @@ static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct 
     return ST_OK;
 }
 
-/* Standard deviations as they were drawn from, per operator. */
+/* Standard deviations of the draws, per operator. */
 static struct node *doubt_node(struct arena *a, const struct monte_carlo *m, bool host)
 {
     struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_MAP);

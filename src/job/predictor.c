@@ -1,7 +1,7 @@
 #include "job/sim.h"
 #include "sim/drafting.h"
 
-/* The bundle, where the predictor wants one. */
+/* Loads the bundle, if the predictor needs one. */
 static enum st load_bundle(const struct cmd_context *c, const struct job_model *m,
                            struct predictor_params *params, struct err *e)
 {

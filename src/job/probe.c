@@ -2,7 +2,7 @@
 
 #include "job/sim.h"
 
-/* Given requests at a mean rate of one a second, whatever their own rate is. */
+/* Stretches given requests to a mean rate of 1 request/s. */
 static enum st to_unit_rate(struct workload *w, struct err *e)
 {
     int64_t first = w->n ? w->requests[0].arrival_ns : 0;
@@ -123,7 +123,7 @@ int64_t job_capacity_seeds(const struct plan *p, bool engine)
 struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
                                            bool one_draw, bool engine)
 {
-    double tolerance = engine ? 0.05 : 0.01; /* of a real engine every probe takes its time */
+    double tolerance = engine ? 0.05 : 0.01; /* probes of a real engine are slow */
     return (struct capacity_params){.slo = *slo,
                                     .tolerance = p->capacity.tolerance > 0 ? p->capacity.tolerance
                                                                            : tolerance,

@@ -6,7 +6,7 @@
 #define PROBES      "probes"
 #define CONFIG_NAME "probe"
 
-/* Fewer say nothing of the few percent that may miss an objective. */
+/* Minimum of requests: fewer cannot resolve the few percent that may miss an objective. */
 enum { LEAST_REQUESTS = 50 };
 
 bool job_has_engine(const struct cmd_context *c)
@@ -22,7 +22,8 @@ static bool is_capacitys(const char *key)
            strcmp(key, "slo_fraction") == 0;
 }
 
-/* Of a row that capacity uses: which side reads it follows from who else does. */
+/* Whether that side reads a row that capacity uses: follows from the other commands that read it.
+ */
 static bool is_read(const struct option *o, bool engine)
 {
     static const char *const engines[] = {"capacity.probe_s", "capacity.probe_timeout_s",
@@ -71,15 +72,15 @@ static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct e
     return ST_OK;
 }
 
-/* Whether the number of requests follows from the rate: made ones, unless somebody said how many.
- */
+/* Whether the number of requests follows from the rate: for generated ones without an explicit
+ * number. */
 static bool follows_rate(const struct cmd_context *c)
 {
     return !job_is_stretched(c->plan) && c->plan->workload.num_requests > 0 &&
            config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE;
 }
 
-/* So many arrive in capacity.probe_s, within the bounds. */
+/* Number that arrives in capacity.probe_s, within the bounds. */
 static int64_t requests_at(const struct plan *p, double rate)
 {
     double n = ceil(rate * p->capacity.probe_s);
@@ -93,7 +94,7 @@ static double span_s(void *self, uint64_t seed)
     struct job_engine_probe *p = self;
     struct err ignored = {0};
     if (unit_workload(p, seed, &ignored) != ST_OK)
-        return 0; /* the run will say why */
+        return 0; /* the run will report the error */
     const struct workload *w = &p->w.w;
     size_t n = w->n;
     if (follows_rate(p->c) && n > LEAST_REQUESTS)
@@ -165,7 +166,7 @@ static void set_path(struct arena *a, struct node *root, const char *dotted, str
     node_set(a, root, sv_of(dotted), value);
 }
 
-/* The settings that bench reads, but those that a probe gets for itself. */
+/* The settings that bench reads, except those set by each probe. */
 static const char *bench_config(const struct cmd_context *c, const struct job_model *m)
 {
     static const char *const own[] = {"out",
@@ -190,7 +191,7 @@ static const char *bench_config(const struct cmd_context *c, const struct job_mo
         if (!skip)
             set_path(a, tree, o->key, node_copy(a, v));
     }
-    const char *tokenizer = job_answer_tokenizer(c, m); /* who named it is not seen in a file */
+    const char *tokenizer = job_answer_tokenizer(c, m); /* its origin is lost in a file */
     if (tokenizer)
         set_path(a, tree, "client.tokenizer", node_str(a, tokenizer));
     set_path(a, tree, "output.tokens", node_str(a, "none"));

@@ -8,7 +8,7 @@
 struct record {
     struct record_params p;
     struct run_writer *writer;
-    struct vidur_metrics *vidur; /* NULL unless asked for, as trace */
+    struct vidur_metrics *vidur; /* NULL unless enabled, as trace */
     struct batch_trace *trace;
     struct summary *summary;
     struct time_series *series; /* NULL = none */
@@ -90,7 +90,7 @@ struct serve_sink record_sink(struct record *r)
     return r->sink;
 }
 
-/* Closes one more file: an error counts when it is the first. */
+/* Closes one more file; keeps the first error. */
 static void also(enum st *first, enum st st, struct err *e, const struct err *own)
 {
     if (*first == ST_OK && st != ST_OK) {

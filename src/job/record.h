@@ -1,6 +1,5 @@
-/* What a run leaves behind while it happens: the sink of the serving core, the files of the run
- * directory that the plan asks for, the summary, the line of progress. Memory does not grow with
- * the run. */
+/* Recording of a run: the sink of the serving core, the files of the run directory enabled by the
+ * plan, the summary, the line of progress. In constant memory. */
 #ifndef JOB_RECORD_H
 #define JOB_RECORD_H
 
@@ -16,14 +15,14 @@ struct record_params {
     const char *backend; /* borrowed, as `what` */
     const char *what;    /* "simulate": begins the line of progress */
     int64_t total;       /* requests */
-    bool energy;         /* rows of requests carry it */
+    bool energy;         /* rows of requests have it */
 };
 
 /* Opens the files. Afterwards call record_close or record_free. */
 enum st record_open(const struct artifact *art, const struct record_params *p, struct record **out,
                     struct err *e);
 struct serve_sink record_sink(struct record *r);
-/* Ends the files; the first thing that went wrong with any of them since it was opened. */
+/* Closes the files; reports the first error of any of them. */
 enum st record_close(struct record *r, struct err *e);
 struct summary *record_summary(struct record *r);
 void record_free(struct record **r); /* quiet; NULL is fine */

@@ -12,7 +12,7 @@
 
 struct feed {
     const struct job_workload *w;
-    int32_t **ids; /* [n]: prompt ids of each request; NULL when nothing computes */
+    int32_t **ids; /* [n]: prompt ids of each request; NULL unless an engine computes */
     size_t next;
 };
 
@@ -58,7 +58,7 @@ enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
 
 /* ---- the run ---- */
 
-/* A run of refused requests is whole, and its figures are of the others: nobody should miss it. */
+/* Warns of failed requests: the run is complete, but its figures exclude them. */
 static void tell_not_ok(const struct summary_facts *f)
 {
     if (f->n_not_ok > 0)
@@ -75,7 +75,7 @@ static void tell_contention(const struct contention *c)
             100 * contention_share(c));
 }
 
-/* The most memory this process ever had, in bytes; RUN_NONE where the system does not say. */
+/* Peak memory of this process, in bytes; RUN_NONE = unknown. */
 static int64_t peak_rss_bytes(struct arena *a)
 {
     static const char key[] = "VmHWM:";
@@ -97,7 +97,7 @@ static void note(struct arena *a, struct node *extra, const char *text)
     node_push(a, notes, node_str(a, text));
 }
 
-/* What a reader of the result must know, on the terminal and among its notes. */
+/* Logs a remark and adds it to the notes of the result. */
 static void say(struct arena *a, struct node *extra, const char *text)
 {
     log_warn("%s", text);
@@ -194,7 +194,7 @@ static void add_latencies(struct arena *a, struct node *out, struct summary *s)
     }
 }
 
-/* First of all: the figures below it are not of all requests. */
+/* Comes first: the figures below exclude these requests. */
 static void add_not_ok(struct buf *out, const struct summary_facts *f)
 {
     const char *before = "";
@@ -328,7 +328,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
             TRY(job_prompt_ids(c, m, w, &feed.ids, e));
     }
 
-    cmd_catch_signals(); /* from here on an interrupted run leaves a folder that says so */
+    cmd_catch_signals(); /* from here on an interrupted run leaves an incomplete folder */
     struct artifact art;
     const char *id, *dir = job_out_dir(c, r->kind, &id);
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
@@ -357,8 +357,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK)
         st = serve_into(r, &params, &feed, rec, extra, &counters, e);
     struct contention busy = contention_since(&quiet);
-    if (!r->executors) /* its threads are another program's; ours sleep, and wait much of the rest
-                        */
+    if (!r->executors) /* an external engine's threads are not ours; ours mostly sleep */
         busy.waiting = (double)NAN;
     if (st == ST_OK && r->yardstick)
         st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
@@ -389,7 +388,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     }
     if (st == ST_OK && !r->clock->is_virtual)
         tell_contention(&busy);
-    if (st == ST_OK && c->json && node_find(extra, "notes")) /* else they were said */
+    if (st == ST_OK && c->json && node_find(extra, "notes")) /* otherwise they were printed */
         node_set(a, shown, SV("notes"), node_find(extra, "notes"));
     if (st == ST_OK)
         print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);

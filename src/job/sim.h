@@ -1,4 +1,4 @@
-/* What the commands that simulate share: the plan's predictor, and the simulator as a probe. */
+/* Shared by the commands that simulate: the plan's predictor, and the simulator as a probe. */
 #ifndef JOB_SIM_H
 #define JOB_SIM_H
 
@@ -7,12 +7,12 @@
 #include "search/monte_carlo.h"
 #include "search/probe_sim.h"
 
-/* The plan's predictor. *params says from what it was made: bundle, NULL where it reads none;
- * host_overhead, whether host time is in. Both live in c->a. m is borrowed. */
+/* The plan's predictor. *params has its sources: bundle, NULL where it reads none; host_overhead,
+ * whether host time is included. Both live in c->a. m is borrowed. */
 enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e);
 
-/* What a result made with it must say: no host time although it was wanted. NULL = nothing. */
+/* Remark for results: no host time although it was requested. NULL = none. */
 const char *job_predictor_warning(const struct cmd_context *c,
                                   const struct predictor_params *params);
 
@@ -29,24 +29,24 @@ struct job_probe {
     struct serve_params serve;
     struct slo slo;
     struct probe probe;
-    bool one_draw; /* requests are given: no seed changes them */
+    bool one_draw; /* requests are given: the seed does not matter */
 };
 
-/* *out must stay where it is until job_probe_close. */
+/* *out must not move until job_probe_close. */
 enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
 void job_probe_close(struct job_probe *p);
 struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
                                            bool one_draw, bool engine);
-/* capacity.seeds, or how many there are when it is unset. */
+/* capacity.seeds, or its default when unset. */
 int64_t job_capacity_seeds(const struct plan *p, bool engine);
-/* What any capacity is refused for: no SLO, no rate, more seeds than draws. */
+/* Checks common to all capacity commands: no SLO, no rate, more seeds than draws. */
 enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
                            struct err *e);
 /* The plan's workload of that seed at a mean rate of 1 request/s, in the arena; close it. ids: as
- * job_probe_workload, NULL = not wanted. */
+ * job_probe_workload, NULL = not needed. */
 enum st job_unit_workload(const struct cmd_context *c, const struct job_model *m, struct arena *a,
                           uint64_t seed, int32_t ***ids, struct job_workload *out, struct err *e);
-/* Its arrivals are given: at another rate they are the same, stretched, and not drawn. */
+/* Whether arrivals are given: other rates stretch them instead of drawing anew. */
 bool job_is_stretched(const struct plan *p);
 
 /* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first three members
@@ -56,13 +56,13 @@ struct job_monte_carlo {
     const struct cmd_context *c;
     const struct job_model *m;
     const struct predictor_params *params;
-    const struct predictor_ops *ops; /* without what drafts cost */
+    const struct predictor_ops *ops; /* without the cost of drafts */
     struct serve_params serve;
     struct job_workload w;
-    int32_t **ids; /* of the prompts, for prefix caching; NULL = not known */
+    int32_t **ids; /* of the prompts, for prefix caching; NULL = unknown */
 };
-/* Requests that live in c->a, with the ids of their prompts where prefix caching knows prompts by
- * them; *ids stays NULL where not. */
+/* Requests in c->a, with the token ids of their prompts where prefix caching needs them; else *ids
+ * stays NULL. */
 enum st job_probe_workload(const struct cmd_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e);
 

@@ -5,8 +5,8 @@
 
 volatile sig_atomic_t cmd_stop;
 
-/* One request to stop may come as two signals: timeout(1) sends one to its child and one to the
- * group, batch systems do likewise. So what follows at once is no second request. */
+/* One request to stop may come as two signals: timeout(1) and batch systems signal the child and
+ * its group. So an immediate second signal is ignored. */
 static void on_signal(int sig)
 {
     static const int64_t AT_ONCE_NS = NS_PER_S / 2;

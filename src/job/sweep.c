@@ -11,7 +11,7 @@
 
 struct sweep_job {
     const char *const *overrides;
-    const char *label; /* "a=1 b=x": what differs between the jobs */
+    const char *label; /* "a=1 b=x": settings that differ between the jobs */
     int code;
     bool ran;
     struct node *result; /* in the sweep's arena; NULL = none */
@@ -61,7 +61,8 @@ static const char *value_of(const char *override)
     return equals ? equals + 1 : "";
 }
 
-/* "job 2 of 3: a=1": on stdout over the job's output, or where stdout is not looked at. */
+/* "job 2 of 3: a=1": on stdout above the job's output; logged with JSON, or where only stderr is a
+ * terminal. */
 static void announce(const struct jobs *j, size_t i)
 {
     const char *label = j->p[i].label, *colon = *label ? ": " : "";
@@ -70,7 +71,7 @@ static void announce(const struct jobs *j, size_t i)
     if (j->s->json)
         return;
     printf("%sjob %zu of %zu%s%s\n", i ? "\n" : "", i + 1, j->n, colon, label);
-    fflush(stdout); /* before what the job says on stderr */
+    fflush(stdout); /* before the job writes to stderr */
 }
 
 /* ---- before the first job ------------------------------------------------------------------ */

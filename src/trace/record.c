@@ -57,7 +57,7 @@ enum st trace_record_check(const struct trace_record *r, struct err *e)
     return ST_OK;
 }
 
-/* Bytes that mean something in the settings file, but not in this value. */
+/* Escapes bytes that are special in the settings file. */
 static void put_escaped(struct buf *out, const char *text, const char *special)
 {
     for (; *text; text++) {
@@ -98,7 +98,7 @@ static void put_settings(struct buf *out, const struct trace_record *r, const ch
         put_path(out, TRACE_SETTING(cupti), r->cupti);
     for (size_t i = 0; i < r->n_ranges; i++) {
         buf_printf(out, "%s%s", i ? "," : TRACE_SETTING(range), i ? "" : "=");
-        put_escaped(out, r->ranges[i], "#,"); /* @ and backslashes mean what they mean there */
+        put_escaped(out, r->ranges[i], "#,"); /* @ and backslashes keep their meaning */
     }
     if (r->n_ranges)
         buf_putc(out, '\n');
@@ -120,7 +120,7 @@ enum st trace_record_prepare(const struct trace_record *r, const struct artifact
 
 /* ---- the program ---- */
 
-static volatile sig_atomic_t running; /* its number; 0 = none */
+static volatile sig_atomic_t running; /* its pid; 0 = none */
 
 static void hand_on(int sig)
 {
@@ -128,7 +128,7 @@ static void hand_on(int sig)
         kill((pid_t)running, sig);
 }
 
-/* A process has one injected library for each: somebody else's gives way for this run. */
+/* Warns of a replaced variable: a process has one injected library for each. */
 static void tell_replaced(const struct trace_variable variables[TRACE_VARIABLES])
 {
     for (int i = 0; i < TRACE_VARIABLES; i++) {
@@ -140,9 +140,9 @@ static void tell_replaced(const struct trace_variable variables[TRACE_VARIABLES]
     }
 }
 
-/* Ctrl-C and the terminal's end reach the program by themselves (it is in the same process group)
- * and it decides; a SIGTERM for us alone is handed on. They wait until the program is there, which
- * gets them as they were: what nohup and shells ignore stays ignored. */
+/* Ctrl-C and hang-ups reach the program directly (same process group), which decides; a SIGTERM for
+ * this process alone is forwarded. Blocked until the program has started, which inherits their
+ * dispositions: signals ignored by nohup and shells stay ignored. */
 static const int signals[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM};
 enum { SIGNALS = sizeof signals / sizeof *signals, OF_THE_TERMINAL = 3 };
 

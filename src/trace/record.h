@@ -1,9 +1,9 @@
-/* Recording: a program runs with the recorder's library in it, which writes a spool per process.
+/* Recording: runs a program with the recorder's library, which writes a spool per process.
  *
  *     trace_record_prepare -> settings.txt      trace_record_run -> *.spool
- *     trace_recorded       -> what the spools of the folder hold, and what went wrong
+ *     trace_recorded -> contents and faults of the spools of the folder
  *
- * The program is started as it is, in our process group and with our terminal: what differs are the
+ * The program is started unchanged, in this process group and with this terminal, except for the
  * three variables of trace/settings.h. It may outlive its recording, and start others, which are
  * recorded too. */
 #ifndef TRACE_RECORD_H
@@ -24,26 +24,26 @@ struct trace_record {
 };
 
 /* The recorder's library: beside the program, in ../lib/twinfer beside it, or `path` (NULL = those
- * two). ST_DEVICE with a remedy when it is not there. The result is absolute. */
+ * two). ST_DEVICE with a remedy when it is missing. The result is absolute. */
 enum st trace_guest_library(struct arena *a, const char *path, const char **out, struct err *e);
 
-/* Whether the recorder can hold these ranges: it could only say so in the spool. ST_USAGE. */
+/* Checks limits on ranges, which the recorder itself could only note in the spool. ST_USAGE. */
 enum st trace_record_check(const struct trace_record *r, struct err *e);
 
-/* What makes a program write spools, wherever it is set. */
+/* Environment variables that make any program write spools. */
 enum { TRACE_VARIABLES = 3 };
 struct trace_variable {
     const char *name, *value;
 };
-/* Writes settings.txt into the artifact; spools will go to dir (absolute), where that file will
- * stand, too. */
+/* Writes settings.txt into the artifact; spools will go to dir (absolute), the final folder of that
+ * file. */
 enum st trace_record_prepare(const struct trace_record *r, const struct artifact *art,
                              const char *dir, struct trace_variable out[TRACE_VARIABLES],
                              struct err *e);
 
-/* Runs the program (ends with NULL) to its end; *status as waitpid gives it. "cannot run
- * PROGRAM: why" when it cannot be started. Meanwhile signals of the terminal are the program's
- * alone to decide on, and a SIGTERM for us is handed on to it. One at a time in a process. */
+/* Runs the program (ends with NULL) to its end; *status as waitpid gives it. "cannot run PROGRAM:
+ * why" when it cannot be started. Meanwhile signals of the terminal are left to the program, and a
+ * SIGTERM for this process is forwarded to it. One at a time in a process. */
 enum st trace_record_run(struct arena *a, char *const *program,
                          const struct trace_variable variables[TRACE_VARIABLES], int *status,
                          struct err *e);
@@ -51,7 +51,7 @@ enum st trace_record_run(struct arena *a, char *const *program,
 /* The spools of a folder. */
 struct trace_recorded {
     struct node *processes;                               /* a list, a map each (docs/formats.md) */
-    int64_t n, kernels, launches, ranges, dropped, bytes; /* n: of spools that can be read */
+    int64_t n, kernels, launches, ranges, dropped, bytes; /* n: readable spools */
 };
 /* Damage, losses and warnings of the recorder are logged. */
 enum st trace_recorded(struct arena *a, const char *dir, struct trace_recorded *out, struct err *e);

@@ -1,4 +1,4 @@
-/* What the spools of a folder hold, for its meta file and the one who recorded it. */
+/* Summary of the spools of a folder, for its meta file and the log. */
 #include <string.h>
 
 #include "base/log.h"
@@ -55,7 +55,7 @@ static struct node *spool_node(struct arena *a, const char *name, const struct s
     } costs[] = {{"callback_ns", f->cost.callback_ns},
                  {"writer_cpu_ns", f->cost.writer_cpu_ns},
                  {"memory_bytes", (int64_t)f->cost.memory_bytes}};
-    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) /* at_ns 0: it was never told */
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) /* at_ns 0: not written */
         node_set(a, cost, sv_of(costs[i].key),
                  f->cost.at_ns ? node_int(a, costs[i].value) : node_new(a, NODE_NULL));
     struct node *notes = node_set(a, n, SV("notes"), node_new(a, NODE_LIST));
@@ -87,8 +87,8 @@ static void tell_faults(const char *name, const struct spool_facts *f)
                  name);
 }
 
-/* One that cannot be read (its process was killed while it made the file) costs the others
- * nothing. */
+/* Entry of an unreadable spool (its process was killed while creating the file); the others are
+ * unaffected. */
 static struct node *unreadable_node(struct arena *a, const char *name, const struct err *why)
 {
     struct node *n = node_new(a, NODE_MAP);
