@@ -138,17 +138,17 @@ static enum st bench(struct cmd_context *c, struct err *e)
                                            .max_kv = m.m.max_positions,
                                            .block_size = serve.block_size,
                                            .num_blocks = serve.num_blocks};
-        struct yardstick yardstick;
-        yardstick_open(c->a, ex, &limits, m.m.vocab, &yardstick);
+        struct reference reference;
+        reference_open(c->a, ex, &limits, m.m.vocab, &reference);
         struct job_run r = {.type = "real",
                             .kind = "real",
                             .backend = engines[k].name,
                             .executors = &ex,
                             .clock = &clock,
                             .extra = extra,
-                            .yardstick = &yardstick};
+                            .reference = &reference};
         st = job_run(c, &m, &w, &r, e);
-        yardstick_free(&yardstick);
+        reference_free(&reference);
         ex.ops->close(ex.self);
     }
     job_workload_close(&w);

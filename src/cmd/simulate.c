@@ -99,9 +99,9 @@ static enum st simulate(struct cmd_context *c, struct err *e)
         node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
         tell_operators(&says, p, params.bundle, extra);
         const struct node *meta = bundle_meta(params.bundle);
-        const struct node *yardstick = meta ? node_path(meta, "yardstick") : NULL;
-        if (yardstick)
-            node_set(c->a, extra, SV("profile_yardstick"), node_copy(c->a, yardstick));
+        const struct node *reference = meta ? node_path(meta, "yardstick") : NULL;
+        if (reference)
+            node_set(c->a, extra, SV("profile_yardstick"), node_copy(c->a, reference));
         const struct node *host = meta ? node_path(meta, "provenance.host") : NULL;
         if (host)
             node_set(c->a, extra, SV("profile_host"), node_copy(c->a, host));

@@ -5,7 +5,7 @@
 
 #include "compare/bootstrap.h"
 #include "compare/intern.h"
-#include "profile/read/yardstick_ratio.h"
+#include "profile/read/reference_ratio.h"
 
 enum { P50, P90 };
 
@@ -300,7 +300,7 @@ static void excuse(struct ab *x, const struct ab_run *r, struct ab_cell *cell)
 {
     if (x->found[CAUSE_WAITED_FOR_CORES].text && waited(&r->run) > CONTENTION_TOO_MUCH)
         hold(cell, CAUSE_WAITED_FOR_CORES);
-    if (r->drift > YARDSTICK_TOO_MUCH && cell->change_percent <= COMPARE_AMPLIFIED * 100 * r->drift)
+    if (r->drift > REFERENCE_TOO_MUCH && cell->change_percent <= COMPARE_AMPLIFIED * 100 * r->drift)
         hold(cell, CAUSE_MACHINE_CHANGED);
     if (cell->change_percent <= cell->repeat_percent)
         hold(cell, CAUSE_SPREAD);
@@ -357,13 +357,13 @@ static void find_causes(struct arena *a, struct ab *x)
             cause_figure(a, found, "share", share);
             cause_figure(a, found, "limit", CONTENTION_TOO_MUCH);
         }
-        if (fabs(r->drift) > YARDSTICK_TOO_MUCH && !f[CAUSE_MACHINE_CHANGED].text) {
+        if (fabs(r->drift) > REFERENCE_TOO_MUCH && !f[CAUSE_MACHINE_CHANGED].text) {
             const char *clause = arena_printf(a, "the machine itself was %s %s in %s than in A",
                                               words_percent(percent, 100 * fabs(r->drift)),
                                               r->drift > 0 ? "slower" : "faster", r->name);
             struct compare_reason *found = cause_found(a, f, CAUSE_MACHINE_CHANGED, clause, clause);
             cause_figure(a, found, "change_percent", 100 * r->drift);
-            cause_figure(a, found, "limit_percent", 100 * YARDSTICK_TOO_MUCH);
+            cause_figure(a, found, "limit_percent", 100 * REFERENCE_TOO_MUCH);
         }
     }
     if (x->params.n_spread)
@@ -439,7 +439,7 @@ enum st ab_compare(struct arena *a, const struct ab_params *p, struct ab *out, s
         struct ab_run *r = &out->runs[i];
         measure_cells(out, r);
         r->same_times = same_times(&out->runs[0], r);
-        r->drift = yardstick_ratio(node_find(r->run.meta, "yardstick"),
+        r->drift = reference_ratio(node_find(r->run.meta, "yardstick"),
                                    node_find(out->runs[0].run.meta, "yardstick")) -
                    1;
     }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compare/intern.h"
-#include "profile/read/yardstick_ratio.h"
+#include "profile/read/reference_ratio.h"
 
 static const struct {
     const char *id, *remedy;
@@ -139,7 +139,7 @@ static double slower_than(const struct comparison *c, const struct node *then)
     int n = 0;
     for (size_t i = 0; i <= c->params.n_spread; i++) {
         const struct node *meta = i ? c->spread_meta[i - 1] : c->real.meta;
-        const double ratio = yardstick_ratio(node_path(meta, "yardstick"), then);
+        const double ratio = reference_ratio(node_path(meta, "yardstick"), then);
         if (isnan(ratio))
             continue;
         ln += log(ratio);
@@ -157,7 +157,7 @@ static void find_drift(struct arena *a, struct comparison *c, struct notes *note
         what = "in the other run";
     }
     c->drift = slower_than(c, then) - 1;
-    if (!(fabs(c->drift) > YARDSTICK_TOO_MUCH))
+    if (!(fabs(c->drift) > REFERENCE_TOO_MUCH))
         return;
     char percent[WORDS_MAX];
     const char *changed = c->drift > 0 ? "slower" : "faster";
@@ -172,7 +172,7 @@ static void find_drift(struct arena *a, struct comparison *c, struct notes *note
                     arena_printf(a, "the machine itself was %s %s in the real run than %s", percent,
                                  changed, what));
     cause_figure(a, r, "change_percent", 100 * c->drift);
-    cause_figure(a, r, "limit_percent", 100 * YARDSTICK_TOO_MUCH);
+    cause_figure(a, r, "limit_percent", 100 * REFERENCE_TOO_MUCH);
 }
 
 /* ---- one model, one machine ---------------------------------------------------------------- */

@@ -177,10 +177,10 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     TRY(compare_check_limits(p->pass_percent, p->warn_percent, p->n_spread, e));
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
-    TRY(compare_doubt_read(a, out->sim.dir, &out->doubt, e));
+    TRY(compare_uncertainty_read(a, out->sim.dir, &out->uncertainty, e));
     for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) /* not in the file */
-        out->doubt.low[METRIC_TOKEN_LATENCY][k] = out->doubt.high[METRIC_TOKEN_LATENCY][k] =
-            (double)NAN;
+        out->uncertainty.low[METRIC_TOKEN_LATENCY][k] =
+            out->uncertainty.high[METRIC_TOKEN_LATENCY][k] = (double)NAN;
 
     struct notes notes = {.a = a};
     struct alignment al;

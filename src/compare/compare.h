@@ -25,8 +25,8 @@
  * lengths differ are refused.
  *
  * Reference passes. Real runs (their mean counts) and profiles carry the times of a few fixed
- * passes (profile/yardstick.h). Where these show that the machine itself got slower or faster by
- * more than YARDSTICK_TOO_MUCH in between, a fail in that direction, and of at most
+ * passes (profile/reference.h). Where these show that the machine itself got slower or faster by
+ * more than REFERENCE_TOO_MUCH in between, a fail in that direction, and of at most
  * COMPARE_AMPLIFIED times that size, is inconclusive: queues amplify (all operator times 3 % longer
  * made the percentiles of a run at 70 % load 2 to 12 % longer).
  *
@@ -110,14 +110,14 @@ struct compare_part {
 
 /* A simulated run's own uncertainty (percentile_intervals.csv): ends of intervals, relative to the
  * percentile; NAN = none. */
-enum { DOUBT_DELAY = METRICS, DOUBTS }; /* metrics, and the scheduling delay */
-struct compare_doubt {
+enum { UNCERTAINTY_DELAY = METRICS, UNCERTAINTIES }; /* metrics, and the scheduling delay */
+struct compare_uncertainty {
     bool known;
-    double low[DOUBTS][COMPARE_PERCENTILES], high[DOUBTS][COMPARE_PERCENTILES];
+    double low[UNCERTAINTIES][COMPARE_PERCENTILES], high[UNCERTAINTIES][COMPARE_PERCENTILES];
 };
 /* Without the file all are NAN. */
-enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
-                           struct err *e);
+enum st compare_uncertainty_read(struct arena *a, const char *dir, struct compare_uncertainty *out,
+                                 struct err *e);
 
 /* Cost of HTTP: difference per request between a real run over HTTP (run_meta.json has `http`) and
  * one without. Only requests with equal numbers of tokens. */
@@ -145,7 +145,8 @@ struct comparison {
     size_t n_aligned, n_only_real, n_only_sim, n_not_ok, n_warmup;
     size_t n_early_stop; /* aligned requests whose tokens were cut */
     struct compare_cell cells[METRICS][COMPARE_PERCENTILES];
-    struct compare_doubt doubt; /* of all simulated requests, while cells are of the aligned ones */
+    /* of all simulated requests, while cells are of the aligned ones */
+    struct compare_uncertainty uncertainty;
     enum verdict verdict;
     /* Machine time in the real run / in the profile or other run - 1; NAN = unknown. */
     double drift;

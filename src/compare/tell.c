@@ -29,14 +29,14 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
                                          "95 % interval of simulated, ms",
                                          "spread of real",
                                          "verdict"};
-    enum { COLUMNS = sizeof header / sizeof *header, SECOND = 3, DOUBT = 6, SPREAD = 7 };
-    bool spread = c->params.n_spread > 0, doubt = c->doubt.known;
-    struct table *t = table_new(a, COLUMNS - !spread - !doubt);
+    enum { COLUMNS = sizeof header / sizeof *header, SECOND = 3, UNCERTAINTY = 6, SPREAD = 7 };
+    bool spread = c->params.n_spread > 0, uncertainty = c->uncertainty.known;
+    struct table *t = table_new(a, COLUMNS - !spread - !uncertainty);
     for (int i = 0; i < COLUMNS; i++) {
         const char *title = header[i];
         if (c->path.is && i == SECOND) /* two real runs */
             title = c->path.real_is ? "without HTTP, ms" : "over HTTP, ms";
-        if ((i != SPREAD || spread) && (i != DOUBT || doubt))
+        if ((i != SPREAD || spread) && (i != UNCERTAINTY || uncertainty))
             table_cell(t, "%s", title);
     }
     for (enum metric m = 0; m < METRICS; m++) {
@@ -49,7 +49,7 @@ struct table *compare_table(struct arena *a, const struct comparison *c)
             table_cell(t, "%s", words_ms(text, cell->sim_ns / 1e9));
             table_cell(t, "%s", words_change(text, cell->error_percent));
             table_cell(t, "%s", interval_text(a, cell->real_low_ns, cell->real_high_ns));
-            if (doubt)
+            if (uncertainty)
                 table_cell(t, "%s", interval_text(a, cell->sim_low_ns, cell->sim_high_ns));
             if (spread)
                 table_cell(t, "%s", words_percent(text, cell->spread_percent));

@@ -16,7 +16,7 @@
 #include "artifact/artifact.h"
 #include "job/context.h"
 #include "model/model.h"
-#include "profile/yardstick.h"
+#include "profile/reference.h"
 #include "serve/serve.h"
 #include "sim/predictor.h"
 #include "workload/stream.h"
@@ -103,7 +103,7 @@ struct job_run {
     const struct bundle *bundle;       /* its look-ups are counted; NULL = none */
     const struct predictor *predictor; /* NULL = a real run */
     const struct node *extra;          /* more members of run_meta.json, or NULL */
-    struct yardstick *yardstick;       /* measured before and after the run; NULL = not */
+    struct reference *reference;       /* measured before and after the run; NULL = not */
     /* Writes further files of a successful run; NULL = none. Members of `shown` are printed, those
      * of `extra` go to run_meta.json. */
     enum st (*more)(void *more_self, const struct artifact *art, struct node *extra,

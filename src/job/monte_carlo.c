@@ -17,25 +17,25 @@ static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct 
 }
 
 /* Standard deviations of the draws, per operator. */
-static struct node *doubt_node(struct arena *a, const struct monte_carlo *m, bool host)
+static struct node *uncertainty_node(struct arena *a, const struct monte_carlo *m, bool host)
 {
     struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_MAP);
     struct node *network = node_new(a, NODE_MAP);
     for (int k = 0; k < OP_KINDS; k++)
-        if (m->doubt.op[k] > 0)
-            node_set(a, ops, sv_of(op_name((enum op_kind)k)), node_float(a, m->doubt.op[k]));
+        if (m->uncertainty.op[k] > 0)
+            node_set(a, ops, sv_of(op_name((enum op_kind)k)), node_float(a, m->uncertainty.op[k]));
     node_set(a, n, SV("replicas"), node_int(a, m->replicas));
     node_set(a, n, SV("operators_sd"), ops);
-    node_set(a, n, SV("decode_sd"), node_float(a, m->doubt.decode));
-    node_set(a, n, SV("prompt_sd"), node_float(a, m->doubt.prompt));
+    node_set(a, n, SV("decode_sd"), node_float(a, m->uncertainty.decode));
+    node_set(a, n, SV("prompt_sd"), node_float(a, m->uncertainty.prompt));
     for (int k = 0; k < NETWORKS; k++)
-        if (m->doubt.network[k] > 0)
+        if (m->uncertainty.network[k] > 0)
             node_set(a, network, sv_of(bundle_network_name((enum bundle_network)k)),
-                     node_float(a, m->doubt.network[k]));
+                     node_float(a, m->uncertainty.network[k]));
     node_set(a, n, SV("network_sd"), network);
-    node_set(a, n, SV("host_sd"), node_float(a, host ? m->doubt.host : 0));
-    node_set(a, n, SV("host_prefill_sd"), node_float(a, host ? m->doubt.host_prefill : 0));
-    node_set(a, n, SV("host_iteration_cv"), node_float(a, host ? m->doubt.host_cv : 0));
+    node_set(a, n, SV("host_sd"), node_float(a, host ? m->uncertainty.host : 0));
+    node_set(a, n, SV("host_prefill_sd"), node_float(a, host ? m->uncertainty.host_prefill : 0));
+    node_set(a, n, SV("host_iteration_cv"), node_float(a, host ? m->uncertainty.host_cv : 0));
     return n;
 }
 
@@ -104,7 +104,8 @@ enum st job_monte_carlo(void *self, const struct artifact *art, struct node *ext
     };
     TRY(monte_carlo_run(&params, &m, e));
     TRY(monte_carlo_write(art, &m, e));
-    node_set(j->c->a, extra, SV("uncertainty"), doubt_node(j->c->a, &m, j->params->host_overhead));
+    node_set(j->c->a, extra, SV("uncertainty"),
+             uncertainty_node(j->c->a, &m, j->params->host_overhead));
     show(j->c->a, shown, &m);
     return ST_OK;
 }

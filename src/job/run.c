@@ -122,7 +122,7 @@ static void tell_what_happened(struct arena *a, const struct job_run *r,
                          (long long)outside, (long long)bundle_lookups(r->bundle)));
 }
 
-enum { YARDSTICK_SAMPLES = 15 };
+enum { REFERENCE_SAMPLES = 15 };
 
 static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s,
                                   const struct job_run *r, int64_t replicas)
@@ -284,7 +284,7 @@ static struct node *describe(const struct cmd_context *c, const struct job_workl
     node_set(a, extra, SV("counters"), counters_node(a, n, setup_s, r, replicas));
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), contention_node(a, busy));
-    struct node *speed = r->yardstick ? yardstick_node(a, r->yardstick) : NULL;
+    struct node *speed = r->reference ? reference_node(a, r->reference) : NULL;
     if (speed)
         node_set(a, extra, SV("yardstick"), speed);
     return extra;
@@ -351,16 +351,16 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
         summary_limit(record_summary(rec), &(struct summary_limits){good.limit_s[SLO_TTFT] * 1e9,
                                                                     good.limit_s[SLO_TPOT] * 1e9,
                                                                     good.limit_s[SLO_E2EL] * 1e9});
-    if (st == ST_OK && r->yardstick)
-        st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
+    if (st == ST_OK && r->reference)
+        st = reference_measure(r->reference, REFERENCE_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
         st = serve_into(r, &params, &feed, rec, extra, &counters, e);
     struct contention busy = contention_since(&quiet);
     if (!r->executors) /* an external engine's threads are not ours; ours mostly sleep */
         busy.waiting = (double)NAN;
-    if (st == ST_OK && r->yardstick)
-        st = yardstick_measure(r->yardstick, YARDSTICK_SAMPLES, e);
+    if (st == ST_OK && r->reference)
+        st = reference_measure(r->reference, REFERENCE_SAMPLES, e);
     if (st == ST_INTERRUPTED || (st != ST_OK && r->serve && counters.requests > 0)) {
         const char *why = st == ST_INTERRUPTED ? "interrupted by a signal" : err_cause(e, 0);
         struct err ignored = {0};

@@ -11,7 +11,7 @@
  *     r <numbers>                                         a batch of the calibration run
  *     q <s>                                               a calibration round is complete
  *     w <numbers>                                         a request after a pause (wake.h)
- *     y <point> <s>                                       a reference pass (yardstick.h)
+ *     y <point> <s>                                       a reference pass (reference.h)
  *     c <s> <waiting> <stolen>                            a session is over: its contention
  *     p                                                   publishing has begun
  *

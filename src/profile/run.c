@@ -10,13 +10,13 @@
 #include "profile/write.h"
 
 /* Shares of the time budget beside those of the grid (sample.c). */
-static const double HOST_SHARE = 0.07, WAKE_SHARE = 0.13, REHEARSAL_SHARE = 0.22;
-static const double YARDSTICK_SHARE = 0.03;
+static const double HOST_SHARE = 0.07, WAKE_SHARE = 0.13, CALIBRATION_SHARE = 0.22;
+static const double REFERENCE_SHARE = 0.03;
 static const double BUSY = 1.3;
-/* A budget holds so many rounds of the calibration run; longer ones are shortened. */
-enum { REHEARSALS_IN_BUDGET = 2, REHEARSALS = 9 };
-enum { PROMPT_TOKENS = 120 }; /* long enough that its time is its tokens' */
-enum { HOST_RUNS = 3, HOST_DECODES = 16, WAKE_ROUNDS = 8, YARDSTICK_SAMPLES = 5 };
+/* Rounds of the calibration run in a budget, shortened to fit; most rounds of a session. */
+enum { CALIBRATIONS_IN_BUDGET = 2, CALIBRATIONS = 9 };
+enum { PROMPT_TOKENS = 120 }; /* long enough that its time is proportional to its tokens */
+enum { HOST_RUNS = 3, HOST_DECODES = 16, WAKE_ROUNDS = 8, REFERENCE_SAMPLES = 5 };
 
 /* ---- names and limits ---------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ int64_t profile_num_blocks(const struct profile_params *p, int64_t bytes, int el
     return wanted > longest ? wanted : longest;
 }
 
-/* What samples depend on; another key starts anew. */
+/* Hash of everything that samples depend on; another key starts anew. */
 static void resume_key(struct session *s, char hex[HASH_SHA256_HEX + 1])
 {
     const struct profile_params *p = s->p;
@@ -133,36 +133,36 @@ void session_used(struct session *s, double *part, double spent_s)
 
 /* ---- the calibration run ------------------------------------------------------------------- */
 
-/* The parts of a round for `length`; about how long they take. */
-static double rehearsal_parts(const struct session *s, double length,
-                              struct rehearsal_part parts[REHEARSAL_SETTINGS])
+/* The parts of a round for `length`; returns their estimated seconds. */
+static double calibration_parts(const struct session *s, double length,
+                                struct calibration_part parts[CALIBRATION_SETTINGS])
 {
     double round_s = 0, part_s;
     const double token_s = sample_prompt_token_s(s, PROMPT_TOKENS);
-    for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
-        const struct rehearsal_setting *set = &rehearsal_settings[i];
+    for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
+        const struct calibration_setting *set = &calibration_settings[i];
         parts[i] =
-            rehearsal_part(set, length, sample_decode_s(s, set->sequences), token_s, &part_s);
+            calibration_part(set, length, sample_decode_s(s, set->sequences), token_s, &part_s);
         round_s += set->sequences <= s->limits.max_batch ? part_s : 0;
     }
     return round_s;
 }
 
-/* So long that a round takes that many seconds (0 = no budget), or full length. */
-static void rehearsal_fit(const struct session *s, double seconds,
-                          struct rehearsal_part parts[REHEARSAL_SETTINGS])
+/* Chooses the length so that a round takes that many seconds (0 = no budget: full length). */
+static void calibration_fit(const struct session *s, double seconds,
+                            struct calibration_part parts[CALIBRATION_SETTINGS])
 {
     double low = 0, high = 1;
-    if (rehearsal_parts(s, high, parts) <= seconds || seconds <= 0)
+    if (calibration_parts(s, high, parts) <= seconds || seconds <= 0)
         return;
     for (int i = 0; i < 20; i++) {
         const double length = (low + high) / 2;
-        if (rehearsal_parts(s, length, parts) <= seconds)
+        if (calibration_parts(s, length, parts) <= seconds)
             low = length;
         else
             high = length;
     }
-    rehearsal_parts(s, low, parts);
+    calibration_parts(s, low, parts);
 }
 
 static int rows_of_session(const struct session *s, char kind)
@@ -183,72 +183,72 @@ static int rows_of(const struct journal *j, char kind)
     return rows;
 }
 
-static enum st measure_yardstick(struct session *s, struct err *e)
+static enum st measure_reference(struct session *s, struct err *e)
 {
     const double budget = s->p->time_budget_s;
-    if (budget > 0 && s->yardstick.spent_s > YARDSTICK_SHARE * budget)
+    if (budget > 0 && s->reference.spent_s > REFERENCE_SHARE * budget)
         return ST_OK;
-    size_t had[YARDSTICK_POINTS];
-    for (int i = 0; i < YARDSTICK_POINTS; i++)
-        had[i] = s->yardstick.pass_s[i].n;
-    double ignored = 0, before = s->yardstick.spent_s;
-    enum st st = yardstick_measure(&s->yardstick, YARDSTICK_SAMPLES, e);
+    size_t had[REFERENCE_POINTS];
+    for (int i = 0; i < REFERENCE_POINTS; i++)
+        had[i] = s->reference.pass_s[i].n;
+    double ignored = 0, before = s->reference.spent_s;
+    enum st st = reference_measure(&s->reference, REFERENCE_SAMPLES, e);
     drive_bind(s->drive);
-    for (int i = 0; i < YARDSTICK_POINTS; i++)
-        for (; st == ST_OK && had[i] < s->yardstick.pass_s[i].n; had[i]++)
-            st = journal_row(&s->journal, 'y', (double[]){i, s->yardstick.pass_s[i].p[had[i]]}, 2,
+    for (int i = 0; i < REFERENCE_POINTS; i++)
+        for (; st == ST_OK && had[i] < s->reference.pass_s[i].n; had[i]++)
+            st = journal_row(&s->journal, 'y', (double[]){i, s->reference.pass_s[i].p[had[i]]}, 2,
                              e);
-    session_used(s, &ignored, s->yardstick.spent_s - before);
+    session_used(s, &ignored, s->reference.spent_s - before);
     return st;
 }
 
 /* One round of the calibration run and the reference passes, unless the session had `round` of
- * them, up to REHEARSALS in a session and, after the first, as far as the budget's share goes:
- * *more is false when that is used up. They stand between the rounds over the grid, so that a busy
- * while of the machine touches few of them. */
-static enum st rehearse(struct session *s, int64_t round, bool *more, struct err *e)
+ * them, up to CALIBRATIONS in a session and, after the first, as far as the budget's share goes:
+ * *more is false when that is used up. They run between the rounds over the grid, so that a busy
+ * period of the machine affects few of them. */
+static enum st calibrate(struct session *s, int64_t round, bool *more, struct err *e)
 {
     const int done = rows_of_session(s, 'q');
     const double share =
-        (s->p->calibration_only ? 1 - YARDSTICK_SHARE : REHEARSAL_SHARE) * s->p->time_budget_s;
-    *more =
-        done < REHEARSALS && !(done > 0 && share > 0 && s->rehearsal_s * (done + 1) > share * done);
+        (s->p->calibration_only ? 1 - REFERENCE_SHARE : CALIBRATION_SHARE) * s->p->time_budget_s;
+    *more = done < CALIBRATIONS &&
+            !(done > 0 && share > 0 && s->calibration_s * (done + 1) > share * done);
     if (!*more || done >= round)
         return ST_OK;
-    struct rehearsal_part parts[REHEARSAL_SETTINGS];
-    rehearsal_fit(s, s->p->calibration_only ? share : share / REHEARSALS_IN_BUDGET, parts);
-    struct rehearsal r = {0};
-    enum st st = rehearse_round(s->p, s->ex, rows_of(&s->journal, 'q'), parts, s->stop, &r, e);
+    struct calibration_part parts[CALIBRATION_SETTINGS];
+    calibration_fit(s, s->p->calibration_only ? share : share / CALIBRATIONS_IN_BUDGET, parts);
+    struct calibration r = {0};
+    enum st st = calibration_round(s->p, s->ex, rows_of(&s->journal, 'q'), parts, s->stop, &r, e);
     drive_bind(s->drive);
     double spent_s = 0;
     for (size_t i = 0; i < r.batches.n; i++)
         spent_s += r.batches.p[i].device_s;
     if (st == ST_OK)
-        st = rehearsal_keep(&r, 0, spent_s, &s->journal, e);
-    rehearsal_free(&r);
+        st = calibration_keep(&r, 0, spent_s, &s->journal, e);
+    calibration_free(&r);
     if (st == ST_INTERRUPTED)
         return session_interrupted(s, e);
-    session_used(s, &s->rehearsal_s, spent_s);
+    session_used(s, &s->calibration_s, spent_s);
     if (st == ST_OK)
-        st = measure_yardstick(s, e);
+        st = measure_reference(s, e);
     return st == ST_OK ? ST_OK : err_add(e, "calibration run");
 }
 
 static enum st sample_grid(struct session *s, struct err *e)
 {
     s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
-    yardstick_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->yardstick);
+    reference_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->reference);
     drive_bind(s->drive);
     TRY(sample_warm_up(s, e));
     TRY(sample_levels(s, e));
     bool more;
-    TRY(rehearse(s, 1, &more, e));
+    TRY(calibrate(s, 1, &more, e));
     int64_t visited = !s->p->calibration_only;
     for (int64_t round = 2; round <= s->p->samples && (visited || more); round++) {
         visited = 0;
         if (!s->p->calibration_only)
             TRY(sample_round(s, round, &visited, e));
-        TRY(rehearse(s, round, &more, e));
+        TRY(calibrate(s, round, &more, e));
     }
     return ST_OK;
 }
@@ -272,7 +272,7 @@ static int64_t decodes_for_budget(const struct session *s, const int64_t *batche
     for (int i = 0; i < n; i++)
         pass += sample_decode_s(s, batches[i]);
     double passes = pass > 0 ? HOST_SHARE * s->p->time_budget_s / pass : 1e9;
-    double decodes = passes / 2 - 5; /* a run is two generations and some waiting */
+    double decodes = passes / 2 - 5; /* a run is two generations of requests and some waiting */
     return decodes < 4 ? 4 : decodes > HOST_DECODES ? HOST_DECODES : (int64_t)decodes;
 }
 
@@ -327,8 +327,8 @@ static enum st measure_wake(struct session *s, struct err *e)
 
 /* ---- what the batches of the calibration run say ------------------------------------------- */
 
-/* The tables as a bundle of their own, without factors, to predict the batches from. */
-static enum st judge_rehearsal(struct session *s, struct profile_result *r, struct err *e)
+/* Writes the tables as a temporary bundle without factors, to predict the batches from. */
+static enum st judge_calibration(struct session *s, struct profile_result *r, struct err *e)
 {
     const struct profile_params *p = s->p;
     const char *root = fs_join(s->a, s->journal.dir, "rehearsal");
@@ -345,15 +345,16 @@ static enum st judge_rehearsal(struct session *s, struct profile_result *r, stru
     TRY(fs_remove_tree(root, e));
     TRY(write_compute(s->a, r, dir, e));
     TRY(bundle_load(s->a, &key, &b, e));
-    struct rehearsal all = {0};
-    rehearsal_load(&s->journal, &all);
-    for (int kind = 0; kind < REHEARSAL_KINDS; kind++)
-        rehearse_scales(s->a, &all, p->model, b, (enum rehearsal_kind)kind, r->scale[kind]);
-    rehearsal_free(&all);
-    static const enum rehearsal_kind told[] = {REHEARSAL_DECODE, REHEARSAL_PROMPT, REHEARSAL_MIXED};
+    struct calibration all = {0};
+    calibration_load(&s->journal, &all);
+    for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
+        calibration_scales(s->a, &all, p->model, b, (enum calibration_kind)kind, r->scale[kind]);
+    calibration_free(&all);
+    static const enum calibration_kind told[] = {CALIBRATION_DECODE, CALIBRATION_PROMPT,
+                                                 CALIBRATION_MIXED};
     double worst = 0;
     for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        for (int k = 0; k < REHEARSAL_CLASSES; k++)
+        for (int k = 0; k < CALIBRATION_CLASSES; k++)
             worst = fmax(worst, r->scale[told[i]][k].factor);
     if (worst > BUSY)
         log_warn("profile: batches of the calibration run took %.2f times what was measured of "
@@ -364,13 +365,13 @@ static enum st judge_rehearsal(struct session *s, struct profile_result *r, stru
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-/* Passes of a journal's lines from `from` to `to` as reference passes. */
-static void yardstick_rows(const struct journal *j, size_t from, size_t to, struct yardstick *out)
+/* Collects the reference passes of a journal's lines from `from` to `to`. */
+static void reference_rows(const struct journal *j, size_t from, size_t to, struct reference *out)
 {
     int n;
-    *out = (struct yardstick){0};
+    *out = (struct reference){0};
     for (const double *v; from < to && (v = journal_next(j, 'y', &from, &n)) && from <= to;)
-        if (n == 2 && v[0] >= 0 && v[0] < YARDSTICK_POINTS)
+        if (n == 2 && v[0] >= 0 && v[0] < REFERENCE_POINTS)
             vec_push(&out->pass_s[(int)v[0]], v[1]);
 }
 
@@ -379,7 +380,7 @@ static struct contention contention_from(const double v[3])
     return (struct contention){v[1] < 0 ? (double)NAN : v[1], v[2] < 0 ? (double)NAN : v[2]};
 }
 
-/* {at, seconds, used, contention, yardstick} of the session whose lines are from .. to. */
+/* {at, seconds, used, contention, yardstick} of the session with the lines from .. to. */
 static struct node *session_node(struct session *s, size_t from, size_t to, bool used)
 {
     const struct journal *j = &s->journal;
@@ -398,10 +399,10 @@ static struct node *session_node(struct session *s, size_t from, size_t to, bool
         node_set(s->a, map, SV("seconds"), node_float(s->a, v[0]));
         node_set(s->a, map, SV("contention"), contention_node(s->a, &c));
     }
-    struct yardstick y;
-    yardstick_rows(j, from, to, &y);
-    struct node *passes = yardstick_node(s->a, &y);
-    yardstick_free(&y);
+    struct reference y;
+    reference_rows(j, from, to, &y);
+    struct node *passes = reference_node(s->a, &y);
+    reference_free(&y);
     if (passes)
         node_set(s->a, map, SV("yardstick"), passes);
     return map;
@@ -413,7 +414,7 @@ static bool contended(const double c[3])
     return contention_share(&all) > CONTENTION_TOO_MUCH;
 }
 
-/* Which sessions the machine was too busy for: they count only where all were. used [sessions]. */
+/* Selects sessions: those with a busy machine are used only if all were busy. used [sessions]. */
 static int choose_sessions(struct session *s, bool **used)
 {
     const struct journal *j = &s->journal;
@@ -451,8 +452,7 @@ static struct node *sessions_node(struct session *s, const bool *used)
     return list;
 }
 
-/* Of the sessions that count, by their length; a part that one of them does not know is not known.
- */
+/* Mean over the used sessions, weighted by length; unknown where one is unknown. */
 static struct contention contention_of_all(const struct journal *j, const bool *used)
 {
     struct contention all = {0};
@@ -472,8 +472,7 @@ static struct contention contention_of_all(const struct journal *j, const bool *
                        : (struct contention){(double)NAN, (double)NAN};
 }
 
-/* The bundle that is extended steps aside while the new one is written, and comes back if that
- * fails. */
+/* Moves the extended bundle aside while the new one is written, and back if that fails. */
 static enum st replace_compute(struct session *s, const struct profile_result *r, const char *dir,
                                struct err *e)
 {
@@ -491,7 +490,7 @@ static enum st replace_compute(struct session *s, const struct profile_result *r
 static enum st publish(struct session *s, const char *dir, const char *host, struct err *e)
 {
     struct wake wake = {0};
-    struct yardstick passes;
+    struct reference passes;
     bool *used;
     const int sessions = choose_sessions(s, &used);
     struct node *told = sessions_node(s, used);
@@ -499,7 +498,7 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         if (!used[i])
             journal_leave_out(&s->journal, i + 1);
     wake_load(&s->journal, &wake);
-    yardstick_rows(&s->journal, 0, s->journal.rows.n, &passes);
+    reference_rows(&s->journal, 0, s->journal.rows.n, &passes);
     int64_t left_out = 0;
     for (int64_t i = 0; i < s->points.n; i++)
         left_out += s->points.p[i].level == 0 && s->journal.samples[i].n == 0;
@@ -514,9 +513,9 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .measured_s = s->group_s[GROUP_DECODE] + s->group_s[GROUP_PROMPT],
         .contention = contention_of_all(&s->journal, used),
         .sessions = told,
-        .yardstick = yardstick_node(s->a, &passes),
+        .reference = reference_node(s->a, &passes),
     };
-    enum st st = judge_rehearsal(s, &r, e);
+    enum st st = judge_calibration(s, &r, e);
     if (st == ST_OK)
         st = journal_publish(&s->journal, e);
     if (st == ST_OK)
@@ -524,11 +523,11 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
     if (st == ST_OK)
         st = replace_compute(s, &r, dir, e);
     vec_free(&wake.samples);
-    yardstick_free(&passes);
+    reference_free(&passes);
     return st == ST_OK ? journal_remove(s->journal.dir, e) : st;
 }
 
-/* Measured in this session before it was interrupted. */
+/* Restores counts of this session from before an interruption. */
 static void resume(struct session *s)
 {
     int n;
@@ -536,10 +535,10 @@ static void resume(struct session *s)
         s->group_s[point_group(&s->points.p[i])] += s->journal.now[i].spent_s;
     size_t at = s->journal.session_rows;
     for (const double *v; (v = journal_next(&s->journal, 'q', &at, &n));)
-        s->rehearsal_s += v[0];
+        s->calibration_s += v[0];
     for (int g = 0; g < POINT_GROUPS; g++)
         s->used_s += s->group_s[g];
-    s->used_s += s->rehearsal_s;
+    s->used_s += s->calibration_s;
 }
 
 static double number(double v)
@@ -568,7 +567,7 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     progress_end(&s->progress);
     TRY(st);
     struct contention c = contention_since(&quiet);
-    if (s->p->clock->is_virtual) /* nothing was timed */
+    if (s->p->clock->is_virtual) /* no real times */
         c.waiting = c.stolen = (double)NAN;
     if (contention_share(&c) > CONTENTION_TOO_MUCH)
         log_warn("profile: the machine was busy with something else: for %.0f %% of the time this "
@@ -588,7 +587,7 @@ static enum st refuse(struct err *e, const char *path)
                        "profile.root=, or measure more into it with profile.extend=true");
 }
 
-/* The journal of the bundle back to where an unfinished one lies, unless one is there. */
+/* Copies the journal of the bundle to the partial folder, unless one is there. */
 static enum st take_up(struct session *s, const char *final, const char *partial, struct err *e)
 {
     const char *samples = fs_join(s->a, final, PROFILE_SAMPLES);
@@ -653,7 +652,7 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
         st = measure(&s, final, host, e);
     }
     journal_close(&s.journal);
-    yardstick_free(&s.yardstick);
+    reference_free(&s.reference);
     *dir = final;
     return st;
 }

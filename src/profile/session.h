@@ -10,7 +10,7 @@
 #include "profile/drive.h"
 #include "profile/journal.h"
 #include "profile/profile.h"
-#include "profile/yardstick.h"
+#include "profile/reference.h"
 
 struct session {
     struct arena *a;
@@ -21,12 +21,12 @@ struct session {
     struct point_list points;
     struct journal journal;
     struct drive *drive;
-    struct yardstick yardstick;
+    struct reference reference;
     struct progress progress;
     bool extends;  /* earlier sessions chose the levels */
     double used_s; /* of the budget */
     int level[POINT_GROUPS];
-    double group_s[POINT_GROUPS], rehearsal_s, host_s, wake_s; /* parts of used_s */
+    double group_s[POINT_GROUPS], calibration_s, host_s, wake_s; /* parts of used_s */
     int64_t left_out; /* points of level 0 that the budget could not hold */
 };
 

@@ -240,10 +240,10 @@ static struct node *grid_node(struct arena *a, const struct profile_result *r)
 
 /* [{x, factor, error, drift, batches, rounds, stall}] of the classes that the calibration run had.
  */
-static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s)
+static struct node *scales_node(struct arena *a, const struct calibration_scale *s)
 {
     struct node *list = node_new(a, NODE_LIST);
-    for (int k = 0; k < REHEARSAL_CLASSES; k++) {
+    for (int k = 0; k < CALIBRATION_CLASSES; k++) {
         if (s[k].n == 0)
             continue;
         struct node *row = node_new(a, NODE_MAP);
@@ -262,12 +262,12 @@ static struct node *scales_node(struct arena *a, const struct rehearsal_scale *s
 static struct node *iteration_node(struct arena *a, const struct profile_result *r)
 {
     struct node *map = node_new(a, NODE_MAP);
-    static const char *const names[REHEARSAL_KINDS] = {[REHEARSAL_DECODE] = "decode",
-                                                       [REHEARSAL_FIRST] = "decode_first",
-                                                       [REHEARSAL_SECOND] = "decode_second",
-                                                       [REHEARSAL_PROMPT] = "prompt",
-                                                       [REHEARSAL_MIXED] = "prompt_mixed"};
-    for (int k = 0; k < REHEARSAL_KINDS; k++)
+    static const char *const names[CALIBRATION_KINDS] = {[CALIBRATION_DECODE] = "decode",
+                                                         [CALIBRATION_FIRST] = "decode_first",
+                                                         [CALIBRATION_SECOND] = "decode_second",
+                                                         [CALIBRATION_PROMPT] = "prompt",
+                                                         [CALIBRATION_MIXED] = "prompt_mixed"};
+    for (int k = 0; k < CALIBRATION_KINDS; k++)
         node_set(a, map, sv_of(names[k]), scales_node(a, r->scale[k]));
     return map;
 }
@@ -305,8 +305,8 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     node_set(a, meta, SV("contention"), contention_node(a, &r->contention));
     if (r->sessions)
         node_set(a, meta, SV("sessions"), node_copy(a, r->sessions));
-    if (r->yardstick)
-        node_set(a, meta, SV("yardstick"), node_copy(a, r->yardstick));
+    if (r->reference)
+        node_set(a, meta, SV("yardstick"), node_copy(a, r->reference));
     if (p->provenance)
         node_set(a, meta, SV("provenance"), node_copy(a, p->provenance));
     if (p->config)

@@ -2,10 +2,10 @@
 #ifndef PROFILE_WRITE_H
 #define PROFILE_WRITE_H
 
+#include "profile/calibration.h"
 #include "profile/grid.h"
 #include "profile/journal.h"
 #include "profile/profile.h"
-#include "profile/rehearse.h"
 #include "profile/wake.h"
 
 struct profile_result {
@@ -14,13 +14,13 @@ struct profile_result {
     const struct point_list *points;
     const struct journal *journal;
     const struct wake *wake;
-    struct rehearsal_scale scale[REHEARSAL_KINDS][REHEARSAL_CLASSES];
+    struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES];
     int level[POINT_GROUPS]; /* finest level that was measured */
     int64_t left_out;        /* points of the coarsest grid that the budget could not hold */
     double measured_s;       /* operator time of all samples */
     struct contention contention;
     const struct node *sessions;
-    const struct node *yardstick; /* of all sessions; NULL = none (yardstick.h) */
+    const struct node *reference; /* of all sessions; NULL = none (reference.h) */
 };
 
 /* Whether the point belongs to the bundle. */

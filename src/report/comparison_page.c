@@ -368,13 +368,13 @@ static void interval_cell(struct arena *a, struct page_table *t, const struct no
 }
 
 static void sure_row(struct arena *a, struct page_table *t, const struct node *cell, int p,
-                     bool doubt, bool spread)
+                     bool uncertainty, bool spread)
 {
     const char *why = page_value(a, cell, "why");
     page_row(t);
     page_cell(t, arena_printf(a, "P%.0f", compare_percentiles[p]));
     interval_cell(a, t, cell, "real_interval_ns");
-    if (doubt)
+    if (uncertainty)
         interval_cell(a, t, cell, "sim_interval_ns");
     if (spread)
         page_cell_percent(t, page_number(cell, "spread_percent"));
@@ -390,7 +390,7 @@ static void sure_group(struct arena *a, struct page_table *t, const struct node 
                arena_printf(a, "%s values", page_count(text, page_number(tree, path))));
 }
 
-static bool has_doubt(const struct node *tree)
+static bool has_uncertainty(const struct node *tree)
 {
     for (enum metric m = 0; m < METRICS; m++)
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
@@ -402,7 +402,7 @@ static bool has_doubt(const struct node *tree)
 static void how_sure(struct arena *a, struct buf *out, const struct comparison_data *d)
 {
     const struct node *runs = node_find(d->tree, "spread_runs");
-    bool doubt = has_doubt(d->tree);
+    bool uncertainty = has_uncertainty(d->tree);
     page_section(out, "How sure");
     uint32_t n_runs = runs && runs->kind == NODE_LIST ? runs->n : 0;
     if (n_runs)
@@ -413,13 +413,13 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
         page_tag(out, "p", NULL,
                  "One real run: its run-to-run spread is unknown. The intervals say how well its "
                  "requests pin each percentile down.");
-    if (doubt)
+    if (uncertainty)
         page_tag(out, "p", NULL,
                  "The intervals of simulated percentiles come from the errors of the profile.");
     struct page_column columns[5] = {{.head = ""}, {.head = "95 % interval of real"}};
     struct page_table t;
     int n = 2;
-    if (doubt)
+    if (uncertainty)
         columns[n++] = (struct page_column){.head = "of simulated"};
     if (n_runs)
         columns[n++] = (struct page_column){.head = "spread"};
@@ -428,7 +428,7 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
     for (enum metric m = 0; m < METRICS; m++) {
         sure_group(a, &t, d->tree, m);
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            sure_row(a, &t, cell_of(d->tree, m, p), p, doubt, n_runs > 0);
+            sure_row(a, &t, cell_of(d->tree, m, p), p, uncertainty, n_runs > 0);
     }
     page_table_end(&t);
     buf_puts(out, "</section>\n");

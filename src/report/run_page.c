@@ -12,7 +12,7 @@ struct run_data {
     struct time_series_row *rows;
     size_t n_rows;
     struct curves *curves;
-    struct compare_doubt doubt;
+    struct compare_uncertainty uncertainty;
     bool simulated;
 };
 
@@ -63,9 +63,9 @@ static void latency_row(struct page_table *t, const struct run_data *d, int m, c
             s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) / 1e9 : (double)NAN;
         page_cell_begin(t);
         page_text(t->out, "%s", words_duration(text, v));
-        if (isfinite(d->doubt.low[m][p]))
-            page_tag(t->out, "small", "range", "%+.1f / %+.1f %%", 100 * (d->doubt.low[m][p] - 1),
-                     100 * (d->doubt.high[m][p] - 1));
+        if (isfinite(d->uncertainty.low[m][p]))
+            page_tag(t->out, "small", "range", "%+.1f / %+.1f %%",
+                     100 * (d->uncertainty.low[m][p] - 1), 100 * (d->uncertainty.high[m][p] - 1));
         page_cell_end(t);
     }
     page_cell_duration(t, s->n ? sum / (double)s->n / 1e9 : (double)NAN);
@@ -87,9 +87,9 @@ static void latencies(struct arena *a, struct buf *out, const struct run_data *d
     for (enum metric m = 0; m < METRICS; m++)
         latency_row(&t, d, (int)m, compare_metric_title(m), &d->metrics.of[m]);
     if (d->delay.n)
-        latency_row(&t, d, DOUBT_DELAY, "Scheduling delay", &d->delay);
+        latency_row(&t, d, UNCERTAINTY_DELAY, "Scheduling delay", &d->delay);
     page_table_end(&t);
-    if (d->doubt.known)
+    if (d->uncertainty.known)
         page_tag(out, "p", "small",
                  "Below each percentile: the ends of its 95 %% interval, from the errors of the "
                  "profile (sim.replicas_mc).");
@@ -151,7 +151,7 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     TRY(run_load(a, dir, NULL, &d->run, e));
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
     TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
-    TRY(compare_doubt_read(a, dir, &d->doubt, e));
+    TRY(compare_uncertainty_read(a, dir, &d->uncertainty, e));
     collect_delays(a, d);
     d->simulated = type && strcmp(type, "vidur") == 0;
     d->curves = curves_new(a, 1, (const char *const[]){d->simulated ? "simulated" : "real"},

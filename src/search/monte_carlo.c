@@ -15,7 +15,7 @@ struct replica_values {
 
 struct work {
     const struct monte_carlo_params *p;
-    struct bundle_doubt doubt;
+    struct bundle_uncertainty uncertainty;
     struct slo slo;
     struct replica_values *of; /* [replicas + 1]; 0 = the unperturbed bundle */
 };
@@ -26,21 +26,21 @@ static double draw(struct rng *r, double sd)
     return exp(sd * z);
 }
 
-struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i,
-                                       struct rng *host)
+struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
+                                       size_t i, struct rng *host)
 {
     char name[64];
     struct bundle_factors f = {.host_draws = host};
     snprintf(name, sizeof name, "sim.replicas_mc.%zu", i);
     struct rng r = rng_stream(seed, name);
     for (int k = 0; k < OP_KINDS; k++)
-        f.op[k] = draw(&r, doubt->op[k]);
-    f.decode = draw(&r, doubt->decode);
-    f.prompt = draw(&r, doubt->prompt);
+        f.op[k] = draw(&r, uncertainty->op[k]);
+    f.decode = draw(&r, uncertainty->decode);
+    f.prompt = draw(&r, uncertainty->prompt);
     for (int k = 0; k < NETWORKS; k++)
-        f.network[k] = draw(&r, doubt->network[k]);
-    f.host = draw(&r, doubt->host);
-    f.host_prefill = draw(&r, doubt->host_prefill);
+        f.network[k] = draw(&r, uncertainty->network[k]);
+    f.host = draw(&r, uncertainty->host);
+    f.host_prefill = draw(&r, uncertainty->host_prefill);
     snprintf(name, sizeof name, "sim.replicas_mc.%zu.host", i);
     *host = rng_stream(seed, name);
     return f;
@@ -95,7 +95,7 @@ static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
     struct rng host;
     struct bundle_factors f = as_it_is();
     if (i > 0)
-        f = monte_carlo_draw(&w->doubt, w->p->seed, i - 1, &host);
+        f = monte_carlo_draw(&w->uncertainty, w->p->seed, i - 1, &host);
     enum st st = simulate(a, w, bundle_perturbed(a, w->p->predictor->bundle, &f), &v, e);
     arena_free(&a);
     if (st == ST_OK)
@@ -134,7 +134,7 @@ enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *
     ASSERT(p->predictor->bundle && p->replicas >= MONTE_CARLO_LEAST);
     for (int m = 0; m < SLO_METRICS; m++)
         w.slo.limit_s[m] = (double)INFINITY;
-    bundle_doubt(p->predictor->bundle, &w.doubt);
+    bundle_uncertainty(p->predictor->bundle, &w.uncertainty);
     w.of = mem_alloc((n + 1) * sizeof *w.of);
     struct launch_work launch = {.self = &w,
                                  .n = n + 1,
@@ -144,7 +144,7 @@ enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *
                                  .stop = p->stop};
     enum st st = launch_fork.run(&launch, e);
     double *values = mem_alloc(2 * n * sizeof(double));
-    *out = (struct monte_carlo){.doubt = w.doubt, .replicas = p->replicas};
+    *out = (struct monte_carlo){.uncertainty = w.uncertainty, .replicas = p->replicas};
     for (int m = 0; m < MONTE_CARLO_METRICS && st == ST_OK; m++)
         for (int k = 0; k < PROBE_PERCENTILES; k++)
             out->of[m][k] = cell(w.of, n, m, k, values, values + n);

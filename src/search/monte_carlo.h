@@ -1,14 +1,14 @@
 /* Uncertainty of a simulated run: simulates the workload repeatedly with operator times perturbed
  * within their errors.
  *
- * Replica i draws one factor exp(sd z) per operator and the like (bundle_doubt) from the stream
- * "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the stream
- * "sim.replicas_mc.<i>.host" (bundle_factors), and simulates the whole workload; the interval of a
- * percentile is the range between the 2.5th and the 97.5th percentile of the replicas' values
- * (linear between them). An error that is not one factor for a whole operator averages out over a
- * run: the intervals are conservative for the operators' errors, and exclude unmodelled effects.
- * Host time that varies makes tails longer than the run as simulated has them: an interval of a
- * high percentile may lie wholly above its value. */
+ * Replica i draws one factor exp(sd z) per operator and the like (bundle_uncertainty) from the
+ * stream "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the
+ * stream "sim.replicas_mc.<i>.host" (bundle_factors), and simulates the whole workload; the
+ * interval of a percentile is the range between the 2.5th and the 97.5th percentile of the
+ * replicas' values (linear between them). An error that is not one factor for a whole operator
+ * averages out over a run: the intervals are conservative for the operators' errors, and exclude
+ * unmodelled effects. Host time that varies makes tails longer than the run as simulated has them:
+ * an interval of a high percentile may lie wholly above its value. */
 #ifndef SEARCH_MONTE_CARLO_H
 #define SEARCH_MONTE_CARLO_H
 
@@ -36,13 +36,13 @@ struct monte_carlo_cell {
 enum { MONTE_CARLO_TOKEN_LATENCY = SLO_METRICS, MONTE_CARLO_METRICS };
 struct monte_carlo {
     struct monte_carlo_cell of[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
-    struct bundle_doubt doubt;
+    struct bundle_uncertainty uncertainty;
     int64_t replicas;
 };
 
 /* The draws of a replica. *host: generator of its iterations' draws; must outlive the factors. */
-struct bundle_factors monte_carlo_draw(const struct bundle_doubt *doubt, uint64_t seed, size_t i,
-                                       struct rng *host);
+struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
+                                       size_t i, struct rng *host);
 
 enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e);
 

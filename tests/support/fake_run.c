@@ -239,9 +239,9 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     const struct contention busy = {p->waiting, 0};
     node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "contention" : "profile_contention"),
              contention_node(a, &busy));
-    if (p->yardstick > 0) {
+    if (p->reference > 0) {
         struct node *map = node_new(a, NODE_MAP), *row = node_new(a, NODE_MAP);
-        node_set(a, row, SV("median_s"), node_float(a, p->yardstick));
+        node_set(a, row, SV("median_s"), node_float(a, p->reference));
         node_set(a, map, SV("decode_1x128"), row);
         node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "yardstick" : "profile_yardstick"),
                  map);

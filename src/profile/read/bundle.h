@@ -173,10 +173,10 @@ const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
 /* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
  * relative error. Operators and collectives: the leave-one-out error, from the meta file, else
  * computed here; it includes measurement noise. Iterations: the standard error of the calibration
- * run's factors, of its batches and of its rounds (rehearse.h), 0 without. Host time: the
+ * run's factors, of its batches and of its rounds (calibration.h), 0 without. Host time: the
  * leave-one-out error over batch sizes and the standard error of the means, as independent. 0 where
  * a part does not apply. */
-struct bundle_doubt {
+struct bundle_uncertainty {
     double op[OP_KINDS];
     double decode, prompt; /* of the factors of batches without and with prefill chunks */
     double network[NETWORKS];
@@ -184,7 +184,7 @@ struct bundle_doubt {
     double host_cv; /* variation of single iterations: standard deviation / mean, averaged over the
                        rows of the file; 0 = not in the file */
 };
-void bundle_doubt(const struct bundle *b, struct bundle_doubt *out);
+void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out);
 
 /* A bundle with all times multiplied by factors; shares memory with b, counts its own look-ups.
  * With host_draws, host time varies between iterations as measured: each look-up draws a factor,

@@ -7,7 +7,7 @@ static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
 
 /* Mean uncertainty of the factors of a calibration run's classes: from its batches, and from the
  * spread of its rounds, since a run is no longer than a round. */
-static double rehearsal_doubt(const struct node *classes)
+static double calibration_uncertainty(const struct node *classes)
 {
     double sum = 0;
     uint32_t n = 0;
@@ -31,16 +31,16 @@ static double held_out(const struct op_table *t)
     return h.tested > 0 ? h.mean : 0;
 }
 
-void bundle_doubt(const struct bundle *b, struct bundle_doubt *out)
+void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out)
 {
     const struct node *iteration = node_find(b->meta, "iteration");
-    *out = (struct bundle_doubt){0};
+    *out = (struct bundle_uncertainty){0};
     for (int k = 0; k < OP_KINDS; k++)
         if (b->table[k].n > 0)
             out->op[k] = PER_MEAN_ERROR * (b->error[k] >= 0 ? b->error[k] : held_out(&b->table[k]));
-    out->decode = rehearsal_doubt(node_find(iteration, "decode"));
-    out->prompt = fmax(rehearsal_doubt(node_find(iteration, "prompt")),
-                       rehearsal_doubt(node_find(iteration, "prompt_mixed")));
+    out->decode = calibration_uncertainty(node_find(iteration, "decode"));
+    out->prompt = fmax(calibration_uncertainty(node_find(iteration, "prompt")),
+                       calibration_uncertainty(node_find(iteration, "prompt_mixed")));
     const struct op_table *network[NETWORKS] = {[NETWORK_ALL_REDUCE] = &b->all_reduce_table,
                                                 [NETWORK_SEND_RECV] = &b->send_recv_table,
                                                 [NETWORK_ALL_TO_ALL] = &b->all_to_all_table};

@@ -62,8 +62,8 @@ static void several_causes_stand_by_weight(void **state)
     struct comparison c;
     struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
     real.waiting = 0.25;
-    real.yardstick = 1.12e-3;
-    sim.yardstick = 1e-3;
+    real.reference = 1.12e-3;
+    sim.reference = 1e-3;
     real.base_s *= 1.12, real.sequence_s *= 1.12, real.prefill_token_s *= 1.12;
     compare_fakes(*state, &real, &sim, &c);
     check(*state, &c, (const char *const[]){"machine_changed", "waited_for_cores"}, 2,
@@ -80,8 +80,8 @@ static void the_cause_of_more_cells_weighs_more(void **state)
     struct comparison c;
     struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
     real.waiting = 0.25;
-    real.yardstick = 1.12e-3;
-    sim.yardstick = 1e-3;
+    real.reference = 1.12e-3;
+    sim.reference = 1e-3;
     sim.base_s *= 1.5;
     compare_fakes(*state, &real, &sim, &c);
     check(*state, &c, (const char *const[]){"waited_for_cores"}, 1,

@@ -446,8 +446,8 @@ static void a_machine_that_changed_is_not_held_against_the_prediction(void **sta
     struct test *t = *state;
     struct comparison c;
     struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
-    real.yardstick = 1.12e-3;
-    sim.yardstick = 1e-3;
+    real.reference = 1.12e-3;
+    sim.reference = 1e-3;
     real.base_s *= 1.12, real.sequence_s *= 1.12, real.prefill_token_s *= 1.12;
     compare_fakes(t, &real, &sim, &c);
     assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
@@ -462,8 +462,8 @@ static void a_change_that_does_not_explain_the_miss_is_no_excuse(void **state)
 {
     struct comparison c;
     struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
-    real.yardstick = 1.12e-3;
-    sim.yardstick = 1e-3;
+    real.reference = 1.12e-3;
+    sim.reference = 1e-3;
     sim.base_s *= 1.5;
     compare_fakes(*state, &real, &sim, &c);
     assert_int_equal(c.verdict, VERDICT_FAIL);

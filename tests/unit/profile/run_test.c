@@ -7,7 +7,7 @@
 
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
-#include "profile/read/yardstick_ratio.h"
+#include "profile/read/reference_ratio.h"
 #include "support/support.h"
 #include "support/timed_executor.h"
 #include "text/json.h"
@@ -256,7 +256,7 @@ static void a_bundle_is_extended(void **state)
     assert_int_equal(node_path(meta, "grid.samples_per_point_min")->i, 12);
     const struct node *first = node_path(meta, "sessions")->items[0];
     const struct node *last = node_path(meta, "sessions")->items[2];
-    assert_near(yardstick_ratio(node_find(last, "yardstick"), node_find(first, "yardstick")), 2,
+    assert_near(reference_ratio(node_find(last, "yardstick"), node_find(first, "yardstick")), 2,
                 1e-6);
     const struct node *scale = node_path(meta, "iteration.decode")->items[0];
     assert_int_equal(node_find(scale, "rounds")->i % 3, 0);
@@ -445,7 +445,7 @@ static void an_interrupted_run_goes_on(void **state)
     f->stop = 0;
     f->stop_at = -1;
     assert_ok(run(f), &f->e);
-    /* warming up, rehearsing and pausing are done again; the grid is not */
+    /* warming up, calibrating and pausing are done again; the grid is not */
     assert_in_range(f->t.passes - first, 1, whole - first / 4);
     assert_string_equal(file(f, f->compute, "attention.csv"), attention);
     assert_false(fs_exists(f->partial));
@@ -464,7 +464,7 @@ static void stopping_while_host_time_is_measured_keeps_the_grid(void **state)
     f->stop = 0;
     f->stop_at = -1;
     assert_ok(run(f), &f->e);
-    assert_in_range(f->t.passes - first, 1, 2 * whole / 3); /* the rehearsal is done again */
+    assert_in_range(f->t.passes - first, 1, 2 * whole / 3); /* the calibration run is done again */
     host_near(bundle_host_s(load(f), 16, true), timed_host_s(16, true));
 }
 

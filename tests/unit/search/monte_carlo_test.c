@@ -9,7 +9,7 @@ static void draws_have_the_spread_asked_for(void **state)
 {
     (void)state;
     enum { N = 20000 };
-    struct bundle_doubt d = {.decode = 0.2};
+    struct bundle_uncertainty d = {.decode = 0.2};
     double sum = 0, squares = 0;
     d.op[OP_ADD] = 0.1;
     for (size_t i = 0; i < N; i++) {
@@ -26,7 +26,7 @@ static void draws_have_the_spread_asked_for(void **state)
     assert_near(sqrt(squares / N), 0.1, 0.002);
 }
 
-static double decode_draw(const struct bundle_doubt *d, uint64_t seed, size_t i)
+static double decode_draw(const struct bundle_uncertainty *d, uint64_t seed, size_t i)
 {
     struct rng host;
     return monte_carlo_draw(d, seed, i, &host).decode;
@@ -35,8 +35,8 @@ static double decode_draw(const struct bundle_doubt *d, uint64_t seed, size_t i)
 static void a_draw_depends_on_seed_and_replica_alone(void **state)
 {
     (void)state;
-    struct bundle_doubt d = {.decode = 0.2}, more = d;
-    more.op[OP_ADD] = 0.3; /* another operator's doubt moves nobody else's draw */
+    struct bundle_uncertainty d = {.decode = 0.2}, more = d;
+    more.op[OP_ADD] = 0.3; /* another operator's uncertainty moves nobody else's draw */
     assert_near(decode_draw(&d, 1, 3), decode_draw(&more, 1, 3), 0);
     assert_true(decode_draw(&d, 1, 3) != decode_draw(&d, 1, 4));
     assert_true(decode_draw(&d, 1, 3) != decode_draw(&d, 2, 3));
@@ -124,10 +124,10 @@ static void one_operators_error_is_the_interval_of_a_request(void **state)
     struct model model;
     const struct bundle *b = golden_bundle(t, &model);
     const struct monte_carlo m = run_one(t, b, &model, TOKENS, N, 2, one_operator);
-    double f[N], scratch[N], d = predict_decode_s(b, 4, 400), s = m.doubt.op[OP_ATTN_DECODE];
+    double f[N], scratch[N], d = predict_decode_s(b, 4, 400), s = m.uncertainty.op[OP_ATTN_DECODE];
     for (size_t i = 0; i < N; i++) {
         struct rng host;
-        f[i] = monte_carlo_draw(&m.doubt, 3, i, &host).op[OP_ATTN_DECODE];
+        f[i] = monte_carlo_draw(&m.uncertainty, 3, i, &host).op[OP_ATTN_DECODE];
     }
     metrics_sort(f, scratch, N);
     double low = metrics_percentile(f, N, 2.5), high = metrics_percentile(f, N, 97.5);
@@ -156,7 +156,7 @@ static void host_time_that_varies_widens_sums_little_and_tails_much(void **state
     assert_memory_equal(&m.of, &again.of, sizeof m.of); /* whatever the workers */
     assert_int_equal(bundle_lookups(b), 0);             /* replicas count their own */
     double h = bundle_host_s(b, 1, false), c = 0.0028276503 / 0.0041337302;
-    double s = hypot(m.doubt.host, c / sqrt(TOKENS)), variance = log1p(c * c);
+    double s = hypot(m.uncertainty.host, c / sqrt(TOKENS)), variance = log1p(c * c);
     const struct monte_carlo_cell *e2e = &m.of[SLO_E2EL][0];
     const struct monte_carlo_cell *tail = &m.of[MONTE_CARLO_TOKEN_LATENCY][3];
     assert_near_rel(e2e->value_s, TOKENS * h, 1e-3);

@@ -326,7 +326,7 @@ static void outside_the_grid_grows_with_the_work_and_is_counted(void **state)
 static void vidurs_host_terms_have_a_spread(void **state)
 {
     struct fixture *f = *state;
-    struct bundle_doubt d;
+    struct bundle_uncertainty d;
     struct buf b = {0};
     buf_puts(&b, "schedule_mean,schedule_std,schedule_median,sampler_e2e_mean,sampler_e2e_std,"
                  "sampler_e2e_median,prepare_inputs_e2e_mean,prepare_inputs_e2e_std,"
@@ -338,12 +338,12 @@ static void vidurs_host_terms_have_a_spread(void **state)
     put(f->host, "cpu_overheads.csv", &b);
     buf_free(&b);
     load(f);
-    bundle_doubt(f->b, &d);
+    bundle_uncertainty(f->b, &d);
     assert_near(d.host_cv, 5.0 / 25, 1e-12);
     assert_near(d.host, 0, 1e-12); /* the same at every batch size */
     put_host(f, false);
     load(f);
-    bundle_doubt(f->b, &d);
+    bundle_uncertainty(f->b, &d);
     assert_near(d.host_cv, 0, 0); /* a file without them */
 }
 
@@ -687,7 +687,7 @@ static void energy_columns_are_read_beside_the_times(void **state)
     for (int k = 0; k < OP_KINDS; k++)
         factors.op[k] = 2;
     const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
-    relative(predict_tokens_j(slower, 5), 2 * 2 * 5); /* times are in doubt, energy is not */
+    relative(predict_tokens_j(slower, 5), 2 * 2 * 5); /* times are uncertain, energy is not */
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5);
 }
 

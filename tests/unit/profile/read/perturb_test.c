@@ -64,13 +64,13 @@ static void one_operator_is_one_part(void **state)
     assert_near_rel(predict_decode_s(p, 4, 400), 2 * predict_decode_s(b, 4, 400), 1e-12);
 }
 
-static void doubt_is_the_error_of_the_bundle(void **state)
+static void uncertainty_is_the_error_of_the_bundle(void **state)
 {
     struct test *t = *state;
     struct model m;
     const struct bundle *b = golden_bundle(t, &m);
-    struct bundle_doubt d;
-    bundle_doubt(b, &d);
+    struct bundle_uncertainty d;
+    bundle_uncertainty(b, &d);
     assert_near_rel(d.op[OP_ATTN_DECODE], bundle_op_error(b, OP_ATTN_DECODE) * sqrt(acos(-1) / 2),
                     1e-9);
     const struct node *classes = node_path(bundle_meta(b), "iteration.decode");
@@ -122,7 +122,7 @@ int main(void)
         TEST(every_time_is_multiplied),
         TEST(factors_of_1_change_nothing),
         TEST(one_operator_is_one_part),
-        TEST(doubt_is_the_error_of_the_bundle),
+        TEST(uncertainty_is_the_error_of_the_bundle),
         TEST(host_time_varies_as_it_was_measured_to),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

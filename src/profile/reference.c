@@ -1,11 +1,11 @@
-#include "profile/yardstick.h"
+#include "profile/reference.h"
 
 #include <stdlib.h>
 
 static const struct {
     const char *name;
     struct point point;
-} points[YARDSTICK_POINTS] = {
+} points[REFERENCE_POINTS] = {
     {"decode_1x128", {POINT_DECODE, 1, 128, 0}},
     {"decode_8x256", {POINT_DECODE, 8, 256, 0}},
     {"prompt_128", {POINT_PREFILL, 128, 0, 0}},
@@ -21,29 +21,29 @@ static bool fits(const struct point *p, const struct grid_limits *l)
            point_rows(p, l) * point_blocks(p, l) <= l->num_blocks;
 }
 
-void yardstick_open(struct arena *a, struct executor ex, const struct grid_limits *l, int64_t vocab,
-                    struct yardstick *out)
+void reference_open(struct arena *a, struct executor ex, const struct grid_limits *l, int64_t vocab,
+                    struct reference *out)
 {
-    *out = (struct yardstick){0};
+    *out = (struct reference){0};
     bool any = false;
-    for (int i = 0; i < YARDSTICK_POINTS; i++)
+    for (int i = 0; i < REFERENCE_POINTS; i++)
         any |= out->fits[i] = fits(&points[i].point, l);
     if (any && ex.ops->caps & EXEC_OP_TIMES)
         out->drive = drive_new(a, ex, l, vocab, 0);
 }
 
-void yardstick_free(struct yardstick *y)
+void reference_free(struct reference *y)
 {
-    for (int i = 0; i < YARDSTICK_POINTS; i++)
+    for (int i = 0; i < REFERENCE_POINTS; i++)
         vec_free(&y->pass_s[i]);
 }
 
-enum st yardstick_measure(struct yardstick *y, int samples, struct err *e)
+enum st reference_measure(struct reference *y, int samples, struct err *e)
 {
     if (!y->drive)
         return ST_OK;
     drive_bind(y->drive);
-    for (int i = 0; i < YARDSTICK_POINTS; i++) {
+    for (int i = 0; i < REFERENCE_POINTS; i++) {
         double used_s = 0;
         for (int k = 0; y->fits[i] && k < FIRST + samples && (k <= FIRST || used_s < ENOUGH_S);
              k++) {
@@ -67,10 +67,10 @@ static int by_value(const void *pa, const void *pb)
     return (a > b) - (a < b);
 }
 
-struct node *yardstick_node(struct arena *a, const struct yardstick *y)
+struct node *reference_node(struct arena *a, const struct reference *y)
 {
     struct node *map = NULL;
-    for (int i = 0; i < YARDSTICK_POINTS; i++) {
+    for (int i = 0; i < REFERENCE_POINTS; i++) {
         const size_t n = y->pass_s[i].n;
         if (n == 0)
             continue;

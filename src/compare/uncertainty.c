@@ -10,7 +10,7 @@ static int metric_of(struct sv name)
     for (int m = 0; m < METRICS; m++)
         if (sv_eq(name, metric_name((enum metric)m)))
             return m;
-    return sv_eq(name, "delay") ? DOUBT_DELAY : -1;
+    return sv_eq(name, "delay") ? UNCERTAINTY_DELAY : -1;
 }
 
 static int percentile_of(struct sv name)
@@ -22,8 +22,8 @@ static int percentile_of(struct sv name)
 }
 
 /* Skips metrics and percentiles that are not compared. */
-static enum st read_row(const struct csv_reader *r, const int column[5], struct compare_doubt *d,
-                        struct err *e)
+static enum st read_row(const struct csv_reader *r, const int column[5],
+                        struct compare_uncertainty *d, struct err *e)
 {
     int m = metric_of(csv_cell(r, column[0])), p = percentile_of(csv_cell(r, column[1]));
     double v[3];
@@ -41,7 +41,7 @@ static enum st read_row(const struct csv_reader *r, const int column[5], struct 
     return ST_OK;
 }
 
-static enum st read_rows(struct csv_reader *r, struct compare_doubt *d, struct err *e)
+static enum st read_rows(struct csv_reader *r, struct compare_uncertainty *d, struct err *e)
 {
     static const char *const names[] = {"metric", "percentile", "value_ns", "low_ns", "high_ns"};
     int column[5];
@@ -53,11 +53,11 @@ static enum st read_rows(struct csv_reader *r, struct compare_doubt *d, struct e
     return st == ST_END ? ST_OK : st;
 }
 
-enum st compare_doubt_read(struct arena *a, const char *dir, struct compare_doubt *out,
-                           struct err *e)
+enum st compare_uncertainty_read(struct arena *a, const char *dir, struct compare_uncertainty *out,
+                                 struct err *e)
 {
     out->known = false;
-    for (int m = 0; m < DOUBTS; m++)
+    for (int m = 0; m < UNCERTAINTIES; m++)
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
             out->low[m][p] = out->high[m][p] = (double)NAN;
     const char *path = fs_join(a, dir, "percentile_intervals.csv");

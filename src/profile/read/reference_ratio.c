@@ -1,4 +1,4 @@
-#include "profile/read/yardstick_ratio.h"
+#include "profile/read/reference_ratio.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static const struct node *find(const struct node *map, struct sv key)
     return NULL;
 }
 
-double yardstick_ratio(const struct node *now, const struct node *then)
+double reference_ratio(const struct node *now, const struct node *then)
 {
     double sum = 0;
     int n = 0;

@@ -1,4 +1,4 @@
-#include "profile/yardstick.h"
+#include "profile/reference.h"
 
 #include <math.h>
 
@@ -18,12 +18,12 @@ static const struct grid_limits wide = {
 
 static struct node *measure(struct test *t, struct timed_executor *x, const struct grid_limits *l)
 {
-    struct yardstick y;
-    yardstick_open(t->a, timed_executor(x), l, m.vocab, &y);
-    assert_ok(yardstick_measure(&y, 4, &t->e), t);
-    assert_ok(yardstick_measure(&y, 3, &t->e), t);
-    struct node *n = yardstick_node(t->a, &y);
-    yardstick_free(&y);
+    struct reference y;
+    reference_open(t->a, timed_executor(x), l, m.vocab, &y);
+    assert_ok(reference_measure(&y, 4, &t->e), t);
+    assert_ok(reference_measure(&y, 3, &t->e), t);
+    struct node *n = reference_node(t->a, &y);
+    reference_free(&y);
     return n;
 }
 
@@ -41,8 +41,8 @@ static void a_machine_half_as_fast_shows(void **state)
     assert_int_equal(then->n, 3);
     assert_int_equal(node_path(then, "decode_8x256.n")->i, 7);
     assert_near(node_path(then, "decode_8x256.spread_s")->f, 0, 1e-12);
-    assert_near(yardstick_ratio(now, then), 2, 1e-6);
-    assert_near(yardstick_ratio(then, then), 1, 1e-12);
+    assert_near(reference_ratio(now, then), 2, 1e-6);
+    assert_near(reference_ratio(then, then), 1, 1e-12);
 }
 
 static void only_what_both_measured_is_compared(void **state)
@@ -55,7 +55,7 @@ static void only_what_both_measured_is_compared(void **state)
     struct node *one = measure(t, &slow, &narrow), *all = measure(t, &x, &wide);
     assert_int_equal(one->n, 1);
     assert_non_null(node_path(one, "decode_1x128"));
-    assert_near(yardstick_ratio(one, all), 2, 1e-6);
+    assert_near(reference_ratio(one, all), 2, 1e-6);
 }
 
 static void nothing_fits_nothing_is_said(void **state)
@@ -66,7 +66,7 @@ static void nothing_fits_nothing_is_said(void **state)
     struct timed_executor x = {.model = &m}, no_times = {.model = &m, .no_op_times = true};
     assert_null(measure(t, &x, &tiny));
     assert_null(measure(t, &no_times, &wide));
-    assert_true(isnan(yardstick_ratio(NULL, NULL)));
+    assert_true(isnan(reference_ratio(NULL, NULL)));
 }
 
 int main(void)

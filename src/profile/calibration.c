@@ -1,4 +1,4 @@
-#include "profile/rehearse.h"
+#include "profile/calibration.h"
 
 #include <math.h>
 
@@ -7,9 +7,9 @@
 #include "serve/serve.h"
 #include "sim/predictor.h"
 
-enum { SHORTEST = 8, LONGEST = 512, LONGEST_LEAST = 64 }; /* tokens of the prompts */
+enum { SHORTEST = 8, LONGEST = 512, LONGEST_LEAST = 64 }; /* tokens per prompt */
 
-const struct rehearsal_setting rehearsal_settings[REHEARSAL_SETTINGS] = {
+const struct calibration_setting calibration_settings[CALIBRATION_SETTINGS] = {
     {1, 16, 48}, {2, 8, 96}, {4, 12, 96}, {8, 16, 96}, {16, 32, 96}, {32, 48, 96}};
 
 /* ---- how much of a setting is run ---- */
@@ -20,14 +20,14 @@ static double mean_prompt_s(int64_t longest, double decode_s, double token_s)
     return fmax(tokens * token_s, decode_s);
 }
 
-struct rehearsal_part rehearsal_part(const struct rehearsal_setting *set, double length,
-                                     double decode_s, double token_s, double *seconds)
+struct calibration_part calibration_part(const struct calibration_setting *set, double length,
+                                         double decode_s, double token_s, double *seconds)
 {
-    const double part = fmax(length, (double)REHEARSAL_FEWEST / (double)set->decodes);
+    const double part = fmax(length, (double)CALIBRATION_FEWEST / (double)set->decodes);
     const int64_t requests = (int64_t)((double)set->requests * fmin(length / part, 1));
-    struct rehearsal_part out = {.requests = requests > 2 ? requests : 2,
-                                 .decodes = (int64_t)((double)set->decodes * part),
-                                 .longest = LONGEST};
+    struct calibration_part out = {.requests = requests > 2 ? requests : 2,
+                                   .decodes = (int64_t)((double)set->decodes * part),
+                                   .longest = LONGEST};
     const double each_s = decode_s * (double)out.decodes / (double)set->sequences;
     while (out.longest > LONGEST_LEAST &&
            mean_prompt_s(out.longest, decode_s, token_s) > each_s / 2)
@@ -40,7 +40,7 @@ struct rehearsal_part rehearsal_part(const struct rehearsal_setting *set, double
 
 struct spy {
     struct executor inner;
-    struct rehearsal *out;
+    struct calibration *out;
     int round;
 };
 
@@ -53,7 +53,7 @@ static int32_t spy_max_in_flight(void *self)
 static enum st spy_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct spy *s = self;
-    struct rehearsed row = {.round = s->round, .b = *b, .first_chunk = s->out->chunks.n};
+    struct calibration_batch row = {.round = s->round, .b = *b, .first_chunk = s->out->chunks.n};
     row.b.chunks = NULL;
     row.b.left = row.b.entered = NULL;
     for (int32_t i = 0; i < b->n_chunks; i++)
@@ -110,7 +110,7 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
         return ST_END;
     double octaves = log2((double)f->longest / SHORTEST);
     int64_t prompt = (int64_t)(SHORTEST * exp2(rng_unit(&f->rng) * fmax(octaves, 0)));
-    /* unlike ones, so that requests do not end together */
+    /* varied, so that requests do not end together */
     int64_t decodes = f->decodes / 2 + (int64_t)rng_below(&f->rng, (uint64_t)f->decodes) + 1;
     *out =
         (struct workload_request){.request_id = f->next++,
@@ -129,7 +129,7 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 }
 
 static enum st run_at(const struct profile_params *p, struct executor ex,
-                      const struct rehearsal_setting *set, const struct rehearsal_part *part,
+                      const struct calibration_setting *set, const struct calibration_part *part,
                       struct rng rng, const volatile sig_atomic_t *stop, struct err *e)
 {
     const int64_t room = p->num_blocks / set->sequences * p->block_size;
@@ -164,9 +164,9 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
     return serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e);
 }
 
-enum st rehearse_round(const struct profile_params *p, struct executor ex, int round,
-                       const struct rehearsal_part parts[REHEARSAL_SETTINGS],
-                       const volatile sig_atomic_t *stop, struct rehearsal *out, struct err *e)
+enum st calibration_round(const struct profile_params *p, struct executor ex, int round,
+                          const struct calibration_part parts[CALIBRATION_SETTINGS],
+                          const volatile sig_atomic_t *stop, struct calibration *out, struct err *e)
 {
     struct executor_ops ops = *ex.ops;
     ops.max_in_flight = spy_max_in_flight;
@@ -178,8 +178,8 @@ enum st rehearse_round(const struct profile_params *p, struct executor ex, int r
     ops.lanes = NULL;
     struct spy spy = {.inner = ex, .out = out, .round = round};
     struct executor spied = {&ops, &spy};
-    for (int i = 0; i < REHEARSAL_SETTINGS; i++) {
-        const struct rehearsal_setting *set = &rehearsal_settings[i];
+    for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
+        const struct calibration_setting *set = &calibration_settings[i];
         char name[48];
         snprintf(name, sizeof name, "profile.rehearsal.%d.%d", round, i);
         if (set->sequences <= p->max_batch)
@@ -188,7 +188,7 @@ enum st rehearse_round(const struct profile_params *p, struct executor ex, int r
     return ST_OK;
 }
 
-void rehearsal_free(struct rehearsal *r)
+void calibration_free(struct calibration *r)
 {
     vec_free(&r->batches);
     vec_free(&r->chunks);
@@ -196,14 +196,14 @@ void rehearsal_free(struct rehearsal *r)
 
 /* ---- in the journal ---- */
 
-/* r: these numbers, then start and tokens of each chunk. */
+/* Line "r": these numbers, then start and tokens of each chunk. */
 enum row { DECODES, LAST_CHUNKS, PREFILL, KV_TOKENS, KV_MAX, TRAIN, DEVICE_S, ROW };
 
-enum st rehearsal_keep(const struct rehearsal *r, size_t from, double spent_s, struct journal *j,
-                       struct err *e)
+enum st calibration_keep(const struct calibration *r, size_t from, double spent_s,
+                         struct journal *j, struct err *e)
 {
     for (size_t i = from; i < r->batches.n; i++) {
-        const struct rehearsed *row = &r->batches.p[i];
+        const struct calibration_batch *row = &r->batches.p[i];
         const struct batch *b = &row->b;
         double v[JOURNAL_NUMBERS] = {[DECODES] = (double)b->n_decodes,
                                      [LAST_CHUNKS] = (double)b->n_last_chunks,
@@ -222,9 +222,10 @@ enum st rehearsal_keep(const struct rehearsal *r, size_t from, double spent_s, s
     return journal_row(j, 'q', &spent_s, 1, e);
 }
 
-static void load_batch(const double *v, int n, int round, struct rehearsal *out)
+static void load_batch(const double *v, int n, int round, struct calibration *out)
 {
-    struct rehearsed row = {.round = round, .first_chunk = out->chunks.n, .device_s = v[DEVICE_S]};
+    struct calibration_batch row = {
+        .round = round, .first_chunk = out->chunks.n, .device_s = v[DEVICE_S]};
     row.b = (struct batch){.n_decodes = (int32_t)v[DECODES],
                            .n_last_chunks = (int32_t)v[LAST_CHUNKS],
                            .prefill_tokens = (int64_t)v[PREFILL],
@@ -237,7 +238,7 @@ static void load_batch(const double *v, int n, int round, struct rehearsal *out)
     vec_push(&out->batches, row);
 }
 
-void rehearsal_load(const struct journal *j, struct rehearsal *out)
+void calibration_load(const struct journal *j, struct calibration *out)
 {
     int round = 0;
     for (size_t i = 0; i < j->rows.n; i++) {
@@ -251,11 +252,11 @@ void rehearsal_load(const struct journal *j, struct rehearsal *out)
 
 /* ---- measured against predicted ---- */
 
-/* The first value of each class, of batches without chunks and with. Matrix kernels change with 16
- * rows: a factor between those of 11 and of 29 tokens made prompts of 18 take 9 % too little. */
-static const int64_t classes[2][REHEARSAL_CLASSES] = {{1, 2, 3, 6, 12, 24},
-                                                      {1, 16, 24, 48, 128, 320}};
-/* From this pass on a train of decodes is as it stays: on a VM with a large cache the first after a
+/* The lowest value of each class, for batches without and with chunks. Matrix kernels change with
+ * 16 rows: a factor between those of 11 and of 29 tokens made prompts of 18 take 9 % too little. */
+static const int64_t classes[2][CALIBRATION_CLASSES] = {{1, 2, 3, 6, 12, 24},
+                                                        {1, 16, 24, 48, 128, 320}};
+/* From this pass on a train of decodes is steady: on a VM with a large cache the first after a
  * prompt took 1.7 times as long as the rest, the second and third 1.17 times, the fourth 1.01. */
 enum { SETTLED = 4 };
 
@@ -264,17 +265,17 @@ static int64_t size_of(const struct batch *b)
     return b->n_chunks > 0 ? b->prefill_tokens + b->n_decodes : b->n_decodes;
 }
 
-static enum rehearsal_kind kind_of(const struct batch *b)
+static enum calibration_kind kind_of(const struct batch *b)
 {
-    return b->n_chunks > 0       ? (b->n_decodes > 0 ? REHEARSAL_MIXED : REHEARSAL_PROMPT)
-           : b->train == 1       ? REHEARSAL_FIRST
-           : b->train >= SETTLED ? REHEARSAL_DECODE
-                                 : REHEARSAL_SECOND;
+    return b->n_chunks > 0       ? (b->n_decodes > 0 ? CALIBRATION_MIXED : CALIBRATION_PROMPT)
+           : b->train == 1       ? CALIBRATION_FIRST
+           : b->train >= SETTLED ? CALIBRATION_DECODE
+                                 : CALIBRATION_SECOND;
 }
 
 static int class_of(const struct batch *b)
 {
-    int k = REHEARSAL_CLASSES - 1;
+    int k = CALIBRATION_CLASSES - 1;
     while (k > 0 && size_of(b) < classes[b->n_chunks > 0][k])
         k--;
     return k;
@@ -286,19 +287,19 @@ struct round_sum {
     double measured, predicted;
 };
 
-/* A walk over the batches of one class. */
+/* Iterator over the batches of one class. */
 struct walk {
-    const struct rehearsal *r;
+    const struct calibration *r;
     struct predictor p;
-    enum rehearsal_kind kind;
+    enum calibration_kind kind;
     int k;
     size_t next;
 };
 
-static const struct rehearsed *walk_next(struct walk *w, double *predicted)
+static const struct calibration_batch *walk_next(struct walk *w, double *predicted)
 {
     while (w->next < w->r->batches.n) {
-        const struct rehearsed *row = &w->r->batches.p[w->next++];
+        const struct calibration_batch *row = &w->r->batches.p[w->next++];
         struct batch b = row->b;
         if (kind_of(&b) != w->kind || class_of(&b) != w->k)
             continue;
@@ -324,16 +325,16 @@ static double deviation(const double *v, int n)
     return n > 1 ? sqrt(sum / (n - 1)) : 0;
 }
 
-/* How much longer the batches of a kind take with their stalls than without them. */
+/* Ratio of the time of a kind's batches with stalls to that without. */
 static double stall_of(struct arena *a, struct walk w, int rounds)
 {
     static const double STALL_MOST = 1.1;
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
     double predicted, sum = 0;
     int n = 0;
-    for (w.k = 0; w.k < REHEARSAL_CLASSES; w.k++) {
+    for (w.k = 0; w.k < CALIBRATION_CLASSES; w.k++) {
         w.next = 0;
-        for (const struct rehearsed *row; (row = walk_next(&w, &predicted));) {
+        for (const struct calibration_batch *row; (row = walk_next(&w, &predicted));) {
             sums[row->round].measured += row->device_s;
             sums[row->round].predicted += fmin(row->device_s, 3 * predicted);
         }
@@ -346,14 +347,14 @@ static double stall_of(struct arena *a, struct walk w, int rounds)
     return n ? sum / n : 1;
 }
 
-static struct rehearsal_scale scale_of(struct arena *a, struct walk w, int rounds)
+static struct calibration_scale scale_of(struct arena *a, struct walk w, int rounds)
 {
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
     double *ln = arena_array(a, double, rounds), ratios = 0;
-    struct rehearsal_scale out = {.factor = 1};
+    struct calibration_scale out = {.factor = 1};
     struct walk again = w;
     double predicted;
-    for (const struct rehearsed *row; (row = walk_next(&w, &predicted));) {
+    for (const struct calibration_batch *row; (row = walk_next(&w, &predicted));) {
         struct round_sum *s = &sums[row->round];
         s->measured += fmin(row->device_s, 3 * predicted);
         s->predicted += predicted;
@@ -369,17 +370,17 @@ static struct rehearsal_scale scale_of(struct arena *a, struct walk w, int round
             ln[out.rounds++] = log(ratio);
         }
     out.x /= (double)out.n;
-    /* beyond, the tables are too coarse for any factor: readers refuse it */
+    /* clamped: beyond, the tables are too coarse for any factor, and readers refuse it */
     out.factor = fmin(fmax(ratios / out.rounds, LEAST_FACTOR), 1 / LEAST_FACTOR);
     out.drift = deviation(ln, out.rounds);
-    for (const struct rehearsed *row; (row = walk_next(&again, &predicted));)
+    for (const struct calibration_batch *row; (row = walk_next(&again, &predicted));)
         out.error += fabs(row->device_s - out.factor * predicted) / row->device_s / (double)out.n;
     return out;
 }
 
-void rehearse_scales(struct arena *a, const struct rehearsal *r, const struct model *m,
-                     const struct bundle *unscaled, enum rehearsal_kind kind,
-                     struct rehearsal_scale out[REHEARSAL_CLASSES])
+void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
+                        const struct bundle *unscaled, enum calibration_kind kind,
+                        struct calibration_scale out[CALIBRATION_CLASSES])
 {
     struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
     struct predictor p = {.ops = &predictor_bundle, .stages = 1};
@@ -390,9 +391,9 @@ void rehearse_scales(struct arena *a, const struct rehearsal *r, const struct mo
     bool known = predictor_open(a, &predictor_bundle, &params, &p, &ignored) == ST_OK;
     const double stall =
         known ? stall_of(a, (struct walk){.r = r, .p = p, .kind = kind}, rounds) : 1;
-    for (int k = 0; k < REHEARSAL_CLASSES; k++) {
+    for (int k = 0; k < CALIBRATION_CLASSES; k++) {
         out[k] = known ? scale_of(a, (struct walk){.r = r, .p = p, .kind = kind, .k = k}, rounds)
-                       : (struct rehearsal_scale){.factor = 1};
+                       : (struct calibration_scale){.factor = 1};
         out[k].stall = stall;
         out[k].factor = fmin(out[k].factor * stall, 1 / LEAST_FACTOR);
     }

@@ -1,0 +1,101 @@
+/* The calibration run: the serving loop over a short mixed workload, each batch compared with its
+ * prediction from the tables.
+ *
+ * Tables hold medians of like passes in a row; a run is a sum of passes, each coming after another
+ * kind of pass. Stalls make the mean larger than the median, and the caches are in another state.
+ * The ratio is measured here, for iterations of prefill chunks alone, of chunks beside decodes, and
+ * of decodes alone by their place in the train, and stored as a factor; the remaining error is that
+ * of a predicted iteration on that machine. */
+#ifndef PROFILE_CALIBRATION_H
+#define PROFILE_CALIBRATION_H
+
+#include <signal.h>
+
+#include "base/vec.h"
+#include "profile/journal.h"
+#include "profile/profile.h"
+#include "profile/read/bundle.h"
+
+struct calibration_batch {
+    int round;
+    struct batch b; /* chunks NULL; they are at first_chunk */
+    size_t first_chunk;
+    double device_s; /* sum over operators */
+};
+
+struct calibration {
+    VEC(struct calibration_batch) batches;
+    VEC(struct chunk) chunks;
+};
+
+void calibration_free(struct calibration *r);
+
+/* Sequences at a time, requests, their output tokens on average: trains of decodes between two
+ * prompts are output tokens / sequences long. */
+enum { CALIBRATION_SETTINGS = 6 };
+extern const struct calibration_setting {
+    int64_t sequences, requests, decodes;
+} calibration_settings[CALIBRATION_SETTINGS];
+
+/* A round's part of a setting: `longest` is the longest prompt, lengths are uniform over octaves.
+ */
+struct calibration_part {
+    int64_t requests, decodes, longest;
+};
+/* The part for `length` (0 to 1): outputs are shortened down to CALIBRATION_FEWEST tokens, then
+ * there are fewer requests. Prompts are shortened until they take no more than half the time of the
+ * decodes, since most batches of a run are decodes: on a CPU prompts of 120 tokens on average left
+ * decodes a sixth of the batches. A decode batch of the setting takes decode_s, a prompt token
+ * token_s, no prompt less than decode_s; 0 = unknown: nothing is shortened. *seconds: estimated
+ * duration of the part. */
+enum { CALIBRATION_FEWEST = 16 };
+struct calibration_part calibration_part(const struct calibration_setting *set, double length,
+                                         double decode_s, double token_s, double *seconds);
+
+/* Runs one round: the part of each setting, within the limits; `round` seeds the workload. */
+enum st calibration_round(const struct profile_params *p, struct executor ex, int round,
+                          const struct calibration_part parts[CALIBRATION_SETTINGS],
+                          const volatile sig_atomic_t *stop, struct calibration *out,
+                          struct err *e);
+
+/* Appends the batches from number `from` on to the journal, as one round that took spent_s. */
+enum st calibration_keep(const struct calibration *r, size_t from, double spent_s,
+                         struct journal *j, struct err *e);
+/* All rounds of a journal. */
+void calibration_load(const struct journal *j, struct calibration *out);
+
+/* Kinds of batches with a factor of their own. Batches without chunks by their place in the train
+ * of such batches: the first finds the caches as the prompt left them, the second and third partly
+ * so. */
+enum calibration_kind {
+    CALIBRATION_DECODE,
+    CALIBRATION_FIRST,
+    CALIBRATION_SECOND,
+    CALIBRATION_PROMPT,
+    CALIBRATION_MIXED, /* chunks and decodes: the decodes' caches are as cold as those of a first */
+};
+enum { CALIBRATION_KINDS = CALIBRATION_MIXED + 1 };
+
+/* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
+enum { CALIBRATION_CLASSES = 6 };
+
+/* Measured / predicted over the batches of a class in a round, the mean of the rounds: on a machine
+ * that is fast and slow by turns a run includes both. A batch counts at most three times its
+ * prediction. The excess is stalls: too few in a class and a round to be averaged there, so
+ * `stall`, the time of all the kind's batches with them / without them, is a part of each factor:
+ * the mean of the rounds, none with more than 1.1.
+ *
+ * error: mean |measured - factor * predicted| / measured over the batches of all rounds. drift:
+ * standard deviation over the rounds of ln(ratio); 0 with one round. x: mean sequences or tokens.
+ * n: batches; 0 = none, and factor 1. */
+struct calibration_scale {
+    double x, factor, error, drift, stall;
+    int64_t n;
+    int rounds;
+};
+/* `unscaled` predicts without factors. */
+void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
+                        const struct bundle *unscaled, enum calibration_kind kind,
+                        struct calibration_scale out[CALIBRATION_CLASSES]);
+
+#endif
