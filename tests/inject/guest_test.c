@@ -213,7 +213,7 @@ static void switches_over_graphs_that_exist_do_no_harm(void **state)
         {"profiler=1\n", "init graph=1 sleep=400 graph=2 profiler=1 graph=2 kernels=4", 1, 4},
         {"range=decode\n", "init graph=1 decode=3 graph=1 sleep=400 graph=2 decode=1", 0, 8},
         {"range=outer\n", "init graph=1 open graph=1 graph=2", 2, 0},
-        {"delay_ms=1\n", "init graph=1 sleep=50 graph=1", 1, 0},
+        {"delay_ms=400\n", "init graph=1 sleep=500 graph=1", 1, 0},
         {"", "init graph=1 pause graph=1 graph=2 resume graph=1 graph=2 kernels=2", 3, 2},
         {"", "init pause graph=1 graph=1 resume graph=1 pause resume graph=1", 2, 0},
         {"launches=0\n", "init graph=1 pause graph=2 resume graph=2", 2, 0},
