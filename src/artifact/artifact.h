@@ -79,8 +79,9 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m);
 /* The repository of the working directory, which may hold the user's configurations and scripts.
  * The commit twinfer was built from is in artifact_tool. */
 struct git_facts {
-    const char *commit;      /* 40 or 64 hex digits; NULL = unknown */
-    bool known_dirty, dirty; /* tracked files differ from the commit */
+    const char *commit; /* 40 or 64 hex digits; NULL = unknown */
+    bool known_dirty;   /* `dirty` is known */
+    bool dirty;         /* tracked files differ from the commit */
 };
 struct git_facts artifact_git(struct arena *a);
 

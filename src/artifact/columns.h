@@ -30,8 +30,9 @@ struct run_column {
     const char *name;
     enum run_cell cell;
     enum run_need need;
-    size_t offset, minus; /* in struct run_request, run_token or run_batch */
-    const char *help;     /* one line for docs/formats.md */
+    size_t offset;    /* of the member in struct run_request, run_token or run_batch */
+    size_t minus;     /* CELL_SPAN: offset of the member subtracted */
+    const char *help; /* one line for docs/formats.md */
 };
 
 struct run_table {

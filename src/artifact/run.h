@@ -33,11 +33,13 @@ struct run_request {
     int64_t arrival_before_ns;   /* of the request before it; RUN_NONE for the first */
     int64_t first_start_ns;      /* its first batch started; RUN_NONE */
     int64_t last_prefill_tokens; /* prompt, and output so far, at the last (re)start */
-    double busy_s, device_s;     /* all time of the batches it was in; of it on the device */
+    double busy_s;               /* sum over the batches it was in */
+    double device_s;             /* their time on the device */
 };
 
 struct run_token {
-    int64_t request_id, token_index; /* 0 = the first output token */
+    int64_t request_id;
+    int64_t token_index; /* 0 = the first output token */
     int64_t token_time_ns, token_latency_ns;
     int64_t token_id; /* RUN_NONE when unknown */
 };

@@ -15,9 +15,11 @@ struct contention {
 };
 
 struct contention_mark {
-    double run_s, wait_s;        /* of the threads that live */
-    double stolen_s, capacity_s; /* of the machine: all cores */
-    int known;                   /* bit 0: threads, bit 1: machine */
+    double run_s;      /* CPU time of the living threads */
+    double wait_s;     /* time they were runnable without a core */
+    double stolen_s;   /* time the hypervisor took, all cores */
+    double capacity_s; /* wall time times cores */
+    int known;         /* bit 0: threads, bit 1: machine */
 };
 
 struct contention_mark contention_mark(void);

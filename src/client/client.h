@@ -133,14 +133,17 @@ enum { CLIENT_MAX_DELAY_NS = 10000000 };
 
 struct client_health {
     int64_t delay_p50_ns, delay_p90_ns, delay_p99_ns, delay_max_ns; /* over requests sent */
-    int64_t sent, late; /* late: delay above CLIENT_MAX_DELAY_NS */
-    int64_t dropped;    /* never sent */
-    int64_t left_out;   /* last requests, not sent within duration_s: they are no part of the run */
-    int64_t held;       /* held back by max_concurrency; not counted as delay */
-    int64_t retried;    /* attempts after the first */
-    int64_t peak_concurrency, connections; /* connections opened */
+    int64_t sent;                                                   /* requests sent */
+    int64_t late;     /* those with a delay above CLIENT_MAX_DELAY_NS */
+    int64_t dropped;  /* never sent */
+    int64_t left_out; /* last requests, not sent within duration_s: they are no part of the run */
+    int64_t held;     /* held back by max_concurrency; not counted as delay */
+    int64_t retried;  /* attempts after the first */
+    int64_t peak_concurrency; /* most requests in flight at once */
+    int64_t connections;      /* connections opened */
     int64_t bytes_received, chunks;
-    double wall_s, cpu_s; /* cpu: of the process */
+    double wall_s;        /* duration of the run */
+    double cpu_s;         /* CPU time of the process */
     double busy_fraction; /* of the loop: not waiting for events */
     bool healthy;
     bool gave_up; /* by give_up_after */

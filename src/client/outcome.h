@@ -74,7 +74,8 @@ struct outcome_figures {
     int32_t max_tokens_per_chunk;
     int64_t lengths[LENGTHS], at_once;
     double requests_per_s, output_tokens_per_s, total_tokens_per_s;
-    double goodput, goodput_sent; /* requests/s that met the limits: planned, actual send; NAN */
+    double goodput;      /* requests/s within the limits, from the planned send time; NAN */
+    double goodput_sent; /* the same from the actual send time */
     struct outcome_stat ttft, ttft_sent, tpot, itl, e2el, e2el_sent;
 };
 void outcomes_figures(struct arena *a, const struct outcome *o, size_t n,

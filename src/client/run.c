@@ -38,7 +38,8 @@ struct slot {
     bool live, dirty, failing; /* failing: nothing more is kept of the body */
     bool is_stream;            /* the answer is 200 text/event-stream */
     bool encoded;              /* its body has a Content-Encoding, although none was requested */
-    int64_t start_ns, last_ns; /* sent, last byte */
+    int64_t start_ns;          /* sent */
+    int64_t last_ns;           /* last byte received */
     double retry_after_s;      /* from the answer; 0 = none */
     char why[CURL_ERROR_SIZE];
     size_t at; /* in loop.live */

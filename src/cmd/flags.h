@@ -4,9 +4,10 @@
 #define CMD_FLAGS_H
 
 struct cmd_flag {
-    const char *name, *other; /* "-m", "--multirun"; other: NULL = none */
-    const char *value;        /* its argument, "KEY", or NULL */
-    const char *help;         /* one sentence, no full stop */
+    const char *name;  /* "-m" */
+    const char *other; /* "--multirun"; NULL = none */
+    const char *value; /* its argument, "KEY", or NULL */
+    const char *help;  /* one sentence, no full stop */
 };
 
 extern const struct cmd_flag cmd_flags[]; /* ends with name == NULL */

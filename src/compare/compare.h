@@ -100,10 +100,11 @@ struct compare_cell {
  * decode. Kinds are compared class by class at the real run's mix, so that a different mix is not
  * mistaken for a different speed; n counts all batches of the kind. */
 struct compare_part {
-    const char *name;      /* "decode batches", "decode batches of 4-7", ... */
-    bool detail;           /* a size class of the part before it */
-    int64_t real_n, sim_n; /* batches; requests for waits */
-    double real_s, sim_s;  /* mean */
+    const char *name;     /* "decode batches", "decode batches of 4-7", ... */
+    bool detail;          /* a size class of the part before it */
+    int64_t real_n;       /* batches of the real side; requests for waits */
+    int64_t sim_n;        /* the same of the simulated side */
+    double real_s, sim_s; /* mean */
     double real_device_s, sim_device_s, real_host_s, sim_host_s; /* of it; NAN for waits */
     double share; /* of the difference explained by batch times, 0..1; NAN = not attributed */
 };
@@ -123,8 +124,9 @@ enum st compare_uncertainty_read(struct arena *a, const char *dir, struct compar
  * one without. Only requests with equal numbers of tokens. */
 struct compare_path_cost {
     size_t n;
-    double median_ns, low_ns, high_ns; /* 95 % order-statistic interval of the median; NAN */
-    double p10_ns, p90_ns;             /* of the differences; NAN without requests */
+    double median_ns;       /* median of the differences */
+    double low_ns, high_ns; /* its 95 % order-statistic interval; NAN */
+    double p10_ns, p90_ns;  /* of the differences; NAN without requests */
     /* The same median between the real run and a spread run, the largest in size; NAN without
      * spread runs: the variation between runs without HTTP. */
     double repeat_ns;

@@ -12,7 +12,8 @@ enum { CURVES_QUANTILES = 201, CURVES_BINS = 120, CURVES_MAX_RUNS = 8 };
 struct run_curves {
     bool has[METRICS];                    /* false = no values */
     double ns[METRICS][CURVES_QUANTILES]; /* the value at quantile i/200 */
-    bool has_running, has_waiting;        /* needs batches.csv; scheduled_time_ns */
+    bool has_running;                     /* needs batches.csv */
+    bool has_waiting;                     /* needs scheduled_time_ns */
     double running[CURVES_BINS];          /* sequences in the running batch, stage 0 */
     double waiting[CURVES_BINS];          /* requests that have arrived and were in no batch yet */
 };

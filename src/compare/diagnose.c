@@ -25,7 +25,8 @@ struct side {
     bool one_stage;
     double busy, span;
     double sequences, batches; /* all batches, for their mean size */
-    struct sum wait, late;     /* arrival to first batch; planned to actual send */
+    struct sum wait;           /* arrival to first batch */
+    struct sum late;           /* planned to actual send */
     int64_t preemptions;
 };
 
@@ -36,9 +37,10 @@ struct diagnosis {
     bool per_token;   /* the metric is made of gaps between tokens */
     double direction; /* of the error: +1 = the simulation is slower */
     VEC(struct compare_part) parts;
-    VEC(double) gain;        /* per part: its contribution to the metric, NAN = not attributed */
-    double pull;             /* sum of those in the error's direction */
-    double difference, base; /* of all batch times, and the real time they refer to */
+    VEC(double) gain;  /* per part: its contribution to the metric, NAN = not attributed */
+    double pull;       /* sum of those in the error's direction */
+    double difference; /* of all batch times */
+    double base;       /* the real time it refers to */
     struct notes findings;
 };
 

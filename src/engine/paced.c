@@ -5,7 +5,8 @@
 
 /* A slot's text: the prompt, over and over. */
 struct echo {
-    int64_t prompt, emitted; /* tokens; prompt 0 = not begun */
+    int64_t prompt;  /* tokens of the prompt; 0 = not begun */
+    int64_t emitted; /* tokens emitted so far */
 };
 
 /* A batch whose completion was not delivered yet. */

@@ -91,8 +91,10 @@ enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
 
 /* Serve the workload and write the run directory. type: "real" or "vidur". */
 struct job_run {
-    const char *type, *kind, *backend; /* kind: folder below runs/, "real" or "sim" */
-    struct serve_clock *clock;         /* real: the run is a measurement */
+    const char *type;
+    const char *kind; /* folder below runs/, "real" or "sim" */
+    const char *backend;
+    struct serve_clock *clock; /* real: the run is a measurement */
     /* The serving core on these executors; or, where they are NULL, */
     const struct executor *executors;
     /* an external scheduler: delivers rows to the sink, fills the counters it can and adds members

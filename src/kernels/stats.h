@@ -9,8 +9,9 @@
 struct kernels_stats {
     size_t n;
     int64_t sum, min, max;
-    double mean, median; /* of an even count the mean of the two in the middle */
-    double stddev;       /* of a sample (n - 1); NAN for fewer than two values */
+    double mean;
+    double median; /* of an even count the mean of the two in the middle */
+    double stddev; /* of a sample (n - 1); NAN for fewer than two values */
 };
 
 /* Reorders v. */

@@ -41,7 +41,9 @@ struct unique {
     uint64_t count;
     int64_t total_ns;
     int tier;
-    uint32_t first_pair, last_pair, n_pairs; /* its products; index + 1 */
+    uint32_t first_pair; /* list of its products: index + 1 */
+    uint32_t last_pair;  /* index + 1 */
+    uint32_t n_pairs;    /* their number */
 };
 
 struct unique_list {

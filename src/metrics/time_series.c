@@ -20,11 +20,13 @@ struct cell {
 
 /* State of a replica since from_s. */
 struct standing {
-    double from_s, end_s; /* end: of its batches so far */
+    double from_s; /* the state holds since then */
+    double end_s;  /* latest end of its batches so far */
     double waiting, running, kv;
-    double joules, watts; /* energy not charged yet, and its power */
-    struct cell *cells;   /* [buckets] */
-    struct cell *cell;    /* of from_s, where the bucket ends at edge_s */
+    double joules;      /* energy not charged yet */
+    double watts;       /* power while it is charged */
+    struct cell *cells; /* [buckets] */
+    struct cell *cell;  /* of from_s, where the bucket ends at edge_s */
     double edge_s;
 };
 

@@ -29,7 +29,9 @@ enum st time_series_write(struct time_series *t, const struct artifact *art, str
 /* ---- afterwards --------------------------------------------------------------------------- */
 
 struct time_series_row {
-    int64_t time_ns, duration_ns, replica; /* start of the bucket, its width */
+    int64_t time_ns;     /* start of the bucket */
+    int64_t duration_ns; /* its width */
+    int64_t replica;
     int64_t iterations;                    /* batches that started in it */
     int64_t prefill_tokens, decode_tokens; /* of those */
     double batch_size;                     /* their mean; NAN = none */

@@ -33,7 +33,8 @@ struct model {
     enum model_position position;
     int64_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
     int64_t max_positions;
-    int64_t experts, experts_per_token; /* 0 = none; intermediate is then that of one expert */
+    int64_t experts;           /* 0 = none; intermediate is then that of one expert */
+    int64_t experts_per_token; /* experts each token goes through */
     double rope_theta, norm_eps;
     bool qk_norm;   /* RMS norm of each q and k head before rope (Qwen3) */
     bool qkv_bias;  /* biases on q, k, v alone */
@@ -113,7 +114,8 @@ struct op {
     enum op_axis axis;
     enum op_where where;
     int32_t repeat;        /* times per forward: layers, or 1 */
-    int64_t m, k;          /* weight [m, k] (out features, in features); 0 = no GEMM */
+    int64_t m;             /* out features of the weight [m, k]; 0 = no GEMM */
+    int64_t k;             /* in features */
     int64_t experts;       /* weights of that shape, each token going through some; 0 = one */
     int64_t weight_params; /* of one repeat, biases and norm weights included; a tied lm_head reads
                               the embedding and counts it again */
@@ -131,7 +133,8 @@ struct op_load {
 };
 
 struct op_cost {
-    double flop, bytes; /* of all repeats; bytes = weights once + activations read and written */
+    double flop;  /* of all repeats */
+    double bytes; /* of all repeats: weights once, activations read and written */
 };
 
 struct op_list {

@@ -34,10 +34,11 @@ struct profile_params {
     const char
         *settings; /* other settings that affect times, "threads=2"; part of the resume key */
     const struct model *model;
-    int64_t block_size, num_blocks; /* of the executor's cache; points that need more are dropped */
-    int64_t max_tokens;             /* of a batch */
-    int64_t max_batch;              /* sequences */
-    int64_t max_kv; /* tokens of a sequence, cached and new; cut to the model's max_positions */
+    int64_t block_size; /* tokens per block of the executor's cache */
+    int64_t num_blocks; /* blocks of the cache; points that need more are dropped */
+    int64_t max_tokens; /* of a batch */
+    int64_t max_batch;  /* sequences */
+    int64_t max_kv;     /* tokens of a sequence, cached and new; cut to the model's max_positions */
     int64_t samples, warmup;
     double time_budget_s; /* of executor time; 0 = none */
     int64_t tp;

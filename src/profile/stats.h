@@ -6,7 +6,8 @@
 
 struct stats {
     int64_t n;
-    double min, max, mean, median, std; /* std: population, as Vidur's; 0 for n == 1 */
+    double min, max, mean, median;
+    double std; /* population, as Vidur's; 0 for n == 1 */
     /* Mean of the values cut at 3 medians: the average without stalls of the machine, which a
      * median hides and a mean exaggerates. */
     double cut_mean;

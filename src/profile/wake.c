@@ -16,7 +16,8 @@ enum { PROMPT_TOKENS = 24, TRIPLE = 3 };
 
 struct feed {
     int64_t next;
-    double begin_s, pause_s; /* of the run on the clock; until the requests come */
+    double begin_s; /* start of the run on the clock */
+    double pause_s; /* time until the requests come */
     int32_t vocab;
     int64_t iteration;
     struct wake_sample row[TRIPLE];

@@ -25,12 +25,14 @@ struct monte_carlo_params {
     const struct serve_params *serve;
     struct probe_workload workload; /* used at rate 1, unscaled */
     uint64_t seed;
-    int64_t replicas, workers; /* replicas >= MONTE_CARLO_LEAST */
+    int64_t replicas; /* >= MONTE_CARLO_LEAST */
+    int64_t workers;  /* processes, >= 1 */
     const volatile sig_atomic_t *stop;
 };
 
 struct monte_carlo_cell {
-    double value_s, low_s, high_s; /* value: with the unperturbed bundle; NAN = no samples */
+    double value_s;       /* with the unperturbed bundle; NAN = no samples */
+    double low_s, high_s; /* 95 % interval */
 };
 /* The latencies of a probe, and the gaps between tokens. */
 enum { MONTE_CARLO_TOKEN_LATENCY = SLO_METRICS, MONTE_CARLO_METRICS };

@@ -19,15 +19,16 @@ extern const double probe_percentiles[PROBE_PERCENTILES]; /* 50 90 95 99 */
 
 /* Unknown is NAN. */
 struct probe_result {
-    double requests, failed; /* accepted; those of them that failed */
-    double good;             /* fraction of requests that meet every limit */
-    double duration_s;       /* first planned arrival to last completion */
-    double requests_per_s;   /* successful, over the duration */
-    double goodput_per_s;    /* met every limit, over the duration */
+    double requests;       /* accepted */
+    double failed;         /* those of them that failed */
+    double good;           /* fraction of requests that meet every limit */
+    double duration_s;     /* first planned arrival to last completion */
+    double requests_per_s; /* successful, over the duration */
+    double goodput_per_s;  /* met every limit, over the duration */
     double output_tokens_per_s;
     double latency_s[SLO_METRICS][PROBE_PERCENTILES]; /* of successful requests */
-    double early_delay_s, late_delay_s; /* median delay of the second and of the last quarter of
-                                           arrivals: far apart, the queue grows with the run */
+    double early_delay_s;   /* median delay of the second quarter of arrivals */
+    double late_delay_s;    /* of the last quarter: much larger when the queue grows with the run */
     double energy_j;        /* of all devices, less what warm-up's output tokens bear as others do;
                                NAN unless it is known */
     double extrapolated;    /* look-ups outside the profiled grid */
@@ -36,9 +37,8 @@ struct probe_result {
     double unhealthy;          /* 1: the client did not keep its schedule, and the rest is void */
     double contention;         /* share of time a real engine waited for a core; NAN = unknown */
     double timed_out; /* 1: ended at its time limit, before all requests had their answers */
-    /* Requests alone in the system from arrival to end, and those of them that miss a limit: no
-     * rate is low enough for these. */
-    double alone, alone_bad;
+    double alone;     /* requests alone in the system from arrival to end */
+    double alone_bad; /* those of them that miss a limit, at any rate */
 };
 
 /* The numbers of a result as a table, for JSON, CSV and reports. */

@@ -5,7 +5,8 @@
 
 struct probe_sim {
     struct probe_sim_params p;
-    struct arena *requests, *run; /* of the seed; of one simulation */
+    struct arena *requests; /* memory of a seed */
+    struct arena *run;      /* memory of one simulation */
     struct workload w;
     int32_t **ids; /* of w's prompts; NULL = not known */
     uint64_t seed;

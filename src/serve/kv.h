@@ -8,8 +8,9 @@
 
 struct kv {
     int64_t block_size, num_blocks;
-    int64_t free, peak; /* peak: most blocks in use at once */
-    int64_t watermark;  /* blocks an admission leaves free */
+    int64_t free;      /* free blocks */
+    int64_t peak;      /* most blocks in use at once */
+    int64_t watermark; /* blocks an admission leaves free */
     int32_t *ids; /* [num_blocks] stack of free ids, ids[free - 1] is next; NULL = count only */
     struct prefix_cache
         *cache; /* replaces the stack; NULL = off. Then `free` counts blocks without a holder */

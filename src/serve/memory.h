@@ -20,11 +20,13 @@
 #include "model/model.h"
 
 struct memory_facts {
-    double memory_gb, margin; /* of one device; fraction kept free, [0, 1) */
+    double memory_gb; /* of one device */
+    double margin;    /* fraction kept free, [0, 1) */
     const struct model *model;
     int64_t tp, pp;
-    int64_t ep;                         /* devices that share the experts, or 0 */
-    int64_t block_size, request_tokens; /* the longest request */
+    int64_t ep;             /* devices that share the experts, or 0 */
+    int64_t block_size;     /* tokens per block */
+    int64_t request_tokens; /* the longest request */
 };
 
 struct memory_plan {

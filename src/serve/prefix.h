@@ -32,10 +32,11 @@
 #include "serve/request.h"
 
 struct prefix_block {
-    uint64_t name;         /* 0 = none */
-    int32_t holders;       /* requests; 0 = stands in the queue */
-    int32_t older, newer;  /* in the queue of blocks without a holder; -1 = none */
-    int32_t same, same_of; /* chain of the bucket: next, and the one before; -1 = none */
+    uint64_t name;        /* 0 = none */
+    int32_t holders;      /* requests; 0 = stands in the queue */
+    int32_t older, newer; /* in the queue of blocks without a holder; -1 = none */
+    int32_t same;         /* next in the chain of the bucket; -1 = none */
+    int32_t same_of;      /* the one before; -1 = none */
 };
 
 struct prefix_cache {
@@ -44,20 +45,21 @@ struct prefix_cache {
     uint64_t mask;
     int32_t oldest, newest; /* ends of the queue */
     int64_t block_size;
-    int64_t epoch;     /* count of changes that can affect a lookup */
-    bool knows_output; /* ids of the output tokens are known */
-    int64_t looked_tokens,
-        hit_tokens;    /* tokens of the prefills admitted so far, and those found here */
-    int64_t evictions; /* named blocks taken for other content */
+    int64_t epoch;         /* count of changes that can affect a lookup */
+    bool knows_output;     /* ids of the output tokens are known */
+    int64_t looked_tokens; /* of the prefills admitted so far */
+    int64_t hit_tokens;    /* those of them found here */
+    int64_t evictions;     /* named blocks taken for other content */
 };
 
 /* Of a request; only with prefix caching. */
 struct request_prefix {
     uint64_t *names; /* [n] of its first blocks, heap */
     int64_t n, cap;
-    int64_t named;        /* blocks of its table that have their names */
-    int64_t epoch;        /* epoch of its last lookup; -1 = none */
-    int64_t hits, shared; /* blocks found then, and those of them held by others */
+    int64_t named;  /* blocks of its table that have their names */
+    int64_t epoch;  /* epoch of its last lookup; -1 = none */
+    int64_t hits;   /* blocks found by its last lookup */
+    int64_t shared; /* those of them held by others */
 };
 
 /* All blocks free and nameless; block 0 is taken first. */

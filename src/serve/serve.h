@@ -130,19 +130,22 @@ struct serve_counters {
     int64_t preemptions;
     int64_t kv_blocks;      /* that a replica has */
     int64_t kv_blocks_peak; /* most in use in one replica */
-    /* Prefix caching, all replicas: tokens of the prefills admitted, those after a preemption
-     * included; of them found in the cache; cached blocks given away for new ones. */
-    int64_t prefix_looked_tokens, prefix_hit_tokens, prefix_evictions;
-    /* Disaggregation: transfers of KV; their time from the end of the prefill to the decode
-     * replica, of it waiting for a link. */
+    /* Prefix caching, all replicas. */
+    int64_t prefix_looked_tokens; /* of admitted prefills, those after a preemption included */
+    int64_t prefix_hit_tokens;    /* those of them found in the cache */
+    int64_t prefix_evictions;     /* cached blocks reused for other content */
+    /* Disaggregation: transfers of KV. */
     int64_t kv_transfers, kv_transfer_bytes;
-    double kv_transfer_s, kv_transfer_wait_s;
-    /* Speculation: decode rows; draft tokens they verified; of them emitted. */
-    int64_t spec_steps, spec_draft_tokens, spec_accepted_tokens;
-    double busy_s;       /* of all batches, every pipeline stage: host and device */
-    double energy_j;     /* of all batches; 0 = not known */
-    double loop_seconds; /* wall time in the loop */
-    double end_s;        /* clock at the end */
+    double kv_transfer_s;      /* from the end of the prefill to arrival at the decode replica */
+    double kv_transfer_wait_s; /* part of it spent waiting for a link */
+    /* Speculation. */
+    int64_t spec_steps;           /* decode rows */
+    int64_t spec_draft_tokens;    /* draft tokens they verified */
+    int64_t spec_accepted_tokens; /* those of them emitted */
+    double busy_s;                /* of all batches, every pipeline stage: host and device */
+    double energy_j;              /* of all batches; 0 = unknown */
+    double loop_seconds;          /* wall time in the loop */
+    double end_s;                 /* clock at the end */
 };
 
 /* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that

@@ -19,7 +19,8 @@ struct stage_time {
 
 struct predictor_params {
     const struct model *model;
-    int64_t tp, pp; /* pp divides the layers */
+    int64_t tp; /* tensor-parallel degree */
+    int64_t pp; /* pipeline stages; divides the layers */
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
     const struct bundle *bundle; /* bundle: loaded for that model, tp and pp */

@@ -36,7 +36,8 @@ struct tables {
     struct by_tokens *rows; /* [n_rows] by Tr / TOKEN_STEP */
     double *save;           /* [n_save] by T */
     int64_t n_rows, n_save;
-    struct by_kv decodes, prefills; /* x: rows; tokens of the chunk */
+    struct by_kv decodes;  /* x: rows */
+    struct by_kv prefills; /* x: tokens of the chunk */
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */

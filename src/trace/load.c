@@ -37,7 +37,8 @@ enum st trace_create_file(const char *path, struct err *e)
 
 struct sources {
     const char **paths, **stubs;
-    size_t n, n_stubs; /* stubs: spools whose process was killed before it wrote their header */
+    size_t n;
+    size_t n_stubs; /* spools whose process was killed before it wrote their header */
     const struct trace_format *format;
 };
 

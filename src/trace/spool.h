@@ -324,10 +324,12 @@ uint64_t trace_spool_checksum(uint64_t seed, const void *p, size_t bytes);
 /* One per file; one thread at a time. Records collect in one buffer per kind and are written as
  * blocks when it is full and at trace_spool_flush; definitions go first. */
 struct spool_writer {
-    int fd;                 /* -1 = closed */
-    uint64_t device, inode; /* of the file: a program may close a descriptor it did not open, ... */
-    char path[SPOOL_PATH];  /* ... and open something else under the same number */
-    int error;              /* errno of the write that failed; nothing is written after it */
+    int fd; /* -1 = closed */
+    /* Identity of the file: a program may close a descriptor it did not open, and open something
+     * else under the same number. */
+    uint64_t device, inode;
+    char path[SPOOL_PATH];
+    int error; /* errno of the write that failed; nothing is written after it */
     uint32_t sequence;
     uint64_t bytes; /* written and whole */
     uint64_t lost;  /* records given after a failure */

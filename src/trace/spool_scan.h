@@ -17,7 +17,8 @@ struct spool_facts {
     uint64_t bytes;                     /* of the file */
     uint64_t whole_bytes;               /* of the header and valid blocks */
     uint64_t skipped_blocks;            /* damaged, with valid ones behind them */
-    uint64_t skipped_bytes, cut_bytes;  /* of skipped blocks; behind the last valid block */
+    uint64_t skipped_bytes;             /* of skipped blocks */
+    uint64_t cut_bytes;                 /* behind the last valid block */
     bool ended;                         /* the recorder closed the file itself */
     struct spool_cost cost;             /* the last; at_ns 0 = none was written */
     const char **notes;                 /* [n_notes] warnings and errors */

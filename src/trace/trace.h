@@ -85,7 +85,8 @@ struct trace_calls {
 
 struct trace {
     struct trace_dict dict;
-    const char *path, *format;  /* where it was read from; format's name */
+    const char *path;           /* of the file or folder */
+    const char *format;         /* its format's name */
     struct trace_ops ops;       /* by start_ns */
     struct trace_calls calls;   /* by (thread, start_ns) */
     struct trace_range *ranges; /* by (thread, start_ns, longest first) */

@@ -39,7 +39,8 @@ enum {
 };
 
 struct workload_format {
-    const char *name, *help; /* name in options, origin */
+    const char *name; /* name in options */
+    const char *help; /* origin */
     uint32_t traits;
     int64_t tick_ns; /* written: arrivals are rounded down to it; 0 = it holds none */
     /* NULL = only the other way */

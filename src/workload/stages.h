@@ -10,8 +10,9 @@
 #include "base/arena.h"
 
 struct rate_stage {
-    double s;        /* duration, > 0 */
-    double from, to; /* requests/s at its beginning and end, >= 0, not both 0 */
+    double s;    /* duration, > 0 */
+    double from; /* requests/s at the beginning, >= 0 */
+    double to;   /* at the end; not both 0 */
 };
 
 /* Parses the items of workload.arrival.stages; ST_USAGE for a malformed item or a last rate of 0.
@@ -21,8 +22,9 @@ enum st stages_parse(struct arena *a, const char *const *items, size_t n, struct
 
 /* State of the inverse, for calls with non-decreasing S. Zeroed = at the beginning. */
 struct stages_at {
-    size_t k;               /* stage; n = beyond the last */
-    double begin_s, before; /* of that stage: its time, and S up to it */
+    size_t k;       /* stage; n = beyond the last */
+    double begin_s; /* start time of the stage */
+    double before;  /* S up to the stage */
 };
 double stages_time_s(const struct rate_stage *stages, size_t n, struct stages_at *at, double S);
 

@@ -17,10 +17,11 @@
 
 struct workload_request {
     int64_t request_id;
-    const char *prompt_id; /* NULL when made without prompts */
-    int64_t arrival_ns;    /* from the start of the run, non-decreasing */
-    double arrival_s;      /* the same; exact when read from a Vidur trace.csv */
-    int64_t num_prefill_tokens, num_decode_tokens; /* >= 1; decode counts the first output token */
+    const char *prompt_id;      /* NULL when made without prompts */
+    int64_t arrival_ns;         /* from the start of the run, non-decreasing */
+    double arrival_s;           /* the same; exact when read from a Vidur trace.csv */
+    int64_t num_prefill_tokens; /* >= 1 */
+    int64_t num_decode_tokens;  /* >= 1, the first output token included */
     /* Content of the prompt as in Mooncake's traces: equal hash_ids[i] of two prompts mean equal
      * tokens up to and including the i-th hash_tokens of them, the last piece possibly shorter.
      * [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
@@ -95,7 +96,8 @@ struct workload_params {
         num_requests;  /* 0 = as many as the (shorter) trace has rows, else as there are prompts */
     double duration_s; /* only requests that arrive before it, num_requests at most; 0 = all */
     int arrival_kind;  /* enum plan_arrival of config/plan.h */
-    double rate, burstiness; /* requests/s; gamma shape, 1 = poisson */
+    double rate;       /* requests/s */
+    double burstiness; /* gamma shape, 1 = poisson */
     int64_t inter_arrival_ns;
     const struct rate_stage *stages; /* [n_stages]: instead of rate; not of static and trace */
     size_t n_stages;

@@ -11,7 +11,8 @@
 #include "model/model.h"
 
 struct cpu_norm {
-    float *w, *b; /* b NULL: RMS norm */
+    float *w; /* scale */
+    float *b; /* bias; NULL: RMS norm */
 };
 
 struct cpu_layer {

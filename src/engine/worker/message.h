@@ -41,7 +41,8 @@ struct worker_tokens {
 };
 
 struct worker_batch {
-    int64_t start_ns, end_ns, device_ns; /* device_ns: -1 = not given */
+    int64_t start_ns, end_ns;
+    int64_t device_ns; /* -1 = not given */
     int64_t num_prefill_tokens, num_decode_tokens, batch_size;
 };
 

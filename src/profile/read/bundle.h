@@ -178,9 +178,11 @@ const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
  * a part does not apply. */
 struct bundle_uncertainty {
     double op[OP_KINDS];
-    double decode, prompt; /* of the factors of batches without and with prefill chunks */
+    double decode; /* of the factors of batches without prefill chunks */
+    double prompt; /* of those with */
     double network[NETWORKS];
-    double host, host_prefill; /* of iterations without and with prefill chunks */
+    double host;         /* of iterations without prefill chunks */
+    double host_prefill; /* of those with */
     double host_cv; /* variation of single iterations: standard deviation / mean, averaged over the
                        rows of the file; 0 = not in the file */
 };

@@ -35,7 +35,8 @@ double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
 /* Error of predicting held-out points from the rest; see bundle_check(). tested 0: no error known.
  */
 struct holdout {
-    int64_t tested, extrapolated;  /* extrapolated: of tested, outside the grid of the rest */
+    int64_t tested;                /* held-out points */
+    int64_t extrapolated;          /* those outside the grid of the rest */
     double mean, median, p90, max; /* of |predicted / measured - 1| */
 };
 struct holdout op_table_holdout(const struct op_table *t, int64_t folds);
