@@ -19,7 +19,7 @@
 
 struct artifact {
     struct arena *a;
-    const char *final_dir;  /* as asked for by out= */
+    const char *final_dir;  /* as given by out= */
     struct partial partial; /* where files are written until commit; path NULL afterwards */
     const char *meta_name;  /* "run_meta.json", ... */
     int64_t started_wall_ns;

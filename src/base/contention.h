@@ -1,5 +1,5 @@
-/* Did this process get the processor it asked for? A timing taken while other work held the cores
- * is a timing of that work too.
+/* Measures contention for the processor: a timing taken while other work held the cores includes
+ * that work.
  *
  * waiting: share of the time its threads were runnable in which they had no core, from
  * /proc/self/task/<tid>/schedstat; threads that ended in between are not counted. stolen: share of

@@ -84,7 +84,7 @@ void partial_discard(struct partial *p)
     }
 }
 
-/* ---- who owns it ----------------------------------------------------------------------------- */
+/* ---- ownership ----------------------------------------------------------------------------- */
 
 /* File systems whose writers are all processes of this kernel: there its locks are conclusive. */
 static bool kernel_sees_all(int fd)

@@ -75,8 +75,8 @@ enum process_fate {
     PROCESS_TOO_LATE,    /* killed after timeout_ns */
     PROCESS_NOT_STARTED, /* status is an errno */
 };
-/* in and err as params say (PROCESS_PIPE is not for this), out is appended to. Output continues
- * while descendants hold its stdout open. */
+/* Uses in and err of params (not PROCESS_PIPE); appends stdout to out. Output continues while
+ * descendants hold its stdout open. */
 enum process_fate process_capture(const struct process_params *params, size_t most,
                                   int64_t timeout_ns, struct buf *out, int *status);
 

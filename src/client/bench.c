@@ -20,8 +20,7 @@ static void show(void *self, const struct client_so_far *s)
     progress_at(self, s->finished, note[0] ? note : NULL);
 }
 
-/* The server's first steps and its caches are warm when the clock starts; connections are not kept.
- */
+/* Warms up the server before the clock starts; connections are not kept. */
 static enum st warm_up(struct client_bench *b, struct err *e)
 {
     size_t n = (size_t)b->p.warmup;

@@ -1,8 +1,8 @@
-/* A workload against a server: from its requests to the files of a run and a judgement of it.
+/* A workload against a server: from its requests to the files of a run and a verdict on it.
  *
- *     client_bench_prepare   bodies of all requests, and what the server takes (preflight.h)
- *     client_bench_run       warm-up, the run (client.h), figures (outcome.h), the files
- *     client_bench_meta      what the run's meta file says of it
+ *     client_bench_prepare bodies of all requests, and members that the server accepts
+ * (preflight.h) client_bench_run       warm-up, the run (client.h), figures (outcome.h), the files
+ *     client_bench_meta members of the run's meta file
  *     client_bench_tell      warnings, once the folder is whole
  *     client_bench_judge     whether it is a measurement of the workload
  *
@@ -19,13 +19,13 @@
 
 struct client_bench_params {
     struct client_params client;
-    struct body_params body;    /* as the settings say; its model is what the server calls it */
-    struct node *shown_headers; /* what the meta file says of the headers */
+    struct body_params body;    /* from the settings; its model is the server's name of it */
+    struct node *shown_headers; /* headers as shown in the meta file */
 
     const struct workload *w;
     const struct prompt *prompts; /* [n_prompts] */
     size_t n_prompts;
-    const struct tokenizer *tokenizer; /* the model's: makes texts; NULL = it has none */
+    const struct tokenizer *tokenizer; /* the model's, to make texts; NULL = none */
     const char *model, *tokenizer_id;  /* what messages and bench.json call them; id or NULL */
     int64_t vocab;                     /* of the model: ids below this */
     uint64_t seed;                     /* of random ids */
@@ -34,12 +34,12 @@ struct client_bench_params {
     bool preflight;
     int64_t warmup;          /* requests before the clock starts */
     int64_t warmup_requests; /* first ones of the workload, labelled and left out of figures */
-    const struct tokenizer *counter; /* of answers; NULL = none was named */
+    const struct tokenizer *counter; /* for answers; NULL = none */
     const char *counter_id;
-    bool may_end_early;       /* answers shorter than asked for are no wrong ones */
+    bool may_end_early;       /* answers shorter than requested are accepted */
     double max_wrong_lengths; /* share of the answers */
     struct outcome_limits limits;
-    const char *goodput; /* the limits as given, or NULL */
+    const char *goodput; /* the limits as written, or NULL */
 
     double request_rate, burstiness; /* for bench.json; NAN = it is not of a rate */
     const struct rate_stage *stages; /* [n_stages] that the workload was made with */
@@ -61,20 +61,19 @@ struct client_bench {
     struct node *json; /* bench.json; NULL before there are results */
 };
 
-/* Call client_bench_free whatever it returns; *p is copied, what it points to borrowed. */
+/* Call client_bench_free in any case; *p is copied, its pointers are borrowed. */
 enum st client_bench_prepare(struct arena *a, const struct client_bench_params *p,
                              struct client_bench *out, struct err *e);
 
-/* Results there are, files too, also where it fails with ST_INTERRUPTED or a server that is gone
- * (health.gave_up). */
+/* Results and files exist also after ST_INTERRUPTED or when the server is gone (health.gave_up). */
 enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e);
 
 /* Members `http`, `client` and `output_lengths` of run_meta.json. */
 void client_bench_meta(const struct client_bench *b, struct node *extra);
 void client_bench_tell(const struct client_bench *b);
 
-/* ST_REJECTED: the client did not keep its schedule, nothing ended well, or too many answers have
- * another length than was asked for. */
+/* ST_REJECTED: the client did not keep its schedule, no request succeeded, or too many answers have
+ * another length than requested. */
 enum st client_bench_judge(const struct client_bench *b, struct err *e);
 void client_bench_free(struct client_bench *b);
 

@@ -1,12 +1,11 @@
-/* What a run against a server is worth, and what is said of it. */
+/* Verdict and warnings on a run against a server. */
 #include <math.h>
 
 #include "base/log.h"
 #include "client/bench.h"
 #include "metrics/metrics.h"
 
-/* Why the lengths of the answers make the run no measurement of the workload; NULL = they do not.
- */
+/* Reason why the lengths of the answers invalidate the run; NULL = none. */
 static const char *wrong_lengths(const struct client_bench *b)
 {
     const double limit = b->p.max_wrong_lengths;
@@ -56,8 +55,8 @@ void client_bench_meta(const struct client_bench *b, struct node *extra)
 {
     struct arena *a = b->a;
     node_set(a, extra, SV("http"), http_node(b));
-    /* Not as the run's own `contention`: a client that sleeps most of the time waits a large share
-     * of the little that it runs. Whether that mattered is what its schedule delay says. */
+    /* Not the run's own `contention`: a mostly sleeping client waits a large share of the little
+     * that it runs. Its schedule delay shows whether that mattered. */
     struct node *client = client_health_node(a, &b->health);
     node_set(a, client, SV("contention"), contention_node(a, &b->busy));
     node_set(a, extra, SV("client"), client);
@@ -99,7 +98,7 @@ void client_bench_tell(const struct client_bench *b)
     warn_of_answers(b);
 }
 
-/* A late client first: it may be why nothing ended well. */
+/* Checks for a late client first: it may be why no request succeeded. */
 enum st client_bench_judge(const struct client_bench *b, struct err *e)
 {
     const struct client_health *h = &b->health;

@@ -1,4 +1,4 @@
-/* Before the clock starts: what each request says, and whether the server takes it. */
+/* Before the clock starts: makes all bodies, and checks that the server accepts them. */
 #include <string.h>
 
 #include "base/log.h"
@@ -24,7 +24,7 @@ static enum st decode_prompt(const struct client_bench *b, struct arena *scratch
     return st;
 }
 
-/* Whether the text has exactly the workload's length: not so when lengths are drawn. */
+/* Whether the text has exactly the workload's length: false when lengths are drawn. */
 static bool text_fits(const struct client_bench *b, struct arena *scratch, const char *text,
                       int64_t tokens)
 {
@@ -85,7 +85,7 @@ static enum st make_requests(struct client_bench *b, struct err *e)
 
 /* ---- what the server takes ---- */
 
-/* temperature: what was asked for. */
+/* temperature: the configured one. */
 static void tell_preflight(const struct client_bench *b, double temperature)
 {
     const struct preflight *f = &b->preflight;

@@ -38,7 +38,7 @@
  *
  * Redirects are not followed and proxies of the environment are not used: both would be measured.
  * libcurl itself sends a request once more when a connection it used again turns out dead before
- * any byte came back; nothing else is repeated unless retries says so. */
+ * any byte came back; nothing else is repeated except by `retries`. */
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 

@@ -25,7 +25,7 @@ static bool one_line(const char *s)
     return !strpbrk(s, "\r\n");
 }
 
-/* The value of a header that must not be told, and what stands after its scheme: "Bearer x". */
+/* Adds a secret header value, and its part after the scheme: "Bearer x". */
 static void add_secret(struct client_headers *h, const char *value)
 {
     const char *last = strrchr(value, ' ');

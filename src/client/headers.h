@@ -1,5 +1,5 @@
-/* Headers of every request, from settings. Values that are secrets come from the environment, stand
- * in no file, and are kept for what must not show them. */
+/* Headers of every request, from settings. Secret values come from the environment, are written to
+ * no file, and are listed for redaction. */
 #ifndef CLIENT_HEADERS_H
 #define CLIENT_HEADERS_H
 
@@ -10,12 +10,12 @@ struct client_headers {
     size_t n;
     const char **secrets; /* [n_secrets] values that must not be shown */
     size_t n_secrets;
-    struct node *shown; /* map of what may be: "redacted" for a secret */
+    struct node *shown; /* map of headers to show: "redacted" for a secret */
 };
 
 /* given[n]: "Name: value", or "Name: $VARIABLE", which takes it from the environment. key_env names
- * the variable with the API key; NULL, unset or empty: none. url: where they go to; a key that goes
- * there unencrypted is warned of. ST_USAGE: no header, a secret in clear, no such variable. */
+ * the variable with the API key; NULL, unset or empty: none. url: their destination; warns of a key
+ * sent unencrypted. ST_USAGE: not a header, a secret in clear, no such variable. */
 enum st client_headers_make(struct arena *a, const char *const *given, size_t n,
                             const char *key_env, const char *url, struct client_headers *out,
                             struct err *e);

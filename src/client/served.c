@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "text/json.h"
 
-/* What the list holds; NULL when there is none in the document. */
+/* Items of the list; NULL when the document has none. */
 static const struct node *model_list(struct arena *a, const char *url, struct sv body)
 {
     struct err ignored = {0};

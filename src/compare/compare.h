@@ -187,7 +187,7 @@ enum st compare_sides(struct arena *a, const char *real_dir, const char *sim_dir
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
                      struct err *e);
 
-/* ---- what is told about it ----------------------------------------------------------------- */
+/* ---- output ----------------------------------------------------------------- */
 
 /* summary.md, compare.json, tables/, figs/ into the artifact being built. tables/ holds the four
  * percentile tables and the data behind the figures: cdf.csv (metric, quantile, real_ns, sim_ns)

@@ -8,7 +8,7 @@ enum { WORDS_MAX = 32 };
 
 /* Each writes into out and returns it. Non-finite values are "n/a". */
 const char *words_duration(char out[WORDS_MAX], double seconds); /* "2.104 ms": 4 digits */
-/* The number alone, of a column that says "ms" in its header: "0.6321", "91.48", "1322". */
+/* The number alone, of a column with "ms" in its header: "0.6321", "91.48", "1322". */
 const char *words_ms(char out[WORDS_MAX], double seconds);
 const char *words_percent(char out[WORDS_MAX], double percent); /* "1.2 %", "12 %" */
 const char *words_change(char out[WORDS_MAX], double percent);  /* "+1.2 %", "-12 %" */

@@ -1,5 +1,6 @@
-/* What this machine has and lacks for what the program can do, each lack with its remedy; and
- * folders that killed processes left unfinished. Nothing is changed, but for those on request. */
+/* Checks what this machine has and lacks for the program, with a remedy for each lack; and finds
+ * unfinished folders of killed processes. Changes nothing, except that it removes those on request.
+ */
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
@@ -9,8 +10,8 @@
 
 enum doctor_state {
     DOCTOR_OK,
-    DOCTOR_NOTE,    /* works, and could be better */
-    DOCTOR_MISSING, /* what it is for does not work */
+    DOCTOR_NOTE,    /* works, but could be better */
+    DOCTOR_MISSING, /* its purpose is not available */
     DOCTOR_NEEDED,  /* missing, and GPU commands need it */
 };
 
@@ -30,9 +31,9 @@ void doctor_add(struct doctor_findings *f, enum doctor_state state, const char *
 /* GPUs, libraries that are opened at run time, the recorder, tools, permissions, the host. */
 void doctor_machine(struct doctor_findings *f);
 
-/* Unfinished folders in these and below; n = 0: here, and in runs/ with all below it. remove: those
- * whose writer is dead. The first folder that is none or cannot be removed is e; the others are
- * looked at all the same. */
+/* Unfinished folders in these and below; n = 0: here, and in runs/ with all below it. remove:
+ * removes those whose writer is dead. e: the first argument that is no folder, or folder that
+ * cannot be removed; the others are processed all the same. */
 void doctor_leftovers(struct doctor_findings *f, const char *const *folders, size_t n, bool remove,
                       struct err *e);
 

@@ -1,4 +1,4 @@
-/* What killed processes left. */
+/* Folders left by killed processes. */
 #include <math.h>
 #include <string.h>
 

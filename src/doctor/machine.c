@@ -81,7 +81,7 @@ static const char *power_of(struct arena *a, const struct gpu_nvml *nvml, const 
     return text;
 }
 
-/* What the driver does not say is left out. */
+/* Leaves out unknown facts. */
 static const char *device_words(struct arena *a, const struct gpu_device *d)
 {
     const char *text = arena_str(a, d->name);
@@ -106,7 +106,7 @@ static void look_at_gpus(struct doctor_findings *f)
     struct gpu_library driver;
     gpu_library_look(f->a, GPU_LIB_CUDA, &driver);
     if (!driver.path)
-        return; /* told among the libraries */
+        return; /* reported among the libraries */
     if (gpu_cuda_open(&cuda, &e) != ST_OK) {
         doctor_add(f, DOCTOR_NEEDED, "GPUs", arena_str(f->a, err_cause(&e, 0)),
                    arena_str(f->a, err_hint_text(&e) ? err_hint_text(&e) : ""));

@@ -1,10 +1,10 @@
-/* The files of kernels/<id>/, and what a result says of them. */
+/* The files of kernels/<id>/, and their figures for the result. */
 #include "kernels/files.h"
 
 #include "text/csv.h"
 #include "text/json.h"
 
-/* The bytes are freed. */
+/* Writes a file and frees the text. */
 static enum st write_text(const struct artifact *art, const char *name, struct buf *text,
                           struct err *e)
 {
@@ -27,7 +27,7 @@ static enum st write_csv(const struct artifact *art, const char *name, const str
     return artifact_close_file(art, name, &f, e);
 }
 
-/* The files that are text in memory. */
+/* Files made in memory. */
 static const struct {
     const char *name;
     void (*make)(struct buf *out, const struct kernels *k);

@@ -2,7 +2,7 @@
  *   TTFT           first token - planned arrival
  *   E2E            completion - planned arrival
  *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens that did not all come at once
- *   token latency  gap to the token before; token 0 is excluded unless asked for, and then counts
+ *   token latency gap to the token before; token 0 is excluded by default, else counts
  *                  with the token_latency_ns its row carries (0 in our runs)
  * Warm-up requests and requests without status ok are left out and counted. Values that a request
  * lacks (no first token, no completion, no token file) are missing, not zero: the series is shorter
@@ -50,7 +50,7 @@ struct run_metrics {
                                 * only requests of more than one token */
     size_t n_requests;         /* requests in the sums below */
     size_t n_warmup, n_not_ok;
-    size_t n_early_stop;        /* of n_requests: fewer tokens than asked for */
+    size_t n_early_stop;        /* of n_requests: fewer tokens than requested */
     double duration_s;          /* first planned arrival to last completion; NaN = unknown */
     double output_tokens_per_s; /* NaN when the duration is unknown or 0 */
     double requests_per_s;

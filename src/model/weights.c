@@ -10,7 +10,7 @@
 
 struct weights {
     struct arena *a;
-    const char *path; /* as asked for */
+    const char *path; /* as requested */
     VEC(struct fs_map) files;
     VEC(struct tensor) tensors;
     struct map by_name; /* index into tensors */

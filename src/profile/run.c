@@ -325,7 +325,7 @@ static enum st measure_wake(struct session *s, struct err *e)
     return ST_OK;
 }
 
-/* ---- what the batches of the calibration run say ------------------------------------------- */
+/* ---- judging the calibration run ------------------------------------------- */
 
 /* Writes the tables as a temporary bundle without factors, to predict the batches from. */
 static enum st judge_calibration(struct session *s, struct profile_result *r, struct err *e)

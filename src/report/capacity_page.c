@@ -64,7 +64,7 @@ static void tiles(struct arena *a, struct buf *out, const struct node *t)
     buf_puts(out, "</dl>\n");
 }
 
-/* ---- what the probes said ---------------------------------------------------------------- */
+/* ---- results of the probes ---------------------------------------------------------------- */
 
 struct point {
     double x, y;

@@ -71,7 +71,7 @@ struct probe {
     void *self;
 };
 
-/* ---- for those who write probes: from rows of requests to a result ----------------------------
+/* ---- for implementing probes: from rows of requests to a result ----------------------------
  */
 
 struct probe_sample {

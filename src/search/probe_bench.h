@@ -8,7 +8,7 @@
  * (exit 5) is repeated once; if that one is late too the result is unhealthy (see
  * search/capacity.h) - no server: a run whose requests all have status error ends the search with
  * the first one's reason (ST_DEVICE), and its folder is removed - wrong lengths: a run that bench
- * rejects because answers have other lengths than were asked for (exit 5) ends the search with that
+ * rejects because answers have other lengths than requested (exit 5) ends the search with that
  * reason (ST_REJECTED) - a limit on a latency that the engine's runs lack (delay over HTTP; tpot
  * where whole answers come at once) is ST_USAGE - reuse: a probe's folder is named by a hash of all
  * that its run depends on, and a finished one that is there already, in `dir` or in `resume`, is

@@ -8,7 +8,7 @@ struct probe_sim {
     struct arena *requests; /* memory of a seed */
     struct arena *run;      /* memory of one simulation */
     struct workload w;
-    int32_t **ids; /* of w's prompts; NULL = not known */
+    int32_t **ids; /* of w's prompts; NULL = unknown */
     uint64_t seed;
     bool made;
     double rate;

@@ -109,7 +109,7 @@ struct completion {
      * one and the sums. NULL = one stage. */
     const struct stage_span *stages;
     int32_t n_stages;
-    const double *op_s; /* [OP_KINDS] summed over repeats; NULL unless the batch asked for it */
+    const double *op_s; /* [OP_KINDS] summed over repeats; NULL unless the batch requested it */
 };
 
 enum {

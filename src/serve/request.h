@@ -51,7 +51,7 @@ static inline void spent_add_span(struct spent *s, const struct spent *from, con
 /* Reason why a request can never run. */
 enum request_reject {
     REJECT_NONE,
-    REJECT_NO_TOKENS,     /* empty prompt or no output asked for */
+    REJECT_NO_TOKENS,     /* empty prompt or no output requested */
     REJECT_MAX_MODEL_LEN, /* needs, limit: tokens */
     REJECT_KV_BLOCKS,     /* needs, limit: blocks */
 };

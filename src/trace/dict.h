@@ -14,7 +14,7 @@ enum trace_kind { TRACE_KERNEL, TRACE_COPY, TRACE_SET, TRACE_GRAPH, TRACE_KINDS 
 
 enum trace_record { TRACE_OP, TRACE_CALL, TRACE_RANGE, TRACE_SYNC, TRACE_RECORDS };
 
-#define TRACE_NONE UINT32_MAX /* an id that is not known */
+#define TRACE_NONE UINT32_MAX /* an unknown id */
 
 /* Signature of GPU operations: everything but times. Numbers of copy, memory and launch kinds are
  * CUPTI's. The key is all of its bytes: start from {0}. */

@@ -261,7 +261,7 @@ static bool triple(struct scan *s, uint32_t out[3])
 {
     if (!take(s, '['))
         return fail(s, s->p, "expected a list of three numbers");
-    if (take(s, ']')) /* not known */
+    if (take(s, ']')) /* unknown */
         return true;
     for (int i = 0; i < 3; i++)
         if ((i && !take(s, ',')) || !whole32(s, &out[i]))

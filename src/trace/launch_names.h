@@ -4,6 +4,6 @@
 
 #include <stdint.h>
 
-const char *trace_launch_name(uint16_t cbid); /* "cuLaunchKernel"; NULL = not known */
+const char *trace_launch_name(uint16_t cbid); /* "cuLaunchKernel"; NULL = unknown */
 
 #endif

@@ -67,8 +67,8 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  *                   1/rate and coefficient of variation 1/sqrt(burstiness), as in vLLM's benchmark;
  *                   the first request comes one gap after 0
  *   trace           arrived_at (s) or arrival_time_ns of a CSV
- * Vidur cuts its poisson gaps at three means, which makes its true rate 1.052 times the one asked
- * for; ours are not cut.
+ * Vidur cuts its poisson gaps at three means, which makes its true rate 1.052 times the configured
+ * one; ours are not cut.
  *
  * Lengths (prefill, decode; each at least 1):
  *   tokenizer  prefill = the tokens of the request's prompt, decode = decode_tokens; without a
@@ -87,7 +87,7 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  *
  * Prefixes: with prefix_tokens > 0 each request belongs to one of prefix_groups groups, drawn
  * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which
- * the lengths count: prefill = length + prefix_tokens. hash_ids say so, with hash_tokens =
+ * the lengths count: prefill = length + prefix_tokens. hash_ids reflect this, with hash_tokens =
  * prefix_tokens: the group's number, then numbers that no other request has. */
 enum { WORKLOAD_TOKEN_BYTES = 4 }; /* mean of large vocabularies on English text */
 struct workload_params {

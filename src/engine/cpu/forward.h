@@ -46,7 +46,7 @@ struct forward {
     struct sampler *samplers;           /* [threads] */
     struct arena *arena;
 
-    bool timed;            /* the batch wants op_s filled */
+    bool timed;            /* fill op_s for this batch */
     double op_s[OP_KINDS]; /* seconds of the last run, summed over repeats */
 };
 

@@ -1,7 +1,7 @@
 /* The offset between a worker's clock and ours, from exchanged messages, with its uncertainty.
  *
  * t0 is taken before a question is written and t3 after its answer was read; the other side takes
- * recv and send in between. With offset = its clock - ours, causality alone says
+ * recv and send in between. With offset = its clock - ours, causality alone implies
  *     send - t3 <= offset <= recv - t0
  * for any delays, so the intersection over all rounds bounds the offset as long as neither clock
  * drifts meanwhile (Cristian 1989; Marzullo and Owicki 1983). The estimate is the middle, the

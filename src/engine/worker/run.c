@@ -220,7 +220,7 @@ static void cancel_late(struct serving *s)
     }
 }
 
-/* ---- what the worker says ---------------------------------------------------------------- */
+/* ---- messages of the worker ---------------------------------------------------------------- */
 
 static enum st bad(const struct worker_event *ev, struct err *e, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

@@ -222,7 +222,7 @@ static enum st read_byte_level(struct tokenizer *t, const struct node *step, str
     return ST_OK;
 }
 
-/* Old files say add_prefix_space, newer ones prepend_scheme. */
+/* Old files have add_prefix_space, newer ones prepend_scheme. */
 static enum st get_front(const struct node *step, enum split_front *front, struct err *e)
 {
     static const char *const names[] = {

@@ -48,8 +48,8 @@ struct bundle_key {
     int64_t ep; /* devices that share the experts; above tp their all-to-all is read */
 };
 
-/* No rows for the asked model, TP or block size: ST_INPUT naming the file and the nearest
- * available. The bundle borrows nothing from key. */
+/* No rows for the model, TP or block size: ST_INPUT naming the file and the nearest available. The
+ * bundle borrows nothing from key. */
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
                     struct err *e);
 
@@ -111,11 +111,10 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
 
 /* Decode rows that verify drafts: q = 1 + draft_tokens queries each over kv + q keys, the q new
  * ones among them. The kernel reads the keys once for all queries of a row, or it computes their
- * scores, whichever takes longer (a roofline of two measured rates):
- *     reading   predict_decode_mixed_s of caches with draft_tokens more tokens
- *     scores    q kv + q (q + 1) / 2 per row, at the time that the prefill profile's fit says one
- *               score takes where scores bind (surface.h)
- * No profile holds such batches; with draft_tokens 0 it is predict_decode_mixed_s. */
+ * scores, whichever takes longer (a roofline of two measured rates): reading predict_decode_mixed_s
+ * of caches with draft_tokens more tokens scores q kv + q (q + 1) / 2 per row, at the prefill
+ * profile's fitted time per score where scores bind (surface.h) No profile holds such batches; with
+ * draft_tokens 0 it is predict_decode_mixed_s. */
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
                         int64_t draft_tokens);
 
