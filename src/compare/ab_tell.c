@@ -177,27 +177,32 @@ static void tell_runs(const struct ab *x, struct notes *n)
         const struct ab_run *r = &x->runs[i];
         simulated += r->simulated;
         if (r->n_left_out)
-            note(n,
-                 "%s: %zu of %zu requests count; warm-up, failed ones and those that another "
-                 "run lacks are left out.",
-                 r->name, r->n_requests, r->run.n_requests);
+            compare_note(
+                n,
+                "%s: %zu of %zu requests count; warm-up, failed ones and those that another "
+                "run lacks are left out.",
+                r->name, r->n_requests, r->run.n_requests);
         if (!r->paired)
-            note(n,
-                 "%s did not serve the requests of A (other ids, arrivals or lengths): the two "
-                 "are compared as samples, not request by request.",
-                 r->name);
+            compare_note(
+                n,
+                "%s did not serve the requests of A (other ids, arrivals or lengths): the two "
+                "are compared as samples, not request by request.",
+                r->name);
         if (i > 0 && r->same_times)
-            note(n, "%s has A's times to the nanosecond: it is a copy, or the same simulation.",
-                 r->name);
+            compare_note(
+                n, "%s has A's times to the nanosecond: it is a copy, or the same simulation.",
+                r->name);
         if (!r->run.tokens)
-            note(n, "%s has no token_metrics.csv: per-token latency is not compared.", r->run.dir);
+            compare_note(n, "%s has no token_metrics.csv: per-token latency is not compared.",
+                         r->run.dir);
         if (r->run.n_contradictions)
-            note(n, "%s: %zu cells contradict the times they follow from; the times count.",
-                 r->run.dir, r->run.n_contradictions);
+            compare_note(n, "%s: %zu cells contradict the times they follow from; the times count.",
+                         r->run.dir, r->run.n_contradictions);
     }
     if (simulated && simulated < x->params.n)
-        note(n, "Some runs are simulated and some real: how far a simulation is from its real run "
-                "is judged by real_run_dir= and sim_run_dir=.");
+        compare_note(
+            n, "Some runs are simulated and some real: how far a simulation is from its real run "
+               "is judged by real_run_dir= and sim_run_dir=.");
 }
 
 static void tell_conditions(const struct ab *x, struct notes *n)
@@ -207,7 +212,8 @@ static void tell_conditions(const struct ab *x, struct notes *n)
     for (size_t i = 0; i < sizeof told_causes / sizeof *told_causes; i++) {
         const char *text = x->found[told_causes[i]].text;
         if (text)
-            note(n, "%c%s: it is part of the difference.", (char)(text[0] - 'a' + 'A'), text + 1);
+            compare_note(n, "%c%s: it is part of the difference.", (char)(text[0] - 'a' + 'A'),
+                         text + 1);
     }
 }
 
@@ -219,15 +225,16 @@ static void tell_method(const struct ab *x, struct notes *n)
         least = x->runs[i].n_requests < least ? x->runs[i].n_requests : least;
     }
     if (x->draws)
-        note(n, "Intervals: 95 %%, from %d draws of blocks of %zu consecutive requests%s.",
-             x->draws, boot_block(least),
-             paired == x->params.n - 1 ? ", the same of both runs (paired by request)"
-             : paired ? ", the same of both runs where they served the same requests"
-                      : ", of each run by itself");
+        compare_note(n, "Intervals: 95 %%, from %d draws of blocks of %zu consecutive requests%s.",
+                     x->draws, boot_block(least),
+                     paired == x->params.n - 1 ? ", the same of both runs (paired by request)"
+                     : paired ? ", the same of both runs where they served the same requests"
+                              : ", of each run by itself");
     if (x->params.n_spread == 0)
-        note(n, "The intervals tell how well these requests pin a difference down, not what "
-                "another run of the same configuration would differ by: spread=DIR,DIR takes "
-                "repeats of A.");
+        compare_note(n,
+                     "The intervals tell how well these requests pin a difference down, not what "
+                     "another run of the same configuration would differ by: spread=DIR,DIR takes "
+                     "repeats of A.");
 }
 
 /* ---- outcome ------------------------------------------------------------------------------- */

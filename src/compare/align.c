@@ -88,26 +88,28 @@ static void tell_left_out(const struct walk *w, struct notes *notes)
 {
     const struct comparison *c = w->c;
     if (c->n_warmup)
-        note(notes, "%zu warm-up request%s left out.", c->n_warmup, plural(c->n_warmup));
+        compare_note(notes, "%zu warm-up request%s left out.", c->n_warmup, plural(c->n_warmup));
     if (c->n_only_real)
-        note(notes, "%zu request%s left out: only in the real run.", c->n_only_real,
-             plural(c->n_only_real));
+        compare_note(notes, "%zu request%s left out: only in the real run.", c->n_only_real,
+                     plural(c->n_only_real));
     if (c->n_only_sim)
-        note(notes, "%zu request%s left out: only in the simulated run.", c->n_only_sim,
-             plural(c->n_only_sim));
+        compare_note(notes, "%zu request%s left out: only in the simulated run.", c->n_only_sim,
+                     plural(c->n_only_sim));
     if (c->n_not_ok)
-        note(notes, "%zu request%s left out: did not end well on both sides.", c->n_not_ok,
-             plural(c->n_not_ok));
+        compare_note(notes, "%zu request%s left out: did not end well on both sides.", c->n_not_ok,
+                     plural(c->n_not_ok));
     if (w->n_uncut)
-        note(notes,
-             "%zu request%s left out: the sides produced different numbers of tokens, and the "
-             "longer one has no token_metrics.csv to cut it by.",
-             w->n_uncut, plural(w->n_uncut));
+        compare_note(
+            notes,
+            "%zu request%s left out: the sides produced different numbers of tokens, and the "
+            "longer one has no token_metrics.csv to cut it by.",
+            w->n_uncut, plural(w->n_uncut));
     if (c->n_early_stop)
-        note(notes,
-             "%zu request%s ended earlier on one side (end of sequence): both were compared up to "
-             "the last token they have in common, E2E and TPOT at that token.",
-             c->n_early_stop, plural(c->n_early_stop));
+        compare_note(
+            notes,
+            "%zu request%s ended earlier on one side (end of sequence): both were compared up to "
+            "the last token they have in common, E2E and TPOT at that token.",
+            c->n_early_stop, plural(c->n_early_stop));
 }
 
 static void found_mismatches(struct arena *a, const struct walk *w)
@@ -133,18 +135,20 @@ static void tell_mismatches(const struct walk *w, struct notes *notes)
 {
     const struct mismatch *m = &w->arrivals;
     if (m->n)
-        note(notes,
-             "%zu of %zu requests arrive at other times on the two sides (first: request %lld, "
-             "%.6f s real, %.6f s simulated). The runs are not of one workload.",
-             m->n, w->out->n, (long long)m->real->request_id, (double)m->real->arrival_ns / 1e9,
-             (double)m->sim->arrival_ns / 1e9);
+        compare_note(
+            notes,
+            "%zu of %zu requests arrive at other times on the two sides (first: request %lld, "
+            "%.6f s real, %.6f s simulated). The runs are not of one workload.",
+            m->n, w->out->n, (long long)m->real->request_id, (double)m->real->arrival_ns / 1e9,
+            (double)m->sim->arrival_ns / 1e9);
     m = &w->prompts;
     if (m->n)
-        note(notes,
-             "%zu of %zu requests have other prompt lengths on the two sides (first: request %lld, "
-             "%lld tokens real, %lld simulated). The runs are not of one workload.",
-             m->n, w->out->n, (long long)m->real->request_id,
-             (long long)m->real->num_prefill_tokens, (long long)m->sim->num_prefill_tokens);
+        compare_note(
+            notes,
+            "%zu of %zu requests have other prompt lengths on the two sides (first: request %lld, "
+            "%lld tokens real, %lld simulated). The runs are not of one workload.",
+            m->n, w->out->n, (long long)m->real->request_id, (long long)m->real->num_prefill_tokens,
+            (long long)m->sim->num_prefill_tokens);
 }
 
 enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,

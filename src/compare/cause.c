@@ -86,10 +86,10 @@ static void find_late_clients(struct arena *a, struct comparison *c, struct note
         double ms = cause_late_client_ms(sides[i].run);
         if (ms < 0)
             continue;
-        note(notes,
-             "The client of %s did not keep its schedule: p99 of the delay is %.1f ms. Its "
-             "latencies are the client's too, and nothing is concluded from them.",
-             sides[i].what, ms);
+        compare_note(notes,
+                     "The client of %s did not keep its schedule: p99 of the delay is %.1f ms. Its "
+                     "latencies are the client's too, and nothing is concluded from them.",
+                     sides[i].what, ms);
         if (c->found[CAUSE_CLIENT_LATE].text)
             continue;
         const char *clause =
@@ -119,8 +119,9 @@ static void find_disturbance(struct arena *a, struct comparison *c, struct notes
         words_percent(percent, 100 * share);
         if (!(share > CONTENTION_TOO_MUCH))
             continue;
-        note(notes, "The machine was busy with something else: %s waited for cores %s of the time.",
-             sides[i].what, percent);
+        compare_note(
+            notes, "The machine was busy with something else: %s waited for cores %s of the time.",
+            sides[i].what, percent);
         if (c->found[CAUSE_WAITED_FOR_CORES].text)
             continue;
         const char *clause = arena_printf(
@@ -162,10 +163,11 @@ static void find_drift(struct arena *a, struct comparison *c, struct notes *note
     char percent[WORDS_MAX];
     const char *changed = c->drift > 0 ? "slower" : "faster";
     words_percent(percent, 100 * fabs(c->drift));
-    note(notes,
-         "The machine itself was %s %s in the real run than %s (the same passes, timed both "
-         "times).",
-         percent, changed, what);
+    compare_note(
+        notes,
+        "The machine itself was %s %s in the real run than %s (the same passes, timed both "
+        "times).",
+        percent, changed, what);
     const char *clause = arena_printf(a, "the machine itself had become %s %s", percent, changed);
     struct compare_reason *r =
         cause_found(a, c->found, CAUSE_MACHINE_CHANGED, clause,

@@ -7,7 +7,7 @@
 #include "compare/intern.h"
 #include "text/json.h"
 
-void note(struct notes *n, const char *fmt, ...)
+void compare_note(struct notes *n, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -116,7 +116,7 @@ static enum st load_spread(struct arena *a, struct comparison *c, const struct a
         struct run r;
         TRY(compare_load_repeat(a, &c->real, al, c->params.spread_dirs, i, &r, e));
         meta[i] = r.meta;
-        path_repeat(c, al, &r);
+        compare_path_repeat(c, al, &r);
         TRY(metrics_from_run(a, &r, &params, &out[i], e));
     }
     return ST_OK;
@@ -125,31 +125,35 @@ static enum st load_spread(struct arena *a, struct comparison *c, const struct a
 static void tell_samples(const struct comparison *c, struct notes *notes)
 {
     if (c->n_aligned < 20)
-        note(notes, "Only %zu request%s: P90 rests on one or two of them.", c->n_aligned,
-             c->n_aligned == 1 ? "" : "s");
+        compare_note(notes, "Only %zu request%s: P90 rests on one or two of them.", c->n_aligned,
+                     c->n_aligned == 1 ? "" : "s");
     const struct run *runs[] = {&c->real, &c->sim};
     for (int i = 0; i < 2; i++) {
         if (!runs[i]->tokens)
-            note(notes, "%s has no token_metrics.csv: per-token latency is not compared.",
-                 runs[i]->dir);
+            compare_note(notes, "%s has no token_metrics.csv: per-token latency is not compared.",
+                         runs[i]->dir);
         if (runs[i]->n_contradictions)
-            note(notes, "%s: %zu cells contradict the times they follow from; the times count.",
-                 runs[i]->dir, runs[i]->n_contradictions);
+            compare_note(notes,
+                         "%s: %zu cells contradict the times they follow from; the times count.",
+                         runs[i]->dir, runs[i]->n_contradictions);
     }
     if (c->params.n_spread == 0)
-        note(notes, "No spread runs: how much the real side varies from run to run is unknown. "
-                    "Add them with spread=DIR,DIR.");
+        compare_note(notes,
+                     "No spread runs: how much the real side varies from run to run is unknown. "
+                     "Add them with spread=DIR,DIR.");
     else
-        note(notes, "Real percentiles are the means of %zu runs; curves and batch times are of %s.",
-             c->params.n_spread + 1, c->real.dir);
+        compare_note(
+            notes, "Real percentiles are the means of %zu runs; curves and batch times are of %s.",
+            c->params.n_spread + 1, c->real.dir);
 }
 
 static void tell_host_time(const struct comparison *c, struct notes *notes)
 {
     const struct node *n = node_find(c->sim.meta, "host_overhead");
     if (n && n->kind == NODE_BOOL && !n->b)
-        note(notes, "The simulation has no host time per iteration (its profile has none, or "
-                    "sim.host_overhead=false): its times are device times alone.");
+        compare_note(notes,
+                     "The simulation has no host time per iteration (its profile has none, or "
+                     "sim.host_overhead=false): its times are device times alone.");
 }
 
 /* Notes the share of the simulation that rests on times beyond the profiled grid. */
@@ -164,10 +168,11 @@ static void tell_extrapolation(const struct comparison *c, struct notes *notes)
     if (of && of->kind == NODE_INT)
         all = of->i;
     if (outside > 0 && all >= outside)
-        note(notes,
-             "%.3g %% of the simulation's look-ups (%lld of %lld) fell outside the profiled grid "
-             "and were extrapolated.",
-             100 * (double)outside / (double)all, (long long)outside, (long long)all);
+        compare_note(
+            notes,
+            "%.3g %% of the simulation's look-ups (%lld of %lld) fell outside the profiled grid "
+            "and were extrapolated.",
+            100 * (double)outside / (double)all, (long long)outside, (long long)all);
 }
 
 enum st compare_runs(struct arena *a, const struct compare_params *p, struct comparison *out,
@@ -190,15 +195,15 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     if (st == ST_OK)
         st = metrics_from_run(a, &out->sim, &params, &out->sim_metrics, e);
     if (st == ST_OK)
-        path_find(a, out, &al);
+        compare_path_find(a, out, &al);
     struct run_metrics *spread = arena_array(a, struct run_metrics, p->n_spread);
     if (st == ST_OK)
         st = load_spread(a, out, &al, spread, e);
     if (st == ST_OK) {
         causes_find(a, out, &notes);
-        path_tell(a, out);
-        judge_cells(a, out, spread);
-        diagnose(a, out, &al);
+        compare_path_tell(a, out);
+        compare_judge(a, out, spread);
+        compare_diagnose(a, out, &al);
         out->curves =
             curves_new(a, 2, (const char *const[]){"real", "simulated"},
                        (const struct run *const[]){&out->real, &out->sim},

@@ -298,11 +298,11 @@ static void find_part(struct diagnosis *d, const struct compare_part *p)
     char r[WORDS_MAX], s[WORDS_MAX], change_text[WORDS_MAX];
     bool between = isnan(p->real_host_s);
     const char *name = arena_printf(d->a, "%c%s", p->name[0] - 'a' + 'A', p->name + 1);
-    note(&d->findings, "%s %s %s real, %s simulated (%s): %.0f %% of the difference.%s",
-         between ? "The time" : name, between ? "between batches is" : "take",
-         words_duration(r, p->real_s), words_duration(s, p->sim_s),
-         words_change(change_text, change(p->real_s, p->sim_s)), 100 * p->share,
-         between ? "" : split_text(d, p));
+    compare_note(&d->findings, "%s %s %s real, %s simulated (%s): %.0f %% of the difference.%s",
+                 between ? "The time" : name, between ? "between batches is" : "take",
+                 words_duration(r, p->real_s), words_duration(s, p->sim_s),
+                 words_change(change_text, change(p->real_s, p->sim_s)), 100 * p->share,
+                 between ? "" : split_text(d, p));
 }
 
 /* The parts that contribute in the error's direction, the largest first. */
@@ -345,10 +345,11 @@ static void find_classes(struct diagnosis *d)
             return;
         const struct compare_part *p = &d->parts.p[best], *k = &d->parts.p[best_kind];
         char r[WORDS_MAX], s[WORDS_MAX], n[WORDS_MAX], all[WORDS_MAX], by[WORDS_MAX];
-        note(&d->findings, "But %s %s take %s real, %s simulated (%s): %s of %s such batches.",
-             k->name, p->name, words_duration(r, p->real_s), words_duration(s, p->sim_s),
-             words_change(by, change(p->real_s, p->sim_s)), words_count(n, p->real_n),
-             words_count(all, k->real_n));
+        compare_note(&d->findings,
+                     "But %s %s take %s real, %s simulated (%s): %s of %s such batches.", k->name,
+                     p->name, words_duration(r, p->real_s), words_duration(s, p->sim_s),
+                     words_change(by, change(p->real_s, p->sim_s)), words_count(n, p->real_n),
+                     words_count(all, k->real_n));
         below = d->gain.p[best] * d->direction;
     }
 }
@@ -359,10 +360,11 @@ static void find_composition(struct diagnosis *d)
     if (!differs(d, real, sim))
         return;
     char r[WORDS_MAX], s[WORDS_MAX];
-    note(&d->findings,
-         "Batches are composed differently: %s of %.1f sequences real, %s of %.1f simulated.",
-         words_count(r, (int64_t)d->real.batches), real, words_count(s, (int64_t)d->sim.batches),
-         sim);
+    compare_note(
+        &d->findings,
+        "Batches are composed differently: %s of %.1f sequences real, %s of %.1f simulated.",
+        words_count(r, (int64_t)d->real.batches), real, words_count(s, (int64_t)d->sim.batches),
+        sim);
 }
 
 static void find_queue(struct diagnosis *d)
@@ -371,25 +373,26 @@ static void find_queue(struct diagnosis *d)
     char r[WORDS_MAX], s[WORDS_MAX];
     double busy = d->real.span > 0 ? d->real.busy / d->real.span : 0;
     if (!d->per_token && differs(d, real, sim))
-        note(&d->findings,
-             "Requests wait %s real, %s simulated for their first batch: the queues differ.%s",
-             words_duration(r, real), words_duration(s, sim),
-             d->real.one_stage && busy > 0.8
-                 ? arena_printf(d->a,
-                                " The real engine was busy %.0f %% of the time; that close to "
-                                "saturation a queue multiplies small differences in batch time.",
-                                100 * busy)
-                 : "");
+        compare_note(
+            &d->findings,
+            "Requests wait %s real, %s simulated for their first batch: the queues differ.%s",
+            words_duration(r, real), words_duration(s, sim),
+            d->real.one_stage && busy > 0.8
+                ? arena_printf(d->a,
+                               " The real engine was busy %.0f %% of the time; that close to "
+                               "saturation a queue multiplies small differences in batch time.",
+                               100 * busy)
+                : "");
     double late = mean(&d->real.late, OF_ALL) - (d->sim.late.n ? mean(&d->sim.late, OF_ALL) : 0);
     double ttft = d->c->cells[METRIC_TTFT][0].real_ns / 1e9;
     if (!d->per_token && 100 * late > d->c->params.pass_percent * ttft)
-        note(&d->findings,
-             "The real run sent its requests %s late on average; TTFT and E2E count "
-             "from the planned arrival.",
-             words_duration(r, late));
+        compare_note(&d->findings,
+                     "The real run sent its requests %s late on average; TTFT and E2E count "
+                     "from the planned arrival.",
+                     words_duration(r, late));
     if (d->real.preemptions != d->sim.preemptions)
-        note(&d->findings, "%s preemptions real, %s simulated: KV-cache pressure differs.",
-             words_count(r, d->real.preemptions), words_count(s, d->sim.preemptions));
+        compare_note(&d->findings, "%s preemptions real, %s simulated: KV-cache pressure differs.",
+                     words_count(r, d->real.preemptions), words_count(s, d->sim.preemptions));
 }
 
 static void find_all(struct diagnosis *d)
@@ -398,10 +401,11 @@ static void find_all(struct diagnosis *d)
     bool agree = apart <= d->c->params.pass_percent;
     char text[WORDS_MAX];
     if (agree)
-        note(&d->findings,
-             "Batch times agree within %s on average: like batches take about as long on both "
-             "sides.",
-             words_percent(text, apart));
+        compare_note(
+            &d->findings,
+            "Batch times agree within %s on average: like batches take about as long on both "
+            "sides.",
+            words_percent(text, apart));
     else
         find_parts(d);
     if (agree)
@@ -411,11 +415,12 @@ static void find_all(struct diagnosis *d)
     if (agree || before == 0)
         find_composition(d);
     if (d->findings.v.n == (agree ? 1 : 0))
-        note(&d->findings, "Neither batch times nor queues explain the difference on average: it "
-                           "lies in single requests around this percentile.");
+        compare_note(&d->findings,
+                     "Neither batch times nor queues explain the difference on average: it "
+                     "lies in single requests around this percentile.");
 }
 
-void diagnose(struct arena *a, struct comparison *c, const struct alignment *al)
+void compare_diagnose(struct arena *a, struct comparison *c, const struct alignment *al)
 {
     struct diagnosis d = {.a = a, .c = c, .findings = {.a = a}};
     if (!c->diagnosed)
@@ -425,10 +430,10 @@ void diagnose(struct arena *a, struct comparison *c, const struct alignment *al)
     d.per_token = c->worst_metric == METRIC_TPOT || c->worst_metric == METRIC_TOKEN_LATENCY;
     d.direction = c->cells[c->worst_metric][c->worst_percentile].error_percent > 0 ? 1 : -1;
     if (!c->real.n_batches || !c->sim.n_batches) {
-        note(&d.findings,
-             "No batch times to look into: %s has no batches.csv "
-             "(output.batches=full writes it).",
-             c->real.n_batches ? c->sim.dir : c->real.dir);
+        compare_note(&d.findings,
+                     "No batch times to look into: %s has no batches.csv "
+                     "(output.batches=full writes it).",
+                     c->real.n_batches ? c->sim.dir : c->real.dir);
     } else {
         sum_batches(a, &d.real);
         sum_batches(a, &d.sim);

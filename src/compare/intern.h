@@ -11,7 +11,7 @@ struct notes {
     struct arena *a;
     VEC(const char *) v;
 };
-void note(struct notes *n, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void compare_note(struct notes *n, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Requests that succeeded on both sides, by request_id. */
 struct alignment {
@@ -33,13 +33,13 @@ bool align_same_arrival(const struct run_request *a, const struct run_request *b
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 
-/* Whether the two are a run over HTTP and one without; path_repeat for each spread run and
- * path_tell afterwards fill the rest. */
-void path_find(struct arena *a, struct comparison *c, const struct alignment *al);
-void path_repeat(struct comparison *c, const struct alignment *al, const struct run *again);
-void path_tell(struct arena *a, struct comparison *c);
+/* Whether the two are a run over HTTP and one without; compare_path_repeat for each spread run
+ * and compare_path_tell afterwards fill the rest. */
+void compare_path_find(struct arena *a, struct comparison *c, const struct alignment *al);
+void compare_path_repeat(struct comparison *c, const struct alignment *al, const struct run *again);
+void compare_path_tell(struct arena *a, struct comparison *c);
 
-/* Adds causes found in the metas to c->found; align_runs and judge_cells add theirs. */
+/* Adds causes found in the metas to c->found; align_runs and compare_judge add theirs. */
 void causes_find(struct arena *a, struct comparison *c, struct notes *notes);
 /* Enters one; cause_figure adds to its figures. */
 struct compare_reason *cause_found(struct arena *a, struct compare_reason found[CAUSES],
@@ -70,7 +70,7 @@ enum st compare_write_texts(const struct artifact *art, const struct buf *summar
                             const struct buf *json, const struct curves *curves, struct err *e);
 
 /* Values, errors, intervals, verdicts. spread: metrics of the further real runs. */
-void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread);
+void compare_judge(struct arena *a, struct comparison *c, const struct run_metrics *spread);
 
 struct ab;
 /* settings, lines, outcome, notes. */
@@ -78,6 +78,6 @@ void ab_tell(struct arena *a, struct ab *x);
 void ab_summary(struct arena *a, struct buf *out, const struct ab *x);
 
 /* parts, findings, diagnosed. */
-void diagnose(struct arena *a, struct comparison *c, const struct alignment *al);
+void compare_diagnose(struct arena *a, struct comparison *c, const struct alignment *al);
 
 #endif

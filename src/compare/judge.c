@@ -323,7 +323,7 @@ static void sum_up(struct comparison *c)
     c->diagnosed = worst > c->params.pass_percent;
 }
 
-void judge_cells(struct arena *a, struct comparison *c, const struct run_metrics *spread)
+void compare_judge(struct arena *a, struct comparison *c, const struct run_metrics *spread)
 {
     for (enum metric m = 0; m < METRICS; m++) {
         for (int p = 0; p < COMPARE_PERCENTILES; p++) {

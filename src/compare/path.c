@@ -53,7 +53,7 @@ static size_t differences(const struct alignment *al, const struct run *more,
     return n;
 }
 
-void path_find(struct arena *a, struct comparison *c, const struct alignment *al)
+void compare_path_find(struct arena *a, struct comparison *c, const struct alignment *al)
 {
     bool real = has(&c->real, "http"), sim = has(&c->sim, "http");
     c->path.is = real != sim && is_real(&c->real) && is_real(&c->sim);
@@ -83,7 +83,7 @@ void path_find(struct arena *a, struct comparison *c, const struct alignment *al
     }
 }
 
-void path_repeat(struct comparison *c, const struct alignment *al, const struct run *again)
+void compare_path_repeat(struct comparison *c, const struct alignment *al, const struct run *again)
 {
     if (!c->path.is)
         return;
@@ -129,7 +129,7 @@ static const char *line(struct arena *a, enum metric m, const struct compare_pat
         signed_duration(p10, cost->p10_ns), signed_duration(p90, cost->p90_ns), repeat);
 }
 
-void path_tell(struct arena *a, struct comparison *c)
+void compare_path_tell(struct arena *a, struct comparison *c)
 {
     if (!c->path.is)
         return;

@@ -89,7 +89,7 @@ static void retype(struct binding *b)
 {
     if (b->n->kind != NODE_STR || b->n->quoted)
         return;
-    struct node *n = value_scalar(b->a, b->n->s);
+    struct node *n = override_scalar(b->a, b->n->s);
     n->source = b->n->source, n->line = b->n->line, n->column = b->n->column;
     *b->n = *n;
 }
@@ -243,8 +243,8 @@ static enum st check_known(struct arena *a, const struct node *map, const char *
     return ST_OK;
 }
 
-enum st bind_plan(struct arena *a, struct node *root, uint32_t command_bit, struct plan *out,
-                  struct err *e)
+enum st config_bind(struct arena *a, struct node *root, uint32_t command_bit, struct plan *out,
+                    struct err *e)
 {
     *out = (struct plan){0};
     TRY(check_known(a, root, "", command_bit, e));

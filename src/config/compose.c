@@ -111,7 +111,7 @@ static enum st merge_file(struct merge *m, const struct defaults_file *f)
 static struct node *default_node(struct arena *a, const struct option *o)
 {
     bool text = o->type == OPT_STR || o->type == OPT_ENUM || o->type == OPT_LIST;
-    struct node *n = text ? node_str(a, o->def) : value_scalar(a, sv_of(o->def));
+    struct node *n = text ? node_str(a, o->def) : override_scalar(a, sv_of(o->def));
     n->source = "default";
     return n;
 }
@@ -269,7 +269,7 @@ static bool same_value(const struct node *n, struct sv text)
     if (n->kind == NODE_STR)
         return n->s.n == text.n && memcmp(n->s.p, text.p, text.n) == 0;
     struct arena *a = arena_new();
-    const struct node *other = value_scalar(a, text);
+    const struct node *other = override_scalar(a, text);
     bool same = other->kind == n->kind &&
                 ((n->kind == NODE_INT && n->i == other->i) || n->kind == NODE_NULL ||
                  (n->kind == NODE_FLOAT && n->f <= other->f && n->f >= other->f) ||

@@ -42,14 +42,14 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
 {
     struct composed c;
     TRY(compose_args(a, args, &c, e));
-    TRY(interpolate(a, c.root, e));
+    TRY(config_interpolate(a, c.root, e));
     *out = (struct config){.tree = c.root,
                            .config_path = c.dir,
                            .config_name = primary_name(args),
                            .overrides = args->overrides,
                            .n_overrides = args->n_overrides,
                            .sets = c.sets};
-    return bind_plan(a, c.root, command_bit(args->command), &out->plan, e);
+    return config_bind(a, c.root, command_bit(args->command), &out->plan, e);
 }
 
 /* True: the record is about key or about a section or map around it. */
@@ -246,7 +246,7 @@ enum st config_explain(struct arena *a, const struct config_args *args, const ch
     }
     struct composed c;
     TRY(compose_args(a, args, &c, e));
-    TRY(interpolate(a, c.root, e));
+    TRY(config_interpolate(a, c.root, e));
     const struct node *n = node_path(c.root, key);
     if (n)
         explain_below(a, out, &c, n, key);

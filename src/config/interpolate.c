@@ -148,7 +148,7 @@ static struct node *unset_value(struct interpolation *x, const char *path)
     struct node *n = !*o->def ? node_new(x->a, NODE_NULL)
                      : o->type == OPT_STR || o->type == OPT_ENUM
                          ? node_str(x->a, o->def)
-                         : value_scalar(x->a, sv_of(o->def));
+                         : override_scalar(x->a, sv_of(o->def));
     return n;
 }
 
@@ -494,7 +494,7 @@ static enum st resolve(struct interpolation *x, const struct frame *at)
     return ST_OK;
 }
 
-enum st interpolate(struct arena *a, struct node *root, struct err *e)
+enum st config_interpolate(struct arena *a, struct node *root, struct err *e)
 {
     struct interpolation x = {.a = a, .e = e};
     map_init(&x.done, a);

@@ -17,6 +17,6 @@
 
 /* Resolves in place. Cycles, unknown keys, unset environment variables, results that grow past
  * 100,000 values or 4 MiB are ST_USAGE at the place of the value. */
-enum st interpolate(struct arena *a, struct node *root, struct err *e);
+enum st config_interpolate(struct arena *a, struct node *root, struct err *e);
 
 #endif

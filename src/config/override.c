@@ -97,7 +97,7 @@ static char peek(const struct reader *r)
     return r->i < r->s.n ? r->s.p[r->i] : 0;
 }
 
-struct node *value_scalar(struct arena *a, struct sv text)
+struct node *override_scalar(struct arena *a, struct sv text)
 {
     int64_t i;
     double d;
@@ -210,7 +210,7 @@ static enum st read_bare(struct reader *r, const char *stops, struct node **out)
     if (escaped || r->text)
         *out = node_str(r->a, arena_strn(r->a, text.p, text.n));
     else
-        *out = value_scalar(r->a, text);
+        *out = override_scalar(r->a, text);
     if (r->text && sv_eq(text, "null"))
         *out = node_new(r->a, NODE_NULL);
     placed(*out);

@@ -39,7 +39,7 @@ enum st override_value(struct arena *a, const struct override *o, enum value_sty
                        struct node **out, struct err *e);
 
 /* One bare word or number as a node; quoted = keep it a string. */
-struct node *value_scalar(struct arena *a, struct sv text);
+struct node *override_scalar(struct arena *a, struct sv text);
 
 /* The values a sweep takes: pieces between top-level commas, or what choice() and range() list, as
  * texts. One piece when there is nothing to sweep. */

@@ -83,7 +83,7 @@ static void encoder_free(struct encoder *c)
 /* Ordinary text, normalised. first: it begins where the whole text begins. */
 static enum st encode_plain(struct encoder *c, struct sv text, bool first, struct err *e)
 {
-    TRY(split(&c->t->splitters, text, first, &c->pieces, e));
+    TRY(tokenizer_split(&c->t->splitters, text, first, &c->pieces, e));
     for (size_t i = 0; i < c->pieces.list.n; i++) {
         struct piece p = c->pieces.list.p[i];
         bpe_encode(&c->t->bpe, &c->bpe, (struct sv){c->pieces.text.p + p.begin, p.end - p.begin});
@@ -116,7 +116,7 @@ static enum st encode_text(struct encoder *c, struct sv text, struct err *e)
             continue;
         }
         if (c->t->normalizers.steps.n > 0) {
-            normalize(&c->t->normalizers, part, &c->normal, &c->spare);
+            tokenizer_normalize(&c->t->normalizers, part, &c->normal, &c->spare);
             part = (struct sv){c->normal.p, c->normal.n};
         }
         TRY(encode_normalized(c, part, s.begin == 0, e));
@@ -170,7 +170,7 @@ enum st tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n
         if (token->text.p && !(skip_special && token->special))
             texts[count++] = token->text;
     }
-    decode(&t->decoders, a, texts, count, out);
+    tokenizer_join(&t->decoders, a, texts, count, out);
     arena_free(&a);
     return ST_OK;
 }

@@ -359,7 +359,7 @@ void replica_abandon(struct replica *r, enum run_status status, const char *erro
 {
     abandon_received(r, status, error_type, error_msg);
     while (r->waiting.n) {
-        struct request *q = queue_pop(&r->waiting);
+        struct request *q = request_queue_pop(&r->waiting);
         tokens_request_row(r->run, q, status, RUN_NONE, error_type, error_msg);
         if (q->slot < 0)
             request_give(&r->run->pool, q);

@@ -75,7 +75,7 @@ void replica_free(struct replica *r)
     vec_free(&r->over);
     vec_free(&r->free_slots);
     vec_free(&r->free_flights);
-    queue_free(&r->waiting);
+    request_queue_free(&r->waiting);
 }
 
 void replica_enqueue(struct replica *r, struct request *q)
@@ -84,7 +84,7 @@ void replica_enqueue(struct replica *r, struct request *q)
         r->idle_until_s = q->w.arrival_s;
     q->state = REQUEST_WAITING;
     r->waiting_tokens += q->prefill;
-    queue_push(&r->waiting, q);
+    request_queue_push(&r->waiting, q);
 }
 
 bool replica_drop_waiting(struct replica *r, int64_t request_id)
@@ -95,7 +95,7 @@ bool replica_drop_waiting(struct replica *r, int64_t request_id)
             continue;
         if (q->slot >= 0)
             return false;
-        queue_remove(&r->waiting, i);
+        request_queue_remove(&r->waiting, i);
         r->waiting_tokens -= q->prefill;
         tokens_request_row(r->run, q, RUN_CANCELLED, RUN_NONE, "cancelled",
                            "given up before it was in a batch");
@@ -222,7 +222,7 @@ static void give_slot(struct replica *r, struct request *q)
 
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens)
 {
-    struct request *q = queue_pop(&r->waiting);
+    struct request *q = request_queue_pop(&r->waiting);
     if (q->slot < 0)
         give_slot(r, q);
     q->state = REQUEST_PREFILL;
@@ -327,7 +327,7 @@ void replica_preempt(struct replica *r, struct request *q)
     r->preemptions++;
     r->run->counters->preemptions++;
     r->waiting_tokens += q->prefill;
-    queue_push_front(&r->waiting, q);
+    request_queue_push_front(&r->waiting, q);
 }
 
 struct request *replica_last_running(struct replica *r, int32_t lane)

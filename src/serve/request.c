@@ -47,14 +47,14 @@ static void queue_grow(struct request_queue *w)
     *w = (struct request_queue){.ring = ring, .n = w->n, .cap = cap};
 }
 
-void queue_push(struct request_queue *w, struct request *q)
+void request_queue_push(struct request_queue *w, struct request *q)
 {
     if (w->n == w->cap)
         queue_grow(w);
     w->ring[(w->head + w->n++) & (w->cap - 1)] = q;
 }
 
-void queue_push_front(struct request_queue *w, struct request *q)
+void request_queue_push_front(struct request_queue *w, struct request *q)
 {
     if (w->n == w->cap)
         queue_grow(w);
@@ -63,7 +63,7 @@ void queue_push_front(struct request_queue *w, struct request *q)
     w->n++;
 }
 
-struct request *queue_pop(struct request_queue *w)
+struct request *request_queue_pop(struct request_queue *w)
 {
     struct request *q = w->ring[w->head];
     w->head = (w->head + 1) & (w->cap - 1);
@@ -71,7 +71,7 @@ struct request *queue_pop(struct request_queue *w)
     return q;
 }
 
-void queue_remove(struct request_queue *w, size_t i)
+void request_queue_remove(struct request_queue *w, size_t i)
 {
     size_t mask = w->cap - 1;
     for (; i + 1 < w->n; i++)
@@ -79,7 +79,7 @@ void queue_remove(struct request_queue *w, size_t i)
     w->n--;
 }
 
-void queue_free(struct request_queue *w)
+void request_queue_free(struct request_queue *w)
 {
     mem_free(w->ring);
     *w = (struct request_queue){0};

@@ -133,11 +133,12 @@ struct request_queue {
     size_t head, n, cap;
 };
 
-void queue_push(struct request_queue *w, struct request *q);
-void queue_push_front(struct request_queue *w, struct request *q);
-struct request *queue_pop(struct request_queue *w);
-void queue_remove(struct request_queue *w, size_t i); /* O(n); the others keep their order */
-void queue_free(struct request_queue *w);
+void request_queue_push(struct request_queue *w, struct request *q);
+void request_queue_push_front(struct request_queue *w, struct request *q);
+struct request *request_queue_pop(struct request_queue *w);
+void request_queue_remove(struct request_queue *w,
+                          size_t i); /* O(n); the others keep their order */
+void request_queue_free(struct request_queue *w);
 
 static inline struct request *queue_at(const struct request_queue *w, size_t i)
 {

@@ -5,7 +5,7 @@
 #include "model/tokenizer/normalize.h"
 #include "model/tokenizer/utf8.h"
 
-int byte_of_character(uint32_t c)
+int tokenizer_byte_of(uint32_t c)
 {
     if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
         return (int)c;
@@ -32,9 +32,9 @@ static struct sv kept(struct arena *a, struct buf *b)
 static struct sv replaced(struct arena *a, struct sv text, struct sv what, struct sv with)
 {
     struct buf b = {0};
-    if (find_text(text, what) == text.n)
+    if (tokenizer_find_text(text, what) == text.n)
         return text;
-    replace_all(&b, text, what, with);
+    tokenizer_replace_all(&b, text, what, with);
     return kept(a, &b);
 }
 
@@ -101,7 +101,7 @@ static void add_bytes(struct buf *out, struct sv t)
 {
     size_t start = out->n;
     for (size_t i = 0, n; i < t.n; i += n) {
-        int b = byte_of_character(utf8_get(t.p + i, &n));
+        int b = tokenizer_byte_of(utf8_get(t.p + i, &n));
         if (b < 0) {
             out->n = start;
             buf_add(out, t.p, t.n);
@@ -150,7 +150,8 @@ static void run(const struct decoder *d, struct list *l)
     }
 }
 
-void decode(const struct decoders *d, struct arena *a, struct sv *texts, size_t n, struct buf *out)
+void tokenizer_join(const struct decoders *d, struct arena *a, struct sv *texts, size_t n,
+                    struct buf *out)
 {
     struct list l = {a, texts, n};
     for (size_t i = 0; i < d->steps.n && l.n > 0; i++)

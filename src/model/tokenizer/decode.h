@@ -26,10 +26,11 @@ struct decoders {
 };
 
 /* Appends to out. The texts are overwritten. No steps: joined with spaces, as the library does. */
-void decode(const struct decoders *d, struct arena *a, struct sv *texts, size_t n, struct buf *out);
+void tokenizer_join(const struct decoders *d, struct arena *a, struct sv *texts, size_t n,
+                    struct buf *out);
 
 /* The byte that a character of the byte-level alphabet stands for, or -1. The 188 visible
  * characters of Latin-1 stand for themselves; U+0100 and on for the other 68 bytes in order. */
-int byte_of_character(uint32_t c);
+int tokenizer_byte_of(uint32_t c);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "model/tokenizer/utf8.h"
 
-size_t find_text(struct sv text, struct sv what)
+size_t tokenizer_find_text(struct sv text, struct sv what)
 {
     const char *p = text.p, *end = text.p + text.n;
     while ((size_t)(end - p) >= what.n && p < end) {
@@ -20,9 +20,9 @@ size_t find_text(struct sv text, struct sv what)
     return text.n;
 }
 
-void replace_all(struct buf *out, struct sv text, struct sv what, struct sv with)
+void tokenizer_replace_all(struct buf *out, struct sv text, struct sv what, struct sv with)
 {
-    for (size_t n; (n = find_text(text, what)) < text.n;) {
+    for (size_t n; (n = tokenizer_find_text(text, what)) < text.n;) {
         buf_add(out, text.p, n);
         buf_add(out, with.p, with.n);
         text = (struct sv){text.p + n + what.n, text.n - n - what.n};
@@ -117,7 +117,8 @@ static void nfc(struct buf *out, struct sv text)
     }
 }
 
-void normalize(const struct normalizers *n, struct sv text, struct buf *out, struct buf *spare)
+void tokenizer_normalize(const struct normalizers *n, struct sv text, struct buf *out,
+                         struct buf *spare)
 {
     buf_clear(out);
     buf_add(out, text.p, text.n);
@@ -135,7 +136,7 @@ void normalize(const struct normalizers *n, struct sv text, struct buf *out, str
             buf_add(spare, in.p, in.n);
             break;
         case NORMALIZE_REPLACE:
-            replace_all(spare, in, s->what, s->with);
+            tokenizer_replace_all(spare, in, s->what, s->with);
             break;
         }
         struct buf t = *out;

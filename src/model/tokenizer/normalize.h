@@ -19,11 +19,12 @@ struct normalizers {
 
 /* The normalised text, in *out (cleared first); spare is scratch. Time is linear in the text, but
  * for sorting runs of combining marks: n log n. */
-void normalize(const struct normalizers *n, struct sv text, struct buf *out, struct buf *spare);
+void tokenizer_normalize(const struct normalizers *n, struct sv text, struct buf *out,
+                         struct buf *spare);
 
 /* Position of the first `what` (not empty) in text; text.n = none. */
-size_t find_text(struct sv text, struct sv what);
+size_t tokenizer_find_text(struct sv text, struct sv what);
 /* Append text with every `what` replaced. */
-void replace_all(struct buf *out, struct sv text, struct sv what, struct sv with);
+void tokenizer_replace_all(struct buf *out, struct sv text, struct sv what, struct sv with);
 
 #endif

@@ -56,7 +56,7 @@ static void rewritten(const struct splitter *s, struct piece in, struct split_pi
         bool wanted = s->front == FRONT_ALWAYS || (s->front == FRONT_FIRST && in.first);
         if (wanted && !starts_with(text, SV(" ")) && !starts_with(text, s->space))
             buf_add(&p->spare_text, s->space.p, s->space.n);
-        replace_all(&p->spare_text, text, SV(" "), s->space);
+        tokenizer_replace_all(&p->spare_text, text, SV(" "), s->space);
     }
     keep(p, begin, p->spare_text.n, in.first);
 }
@@ -103,8 +103,8 @@ static enum st run(const struct splitter *s, struct split_pieces *p, struct err 
     return ST_OK;
 }
 
-enum st split(const struct splitters *s, struct sv text, bool first, struct split_pieces *p,
-              struct err *e)
+enum st tokenizer_split(const struct splitters *s, struct sv text, bool first,
+                        struct split_pieces *p, struct err *e)
 {
     buf_clear(&p->text);
     buf_add(&p->text, text.p, text.n);

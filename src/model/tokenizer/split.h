@@ -44,7 +44,7 @@ struct split_pieces {
 void split_pieces_free(struct split_pieces *p);
 
 /* The pieces of text (valid UTF-8) in p->list; first: it begins where the whole text begins. */
-enum st split(const struct splitters *s, struct sv text, bool first, struct split_pieces *p,
-              struct err *e);
+enum st tokenizer_split(const struct splitters *s, struct sv text, bool first,
+                        struct split_pieces *p, struct err *e);
 
 #endif

@@ -126,7 +126,7 @@ static void make_first(struct bpe *b)
     for (int i = 0; i < 256; i++)
         b->first[i] = -1;
     for (uint32_t c = 0; c < 0x144; c++) {
-        int byte = b->byte_level ? byte_of_character(c) : c < 0x80 ? (int)c : -1;
+        int byte = b->byte_level ? tokenizer_byte_of(c) : c < 0x80 ? (int)c : -1;
         char text[2] = {(char)c, 0};
         size_t n = 1;
         if (byte < 0)
@@ -158,7 +158,7 @@ static bool piece_of(const struct bpe *b, struct sv token, struct buf *out)
         return true;
     }
     for (size_t i = 0, n; i < token.n; i += n) {
-        int byte = byte_of_character(utf8_get(token.p + i, &n));
+        int byte = tokenizer_byte_of(utf8_get(token.p + i, &n));
         if (byte < 0)
             return false;
         buf_putc(out, (char)byte);
@@ -273,7 +273,7 @@ static void put_added(struct tokenizer *t, struct sv content, const struct added
 {
     if (a->normalized) {
         struct buf text = {0}, spare = {0};
-        normalize(&t->normalizers, content, &text, &spare);
+        tokenizer_normalize(&t->normalizers, content, &text, &spare);
         content = (struct sv){arena_strn(t->a, buf_str(&text), text.n), text.n};
         buf_free(&text);
         buf_free(&spare);

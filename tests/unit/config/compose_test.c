@@ -60,7 +60,7 @@ static enum st compose_here(struct test *t, const char *primary, const char **ty
     struct composed c;
     TRY(compose(t->a, &args, &c, &t->e));
     *root = c.root;
-    return interpolate(t->a, c.root, &t->e);
+    return config_interpolate(t->a, c.root, &t->e);
 }
 
 /* Hydra knows no option table: what only our defaults brought is not compared. */

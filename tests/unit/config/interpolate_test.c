@@ -7,7 +7,7 @@
 static enum st resolved(struct test *t, const char *yaml, struct node **root)
 {
     assert_ok(yaml_parse(t->a, "c.yaml", sv_of(yaml), root, &t->e), t);
-    return interpolate(t->a, *root, &t->e);
+    return config_interpolate(t->a, *root, &t->e);
 }
 
 static void becomes(struct test *t, const char *yaml, const char *want)
@@ -140,7 +140,7 @@ static void expansion_is_bounded(void **state)
     }
     struct node *root;
     assert_ok(yaml_parse(t->a, "c.yaml", (struct sv){b.p, b.n}, &root, &t->e), t);
-    assert_int_equal(interpolate(t->a, root, &t->e), ST_USAGE);
+    assert_int_equal(config_interpolate(t->a, root, &t->e), ST_USAGE);
     assert_non_null(strstr(err_cause(&t->e, 0),
                            "interpolation makes more than 100000 values or 4 MiB of text"));
     buf_clear(&b);
@@ -148,7 +148,7 @@ static void expansion_is_bounded(void **state)
     for (int i = 1; i < 40; i++)
         buf_printf(&b, "v%d: ${v%d}${v%d}\n", i, i - 1, i - 1);
     assert_ok(yaml_parse(t->a, "c.yaml", (struct sv){b.p, b.n}, &root, &t->e), t);
-    assert_int_equal(interpolate(t->a, root, &t->e), ST_USAGE);
+    assert_int_equal(config_interpolate(t->a, root, &t->e), ST_USAGE);
     assert_non_null(strstr(err_cause(&t->e, 0),
                            "interpolation makes more than 100000 values or 4 MiB of text"));
     buf_free(&b);

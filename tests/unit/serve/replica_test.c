@@ -28,7 +28,7 @@ static void a_queue_counts_the_tokens_it_holds(void **state)
     assert_true(replica_drop_waiting(&r, 0));
     assert_true(replica_drop_waiting(&r, 2));
     assert_int_equal(r.waiting_tokens, 0);
-    queue_free(&r.waiting);
+    request_queue_free(&r.waiting);
     arena_free(&a);
 }
 

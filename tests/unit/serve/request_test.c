@@ -16,14 +16,14 @@ static void queue_keeps_order_from_both_ends(void **state)
     while (next < 2000 || n > 0) {
         uint64_t what = rng_below(&rng, 5);
         if (what < 2 && next < 2000) {
-            queue_push(&w, &q[next]);
+            request_queue_push(&w, &q[next]);
             model[n++] = &q[next++];
         } else if (what == 2 && next < 2000) {
-            queue_push_front(&w, &q[next]);
+            request_queue_push_front(&w, &q[next]);
             memmove(model + 1, model, n++ * sizeof *model);
             model[0] = &q[next++];
         } else if (n > 0) {
-            assert_ptr_equal(queue_pop(&w), model[0]);
+            assert_ptr_equal(request_queue_pop(&w), model[0]);
             memmove(model, model + 1, --n * sizeof *model);
         }
         assert_int_equal(w.n, n);
@@ -31,7 +31,7 @@ static void queue_keeps_order_from_both_ends(void **state)
         if (n)
             assert_ptr_equal(queue_at(&w, n - 1), model[n - 1]);
     }
-    queue_free(&w);
+    request_queue_free(&w);
 }
 
 static void pool_reuses_and_clears(void **state)

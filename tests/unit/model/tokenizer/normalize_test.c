@@ -5,7 +5,7 @@
 static void check(const struct normalizers *n, const char *in, const char *want)
 {
     struct buf out = {0}, spare = {0};
-    normalize(n, sv_of(in), &out, &spare);
+    tokenizer_normalize(n, sv_of(in), &out, &spare);
     assert_sv(((struct sv){buf_str(&out), out.n}), want);
     buf_free(&out);
     buf_free(&spare);
@@ -48,7 +48,7 @@ static void many_marks(void **state)
         buf_puts(&want, "\xcc\xa4");
     for (int i = 0; i < MARKS; i++)
         buf_puts(&want, "\xcc\x90");
-    normalize(&n, (struct sv){in.p, in.n}, &out, &spare);
+    tokenizer_normalize(&n, (struct sv){in.p, in.n}, &out, &spare);
     assert_int_equal(out.n, want.n);
     assert_memory_equal(out.p, want.p, want.n);
     buf_free(&in);
