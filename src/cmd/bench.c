@@ -42,21 +42,6 @@ static const struct {
     {"worker", "a program of yours: worker.command", false, NULL, job_worker},
 };
 
-/* Rejects settings about the server's inside: a client sees requests and tokens, not batches, queue
- * and blocks. */
-static enum st refuse_unseen(const struct cmd_context *c, const char *engine, struct err *e)
-{
-    static const char *const keys[] = {"output.time_series", "output.perfetto",
-                                       "output.vidur_metrics"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (config_origin(c->config, keys[i]) == ORIGIN_COMMAND_LINE) {
-            err_set(e, ST_USAGE, "%s: engine %s does not see the server's batches", keys[i],
-                    engine);
-            return err_hint(e, "leave it out");
-        }
-    return ST_OK;
-}
-
 enum { ENGINES = sizeof engines / sizeof *engines };
 
 static size_t engine_of(const char *name)
@@ -94,12 +79,6 @@ static enum st bench(struct cmd_context *c, struct err *e)
     const struct plan *p = c->plan;
     size_t k = engine_of(p->engine.kind);
     TRY(bench_check_engine(p->engine.kind, e));
-    if (p->url && strcmp(engines[k].name, "openai") != 0) {
-        err_set(e, ST_USAGE, "url: engine %s asks no server", engines[k].name);
-        return err_hint(e, "engine=openai");
-    }
-    if (engines[k].run == openai_bench)
-        TRY(refuse_unseen(c, engines[k].name, e));
     if (engines[k].run)
         return engines[k].run(c, e);
     if (strcmp(p->device, "cpu") != 0) {

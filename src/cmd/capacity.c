@@ -240,9 +240,8 @@ static enum st judge(const struct capacity_result *r, struct err *e)
 static int run_capacity(struct cmd_context *c, struct err *e)
 {
     struct capacity_result r = {0};
-    enum st st = job_engine_check(c, e);
-    if (st == ST_OK)
-        st = job_has_engine(c) ? of_engine(c, &r, e) : of_simulator(c, &r, e);
+    bool simulated = strcmp(c->plan->engine.kind, "sim") == 0;
+    enum st st = (simulated ? of_simulator : of_engine)(c, &r, e);
     if (st == ST_OK)
         st = judge(&r, e);
     if (st != ST_OK) {

@@ -161,10 +161,6 @@ static enum st compare_what(struct cmd_context *c, struct result *r, struct err 
     const struct plan *p = c->plan;
     const char *real = p->compare.real_run_dir, *sim = p->compare.sim_run_dir;
     enum compare_pair pair;
-    if (p->compare.runs.n && (real || sim)) {
-        err_set(e, ST_USAGE, "runs and %s are both set", real ? "real_run_dir" : "sim_run_dir");
-        return err_hint(e, "runs= takes all runs, the one that the others are held against first");
-    }
     if (p->compare.runs.n) {
         const struct option_list *runs = &p->compare.runs;
         r->pair = NULL;

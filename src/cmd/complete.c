@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/flags.h"
 #include "config/source.h"
+#include "config/when.h"
 
 struct completion {
     struct arena *a;
@@ -60,11 +61,21 @@ static bool reads(const struct cmd *cmd, const struct option *o)
     return o->commands & command_bit(cmd->id);
 }
 
+/* The row's help and when it is read. */
+static const char *help_of(struct completion *c, const struct option *o)
+{
+    struct buf when = {0};
+    when_text(&when, o, command_bit(c->cmd->id));
+    const char *s = when.n ? arena_printf(c->a, "%s (%s)", o->help, buf_str(&when)) : o->help;
+    buf_free(&when);
+    return s;
+}
+
 /* Whether the command uses a group: it reads a key of that name, or there are no such keys. */
 static bool reads_group(const struct cmd *cmd, const char *group)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if (reads(cmd, &config_options[i]) && option_is_below(config_options[i].key, group))
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (reads(cmd, i.o) && option_is_below(i.o->key, group))
             return true;
     return !option_is_section(group);
 }
@@ -84,14 +95,14 @@ static void offer_groups(struct completion *c, const char *before)
 static void offer_keys(struct completion *c, const char *before, const char *typed)
 {
     VEC(const char *) sections = {0};
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    for (struct option_iter i = {0}; option_next(&i);) {
+        const struct option *o = i.o;
         if (!reads(c->cmd, o) || !begins_with(o->key, typed))
             continue;
         const char *dot = strchr(o->key + strlen(typed), '.');
         if (!dot) {
             offer(c, before, arena_printf(c->a, "%s%s", o->key, o->type == OPT_MAP ? "." : "="),
-                  o->help);
+                  help_of(c, o));
             continue;
         }
         const char *section = arena_strn(c->a, o->key, (size_t)(dot - o->key) + 1);
@@ -109,9 +120,9 @@ static void offer_keys(struct completion *c, const char *before, const char *typ
 /* Behind --explain: a whole key. */
 static void offer_plain_keys(struct completion *c)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if (reads(c->cmd, &config_options[i]))
-            offer(c, "", config_options[i].key, config_options[i].help);
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (reads(c->cmd, i.o))
+            offer(c, "", i.o->key, help_of(c, i.o));
 }
 
 /* ---- values ---- */

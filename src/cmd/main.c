@@ -10,6 +10,7 @@
 #include "cmd/complete.h"
 #include "cmd/flags.h"
 #include "cmd/man.h"
+#include "config/option_help.h"
 #include "job/sweep.h"
 
 /* The parsed command line, before configuration. */
@@ -170,6 +171,8 @@ static int run_job(void *self, struct arena *a, const struct config_args *args,
         buf_free(&text);
         return 0;
     }
+    if (config_check_read(&config, e) != ST_OK)
+        return err_exit_code(e->st);
     log_set_level((enum log_level)config.plan.log.level);
     struct cmd_context c = {.a = a,
                             .config = &config,

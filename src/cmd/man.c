@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd/flags.h"
+#include "config/option_help.h"
 #include "config/source.h"
 
 static const struct {
@@ -145,12 +146,12 @@ static void put_settings(struct buf *out, const struct cmd *c)
 {
     put_section(out, "SETTINGS");
     struct buf text = {0};
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    for (struct option_iter i = {0}; option_next(&i);) {
+        const struct option *o = i.o;
         if (!(o->commands & command_bit(c->id)))
             continue;
         buf_clear(&text);
-        option_facts(&text, o);
+        option_facts(&text, o, command_bit(c->id));
         struct buf line = {0};
         buf_puts(&line, o->help);
         if (text.n)
@@ -163,9 +164,8 @@ static void put_settings(struct buf *out, const struct cmd *c)
 
 static bool reads_group(const struct cmd *c, const char *group)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if ((config_options[i].commands & command_bit(c->id)) &&
-            option_is_below(config_options[i].key, group))
+    for (struct option_iter i = {0}; option_next(&i);)
+        if ((i.o->commands & command_bit(c->id)) && option_is_below(i.o->key, group))
             return true;
     return false;
 }

@@ -250,6 +250,7 @@ static enum st serve(struct cmd_context *c, struct err *e)
 {
     struct service s = {.c = c, .clock = clock_real()};
     struct serve_counters counters = {0};
+    s.clock.spin = c->plan->engine.idle == 0;
     enum st st = load_keys(&s, e);
     if (st == ST_OK)
         st = open_engine(&s, e);

@@ -70,47 +70,6 @@ static enum st need_path(const struct cmd_context *c, const char *what, struct e
     return err_set(e, ST_USAGE, "%s needs path=FILE", what);
 }
 
-/* Rejects settings that generate a workload when an existing one is given. */
-static enum st refuse_makers(const struct cmd_context *c, bool arrivals, struct err *e)
-{
-    static const struct {
-        const char *key;
-        bool arrival;
-    } rows[] = {
-        {"workload.dir", false},
-        {"workload.trace", false},
-        {"workload.prompts", false},
-        {"workload.arrival.kind", true},
-        {"workload.arrival.rate", true},
-        {"workload.arrival.ramp_s", true},
-        {"workload.arrival.stages", true},
-        {"workload.arrival.burstiness", true},
-        {"workload.arrival.inter_arrival_ns", true},
-        {"workload.arrival.trace", true},
-        {"workload.lengths.kind", false},
-        {"workload.lengths.prefill_tokens", false},
-        {"workload.lengths.decode_tokens", false},
-        {"workload.lengths.min_tokens", false},
-        {"workload.lengths.max_tokens", false},
-        {"workload.lengths.prefill_decode_ratio", false},
-        {"workload.lengths.zipf_theta", false},
-        {"workload.lengths.prefill_stddev", false},
-        {"workload.lengths.decode_stddev", false},
-        {"workload.duration_s", false},
-        {"workload.prefix.tokens", false},
-        {"workload.prefix.groups", false},
-        {"workload.lengths.trace", false},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if ((arrivals && rows[i].arrival) ||
-            config_origin(c->config, rows[i].key) != ORIGIN_COMMAND_LINE)
-            continue;
-        err_set(e, ST_USAGE, "%s is not used with import=%s", rows[i].key, c->plan->import);
-        return err_hint(e, "leave it out: it stands in the file");
-    }
-    return ST_OK;
-}
-
 static enum st import(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
                       struct err *e)
 {
@@ -120,7 +79,6 @@ static enum st import(struct cmd_context *c, const struct job_model *m, struct j
     TRY(workload_format_find(p->import, false, &f, e));
     TRY(need_path(c, "import", e));
     bool texts = f->traits & FORMAT_TEXTS;
-    TRY(refuse_makers(c, texts, e));
     /* Without num_requests on the command line the whole file is used, whatever a group sets. */
     bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
     struct workload_params arrivals = job_arrivals(p);
@@ -175,8 +133,6 @@ static enum st make(struct cmd_context *c, const struct job_model *m, struct job
                     struct err *e)
 {
     const struct plan *p = c->plan;
-    if (p->path)
-        return err_set(e, ST_USAGE, "path needs import=FORMAT or export=FORMAT");
     if (p->workload.dir || p->workload.trace)
         return err_set(e, ST_USAGE, "%s is a workload already; export=FORMAT reads it",
                        p->workload.dir ? "workload.dir" : "workload.trace");
@@ -189,11 +145,7 @@ static int run_workload(struct cmd_context *c, struct err *e)
     struct job_model m;
     struct job_workload w = {0};
     const struct plan *p = c->plan;
-    enum st st = ST_OK;
-    if (p->import && p->export)
-        st = err_set(e, ST_USAGE, "import and export exclude each other");
-    if (st == ST_OK)
-        st = job_model(c, false, &m, e);
+    enum st st = job_model(c, false, &m, e);
     if (st == ST_OK)
         st = (p->import ? import : p->export ? export_to : make)(c, &m, &w, e);
     job_workload_close(&w);

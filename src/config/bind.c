@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "config/option_help.h"
 #include "config/override.h"
 
 struct binding {
@@ -55,8 +56,8 @@ static enum st check_range(const struct binding *b, double v)
     bool low = v < o->min;
     str_from_double(limit, low ? o->min : o->max);
     return node_err(b->n, ST_USAGE, b->e, "%s: %s is %s %s%s%s", o->key, shown(b->a, b->n),
-                    low ? "below the minimum" : "above the maximum", limit, *o->unit ? " " : "",
-                    o->unit);
+                    low ? "below the minimum" : "above the maximum", limit, o->unit ? " " : "",
+                    o->unit ? o->unit : "");
 }
 
 /* Index of text among "a|b|c", or -1. */
@@ -243,20 +244,21 @@ static enum st check_known(struct arena *a, const struct node *map, const char *
     return ST_OK;
 }
 
-enum st config_bind(struct arena *a, struct node *root, uint32_t command_bit, struct plan *out,
+enum st config_bind(struct arena *a, struct node *root, uint32_t command, struct plan *out,
                     struct err *e)
 {
     *out = (struct plan){0};
-    TRY(check_known(a, root, "", command_bit, e));
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    TRY(check_known(a, root, "", command, e));
+    for (struct option_iter i = {0}; option_next(&i);) {
+        const struct option *o = i.o;
         struct node *n = node_path(root, o->key);
         if (n && n->kind == NODE_STR && !n->quoted && sv_eq(n->s, "null"))
             n->kind = NODE_NULL; /* made by interpolation */
         if (!n || n->kind == NODE_NULL) {
-            if (!*o->def)
+            const char *def = option_default(o, command);
+            if (!def)
                 continue;
-            n = node_str(a, o->def);
+            n = node_str(a, def);
             n->source = "default";
         }
         struct binding b = {.a = a, .o = o, .n = n, .field = (char *)out + o->offset, .e = e};

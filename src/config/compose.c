@@ -108,10 +108,11 @@ static enum st merge_file(struct merge *m, const struct defaults_file *f)
 
 /* ---- the option table -------------------------------------------------------------------- */
 
-static struct node *default_node(struct arena *a, const struct option *o)
+static struct node *default_node(struct merge *m, const struct option *o)
 {
+    const char *def = option_default(o, m->bit);
     bool text = o->type == OPT_STR || o->type == OPT_ENUM || o->type == OPT_LIST;
-    struct node *n = text ? node_str(a, o->def) : override_scalar(a, sv_of(o->def));
+    struct node *n = text ? node_str(m->a, def) : override_scalar(m->a, sv_of(def));
     n->source = "default";
     return n;
 }
@@ -121,7 +122,7 @@ static enum st put_default(struct merge *m, const struct option *o)
     const char *dot = strrchr(o->key, '.');
     struct node *at;
     TRY(section(m, dot ? arena_strn(m->a, o->key, (size_t)(dot - o->key)) : "", &at));
-    node_set(m->a, at, sv_of(dot ? dot + 1 : o->key), default_node(m->a, o));
+    node_set(m->a, at, sv_of(dot ? dot + 1 : o->key), default_node(m, o));
     return ST_OK;
 }
 
@@ -129,12 +130,11 @@ static enum st merge_defaults(struct merge *m)
 {
     m->layer = LAYER_DEFAULT;
     m->what = "default";
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
-        if (!*o->def || !(o->commands & m->bit))
+    for (struct option_iter i = {0}; option_next(&i);) {
+        if (!option_default(i.o, m->bit) || !(i.o->commands & m->bit))
             continue;
-        TRY(put_default(m, o));
-        record(m, o->key, node_path(m->out->root, o->key));
+        TRY(put_default(m, i.o));
+        record(m, i.o->key, node_path(m->out->root, i.o->key));
     }
     return ST_OK;
 }
@@ -152,9 +152,8 @@ static const char *group_meant(struct merge *m, const char *word)
     enum { NEAR = 2 };
     int best = NEAR + 1;
     const char *meant = NULL;
-    for (size_t i = 0; i < config_options_n; i++) {
-        const char *key = config_options[i].key;
-        const char *group = arena_strn(m->a, key, strcspn(key, "."));
+    for (struct option_iter i = {0}; option_next(&i);) {
+        const char *group = arena_strn(m->a, i.o->key, strcspn(i.o->key, "."));
         int d = str_distance(word, group);
         if (d < best && sources_has_group(m->args->sources, group))
             best = d, meant = group;
@@ -230,10 +229,9 @@ static enum st not_a_value(struct merge *m, const char *section_key)
 {
     refuse(m, section_key, "is a section, not a value");
     struct buf keys = {0};
-    for (size_t i = 0; i < config_options_n; i++)
-        if (option_is_below(config_options[i].key, section_key) &&
-            (config_options[i].commands & m->bit))
-            buf_printf(&keys, "%s%s", keys.n ? ", " : "", config_options[i].key);
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (option_is_below(i.o->key, section_key) && (i.o->commands & m->bit))
+            buf_printf(&keys, "%s%s", keys.n ? ", " : "", i.o->key);
     if (keys.n)
         err_hint(m->e, "its keys are %s", keys.p);
     buf_free(&keys);
@@ -291,18 +289,17 @@ static enum st remove_key(struct merge *m, const struct override *o)
     if (o->has_value && !same_value(old, o->text))
         return refuse(m, o->typed, "the key has another value");
     record(m, o->key, NULL);
-    if (row && *row->def)
+    if (row && option_default(row, m->bit))
         return put_default(m, row);
     const char *dot = strrchr(o->key, '.');
     struct node *parent = m->out->root;
     if (dot)
         TRY(section(m, arena_strn(m->a, o->key, (size_t)(dot - o->key)), &parent));
     node_remove(parent, sv_of(dot ? dot + 1 : o->key));
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *r = &config_options[i];
-        if (option_is_below(r->key, o->key) && *r->def && (r->commands & m->bit))
-            TRY(put_default(m, r));
-    }
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (option_is_below(i.o->key, o->key) && option_default(i.o, m->bit) &&
+            (i.o->commands & m->bit))
+            TRY(put_default(m, i.o));
     return ST_OK;
 }
 
@@ -330,15 +327,6 @@ static enum st apply(struct merge *m, const struct override *o)
     return put_any(m, o, o->key, row, value);
 }
 
-bool compose_is_group(const struct sources *s, const struct override *o)
-{
-    if (strchr(o->key, '.') || option_find(o->key))
-        return false;
-    if (o->package)
-        return true;
-    return sources_has_group(s, o->key) && !(o->text.n && o->text.p[0] == '{');
-}
-
 enum st compose(struct arena *a, const struct compose_args *args, struct composed *out,
                 struct err *e)
 {
@@ -351,7 +339,7 @@ enum st compose(struct arena *a, const struct compose_args *args, struct compose
     for (size_t i = 0; i < files.n; i++)
         TRY(merge_file(&m, &files.files[i]));
     for (size_t i = 0; i < args->n_overrides; i++)
-        if (!compose_is_group(args->sources, &args->overrides[i]))
+        if (!defaults_is_group(args->sources, &args->overrides[i]))
             TRY(apply(&m, &args->overrides[i]));
     return ST_OK;
 }

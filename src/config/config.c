@@ -43,7 +43,8 @@ enum st config_load(struct arena *a, const struct config_args *args, struct conf
     struct composed c;
     TRY(compose_args(a, args, &c, e));
     TRY(config_interpolate(a, c.root, e));
-    *out = (struct config){.tree = c.root,
+    *out = (struct config){.command = args->command,
+                           .tree = c.root,
                            .config_path = c.dir,
                            .config_name = primary_name(args),
                            .overrides = args->overrides,
@@ -73,7 +74,7 @@ enum config_origin config_origin(const struct config *c, const char *key)
                                               : ORIGIN_DEFAULT;
     }
     const struct option *o = option_find(key);
-    return o && *o->def ? ORIGIN_DEFAULT : ORIGIN_UNSET;
+    return o && option_default(o, command_bit(c->command)) ? ORIGIN_DEFAULT : ORIGIN_UNSET;
 }
 
 /* "${" gets the backslash that makes it literal, backslashes before it are doubled. */

@@ -19,7 +19,7 @@
  * removes (the default comes back). `model.ref=`, `workload.dir=` and `workload.trace=` stand for a
  * group's file: its default is then left out, one that was picked stays. Later ones win. A key
  * without an option row is an error with a did-you-mean; on the command line so is one that the
- * command does not use. null = not set.
+ * command does not use, or not beside the others (config_check_read). null = not set.
  *
  * With -m, `k=1,2`, `k=range(1,5)`, `k=choice(a,b)` and `group=a,b` make one job per combination,
  * rightmost fastest. Commas in a value of a list key (OPT_LIST) separate its items; sweep it with
@@ -46,6 +46,7 @@ struct config_args {
 };
 
 struct config {
+    enum command command;
     struct node *tree; /* composed and interpolated, defaults of the command's keys included */
     struct plan plan;  /* bound; strings live in the arena */
     const char *config_path; /* folder of the primary file, "(built in)" when embedded */
@@ -58,6 +59,11 @@ struct config {
 /* Compose, interpolate, bind and validate one job. args' strings must outlive the arena's use. */
 enum st config_load(struct arena *a, const struct config_args *args, struct config *out,
                     struct err *e);
+
+/* Refuses what would be believed to count: a setting of the command line that the command reads,
+ * but not with the values that others have. Files are shared between jobs: what one of them does
+ * not read is ignored there, unless its row's condition says `files` (option.when). ST_USAGE. */
+enum st config_check_read(const struct config *c, struct err *e);
 
 /* Origin of a key's value: distinguishes "not set" from a default. */
 enum config_origin { ORIGIN_UNSET, ORIGIN_DEFAULT, ORIGIN_FILE, ORIGIN_COMMAND_LINE };

@@ -1,10 +1,11 @@
 /* Defaults lists, expanded as Hydra does it: the tree of files is walked from its end to its
  * beginning, so that an `override` met later in the list is known when an earlier entry is opened.
  * The first registered choice for a group wins: command line, then the outermost file. */
+#include "config/defaults.h"
+
 #include <string.h>
 
 #include "base/vec.h"
-#include "config/compose.h"
 #include "config/option.h"
 
 enum { MAX_DEPTH = 16, MAX_FILES = 256 };
@@ -532,12 +533,21 @@ static enum st check_used(struct expansion *x)
     return ST_OK;
 }
 
+bool defaults_is_group(const struct sources *s, const struct override *o)
+{
+    if (strchr(o->key, '.') || option_find(o->key))
+        return false;
+    if (o->package)
+        return true;
+    return sources_has_group(s, o->key) && !(o->text.n && o->text.p[0] == '{');
+}
+
 enum st defaults_expand(struct arena *a, const struct compose_args *args, struct defaults *out,
                         struct err *e)
 {
     struct expansion x = {.a = a, .args = args, .e = e};
     for (size_t i = 0; i < args->n_overrides; i++)
-        if (compose_is_group(args->sources, &args->overrides[i]))
+        if (defaults_is_group(args->sources, &args->overrides[i]))
             TRY(add_override(&x, &args->overrides[i]));
     bool found;
     TRY(expand_file(&x, NULL, args->primary, "", "", false, &found));

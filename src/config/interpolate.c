@@ -145,7 +145,7 @@ static struct node *unset_value(struct interpolation *x, const char *path)
     const struct option *o = option_find(path);
     if (!o)
         return NULL;
-    struct node *n = !*o->def ? node_new(x->a, NODE_NULL)
+    struct node *n = !o->def ? node_new(x->a, NODE_NULL)
                      : o->type == OPT_STR || o->type == OPT_ENUM
                          ? node_str(x->a, o->def)
                          : override_scalar(x->a, sv_of(o->def));

@@ -1,15 +1,35 @@
 #include "config/option.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "config/plan.h"
+#include "config/options/options.h"
+
+#define OPTION_SECTION_ENTRY(name) &options_##name,
+static const struct option_section *const sections[] = {OPTION_SECTIONS(OPTION_SECTION_ENTRY)};
+enum { N_SECTIONS = sizeof sections / sizeof *sections };
+
+bool option_next(struct option_iter *i)
+{
+    if (i->section < N_SECTIONS && i->row == sections[i->section]->n) {
+        i->section++;
+        i->row = 0;
+    }
+    if (i->section == N_SECTIONS)
+        return false;
+    i->o = &sections[i->section]->rows[i->row++];
+    return true;
+}
+
+const char *option_default(const struct option *o, uint32_t command)
+{
+    return o->instead.commands & command ? o->instead.def : o->def;
+}
 
 const struct option *option_find(const char *key)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if (strcmp(config_options[i].key, key) == 0)
-            return &config_options[i];
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (strcmp(i.o->key, key) == 0)
+            return i.o;
     return NULL;
 }
 
@@ -21,18 +41,28 @@ bool option_is_below(const char *key, const char *section)
 
 const struct option *option_map_of(const char *key)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if (config_options[i].type == OPT_MAP && option_is_below(key, config_options[i].key))
-            return &config_options[i];
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (i.o->type == OPT_MAP && option_is_below(key, i.o->key))
+            return i.o;
     return NULL;
 }
 
 bool option_is_section(const char *key)
 {
-    for (size_t i = 0; i < config_options_n; i++)
-        if (option_is_below(config_options[i].key, key))
+    for (struct option_iter i = {0}; option_next(&i);)
+        if (option_is_below(i.o->key, key))
             return true;
     return false;
+}
+
+void option_list_values(struct buf *out, const char *values, const char *last)
+{
+    while (*values) {
+        size_t n = strcspn(values, "|");
+        buf_add(out, values, n);
+        values += n + (values[n] == '|');
+        buf_puts(out, !*values ? "" : strchr(values, '|') ? ", " : last);
+    }
 }
 
 static const char *last_part(const char *key)
@@ -82,10 +112,10 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
     size_t n = 0;
     if (max > sizeof best / sizeof *best)
         max = sizeof best / sizeof *best;
-    for (size_t i = 0; i < config_options_n; i++) {
-        if (!(config_options[i].commands & bits))
+    for (struct option_iter i = {0}; option_next(&i);) {
+        if (!(i.o->commands & bits))
             continue;
-        int d = key_distance(unknown, config_options[i].key);
+        int d = key_distance(unknown, i.o->key);
         size_t at = n;
         while (at > 0 && best[at - 1] > d)
             at--;
@@ -95,7 +125,7 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
         for (size_t k = n - 1; k > at; k--)
             best[k] = best[k - 1], out[k] = out[k - 1];
         best[at] = d;
-        out[at] = config_options[i].key;
+        out[at] = i.o->key;
     }
     int limit = (int)strlen(unknown) / 3;
     *close = n > 0 && best[0] <= (limit < 2 ? limit : limit < 3 ? 2 : 3);
@@ -119,128 +149,4 @@ void option_hint(const char *unknown, uint32_t bits, struct err *e)
     else
         err_hint(e, "did you mean %s? also near: %s", near[0], buf_str(&list));
     buf_free(&list);
-}
-
-static void add_alternatives(struct buf *out, const char *allowed)
-{
-    for (; *allowed; allowed++)
-        if (*allowed == '|')
-            buf_puts(out, ", ");
-        else
-            buf_putc(out, *allowed);
-}
-
-void option_range(struct buf *out, const struct option *o)
-{
-    /* larger bounds only prevent overflow: not shown */
-    enum { NO_REAL_LIMIT = 100000 };
-    char text[STR_DOUBLE_MAX];
-    if (o->allowed) {
-        buf_puts(out, "one of ");
-        add_alternatives(out, o->allowed);
-        return;
-    }
-    if (o->min == 0 && o->max == 0)
-        return;
-    bool tiny = o->type == OPT_DOUBLE && o->min > 0 && o->min < 1e-2;
-    str_from_double(text, tiny ? 0 : o->min);
-    buf_printf(out, "%s%s", tiny ? "above " : "", text);
-    if (o->max < NO_REAL_LIMIT) {
-        str_from_double(text, o->max);
-        buf_printf(out, " to %s", text);
-    } else if (!tiny) {
-        buf_puts(out, " or more");
-    }
-}
-
-static const char *const type_names[] = {
-    [OPT_BOOL] = "true or false",
-    [OPT_INT] = "integer",
-    [OPT_DOUBLE] = "number",
-    [OPT_STR] = "",
-    [OPT_ENUM] = "",
-    [OPT_LIST] = "list",
-    [OPT_MAP] = "map",
-};
-
-/* A non-breaking space. */
-enum { HARD_SPACE = 0x1f };
-
-static void add_fact(struct buf *out, const char *before, const char *text)
-{
-    if (*text)
-        buf_printf(out, "%s%s%s", out->n ? ", " : "", before, text);
-}
-
-void option_facts(struct buf *out, const struct option *o)
-{
-    struct buf range = {0};
-    option_range(&range, o);
-    add_fact(out, "", range.n ? "" : type_names[o->type]);
-    add_fact(out, "", buf_str(&range));
-    if (range.n && *o->unit)
-        buf_printf(out, " %s", o->unit);
-    else
-        add_fact(out, "", o->unit);
-    if (*o->def)
-        buf_printf(out, "%sdefault %s", out->n ? "; " : "", o->def);
-    buf_free(&range);
-}
-
-static void add_facts(struct buf *out, const struct option *o)
-{
-    struct buf facts = {0};
-    option_facts(&facts, o);
-    size_t bracketed = facts.n + 2;
-    if (facts.n)
-        buf_printf(out, " [%s]", facts.p);
-    enum { SHORT = 50 };
-    for (size_t i = bracketed; facts.n && i > 1 && bracketed < SHORT; i--)
-        if (out->p[out->n - i] == ' ')
-            out->p[out->n - i] = HARD_SPACE;
-    buf_free(&facts);
-}
-
-/* Words of text from column `indent` on, broken before column 100. */
-static void add_wrapped(struct buf *out, const char *text, int indent)
-{
-    enum { WIDTH = 100 };
-    int column = indent;
-    for (const char *p = text; *p;) {
-        int n = (int)strcspn(p, " ");
-        if (column > indent && column + 1 + n > WIDTH) {
-            buf_printf(out, "\n%*s", indent, "");
-            column = indent;
-        } else if (column > indent) {
-            buf_putc(out, ' ');
-            column++;
-        }
-        for (int i = 0; i < n; i++)
-            buf_putc(out, p[i] == HARD_SPACE ? ' ' : p[i]);
-        column += n;
-        p += n + (p[n] == ' ');
-    }
-    buf_putc(out, '\n');
-}
-
-void option_help(struct buf *out, uint32_t command_bit)
-{
-    int width = 0;
-    for (size_t i = 0; i < config_options_n; i++) {
-        int n = (int)strlen(config_options[i].key);
-        if ((config_options[i].commands & command_bit) && n > width)
-            width = n;
-    }
-    struct buf text = {0};
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
-        if (!(o->commands & command_bit))
-            continue;
-        buf_clear(&text);
-        buf_puts(&text, o->help);
-        add_facts(&text, o);
-        buf_printf(out, "  %-*s  ", width, o->key);
-        add_wrapped(out, buf_str(&text), width + 4);
-    }
-    buf_free(&text);
 }

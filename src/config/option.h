@@ -1,6 +1,7 @@
-/* The one option table. A row is a key of the configuration: its type, unit, default, range,
- * allowed values, the commands that use it, where it lands in struct plan, and its help. The
- * command line, YAML binding, --explain, --help and docs/cli are all made from these rows. */
+/* The option table. A row is a key of the configuration: its type, unit, default, range, allowed
+ * values, the commands that use it, the settings it depends on, where it lands in struct plan, and
+ * its help. The command line, YAML binding, --explain, --help, the manual pages, completion and
+ * docs/cli are all made from these rows, which stand by sections in config/options/. */
 #ifndef CONFIG_OPTION_H
 #define CONFIG_OPTION_H
 
@@ -25,21 +26,52 @@ struct option_list {
     size_t n;
 };
 
+/* A row is read only where all its conditions hold (config/when.h). A condition on a key that the
+ * command does not use holds. */
+struct option_when {
+    const char
+        *key; /* of another row, or with WHEN_SET several, "import|export"; NULL ends a list */
+    enum option_test {
+        WHEN_IS,    /* its value is one of `values` */
+        WHEN_NOT,   /* it is none of them */
+        WHEN_SET,   /* it has a value; an empty list is none */
+        WHEN_UNSET, /* it has none */
+    } test;
+    const char *values; /* "gamma|poisson" */
+    uint32_t of;        /* commands that have the condition; 0 = all */
+    bool files;         /* of values from files too, not of those from the command line alone */
+};
+
 struct option {
     const char *key; /* "workload.arrival.rate" */
     enum option_type type;
-    const char *unit;    /* "1/s", "tokens", "ns", "" */
-    const char *def;     /* as typed on a command line; "" = unset: NULL, 0, false, no items */
+    const char *unit;    /* "1/s", "tokens", "ns"; NULL = none */
+    const char *def;     /* as typed on a command line; NULL = unset: NULL, 0, false, no items */
     double min, max;     /* OPT_INT, OPT_DOUBLE, inclusive; INFINITY = open; both 0 = no limit */
     const char *allowed; /* "a|b|c": OPT_ENUM's values; OPT_STR: others are refused; NULL = any */
     uint32_t commands;   /* CMD_... bits. On the command line of another command the key is
                           * refused; in a file, which commands share, it is checked and ignored */
-    size_t offset;       /* in struct plan */
-    const char *help;    /* one sentence, no full stop */
+    const struct option_when *when; /* conditions; NULL = none */
+    struct {
+        uint32_t commands; /* which have another default than def */
+        const char *def;
+    } instead;
+    size_t offset;    /* in struct plan */
+    const char *help; /* one sentence, no full stop */
 };
 
-extern const struct option config_options[];
-extern const size_t config_options_n;
+/* All rows, in the order in which they are shown:
+ *
+ *     for (struct option_iter i = {0}; option_next(&i);)
+ *         use(i.o); */
+struct option_iter {
+    const struct option *o;
+    size_t section, row; /* the next one */
+};
+bool option_next(struct option_iter *i);
+
+/* The default for a command, NULL when there is none. */
+const char *option_default(const struct option *o, uint32_t command);
 
 const struct option *option_find(const char *key);
 
@@ -50,6 +82,9 @@ bool option_is_below(const char *key, const char *section);
 /* Rows stand below "<key>.": "workload", "workload.arrival". */
 bool option_is_section(const char *key);
 
+/* "a, b or c" for "a|b|c" and last " or ". */
+void option_list_values(struct buf *out, const char *values, const char *last);
+
 /* Up to `max` keys that look most like the unknown one, best first, among the rows of the commands
  * in `bits`; *close is set when the first is close enough to be a typo; keys much farther are then
  * left out. Returns how many. */
@@ -58,15 +93,5 @@ size_t option_nearest(const char *unknown, uint32_t bits, const char **out, size
 
 /* The hint that goes with an unknown key: "did you mean seed? also near: ..." */
 void option_hint(const char *unknown, uint32_t bits, struct err *e);
-
-/* Help lines of the rows a command uses: key, help, and in brackets type or range, unit and
- * default; at most 100 columns. */
-void option_help(struct buf *out, uint32_t command_bit);
-
-/* The text in brackets: "1 to 64 tokens; default 8". out is empty. */
-void option_facts(struct buf *out, const struct option *o);
-
-/* "64 tokens or more", "0 to 1", "one of a, b"; nothing when every value will do. */
-void option_range(struct buf *out, const struct option *o);
 
 #endif

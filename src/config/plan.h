@@ -1,6 +1,6 @@
 /* The plan: every setting of one job, bound from the configuration, const after config_load.
  *
- * Names, units, ranges, defaults and help stand in config/options.c, one row per field; fields here
+ * Names, units, ranges, defaults and help stand in config/options/, one row per field; fields here
  * carry the same names. Strings are NULL when unset. */
 #ifndef CONFIG_PLAN_H
 #define CONFIG_PLAN_H

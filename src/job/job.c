@@ -138,13 +138,7 @@ enum st job_stages(const struct cmd_context *c, struct workload_params *w, struc
     const struct plan *p = c->plan;
     const struct option_list *given = &p->workload.arrival.stages;
     struct rate_stage *ramp;
-    if (p->workload.arrival.ramp_s > 0 && given->n > 0)
-        return err_set(e, ST_USAGE,
-                       "workload.arrival.ramp_s and workload.arrival.stages exclude "
-                       "each other: a stage SECONDS:0-RATE is a ramp");
     if (p->workload.arrival.ramp_s > 0) {
-        if (!(w->rate > 0))
-            return err_set(e, ST_USAGE, "workload.arrival.ramp_s needs workload.arrival.rate");
         ramp = arena_one(c->a, struct rate_stage);
         *ramp = (struct rate_stage){p->workload.arrival.ramp_s, 0, w->rate};
         w->stages = ramp;
@@ -170,10 +164,6 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     const struct plan *p = c->plan;
     if (p->workload.prompts)
         TRY(prompts_load(c->a, p->workload.prompts, &out->prompts, &out->n_prompts, e));
-    if (p->workload.prompts && p->workload.prefix.tokens > 0) {
-        err_set(e, ST_USAGE, "workload.prefix.tokens is not used with workload.prompts");
-        return err_hint(e, "workload=synthetic makes prompts of lengths alone");
-    }
     if (p->workload.prompts && out->n_prompts == 0)
         return err_set(e, ST_INPUT, "%s has no prompts", p->workload.prompts);
     bool asked = config_origin(c->config, "workload.lengths.kind") == ORIGIN_COMMAND_LINE;
@@ -210,76 +200,6 @@ static enum st make_workload(const struct cmd_context *c, const struct job_model
     return stream ? workload_stream_make(&w, &out->stream, e) : workload_make(c->a, &w, &out->w, e);
 }
 
-/* Rejects settings that the kinds of arrivals and lengths do not read. */
-static enum st refuse_unread(const struct cmd_context *c, struct err *e)
-{
-    enum { ALL = ~0 };
-    enum {
-        RATED = 1 << ARRIVAL_FIXED_INTERVAL | 1 << ARRIVAL_POISSON | 1 << ARRIVAL_GAMMA,
-        TOTALS = 1 << LENGTHS_UNIFORM | 1 << LENGTHS_ZIPF,
-        MOMENTS = 1 << LENGTHS_NORMAL | 1 << LENGTHS_LOGNORMAL,
-    };
-    static const struct {
-        const char *key;
-        int arrivals, lengths; /* bits of the kinds that read it */
-    } rows[] = {
-        {"workload.prompts", ALL, ALL},
-        {"workload.num_requests", ALL, ALL},
-        {"workload.arrival.kind", ALL, ALL},
-        {"workload.arrival.rate", RATED, ALL},
-        {"workload.arrival.ramp_s", RATED, ALL},
-        {"workload.arrival.stages", RATED, ALL},
-        {"workload.arrival.burstiness", 1 << ARRIVAL_GAMMA, ALL},
-        {"workload.arrival.inter_arrival_ns", 1 << ARRIVAL_FIXED_INTERVAL, ALL},
-        {"workload.arrival.trace", 1 << ARRIVAL_TRACE, ALL},
-        {"workload.lengths.kind", ALL, ALL},
-        {"workload.duration_s", RATED | 1 << ARRIVAL_TRACE, ALL},
-        {"workload.prefix.tokens", ALL, ALL},
-        {"workload.prefix.groups", ALL, ALL},
-        {"workload.lengths.prefill_tokens", ALL, 1 << LENGTHS_FIXED | MOMENTS},
-        {"workload.lengths.decode_tokens", ALL,
-         1 << LENGTHS_FIXED | 1 << LENGTHS_TOKENIZER | MOMENTS},
-        {"workload.lengths.prefill_stddev", ALL, MOMENTS},
-        {"workload.lengths.decode_stddev", ALL, MOMENTS},
-        {"workload.lengths.min_tokens", ALL, TOTALS},
-        {"workload.lengths.max_tokens", ALL, TOTALS},
-        {"workload.lengths.prefill_decode_ratio", ALL, TOTALS},
-        {"workload.lengths.zipf_theta", ALL, 1 << LENGTHS_ZIPF},
-        {"workload.lengths.trace", ALL, 1 << LENGTHS_TRACE},
-    };
-    const struct plan *p = c->plan;
-    const char *made = p->workload.dir ? "workload.dir" : p->workload.trace ? "workload.trace" : "";
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const char *why = made;
-        if (config_origin(c->config, rows[i].key) != ORIGIN_COMMAND_LINE)
-            continue;
-        if (!*why && !(rows[i].arrivals & 1 << p->workload.arrival.kind))
-            why = "workload.arrival.kind";
-        if (!*why && !(rows[i].lengths & 1 << p->workload.lengths.kind))
-            why = "workload.lengths.kind";
-        if (!*why)
-            continue;
-        const struct node *value = node_path(c->config->tree, why);
-        err_set(e, ST_USAGE, "%s is not used with %s=%s", rows[i].key, why,
-                value && value->kind == NODE_STR ? value->s.p : "");
-        return err_hint(e, *made ? "leave it out: the workload is made already"
-                                 : "leave it out, or choose another kind");
-    }
-    return ST_OK;
-}
-
-static enum st check_source(const struct cmd_context *c, struct err *e)
-{
-    if (c->plan->workload.arrival.stages.n > 0 &&
-        config_origin(c->config, "workload.arrival.rate") == ORIGIN_COMMAND_LINE) {
-        err_set(e, ST_USAGE, "workload.arrival.rate is not used with workload.arrival.stages");
-        return err_hint(e, "leave it out: the stages are the rates");
-    }
-    if (c->plan->workload.dir && c->plan->workload.trace)
-        return err_set(e, ST_USAGE, "workload.dir and workload.trace exclude each other");
-    return refuse_unread(c, e);
-}
-
 static enum st settled(struct job_workload *w, enum st st, struct err *e)
 {
     if (st == ST_OK)
@@ -294,7 +214,6 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     const struct plan *p = c->plan;
     *out = (struct job_workload){0};
     enum st st = ST_OK;
-    TRY(check_source(c, e));
     if (p->workload.dir) {
         st = workload_load(c->a, p->workload.dir, &out->w, e);
         if (st == ST_OK && need_ids)
@@ -320,7 +239,6 @@ enum st job_workload_stream(const struct cmd_context *c, const struct job_model 
 {
     const struct plan *p = c->plan;
     *out = (struct job_workload){.w.dir = p->workload.dir};
-    TRY(check_source(c, e));
     if (p->workload.dir)
         return settled(out, workload_stream_dir(p->workload.dir, &out->stream, e), e);
     if (p->workload.trace)

@@ -25,25 +25,12 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
                                         .pp = p->parallel.pp,
                                         .ep = p->parallel.ep,
                                         .tables = p->predictor.tables};
-    if (!ops->needs_bundle && p->predictor.block_size) {
-        err_set(e, ST_USAGE, "predictor.block_size: predictor %s does not read it", ops->name);
-        return err_hint(e, "leave it unset");
-    }
-    if (ops->needs_bundle && p->predictor.tables) {
-        err_set(e, ST_USAGE, "predictor.tables: predictor %s does not read it", ops->name);
-        return err_hint(e, "predictor=vidur_tables");
-    }
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
     if (p->speculation.draft_tokens && !ops->verifies)
         return err_set(e, ST_USAGE,
                        "speculation.draft_tokens: predictor %s knows no rows that verify drafts",
                        ops->name);
-    if (!p->speculation.draft_tokens && p->speculation.draft_cost != 0) {
-        err_set(e, ST_USAGE,
-                "speculation.draft_cost: without speculation.draft_tokens nothing is drafted");
-        return err_hint(e, "leave it unset");
-    }
     if (p->speculation.draft_tokens && !node_path(c->config->tree, "speculation.acceptance")) {
         err_set(e, ST_USAGE, "speculation.draft_tokens: how many drafts are accepted is not known");
         return err_hint(e, "speculation.acceptance=0.7 accepts each, after those before it, with "

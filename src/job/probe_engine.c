@@ -9,53 +9,6 @@
 /* Minimum of requests: fewer cannot resolve the few percent that may miss an objective. */
 enum { LEAST_REQUESTS = 50 };
 
-bool job_has_engine(const struct cmd_context *c)
-{
-    enum config_origin from = config_origin(c->config, "engine.kind");
-    return (from == ORIGIN_FILE || from == ORIGIN_COMMAND_LINE) &&
-           strcmp(c->plan->engine.kind, "sim") != 0;
-}
-
-static bool is_capacitys(const char *key)
-{
-    return option_is_below(key, "capacity") || strcmp(key, "slo") == 0 ||
-           strcmp(key, "slo_fraction") == 0;
-}
-
-/* Whether that side reads a row that capacity uses: follows from the other commands that read it.
- */
-static bool is_read(const struct option *o, bool engine)
-{
-    static const char *const engines[] = {"capacity.probe_s", "capacity.probe_timeout_s",
-                                          "capacity.resume"};
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
-        if (strcmp(o->key, engines[i]) == 0)
-            return engine;
-    if (is_capacitys(o->key) || strcmp(o->key, "engine.kind") == 0)
-        return true;
-    return engine ? (o->commands & CMD_BENCH) != 0
-                  : (o->commands & (CMD_SIMULATE | CMD_SEARCH)) != 0;
-}
-
-enum st job_engine_check(const struct cmd_context *c, struct err *e)
-{
-    bool engine = job_has_engine(c);
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
-        if (o->commands == CMD_ANY || !(o->commands & CMD_CAPACITY) || is_read(o, engine) ||
-            config_origin(c->config, o->key) != ORIGIN_COMMAND_LINE)
-            continue;
-        if (!engine) {
-            err_set(e, ST_USAGE, "%s is a setting of real engines", o->key);
-            return err_hint(e, "engine= names one: %s", JOB_ENGINES);
-        }
-        err_set(e, ST_USAGE, "%s is a setting of the simulator: engine %s does not read it", o->key,
-                c->plan->engine.kind);
-        return err_hint(e, "leave it out, or engine=sim");
-    }
-    return ST_OK;
-}
-
 /* ---- what a probe runs ------------------------------------------------------------------- */
 
 static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct err *e)
@@ -180,8 +133,8 @@ static const char *bench_config(const struct cmd_context *c, const struct job_mo
     struct arena *a = c->a;
     bool stretched = job_is_stretched(c->plan);
     struct node *tree = node_new(a, NODE_MAP);
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    for (struct option_iter it = {0}; option_next(&it);) {
+        const struct option *o = it.o;
         const struct node *v = node_path(c->config->tree, o->key);
         bool skip = !v || !(o->commands & CMD_BENCH);
         for (size_t k = 0; k < sizeof own / sizeof *own; k++)

@@ -20,12 +20,6 @@ struct job_engine_probe {
 /* What engine= knows. */
 #define JOB_ENGINES "cpu, null, openai, worker"
 
-/* Whether the plan asks for an engine and not for the simulator. */
-bool job_has_engine(const struct cmd_context *c);
-
-/* Refuses settings of the simulator where an engine is asked for, and the other way round. */
-enum st job_engine_check(const struct cmd_context *c, struct err *e);
-
 /* Everything is checked before anything is written: the SLO, the workload. The engine is known.
  * *out must stay where it is until job_engine_probe_close. */
 enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,

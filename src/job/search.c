@@ -157,6 +157,7 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
 {
     struct config config;
     TRY(load_config(a, s, x, &config, e));
+    TRY(config_check_read(&config, e));
     const struct plan *p = &config.plan;
     struct cmd_context c = *s->c;
     c.a = a;

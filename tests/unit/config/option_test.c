@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "config/bind.h"
+#include "config/option_help.h"
 #include "unit/config/fixture.h"
 
 static size_t size_of(enum option_type type)
@@ -22,8 +23,8 @@ static void the_rows_cover_the_plan(void **state)
     (void)state;
     unsigned char used[sizeof(struct plan)] = {0};
     size_t covered = 0;
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    for (struct option_iter it = {0}; option_next(&it);) {
+        const struct option *o = it.o;
         for (size_t k = 0; k < size_of(o->type); k++) {
             if (used[o->offset + k])
                 fail_msg("%s shares its field", o->key);
@@ -44,14 +45,14 @@ static void the_rows_cover_the_plan(void **state)
 static void every_row_is_whole(void **state)
 {
     struct test *t = *state;
-    for (size_t i = 0; i < config_options_n; i++) {
-        const struct option *o = &config_options[i];
+    for (struct option_iter it = {0}; option_next(&it);) {
+        const struct option *o = it.o;
         assert_ptr_equal(option_find(o->key), o); /* keys are unique */
-        assert_true(o->commands != 0 && o->unit && o->def && *o->help);
+        assert_true(o->commands != 0 && o->help && *o->help);
         assert_true(o->help[strlen(o->help) - 1] != '.');
         assert_false(option_is_section(o->key) && o->type != OPT_MAP);
         if (o->type == OPT_ENUM)
-            assert_true(o->allowed && *o->def);
+            assert_true(o->allowed && o->def);
         assert_true(o->min <= o->max);
     }
     /* every default is a value its own row allows */

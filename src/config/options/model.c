@@ -1,0 +1,19 @@
+#include "config/options/options.h"
+
+static const struct option rows[] = {
+    {KEY(model.name), .commands = MODELS | CMD_KERNELS | CMD_SERVE,
+     .help = "name of the model in bundles and artifacts"},
+    {KEY(model.hub), .commands = MODELS | CMD_SERVE,
+     .help = "its name on the Hugging Face hub: Vidur's bundles carry that"},
+    {KEY(model.ref), .commands = MODELS | CMD_SERVE,
+     .help = "directory with config.json, weights and tokenizer.json"},
+    {KEY(model.config), .commands = MODELS | CMD_SERVE,
+     .help = "Hugging Face config.json keys, used when model.ref has no config.json"},
+    {KEY(model.weights), .commands = DRIVES | CMD_PROFILE | CMD_SERVE,
+     .when = WHEN(NOT("engine.kind", "sim|null|openai")),
+     .help = "random:SEED for random weights; the safetensors of model.ref when unset"},
+    {KEY(model.tokenizer), .commands = MAKES | CMD_SERVE,
+     .help = "path of a tokenizer.json; the one of model.ref when unset"},
+};
+
+OPTION_SECTION(model, rows);

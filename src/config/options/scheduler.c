@@ -1,0 +1,39 @@
+#include "config/options/options.h"
+
+static const struct option rows[] = {
+    {KEY(scheduler.policy), .def = "vllm_v1", .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES), .help = "who runs in the next batch"},
+    {KEY(scheduler.batch_cap), .unit = "sequences", .def = "128", .min = 1, .max = 1 << 20,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "most sequences running at once; orca, faster_transformer: in each pipeline stage's "
+             "batch"},
+    {KEY(scheduler.chunk_size), .unit = "tokens", .min = 1, .max = 1 << 24,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "tokens per batch of chunked prefill (sarathi)"},
+    {KEY(scheduler.token_budget), .unit = "tokens", .min = 1, .max = 1 << 24,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES), .help = "tokens per batch (vllm_v1)"},
+    {KEY(scheduler.block_size), .unit = "tokens", .def = "16", .min = 1, .max = 4096,
+     .commands = RUNS | CMD_PROFILE | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "tokens per block of the KV cache"},
+    {KEY(scheduler.num_blocks), .unit = "blocks", .min = 1, .max = 1 << 30,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "blocks of the KV cache per replica; what memory holds when unset"},
+    {KEY(scheduler.watermark), .max = 0.999, .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES), .help = "fraction of blocks kept free when a request is admitted"},
+    {KEY(scheduler.max_tokens_in_batch), .unit = "tokens", .min = 1, .max = 1 << 24,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "tokens of a prefill batch (lightllm), padded to its longest prompt (vllm)"},
+    {KEY(scheduler.max_waiting_iters), .unit = "batches", .min = 1, .max = 1 << 24,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "decode batches between two looks at the queue (lightllm)"},
+    {KEY(scheduler.max_model_len), .unit = "tokens", .min = 1, .max = 1 << 30,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help =
+         "longest prompt plus output; a longer request is rejected; the model's limit when unset"},
+    {KEY(scheduler.prefix_caching), .def = "false", .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES),
+     .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, vllm, "
+             "sarathi, sequential)"},
+};
+
+OPTION_SECTION(scheduler, rows);

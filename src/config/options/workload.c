@@ -1,0 +1,101 @@
+#include "config/options/options.h"
+
+/* A workload is made, its requests and lengths; all but its arrivals; those alone. Formats of
+ * import that have texts without arrivals leave them to the settings. */
+#define MADE          UNSET("workload.dir|workload.trace|import")
+#define NOT_GIVEN     UNSET("workload.dir|workload.trace")
+#define MADE_ARRIVALS NOT_GIVEN, NOT("import", "azure|burstgpt|mooncake|vidur|vllm")
+#define RATES         "fixed_interval|poisson|gamma"
+
+static const struct option rows[] = {
+    {KEY(import), .commands = CMD_WORKLOAD,
+     .help = "make the workload of another tool's trace: azure, burstgpt, mooncake, sharegpt, "
+             "vidur, vllm"},
+    {KEY(export), .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_UNSET("import")),
+     .help = "write the workload for another tool instead of a directory: azure, burstgpt, "
+             "mooncake, vidur, vllm"},
+    {KEY(path), .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_SET("import|export")),
+     .help = "the file that is imported or exported"},
+    {KEY(workload.dir), .commands = RUNS | CMD_WORKLOAD, .when = WHEN(UNSET("import")),
+     .help = "workload directory to run instead of making one"},
+    {KEY(workload.trace), .commands = RUNS | CMD_WORKLOAD,
+     .when = WHEN(UNSET("import"), ALWAYS_UNSET("workload.dir")),
+     .help = "CSV of arrived_at, num_prefill_tokens, num_decode_tokens to run instead of making "
+             "one, or a Mooncake trace (.jsonl)"},
+    {KEY(workload.prompts), .commands = MAKES, .when = WHEN(MADE),
+     .help = "prompts.jsonl with prompt_id and text"},
+    {KEY(workload.num_requests), .unit = "requests", .min = 1, .max = 1e8, .commands = MAKES,
+     .when = WHEN(NOT_GIVEN), .help = "how many requests; all that the source has when unset"},
+    {KEY(workload.duration_s), .unit = "s", .def = "0", .max = 1e9,
+     .commands = CMD_WORKLOAD | ONE_RUN,
+     .when = WHEN(MADE, IS("workload.arrival.kind", RATES "|trace")),
+     .help = "all requests that arrive within that time, instead of a number of them; with "
+             "workload.num_requests on the command line at most so many"},
+    {KEY(workload.prefix.tokens), .unit = "tokens", .def = "0", .max = 1e9, .commands = MAKES,
+     .when = WHEN(MADE, ALWAYS_UNSET("workload.prompts")),
+     .help = "tokens that stand before each prompt and are the same for all requests of a group; "
+             "lengths count without them"},
+    {KEY(workload.prefix.groups), .def = "1", .min = 1, .max = 1e9, .commands = MAKES,
+     .when = WHEN(MADE, UNSET("workload.prompts")),
+     .help = "how many such groups there are; each request belongs to one of them by chance"},
+    {KEY(workload.warmup_requests), .unit = "requests", .def = "0", .max = 1e8, .commands = RUNS,
+     .help = "first requests that are labelled warm-up and left out"},
+    {KEY(workload.arrival.kind), .def = "poisson",
+     .allowed = "static|fixed_interval|poisson|gamma|trace", .commands = MAKES,
+     .when = WHEN(MADE_ARRIVALS), .help = "how requests arrive; static is all at time 0"},
+    {KEY(workload.arrival.rate), .unit = "1/s", .min = 1e-9, .max = 1e9, .commands = RATED,
+     .when =
+         WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", RATES), UNSET("workload.arrival.stages")),
+     .help = "mean rate of poisson, gamma or fixed_interval arrivals"},
+    {KEY(workload.arrival.ramp_s), .unit = "s", .max = 1e9, .commands = CMD_WORKLOAD | ONE_RUN,
+     .when = WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", RATES),
+                  ALWAYS_SET("workload.arrival.rate"), ALWAYS_UNSET("workload.arrival.stages")),
+     .help = "time in which the rate grows evenly from 0 to workload.arrival.rate"},
+    {KEY(workload.arrival.stages), .commands = CMD_WORKLOAD | ONE_RUN,
+     .when = WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", RATES)),
+     .help = "rates that change, SECONDS:RATE or SECONDS:RATE-RATE, instead of one rate; the last "
+             "goes on"},
+    {KEY(workload.arrival.burstiness), .min = 1e-3, .max = 1e3, .commands = MAKES,
+     .when = WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", "gamma")),
+     .help = "shape of gamma arrivals: 1 is poisson, less is burstier"},
+    {KEY(workload.arrival.inter_arrival_ns), .unit = "ns", .min = 1, .max = INFINITY,
+     .commands = RATED, .when = WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", "fixed_interval")),
+     .help = "gap of fixed_interval arrivals, instead of a rate"},
+    {KEY(workload.arrival.trace), .commands = MAKES,
+     .when = WHEN(MADE_ARRIVALS, IS("workload.arrival.kind", "trace")),
+     .help = "CSV with arrived_at (s) or arrival_time_ns"},
+    {KEY(workload.lengths.kind), .def = "fixed",
+     .allowed = "tokenizer|fixed|uniform|zipf|trace|normal|lognormal", .commands = MAKES,
+     .when = WHEN(MADE),
+     .help = "where token counts come from; tokenizer: of the prompt, or where the model has none "
+             "a token for each 4 bytes of it"},
+    {KEY(workload.lengths.prefill_tokens), .unit = "tokens", .min = 1, .max = 1e9,
+     .commands = MAKES, .when = WHEN(MADE, IS("workload.lengths.kind", "fixed|normal|lognormal")),
+     .help = "prompt length of fixed lengths; mean of normal and lognormal"},
+    {KEY(workload.lengths.decode_tokens), .unit = "tokens", .min = 1, .max = 1e9, .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "fixed|tokenizer|normal|lognormal")),
+     .help = "output length of fixed and tokenizer lengths, first token included; mean of normal "
+             "and lognormal"},
+    {KEY(workload.lengths.min_tokens), .unit = "tokens", .min = 1, .max = 1e9, .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "uniform|zipf")),
+     .help = "least tokens of a request, prompt and output together, of uniform and zipf"},
+    {KEY(workload.lengths.max_tokens), .unit = "tokens", .min = 1, .max = 1e9, .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "uniform|zipf")),
+     .help = "most tokens of a request, prompt and output together, of uniform and zipf"},
+    {KEY(workload.lengths.prefill_stddev), .unit = "tokens", .def = "0", .max = 1e9,
+     .commands = MAKES, .when = WHEN(MADE, IS("workload.lengths.kind", "normal|lognormal")),
+     .help = "standard deviation of normal and lognormal prompt lengths"},
+    {KEY(workload.lengths.decode_stddev), .unit = "tokens", .def = "0", .max = 1e9,
+     .commands = MAKES, .when = WHEN(MADE, IS("workload.lengths.kind", "normal|lognormal")),
+     .help = "standard deviation of normal and lognormal output lengths"},
+    {KEY(workload.lengths.zipf_theta), .min = 1e-6, .max = 0.999999, .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "zipf")), .help = "exponent of zipf lengths"},
+    {KEY(workload.lengths.prefill_decode_ratio), .max = 1e6, .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "uniform|zipf")),
+     .help = "prompt tokens per output token of uniform and zipf"},
+    {KEY(workload.lengths.trace), .commands = MAKES,
+     .when = WHEN(MADE, IS("workload.lengths.kind", "trace")),
+     .help = "CSV with num_prefill_tokens, num_decode_tokens"},
+};
+
+OPTION_SECTION(workload, rows);
