@@ -1,64 +1,6 @@
-#include <string.h>
-
 #include "cmd/commands.h"
 #include "cmd/openai.h"
-#include "engine/engine.h"
-#include "job/probe_engine.h"
-
-/* ---- engines by name: the rows of this table are what `engine=` accepts ---- */
-
-struct engine_context {
-    const struct plan *p;
-    const struct job_model *m;
-    const struct serve_params *serve;
-    struct serve_clock *clock;
-    int64_t longest; /* prompt plus output of the longest request */
-    int64_t blocks;  /* of the KV cache that the run can use */
-};
-
-static enum st open_cpu(const struct engine_context *x, struct executor *out, struct err *e)
-{
-    const struct job_cpu how = {
-        .longest = x->longest, .blocks = x->blocks, .ignore_eos = x->p->engine.ignore_eos};
-    return job_cpu_engine(x->p, x->m, x->serve, &how, x->clock, out, e);
-}
-
-static enum st open_null(const struct engine_context *x, struct executor *out, struct err *e)
-{
-    (void)e;
-    *out = null_executor(0, x->clock);
-    return ST_OK;
-}
-
-static const struct {
-    const char *name, *help;
-    bool weights;
-    enum st (*open)(const struct engine_context *x, struct executor *out, struct err *e);
-    enum st (*run)(struct cmd_context *c, struct err *e); /* not an executor: does it all itself */
-} engines[] = {
-    {"cpu", "the built-in engine on this machine's cores", true, open_cpu, NULL},
-    {"null", "computes nothing: what the loop itself costs", false, open_null, NULL},
-    {"openai", "an OpenAI-style server at url", false, NULL, openai_bench},
-    {"worker", "a program of yours: worker.command", false, NULL, job_worker},
-};
-
-enum { ENGINES = sizeof engines / sizeof *engines };
-
-static size_t engine_of(const char *name)
-{
-    size_t k = 0;
-    while (k < ENGINES && strcmp(engines[k].name, name) != 0)
-        k++;
-    return k;
-}
-
-enum st bench_check_engine(const char *name, struct err *e)
-{
-    if (engine_of(name) < ENGINES)
-        return ST_OK;
-    err_set(e, ST_USAGE, "engine.kind: there is no engine '%s'", name);
-    return err_hint(e, "engines: " JOB_ENGINES);
-}
+#include "job/job.h"
 
 /* Bound on the blocks touched. Blocks are allocated from the first on and return to the top of the
  * stack, so only as many are touched as are in use at once: by batch_cap of the longest requests,
@@ -74,45 +16,41 @@ static int64_t blocks_used(const struct serve_params *serve, const struct worklo
     return serve->prefix_caching || all < running ? all : running;
 }
 
-static enum st bench(struct cmd_context *c, struct err *e)
+static enum st bench_here(struct cmd_context *c, const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
-    size_t k = engine_of(p->engine.kind);
-    TRY(bench_check_engine(p->engine.kind, e));
-    if (engines[k].run)
-        return engines[k].run(c, e);
-    if (strcmp(p->device, "cpu") != 0) {
-        err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device, engines[k].name);
-        return err_hint(e, "device=cpu");
-    }
-    if (p->cluster.replicas != 1)
-        return err_set(e, ST_USAGE, "cluster.replicas: engine %s runs one replica, not %lld",
-                       engines[k].name, (long long)p->cluster.replicas);
-
+    TRY(engine_check_place(engine, p, e));
     struct job_model m;
-    TRY(job_model(c, engines[k].weights, &m, e));
+    TRY(job_model(c, engine->needs & ENGINE_WEIGHTS, &m, e));
     struct job_workload w;
     TRY(job_workload(c, &m, true, &w, e));
     struct serve_params serve;
+    struct engine_plan plan;
     struct serve_clock clock = clock_real();
     clock.spin = p->engine.idle == 0;
-    struct engine_context x = {p, &m, &serve, &clock, 0, 0};
+    struct job_engine how = {.engine = engine,
+                             .plan = &plan,
+                             .m = &m,
+                             .serve = &serve,
+                             .clock = &clock,
+                             .ignore_eos = p->engine.ignore_eos};
     for (size_t i = 0; i < w.w.n; i++) {
         const struct workload_request *q = &w.w.requests[i];
         int64_t tokens = q->num_prefill_tokens + q->num_decode_tokens;
-        x.longest = tokens > x.longest ? tokens : x.longest;
+        how.longest = tokens > how.longest ? tokens : how.longest;
     }
     struct executor ex = {0};
-    enum st st = job_serve_params(p, &m.m, &serve, e);
+    enum st st = job_serve_params(p, &m.m, engine, &serve, &plan, e);
     if (st == ST_OK)
         st = serve_check_params(&serve, e);
-    x.blocks = st == ST_OK ? blocks_used(&serve, &w.w, x.longest) : 0;
+    how.ready_blocks = st == ST_OK ? blocks_used(&serve, &w.w, how.longest) : 0;
     if (st == ST_OK)
-        st = engines[k].open(&x, &ex, e);
+        st = job_engine_open(c, &how, &ex, e);
     if (st == ST_OK) {
         struct node *extra = node_new(c->a, NODE_MAP);
-        node_set(c->a, extra, SV("backend"), node_str(c->a, engines[k].name));
-        const struct grid_limits limits = {.max_tokens = serve_max_batch_tokens(&serve, x.longest),
+        node_set(c->a, extra, SV("backend"), node_str(c->a, engine->name));
+        const struct grid_limits limits = {.max_tokens =
+                                               serve_max_batch_tokens(&serve, how.longest),
                                            .max_batch = serve.batch_cap,
                                            .max_kv = m.m.max_positions,
                                            .block_size = serve.block_size,
@@ -121,8 +59,9 @@ static enum st bench(struct cmd_context *c, struct err *e)
         reference_open(c->a, ex, &limits, m.m.vocab, &reference);
         struct job_run r = {.type = "real",
                             .kind = "real",
-                            .backend = engines[k].name,
+                            .backend = engine->name,
                             .executors = &ex,
+                            .params = &serve,
                             .clock = &clock,
                             .extra = extra,
                             .reference = &reference};
@@ -132,6 +71,21 @@ static enum st bench(struct cmd_context *c, struct err *e)
     }
     job_workload_close(&w);
     return st;
+}
+
+static enum st bench(struct cmd_context *c, struct err *e)
+{
+    const struct engine *engine;
+    TRY(engine_for(c->plan->engine.kind, COMMAND_BENCH, &engine, e));
+    switch (engine->drive) {
+    case ENGINE_SERVER:
+        return openai_bench(c, e);
+    case ENGINE_PROGRAM:
+        return job_worker(c, e);
+    case ENGINE_EXECUTES:
+        break;
+    }
+    return bench_here(c, engine, e);
 }
 
 static int run_bench(struct cmd_context *c, struct err *e)

@@ -216,7 +216,6 @@ static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, st
 static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struct err *e)
 {
     struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
-    TRY(bench_check_engine(c->plan->engine.kind, e));
     TRY(job_engine_probe_open(c, probe, e));
     struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
                       .workers = 1, /* concurrent probes would disturb each other */
@@ -240,8 +239,10 @@ static enum st judge(const struct capacity_result *r, struct err *e)
 static int run_capacity(struct cmd_context *c, struct err *e)
 {
     struct capacity_result r = {0};
-    bool simulated = strcmp(c->plan->engine.kind, "sim") == 0;
-    enum st st = (simulated ? of_simulator : of_engine)(c, &r, e);
+    const struct engine *engine;
+    enum st st = engine_for(c->plan->engine.kind, COMMAND_CAPACITY, &engine, e);
+    if (st == ST_OK)
+        st = (engine->needs & ENGINE_PREDICTOR ? of_simulator : of_engine)(c, &r, e);
     if (st == ST_OK)
         st = judge(&r, e);
     if (st != ST_OK) {
@@ -259,8 +260,8 @@ const struct cmd cmd_capacity = {
         "Simulates the workload at one rate after another until the highest that meets the "
         "objective is known, once for each of several seeds; then looks at the operating point "
         "below it. The objective is vLLM's goodput syntax, slo=ttft:500,tpot:50, or by default "
-        "Vidur's: P99 scheduling delay at most 5 s. engine=cpu, openai or worker asks a real "
-        "engine instead, by one bench after another: the same search, objective and result. "
+        "Vidur's: P99 scheduling delay at most 5 s. Another engine than sim is asked for real, "
+        "by one bench after another: the same search, objective and result. "
         "Exit code 1 when no rate meets it, 5 when the client was too late to tell.",
     .example = "twinfer capacity model=tiny_qwen3 slo=ttft:200,tpot:20 slo_fraction=0.95",
     .run = run_capacity,

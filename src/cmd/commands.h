@@ -7,7 +7,4 @@
 #define COMMAND_EXTERN(ID, name) extern const struct cmd cmd_##name;
 COMMANDS(COMMAND_EXTERN)
 
-/* ST_USAGE for a name that engine= does not know. */
-enum st bench_check_engine(const char *name, struct err *e);
-
 #endif

@@ -11,6 +11,7 @@
 #include "cmd/flags.h"
 #include "cmd/man.h"
 #include "config/option_help.h"
+#include "engine/registry.h"
 #include "job/sweep.h"
 
 /* The parsed command line, before configuration. */
@@ -63,14 +64,18 @@ static void print_wrapped(const char *text)
 
 static void print_help(const struct cmd *c)
 {
-    struct buf options = {0};
+    struct buf options = {0}, engines = {0};
     option_help(&options, command_bit(c->id));
     printf("usage: twinfer %s%s%s%s [key=value ...]%s\n\n", command_name(c->id),
            c->words ? " [" : "", c->words ? c->words : "", c->words ? "]" : "",
            c->program ? " -- command ..." : "");
     print_wrapped(c->about);
+    engine_help(&engines, c->id);
+    if (engines.n)
+        printf("\nengines:\n%s", buf_str(&engines));
     printf("\nexample:\n  %s\n\nsettings:\n%s", c->example, buf_str(&options));
     buf_free(&options);
+    buf_free(&engines);
 }
 
 static enum st unknown_command(const char *name, struct err *e)

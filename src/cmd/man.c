@@ -6,6 +6,7 @@
 #include "cmd/flags.h"
 #include "config/option_help.h"
 #include "config/source.h"
+#include "engine/registry.h"
 
 static const struct {
     int code;
@@ -194,6 +195,19 @@ static void put_groups(struct buf *out, const struct cmd *c, const struct embed_
     arena_free(&a);
 }
 
+static void put_engines(struct buf *out, const struct cmd *c)
+{
+    bool titled = false;
+    for (const struct engine *x = engine_registry; x->name; x++) {
+        if (!(x->commands & command_bit(c->id)))
+            continue;
+        if (!titled)
+            put_section(out, "ENGINES");
+        titled = true;
+        put_item(out, x->name, x->help);
+    }
+}
+
 static void put_environment(struct buf *out)
 {
     put_section(out, "ENVIRONMENT");
@@ -254,6 +268,7 @@ static void put_command(struct buf *out, const struct cmd *c, const struct embed
                c->program ? " \\-\\- \\fIcommand\\fR ..." : "");
     put_section(out, "DESCRIPTION");
     put_text(out, c->about);
+    put_engines(out, c);
     put_section(out, "EXAMPLE");
     put_example(out, c->example);
     put_settings(out, c);

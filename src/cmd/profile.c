@@ -1,12 +1,9 @@
 #include "profile/profile.h"
 
-#include <string.h>
-
 #include "artifact/artifact.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "engine/engine.h"
 #include "job/job.h"
 #include "profile/read/bundle.h"
 #include "text/table.h"
@@ -68,15 +65,13 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
 
 enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
 
-static enum st measure(struct cmd_context *c, const struct job_model *m, struct err *e)
+static enum st measure(struct cmd_context *c, const struct job_model *m,
+                       const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
-    if (strcmp(p->engine.kind, "cpu") != 0)
-        return err_set(e, ST_USAGE, "engine.kind: only engine cpu can be profiled, not '%s'",
-                       p->engine.kind);
-    if (p->parallel.tp != 1)
-        return err_set(e, ST_USAGE, "parallel.tp: engine cpu has no tensor parallelism, got %lld",
-                       (long long)p->parallel.tp);
+    if (engine->max_tp && p->parallel.tp > engine->max_tp)
+        return err_set(e, ST_USAGE, "parallel.tp: engine %s has no tensor parallelism, got %lld",
+                       engine->name, (long long)p->parallel.tp);
     struct run_meta facts = job_meta(c, NULL, p->hardware.id, "vidur_profile");
     facts.model = m->m.name;
     facts.params = NULL; /* the bundle has its own settings */
@@ -107,22 +102,33 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
         .config = c->config->tree,
         .provenance = run_meta_node(c->a, &facts),
     };
-    pp.num_blocks = profile_num_blocks(&pp, CACHE_BYTES, (int)sizeof(float));
-    struct cpu_engine_params ep = {
+    const struct grid_limits limits = profile_limits(&pp);
+    const struct memory_facts memory = {.model = &m->m,
+                                        .tp = pp.tp,
+                                        .pp = 1,
+                                        .block_size = pp.block_size,
+                                        .request_tokens = limits.max_kv,
+                                        .batch_cap = limits.max_batch,
+                                        .cache_bytes = CACHE_BYTES};
+    struct engine_plan plan;
+    TRY(engine->plan(p, &memory, &plan, e));
+    pp.num_blocks = plan.memory.num_blocks;
+    const struct engine_job job = {
+        .settings = p,
         .model = &m->m,
         .weights_dir = m->weights_dir,
         .weights_seed = m->weights_seed,
-        .threads = (int)p->engine.threads,
+        .dtype = plan.dtype,
         .block_size = pp.block_size,
         .num_blocks = pp.num_blocks,
         .max_batch_tokens = pp.max_tokens + pp.max_batch,
         .max_rows = pp.max_batch,
         .ignore_eos = true,
-        .spin = clock.spin,
         .clock = &clock,
+        .a = c->a,
     };
     struct executor ex;
-    TRY(cpu_engine_open(&ep, &ex, e));
+    TRY(engine->open(&job, &ex, e));
     cmd_catch_signals();
     const char *dir = NULL;
     enum st st = profile_run(c->a, &pp, ex, &cmd_stop, &dir, e);
@@ -137,18 +143,20 @@ static enum st measure(struct cmd_context *c, const struct job_model *m, struct 
 static enum st profile(struct cmd_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
-    bool checking = c->n_words > 0;
-    if (!checking && strncmp(p->device, "cuda", 4) == 0) {
-        err_set(e, ST_DEVICE, "device=%s: this build has no CUDA engine", p->device);
-        return err_hint(e, "device=cpu profiles the built-in engine");
-    }
-    if (strcmp(p->device, "cpu") != 0 && strncmp(p->device, "cuda", 4) != 0) {
+    struct job_model m;
+    if (!engine_device(p->device)) {
         err_set(e, ST_USAGE, "device: '%s' is not a device", p->device);
         return err_hint(e, "devices: cpu, cuda, cuda:<n>");
     }
-    struct job_model m;
-    TRY(job_model(c, !checking, &m, e));
-    return checking ? check(c, &m, e) : measure(c, &m, e);
+    if (c->n_words > 0) {
+        TRY(job_model(c, false, &m, e));
+        return check(c, &m, e);
+    }
+    const struct engine *engine;
+    TRY(engine_for(p->engine.kind, COMMAND_PROFILE, &engine, e));
+    TRY(engine_check_place(engine, p, e));
+    TRY(job_model(c, true, &m, e));
+    return measure(c, &m, engine, e);
 }
 
 static int run_profile(struct cmd_context *c, struct err *e)

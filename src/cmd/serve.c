@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
-#include "engine/engine.h"
 #include "job/record.h"
 #include "job/sim.h"
 #include "server/server.h"
@@ -15,7 +14,9 @@ enum { READY_BYTES = 128 << 20 };
 /* The parts of one server. */
 struct service {
     struct cmd_context *c;
+    const struct engine *engine;
     struct job_model m;
+    struct predictor predictor; /* of engines that need one */
     struct tokenizer *tokenizer;
     struct chat_format chat;
     struct serve_params serve;
@@ -28,46 +29,16 @@ struct service {
     struct server *server;
 };
 
-static enum st open_cpu(struct service *s, struct err *e)
-{
-    const struct plan *p = s->c->plan;
-    if (s->serve.replicas != 1)
-        return err_set(e, ST_USAGE, "cluster.replicas: engine cpu runs one replica, not %d",
-                       s->serve.replicas);
-    const struct job_cpu how = {
-        .longest = s->serve.max_model_len,
-        .blocks = READY_BYTES / (s->serve.block_size * model_kv_bytes_per_token(&s->m.m, 4)) + 1,
-        .later = true,
-        .ignore_eos = true, /* per request: decided by the server */
-        .tokenizer = s->tokenizer,
-    };
-    TRY(job_cpu_engine(p, &s->m, &s->serve, &how, &s->clock, &s->executors[0], e));
-    s->n_open = 1;
-    return ST_OK;
-}
-
-static enum st open_sim(struct service *s, struct err *e)
+/* Source of the times of engine=sim. */
+static enum st open_predictor(struct service *s, struct err *e)
 {
     struct predictor_params params;
-    struct predictor predictor;
-    TRY(job_predictor(s->c, &s->m, &params, &predictor, e));
+    TRY(job_predictor(s->c, &s->m, &params, &s->predictor, e));
     const char *warning = job_predictor_warning(s->c, &params);
     if (warning)
         log_warn("%s", warning);
-    for (; s->n_open < s->serve.replicas; s->n_open++)
-        s->executors[s->n_open] =
-            paced_executor(s->c->a, &predictor, (int32_t)s->serve.batch_cap, &s->clock, &s->late_s);
     return ST_OK;
 }
-
-static const struct {
-    const char *name;
-    bool weights;
-    enum st (*open)(struct service *s, struct err *e);
-} engines[] = {
-    {"cpu", true, open_cpu},
-    {"sim", false, open_sim},
-};
 
 static enum st load_chat(struct service *s, struct err *e)
 {
@@ -92,30 +63,42 @@ static enum st load_chat(struct service *s, struct err *e)
 static enum st open_engine(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
-    size_t k = 0, n = sizeof engines / sizeof *engines;
-    while (k < n && strcmp(engines[k].name, p->engine.kind) != 0)
-        k++;
-    if (k == n) {
-        err_set(e, ST_USAGE, "engine.kind: nothing can be served by an engine '%s'",
-                p->engine.kind);
-        return err_hint(e, "engines: cpu, sim");
-    }
-    if (strcmp(p->device, "cpu") != 0)
-        return err_set(e, ST_DEVICE, "device=%s: engine %s runs on the CPU", p->device,
-                       engines[k].name);
-    TRY(job_model(s->c, engines[k].weights, &s->m, e));
+    struct engine_plan plan;
+    TRY(engine_for(p->engine.kind, COMMAND_SERVE, &s->engine, e));
+    TRY(engine_check_place(s->engine, p, e));
+    TRY(job_model(s->c, s->engine->needs & ENGINE_WEIGHTS, &s->m, e));
     if (s->m.tokenizer)
         TRY(tokenizer_load(s->m.tokenizer, &s->tokenizer, e));
     else
         log_warn("model %s has no tokenizer: prompts must be token ids, and answers have no text",
                  s->m.m.name);
     TRY(load_chat(s, e));
-    TRY(job_serve_params(p, &s->m.m, &s->serve, e));
+    TRY(job_serve_params(p, &s->m.m, s->engine, &s->serve, &plan, e));
     s->serve.emit_tokens = true;
     s->serve.warmup_requests = 0;
     TRY(serve_check_params(&s->serve, e));
+    if (s->engine->needs & ENGINE_PREDICTOR)
+        TRY(open_predictor(s, e));
+    const int64_t block_bytes =
+        s->serve.block_size * model_kv_bytes_per_token(&s->m.m, (int)dtype_bytes(plan.dtype));
+    const struct job_engine how = {
+        .engine = s->engine,
+        .plan = &plan,
+        .m = &s->m,
+        .serve = &s->serve,
+        .clock = &s->clock,
+        .longest = s->serve.max_model_len,
+        .ready_blocks = READY_BYTES / block_bytes + 1,
+        .ready_later = true,
+        .ignore_eos = true, /* per request: decided by the server */
+        .tokenizer = s->tokenizer,
+        .predictor = &s->predictor,
+        .late_s = &s->late_s,
+    };
     s->executors = arena_array(s->c->a, struct executor, s->serve.replicas);
-    return engines[k].open(s, e);
+    for (; s->n_open < s->serve.replicas; s->n_open++)
+        TRY(job_engine_open(s->c, &how, &s->executors[s->n_open], e));
+    return ST_OK;
 }
 
 /* Loads keys from a file or variable: a key on the command line would be visible to all users, and
@@ -139,7 +122,7 @@ static enum st load_keys(struct service *s, struct err *e)
 static enum st open_server(struct service *s, struct err *e)
 {
     const struct plan *p = s->c->plan;
-    const bool predicted = strcmp(p->engine.kind, "sim") == 0;
+    const bool predicted = s->engine->needs & ENGINE_PREDICTOR;
     s->params = (struct server_params){
         .host = p->server.host,
         .port = (int)p->server.port,

@@ -74,7 +74,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     struct predictor_params params;
     struct predictor predictor;
     struct serve_params serve; /* checks settings before the bundle */
-    TRY(job_serve_params(p, &m.m, &serve, e));
+    TRY(job_serve_params(p, &m.m, NULL, &serve, NULL, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
     const char *warning = job_predictor_warning(c, &params);
@@ -112,6 +112,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
                         .kind = "sim",
                         .backend = "sim",
                         .executors = ex,
+                        .params = &serve,
                         .clock = &clock,
                         .bundle = params.bundle,
                         .predictor = &predictor,

@@ -6,6 +6,8 @@
 #include "serve/clock.h"
 #include "serve/executor.h"
 
+struct engine_job; /* engine/registry.h */
+
 struct cpu_engine_params {
     const struct model *model;
     const char *weights_dir; /* folder with safetensors; NULL = random from weights_seed */
@@ -32,6 +34,7 @@ struct cpu_engine_params {
  * of its batch, of chunking and of the number of threads. Sampling is greedy, the first of equal
  * logits wins, unless the request has sampling parameters (engine/sampler.h). */
 enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out, struct err *e);
+enum st cpu_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 
 /* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last
  * == true in batch order, then decode rows in order of slot. For tests. */
@@ -46,6 +49,7 @@ double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
  * cost. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real one. The clock is
  * borrowed until close. */
 struct executor null_executor(double batch_s, const struct serve_clock *clock);
+enum st null_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 
 struct predictor;
 /* The simulator (sim/sim.h) in real time, for a server: each batch's completion is held back until
@@ -56,5 +60,6 @@ struct predictor;
  * arena; close() is still required. */
 struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
                                const struct serve_clock *clock, double *late_s);
+enum st paced_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/registry.h"
 #include "engine/rows.h"
 #include "sim/sim.h"
 
@@ -135,4 +136,11 @@ struct executor paced_executor(struct arena *a, const struct predictor *p, int32
     s->n_answers = (uint64_t)in_flight(s);
     s->answers = arena_array(a, struct answer, s->n_answers);
     return (struct executor){&paced_ops, s};
+}
+
+enum st paced_engine_start(const struct engine_job *job, struct executor *out, struct err *e)
+{
+    (void)e;
+    *out = paced_executor(job->a, job->predictor, (int32_t)job->max_rows, job->clock, job->late_s);
+    return ST_OK;
 }

@@ -1,4 +1,3 @@
-#include "engine/engine.h"
 #include "base/log.h"
 #include "job/job.h"
 
@@ -17,25 +16,28 @@ static int64_t sample_vocab(const struct job_model *m, const struct tokenizer *h
     return known < m->m.vocab ? known : 0;
 }
 
-enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
-                       const struct serve_params *serve, const struct job_cpu *how,
-                       const struct serve_clock *clock, struct executor *out, struct err *e)
+enum st job_engine_open(const struct cmd_context *c, const struct job_engine *how,
+                        struct executor *out, struct err *e)
 {
-    struct cpu_engine_params ep = {
-        .model = &m->m,
-        .weights_dir = m->weights_dir,
-        .weights_seed = m->weights_seed,
-        .threads = (int)p->engine.threads,
-        .block_size = serve->block_size,
-        .num_blocks = serve->num_blocks,
-        .busy_blocks = how->blocks,
-        .ready_later = how->later,
-        .max_batch_tokens = serve_max_batch_tokens(serve, how->longest),
-        .max_rows = serve->batch_cap,
-        .sample_vocab = sample_vocab(m, how->tokenizer),
+    const struct engine *x = how->engine;
+    const struct engine_job job = {
+        .settings = c->plan,
+        .model = &how->m->m,
+        .weights_dir = how->m->weights_dir,
+        .weights_seed = how->m->weights_seed,
+        .dtype = how->plan->dtype,
+        .block_size = how->serve->block_size,
+        .num_blocks = how->serve->num_blocks,
+        .max_batch_tokens = serve_max_batch_tokens(how->serve, how->longest),
+        .max_rows = how->serve->batch_cap,
+        .sample_vocab = x->needs & ENGINE_WEIGHTS ? sample_vocab(how->m, how->tokenizer) : 0,
+        .ready_blocks = how->ready_blocks,
+        .ready_later = how->ready_later,
         .ignore_eos = how->ignore_eos,
-        .spin = clock->spin,
-        .clock = clock,
+        .clock = how->clock,
+        .predictor = how->predictor,
+        .late_s = how->late_s,
+        .a = c->a,
     };
-    return cpu_engine_open(&ep, out, e);
+    return x->open(&job, out, e);
 }

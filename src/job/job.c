@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "serve/memory.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -252,35 +251,25 @@ void job_workload_close(struct job_workload *w)
     workload_stream_close(&w->stream);
 }
 
-static int64_t default_blocks(const struct plan *p, const struct model *m, int64_t longest)
+/* Takes the blocks of the engine's plan; orca and faster_transformer batch at most as it allows. */
+static enum st plan_memory(const struct plan *p, const struct model *m, const struct engine *engine,
+                           struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
-    int64_t per_sequence = (longest + p->scheduler.block_size - 1) / p->scheduler.block_size;
-    int64_t block_bytes = p->scheduler.block_size * model_kv_bytes_per_token(m, 4);
-    int64_t blocks = (INT64_C(2) << 30) / block_bytes;
-    if (blocks > p->scheduler.batch_cap * per_sequence)
-        blocks = p->scheduler.batch_cap * per_sequence;
-    return blocks > per_sequence ? blocks : per_sequence;
-}
-
-/* Plans blocks from the memory of a device; orca and faster_transformer batch at most as Vidur's
- * planner allows. */
-static enum st plan_memory(const struct plan *p, const struct model *m, int64_t longest,
-                           struct serve_params *out, struct err *e)
-{
-    struct memory_facts facts = {.memory_gb = p->hardware.memory_gb,
-                                 .margin = p->hardware.memory_margin,
-                                 .model = m,
-                                 .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
-                                 .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
-                                 .ep = p->parallel.ep,
-                                 .block_size = p->scheduler.block_size,
-                                 .request_tokens = longest};
-    struct memory_plan plan;
+    const struct memory_facts facts = {.memory_gb = p->hardware.memory_gb,
+                                       .margin = p->hardware.memory_margin,
+                                       .model = m,
+                                       .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
+                                       .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
+                                       .ep = p->parallel.ep,
+                                       .block_size = p->scheduler.block_size,
+                                       .request_tokens = out->max_model_len,
+                                       .batch_cap = p->scheduler.batch_cap,
+                                       .num_blocks = p->scheduler.num_blocks};
     const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
-    TRY(memory_plan(&facts, &plan, e));
-    out->num_blocks = plan.num_blocks;
-    if (sched && sched->traits & SCHED_PLANNED_BATCH && plan.max_batch < out->batch_cap)
-        out->batch_cap = plan.max_batch;
+    TRY((engine ? engine->plan : engine_plan_host)(p, &facts, plan, e));
+    out->num_blocks = plan->memory.num_blocks;
+    if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < out->batch_cap)
+        out->batch_cap = plan->memory.max_batch;
     return ST_OK;
 }
 
@@ -294,10 +283,10 @@ static void cap_each_stage(const struct plan *p, struct serve_params *out)
 
 enum { KV_FLOAT_BYTES = 2 }; /* float16, as in the memory planner */
 
-enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
-                         struct err *e)
+enum st job_serve_params(const struct plan *p, const struct model *m, const struct engine *engine,
+                         struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
-    int64_t longest = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions;
+    struct engine_plan unread;
     *out = (struct serve_params){
         .policy = p->scheduler.policy,
         .router = p->cluster.router,
@@ -309,7 +298,6 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .max_waiting_iters = p->scheduler.max_waiting_iters,
         .prefix_tokens = p->cluster.prefix_tokens,
         .block_size = p->scheduler.block_size,
-        .num_blocks = p->scheduler.num_blocks,
         .watermark = p->scheduler.watermark,
         .prefix_caching = p->scheduler.prefix_caching,
         .draft_tokens = p->speculation.draft_tokens,
@@ -318,15 +306,12 @@ enum st job_serve_params(const struct plan *p, const struct model *m, struct ser
         .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
         .kv_latency_s = p->cluster.kv_latency_s,
         .kv_bytes_per_token = (double)model_kv_bytes_per_token(m, KV_FLOAT_BYTES),
-        .max_model_len = longest,
+        .max_model_len = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,
         .emit_tokens = p->output.tokens == OUTPUT_FULL,
     };
-    if (out->num_blocks == 0 && p->hardware.memory_gb > 0)
-        TRY(plan_memory(p, m, longest, out, e));
-    else if (out->num_blocks == 0)
-        out->num_blocks = default_blocks(p, m, longest);
+    TRY(plan_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
     return ST_OK;
 }

@@ -1,8 +1,8 @@
 /* A job: one execution of a command, alone or for a combination of a sweep. Turns the plan into the
  * objects of the stages, and these into a folder with the results:
  *
- *     plan -> job_model -> job_workload -> job_serve_params -> job_cpu_engine, job_predictor
- * (sim.h)
+ *     plan -> job_model -> job_workload -> job_serve_params -> job_engine_open
+ *                                                              or job_predictor (sim.h)
  *          -> job_run: serves, records (record.h), writes the run directory
  *
  * Stages have their own parameter structs, independent of the plan: settings become those structs
@@ -14,6 +14,7 @@
 #define JOB_JOB_H
 
 #include "artifact/artifact.h"
+#include "engine/registry.h"
 #include "job/context.h"
 #include "model/model.h"
 #include "profile/reference.h"
@@ -64,30 +65,35 @@ void job_workload_close(struct job_workload *w);
  * command line. NULL = none. */
 const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m);
 
-/* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is what
- * hardware.memory_gb holds (serve/memory.h); where that is unset too it is room for batch_cap
- * sequences of that length, but at most 2 GiB of float32 keys and values and at least one sequence:
- * the same on every machine, so that a real run and its simulation agree. */
-enum st job_serve_params(const struct plan *p, const struct model *m, struct serve_params *out,
-                         struct err *e);
+/* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is of the
+ * engine's plan (engine/registry.h), which *plan keeps unless that is NULL. engine NULL: simulated.
+ */
+enum st job_serve_params(const struct plan *p, const struct model *m, const struct engine *engine,
+                         struct serve_params *out, struct engine_plan *plan, struct err *e);
 
 /* Every prompt of a workload that holds its requests as ids, (*ids)[i][num_prefill_tokens], before
  * the clock starts: tokenizing is not measured. */
 enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e);
 
-/* The CPU engine for requests of at most `longest` tokens, prompt and output together. The first
- * `blocks` of its KV cache are touched at open; `later`: the others while it idles, instead of at
- * first use. Ids unknown to the model's tokenizer, if any, are never sampled: vocabularies are
- * padded. */
-struct job_cpu {
-    int64_t longest, blocks;
-    bool later, ignore_eos;
+/* How a command opens an engine of the registry. The first ready_blocks of its KV cache are touched
+ * at open; ready_later: the others while it idles, instead of at first use. Ids unknown to the
+ * model's tokenizer, if any, are never sampled: vocabularies are padded. */
+struct job_engine {
+    const struct engine *engine;
+    const struct engine_plan *plan; /* of job_serve_params, as serve is */
+    const struct job_model *m;
+    const struct serve_params *serve;
+    const struct serve_clock *clock;
+    int64_t longest; /* tokens of the longest request, prompt and output together */
+    int64_t ready_blocks;
+    bool ready_later, ignore_eos;
     const struct tokenizer *tokenizer; /* the model's, if loaded already */
+    const struct predictor *predictor; /* of engines that need one, */
+    double *late_s;                    /* and the longest time behind it */
 };
-enum st job_cpu_engine(const struct plan *p, const struct job_model *m,
-                       const struct serve_params *serve, const struct job_cpu *how,
-                       const struct serve_clock *clock, struct executor *out, struct err *e);
+enum st job_engine_open(const struct cmd_context *c, const struct job_engine *how,
+                        struct executor *out, struct err *e);
 
 /* Serve the workload and write the run directory. type: "real" or "vidur". */
 struct job_run {
@@ -95,8 +101,9 @@ struct job_run {
     const char *kind; /* folder below runs/, "real" or "sim" */
     const char *backend;
     struct serve_clock *clock; /* real: the run is a measurement */
-    /* The serving core on these executors; or, where they are NULL, */
+    /* The serving core on these executors, with params; or, where they are NULL, */
     const struct executor *executors;
+    const struct serve_params *params; /* checked */
     /* an external scheduler: delivers rows to the sink, fills the counters it can and adds members
      * of run_meta.json to extra. Measurements before a failure are kept as an incomplete run. */
     enum st (*serve)(void *self, const struct serve_sink *sink, struct serve_counters *n,

@@ -81,7 +81,7 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
                 j->ops->name);
         return err_hint(e, "predictor=bundle");
     }
-    TRY(job_serve_params(p, &j->m->m, &j->serve, e));
+    TRY(job_serve_params(p, &j->m->m, NULL, &j->serve, NULL, e));
     return job_probe_workload(j->c, j->m, &j->w, &j->ids, e);
 }
 

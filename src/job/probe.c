@@ -95,7 +95,7 @@ enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struc
     *out = (struct job_probe){.c = c};
     TRY(job_capacity_check(c, &out->slo, &out->one_draw, e));
     TRY(job_model(c, false, &out->m, e));
-    TRY(job_serve_params(p, &out->m.m, &out->serve, e));
+    TRY(job_serve_params(p, &out->m.m, NULL, &out->serve, NULL, e));
     TRY(serve_check_params(&out->serve, e));
     TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
     struct probe_sim_params params = {

@@ -181,9 +181,11 @@ enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_pro
 {
     const struct plan *p = c->plan;
     *out = (struct job_engine_probe){.c = c, .a = arena_new()};
-    enum st st = job_capacity_check(c, &out->slo, &out->one_draw, e);
-    if (st == ST_OK && strcmp(p->engine.kind, "openai") == 0 &&
-        isfinite(out->slo.limit_s[SLO_DELAY])) {
+    const struct engine *engine;
+    enum st st = engine_for(p->engine.kind, COMMAND_BENCH, &engine, e);
+    if (st == ST_OK)
+        st = job_capacity_check(c, &out->slo, &out->one_draw, e);
+    if (st == ST_OK && engine->drive == ENGINE_SERVER && isfinite(out->slo.limit_s[SLO_DELAY])) {
         st = err_set(e, ST_USAGE,
                      "slo: a client does not see when a batch begins: delay is no limit here");
         err_hint(e, "slo=ttft:MS,tpot:MS");

@@ -17,10 +17,7 @@ struct job_engine_probe {
     struct probe probe;
 };
 
-/* What engine= knows. */
-#define JOB_ENGINES "cpu, null, openai, worker"
-
-/* Everything is checked before anything is written: the SLO, the workload. The engine is known.
+/* Everything is checked before anything is written: the engine's name, the SLO, the workload.
  * *out must stay where it is until job_engine_probe_close. */
 enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,
                               struct err *e);

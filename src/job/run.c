@@ -321,8 +321,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     const char *good_text;
     TRY(job_goodput(c, &good, &good_text, e));
     if (r->executors) {
-        TRY(job_serve_params(p, &m->m, &params, e));
-        TRY(serve_check_params(&params, e));
+        params = *r->params;
         bool computes = r->executors->ops->caps & EXEC_COMPUTES;
         if (computes || (params.prefix_caching && w->tokenizer))
             TRY(job_prompt_ids(c, m, w, &feed.ids, e));

@@ -24,6 +24,7 @@
 
 #include "artifact/artifact.h"
 #include "model/model.h"
+#include "profile/grid.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
 
@@ -57,8 +58,8 @@ struct profile_params {
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e);
 
-/* KV blocks to open an engine with: those of the whole grid, cut to `bytes` of cache at
- * element_bytes each, but at least one longest sequence. num_blocks of p is not read. */
-int64_t profile_num_blocks(const struct profile_params *p, int64_t bytes, int element_bytes);
+/* Limits of the grid, within the model's. An engine's cache is planned for its longest sequences,
+ * as many as a batch holds. */
+struct grid_limits profile_limits(const struct profile_params *p);
 
 #endif

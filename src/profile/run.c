@@ -46,7 +46,7 @@ static enum st check_params(const struct profile_params *p, struct executor ex, 
     return ST_OK;
 }
 
-static struct grid_limits limits_of(const struct profile_params *p)
+struct grid_limits profile_limits(const struct profile_params *p)
 {
     struct grid_limits l = {p->max_tokens, p->max_batch, p->max_kv, p->block_size, p->num_blocks};
     if (p->model->max_positions > 0 && p->model->max_positions < l.max_kv)
@@ -54,17 +54,6 @@ static struct grid_limits limits_of(const struct profile_params *p)
     if (l.max_batch > l.max_tokens)
         l.max_batch = l.max_tokens;
     return l;
-}
-
-int64_t profile_num_blocks(const struct profile_params *p, int64_t bytes, int element_bytes)
-{
-    struct grid_limits l = limits_of(p);
-    int64_t longest = (l.max_kv + l.block_size - 1) / l.block_size;
-    int64_t room = bytes / (model_kv_bytes_per_token(p->model, element_bytes) * l.block_size);
-    int64_t wanted = longest * l.max_batch;
-    if (wanted > room)
-        wanted = room;
-    return wanted > longest ? wanted : longest;
 }
 
 /* Hash of everything that samples depend on; another key starts anew. */
@@ -610,7 +599,7 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e)
 {
     TRY(check_params(p, ex, e));
-    struct session s = {.a = a, .p = p, .ex = ex, .stop = stop, .limits = limits_of(p)};
+    struct session s = {.a = a, .p = p, .ex = ex, .stop = stop, .limits = profile_limits(p)};
     const char *network = p->network_device ? p->network_device : p->hardware;
     const char *final =
         arena_printf(a, "%s/data/profiling/compute/%s/%s", p->root, p->hardware, p->model_name);

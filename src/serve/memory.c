@@ -49,3 +49,15 @@ enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struc
     out->num_blocks = blocks < INT32_MAX ? (int64_t)blocks : INT32_MAX;
     return ST_OK;
 }
+
+void memory_plan_host(const struct memory_facts *f, int element_bytes, struct memory_plan *out)
+{
+    const int64_t cache_bytes = f->cache_bytes ? f->cache_bytes : INT64_C(2) << 30;
+    const int64_t request = (f->request_tokens + f->block_size - 1) / f->block_size;
+    int64_t blocks =
+        cache_bytes / (f->block_size * model_kv_bytes_per_token(f->model, element_bytes));
+    if (blocks > f->batch_cap * request)
+        blocks = f->batch_cap * request;
+    *out = (struct memory_plan){.max_batch = INT64_MAX,
+                                .num_blocks = blocks > request ? blocks : request};
+}

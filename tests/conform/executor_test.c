@@ -1,9 +1,10 @@
-/* Every executor, driven by the serving loop over the same workload: what the loop relies on. A new
- * one is a line in `members`. */
+/* Every executor, driven by the serving loop over the same workload: what the loop relies on. Each
+ * row of the table of engines is one, on each of its devices; others are a line in `others`. */
 #include <math.h>
 
 #include "base/vec.h"
 #include "engine/engine.h"
+#include "engine/registry.h"
 #include "profile/read/read.h"
 #include "serve/serve.h"
 #include "sim/sim.h"
@@ -16,6 +17,8 @@ struct member {
     const char *name;
     bool real_clock;
     struct executor (*open)(struct test *t, const struct serve_clock *clock);
+    const struct engine *engine; /* instead of open */
+    const char *device;
 };
 
 static struct executor open_null(struct test *t, const struct serve_clock *clock)
@@ -54,24 +57,6 @@ static struct executor open_fake_ahead(struct test *t, const struct serve_clock 
     return fake(clock, true, 3);
 }
 
-static struct executor open_cpu(struct test *t, const struct serve_clock *clock)
-{
-    struct model *m = arena_one(t->a, struct model);
-    struct executor x;
-    assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", m, &t->e), t);
-    const struct cpu_engine_params p = {.model = m,
-                                        .weights_seed = 1,
-                                        .threads = 1,
-                                        .block_size = BLOCK,
-                                        .num_blocks = BLOCKS,
-                                        .max_batch_tokens = LONGEST,
-                                        .max_rows = CAP,
-                                        .ignore_eos = true,
-                                        .clock = clock};
-    assert_ok(cpu_engine_open(&p, &x, &t->e), t);
-    return x;
-}
-
 static struct predictor stages_predictor(struct test *t, int64_t stages)
 {
     static const double tokens[] = {1, 4096}, host[] = {0.0001, 0.0002}, s[] = {0.001, 0.002};
@@ -96,12 +81,6 @@ static struct executor sim_of_stages(struct test *t, int64_t stages)
     return sim_executor(t->a, &predictor);
 }
 
-static struct executor open_paced(struct test *t, const struct serve_clock *clock)
-{
-    const struct predictor predictor = stages_predictor(t, 1);
-    return paced_executor(t->a, &predictor, CAP, clock, NULL);
-}
-
 static struct executor open_paced_in_2_stages(struct test *t, const struct serve_clock *clock)
 {
     const struct predictor predictor = stages_predictor(t, 2);
@@ -120,20 +99,100 @@ static struct executor open_sim_in_2_stages(struct test *t, const struct serve_c
     return sim_of_stages(t, 2);
 }
 
-static const struct member members[] = {
-    {"null, real", true, open_null},
-    {"null, virtual", false, open_null},
-    {"fake, real", true, open_fake},
-    {"fake, virtual", false, open_fake},
-    {"fake that computes, virtual", false, open_fake_computing},
-    {"fake that computes, real", true, open_fake_computing},
-    {"fake with 3 in flight, real", true, open_fake_ahead},
-    {"cpu", true, open_cpu},
-    {"sim", false, open_sim},
-    {"sim in 2 stages", false, open_sim_in_2_stages},
-    {"sim in real time", true, open_paced},
-    {"sim in real time, 2 stages", true, open_paced_in_2_stages},
+/* As a command opens it: planned, then opened. ops == NULL: this machine has no such device. */
+static struct executor open_engine(struct test *t, const struct member *m,
+                                   const struct serve_clock *clock)
+{
+    struct plan *settings = arena_one(t->a, struct plan);
+    struct model *model = arena_one(t->a, struct model);
+    struct predictor *predictor = arena_one(t->a, struct predictor);
+    struct executor x = {0};
+    struct engine_plan plan;
+    *settings = (struct plan){.device = m->device, .engine.threads = 1};
+    *predictor = stages_predictor(t, 1);
+    assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", model, &t->e), t);
+    const struct memory_facts facts = {.model = model,
+                                       .tp = 1,
+                                       .pp = 1,
+                                       .block_size = BLOCK,
+                                       .request_tokens = LONGEST,
+                                       .batch_cap = CAP,
+                                       .num_blocks = BLOCKS};
+    assert_ok(m->engine->plan(settings, &facts, &plan, &t->e), t);
+    const struct engine_job job = {.settings = settings,
+                                   .model = model,
+                                   .weights_seed = 1,
+                                   .dtype = plan.dtype,
+                                   .block_size = BLOCK,
+                                   .num_blocks = plan.memory.num_blocks,
+                                   .max_batch_tokens = LONGEST,
+                                   .max_rows = CAP,
+                                   .ignore_eos = true,
+                                   .clock = clock,
+                                   .predictor = predictor,
+                                   .a = t->a};
+    if (m->engine->open(&job, &x, &t->e) == ST_DEVICE) {
+        print_message("%s: %s\n", m->name, err_cause(&t->e, 0));
+        t->e = (struct err){0};
+        return (struct executor){0};
+    }
+    assert_ok(t->e.st, t);
+    assert_string_equal(x.ops->name, m->engine->name);
+    return x;
+}
+
+static struct executor open_member(struct test *t, const struct member *m,
+                                   const struct serve_clock *clock)
+{
+    return m->engine ? open_engine(t, m, clock) : m->open(t, clock);
+}
+
+static const struct member others[] = {
+    {"null, virtual", false, open_null, NULL, NULL},
+    {"fake, real", true, open_fake, NULL, NULL},
+    {"fake, virtual", false, open_fake, NULL, NULL},
+    {"fake that computes, virtual", false, open_fake_computing, NULL, NULL},
+    {"fake that computes, real", true, open_fake_computing, NULL, NULL},
+    {"fake with 3 in flight, real", true, open_fake_ahead, NULL, NULL},
+    {"sim", false, open_sim, NULL, NULL},
+    {"sim in 2 stages", false, open_sim_in_2_stages, NULL, NULL},
+    {"sim in real time, 2 stages", true, open_paced_in_2_stages, NULL, NULL},
 };
+
+/* The others and the table's, where their device is found. */
+struct members {
+    const struct member *p[64];
+    size_t n;
+};
+
+static void add(struct members *all, const struct member *m)
+{
+    assert_true(all->n < sizeof all->p / sizeof *all->p);
+    all->p[all->n++] = m;
+}
+
+static struct members all_members(struct test *t)
+{
+    static const char *const devices[] = {"cpu", "cuda"};
+    struct members all = {0};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        add(&all, &others[i]);
+    for (const struct engine *x = engine_registry; x->name; x++)
+        for (size_t d = 0; d < sizeof devices / sizeof *devices; d++) {
+            struct member *m = arena_one(t->a, struct member);
+            const struct serve_clock clock = clock_real();
+            if (!(x->devices & engine_device(devices[d])))
+                continue;
+            *m = (struct member){arena_printf(t->a, "%s on %s", x->name, devices[d]), true, NULL, x,
+                                 devices[d]};
+            struct executor found = open_member(t, m, &clock);
+            if (!found.ops)
+                continue;
+            found.ops->close(found.self);
+            add(&all, m);
+        }
+    return all;
+}
 
 /* ---- one run through the loop ---- */
 
@@ -223,7 +282,7 @@ static struct recorded drive(struct test *t, const struct member *m, const char 
                              bool op_times)
 {
     struct serve_clock clock = m->real_clock ? clock_real() : clock_virtual();
-    struct executor ex = m->open(t, &clock);
+    struct executor ex = open_member(t, m, &clock);
     struct serve_params p = {.policy = policy,
                              .replicas = 1,
                              .batch_cap = CAP,
@@ -261,9 +320,11 @@ static void ids_of(const struct recorded *x, int64_t id, int64_t ids[LONGEST])
 static void batching_changes_no_token(void **state)
 {
     struct test *t = *state;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        struct recorded together = drive(t, &members[i], "vllm_v1", true);
-        struct recorded alone = drive(t, &members[i], "sequential", false);
+    struct members all = all_members(t);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct member *m = all.p[i];
+        struct recorded together = drive(t, m, "vllm_v1", true);
+        struct recorded alone = drive(t, m, "sequential", false);
         assert_int_equal(together.tokens.n, alone.tokens.n);
         for (int64_t id = 0; id < N_REQUESTS; id++) {
             int64_t a[LONGEST], b[LONGEST];
@@ -280,11 +341,12 @@ static void batching_changes_no_token(void **state)
 static void virtual_runs_repeat(void **state)
 {
     struct test *t = *state;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        if (members[i].real_clock)
+    struct members all = all_members(t);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct member *m = all.p[i];
+        if (m->real_clock)
             continue;
-        struct recorded a = drive(t, &members[i], "vllm_v1", false),
-                        b = drive(t, &members[i], "vllm_v1", false);
+        struct recorded a = drive(t, m, "vllm_v1", false), b = drive(t, m, "vllm_v1", false);
         assert_int_equal(a.tokens.n, b.tokens.n);
         for (size_t k = 0; k < a.tokens.n; k++) {
             assert_int_equal(a.tokens.p[k].request_id, b.tokens.p[k].request_id);
@@ -308,9 +370,11 @@ static struct slot_view one_slot(void *self, int32_t slot)
 static void nothing_out_nothing_back(void **state)
 {
     struct test *t = *state;
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        struct serve_clock clock = members[i].real_clock ? clock_real() : clock_virtual();
-        struct executor ex = members[i].open(t, &clock);
+    struct members all = all_members(t);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct member *m = all.p[i];
+        struct serve_clock clock = m->real_clock ? clock_real() : clock_virtual();
+        struct executor ex = open_member(t, m, &clock);
         struct completion c;
         assert_int_equal(ex.ops->next(ex.self, INFINITY, &c, &t->e), ST_END);
         ex.ops->close(ex.self);
@@ -328,9 +392,11 @@ static void delivers_once(void **state)
                             .prefill_tokens = 3,
                             .kv_blocks = 1,
                             .load = {.tokens = 3, .rows = 1, .chunk_sq = 6, .kv_read_tokens = 3}};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        struct serve_clock clock = members[i].real_clock ? clock_real() : clock_virtual();
-        struct executor ex = members[i].open(t, &clock);
+    struct members all = all_members(t);
+    for (size_t i = 0; i < all.n; i++) {
+        const struct member *m = all.p[i];
+        struct serve_clock clock = m->real_clock ? clock_real() : clock_virtual();
+        struct executor ex = open_member(t, m, &clock);
         struct completion c;
         uint64_t first, second;
         if (ex.ops->bind)

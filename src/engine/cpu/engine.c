@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/cpu/forward.h"
 #include "engine/cpu/ready.h"
+#include "engine/registry.h"
 #include "engine/rows.h"
 
 struct cpu_engine {
@@ -123,6 +124,27 @@ enum st cpu_engine_open(const struct cpu_engine_params *p, struct executor *out,
                                               .ignore_eos = p->ignore_eos});
     *out = (struct executor){&cpu_ops, c};
     return ST_OK;
+}
+
+enum st cpu_engine_start(const struct engine_job *job, struct executor *out, struct err *e)
+{
+    const struct cpu_engine_params p = {
+        .model = job->model,
+        .weights_dir = job->weights_dir,
+        .weights_seed = job->weights_seed,
+        .threads = (int)job->settings->engine.threads,
+        .block_size = job->block_size,
+        .num_blocks = job->num_blocks,
+        .busy_blocks = job->ready_blocks,
+        .ready_later = job->ready_later,
+        .max_batch_tokens = job->max_batch_tokens,
+        .max_rows = job->max_rows,
+        .sample_vocab = job->sample_vocab,
+        .ignore_eos = job->ignore_eos,
+        .spin = job->clock->spin,
+        .clock = job->clock,
+    };
+    return cpu_engine_open(&p, out, e);
 }
 
 const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows)

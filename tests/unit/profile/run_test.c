@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
 #include "profile/read/reference_ratio.h"
+#include "serve/memory.h"
 #include "support/support.h"
 #include "support/timed_executor.h"
 #include "text/json.h"
@@ -607,10 +608,15 @@ static void the_null_executor_measures_the_loop_only(void **state)
 static void blocks_for_the_grid(void **state)
 {
     struct fixture *f = *state;
-    int64_t per_block = model_kv_bytes_per_token(&qwen, 4) * 16;
-    assert_int_equal(profile_num_blocks(&f->p, INT64_C(1) << 40, 4), 19 * 16); /* 300 tokens each */
-    assert_int_equal(profile_num_blocks(&f->p, 100 * per_block, 4), 100);
-    assert_int_equal(profile_num_blocks(&f->p, 0, 4), 19);
+    const struct grid_limits l = profile_limits(&f->p);
+    const struct memory_facts facts = {.model = &qwen,
+                                       .block_size = l.block_size,
+                                       .request_tokens = l.max_kv,
+                                       .batch_cap = l.max_batch,
+                                       .cache_bytes = INT64_C(1) << 40};
+    struct memory_plan plan;
+    memory_plan_host(&facts, 4, &plan);
+    assert_int_equal(plan.num_blocks, 19 * 16); /* 300 tokens each */
 }
 
 int main(void)

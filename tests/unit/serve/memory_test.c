@@ -105,10 +105,35 @@ static void experts_are_spread_and_keys_are_not(void **state)
     assert_int_equal(p.num_blocks, 4 * one * p.max_batch);
 }
 
+/* 256 tokens of 2 layers, 2 KV heads of 8 each, 4 bytes: a block of 16 tokens is 4 KiB. */
+static void the_same_on_every_machine(void **state)
+{
+    (void)state;
+    const struct model m = {.name = "m", .layers = 2, .kv_heads = 2, .head_dim = 8};
+    struct memory_facts f = {.model = &m, .block_size = 16, .request_tokens = 250, .batch_cap = 5};
+    struct memory_plan p;
+    memory_plan_host(&f, 4, &p);
+    assert_int_equal(p.num_blocks, 5 * 16);
+    assert_true(p.max_batch == INT64_MAX);
+    f.cache_bytes = 100 * 4096;
+    f.batch_cap = 1000;
+    memory_plan_host(&f, 4, &p);
+    assert_int_equal(p.num_blocks, 100);
+    memory_plan_host(&f, 2, &p);
+    assert_int_equal(p.num_blocks, 200);
+    f.cache_bytes = 4096; /* one request at least */
+    memory_plan_host(&f, 4, &p);
+    assert_int_equal(p.num_blocks, 16);
+    f.cache_bytes = 0;
+    f.batch_cap = INT64_C(1) << 30;
+    memory_plan_host(&f, 4, &p);
+    assert_int_equal(p.num_blocks, (INT64_C(2) << 30) / 4096);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(as_vidur_plans), TEST(one_shard_of_a_small_model),
-                                       TEST(experts_are_spread_and_keys_are_not),
-                                       TEST(what_does_not_fit_is_said)};
+    const struct CMUnitTest tests[] = {
+        TEST(as_vidur_plans), TEST(one_shard_of_a_small_model), TEST(the_same_on_every_machine),
+        TEST(experts_are_spread_and_keys_are_not), TEST(what_does_not_fit_is_said)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,96 @@
+/* The engines: what engine= accepts.
+ *
+ * A row says what an engine is called, which commands run it, where it runs and what it needs, how
+ * its memory is planned and how it is opened. Error texts and --help list the rows. By name others
+ * know an engine only in the conditions of option rows, which say who reads a setting
+ * (config/options); tests/conform/engine_test.c holds these to the table.
+ *
+ * A command that runs one: engine_for, engine_check_place, plan (how many KV blocks there are and
+ * of what type: the scheduler is told before anything is opened), open.
+ *
+ * To add one: its files in src/engine/<name>/, a row in registry.c, configs/engine/<name>.yaml.
+ * tests/conform drives it on each of its devices. */
+#ifndef ENGINE_REGISTRY_H
+#define ENGINE_REGISTRY_H
+
+#include "config/plan.h"
+#include "model/weights.h"
+#include "serve/clock.h"
+#include "serve/executor.h"
+#include "serve/memory.h"
+
+/* Who makes the batches. */
+enum engine_drive {
+    ENGINE_EXECUTES, /* the serving loop, on the executor that open gives */
+    ENGINE_SERVER,   /* a server at url=, which gets requests over HTTP (src/client) */
+    ENGINE_PROGRAM,  /* worker.command, which gets requests over a pipe (engine/worker) */
+};
+
+/* Bits of engine.devices and engine.needs. */
+enum { ENGINE_ON_CPU = 1 << 0, ENGINE_ON_CUDA = 1 << 1 };
+enum { ENGINE_WEIGHTS = 1 << 0, ENGINE_PREDICTOR = 1 << 1 };
+
+/* What an engine will hold. */
+struct engine_plan {
+    enum dtype dtype; /* of weights, keys and values */
+    struct memory_plan memory;
+};
+
+/* All that an engine is opened for. Borrowed until the executor is closed. */
+struct engine_job {
+    const struct plan *settings; /* of the engine itself, as engine.threads */
+    const struct model *model;
+    const char *weights_dir; /* folder with safetensors; NULL = random from weights_seed */
+    uint64_t weights_seed;
+    enum dtype dtype;               /* of its plan */
+    int64_t block_size, num_blocks; /* KV cache */
+    int64_t max_batch_tokens;       /* most tokens a batch may hold */
+    int64_t max_rows;               /* most sequences at once */
+    int64_t sample_vocab;           /* ids from here on are never sampled; 0 = the vocabulary */
+    int64_t ready_blocks;           /* from block 0 on, ready for use at once; 0 = all */
+    bool ready_later;               /* the others while the engine idles, else at first use */
+    bool ignore_eos;
+    const struct serve_clock *clock;
+    const struct predictor *predictor; /* ENGINE_PREDICTOR */
+    double *late_s; /* likewise: longest time behind the prediction, kept up to date */
+    struct arena *a;
+};
+
+struct engine {
+    const char *name, *help;
+    uint32_t commands; /* CMD_BENCH | ...: that run it */
+    enum engine_drive drive;
+    /* The rest is of ENGINE_EXECUTES. */
+    uint32_t devices;     /* ENGINE_ON_CPU | ... */
+    uint32_t dtypes;      /* 1 << DTYPE_F32 | ...: what plan may choose */
+    uint32_t needs;       /* ENGINE_WEIGHTS | ENGINE_PREDICTOR */
+    int64_t max_replicas; /* 0 = any number */
+    int64_t max_tp;       /* likewise */
+    /* From the model, a device's memory and the settings. ST_USAGE: no room for one request. */
+    enum st (*plan)(const struct plan *settings, const struct memory_facts *f,
+                    struct engine_plan *out, struct err *e);
+    enum st (*open)(const struct engine_job *job, struct executor *out, struct err *e);
+};
+
+extern const struct engine engine_registry[]; /* by name; ends with name == NULL */
+
+const struct engine *engine_find(const char *name); /* NULL = there is none */
+/* The engine of that name, for that command. ST_USAGE lists those that it runs. */
+enum st engine_for(const char *name, enum command c, const struct engine **out, struct err *e);
+void engine_names(struct buf *out, enum command c); /* "cpu, null, openai, worker" */
+/* A line for each engine of the command: name, help, devices and types. Nothing for a command that
+ * runs none. */
+void engine_help(struct buf *out, enum command c);
+
+/* ENGINE_ON_... of a device setting; 0 = it is none. */
+uint32_t engine_device(const char *device);
+/* ST_DEVICE: it does not run on the settings' device. ST_USAGE: nor in so many replicas. */
+enum st engine_check_place(const struct engine *x, const struct plan *settings, struct err *e);
+
+/* The plan of engines that hold float32 in the host's memory, and of simulations: the blocks that
+ * were asked for, else those of the device's memory where that is known (memory_plan), else the
+ * same on every machine (memory_plan_host), so that a real run and its simulation agree. */
+enum st engine_plan_host(const struct plan *settings, const struct memory_facts *f,
+                         struct engine_plan *out, struct err *e);
+
+#endif
