@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/vec.h"
+#include "text/chrome.h"
 
 enum { FLUSH_BYTES = 1 << 20 };
 
@@ -15,8 +16,7 @@ struct known {
 struct batch_trace {
     const struct artifact *art;
     FILE *f;
-    struct buf out;
-    bool any;
+    struct chrome list;
     int write_errno;
     VEC(struct known) replicas;
 };
@@ -27,43 +27,45 @@ enum st batch_trace_open(const struct artifact *art, struct batch_trace **out, s
     TRY(artifact_create_file(art, BATCH_TRACE, &f, e));
     setvbuf(f, NULL, _IONBF, 0); /* blocks are buffered here */
     struct batch_trace *t = mem_alloc(sizeof *t);
-    *t = (struct batch_trace){.art = art, .f = f};
-    buf_puts(&t->out, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
+    *t = (struct batch_trace){.art = art, .f = f, .list.indent = ""};
+    chrome_begin(&t->list, "");
     *out = t;
     return ST_OK;
 }
 
 static void flush(struct batch_trace *t)
 {
-    if (t->out.n > 0 && !t->write_errno && fwrite(t->out.p, 1, t->out.n, t->f) != t->out.n)
+    if (t->list.out.n > 0 && !t->write_errno &&
+        fwrite(t->list.out.p, 1, t->list.out.n, t->f) != t->list.out.n)
         t->write_errno = errno ? errno : EIO;
-    buf_clear(&t->out);
+    buf_clear(&t->list.out);
 }
 
 /* ---- events; times are in us, ids from 1: viewers keep 0 for themselves -------------------- */
 
 static void begin(struct batch_trace *t, const char *name, char phase, int32_t replica)
 {
-    buf_printf(&t->out, "%s\n{\"name\": \"%s\", \"ph\": \"%c\", \"pid\": %d", t->any ? "," : "",
-               name, phase, replica + 1);
-    t->any = true;
+    chrome_event(&t->list);
+    buf_printf(&t->list.out, "\"name\": \"%s\", \"ph\": \"%c\", \"pid\": %d", name, phase,
+               replica + 1);
 }
 
 static void put_us(struct batch_trace *t, const char *key, int64_t ns)
 {
     if (ns < 0)
-        buf_printf(&t->out, ", \"%s\": null", key);
+        buf_printf(&t->list.out, ", \"%s\": null", key);
     else
-        buf_printf(&t->out, ", \"%s\": %lld.%03d", key, (long long)(ns / 1000), (int)(ns % 1000));
+        chrome_time(&t->list.out, key, ns);
 }
 
 static void put_name(struct batch_trace *t, const char *what, int32_t replica, int32_t stage)
 {
     begin(t, what, 'M', replica);
     if (stage < 0)
-        buf_printf(&t->out, ", \"args\": {\"name\": \"replica %d\"}}", replica);
+        buf_printf(&t->list.out, ", \"args\": {\"name\": \"replica %d\"}}", replica);
     else
-        buf_printf(&t->out, ", \"tid\": %d, \"args\": {\"name\": \"stage %d\"}}", stage + 1, stage);
+        buf_printf(&t->list.out, ", \"tid\": %d, \"args\": {\"name\": \"stage %d\"}}", stage + 1,
+                   stage);
 }
 
 static void put_counter(struct batch_trace *t, const char *name, const struct run_batch *b,
@@ -74,7 +76,7 @@ static void put_counter(struct batch_trace *t, const char *name, const struct ru
     *last = value;
     begin(t, name, 'C', b->replica);
     put_us(t, "ts", b->start_ns);
-    buf_printf(&t->out, ", \"args\": {\"%s\": %lld}}", name, (long long)value);
+    buf_printf(&t->list.out, ", \"args\": {\"%s\": %lld}}", name, (long long)value);
 }
 
 static void put_slice(struct batch_trace *t, const struct run_batch *b)
@@ -83,17 +85,17 @@ static void put_slice(struct batch_trace *t, const struct run_batch *b)
                        : b->num_prefill_tokens == 0 ? "decode"
                                                     : "mixed";
     begin(t, name, 'X', b->replica);
-    buf_printf(&t->out, ", \"tid\": %d", b->stage + 1);
+    buf_printf(&t->list.out, ", \"tid\": %d", b->stage + 1);
     put_us(t, "ts", b->start_ns);
     put_us(t, "dur", b->duration_ns);
-    buf_printf(&t->out,
+    buf_printf(&t->list.out,
                ", \"args\": {\"iteration\": %lld, \"batch_size\": %lld, "
                "\"num_prefill_tokens\": %lld, \"num_decode_tokens\": %lld",
                (long long)b->iteration, (long long)b->batch_size, (long long)b->num_prefill_tokens,
                (long long)b->num_decode_tokens);
     put_us(t, "host_us", b->host_ns);
     put_us(t, "device_us", b->device_ns);
-    buf_puts(&t->out, "}}");
+    buf_puts(&t->list.out, "}}");
 }
 
 static struct known *know(struct batch_trace *t, const struct run_batch *b)
@@ -116,7 +118,7 @@ void batch_trace_write(struct batch_trace *t, const struct run_batch *b)
         put_counter(t, "batch size", b, b->batch_size, &k->batch_size);
     }
     put_slice(t, b);
-    if (t->out.n >= FLUSH_BYTES)
+    if (t->list.out.n >= FLUSH_BYTES)
         flush(t);
 }
 
@@ -126,7 +128,8 @@ enum st batch_trace_close(struct batch_trace **pt, struct err *e)
     if (!t)
         return ST_OK;
     *pt = NULL;
-    buf_puts(&t->out, "\n]}\n");
+    chrome_end(&t->list);
+    buf_puts(&t->list.out, "}\n");
     flush(t);
     enum st st = ST_OK;
     if (t->write_errno) {
@@ -137,7 +140,7 @@ enum st batch_trace_close(struct batch_trace **pt, struct err *e)
     } else {
         st = artifact_close_file(t->art, BATCH_TRACE, &t->f, e);
     }
-    buf_free(&t->out);
+    buf_free(&t->list.out);
     vec_free(&t->replicas);
     mem_free(t);
     return st;

@@ -1,17 +1,16 @@
-/* Percentiles of a stream of times in constant memory, for progress lines.
- *
- * Log-linear buckets: 32 to an octave, so a value is off by at most 1/64 of itself (1.6 %); values
- * below 32 ns are exact. Figures that are kept come from sorted samples (metrics/metrics.h). */
+/* Percentiles of a stream of times in constant memory, for progress lines: off by at most 1/64 of
+ * themselves (1.6 %), exact below 64 ns. Figures that are kept come from sorted samples
+ * (metrics/metrics.h). */
 #ifndef CLIENT_TALLY_H
 #define CLIENT_TALLY_H
 
-#include <stdint.h>
+#include "base/buckets.h"
 
-enum { TALLY_PART = 32, TALLY_BUCKETS = TALLY_PART * 60 };
+enum { TALLY_BITS = 5 };
 
 struct tally {
     uint64_t n;
-    uint32_t count[TALLY_BUCKETS];
+    uint32_t count[BUCKETS(TALLY_BITS)];
 };
 
 void tally_add(struct tally *t, int64_t ns); /* below 0 counts as 0 */

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "compare/intern.h"
 
 const double compare_percentiles[COMPARE_PERCENTILES] = {50, 90, 95, 99};
@@ -48,12 +49,6 @@ static double percentile(const struct series *s, int p)
     return s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 /* Averages the cell's real side over all real runs; unchanged where one of them has no value. */
 static void average_runs(struct comparison *c, const struct run_metrics *spread, enum metric m,
                          int p)
@@ -73,7 +68,7 @@ static void average_runs(struct comparison *c, const struct run_metrics *spread,
         squares += (v[i] - mean) * (v[i] - mean);
     const double half =
         metrics_student_95(n - 1) * sqrt(squares / (double)(n - 1)) / sqrt((double)n);
-    qsort(v, n, sizeof *v, by_value);
+    qsort(v, n, sizeof *v, order_double);
     const double median = metrics_percentile(v, n, 50);
     cell->real_ns = mean;
     cell->real_low_ns = fmax(mean - half, 0);

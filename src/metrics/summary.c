@@ -3,20 +3,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/buckets.h"
 #include "base/vec.h"
 
 enum {
     BITS = 11, /* buckets of an octave, as a power of two */
-    PER_OCTAVE = 1 << BITS,
-    BUCKETS = (64 - BITS) * PER_OCTAVE,
     REASON_BYTES = 200,
 };
-_Static_assert(SUMMARY_PARTS == 2 * PER_OCTAVE, "half a bucket");
+_Static_assert(SUMMARY_PARTS == 2 << BITS, "half a bucket");
 
 struct values {
     VEC(double) exact;
     bool sorted;
-    int64_t *buckets; /* [BUCKETS]; NULL while exact */
+    int64_t *buckets; /* [BUCKETS(BITS)]; NULL while exact */
     int64_t n;
     double sum;
 };
@@ -62,30 +61,17 @@ void summary_limit(struct summary *s, const struct summary_limits *limits)
 
 /* ---- the histogram ------------------------------------------------------------------------ */
 
-/* Values below 2 * PER_OCTAVE have a bucket each; above, the top BITS + 1 bits choose it. */
-static size_t bucket_of(double ns)
+static size_t bucket_of_ns(double ns)
 {
-    uint64_t v = ns < 0 ? 0 : ns < 0x1p62 ? (uint64_t)ns : UINT64_C(1) << 62;
-    if (v < 2 * PER_OCTAVE)
-        return (size_t)v;
-    int shift = 63 - BITS - __builtin_clzll(v);
-    return (size_t)shift * PER_OCTAVE + (size_t)(v >> shift);
-}
-
-static double middle_of(size_t bucket)
-{
-    if (bucket < 2 * PER_OCTAVE)
-        return (double)bucket;
-    size_t shift = bucket / PER_OCTAVE - 1, top = bucket - shift * PER_OCTAVE;
-    return ldexp((double)top + 0.5, (int)shift);
+    return bucket_of(ns < 0 ? 0 : ns < 0x1p62 ? (uint64_t)ns : UINT64_C(1) << 62, BITS);
 }
 
 static void count_all(struct values *v)
 {
-    v->buckets = mem_alloc(BUCKETS * sizeof *v->buckets);
-    memset(v->buckets, 0, BUCKETS * sizeof *v->buckets);
+    v->buckets = mem_alloc(BUCKETS(BITS) * sizeof *v->buckets);
+    memset(v->buckets, 0, BUCKETS(BITS) * sizeof *v->buckets);
     for (size_t i = 0; i < v->exact.n; i++)
-        v->buckets[bucket_of(v->exact.p[i])]++;
+        v->buckets[bucket_of_ns(v->exact.p[i])]++;
     vec_free(&v->exact);
 }
 
@@ -99,7 +85,7 @@ static void put(struct summary *s, enum metric m, double ns)
     v->n++;
     v->sum += ns;
     if (v->buckets) {
-        v->buckets[bucket_of(ns)]++;
+        v->buckets[bucket_of_ns(ns)]++;
     } else {
         vec_push(&v->exact, ns);
         v->sorted = false;
@@ -176,7 +162,7 @@ static double order_statistic(const struct values *v, int64_t rank, size_t *buck
 {
     while (*below + v->buckets[*bucket] <= rank)
         *below += v->buckets[(*bucket)++];
-    return middle_of(*bucket);
+    return bucket_middle(*bucket, BITS);
 }
 
 /* As metrics_percentile, with order statistics that are known to their bucket. */

@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/order.h"
+
 bool profile_measured(const struct profile_result *r, int64_t point)
 {
     const struct point *p = &r->points->p[point];
@@ -40,12 +42,6 @@ struct stats cell_1d(struct arena *scratch, const struct profile_result *r, cons
     return stats_of(v, (int64_t)n);
 }
 
-static int ascending(const void *pa, const void *pb)
-{
-    int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
-    return (a > b) - (a < b);
-}
-
 int64_t *cell_counts(struct arena *a, const struct profile_result *r, int64_t *n)
 {
     int64_t *v = arena_array(a, int64_t, 2 * r->points->n), m = 0;
@@ -54,7 +50,7 @@ int64_t *cell_counts(struct arena *a, const struct profile_result *r, int64_t *n
             v[m++] = point_tokens(&r->points->p[i]);
             v[m++] = point_rows(&r->points->p[i], r->limits);
         }
-    qsort(v, (size_t)m, sizeof *v, ascending);
+    qsort(v, (size_t)m, sizeof *v, order_int64);
     *n = 0;
     for (int64_t i = 0; i < m; i++)
         if (i == 0 || v[i] != v[i - 1])

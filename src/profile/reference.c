@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "base/order.h"
+
 static const struct {
     const char *name;
     struct point point;
@@ -61,12 +63,6 @@ enum st reference_measure(struct reference *y, int samples, struct err *e)
     return ST_OK;
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 struct node *reference_node(struct arena *a, const struct reference *y)
 {
     struct node *map = NULL;
@@ -75,7 +71,7 @@ struct node *reference_node(struct arena *a, const struct reference *y)
         if (n == 0)
             continue;
         double *v = arena_copy(a, y->pass_s[i].p, n * sizeof *v);
-        qsort(v, n, sizeof *v, by_value);
+        qsort(v, n, sizeof *v, order_double);
         struct node *row = node_new(a, NODE_MAP);
         node_set(a, row, SV("median_s"), node_float(a, (v[(n - 1) / 2] + v[n / 2]) / 2));
         node_set(a, row, SV("n"), node_int(a, (int64_t)n));

@@ -3,18 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int ascending(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
+#include "base/order.h"
 
 struct stats stats_of(double *v, int64_t n)
 {
     struct stats s = {.n = n};
     if (n == 0)
         return s;
-    qsort(v, (size_t)n, sizeof *v, ascending);
+    qsort(v, (size_t)n, sizeof *v, order_double);
     s.min = v[0];
     s.max = v[n - 1];
     s.median = n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/order.h"
 #include "profile/stats.h"
 #include "serve/serve.h"
 
@@ -152,12 +153,6 @@ static int64_t level_values(const struct wake *w, int level, enum part part, int
     return n;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct node *median_row(struct arena *a, const struct wake *w, int level, enum part part,
                                double *v)
 {
@@ -190,7 +185,7 @@ struct node *wake_node(struct arena *a, const struct wake *w)
         node_push(a, device, median_row(a, w, level, PART_DEVICE, v));
         node_push(a, host, median_row(a, w, level, PART_HOST, v));
         n = level_values(w, level, PART_DEVICE, 0, v);
-        qsort(v, (size_t)n, sizeof *v, ascending);
+        qsort(v, (size_t)n, sizeof *v, order_double);
         node_push(a, spread, node_float(a, v[3 * n / 4] - v[n / 4]));
     }
     node_set(a, map, SV("pause_s"), pause);

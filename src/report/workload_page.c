@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "report/page.h"
 #include "text/svg.h"
 #include "workload/workload.h"
@@ -16,17 +17,11 @@ struct workload_data {
     size_t n[N_SERIES];
 };
 
-static int by_value(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 static void describe(struct workload_data *d)
 {
     for (int k = 0; k < N_SERIES; k++) {
         double sum = 0, squares = 0;
-        qsort(d->sorted[k], d->n[k], sizeof(double), by_value);
+        qsort(d->sorted[k], d->n[k], sizeof(double), order_double);
         for (size_t i = 0; i < d->n[k]; i++)
             sum += d->sorted[k][i];
         d->mean[k] = d->n[k] ? sum / (double)d->n[k] : (double)NAN;

@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/vec.h"
+#include "text/chrome.h"
 #include "text/json.h"
 #include "trace/formats.h"
 
@@ -13,22 +14,14 @@ struct trace_writer {
     FILE *f;
     char *path;
     const struct trace_dict *d;
-    bool tracks; /* Perfetto's */
-    bool any;    /* the list has an event */
-    struct buf line;
+    bool tracks;           /* Perfetto's */
+    struct chrome list;    /* an event at a time */
     VEC(uint64_t) streams; /* (device, stream) that have a track, sorted */
     VEC(uint32_t) pids;    /* by process: its own, or a unique substitute */
 };
 
 /* Processes of the system end at 2^22. */
 enum { GPU_PIDS = 1 << 30 };
-
-static void put_time(struct buf *b, const char *key, int64_t ns)
-{
-    uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
-    buf_printf(b, ", \"%s\": %s%llu.%03u", key, ns < 0 ? "-" : "", (unsigned long long)(v / 1000),
-               (unsigned)(v % 1000));
-}
 
 static void put_text(struct buf *b, const char *key, const char *text)
 {
@@ -60,16 +53,16 @@ static void put_triple(struct buf *b, const char *key, const uint32_t v[3])
 
 static struct buf *begin_event(struct trace_writer *w, const char *ph)
 {
-    buf_clear(&w->line);
-    buf_printf(&w->line, "%s\n  {\"ph\": \"%s\", ", w->any ? "," : "", ph);
-    w->any = true;
-    return &w->line;
+    buf_clear(&w->list.out);
+    chrome_event(&w->list);
+    buf_printf(&w->list.out, "\"ph\": \"%s\", ", ph);
+    return &w->list.out;
 }
 
 static enum st end_event(struct trace_writer *w, struct err *e)
 {
-    buf_puts(&w->line, "}");
-    if (fwrite(w->line.p, 1, w->line.n, w->f) != w->line.n)
+    buf_puts(&w->list.out, "}");
+    if (fwrite(w->list.out.p, 1, w->list.out.n, w->f) != w->list.out.n)
         return err_errno(e, false, "cannot write %s", w->path);
     return ST_OK;
 }
@@ -79,8 +72,8 @@ static void put_span(struct buf *b, const char *cat, const char *name, int64_t s
 {
     buf_printf(b, "\"cat\": \"%s\", ", cat);
     put_text(b, "name", name);
-    put_time(b, "ts", start_ns);
-    put_time(b, "dur", end_ns - start_ns);
+    chrome_time(b, "ts", start_ns);
+    chrome_time(b, "dur", end_ns - start_ns);
 }
 
 static uint32_t gpu_pid(const struct trace_writer *w, uint32_t device)
@@ -130,7 +123,7 @@ static void note_stream(struct trace_writer *w, uint32_t device, uint32_t stream
 
 static void put_op_args(struct trace_writer *w, const struct trace_op *r, const struct trace_sig *s)
 {
-    struct buf *b = &w->line;
+    struct buf *b = &w->list.out;
     buf_printf(b, ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u", s->device,
                s->context, s->stream);
     put_nonzero(b, "correlation", r->correlation);
@@ -158,7 +151,7 @@ static enum st write_flow(struct trace_writer *w, const char *ph, uint32_t pid, 
     struct buf *b = begin_event(w, ph);
     buf_printf(b, "\"id\": %llu, \"pid\": %u, \"tid\": %u, \"cat\": \"ac2g\", \"name\": \"ac2g\"",
                (unsigned long long)process << 32 | correlation, pid, tid);
-    put_time(b, "ts", at_ns);
+    chrome_time(b, "ts", at_ns);
     if (*ph == 'f')
         buf_puts(b, ", \"bp\": \"e\"");
     return end_event(w, e);
@@ -292,7 +285,7 @@ static void close_all(struct trace_writer **wp)
     struct trace_writer *w = *wp;
     if (w->f)
         fclose(w->f);
-    buf_free(&w->line);
+    buf_free(&w->list.out);
     vec_free(&w->streams);
     vec_free(&w->pids);
     mem_free(w->path);
@@ -314,7 +307,9 @@ static enum st create(const char *path, const struct trace_dict *d, bool tracks,
     w->f = f;
     w->d = d;
     w->tracks = tracks;
-    fputs("{\"schemaVersion\": 1, \"displayTimeUnit\": \"ms\", \"traceEvents\": [", f);
+    w->list.indent = "  ";
+    chrome_begin(&w->list, "\"schemaVersion\": 1, ");
+    fwrite(w->list.out.p, 1, w->list.out.n, f);
     *out = w;
     *sink = (struct trace_sink){w, write_op, write_call, write_range, NULL};
     return ST_OK;
@@ -337,12 +332,13 @@ static enum st finish(struct trace_writer **wp, struct err *e)
     struct trace_writer *w = *wp;
     enum st st = write_names(w, e);
     if (st == ST_OK) {
-        buf_clear(&w->line);
-        buf_puts(&w->line, "\n], ");
-        put_devices(&w->line, w->d);
-        put_versions(&w->line, w->d);
-        buf_puts(&w->line, "}\n");
-        fwrite(w->line.p, 1, w->line.n, w->f);
+        buf_clear(&w->list.out);
+        chrome_end(&w->list);
+        buf_puts(&w->list.out, ", ");
+        put_devices(&w->list.out, w->d);
+        put_versions(&w->list.out, w->d);
+        buf_puts(&w->list.out, "}\n");
+        fwrite(w->list.out.p, 1, w->list.out.n, w->f);
         bool bad = ferror(w->f) != 0;
         if (fclose(w->f) != 0 || bad)
             st = err_errno(e, false, "cannot write %s", w->path);

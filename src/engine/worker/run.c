@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/order.h"
 #include "engine/worker/session.h"
 
 enum state {
@@ -448,12 +449,6 @@ static enum st serve_all(struct serving *s, struct err *e)
     }
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    int64_t a = *(const int64_t *)pa, b = *(const int64_t *)pb;
-    return a < b ? -1 : a > b;
-}
-
 /* Messages about cancelled requests and the last batch may come in between. */
 static enum st clocks_again(struct serving *s, struct err *e)
 {
@@ -482,7 +477,7 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
     s.mono0_ns = s.heard_ns = clock_mono_ns();
     enum st st = serve_all(&s, e);
     w->counters.loop_seconds = ns_to_s(clock_mono_ns() - s.mono0_ns);
-    qsort(w->delays_ns, w->n_delays, sizeof *w->delays_ns, by_value);
+    qsort(w->delays_ns, w->n_delays, sizeof *w->delays_ns, order_int64);
     if (st == ST_OK)
         st = clocks_again(&s, e);
     if (st == ST_INTERRUPTED)

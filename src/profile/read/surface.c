@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/order.h"
 #include "profile/read/fit.h"
 #include "profile/read/tiles.h"
 
@@ -155,12 +156,6 @@ static void ask(const struct surface *s, int32_t row, int32_t other, double kv, 
     }
 }
 
-static int by_number(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 /* Knots of neighbouring rows that the row lacks, inside its own range or that of rows on both
  * sides. Returns their number; `out` has room for all of theirs. */
 static int32_t lacking(const struct surface *s, int32_t row, double *out)
@@ -174,7 +169,7 @@ static int32_t lacking(const struct surface *s, int32_t row, double *out)
             if (knot(&s->row[row], g->x[k]) < 0)
                 out[n++] = g->x[k];
     }
-    qsort(out, (size_t)n, sizeof *out, by_number);
+    qsort(out, (size_t)n, sizeof *out, order_double);
     for (int32_t k = 0; k < n; k++) {
         bool below = false, above = false,
              inside = out[k] > own->x[0] && out[k] < own->x[own->n - 1];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/rng.h"
 #include "profile/read/fit.h"
 #include "profile/read/tiles.h"
@@ -179,12 +180,6 @@ double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
     return surface_at(&t->surface, x, kv, outside);
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 /* [n]: the fold of each point, all of equal size, shuffled. */
 static int64_t *deal(struct arena *a, int64_t n, int64_t folds)
 {
@@ -235,7 +230,7 @@ struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
         }
     }
     if (h.tested > 0) {
-        qsort(error, (size_t)h.tested, sizeof *error, by_value);
+        qsort(error, (size_t)h.tested, sizeof *error, order_double);
         for (int64_t i = 0; i < h.tested; i++)
             h.mean += error[i] / (double)h.tested;
         h.median = error[(h.tested - 1) / 2];
