@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "text/json.h"
+#include "text/yaml.h"
 
 #define INCOMPLETE_NAME "incomplete.json"
 enum { SCHEMA_VERSION = 1 };
@@ -156,6 +157,21 @@ static enum st move_into_place(struct artifact *art, struct err *e)
         return err_errno(e, false, "cannot rename %s to %s", from, art->final_dir);
     partial_release(&art->partial);
     return fs_sync_dir(fs_dir(art->a, art->final_dir), e);
+}
+
+enum st run_snapshot(const struct artifact *art, const char *config_yaml,
+                     const char *const *overrides, size_t n, struct err *e)
+{
+    struct node *list = node_new(art->a, NODE_LIST);
+    for (size_t i = 0; i < n; i++)
+        node_push(art->a, list, node_str(art->a, overrides[i]));
+    TRY(fs_write_atomic(artifact_path(art->a, art, "config.yaml"), config_yaml, strlen(config_yaml),
+                        e));
+    struct buf b = {0};
+    yaml_write(&b, list);
+    enum st st = fs_write_atomic(artifact_path(art->a, art, "overrides.yaml"), buf_str(&b), b.n, e);
+    buf_free(&b);
+    return st;
 }
 
 enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e)

@@ -12,7 +12,6 @@
 #include "base/cpu_cache.h"
 #include "base/process.h"
 #include "base/vec.h"
-#include "text/yaml.h"
 
 extern char **environ;
 
@@ -239,21 +238,6 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
     for (uint32_t i = 0; m->extra && i < m->extra->n; i++)
         node_set(a, n, m->extra->pairs[i].key, node_copy(a, m->extra->pairs[i].value));
     return n;
-}
-
-enum st run_snapshot(const struct artifact *art, const char *config_yaml,
-                     const char *const *overrides, size_t n, struct err *e)
-{
-    struct node *list = node_new(art->a, NODE_LIST);
-    for (size_t i = 0; i < n; i++)
-        node_push(art->a, list, node_str(art->a, overrides[i]));
-    TRY(fs_write_atomic(artifact_path(art->a, art, "config.yaml"), config_yaml, strlen(config_yaml),
-                        e));
-    struct buf b = {0};
-    yaml_write(&b, list);
-    enum st st = fs_write_atomic(artifact_path(art->a, art, "overrides.yaml"), buf_str(&b), b.n, e);
-    buf_free(&b);
-    return st;
 }
 
 struct node *contention_node(struct arena *a, const struct contention *c)

@@ -7,14 +7,6 @@
 #include "compare/intern.h"
 #include "text/json.h"
 
-void compare_note(struct notes *n, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vec_push(&n->v, arena_vprintf(n->a, fmt, ap));
-    va_end(ap);
-}
-
 enum st compare_check_limits(double pass_percent, double warn_percent, size_t n_spread,
                              struct err *e)
 {
