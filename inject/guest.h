@@ -3,8 +3,8 @@
  * The library is a guest in another program (tw_trace.h lists what it never does). Each file here
  * is a module with a header as its manual:
  *
- *     program's threads: handlers.h nvtx.h payload.h entry points of CUPTI and NVTX
- *                         gate.h whether to record
+ *     program's threads:  handlers.h  nvtx.h payload.h      entry points of CUPTI and NVTX
+ *                         gate.h                            whether to record
  *                         names.h ring.h                    text, and events of fixed size
  *     CUPTI's threads:    buffers.h                         its activity buffers
  *     the writer:         writer.h <- ring.h ranges.h decode.h facts.h notes.h -> trace/spool.h

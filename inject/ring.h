@@ -1,7 +1,8 @@
-/* Queues of events from the application's threads to the writer: one ring a thread. A thread gets
- * its ring with its first event and releases it when it ends; an emptied one is reused by the next
- * new thread. The owner appends, the writer consumes; neither waits. A full ring drops the event
- * and counts it. */
+/* Queues of events from the application's threads to the writer: one ring a thread.
+ *
+ * A thread gets its ring with its first event and releases it when it ends; an emptied one is
+ * reused by the next new thread. The owner appends, the writer consumes; neither waits. A full ring
+ * drops the event and counts it. */
 #ifndef INJECT_RING_H
 #define INJECT_RING_H
 

@@ -1,8 +1,8 @@
 /* A workload against a server: from its requests to the files of a run and a verdict on it.
  *
- *     client_bench_prepare bodies of all requests, and members that the server accepts
- * (preflight.h) client_bench_run       warm-up, the run (client.h), figures (outcome.h), the files
- *     client_bench_meta members of the run's meta file
+ *     client_bench_prepare   bodies of all requests, and what the server accepts (preflight.h)
+ *     client_bench_run       warm-up, the run (client.h), figures (outcome.h), the files
+ *     client_bench_meta      members of the run's meta file
  *     client_bench_tell      warnings, once the folder is whole
  *     client_bench_judge     whether it is a measurement of the workload
  *

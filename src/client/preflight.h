@@ -1,12 +1,19 @@
 /* One short request before the clock starts: checks that the server serves requests, and which
- * members it accepts. Servers that call themselves OpenAI-compatible differ in what they refuse.
- * After a refusal (status 4xx) that names a member below, the request is repeated without it, and
- * the run omits it too: max_completion_tokens, max_tokens the other one is sent instead (not where
- * the user chose); also where the answer is longer than requested, as from a server that ignores
- * the name ignore_eos answers may end early stream_options no usage: output tokens are counted by
- * other means temperature the server's own Any other failure would hit every request of the run,
- * and is an error with its cause. A busy server (429, 503) is not probed further: `asked` stays
- * false. */
+ * members it accepts.
+ *
+ * Servers that call themselves OpenAI-compatible differ in what they refuse. After a refusal
+ * (status 4xx) that names a member below, the request is repeated without it, and the run omits it
+ * too:
+ *
+ *     max_completion_tokens, max_tokens   the other one is sent instead (not where the user chose);
+ *                                         also where the answer is longer than requested, as from
+ *                                         a server that ignores the name
+ *     ignore_eos                          answers may end early
+ *     stream_options                      no usage: output tokens are counted by other means
+ *     temperature                         the server's own
+ *
+ * Any other failure would hit every request of the run, and is an error with its cause. A busy
+ * server (429, 503) is not probed further: `asked` stays false. */
 #ifndef CLIENT_PREFLIGHT_H
 #define CLIENT_PREFLIGHT_H
 

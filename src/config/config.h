@@ -12,7 +12,7 @@
  *       - optional workload: mine    ??? must be chosen on the command line)
  *       - base                      (a file of this folder)
  *       - override scheduler: sarathi (another choice for a group that stands in the list already)
- *       - _self_ (position of this file's own keys; last when missing)
+ *       - _self_                    (position of this file's own keys; last when missing)
  *
  * Overrides: `group=option` picks a group's file, `+group=option` appends one, `~group` drops it;
  * `a.b=4` sets a key; `+a.b=4` adds one (only under free-form maps); `++a.b=4` sets or adds; `~a.b`

@@ -1,6 +1,7 @@
-/* libcuda, opened at run time, and facts of a GPU. The list declares the functions used with basic
- * types, so that no CUDA header is needed: X(name, arguments, needed). Handles are pointers,
- * results are CUresult's numbers (0 = success). */
+/* libcuda, opened at run time, and facts of a GPU.
+ *
+ * The list declares the functions used with basic types, so that no CUDA header is needed: X(name,
+ * arguments, needed). Handles are pointers, results are CUresult's numbers (0 = success). */
 #ifndef GPU_CUDA_H
 #define GPU_CUDA_H
 

@@ -1,22 +1,26 @@
 /* Analysis of a trace: times per kernel, per region and per operator, cost of the host, idle times
- * of the GPU, and classes of alike kernels. Input: a struct trace. Output: tables with the names
- * and headers of `nsys stats`, Markdown, JSON lines, SVG. The trace is not changed, except that
- * operations excluded by patterns are dropped. How time is charged to ranges (NVTX ranges,
- * PyTorch's annotations and operators): - An operation belongs to the ranges that held, on the
- * thread that launched it, all of the call that launched it. The time it runs on the GPU does not
- * matter. Operations whose launch was not recorded belong to none. - The innermost of these is the
- * one that started last (of two that started at once, the one that ends first). It gets the
- * operation's time as *exclusive* time; all of them get it as *inclusive* time, whether they nest
- * or merely overlap. So exclusive times of all ranges add up to no more than the GPU's time,
- * inclusive ones need not. - Inside a range that opens itself again (the same name on the same
- * thread) time counts once per instance, and so twice in the sum over the name; tables by path
- * distinguish them. - A range that was never closed (a library popped it in a way the recorder does
- * not see, or the recording ended) would hold everything after it. It holds only what is inside no
- * younger closed range, and tables add "(never closed)" to its name. - A start/end range that ends
- * on another thread counts on the thread it started on. - Chains deeper than KERNELS_MAX_DEPTH
- * count for the innermost KERNELS_MAX_DEPTH. - GPU time of one operation is end - start; two that
- * overlap on the GPU both count. The device's busy time is in `busy` (kernels_busy), where overlaps
- * count once. */
+ * of the GPU, and classes of alike kernels.
+ *
+ * Input: a struct trace. Output: tables with the names and headers of `nsys stats`, Markdown, JSON
+ * lines, SVG. The trace is not changed, except that operations excluded by patterns are dropped.
+ *
+ * How time is charged to ranges (NVTX ranges, PyTorch's annotations and operators):
+ * - An operation belongs to the ranges that held, on the thread that launched it, all of the call
+ *   that launched it. The time it runs on the GPU does not matter. Operations whose launch was not
+ *   recorded belong to none.
+ * - The innermost of these is the one that started last (of two that started at once, the one that
+ *   ends first). It gets the operation's time as *exclusive* time; all of them get it as
+ *   *inclusive* time, whether they nest or merely overlap. So exclusive times of all ranges add up
+ *   to no more than the GPU's time, inclusive ones need not.
+ * - Inside a range that opens itself again (the same name on the same thread) time counts once per
+ *   instance, and so twice in the sum over the name; tables by path distinguish them.
+ * - A range that was never closed (a library popped it in a way the recorder does not see, or the
+ *   recording ended) would hold everything after it. It holds only what is inside no younger
+ *   closed range, and tables add "(never closed)" to its name.
+ * - A start/end range that ends on another thread counts on the thread it started on.
+ * - Chains deeper than KERNELS_MAX_DEPTH count for the innermost KERNELS_MAX_DEPTH.
+ * - GPU time of one operation is end - start; two that overlap on the GPU both count. The device's
+ *   busy time is in `busy` (kernels_busy), where overlaps count once. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 

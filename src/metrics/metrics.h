@@ -2,7 +2,7 @@
  *   TTFT           first token - planned arrival
  *   E2E            completion - planned arrival
  *   TPOT           (E2E - TTFT) / (n - 1) for n > 1 output tokens that did not all come at once
- *   token latency gap to the token before; token 0 is excluded by default, else counts
+ *   token latency  gap to the token before; token 0 is excluded by default, else counts
  *                  with the token_latency_ns its row carries (0 in our runs)
  * Warm-up requests and requests without status ok are left out and counted. Values that a request
  * lacks (no first token, no completion, no token file) are missing, not zero: the series is shorter

@@ -4,7 +4,7 @@
  *     llama2  [INST] <<SYS>>\nsystem\n<</SYS>>\n\nuser [/INST] assistant </s><s>[INST] ... (LLaMA
  * 2, CodeLlama); the first <s> is the tokenizer's
  *     none    the contents, one after the other, a line each
- *     model the model's own template: model/chat_format.h */
+ *     model   the model's own template: model/chat_format.h */
 #ifndef MODEL_CHAT_TEMPLATE_H
 #define MODEL_CHAT_TEMPLATE_H
 

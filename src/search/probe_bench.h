@@ -1,18 +1,25 @@
-/* A real engine as a probe: `twinfer bench` in a child process, one run directory per probe. The
- * child runs with one configuration file for all probes (config_dir/config_name.yaml) and, on its
- * command line, what differs between them: seed, the rate or a stretched workload, and out. The
- * result is computed from request_metrics.csv, as for any run. Differences to the simulator: - it
- * is never flooded: rates grow by doubling at most - time limit: a child not done within timeout_s
- * (its start included) gets SIGTERM and, 5 s later, SIGKILL with all it started; the result is
- * timed_out, and holds nothing - the client: a run that bench rejects because its client was late
- * (exit 5) is repeated once; if that one is late too the result is unhealthy (see
- * search/capacity.h) - no server: a run whose requests all have status error ends the search with
- * the first one's reason (ST_DEVICE), and its folder is removed - wrong lengths: a run that bench
- * rejects because answers have other lengths than requested (exit 5) ends the search with that
- * reason (ST_REJECTED) - a limit on a latency that the engine's runs lack (delay over HTTP; tpot
- * where whole answers come at once) is ST_USAGE - reuse: a probe's folder is named by a hash of all
- * that its run depends on, and a finished one that is there already, in `dir` or in `resume`, is
- * read instead of run again Probes run one at a time, in the calling process. */
+/* A real engine as a probe: `twinfer bench` in a child process, one run directory per probe.
+ *
+ * The child runs with one configuration file for all probes (config_dir/config_name.yaml) and, on
+ * its command line, what differs between them: seed, the rate or a stretched workload, and out. The
+ * result is computed from request_metrics.csv, as for any run.
+ *
+ * Differences to the simulator:
+ *   - it is never flooded: rates grow by doubling at most
+ *   - time limit: a child not done within timeout_s (its start included) gets SIGTERM and, 5 s
+ *     later, SIGKILL with all it started; the result is timed_out, and holds nothing
+ *   - the client: a run that bench rejects because its client was late (exit 5) is repeated once;
+ *     if that one is late too the result is unhealthy (see search/capacity.h)
+ *   - no server: a run whose requests all have status error ends the search with the first one's
+ *     reason (ST_DEVICE), and its folder is removed
+ *   - wrong lengths: a run that bench rejects because answers have other lengths than requested
+ *     (exit 5) ends the search with that reason (ST_REJECTED)
+ *   - a limit on a latency that the engine's runs lack (delay over HTTP; tpot where whole answers
+ *     come at once) is ST_USAGE
+ *   - reuse: a probe's folder is named by a hash of all that its run depends on, and a finished one
+ *     that is there already, in `dir` or in `resume`, is read instead of run again
+ *
+ * Probes run one at a time, in the calling process. */
 #ifndef SEARCH_PROBE_BENCH_H
 #define SEARCH_PROBE_BENCH_H
 

@@ -57,7 +57,7 @@ struct serve_params {
                                  predictions only, not every policy */
     double acceptance;        /* probability that one is accepted, [0, 1] */
     int32_t prefill_replicas; /* the first of the replicas only prefill (serve/transfer.h), 0 =
-                                 none;    predictions only, not every policy */
+                                 none; predictions only, not every policy */
     double kv_bandwidth;      /* of a replica's link, bytes/s, > 0 */
     double kv_latency_s;      /* of a transfer */
     double kv_bytes_per_token; /* keys and values of all layers */

@@ -1,7 +1,7 @@
 /* An OpenAI-compatible HTTP server in front of the serving core.
  *
  *     POST /v1/completions        prompt: a text or token ids; stream or not
- *     POST /v1/chat/completions messages, formatted by the chat template
+ *     POST /v1/chat/completions   messages, formatted by the chat template
  *     GET  /v1/models             the one model
  *     GET  /v1/models/NAME        the same alone
  *     GET  /metrics               Prometheus

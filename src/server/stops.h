@@ -1,6 +1,8 @@
-/* Stop strings: decides which text of a request may be sent, token by token. An answer ends before
- * the first of its stop strings, which is not part of it. So a possible beginning of one is held
- * back until the next tokens decide; when the answer ends otherwise, it is sent. */
+/* Stop strings: decides which text of a request may be sent, token by token.
+ *
+ * An answer ends before the first of its stop strings, which is not part of it. So a possible
+ * beginning of one is held back until the next tokens decide; when the answer ends otherwise, it is
+ * sent. */
 #ifndef SERVER_STOPS_H
 #define SERVER_STOPS_H
 

@@ -67,14 +67,16 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * the embedding too, the last what depends on rows (LM head), all others pass their activations on
  * (send_recv). Host: per iteration, by number of sequences, for iterations with and without prefill
  * chunks, on the first stage; 0 without host_overhead. Rows that verify drafts: attention is that
- * of predict_verify_s; the other operators have 1 + draft_tokens tokens per row. Experts at ep >
- * tp: ep / tp groups of tp shards each attend to an equal part of the batch and hold an equal part
- * of the experts, whole. What depends on tokens and rows is that of a group's share, prefill
- * attention at least that of the longest chunk; experts take 1 / groups of their time over all
- * tokens; a group's tokens go to their experts and back by two all-to-alls per layer. Energy, where
- * the bundle has any: that of the operators, with the scale of their times, on every shard, and
- * idle power during host time, all-reduce and send. After a pause, with host_overhead: the bundle's
- * idle ramp-up. */
+ * of predict_verify_s; the other operators have 1 + draft_tokens tokens per row.
+ *
+ * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
+ * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
+ * share, prefill attention at least that of the longest chunk; experts take 1 / groups of their
+ * time over all tokens; a group's tokens go to their experts and back by two all-to-alls per layer.
+ *
+ * Energy, where the bundle has any: that of the operators, with the scale of their times, on every
+ * shard, and idle power during host time, all-reduce and send. After a pause, with host_overhead:
+ * the bundle's idle ramp-up. */
 extern const struct predictor_ops predictor_bundle;
 
 /* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:

@@ -1,7 +1,7 @@
 /* Recording: runs a program with the recorder's library, which writes a spool per process.
  *
  *     trace_record_prepare -> settings.txt      trace_record_run -> *.spool
- *     trace_recorded -> contents and faults of the spools of the folder
+ *     trace_recorded       -> contents and faults of the spools of the folder
  *
  * The program is started unchanged, in this process group and with this terminal, except for the
  * three variables of trace/settings.h. It may outlive its recording, and start others, which are

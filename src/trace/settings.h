@@ -1,5 +1,5 @@
-/* Settings of the recorder, and how `twinfer trace` passes them. Both sides include this: cmd/trace
- * writes, inject/settings.h reads.
+/* Settings of the recorder, and how `twinfer trace` passes them. Both sides include this:
+ * trace/record.c writes, inject/settings.h reads.
  *
  * Three variables of the environment: TWINFER_TRACE names the settings file, or a folder, which
  * stands for the settings `dir=<folder>` alone; the driver and NVTX load the recorder's library by
@@ -20,7 +20,7 @@
  *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
  *     flush_ms=500              how much a killed process may lose
  *     buffer_kb=4096 buffers=128 ring_events=32768    memory
- *     cupti=/path/libcupti.so instead of the loaded or found one */
+ *     cupti=/path/libcupti.so   instead of the loaded or found one */
 #ifndef TRACE_SETTINGS_H
 #define TRACE_SETTINGS_H
 

@@ -111,10 +111,11 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
 
 /* Decode rows that verify drafts: q = 1 + draft_tokens queries each over kv + q keys, the q new
  * ones among them. The kernel reads the keys once for all queries of a row, or it computes their
- * scores, whichever takes longer (a roofline of two measured rates): reading predict_decode_mixed_s
- * of caches with draft_tokens more tokens scores q kv + q (q + 1) / 2 per row, at the prefill
- * profile's fitted time per score where scores bind (surface.h) No profile holds such batches; with
- * draft_tokens 0 it is predict_decode_mixed_s. */
+ * scores, whichever takes longer (a roofline of two measured rates):
+ *     reading   predict_decode_mixed_s of caches with draft_tokens more tokens
+ *     scores    q kv + q (q + 1) / 2 per row, at the prefill profile's fitted time per score where
+ *               scores bind (surface.h)
+ * No profile holds such batches; with draft_tokens 0 it is predict_decode_mixed_s. */
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
                         int64_t draft_tokens);
 
