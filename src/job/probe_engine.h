@@ -17,11 +17,11 @@ struct job_engine_probe {
     struct probe probe;
 };
 
-/* Everything is checked before anything is written: the engine's name, the SLO, the workload.
- * *out must stay where it is until job_engine_probe_close. */
+/* Everything is checked before anything is written: the engine's name, the SLO, the workload. *out
+ * must not move until job_engine_probe_close. */
 enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,
                               struct err *e);
-/* The folder of the probes inside the artifact, and what they need there. */
+/* Creates the folder of the probes inside the artifact, with their files. */
 enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact *art,
                                struct err *e);
 /* Whether a run is in that folder already: worth keeping when the search fails. */

@@ -41,8 +41,8 @@ static void add_words(struct arena *a, const struct job_search *s, size_t i, con
     }
 }
 
-/* Settings that the policy of a combination does not read are left out of it: combinations that
- * differ in nothing else are one. */
+/* Drops settings that the policy of a combination does not read: combinations that differ in
+ * nothing else are merged. */
 static enum st make_candidate(struct arena *scratch, const struct job_search *s, size_t i,
                               struct job_candidate *x, struct err *e)
 {
@@ -211,7 +211,7 @@ enum st job_search_open(struct cmd_context *c, struct job_search *out, struct er
     return make_candidates(out, e);
 }
 
-/* All that results depend on: the settings but those that say how and where. */
+/* Everything that results depend on: the settings except those on execution and location. */
 static const char *search_id(const struct job_search *s)
 {
     static const char *const left_out[] = {"out", "cores", "launcher", "json", "log"};

@@ -1,11 +1,11 @@
 /* A search: every configuration of a space (search/space.h), each a variant of the plan with the
- * words of one combination behind the command's own, its capacity and how it does under several
+ * words of one combination after the command's own; with its capacity and its results under several
  * loads.
  *
  *     open -> resume (the leading process alone) -> run -> collect -> close
  *
- * Settings that the policy of a combination does not read are left out of it: combinations that
- * differ in nothing else are one. A configuration that cannot be simulated is a result, too. */
+ * Settings that the policy of a combination does not read are dropped: combinations that differ in
+ * nothing else are merged. A configuration that cannot be simulated is a result, too. */
 #ifndef JOB_SEARCH_H
 #define JOB_SEARCH_H
 
@@ -33,15 +33,14 @@ struct job_search {
     VEC(struct job_candidate) candidates;
     struct search_journal journal;
     struct progress progress; /* the caller begins and ends it */
-    bool met;                 /* by some configuration, at some rate */
+    bool met;                 /* by any configuration, at any rate */
 };
 
-/* Call job_search_close whatever it returns. */
+/* Call job_search_close in any case. */
 enum st job_search_open(struct cmd_context *c, struct job_search *out, struct err *e);
-/* Opens the journal beside dir, which holds what an interrupted search of the same settings found.
- */
+/* Opens the journal beside dir, with the results of an interrupted search of the same settings. */
 enum st job_search_resume(struct job_search *s, const char *dir, struct err *e);
-/* What is not done yet, by the launcher's workers. */
+/* Runs the remaining jobs by the launcher's workers. */
 enum st job_search_run(struct job_search *s, const struct launcher_ops *launcher, struct err *e);
 /* ST_INPUT: no configuration can be simulated. */
 enum st job_search_collect(struct job_search *s, struct search_result *r, struct err *e);

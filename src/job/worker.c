@@ -1,4 +1,4 @@
-/* A run by a program that speaks docs/worker-protocol.md. */
+/* A run by a program with the protocol of docs/worker-protocol.md. */
 #include "engine/worker/worker.h"
 #include "job/job.h"
 
@@ -88,7 +88,7 @@ static enum st run_on(struct cmd_context *c, const struct job_model *m,
         .ignore_eos = p->engine.ignore_eos,
         .stop = &cmd_stop,
     };
-    /* A folder that is in the way is told before a model was loaded for minutes. */
+    /* Checks for an existing folder before a model is loaded for minutes. */
     struct artifact probe;
     const char *id;
     TRY(artifact_begin(c->a, job_out_dir(c, "real", &id), "run_meta.json", &probe, e));

@@ -142,7 +142,7 @@ struct executor_ops {
     /* The earliest completion that ends at or before deadline_s (INFINITY = wait for one); those of
      * a lane come in the order of submission, with end_s not falling. ST_END when there is none by
      * then or nothing is in flight. Arrays in *out live until the next call of submit or next.
-     * EXEC_VIRTUAL: the loop asks with INFINITY right after each submit, so an answer must not
+     * EXEC_VIRTUAL: the loop asks with INFINITY right after each submit, so a completion must not
      * depend on batches submitted later. */
     enum st (*next)(void *self, double deadline_s, struct completion *out, struct err *e);
     void (*close)(void *self);

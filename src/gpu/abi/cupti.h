@@ -5,7 +5,7 @@
  *
  * Records. Each CUPTI release appends fields to its records and never moves one, so each struct
  * below is the newest layout, and a field is read only where the release has it. cuptiGetVersion
- * tells the release:
+ * identifies the release:
  *
  *   API version     13    14    15-16      17    18    19-25      26-28      130000  130200
  *   CUDA            11.0  11.1  11.2-11.5  11.6  11.8  12.0-12.6  12.8-12.9  13.0    13.2

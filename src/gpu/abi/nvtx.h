@@ -55,7 +55,7 @@ typedef union {
 
 typedef struct {
     uint16_t version;
-    uint16_t size; /* of the struct as the application knows it */
+    uint16_t size; /* of the struct in the application's version */
     uint32_t category;
     int32_t colorType;
     uint32_t color;
@@ -117,7 +117,7 @@ typedef enum {
     NVTX_ETID_CALLBACKS = 1,
 } NvtxExportTableID;
 
-typedef void (*NvtxFunctionPointer)(void);       /* to be cast to what the id says */
+typedef void (*NvtxFunctionPointer)(void);       /* cast to the type of the id */
 typedef NvtxFunctionPointer **NvtxFunctionTable; /* by id: where the pointer is kept */
 
 typedef struct {
@@ -154,7 +154,7 @@ typedef struct {
 
 typedef struct {
     uint64_t schemaId;
-    size_t size; /* bytes; SIZE_MAX = the schema tells */
+    size_t size; /* bytes; SIZE_MAX = given by the schema */
     const void *payload;
 } nvtxPayloadData_t;
 
@@ -214,7 +214,7 @@ enum {
     NVTX_PAYLOAD_SCHEMA_ID_STATIC_START = 1 << 24, /* ids that the tool gives: from 1 << 32 */
 };
 
-/* Flags of a field: three bits say how it is an array, two what it is for. */
+/* Flags of a field: three bits for the kind of array, two for its purpose. */
 enum {
     NVTX_PAYLOAD_ENTRY_FLAG_POINTER = 1 << 1,
     NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE = 1 << 2,

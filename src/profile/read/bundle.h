@@ -93,7 +93,7 @@ int64_t bundle_extrapolations(const struct bundle *b);
 /* Relative leave-one-out error (mean absolute) stored for that operator; < 0 when unknown. */
 double bundle_op_error(const struct bundle *b, enum op_kind k);
 
-/* ---- the sums the simulator asks for, each a look-up in tables summed over operators --------- */
+/* ---- sums for the simulator, each a look-up in tables summed over operators ----------------- */
 
 /* All operators of a forward pass that depend on its tokens, and on its rows. 0 for 0. */
 double predict_tokens_s(const struct bundle *b, int64_t tokens);

@@ -6,7 +6,7 @@ enum { MAX_DEPTH = 64 };
 
 /* ---- places --------------------------------------------------------------------------------- */
 
-/* Line and column of byte `at`; counts on from the place asked for last where it can. */
+/* Line and column of byte `at`; counts on from the last result where possible. */
 static void place(struct parser *p, size_t at, uint32_t *line, uint32_t *column)
 {
     if (p->line == 0 || at < p->placed) {
