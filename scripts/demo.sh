@@ -49,18 +49,21 @@ capacity=$("$tw" simulate --json "$root" $serve $requests workload.num_requests=
     sed -n 's/^ *"requests_per_s": \([0-9.e+-]*\),*$/\1/p')
 printf '  %.1f requests/s\n' "$capacity"
 
-# idle and loaded: share of the capacity, and as many requests as arrive in so many seconds
-points="idle:0.15:9 loaded:0.70:7"
+# idle and loaded: share of the capacity, as many requests as arrive in so many seconds, and how: at
+# fixed intervals a request is alone, and more of an idle machine's time is measured
+points="idle:0.25:10:fixed_interval loaded:0.70:7:poisson"
 for point in $points; do
-    name=${point%%:*} load=${point#*:}
-    seconds=${load#*:} load=${load%:*}
+    IFS=: read -r name load seconds arrivals <<END
+$point
+END
     rate=$(calc "$capacity * $load" %.3f)
     n=$(calc "$rate * $seconds" %.0f)
     [ "$n" -ge 16 ] || n=16
     [ "$n" -le 400 ] || n=400
     say "$name: $n requests at $rate requests/s, $load of capacity"
     # shellcheck disable=SC2086
-    run workload $requests workload.num_requests="$n" workload.arrival.rate="$rate" \
+    run workload $requests workload.num_requests="$n" workload.arrival.kind="$arrivals" \
+        workload.arrival.rate="$rate" \
         out="$out/runs/$name-workload"
 done
 

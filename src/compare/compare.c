@@ -137,6 +137,12 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
         compare_note(
             notes, "Real percentiles are the means of %zu runs; curves and batch times are of %s.",
             c->params.n_spread + 1, c->real.dir);
+    if (c->uncertainty.uneven)
+        compare_note(
+            notes,
+            "Simulated percentiles are the means of its replicas, in which batches differ as "
+            "those of the calibration run did; curves and batch times are of the run "
+            "without.");
 }
 
 static void tell_host_time(const struct comparison *c, struct notes *notes)
@@ -175,9 +181,11 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     TRY(load_run(a, p->real_dir, "real_run_dir", &out->real, e));
     TRY(load_run(a, p->sim_dir, "sim_run_dir", &out->sim, e));
     TRY(compare_uncertainty_read(a, out->sim.dir, &out->uncertainty, e));
-    for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) /* not in the file */
+    for (int k = 0; p->include_token0 && k < COMPARE_PERCENTILES; k++) { /* not in the file */
         out->uncertainty.low[METRIC_TOKEN_LATENCY][k] =
             out->uncertainty.high[METRIC_TOKEN_LATENCY][k] = (double)NAN;
+        out->uncertainty.mean[METRIC_TOKEN_LATENCY][k] = 1;
+    }
 
     struct notes notes = {.a = a};
     struct alignment al;

@@ -113,7 +113,8 @@ struct compare_part {
  * percentile; NAN = none. */
 enum { UNCERTAINTY_DELAY = METRICS, UNCERTAINTIES }; /* metrics, and the scheduling delay */
 struct compare_uncertainty {
-    bool known;
+    bool known, uneven;                              /* uneven: some mean is not the percentile */
+    double mean[UNCERTAINTIES][COMPARE_PERCENTILES]; /* over the replicas; 1 = not known */
     double low[UNCERTAINTIES][COMPARE_PERCENTILES], high[UNCERTAINTIES][COMPARE_PERCENTILES];
 };
 /* Without the file all are NAN. */

@@ -83,7 +83,7 @@ static void measure_cell(struct comparison *c, const struct run_metrics *spread,
     const struct series *real = &c->real_metrics.of[m];
     double sim_ns = percentile(&c->sim_metrics.of[m], p);
     *cell = (struct compare_cell){.real_ns = percentile(real, p),
-                                  .sim_ns = sim_ns,
+                                  .sim_ns = sim_ns * c->uncertainty.mean[m][p],
                                   .error_percent = (double)NAN,
                                   .sim_low_ns = sim_ns * c->uncertainty.low[m][p],
                                   .sim_high_ns = sim_ns * c->uncertainty.high[m][p],

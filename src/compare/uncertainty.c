@@ -22,11 +22,11 @@ static int percentile_of(struct sv name)
 }
 
 /* Skips metrics and percentiles that are not compared. */
-static enum st read_row(const struct csv_reader *r, const int column[5],
+static enum st read_row(const struct csv_reader *r, const int column[6],
                         struct compare_uncertainty *d, struct err *e)
 {
     int m = metric_of(csv_cell(r, column[0])), p = percentile_of(csv_cell(r, column[1]));
-    double v[3];
+    double v[3], mean;
     if (m < 0 || p < 0 || csv_empty(r, column[2]) || csv_empty(r, column[3]) ||
         csv_empty(r, column[4]))
         return ST_OK;
@@ -38,16 +38,22 @@ static enum st read_row(const struct csv_reader *r, const int column[5],
         d->low[m][p] = v[1] / v[0];
         d->high[m][p] = v[2] / v[0];
     }
+    if (v[0] > 0 && column[5] >= 0 && !csv_empty(r, column[5])) {
+        TRY(csv_double(r, column[5], 0, 1e18, &mean, e));
+        d->mean[m][p] = mean / v[0];
+        d->uneven = true;
+    }
     return ST_OK;
 }
 
 static enum st read_rows(struct csv_reader *r, struct compare_uncertainty *d, struct err *e)
 {
     static const char *const names[] = {"metric", "percentile", "value_ns", "low_ns", "high_ns"};
-    int column[5];
+    int column[6];
     enum st st;
     for (int i = 0; i < 5; i++)
         TRY(csv_require(r, names[i], &column[i], e));
+    column[5] = csv_find(r, "mean_ns"); /* -1: an older file */
     while ((st = csv_next(r, e)) == ST_OK)
         TRY(read_row(r, column, d, e));
     return st == ST_END ? ST_OK : st;
@@ -56,10 +62,12 @@ static enum st read_rows(struct csv_reader *r, struct compare_uncertainty *d, st
 enum st compare_uncertainty_read(struct arena *a, const char *dir, struct compare_uncertainty *out,
                                  struct err *e)
 {
-    out->known = false;
+    out->known = out->uneven = false;
     for (int m = 0; m < UNCERTAINTIES; m++)
-        for (int p = 0; p < COMPARE_PERCENTILES; p++)
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
             out->low[m][p] = out->high[m][p] = (double)NAN;
+            out->mean[m][p] = 1;
+        }
     const char *path = fs_join(a, dir, "percentile_intervals.csv");
     if (!fs_exists(path))
         return ST_OK;

@@ -378,17 +378,50 @@ static struct calibration_scale scale_of(struct arena *a, struct walk w, int rou
     return out;
 }
 
+static bool open_predictor(struct arena *a, const struct model *m, const struct bundle *unscaled,
+                           struct predictor *p)
+{
+    struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
+    struct err ignored;
+    *p = (struct predictor){.ops = &predictor_bundle, .stages = 1};
+    return predictor_open(a, &predictor_bundle, &params, p, &ignored) == ST_OK;
+}
+
+void calibration_rests(struct arena *a, const struct calibration *r, const struct model *m,
+                       const struct bundle *unscaled,
+                       struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES],
+                       struct calibration_rests *out)
+{
+    struct predictor p;
+    if (!open_predictor(a, m, unscaled, &p))
+        return;
+    for (size_t i = 0; i < r->batches.n; i++) {
+        const struct calibration_batch *row = &r->batches.p[i];
+        struct batch b = row->b;
+        struct stage_time t;
+        struct err ignored;
+        b.chunks = r->chunks.p + row->first_chunk;
+        const int k = class_of(&b);
+        const bool prompt = b.n_chunks > 0;
+        if (p.ops->predict(p.self, &b, &t, &ignored) != ST_OK)
+            continue;
+        const double expected = scale[kind_of(&b)][k].factor * t.device_s;
+        if (expected > 0 && row->device_s > 0)
+            vec_push(&out->of, (struct calibration_rest){.prompt = prompt,
+                                                         .from = classes[prompt][k],
+                                                         .ratio = row->device_s / expected});
+    }
+}
+
 void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
                         const struct bundle *unscaled, enum calibration_kind kind,
                         struct calibration_scale out[CALIBRATION_CLASSES])
 {
-    struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
-    struct predictor p = {.ops = &predictor_bundle, .stages = 1};
-    struct err ignored;
+    struct predictor p;
     int rounds = 0;
     for (size_t i = 0; i < r->batches.n; i++)
         rounds = r->batches.p[i].round >= rounds ? r->batches.p[i].round + 1 : rounds;
-    bool known = predictor_open(a, &predictor_bundle, &params, &p, &ignored) == ST_OK;
+    bool known = open_predictor(a, m, unscaled, &p);
     const double stall =
         known ? stall_of(a, (struct walk){.r = r, .p = p, .kind = kind}, rounds) : 1;
     for (int k = 0; k < CALIBRATION_CLASSES; k++) {

@@ -93,6 +93,22 @@ struct calibration_scale {
     int64_t n;
     int rounds;
 };
+/* What is left of a batch: measured / (factor * predicted), not cut off. `from` is the least size
+ * of its class. */
+struct calibration_rest {
+    bool prompt; /* with prefill chunks */
+    int64_t from;
+    double ratio;
+};
+struct calibration_rests {
+    VEC(struct calibration_rest) of;
+};
+/* Of all batches that can be predicted, in the order in which they ran. */
+void calibration_rests(struct arena *a, const struct calibration *r, const struct model *m,
+                       const struct bundle *unscaled,
+                       struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES],
+                       struct calibration_rests *out);
+
 /* `unscaled` predicts without factors. */
 void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
                         const struct bundle *unscaled, enum calibration_kind kind,

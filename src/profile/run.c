@@ -338,6 +338,7 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     calibration_load(&s->journal, &all);
     for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
         calibration_scales(s->a, &all, p->model, b, (enum calibration_kind)kind, r->scale[kind]);
+    calibration_rests(s->a, &all, p->model, b, r->scale, &r->rests);
     calibration_free(&all);
     static const enum calibration_kind told[] = {CALIBRATION_DECODE, CALIBRATION_PROMPT,
                                                  CALIBRATION_MIXED};
@@ -512,6 +513,7 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
     if (st == ST_OK)
         st = replace_compute(s, &r, dir, e);
     vec_free(&wake.samples);
+    vec_free(&r.rests.of);
     reference_free(&passes);
     return st == ST_OK ? journal_remove(s->journal.dir, e) : st;
 }

@@ -338,6 +338,23 @@ static void fill_attention(struct arena *a, struct csv_writer *w, const struct p
     }
 }
 
+static void fill_unevenness(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                            const struct op_list *ops)
+{
+    static const char *const names[] = {"batches", "from", "ratio"};
+    (void)a;
+    (void)ops;
+    put_names(w, names, LEN(names));
+    csv_end_row(w);
+    for (size_t i = 0; i < r->rests.of.n; i++) {
+        const struct calibration_rest *rest = &r->rests.of.p[i];
+        csv_put_str(w, rest->prompt ? "prompt" : "decode");
+        csv_put_int(w, rest->from);
+        csv_put_double(w, round(rest->ratio * 1e4) / 1e4);
+        csv_end_row(w);
+    }
+}
+
 static enum st write_csv(struct arena *a, const struct artifact *art, const char *name,
                          fill_fn *fill, const struct profile_result *r, const struct op_list *ops,
                          struct err *e)
@@ -366,6 +383,8 @@ enum st write_compute(struct arena *a, const struct profile_result *r, const cha
     enum st st = write_csv(a, &art, "mlp.csv", fill_mlp, r, &ops, e);
     if (st == ST_OK)
         st = write_csv(a, &art, "attention.csv", fill_attention, r, &ops, e);
+    if (st == ST_OK && r->rests.of.n > 0)
+        st = write_csv(a, &art, BUNDLE_UNEVENNESS, fill_unevenness, r, &ops, e);
     if (st == ST_OK)
         st = write_samples(a, &art, r, e);
     if (st == ST_OK)

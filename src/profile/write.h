@@ -15,6 +15,7 @@ struct profile_result {
     const struct journal *journal;
     const struct wake *wake;
     struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES];
+    struct calibration_rests rests;
     int level[POINT_GROUPS]; /* finest level that was measured */
     int64_t left_out;        /* points of the coarsest grid that the budget could not hold */
     double measured_s;       /* operator time of all samples */

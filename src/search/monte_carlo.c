@@ -27,10 +27,10 @@ static double draw(struct rng *r, double sd)
 }
 
 struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
-                                       size_t i, struct rng *host)
+                                       size_t i, struct rng *host, struct rng *unevenness)
 {
     char name[64];
-    struct bundle_factors f = {.host_draws = host};
+    struct bundle_factors f = {.host_draws = host, .unevenness = unevenness};
     snprintf(name, sizeof name, "sim.replicas_mc.%zu", i);
     struct rng r = rng_stream(seed, name);
     for (int k = 0; k < OP_KINDS; k++)
@@ -43,6 +43,8 @@ struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertai
     f.host_prefill = draw(&r, uncertainty->host_prefill);
     snprintf(name, sizeof name, "sim.replicas_mc.%zu.host", i);
     *host = rng_stream(seed, name);
+    snprintf(name, sizeof name, "sim.replicas_mc.%zu.unevenness", i);
+    *unevenness = rng_stream(seed, name);
     return f;
 }
 
@@ -92,10 +94,10 @@ static enum st run_replica(void *self, size_t i, struct buf *out, struct err *e)
     const struct work *w = self;
     struct replica_values v;
     struct arena *a = arena_new();
-    struct rng host;
+    struct rng host, unevenness;
     struct bundle_factors f = as_it_is();
     if (i > 0)
-        f = monte_carlo_draw(&w->uncertainty, w->p->seed, i - 1, &host);
+        f = monte_carlo_draw(&w->uncertainty, w->p->seed, i - 1, &host, &unevenness);
     enum st st = simulate(a, w, bundle_perturbed(a, w->p->predictor->bundle, &f), &v, e);
     arena_free(&a);
     if (st == ST_OK)
@@ -115,11 +117,13 @@ static enum st take_replica(void *self, size_t i, struct sv bytes, struct err *e
 static struct monte_carlo_cell cell(const struct replica_values *of, size_t n, int m, int k,
                                     double *values, double *scratch)
 {
-    struct monte_carlo_cell c = {of[0].s[m][k], (double)NAN, (double)NAN};
+    const struct monte_carlo_cell none = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
+    struct monte_carlo_cell c = {.value_s = of[0].s[m][k]};
     for (size_t i = 0; i < n; i++) {
         values[i] = of[i + 1].s[m][k];
         if (isnan(values[i]) || isnan(c.value_s))
-            return (struct monte_carlo_cell){(double)NAN, (double)NAN, (double)NAN};
+            return none;
+        c.mean_s += values[i] / (double)n;
     }
     metrics_sort(values, scratch, n);
     c.low_s = metrics_percentile(values, n, 2.5);
@@ -144,7 +148,9 @@ enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *
                                  .stop = p->stop};
     enum st st = launch_fork.run(&launch, e);
     double *values = mem_alloc(2 * n * sizeof(double));
-    *out = (struct monte_carlo){.uncertainty = w.uncertainty, .replicas = p->replicas};
+    *out = (struct monte_carlo){.uncertainty = w.uncertainty,
+                                .replicas = p->replicas,
+                                .uneven = bundle_is_uneven(p->predictor->bundle)};
     for (int m = 0; m < MONTE_CARLO_METRICS && st == ST_OK; m++)
         for (int k = 0; k < PROBE_PERCENTILES; k++)
             out->of[m][k] = cell(w.of, n, m, k, values, values + n);
@@ -163,8 +169,8 @@ static void put_ns(struct csv_writer *w, double s)
 
 enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *m, struct err *e)
 {
-    static const char *const heads[] = {"metric", "percentile", "value_ns",
-                                        "low_ns", "high_ns",    "replicas"};
+    static const char *const heads[] = {"metric",  "percentile", "value_ns", "low_ns",
+                                        "high_ns", "mean_ns",    "replicas"};
     static const int order[] = {SLO_TTFT, MONTE_CARLO_TOKEN_LATENCY, SLO_TPOT, SLO_E2EL, SLO_DELAY};
     static const char *const names[] = {"ttft", "token_latency", "tpot", "e2e", "delay"};
     FILE *f;
@@ -183,6 +189,7 @@ enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *
             put_ns(&w, c->value_s);
             put_ns(&w, c->low_s);
             put_ns(&w, c->high_s);
+            put_ns(&w, m->uneven ? c->mean_s : (double)NAN);
             csv_put_int(&w, m->replicas);
             csv_end_row(&w);
         }

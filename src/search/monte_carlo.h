@@ -3,12 +3,14 @@
  *
  * Replica i draws one factor exp(sd z) per operator and the like (bundle_uncertainty) from the
  * stream "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the
- * stream "sim.replicas_mc.<i>.host" (bundle_factors), and simulates the whole workload; the
- * interval of a percentile is the range between the 2.5th and the 97.5th percentile of the
- * replicas' values (linear between them). An error that is not one factor for a whole operator
- * averages out over a run: the intervals are conservative for the operators' errors, and exclude
- * unmodelled effects. Host time that varies makes tails longer than the run as simulated has them:
- * an interval of a high percentile may lie wholly above its value. */
+ * stream "sim.replicas_mc.<i>.host" (bundle_factors), replays how batches of the calibration run
+ * differed from a place drawn from "sim.replicas_mc.<i>.unevenness" (profile/read/unevenness.h),
+ * and simulates the whole workload; the interval of a percentile is the range between the 2.5th and
+ * the 97.5th percentile of the replicas' values (linear between them). An error that is not one
+ * factor for a whole operator averages out over a run: the intervals are conservative for the
+ * operators' errors, and exclude unmodelled effects. Times that vary make tails longer than the run
+ * as simulated has them: an interval of a high percentile may lie wholly above its value, and the
+ * mean of the replicas is the better value where the bundle holds how batches differ. */
 #ifndef SEARCH_MONTE_CARLO_H
 #define SEARCH_MONTE_CARLO_H
 
@@ -33,6 +35,7 @@ struct monte_carlo_params {
 struct monte_carlo_cell {
     double value_s;       /* with the unperturbed bundle; NAN = no samples */
     double low_s, high_s; /* 95 % interval */
+    double mean_s;        /* of the replicas */
 };
 /* The latencies of a probe, and the gaps between tokens. */
 enum { MONTE_CARLO_TOKEN_LATENCY = SLO_METRICS, MONTE_CARLO_METRICS };
@@ -40,15 +43,18 @@ struct monte_carlo {
     struct monte_carlo_cell of[MONTE_CARLO_METRICS][PROBE_PERCENTILES];
     struct bundle_uncertainty uncertainty;
     int64_t replicas;
+    bool uneven; /* replicas replayed how batches differ */
 };
 
-/* The draws of a replica. *host: generator of its iterations' draws; must outlive the factors. */
+/* The draws of a replica. *host, *unevenness: generators of its iterations' draws; must outlive the
+ * factors. */
 struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
-                                       size_t i, struct rng *host);
+                                       size_t i, struct rng *host, struct rng *unevenness);
 
 enum st monte_carlo_run(const struct monte_carlo_params *p, struct monte_carlo *out, struct err *e);
 
-/* percentile_intervals.csv: metric,percentile,value_ns,low_ns,high_ns,replicas. */
+/* percentile_intervals.csv: metric,percentile,value_ns,low_ns,high_ns,mean_ns,replicas; mean_ns is
+ * empty where the bundle does not hold how batches differ. */
 enum st monte_carlo_write(const struct artifact *art, const struct monte_carlo *m, struct err *e);
 
 #endif

@@ -172,6 +172,9 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
     TRY(read_scales(a, iteration, "prompt_mixed", &b->mixed_scale, e));
     TRY(read_wake(a, meta, &b->wake, e));
+    struct unevenness *u;
+    TRY(unevenness_load(a, fs_join(a, b->dir, BUNDLE_UNEVENNESS), &u, e));
+    b->unevenness = u;
     const struct node *energy = node_find(meta, "energy");
     if (node_find(energy, "idle_w"))
         TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
@@ -441,6 +444,11 @@ bool bundle_has(const struct bundle *b, enum op_kind k)
 bool bundle_has_host(const struct bundle *b)
 {
     return b->host.s.grid != NULL;
+}
+
+bool bundle_is_uneven(const struct bundle *b)
+{
+    return b->unevenness != NULL;
 }
 
 const struct node *bundle_meta(const struct bundle *b)

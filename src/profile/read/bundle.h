@@ -55,6 +55,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 
 bool bundle_has(const struct bundle *b, enum op_kind k);
 bool bundle_has_host(const struct bundle *b);
+bool bundle_is_uneven(const struct bundle *b);          /* it holds how batches of a run differ */
 const struct node *bundle_meta(const struct bundle *b); /* NULL for Vidur's */
 const char *bundle_dir(const struct bundle *b);         /* the compute folder */
 
@@ -189,12 +190,14 @@ struct bundle_uncertainty {
 void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out);
 
 /* A bundle with all times multiplied by factors; shares memory with b, counts its own look-ups.
- * With host_draws, host time varies between iterations as measured: each look-up draws a factor,
- * lognormal of mean 1 with the standard deviation of iterations of that batch size; 1 where the
- * file has no spread. */
+ * With unevenness, device times vary as those of the calibration run's batches did, in their order
+ * (unevenness.h). With host_draws, host time varies between iterations as measured: each look-up
+ * draws a factor, lognormal of mean 1 with the standard deviation of iterations of that batch size;
+ * 1 where the file has no spread. */
 struct bundle_factors {
     double op[OP_KINDS], decode, prompt, network[NETWORKS], host, host_prefill; /* > 0 */
     const struct rng *host_draws; /* initial state of the draws; NULL = none */
+    struct rng *unevenness;       /* draws where the replay begins; NULL = none */
 };
 struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
                                 const struct bundle_factors *f);

@@ -6,19 +6,23 @@
 static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
 
 /* Mean uncertainty of the factors of a calibration run's classes: from its batches, and from the
- * spread of its rounds, since a run is no longer than a round. */
-static double calibration_uncertainty(const struct node *classes)
+ * spread of its rounds, since a run is no longer than a round. Replayed batches (unevenness.h) hold
+ * that spread: what remains is that of the rounds' mean. */
+static double calibration_uncertainty(const struct node *classes, bool replayed)
 {
     double sum = 0;
     uint32_t n = 0;
     for (uint32_t i = 0; classes && classes->kind == NODE_LIST && i < classes->n; i++) {
         double error, drift = 0;
-        int64_t batches;
+        int64_t batches, rounds = 1;
         struct err ignored = {0};
         if (node_get_double(classes->items[i], "error", 0, 1e6, &error, &ignored) != ST_OK ||
             node_get_int(classes->items[i], "batches", 1, INT64_MAX, &batches, &ignored) != ST_OK)
             continue;
         (void)node_get_double(classes->items[i], "drift", 0, 1e6, &drift, &ignored);
+        if (replayed)
+            (void)node_get_int(classes->items[i], "rounds", 1, INT64_MAX, &rounds, &ignored);
+        drift /= sqrt((double)rounds);
         sum += hypot(PER_MEAN_ERROR * error / sqrt((double)batches), drift);
         n++;
     }
@@ -38,9 +42,10 @@ void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out)
     for (int k = 0; k < OP_KINDS; k++)
         if (b->table[k].n > 0)
             out->op[k] = PER_MEAN_ERROR * (b->error[k] >= 0 ? b->error[k] : held_out(&b->table[k]));
-    out->decode = calibration_uncertainty(node_find(iteration, "decode"));
-    out->prompt = fmax(calibration_uncertainty(node_find(iteration, "prompt")),
-                       calibration_uncertainty(node_find(iteration, "prompt_mixed")));
+    const bool replayed = bundle_is_uneven(b);
+    out->decode = calibration_uncertainty(node_find(iteration, "decode"), replayed);
+    out->prompt = fmax(calibration_uncertainty(node_find(iteration, "prompt"), replayed),
+                       calibration_uncertainty(node_find(iteration, "prompt_mixed"), replayed));
     const struct op_table *network[NETWORKS] = {[NETWORK_ALL_REDUCE] = &b->all_reduce_table,
                                                 [NETWORK_SEND_RECV] = &b->send_recv_table,
                                                 [NETWORK_ALL_TO_ALL] = &b->all_to_all_table};
@@ -89,6 +94,8 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     scale_curve(a, &p->host.s, f->host);
     scale_curve(a, &p->host_prefill.s, f->host_prefill);
     p->host_draws = f->host_draws ? arena_copy(a, f->host_draws, sizeof *f->host_draws) : NULL;
+    p->replayed =
+        f->unevenness && b->unevenness ? unevenness_begin(a, b->unevenness, f->unevenness) : NULL;
     scale_curve(a, &p->decode_scale, f->decode);
     scale_curve(a, &p->first_scale, f->decode);
     scale_curve(a, &p->second_scale, f->decode);

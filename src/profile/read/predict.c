@@ -244,7 +244,8 @@ static double scale_at(const struct curve *c, int64_t x)
 
 double bundle_prompt_scale(const struct bundle *b, int64_t tokens, bool mixed)
 {
-    return scale_at(mixed && b->mixed_scale.grid ? &b->mixed_scale : &b->prompt_scale, tokens);
+    const struct curve *c = mixed && b->mixed_scale.grid ? &b->mixed_scale : &b->prompt_scale;
+    return scale_at(c, tokens) * (b->replayed ? unevenness_next(b->replayed, true, tokens) : 1);
 }
 
 double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train)
@@ -252,7 +253,8 @@ double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train)
     const struct curve *c = train == 1                 ? &b->first_scale
                             : train == 2 || train == 3 ? &b->second_scale
                                                        : &b->decode_scale;
-    return scale_at(c->grid ? c : &b->decode_scale, seqs);
+    return scale_at(c->grid ? c : &b->decode_scale, seqs) *
+           (b->replayed ? unevenness_next(b->replayed, false, seqs) : 1);
 }
 
 int bundle_wake_iterations(const struct bundle *b)

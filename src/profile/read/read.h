@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "profile/read/bundle.h"
 #include "profile/read/table.h"
+#include "profile/read/unevenness.h"
 
 #define BUNDLE_META "bundle_meta.json"
 
@@ -74,8 +75,10 @@ struct bundle {
     const char *estimated;
     struct bundle_counts {
         int64_t lookups, outside;
-    } * counts;             /* counted through const bundles */
-    struct rng *host_draws; /* of host time, one per iteration; NULL = none */
+    } * counts;                          /* counted through const bundles */
+    struct rng *host_draws;              /* of host time, one per iteration; NULL = none */
+    const struct unevenness *unevenness; /* NULL = not in the bundle */
+    struct unevenness *replayed;         /* of device time, one ratio per iteration; NULL = none */
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */

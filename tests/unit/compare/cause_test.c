@@ -197,6 +197,25 @@ static void the_stated_error_of_a_simulation_is_a_cause(void **state)
                                                       "holds the real value ("));
 }
 
+static void the_mean_of_the_replicas_is_the_simulated_value(void **state)
+{
+    struct test *t = *state;
+    struct comparison c, plain;
+    struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+    const struct compare_params p = {.real_dir = fake_run_write(t, "real", &real),
+                                     .sim_dir = fake_run_write(t, "sim", &sim),
+                                     .pass_percent = 5,
+                                     .warn_percent = 9};
+    assert_ok(compare_runs(t->a, &p, &plain, &t->e), t);
+    test_write(t, "sim/percentile_intervals.csv",
+               "metric,percentile,value_ns,low_ns,high_ns,mean_ns,replicas\n"
+               "tpot,p50,100,90,130,107,20\ntpot,p90,100,90,130,,20\n");
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_near(c.cells[METRIC_TPOT][0].sim_ns, 1.07 * plain.cells[METRIC_TPOT][0].sim_ns, 1e-3);
+    assert_near(c.cells[METRIC_TPOT][1].sim_ns, plain.cells[METRIC_TPOT][1].sim_ns, 0);
+    assert_int_equal(c.n_notes, plain.n_notes + 1);
+}
+
 static void a_fail_has_no_cause(void **state)
 {
     struct test *t = *state;
@@ -221,6 +240,7 @@ int main(void)
         TEST(another_model_is_not_judged),
         TEST(models_and_machines_are_known_by_what_they_are),
         TEST(the_stated_error_of_a_simulation_is_a_cause),
+        TEST(the_mean_of_the_replicas_is_the_simulated_value),
         TEST(a_fail_has_no_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,8 @@ static void draws_have_the_spread_asked_for(void **state)
     double sum = 0, squares = 0;
     d.op[OP_ADD] = 0.1;
     for (size_t i = 0; i < N; i++) {
-        struct rng host;
-        struct bundle_factors f = monte_carlo_draw(&d, 7, i, &host);
+        struct rng host, unevenness;
+        struct bundle_factors f = monte_carlo_draw(&d, 7, i, &host, &unevenness);
         double z = log(f.op[OP_ADD]);
         assert_near(f.op[OP_LM_HEAD], 1, 0);
         assert_near(f.network[NETWORK_SEND_RECV], 1, 0);
@@ -28,8 +28,8 @@ static void draws_have_the_spread_asked_for(void **state)
 
 static double decode_draw(const struct bundle_uncertainty *d, uint64_t seed, size_t i)
 {
-    struct rng host;
-    return monte_carlo_draw(d, seed, i, &host).decode;
+    struct rng host, unevenness;
+    return monte_carlo_draw(d, seed, i, &host, &unevenness).decode;
 }
 
 static void a_draw_depends_on_seed_and_replica_alone(void **state)
@@ -126,8 +126,8 @@ static void one_operators_error_is_the_interval_of_a_request(void **state)
     const struct monte_carlo m = run_one(t, b, &model, TOKENS, N, 2, one_operator);
     double f[N], scratch[N], d = predict_decode_s(b, 4, 400), s = m.uncertainty.op[OP_ATTN_DECODE];
     for (size_t i = 0; i < N; i++) {
-        struct rng host;
-        f[i] = monte_carlo_draw(&m.uncertainty, 3, i, &host).op[OP_ATTN_DECODE];
+        struct rng host, unevenness;
+        f[i] = monte_carlo_draw(&m.uncertainty, 3, i, &host, &unevenness).op[OP_ATTN_DECODE];
     }
     metrics_sort(f, scratch, N);
     double low = metrics_percentile(f, N, 2.5), high = metrics_percentile(f, N, 97.5);
