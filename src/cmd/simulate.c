@@ -89,7 +89,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     TRY(open_workload(c, &m, &says, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
-        ex[i] = sim_executor(c->a, &predictor);
+        ex[i] = sim_executor(c->a, &predictor, serve.async);
     struct node *extra = node_new(c->a, NODE_MAP);
     node_set(c->a, extra, SV("profiling_root"), node_str(c->a, job_profiling_root(c, &params)));
     node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));

@@ -85,7 +85,9 @@ struct plan {
         int64_t max_tokens_in_batch; /* vllm v0: padded tokens of a prefill batch */
         int64_t max_waiting_iters;
         int64_t max_model_len;
-        bool prefix_caching;
+        bool prefix_caching, reserve_full_prompt;
+        int64_t long_prefill_token_threshold;
+        int async_scheduling; /* enum serve_async of serve/serve.h */
     } scheduler;
 
     struct {

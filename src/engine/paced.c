@@ -128,7 +128,7 @@ struct executor paced_executor(struct arena *a, const struct predictor *p, int32
                                const struct serve_clock *clock, double *late_s)
 {
     struct paced *s = arena_one(a, struct paced);
-    s->sim = sim_executor(a, p);
+    s->sim = sim_executor(a, p, ASYNC_OFF);
     s->clock = clock;
     s->late_s = late_s;
     s->echoes = arena_array(a, struct echo, slots);

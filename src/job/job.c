@@ -263,11 +263,14 @@ static enum st plan_memory(const struct plan *p, const struct model *m, const st
                                        .ep = p->parallel.ep,
                                        .block_size = p->scheduler.block_size,
                                        .request_tokens = out->max_model_len,
-                                       .batch_cap = p->scheduler.batch_cap,
+                                       .batch_cap = out->batch_cap,
                                        .num_blocks = p->scheduler.num_blocks};
     const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
     TRY((engine ? engine->plan : engine_plan_host)(p, &facts, plan, e));
     out->num_blocks = plan->memory.num_blocks;
+    bool planned = p->scheduler.num_blocks == 0 && p->hardware.memory_gb > 0;
+    if (sched && sched->traits & SCHED_NULL_BLOCK && planned && out->num_blocks > 1)
+        out->num_blocks--;
     if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < out->batch_cap)
         out->batch_cap = plan->memory.max_batch;
     return ST_OK;
@@ -279,6 +282,17 @@ static void cap_each_stage(const struct plan *p, struct serve_params *out)
     const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
     if (sched && sched->traits & SCHED_PLANNED_BATCH && p->parallel.pp > 1)
         out->batch_cap *= p->parallel.pp;
+}
+
+/* What an engine sets by the hardware where it was not given. */
+static enum st engine_defaults(const struct plan *p, struct serve_params *out, struct err *e)
+{
+    const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
+    const struct sched_hardware hw = {.id = p->hardware.id,
+                                      .memory_gb = p->hardware.memory_gb,
+                                      .devices = (p->parallel.tp > 0 ? p->parallel.tp : 1) *
+                                                 (p->parallel.pp > 0 ? p->parallel.pp : 1)};
+    return sched && sched->defaults ? sched->defaults(out, &hw, e) : ST_OK;
 }
 
 enum { KV_FLOAT_BYTES = 2 }; /* float16, as in the memory planner */
@@ -300,6 +314,9 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .block_size = p->scheduler.block_size,
         .watermark = p->scheduler.watermark,
         .prefix_caching = p->scheduler.prefix_caching,
+        .reserve_full_prompt = p->scheduler.reserve_full_prompt,
+        .long_prefill_token_threshold = p->scheduler.long_prefill_token_threshold,
+        .async = (enum serve_async)p->scheduler.async_scheduling,
         .draft_tokens = p->speculation.draft_tokens,
         .acceptance = p->speculation.acceptance,
         .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
@@ -311,6 +328,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .warmup_requests = p->workload.warmup_requests,
         .emit_tokens = p->output.tokens == OUTPUT_FULL,
     };
+    TRY(engine_defaults(p, out, e));
     TRY(plan_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
     return ST_OK;

@@ -47,6 +47,9 @@ static const struct {
     {"watermark", KNOB_WATERMARK},
     {"max_waiting_iters", KNOB_MAX_WAITING_ITERS},
     {"prefix_caching", KNOB_PREFIX_CACHING},
+    {"reserve_full_prompt", KNOB_RESERVE_FULL_PROMPT},
+    {"long_prefill_token_threshold", KNOB_LONG_PREFILL},
+    {"async_scheduling", KNOB_ASYNC},
 };
 enum { N_KNOBS = sizeof knobs / sizeof *knobs };
 
@@ -67,7 +70,10 @@ static uint32_t knobs_set(const struct serve_params *p)
            (p->max_tokens_in_batch ? KNOB_MAX_TOKENS_IN_BATCH : 0u) |
            (p->watermark != 0 ? KNOB_WATERMARK : 0u) |
            (p->max_waiting_iters ? KNOB_MAX_WAITING_ITERS : 0u) |
-           (p->prefix_caching ? KNOB_PREFIX_CACHING : 0u);
+           (p->prefix_caching ? KNOB_PREFIX_CACHING : 0u) |
+           (p->reserve_full_prompt ? KNOB_RESERVE_FULL_PROMPT : 0u) |
+           (p->long_prefill_token_threshold ? KNOB_LONG_PREFILL : 0u) |
+           (p->async != ASYNC_OFF ? KNOB_ASYNC : 0u);
 }
 
 static enum st check_knobs(const struct serve_params *p, const struct sched_ops *sched,
@@ -98,6 +104,8 @@ static enum st check_ranges(const struct serve_params *p, struct err *e)
         {"scheduler.chunk_size", p->chunk_size, 0, INT64_C(1) << 40},
         {"scheduler.max_tokens_in_batch", p->max_tokens_in_batch, 0, INT64_C(1) << 40},
         {"scheduler.max_waiting_iters", p->max_waiting_iters, 0, INT64_C(1) << 40},
+        {"scheduler.long_prefill_token_threshold", p->long_prefill_token_threshold, 0,
+         INT64_C(1) << 40},
         {"cluster.prefix_tokens", p->prefix_tokens, 0, INT64_C(1) << 40},
         {"scheduler.block_size", p->block_size, 1, MAX_BLOCK_SIZE},
         {"scheduler.num_blocks", p->num_blocks, 1, INT32_MAX},

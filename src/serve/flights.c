@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "serve/detached.h"
 #include "serve/tokens.h"
 
 /* Admits requests received by transfer: gives them blocks and queues them as ready. */
@@ -22,12 +23,14 @@ static void let_in(struct replica *r, struct lane *lane, int32_t lane_index)
 
 void replica_gather_ready(struct replica *r, struct lane *lane)
 {
-    bool by_arrival = r->run->sched->traits & SCHED_BY_ARRIVAL;
+    uint32_t traits = r->run->sched->traits;
     while (!link_empty(&lane->ready)) {
         struct request *q = request_of(lane->ready.next);
         link_remove(&q->list);
         q->state = REQUEST_DECODE;
-        q->order = by_arrival ? q->seq : r->joins++;
+        q->order = traits & SCHED_BY_ARRIVAL     ? q->seq
+                   : traits & SCHED_BY_ADMISSION ? q->admission
+                                                 : r->joins++;
         q->announced = false;
         decode_set_join(&lane->set, q, q->w.num_decode_tokens - q->generated);
         q->unwritten = lane->set.tick;
@@ -112,7 +115,7 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     *out = NULL;
     f->b = (struct batch){.replica = r->index, .lane = lane_index, .op_times = r->run->p->op_times};
     f->b.submit_s = start_s > r->idle_until_s ? start_s : r->idle_until_s;
-    f->chunks.n = f->chunk_requests.n = f->left.n = f->entered.n = 0;
+    f->chunks.n = f->chunk_requests.n = f->left.n = f->entered.n = f->detached.n = 0;
     f->runs_decodes = false;
 
     if (r->coming)
@@ -128,6 +131,7 @@ enum st replica_submit(struct replica *r, int32_t lane_index, double start_s, st
     r->iterations++;
     r->in_flight++;
     lane->submitted++;
+    lane->delivered_then = lane->delivered;
     f->waiting = (int64_t)r->waiting.n;
     f->running = r->active;
     f->out = true;
@@ -157,17 +161,24 @@ static void end_early(struct replica *r, struct lane *lane, struct request *q,
                       const struct flight *f, int64_t end_ns, enum run_status status)
 {
     bool ok = status == RUN_OK;
-    if (q->state == REQUEST_DECODE) {
-        tokens_flush(r, lane, q, f->tick + 1);
-        replica_leave_set(lane, q);
+    bool rested = q->state == REQUEST_DECODE && q->lane == r->n_lanes;
+    if (q->state == REQUEST_WAITING) {
+        replica_unqueue(r, q);
+    } else if (q->state == REQUEST_DECODE) {
+        if (!rested)
+            tokens_flush(r, lane, q, f->tick + 1);
+        replica_leave_set(&r->lanes[q->lane], q);
     } else {
         if (q->state == REQUEST_LAST)
             tokens_flush(r, lane, q, f->tick + 1);
         link_remove(&q->list);
     }
-    spent_add_span(&q->spent, &q->joined, &lane->spent);
+    if (!rested && q->state != REQUEST_WAITING)
+        spent_add_span(&q->spent, &q->joined, &lane->spent);
     tokens_request_row(r->run, q, status, end_ns, ok ? NULL : "cancelled",
                        ok ? NULL : "given up by its client");
+    if (r->run->sched->traits & SCHED_FREES_AT_ONCE && q->admitted)
+        replica_let_go(r, q);
     if (lane->submitted == lane->delivered)
         release(r, q);
     else
@@ -300,9 +311,13 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
         TRY(take_tokens(r, f, c, end_ns, e));
     else
         predict_tokens(r, lane, f, end_ns);
+    if (f->detached.n)
+        detached_deliver(r, f, c, end_ns);
     for (int32_t i = 0; i < c->n_ended; i++) {
         struct request *q = live(r, c->ended[i]);
-        if (!q || q->state == REQUEST_WAITING || q->state == REQUEST_PREFILL)
+        bool here =
+            q && (q->state == REQUEST_WAITING ? detached_holds(f, q) : q->state != REQUEST_PREFILL);
+        if (!here)
             return bad_slot(r, "end", c->ended[i], e);
         if (q->state != REQUEST_OVER)
             end_early(r, lane, q, f, end_ns, RUN_OK);
@@ -311,6 +326,11 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
         if (r->over.p[i].q->state != REQUEST_OVER)
             end_early(r, lane, r->over.p[i].q, f, end_ns, r->over.p[i].status);
     r->over.n = 0;
+    for (struct request *q; f->detached.n && (q = detached_pop_over(f));) {
+        replica_unqueue(r, q);
+        tokens_request_row(r->run, q, RUN_OK, end_ns, NULL, NULL);
+        release(r, q);
+    }
     while (!link_empty(&f->finishing)) {
         struct request *q = request_of(f->finishing.next);
         link_remove(&q->list);

@@ -1,12 +1,11 @@
-#include "serve/replica.h"
-#include "serve/tokens.h"
+#include "serve/detached.h"
 
 static void move(struct replica *r, struct request *q, int32_t to)
 {
-    struct lane *from = &r->lanes[q->lane], *lane = &r->lanes[to];
-    tokens_flush(r, from, q, from->set.tick);
-    replica_leave_set(from, q);
-    spent_add_span(&q->spent, &q->joined, &from->spent);
+    struct lane *lane = &r->lanes[to];
+    if (q->chunk_batch <= r->lanes[q->lane].delivered)
+        q->chunk_batch = 0;
+    detached_leave_decodes(r, q);
     q->lane = to;
     q->joined = lane->spent;
     q->announced = false;
@@ -33,4 +32,18 @@ void replica_rest(struct replica *r, int32_t lane)
 {
     while (r->lanes[lane].set.n > 0)
         move(r, request_of(r->lanes[lane].set.members.next), r->n_lanes);
+}
+
+void replica_take_rested(struct replica *r, int32_t lane)
+{
+    struct decode_set *rested = &r->lanes[r->n_lanes].set;
+    while (rested->n > 0)
+        move(r, request_of(rested->members.next), lane);
+}
+
+void replica_leave_out(struct replica *r, struct request *q)
+{
+    if (r->lanes[q->lane].submitted != r->lanes[q->lane].delivered)
+        detached_add(r, q);
+    move(r, q, r->n_lanes);
 }

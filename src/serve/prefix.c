@@ -54,6 +54,18 @@ int32_t prefix_take(struct prefix_cache *c)
     return id;
 }
 
+void prefix_forget(struct prefix_cache *c, int64_t n)
+{
+    c->epoch++;
+    for (int32_t id = c->oldest; n > 0; n--, id = c->blocks[id].newer) {
+        ASSERT(id >= 0);
+        if (!c->blocks[id].name)
+            continue;
+        forget(c, &c->blocks[id]);
+        c->evictions++;
+    }
+}
+
 bool prefix_hold(struct prefix_cache *c, int32_t block)
 {
     struct prefix_block *b = &c->blocks[block];
@@ -71,6 +83,13 @@ bool prefix_drop(struct prefix_cache *c, int32_t block)
     c->epoch++;
     if (--b->holders)
         return false;
+    if (c->nameless_first && !b->name) {
+        b->older = -1;
+        b->newer = c->oldest;
+        *(c->oldest < 0 ? &c->newest : &c->blocks[c->oldest].older) = block;
+        c->oldest = block;
+        return true;
+    }
     b->older = c->newest;
     b->newer = -1;
     *(c->newest < 0 ? &c->oldest : &c->blocks[c->newest].newer) = block;
@@ -85,6 +104,15 @@ void prefix_name(struct prefix_cache *c, int32_t block, uint64_t name)
     ASSERT(b->holders > 0 && !b->name);
     c->epoch++;
     b->name = name;
+    if (c->nameless_first && *bucket >= 0) {
+        int32_t last = *bucket;
+        while (c->blocks[last].same >= 0)
+            last = c->blocks[last].same;
+        c->blocks[last].same = block;
+        b->same = -1;
+        b->same_of = last;
+        return;
+    }
     b->same = *bucket;
     b->same_of = -1;
     if (*bucket >= 0)

@@ -18,6 +18,8 @@
  * Life. A block is held by any number of requests. One without a holder counts as free, keeps its
  * name, and waits in a queue ordered by time of release: the oldest is taken first and loses its
  * name. A request releases its last block first, so beginnings stay longest.
+ * With nameless_first a block without a name goes to the head of that queue, which costs nothing
+ * that could be found again, and of blocks with equal names a lookup finds the one named first.
  *
  * Hits. At admission a request takes the longest run of named blocks from its start, but computes
  * at least the last token of its prefill, since that one emits. A preempted request looks up again,
@@ -47,6 +49,7 @@ struct prefix_cache {
     int64_t block_size;
     int64_t epoch;         /* count of changes that can affect a lookup */
     bool knows_output;     /* ids of the output tokens are known */
+    bool nameless_first;   /* SCHED_NAMELESS_FIRST */
     int64_t looked_tokens; /* of the prefills admitted so far */
     int64_t hit_tokens;    /* those of them found here */
     int64_t evictions;     /* named blocks taken for other content */
@@ -74,6 +77,8 @@ int32_t prefix_take(struct prefix_cache *c);
 bool prefix_hold(struct prefix_cache *c, int32_t block);
 /* Removes a holder; true when none is left. */
 bool prefix_drop(struct prefix_cache *c, int32_t block);
+/* The n blocks to be taken next lose their names. */
+void prefix_forget(struct prefix_cache *c, int64_t n);
 void prefix_name(struct prefix_cache *c, int32_t block, uint64_t name); /* a held, nameless block */
 int32_t prefix_find(const struct prefix_cache *c, uint64_t name);       /* -1 = none */
 

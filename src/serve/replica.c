@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "serve/detached.h"
 #include "serve/tokens.h"
 
 static struct slot_view view_slot(void *self, int32_t slot)
@@ -25,11 +26,16 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     *r = (struct replica){.run = run, .index = index, .ex = ex};
     r->computes = (ex.ops->caps & EXEC_COMPUTES) != 0;
     link_init(&r->prefills);
+    link_init(&r->running);
     link_init(&r->received);
     r->only_prefills = index < p->prefill_replicas;
     kv_init(&r->kv, run->a, p->block_size, p->num_blocks, p->watermark, r->computes);
-    if (p->prefix_caching)
+    if (p->prefix_caching) {
         kv_cache_prefixes(&r->kv, run->a, r->computes);
+        r->kv.cache->nameless_first = run->sched->traits & SCHED_NAMELESS_FIRST;
+    }
+    if (run->sched->traits & SCHED_NULL_BLOCK)
+        r->kv.watermark = (int64_t)(p->watermark * (double)(p->num_blocks + 1));
     r->speculation = speculation_begin(p, index);
     r->n_lanes = executor_lanes(&ex);
     r->lanes = arena_array(run->a, struct lane, r->n_lanes + 1);
@@ -63,6 +69,7 @@ void replica_free(struct replica *r)
         vec_free(&f->ended);
         vec_free(&f->stages);
         vec_free(&f->steps);
+        vec_free(&f->detached);
     }
     for (int32_t i = 0; i <= r->n_lanes; i++) {
         struct lane *l = &r->lanes[i];
@@ -85,6 +92,15 @@ void replica_enqueue(struct replica *r, struct request *q)
     q->state = REQUEST_WAITING;
     r->waiting_tokens += q->prefill;
     request_queue_push(&r->waiting, q);
+}
+
+void replica_unqueue(struct replica *r, struct request *q)
+{
+    size_t i = 0;
+    while (queue_at(&r->waiting, i) != q)
+        i++;
+    request_queue_remove(&r->waiting, i);
+    r->waiting_tokens -= q->prefill;
 }
 
 bool replica_drop_waiting(struct replica *r, int64_t request_id)
@@ -130,7 +146,8 @@ void replica_run_decodes(struct replica *r, int32_t lane)
 static bool usable(const struct replica *r, int32_t lane, const struct request *q)
 {
     const struct lane *l = &r->lanes[q->lane];
-    return q->lane == lane || q->chunk_batch <= l->delivered;
+    return q->lane == lane || r->run->sched->traits & SCHED_CHUNKS_FOLLOW ||
+           q->chunk_batch <= l->delivered;
 }
 
 struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after)
@@ -194,18 +211,37 @@ bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t t
 
 struct request *replica_head(struct replica *r)
 {
-    struct request *q = queue_head(&r->waiting);
-    if (q && r->kv.cache)
-        prefix_look(r->kv.cache, q);
-    return q;
+    for (r->head = 0; r->head < r->waiting.n; r->head++) {
+        struct request *q = queue_at(&r->waiting, r->head);
+        if (q->pending)
+            continue;
+        if (r->kv.cache)
+            prefix_look(r->kv.cache, q);
+        return q;
+    }
+    r->head = 0;
+    return NULL;
 }
 
 bool replica_can_admit(const struct replica *r, int64_t reserve_tokens)
 {
-    int64_t blocks = kv_admission(&r->kv, queue_head(&r->waiting), reserve_tokens);
+    const struct request *q = queue_at(&r->waiting, r->head);
+    int64_t blocks = kv_admission(&r->kv, q, reserve_tokens);
+    if (r->computes && q->slot < 0 && !r->free_slots.n &&
+        (int64_t)r->slots.n == r->run->p->batch_cap)
+        return false; /* preempted requests that are passed over keep theirs */
     if (r->active == 0)
         return blocks <= r->kv.free;
     return r->active < r->run->p->batch_cap && r->kv.free - blocks >= r->kv.watermark;
+}
+
+/* From admission to the end or a preemption. */
+static void hold(struct replica *r, struct request *q)
+{
+    q->admitted = true;
+    q->admission = r->admissions++;
+    link_push(&r->running, &q->running);
+    r->active++;
 }
 
 static void give_slot(struct replica *r, struct request *q)
@@ -222,12 +258,14 @@ static void give_slot(struct replica *r, struct request *q)
 
 void replica_admit(struct replica *r, int32_t lane, int64_t reserve_tokens, int64_t tokens)
 {
-    struct request *q = request_queue_pop(&r->waiting);
+    struct request *q = request_queue_take(&r->waiting, r->head);
+    r->head = 0;
     if (q->slot < 0)
         give_slot(r, q);
     q->state = REQUEST_PREFILL;
+    q->t0 = INT64_MAX; /* in no decode set yet */
     link_push(&r->prefills, &q->list);
-    r->active++;
+    hold(r, q);
     r->waiting_tokens -= q->prefill;
     if (kv_has_ids(&r->kv) && !q->blocks) {
         q->blocks_cap = kv_blocks_for(&r->kv, q->w.num_prefill_tokens + q->w.num_decode_tokens - 1);
@@ -260,23 +298,50 @@ void replica_leave_set(struct lane *lane, struct request *q)
             (lane->entered.n - i) * sizeof *lane->entered.p);
 }
 
+/* Where batches are built before the tokens of the one before are known, a block is named one token
+ * late: when the next batch is built. Whether q, preempted now, has a token from after its lane's
+ * last batch. */
+static bool emitted_since(const struct replica *r, const struct request *q)
+{
+    const struct lane *l = &r->lanes[q->lane];
+    return r->per_lane > 1 && q->state != REQUEST_OVER && l->delivered > l->delivered_then &&
+           q->delivered > q->prefill - q->w.num_prefill_tokens;
+}
+
 void replica_give_blocks(struct replica *r, struct request *q)
 {
     if (r->kv.cache) {
         int64_t known = q->w.num_prefill_tokens + q->delivered;
+        if (r->run->sched->traits & SCHED_NAMELESS_FIRST && emitted_since(r, q))
+            known--;
         prefix_name_blocks(r->kv.cache, q, q->kv < known ? q->kv : known);
     }
     kv_give(&r->kv, q);
 }
 
-void replica_drop(struct replica *r, struct request *q)
+void replica_let_go(struct replica *r, struct request *q)
 {
     replica_give_blocks(r, q);
+    q->admitted = false;
+    link_remove(&q->running);
     r->active--;
+}
+
+static void take_slot(struct replica *r, struct request *q)
+{
     r->slots.p[q->slot] = NULL;
     vec_push(&r->free_slots, q->slot);
     if (r->ex.ops->release)
         r->ex.ops->release(r->ex.self, q->slot);
+    q->slot = -1;
+}
+
+void replica_drop(struct replica *r, struct request *q)
+{
+    if (q->admitted)
+        replica_let_go(r, q);
+    if (q->slot >= 0)
+        take_slot(r, q);
 }
 
 /* ---- disaggregation (serve/transfer.h) ------------------------------------------------------- */
@@ -284,7 +349,7 @@ void replica_drop(struct replica *r, struct request *q)
 void replica_sent(struct replica *r, struct request *q)
 {
     replica_drop(r, q);
-    q->slot = q->lane = -1;
+    q->lane = -1;
     if (q->prefix)
         q->prefix->epoch = -1; /* of the other cache */
 }
@@ -302,24 +367,20 @@ bool replica_let_in(struct replica *r, struct request *q)
     link_remove(&q->list);
     r->coming--;
     give_slot(r, q);
-    r->active++;
+    hold(r, q);
     kv_take(&r->kv, q, blocks);
     return true;
 }
 
 void replica_preempt(struct replica *r, struct request *q)
 {
-    ASSERT(q->state == REQUEST_DECODE ? replica_may_preempt(r, q->lane) : usable(r, -1, q));
-    if (q->state == REQUEST_DECODE) {
-        struct lane *lane = &r->lanes[q->lane];
-        tokens_flush(r, lane, q, lane->set.tick);
-        replica_leave_set(lane, q);
-        spent_add_span(&q->spent, &q->joined, &lane->spent);
-    } else {
+    if (r->in_flight)
+        detached_add(r, q);
+    if (q->state == REQUEST_DECODE || q->state == REQUEST_LAST)
+        detached_leave_decodes(r, q);
+    if (q->state != REQUEST_DECODE)
         link_remove(&q->list);
-    }
-    replica_give_blocks(r, q);
-    r->active--;
+    replica_let_go(r, q);
     q->state = REQUEST_WAITING;
     q->kv = 0;
     q->prefill = q->w.num_prefill_tokens + q->generated;
@@ -328,6 +389,13 @@ void replica_preempt(struct replica *r, struct request *q)
     r->run->counters->preemptions++;
     r->waiting_tokens += q->prefill;
     request_queue_push_front(&r->waiting, q);
+    if (q->pending && !r->computes)
+        take_slot(r, q); /* others are admitted meanwhile */
+}
+
+struct request *replica_last_admitted(struct replica *r)
+{
+    return link_empty(&r->running) ? NULL : LINK_OF(r->running.prev, struct request, running);
 }
 
 struct request *replica_last_running(struct replica *r, int32_t lane)

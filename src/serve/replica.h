@@ -28,6 +28,7 @@ struct flight {
     int64_t waiting, running;    /* in the replica, when submitted */
     VEC(struct spec_step) steps; /* with speculation: of its decode rows */
     int64_t spec_blocks;         /* taken for its decode rows, all drafts accepted */
+    VEC(struct detached) detached;
     int64_t tick; /* of the lane's last batch with its decode set, this one included */
 
     /* A completion known ahead of its time (virtual executors), arrays copied here. */
@@ -36,6 +37,12 @@ struct flight {
     VEC(int32_t) ended;
     VEC(struct stage_span) stages;
     double op_s[OP_KINDS];
+};
+
+/* A request taken out of what a batch in flight holds: preempted, or left idle. */
+struct detached {
+    struct request *q;
+    bool decodes; /* a decode row of it, else a chunk */
 };
 
 /* The sink's decision to end a request. */
@@ -55,6 +62,7 @@ struct lane {
     struct link ready;
     VEC(int32_t) left, entered; /* changes of the set not yet sent with a batch */
     int64_t submitted, delivered;
+    int64_t delivered_then; /* when its last batch was submitted */
     int64_t train;          /* batches since its last one with chunks */
     int64_t decode_batches; /* for the policy: lightllm counts those since its last admission */
     double last_end_s;
@@ -84,6 +92,9 @@ struct replica {
 
     struct request_queue waiting;
     struct link prefills; /* by order of admission */
+    struct link running;  /* all that hold KV blocks, by order of admission */
+    int64_t admissions;
+    size_t head;          /* place in the queue of the request to admit next */
     bool only_prefills;   /* with disaggregation */
     struct link received; /* transferred here, not admitted yet */
     int64_t coming;       /* those and the transfers on their way */
@@ -133,11 +144,16 @@ enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct f
 /* Requests of the lane whose prefill is complete enter its decode set. */
 void replica_gather_ready(struct replica *r, struct lane *lane);
 
+/* Removes q, which waits, from the queue. */
+void replica_unqueue(struct replica *r, struct request *q);
+
 /* Removes q from the decode set; the executor is notified only if it was notified of the entry. */
 void replica_leave_set(struct lane *lane, struct request *q);
 
 /* Releases all of q's blocks; q is in no list, or about to leave it. */
 void replica_give_blocks(struct replica *r, struct request *q);
+/* The same, and removes q from the admitted requests. */
+void replica_let_go(struct replica *r, struct request *q);
 /* Releases q's blocks and slot. */
 void replica_drop(struct replica *r, struct request *q);
 /* Admits the first received request: gives it a slot and blocks for its KV. False, and nothing
@@ -180,8 +196,14 @@ void replica_gather(struct replica *r, int32_t lane, int64_t most);
  * r->shares. */
 void replica_rest(struct replica *r, int32_t lane);
 
+/* Moves decodes left out of a batch (replica_leave_out) back to the lane's decode set. */
+void replica_take_rested(struct replica *r, int32_t lane);
+
+/* Makes q, a member of the lane's decode set, idle: its batch does not include it. */
+void replica_leave_out(struct replica *r, struct request *q);
+
 /* Prefills that a batch of the lane may continue, in order of admission: pass NULL for the first.
- * Skips those in flight on other lanes. */
+ * Skips those in flight on other lanes, unless chunks follow each other (SCHED_CHUNKS_FOLLOW). */
 struct request *replica_next_prefill(struct replica *r, int32_t lane, struct request *after);
 struct request *replica_last_prefill(struct replica *r, int32_t lane);
 
@@ -189,8 +211,8 @@ struct request *replica_last_prefill(struct replica *r, int32_t lane);
  */
 bool replica_chunk(struct replica *r, int32_t lane, struct request *q, int64_t tokens);
 
-/* The request to admit next, NULL when none waits. With prefix caching its kv is the number of its
- * tokens in the cache. */
+/* The request to admit next, NULL when none waits. Skips requests that batches in flight still
+ * hold. With prefix caching its kv is the number of its tokens in the cache. */
 struct request *replica_head(struct replica *r);
 
 /* Whether the head of the queue (replica_head) may be admitted with blocks for that many tokens:
@@ -213,6 +235,9 @@ static inline int64_t replica_lane_cap(const struct replica *r)
  * of admission, since prefills were admitted after every decode. NULL when there is none. */
 struct request *replica_last_running(struct replica *r, int32_t lane);
 
+/* The request admitted last, in whatever state; NULL when there is none. */
+struct request *replica_last_admitted(struct replica *r);
+
 /* Preempt from the back until each decode of the lane in turn finds a free block, needed or not
  * (the rule of vLLM before V1). False: a preemption has to wait. */
 bool replica_make_room(struct replica *r, int32_t lane);
@@ -221,7 +246,8 @@ bool replica_make_room(struct replica *r, int32_t lane);
 bool replica_may_preempt(const struct replica *r, int32_t lane);
 
 /* Moves q to the front of the queue and frees its blocks; q is a prefill without chunk in this
- * batch, or a decode of a lane whose set was not added to the batch yet. */
+ * batch, or a decode of a lane whose set was not added to the batch yet. Batches in flight that
+ * hold it complete: their tokens for it count, and it is not admitted before (serve/detached.h). */
 void replica_preempt(struct replica *r, struct request *q);
 
 #endif

@@ -71,6 +71,17 @@ struct request *request_queue_pop(struct request_queue *w)
     return q;
 }
 
+struct request *request_queue_take(struct request_queue *w, size_t i)
+{
+    size_t mask = w->cap - 1;
+    struct request *q = queue_at(w, i);
+    for (; i > 0; i--)
+        w->ring[(w->head + i) & mask] = w->ring[(w->head + i - 1) & mask];
+    w->head = (w->head + 1) & mask;
+    w->n--;
+    return q;
+}
+
 void request_queue_remove(struct request_queue *w, size_t i)
 {
     size_t mask = w->cap - 1;

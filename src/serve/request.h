@@ -77,6 +77,10 @@ struct request {
     int64_t blocks_cap; /* heap */
     int32_t slot, lane; /* -1 = none */
     int64_t chunk_batch; /* which of its lane's batches holds its last chunk so far, from 1 */
+    struct link running; /* the replica's list of admitted requests */
+    int64_t admission;   /* its number among the replica's admissions */
+    int32_t pending;     /* batches in flight that hold it and that it was taken out of */
+    bool admitted;       /* holds KV blocks and counts in the batch cap */
     enum request_state state;
     bool fixed_blocks; /* reserved to the end: takes no more blocks while decoding */
     bool announced;    /* the executor was notified that the slot entered the set */
@@ -138,6 +142,7 @@ void request_queue_push_front(struct request_queue *w, struct request *q);
 struct request *request_queue_pop(struct request_queue *w);
 void request_queue_remove(struct request_queue *w,
                           size_t i); /* O(n); the others keep their order */
+struct request *request_queue_take(struct request_queue *w, size_t i); /* the same, O(i) */
 void request_queue_free(struct request_queue *w);
 
 static inline struct request *queue_at(const struct request_queue *w, size_t i)

@@ -176,7 +176,8 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
             int32_t i = l->router->pick(&l->routing, l->replicas, n, q);
             l->routing.routed++;
             replica_enqueue(&l->replicas[i], q);
-            mark_dirty(l, &l->replicas[i]);
+            if (!(l->replicas[i].in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
+                mark_dirty(l, &l->replicas[i]);
         }
         TRY(pull(l, e));
     }
@@ -442,6 +443,10 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
             return err_set(e, ST_USAGE, "policy %s does not run in pipeline stages",
                            l->run.sched->name);
         uint32_t caps = x[i].ops->caps;
+        if (l->run.p->async != ASYNC_OFF && executor_lanes(&x[i]) > 1) {
+            err_set(e, ST_USAGE, "scheduler.async_scheduling: not modelled with pipeline stages");
+            return err_hint(e, "scheduler.async_scheduling=off is vLLM's --no-async-scheduling");
+        }
         if (l->run.p->prefill_replicas && (caps & EXEC_COMPUTES || !(caps & EXEC_VIRTUAL)))
             return err_set(e, ST_USAGE,
                            "cluster.prefill_replicas: executor %s moves no KV, only predictions do",

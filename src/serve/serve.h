@@ -38,6 +38,14 @@
 #include "serve/executor.h"
 #include "workload/workload.h"
 
+/* Asynchronous scheduling: the engine has two batches in flight and builds the next before the
+ * tokens of this one are known. */
+enum serve_async {
+    ASYNC_OFF,
+    ASYNC_SERIAL,  /* host and device time of each batch follow each other all the same */
+    ASYNC_OVERLAP, /* the host prepares the next batch beside the device time of this one */
+};
+
 struct serve_params {
     const char *policy;   /* one of serve/sched/policies.h */
     const char *router;   /* one of serve/router.h; NULL = round_robin */
@@ -66,6 +74,11 @@ struct serve_params {
     int64_t warmup_requests;   /* the first n requests are labelled warm-up */
     bool emit_tokens;          /* call sink.token */
     bool op_times;             /* ask for the operator times of every batch */
+
+    /* vllm_0_33 */
+    bool reserve_full_prompt;             /* admission asks for blocks of the whole prompt */
+    int64_t long_prefill_token_threshold; /* of one prompt in a batch with others; 0 = none */
+    enum serve_async async;               /* of predictions (sim/sim.h) */
 };
 
 /* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is

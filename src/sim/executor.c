@@ -7,16 +7,31 @@ struct sim {
     int awake;      /* and how many batches ran since */
     uint64_t tickets;
     double *free_s; /* [stages]: end of the batch before */
+    enum serve_async async;
+    double host_free_s; /* ASYNC_OVERLAP: when the host is done with the batch before */
     struct stage_time *times;
-    /* Batches on their way, by ticket modulo stages: they end in the order of submission. */
-    struct completion *out;   /* [stages] */
-    struct stage_span *spans; /* [stages][stages] */
-    int32_t n_out;
+    /* Batches on their way, by ticket modulo n_slots: they end in the order of submission. */
+    struct completion *out;   /* [n_slots] */
+    struct stage_span *spans; /* [n_slots][stages] */
+    int32_t n_slots, n_out;
 };
 
 static int32_t sim_stages(void *self)
 {
     return ((const struct sim *)self)->p.stages;
+}
+
+static int32_t sim_max_in_flight(void *self)
+{
+    return ((const struct sim *)self)->n_slots;
+}
+
+/* Part of a batch's host time that its device part, free to begin at start_s, waits for. */
+static double exposed_host(struct sim *s, double submit_s, double start_s, double host_s)
+{
+    double begin = submit_s > s->host_free_s ? submit_s : s->host_free_s;
+    s->host_free_s = begin + host_s;
+    return s->host_free_s > start_s ? s->host_free_s - start_s : 0;
 }
 
 /* Charges the idle ramp-up: batches after a pause of the first stage are slower. */
@@ -38,16 +53,19 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
 {
     struct sim *s = self;
     int32_t n = s->p.stages;
-    ASSERT(s->n_out < n);
+    ASSERT(s->n_out < s->n_slots);
     TRY(s->p.ops->predict(s->p.self, b, s->times, e));
     wake_up(s, b->submit_s);
-    size_t k = n == 1 ? 0 : (size_t)(s->tickets % (uint64_t)n);
+    size_t k = s->n_slots == 1 ? 0 : (size_t)(s->tickets % (uint64_t)s->n_slots);
     struct stage_span *spans = &s->spans[k * (size_t)n];
     struct completion *c = &s->out[k];
     double t = b->submit_s, host_s = 0, device_s = 0, energy_j = 0;
     for (int32_t i = 0; i < n; i++) {
         double start = t > s->free_s[i] ? t : s->free_s[i];
-        spans[i] = (struct stage_span){start, s->times[i].host_s, s->times[i].device_s};
+        double host = s->times[i].host_s;
+        if (s->async == ASYNC_OVERLAP && i == 0)
+            host = exposed_host(s, t, start, host);
+        spans[i] = (struct stage_span){start, host, s->times[i].device_s};
         t = s->free_s[i] = start + spans[i].host_s + spans[i].device_s;
         host_s += spans[i].host_s;
         device_s += spans[i].device_s;
@@ -74,7 +92,7 @@ static enum st sim_next(void *self, double deadline_s, struct completion *out, s
     (void)e;
     if (s->n_out == 0)
         return ST_END;
-    uint64_t n = (uint64_t)s->p.stages, oldest = s->tickets - (uint64_t)s->n_out;
+    uint64_t n = (uint64_t)s->n_slots, oldest = s->tickets - (uint64_t)s->n_out;
     const struct completion *c = &s->out[n == 1 ? 0 : oldest % n];
     if (c->end_s > deadline_s)
         return ST_END;
@@ -93,21 +111,23 @@ static const struct executor_ops sim_ops = {
     .help = "predicts how long each batch takes",
     .version = EXECUTOR_VERSION,
     .caps = EXEC_VIRTUAL,
-    .max_in_flight = sim_stages,
+    .max_in_flight = sim_max_in_flight,
     .submit = sim_submit,
     .next = sim_next,
     .close = sim_close,
     .lanes = sim_stages,
 };
 
-struct executor sim_executor(struct arena *a, const struct predictor *p)
+struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async)
 {
     struct sim *s = arena_one(a, struct sim);
     s->p = *p;
+    s->async = async;
+    s->n_slots = async != ASYNC_OFF ? 2 * p->stages : p->stages;
     s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
-    s->out = arena_array(a, struct completion, p->stages);
-    s->spans = arena_array(a, struct stage_span, (size_t)p->stages * (size_t)p->stages);
+    s->out = arena_array(a, struct completion, s->n_slots);
+    s->spans = arena_array(a, struct stage_span, (size_t)s->n_slots * (size_t)p->stages);
     return (struct executor){&sim_ops, s};
 }

@@ -9,7 +9,11 @@
  * start = the later of submit_s (then: end on the stage before) and the end of the stage's batch
  * before, end = start + host + device. One batch in flight per stage, a lane each; sequences never
  * end early (no EOS); completions carry no tokens: every row emits one. No allocation per batch.
- * Lives in the arena; close() frees nothing. The predictor may be shared between executors. */
-struct executor sim_executor(struct arena *a, const struct predictor *p);
+ * Lives in the arena; close() frees nothing. The predictor may be shared between executors.
+ *
+ * Asynchronous: two batches in flight, of one stage. With ASYNC_OVERLAP the host works at a batch
+ * from submit_s, or from when it was done with the one before; of that, the batch takes only what
+ * reaches beyond its start, so batches follow each other in max(host, device). */
+struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async);
 
 #endif

@@ -78,7 +78,7 @@ static struct predictor stages_predictor(struct test *t, int64_t stages)
 static struct executor sim_of_stages(struct test *t, int64_t stages)
 {
     const struct predictor predictor = stages_predictor(t, stages);
-    return sim_executor(t->a, &predictor);
+    return sim_executor(t->a, &predictor, ASYNC_OFF);
 }
 
 static struct executor open_paced_in_2_stages(struct test *t, const struct serve_clock *clock)

@@ -601,7 +601,7 @@ static void simulate(struct test *t, const struct setting *s, const struct predi
     struct collected x = {.s = s, .rows = arena_array(t->a, struct run_request, s->w.n)};
     struct executor ex[MAX_REPLICAS];
     for (int32_t i = 0; i < s->p.replicas; i++)
-        ex[i] = sim_executor(t->a, predictor);
+        ex[i] = sim_executor(t->a, predictor, ASYNC_OFF);
     struct serve_clock clock = clock_virtual();
     struct request_source source = {&x, next_of_workload, NULL, NULL};
     struct serve_sink sink = {.self = &x, .request = collect_row, .batch = collect_batch};
@@ -618,7 +618,7 @@ static void watch_run(struct test *t, const char *name, const struct setting *s,
     read_trace(&x, fs_join(t->a, s->dir, "trace.csv"));
     read_batches(&x, fs_join(t->a, s->dir, "batch_log.csv.gz"));
     for (int32_t i = 0; i < s->p.replicas; i++)
-        x.replicas[i].inner = sim_executor(t->a, predictor);
+        x.replicas[i].inner = sim_executor(t->a, predictor, ASYNC_OFF);
     run_and_compare(t, &x, name, &s->p);
 }
 

@@ -31,6 +31,8 @@ struct harness random_case(const struct sched_ops *sched, uint64_t seed, struct 
         h.p.max_model_len = 60;
     if (sched->knobs & KNOB_WATERMARK && rng_below(&rng, 2))
         h.p.watermark = 0.1;
+    h.p.reserve_full_prompt = sched->knobs & KNOB_RESERVE_FULL_PROMPT && h.p.token_budget % 2;
+    h.p.long_prefill_token_threshold = sched->knobs & KNOB_LONG_PREFILL ? h.p.token_budget % 9 : 0;
     h.n_requests = 1 + (size_t)rng_below(&rng, RANDOM_REQUESTS);
     double gap_s = rng_unit(&rng) * 8, at_s = 0;
     for (size_t i = 0; i < h.n_requests; i++) {

@@ -3,15 +3,16 @@
 static const struct option rows[] = {
     {KEY(scheduler.policy), .def = "vllm_v1", .commands = RUNS | CMD_SERVE,
      .when = WHEN(OUR_BATCHES), .help = "who runs in the next batch"},
-    {KEY(scheduler.batch_cap), .unit = "sequences", .def = "128", .min = 1, .max = 1 << 20,
+    {KEY(scheduler.batch_cap), .unit = "sequences", .def = "128", .min = 0, .max = 1 << 20,
      .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
      .help = "most sequences running at once; orca, faster_transformer: in each pipeline stage's "
-             "batch"},
+             "batch; vllm_0_33: 0 is what vLLM takes on hardware of that memory"},
     {KEY(scheduler.chunk_size), .unit = "tokens", .min = 1, .max = 1 << 24,
      .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
      .help = "tokens per batch of chunked prefill (sarathi)"},
     {KEY(scheduler.token_budget), .unit = "tokens", .min = 1, .max = 1 << 24,
-     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES), .help = "tokens per batch (vllm_v1)"},
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "tokens per batch (vllm_v1; vllm_0_33: what vLLM takes on that hardware when unset)"},
     {KEY(scheduler.block_size), .unit = "tokens", .def = "16", .min = 1, .max = 4096,
      .commands = RUNS | CMD_PROFILE | CMD_SERVE, .when = WHEN(OUR_BATCHES),
      .help = "tokens per block of the KV cache"},
@@ -32,8 +33,18 @@ static const struct option rows[] = {
          "longest prompt plus output; a longer request is rejected; the model's limit when unset"},
     {KEY(scheduler.prefix_caching), .def = "false", .commands = RUNS | CMD_SERVE,
      .when = WHEN(OUR_BATCHES),
-     .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, vllm, "
-             "sarathi, sequential)"},
+     .help = "keep KV blocks of finished requests for prompts that begin alike (vllm_v1, "
+             "vllm_0_33, vllm, sarathi, sequential)"},
+    {KEY(scheduler.reserve_full_prompt), .def = "false", .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES),
+     .help = "admit a request only when the KV cache has room for its whole prompt (vllm_0_33)"},
+    {KEY(scheduler.long_prefill_token_threshold), .unit = "tokens", .min = 1, .max = 1 << 24,
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
+     .help = "most tokens of one prompt in a batch while there are other requests (vllm_0_33)"},
+    {KEY(scheduler.async_scheduling), .def = "off", .allowed = "off|serial|overlap",
+     .commands = SIMULATES, .when = WHEN(SIMULATOR),
+     .help = "two batches in flight, the next built before the tokens of this one are known: its "
+             "host time counted in full (serial), or beside the device time of this one (overlap)"},
 };
 
 OPTION_SECTION(scheduler, rows);

@@ -10,6 +10,21 @@
  * preempted, and a step that preempted admits no request. */
 extern const struct sched_ops sched_vllm_v1;
 
+/* The scheduler of vLLM 0.33 as its server runs it (vllm/v1/core), batch for batch; tests/vllm
+ * compares it to vLLM's own. It differs from vllm_v1 in this:
+ * - A request is admitted when its whole prompt finds blocks, though they are taken as chunks need
+ *   them (reserve_full_prompt). Without other requests no watermark counts.
+ * - A chunk has at most long_prefill_token_threshold tokens, unless the request is alone. Requests
+ *   are looked at in order of admission, so prompts in chunks may take the budget that decodes
+ *   admitted later want; these then rest for a batch.
+ * - Chunks of a prompt follow each other through pipeline stages.
+ * - The request admitted last is preempted at once, though it be in a batch in flight
+ *   (serve/detached.h). Requests that still are in one are passed over by admission.
+ * - With a batch in flight the engine waits for it, not for arrivals.
+ * - Free KV blocks without a name are taken before named ones; one more block than num_blocks is
+ *   there and holds nothing. */
+extern const struct sched_ops sched_vllm_0_33;
+
 /* Sarathi-Serve as Vidur has it: chunk_size tokens per batch, decodes first, then the prefills
  * begun, then new requests, each with blocks for its whole prompt and above the watermark. A decode
  * requires a free block, needed or not, and the last of the running requests is preempted for it.

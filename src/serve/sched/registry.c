@@ -3,7 +3,8 @@
 #include "serve/sched/policies.h"
 
 const struct sched_ops *const sched_registry[] = {
-    &sched_vllm_v1,  &sched_vllm,       &sched_sarathi, &sched_orca, &sched_faster_transformer,
+    &sched_vllm_v1,  &sched_vllm_0_33,  &sched_vllm,
+    &sched_sarathi,  &sched_orca,       &sched_faster_transformer,
     &sched_lightllm, &sched_sequential, NULL,
 };
 

@@ -23,18 +23,36 @@ enum {
     KNOB_PREFIX_CACHING = 1 << 5, /* admits through replica_head */
     KNOB_SPECULATION = 1 << 7,    /* counts replica_decode_tokens; takes blocks as tokens come */
     KNOB_DISAGGREGATION = 1 << 6, /* takes blocks as tokens come: prefill and decode may part */
+    KNOB_RESERVE_FULL_PROMPT = 1 << 8,
+    KNOB_LONG_PREFILL = 1 << 9,
+    KNOB_ASYNC = 1 << 10,
 };
 
 /* Properties of a policy that other modules depend on. */
 enum {
-    SCHED_PREEMPTS = 1 << 0,      /* takes blocks back when they run out */
-    SCHED_RESTS = 1 << 1,         /* batches of prefills leave decodes idle */
-    SCHED_BY_ARRIVAL = 1 << 2,    /* decodes stand in order of arrival, else of joining */
-    SCHED_ONE_LANE = 1 << 3,      /* refuses pipeline stages */
-    SCHED_TOKEN_BLOCKS = 1 << 4,  /* KV blocks must hold one token */
-    SCHED_PLANNED_BATCH = 1 << 5, /* Vidur caps its batch by the memory planner too, and batch_cap
-                                     is of each pipeline stage's batch */
-    SCHED_SHARES = 1 << 6,        /* an idle request belongs to no lane: replica_gather */
+    SCHED_PREEMPTS = 1 << 0,        /* takes blocks back when they run out */
+    SCHED_RESTS = 1 << 1,           /* batches of prefills leave decodes idle */
+    SCHED_BY_ARRIVAL = 1 << 2,      /* decodes stand in order of arrival, else of joining */
+    SCHED_ONE_LANE = 1 << 3,        /* refuses pipeline stages */
+    SCHED_TOKEN_BLOCKS = 1 << 4,    /* KV blocks must hold one token */
+    SCHED_PLANNED_BATCH = 1 << 5,   /* Vidur caps its batch by the memory planner too, and batch_cap
+                                       is of each pipeline stage's batch */
+    SCHED_SHARES = 1 << 6,          /* an idle request belongs to no lane: replica_gather */
+    SCHED_BY_ADMISSION = 1 << 7,    /* decodes stand in order of admission */
+    SCHED_CHUNKS_FOLLOW = 1 << 8,   /* a prompt's next chunk does not wait for the one in flight */
+    SCHED_ARRIVALS_WAIT = 1 << 9,   /* an arrival starts no batch while another is in flight */
+    SCHED_NAMELESS_FIRST = 1 << 10, /* of free KV blocks: prefix_cache.nameless_first */
+    SCHED_NULL_BLOCK = 1 << 11, /* has a KV block that holds nothing: memory plans take it off, the
+                                   watermark counts it */
+    SCHED_FREES_AT_ONCE = 1 << 12, /* of KV blocks, whatever batches in flight hold: neither a
+                                      preemption nor an early end waits for them */
+};
+
+/* What an engine looks at for its defaults. */
+struct sched_hardware {
+    const char *id;
+    double memory_gb; /* of one device; 0 = not known */
+    int64_t devices;  /* of a replica */
 };
 
 struct sched_ops {
@@ -46,6 +64,8 @@ struct sched_ops {
     void (*next_batch)(struct replica *r, int32_t lane);
     /* The most tokens a batch can hold; `longest` as in serve_max_batch_tokens. */
     int64_t (*max_batch_tokens)(const struct serve_params *p, int64_t longest);
+    /* Optional: the engine's own token_budget and batch_cap for that hardware where they are 0. */
+    enum st (*defaults)(struct serve_params *p, const struct sched_hardware *hw, struct err *e);
     /* Optional: further checks of the parameters. */
     enum st (*check)(const struct serve_params *p, struct err *e);
     /* Optional: blocks that guarantee completion of a request with that many KV tokens; NULL = what

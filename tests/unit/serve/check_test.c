@@ -25,7 +25,7 @@ static void unknown_names_list_the_known(void **state)
     p.policy = "lifo";
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
                "scheduler.policy: there is none called 'lifo'\n"
-               "hint: known: vllm_v1, vllm, sarathi, orca, faster_transformer, "
+               "hint: known: vllm_v1, vllm_0_33, vllm, sarathi, orca, faster_transformer, "
                "lightllm, sequential");
     p = good();
     p.router = "nearest";
@@ -36,7 +36,7 @@ static void unknown_names_list_the_known(void **state)
     p.policy = NULL;
     assert_err(serve_check_params(&p, &t->e), ST_USAGE, t,
                "scheduler.policy: there is none called ''\n"
-               "hint: known: vllm_v1, vllm, sarathi, orca, faster_transformer, "
+               "hint: known: vllm_v1, vllm_0_33, vllm, sarathi, orca, faster_transformer, "
                "lightllm, sequential");
 }
 

@@ -151,6 +151,34 @@ static void a_request_shares_what_is_there(void **state)
     give(&kv, &d);
 }
 
+/* vLLM's later rule: a block without a name is taken before named ones, and of blocks with equal
+ * names the first is found. */
+static void nameless_blocks_go_first(void **state)
+{
+    struct test *t = *state;
+    struct prefix_cache c;
+    prefix_init(&c, t->a, 2, 4);
+    c.nameless_first = true;
+    for (int32_t i = 0; i < 4; i++)
+        assert_int_equal(prefix_take(&c), i);
+    prefix_name(&c, 2, 7);
+    prefix_name(&c, 0, 7);
+    prefix_name(&c, 1, 8);
+    assert_int_equal(prefix_find(&c, 7), 2);
+    for (int32_t i = 0; i < 4; i++)
+        assert_true(prefix_drop(&c, i));
+    assert_int_equal(prefix_take(&c), 3);
+    prefix_forget(&c, 2);
+    assert_int_equal(prefix_find(&c, 8), -1);
+    assert_int_equal(c.evictions, 2);
+    assert_int_equal(prefix_take(&c), 0);
+    assert_int_equal(prefix_take(&c), 1);
+    assert_int_equal(prefix_find(&c, 7), 2);
+    assert_int_equal(prefix_take(&c), 2);
+    assert_int_equal(prefix_find(&c, 7), -1);
+    assert_int_equal(c.evictions, 3);
+}
+
 /* Of a sequence let go, the end is given away first: what is left is still a beginning. */
 static void beginnings_stay_longest(void **state)
 {
@@ -250,6 +278,7 @@ int main(void)
         TEST(hash_ids_name_the_blocks_they_cover),
         TEST(prompts_without_ids_are_known_by_their_name),
         TEST(a_request_shares_what_is_there),
+        TEST(nameless_blocks_go_first),
         TEST(beginnings_stay_longest),
         TEST(later_prompts_compute_the_rest),
         TEST(the_router_weighs_hits_against_work),

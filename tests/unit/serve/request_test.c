@@ -22,6 +22,10 @@ static void queue_keeps_order_from_both_ends(void **state)
             request_queue_push_front(&w, &q[next]);
             memmove(model + 1, model, n++ * sizeof *model);
             model[0] = &q[next++];
+        } else if (what == 3 && n > 0) {
+            size_t i = (size_t)rng_below(&rng, n);
+            assert_ptr_equal(request_queue_take(&w, i), model[i]);
+            memmove(model + i, model + i + 1, (--n - i) * sizeof *model);
         } else if (n > 0) {
             assert_ptr_equal(request_queue_pop(&w), model[0]);
             memmove(model, model + 1, --n * sizeof *model);

@@ -137,7 +137,7 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
     struct predictor_params p = {
         .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
     struct predictor predictor = opened(a, &p);
-    struct executor x = sim_executor(a, &predictor);
+    struct executor x = sim_executor(a, &predictor, ASYNC_OFF);
     struct err e = {0};
     assert_ok(executor_check(&x, &e), &e);
     assert_int_equal(x.ops->max_in_flight(x.self), 1);
@@ -168,6 +168,45 @@ static void batches_end_when_predicted_one_at_a_time(void **state)
     arena_free(&a);
 }
 
+/* Two out: the host has prepared the second when the device is free for it, and for the third,
+ * built when the first came back, it needs longer than the second runs. */
+static enum st host_and_device(void *self, const struct batch *b, struct stage_time *stages,
+                               struct err *e)
+{
+    (void)self;
+    (void)e;
+    stages[0] = (struct stage_time){(double)b->n_chunks, (double)b->n_decodes, 0};
+    return ST_OK;
+}
+
+static void hosts_work_beside_the_device(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = host_and_device};
+    const struct predictor p = {.ops = &ops, .stages = 1};
+    struct executor x = sim_executor(a, &p, ASYNC_OVERLAP);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    assert_ok(executor_check(&x, &e), &e);
+    assert_int_equal(x.ops->max_in_flight(x.self), 2);
+    const struct batch b[] = {{.submit_s = 10, .n_chunks = 1, .n_decodes = 4},
+                              {.submit_s = 10, .n_chunks = 1, .n_decodes = 2},
+                              {.submit_s = 15, .n_chunks = 3, .n_decodes = 1}};
+    const double ends[] = {15, 17, 19};
+    assert_ok(x.ops->submit(x.self, &b[0], &ticket, &e), &e);
+    for (int i = 0; i < 3; i++) {
+        if (i < 2)
+            assert_ok(x.ops->submit(x.self, &b[i + 1], &ticket, &e), &e);
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_near(c.end_s, ends[i], 1e-12);
+        assert_near(c.device_s, b[i].n_decodes, 1e-12);
+        assert_near(c.host_s, i == 1 ? 0 : 1, 1e-12);
+    }
+    arena_free(&a);
+}
+
 static void a_batch_allocates_nothing(void **state)
 {
     (void)state;
@@ -177,7 +216,7 @@ static void a_batch_allocates_nothing(void **state)
     struct predictor_params p = {
         .model = &two_layers, .tp = 1, .pp = 1, .bundle = &b, .host_overhead = true};
     struct predictor predictor = opened(a, &p);
-    struct executor x = sim_executor(a, &predictor);
+    struct executor x = sim_executor(a, &predictor, ASYNC_OFF);
     size_t before = arena_used(a);
     struct err e = {0};
     struct completion c;
@@ -208,7 +247,7 @@ static void stages_work_side_by_side(void **state)
     static const struct predictor_ops ops = {.name = "three", .predict = three_stages};
     struct arena *a = arena_new();
     struct predictor p = {.ops = &ops, .stages = 3};
-    struct executor x = sim_executor(a, &p);
+    struct executor x = sim_executor(a, &p, ASYNC_OFF);
     struct err e = {0};
     assert_ok(executor_check(&x, &e), &e);
     assert_int_equal(x.ops->max_in_flight(x.self), 3);
@@ -359,7 +398,7 @@ static void energy_is_that_of_the_operators_and_of_idle_devices(void **state)
     struct predictor_params p = {
         .model = &two_layers, .tp = 2, .pp = 1, .bundle = &b, .host_overhead = true};
     struct predictor predictor = opened(a, &p);
-    struct executor ex = sim_executor(a, &predictor);
+    struct executor ex = sim_executor(a, &predictor, ASYNC_OFF);
     struct err e = {0};
     struct completion c;
     uint64_t ticket;
@@ -390,7 +429,7 @@ static void waking_up_draws_idle_power(void **state)
     struct predictor_params p = {
         .model = &two_layers, .tp = 2, .pp = 1, .bundle = &b, .host_overhead = true};
     struct predictor predictor = opened(a, &p);
-    struct executor ex = sim_executor(a, &predictor);
+    struct executor ex = sim_executor(a, &predictor, ASYNC_OFF);
     struct err e = {0};
     struct completion c;
     uint64_t ticket;
@@ -413,6 +452,7 @@ int main(void)
         cmocka_unit_test(a_batch_is_the_sum_of_its_parts),
         cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
+        cmocka_unit_test(hosts_work_beside_the_device),
         cmocka_unit_test(a_batch_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
