@@ -15,7 +15,7 @@
 #include "base/contention.h"
 #include "base/fs.h"
 #include "base/partial.h"
-#include "text/node.h"
+#include "text/fields.h"
 
 struct artifact {
     struct arena *a;
@@ -62,12 +62,18 @@ bool artifact_is_foreign_v1(const struct node *meta);
 
 /* ---- run_meta.json ----------------------------------------------------------------------- */
 
+/* Where the configuration was composed from; NULL = null. */
+struct hydra {
+    const char *config_path, *config_name;
+};
+extern const struct fields hydra_fields;
+
 struct run_meta {
     const char *run_id, *run_type; /* types: docs/formats.md */
     const char *model, *hardware_id, *device;
     int64_t started_wall_ns, ended_wall_ns;
     const struct node *params; /* map or NULL: the composed configuration */
-    const char *hydra_config_path, *hydra_config_name;
+    struct hydra hydra;
     const struct node *extra; /* map or NULL: per-type members (backend, workload_dir, counters) */
 };
 
@@ -101,7 +107,7 @@ enum st run_snapshot(const struct artifact *art, const char *config_yaml,
 
 /* {waiting, stolen}: how contended the machine was (base/contention.h); null = unknown. In the meta
  * of real runs and bundles as "contention", in that of simulated runs as "profile_contention". */
-struct node *contention_node(struct arena *a, const struct contention *c);
+extern const struct fields contention_fields;
 /* NAN in both where the meta has none. */
 struct contention contention_of(const struct node *meta, const char *key);
 

@@ -1,6 +1,5 @@
 /* Provenance of a result: environment, repository, host, program. */
 #include <gnu/libc-version.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -108,42 +107,39 @@ struct git_facts artifact_git(struct arena *a)
     return g;
 }
 
+static const struct field git_rows[] = {
+    FIELD(struct git_facts, commit),
+    FIELD(struct git_facts, dirty, FIELD_IF(struct git_facts, known_dirty)),
+};
+static const struct fields git_fields = FIELDS(struct git_facts, git_rows);
+
 struct node *artifact_working_directory_git(struct arena *a)
 {
-    struct git_facts git = artifact_git(a);
-    struct node *n = node_new(a, NODE_MAP);
-    node_set(a, n, SV("commit"), node_str_or_null(a, git.commit));
-    node_set(a, n, SV("dirty"), git.known_dirty ? node_bool(a, git.dirty) : node_new(a, NODE_NULL));
-    return n;
+    const struct git_facts git = artifact_git(a);
+    return fields_node(a, &git_fields, &git);
 }
 
 /* ---- host and program -------------------------------------------------------------------- */
 
-static struct node *cpu_model(struct arena *a)
+static const char *cpu_model(struct arena *a)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");
     char line[512];
-    struct node *found = NULL;
+    const char *found = NULL;
     while (f && !found && fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
         if (colon && (strncmp(line, "model name", 10) == 0 || strncmp(line, "Model", 5) == 0)) {
             struct sv v = sv_trim(sv_of(colon + 1));
-            found = node_str(a, arena_strn(a, v.p, v.n));
+            found = arena_strn(a, v.p, v.n);
         }
     }
     if (f)
         fclose(f);
-    return found ? found : node_new(a, NODE_NULL);
+    return found;
 }
 
-static struct node *cache_bytes(struct arena *a, int level)
-{
-    const int64_t bytes = cpu_cache_bytes(level);
-    return bytes > 0 ? node_int(a, bytes) : node_new(a, NODE_NULL);
-}
-
-/* "580.82.07"; null without NVIDIA's kernel module. */
-static struct node *nvidia_driver(struct arena *a)
+/* "580.82.07"; NULL without NVIDIA's kernel module. */
+static const char *nvidia_driver(struct arena *a)
 {
     char text[64] = "";
     FILE *f = fopen("/sys/module/nvidia/version", "re");
@@ -151,45 +147,69 @@ static struct node *nvidia_driver(struct arena *a)
     if (f)
         fclose(f);
     text[strcspn(text, "\n")] = 0;
-    return read && text[0] ? node_str(a, text) : node_new(a, NODE_NULL);
+    return read && text[0] ? arena_str(a, text) : NULL;
 }
+
+struct host {
+    const char *cpu, *kernel, *nvidia_driver, *libc;
+    int64_t cores, l2_cache_bytes, l3_cache_bytes, memory_bytes;
+};
+
+static const struct field host_rows[] = {
+    FIELD(struct host, cpu),
+    FIELD(struct host, cores),
+    FIELD(struct host, l2_cache_bytes, .zero_is_null = true),
+    FIELD(struct host, l3_cache_bytes, .zero_is_null = true),
+    FIELD(struct host, memory_bytes),
+    FIELD(struct host, kernel),
+    FIELD(struct host, nvidia_driver),
+    FIELD(struct host, libc),
+};
+static const struct fields host_fields = FIELDS(struct host, host_rows);
 
 struct node *artifact_host(struct arena *a)
 {
-    struct node *h = node_new(a, NODE_MAP);
     struct utsname u;
-    bool named = uname(&u) == 0;
-    int64_t memory = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    node_set(a, h, SV("cpu"), cpu_model(a));
-    node_set(a, h, SV("cores"), node_int(a, sysconf(_SC_NPROCESSORS_ONLN)));
-    node_set(a, h, SV("l2_cache_bytes"), cache_bytes(a, 2));
-    node_set(a, h, SV("l3_cache_bytes"), cache_bytes(a, 3));
-    node_set(a, h, SV("memory_bytes"), node_int(a, memory));
-    node_set(a, h, SV("kernel"),
-             named ? node_str(a, arena_printf(a, "%s %s %s", u.sysname, u.release, u.machine))
-                   : node_new(a, NODE_NULL));
-    node_set(a, h, SV("nvidia_driver"), nvidia_driver(a));
-    node_set(a, h, SV("libc"), node_str(a, arena_printf(a, "glibc %s", gnu_get_libc_version())));
-    return h;
+    struct host h = {
+        .cpu = cpu_model(a),
+        .cores = sysconf(_SC_NPROCESSORS_ONLN),
+        .l2_cache_bytes = cpu_cache_bytes(2),
+        .l3_cache_bytes = cpu_cache_bytes(3),
+        .memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
+        .nvidia_driver = nvidia_driver(a),
+        .libc = arena_printf(a, "glibc %s", gnu_get_libc_version()),
+    };
+    if (uname(&u) == 0)
+        h.kernel = arena_printf(a, "%s %s %s", u.sysname, u.release, u.machine);
+    return fields_node(a, &host_fields, &h);
 }
+
+struct tool {
+    const char *version, *compiler;
+    struct git_facts built_from;
+};
+
+static const struct field tool_rows[] = {
+    FIELD(struct tool, version),
+    FIELD(struct tool, compiler),
+    FIELD_MAP(struct tool, built_from, NULL, &git_fields),
+};
+static const struct fields tool_fields = FIELDS(struct tool, tool_rows);
 
 struct node *artifact_tool(struct arena *a)
 {
+    struct tool t = {.version = TW_VERSION};
 #ifdef __clang__
-    const char *compiler = __VERSION__; /* already begins with "Clang" */
+    t.compiler = __VERSION__; /* already begins with "Clang" */
 #else
-    const char *compiler = "gcc " __VERSION__;
+    t.compiler = "gcc " __VERSION__;
 #endif
-    size_t hex = strspn(build_commit, "0123456789abcdef");
-    bool known = hex > 0;
-    struct node *t = node_new(a, NODE_MAP);
-    node_set(a, t, SV("version"), node_str(a, TW_VERSION));
-    node_set(a, t, SV("commit"),
-             known ? node_str(a, arena_strn(a, build_commit, hex)) : node_new(a, NODE_NULL));
-    node_set(a, t, SV("dirty"),
-             known ? node_bool(a, build_commit[hex] != 0) : node_new(a, NODE_NULL));
-    node_set(a, t, SV("compiler"), node_str(a, compiler));
-    return t;
+    const size_t hex = strspn(build_commit, "0123456789abcdef");
+    if (hex > 0)
+        t.built_from = (struct git_facts){.commit = arena_strn(a, build_commit, hex),
+                                          .known_dirty = true,
+                                          .dirty = build_commit[hex] != 0};
+    return fields_node(a, &tool_fields, &t);
 }
 
 struct node *artifact_time(struct arena *a, int64_t wall_ns)
@@ -201,34 +221,39 @@ struct node *artifact_time(struct arena *a, int64_t wall_ns)
 
 /* ---- run_meta.json ----------------------------------------------------------------------- */
 
-static struct node *pair(struct arena *a, const char *k1, struct node *v1, const char *k2,
-                         struct node *v2)
-{
-    struct node *m = node_new(a, NODE_MAP);
-    node_set(a, m, sv_of(k1), v1);
-    node_set(a, m, sv_of(k2), v2);
-    return m;
-}
+static const struct field hardware_rows[] = {
+    FIELD(struct run_meta, hardware_id),
+    FIELD(struct run_meta, device),
+};
+static const struct fields hardware_fields = FIELDS(struct run_meta, hardware_rows);
+
+static const struct field hydra_rows[] = {
+    FIELD(struct hydra, config_path),
+    FIELD(struct hydra, config_name),
+};
+const struct fields hydra_fields = FIELDS(struct hydra, hydra_rows);
+
+static const struct field run_rows[] = {
+    FIELD(struct run_meta, run_id),
+    FIELD(struct run_meta, run_type),
+    FIELD(struct run_meta, model),
+    FIELD_PART("hardware", &hardware_fields),
+    FIELD_MAP(struct run_meta, hydra, "hydra", &hydra_fields),
+};
+static const struct fields run_fields = FIELDS(struct run_meta, run_rows);
 
 struct node *run_meta_node(struct arena *a, const struct run_meta *m)
 {
-    struct node *n = node_new(a, NODE_MAP);
+    struct node *n = fields_node(a, &run_fields, m);
     const struct {
         const char *key;
         struct node *value;
     } members[] = {
         {"schema_version", node_int(a, 1)},
-        {"run_id", node_str_or_null(a, m->run_id)},
-        {"run_type", node_str_or_null(a, m->run_type)},
-        {"model", node_str_or_null(a, m->model)},
-        {"hardware", pair(a, "hardware_id", node_str_or_null(a, m->hardware_id), "device",
-                          node_str_or_null(a, m->device))},
         {"started_at", artifact_time(a, m->started_wall_ns)},
         {"ended_at", artifact_time(a, m->ended_wall_ns)},
         {"env", artifact_env(a)},
         {"params", m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP)},
-        {"hydra", pair(a, "config_path", node_str_or_null(a, m->hydra_config_path), "config_name",
-                       node_str_or_null(a, m->hydra_config_name))},
         {"host", artifact_host(a)},
         {"tool", artifact_tool(a)},
         {"working_directory_git", artifact_working_directory_git(a)},
@@ -240,26 +265,15 @@ struct node *run_meta_node(struct arena *a, const struct run_meta *m)
     return n;
 }
 
-struct node *contention_node(struct arena *a, const struct contention *c)
-{
-    struct node *n = node_new(a, NODE_MAP);
-    node_set(a, n, SV("waiting"),
-             isnan(c->waiting) ? node_new(a, NODE_NULL) : node_float(a, c->waiting));
-    node_set(a, n, SV("stolen"),
-             isnan(c->stolen) ? node_new(a, NODE_NULL) : node_float(a, c->stolen));
-    return n;
-}
-
-static double share_of(const struct node *map, const char *key)
-{
-    const struct node *n = map ? node_path(map, key) : NULL;
-    return n && n->kind == NODE_FLOAT ? n->f
-           : n && n->kind == NODE_INT ? (double)n->i
-                                      : (double)NAN;
-}
+static const struct field contention_rows[] = {
+    FIELD(struct contention, waiting),
+    FIELD(struct contention, stolen),
+};
+const struct fields contention_fields = FIELDS(struct contention, contention_rows);
 
 struct contention contention_of(const struct node *meta, const char *key)
 {
-    const struct node *map = meta ? node_path(meta, key) : NULL;
-    return (struct contention){share_of(map, "waiting"), share_of(map, "stolen")};
+    struct contention c;
+    fields_read_loose(NULL, &contention_fields, meta ? node_path(meta, key) : NULL, &c);
+    return c;
 }

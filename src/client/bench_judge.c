@@ -58,7 +58,7 @@ void client_bench_meta(const struct client_bench *b, struct node *extra)
     /* Not the run's own `contention`: a mostly sleeping client waits a large share of the little
      * that it runs. Its schedule delay shows whether that mattered. */
     struct node *client = client_health_node(a, &b->health);
-    node_set(a, client, SV("contention"), contention_node(a, &b->busy));
+    node_set(a, client, SV("contention"), fields_node(a, &contention_fields, &b->busy));
     node_set(a, extra, SV("client"), client);
     node_set(a, extra, SV("output_lengths"), lengths_node(b));
 }

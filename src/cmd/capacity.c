@@ -34,11 +34,11 @@ static enum st run_seed(void *self, size_t i, struct buf *out, struct err *e)
         struct capacity_probe p = {.rate = j->rate, .seed = seed};
         st = j->probe->ops->run(j->probe->self, j->rate, seed, &p.r, e);
         p.holds = st == ST_OK && capacity_holds(&j->params->slo, &p.r);
-        n = capacity_probe_node(a, &p);
+        n = fields_node(a, &capacity_probe_fields, &p);
     } else {
         struct capacity_seed s;
         st = capacity_bisect(a, j->params, j->probe, seed, &s, e);
-        n = st == ST_OK ? capacity_seed_node(a, &s) : NULL;
+        n = st == ST_OK ? fields_node(a, &capacity_seed_fields, &s) : NULL;
     }
     if (st == ST_OK)
         json_write(out, n, 0, true);
@@ -52,8 +52,8 @@ static enum st take_seed(void *self, size_t i, struct sv bytes, struct err *e)
     struct node *n;
     TRY(json_parse(j->a, "a worker's result", bytes, NULL, &n, e));
     progress_at(&j->progress, ++j->done, NULL);
-    return j->rate > 0 ? capacity_probe_read(n, &j->probes[i], e)
-                       : capacity_seed_read(j->a, n, &j->seeds[i], e);
+    return j->rate > 0 ? fields_read(j->a, &capacity_probe_fields, n, &j->probes[i], e)
+                       : fields_read(j->a, &capacity_seed_fields, n, &j->seeds[i], e);
 }
 
 static enum st over_seeds(struct seeds_job *j, const char *what, int64_t workers, struct err *e)
@@ -119,7 +119,7 @@ static void print_operating(struct arena *a, struct buf *out, const struct capac
     for (int i = 0; i < COLUMNS; i++)
         table_cell(t, "%s", heads[i]);
     for (int i = 0; i < PROBE_FIELDS; i++) {
-        const char *name = probe_fields[i].name;
+        const char *name = probe_fields[i].key;
         struct capacity_mean m = capacity_operating(r, i);
         bool median = strstr(name, "_p50_s"), tail = strstr(name, "_p99_s");
         if (strcmp(name, "output_tokens_per_s") == 0)

@@ -96,7 +96,8 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
-        node_set(c->a, extra, SV("profile_contention"), contention_node(c->a, &busy));
+        node_set(c->a, extra, SV("profile_contention"),
+                 fields_node(c->a, &contention_fields, &busy));
         tell_operators(&says, p, params.bundle, extra);
         const struct node *meta = bundle_meta(params.bundle);
         const struct node *reference = meta ? node_path(meta, "yardstick") : NULL;

@@ -47,8 +47,7 @@ static enum st write_workload(struct cmd_context *c, const struct job_model *m,
                                  .model = m->m.name,
                                  .tokenizer_ref = m->tokenizer,
                                  .seed = (uint64_t)c->plan->seed,
-                                 .hydra_config_path = c->config->config_path,
-                                 .hydra_config_name = c->config->config_name,
+                                 .hydra = {c->config->config_path, c->config->config_name},
                                  .params = c->config->tree,
                                  .hash_ids = workload_has_hash_ids(&w->w)};
     if (st == ST_OK)

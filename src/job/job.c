@@ -362,8 +362,7 @@ struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art
         .started_wall_ns = art ? art->started_wall_ns : now_ns,
         .ended_wall_ns = now_ns,
         .params = c->config->tree,
-        .hydra_config_path = c->config->config_path,
-        .hydra_config_name = c->config->config_name,
+        .hydra = {c->config->config_path, c->config->config_name},
     };
 }
 

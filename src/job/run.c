@@ -1,9 +1,9 @@
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "job/counters.h"
 #include "job/goodput.h"
 #include "job/job.h"
 #include "job/record.h"
@@ -58,6 +58,8 @@ enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
 
 /* ---- the run ---- */
 
+enum { REFERENCE_SAMPLES = 15 };
+
 /* Warns of failed requests: the run is complete, but its figures exclude them. */
 static void tell_not_ok(const struct summary_facts *f)
 {
@@ -73,18 +75,6 @@ static void tell_contention(const struct contention *c)
             "the machine was busy with something else: for %.0f %% of the time this run needed "
             "a core, it had none",
             100 * contention_share(c));
-}
-
-/* Peak memory of this process, in bytes; RUN_NONE = unknown. */
-static int64_t peak_rss_bytes(struct arena *a)
-{
-    static const char key[] = "VmHWM:";
-    struct err ignored = {0};
-    struct sv text;
-    if (fs_read(a, "/proc/self/status", 1 << 16, &text, &ignored) != ST_OK)
-        return RUN_NONE;
-    const char *at = strstr(text.p, key);
-    return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : RUN_NONE;
 }
 
 static void note(struct arena *a, struct node *extra, const char *text)
@@ -122,78 +112,6 @@ static void tell_what_happened(struct arena *a, const struct job_run *r,
                          (long long)outside, (long long)bundle_lookups(r->bundle)));
 }
 
-enum { REFERENCE_SAMPLES = 15 };
-
-static struct node *counters_node(struct arena *a, const struct serve_counters *n, double setup_s,
-                                  const struct job_run *r, int64_t replicas)
-{
-    struct node *m = node_new(a, NODE_MAP);
-    const struct bundle *b = r->bundle;
-    if (n->energy_j > 0) {
-        double idle_j =
-            r->predictor ? predictor_idle_j(r->predictor, replicas, n->busy_s, n->end_s) : 0;
-        node_set(a, m, SV("energy_j"), node_float(a, n->energy_j));
-        node_set(a, m, SV("idle_energy_j"), node_float(a, idle_j));
-        node_set(a, m, SV("average_power_w"),
-                 n->end_s > 0 ? node_float(a, (n->energy_j + idle_j) / n->end_s)
-                              : node_new(a, NODE_NULL));
-    }
-    if (b) {
-        node_set(a, m, SV("lookups"), node_int(a, bundle_lookups(b)));
-        node_set(a, m, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
-    }
-    node_set(a, m, SV("iterations"), node_int(a, n->iterations));
-    node_set(a, m, SV("events"), node_int(a, n->events));
-    node_set(a, m, SV("requests"), node_int(a, n->requests));
-    node_set(a, m, SV("rejected"), node_int(a, n->rejected));
-    node_set(a, m, SV("tokens"), node_int(a, n->tokens));
-    node_set(a, m, SV("prefill_tokens"), node_int(a, n->prefill_tokens));
-    node_set(a, m, SV("preemptions"), node_int(a, n->preemptions));
-    node_set(a, m, SV("kv_blocks"), node_int(a, n->kv_blocks));
-    node_set(a, m, SV("kv_blocks_peak"), node_int(a, n->kv_blocks_peak));
-    if (n->prefix_looked_tokens) {
-        node_set(a, m, SV("prefix_looked_tokens"), node_int(a, n->prefix_looked_tokens));
-        node_set(a, m, SV("prefix_hit_tokens"), node_int(a, n->prefix_hit_tokens));
-        node_set(a, m, SV("prefix_evictions"), node_int(a, n->prefix_evictions));
-    }
-    if (n->spec_steps) {
-        node_set(a, m, SV("spec_steps"), node_int(a, n->spec_steps));
-        node_set(a, m, SV("spec_draft_tokens"), node_int(a, n->spec_draft_tokens));
-        node_set(a, m, SV("spec_accepted_tokens"), node_int(a, n->spec_accepted_tokens));
-    }
-    if (n->kv_transfers) {
-        node_set(a, m, SV("kv_transfers"), node_int(a, n->kv_transfers));
-        node_set(a, m, SV("kv_transfer_bytes"), node_int(a, n->kv_transfer_bytes));
-        node_set(a, m, SV("kv_transfer_seconds"), node_float(a, n->kv_transfer_s));
-        node_set(a, m, SV("kv_transfer_wait_seconds"), node_float(a, n->kv_transfer_wait_s));
-    }
-    node_set(a, m, SV("loop_seconds"), node_float(a, n->loop_seconds));
-    node_set(a, m, SV("setup_seconds"), node_float(a, setup_s));
-    node_set(a, m, SV("end_seconds"), node_float(a, n->end_s));
-    int64_t peak = peak_rss_bytes(a);
-    node_set(a, m, SV("peak_rss_bytes"), peak < 0 ? node_new(a, NODE_NULL) : node_int(a, peak));
-    return m;
-}
-
-static void put_ms(struct arena *a, struct node *out, enum metric m, const char *what, double ns)
-{
-    if (!isnan(ns))
-        node_set(a, out, sv_of(arena_printf(a, "%s_%s_ms", metric_name(m), what)),
-                 node_float(a, round(ns / 1e2) / 1e4));
-}
-
-static void add_latencies(struct arena *a, struct node *out, struct summary *s)
-{
-    static const enum metric shown[] = {METRIC_TTFT, METRIC_TPOT, METRIC_E2E};
-    static const double quantiles[] = {50, 90, 99};
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        put_ms(a, out, shown[i], "mean", summary_mean(s, shown[i]));
-        for (size_t k = 0; k < sizeof quantiles / sizeof *quantiles; k++)
-            put_ms(a, out, shown[i], arena_printf(a, "p%.0f", quantiles[k]),
-                   summary_percentile(s, shown[i], quantiles[k]));
-    }
-}
-
 /* Comes first: the figures below exclude these requests. */
 static void add_not_ok(struct buf *out, const struct summary_facts *f)
 {
@@ -214,56 +132,14 @@ static void add_not_ok(struct buf *out, const struct summary_facts *f)
         buf_puts(out, ")\n");
 }
 
-static void print_result(struct cmd_context *c, const char *dir, const struct serve_counters *n,
-                         const struct job_run *r, int64_t replicas, struct summary *s,
+static void print_result(struct cmd_context *c, const char *dir,
+                         const struct run_counters *counters, struct summary *s,
                          const struct node *more)
 {
-    const struct bundle *b = r->bundle;
-    struct arena *a = c->a;
-    struct node *out = node_new(a, NODE_MAP);
-    struct summary_facts f = summary_facts(s);
-    node_set(a, out, SV("out"), node_str(a, dir));
-    node_set(a, out, SV("requests"), node_int(a, f.n_requests));
-    node_set(a, out, SV("not_ok"), node_int(a, f.n_not_ok));
-    node_set(a, out, SV("warmup"), node_int(a, f.n_warmup));
-    node_set(a, out, SV("duration_s"), node_float(a, f.duration_s));
-    node_set(a, out, SV("requests_per_s"), node_float(a, f.requests_per_s));
-    node_set(a, out, SV("output_tokens_per_s"), node_float(a, f.output_tokens_per_s));
-    node_set(a, out, SV("goodput_per_s"), node_float(a, f.goodput_per_s));
-    node_set(a, out, SV("iterations"), node_int(a, n->iterations));
-    if (n->prefix_looked_tokens) {
-        double rate = (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens;
-        node_set(a, out, SV("prefix_hit_rate"), node_float(a, round(rate * 1e4) / 1e4));
-    }
-    if (n->spec_steps) {
-        double per_step = 1 + (double)n->spec_accepted_tokens / (double)n->spec_steps;
-        node_set(a, out, SV("tokens_per_step"), node_float(a, round(per_step * 1e4) / 1e4));
-    }
-    if (n->kv_transfers) {
-        double ms = n->kv_transfer_s / (double)n->kv_transfers * 1e3;
-        node_set(a, out, SV("kv_transfer_mean_ms"), node_float(a, round(ms * 1e4) / 1e4));
-    }
-    if (n->energy_j > 0) {
-        double all_j = n->energy_j;
-        if (r->predictor)
-            all_j += predictor_idle_j(r->predictor, replicas, n->busy_s, n->end_s);
-        node_set(a, out, SV("energy_j"), node_float(a, all_j));
-        if (n->requests > n->rejected)
-            node_set(a, out, SV("j_per_request"),
-                     node_float(a, all_j / (double)(n->requests - n->rejected)));
-        if (n->tokens > 0)
-            node_set(a, out, SV("j_per_token"), node_float(a, all_j / (double)n->tokens));
-        if (n->end_s > 0)
-            node_set(a, out, SV("average_power_w"), node_float(a, all_j / n->end_s));
-    }
-    if (b) {
-        node_set(a, out, SV("lookups"), node_int(a, bundle_lookups(b)));
-        node_set(a, out, SV("extrapolated_lookups"), node_int(a, bundle_extrapolations(b)));
-    }
-    add_latencies(a, out, s);
-    node_set(a, out, SV("percentile_error"), node_float(a, f.exact ? 0 : SUMMARY_ERROR));
+    struct node *out = run_result_node(c->a, counters, dir, s);
+    const struct summary_facts f = summary_facts(s);
     for (uint32_t i = 0; i < more->n; i++)
-        node_set(a, out, more->pairs[i].key, more->pairs[i].value);
+        node_set(c->a, out, more->pairs[i].key, more->pairs[i].value);
     struct buf text = {0};
     add_not_ok(&text, &f);
     job_lines(&text, out);
@@ -272,18 +148,15 @@ static void print_result(struct cmd_context *c, const char *dir, const struct se
     tell_not_ok(&f);
 }
 
-static struct node *describe(const struct cmd_context *c, const struct job_workload *w,
-                             const struct job_run *r, struct node *extra,
-                             const struct serve_counters *n, double setup_s,
+static struct node *describe(struct arena *a, const struct job_workload *w, const struct job_run *r,
+                             struct node *extra, const struct run_counters *counters,
                              const struct contention *busy)
 {
-    struct arena *a = c->a;
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
-    int64_t replicas = c->plan->cluster.replicas;
-    node_set(a, extra, SV("counters"), counters_node(a, n, setup_s, r, replicas));
+    node_set(a, extra, SV("counters"), run_counters_node(a, counters));
     if (!r->clock->is_virtual)
-        node_set(a, extra, SV("contention"), contention_node(a, busy));
+        node_set(a, extra, SV("contention"), fields_node(a, &contention_fields, busy));
     struct node *speed = r->reference ? reference_node(a, r->reference) : NULL;
     if (speed)
         node_set(a, extra, SV("yardstick"), speed);
@@ -341,6 +214,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     };
     struct record *rec;
     struct serve_counters counters = {0};
+    const struct run_counters *counted = NULL;
     struct node *extra = node_new(a, NODE_MAP);
     for (uint32_t i = 0; r->extra && i < r->extra->n; i++)
         node_set(a, extra, r->extra->pairs[i].key, r->extra->pairs[i].value);
@@ -382,7 +256,8 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK) {
         struct run_meta meta = job_meta(c, &art, id, r->type);
         meta.model = m->m.name;
-        meta.extra = describe(c, w, r, extra, &counters, setup_s, &busy);
+        counted = run_counters_of(c, r, &counters, setup_s);
+        meta.extra = describe(a, w, r, extra, counted, &busy);
         st = artifact_commit(&art, run_meta_node(a, &meta), e);
     }
     if (st == ST_OK && !r->clock->is_virtual)
@@ -390,7 +265,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
     if (st == ST_OK && c->json && node_find(extra, "notes")) /* otherwise they were printed */
         node_set(a, shown, SV("notes"), node_find(extra, "notes"));
     if (st == ST_OK)
-        print_result(c, dir, &counters, r, c->plan->cluster.replicas, record_summary(rec), shown);
+        print_result(c, dir, counted, record_summary(rec), shown);
     const struct summary_facts facts = summary_facts(record_summary(rec));
     if (st == ST_OK)
         st = metrics_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);

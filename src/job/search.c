@@ -188,7 +188,7 @@ static enum st run_candidate(void *self, size_t i, struct buf *out, struct err *
         st = ST_OK;
     }
     if (st == ST_OK)
-        json_write(out, search_config_node(a, &config), 0, true);
+        json_write(out, fields_node(a, &search_config_fields, &config), 0, true);
     arena_free(&a);
     return st;
 }
@@ -269,8 +269,8 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
     r->configs = arena_array(a, struct search_config, r->n);
     for (size_t i = 0; i < r->n; i++) {
         struct search_config *c = &r->configs[i];
+        TRY(fields_read(a, &search_config_fields, s->journal.results[i], c, e));
         c->values = s->candidates.p[i].values;
-        TRY(search_config_read(a, s->journal.results[i], c, e));
         refused += c->status == SEARCH_REFUSED;
         s->met = s->met || c->status == SEARCH_OK;
         if (c->status != SEARCH_REFUSED && !c->host_overhead)

@@ -387,7 +387,7 @@ static struct node *session_node(struct session *s, size_t from, size_t to, bool
     if (v && row <= to) {
         const struct contention c = contention_from(v);
         node_set(s->a, map, SV("seconds"), node_float(s->a, v[0]));
-        node_set(s->a, map, SV("contention"), contention_node(s->a, &c));
+        node_set(s->a, map, SV("contention"), fields_node(s->a, &contention_fields, &c));
     }
     struct reference y;
     reference_rows(j, from, to, &y);

@@ -302,7 +302,7 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     struct node *wake = wake_node(a, r->wake);
     if (wake)
         node_set(a, meta, SV("wake"), wake);
-    node_set(a, meta, SV("contention"), contention_node(a, &r->contention));
+    node_set(a, meta, SV("contention"), fields_node(a, &contention_fields, &r->contention));
     if (r->sessions)
         node_set(a, meta, SV("sessions"), node_copy(a, r->sessions));
     if (r->reference)

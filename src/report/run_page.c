@@ -4,10 +4,12 @@
 
 #include "compare/compare.h"
 #include "report/page.h"
+#include "serve/serve.h"
 
 struct run_data {
     struct run run;
     struct run_metrics metrics;
+    struct serve_counters counters;
     struct series delay; /* first batch - planned arrival, of the requests measured */
     struct time_series_row *rows;
     size_t n_rows;
@@ -40,9 +42,8 @@ static void tiles(struct arena *a, struct buf *out, const struct run_data *d)
               isfinite(m->duration_s)
                   ? arena_printf(a, "in %s", words_duration(text, m->duration_s))
                   : NULL);
-    double blocks = page_number(d->run.meta, "counters.kv_blocks");
-    double most = page_number(d->run.meta, "counters.kv_blocks_peak");
-    if (blocks > 0 && most >= 0)
+    const double blocks = (double)d->counters.kv_blocks, most = (double)d->counters.kv_blocks_peak;
+    if (blocks > 0)
         page_tile(out, "KV cache, at most", words_percent(text, 100 * most / blocks),
                   arena_printf(a, "%.0f of %.0f blocks", most, blocks));
     buf_puts(out, "</dl>\n");
@@ -119,7 +120,7 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
     latencies(a, out, d);
     page_figures(out, "Distributions", d->curves, 0, METRICS);
     if (d->n_rows)
-        page_load(a, out, d->rows, d->n_rows, page_number(d->run.meta, "counters.kv_blocks"));
+        page_load(a, out, d->rows, d->n_rows, (double)d->counters.kv_blocks);
     else
         page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
     page_iterations(a, out, &d->run);
@@ -149,6 +150,7 @@ enum st part_run(struct arena *a, const char *dir, const struct node *meta, stru
     const char *id = page_value(a, meta, "run_id"), *type = page_value(a, meta, "run_type");
     const struct metrics_params all = {0};
     TRY(run_load(a, dir, NULL, &d->run, e));
+    fields_read_loose(a, &serve_counters_fields, node_find(d->run.meta, "counters"), &d->counters);
     TRY(metrics_from_run(a, &d->run, &all, &d->metrics, e));
     TRY(time_series_load(a, dir, &d->rows, &d->n_rows, e));
     TRY(compare_uncertainty_read(a, dir, &d->uncertainty, e));

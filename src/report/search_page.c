@@ -5,104 +5,64 @@
 #include <string.h>
 
 #include "report/page.h"
+#include "search/search_result.h"
 #include "text/json.h"
 
 enum { MAX_CURVES = 6, MAX_ROWS = 60, MAX_REFUSED = 20 };
 
-struct load {
-    double user, gpu, joules, rate, load;
-    bool front, meets; /* the objective */
-};
-
 struct config {
+    const struct search_config *c;
     const char *words;
-    const char *status, *why;
-    double gpus, capacity, low, high;
-    struct load *loads;
-    uint32_t n_loads;
-    uint32_t on_front;
+    uint32_t on_front; /* its loads there */
 };
 
 struct search_data {
-    const struct node *meta, *tree;
-    struct config *configs;
+    const struct node *meta;
+    struct search_result r;
+    struct config *configs; /* [n], those of r */
     uint32_t n;
 };
 
-/* ---- from the tree ----------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------- */
 
 /* The last part of a setting's name, or all of it where another axis has the same last part. */
-static const char *short_setting(const char *const *keys, uint32_t n, uint32_t i)
+static const char *short_setting(const struct search_result *r, size_t i)
 {
-    const char *dot = strrchr(keys[i], '.'), *last = dot ? dot + 1 : keys[i];
-    for (uint32_t k = 0; k < n; k++) {
-        const char *other = strrchr(keys[k], '.');
-        if (k != i && strcmp(other ? other + 1 : keys[k], last) == 0)
-            return keys[i];
+    const char *key = r->axes[i].key, *dot = strrchr(key, '.'), *last = dot ? dot + 1 : key;
+    for (size_t k = 0; k < r->n_axes; k++) {
+        const char *other = r->axes[k].key ? strrchr(r->axes[k].key, '.') : NULL;
+        if (k != i && r->axes[k].key && strcmp(other ? other + 1 : r->axes[k].key, last) == 0)
+            return key;
     }
     return last;
 }
 
 /* "sarathi, chunk_size 512, replicas 2": groups by their value alone. */
-static const char *config_words(struct arena *a, const struct node *tree, const struct node *c)
+static const char *config_words(struct arena *a, const struct search_result *r,
+                                const struct search_config *c)
 {
-    uint32_t n_axes, n, k = 0;
-    struct node *const *axes = page_items(node_find(tree, "space"), &n_axes);
-    struct node *const *values = page_items(node_find(c, "values"), &n);
-    const char **keys = arena_array(a, const char *, n_axes);
-    for (uint32_t i = 0; i < n_axes; i++) {
-        keys[i] = page_value(a, axes[i], "setting");
-        keys[i] = keys[i] ? keys[i] : "?";
-    }
     struct buf b = {0};
-    for (uint32_t i = 0; i < n && i < n_axes; i++) {
-        if (values[i]->kind != NODE_STR)
+    for (size_t i = 0; i < c->n_values && i < r->n_axes; i++) {
+        if (!c->values[i])
             continue;
-        buf_puts(&b, k++ ? ", " : "");
-        if (strchr(keys[i], '.'))
-            buf_printf(&b, "%s ", short_setting(keys, n_axes, i));
-        buf_puts(&b, values[i]->s.p);
+        buf_puts(&b, b.n ? ", " : "");
+        if (r->axes[i].key && strchr(r->axes[i].key, '.'))
+            buf_printf(&b, "%s ", short_setting(r, i));
+        buf_puts(&b, c->values[i]);
     }
-    const char *words = k ? arena_str(a, buf_str(&b)) : "all as configured";
+    const char *words = b.n ? arena_str(a, buf_str(&b)) : "all as configured";
     buf_free(&b);
     return words;
 }
 
-static bool is_true(const struct node *map, const char *key)
-{
-    const struct node *v = node_find(map, key);
-    return v && v->kind == NODE_BOOL && v->b;
-}
-
-static void read_config(struct arena *a, const struct node *tree, const struct node *n,
-                        struct config *c)
-{
-    uint32_t ends;
-    struct node *const *interval = page_items(node_find(n, "interval_per_s"), &ends);
-    struct node *const *loads = page_items(node_find(n, "loads"), &c->n_loads);
-    c->words = config_words(a, tree, n);
-    c->status = page_value(a, n, "status");
-    c->why = page_value(a, n, "why");
-    c->gpus = page_number(n, "gpus");
-    c->capacity = page_number(n, "capacity_per_s");
-    c->low = ends == 2 ? page_number_of(interval[0]) : (double)NAN;
-    c->high = ends == 2 ? page_number_of(interval[1]) : (double)NAN;
-    c->loads = arena_array(a, struct load, c->n_loads);
-    for (uint32_t i = 0; i < c->n_loads; i++) {
-        c->loads[i] = (struct load){.user = page_number(loads[i], "tokens_per_s_user"),
-                                    .gpu = page_number(loads[i], "tokens_per_s_gpu"),
-                                    .joules = page_number(loads[i], "j_per_token"),
-                                    .rate = page_number(loads[i], "rate"),
-                                    .load = page_number(loads[i], "load"),
-                                    .front = is_true(loads[i], "front"),
-                                    .meets = is_true(loads[i], "meets")};
-        c->on_front += c->loads[i].front;
-    }
-}
-
 static bool is_refused(const struct config *c)
 {
-    return c->status && strcmp(c->status, "refused") == 0;
+    return c->c->status == SEARCH_REFUSED;
+}
+
+static double rate_per_gpu(const struct config *c)
+{
+    return c->c->capacity.rate / (double)c->c->gpus;
 }
 
 /* ---- orders ------------------------------------------------------------------------------ */
@@ -135,12 +95,19 @@ static struct ranked *rank_front(struct arena *a, const struct search_data *d, s
     struct ranked *r = arena_array(a, struct ranked, most);
     *n = 0;
     for (uint32_t i = 0; i < d->n; i++)
-        for (uint32_t k = 0; k < d->configs[i].n_loads; k++)
-            if (d->configs[i].loads[k].front)
-                r[(*n)++] = (struct ranked){or_least(d->configs[i].loads[k].user), i, k};
+        for (uint32_t k = 0; k < d->configs[i].c->n_loads; k++) {
+            const struct search_load *l = &d->configs[i].c->loads[k];
+            if (l->front)
+                r[(*n)++] = (struct ranked){or_least(l->tokens_per_s_user), i, k};
+        }
     if (*n > 0)
         qsort(r, *n, sizeof *r, by_key_down);
     return r;
+}
+
+static const struct search_load *ranked_load(const struct search_data *d, const struct ranked *r)
+{
+    return &d->configs[r->config].c->loads[r->load];
 }
 
 /* key(config) downwards, refused ones left out. */
@@ -151,7 +118,7 @@ static struct ranked *rank_configs(struct arena *a, const struct search_data *d,
     *n = 0;
     for (uint32_t i = 0; i < d->n; i++) {
         const struct config *c = &d->configs[i];
-        double key = by_front ? c->on_front : or_least(c->capacity / c->gpus);
+        double key = by_front ? c->on_front : or_least(rate_per_gpu(c));
         if (!is_refused(c))
             r[(*n)++] = (struct ranked){key, i, 0};
     }
@@ -178,16 +145,17 @@ static void tiles(struct arena *a, struct buf *out, const struct search_data *d)
               n < d->n ? arena_printf(a, "%zu cannot be simulated", d->n - n) : NULL);
     if (n > 0) {
         const struct config *c = &d->configs[best[0].config];
-        page_tile(out, "Best capacity per GPU, requests/s",
-                  short_number(text, c->capacity / c->gpus), c->words);
+        page_tile(out, "Best capacity per GPU, requests/s", short_number(text, rate_per_gpu(c)),
+                  c->words);
     }
     if (n_front > 0) {
         const struct config *fast = &d->configs[front[0].config];
         const struct config *full = &d->configs[front[n_front - 1].config];
-        page_tile(out, "Most tok/s/user", short_number(text, fast->loads[front[0].load].user),
-                  fast->words);
+        page_tile(out, "Most tok/s/user",
+                  short_number(text, fast->c->loads[front[0].load].tokens_per_s_user), fast->words);
         page_tile(out, "Most tok/s/GPU",
-                  short_number(text, full->loads[front[n_front - 1].load].gpu), full->words);
+                  short_number(text, full->c->loads[front[n_front - 1].load].tokens_per_s_gpu),
+                  full->words);
     }
     buf_puts(out, "</dl>\n");
 }
@@ -202,16 +170,16 @@ static struct points points_with_room(struct arena *a, const struct search_data 
 {
     size_t n = 0;
     for (uint32_t i = 0; i < d->n; i++)
-        n += d->configs[i].n_loads;
+        n += d->configs[i].c->n_loads;
     return (struct points){arena_array(a, double, n), arena_array(a, double, n), 0};
 }
 
-static void add_points(struct points *p, const struct config *c)
+static void add_points(struct points *p, const struct search_config *c)
 {
-    for (uint32_t k = 0; k < c->n_loads; k++)
+    for (size_t k = 0; k < c->n_loads; k++)
         if (c->loads[k].meets) {
-            p->x[p->n] = c->loads[k].user;
-            p->y[p->n++] = c->loads[k].gpu;
+            p->x[p->n] = c->loads[k].tokens_per_s_user;
+            p->y[p->n++] = c->loads[k].tokens_per_s_gpu;
         }
 }
 
@@ -232,9 +200,9 @@ static void figure(struct arena *a, struct buf *out, const struct search_data *d
     if (n == 0)
         return;
     for (size_t i = 0; i < n; i++) {
-        const struct load *l = &d->configs[front[i].config].loads[front[i].load];
-        on_front.x[on_front.n] = l->user;
-        on_front.y[on_front.n++] = l->gpu;
+        const struct search_load *l = ranked_load(d, &front[i]);
+        on_front.x[on_front.n] = l->tokens_per_s_user;
+        on_front.y[on_front.n++] = l->tokens_per_s_gpu;
     }
     series[k] = series_of("Pareto front", &on_front);
     series[k].no_line = false;
@@ -243,10 +211,10 @@ static void figure(struct arena *a, struct buf *out, const struct search_data *d
         const struct config *c = &d->configs[most[i].config];
         struct points own = points_with_room(a, d);
         if (c->on_front == 0 || k > MAX_CURVES) {
-            add_points(&rest, c);
+            add_points(&rest, c->c);
             continue;
         }
-        add_points(&own, c);
+        add_points(&own, c->c);
         series[k++] = series_of(c->words, &own);
     }
     if (rest.n)
@@ -282,9 +250,10 @@ static void number_cell(struct page_table *t, double v)
 }
 
 /* Whether two neighbours on the front are practically equal. */
-static bool is_alike(const struct load *x, const struct load *y)
+static bool is_alike(const struct search_load *x, const struct search_load *y)
 {
-    return fabs(x->user / y->user - 1) <= 0.02 && fabs(x->gpu / y->gpu - 1) <= 0.02;
+    return fabs(x->tokens_per_s_user / y->tokens_per_s_user - 1) <= 0.02 &&
+           fabs(x->tokens_per_s_gpu / y->tokens_per_s_gpu - 1) <= 0.02;
 }
 
 static void front_table(struct arena *a, struct buf *out, const struct search_data *d)
@@ -294,7 +263,7 @@ static void front_table(struct arena *a, struct buf *out, const struct search_da
                                                  {.head = "requests/s"},    {.head = "load"}};
     size_t n;
     struct ranked *front = rank_front(a, d, &n);
-    const struct load *above = NULL;
+    const struct search_load *above = NULL;
     struct page_table t;
     int rows = 0;
     if (n == 0)
@@ -302,16 +271,16 @@ static void front_table(struct arena *a, struct buf *out, const struct search_da
     page_section(out, "Pareto front");
     PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < n && rows < MAX_ROWS; i++) {
-        const struct load *l = &d->configs[front[i].config].loads[front[i].load];
+        const struct search_load *l = ranked_load(d, &front[i]);
         if (above && is_alike(l, above))
             continue;
         above = l;
         rows++;
         page_row(&t);
         config_cell(&t, d, front[i].config);
-        number_cell(&t, l->user);
-        number_cell(&t, l->gpu);
-        number_cell(&t, l->joules);
+        number_cell(&t, l->tokens_per_s_user);
+        number_cell(&t, l->tokens_per_s_gpu);
+        number_cell(&t, l->j_per_token);
         number_cell(&t, l->rate);
         page_cell_percent(&t, 100 * l->load);
     }
@@ -343,11 +312,11 @@ static void config_table(struct arena *a, struct buf *out, const struct search_d
         const struct config *c = &d->configs[best[i].config];
         page_row(&t);
         config_cell(&t, d, best[i].config);
-        number_cell(&t, c->gpus);
-        number_cell(&t, c->capacity / c->gpus);
-        number_cell(&t, c->capacity);
-        page_cell(&t, arena_printf(a, "%s to %s", short_number(low, c->low),
-                                   short_number(high, c->high)));
+        number_cell(&t, (double)c->c->gpus);
+        number_cell(&t, rate_per_gpu(c));
+        number_cell(&t, c->c->capacity.rate);
+        page_cell(&t, arena_printf(a, "%s to %s", short_number(low, c->c->capacity.low),
+                                   short_number(high, c->c->capacity.high)));
     }
     page_table_end(&t);
     if (n > MAX_ROWS)
@@ -361,8 +330,9 @@ static void refused(struct arena *a, struct buf *out, const struct search_data *
     size_t n = 0;
     for (uint32_t i = 0; i < d->n && n < MAX_REFUSED; i++)
         if (is_refused(&d->configs[i]))
-            lines[n++] = arena_printf(a, "%s: %s", d->configs[i].words,
-                                      d->configs[i].why ? d->configs[i].why : "no reason given");
+            lines[n++] =
+                arena_printf(a, "%s: %s", d->configs[i].words,
+                             d->configs[i].c->why ? d->configs[i].c->why : "no reason given");
     page_notes(out, "Not simulated", lines, n);
 }
 
@@ -370,18 +340,17 @@ static void search_body(struct arena *a, struct buf *out, const struct part *par
 {
     const struct search_data *d = part->data;
     const char *model = page_value(a, d->meta, "model");
-    const char *objective = page_value(a, d->tree, "objective");
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, part->title,
               arena_printf(a, "Configurations%s%s", model ? " for " : "", model ? model : ""));
-    if (objective)
-        page_tag(out, "p", NULL, "Objective: %s", objective);
+    if (d->r.objective)
+        page_tag(out, "p", NULL, "Objective: %s", d->r.objective);
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
     figure(a, out, d);
     front_table(a, out, d);
     config_table(a, out, d);
-    page_note_list(a, out, "Notes", node_find(d->tree, "notes"));
+    page_notes(out, "Notes", d->r.notes, d->r.n_notes);
     refused(a, out, d);
     page_facts(a, out, "How it was found", NULL, &d->meta, 1);
 }
@@ -394,11 +363,18 @@ enum st part_search(struct arena *a, const char *dir, const struct node *meta, s
     struct node *tree, *configs;
     TRY(json_load(a, fs_join(a, dir, "search.json"), NULL, &tree, e));
     TRY(node_get(tree, "configurations", NODE_LIST, &configs, e));
-    *d = (struct search_data){meta, tree, arena_array(a, struct config, configs->n), configs->n};
-    for (uint32_t i = 0; i < configs->n; i++)
-        read_config(a, tree, configs->items[i], &d->configs[i]);
+    d->meta = meta;
+    fields_read_loose(a, &search_result_fields, tree, &d->r);
+    d->n = (uint32_t)d->r.n;
+    d->configs = arena_array(a, struct config, d->n);
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct search_config *c = &d->r.configs[i];
+        d->configs[i] = (struct config){.c = c, .words = config_words(a, &d->r, c)};
+        for (size_t k = 0; k < c->n_loads; k++)
+            d->configs[i].on_front += c->loads[k].front;
+    }
     *out = (struct part){.title = arena_printf(a, "Search %s", id ? id : fs_base(dir)),
-                         .remark = arena_printf(a, "%u configurations", configs->n),
+                         .remark = arena_printf(a, "%u configurations", d->n),
                          .body = search_body,
                          .data = d};
     return ST_OK;

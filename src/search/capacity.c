@@ -194,63 +194,20 @@ void capacity_sum(const struct capacity_params *p, const struct capacity_seed *s
 
 /* ---- trees ------------------------------------------------------------------------------- */
 
-struct node *capacity_probe_node(struct arena *a, const struct capacity_probe *p)
-{
-    struct node *n = probe_result_node(a, &p->r);
-    node_set(a, n, SV("rate"), node_float(a, p->rate));
-    node_set(a, n, SV("seed"), node_int(a, (int64_t)p->seed));
-    node_set(a, n, SV("holds"), node_bool(a, p->holds));
-    return n;
-}
+static const struct field probe_rows[] = {
+    FIELD_MAP(struct capacity_probe, r, NULL, &probe_result_fields),
+    FIELD(struct capacity_probe, rate, .max = 1e300),
+    FIELD(struct capacity_probe, seed),
+    FIELD(struct capacity_probe, holds),
+};
+const struct fields capacity_probe_fields = FIELDS(struct capacity_probe, probe_rows);
 
-enum st capacity_probe_read(const struct node *n, struct capacity_probe *out, struct err *e)
-{
-    int64_t seed;
-    *out = (struct capacity_probe){0};
-    TRY(node_get_double(n, "rate", 0, 1e300, &out->rate, e));
-    TRY(node_get_int(n, "seed", 0, INT64_MAX, &seed, e));
-    TRY(node_get_bool(n, "holds", &out->holds, e));
-    out->seed = (uint64_t)seed;
-    return probe_result_read(n, &out->r, e);
-}
-
-struct node *capacity_seed_node(struct arena *a, const struct capacity_seed *s)
-{
-    struct node *n = node_new(a, NODE_MAP), *probes = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < s->n; i++)
-        node_push(a, probes, capacity_probe_node(a, &s->probes[i]));
-    node_set(a, n, SV("seed"), node_int(a, (int64_t)s->seed));
-    node_set(a, n, SV("low"), node_float(a, s->low));
-    node_set(a, n, SV("high"), node_float(a, s->high));
-    node_set(a, n, SV("end"), node_str(a, capacity_end_name(s->end)));
-    node_set(a, n, SV("flood_per_s"),
-             isfinite(s->flood_per_s) ? node_float(a, s->flood_per_s) : node_new(a, NODE_NULL));
-    node_set(a, n, SV("probes"), probes);
-    return n;
-}
-
-enum st capacity_seed_read(struct arena *a, const struct node *n, struct capacity_seed *out,
-                           struct err *e)
-{
-    struct node *probes;
-    const char *end;
-    int64_t seed;
-    *out = (struct capacity_seed){.flood_per_s = (double)NAN};
-    TRY(node_get_int(n, "seed", 0, INT64_MAX, &seed, e));
-    TRY(node_get_double(n, "low", 0, 1e300, &out->low, e));
-    TRY(node_get_double(n, "high", 0, 1e300, &out->high, e));
-    TRY(node_get_str(n, "end", &end, e));
-    while (strcmp(end, capacity_end_name(out->end)) != 0)
-        if (++out->end == CAPACITY_ENDS)
-            return node_err(node_find(n, "end"), ST_INPUT, e, "end: '%s' is none", end);
-    const struct node *flood = node_find(n, "flood_per_s");
-    if (flood && flood->kind != NODE_NULL)
-        TRY(node_get_double(n, "flood_per_s", 0, 1e300, &out->flood_per_s, e));
-    TRY(node_get(n, "probes", NODE_LIST, &probes, e));
-    out->seed = (uint64_t)seed;
-    out->n = probes->n;
-    out->probes = arena_array(a, struct capacity_probe, probes->n);
-    for (uint32_t i = 0; i < probes->n; i++)
-        TRY(capacity_probe_read(probes->items[i], &out->probes[i], e));
-    return ST_OK;
-}
+static const struct field seed_rows[] = {
+    FIELD(struct capacity_seed, seed),
+    FIELD(struct capacity_seed, low, .max = 1e300),
+    FIELD(struct capacity_seed, high, .max = 1e300),
+    FIELD_ENUM(struct capacity_seed, end, "end", capacity_end_name, CAPACITY_ENDS),
+    FIELD(struct capacity_seed, flood_per_s, .max = 1e300, .optional = true),
+    FIELD_MAPS(struct capacity_seed, probes, n, "probes", &capacity_probe_fields),
+};
+const struct fields capacity_seed_fields = FIELDS(struct capacity_seed, seed_rows);

@@ -81,10 +81,6 @@ void capacity_sum(const struct capacity_params *p, const struct capacity_seed *s
 /* ---- as trees: between processes, in journals and results
  * ------------------------------------------ */
 
-struct node *capacity_probe_node(struct arena *a, const struct capacity_probe *p);
-enum st capacity_probe_read(const struct node *n, struct capacity_probe *out, struct err *e);
-struct node *capacity_seed_node(struct arena *a, const struct capacity_seed *s);
-enum st capacity_seed_read(struct arena *a, const struct node *n, struct capacity_seed *out,
-                           struct err *e);
+extern const struct fields capacity_probe_fields, capacity_seed_fields;
 
 #endif

@@ -179,65 +179,59 @@ struct capacity_mean capacity_operating(const struct capacity_result *r, int fie
 
 /* ---- capacity.json ----------------------------------------------------------------------- */
 
-static struct node *objective_node(struct arena *a, const struct slo *s)
+static const struct field objective_rows[] = {
+    FIELD_NAMED(struct capacity_result, params.slo.limit_s, "limits_s", slo_metric_name,
+                SLO_METRICS, .omit = true),
+    FIELD_AS(struct capacity_result, params.slo.fraction, "fraction"),
+    FIELD_AS(struct capacity_result, objective, "text"),
+};
+static const struct fields objective_fields = FIELDS(struct capacity_result, objective_rows);
+
+static const struct field mean_rows[] = {
+    FIELD(struct capacity_mean, mean, .optional = true),
+    FIELD(struct capacity_mean, low, .optional = true),
+    FIELD(struct capacity_mean, high, .optional = true),
+};
+static const struct fields mean_fields = FIELDS(struct capacity_mean, mean_rows);
+
+static const char *field_name(unsigned i)
 {
-    struct node *n = node_new(a, NODE_MAP), *limits = node_new(a, NODE_MAP);
-    for (int m = 0; m < SLO_METRICS; m++)
-        if (isfinite(s->limit_s[m]))
-            node_put(a, limits, slo_metric_name((enum slo_metric)m), node_float(a, s->limit_s[m]));
-    node_put(a, n, "limits_s", limits);
-    node_put(a, n, "fraction", node_float(a, s->fraction));
-    node_put(a, n, "text", node_str(a, slo_words(a, s)));
-    return n;
+    return probe_fields[i].key;
 }
 
-static struct node *mean_node(struct arena *a, struct capacity_mean m)
-{
-    struct node *n = node_new(a, NODE_MAP);
-    node_put(a, n, "mean", node_number(a, m.mean));
-    node_put(a, n, "low", node_number(a, m.low));
-    node_put(a, n, "high", node_number(a, m.high));
-    return n;
-}
+static const struct field operating_rows[] = {
+    FIELD(struct capacity_result, load),
+    FIELD_AS(struct capacity_result, operating_per_s, "requests_per_s"),
+    FIELD_NAMED_MAPS(struct capacity_result, over_seeds, "over_seeds", field_name, PROBE_FIELDS,
+                     &mean_fields),
+    FIELD_MAPS(struct capacity_result, operating, n_operating, "probes", &capacity_probe_fields),
+};
+static const struct fields operating_fields = FIELDS(struct capacity_result, operating_rows);
 
-static struct node *operating_node(struct arena *a, const struct capacity_result *r)
-{
-    if (!r->operating)
-        return node_new(a, NODE_NULL);
-    struct node *n = node_new(a, NODE_MAP), *of = node_new(a, NODE_MAP);
-    struct node *probes = node_new(a, NODE_LIST);
-    for (int i = 0; i < PROBE_FIELDS; i++)
-        node_put(a, of, probe_fields[i].name, mean_node(a, capacity_operating(r, i)));
-    for (size_t i = 0; i < r->n_seeds; i++)
-        node_push(a, probes, capacity_probe_node(a, &r->operating[i]));
-    node_put(a, n, "load", node_float(a, r->load));
-    node_put(a, n, "requests_per_s", node_float(a, r->load * r->sum.rate));
-    node_put(a, n, "over_seeds", of);
-    node_put(a, n, "probes", probes);
-    return n;
-}
+static const struct field result_rows[] = {
+    FIELD(struct capacity_result, probe),
+    FIELD_PART("objective", &objective_fields),
+    FIELD_AS(struct capacity_result, sum.rate, "capacity_per_s", .max = 1e300),
+    FIELD_PAIR(struct capacity_result, sum.low, sum.high, "interval_per_s", .nulls = true),
+    FIELD_ENUM(struct capacity_result, sum.end, "end", capacity_end_name, CAPACITY_ENDS),
+    FIELD_AS(struct capacity_result, params.tolerance, "tolerance"),
+    FIELD_AS(struct capacity_result, sum.growing, "queue_grows"),
+    FIELD_PART("operating", &operating_fields, FIELD_IF(struct capacity_result, n_operating)),
+    FIELD_MAPS(struct capacity_result, seeds, n_seeds, "seeds", &capacity_seed_fields),
+    FIELD_LIST(struct capacity_result, notes, n_notes, "notes"),
+};
+const struct fields capacity_result_fields = FIELDS(struct capacity_result, result_rows);
 
 struct node *capacity_node(struct arena *a, const struct capacity_result *r)
 {
-    struct node *n = node_new(a, NODE_MAP), *seeds = node_new(a, NODE_LIST);
-    struct node *interval = node_new(a, NODE_LIST), *notes = node_new(a, NODE_LIST);
-    node_push(a, interval, node_number(a, r->sum.low));
-    node_push(a, interval, node_number(a, r->sum.high));
-    for (size_t i = 0; i < r->n_seeds; i++)
-        node_push(a, seeds, capacity_seed_node(a, &r->seeds[i]));
-    for (size_t i = 0; i < r->n_notes; i++)
-        node_push(a, notes, node_str(a, r->notes[i]));
-    node_put(a, n, "schema_version", node_int(a, 1));
-    node_put(a, n, "probe", node_str(a, r->probe));
-    node_put(a, n, "objective", objective_node(a, &r->params.slo));
-    node_put(a, n, "capacity_per_s", node_number(a, r->sum.rate));
-    node_put(a, n, "interval_per_s", interval);
-    node_put(a, n, "end", node_str(a, capacity_end_name(r->sum.end)));
-    node_put(a, n, "tolerance", node_float(a, r->params.tolerance));
-    node_put(a, n, "queue_grows", node_bool(a, r->sum.growing));
-    node_put(a, n, "operating", operating_node(a, r));
-    node_put(a, n, "seeds", seeds);
-    node_put(a, n, "notes", notes);
+    struct capacity_result all = *r;
+    all.objective = slo_words(a, &r->params.slo);
+    all.n_operating = r->operating ? r->n_seeds : 0;
+    all.operating_per_s = r->load * r->sum.rate;
+    for (int i = 0; i < PROBE_FIELDS; i++)
+        all.over_seeds[i] = capacity_operating(r, i);
+    struct node *n = fields_node(a, &capacity_result_fields, &all);
+    node_set(a, n, SV("schema_version"), node_int(a, 1));
     return n;
 }
 
@@ -262,7 +256,7 @@ static void probe_rows(FILE *f, const struct capacity_result *r)
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
         csv_put_str(&w, first[i]);
     for (int i = 0; i < PROBE_FIELDS; i++)
-        csv_put_str(&w, probe_fields[i].name);
+        csv_put_str(&w, probe_fields[i].key);
     csv_end_row(&w);
     for (size_t i = 0; i < r->n_seeds; i++)
         for (size_t k = 0; k < r->seeds[i].n; k++)

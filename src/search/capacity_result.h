@@ -7,6 +7,11 @@
 #define CAPACITY_JSON   "capacity.json"
 #define CAPACITY_PROBES "probes.csv"
 
+/* Of one field of the operating point over the seeds; NAN = unknown. */
+struct capacity_mean {
+    double mean, low, high;
+};
+
 struct capacity_result {
     struct capacity_params params;
     const char *probe; /* name of the probe: "simulator" */
@@ -17,16 +22,20 @@ struct capacity_result {
     struct capacity_probe *operating; /* [n_seeds] there; NULL when the capacity is 0 */
     const char *const *notes;         /* sentences */
     size_t n_notes;
+
+    /* For capacity.json, whose writer fills them. */
+    const char *objective; /* slo_words */
+    size_t n_operating;
+    double operating_per_s;                        /* requests/s */
+    struct capacity_mean over_seeds[PROBE_FIELDS]; /* of the operating point */
 };
+extern const struct fields capacity_result_fields; /* capacity.json */
 
 /* Fills notes from the rest; `extra` (may hold NULLs, [n_extra]) come first. */
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
                     size_t n_extra);
 
-/* Mean over the seeds of one field of the operating point, and its range; NAN when unknown. */
-struct capacity_mean {
-    double mean, low, high;
-};
+/* Mean over the seeds of one field of the operating point, and its range. */
 struct capacity_mean capacity_operating(const struct capacity_result *r, int field);
 
 struct node *capacity_node(struct arena *a, const struct capacity_result *r);

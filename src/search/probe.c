@@ -8,43 +8,37 @@
 
 const double probe_percentiles[PROBE_PERCENTILES] = {50, 90, 95, 99};
 
-#define FIELD(name)                                \
-    {                                              \
-#name, offsetof(struct probe_result, name) \
-    }
-#define LATENCY(name, m, p)                                           \
-    {                                                                 \
-        name "_s", offsetof(struct probe_result, latency_s) +         \
-                       ((m)*PROBE_PERCENTILES + (p)) * sizeof(double) \
-    }
-#define LATENCIES(name, m)                                                              \
-    LATENCY(name "_p50", m, 0), LATENCY(name "_p90", m, 1), LATENCY(name "_p95", m, 2), \
-        LATENCY(name "_p99", m, 3)
+#define NUMBER(m)           FIELD(struct probe_result, m, .optional = true)
+#define LATENCY(name, m, p) FIELD_AS(struct probe_result, latency_s[m][p], name, .optional = true)
+#define LATENCIES(name, m)                                                                    \
+    LATENCY(name "_p50_s", m, 0), LATENCY(name "_p90_s", m, 1), LATENCY(name "_p95_s", m, 2), \
+        LATENCY(name "_p99_s", m, 3)
 
-const struct probe_field probe_fields[PROBE_FIELDS] = {
-    FIELD(requests),
-    FIELD(failed),
-    FIELD(good),
-    FIELD(duration_s),
-    FIELD(requests_per_s),
-    FIELD(goodput_per_s),
-    FIELD(output_tokens_per_s),
+const struct field probe_fields[PROBE_FIELDS] = {
+    NUMBER(requests),
+    NUMBER(failed),
+    NUMBER(good),
+    NUMBER(duration_s),
+    NUMBER(requests_per_s),
+    NUMBER(goodput_per_s),
+    NUMBER(output_tokens_per_s),
     LATENCIES("delay", SLO_DELAY),
     LATENCIES("ttft", SLO_TTFT),
     LATENCIES("tpot", SLO_TPOT),
     LATENCIES("e2el", SLO_E2EL),
-    FIELD(early_delay_s),
-    FIELD(late_delay_s),
-    FIELD(energy_j),
-    FIELD(extrapolated),
-    FIELD(prefix_hit_rate),
-    FIELD(client_delay_p99_s),
-    FIELD(unhealthy),
-    FIELD(contention),
-    FIELD(timed_out),
-    FIELD(alone),
-    FIELD(alone_bad),
+    NUMBER(early_delay_s),
+    NUMBER(late_delay_s),
+    NUMBER(energy_j),
+    NUMBER(extrapolated),
+    NUMBER(prefix_hit_rate),
+    NUMBER(client_delay_p99_s),
+    NUMBER(unhealthy),
+    NUMBER(contention),
+    NUMBER(timed_out),
+    NUMBER(alone),
+    NUMBER(alone_bad),
 };
+const struct fields probe_result_fields = FIELDS(struct probe_result, probe_fields);
 
 void probe_samples_begin(struct probe_samples *s, const struct slo *slo)
 {
@@ -175,27 +169,4 @@ const char *probe_no_hits(const struct probe_result *r)
                  "cache: the workload has no prompts or hash_ids that begin alike, or the cache is "
                  "too small for them."
                : NULL;
-}
-
-struct node *probe_result_node(struct arena *a, const struct probe_result *r)
-{
-    struct probe_result copy = *r;
-    struct node *map = node_new(a, NODE_MAP);
-    for (int i = 0; i < PROBE_FIELDS; i++) {
-        double v = *probe_value(&copy, i);
-        node_set(a, map, sv_of(probe_fields[i].name), node_number(a, v));
-    }
-    return map;
-}
-
-enum st probe_result_read(const struct node *n, struct probe_result *out, struct err *e)
-{
-    for (int i = 0; i < PROBE_FIELDS; i++) {
-        const struct node *v = node_find(n, probe_fields[i].name);
-        double *to = probe_value(out, i);
-        *to = (double)NAN;
-        if (!v || v->kind != NODE_NULL)
-            TRY(node_get_double(n, probe_fields[i].name, -1e300, 1e300, to, e));
-    }
-    return ST_OK;
 }

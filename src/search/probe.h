@@ -13,6 +13,7 @@
 #include "artifact/run.h"
 #include "base/vec.h"
 #include "search/slo.h"
+#include "text/fields.h"
 
 enum { PROBE_VERSION = 1, PROBE_PERCENTILES = 4 };
 extern const double probe_percentiles[PROBE_PERCENTILES]; /* 50 90 95 99 */
@@ -41,16 +42,13 @@ struct probe_result {
     double alone_bad; /* those of them that miss a limit, at any rate */
 };
 
-/* The numbers of a result as a table, for JSON, CSV and reports. */
-struct probe_field {
-    const char *name; /* "requests", "ttft_p99_s" */
-    size_t offset;    /* of a double in struct probe_result */
-};
+/* The numbers of a result as a table, all of them doubles, for JSON, CSV and reports. */
 enum { PROBE_FIELDS = 18 + SLO_METRICS * PROBE_PERCENTILES };
-extern const struct probe_field probe_fields[PROBE_FIELDS];
+extern const struct field probe_fields[PROBE_FIELDS]; /* keys "requests", "ttft_p99_s" */
+extern const struct fields probe_result_fields;
 static inline double *probe_value(struct probe_result *r, int field)
 {
-    return (double *)(void *)((char *)r + probe_fields[field].offset);
+    return (double *)(void *)((char *)r + probe_fields[field].at);
 }
 
 struct probe_ops {
@@ -94,13 +92,7 @@ void probe_samples_add(struct probe_samples *s, const struct run_request *r);
 void probe_samples_sum(struct probe_samples *s, struct probe_result *out);
 void probe_samples_free(struct probe_samples *s);
 
-/* ---- results as trees -------------------------------------------------------------------------
- */
-
 /* Note for results where prefix caching was on and never hit; NULL = none. */
 const char *probe_no_hits(const struct probe_result *r);
-
-struct node *probe_result_node(struct arena *a, const struct probe_result *r);
-enum st probe_result_read(const struct node *n, struct probe_result *out, struct err *e);
 
 #endif

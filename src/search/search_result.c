@@ -54,6 +54,7 @@ static void mark_fronts(struct search_result *r)
         for (size_t k = 0; k < r->configs[i].n_loads; k++, at++) {
             r->configs[i].loads[k].front = two[at];
             r->configs[i].loads[k].front_energy = three[at];
+            r->configs[i].loads[k].ranked = true;
         }
     mem_free(v);
     mem_free(two);
@@ -117,130 +118,70 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
     r->n_notes = n;
 }
 
-/* ---- trees ------------------------------------------------------------------------------- */
+/* ---- search.json ------------------------------------------------------------------------- */
 
-static struct node *load_node(struct arena *a, const struct search_load *l)
-{
-    struct node *n = probe_result_node(a, &l->r);
-    node_put(a, n, "load", node_float(a, l->load));
-    node_put(a, n, "rate", node_float(a, l->rate));
-    node_put(a, n, "tokens_per_s_user", node_number(a, l->tokens_per_s_user));
-    node_put(a, n, "tokens_per_s_gpu", node_number(a, l->tokens_per_s_gpu));
-    node_put(a, n, "j_per_token", node_number(a, l->j_per_token));
-    node_put(a, n, "meets", node_bool(a, l->meets));
-    return n;
-}
+static const struct field front_rows[] = {
+    FIELD(struct search_load, front),
+    FIELD(struct search_load, front_energy),
+};
+static const struct fields front_fields = FIELDS(struct search_load, front_rows);
 
-struct node *search_config_node(struct arena *a, const struct search_config *c)
-{
-    struct node *n = node_new(a, NODE_MAP), *loads = node_new(a, NODE_LIST);
-    struct node *interval = node_new(a, NODE_LIST);
-    node_push(a, interval, node_float(a, c->capacity.low));
-    node_push(a, interval, node_float(a, c->capacity.high));
-    for (size_t i = 0; i < c->n_loads; i++)
-        node_push(a, loads, load_node(a, &c->loads[i]));
-    node_put(a, n, "status", node_str(a, status_names[c->status]));
-    node_put(a, n, "why", node_str_or_null(a, c->why));
-    node_put(a, n, "gpus", node_int(a, c->gpus));
-    node_put(a, n, "capacity_per_s", node_float(a, c->capacity.rate));
-    node_put(a, n, "interval_per_s", interval);
-    node_put(a, n, "queue_grows", node_bool(a, c->capacity.growing));
-    node_put(a, n, "host_overhead", node_bool(a, c->host_overhead));
-    node_put(a, n, "loads", loads);
-    return n;
-}
+static const struct field load_rows[] = {
+    FIELD_MAP(struct search_load, r, NULL, &probe_result_fields),
+    FIELD(struct search_load, load, .max = 1e300),
+    FIELD(struct search_load, rate, .max = 1e300),
+    FIELD(struct search_load, tokens_per_s_user, .optional = true),
+    FIELD(struct search_load, tokens_per_s_gpu, .optional = true),
+    FIELD(struct search_load, j_per_token, .optional = true),
+    FIELD(struct search_load, meets),
+    FIELD_PART(NULL, &front_fields, FIELD_IF(struct search_load, ranked)),
+};
+static const struct fields load_fields = FIELDS(struct search_load, load_rows);
 
-static enum st load_read(const struct node *n, int64_t gpus, struct search_load *l, struct err *e)
-{
-    *l = (struct search_load){0};
-    TRY(node_get_double(n, "load", 0, 1e300, &l->load, e));
-    TRY(node_get_double(n, "rate", 0, 1e300, &l->rate, e));
-    TRY(node_get_bool(n, "meets", &l->meets, e));
-    TRY(probe_result_read(n, &l->r, e));
-    search_load_rates(l, gpus);
-    return ST_OK;
-}
+static const struct field config_rows[] = {
+    FIELD_ENUM(struct search_config, status, "status", search_status_name, N_STATUS),
+    FIELD(struct search_config, why, .optional = true),
+    FIELD(struct search_config, gpus, .max = 1e18),
+    FIELD_AS(struct search_config, capacity.rate, "capacity_per_s", .max = 1e300),
+    FIELD_PAIR(struct search_config, capacity.low, capacity.high, "interval_per_s"),
+    FIELD_AS(struct search_config, capacity.growing, "queue_grows"),
+    FIELD(struct search_config, host_overhead),
+    FIELD_MAPS(struct search_config, loads, n_loads, "loads", &load_fields),
+};
+const struct fields search_config_fields = FIELDS(struct search_config, config_rows);
 
-static enum st status_read(const struct node *n, enum search_status *out, struct err *e)
-{
-    const char *name;
-    TRY(node_get_str(n, "status", &name, e));
-    for (int i = 0; i < N_STATUS; i++)
-        if (strcmp(name, status_names[i]) == 0) {
-            *out = (enum search_status)i;
-            return ST_OK;
-        }
-    return node_err(n, ST_INPUT, e, "status: '%s' is none", name);
-}
+static const struct field placed_rows[] = {
+    FIELD_PART(NULL, &search_config_fields),
+    FIELD_LIST(struct search_config, values, n_values, "values", .nulls = true),
+};
+static const struct fields placed_fields = FIELDS(struct search_config, placed_rows);
 
-enum st search_config_read(struct arena *a, const struct node *n, struct search_config *out,
-                           struct err *e)
-{
-    struct node *interval, *loads;
-    TRY(status_read(n, &out->status, e));
-    const struct node *why = node_find(n, "why");
-    out->why = why && why->kind == NODE_STR ? why->s.p : NULL;
-    TRY(node_get_int(n, "gpus", 0, INT64_MAX, &out->gpus, e));
-    TRY(node_get_double(n, "capacity_per_s", 0, 1e300, &out->capacity.rate, e));
-    TRY(node_get(n, "interval_per_s", NODE_LIST, &interval, e));
-    if (interval->n != 2)
-        return node_err(interval, ST_INPUT, e, "interval_per_s: expected two numbers");
-    double *ends[] = {&out->capacity.low, &out->capacity.high};
-    for (int i = 0; i < 2; i++) {
-        const struct node *v = interval->items[i];
-        if (v->kind != NODE_FLOAT && v->kind != NODE_INT)
-            return node_err(v, ST_INPUT, e, "interval_per_s: expected a number");
-        *ends[i] = v->kind == NODE_INT ? (double)v->i : v->f;
-    }
-    TRY(node_get_bool(n, "queue_grows", &out->capacity.growing, e));
-    TRY(node_get_bool(n, "host_overhead", &out->host_overhead, e));
-    TRY(node_get(n, "loads", NODE_LIST, &loads, e));
-    out->n_loads = loads->n;
-    out->loads = arena_array(a, struct search_load, loads->n);
-    for (uint32_t i = 0; i < loads->n; i++)
-        TRY(load_read(loads->items[i], out->gpus, &out->loads[i], e));
-    return ST_OK;
-}
+static const struct field axis_rows[] = {
+    FIELD_AS(struct space_axis, key, "setting"),
+    FIELD_LIST(struct space_axis, values, n, "values", .nulls = true),
+};
+static const struct fields axis_fields = FIELDS(struct space_axis, axis_rows);
 
-static struct node *space_node(struct arena *a, const struct space *s)
-{
-    struct node *list = node_new(a, NODE_LIST);
-    for (size_t k = 0; k < s->n_axes; k++) {
-        struct node *axis = node_new(a, NODE_MAP), *values = node_new(a, NODE_LIST);
-        for (size_t i = 0; i < s->axes[k].n; i++)
-            node_push(a, values, node_str_or_null(a, s->axes[k].values[i]));
-        node_put(a, axis, "setting", node_str(a, s->axes[k].key));
-        node_put(a, axis, "values", values);
-        node_push(a, list, axis);
-    }
-    return list;
-}
+static const struct field result_rows[] = {
+    FIELD(struct search_result, objective),
+    FIELD(struct search_result, seeds),
+    FIELD_MAPS(struct search_result, axes, n_axes, "space", &axis_fields),
+    FIELD_MAPS(struct search_result, configs, n, "configurations", &placed_fields),
+    FIELD_LIST(struct search_result, notes, n_notes, "notes"),
+};
+const struct fields search_result_fields = FIELDS(struct search_result, result_rows);
 
 struct node *search_node(struct arena *a, const struct search_result *r)
 {
-    struct node *n = node_new(a, NODE_MAP), *configs = node_new(a, NODE_LIST);
-    struct node *notes = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < r->n; i++) {
-        const struct search_config *c = &r->configs[i];
-        struct node *config = search_config_node(a, c), *values = node_new(a, NODE_LIST);
-        for (size_t k = 0; k < r->space->n_axes; k++)
-            node_push(a, values, node_str_or_null(a, c->values[k]));
-        node_put(a, config, "values", values);
-        struct node *loads = node_find(config, "loads");
-        for (size_t k = 0; k < c->n_loads; k++) {
-            node_put(a, loads->items[k], "front", node_bool(a, c->loads[k].front));
-            node_put(a, loads->items[k], "front_energy", node_bool(a, c->loads[k].front_energy));
-        }
-        node_push(a, configs, config);
-    }
-    for (size_t i = 0; i < r->n_notes; i++)
-        node_push(a, notes, node_str(a, r->notes[i]));
-    node_put(a, n, "schema_version", node_int(a, 1));
-    node_put(a, n, "objective", node_str(a, slo_words(a, &r->slo)));
-    node_put(a, n, "seeds", node_int(a, r->seeds));
-    node_put(a, n, "space", space_node(a, r->space));
-    node_put(a, n, "configurations", configs);
-    node_put(a, n, "notes", notes);
+    struct search_result all = *r;
+    all.objective = slo_words(a, &r->slo);
+    all.axes = r->space->axes;
+    all.n_axes = r->space->n_axes;
+    all.configs = arena_copy(a, r->configs, r->n * sizeof *r->configs);
+    for (size_t i = 0; i < r->n; i++)
+        all.configs[i].n_values = r->space->n_axes;
+    struct node *n = fields_node(a, &search_result_fields, &all);
+    node_set(a, n, SV("schema_version"), node_int(a, 1));
     return n;
 }
 
@@ -261,7 +202,7 @@ static void csv_head(struct csv_writer *w, const struct search_result *r)
     for (size_t i = 0; i < sizeof after / sizeof *after; i++)
         csv_put_str(w, after[i]);
     for (int i = 0; i < PROBE_FIELDS; i++)
-        csv_put_str(w, probe_fields[i].name);
+        csv_put_str(w, probe_fields[i].key);
     csv_put_str(w, "why");
     csv_end_row(w);
 }

@@ -19,6 +19,7 @@ struct search_load {
     bool meets;                                              /* the objective, in the mean */
     bool front;        /* no other load of any configuration has more of both token rates */
     bool front_energy; /* the same with J/token too; false where that is unknown */
+    bool ranked;       /* search_sum looked for fronts */
 };
 
 enum search_status {
@@ -37,6 +38,7 @@ struct search_config {
     bool host_overhead;
     struct search_load *loads; /* [n_loads]; none unless ok */
     size_t n_loads;
+    size_t n_values; /* for search.json, whose writer fills it */
 };
 
 struct search_result {
@@ -48,12 +50,17 @@ struct search_result {
     bool has_energy; /* some load has J/token */
     const char *const *notes;
     size_t n_notes;
-};
 
-/* A configuration as a worker's result, without its values; *out keeps its own. */
-struct node *search_config_node(struct arena *a, const struct search_config *c);
-enum st search_config_read(struct arena *a, const struct node *n, struct search_config *out,
-                           struct err *e);
+
+    /* For search.json, whose writer fills them. */
+    const char *objective;         /* slo_words */
+    const struct space_axis *axes; /* [n_axes] */
+    size_t n_axes;
+};
+extern const struct fields search_result_fields; /* search.json */
+
+/* A configuration as a worker's result: all but its values. */
+extern const struct fields search_config_fields;
 
 /* Computes the three rates from the mean. */
 void search_load_rates(struct search_load *l, int64_t gpus);

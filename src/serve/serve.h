@@ -36,6 +36,7 @@
 #include "artifact/run.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
+#include "text/fields.h"
 #include "workload/workload.h"
 
 /* Asynchronous scheduling: the engine has two batches in flight and builds the next before the
@@ -160,6 +161,9 @@ struct serve_counters {
     double loop_seconds;          /* wall time in the loop */
     double end_s;                 /* clock at the end */
 };
+/* `counters` of run_meta.json; what a run did not use (prefix caching, speculation, transfers) has
+ * no members there. */
+extern const struct fields serve_counters_fields;
 
 /* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that
  * earlier work (loading weights) delays no request. executors[replicas] stay open; with a computing

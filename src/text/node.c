@@ -203,26 +203,68 @@ const struct node_pair *node_duplicate(const struct node *map)
 
 /* ---- typed members ---- */
 
-static enum st missing(const struct node *map, const char *key, struct err *e)
+static enum st wrong_kind(const struct node *n, const char *what, enum node_kind want,
+                          struct err *e)
 {
-    return node_err(map, ST_INPUT, e, "%s: missing", key);
+    return node_err(n, ST_INPUT, e, "%s: expected %s, got %s", what, node_kind_name(want),
+                    node_kind_name(n->kind));
 }
 
-static enum st wrong_kind(const struct node *n, const char *key, enum node_kind want, struct err *e)
+enum st node_to_int(const struct node *n, const char *what, int64_t min, int64_t max, int64_t *out,
+                    struct err *e)
 {
-    return node_err(n, ST_INPUT, e, "%s: expected %s, got %s", key, node_kind_name(want),
-                    node_kind_name(n->kind));
+    if (n->kind != NODE_INT)
+        return wrong_kind(n, what, NODE_INT, e);
+    if (n->i < min)
+        return node_err(n, ST_INPUT, e, "%s: %lld is below the minimum %lld", what, (long long)n->i,
+                        (long long)min);
+    if (n->i > max)
+        return node_err(n, ST_INPUT, e, "%s: %lld is above the maximum %lld", what, (long long)n->i,
+                        (long long)max);
+    *out = n->i;
+    return ST_OK;
+}
+
+enum st node_to_double(const struct node *n, const char *what, double min, double max, double *out,
+                       struct err *e)
+{
+    if (n->kind != NODE_INT && n->kind != NODE_FLOAT)
+        return wrong_kind(n, what, NODE_FLOAT, e);
+    double v = n->kind == NODE_INT ? (double)n->i : n->f;
+    if (!isfinite(v))
+        return node_err(n, ST_INPUT, e, "%s: expected a finite number", what);
+    if (v < min)
+        return node_err(n, ST_INPUT, e, "%s: %g is below the minimum %g", what, v, min);
+    if (v > max)
+        return node_err(n, ST_INPUT, e, "%s: %g is above the maximum %g", what, v, max);
+    *out = v;
+    return ST_OK;
+}
+
+enum st node_to_str(const struct node *n, const char *what, const char **out, struct err *e)
+{
+    if (n->kind != NODE_STR)
+        return wrong_kind(n, what, NODE_STR, e);
+    if (memchr(n->s.p, 0, n->s.n))
+        return node_err(n, ST_INPUT, e, "%s: a NUL character in the text", what);
+    *out = n->s.p;
+    return ST_OK;
+}
+
+static enum st member(const struct node *map, const char *key, struct node **out, struct err *e)
+{
+    if (map->kind != NODE_MAP)
+        return node_err(map, ST_INPUT, e, "expected a map with the key %s, got %s", key,
+                        node_kind_name(map->kind));
+    *out = node_find(map, key);
+    return *out ? ST_OK : node_err(map, ST_INPUT, e, "%s: missing", key);
 }
 
 enum st node_get(const struct node *map, const char *key, enum node_kind kind, struct node **out,
                  struct err *e)
 {
-    if (map->kind != NODE_MAP)
-        return node_err(map, ST_INPUT, e, "expected a map with the key %s, got %s", key,
-                        node_kind_name(map->kind));
-    struct node *n = node_find(map, key);
-    if (!n)
-        return missing(map, key, e);
+    struct node *n;
+    TRY(member(map, key, &n, e));
     if (n->kind != kind)
         return wrong_kind(n, key, kind, e);
     *out = n;
@@ -233,37 +275,21 @@ enum st node_get_int(const struct node *map, const char *key, int64_t min, int64
                      int64_t *out, struct err *e)
 {
     struct node *n;
-    TRY(node_get(map, key, NODE_INT, &n, e));
-    if (n->i < min)
-        return node_err(n, ST_INPUT, e, "%s: %lld is below the minimum %lld", key, (long long)n->i,
-                        (long long)min);
-    if (n->i > max)
-        return node_err(n, ST_INPUT, e, "%s: %lld is above the maximum %lld", key, (long long)n->i,
-                        (long long)max);
-    *out = n->i;
-    return ST_OK;
+    TRY(member(map, key, &n, e));
+    return node_to_int(n, key, min, max, out, e);
 }
 
 enum st node_get_double(const struct node *map, const char *key, double min, double max,
                         double *out, struct err *e)
 {
-    struct node *n = node_find(map, key);
-    if (!n || n->kind != NODE_INT)
-        TRY(node_get(map, key, NODE_FLOAT, &n, e));
-    double v = n->kind == NODE_INT ? (double)n->i : n->f;
-    if (!isfinite(v))
-        return node_err(n, ST_INPUT, e, "%s: expected a finite number", key);
-    if (v < min)
-        return node_err(n, ST_INPUT, e, "%s: %g is below the minimum %g", key, v, min);
-    if (v > max)
-        return node_err(n, ST_INPUT, e, "%s: %g is above the maximum %g", key, v, max);
-    *out = v;
-    return ST_OK;
+    struct node *n = NULL;
+    TRY(member(map, key, &n, e));
+    return node_to_double(n, key, min, max, out, e);
 }
 
 enum st node_get_bool(const struct node *map, const char *key, bool *out, struct err *e)
 {
-    struct node *n;
+    struct node *n = NULL;
     TRY(node_get(map, key, NODE_BOOL, &n, e));
     *out = n->b;
     return ST_OK;
@@ -271,12 +297,9 @@ enum st node_get_bool(const struct node *map, const char *key, bool *out, struct
 
 enum st node_get_str(const struct node *map, const char *key, const char **out, struct err *e)
 {
-    struct node *n;
-    TRY(node_get(map, key, NODE_STR, &n, e));
-    if (memchr(n->s.p, 0, n->s.n))
-        return node_err(n, ST_INPUT, e, "%s: a NUL character in the text", key);
-    *out = n->s.p;
-    return ST_OK;
+    struct node *n = NULL;
+    TRY(member(map, key, &n, e));
+    return node_to_str(n, key, out, e);
 }
 
 enum st node_err(const struct node *n, enum st st, struct err *e, const char *fmt, ...)

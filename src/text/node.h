@@ -75,6 +75,13 @@ enum st node_get_double(const struct node *map, const char *key, double min, dou
 enum st node_get_bool(const struct node *map, const char *key, bool *out, struct err *e);
 enum st node_get_str(const struct node *map, const char *key, const char **out, struct err *e);
 
+/* The same of a value at hand; `what` names it in errors. */
+enum st node_to_int(const struct node *n, const char *what, int64_t min, int64_t max, int64_t *out,
+                    struct err *e);
+enum st node_to_double(const struct node *n, const char *what, double min, double max, double *out,
+                       struct err *e);
+enum st node_to_str(const struct node *n, const char *what, const char **out, struct err *e);
+
 /* An error at a node's place: "source:line:column: text"; the text alone for a node made by the
  * program. */
 enum st node_err(const struct node *n, enum st st, struct err *e, const char *fmt, ...)

@@ -150,25 +150,39 @@ int64_t workload_disk_bytes(const struct workload *w, const struct prompt *promp
     return bytes;
 }
 
+/* ---- workload_meta.json ------------------------------------------------------------------ */
+
+/* What is read of it, and where the files stand. */
+struct described {
+    const char *workload_id, *model;
+    const char *prompts, *trace_lengths, *trace_intervals, *hash_ids;
+};
+#define ROW(m, ...) FIELD(struct described, m, __VA_ARGS__)
+
+static const struct field path_rows[] = {ROW(prompts), ROW(trace_lengths), ROW(trace_intervals),
+                                         ROW(hash_ids, .omit = true)};
+static const struct fields path_fields = FIELDS(struct described, path_rows);
+
+static const struct field described_rows[] = {ROW(workload_id, .optional = true),
+                                              ROW(model, .optional = true),
+                                              FIELD_PART("paths", &path_fields)};
+static const struct fields described_fields = FIELDS(struct described, described_rows);
+
+static const struct field meta_rows[] = {
+    FIELD(struct workload_meta, seed),
+    FIELD(struct workload_meta, tokenizer_ref),
+    FIELD_MAP(struct workload_meta, hydra, "hydra", &hydra_fields),
+};
+static const struct fields meta_fields = FIELDS(struct workload_meta, meta_rows);
+
 struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
 {
-    struct node *n = node_new(a, NODE_MAP), *paths = node_new(a, NODE_MAP);
-    struct node *hydra = node_new(a, NODE_MAP);
-    node_set(a, paths, SV("prompts"), node_str(a, PROMPTS_NAME));
-    node_set(a, paths, SV("trace_lengths"), node_str(a, LENGTHS_NAME));
-    node_set(a, paths, SV("trace_intervals"), node_str(a, INTERVALS_NAME));
-    if (m->hash_ids)
-        node_set(a, paths, SV("hash_ids"), node_str(a, HASH_IDS_NAME));
-    node_set(a, hydra, SV("config_path"), node_str_or_null(a, m->hydra_config_path));
-    node_set(a, hydra, SV("config_name"), node_str_or_null(a, m->hydra_config_name));
-    node_set(a, n, SV("workload_id"), node_str_or_null(a, m->workload_id));
-    node_set(a, n, SV("model"), node_str_or_null(a, m->model));
-    node_set(a, n, SV("seed"), node_int(a, (int64_t)m->seed));
-    node_set(a, n, SV("tokenizer_ref"), node_str_or_null(a, m->tokenizer_ref));
+    const struct described d = {m->workload_id, m->model,       PROMPTS_NAME,
+                                LENGTHS_NAME,   INTERVALS_NAME, m->hash_ids ? HASH_IDS_NAME : NULL};
+    struct node *n = fields_node(a, &described_fields, &d);
+    fields_put(a, n, &meta_fields, m);
     node_set(a, n, SV("created_at"), artifact_time(a, clock_wall_ns()));
     node_set(a, n, SV("working_directory_git"), artifact_working_directory_git(a));
-    node_set(a, n, SV("paths"), paths);
-    node_set(a, n, SV("hydra"), hydra);
     node_set(a, n, SV("params"), m->params ? node_copy(a, m->params) : node_new(a, NODE_MAP));
     node_set(a, n, SV("tool"), artifact_tool(a));
     return n;
@@ -326,39 +340,27 @@ static enum st load_tables(struct arena *a, const char *lengths_path, const char
     return st;
 }
 
-/* paths.<key> of the meta file. Only the last part counts: the files stand in the workload's folder
- * wherever that was moved to, and a path in an input never leaves it. */
-static enum st find_file(struct arena *a, const char *dir, const struct node *meta, const char *key,
+/* Only the last part of a path counts: the files stand in the workload's folder wherever that was
+ * moved to, and a path in an input never leaves it. */
+static enum st find_file(struct arena *a, const char *dir, const char *key, const char *name,
                          char **path, struct err *e)
 {
-    struct node *paths;
-    const char *name;
-    TRY(node_get(meta, "paths", NODE_MAP, &paths, e));
-    TRY(node_get_str(paths, key, &name, e));
     if (fs_join_inside(a, dir, fs_base(name), path, e) == ST_OK)
         return ST_OK;
     return err_add(e, "paths.%s of the workload", key);
 }
 
-static const char *text_member(struct arena *a, const struct node *meta, const char *key)
-{
-    const struct node *n = node_find(meta, key);
-    return n && n->kind == NODE_STR ? arena_str(a, n->s.p) : NULL;
-}
-
 enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e)
 {
     struct node *meta;
-    *out = (struct workload_paths){.dir = arena_str(a, dir)};
+    struct described d;
     TRY(artifact_open(a, dir, WORKLOAD_META, NULL, &meta, e));
-    TRY(find_file(a, dir, meta, "prompts", &out->prompts, e));
-    TRY(find_file(a, dir, meta, "trace_lengths", &out->lengths, e));
-    TRY(find_file(a, dir, meta, "trace_intervals", &out->intervals, e));
-    if (node_path(meta, "paths.hash_ids"))
-        TRY(find_file(a, dir, meta, "hash_ids", &out->hash_ids, e));
-    out->id = text_member(a, meta, "workload_id");
-    out->model = text_member(a, meta, "model");
-    return ST_OK;
+    TRY(fields_read(a, &described_fields, meta, &d, e));
+    *out = (struct workload_paths){arena_str(a, dir), .id = d.workload_id, .model = d.model};
+    TRY(find_file(a, dir, "prompts", d.prompts, &out->prompts, e));
+    TRY(find_file(a, dir, "trace_lengths", d.trace_lengths, &out->lengths, e));
+    TRY(find_file(a, dir, "trace_intervals", d.trace_intervals, &out->intervals, e));
+    return d.hash_ids ? find_file(a, dir, "hash_ids", d.hash_ids, &out->hash_ids, e) : ST_OK;
 }
 
 enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e)

@@ -141,7 +141,7 @@ bool workload_has_hash_ids(const struct workload *w); /* of some request */
 struct workload_meta {
     const char *workload_id, *model, *tokenizer_ref; /* NULL = null */
     uint64_t seed;
-    const char *hydra_config_path, *hydra_config_name;
+    struct hydra hydra;
     const struct node *params; /* map or NULL: the composed configuration */
     bool hash_ids;             /* workload_write wrote hash_ids.jsonl: a request has them */
 };

@@ -238,7 +238,7 @@ enum st fake_run_write_to(struct arena *a, const char *dir, const struct fake_ru
     node_set(a, meta, SV("params"), params);
     const struct contention busy = {p->waiting, 0};
     node_set(a, meta, sv_of(strcmp(p->type, "real") == 0 ? "contention" : "profile_contention"),
-             contention_node(a, &busy));
+             fields_node(a, &contention_fields, &busy));
     if (p->reference > 0) {
         struct node *map = node_new(a, NODE_MAP), *row = node_new(a, NODE_MAP);
         node_set(a, row, SV("median_s"), node_float(a, p->reference));

@@ -128,8 +128,7 @@ static void run_meta_has_all_keys_sorted(void **state)
                                .started_wall_ns = 0,
                                .ended_wall_ns = NS_PER_S,
                                .params = params,
-                               .hydra_config_path = "configs",
-                               .hydra_config_name = "simulate",
+                               .hydra = {"configs", "simulate"},
                                .extra = extra};
     struct node *n = run_meta_node(a, &m);
     struct buf text = {0};

@@ -201,10 +201,10 @@ static void a_seed_survives_its_tree(void **state)
     struct buf one = {0}, two = {0};
     struct node *n;
     assert_ok(capacity_bisect(t->a, &p, &probe, 4, &s, &t->e), t);
-    json_write(&one, capacity_seed_node(t->a, &s), 2, true);
+    json_write(&one, fields_node(t->a, &capacity_seed_fields, &s), 2, true);
     assert_ok(json_parse(t->a, "x", (struct sv){one.p, one.n}, NULL, &n, &t->e), t);
-    assert_ok(capacity_seed_read(t->a, n, &back, &t->e), t);
-    json_write(&two, capacity_seed_node(t->a, &back), 2, true);
+    assert_ok(fields_read(t->a, &capacity_seed_fields, n, &back, &t->e), t);
+    json_write(&two, fields_node(t->a, &capacity_seed_fields, &back), 2, true);
     assert_string_equal(buf_str(&one), buf_str(&two));
     assert_int_equal(back.n, s.n);
     assert_true(isnan(back.probes[0].r.energy_j));

@@ -92,7 +92,8 @@ static void nothing_gives_unknowns(void **state)
     probe_samples_begin(&s, &slo);
     probe_samples_sum(&s, &r);
     assert_true(isnan(r.good) && isnan(r.requests_per_s) && isnan(r.latency_s[SLO_E2EL][2]));
-    assert_ok(probe_result_read(probe_result_node(t->a, &r), &back, &t->e), t);
+    struct node *n = fields_node(t->a, &probe_result_fields, &r);
+    assert_ok(fields_read(t->a, &probe_result_fields, n, &back, &t->e), t);
     assert_true(isnan(back.good));
     probe_samples_free(&s);
 }
@@ -103,8 +104,8 @@ static void fields_name_every_number_once(void **state)
     assert_int_equal(PROBE_FIELDS * sizeof(double), sizeof(struct probe_result));
     for (int i = 0; i < PROBE_FIELDS; i++)
         for (int k = 0; k < i; k++) {
-            assert_int_not_equal(probe_fields[i].offset, probe_fields[k].offset);
-            assert_string_not_equal(probe_fields[i].name, probe_fields[k].name);
+            assert_int_not_equal(probe_fields[i].at, probe_fields[k].at);
+            assert_string_not_equal(probe_fields[i].key, probe_fields[k].key);
         }
 }
 

@@ -111,7 +111,7 @@ static void the_meta_says_where_it_came_from(void **state)
                                                                       .model = "tiny",
                                                                       .tokenizer_ref = "data/tok",
                                                                       .seed = 7,
-                                                                      .hydra_config_name = "w"});
+                                                                      .hydra.config_name = "w"});
     static const char *const keys[] = {
         "workload_id",           "model", "seed",  "tokenizer_ref", "created_at",
         "working_directory_git", "paths", "hydra", "params",        "tool"};
@@ -166,8 +166,12 @@ static const struct bad {
      "DIR/trace_intervals.csv:3:3: arrival_time_ns: 9223372036854775807 is not the sum of the "
      "gaps: 9223372036854775807 before and inter_arrival_ns 1"},
     {"{\"schema_version\": 1}", LENGTHS, INTERVALS, "DIR/workload_meta.json:1:1: paths: missing"},
-    {"{\"schema_version\": 1, \"paths\": {\"prompts\": \"..\"}}", LENGTHS, INTERVALS,
-     "paths.prompts of the workload\nfile name '..' does not stay inside DIR"},
+    {"{\"schema_version\": 1, \"paths\": {\"prompts\": \"p\", \"trace_lengths\": 5}}", LENGTHS,
+     INTERVALS,
+     "DIR/workload_meta.json:1:66: paths.trace_lengths: expected a string, got an integer"},
+    {"{\"schema_version\": 1, \"paths\": {\"prompts\": \"..\", \"trace_lengths\": \"l\", "
+     "\"trace_intervals\": \"i\"}}",
+     LENGTHS, INTERVALS, "paths.prompts of the workload\nfile name '..' does not stay inside DIR"},
 };
 
 static void names_every_fault(void **state)

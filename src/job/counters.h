@@ -1,0 +1,20 @@
+/* What a run counted and what it cost: `counters` of its run_meta.json, and the result that the
+ * command prints. */
+#ifndef JOB_COUNTERS_H
+#define JOB_COUNTERS_H
+
+#include "job/job.h"
+#include "metrics/summary.h"
+
+struct run_counters;
+
+/* What one run counted; setup_s: CPU time until its first request. */
+struct run_counters *run_counters_of(const struct cmd_context *c, const struct job_run *r,
+                                     const struct serve_counters *n, double setup_s);
+struct node *run_counters_node(struct arena *a, const struct run_counters *k);
+
+/* The result's members, in the order in which they are printed. dir: the run's folder. */
+struct node *run_result_node(struct arena *a, const struct run_counters *k, const char *dir,
+                             struct summary *s);
+
+#endif
