@@ -59,7 +59,7 @@ static enum st load_runs(struct arena *a, struct ab *x, struct err *e)
         struct ab_run *r = &x->runs[i];
         if (run_load(a, x->params.dirs[i], NULL, &r->run, e) != ST_OK)
             return err_add(e, "cannot read runs=%s", x->params.dirs[i]);
-        r->key[0] = (char)('a' + i);
+        r->key = arena_printf(a, "%c", (char)('a' + i));
         r->name = arena_printf(a, "%c", (char)('A' + i));
         r->label = label_of(a, &x->params, i);
         r->simulated = strcmp(type_of(&r->run), "vidur") == 0;

@@ -47,11 +47,21 @@ struct ab_cell {
     enum ab_call call;
     enum verdict verdict; /* VERDICT_NONE without a gate */
     uint32_t causes;
+
+    /* For compare.json, whose writer fills them. */
+    bool compared;   /* not of A itself */
+    double value_ns; /* the percentile */
+};
+
+/* A metric of a run in compare.json. */
+struct ab_metric {
+    struct ab_cell cells[COMPARE_PERCENTILES];
+    size_t n; /* values */
 };
 
 struct ab_run {
     struct run run;
-    char key[2];       /* "a" */
+    const char *key;   /* "a" */
     const char *name;  /* "A", for sentences */
     const char *label; /* "A base": with the folder's name, for legends */
     bool simulated, paired;
@@ -66,6 +76,10 @@ struct ab_run {
     bool same_times;          /* every request has A's times to the nanosecond */
     const char *const *lines; /* [n_lines] sentences on P50 of TTFT, TPOT, E2E */
     size_t n_lines;
+
+    /* For compare.json, whose writer fills them. */
+    struct ab_metric shown[METRICS];
+    double machine_change_percent;
 };
 
 /* A setting that differs between runs; NULL = the run lacks it. */
@@ -87,7 +101,12 @@ struct ab {
     const char *const *notes;
     size_t n_notes;
     const struct curves *curves;
+
+    /* For compare.json, whose writer fills them. */
+    struct compare_told told;
+    const struct node *settings_tree; /* [{name, <key of a run>: value}] */
 };
+extern const struct fields ab_fields; /* compare.json */
 
 /* ST_USAGE: fewer than 2 or more than AB_MAX_RUNS runs, a run given twice, pass_percent above
  * warn_percent. ST_INPUT: a run that cannot be read, or without counted requests; repeats that are

@@ -6,55 +6,65 @@
 #include "compare/intern.h"
 #include "text/json.h"
 
-static struct node *cell_node(struct arena *a, const struct ab_cell *c)
+/* ---- compare.json -------------------------------------------------------------------------- */
+
+static struct node *causes_of(struct arena *a, const void *cell)
 {
-    struct node *n = node_new(a, NODE_MAP), *interval = node_new(a, NODE_NULL);
-    if (isfinite(c->low_percent)) {
-        interval = node_new(a, NODE_LIST);
-        node_push(a, interval, node_float(a, c->low_percent));
-        node_push(a, interval, node_float(a, c->high_percent));
-    }
-    node_put(a, n, "change_percent", node_number(a, c->change_percent));
-    node_put(a, n, "interval_percent", interval);
-    node_put(a, n, "repeat_percent", node_number(a, c->repeat_percent));
-    node_put(a, n, "call", node_str(a, ab_call_name(c->call)));
-    node_put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
-    node_put(a, n, "causes", compare_cause_ids(a, c->causes));
-    node_put(a, n, "text", node_str(a, ab_change_text(a, c)));
-    return n;
+    return compare_cause_ids(a, ((const struct ab_cell *)cell)->causes);
 }
 
-static struct node *metric_node(struct arena *a, const struct ab_run *r, enum metric m, bool first)
+static struct node *text_of(struct arena *a, const void *cell)
 {
-    struct node *n = node_new(a, NODE_MAP), *cells = node_new(a, NODE_MAP);
-    const struct series *s = &r->metrics.of[m];
-    for (int p = 0; p < COMPARE_PERCENTILES; p++) {
-        struct node *cell = first ? node_new(a, NODE_MAP) : cell_node(a, &r->cells[m][p]);
-        node_put(a, cell, "value_ns",
-                 node_number(a, s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p])
-                                     : (double)NAN));
-        node_put(a, cells, compare_percentile_name(p), cell);
-    }
-    node_put(a, n, "n", node_int(a, (int64_t)s->n));
-    node_put(a, n, "percentiles", cells);
-    return n;
+    return node_str(a, ab_change_text(a, cell));
 }
 
-static struct node *run_node(struct arena *a, const struct ab_run *r, bool first)
+static const struct field change_rows[] = {
+    FIELD(struct ab_cell, change_percent, .optional = true),
+    FIELD_PAIR(struct ab_cell, low_percent, high_percent, "interval_percent", .optional = true),
+    FIELD(struct ab_cell, repeat_percent, .optional = true),
+    FIELD_ENUM(struct ab_cell, call, "call", ab_call_name, AB_FASTER + 1),
+    FIELD_ENUM(struct ab_cell, verdict, "verdict", verdict_name, VERDICT_NONE + 1,
+               .otherwise = VERDICT_NONE),
+    FIELD_MADE("causes", causes_of),
+    FIELD_MADE("text", text_of),
+};
+static const struct fields change_fields = FIELDS(struct ab_cell, change_rows);
+
+static const struct field cell_rows[] = {
+    FIELD_PART(NULL, &change_fields, FIELD_IF(struct ab_cell, compared)),
+    FIELD(struct ab_cell, value_ns, .optional = true),
+};
+static const struct fields cell_fields = FIELDS(struct ab_cell, cell_rows);
+
+static const struct field metric_rows[] = {
+    FIELD_NAMED_MAPS(struct ab_metric, cells, "percentiles", compare_percentile_key,
+                     COMPARE_PERCENTILES, &cell_fields),
+    FIELD(struct ab_metric, n),
+};
+static const struct fields metric_fields = FIELDS(struct ab_metric, metric_rows);
+
+static const struct field run_rows[] = {
+    COMPARE_RUN_ROWS(struct ab_run, run, metrics),
+    FIELD(struct ab_run, key),
+    FIELD(struct ab_run, name),
+    FIELD(struct ab_run, label),
+    FIELD_NAMED_MAPS(struct ab_run, shown, "metrics", metric_name, METRICS, &metric_fields),
+    FIELD(struct ab_run, paired),
+    FIELD_AS(struct ab_run, n_requests, "requests", .otherwise = -1),
+    FIELD_AS(struct ab_run, n_left_out, "left_out"),
+    FIELD(struct ab_run, machine_change_percent, .optional = true),
+    FIELD_LIST(struct ab_run, lines, n_lines, "text"),
+};
+static const struct fields run_fields = FIELDS(struct ab_run, run_rows);
+
+static struct node *method_node(struct arena *a, const void *ab)
 {
-    struct node *n = compare_run_node(a, &r->run, &r->metrics);
-    struct node *metrics = node_new(a, NODE_MAP);
-    for (enum metric m = 0; m < METRICS; m++)
-        node_put(a, metrics, metric_name(m), metric_node(a, r, m, first));
-    node_put(a, n, "key", node_str(a, r->key));
-    node_put(a, n, "name", node_str(a, r->name));
-    node_put(a, n, "label", node_str(a, r->label));
-    node_put(a, n, "metrics", metrics);
-    node_put(a, n, "paired", node_bool(a, r->paired));
-    node_put(a, n, "requests", node_int(a, (int64_t)r->n_requests));
-    node_put(a, n, "left_out", node_int(a, (int64_t)r->n_left_out));
-    node_put(a, n, "machine_change_percent", node_number(a, 100 * r->drift));
-    node_put(a, n, "text", compare_texts(a, r->lines, r->n_lines));
+    const struct ab *x = ab;
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "name", node_str(a, "circular block bootstrap"));
+    node_put(a, n, "confidence", node_float(a, 0.95));
+    node_put(a, n, "draws", node_int(a, x->draws));
+    node_put(a, n, "block_requests", node_int(a, (int64_t)boot_block(x->runs[0].n_requests)));
     return n;
 }
 
@@ -73,34 +83,61 @@ static struct node *settings_node(struct arena *a, const struct ab *x)
     return list;
 }
 
+static const char *gate_name(enum ab_gate g)
+{
+    return g == AB_GATE_SLOWER ? "slower" : "none";
+}
+
+static const struct field rows[] = {
+    FIELD_MAP(struct ab, told, NULL, &compare_told_fields),
+    FIELD_ENUM(struct ab, verdict, "verdict", verdict_name, VERDICT_NONE + 1,
+               .otherwise = VERDICT_NONE),
+    FIELD_ENUM(struct ab, params.gate, "gate", gate_name, AB_GATE_SLOWER + 1),
+    FIELD_AS(struct ab, params.pass_percent, "pass_percent"),
+    FIELD_AS(struct ab, params.warn_percent, "warn_percent"),
+    FIELD_MADE("method", method_node),
+    FIELD_MAPS(struct ab, runs, params.n, "runs", &run_fields),
+    FIELD_LIST(struct ab, params.spread_dirs, params.n_spread, "spread_runs"),
+    FIELD_AS(struct ab, settings_tree, "settings"),
+    FIELD_LIST(struct ab, notes, n_notes, "notes"),
+};
+const struct fields ab_fields = FIELDS(struct ab, rows);
+
+/* The run as compare.json has it; `first` is not compared with itself. */
+static struct ab_run run_shown(struct arena *a, const struct ab_run *r, bool first)
+{
+    struct ab_run all = *r;
+    all.run.meta = compare_meta_shown(a, &r->run);
+    all.machine_change_percent = 100 * r->drift;
+    for (enum metric m = 0; m < METRICS; m++) {
+        const struct series *s = &r->metrics.of[m];
+        all.shown[m].n = s->n;
+        for (int p = 0; p < COMPARE_PERCENTILES; p++) {
+            struct ab_cell *cell = &all.shown[m].cells[p];
+            *cell = r->cells[m][p];
+            cell->compared = !first;
+            cell->value_ns =
+                s->n ? metrics_percentile(s->ns, s->n, compare_percentiles[p]) : (double)NAN;
+        }
+    }
+    return all;
+}
+
 struct node *ab_node(struct arena *a, const struct ab *x)
 {
-    struct node *n = node_new(a, NODE_MAP), *runs = node_new(a, NODE_LIST);
-    struct node *method = node_new(a, NODE_MAP);
+    struct ab all = *x;
+    all.runs = arena_array(a, struct ab_run, x->params.n);
     for (size_t i = 0; i < x->params.n; i++)
-        node_push(a, runs, run_node(a, &x->runs[i], i == 0));
-    node_put(a, method, "name", node_str(a, "circular block bootstrap"));
-    node_put(a, method, "confidence", node_float(a, 0.95));
-    node_put(a, method, "draws", node_int(a, x->draws));
-    node_put(a, method, "block_requests", node_int(a, (int64_t)boot_block(x->runs[0].n_requests)));
+        all.runs[i] = run_shown(a, &x->runs[i], i == 0);
+    all.told = compare_told_of(x->verdict, x->reasons, x->n_reasons, x->outcome);
+    all.settings_tree = settings_node(a, x);
+    struct node *n = fields_node(a, &ab_fields, &all);
     node_put(a, n, "schema_version", node_int(a, 1));
     node_put(a, n, "kind", node_str(a, "runs"));
-    node_put(a, n, "outcome", node_str(a, x->outcome));
-    node_put(a, n, "gate", node_str(a, x->params.gate == AB_GATE_SLOWER ? "slower" : "none"));
-    node_put(a, n, "pass_percent", node_float(a, x->params.pass_percent));
-    node_put(a, n, "warn_percent", node_float(a, x->params.warn_percent));
-    node_put(a, n, "verdict", node_str(a, verdict_name(x->verdict)));
-    node_put(a, n, "cause",
-             x->verdict == VERDICT_INCONCLUSIVE ? node_str(a, cause_id(x->reasons[0].cause))
-                                                : node_new(a, NODE_NULL));
-    node_put(a, n, "causes", compare_reasons_node(a, x->reasons, x->n_reasons));
-    node_put(a, n, "method", method);
-    node_put(a, n, "runs", runs);
-    node_put(a, n, "spread_runs", compare_texts(a, x->params.spread_dirs, x->params.n_spread));
-    node_put(a, n, "settings", settings_node(a, x));
-    node_put(a, n, "notes", compare_texts(a, x->notes, x->n_notes));
     return n;
 }
+
+/* ---- files --------------------------------------------------------------------------------- */
 
 static void percentile_rows(struct csv_writer *w, const struct ab *x, enum metric m)
 {

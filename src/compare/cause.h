@@ -7,7 +7,7 @@
 #ifndef COMPARE_CAUSE_H
 #define COMPARE_CAUSE_H
 
-#include "text/node.h"
+#include "text/fields.h"
 
 /* Order breaks ties between equal weights. */
 enum compare_cause {

@@ -140,6 +140,20 @@ struct compare_path {
     size_t n_lines;
 };
 
+/* What every compare.json says first. */
+struct compare_told {
+    const char *cause; /* id of the heaviest cause of an inconclusive verdict, else NULL */
+    const struct compare_reason *causes; /* [n_causes] by weight */
+    size_t n_causes;
+    const char *outcome; /* what was found and why, in one line */
+};
+
+/* A metric in compare.json. */
+struct compare_metric {
+    struct compare_cell cells[COMPARE_PERCENTILES];
+    size_t real_n, sim_n; /* values */
+};
+
 struct comparison {
     struct compare_params params; /* borrowed from the caller */
     struct run real, sim;
@@ -170,7 +184,13 @@ struct comparison {
     const char *const *notes; /* sentences on alignment, early stop, sample sizes */
     size_t n_notes;
     const struct curves *curves;
+
+    /* For compare.json, whose writer fills them. */
+    struct compare_told told;
+    struct compare_metric metrics[METRICS];
 };
+/* compare.json. Of the runs it has folder, meta and rates. */
+extern const struct fields comparison_fields;
 
 /* Kind of comparison of two folders. */
 enum compare_pair {
@@ -195,7 +215,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
  * and over_time.csv (time_ns and what is plotted). */
 enum st compare_write(const struct artifact *art, const struct comparison *c, struct err *e);
 
-/* compare.json as a tree; doubles that are unknown are null. */
+/* compare.json as a tree. */
 struct node *compare_node(struct arena *a, const struct comparison *c);
 
 /* The outcome and its cause, in one line: "inconclusive: the machine itself was 12 % slower in the

@@ -61,10 +61,20 @@ enum st compare_check_limits(double pass_percent, double warn_percent, size_t n_
  * and not given before. */
 enum st compare_load_repeat(struct arena *a, const struct run *of, const struct alignment *al,
                             const char *const *dirs, size_t i, struct run *out, struct err *e);
-struct node *compare_texts(struct arena *a, const char *const *s, size_t n);
+
+/* Members of every compare.json, and of a run in it: a struct run and its struct run_metrics. */
+extern const struct fields compare_told_fields;
+struct compare_told compare_told_of(enum verdict v, const struct compare_reason *reasons, size_t n,
+                                    const char *outcome);
+#define COMPARE_RUN_ROWS(T, run, metrics)                                                  \
+    FIELD_AS(T, run.dir, "dir"), FIELD_AS(T, run.meta, "meta"),                            \
+        FIELD_AS(T, metrics.duration_s, "duration_s", .optional = true),                   \
+        FIELD_AS(T, metrics.output_tokens, "output_tokens"),                               \
+        FIELD_AS(T, metrics.output_tokens_per_s, "output_tokens_per_s", .optional = true), \
+        FIELD_AS(T, metrics.requests_per_s, "requests_per_s", .optional = true)
+const struct node *compare_meta_shown(struct arena *a, const struct run *r);
+const char *compare_percentile_key(unsigned p); /* compare_percentile_name */
 struct node *compare_cause_ids(struct arena *a, uint32_t causes);
-struct node *compare_reasons_node(struct arena *a, const struct compare_reason *r, size_t n);
-struct node *compare_run_node(struct arena *a, const struct run *r, const struct run_metrics *m);
 /* summary.md, compare.json, the tables behind the figures, and the figures. */
 enum st compare_write_texts(const struct artifact *art, const struct buf *summary,
                             const struct buf *json, const struct curves *curves, struct err *e);

@@ -1,21 +1,9 @@
 /* compare.json. */
-#include <math.h>
 #include <string.h>
 
 #include "compare/intern.h"
 
-static struct node *count(struct arena *a, size_t n)
-{
-    return node_int(a, (int64_t)n);
-}
-
-struct node *compare_texts(struct arena *a, const char *const *s, size_t n)
-{
-    struct node *list = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < n; i++)
-        node_push(a, list, node_str(a, s[i]));
-    return list;
-}
+/* ---- causes -------------------------------------------------------------------------------- */
 
 struct node *compare_cause_ids(struct arena *a, uint32_t causes)
 {
@@ -26,184 +14,223 @@ struct node *compare_cause_ids(struct arena *a, uint32_t causes)
     return list;
 }
 
-struct node *compare_reasons_node(struct arena *a, const struct compare_reason *reasons,
-                                  size_t n_reasons)
+static const struct field reason_rows[] = {
+    FIELD_ENUM(struct compare_reason, cause, "id", cause_id, CAUSES),
+    FIELD_AS(struct compare_reason, clause, "headline"),
+    FIELD(struct compare_reason, text),
+    FIELD_AS(struct compare_reason, n_cells, "cells", .otherwise = -1),
+    FIELD(struct compare_reason, largest_error_percent, .optional = true),
+    FIELD(struct compare_reason, figures),
+};
+static const struct fields reason_fields = FIELDS(struct compare_reason, reason_rows);
+
+static const struct field told_rows[] = {
+    FIELD(struct compare_told, cause, .optional = true),
+    FIELD_MAPS(struct compare_told, causes, n_causes, "causes", &reason_fields),
+    FIELD(struct compare_told, outcome),
+};
+const struct fields compare_told_fields = FIELDS(struct compare_told, told_rows);
+
+struct compare_told compare_told_of(enum verdict v, const struct compare_reason *reasons, size_t n,
+                                    const char *outcome)
 {
-    struct node *list = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < n_reasons; i++) {
-        const struct compare_reason *r = &reasons[i];
-        struct node *n = node_new(a, NODE_MAP);
-        node_put(a, n, "id", node_str(a, cause_id(r->cause)));
-        node_put(a, n, "headline", node_str(a, r->clause));
-        node_put(a, n, "text", node_str(a, r->text));
-        node_put(a, n, "cells", count(a, r->n_cells));
-        node_put(a, n, "largest_error_percent", node_number(a, r->largest_error_percent));
-        node_put(a, n, "figures", r->figures);
-        node_push(a, list, n);
-    }
-    return list;
+    return (struct compare_told){.cause =
+                                     v == VERDICT_INCONCLUSIVE ? cause_id(reasons[0].cause) : NULL,
+                                 .causes = reasons,
+                                 .n_causes = n,
+                                 .outcome = outcome};
 }
 
-static struct node *cell_node(struct arena *a, const struct compare_cell *c)
+/* ---- cells --------------------------------------------------------------------------------- */
+
+static struct node *judged(struct arena *a, const void *cell)
 {
-    struct node *n = node_new(a, NODE_MAP), *interval = node_new(a, NODE_NULL);
-    if (isfinite(c->real_low_ns)) {
-        interval = node_new(a, NODE_LIST);
-        node_push(a, interval, node_float(a, c->real_low_ns));
-        node_push(a, interval, node_float(a, c->real_high_ns));
-    }
-    node_put(a, n, "real_ns", node_number(a, c->real_ns));
-    node_put(a, n, "sim_ns", node_number(a, c->sim_ns));
-    node_put(a, n, "error_percent", node_number(a, c->error_percent));
-    node_put(a, n, "real_interval_ns", interval);
-    if (isfinite(c->sim_low_ns)) {
-        struct node *sim = node_new(a, NODE_LIST);
-        node_push(a, sim, node_float(a, c->sim_low_ns));
-        node_push(a, sim, node_float(a, c->sim_high_ns));
-        node_put(a, n, "sim_interval_ns", sim);
-    }
-    node_put(a, n, "spread_percent", node_number(a, c->spread_percent));
-    node_put(a, n, "judged", node_bool(a, c->verdict != VERDICT_NONE));
-    node_put(a, n, "excused", node_bool(a, c->excused));
-    node_put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
-    node_put(a, n, "causes", compare_cause_ids(a, c->causes));
-    node_put(a, n, "why", node_str_or_null(a, c->why));
-    return n;
+    return node_bool(a, ((const struct compare_cell *)cell)->verdict != VERDICT_NONE);
 }
 
-static struct node *metric_node(struct arena *a, const struct comparison *c, enum metric m)
+static struct node *causes_of(struct arena *a, const void *cell)
 {
-    struct node *n = node_new(a, NODE_MAP), *cells = node_new(a, NODE_MAP);
-    for (int p = 0; p < COMPARE_PERCENTILES; p++)
-        node_put(a, cells, compare_percentile_name(p), cell_node(a, &c->cells[m][p]));
-    node_put(a, n, "percentiles", cells);
-    node_put(a, n, "real_n", count(a, c->real_metrics.of[m].n));
-    node_put(a, n, "sim_n", count(a, c->sim_metrics.of[m].n));
-    return n;
+    return compare_cause_ids(a, ((const struct compare_cell *)cell)->causes);
 }
+
+#define CELL(m, ...) FIELD(struct compare_cell, m, .optional = true, __VA_ARGS__)
+static const struct field cell_rows[] = {
+    CELL(real_ns),
+    CELL(sim_ns),
+    CELL(error_percent),
+    FIELD_PAIR(struct compare_cell, real_low_ns, real_high_ns, "real_interval_ns",
+               .optional = true),
+    FIELD_PAIR(struct compare_cell, sim_low_ns, sim_high_ns, "sim_interval_ns", .omit = true),
+    CELL(spread_percent),
+    FIELD_MADE("judged", judged),
+    FIELD(struct compare_cell, excused),
+    FIELD_ENUM(struct compare_cell, verdict, "verdict", verdict_name, VERDICT_NONE + 1,
+               .otherwise = VERDICT_NONE),
+    FIELD_MADE("causes", causes_of),
+    CELL(why),
+};
+static const struct fields cell_fields = FIELDS(struct compare_cell, cell_rows);
+
+const char *compare_percentile_key(unsigned p)
+{
+    return compare_percentile_name((int)p);
+}
+
+static const struct field metric_rows[] = {
+    FIELD_NAMED_MAPS(struct compare_metric, cells, "percentiles", compare_percentile_key,
+                     COMPARE_PERCENTILES, &cell_fields),
+    FIELD(struct compare_metric, real_n, .otherwise = -1),
+    FIELD(struct compare_metric, sim_n),
+};
+static const struct fields metric_fields = FIELDS(struct compare_metric, metric_rows);
+
+/* ---- diagnosis, HTTP ----------------------------------------------------------------------- */
+
+#define SIDE_OF_PART(side)                                                                \
+    {                                                                                     \
+        FIELD_AS(struct compare_part, side##_s, "mean_s", .optional = true),              \
+            FIELD_AS(struct compare_part, side##_device_s, "device_s", .optional = true), \
+            FIELD_AS(struct compare_part, side##_host_s, "host_s", .optional = true),     \
+            FIELD_AS(struct compare_part, side##_n, "n", .otherwise = -1)                 \
+    }
+static const struct field real_part_rows[] = SIDE_OF_PART(real),
+                          sim_part_rows[] = SIDE_OF_PART(sim);
+static const struct fields real_part_fields = FIELDS(struct compare_part, real_part_rows);
+static const struct fields sim_part_fields = FIELDS(struct compare_part, sim_part_rows);
+
+static const struct field part_rows[] = {
+    FIELD(struct compare_part, name),
+    FIELD(struct compare_part, detail),
+    FIELD(struct compare_part, share, .optional = true),
+    FIELD_PART("real", &real_part_fields),
+    FIELD_PART("sim", &sim_part_fields),
+};
+static const struct fields part_fields = FIELDS(struct compare_part, part_rows);
+
+#define T struct comparison
+static const struct field diagnosis_rows[] = {
+    FIELD_ENUM(T, worst_metric, "metric", metric_name, METRICS),
+    FIELD_ENUM(T, worst_percentile, "percentile", compare_percentile_key, COMPARE_PERCENTILES),
+    FIELD_LIST(T, findings, n_findings, "findings"),
+    FIELD_MAPS(T, parts, n_parts, "parts", &part_fields),
+};
+static const struct fields diagnosis_fields = FIELDS(T, diagnosis_rows);
+
+#define COST(m) FIELD(struct compare_path_cost, m, .optional = true)
+static const struct field cost_rows[] = {
+    FIELD(struct compare_path_cost, n),
+    COST(median_ns),
+    COST(low_ns),
+    COST(high_ns),
+    COST(p10_ns),
+    COST(p90_ns),
+    COST(repeat_ns),
+};
+static const struct fields cost_fields = FIELDS(struct compare_path_cost, cost_rows);
+
+static const char *side_name(unsigned real)
+{
+    return real ? "real" : "sim";
+}
+
+static const struct field path_rows[] = {
+    FIELD_MAP(T, path.of[METRIC_TTFT], "ttft", &cost_fields),
+    FIELD_MAP(T, path.of[METRIC_TPOT], "tpot", &cost_fields),
+    FIELD_MAP(T, path.of[METRIC_E2E], "e2e", &cost_fields),
+    FIELD_ENUM(T, path.real_is, "over_http", side_name, 2),
+    FIELD_LIST(T, path.lines, path.n_lines, "text"),
+};
+static const struct fields path_fields = FIELDS(T, path_rows);
+
+/* ---- all of it ----------------------------------------------------------------------------- */
+
+static const char *cells_name(unsigned core_only)
+{
+    return core_only ? "core" : "all";
+}
+
+static const char *token0_name(unsigned include)
+{
+    return include ? "include" : "exclude";
+}
+
+static const char *kind_name(unsigned is_path)
+{
+    return is_path ? "http_path" : "simulation";
+}
+
+static struct node *p99_requests(struct arena *a, const void *comparison)
+{
+    (void)comparison;
+    return node_int(a, COMPARE_P99_REQUESTS);
+}
+
+static const struct field limit_rows[] = {
+    FIELD_ENUM(T, params.core_only, "cells", cells_name, 2),
+    FIELD_AS(T, params.pass_percent, "pass_percent"),
+    FIELD_AS(T, params.warn_percent, "warn_percent"),
+    FIELD_MADE("p99_requests", p99_requests),
+    FIELD_ENUM(T, params.include_token0, "token0", token0_name, 2),
+};
+static const struct fields limit_fields = FIELDS(T, limit_rows);
+
+static const struct field alignment_rows[] = {
+    FIELD_AS(T, n_aligned, "aligned", .otherwise = -1),
+    FIELD_AS(T, n_only_real, "only_real"),
+    FIELD_AS(T, n_only_sim, "only_sim"),
+    FIELD_AS(T, n_not_ok, "not_ok"),
+    FIELD_AS(T, n_warmup, "warmup"),
+    FIELD_AS(T, n_early_stop, "early_stop"),
+};
+static const struct fields alignment_fields = FIELDS(T, alignment_rows);
+
+static const struct field real_rows[] = {COMPARE_RUN_ROWS(T, real, real_metrics)};
+static const struct field sim_rows[] = {COMPARE_RUN_ROWS(T, sim, sim_metrics)};
+static const struct fields real_fields = FIELDS(T, real_rows), sim_fields = FIELDS(T, sim_rows);
+
+static const struct field rows[] = {
+    FIELD_ENUM(T, path.is, "kind", kind_name, 2),
+    FIELD_ENUM(T, verdict, "verdict", verdict_name, VERDICT_NONE + 1, .otherwise = VERDICT_NONE),
+    FIELD_MAP(T, told, NULL, &compare_told_fields),
+    FIELD_PART("limits", &limit_fields),
+    FIELD_PART("alignment", &alignment_fields),
+    FIELD_NAMED_MAPS(T, metrics, "metrics", metric_name, METRICS, &metric_fields),
+    FIELD_LIST(T, params.spread_dirs, params.n_spread, "spread_runs"),
+    FIELD_PART("diagnosis", &diagnosis_fields, FIELD_IF(T, diagnosed)),
+    FIELD_PART("http_path", &path_fields, FIELD_IF(T, path.is)),
+    FIELD_LIST(T, notes, n_notes, "notes"),
+    FIELD_PART("real", &real_fields),
+    FIELD_PART("sim", &sim_fields),
+};
+const struct fields comparison_fields = FIELDS(T, rows);
+#undef T
 
 /* The meta without its bulky members; keeps the seed. */
-struct node *compare_run_node(struct arena *a, const struct run *r, const struct run_metrics *m)
+const struct node *compare_meta_shown(struct arena *a, const struct run *r)
 {
     static const char *const left_out[] = {"params", "env", "hydra", "schema_version"};
-    struct node *n = node_new(a, NODE_MAP), *meta = node_copy(a, r->meta);
+    struct node *meta = node_copy(a, r->meta);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         node_remove(meta, sv_of(left_out[i]));
     const struct node *seed = node_path(r->meta, "params.seed");
     if (seed)
         node_put(a, meta, "seed", node_copy(a, seed));
-    node_put(a, n, "dir", node_str(a, r->dir));
-    node_put(a, n, "meta", meta);
-    node_put(a, n, "duration_s", node_number(a, m->duration_s));
-    node_put(a, n, "output_tokens", node_int(a, m->output_tokens));
-    node_put(a, n, "output_tokens_per_s", node_number(a, m->output_tokens_per_s));
-    node_put(a, n, "requests_per_s", node_number(a, m->requests_per_s));
-    return n;
-}
-
-static struct node *side_node(struct arena *a, double all, double device, double host, int64_t n)
-{
-    struct node *map = node_new(a, NODE_MAP);
-    node_put(a, map, "mean_s", node_number(a, all));
-    node_put(a, map, "device_s", node_number(a, device));
-    node_put(a, map, "host_s", node_number(a, host));
-    node_put(a, map, "n", node_int(a, n));
-    return map;
-}
-
-static struct node *diagnosis_node(struct arena *a, const struct comparison *c)
-{
-    if (!c->diagnosed)
-        return node_new(a, NODE_NULL);
-    struct node *n = node_new(a, NODE_MAP), *parts = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < c->n_parts; i++) {
-        const struct compare_part *p = &c->parts[i];
-        struct node *part = node_new(a, NODE_MAP);
-        node_put(a, part, "name", node_str(a, p->name));
-        node_put(a, part, "detail", node_bool(a, p->detail));
-        node_put(a, part, "share", node_number(a, p->share));
-        node_put(a, part, "real",
-                 side_node(a, p->real_s, p->real_device_s, p->real_host_s, p->real_n));
-        node_put(a, part, "sim", side_node(a, p->sim_s, p->sim_device_s, p->sim_host_s, p->sim_n));
-        node_push(a, parts, part);
-    }
-    node_put(a, n, "metric", node_str(a, metric_name(c->worst_metric)));
-    node_put(a, n, "percentile", node_str(a, compare_percentile_name(c->worst_percentile)));
-    node_put(a, n, "findings", compare_texts(a, c->findings, c->n_findings));
-    node_put(a, n, "parts", parts);
-    return n;
-}
-
-static struct node *limits_node(struct arena *a, const struct compare_params *p)
-{
-    struct node *n = node_new(a, NODE_MAP);
-    node_put(a, n, "cells", node_str(a, p->core_only ? "core" : "all"));
-    node_put(a, n, "pass_percent", node_float(a, p->pass_percent));
-    node_put(a, n, "warn_percent", node_float(a, p->warn_percent));
-    node_put(a, n, "p99_requests", node_int(a, COMPARE_P99_REQUESTS));
-    node_put(a, n, "token0", node_str(a, p->include_token0 ? "include" : "exclude"));
-    return n;
-}
-
-static struct node *alignment_node(struct arena *a, const struct comparison *c)
-{
-    const struct {
-        const char *key;
-        size_t n;
-    } counts[] = {{"aligned", c->n_aligned},   {"only_real", c->n_only_real},
-                  {"only_sim", c->n_only_sim}, {"not_ok", c->n_not_ok},
-                  {"warmup", c->n_warmup},     {"early_stop", c->n_early_stop}};
-    struct node *n = node_new(a, NODE_MAP);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        node_put(a, n, counts[i].key, count(a, counts[i].n));
-    return n;
-}
-
-static struct node *path_node(struct arena *a, const struct comparison *c)
-{
-    if (!c->path.is)
-        return node_new(a, NODE_NULL);
-    struct node *n = node_new(a, NODE_MAP);
-    for (enum metric m = 0; m < METRICS; m++) {
-        const struct compare_path_cost *cost = &c->path.of[m];
-        struct node *of = node_new(a, NODE_MAP);
-        if (m == METRIC_TOKEN_LATENCY)
-            continue;
-        node_put(a, of, "n", count(a, cost->n));
-        node_put(a, of, "median_ns", node_number(a, cost->median_ns));
-        node_put(a, of, "low_ns", node_number(a, cost->low_ns));
-        node_put(a, of, "high_ns", node_number(a, cost->high_ns));
-        node_put(a, of, "p10_ns", node_number(a, cost->p10_ns));
-        node_put(a, of, "p90_ns", node_number(a, cost->p90_ns));
-        node_put(a, of, "repeat_ns", node_number(a, cost->repeat_ns));
-        node_put(a, n, metric_name(m), of);
-    }
-    node_put(a, n, "over_http", node_str(a, c->path.real_is ? "real" : "sim"));
-    node_put(a, n, "text", compare_texts(a, c->path.lines, c->path.n_lines));
-    return n;
+    return meta;
 }
 
 struct node *compare_node(struct arena *a, const struct comparison *c)
 {
-    struct node *n = node_new(a, NODE_MAP), *metrics = node_new(a, NODE_MAP);
-    for (enum metric m = 0; m < METRICS; m++)
-        node_put(a, metrics, metric_name(m), metric_node(a, c, m));
+    struct comparison all = *c;
+    all.told = compare_told_of(c->verdict, c->reasons, c->n_reasons, compare_outcome(a, c));
+    all.real.meta = compare_meta_shown(a, &c->real);
+    all.sim.meta = compare_meta_shown(a, &c->sim);
+    for (enum metric m = 0; m < METRICS; m++) {
+        struct compare_metric *of = &all.metrics[m];
+        memcpy(of->cells, c->cells[m], sizeof of->cells);
+        of->real_n = c->real_metrics.of[m].n;
+        of->sim_n = c->sim_metrics.of[m].n;
+    }
+    struct node *n = fields_node(a, &comparison_fields, &all);
     node_put(a, n, "schema_version", node_int(a, 1));
-    node_put(a, n, "kind", node_str(a, c->path.is ? "http_path" : "simulation"));
-    node_put(a, n, "verdict", node_str(a, verdict_name(c->verdict)));
-    node_put(a, n, "cause",
-             node_str_or_null(a, c->verdict == VERDICT_INCONCLUSIVE ? cause_id(c->reasons[0].cause)
-                                                                    : NULL));
-    node_put(a, n, "causes", compare_reasons_node(a, c->reasons, c->n_reasons));
-    node_put(a, n, "outcome", node_str(a, compare_outcome(a, c)));
-    node_put(a, n, "limits", limits_node(a, &c->params));
-    node_put(a, n, "alignment", alignment_node(a, c));
-    node_put(a, n, "metrics", metrics);
-    node_put(a, n, "spread_runs", compare_texts(a, c->params.spread_dirs, c->params.n_spread));
-    node_put(a, n, "diagnosis", diagnosis_node(a, c));
-    node_put(a, n, "http_path", path_node(a, c));
-    node_put(a, n, "notes", compare_texts(a, c->notes, c->n_notes));
-    node_put(a, n, "real", compare_run_node(a, &c->real, &c->real_metrics));
-    node_put(a, n, "sim", compare_run_node(a, &c->sim, &c->sim_metrics));
     return n;
 }

@@ -8,7 +8,8 @@
 #include "text/json.h"
 
 struct comparison_data {
-    const struct node *tree, *meta;
+    struct comparison c; /* as compare.json has it */
+    const struct node *meta;
     const struct curves *curves;
     double pass, warn;
 };
@@ -23,104 +24,76 @@ static const struct {
     [VERDICT_NONE] = {"not judged", "none", "–", "Nothing could be judged"},
 };
 
-static enum verdict verdict_of(const struct node *n)
-{
-    for (enum verdict v = VERDICT_PASS; n && n->kind == NODE_STR && v < VERDICT_NONE; v++)
-        if (sv_eq(n->s, looks[v].name))
-            return v;
-    return VERDICT_NONE;
-}
-
 static void badge(struct buf *out, enum verdict v)
 {
     buf_printf(out, "<span class=\"badge %s\"><b aria-hidden=\"true\">%s</b> %s</span>",
                looks[v].class, looks[v].sign, looks[v].name);
 }
 
-static const struct node *cell_of(const struct node *tree, enum metric m, int p)
-{
-    char path[64];
-    snprintf(path, sizeof path, "metrics.%s.percentiles.%s", metric_name(m),
-             compare_percentile_name(p));
-    return node_path(tree, path);
-}
-
-/* "real_interval_ns" or "sim_interval_ns". False when the cell has none. */
-static bool interval_of(const struct node *cell, const char *which, double *low_ns, double *high_ns)
-{
-    const struct node *n = node_find(cell, which);
-    if (!n || n->kind != NODE_LIST || n->n != 2)
-        return false;
-    *low_ns = page_number_of(n->items[0]);
-    *high_ns = page_number_of(n->items[1]);
-    return *low_ns <= *high_ns;
-}
-
 /* ---- headline ------------------------------------------------------------------------------ */
 
-/* The judged cell with the largest error; false when there is none. */
-static bool worst_cell(const struct node *tree, enum metric *metric, int *percentile, double *error)
+/* The judged cell with the largest error; NULL when there is none. */
+static const struct compare_cell *worst_cell(const struct comparison *c, enum metric *metric,
+                                             int *percentile)
 {
-    double worst = -1;
+    const struct compare_cell *worst = NULL;
     for (enum metric m = 0; m < METRICS; m++) {
         for (int p = 0; p < COMPARE_PERCENTILES; p++) {
-            const struct node *cell = cell_of(tree, m, p);
-            double size = fabs(page_number(cell, "error_percent"));
-            if (verdict_of(node_find(cell, "verdict")) == VERDICT_NONE || !(size > worst))
+            const struct compare_cell *cell = &c->metrics[m].cells[p];
+            if (cell->verdict == VERDICT_NONE || isnan(cell->error_percent) ||
+                (worst && fabs(cell->error_percent) <= fabs(worst->error_percent)))
                 continue;
-            worst = size;
+            worst = cell;
             *metric = m;
             *percentile = p;
-            *error = page_number(cell, "error_percent");
         }
     }
-    return worst >= 0;
+    return worst;
 }
 
 /* Headline: of an inconclusive comparison, its heaviest cause. */
-static const char *headline(struct arena *a, const struct node *tree, enum verdict v)
+static const char *headline(struct arena *a, const struct comparison *c)
 {
-    const struct node *path = node_find(tree, "http_path");
-    uint32_t n;
-    struct node *const *causes = page_items(node_find(tree, "causes"), &n);
-    if (v == VERDICT_NONE && path && path->kind == NODE_MAP)
+    if (c->verdict == VERDICT_NONE && c->path.is)
         return "What HTTP costs";
     const char *clause =
-        v == VERDICT_INCONCLUSIVE && n ? page_value(a, causes[0], "headline") : NULL;
-    return clause ? page_sentence(a, clause) : looks[v].headline;
+        c->verdict == VERDICT_INCONCLUSIVE && c->told.n_causes ? c->told.causes[0].clause : NULL;
+    return clause ? page_sentence(a, clause) : looks[c->verdict].headline;
 }
 
 static void banner(struct arena *a, struct buf *out, const struct comparison_data *d)
 {
-    enum verdict v = verdict_of(node_find(d->tree, "verdict"));
+    const struct comparison *c = &d->c;
     const char *id = page_value(a, d->meta, "run_id");
     char text[WORDS_MAX], real[WORDS_MAX], sim[WORDS_MAX];
-    buf_printf(out, "<header class=\"banner %s\">\n", looks[v].class);
+    buf_printf(out, "<header class=\"banner %s\">\n", looks[c->verdict].class);
     page_tag(out, "p", "eyebrow", "Comparison%s%s", id ? " " : "", id ? id : "");
     buf_puts(out, "<h1>");
-    page_text(out, "%s", headline(a, d->tree, v));
+    page_text(out, "%s", headline(a, c));
     buf_puts(out, "</h1>\n<p>");
-    badge(out, v);
+    badge(out, c->verdict);
     buf_puts(out, " ");
     enum metric m;
     int p;
-    double error;
-    if (worst_cell(d->tree, &m, &p, &error))
-        page_text(out, "Largest judged error: %s at P%.0f of %s. ", words_change(text, error),
-                  compare_percentiles[p], compare_metric_title(m));
+    const struct compare_cell *worst = worst_cell(c, &m, &p);
+    if (worst)
+        page_text(out, "Largest judged error: %s at P%.0f of %s. ",
+                  words_change(text, worst->error_percent), compare_percentiles[p],
+                  compare_metric_title(m));
     page_text(out, "Pass is up to %g\u00a0%%, warn up to %g\u00a0%%.", d->pass, d->warn);
     buf_puts(out, "</p>\n");
-    page_causes(a, out, d->tree);
+    page_causes(a, out, &c->told);
     buf_puts(out, "<dl class=\"tiles\">\n");
-    double aligned = page_number(d->tree, "alignment.aligned");
-    page_tile(out, "Requests compared", page_count(text, aligned), NULL);
-    static const struct {
-        const char *label, *key, *unit;
-    } rates[] = {{"Output tokens per second", "output_tokens_per_s", "tok/s"},
-                 {"Requests per second", "requests_per_s", "req/s"}};
+    page_tile(out, "Requests compared", page_count(text, page_known(c->n_aligned)), NULL);
+    const struct run_metrics *on_real = &c->real_metrics, *on_sim = &c->sim_metrics;
+    const struct {
+        const char *label;
+        double real, sim;
+    } rates[] = {
+        {"Output tokens per second", on_real->output_tokens_per_s, on_sim->output_tokens_per_s},
+        {"Requests per second", on_real->requests_per_s, on_sim->requests_per_s}};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
-        double r = page_number(node_find(d->tree, "real"), rates[i].key);
-        double s = page_number(node_find(d->tree, "sim"), rates[i].key);
+        double r = rates[i].real, s = rates[i].sim;
         if (isnan(r) || isnan(s))
             continue;
         snprintf(real, sizeof real, r < 100 ? "%.2f" : "%.0f", r);
@@ -140,12 +113,11 @@ struct scale {
     int decimals;
 };
 
-static struct scale scale_of(const struct node *tree, enum metric m)
+static struct scale scale_of(const struct compare_cell cells[COMPARE_PERCENTILES])
 {
     double smallest = INFINITY;
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
-        double r = page_number(cell_of(tree, m, p), "real_ns");
-        double s = page_number(cell_of(tree, m, p), "sim_ns");
+        double r = cells[p].real_ns, s = cells[p].sim_ns;
         smallest = r > 0 && r < smallest ? r : smallest;
         smallest = s > 0 && s < smallest ? s : smallest;
     }
@@ -184,10 +156,10 @@ static void zone(struct buf *out, const char *class, double end, double from, do
 
 /* The error as a dot on a scale from -2 to +2 warn limits; behind it the zones of the limits and,
  * as a line, the 95 % interval of the real percentile. */
-static void track(struct buf *out, const struct comparison_data *d, const struct node *cell)
+static void track(struct buf *out, const struct comparison_data *d, const struct compare_cell *cell)
 {
-    double error = page_number(cell, "error_percent"), real = page_number(cell, "real_ns");
-    double end = 2 * d->warn, low, high;
+    double error = cell->error_percent, real = cell->real_ns;
+    double end = 2 * d->warn, low = cell->real_low_ns, high = cell->real_high_ns;
     if (isnan(error) || !(end > 0))
         return;
     buf_printf(out,
@@ -196,7 +168,7 @@ static void track(struct buf *out, const struct comparison_data *d, const struct
                TRACK_WIDTH, TRACK_HEIGHT, TRACK_WIDTH, TRACK_HEIGHT);
     zone(out, "outer", end, -d->warn, d->warn);
     zone(out, "band", end, -d->pass, d->pass);
-    if (real > 0 && interval_of(cell, "real_interval_ns", &low, &high))
+    if (real > 0 && low <= high)
         zone(out, "interval", end, clamp(100 * (low - real) / real, end),
              clamp(100 * (high - real) / real, end));
     /* A dot drawn as a line cap stays round where a narrow screen squeezes the scale. */
@@ -227,24 +199,25 @@ static void key_rows(struct buf *out, const struct comparison_data *d, enum metr
         [METRIC_TPOT] = "time per output token of a request",
         [METRIC_E2E] = "arrival to last token",
     };
-    struct scale s = scale_of(d->tree, m);
+    const struct compare_cell *cells = d->c.metrics[m].cells;
+    struct scale s = scale_of(cells);
     buf_puts(out, "<tr class=\"group\"><th colspan=\"5\" scope=\"rowgroup\">");
     page_text(out, "%s", compare_metric_title(m));
     page_tag(out, "small", NULL, " %s, in %s", meaning[m], s.unit);
     buf_puts(out, "</th></tr>\n");
     for (int p = 0; p < COMPARE_PERCENTILES; p++) {
-        const struct node *cell = cell_of(d->tree, m, p);
+        const struct compare_cell *cell = &cells[p];
         char text[WORDS_MAX];
         buf_puts(out, "<tr>");
         buf_printf(out, "<th scope=\"row\">P%.0f</th>", compare_percentiles[p]);
-        scaled(out, page_number(cell, "real_ns"), &s);
-        scaled(out, page_number(cell, "sim_ns"), &s);
+        scaled(out, cell->real_ns, &s);
+        scaled(out, cell->sim_ns, &s);
         buf_puts(out, "<td class=\"error\"><span class=\"num\">");
-        page_text(out, "%s", words_change(text, page_number(cell, "error_percent")));
+        page_text(out, "%s", words_change(text, cell->error_percent));
         buf_puts(out, "</span>");
         track(out, d, cell);
         buf_puts(out, "</td><td>");
-        badge(out, verdict_of(node_find(cell, "verdict")));
+        badge(out, cell->verdict);
         buf_puts(out, "</td></tr>\n");
     }
 }
@@ -272,67 +245,42 @@ static void key_table(struct buf *out, const struct comparison_data *d)
 
 /* ---- diagnosis ----------------------------------------------------------------------------- */
 
-static void two_durations(struct page_table *t, const struct node *part, const char *key)
+static void part_row(struct page_table *t, const struct compare_part *part)
 {
-    static const char *const sides[] = {"real", "sim"};
-    for (int i = 0; i < 2; i++)
-        page_cell_duration(t, page_number(node_find(part, sides[i]), key));
-}
-
-static void part_row(struct arena *a, struct page_table *t, const struct node *part)
-{
-    const struct node *detail = node_find(part, "detail");
-    const char *name = page_value(a, part, "name");
-    double real = page_number(part, "real.mean_s"), sim = page_number(part, "sim.mean_s");
+    double real = part->real_s, sim = part->sim_s;
     char text[WORDS_MAX];
-    if (detail && detail->kind == NODE_BOOL && detail->b)
+    if (part->detail)
         page_row_of(t, "detail");
     else
         page_row(t);
-    page_cell(t, name ? name : "");
-    two_durations(t, part, "mean_s");
+    page_cell(t, part->name ? part->name : "");
+    page_cell_duration(t, real);
+    page_cell_duration(t, sim);
     page_cell(t, words_change(text, real > 0 ? 100 * (sim - real) / real : (double)NAN));
-    page_cell(t, words_share(text, page_number(part, "share")));
-    page_cell_count(t, page_number(part, "real.n"));
-    two_durations(t, part, "host_s");
+    page_cell(t, words_share(text, part->share));
+    page_cell_count(t, page_known((size_t)part->real_n));
+    page_cell_duration(t, part->real_host_s);
+    page_cell_duration(t, part->sim_host_s);
 }
 
-static void strings(struct arena *a, const struct node *list, const char *const **out, size_t *n)
+static void diagnosis(struct buf *out, const struct comparison *c)
 {
-    *n = 0;
-    *out = NULL;
-    if (!list || list->kind != NODE_LIST)
-        return;
-    const char **s = arena_array(a, const char *, list->n);
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->items[i]->kind == NODE_STR)
-            s[(*n)++] = list->items[i]->s.p;
-    *out = s;
-}
-
-static void diagnosis(struct arena *a, struct buf *out, const struct comparison_data *d)
-{
-    const struct node *n = node_find(d->tree, "diagnosis");
-    const struct node *parts = node_find(n, "parts");
-    const char *const *findings;
-    size_t n_findings;
     enum metric m;
     int p;
-    double error;
-    if (!n || n->kind != NODE_MAP || !worst_cell(d->tree, &m, &p, &error))
+    const struct compare_cell *worst = worst_cell(c, &m, &p);
+    if (!c->diagnosed || !worst)
         return;
     char text[WORDS_MAX];
     page_section(out, "Where the difference comes from");
     page_tag(out, "p", "small", "Looked into: %s at P%.0f, %s.", compare_metric_title(m),
-             compare_percentiles[p], words_change(text, error));
-    strings(a, node_find(n, "findings"), &findings, &n_findings);
+             compare_percentiles[p], words_change(text, worst->error_percent));
     buf_puts(out, "<ol class=\"findings\">\n");
-    for (size_t i = 0; i < n_findings; i++) {
-        page_tag(out, "li", NULL, "%s", findings[i]);
+    for (size_t i = 0; i < c->n_findings; i++) {
+        page_tag(out, "li", NULL, "%s", c->findings[i]);
         buf_puts(out, "\n");
     }
     buf_puts(out, "</ol>\n");
-    if (parts && parts->kind == NODE_LIST && parts->n) {
+    if (c->n_parts) {
         static const struct page_column columns[] = {{.head = ""},
                                                      {.head = "real", .look = PAGE_REAL},
                                                      {.head = "simulated", .look = PAGE_SIM},
@@ -343,8 +291,8 @@ static void diagnosis(struct arena *a, struct buf *out, const struct comparison_
                                                      {.head = "simulated host", .look = PAGE_SIM}};
         struct page_table t;
         PAGE_TABLE(&t, out, columns);
-        for (uint32_t i = 0; i < parts->n; i++)
-            part_row(a, &t, parts->items[i]);
+        for (size_t i = 0; i < c->n_parts; i++)
+            part_row(&t, &c->parts[i]);
         page_table_end(&t);
         page_tag(out, "p", "small",
                  "Mean time of like batches at the real run's mix. Share: of the part of the batch "
@@ -355,59 +303,47 @@ static void diagnosis(struct arena *a, struct buf *out, const struct comparison_
 
 /* ---- how sure ------------------------------------------------------------------------------ */
 
-static void interval_cell(struct arena *a, struct page_table *t, const struct node *cell,
-                          const char *which)
+static void interval_cell(struct arena *a, struct page_table *t, double low_ns, double high_ns)
 {
     char low[WORDS_MAX], high[WORDS_MAX];
-    double low_ns, high_ns;
-    if (interval_of(cell, which, &low_ns, &high_ns))
+    if (low_ns <= high_ns)
         page_cell(t, arena_printf(a, "%s – %s", words_duration(low, low_ns / 1e9),
                                   words_duration(high, high_ns / 1e9)));
     else
         page_cell(t, "n/a");
 }
 
-static void sure_row(struct arena *a, struct page_table *t, const struct node *cell, int p,
+static void sure_row(struct arena *a, struct page_table *t, const struct compare_cell *cell, int p,
                      bool uncertainty, bool spread)
 {
-    const char *why = page_value(a, cell, "why");
     page_row(t);
     page_cell(t, arena_printf(a, "P%.0f", compare_percentiles[p]));
-    interval_cell(a, t, cell, "real_interval_ns");
+    interval_cell(a, t, cell->real_low_ns, cell->real_high_ns);
     if (uncertainty)
-        interval_cell(a, t, cell, "sim_interval_ns");
+        interval_cell(a, t, cell->sim_low_ns, cell->sim_high_ns);
     if (spread)
-        page_cell_percent(t, page_number(cell, "spread_percent"));
-    page_cell(t, why ? why : "");
+        page_cell_percent(t, cell->spread_percent);
+    page_cell(t, cell->why ? cell->why : "");
 }
 
-static void sure_group(struct arena *a, struct page_table *t, const struct node *tree,
-                       enum metric m)
-{
-    char path[64], text[WORDS_MAX];
-    snprintf(path, sizeof path, "metrics.%s.real_n", metric_name(m));
-    page_group(t, compare_metric_title(m),
-               arena_printf(a, "%s values", page_count(text, page_number(tree, path))));
-}
-
-static bool has_uncertainty(const struct node *tree)
+static bool has_uncertainty(const struct comparison *c)
 {
     for (enum metric m = 0; m < METRICS; m++)
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            if (node_find(cell_of(tree, m, p), "sim_interval_ns"))
+            if (isfinite(c->metrics[m].cells[p].sim_low_ns))
                 return true;
     return false;
 }
 
-static void how_sure(struct arena *a, struct buf *out, const struct comparison_data *d)
+static void how_sure(struct arena *a, struct buf *out, const struct comparison *c)
 {
-    const struct node *runs = node_find(d->tree, "spread_runs");
-    bool uncertainty = has_uncertainty(d->tree);
+    const bool uncertainty = has_uncertainty(c);
+    const size_t n_runs = c->params.n_spread;
+    char text[WORDS_MAX];
     page_section(out, "How sure");
-    uint32_t n_runs = runs && runs->kind == NODE_LIST ? runs->n : 0;
     if (n_runs)
         page_tag(out, "p", NULL,
-                 "The spread is (max − min) / median over %u real runs on the same arrivals.",
+                 "The spread is (max − min) / median over %zu real runs on the same arrivals.",
                  n_runs + 1);
     else
         page_tag(out, "p", NULL,
@@ -426,9 +362,11 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
     columns[n++] = (struct page_column){.head = "remark", .look = PAGE_WORDS};
     page_table_begin(&t, out, columns, n);
     for (enum metric m = 0; m < METRICS; m++) {
-        sure_group(a, &t, d->tree, m);
+        const struct compare_metric *of = &c->metrics[m];
+        page_group(&t, compare_metric_title(m),
+                   arena_printf(a, "%s values", page_count(text, page_known(of->real_n))));
         for (int p = 0; p < COMPARE_PERCENTILES; p++)
-            sure_row(a, &t, cell_of(d->tree, m, p), p, uncertainty, n_runs > 0);
+            sure_row(a, &t, &of->cells[p], p, uncertainty, n_runs > 0);
     }
     page_table_end(&t);
     buf_puts(out, "</section>\n");
@@ -439,38 +377,32 @@ static void how_sure(struct arena *a, struct buf *out, const struct comparison_d
 static void comparison_body(struct arena *a, struct buf *out, const struct part *part)
 {
     const struct comparison_data *d = part->data;
-    const char *const *notes;
-    size_t n_notes;
+    const struct comparison *c = &d->c;
     banner(a, out, d);
-    page_note_list(a, out, "What HTTP costs", node_path(d->tree, "http_path.text"));
+    page_notes(out, "What HTTP costs", c->path.lines, c->path.n_lines);
     key_table(out, d);
-    diagnosis(a, out, d);
+    diagnosis(out, c);
     page_figures(out, "Distributions", d->curves, 0, METRICS);
     page_figures(out, "Over time", d->curves, METRICS, CURVES_FIGURES);
-    how_sure(a, out, d);
+    how_sure(a, out, c);
     page_facts(a, out, "What was run", (const char *const[]){"real", "simulated"},
-               (const struct node *const[]){node_path(d->tree, "real.meta"),
-                                            node_path(d->tree, "sim.meta")},
-               2);
-    strings(a, node_find(d->tree, "notes"), &notes, &n_notes);
-    page_notes(out, "Notes", notes, n_notes);
+               (const struct node *const[]){c->real.meta, c->sim.meta}, 2);
+    page_notes(out, "Notes", c->notes, c->n_notes);
 }
 
 struct part part_of_comparison(struct arena *a, const struct node *tree,
                                const struct curves *curves, const struct node *meta)
 {
     struct comparison_data *d = arena_one(a, struct comparison_data);
-    *d = (struct comparison_data){.tree = tree,
-                                  .meta = meta,
-                                  .curves = curves,
-                                  .pass = page_number(tree, "limits.pass_percent"),
-                                  .warn = page_number(tree, "limits.warn_percent")};
+    d->meta = meta;
+    d->curves = curves;
+    fields_read_loose(a, &comparison_fields, tree, &d->c);
+    d->pass = d->c.params.pass_percent;
+    d->warn = d->c.params.warn_percent;
     const char *id = page_value(a, meta, "run_id");
-    double aligned = page_number(tree, "alignment.aligned");
     return (struct part){.title = id ? arena_printf(a, "Comparison %s", id) : "Comparison",
-                         .remark = arena_printf(a, "%s, %.0f requests",
-                                                looks[verdict_of(node_find(tree, "verdict"))].name,
-                                                aligned),
+                         .remark = arena_printf(a, "%s, %.0f requests", looks[d->c.verdict].name,
+                                                page_known(d->c.n_aligned)),
                          .body = comparison_body,
                          .data = d};
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "compare/compare.h"
 #include "text/html.h"
 
 PRINTF_LIKE(2, 0) static void text_v(struct buf *out, const char *fmt, va_list ap)
@@ -134,19 +135,17 @@ void page_note_list(struct arena *a, struct buf *out, const char *title, const s
     page_notes(out, title, texts, k);
 }
 
-void page_causes(struct arena *a, struct buf *out, const struct node *tree)
+void page_causes(struct arena *a, struct buf *out, const struct compare_told *told)
 {
-    uint32_t n;
-    struct node *const *causes = page_items(node_find(tree, "causes"), &n);
-    if (n == 0)
+    if (told->n_causes == 0)
         return;
     buf_puts(out, "<ul class=\"notes\">\n");
-    for (uint32_t i = 0; i < n; i++) {
-        const char *text = page_value(a, causes[i], "text");
-        double cells = page_number(causes[i], "cells");
+    for (size_t i = 0; i < told->n_causes; i++) {
+        const struct compare_reason *r = &told->causes[i];
+        const double cells = page_known(r->n_cells);
         char count[WORDS_MAX];
         buf_puts(out, "<li>");
-        page_text(out, "%s.", text ? page_sentence(a, text) : "");
+        page_text(out, "%s.", r->text ? page_sentence(a, r->text) : "");
         page_tag(out, "small", NULL, " Leaves %s cell%s inconclusive.", page_count(count, cells),
                  cells > 1 ? "s" : "");
         buf_puts(out, "</li>\n");
@@ -207,6 +206,11 @@ double page_number(const struct node *root, const char *path)
 const char *page_count(char out[WORDS_MAX], double n)
 {
     return n >= 0 && n < 1e15 ? words_count(out, (int64_t)n) : "n/a";
+}
+
+double page_known(size_t n)
+{
+    return (int64_t)n < 0 ? (double)NAN : (double)n;
 }
 
 /* ---- facts --------------------------------------------------------------------------------- */

@@ -69,8 +69,9 @@ void page_server(struct arena *a, struct buf *out, const struct node *meta);
 void page_client(struct arena *a, struct buf *out, const struct node *meta);
 /* Failed requests, by cause; nothing where there are none. */
 void page_failures(struct buf *out, const struct run *run);
-/* `causes` of a compare.json: the reasons for inconclusive cells; nothing when there is none. */
-void page_causes(struct arena *a, struct buf *out, const struct node *tree);
+/* The reasons for inconclusive cells of a compare.json; nothing when there is none. */
+struct compare_told;
+void page_causes(struct arena *a, struct buf *out, const struct compare_told *told);
 /* The clause with a capital letter. */
 const char *page_sentence(struct arena *a, const char *clause);
 void page_notes(struct buf *out, const char *title, const char *const *notes, size_t n);
@@ -132,6 +133,7 @@ struct node *const *page_items(const struct node *list, uint32_t *n);
 double page_number_of(const struct node *n); /* NAN when it is NULL or no number */
 /* words_count of a number in a tree: "n/a" for NAN and non-counts. */
 const char *page_count(char out[WORDS_MAX], double n);
+double page_known(size_t n); /* a count of a record that was read loosely: -1 is NAN */
 double page_number(const struct node *root, const char *path);
 
 #endif

@@ -51,7 +51,6 @@ struct search_result {
     const char *const *notes;
     size_t n_notes;
 
-
     /* For search.json, whose writer fills them. */
     const char *objective;         /* slo_words */
     const struct space_axis *axes; /* [n_axes] */

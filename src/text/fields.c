@@ -39,6 +39,19 @@ static void store_int(enum field_kind kind, void *p, int64_t v)
         *(int32_t *)p = (int32_t)v;
 }
 
+static unsigned load_enum(const struct field *f, const void *p)
+{
+    return f->bytes == sizeof(bool) ? LOAD(bool, p) : LOAD(unsigned, p);
+}
+
+static void store_enum(const struct field *f, void *p, unsigned v)
+{
+    if (f->bytes == sizeof(bool))
+        *(bool *)p = v;
+    else
+        *(unsigned *)p = v;
+}
+
 /* Unknown, an integer 0, false or empty. */
 static bool is_nothing(enum field_kind kind, const void *p)
 {
@@ -86,7 +99,7 @@ static struct node *value_node(struct arena *a, const struct field *f, const voi
         return LOAD(struct node *, p) ? node_copy(a, LOAD(struct node *, p))
                                       : node_new(a, NODE_NULL);
     case FIELD_KIND_ENUM:
-        return node_str_or_null(a, LOAD(unsigned, p) < f->n ? f->name(LOAD(unsigned, p)) : NULL);
+        return node_str_or_null(a, load_enum(f, p) < f->n ? f->name(load_enum(f, p)) : NULL);
     case FIELD_KIND_DOUBLES:
         return doubles_node(a, p);
     case FIELD_KIND_RECORD:
@@ -204,7 +217,7 @@ static void clear_value(const struct field *f, void *p)
     else if (is_int(f->kind))
         store_int(f->kind, p, (int64_t)f->otherwise);
     else if (f->kind == FIELD_KIND_ENUM)
-        *(uint32_t *)p = (uint32_t)f->otherwise;
+        store_enum(f, p, (unsigned)f->otherwise);
     else if (f->kind != FIELD_KIND_MADE)
         memset(p, 0, f->bytes);
 }
@@ -270,7 +283,7 @@ static enum st read_enum(struct reading *r, const struct field *f, const struct 
     for (unsigned i = 0; i < f->n; i++) {
         const char *name = f->name(i);
         if (name && strcmp(name, text) == 0) {
-            *(uint32_t *)p = i;
+            store_enum(f, p, i);
             buf_free(&names);
             return ST_OK;
         }

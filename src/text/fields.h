@@ -56,7 +56,7 @@ enum field_kind {
     FIELD_KIND_BOOL,
     FIELD_KIND_TEXT,
     FIELD_KIND_TREE,
-    FIELD_KIND_ENUM, /* a text: name(value) */
+    FIELD_KIND_ENUM, /* a text: name(value); of a bool: name(false), name(true) */
     FIELD_KIND_DOUBLES,
     FIELD_KIND_RECORD, /* a map as `of` says */
     FIELD_KIND_MADE,   /* what make() says; not read */
