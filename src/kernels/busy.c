@@ -152,3 +152,45 @@ void kernels_timeline_json(struct buf *out, const struct kernels *k)
     put_stats(out, "queue", &t.queue);
     buf_puts(out, "\n}\n");
 }
+
+/* ---- in kernels.json ----------------------------------------------------------------------- */
+
+#define T struct kernels_device
+static const struct field device_rows[] = {
+    FIELD_AS(T, number, "device"),
+    FIELD(T, operations),
+    FIELD(T, gaps),
+    FIELD(T, first_ns),
+    FIELD(T, last_ns),
+    FIELD(T, busy_ns),
+    FIELD(T, sum_ns),
+    FIELD(T, idle_host_ns),
+    FIELD(T, idle_launch_ns),
+    FIELD(T, idle_queue_ns),
+    FIELD(T, idle_unknown_ns),
+};
+static const struct fields device_fields = FIELDS(T, device_rows);
+#undef T
+
+#define T struct kernels_stats
+static const struct field stats_rows[] = {
+    FIELD(T, n),
+    FIELD_AS(T, sum, "sum_ns"),
+    FIELD_AS(T, min, "min_ns"),
+    FIELD_AS(T, max, "max_ns"),
+    FIELD_AS(T, mean, "mean_ns", .optional = true),
+    FIELD_AS(T, median, "median_ns", .optional = true),
+    FIELD_AS(T, stddev, "stddev_ns", .optional = true),
+};
+static const struct fields stats_fields = FIELDS(T, stats_rows);
+#undef T
+
+#define T struct kernels_timeline
+static const struct field timeline_rows[] = {
+    FIELD_MAPS(T, devices, n_devices, "devices", &device_fields),
+    FIELD_MAP(T, launch_call, "launch_call", &stats_fields),
+    FIELD_MAP(T, launch_gap, "launch_gap", &stats_fields),
+    FIELD_MAP(T, queue, "queue", &stats_fields),
+};
+const struct fields kernels_timeline_fields = FIELDS(T, timeline_rows);
+#undef T

@@ -1,6 +1,7 @@
 /* The files of kernels/<id>/, and their figures for the result. */
 #include "kernels/files.h"
 
+#include "kernels/summary.h"
 #include "text/csv.h"
 #include "text/json.h"
 
@@ -37,7 +38,6 @@ static const struct {
     {"unique_kernels.jsonl", kernels_unique_jsonl},
     {"kernel_signatures.json", kernels_signatures_json},
     {"timeline.json", kernels_timeline_json},
-    {"gantt.svg", kernels_gantt_svg},
 };
 
 static enum st write_reports(const struct artifact *art, const struct kernels *k,
@@ -78,7 +78,8 @@ static enum st write_steps(const struct artifact *art, const struct kernels *k,
 }
 
 static enum st write_diff(const struct artifact *art, const struct kernels *k,
-                          const struct kernels_files *p, struct err *e)
+                          const struct kernels_files *p, struct kernels_summary *summary,
+                          struct err *e)
 {
     struct trace other;
     struct kernels before;
@@ -87,6 +88,7 @@ static enum st write_diff(const struct artifact *art, const struct kernels *k,
     TRY(trace_load(&other, p->against, p->window, e));
     kernels_open(&before, &other, p->patterns);
     struct table *t = kernels_diff_table(art->a, &before, k);
+    kernels_summary_changes(art->a, summary, p->against, t);
     struct buf text = {0};
     kernels_diff_markdown(&text, t);
     enum st st = write_csv(art, "kernels_diff.csv", t, e);
@@ -97,6 +99,16 @@ static enum st write_diff(const struct artifact *art, const struct kernels *k,
     kernels_close(&before);
     trace_free(&other);
     return st;
+}
+
+static enum st write_summary(const struct artifact *art, const struct kernels_summary *s,
+                             struct err *e)
+{
+    struct buf gantt = {0}, json = {0};
+    kernels_gantt_draw(&gantt, &s->gantt, true);
+    TRY(write_text(art, "gantt.svg", &gantt, e));
+    kernels_summary_json(&json, s);
+    return write_text(art, "kernels.json", &json, e);
 }
 
 static enum st write_exports(const struct artifact *art, const struct kernels_files *p,
@@ -130,9 +142,12 @@ enum st kernels_check_exports(const char *const *wanted, size_t n, struct err *e
 enum st kernels_write(const struct artifact *art, const struct kernels *k,
                       const struct kernels_files *p, struct err *e)
 {
+    struct kernels_summary summary;
+    kernels_summary_of(art->a, k, p->trace, &summary);
     TRY(write_reports(art, k, p, e));
     TRY(write_steps(art, k, p, e));
-    TRY(write_diff(art, k, p, e));
+    TRY(write_diff(art, k, p, &summary, e));
+    TRY(write_summary(art, &summary, e));
     return write_exports(art, p, e);
 }
 

@@ -1,5 +1,6 @@
-/* Writes all files of an analysed trace: reports, Markdown tables, unique kernels, timeline, Gantt
- * chart, and on request iterations, the difference to another trace, other formats. */
+/* All that a command writes of a trace: reports, tables for people, unique kernels, timeline, Gantt
+ * chart, kernels.json of all of it, and on request iterations, the difference to another trace,
+ * other formats. */
 #ifndef KERNELS_FILES_H
 #define KERNELS_FILES_H
 

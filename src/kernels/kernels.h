@@ -25,7 +25,7 @@
 #define KERNELS_KERNELS_H
 
 #include "kernels/stats.h"
-#include "text/node.h"
+#include "text/fields.h"
 #include "text/table.h"
 #include "trace/trace.h"
 
@@ -170,14 +170,9 @@ struct kernels_timeline {
     struct kernels_stats launch_gap;  /* between two of them on one thread, return to call */
     struct kernels_stats queue;       /* a call's return to the start on the GPU, 0 when before */
 };
+extern const struct fields kernels_timeline_fields; /* in kernels.json (kernels/summary.h) */
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
 void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */
-/* gantt.svg: ranges of the host, streams of the GPUs; bars thinner than a third of a pixel beside a
- * neighbour, at 1200 pixels, are left out. */
-void kernels_gantt_svg(struct buf *out, const struct kernels *k);
-/* The same for embedding in a page, whose style has the rules `.gantt .b0` ... `.gantt .b7` for
- * bars: full width, with text of fixed size. */
-void kernels_gantt_inline(struct buf *out, const struct kernels *k);
 
 /* ---- two traces ---------------------------------------------------------------------------- */
 

@@ -2,28 +2,16 @@
 #ifndef REPORT_TRACE_PAGE_H
 #define REPORT_TRACE_PAGE_H
 
-#include "kernels/kernels.h"
+#include "kernels/summary.h"
 #include "report/page.h"
 
-/* One kind of machine fact, for people. */
-struct trace_machine_fact {
-    const char *title, *text;
-};
-
 struct trace_data {
-    const struct node *meta;     /* of the recording; NULL = none */
+    struct kernels_summary s;
     const struct node *analysis; /* of the run of `kernels`; NULL on a trace's own page */
     const char *command;         /* what was recorded; NULL = unknown */
-    struct trace_machine_fact *machine;
+    /* What the trace says of its machine, then what the recording's meta adds. */
+    struct kernels_fact *machine;
     size_t n_machine;
-    struct table *kernels, *operators, *regions;
-    struct table *diff; /* of kernels_diff.csv; NULL = no comparison */
-    const char *against;
-    struct kernels_timeline timeline;
-    size_t operations;
-    const char *gantt;
-    const char **notes;
-    size_t n_notes;
 };
 
 /* The sections; each writes nothing where it has no data. */
@@ -37,7 +25,7 @@ void section_launch(struct buf *out, const struct trace_data *d);
 void section_machine_line(struct arena *a, struct buf *out, const struct trace_data *d);
 void section_machine(struct buf *out, const struct trace_data *d);
 
-/* Fills `machine`: facts of the trace itself, then those of the recording's meta. */
-void section_machine_facts(struct arena *a, struct trace_data *d, const struct trace_dict *dict);
+/* Fills machine from s. */
+void section_machine_facts(struct arena *a, struct trace_data *d);
 
 #endif

@@ -13,14 +13,13 @@ static double seconds(int64_t ns)
     return (double)ns / 1e9;
 }
 
-/* A table's cell in that unit; "" stays empty. */
-static void time_cell(struct page_table *t, const char *text, double per_s)
+/* A cell that was empty stays so. */
+static void time_cell(struct page_table *t, double v, double per_s)
 {
-    double v;
-    if (*text && str_double(sv_of(text), &v))
-        page_cell_duration(t, v / per_s);
-    else
+    if (isnan(v))
         page_cell(t, "");
+    else
+        page_cell_duration(t, v / per_s);
 }
 
 static void share_cell(struct page_table *t, int64_t part, int64_t whole)
@@ -28,31 +27,16 @@ static void share_cell(struct page_table *t, int64_t part, int64_t whole)
     page_cell_percent(t, whole > 0 ? 100 * (double)part / (double)whole : (double)NAN);
 }
 
-static void count_cell(struct page_table *t, const char *text)
-{
-    double v;
-    page_cell_count(t, str_double(sv_of(text), &v) ? v : (double)NAN);
-}
-
-/* A percentage with a bar of that length. */
-static void bar_cell(struct page_table *t, const char *text)
+/* A number, and a bar as long as that part of the whole. */
+static void bar_cell(struct page_table *t, double percent)
 {
     char words[WORDS_MAX];
-    double percent;
     page_cell_begin(t);
-    if (str_double(sv_of(text), &percent)) {
+    if (!isnan(percent)) {
         page_text(t->out, "%s", words_percent(words, percent));
         page_bar(t->out, percent);
     }
     page_cell_end(t);
-}
-
-/* A change in per cent; "n/a" for entries that are new. */
-static void change_cell(struct page_table *t, const char *text)
-{
-    char words[WORDS_MAX];
-    double percent;
-    page_cell(t, words_change(words, str_double(sv_of(text), &percent) ? percent : (double)NAN));
 }
 
 /* ---- names ---- */
@@ -83,20 +67,38 @@ static const char *own_part(const char *const *names, const char *const *shorts,
     return p;
 }
 
-/* The short name; the full one, which for templates has kilobytes, is shown on demand. */
-static void name_cell(struct page_table *t, const char *const *names, const char *const *shorts,
-                      int n, int i)
+/* Full and short names of n rows. */
+struct names {
+    const char **full, **brief;
+    int n;
+};
+
+static struct names names_new(struct arena *a, size_t n)
+{
+    return (struct names){arena_array(a, const char *, n), arena_array(a, const char *, n), 0};
+}
+
+static void names_add(struct arena *a, struct names *x, const char *full)
+{
+    x->full[x->n] = full;
+    x->brief[x->n++] = trace_short_name(a, full);
+}
+
+/* The function's name; behind it, on demand, the whole one, which for templates runs to
+ * kilobytes. */
+static void name_cell(struct page_table *t, const struct names *names, int i)
 {
     enum { MOST = 64 };
+    const char *full = names->full[i], *brief = names->brief[i];
     page_cell_begin(t);
-    if (strcmp(names[i], shorts[i]) == 0) {
-        page_text(t->out, "%s", names[i]);
+    if (strcmp(full, brief) == 0) {
+        page_text(t->out, "%s", full);
         page_cell_end(t);
         return;
     }
-    const char *own = own_part(names, shorts, n, i);
+    const char *own = own_part(names->full, names->brief, names->n, i);
     buf_puts(t->out, "<details class=\"name\"><summary>");
-    page_text(t->out, "%s", shorts[i]);
+    page_text(t->out, "%s", brief);
     if (own && *own) {
         size_t length = strlen(own), cut = length < MOST ? length : MOST;
         while (cut < length && cut > 0 && ((unsigned char)own[cut] & 0xc0) == 0x80)
@@ -104,39 +106,20 @@ static void name_cell(struct page_table *t, const char *const *names, const char
         page_tag(t->out, "small", NULL, " … %.*s%s", (int)cut, own, cut < length ? " …" : "");
     }
     buf_puts(t->out, "</summary>");
-    page_tag(t->out, "span", "full", "%s", names[i]);
+    page_tag(t->out, "span", "full", "%s", full);
     buf_puts(t->out, "</details>");
     page_cell_end(t);
 }
 
-/* Full and short names of rows [1, n] of a table. */
-struct names {
-    const char **full, **brief;
-    int n;
-};
-
-static struct names names_of(struct arena *a, const struct table *t, int column, int n)
+static size_t least(size_t x, size_t y)
 {
-    struct names x = {arena_array(a, const char *, (size_t)n),
-                      arena_array(a, const char *, (size_t)n), n};
-    for (int i = 0; i < n; i++) {
-        x.full[i] = table_at(t, i + 1, column);
-        x.brief[i] = trace_short_name(a, x.full[i]);
-    }
-    return x;
+    return x < y ? x : y;
 }
 
-static int rows_of(const struct table *t, int most, int *shown)
-{
-    int rows = t ? table_rows(t) - 1 : 0;
-    *shown = rows < most ? rows : most;
-    return rows;
-}
-
-static void cut_remark(struct buf *out, int rows, int shown, const char *file)
+static void cut_remark(struct buf *out, size_t rows, size_t shown, const char *file)
 {
     if (rows > shown)
-        page_tag(out, "p", "small", "The first %d of %d; %s of twinfer kernels has all.", shown,
+        page_tag(out, "p", "small", "The first %zu of %zu; %s of twinfer kernels has all.", shown,
                  rows, file);
 }
 
@@ -147,22 +130,26 @@ void section_kernels(struct arena *a, struct buf *out, const struct trace_data *
     static const struct page_column columns[] = {
         {.head = "kernel"}, {.head = "share"},  {.head = "total"},   {.head = "instances"},
         {.head = "mean"},   {.head = "median"}, {.head = "minimum"}, {.head = "maximum"}};
-    enum { SHARE, TOTAL, INSTANCES, MEAN, MEDIAN, MIN, MAX, STDDEV, NAME };
+    const size_t rows = d->s.n_kernels, shown = least(rows, MAX_KERNELS);
+    struct names names = names_new(a, shown);
     struct page_table t;
-    int shown, rows = rows_of(d->kernels, MAX_KERNELS, &shown);
-    if (rows <= 0)
+    if (!rows)
         return;
-    struct names names = names_of(a, d->kernels, NAME, shown);
+    for (size_t i = 0; i < shown; i++)
+        names_add(a, &names, d->s.kernels[i].name);
     page_section(out, "Kernels");
     PAGE_TABLE(&t, out, columns);
-    for (int i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown; i++) {
+        const struct kernels_by_name *k = &d->s.kernels[i];
         page_row(&t);
-        name_cell(&t, names.full, names.brief, shown, i);
-        bar_cell(&t, table_at(d->kernels, i + 1, SHARE));
-        time_cell(&t, table_at(d->kernels, i + 1, TOTAL), 1e9);
-        count_cell(&t, table_at(d->kernels, i + 1, INSTANCES));
-        for (int column = MEAN; column <= MAX; column++)
-            time_cell(&t, table_at(d->kernels, i + 1, column), 1e9);
+        name_cell(&t, &names, (int)i);
+        bar_cell(&t, k->share_percent);
+        time_cell(&t, k->total_ns, 1e9);
+        page_cell_count(&t, k->instances);
+        time_cell(&t, k->mean_ns, 1e9);
+        time_cell(&t, k->median_ns, 1e9);
+        time_cell(&t, k->min_ns, 1e9);
+        time_cell(&t, k->max_ns, 1e9);
     }
     page_table_end(&t);
     cut_remark(out, rows, shown, "trace_cuda_gpu_kern_sum.csv");
@@ -171,34 +158,32 @@ void section_kernels(struct arena *a, struct buf *out, const struct trace_data *
 
 void section_operators(struct buf *out, const struct trace_data *d)
 {
-    enum { NAME, TOTAL, CALLS, MEAN, SHARE };
-    const char *what = table_at(d->operators, 0, NAME);
-    const struct page_column columns[] = {
-        {.head = strcmp(what, "Range") == 0 ? "range" : "operator"},
-        {.head = "share"},
-        {.head = "total"},
-        {.head = "calls"},
-        {.head = "mean"}};
+    const struct kernels_by_operator *all = d->s.operators;
+    const size_t rows = d->s.n_operators, shown = least(rows, MAX_OPERATORS);
+    const struct page_column columns[] = {{.head = d->s.by_range ? "range" : "operator"},
+                                          {.head = "share"},
+                                          {.head = "total"},
+                                          {.head = "calls"},
+                                          {.head = "mean"}};
     struct page_table t;
-    int shown, rows = rows_of(d->operators, MAX_OPERATORS, &shown);
-    if (rows <= 0 || (rows == 1 && strcmp(table_at(d->operators, 1, NAME), "(outside)") == 0))
+    if (!rows || (rows == 1 && strcmp(all[0].name, "(outside)") == 0))
         return;
     page_section(out, "Operators");
     PAGE_TABLE(&t, out, columns);
-    for (int i = 1; i <= shown; i++) {
+    for (size_t i = 0; i < shown; i++) {
         page_row(&t);
-        page_cell(&t, table_at(d->operators, i, NAME));
-        bar_cell(&t, table_at(d->operators, i, SHARE));
-        time_cell(&t, table_at(d->operators, i, TOTAL), 1e3);
-        count_cell(&t, table_at(d->operators, i, CALLS));
-        time_cell(&t, table_at(d->operators, i, MEAN), 1e3);
+        page_cell(&t, all[i].name);
+        bar_cell(&t, all[i].share_percent);
+        time_cell(&t, all[i].total_ms, 1e3);
+        page_cell_count(&t, all[i].calls);
+        time_cell(&t, all[i].mean_ms, 1e3);
     }
     page_table_end(&t);
     cut_remark(out, rows, shown, "operators.md");
     page_tag(out, "p", "small",
              "Time on the GPU by %s: each launch is charged to the innermost. Calls are instances "
              "that launched something themselves.",
-             strcmp(what, "Range") == 0 ? "NVTX range" : "PyTorch operator");
+             d->s.by_range ? "NVTX range" : "PyTorch operator");
     buf_puts(out, "\n</section>\n");
 }
 
@@ -207,24 +192,28 @@ void section_diff(struct arena *a, struct buf *out, const struct trace_data *d)
     static const struct page_column columns[] = {
         {.head = "kernel"}, {.head = "before"},       {.head = "after"},      {.head = "change"},
         {.head = "in %"},   {.head = "calls before"}, {.head = "calls after"}};
-    enum { NAME, STATUS, BEFORE, AFTER, CHANGE, PERCENT, CALLS_BEFORE, CALLS_AFTER };
+    const size_t rows = d->s.n_changes, shown = least(rows, MAX_CHANGES);
+    struct names names = names_new(a, shown);
+    char words[WORDS_MAX];
     struct page_table t;
-    int shown, rows = rows_of(d->diff, MAX_CHANGES, &shown);
-    if (rows <= 0)
+    if (!rows)
         return;
-    struct names names = names_of(a, d->diff, NAME, shown);
+    for (size_t i = 0; i < shown; i++)
+        names_add(a, &names, d->s.changes[i].name);
     page_section(out, "Before and after");
-    if (d->against)
-        page_tag(out, "p", NULL, "Before: %s. After: this trace.", d->against);
+    if (d->s.against)
+        page_tag(out, "p", NULL, "Before: %s. After: this trace.", d->s.against);
     PAGE_TABLE(&t, out, columns);
-    for (int i = 0; i < shown; i++) {
+    for (size_t i = 0; i < shown; i++) {
+        const struct kernels_change *c = &d->s.changes[i];
         page_row(&t);
-        name_cell(&t, names.full, names.brief, shown, i);
-        for (int column = BEFORE; column <= CHANGE; column++)
-            time_cell(&t, table_at(d->diff, i + 1, column), 1e3);
-        change_cell(&t, table_at(d->diff, i + 1, PERCENT));
-        count_cell(&t, table_at(d->diff, i + 1, CALLS_BEFORE));
-        count_cell(&t, table_at(d->diff, i + 1, CALLS_AFTER));
+        name_cell(&t, &names, (int)i);
+        time_cell(&t, c->before_ms, 1e3);
+        time_cell(&t, c->after_ms, 1e3);
+        time_cell(&t, c->change_ms, 1e3);
+        page_cell(&t, words_change(words, c->change_percent)); /* "n/a": it was not there before */
+        page_cell_count(&t, c->calls_before);
+        page_cell_count(&t, c->calls_after);
     }
     page_table_end(&t);
     cut_remark(out, rows, shown, "kernels_diff.csv");
@@ -237,19 +226,21 @@ void section_regions(struct buf *out, const struct trace_data *d)
     static const struct page_column columns[] = {
         {.head = "region"},    {.head = "instances"}, {.head = "on the host"},
         {.head = "inclusive"}, {.head = "exclusive"}, {.head = "GPU operations"}};
+    const size_t rows = d->s.n_regions, shown = least(rows, MAX_REGIONS);
     struct page_table t;
-    int shown, rows = rows_of(d->regions, MAX_REGIONS, &shown);
-    if (rows <= 0)
+    if (!rows)
         return;
     page_section(out, "Regions");
     PAGE_TABLE(&t, out, columns);
-    for (int i = 1; i <= shown; i++) {
+    for (size_t i = 0; i < shown; i++) {
+        const struct kernels_by_region *r = &d->s.regions[i];
         page_row(&t);
-        page_cell(&t, table_at(d->regions, i, 0));
-        count_cell(&t, table_at(d->regions, i, 1));
-        for (int column = 2; column <= 4; column++)
-            time_cell(&t, table_at(d->regions, i, column), 1e3);
-        count_cell(&t, table_at(d->regions, i, 5));
+        page_cell(&t, r->name);
+        page_cell_count(&t, r->instances);
+        time_cell(&t, r->host_ms, 1e3);
+        time_cell(&t, r->inclusive_ms, 1e3);
+        time_cell(&t, r->exclusive_ms, 1e3);
+        page_cell_count(&t, r->operations);
     }
     page_table_end(&t);
     cut_remark(out, rows, shown, "regions.md");
@@ -266,12 +257,12 @@ void section_busy(struct arena *a, struct buf *out, const struct trace_data *d)
         {.head = "idle: host"},    {.head = "idle: launch"},  {.head = "idle: queue"},
         {.head = "idle: unknown"}, {.head = "gaps"}};
     struct page_table t;
-    if (!d->timeline.n_devices)
+    if (!d->s.timeline.n_devices)
         return;
     page_section(out, "Busy and idle");
     PAGE_TABLE(&t, out, columns);
-    for (size_t i = 0; i < d->timeline.n_devices; i++) {
-        const struct kernels_device *g = &d->timeline.devices[i];
+    for (size_t i = 0; i < d->s.timeline.n_devices; i++) {
+        const struct kernels_device *g = &d->s.timeline.devices[i];
         int64_t span = g->last_ns - g->first_ns;
         page_row(&t);
         page_cell(&t, arena_printf(a, "%u", g->number));
@@ -296,7 +287,7 @@ void section_launch(struct buf *out, const struct trace_data *d)
     static const struct page_column columns[] = {
         {.head = "launches"}, {.head = "count"},   {.head = "mean"},   {.head = "median"},
         {.head = "minimum"},  {.head = "maximum"}, {.head = "std dev"}};
-    const struct kernels_timeline *time = &d->timeline;
+    const struct kernels_timeline *time = &d->s.timeline;
     const struct {
         const char *name;
         const struct kernels_stats *s;
@@ -327,31 +318,17 @@ void section_launch(struct buf *out, const struct trace_data *d)
 
 /* ---- the machine ---- */
 
-/* Copies text: the trace is freed before the page is written. */
-static void add_fact(struct arena *a, struct trace_data *d, const char *title, const char *text)
+/* The first of a title counts. */
+static void add_fact(struct trace_data *d, const char *title, const char *text)
 {
     for (size_t i = 0; i < d->n_machine; i++)
         if (strcmp(d->machine[i].title, title) == 0)
             return;
     if (text && *text)
-        d->machine[d->n_machine++] = (struct trace_machine_fact){title, arena_str(a, text)};
+        d->machine[d->n_machine++] = (struct kernels_fact){title, text};
 }
 
-static const char *device_words(struct arena *a, const struct trace_dict *dict,
-                                const struct trace_device *g)
-{
-    const char *name = trace_text(dict, g->name);
-    const char *text = *name ? name : "unknown";
-    if (g->memory_bytes)
-        text = arena_printf(a, "%s, %.0f GiB", text, (double)g->memory_bytes / (1 << 30));
-    if (g->sms)
-        text = arena_printf(a, "%s, %u SMs", text, g->sms);
-    if (g->major)
-        text = arena_printf(a, "%s, compute capability %u.%u", text, g->major, g->minor);
-    return text;
-}
-
-void section_machine_facts(struct arena *a, struct trace_data *d, const struct trace_dict *dict)
+void section_machine_facts(struct arena *a, struct trace_data *d)
 {
     static const struct {
         const char *title, *path;
@@ -359,15 +336,11 @@ void section_machine_facts(struct arena *a, struct trace_data *d, const struct t
                    {"Processor", "host.cpu"},  {"Cores", "host.cores"},
                    {"Kernel", "host.kernel"},  {"Recorder", "tool.version"}};
     enum { N_META = sizeof of_meta / sizeof *of_meta };
-    d->machine = arena_array(a, struct trace_machine_fact, dict->n_devices + TRACE_FACTS + N_META);
-    for (uint32_t i = 0; i < dict->n_devices; i++)
-        add_fact(a, d, arena_printf(a, "GPU %u", dict->devices[i].number),
-                 device_words(a, dict, &dict->devices[i]));
-    for (int i = 0; i < TRACE_FACTS; i++)
-        add_fact(a, d, trace_fact_names[i].title,
-                 trace_fact_words(a, dict, (enum trace_fact_kind)i));
-    for (int i = 0; i < N_META && d->meta; i++)
-        add_fact(a, d, of_meta[i].title, page_value(a, d->meta, of_meta[i].path));
+    d->machine = arena_array(a, struct kernels_fact, d->s.n_machine + N_META);
+    for (size_t i = 0; i < d->s.n_machine; i++)
+        add_fact(d, d->s.machine[i].title, d->s.machine[i].text);
+    for (int i = 0; i < N_META && d->s.recording; i++)
+        add_fact(d, of_meta[i].title, page_value(a, d->s.recording, of_meta[i].path));
 }
 
 static const char *machine_text(const struct trace_data *d, const char *title)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "kernels/kernels.h"
+#include "kernels/summary.h"
 
 static void fuzz_reports(struct trace *t)
 {
@@ -27,7 +27,11 @@ static void fuzz_reports(struct trace *t)
     kernels_regions_markdown(&text, &k, NULL, 0);
     kernels_signatures_json(&text, &k);
     kernels_timeline_json(&text, &k);
-    kernels_gantt_svg(&text, &k);
+    struct kernels_summary summary;
+    kernels_summary_of(a, &k, "trace", &summary);
+    REQUIRE(kernels_gantt_ok(&summary.gantt));
+    kernels_gantt_draw(&text, &summary.gantt, true);
+    kernels_summary_json(&text, &summary);
     kernels_step_table(a, &k, &(struct kernels_step_params){.pattern = "*", .model = "m"});
     kernels_diff_table(a, &k, &k);
     REQUIRE(str_utf8_valid(buf_str(&text), text.n) == text.n);

@@ -3,6 +3,7 @@
 
 #include "config/plan.h"
 #include "report/report.h"
+#include "support/fake_kernels.h"
 #include "support/fake_run.h"
 #include "support/fake_search.h"
 #include "support/fake_spool.h"
@@ -191,23 +192,15 @@ static enum st make_kernels(struct arena *a, const char *dir, const char *name, 
 {
     struct artifact art;
     const char *path = fs_join(a, dir, name);
-    struct node *of = node_new(a, NODE_MAP), *own = node_new(a, NODE_MAP);
+    struct node *of = node_new(a, NODE_MAP);
+    struct buf json = {0};
     TRY(artifact_begin(a, path, "run_meta.json", &art, e));
     node_set(a, of, SV("run_type"), node_str(a, "kernels"));
     node_set(a, of, SV("trace"), node_str(a, trace));
     node_set(a, of, SV("host"), host_of(a, "a laptop that only analyses", NULL));
-    if (against) {
-        struct node *params = node_set(a, of, SV("params"), node_new(a, NODE_MAP));
-        node_set(a, params, SV("kernels"), own);
-        node_set(a, own, SV("against"), node_str(a, against));
-        static const char diff[] =
-            "Name,Status,Before (ms),After (ms),Change (ms),Change (%),Calls before,Calls after\n"
-            "(all),both,9.000000,11.250000,2.250000,25.0,120,120\n"
-            "\"void at::native::vectorized_elementwise_kernel<4, at::native::F<float> >(int)\","
-            "both,4.000000,5.000000,1.000000,25.0,20,20\n"
-            "void new_kernel(float*),new,0.000000,1.250000,1.250000,n/a,0,20\n";
-        TRY(fs_write_atomic(artifact_path(a, &art, "kernels_diff.csv"), diff, sizeof diff - 1, e));
-    }
+    TRY(fake_kernels(a, trace, against, &json, e));
+    TRY(fs_write_atomic(artifact_path(a, &art, "kernels.json"), json.p, json.n, e));
+    buf_free(&json);
     TRY(artifact_commit(&art, of, e));
     TRY(report_artifacts(a, &path, 1, html, e));
     return save(a, dir, arena_printf(a, "%s.html", name), html, e);

@@ -1,5 +1,6 @@
 #include "report/report.h"
 
+#include "support/fake_kernels.h"
 #include "support/fake_run.h"
 #include "support/fake_search.h"
 #include "support/fake_spool.h"
@@ -399,7 +400,30 @@ static void a_run_over_http_shows_server_client_and_failures(void **state)
     assert_null(strstr(without, "<h2>Failures</h2>"));
 }
 
-/* The machine of the trace, not the one that read it. */
+/* A run of `kernels` on a trace of node7, compared with one that is half as long; the traces are
+ * gone. The folder's name. */
+static const char *make_kernels(struct test *t)
+{
+    struct buf json = {0};
+    test_write(t, "trace/run_meta.json",
+               "{\"schema_version\": 1, \"run_type\": \"trace\", \"run_id\": \"t\", "
+               "\"host\": {\"cpu\": \"EPYC\", \"nvidia_driver\": \"580.82.07\"}}");
+    fake_spool_write(test_path(t, "trace/h-1.spool"),
+                     &(struct fake_spool){.steps = 4, .host = "node7", .range = HOSTILE});
+    test_write(t, "old/run_meta.json", "{}");
+    fake_spool_write(test_path(t, "old/h-1.spool"), &(struct fake_spool){.steps = 2});
+    assert_ok(fake_kernels(t->a, test_path(t, "trace"), test_path(t, "old"), &json, &t->e), t);
+    test_write(t, "kernels/kernels.json", buf_str(&json));
+    test_write(t, "kernels/run_meta.json",
+               "{\"schema_version\": 1, \"run_type\": \"kernels\", \"host\": {\"cpu\": "
+               "\"laptop\"}}");
+    assert_ok(fs_remove_tree(test_path(t, "trace"), &t->e), t);
+    assert_ok(fs_remove_tree(test_path(t, "old"), &t->e), t);
+    buf_free(&json);
+    return test_path(t, "kernels");
+}
+
+/* From kernels.json alone; the machine of the trace, not the one that read it. */
 static void kernels_show_the_machine_that_was_recorded(void **state)
 {
     static const char *const wants[] = {"<h2>The machine that was recorded</h2>",
@@ -412,37 +436,67 @@ static void kernels_show_the_machine_that_was_recorded(void **state)
                                         "<th>Processor</th><td>EPYC</td>",
                                         "<h2>Operators</h2>",
                                         "<h2>Before and after</h2>",
-                                        "Before: old. After: this trace.",
+                                        "old. After: this trace.",
+                                        "class=\"chart gantt\"",
                                         "<summary>fwd_kernel</summary><span class=\"full\">void "
                                         "flash::fwd_kernel&lt;128&gt;(float*)</span>",
                                         "50 %<svg class=\"bar\"",
                                         "width=\"50.0%\"",
                                         NULL};
     struct test *t = *state;
-    test_write(t, "trace/run_meta.json",
-               "{\"schema_version\": 1, \"run_type\": \"trace\", \"run_id\": \"t\", "
-               "\"host\": {\"cpu\": \"EPYC\", \"nvidia_driver\": \"580.82.07\"}}");
-    fake_spool_write(test_path(t, "trace/h-1.spool"),
-                     &(struct fake_spool){.steps = 3, .host = "node7"});
-    const char *dir = test_path(t, "kernels");
-    test_write(t, "kernels/run_meta.json",
-               arena_printf(t->a,
-                            "{\"schema_version\": 1, \"run_type\": \"kernels\", \"trace\": "
-                            "\"%s\", \"host\": {\"cpu\": \"laptop\"}, \"params\": {\"kernels\": "
-                            "{\"against\": \"old\"}}}",
-                            test_path(t, "trace")));
-    test_write(
-        t, "kernels/kernels_diff.csv",
-        "Name,Status,Before (ms),After (ms),Change (ms),Change (%),Calls before,Calls after\n"
-        "(all),both,1,2,1,100.0,3,3\n");
+    const char *dir = make_kernels(t);
     const char *page = report_on(t, &dir, 1);
     check_tags(page);
     expect_on(page, wants);
     assert_null(strstr(page, "<th>Processor</th><td>laptop</td>"));
-    test_write(t, "kernels/kernels_diff.csv", "Name\nx\n");
+}
+
+/* One member of kernels.json replaced. */
+static void set_in_kernels(struct test *t, const char *path, const char *key, const char *value)
+{
+    struct node *tree, *v;
+    struct buf json = {0};
+    assert_ok(json_load(t->a, test_path(t, "kernels/kernels.json"), NULL, &tree, &t->e), t);
+    assert_ok(json_parse(t->a, "v", sv_of(value), NULL, &v, &t->e), t);
+    struct node *map = *path ? node_path(tree, path) : tree;
+    node_set(t->a, map, sv_of(key), v);
+    json_write(&json, tree, 2, true);
+    test_write(t, "kernels/kernels.json", buf_str(&json));
+    buf_free(&json);
+}
+
+/* What another program wrote stays text, and what is no picture is refused. */
+static void a_kernels_json_from_elsewhere_does_no_harm(void **state)
+{
+    static const struct {
+        const char *path, *key, *value, *error;
+    } cases[] = {
+        {"", "schema_version", "2", "schema_version: 2 is above the maximum 1"},
+        {"", "kernels", "[{\"total_ns\": \"x\"}]",
+         "kernels[0].total_ns: expected a number, got a string"},
+        {"gantt", "lane", "[0]", "gantt: its columns are no picture"},
+        {"gantt", "lanes", "[]", "gantt: its columns are no picture"},
+        {"gantt", "span_ns", "0", "gantt.span_ns: 0 is below the minimum 1"},
+    };
+    struct test *t = *state;
     struct buf html = {0};
-    assert_int_equal(report_artifacts(t->a, &dir, 1, &html, &t->e), ST_INPUT);
-    assert_non_null(strstr(err_cause(&t->e, 1), "kernels_diff.csv:1: no column 'Status'"));
+    const char *dir = make_kernels(t);
+    set_in_kernels(t, "", "trace", "\"<script>\"");
+    set_in_kernels(t, "", "notes", "[\"<script>\"]");
+    set_in_kernels(t, "", "against", "\"<script>\"");
+    set_in_kernels(t, "", "machine", "[{\"title\": \"<script>\", \"text\": \"<script>\"}]");
+    set_in_kernels(t, "", "regions", "[{\"name\": \"<script>\", \"host_ms\": 1e308}]");
+    set_in_kernels(t, "gantt", "lanes", "[\"<script>\", \"\", \"\", \"\", \"\", \"\"]");
+    check_tags(report_on(t, &dir, 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        make_kernels(t);
+        set_in_kernels(t, cases[i].path, cases[i].key, cases[i].value);
+        err_clear(&t->e);
+        assert_int_equal(report_artifacts(t->a, &dir, 1, &html, &t->e), ST_INPUT);
+        if (!strstr(err_cause(&t->e, 1), cases[i].error))
+            fail_msg("%s", err_cause(&t->e, 1));
+        assert_non_null(strstr(err_hint_text(&t->e), "run twinfer kernels again"));
+    }
 }
 
 static void a_damaged_series_is_named(void **state)
@@ -476,10 +530,8 @@ static void what_cannot_be_reported_is_named(void **state)
         {"a/run_meta.json",
          "{\"schema_version\": 1, \"run_type\": \"kernels\", \"trace\": \"/nonexistent/trace\"}",
          "cannot report on DIR/a\n"
-         "DIR/a: the page is made from the trace that its run_meta.json names\n"
-         "cannot read the trace /nonexistent/trace\n"
-         "cannot open /nonexistent/trace: No such file or directory\n"
-         "hint: run the report in the folder where twinfer kernels ran"},
+         "DIR/a: kernels.json is missing, which the page is made from\n"
+         "hint: an earlier twinfer wrote the folder: run twinfer kernels again"},
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"compare\"}",
          "cannot report on DIR/a\n"
          "cannot open DIR/a/compare.json: No such file or directory"},
@@ -540,6 +592,7 @@ int main(void)
         TEST(a_trace_shows_kernels_regions_and_gaps),
         TEST(a_run_over_http_shows_server_client_and_failures),
         TEST(kernels_show_the_machine_that_was_recorded),
+        TEST(a_kernels_json_from_elsewhere_does_no_harm),
         TEST(a_damaged_series_is_named),
         TEST(what_cannot_be_reported_is_named),
         TEST(missing_and_incomplete_directories_are_named),
