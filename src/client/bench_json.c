@@ -21,44 +21,47 @@ static void put_stat(struct arena *a, struct node *m, const char *name,
             node_number(a, s->p[i]));
 }
 
+#define T        struct client_record
+#define COUNT(m) FIELD_AS(T, h.m, #m, .otherwise = -1)
+#define SHARE(m) FIELD(T, m, .optional = true)
+static const struct field record_rows[] = {
+    COUNT(sent),
+    COUNT(dropped),
+    COUNT(left_out),
+    COUNT(late),
+    COUNT(held),
+    COUNT(retried),
+    COUNT(peak_concurrency),
+    COUNT(connections),
+    COUNT(bytes_received),
+    COUNT(chunks),
+    SHARE(schedule_delay_p50_ms),
+    SHARE(schedule_delay_p90_ms),
+    SHARE(schedule_delay_p99_ms),
+    SHARE(schedule_delay_max_ms),
+    SHARE(limit_ms),
+    FIELD_AS(T, h.wall_s, "wall_s", .optional = true),
+    FIELD_AS(T, h.cpu_s, "cpu_s", .optional = true),
+    SHARE(cpu_fraction),
+    FIELD_AS(T, h.busy_fraction, "busy_fraction", .optional = true),
+    FIELD(T, verdict),
+};
+const struct fields client_record_fields = FIELDS(T, record_rows);
+#undef T
+
 struct node *client_health_node(struct arena *a, const struct client_health *h)
 {
-    const struct {
-        const char *key;
-        int64_t v;
-    } ints[] = {
-        {"sent", h->sent},
-        {"dropped", h->dropped},
-        {"left_out", h->left_out},
-        {"late", h->late},
-        {"held", h->held},
-        {"retried", h->retried},
-        {"peak_concurrency", h->peak_concurrency},
-        {"connections", h->connections},
-        {"bytes_received", h->bytes_received},
-        {"chunks", h->chunks},
+    const struct client_record r = {
+        .h = *h,
+        .schedule_delay_p50_ms = (double)h->delay_p50_ns / 1e6,
+        .schedule_delay_p90_ms = (double)h->delay_p90_ns / 1e6,
+        .schedule_delay_p99_ms = (double)h->delay_p99_ns / 1e6,
+        .schedule_delay_max_ms = (double)h->delay_max_ns / 1e6,
+        .limit_ms = CLIENT_MAX_DELAY_NS / 1e6,
+        .cpu_fraction = h->wall_s > 0 ? h->cpu_s / h->wall_s : (double)NAN,
+        .verdict = h->healthy ? "healthy" : "rejected",
     };
-    const struct {
-        const char *key;
-        double v;
-    } doubles[] = {
-        {"schedule_delay_p50_ms", (double)h->delay_p50_ns / 1e6},
-        {"schedule_delay_p90_ms", (double)h->delay_p90_ns / 1e6},
-        {"schedule_delay_p99_ms", (double)h->delay_p99_ns / 1e6},
-        {"schedule_delay_max_ms", (double)h->delay_max_ns / 1e6},
-        {"limit_ms", CLIENT_MAX_DELAY_NS / 1e6},
-        {"wall_s", h->wall_s},
-        {"cpu_s", h->cpu_s},
-        {"cpu_fraction", h->wall_s > 0 ? h->cpu_s / h->wall_s : NAN},
-        {"busy_fraction", h->busy_fraction},
-    };
-    struct node *m = node_new(a, NODE_MAP);
-    for (size_t i = 0; i < sizeof ints / sizeof *ints; i++)
-        put(a, m, ints[i].key, node_int(a, ints[i].v));
-    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++)
-        put(a, m, doubles[i].key, node_number(a, doubles[i].v));
-    put(a, m, "verdict", node_str(a, h->healthy ? "healthy" : "rejected"));
-    return m;
+    return fields_node(a, &client_record_fields, &r);
 }
 
 /* Lists as vLLM writes them, one item a request, failed ones included; times in seconds. */

@@ -14,7 +14,7 @@
 #define CLIENT_OUTCOME_H
 
 #include "client/client.h"
-#include "text/node.h"
+#include "text/fields.h"
 #include "workload/workload.h"
 
 enum { OUTCOME_MOST = 16 };
@@ -102,6 +102,16 @@ struct node *outcomes_bench_json(struct arena *a, const struct outcome *o, size_
                                  const struct outcome_labels *labels);
 /* The same figures of a part of the requests, in short. */
 struct node *outcomes_stage_node(struct arena *a, const struct outcome_figures *f);
+
+/* `client` of run_meta.json and of bench.json: a client's health in their units. NAN, and -1 in a
+ * count, is unknown where it was read loosely. */
+struct client_record {
+    struct client_health h; /* what stands in the file: counts, wall_s, cpu_s, busy_fraction */
+    double schedule_delay_p50_ms, schedule_delay_p90_ms, schedule_delay_p99_ms;
+    double schedule_delay_max_ms, limit_ms, cpu_fraction;
+    const char *verdict; /* "healthy", "rejected" */
+};
+extern const struct fields client_record_fields;
 struct node *client_health_node(struct arena *a, const struct client_health *h);
 
 /* The block for a terminal. */

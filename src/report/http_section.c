@@ -3,11 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/outcome.h"
 #include "report/page.h"
 
-static const char *ms_text(char out[WORDS_MAX], const struct node *client, const char *key)
+static const char *ms_text(char out[WORDS_MAX], double ms)
 {
-    return words_duration(out, page_number(client, key) / 1e3);
+    return words_duration(out, ms / 1e3);
 }
 
 void page_server(struct arena *a, struct buf *out, const struct node *meta)
@@ -22,36 +23,34 @@ void page_server(struct arena *a, struct buf *out, const struct node *meta)
 
 void page_client(struct arena *a, struct buf *out, const struct node *meta)
 {
-    const struct node *c = node_find(meta, "client");
-    const char *verdict = page_value(a, c, "verdict");
+    struct client_record c;
+    fields_read_loose(a, &client_record_fields, node_find(meta, "client"), &c);
     char p50[WORDS_MAX], p99[WORDS_MAX], most[WORDS_MAX], limit[WORDS_MAX], text[WORDS_MAX];
-    if (!c || c->kind != NODE_MAP || !verdict)
+    if (!c.verdict)
         return;
-    bool healthy = strcmp(verdict, "healthy") == 0;
+    const bool healthy = strcmp(c.verdict, "healthy") == 0;
     page_section(out, "The client");
     buf_printf(out, "<p><span class=\"badge %s\"><b aria-hidden=\"true\">%s</b> ",
                healthy ? "pass" : "fail", healthy ? "✓" : "×");
-    page_text(out, "%s", verdict);
+    page_text(out, "%s", c.verdict);
     buf_puts(out, "</span> ");
     page_text(out, "%s",
               healthy ? "It kept its schedule: the latencies are the server's."
                       : "It did not keep its schedule: the latencies are the client's too.");
     buf_puts(out, "</p>\n<dl class=\"tiles\">\n");
-    page_tile(out, "Sent later than planned, P99", ms_text(p99, c, "schedule_delay_p99_ms"),
-              arena_printf(a, "P50 %s, most %s; limit %s", ms_text(p50, c, "schedule_delay_p50_ms"),
-                           ms_text(most, c, "schedule_delay_max_ms"),
-                           ms_text(limit, c, "limit_ms")));
-    page_tile(out, "Requests sent", page_count(text, page_number(c, "sent")),
+    page_tile(out, "Sent later than planned, P99", ms_text(p99, c.schedule_delay_p99_ms),
+              arena_printf(a, "P50 %s, most %s; limit %s", ms_text(p50, c.schedule_delay_p50_ms),
+                           ms_text(most, c.schedule_delay_max_ms), ms_text(limit, c.limit_ms)));
+    page_tile(out, "Requests sent", page_count(text, (double)c.h.sent),
               arena_printf(a, "%s late, %s dropped, %s held back, %s retried",
-                           page_count(p50, page_number(c, "late")),
-                           page_count(p99, page_number(c, "dropped")),
-                           page_count(most, page_number(c, "held")),
-                           page_count(limit, page_number(c, "retried"))));
-    page_tile(out, "Streams at once, most", page_count(text, page_number(c, "peak_concurrency")),
-              arena_printf(a, "%s connections", page_count(p50, page_number(c, "connections"))));
-    page_tile(out, "Core of the client", words_percent(text, 100 * page_number(c, "cpu_fraction")),
-              arena_printf(a, "%s in %s", words_duration(p50, page_number(c, "cpu_s")),
-                           words_duration(p99, page_number(c, "wall_s"))));
+                           page_count(p50, (double)c.h.late), page_count(p99, (double)c.h.dropped),
+                           page_count(most, (double)c.h.held),
+                           page_count(limit, (double)c.h.retried)));
+    page_tile(out, "Streams at once, most", page_count(text, (double)c.h.peak_concurrency),
+              arena_printf(a, "%s connections", page_count(p50, (double)c.h.connections)));
+    page_tile(out, "Core of the client", words_percent(text, 100 * c.cpu_fraction),
+              arena_printf(a, "%s in %s", words_duration(p50, c.h.cpu_s),
+                           words_duration(p99, c.h.wall_s)));
     buf_puts(out, "</dl>\n</section>\n");
 }
 
