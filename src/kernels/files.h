@@ -1,6 +1,6 @@
-/* All that a command writes of a trace: reports, tables for people, unique kernels, timeline, Gantt
- * chart, kernels.json of all of it, and on request iterations, the difference to another trace,
- * other formats. */
+/* Writes all files of an analysed trace: reports, Markdown tables, unique kernels, timeline, Gantt
+ * chart, kernels.json of it all, and on request iterations, the difference to another trace, other
+ * formats. */
 #ifndef KERNELS_FILES_H
 #define KERNELS_FILES_H
 
