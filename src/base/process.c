@@ -42,16 +42,26 @@ static void drop_handlers(bool defaults)
     }
 }
 
-/* Sets a limit, at most the existing hard limit. grace: between the signal and the kill. */
-static bool limit(int what, uint64_t most, uint64_t grace)
+/* A limit of at most the existing hard limit. grace: between the signal and the kill. */
+static struct rlimit lowered(struct rlimit now, uint64_t most, uint64_t grace)
 {
-    struct rlimit now;
-    if (!most)
-        return true;
-    if (getrlimit(what, &now) != 0)
-        return false;
     rlim_t hard = most + grace < now.rlim_max ? most + grace : now.rlim_max;
-    return setrlimit(what, &(struct rlimit){most < hard ? most : hard, hard}) == 0;
+    return (struct rlimit){most < hard ? most : hard, hard};
+}
+
+/* Resources are constants here: the C library's type for them is an enumeration or int. */
+static bool limit(const struct process_params *p)
+{
+    struct rlimit cpu, memory, file;
+    if (getrlimit(RLIMIT_CPU, &cpu) != 0 || getrlimit(RLIMIT_AS, &memory) != 0 ||
+        getrlimit(RLIMIT_FSIZE, &file) != 0)
+        return false;
+    cpu = lowered(cpu, p->cpu_s, 1);
+    memory = lowered(memory, p->memory_bytes, 0);
+    file = lowered(file, p->file_bytes, 0);
+    return (!p->cpu_s || setrlimit(RLIMIT_CPU, &cpu) == 0) &&
+           (!p->memory_bytes || setrlimit(RLIMIT_AS, &memory) == 0) &&
+           (!p->file_bytes || setrlimit(RLIMIT_FSIZE, &file) == 0);
 }
 
 /* Kills the child when its parent ends; also when the parent is gone already. */
@@ -71,8 +81,7 @@ static bool prepare(const struct launch *l)
     for (int i = 0; i < 3; i++)
         if (l->files[i] >= 0 && dup2(l->files[i], i) < 0)
             return false;
-    return (!p->dir || chdir(p->dir) == 0) && limit(RLIMIT_CPU, p->cpu_s, 1) &&
-           limit(RLIMIT_AS, p->memory_bytes, 0) && limit(RLIMIT_FSIZE, p->file_bytes, 0);
+    return (!p->dir || chdir(p->dir) == 0) && limit(p);
 }
 
 _Noreturn static void become(const struct launch *l)

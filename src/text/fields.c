@@ -109,7 +109,7 @@ static struct node *value_node(struct arena *a, const struct field *f, const voi
     case FIELD_KIND_NONE:
         break;
     }
-    ASSERT(!"a field without a kind");
+    ASSERT(f->kind != FIELD_KIND_NONE);
     return NULL;
 }
 
