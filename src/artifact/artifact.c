@@ -133,7 +133,8 @@ enum st artifact_write(const struct artifact *art, const char *name, const struc
 {
     FILE *f;
     TRY(artifact_create_file(art, name, &f, e));
-    fwrite(bytes->p, 1, bytes->n, f); /* a full disk shows when it is closed */
+    if (bytes->n > 0)
+        fwrite(bytes->p, 1, bytes->n, f); /* a full disk shows when it is closed */
     return artifact_close_file(art, name, &f, e);
 }
 

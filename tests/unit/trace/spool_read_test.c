@@ -269,8 +269,8 @@ static void records_of_other_sizes_are_read(void **state)
     struct trace x;
     struct {
         struct spool_kernel known;
-        uint64_t of_a_later_version;
-    } longer = {{AT, AT + 1, 1, 2, 0}, UINT64_MAX};
+        uint64_t of_a_later_version[2];
+    } longer = {{AT, AT + 1, 1, 2, 0}, {UINT64_MAX, UINT64_MAX}};
     struct spool_kernel whole = {AT + 2, AT + 3, 1, 3, 77};
     ADD(&f, SPOOL_SHAPES, (struct spool_shape){.id = 1});
     add_block(&f, SPOOL_KERNELS, sizeof longer, 1, &longer, sizeof longer);
