@@ -128,12 +128,11 @@ static void put_stats(struct buf *out, const char *key, const struct kernels_sta
         buf_printf(out, "%.1f}", s->stddev);
 }
 
-void kernels_timeline_json(struct buf *out, const struct kernels *k)
+void kernels_timeline_json(struct buf *out, const struct kernels_timeline *t)
 {
-    struct kernels_timeline t = kernels_timeline_of(k->a, k);
     buf_puts(out, "{\n  \"devices\": [");
-    for (size_t i = 0; i < t.n_devices; i++) {
-        const struct kernels_device *d = &t.devices[i];
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const struct kernels_device *d = &t->devices[i];
         buf_printf(out,
                    "%s\n    {\"device\": %u, \"operations\": %llu, \"span_ns\": %lld, "
                    "\"busy_ns\": %lld, \"sum_ns\": %lld, \"gaps\": %llu, \"idle_host_ns\": %lld, "
@@ -144,12 +143,12 @@ void kernels_timeline_json(struct buf *out, const struct kernels *k)
                    (long long)d->idle_launch_ns, (long long)d->idle_queue_ns,
                    (long long)d->idle_unknown_ns);
     }
-    buf_puts(out, t.n_devices ? "\n  ],\n" : "],\n");
-    put_stats(out, "launch_call", &t.launch_call);
+    buf_puts(out, t->n_devices ? "\n  ],\n" : "],\n");
+    put_stats(out, "launch_call", &t->launch_call);
     buf_puts(out, ",\n");
-    put_stats(out, "launch_gap", &t.launch_gap);
+    put_stats(out, "launch_gap", &t->launch_gap);
     buf_puts(out, ",\n");
-    put_stats(out, "queue", &t.queue);
+    put_stats(out, "queue", &t->queue);
     buf_puts(out, "\n}\n");
 }
 

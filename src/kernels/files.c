@@ -37,7 +37,6 @@ static const struct {
     {"operators.md", kernels_operators_markdown},
     {"unique_kernels.jsonl", kernels_unique_jsonl},
     {"kernel_signatures.json", kernels_signatures_json},
-    {"timeline.json", kernels_timeline_json},
 };
 
 static enum st write_reports(const struct artifact *art, const struct kernels *k,
@@ -104,7 +103,9 @@ static enum st write_diff(const struct artifact *art, const struct kernels *k,
 static enum st write_summary(const struct artifact *art, const struct kernels_summary *s,
                              struct err *e)
 {
-    struct buf gantt = {0}, json = {0};
+    struct buf timeline = {0}, gantt = {0}, json = {0};
+    kernels_timeline_json(&timeline, &s->timeline);
+    TRY(write_text(art, "timeline.json", &timeline, e));
     kernels_gantt_draw(&gantt, &s->gantt, true);
     TRY(write_text(art, "gantt.svg", &gantt, e));
     kernels_summary_json(&json, s);
@@ -180,7 +181,8 @@ struct node *kernels_figures_node(struct arena *a, const struct kernels *k, stru
     struct buf text = {0};
     for (const struct kernels_report *r = kernels_reports; r->name; r++)
         node_set(a, reports, sv_of(r->name), kernels_report_node(a, kernels_report_table(a, k, r)));
-    kernels_timeline_json(&text, k);
+    const struct kernels_timeline figures = kernels_timeline_of(a, k);
+    kernels_timeline_json(&text, &figures);
     struct sv json = {arena_strn(a, buf_str(&text), text.n), text.n};
     buf_free(&text);
     if (json_parse(a, "timeline.json", json, NULL, &timeline, e) != ST_OK)

@@ -172,7 +172,7 @@ struct kernels_timeline {
 };
 extern const struct fields kernels_timeline_fields; /* in kernels.json (kernels/summary.h) */
 struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernels *k);
-void kernels_timeline_json(struct buf *out, const struct kernels *k); /* timeline.json */
+void kernels_timeline_json(struct buf *out, const struct kernels_timeline *t); /* timeline.json */
 
 /* ---- two traces ---------------------------------------------------------------------------- */
 

@@ -26,9 +26,9 @@ static void fuzz_reports(struct trace *t)
     kernels_operators_markdown(&text, &k);
     kernels_regions_markdown(&text, &k, NULL, 0);
     kernels_signatures_json(&text, &k);
-    kernels_timeline_json(&text, &k);
     struct kernels_summary summary;
     kernels_summary_of(a, &k, "trace", &summary);
+    kernels_timeline_json(&text, &summary.timeline);
     REQUIRE(kernels_gantt_ok(&summary.gantt));
     kernels_gantt_draw(&text, &summary.gantt, true);
     kernels_summary_json(&text, &summary);

@@ -10,7 +10,8 @@ static const char *timeline(struct test *t, const char *path)
     struct buf text = {0};
     assert_ok(trace_load(&x, path, NULL, &t->e), t);
     kernels_open(&k, &x, NULL);
-    kernels_timeline_json(&text, &k);
+    const struct kernels_timeline figures = kernels_timeline_of(t->a, &k);
+    kernels_timeline_json(&text, &figures);
     const char *out = arena_str(t->a, buf_str(&text));
     buf_free(&text);
     kernels_close(&k);

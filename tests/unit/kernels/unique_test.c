@@ -28,7 +28,8 @@ static void what_is_not_known_is_null(void **state)
     assert_non_null(strstr(buf_str(&text), "\"grid\": [4, 2, 1], \"block\": [128, 1, 1], "
                                            "\"registers per thread\": 40"));
     buf_clear(&text);
-    kernels_timeline_json(&text, &k); /* one gap between two kernels, and no launch */
+    const struct kernels_timeline figures = kernels_timeline_of(t->a, &k);
+    kernels_timeline_json(&text, &figures); /* one gap between two kernels, and no launch */
     assert_non_null(strstr(buf_str(&text), "\"launch_call\": null"));
     buf_free(&text);
     kernels_close(&k);
