@@ -16,7 +16,7 @@ static int64_t blocks_used(const struct serve_params *serve, const struct worklo
     return serve->prefix_caching || all < running ? all : running;
 }
 
-static enum st bench_here(struct cmd_context *c, const struct engine *engine, struct err *e)
+static enum st bench_here(struct job_context *c, const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
     TRY(engine_check_place(engine, p, e));
@@ -73,7 +73,7 @@ static enum st bench_here(struct cmd_context *c, const struct engine *engine, st
     return st;
 }
 
-static enum st bench(struct cmd_context *c, struct err *e)
+static enum st bench(struct job_context *c, struct err *e)
 {
     const struct engine *engine;
     TRY(engine_for(c->plan->engine.kind, COMMAND_BENCH, &engine, e));
@@ -88,7 +88,7 @@ static enum st bench(struct cmd_context *c, struct err *e)
     return bench_here(c, engine, e);
 }
 
-static int run_bench(struct cmd_context *c, struct err *e)
+static int run_bench(struct job_context *c, struct err *e)
 {
     if (bench(c, e) != ST_OK)
         err_add(e, "bench");

@@ -63,7 +63,7 @@ static enum st over_seeds(struct seeds_job *j, const char *what, int64_t workers
                                .workers = workers,
                                .job = run_seed,
                                .done = take_seed,
-                               .stop = &cmd_stop};
+                               .stop = &job_stop};
     j->done = 0;
     progress_begin(&j->progress, what, "seeds", j->params->seeds);
     enum st st = launch_fork.run(&work, e);
@@ -80,7 +80,7 @@ struct asked {
     struct node *extra; /* of run_meta.json */
 };
 
-static enum st measure(struct cmd_context *c, const struct asked *q, struct capacity_result *r,
+static enum st measure(struct job_context *c, const struct asked *q, struct capacity_result *r,
                        struct err *e)
 {
     *r = (struct capacity_result){
@@ -99,7 +99,7 @@ static enum st measure(struct cmd_context *c, const struct asked *q, struct capa
     return ST_OK;
 }
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct asked *q,
+static struct node *meta_node(struct job_context *c, const char *id, const struct asked *q,
                               const struct artifact *art)
 {
     struct run_meta meta = job_meta(c, art, id, "capacity");
@@ -138,7 +138,7 @@ static void print_operating(struct arena *a, struct buf *out, const struct capac
     buf_printf(out, "output tokens/s: %.4g (%.4g to %.4g)\n", tokens.mean, tokens.low, tokens.high);
 }
 
-static void print_result(struct cmd_context *c, const char *dir, const struct capacity_result *r)
+static void print_result(struct job_context *c, const char *dir, const struct capacity_result *r)
 {
     struct node *map = capacity_node(c->a, r);
     struct buf out = {0};
@@ -159,13 +159,13 @@ static void print_result(struct cmd_context *c, const char *dir, const struct ca
 }
 
 /* engine: NULL = the probe uses no files in the folder. */
-static enum st search_and_write(struct cmd_context *c, struct asked *q,
+static enum st search_and_write(struct job_context *c, struct asked *q,
                                 struct job_engine_probe *engine, struct capacity_result *r,
                                 struct err *e)
 {
     const char *id, *dir = job_out_dir(c, "capacity", &id);
     struct artifact art;
-    cmd_catch_signals();
+    job_catch_signals();
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = engine ? job_engine_probe_begin(engine, &art, e) : ST_OK;
     if (st == ST_OK && engine)
@@ -191,7 +191,7 @@ static enum st search_and_write(struct cmd_context *c, struct asked *q,
     return st;
 }
 
-static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, struct err *e)
+static enum st of_simulator(struct job_context *c, struct capacity_result *r, struct err *e)
 {
     const struct plan *p = c->plan;
     struct job_probe *probe = arena_one(c->a, struct job_probe);
@@ -213,7 +213,7 @@ static enum st of_simulator(struct cmd_context *c, struct capacity_result *r, st
     return st;
 }
 
-static enum st of_engine(struct cmd_context *c, struct capacity_result *r, struct err *e)
+static enum st of_engine(struct job_context *c, struct capacity_result *r, struct err *e)
 {
     struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
     TRY(job_engine_probe_open(c, probe, e));
@@ -236,7 +236,7 @@ static enum st judge(const struct capacity_result *r, struct err *e)
                     "give the client a core of its own, or set capacity.max_rate below that rate");
 }
 
-static int run_capacity(struct cmd_context *c, struct err *e)
+static int run_capacity(struct job_context *c, struct err *e)
 {
     struct capacity_result r = {0};
     const struct engine *engine;

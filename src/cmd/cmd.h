@@ -13,7 +13,7 @@ struct cmd {
     const char *about;   /* a paragraph for --help */
     const char *example;
     /* Results on stdout. Returns the exit code; errors in e decide it through err_exit_code. */
-    int (*run)(struct cmd_context *c, struct err *e);
+    int (*run)(struct job_context *c, struct err *e);
 };
 
 extern const struct cmd *const cmd_table[]; /* [N_COMMANDS], then NULL */

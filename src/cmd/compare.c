@@ -24,7 +24,7 @@ static struct node *strings(struct arena *a, const char *const *s, size_t n)
     return list;
 }
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct result *r,
+static struct node *meta_node(struct job_context *c, const char *id, const struct result *r,
                               const struct artifact *art)
 {
     struct arena *a = c->a;
@@ -62,14 +62,14 @@ static void add_next(struct buf *out, const char *dir, const struct comparison *
                    dir, dir, x->params.real_dir, x->params.sim_dir);
 }
 
-static void print(struct cmd_context *c, struct node *map, const char *dir, struct buf *text)
+static void print(struct job_context *c, struct node *map, const char *dir, struct buf *text)
 {
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
     job_result(c, map, buf_str(text));
     buf_free(text);
 }
 
-static void print_pair(struct cmd_context *c, const char *dir, const struct comparison *x)
+static void print_pair(struct job_context *c, const char *dir, const struct comparison *x)
 {
     struct buf text = {0};
     table_text(&text, compare_table(c->a, x));
@@ -85,7 +85,7 @@ static void print_pair(struct cmd_context *c, const char *dir, const struct comp
     print(c, compare_node(c->a, x), dir, &text);
 }
 
-static void print_runs(struct cmd_context *c, const char *dir, const struct ab *x)
+static void print_runs(struct job_context *c, const char *dir, const struct ab *x)
 {
     struct buf text = {0};
     for (size_t i = 0; i < x->params.n; i++)
@@ -115,7 +115,7 @@ static void print_runs(struct cmd_context *c, const char *dir, const struct ab *
     print(c, ab_node(c->a, x), dir, &text);
 }
 
-static enum st compare_pair(struct cmd_context *c, struct comparison *x, struct err *e)
+static enum st compare_pair(struct job_context *c, struct comparison *x, struct err *e)
 {
     const struct plan *p = c->plan;
     const struct compare_params params = {
@@ -131,7 +131,7 @@ static enum st compare_pair(struct cmd_context *c, struct comparison *x, struct 
     return compare_runs(c->a, &params, x, e);
 }
 
-static enum st compare_ab(struct cmd_context *c, const char *const *dirs, size_t n, struct ab *x,
+static enum st compare_ab(struct job_context *c, const char *const *dirs, size_t n, struct ab *x,
                           struct err *e)
 {
     const struct plan *p = c->plan;
@@ -156,7 +156,7 @@ static enum st hint_at_runs(struct err *e)
 }
 
 /* Compares runs=, or two folders: a real run and its simulation, or two of a kind. */
-static enum st compare_what(struct cmd_context *c, struct result *r, struct err *e)
+static enum st compare_what(struct job_context *c, struct result *r, struct err *e)
 {
     const struct plan *p = c->plan;
     const char *real = p->compare.real_run_dir, *sim = p->compare.sim_run_dir;
@@ -207,7 +207,7 @@ static enum st write_all(const struct artifact *art, const struct result *r,
     return st;
 }
 
-static enum st compare(struct cmd_context *c, struct result *r, struct err *e)
+static enum st compare(struct job_context *c, struct result *r, struct err *e)
 {
     TRY(compare_what(c, r, e));
     const char *id, *dir = job_out_dir(c, "comparisons", &id);
@@ -230,7 +230,7 @@ static enum st compare(struct cmd_context *c, struct result *r, struct err *e)
     return ST_OK;
 }
 
-static int run_compare(struct cmd_context *c, struct err *e)
+static int run_compare(struct job_context *c, struct err *e)
 {
     struct result r = {arena_one(c->a, struct comparison), arena_one(c->a, struct ab)};
     if (compare(c, &r, e) != ST_OK) {

@@ -15,7 +15,7 @@ static void print_text(const struct doctor_findings *f)
     }
 }
 
-static void print_json(struct cmd_context *c, const struct doctor_findings *f)
+static void print_json(struct job_context *c, const struct doctor_findings *f)
 {
     struct node *out = node_new(c->a, NODE_MAP);
     struct node *list = node_set(c->a, out, SV("findings"), node_new(c->a, NODE_LIST));
@@ -33,7 +33,7 @@ static void print_json(struct cmd_context *c, const struct doctor_findings *f)
     job_result(c, out, NULL);
 }
 
-static int run_doctor(struct cmd_context *c, struct err *e)
+static int run_doctor(struct job_context *c, struct err *e)
 {
     struct doctor_findings f = {.a = c->a};
     doctor_machine(&f);

@@ -4,7 +4,7 @@
 #include "job/job.h"
 #include "kernels/files.h"
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art,
+static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
                               const struct kernels *k)
 {
     struct arena *a = c->a;
@@ -41,7 +41,7 @@ static void tell_notes(struct arena *a, const struct trace *t)
 }
 
 /* The kernels that took most. */
-static void add_top(struct cmd_context *c, const struct kernels *k, struct buf *text)
+static void add_top(struct job_context *c, const struct kernels *k, struct buf *text)
 {
     enum { TOP = 10 };
     static const int columns[] = {0, 1, 2, 3, 8};
@@ -53,7 +53,7 @@ static void add_top(struct cmd_context *c, const struct kernels *k, struct buf *
     table_text(text, t);
 }
 
-static enum st print_result(struct cmd_context *c, const struct kernels *k, const char *dir,
+static enum st print_result(struct job_context *c, const struct kernels *k, const char *dir,
                             struct err *e)
 {
     const struct trace_dict *d = &k->t->dict;
@@ -83,7 +83,7 @@ static enum st print_result(struct cmd_context *c, const struct kernels *k, cons
     return e->st;
 }
 
-static enum st write_all(struct cmd_context *c, struct trace *t, const struct trace_window *w,
+static enum st write_all(struct job_context *c, struct trace *t, const struct trace_window *w,
                          struct err *e)
 {
     const struct plan *p = c->plan;
@@ -126,7 +126,7 @@ static enum st write_all(struct cmd_context *c, struct trace *t, const struct tr
     return st;
 }
 
-static enum st run(struct cmd_context *c, struct err *e)
+static enum st run(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     if (!p->kernels.trace) {
@@ -151,7 +151,7 @@ static enum st run(struct cmd_context *c, struct err *e)
     return st;
 }
 
-static int run_kernels(struct cmd_context *c, struct err *e)
+static int run_kernels(struct job_context *c, struct err *e)
 {
     if (run(c, e) != ST_OK)
         err_add(e, "kernels");

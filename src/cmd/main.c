@@ -179,7 +179,7 @@ static int run_job(void *self, struct arena *a, const struct config_args *args,
     if (config_check_read(&config, e) != ST_OK)
         return err_exit_code(e->st);
     log_set_level((enum log_level)config.plan.log.level);
-    struct cmd_context c = {.a = a,
+    struct job_context c = {.a = a,
                             .config = &config,
                             .plan = &config.plan,
                             .args = args,

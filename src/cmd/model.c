@@ -5,7 +5,7 @@
 #include "model/describe.h"
 #include "model/weights.h"
 
-static enum st inspect(struct cmd_context *c, const struct job_model *m, struct err *e)
+static enum st inspect(struct job_context *c, const struct job_model *m, struct err *e)
 {
     (void)e;
     struct buf text = {0};
@@ -16,20 +16,20 @@ static enum st inspect(struct cmd_context *c, const struct job_model *m, struct 
     return ST_OK;
 }
 
-static enum st init(struct cmd_context *c, const struct job_model *m, struct err *e)
+static enum st init(struct job_context *c, const struct job_model *m, struct err *e)
 {
     const char *id, *dir = job_out_dir(c, "models", &id);
     if (fs_exists(dir)) {
         err_set(e, ST_USAGE, "out: %s already exists", dir);
         return err_hint(e, "choose another out=");
     }
-    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     const struct model_init_params params = {.model = &m->m,
                                              .config = m->config,
                                              .from_dir = m->dir,
                                              .seed = (uint64_t)c->plan->seed,
                                              .dir = dir,
-                                             .stop = &cmd_stop};
+                                             .stop = &job_stop};
     TRY(model_init(&params, e));
     struct node *out = node_new(c->a, NODE_MAP);
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
@@ -38,7 +38,7 @@ static enum st init(struct cmd_context *c, const struct job_model *m, struct err
     return ST_OK;
 }
 
-static enum st model(struct cmd_context *c, struct err *e)
+static enum st model(struct job_context *c, struct err *e)
 {
     if (c->n_words != 1) {
         err_set(e, ST_USAGE, "model needs one of: init, inspect");
@@ -49,7 +49,7 @@ static enum st model(struct cmd_context *c, struct err *e)
     return strcmp(c->words[0], "init") == 0 ? init(c, &m, e) : inspect(c, &m, e);
 }
 
-static int run_model(struct cmd_context *c, struct err *e)
+static int run_model(struct job_context *c, struct err *e)
 {
     if (model(c, e) != ST_OK)
         err_add(e, "model");

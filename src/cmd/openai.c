@@ -13,7 +13,7 @@
 #include "job/goodput.h"
 
 struct bench {
-    struct cmd_context *c;
+    struct job_context *c;
     struct job_model m;
     struct job_workload w;
     struct tokenizer *counter; /* for answers; NULL = none */
@@ -100,7 +100,7 @@ static enum st get_settings(struct bench *b, const char **models_url, struct err
         .max_wrong_lengths = p->client.max_wrong_lengths,
         .tokens = p->output.tokens == OUTPUT_FULL,
         .answers = p->client.save_answers,
-        .stop = &cmd_stop,
+        .stop = &job_stop,
     };
     return get_limits(b, e);
 }
@@ -126,7 +126,7 @@ static enum st find_model(struct bench *b, const char *models_url, struct err *e
                               &b->p.body.model, e);
 }
 
-static double node_or_nan(const struct cmd_context *c, const char *key)
+static double node_or_nan(const struct job_context *c, const char *key)
 {
     const struct node *n = node_path(c->config->tree, key);
     return !n ? NAN : n->kind == NODE_INT ? (double)n->i : n->kind == NODE_FLOAT ? n->f : NAN;
@@ -153,7 +153,7 @@ static enum st get_arrivals(struct bench *b, struct err *e)
 /* Texts and tokenizer where there are any; a text workload needs no tokenizer. */
 static enum st get_workload(struct bench *b, struct err *e)
 {
-    struct cmd_context *c = b->c;
+    struct job_context *c = b->c;
     TRY(job_workload(c, &b->m, b->m.tokenizer != NULL, &b->w, e));
     if (!b->w.prompts && b->w.w.prompts && !b->m.tokenizer)
         TRY(prompts_load(c->a, b->w.w.prompts, &b->w.prompts, &b->w.n_prompts, e));
@@ -178,7 +178,7 @@ static enum st get_workload(struct bench *b, struct err *e)
 static enum st commit(const struct bench *b, const struct client_bench *run, struct artifact *art,
                       const char *id, struct err *e)
 {
-    struct cmd_context *c = b->c;
+    struct job_context *c = b->c;
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
     node_set(a, extra, SV("backend"), node_str(a, "openai"));
@@ -234,7 +234,7 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
     return st;
 }
 
-enum st openai_bench(struct cmd_context *c, struct err *e)
+enum st openai_bench(struct job_context *c, struct err *e)
 {
     struct bench b = {.c = c};
     struct client_bench run = {0};
@@ -243,7 +243,7 @@ enum st openai_bench(struct cmd_context *c, struct err *e)
     TRY(job_model(c, false, &b.m, e));
     TRY(find_model(&b, models_url, e));
     enum st st = get_workload(&b, e);
-    cmd_catch_signals(); /* the first request may take long */
+    job_catch_signals(); /* the first request may take long */
     if (st == ST_OK)
         st = client_bench_prepare(c->a, &b.p, &run, e);
     if (st == ST_OK) /* from here on an interrupted run leaves an incomplete folder */

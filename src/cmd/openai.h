@@ -5,6 +5,6 @@
 #include "job/job.h"
 
 /* A run whose client could not keep its schedule is written and reported, and gives ST_REJECTED. */
-enum st openai_bench(struct cmd_context *c, struct err *e);
+enum st openai_bench(struct job_context *c, struct err *e);
 
 #endif

@@ -9,7 +9,7 @@
 #include "text/table.h"
 
 /* `profile check`: errors of predictions for held-out rows of the bundle. */
-static enum st check(struct cmd_context *c, const struct job_model *m, struct err *e)
+static enum st check(struct job_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;
     struct bundle_key key = job_bundle_key(p, m);
@@ -65,7 +65,7 @@ static enum st check(struct cmd_context *c, const struct job_model *m, struct er
 
 enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
 
-static enum st measure(struct cmd_context *c, const struct job_model *m,
+static enum st measure(struct job_context *c, const struct job_model *m,
                        const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -129,9 +129,9 @@ static enum st measure(struct cmd_context *c, const struct job_model *m,
     };
     struct executor ex;
     TRY(engine->open(&job, &ex, e));
-    cmd_catch_signals();
+    job_catch_signals();
     const char *dir = NULL;
-    enum st st = profile_run(c->a, &pp, ex, &cmd_stop, &dir, e);
+    enum st st = profile_run(c->a, &pp, ex, &job_stop, &dir, e);
     ex.ops->close(ex.self);
     TRY(st);
     struct node *out = node_new(c->a, NODE_MAP);
@@ -140,7 +140,7 @@ static enum st measure(struct cmd_context *c, const struct job_model *m,
     return ST_OK;
 }
 
-static enum st profile(struct cmd_context *c, struct err *e)
+static enum st profile(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     struct job_model m;
@@ -159,7 +159,7 @@ static enum st profile(struct cmd_context *c, struct err *e)
     return measure(c, &m, engine, e);
 }
 
-static int run_profile(struct cmd_context *c, struct err *e)
+static int run_profile(struct job_context *c, struct err *e)
 {
     if (profile(c, e) != ST_OK)
         err_add(e, "profile");

@@ -4,7 +4,7 @@
 #include "cmd/commands.h"
 #include "job/job.h"
 
-static enum st report(struct cmd_context *c, struct err *e)
+static enum st report(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     if (p->report.inputs.n == 0) {
@@ -46,7 +46,7 @@ static enum st report(struct cmd_context *c, struct err *e)
     return ST_OK;
 }
 
-static int run_report(struct cmd_context *c, struct err *e)
+static int run_report(struct job_context *c, struct err *e)
 {
     if (report(c, e) != ST_OK)
         err_add(e, "report");

@@ -6,7 +6,7 @@
 
 enum { TABLE_ROWS = 20 };
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art)
+static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art)
 {
     struct node *extra = node_new(c->a, NODE_MAP);
     const char *root =
@@ -20,7 +20,7 @@ static struct node *meta_node(struct cmd_context *c, const char *id, const struc
 
 static void print_result(const struct job_search *s, const char *dir, const struct search_result *r)
 {
-    struct cmd_context *c = s->c;
+    struct job_context *c = s->c;
     struct node *map = search_node(c->a, r);
     struct buf out = {0};
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
@@ -45,7 +45,7 @@ static void print_result(const struct job_search *s, const char *dir, const stru
 
 static enum st write_result(struct job_search *s, const char *id, const char *dir, struct err *e)
 {
-    struct cmd_context *c = s->c;
+    struct job_context *c = s->c;
     struct search_result r;
     struct artifact art;
     TRY(job_search_collect(s, &r, e));
@@ -95,7 +95,7 @@ static enum st lead(struct job_search *s, const struct launcher_ops *launcher, s
     return st;
 }
 
-static enum st search(struct cmd_context *c, struct job_search *s, struct err *e)
+static enum st search(struct job_context *c, struct job_search *s, struct err *e)
 {
     const struct plan *p = c->plan;
     const struct launcher_ops *launcher;
@@ -104,7 +104,7 @@ static enum st search(struct cmd_context *c, struct job_search *s, struct err *e
     TRY(launcher->open(&leads, e));
     enum st st = job_search_open(c, s, e);
     if (st == ST_OK) {
-        cmd_catch_signals();
+        job_catch_signals();
         st = leads ? lead(s, launcher, e) : job_search_run(s, launcher, e);
     }
     launcher->close();
@@ -115,7 +115,7 @@ static enum st search(struct cmd_context *c, struct job_search *s, struct err *e
     return leads ? st : ST_OK;
 }
 
-static int run_search(struct cmd_context *c, struct err *e)
+static int run_search(struct job_context *c, struct err *e)
 {
     struct job_search s = {0};
     enum st st = search(c, &s, e);

@@ -13,7 +13,7 @@ enum { READY_BYTES = 128 << 20 };
 
 /* The parts of one server. */
 struct service {
-    struct cmd_context *c;
+    struct job_context *c;
     const struct engine *engine;
     struct job_model m;
     struct predictor predictor; /* of engines that need one */
@@ -166,7 +166,7 @@ static enum st run(struct service *s, const struct serve_sink *to, struct serve_
                    struct err *e)
 {
     static volatile sig_atomic_t abort;
-    struct request_source source = server_source(s->server, &s->clock, &cmd_stop, &abort);
+    struct request_source source = server_source(s->server, &s->clock, &job_stop, &abort);
     struct serve_sink sink = server_sink(s->server, to);
     enum st st = serve_run(&s->serve, &s->clock, s->executors, &source, &sink, &abort, counters, e);
     server_close(&s->server);
@@ -184,7 +184,7 @@ static enum st run(struct service *s, const struct serve_sink *to, struct serve_
 static enum st commit(struct service *s, struct artifact *art, const char *id,
                       const struct serve_counters *counters, struct err *e)
 {
-    struct cmd_context *c = s->c;
+    struct job_context *c = s->c;
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP), *n = node_new(a, NODE_MAP);
     node_set(a, n, SV("iterations"), node_int(a, counters->iterations));
@@ -205,7 +205,7 @@ static enum st commit(struct service *s, struct artifact *art, const char *id,
 /* out=: records the served requests as a run. */
 static enum st run_recorded(struct service *s, struct serve_counters *counters, struct err *e)
 {
-    struct cmd_context *c = s->c;
+    struct job_context *c = s->c;
     struct artifact art;
     struct record *record = NULL;
     struct err close_err = {0};
@@ -229,7 +229,7 @@ static enum st run_recorded(struct service *s, struct serve_counters *counters, 
     return st;
 }
 
-static enum st serve(struct cmd_context *c, struct err *e)
+static enum st serve(struct job_context *c, struct err *e)
 {
     struct service s = {.c = c, .clock = clock_real()};
     struct serve_counters counters = {0};
@@ -237,7 +237,7 @@ static enum st serve(struct cmd_context *c, struct err *e)
     enum st st = load_keys(&s, e);
     if (st == ST_OK)
         st = open_engine(&s, e);
-    cmd_catch_signals(); /* before clients can connect */
+    job_catch_signals(); /* before clients can connect */
     if (st == ST_OK)
         st = open_server(&s, e);
     if (st == ST_OK)
@@ -253,7 +253,7 @@ static enum st serve(struct cmd_context *c, struct err *e)
     return st;
 }
 
-static int run_serve(struct cmd_context *c, struct err *e)
+static int run_serve(struct job_context *c, struct err *e)
 {
     if (serve(c, e) != ST_OK)
         err_add(e, "serve");

@@ -42,7 +42,7 @@ static void tell_operators(const struct says *s, const struct plan *p, const str
 }
 
 /* Opens a stream, unless prefix caching needs the token ids of prompts. */
-static enum st open_workload(const struct cmd_context *c, const struct job_model *m,
+static enum st open_workload(const struct job_context *c, const struct job_model *m,
                              const struct says *says, struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -66,7 +66,7 @@ static enum st open_workload(const struct cmd_context *c, const struct job_model
     return job_workload_stream(c, m, out, e);
 }
 
-static enum st simulate(struct cmd_context *c, struct err *e)
+static enum st simulate(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
     struct job_model m;
@@ -128,7 +128,7 @@ static enum st simulate(struct cmd_context *c, struct err *e)
     return st;
 }
 
-static int run_simulate(struct cmd_context *c, struct err *e)
+static int run_simulate(struct job_context *c, struct err *e)
 {
     if (simulate(c, e) != ST_OK)
         err_add(e, "simulate");

@@ -39,7 +39,7 @@ static enum st absolute(struct arena *a, const char *path, const char **out, str
 }
 
 /* out=, or runs/traces/<stable id of settings and command>. */
-static const char *out_dir(struct cmd_context *c, const char **id)
+static const char *out_dir(struct job_context *c, const char **id)
 {
     const char *dir = job_out_dir(c, "traces", id);
     if (c->plan->out || !c->program)
@@ -55,7 +55,7 @@ static const char *out_dir(struct cmd_context *c, const char **id)
     return arena_printf(c->a, "runs/traces/%s", *id);
 }
 
-static struct node *meta_node(struct cmd_context *c, const char *id, const struct artifact *art,
+static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
                               struct node *extra)
 {
     struct run_meta meta = job_meta(c, art, id, "trace");
@@ -69,7 +69,7 @@ static int code_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static enum st finish(struct cmd_context *c, const char *id, const char *dir, struct artifact *art,
+static enum st finish(struct job_context *c, const char *id, const char *dir, struct artifact *art,
                       int status, struct err *e)
 {
     struct arena *a = c->a;
@@ -108,7 +108,7 @@ static void keep(struct artifact *art, const char *partial, struct err *e)
     partial_release(&art->partial);
 }
 
-static enum st record(struct cmd_context *c, const struct trace_record *r, int *status,
+static enum st record(struct job_context *c, const struct trace_record *r, int *status,
                       struct err *e)
 {
     const char *id, *dir = out_dir(c, &id), *at;
@@ -142,7 +142,7 @@ static void put_export(struct buf *out, const char *name, const char *value)
 }
 
 /* attach=false: creates the folder; spools come later, from any program with the variables set. */
-static enum st prepare(struct cmd_context *c, const struct trace_record *r, struct err *e)
+static enum st prepare(struct job_context *c, const struct trace_record *r, struct err *e)
 {
     const char *id, *dir = out_dir(c, &id), *at;
     struct artifact art;
@@ -171,7 +171,7 @@ static enum st prepare(struct cmd_context *c, const struct trace_record *r, stru
     return ST_OK;
 }
 
-static enum st trace(struct cmd_context *c, int *status, struct err *e)
+static enum st trace(struct job_context *c, int *status, struct err *e)
 {
     struct gpu_cuda cuda;
     if (c->plan->trace.attach && !c->program) {
@@ -189,7 +189,7 @@ static enum st trace(struct cmd_context *c, int *status, struct err *e)
     return record(c, &r, status, e);
 }
 
-static int run_trace(struct cmd_context *c, struct err *e)
+static int run_trace(struct job_context *c, struct err *e)
 {
     int status = 0;
     if (trace(c, &status, e) == ST_OK)

@@ -6,7 +6,7 @@
 #include "workload/format.h"
 
 /* lost: by an export; NULL elsewhere. */
-static void print_result(struct cmd_context *c, const char *key, const char *path,
+static void print_result(struct job_context *c, const char *key, const char *path,
                          const struct workload *w, int64_t left_out, const char *lost)
 {
     struct node *out = node_new(c->a, NODE_MAP);
@@ -28,14 +28,14 @@ static void print_result(struct cmd_context *c, const char *key, const char *pat
     job_result(c, out, NULL);
 }
 
-static enum st write_workload(struct cmd_context *c, const struct job_model *m,
+static enum st write_workload(struct job_context *c, const struct job_model *m,
                               const struct job_workload *w, int64_t left_out, struct err *e)
 {
     const char *id, *dir = job_out_dir(c, "workloads", &id);
     struct artifact art;
     struct progress progress;
-    const struct workload_watch watch = {&cmd_stop, &progress};
-    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    const struct workload_watch watch = {&job_stop, &progress};
+    job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     TRY(fs_need_space(dir, workload_disk_bytes(&w->w, w->prompts, w->n_prompts), e));
     TRY(artifact_begin(c->a, dir, WORKLOAD_META, &art, e));
     progress_begin(&progress, "workload", "rows", workload_rows(&w->w, w->n_prompts));
@@ -62,14 +62,14 @@ static enum st write_workload(struct cmd_context *c, const struct job_model *m,
 
 /* ---- traces of others -------------------------------------------------------------------- */
 
-static enum st need_path(const struct cmd_context *c, const char *what, struct err *e)
+static enum st need_path(const struct job_context *c, const char *what, struct err *e)
 {
     if (c->plan->path)
         return ST_OK;
     return err_set(e, ST_USAGE, "%s needs path=FILE", what);
 }
 
-static enum st import(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+static enum st import(struct job_context *c, const struct job_model *m, struct job_workload *w,
                       struct err *e)
 {
     const struct plan *p = c->plan;
@@ -95,7 +95,7 @@ static enum st import(struct cmd_context *c, const struct job_model *m, struct j
     return write_workload(c, m, w, r.left_out, e);
 }
 
-static enum st export_to(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+static enum st export_to(struct job_context *c, const struct job_model *m, struct job_workload *w,
                          struct err *e)
 {
     const struct plan *p = c->plan;
@@ -112,14 +112,14 @@ static enum st export_to(struct cmd_context *c, const struct job_model *m, struc
         TRY(prompts_load(c->a, w->w.prompts, &w->prompts, &w->n_prompts, e));
     TRY(workload_texts(c->a, &w->w, w->prompts, w->n_prompts, &texts, e));
     struct buf bytes = {0};
-    cmd_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     enum st st = f->write(&bytes, &w->w, texts, e);
     if (st == ST_OK)
         st = fs_need_space(p->path, (int64_t)bytes.n, e);
-    if (st == ST_OK && !cmd_stop)
+    if (st == ST_OK && !job_stop)
         st = fs_write_atomic(p->path, bytes.p, bytes.n, e);
     buf_free(&bytes);
-    if (st == ST_OK && cmd_stop) {
+    if (st == ST_OK && job_stop) {
         unlink(p->path);
         st = err_set(e, ST_INTERRUPTED, "interrupted; nothing is left of %s", p->path);
     }
@@ -128,7 +128,7 @@ static enum st export_to(struct cmd_context *c, const struct job_model *m, struc
     return st;
 }
 
-static enum st make(struct cmd_context *c, const struct job_model *m, struct job_workload *w,
+static enum st make(struct job_context *c, const struct job_model *m, struct job_workload *w,
                     struct err *e)
 {
     const struct plan *p = c->plan;
@@ -139,7 +139,7 @@ static enum st make(struct cmd_context *c, const struct job_model *m, struct job
     return write_workload(c, m, w, 0, e);
 }
 
-static int run_workload(struct cmd_context *c, struct err *e)
+static int run_workload(struct job_context *c, struct err *e)
 {
     struct job_model m;
     struct job_workload w = {0};

@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-struct cmd_context {
+struct job_context {
     struct arena *a; /* of this job */
     const struct config *config;
     const struct plan *plan;        /* &config->plan */
@@ -20,9 +20,9 @@ struct cmd_context {
     const struct node **result;
 };
 
-/* Set by SIGINT and SIGTERM once cmd_catch_signals was called; a second signal, half a second later
+/* Set by SIGINT and SIGTERM once job_catch_signals was called; a second signal, half a second later
  * or more, ends the process. */
-extern volatile sig_atomic_t cmd_stop;
-void cmd_catch_signals(void);
+extern volatile sig_atomic_t job_stop;
+void job_catch_signals(void);
 
 #endif

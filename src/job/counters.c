@@ -92,7 +92,7 @@ static int64_t peak_rss_bytes(struct arena *a)
     return at ? strtoll(at + sizeof key - 1, NULL, 10) * 1024 : 0;
 }
 
-struct run_counters *run_counters_of(const struct cmd_context *c, const struct job_run *r,
+struct run_counters *run_counters_of(const struct job_context *c, const struct job_run *r,
                                      const struct serve_counters *n, double setup_s)
 {
     struct run_counters *k = arena_one(c->a, struct run_counters);

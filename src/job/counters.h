@@ -9,7 +9,7 @@
 struct run_counters;
 
 /* What one run counted; setup_s: CPU time until its first request. */
-struct run_counters *run_counters_of(const struct cmd_context *c, const struct job_run *r,
+struct run_counters *run_counters_of(const struct job_context *c, const struct job_run *r,
                                      const struct serve_counters *n, double setup_s);
 struct node *run_counters_node(struct arena *a, const struct run_counters *k);
 

@@ -16,7 +16,7 @@ static int64_t sample_vocab(const struct job_model *m, const struct tokenizer *h
     return known < m->m.vocab ? known : 0;
 }
 
-enum st job_engine_open(const struct cmd_context *c, const struct job_engine *how,
+enum st job_engine_open(const struct job_context *c, const struct job_engine *how,
                         struct executor *out, struct err *e)
 {
     const struct engine *x = how->engine;

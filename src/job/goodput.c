@@ -6,7 +6,7 @@
 enum { MOST_WORDS = 8 };
 
 /* Splits items at spaces: "ttft:200 tpot:50" is one item, ttft:200,tpot:50 two. */
-static enum st split(const struct cmd_context *c, const char *words[MOST_WORDS], size_t *n,
+static enum st split(const struct job_context *c, const char *words[MOST_WORDS], size_t *n,
                      struct err *e)
 {
     const struct option_list *given = &c->plan->goodput;
@@ -22,7 +22,7 @@ static enum st split(const struct cmd_context *c, const char *words[MOST_WORDS],
     return ST_OK;
 }
 
-enum st job_goodput(const struct cmd_context *c, struct slo *limits, const char **text,
+enum st job_goodput(const struct job_context *c, struct slo *limits, const char **text,
                     struct err *e)
 {
     const char *words[MOST_WORDS];

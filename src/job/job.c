@@ -11,7 +11,7 @@
 #include "text/json.h"
 #include "text/yaml.h"
 
-const char *job_out_dir(const struct cmd_context *c, const char *kind, const char **id)
+const char *job_out_dir(const struct job_context *c, const char *kind, const char **id)
 {
     struct node *tree = node_copy(c->a, c->config->tree);
     node_remove(tree, SV("out"));
@@ -28,7 +28,7 @@ const char *job_out_dir(const struct cmd_context *c, const char *kind, const cha
     return arena_printf(c->a, "runs/%s/%s", kind, made);
 }
 
-static enum st find_weights(const struct cmd_context *c, struct job_model *m, struct err *e)
+static enum st find_weights(const struct job_context *c, struct job_model *m, struct err *e)
 {
     const char *how = c->plan->model.weights;
     static const char random[] = "random:";
@@ -50,7 +50,7 @@ static enum st find_weights(const struct cmd_context *c, struct job_model *m, st
 }
 
 /* Adds eos ids: chat models list more of them there than in config.json. */
-static enum st add_generation_config(const struct cmd_context *c, struct job_model *m,
+static enum st add_generation_config(const struct job_context *c, struct job_model *m,
                                      struct err *e)
 {
     const char *path = fs_join(c->a, m->dir, "generation_config.json");
@@ -61,7 +61,7 @@ static enum st add_generation_config(const struct cmd_context *c, struct job_mod
     return model_add_eos(&m->m, tree, e);
 }
 
-enum st job_model(const struct cmd_context *c, bool need_weights, struct job_model *out,
+enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e)
 {
     const struct plan *p = c->plan;
@@ -94,7 +94,7 @@ enum st job_model(const struct cmd_context *c, bool need_weights, struct job_mod
 }
 
 /* Ignores the model of a shipped configuration: it is no evidence of the server's model. */
-const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m)
+const char *job_answer_tokenizer(const struct job_context *c, const struct job_model *m)
 {
     static const char group[] = "model=";
     if (c->plan->client.tokenizer)
@@ -132,7 +132,7 @@ struct workload_params job_arrivals(const struct plan *p)
     };
 }
 
-enum st job_stages(const struct cmd_context *c, struct workload_params *w, struct err *e)
+enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e)
 {
     const struct plan *p = c->plan;
     const struct option_list *given = &p->workload.arrival.stages;
@@ -151,13 +151,13 @@ enum st job_stages(const struct cmd_context *c, struct workload_params *w, struc
 }
 
 /* Logs the note now and keeps it for the result. */
-static void say(const struct cmd_context *c, struct job_workload *w, const char *note)
+static void say(const struct job_context *c, struct job_workload *w, const char *note)
 {
     log_warn("%s", note);
     w->note = w->note ? arena_printf(c->a, "%s; %s", w->note, note) : note;
 }
 
-static enum st make_workload(const struct cmd_context *c, const struct job_model *m, bool stream,
+static enum st make_workload(const struct job_context *c, const struct job_model *m, bool stream,
                              struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -207,7 +207,7 @@ static enum st settled(struct job_workload *w, enum st st, struct err *e)
     return err_add(e, "cannot get the workload");
 }
 
-enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
+enum st job_workload(const struct job_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -233,7 +233,7 @@ enum st job_workload(const struct cmd_context *c, const struct job_model *m, boo
     return settled(out, st, e);
 }
 
-enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
+enum st job_workload_stream(const struct job_context *c, const struct job_model *m,
                             struct job_workload *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -350,7 +350,7 @@ struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m
     };
 }
 
-struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
+struct run_meta job_meta(const struct job_context *c, const struct artifact *art, const char *id,
                          const char *type)
 {
     int64_t now_ns = clock_wall_ns();
@@ -366,7 +366,7 @@ struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art
     };
 }
 
-enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e)
+enum st job_snapshot(const struct job_context *c, const struct artifact *art, struct err *e)
 {
     if (!c->plan->output.write_hydra_snapshot)
         return ST_OK;
@@ -392,7 +392,7 @@ void job_lines(struct buf *text, const struct node *map)
     }
 }
 
-void job_result(const struct cmd_context *c, const struct node *map, const char *text)
+void job_result(const struct job_context *c, const struct node *map, const char *text)
 {
     struct buf out = {0};
     if (c->result)

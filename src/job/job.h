@@ -23,7 +23,7 @@
 #include "workload/stream.h"
 
 /* out= or runs/<kind>/<stable id of the configuration without out=>. */
-const char *job_out_dir(const struct cmd_context *c, const char *kind, const char **id);
+const char *job_out_dir(const struct job_context *c, const char *kind, const char **id);
 
 struct job_model {
     struct model m;
@@ -34,7 +34,7 @@ struct job_model {
     uint64_t weights_seed;
 };
 /* The model of the plan; weights are located only when need_weights. */
-enum st job_model(const struct cmd_context *c, bool need_weights, struct job_model *out,
+enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e);
 
 struct job_workload {
@@ -48,22 +48,22 @@ struct job_workload {
 /* workload.dir, workload.trace, or made from the workload.* settings. Close afterwards. Where the
  * model has no tokenizer, lengths of prompts are estimated (workload.h) and need_ids gives random
  * ids, with a note. */
-enum st job_workload(const struct cmd_context *c, const struct job_model *m, bool need_ids,
+enum st job_workload(const struct job_context *c, const struct job_model *m, bool need_ids,
                      struct job_workload *out, struct err *e);
 /* The same as a stream, for commands that serve each request once and feed no ids. */
-enum st job_workload_stream(const struct cmd_context *c, const struct job_model *m,
+enum st job_workload_stream(const struct job_context *c, const struct job_model *m,
                             struct job_workload *out, struct err *e);
 /* The plan's arrivals, for requests without any. */
 struct workload_params job_arrivals(const struct plan *p);
 /* Parses workload.arrival.stages and ramp_s into w, which has the rate. */
-enum st job_stages(const struct cmd_context *c, struct workload_params *w, struct err *e);
+enum st job_stages(const struct job_context *c, struct workload_params *w, struct err *e);
 /* Loads the model's tokenizer, needed for `why`; no-op when *out is set. */
 enum st job_tokenizer(const struct job_model *m, const char *why, struct tokenizer **out,
                       struct err *e);
 void job_workload_close(struct job_workload *w);
 /* Path of a tokenizer to count a server's output: client.tokenizer, or that of a model named on the
  * command line. NULL = none. */
-const char *job_answer_tokenizer(const struct cmd_context *c, const struct job_model *m);
+const char *job_answer_tokenizer(const struct job_context *c, const struct job_model *m);
 
 /* The plan's scheduler settings. Unset, max_model_len is the model's limit and num_blocks is of the
  * engine's plan (engine/registry.h), which *plan keeps unless that is NULL. engine NULL: simulated.
@@ -73,7 +73,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
 
 /* Every prompt of a workload that holds its requests as ids, (*ids)[i][num_prefill_tokens], before
  * the clock starts: tokenizing is not measured. */
-enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
+enum st job_prompt_ids(const struct job_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e);
 
 /* How a command opens an engine of the registry. The first ready_blocks of its KV cache are touched
@@ -92,7 +92,7 @@ struct job_engine {
     const struct predictor *predictor; /* of engines that need one, */
     double *late_s;                    /* and the longest time behind it */
 };
-enum st job_engine_open(const struct cmd_context *c, const struct job_engine *how,
+enum st job_engine_open(const struct job_context *c, const struct job_engine *how,
                         struct executor *out, struct err *e);
 
 /* Serve the workload and write the run directory. type: "real" or "vidur". */
@@ -119,27 +119,27 @@ struct job_run {
                     struct node *shown, struct err *e);
     void *more_self;
 };
-enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
+enum st job_run(struct job_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e);
 
 /* The same by worker.command: its program batches by itself. */
-enum st job_worker(struct cmd_context *c, struct err *e);
+enum st job_worker(struct job_context *c, struct err *e);
 
 /* The rows of profiling bundles that a plan needs; borrows of both. */
 struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m);
 
 /* Common meta of a run: hardware and device of the plan, the configuration, times from the start of
  * the artifact (NULL: now) until now. */
-struct run_meta job_meta(const struct cmd_context *c, const struct artifact *art, const char *id,
+struct run_meta job_meta(const struct job_context *c, const struct artifact *art, const char *id,
                          const char *type);
 
 /* Writes config.yaml and overrides.yaml into the artifact, unless the plan disables it. */
-enum st job_snapshot(const struct cmd_context *c, const struct artifact *art, struct err *e);
+enum st job_snapshot(const struct job_context *c, const struct artifact *art, struct err *e);
 
 /* Prints the result of a command, a map. Its member `out` is the folder written, if any. With
  * --json it is printed as JSON, else as `text`, or where that is NULL as "key value" lines; a sweep
  * keeps it for its table (and prints no JSON of its jobs). */
-void job_result(const struct cmd_context *c, const struct node *map, const char *text);
+void job_result(const struct job_context *c, const struct node *map, const char *text);
 /* Formats those lines. */
 void job_lines(struct buf *out, const struct node *map);
 

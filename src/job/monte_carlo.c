@@ -100,7 +100,7 @@ enum st job_monte_carlo(void *self, const struct artifact *art, struct node *ext
         .seed = (uint64_t)p->seed,
         .replicas = p->sim.replicas_mc,
         .workers = p->cores ? p->cores : launch_cores(),
-        .stop = &cmd_stop,
+        .stop = &job_stop,
     };
     TRY(monte_carlo_run(&params, &m, e));
     TRY(monte_carlo_write(art, &m, e));

@@ -2,7 +2,7 @@
 #include "sim/drafting.h"
 
 /* Loads the bundle, if the predictor needs one. */
-static enum st load_bundle(const struct cmd_context *c, const struct job_model *m,
+static enum st load_bundle(const struct job_context *c, const struct job_model *m,
                            struct predictor_params *params, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -14,7 +14,7 @@ static enum st load_bundle(const struct cmd_context *c, const struct job_model *
     return ST_OK;
 }
 
-enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
+enum st job_predictor(const struct job_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -42,7 +42,7 @@ enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
     return ST_OK;
 }
 
-const char *job_predictor_warning(const struct cmd_context *c,
+const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params)
 {
     if (!params->bundle || !c->plan->sim.host_overhead || params->host_overhead)
@@ -51,7 +51,7 @@ const char *job_predictor_warning(const struct cmd_context *c,
            "and will be too short";
 }
 
-const char *job_profiling_root(const struct cmd_context *c, const struct predictor_params *params)
+const char *job_profiling_root(const struct job_context *c, const struct predictor_params *params)
 {
     return params->bundle ? c->plan->profile.root : c->plan->predictor.tables;
 }

@@ -28,7 +28,7 @@ static bool is_given(const struct plan *p)
     return p->workload.dir || p->workload.trace;
 }
 
-enum st job_probe_workload(const struct cmd_context *c, const struct job_model *m,
+enum st job_probe_workload(const struct job_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e)
 {
     bool want = c->plan->scheduler.prefix_caching && m->tokenizer;
@@ -41,11 +41,11 @@ bool job_is_stretched(const struct plan *p)
     return is_given(p) || p->workload.arrival.kind == ARRIVAL_TRACE;
 }
 
-enum st job_unit_workload(const struct cmd_context *of, const struct job_model *m, struct arena *a,
+enum st job_unit_workload(const struct job_context *of, const struct job_model *m, struct arena *a,
                           uint64_t seed, int32_t ***ids, struct job_workload *out, struct err *e)
 {
     struct plan plan = *of->plan;
-    struct cmd_context c = *of;
+    struct job_context c = *of;
     plan.seed = (int64_t)seed;
     plan.workload.arrival.rate = 1;
     plan.workload.arrival.inter_arrival_ns = 0;
@@ -59,7 +59,7 @@ enum st job_unit_workload(const struct cmd_context *of, const struct job_model *
     return st;
 }
 
-enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
+enum st job_capacity_check(const struct job_context *c, struct slo *slo, bool *one_draw,
                            struct err *e)
 {
     const struct plan *p = c->plan;
@@ -89,7 +89,7 @@ static enum st make_workload(void *self, struct arena *a, uint64_t seed, struct 
     return ST_OK;
 }
 
-enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e)
+enum st job_probe_open(const struct job_context *c, struct job_probe *out, struct err *e)
 {
     const struct plan *p = c->plan;
     *out = (struct job_probe){.c = c};
@@ -104,7 +104,7 @@ enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struc
         .serve = &out->serve,
         .workload = {out, make_workload},
         .slo = &out->slo,
-        .stop = &cmd_stop,
+        .stop = &job_stop,
     };
     out->probe = probe_sim_open(&params);
     return ST_OK;

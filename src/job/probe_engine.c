@@ -27,7 +27,7 @@ static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct e
 
 /* Whether the number of requests follows from the rate: for generated ones without an explicit
  * number. */
-static bool follows_rate(const struct cmd_context *c)
+static bool follows_rate(const struct job_context *c)
 {
     return !job_is_stretched(c->plan) && c->plan->workload.num_requests > 0 &&
            config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE;
@@ -120,7 +120,7 @@ static void set_path(struct arena *a, struct node *root, const char *dotted, str
 }
 
 /* The settings that bench reads, except those set by each probe. */
-static const char *bench_config(const struct cmd_context *c, const struct job_model *m)
+static const char *bench_config(const struct job_context *c, const struct job_model *m)
 {
     static const char *const own[] = {"out",
                                       "seed",
@@ -161,7 +161,7 @@ static const char *bench_config(const struct cmd_context *c, const struct job_mo
     return s;
 }
 
-static enum st check_resume(const struct cmd_context *c, struct err *e)
+static enum st check_resume(const struct job_context *c, struct err *e)
 {
     const char *dir = c->plan->capacity.resume;
     if (!dir)
@@ -176,7 +176,7 @@ static enum st check_resume(const struct cmd_context *c, struct err *e)
     return ST_OK;
 }
 
-enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,
+enum st job_engine_probe_open(const struct job_context *c, struct job_engine_probe *out,
                               struct err *e)
 {
     const struct plan *p = c->plan;
@@ -204,7 +204,7 @@ enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_pro
 enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact *art,
                                struct err *e)
 {
-    const struct cmd_context *c = p->c;
+    const struct job_context *c = p->c;
     const char *dir = artifact_path(c->a, art, PROBES), *text = bench_config(c, &p->m);
     const char *resume = c->plan->capacity.resume;
     TRY(fs_mkdirs(dir, e));
@@ -222,7 +222,7 @@ enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact
         .span_s = span_s,
         .words = words,
         .self = p,
-        .stop = &cmd_stop,
+        .stop = &job_stop,
     };
     p->probe = probe_bench_open(&params);
     return ST_OK;

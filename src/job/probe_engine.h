@@ -6,7 +6,7 @@
 #include "search/probe_bench.h"
 
 struct job_engine_probe {
-    const struct cmd_context *c;
+    const struct job_context *c;
     struct job_model m;
     struct slo slo;
     bool one_draw;
@@ -19,7 +19,7 @@ struct job_engine_probe {
 
 /* Everything is checked before anything is written: the engine's name, the SLO, the workload. *out
  * must not move until job_engine_probe_close. */
-enum st job_engine_probe_open(const struct cmd_context *c, struct job_engine_probe *out,
+enum st job_engine_probe_open(const struct job_context *c, struct job_engine_probe *out,
                               struct err *e);
 /* Creates the folder of the probes inside the artifact, with their files. */
 enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact *art,

@@ -35,7 +35,7 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
     return ST_OK;
 }
 
-enum st job_prompt_ids(const struct cmd_context *c, const struct job_model *m,
+enum st job_prompt_ids(const struct job_context *c, const struct job_model *m,
                        const struct job_workload *w, int32_t ***ids, struct err *e)
 {
     struct arena *a = c->a;
@@ -132,7 +132,7 @@ static void add_not_ok(struct buf *out, const struct summary_facts *f)
         buf_puts(out, ")\n");
 }
 
-static void print_result(struct cmd_context *c, const char *dir,
+static void print_result(struct job_context *c, const char *dir,
                          const struct run_counters *counters, struct summary *s,
                          const struct node *more)
 {
@@ -172,7 +172,7 @@ static enum st serve_into(const struct job_run *r, const struct serve_params *pa
     struct serve_sink sink = record_sink(rec);
     struct err close_err = {0};
     int64_t begin_ns = clock_mono_ns();
-    enum st st = r->executors ? serve_run(params, r->clock, r->executors, &source, &sink, &cmd_stop,
+    enum st st = r->executors ? serve_run(params, r->clock, r->executors, &source, &sink, &job_stop,
                                           counters, e)
                               : r->serve(r->self, &sink, counters, extra, e);
     enum st close_st = record_close(rec, &close_err);
@@ -183,7 +183,7 @@ static enum st serve_into(const struct job_run *r, const struct serve_params *pa
     return close_st;
 }
 
-enum st job_run(struct cmd_context *c, const struct job_model *m, const struct job_workload *w,
+enum st job_run(struct job_context *c, const struct job_model *m, const struct job_workload *w,
                 const struct job_run *r, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -200,7 +200,7 @@ enum st job_run(struct cmd_context *c, const struct job_model *m, const struct j
             TRY(job_prompt_ids(c, m, w, &feed.ids, e));
     }
 
-    cmd_catch_signals(); /* from here on an interrupted run leaves an incomplete folder */
+    job_catch_signals(); /* from here on an interrupted run leaves an incomplete folder */
     struct artifact art;
     const char *id, *dir = job_out_dir(c, r->kind, &id);
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));

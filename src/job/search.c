@@ -159,7 +159,7 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
     TRY(load_config(a, s, x, &config, e));
     TRY(config_check_read(&config, e));
     const struct plan *p = &config.plan;
-    struct cmd_context c = *s->c;
+    struct job_context c = *s->c;
     c.a = a;
     c.config = &config;
     c.plan = p;
@@ -203,7 +203,7 @@ static enum st take_candidate(void *self, size_t i, struct sv bytes, struct err 
     return ST_OK;
 }
 
-enum st job_search_open(struct cmd_context *c, struct job_search *out, struct err *e)
+enum st job_search_open(struct job_context *c, struct job_search *out, struct err *e)
 {
     *out = (struct job_search){.c = c};
     TRY(space_read(c->a, c->plan->search.space, &out->space, e));
@@ -253,7 +253,7 @@ enum st job_search_run(struct job_search *s, const struct launcher_ops *launcher
                                .workers = p->cores ? p->cores : launch_cores(),
                                .job = run_candidate,
                                .done = take_candidate,
-                               .stop = &cmd_stop};
+                               .stop = &job_stop};
     return launcher->run(&work, e);
 }
 

@@ -26,7 +26,7 @@ struct job_candidate {
 };
 
 struct job_search {
-    struct cmd_context *c;
+    struct job_context *c;
     struct space space;
     double loads[JOB_SEARCH_LOADS]; /* fractions of the capacity, [n_loads] */
     size_t n_loads;
@@ -37,7 +37,7 @@ struct job_search {
 };
 
 /* Call job_search_close in any case. */
-enum st job_search_open(struct cmd_context *c, struct job_search *out, struct err *e);
+enum st job_search_open(struct job_context *c, struct job_search *out, struct err *e);
 /* Opens the journal beside dir, with the results of an interrupted search of the same settings. */
 enum st job_search_resume(struct job_search *s, const char *dir, struct err *e);
 /* Runs the remaining jobs by the launcher's workers. */

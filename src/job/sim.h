@@ -9,20 +9,20 @@
 
 /* The plan's predictor. *params has its sources: bundle, NULL where it reads none; host_overhead,
  * whether host time is included. Both live in c->a. m is borrowed. */
-enum st job_predictor(const struct cmd_context *c, const struct job_model *m,
+enum st job_predictor(const struct job_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e);
 
 /* Remark for results: no host time although it was requested. NULL = none. */
-const char *job_predictor_warning(const struct cmd_context *c,
+const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params);
 
 /* The root of the bundle, or the folder of Vidur's tables: profiling_root of run_meta.json. */
-const char *job_profiling_root(const struct cmd_context *c, const struct predictor_params *params);
+const char *job_profiling_root(const struct job_context *c, const struct predictor_params *params);
 
 /* The system of a plan as a probe. Arrivals are the plan's at any rate; those of a given workload
  * (workload.dir, workload.trace, arrival traces) are stretched. */
 struct job_probe {
-    const struct cmd_context *c;
+    const struct job_context *c;
     struct job_model m;
     struct predictor_params params;
     struct predictor predictor;
@@ -33,18 +33,18 @@ struct job_probe {
 };
 
 /* *out must not move until job_probe_close. */
-enum st job_probe_open(const struct cmd_context *c, struct job_probe *out, struct err *e);
+enum st job_probe_open(const struct job_context *c, struct job_probe *out, struct err *e);
 void job_probe_close(struct job_probe *p);
 struct capacity_params job_capacity_params(const struct plan *p, const struct slo *slo,
                                            bool one_draw, bool engine);
 /* capacity.seeds, or its default when unset. */
 int64_t job_capacity_seeds(const struct plan *p, bool engine);
 /* Checks common to all capacity commands: no SLO, no rate, more seeds than draws. */
-enum st job_capacity_check(const struct cmd_context *c, struct slo *slo, bool *one_draw,
+enum st job_capacity_check(const struct job_context *c, struct slo *slo, bool *one_draw,
                            struct err *e);
 /* The plan's workload of that seed at a mean rate of 1 request/s, in the arena; close it. ids: as
  * job_probe_workload, NULL = not needed. */
-enum st job_unit_workload(const struct cmd_context *c, const struct job_model *m, struct arena *a,
+enum st job_unit_workload(const struct job_context *c, const struct job_model *m, struct arena *a,
                           uint64_t seed, int32_t ***ids, struct job_workload *out, struct err *e);
 /* Whether arrivals are given: other rates stretch them instead of drawing anew. */
 bool job_is_stretched(const struct plan *p);
@@ -53,7 +53,7 @@ bool job_is_stretched(const struct plan *p);
  * are the caller's; open refuses what has no uncertainty and loads the workload, which the caller
  * closes. */
 struct job_monte_carlo {
-    const struct cmd_context *c;
+    const struct job_context *c;
     const struct job_model *m;
     const struct predictor_params *params;
     const struct predictor_ops *ops; /* without the cost of drafts */
@@ -63,7 +63,7 @@ struct job_monte_carlo {
 };
 /* Requests in c->a, with the token ids of their prompts where prefix caching needs them; else *ids
  * stays NULL. */
-enum st job_probe_workload(const struct cmd_context *c, const struct job_model *m,
+enum st job_probe_workload(const struct job_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e);
 
 enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e);

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "job/context.h"
 
-volatile sig_atomic_t cmd_stop;
+volatile sig_atomic_t job_stop;
 
 /* One request to stop may come as two signals: timeout(1) and batch systems signal the child and
  * its group. So an immediate second signal is ignored. */
@@ -12,14 +12,14 @@ static void on_signal(int sig)
     static const int64_t AT_ONCE_NS = NS_PER_S / 2;
     static volatile int64_t first_ns;
     (void)sig;
-    if (cmd_stop && clock_mono_ns() - first_ns > AT_ONCE_NS)
+    if (job_stop && clock_mono_ns() - first_ns > AT_ONCE_NS)
         _exit(130);
-    if (!cmd_stop)
+    if (!job_stop)
         first_ns = clock_mono_ns();
-    cmd_stop = 1;
+    job_stop = 1;
 }
 
-void cmd_catch_signals(void)
+void job_catch_signals(void)
 {
     struct sigaction sa = {.sa_handler = on_signal};
     sigaction(SIGINT, &sa, NULL);

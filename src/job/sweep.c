@@ -292,7 +292,7 @@ int sweep_run(const struct sweep *s, struct err *e)
             j.p[i].label = label_of(&j, &j.p[i]);
         st = check_jobs(&j, e);
     }
-    while (st == ST_OK && ran < j.n && !cmd_stop) {
+    while (st == ST_OK && ran < j.n && !job_stop) {
         run_job(&j, ran);
         code = j.p[ran].code > code ? j.p[ran].code : code;
         ran++;

@@ -3,7 +3,7 @@
 #include "job/job.h"
 
 struct worker_job {
-    struct cmd_context *c;
+    struct job_context *c;
     const struct job_workload *w;
     struct worker *worker;
     struct worker_work work;
@@ -37,7 +37,7 @@ static int64_t longest(const struct workload *w)
     return most;
 }
 
-static enum st get_prompts(struct cmd_context *c, const struct job_model *m, struct worker_job *j,
+static enum st get_prompts(struct job_context *c, const struct job_model *m, struct worker_job *j,
                            struct err *e)
 {
     const struct job_workload *w = j->w;
@@ -59,7 +59,7 @@ static enum st get_prompts(struct cmd_context *c, const struct job_model *m, str
     return ST_OK;
 }
 
-static enum st run_on(struct cmd_context *c, const struct job_model *m,
+static enum st run_on(struct job_context *c, const struct job_model *m,
                       const struct job_workload *w, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -86,14 +86,14 @@ static enum st run_on(struct cmd_context *c, const struct job_model *m,
         .clock_rounds = p->worker.clock_rounds,
         .text = p->worker.prompt == 1,
         .ignore_eos = p->engine.ignore_eos,
-        .stop = &cmd_stop,
+        .stop = &job_stop,
     };
     /* Checks for an existing folder before a model is loaded for minutes. */
     struct artifact probe;
     const char *id;
     TRY(artifact_begin(c->a, job_out_dir(c, "real", &id), "run_meta.json", &probe, e));
     artifact_discard(&probe);
-    cmd_catch_signals();
+    job_catch_signals();
     TRY(worker_open(&wp, &j.worker, e));
     struct serve_clock clock = clock_real();
     struct job_run r = {.type = "real",
@@ -107,7 +107,7 @@ static enum st run_on(struct cmd_context *c, const struct job_model *m,
     return st;
 }
 
-enum st job_worker(struct cmd_context *c, struct err *e)
+enum st job_worker(struct job_context *c, struct err *e)
 {
     struct job_model m;
     struct job_workload w;
