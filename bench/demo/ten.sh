@@ -1,7 +1,8 @@
 #!/bin/sh
 # How often does the demo end well on this machine? Runs it N times (default 10), PAUSE seconds apart
 # (default 30), and prints a row for each: the verdict of both settings with the judged cell of the
-# largest error, how long it took, and how long the real runs and the profile waited for cores at most.
+# largest error, how far the real runs are from each other (itself.sh), how long it took, and how long
+# the real runs and the profile waited for cores at most.
 # A demo counts as good where both verdicts are pass or warn and no cell is excused.
 #
 #     sh bench/demo/ten.sh [N [PAUSE]]        after ./do build
@@ -30,7 +31,8 @@ while [ $i -lt "$n" ]; do
     idle=$(awk -v short=1 -f scripts/verdict.awk "$out/$i/idle.txt")
     loaded=$(awk -v short=1 -f scripts/verdict.awk "$out/$i/loaded.txt")
     case "$code $idle $loaded" in 0*excused*) ;; 0*) good=$((good + 1)) ;; esac
-    printf '%2d  %s  %3d s  waited %s at most\n      idle    %s\n      loaded  %s\n' \
-        $i "$at" $took "$(waited "$out/$i")" "$idle" "$loaded"
+    printf '%2d  %s  %3d s  waited %s at most\n      idle    %s (real runs: %s)\n      loaded  %s (real runs: %s)\n' \
+        $i "$at" $took "$(waited "$out/$i")" "$idle" "$(sh bench/demo/itself.sh "$out/$i" idle)" \
+        "$loaded" "$(sh bench/demo/itself.sh "$out/$i" loaded)"
 done
 echo "$good of $n: pass or warn, nothing excused"
