@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "model/precision.h"
 #include "text/node.h"
 
 /* MODEL_LLAMA covers InternLM's first version too: Llama with optional biases. */
@@ -45,6 +46,14 @@ struct model {
     bool emb_norm;       /* layer norm after the embedding (BLOOM) */
     bool tied;           /* lm_head shares the embedding */
     int64_t bos_id, eos_ids[8], n_eos; /* bos_id -1 = none */
+
+    /* Formats. Norms, embedding, router and LM head are of dtype even where the GEMMs of the layers
+     * are quantised. */
+    enum precision dtype;    /* activations, and weights that are not quantised */
+    enum precision weights;  /* of the layers' GEMMs */
+    enum precision multiply; /* what these multiply in: dtype where only weights are quantised */
+    enum precision kv;       /* keys and values in the cache */
+    double scale_bytes;      /* quantisation scales per such weight; 0 = none */
 };
 
 /* The eos_token_id of a generation_config.json, one or a list, beside those the model has. */
@@ -137,6 +146,15 @@ struct op_cost {
     double bytes; /* of all repeats: weights once, activations read and written */
 };
 
+/* The same by what is moved, for formats of different size. Elements of all repeats. */
+struct op_traffic {
+    double flop;
+    double weights;  /* of the operator's weight matrices */
+    double kv;       /* keys and values, read or saved */
+    double others;   /* activations; norm weights and biases */
+    double id_bytes; /* bytes */
+};
+
 struct op_list {
     struct op ops[OP_KINDS];
     int n;
@@ -162,6 +180,11 @@ void model_steps(const struct model *m, struct model_steps *out);
 struct op_cost op_cost(const struct model *m, const struct op *op, const struct op_load *load,
                        int element_bytes);
 
+struct op_traffic op_traffic(const struct model *m, const struct op *op,
+                             const struct op_load *load);
+/* Bytes of an element of the operator's weight matrices, scales included. */
+double op_weight_bytes(const struct model *m, enum op_kind k);
+
 /* Experts that at least one of so many tokens goes through, in the mean, when each token draws
  * experts_per_token of them with equal chance: E (1 - (1 - k/E)^tokens). So many experts' weights
  * are read; the tokens of one are tokens k / that. */
@@ -170,5 +193,6 @@ bool op_is_expert(enum op_kind k); /* executed by the devices that hold the expe
 
 int64_t model_params(const struct model *m); /* tied weights counted once */
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes);
+double model_kv_bytes(const struct model *m); /* of a token, in the model's format */
 
 #endif

@@ -312,6 +312,45 @@ struct op_cost op_cost(const struct model *m, const struct op *op, const struct 
     return (struct op_cost){repeat * w.flop, repeat * (w.elements * element_bytes + w.id_bytes)};
 }
 
+/* Elements of weight matrices that one repeat reads. */
+static double weights_read(const struct model *m, const struct op *op, const struct op_load *load)
+{
+    double one = (double)op->m * (double)op->k;
+    return op->experts ? model_experts_hit(m, (double)load->tokens) * one : one;
+}
+
+/* Elements of keys and values that one repeat reads or saves. */
+static double kv_moved(const struct model *m, const struct op *op, const struct op_load *load)
+{
+    double one = 2 * (double)kv_width(m);
+    if (op->kind == OP_KV_SAVE)
+        return one * (double)load->tokens;
+    if (op->kind == OP_ATTN_PREFILL)
+        return one * (double)load->kv_read_tokens;
+    return op->kind == OP_ATTN_DECODE ? one * (double)load->kv_tokens : 0;
+}
+
+struct op_traffic op_traffic(const struct model *m, const struct op *op, const struct op_load *load)
+{
+    if (active(op, load) == 0)
+        return (struct op_traffic){0};
+    struct work w = op_work(m, op, load);
+    double repeat = (double)op->repeat;
+    double weights = weights_read(m, op, load), kv = kv_moved(m, op, load);
+    return (struct op_traffic){.flop = repeat * w.flop,
+                               .weights = repeat * weights,
+                               .kv = repeat * kv,
+                               .others = repeat * (w.elements - weights - kv),
+                               .id_bytes = repeat * w.id_bytes};
+}
+
+double op_weight_bytes(const struct model *m, enum op_kind k)
+{
+    bool quantised = k == OP_ATTN_PRE_PROJ || k == OP_ATTN_POST_PROJ || k == OP_MLP_UP_PROJ ||
+                     k == OP_MLP_DOWN_PROJ || k == OP_MOE_UP_PROJ || k == OP_MOE_DOWN_PROJ;
+    return quantised ? precision_bytes(m->weights) + m->scale_bytes : precision_bytes(m->dtype);
+}
+
 int64_t model_params(const struct model *m)
 {
     struct op_list l;
@@ -325,4 +364,9 @@ int64_t model_params(const struct model *m)
 int64_t model_kv_bytes_per_token(const struct model *m, int element_bytes)
 {
     return 2 * m->layers * kv_width(m) * element_bytes;
+}
+
+double model_kv_bytes(const struct model *m)
+{
+    return 2 * (double)(m->layers * kv_width(m)) * precision_bytes(m->kv);
 }

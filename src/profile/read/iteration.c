@@ -1,0 +1,285 @@
+#include "profile/read/iteration.h"
+
+#include <math.h>
+
+#include "model/shard.h"
+
+/* ---- shape ----------------------------------------------------------------------------------- */
+
+/* Fixed part and slope of a quantity that is linear in the load: from the loads 1 and 2. */
+struct line {
+    double fixed, slope;
+};
+
+static struct line line_of(double one, double two)
+{
+    return (struct line){2 * one - two, two - one};
+}
+
+struct shaping {
+    const struct model *m; /* one shard */
+    const struct iteration_hardware *hw;
+    struct iteration_shape *s;
+    double dtype_bytes;
+};
+
+static double moved_s(const struct shaping *x, double bytes)
+{
+    return bytes / x->hw->dram_bytes_per_s;
+}
+
+static double other_bytes(const struct shaping *x, const struct op_traffic *t)
+{
+    return t->others * x->dtype_bytes + t->id_bytes;
+}
+
+static void add_attention(const struct shaping *x, const struct op *op)
+{
+    bool decode = op->axis == AXIS_DECODE;
+    const struct op_load one = {.tokens = 1,
+                                .seqs = decode,
+                                .kv_tokens = decode,
+                                .chunk_sq = !decode,
+                                .kv_read_tokens = !decode};
+    const struct op_traffic t = op_traffic(x->m, op, &one);
+    double kv = moved_s(x, t.kv * precision_bytes(x->m->kv));
+    double pair = t.flop / x->hw->flop_per_s[x->m->dtype], row = moved_s(x, other_bytes(x, &t));
+    if (decode) {
+        x->s->decode_kv_token_s = kv;
+        x->s->decode_pair_s = pair;
+        x->s->decode_row_s = row;
+    } else {
+        x->s->prefill_kv_token_s = kv;
+        x->s->prefill_pair_s = pair;
+        x->s->prefill_token_s = row;
+    }
+}
+
+static void add_gemm(const struct shaping *x, const struct op *op, const struct op_traffic *one,
+                     struct line flop)
+{
+    struct iteration_shape *s = x->s;
+    double weights = one->weights * op_weight_bytes(x->m, op->kind);
+    bool layers = op->where == OP_IN_LAYER && op->kind != OP_MOE_ROUTER;
+    double compute = flop.slope / x->hw->flop_per_s[layers ? x->m->multiply : x->m->dtype];
+    if (op_is_expert(op->kind)) { /* one token hits experts_per_token of them */
+        s->expert_weights_s += moved_s(x, weights) / (double)x->m->experts_per_token;
+        s->expert_token_s += compute;
+    } else if (op->where == OP_AFTER_LAYERS) {
+        s->head_weights_s += moved_s(x, weights);
+        s->head_row_s += compute;
+    } else {
+        s->gemm_weights_s += moved_s(x, weights);
+        s->gemm_token_s += compute;
+    }
+}
+
+static void add_op(const struct shaping *x, const struct op *op)
+{
+    struct iteration_shape *s = x->s;
+    if (op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE) {
+        add_attention(x, op);
+        return;
+    }
+    const struct op_load loads[2] = {{.tokens = 1, .rows = 1}, {.tokens = 2, .rows = 2}};
+    const struct op_traffic one = op_traffic(x->m, op, &loads[0]);
+    const struct op_traffic two = op_traffic(x->m, op, &loads[1]);
+    struct line bytes = line_of(other_bytes(x, &one), other_bytes(x, &two));
+    double kv = (two.kv - one.kv) * precision_bytes(x->m->kv); /* KV save */
+    double fixed_s = moved_s(x, bytes.fixed), slope_s = moved_s(x, bytes.slope + kv);
+    if (op->m > 0)
+        add_gemm(x, op, &one, line_of(one.flop, two.flop));
+    if (op->where == OP_BEFORE_LAYERS)
+        s->first_token_s += slope_s;
+    else if (op->where == OP_AFTER_LAYERS)
+        s->last_row_s += slope_s;
+    else if (op_is_expert(op->kind))
+        s->layer_expert_token_s += slope_s;
+    else
+        s->layer_token_s += slope_s;
+    if (op->where == OP_IN_LAYER)
+        s->layer_fixed_s += fixed_s;
+}
+
+/* Bytes per second of the link; 1 where nothing is sent. */
+static void add_network(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
+                        int64_t pp, struct iteration_shape *s)
+{
+    double activation = (double)m->hidden * precision_bytes(m->dtype), n = (double)tp;
+    double per_byte = hw->link_bytes_per_s > 0 ? 1 / hw->link_bytes_per_s : 0;
+    if (tp > 1) {
+        s->layer_collectives = (double)shard_all_reduces(m);
+        s->layer_link_token_s = s->layer_collectives * activation * 2 * (n - 1) / n * per_byte;
+        s->head_collectives = 1;
+        s->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
+    }
+    if (s->groups > 1) {
+        double g = (double)s->groups;
+        s->all_to_alls = 2 * (double)m->layers;
+        s->all_to_all_token_s =
+            s->all_to_alls * activation * (double)m->experts_per_token / n * (g - 1) / g * per_byte;
+    }
+    if (pp > 1)
+        s->send_token_s = activation / n * per_byte;
+}
+
+static enum st need(double peak, const char *key, const char *what, struct err *e)
+{
+    if (peak > 0)
+        return ST_OK;
+    err_set(e, ST_USAGE, "%s: %s of this hardware is unknown", key, what);
+    return err_hint(e, "%s= sets it; hardware= takes a group that has it", key);
+}
+
+static enum st need_flop(const struct iteration_hardware *hw, enum precision p, struct err *e)
+{
+    char key[64];
+    snprintf(key, sizeof key, "hardware.peak_tflops.%s", precision_name(p));
+    return need(hw->flop_per_s[p], key, "the arithmetic peak in that format", e);
+}
+
+enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
+                        int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e)
+{
+    *out = (struct iteration_shape){.stages = pp, .groups = shard_groups(tp, ep)};
+    TRY(shard_check(m, tp, pp, ep, e));
+    TRY(need(hw->dram_bytes_per_s, "hardware.dram_gb_per_s", "the memory bandwidth", e));
+    TRY(need_flop(hw, m->multiply, e));
+    TRY(need_flop(hw, m->dtype, e));
+    if (tp > 1 || pp > 1 || out->groups > 1)
+        TRY(need(hw->link_bytes_per_s, "hardware.link_gb_per_s", "the bandwidth between devices",
+                 e));
+    const struct model shard = shard_model(m, tp);
+    const struct shaping x = {
+        .m = &shard, .hw = hw, .s = out, .dtype_bytes = precision_bytes(m->dtype)};
+    struct op_list ops;
+    out->layers = (double)(m->layers / pp);
+    out->experts = (double)m->experts;
+    out->experts_per_token = (double)m->experts_per_token;
+    shard_ops(m, tp, &ops);
+    for (int i = 0; i < ops.n; i++)
+        add_op(&x, &ops.ops[i]);
+    add_network(m, hw, tp, pp, out);
+    return ST_OK;
+}
+
+/* ---- a batch --------------------------------------------------------------------------------- */
+
+/* Experts hit in the mean, as model_experts_hit. */
+static double experts_hit(const struct iteration_shape *s, double tokens)
+{
+    return s->experts * (1 - pow(1 - s->experts_per_token / s->experts, tokens));
+}
+
+static double share(int64_t n, int64_t groups)
+{
+    return (double)((n + groups - 1) / groups);
+}
+
+void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,
+                     int64_t stage, struct iteration_terms *out)
+{
+    const struct op_load *l = &b->load;
+    const bool first = stage == 0, last = stage == s->stages - 1;
+    const double part = 1 / (double)s->stages, g = (double)s->groups;
+    const double queries = b->queries > 0 ? (double)b->queries : 1;
+    const double all = (double)l->tokens, tokens = share(l->tokens, s->groups);
+    const double rows = share(l->rows, s->groups), seqs = share(l->seqs, s->groups);
+    const double prompt = all - (double)l->seqs * queries; /* tokens of chunks */
+    const double pairs = (double)(l->kv_tokens_prefill + l->chunk_sq) / g;
+    const double kv = (double)l->kv_tokens / g;
+    *out = (struct iteration_terms){.layers = s->layers};
+    if (l->tokens <= 0)
+        return;
+    out->gemm_weights = s->gemm_weights_s * part;
+    out->gemm_compute = s->gemm_token_s * tokens * part;
+    if (s->experts > 0) {
+        out->expert_weights = s->expert_weights_s * experts_hit(s, all) / g * part;
+        out->expert_compute = s->expert_token_s * all / g * part;
+        out->activations = s->layer_expert_token_s * all / g * part;
+    }
+    out->decode_kv = s->decode_kv_token_s * kv * part;
+    out->decode_compute = s->decode_pair_s * kv * queries * part;
+    out->prefill_kv = s->prefill_kv_token_s * (double)l->kv_read_tokens / g * part;
+    out->prefill_compute = s->prefill_pair_s * pairs * part;
+    out->activations += (s->layer_fixed_s + s->layer_token_s * tokens +
+                         s->decode_row_s * seqs * queries + s->prefill_token_s * prompt / g) *
+                        part;
+    out->collectives = (s->layer_collectives + s->all_to_alls) * part + (last ? 0 : s->stages > 1);
+    out->link = (s->layer_link_token_s * tokens + s->all_to_all_token_s * tokens) * part +
+                (last ? 0 : s->send_token_s * tokens);
+    if (first) {
+        out->activations += s->first_token_s * tokens;
+        out->iterations = 1;
+        out->sequences = (double)(l->seqs + b->chunks);
+        out->chunks = (double)b->chunks;
+        out->tokens = all;
+    }
+    if (last && l->rows > 0) {
+        out->head_weights = s->head_weights_s;
+        out->head_compute = s->head_row_s * rows;
+        out->activations += s->last_row_s * rows;
+        out->collectives += s->head_collectives;
+        out->link += s->head_link_row_s * rows;
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* L(a / ea, b / eb), and its derivatives by ea and eb added to those of the two parameters. */
+static double larger(const struct iteration_params *p, double a, enum iteration_param pa, double b,
+                     enum iteration_param pb, double *gradient)
+{
+    double x = a / p->v[pa], y = b / p->v[pb];
+    double x2 = x * x, y2 = y * y, t = sqrt(sqrt(x2 * x2 + y2 * y2));
+    if (gradient && t > 0) {
+        double cube = t * t * t;
+        gradient[pa] -= x2 * x2 / cube / p->v[pa];
+        gradient[pb] -= y2 * y2 / cube / p->v[pb];
+    }
+    return t;
+}
+
+static double over(const struct iteration_params *p, double a, enum iteration_param pa,
+                   double *gradient)
+{
+    double x = a / p->v[pa];
+    if (gradient)
+        gradient[pa] -= x / p->v[pa];
+    return x;
+}
+
+static double times(const struct iteration_params *p, double n, enum iteration_param pn,
+                    double *gradient)
+{
+    if (gradient)
+        gradient[pn] += n;
+    return n * p->v[pn];
+}
+
+struct iteration_time iteration_time(const struct iteration_params *p,
+                                     const struct iteration_terms *t, double *g)
+{
+    struct iteration_time s = {0, 0};
+    for (int i = 0; g && i < ITERATION_PARAMS; i++)
+        g[i] = 0;
+    s.host_s = times(p, t->iterations, ITERATION_ITERATION_S, g) +
+               times(p, t->sequences, ITERATION_SEQUENCE_S, g) +
+               times(p, t->chunks, ITERATION_CHUNK_S, g) +
+               times(p, t->tokens, ITERATION_TOKEN_S, g);
+    s.device_s = larger(p, t->gemm_weights, ITERATION_WEIGHTS_EFFICIENCY, t->gemm_compute,
+                        ITERATION_COMPUTE_EFFICIENCY, g) +
+                 larger(p, t->expert_weights, ITERATION_WEIGHTS_EFFICIENCY, t->expert_compute,
+                        ITERATION_COMPUTE_EFFICIENCY, g) +
+                 larger(p, t->head_weights, ITERATION_WEIGHTS_EFFICIENCY, t->head_compute,
+                        ITERATION_COMPUTE_EFFICIENCY, g) +
+                 larger(p, t->decode_kv, ITERATION_KV_EFFICIENCY, t->decode_compute,
+                        ITERATION_ATTENTION_EFFICIENCY, g) +
+                 larger(p, t->prefill_kv, ITERATION_KV_EFFICIENCY, t->prefill_compute,
+                        ITERATION_ATTENTION_EFFICIENCY, g) +
+                 over(p, t->activations, ITERATION_ACTIVATION_EFFICIENCY, g) +
+                 over(p, t->link, ITERATION_LINK_EFFICIENCY, g) +
+                 times(p, t->collectives, ITERATION_COLLECTIVE_S, g) +
+                 times(p, t->layers, ITERATION_LAYER_S, g);
+    return s;
+}

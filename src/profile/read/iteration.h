@@ -1,0 +1,155 @@
+/* The model of an iteration: what a batch takes on a model, hardware and parallelism, from work,
+ * peak rates and twelve parameters. One model with three sources of parameters: defaults
+ * (predictor=roofline), a fit (calibration.json), the draws of that fit's covariance.
+ *
+ *     shape  <- model's operator list, peaks, degrees   once     iteration_shape()
+ *     terms  <- shape, a batch, a pipeline stage        a batch  iteration_terms()
+ *     time   <- terms, parameters                       cheap    iteration_time(), and gradient
+ *
+ * Terms are seconds at peak rates, and counts; they do not depend on the parameters, so a fit
+ * computes them once.
+ *
+ *     host   = iteration_s + sequence_s (rows + chunks) + chunk_s chunks + token_s tokens
+ *     device = L(gemm_weights / weights_efficiency, gemm_compute / compute_efficiency)
+ *            + the same of the experts' GEMMs, and of the LM head's
+ *            + L(decode_kv / kv_efficiency, decode_compute / attention_efficiency)
+ *            + L(prefill_kv / kv_efficiency, prefill_compute / attention_efficiency)
+ *            + activations / activation_efficiency
+ *            + layer_s layers + collective_s collectives + link / link_efficiency
+ *     L(a, b) = (a^4 + b^4)^(1/4): the larger of both, 1.19 times it where they are equal
+ *
+ * The work is that of model/ops.c: FLOP and elements of the operators of one shard
+ * (model/shard.h), elements times the bytes of their format. Of a device:
+ *
+ *     gemm         GEMMs of the layers and the router, over tokens; weights are read once
+ *     experts      as many experts' weights as are hit (model_experts_hit)
+ *     head         LM head, over rows
+ *     decode, prefill   attention; its queries and outputs count as activations
+ *     activations  what every operator reads and writes besides: norms, rope, KV save, residuals,
+ *                  inputs and outputs of GEMMs, sampling
+ *     collectives  at tp > 1 an all-reduce after each partial sum and the gathering of logits, at
+ *                  ep > tp two all-to-alls per layer, at pp > 1 a send after all stages but the
+ *                  last
+ *     link         bytes that a device sends for them: all-reduce 2 (tp - 1) / tp of the
+ *                  activations, gathering (tp - 1) / tp of the logits, all-to-all (g - 1) / g of
+ *                  the tokens' copies among g groups, send the activations / tp
+ *
+ * Layers, and what is per layer, are spread evenly over the stages; the first has the embedding and
+ * the host's time, the last the LM head. Groups of experts: as src/sim/bundle.c shares a batch.
+ *
+ * Accuracy: of an iteration whose parts overlap, or whose kernels change with the size, no more
+ * than these parameters can say; calibration.json states what was left over. */
+#ifndef PROFILE_READ_ITERATION_H
+#define PROFILE_READ_ITERATION_H
+
+#include "model/model.h"
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Efficiencies are fractions of a peak, in (0, 1.2]; others seconds, >= 0. */
+enum iteration_param {
+    ITERATION_WEIGHTS_EFFICIENCY,    /* of hardware.dram_gb_per_s, reading weights */
+    ITERATION_KV_EFFICIENCY,         /* of the same, reading keys and values */
+    ITERATION_ACTIVATION_EFFICIENCY, /* of the same, activations */
+    ITERATION_COMPUTE_EFFICIENCY,    /* of the peak of the format that GEMMs multiply in */
+    ITERATION_ATTENTION_EFFICIENCY,  /* of the peak of the activations' format, in attention */
+    ITERATION_LINK_EFFICIENCY,       /* of hardware.link_gb_per_s */
+    ITERATION_COLLECTIVE_S,          /* latency of one collective */
+    ITERATION_LAYER_S,               /* launches and gaps between the kernels of a layer */
+    ITERATION_ITERATION_S,           /* host, per iteration */
+    ITERATION_SEQUENCE_S,            /* host, per decode row and per chunk */
+    ITERATION_CHUNK_S,               /* host, per prefill chunk, besides */
+    ITERATION_TOKEN_S,               /* host, per token computed */
+    ITERATION_PARAMS,
+};
+
+struct iteration_params {
+    double v[ITERATION_PARAMS];
+};
+
+/* A row per parameter: what files and tables call it, its range, and how far the defaults may be
+ * off. */
+struct iteration_param_info {
+    const char *name; /* "weights_efficiency" */
+    const char *unit; /* "1" or "s" */
+    double min, max;
+    double default_sd; /* of ln(true / default): a prior for fits */
+    const char *help;  /* with the source of the default */
+};
+extern const struct iteration_param_info iteration_param_table[ITERATION_PARAMS];
+bool iteration_param_find(struct sv name, enum iteration_param *out);
+
+/* Defaults, by the format that GEMMs multiply in; docs/methodology.md has their sources. Nothing in
+ * them was fitted to a run of a serving engine that they are judged by. */
+struct iteration_params iteration_defaults(enum precision multiply);
+
+/* ---- hardware -------------------------------------------------------------------------------- */
+
+/* Peaks of one device; 0 = unknown. */
+struct iteration_hardware {
+    double dram_bytes_per_s;
+    double flop_per_s[PRECISIONS]; /* dense */
+    double link_bytes_per_s;       /* that a device can send to others of its group */
+};
+
+/* ---- shape ----------------------------------------------------------------------------------- */
+
+/* Work of one device, whole model, as seconds at peak rates per unit of load. */
+struct iteration_shape {
+    int64_t stages, groups;
+    double layers; /* of a stage */
+    double gemm_weights_s, gemm_token_s;
+    double experts, experts_per_token; /* of the model; 0 = none */
+    double expert_weights_s;           /* one expert's, all layers */
+    double expert_token_s;             /* compute of one token, through all its experts */
+    double head_weights_s, head_row_s;
+    double decode_kv_token_s, decode_pair_s;   /* per key read; per query and key */
+    double prefill_kv_token_s, prefill_pair_s; /* the same */
+    double layer_fixed_s;                      /* activations of the layers: norm weights, biases */
+    double layer_token_s, layer_expert_token_s;
+    double first_token_s, last_row_s;             /* activations before and after the layers */
+    double decode_row_s, prefill_token_s;         /* queries and outputs of attention */
+    double layer_collectives, layer_link_token_s; /* all layers */
+    double all_to_alls, all_to_all_token_s;       /* all layers */
+    double head_collectives, head_link_row_s;
+    double send_token_s; /* to the next stage */
+};
+
+/* ST_USAGE for degrees that do not divide the model (shard_check) and for peaks that are needed and
+ * unknown, by name: "hardware.dram_gb_per_s". tp, pp >= 1; ep 0 or 1 = the shards. */
+enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
+                        int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e);
+
+/* ---- a batch --------------------------------------------------------------------------------- */
+
+struct iteration_batch {
+    struct op_load load; /* of the whole batch */
+    int64_t chunks;      /* prefill chunks */
+    int64_t queries;     /* tokens of a decode row: 1 + drafts; 0 = 1 */
+};
+
+struct iteration_terms {
+    /* s at peak rates */
+    double gemm_weights, gemm_compute;
+    double expert_weights, expert_compute;
+    double head_weights, head_compute;
+    double decode_kv, decode_compute;
+    double prefill_kv, prefill_compute;
+    double activations, link;
+    /* counts; those of the host are 0 on all stages but the first */
+    double layers, collectives;
+    double iterations, sequences, chunks, tokens;
+};
+
+/* Of one stage, 0 .. stages - 1. */
+void iteration_terms(const struct iteration_shape *s, const struct iteration_batch *b,
+                     int64_t stage, struct iteration_terms *out);
+
+struct iteration_time {
+    double host_s, device_s;
+};
+/* gradient: d(host + device) / d(parameter), [ITERATION_PARAMS]; NULL = not needed. */
+struct iteration_time iteration_time(const struct iteration_params *p,
+                                     const struct iteration_terms *t, double *gradient);
+
+#endif

@@ -1,0 +1,77 @@
+#include "profile/read/iteration.h"
+
+/* Ranges are wide: they keep fits away from nonsense, and refuse it in files. */
+#define EFFICIENCY 1e-3, 1.2
+#define SECONDS    0, 10
+
+const struct iteration_param_info iteration_param_table[ITERATION_PARAMS] = {
+    [ITERATION_WEIGHTS_EFFICIENCY] = {"weights_efficiency", "1", EFFICIENCY, 0.15,
+                                      "part of the memory bandwidth at which weights are read"},
+    [ITERATION_KV_EFFICIENCY] = {"kv_efficiency", "1", EFFICIENCY, 0.3,
+                                 "part of the memory bandwidth at which keys and values are read"},
+    [ITERATION_ACTIVATION_EFFICIENCY] = {"activation_efficiency", "1", EFFICIENCY, 0.5,
+                                         "part of the memory bandwidth at which activations move"},
+    [ITERATION_COMPUTE_EFFICIENCY] = {"compute_efficiency", "1", EFFICIENCY, 0.2,
+                                      "part of the arithmetic peak that GEMMs reach"},
+    [ITERATION_ATTENTION_EFFICIENCY] = {"attention_efficiency", "1", EFFICIENCY, 0.4,
+                                        "part of the arithmetic peak that attention reaches"},
+    [ITERATION_LINK_EFFICIENCY] = {"link_efficiency", "1", EFFICIENCY, 0.4,
+                                   "part of the link bandwidth that collectives reach"},
+    [ITERATION_COLLECTIVE_S] = {"collective_s", "s", SECONDS, 0.5, "latency of a collective"},
+    [ITERATION_LAYER_S] = {"layer_s", "s", SECONDS, 0.7,
+                           "launches and gaps between the kernels of a layer"},
+    [ITERATION_ITERATION_S] = {"iteration_s", "s", SECONDS, 0.7, "host time of an iteration"},
+    [ITERATION_SEQUENCE_S] = {"sequence_s", "s", SECONDS, 1,
+                              "host time per decode row and per prefill chunk"},
+    [ITERATION_CHUNK_S] = {"chunk_s", "s", SECONDS, 1, "further host time per prefill chunk"},
+    [ITERATION_TOKEN_S] = {"token_s", "s", SECONDS, 1, "host time per token computed"},
+};
+
+bool iteration_param_find(struct sv name, enum iteration_param *out)
+{
+    for (int i = 0; i < ITERATION_PARAMS; i++) {
+        if (sv_eq(name, iteration_param_table[i].name)) {
+            *out = (enum iteration_param)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Part of the peak that large GEMMs reach, by format. */
+static double compute_efficiency(enum precision multiply)
+{
+    switch (multiply) {
+    case PRECISION_FP8:
+    case PRECISION_INT8:
+        return 0.65;
+    case PRECISION_FP4:
+        return 0.55;
+    case PRECISION_FP32:
+    case PRECISION_TF32:
+    case PRECISION_BF16:
+    case PRECISION_FP16:
+    case PRECISION_INT4:
+    case PRECISIONS:
+        break;
+    }
+    return 0.72;
+}
+
+struct iteration_params iteration_defaults(enum precision multiply)
+{
+    return (struct iteration_params){{
+        [ITERATION_WEIGHTS_EFFICIENCY] = 0.80,
+        [ITERATION_KV_EFFICIENCY] = 0.70,
+        [ITERATION_ACTIVATION_EFFICIENCY] = 0.60,
+        [ITERATION_COMPUTE_EFFICIENCY] = compute_efficiency(multiply),
+        [ITERATION_ATTENTION_EFFICIENCY] = 0.45,
+        [ITERATION_LINK_EFFICIENCY] = 0.70,
+        [ITERATION_COLLECTIVE_S] = 10e-6,
+        [ITERATION_LAYER_S] = 15e-6,
+        [ITERATION_ITERATION_S] = 2e-3,
+        [ITERATION_SEQUENCE_S] = 15e-6,
+        [ITERATION_CHUNK_S] = 100e-6,
+        [ITERATION_TOKEN_S] = 0,
+    }};
+}
