@@ -39,7 +39,14 @@ struct plan {
 
     struct {
         const char *id; /* folder of the bundle: h200, a100, cpu */
-        double memory_gb, memory_margin;
+        double memory_gb, reserved_gb, memory_margin;
+        double dram_gb_per_s;
+        struct {
+            double fp32, tf32, bf16, fp16, fp8, fp4, int8;
+        } peak_tflops;                       /* dense; 0 = not known, or none */
+        double link_gb_per_s, pcie_gb_per_s; /* of one device, one direction */
+        double power_limit_w, l2_mb;
+        int64_t sms;
     } hardware;
     const char *network_device;
 

@@ -1,14 +1,45 @@
 #include "config/options/options.h"
 
+/* Predictors that measure read nothing of these. */
+#define FROM_PEAKS WHEN(SIMULATOR, NOT("predictor.kind", "bundle|vidur_tables"))
+/* clang-format off */
+#define PEAK(type, what)                                                              \
+    {KEY(hardware.peak_tflops.type), .unit = "TFLOP/s", .max = 1e9,                   \
+     .commands = SIMULATES | CMD_SERVE, .when = FROM_PEAKS, .help = "peak rate of " what}
+/* clang-format on */
+
 static const struct option rows[] = {
     {KEY(hardware.id), .commands = CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_SERVE,
      .help = "name of the hardware: the folder of its profiling bundle"},
     {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = RUNS | CMD_SERVE,
      .when = WHEN(OUR_BATCHES),
      .help = "memory of one device: plans scheduler.num_blocks where that is unset"},
+    {KEY(hardware.reserved_gb), .unit = "GiB", .max = 1e6, .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb")),
+     .help = "of that memory, what the driver keeps from programs"},
     {KEY(hardware.memory_margin), .def = "0.1", .max = 0.999, .commands = RUNS | CMD_SERVE,
      .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb")),
      .help = "fraction of that memory the plan leaves free"},
+    {KEY(hardware.dram_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
+     .when = FROM_PEAKS, .help = "bandwidth of one device's memory"},
+    PEAK(fp32, "float32, without tensor cores"),
+    PEAK(tf32, "TF32 matrix products, dense as all of these"),
+    PEAK(bf16, "bfloat16 matrix products"),
+    PEAK(fp16, "float16 matrix products, summed in float32"),
+    PEAK(fp8, "FP8 matrix products"),
+    PEAK(fp4, "FP4 matrix products"),
+    PEAK(int8, "int8 matrix products, in 10^12 operations"),
+    {KEY(hardware.link_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
+     .when = FROM_PEAKS,
+     .help = "bandwidth from one device to the others, one direction: NVLink, else PCIe"},
+    {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
+     .when = FROM_PEAKS, .help = "bandwidth from one device to the host, one direction"},
+    {KEY(hardware.power_limit_w), .unit = "W", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
+     .when = FROM_PEAKS, .help = "power limit of one device as it is sold"},
+    {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "streaming multiprocessors of one device"},
+    {KEY(hardware.l2_mb), .unit = "MiB", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
+     .when = FROM_PEAKS, .help = "L2 cache of one device"},
     {KEY(network_device), .commands = CMD_PROFILE | SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help = "name of the interconnect: the folder of its network tables"},
 };
