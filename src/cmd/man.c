@@ -212,6 +212,8 @@ static void put_environment(struct buf *out)
 {
     put_section(out, "ENVIRONMENT");
     put_item(out, "TWINFER_CONFIG_DIR", "stands for --config-dir where that is not given");
+    put_item(out, "TWINFER_GPU_LIBRARIES",
+             "folders with NVIDIA's libraries, joined by ':', which are looked into first");
 }
 
 static void put_exit_codes(struct buf *out)

@@ -30,14 +30,11 @@ static const struct {
     {GPU_LIB_CUPTI, DOCTOR_MISSING, "CUPTI (trace)",
      "programs that bring their own, as PyTorch does, need none; else pip install "
      "nvidia-cuda-cupti, or trace.cupti="},
-    {GPU_LIB_CUBLASLT, DOCTOR_MISSING, "cuBLASLt (engine=cuda)",
-     "pip install nvidia-cublas, and its folder in LD_LIBRARY_PATH"},
+    {GPU_LIB_CUBLASLT, DOCTOR_MISSING, "cuBLASLt (engine=cuda)", "pip install nvidia-cublas"},
     {GPU_LIB_CUDNN, DOCTOR_MISSING, "cuDNN (engine=cuda)",
      "pip install nvidia-cudnn-cu13; without it our own attention is used"},
-    {GPU_LIB_NVRTC, DOCTOR_MISSING, "NVRTC (engine=cuda)",
-     "pip install nvidia-cuda-nvrtc, and its folder in LD_LIBRARY_PATH"},
-    {GPU_LIB_NCCL, DOCTOR_MISSING, "NCCL (tensor parallel)",
-     "pip install nvidia-nccl-cu13, and its folder in LD_LIBRARY_PATH"},
+    {GPU_LIB_NVRTC, DOCTOR_MISSING, "NVRTC (engine=cuda)", "pip install nvidia-cuda-nvrtc"},
+    {GPU_LIB_NCCL, DOCTOR_MISSING, "NCCL (tensor parallel)", "pip install nvidia-nccl-cu13"},
 };
 
 static void look_at_libraries(struct doctor_findings *f)

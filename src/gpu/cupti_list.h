@@ -28,8 +28,8 @@
     X(cuptiGetCallbackName, (CUpti_CallbackDomain domain, uint32_t cbid, const char **name), 0)  \
     X(cuptiGetResultString, (CUptiResult result, const char **text), 0)
 
-/* Names under which the library is found, best first, and the folders where NVIDIA's libraries may
- * be: the loader's, then those of a toolkit. */
+/* Names under which the library is found, best first, and the folders where the guest library looks
+ * for it: those of the loader, then those of a toolkit. gpu/places.h knows more. */
 #define GPU_FOLDERS                                                         \
     {                                                                       \
         "", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/" \

@@ -8,6 +8,8 @@ case $what in
 cupti) header=cupti.h ;;
 nvtx) header=nvtx3/nvToolsExtPayload.h ;;
 cuda) header=cuda.h ;;
+nvrtc) header=nvrtc.h ;;
+cublaslt) header=cublasLt.h ;;
 esac
 
 set --

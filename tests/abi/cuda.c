@@ -11,3 +11,11 @@ SIZE(CUfunction, void *);
 SIZE(CUkernel, void *);
 SIZE(CUgraphExec, void *);
 SIZE(CUstream, void *);
+
+/* Functions that compute: declared again, which C takes only for the same types. */
+#define GPU_ABI_CUDA_H /* NVIDIA's types */
+#include "gpu/driver.h"
+#undef GPU_ABI_CUDA_H
+#define X(name, arguments, needed) CUresult CUDAAPI name arguments;
+GPU_DRIVER_LIST(X)
+#undef X

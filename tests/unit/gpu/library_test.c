@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "gpu/places.h"
 #include "support/support.h"
 
 /* ---- the loader ---- */
@@ -104,6 +105,18 @@ void *__wrap_dlsym(void *handle, const char *name)
     return out;
 }
 
+/* The folders of this machine, by script too. */
+static const char *places[4];
+
+void __wrap_gpu_places_find(struct arena *a, struct gpu_places *out);
+void __wrap_gpu_places_find(struct arena *a, struct gpu_places *out)
+{
+    (void)a;
+    *out = (struct gpu_places){places, 0};
+    while (places[out->n])
+        out->n++;
+}
+
 static void install(struct library one)
 {
     memset(libraries, 0, sizeof libraries);
@@ -193,19 +206,53 @@ static void names_and_folders_are_tried_best_first(void **state)
 {
     struct test *t = *state;
     struct gpu_library l;
-    install((struct library){"/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.12", {0}});
+    const char *second = test_write(t, "b/libcupti.so.12", "");
+    test_write(t, "b/libcupti.so.13", "");
+    test_write(t, "a/libcupti.so.12", "");
+    places[0] = test_path(t, "a");
+    places[1] = test_path(t, "b");
+    install((struct library){second, {0}});
     gpu_library_look(t->a, GPU_LIB_CUPTI, &l);
-    assert_string_equal(asked, "libcupti.so.13\n"
-                               "/usr/local/cuda/lib64/libcupti.so.13\n"
-                               "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13\n"
-                               "libcupti.so.12\n"
-                               "/usr/local/cuda/lib64/libcupti.so.12\n"
-                               "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.12\n");
-    assert_string_equal(l.name, "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.12");
+    assert_string_equal(asked, arena_printf(t->a,
+                                            "libcupti.so.13\n"
+                                            "%s/b/libcupti.so.13\n"
+                                            "libcupti.so.12\n"
+                                            "%s/a/libcupti.so.12\n"
+                                            "%s/b/libcupti.so.12\n",
+                                            test_dir(t), test_dir(t), test_dir(t)));
+    memset(places, 0, sizeof places);
+    assert_string_equal(l.name, second);
     assert_string_equal(l.version, "API 130001");
     assert_non_null(l.path);
     assert_null(l.missing);
     assert_null(l.absent);
+}
+
+static void a_library_newer_than_the_driver_is_passed_over(void **state)
+{
+    struct test *t = *state;
+    struct gpu_nvrtc nvrtc;
+    struct gpu_cublaslt lt;
+    install((struct library){"libnvrtc.so.13", {0}});
+    libraries[1] = (struct library){"libnvrtc.so.12", {0}}; /* says 13.1 as well */
+    assert_ok(gpu_nvrtc_open(t->a, 13000, &nvrtc, &t->e), t);
+    assert_int_equal(nvrtc.major, 13);
+    assert_err(gpu_nvrtc_open(t->a, 12080, &nvrtc, &t->e), ST_DEVICE, t,
+               "libnvrtc.so.12 is newer than the driver, which speaks CUDA 12.8\n"
+               "hint: pip install nvidia-cuda-nvrtc-cu12, or a newer driver");
+    install((struct library){"libcublasLt.so.12", {0}}); /* 9.10.2 by its number */
+    err_clear(&t->e);
+    assert_ok(gpu_cublaslt_open(t->a, 12080, &lt, &t->e), t);
+    assert_int_equal(lt.version, 91002);
+    install((struct library){"libcublasLt.so.12", {"cublasLtMatmul"}});
+    assert_int_equal(gpu_cublaslt_open(t->a, 0, &lt, &t->e), ST_DEVICE);
+    assert_string_equal(err_hint_text(&t->e), "the library of CUDA 12.0 or a newer one is needed");
+    install((struct library){0});
+    err_clear(&t->e);
+    assert_err(gpu_cublaslt_open(t->a, 0, &lt, &t->e), ST_DEVICE, t,
+               "libcublasLt.so.13 was not found\n"
+               "hint: pip install nvidia-cublas; a folder of its own can be named in "
+               "TWINFER_GPU_LIBRARIES");
 }
 
 static void a_library_that_is_not_there_has_a_name_alone(void **state)
@@ -268,6 +315,7 @@ int main(void)
         TEST(optional_functions_may_be_absent),
         TEST(a_driver_that_does_not_start_gives_its_reason),
         TEST(names_and_folders_are_tried_best_first),
+        TEST(a_library_newer_than_the_driver_is_passed_over),
         TEST(a_library_that_is_not_there_has_a_name_alone),
         TEST(missing_and_absent_functions_are_named),
         TEST(each_library_has_its_way_to_give_a_version),
