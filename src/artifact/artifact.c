@@ -15,14 +15,16 @@
 #define INCOMPLETE_NAME "incomplete.json"
 enum { SCHEMA_VERSION = 1 };
 
-/* Meta file of each kind of artifact, so that errors name the kind that was found. */
+/* Meta file of each kind of artifact, so that errors name the kind that was found, and the newest
+ * schema_version that is read. */
 static const struct {
     const char *file, *what;
+    int newest;
 } kinds[] = {
-    {"run_meta.json", "a run"},
-    {"workload_meta.json", "a workload"},
-    {"bundle_meta.json", "a profiling bundle"},
-    {"manifest.json", "a capsule"},
+    {"run_meta.json", "a run", 1},
+    {"workload_meta.json", "a workload", 2},
+    {"bundle_meta.json", "a profiling bundle", 1},
+    {"manifest.json", "a capsule", 1},
 };
 
 static const char *kind_of(const char *meta_name)
@@ -31,6 +33,14 @@ static const char *kind_of(const char *meta_name)
         if (strcmp(kinds[i].file, meta_name) == 0)
             return kinds[i].what;
     return "an artifact";
+}
+
+static int newest_schema(const char *meta_name)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].file, meta_name) == 0)
+            return kinds[i].newest;
+    return SCHEMA_VERSION;
 }
 
 static char *without_trailing_slashes(struct arena *a, const char *path)
@@ -175,12 +185,18 @@ enum st run_snapshot(const struct artifact *art, const char *config_yaml,
     return st;
 }
 
+void artifact_need_schema(struct arena *a, struct node *meta, int64_t version)
+{
+    node_set(a, meta, SV("schema_version"), node_int(a, version));
+}
+
 enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e)
 {
     ASSERT(art->partial.path);
     if (!meta)
         meta = node_new(art->a, NODE_MAP);
-    node_set(art->a, meta, SV("schema_version"), node_int(art->a, SCHEMA_VERSION));
+    if (!node_find(meta, "schema_version"))
+        artifact_need_schema(art->a, meta, SCHEMA_VERSION);
     enum st st = write_json(art, art->meta_name, meta, e);
     if (st == ST_OK)
         st = move_into_place(art, e);
@@ -245,7 +261,7 @@ bool artifact_is_foreign_v1(const struct node *meta)
     return version && version->kind == NODE_STR && sv_eq(version->s, "v1");
 }
 
-static enum st check_schema(const struct node *meta, const char *path, struct err *e)
+static enum st check_schema(const struct node *meta, const char *path, int newest, struct err *e)
 {
     int64_t version;
     if (meta->kind != NODE_MAP)
@@ -254,11 +270,11 @@ static enum st check_schema(const struct node *meta, const char *path, struct er
     if (artifact_is_foreign_v1(meta))
         return ST_OK;
     TRY(node_get_int(meta, "schema_version", 1, INT64_MAX, &version, e));
-    if (version <= SCHEMA_VERSION)
+    if (version <= newest)
         return ST_OK;
     node_err(node_find(meta, "schema_version"), ST_INPUT, e,
              "schema_version: %lld is newer than %d, the newest this program knows",
-             (long long)version, SCHEMA_VERSION);
+             (long long)version, newest);
     return err_hint(e, "use a newer twinfer");
 }
 
@@ -310,6 +326,6 @@ enum st artifact_open(struct arena *a, const char *dir, const char *meta_name, c
     if (!fs_exists(path))
         return refuse_without_meta(a, dir, meta_name, e);
     TRY(json_load(a, path, NULL, meta, e));
-    TRY(check_schema(*meta, path, e));
+    TRY(check_schema(*meta, path, newest_schema(meta_name), e));
     return type ? check_type(*meta, dir, type, e) : ST_OK;
 }

@@ -41,6 +41,10 @@ enum st artifact_close_file(const struct artifact *art, const char *name, FILE *
 enum st artifact_write(const struct artifact *art, const char *name, const struct buf *bytes,
                        struct err *e);
 
+/* Sets schema_version of meta, which otherwise is 1: programs that know no version as new refuse
+ * the artifact. For contents that they would read wrongly. */
+void artifact_need_schema(struct arena *a, struct node *meta, int64_t version);
+
 /* Adds schema_version to meta (a map; NULL = an empty one), writes it, renames the folder into
  * place. On failure the partial folder is still there: artifact_abandon or artifact_discard it. */
 enum st artifact_commit(struct artifact *art, struct node *meta, struct err *e);

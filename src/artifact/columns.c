@@ -5,7 +5,8 @@
 
 static const struct run_column requests[] = {
     {"request_id", CELL_INT, NEED_VALUE, AT(request_id), 0, "unique, >= 0; rows are sorted by it"},
-    {"arrival_time_ns", CELL_INT, NEED_VALUE, AT(arrival_ns), 0, "planned arrival"},
+    {"arrival_time_ns", CELL_INT, NEED_VALUE, AT(arrival_ns), 0,
+     "planned arrival; in a closed loop, and of later turns of a session, the planned moment"},
     {"first_token_time_ns", CELL_INT, NEED_COLUMN, AT(first_token_ns), 0,
      "first output token; empty when none came"},
     {"ttft_ns", CELL_SPAN, NEED_COLUMN, AT(first_token_ns), AT(arrival_ns),
@@ -32,6 +33,9 @@ static const struct run_column requests[] = {
     {"warmup", CELL_FLAG, NEED_OPTIONAL, AT(warmup), 0, "1 = left out of all metrics"},
     {"energy_j", CELL_DOUBLE, NEED_OPTIONAL, AT(energy_j), 0,
      "its share of the energy of its batches, J; written where operators have energy"},
+    {"session_id", CELL_INT, NEED_OPTIONAL, AT(session_id), 0,
+     "its session; written where the workload has some"},
+    {"turn", CELL_INT, NEED_OPTIONAL, AT(turn), 0, "its place in the session, from 1"},
 };
 
 #undef AT

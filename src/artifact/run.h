@@ -16,7 +16,7 @@ enum { RUN_NONE = -1 }; /* "missing" in the integer fields below: written as an 
 struct run_request {
     int64_t request_id;
     const char *prompt_id;  /* NULL = missing */
-    int64_t arrival_ns;     /* planned */
+    int64_t arrival_ns;     /* planned moment */
     int64_t sent_ns;        /* actual send; RUN_NONE when there was none */
     int64_t scheduled_ns;   /* first time in a batch; RUN_NONE */
     int64_t first_token_ns; /* RUN_NONE when no token came */
@@ -27,6 +27,7 @@ struct run_request {
     bool warmup;                                  /* excluded from metrics; column "warmup" 0/1 */
     const char *backend, *error_type, *error_msg; /* NULL = missing */
     double energy_j;                              /* share of its batches' energy; 0 = unknown */
+    int64_t session_id, turn; /* of a session, turns from 1; RUN_NONE, and turn also 0: of none */
 
     /* The fields below are no columns of request_metrics.csv but inputs of Vidur's request metrics
      * (artifact/vidur_metrics.h). Filled by the serving core; 0 in runs that were read. */
@@ -58,9 +59,15 @@ struct run_writer;
  * any order and stand sorted by request_id in the file: a row waits in memory only until all ids
  * from 0 to its own have come, so a run numbered from 0 holds as many rows as finish out of order.
  * The other two files are streamed in the order given. */
-/* The same with the column energy_j. */
-enum st run_writer_open_energy(const struct artifact *art, bool with_tokens, bool with_batches,
-                               struct run_writer **out, struct err *e);
+/* Further files and columns: energy_j; session_id and turn. */
+enum {
+    RUN_WITH_TOKENS = 1 << 0,
+    RUN_WITH_BATCHES = 1 << 1,
+    RUN_WITH_ENERGY = 1 << 2,
+    RUN_WITH_SESSIONS = 1 << 3,
+};
+enum st run_writer_open_with(const struct artifact *art, unsigned with, struct run_writer **out,
+                             struct err *e);
 enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
                         struct run_writer **w, struct err *e);
 void run_write_request(struct run_writer *w, const struct run_request *r); /* strings are copied */

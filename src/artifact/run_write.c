@@ -25,11 +25,12 @@ struct waiting {
 struct run_writer {
     const struct artifact *art;
     struct stream streams[RUN_FILES];
-    struct run_table requests; /* the columns that are written */
-    VEC(struct waiting) heap;  /* smallest id on top */
-    VEC(struct buf) spare;     /* buffers of written rows, for reuse */
-    int64_t next_id;           /* all rows with smaller ids are in the stream */
-    int64_t repeated_id;       /* RUN_NONE = none */
+    struct run_table requests; /* the columns that are written, */
+    struct run_column columns[RUN_MAX_COLUMNS];
+    VEC(struct waiting) heap; /* smallest id on top */
+    VEC(struct buf) spare;    /* buffers of written rows, for reuse */
+    int64_t next_id;          /* all rows with smaller ids are in the stream */
+    int64_t repeated_id;      /* RUN_NONE = none */
 };
 
 /* ---- one row ----------------------------------------------------------------------------- */
@@ -200,15 +201,29 @@ static enum st open_stream(struct run_writer *w, enum run_file file, struct err 
     return ST_OK;
 }
 
-static enum st open_writer(const struct artifact *art, const bool wanted[RUN_FILES], bool energy,
-                           struct run_writer **out, struct err *e)
+/* Columns of request_metrics.csv that not every run has. */
+static bool is_wanted(const struct run_column *c, unsigned with)
 {
+    if (strcmp(c->name, "energy_j") == 0)
+        return with & RUN_WITH_ENERGY;
+    if (strcmp(c->name, "session_id") == 0 || strcmp(c->name, "turn") == 0)
+        return with & RUN_WITH_SESSIONS;
+    return true;
+}
+
+enum st run_writer_open_with(const struct artifact *art, unsigned with, struct run_writer **out,
+                             struct err *e)
+{
+    const struct run_table *all = &run_tables[RUN_REQUESTS];
+    const bool wanted[RUN_FILES] = {true, with & RUN_WITH_TOKENS, with & RUN_WITH_BATCHES};
     struct run_writer *w = mem_alloc(sizeof *w);
-    *w = (struct run_writer){
-        .art = art, .repeated_id = RUN_NONE, .requests = run_tables[RUN_REQUESTS]};
+    *w = (struct run_writer){.art = art, .repeated_id = RUN_NONE, .requests = *all};
     *out = w;
-    if (!energy)
-        w->requests.n--; /* energy_j is the last one */
+    w->requests.columns = w->columns;
+    w->requests.n = 0;
+    for (size_t i = 0; i < all->n; i++)
+        if (is_wanted(&all->columns[i], with))
+            w->columns[w->requests.n++] = all->columns[i];
     for (int i = 0; i < RUN_FILES; i++) {
         if (wanted[i] && open_stream(w, (enum run_file)i, e) != ST_OK) {
             run_writer_discard(out);
@@ -221,14 +236,8 @@ static enum st open_writer(const struct artifact *art, const bool wanted[RUN_FIL
 enum st run_writer_open(const struct artifact *art, bool with_tokens, bool with_batches,
                         struct run_writer **out, struct err *e)
 {
-    return open_writer(art, (const bool[RUN_FILES]){true, with_tokens, with_batches}, false, out,
-                       e);
-}
-
-enum st run_writer_open_energy(const struct artifact *art, bool with_tokens, bool with_batches,
-                               struct run_writer **out, struct err *e)
-{
-    return open_writer(art, (const bool[RUN_FILES]){true, with_tokens, with_batches}, true, out, e);
+    return run_writer_open_with(
+        art, (with_tokens ? RUN_WITH_TOKENS : 0) | (with_batches ? RUN_WITH_BATCHES : 0), out, e);
 }
 
 /* ---- requests in order of their ids ------------------------------------------------------ */

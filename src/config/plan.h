@@ -24,6 +24,7 @@ enum plan_lengths {
     LENGTHS_NORMAL,
     LENGTHS_LOGNORMAL
 };
+enum plan_think { THINK_FIXED, THINK_EXPONENTIAL, THINK_LOGNORMAL };
 enum plan_output { OUTPUT_FULL, OUTPUT_NONE };
 
 struct plan {
@@ -66,6 +67,14 @@ struct plan {
         int64_t num_requests;
         int64_t warmup_requests;
         double duration_s;
+        int64_t concurrency;
+        double concurrency_ramp_s;
+        struct option_list concurrency_stages;
+        struct {
+            int64_t turns, max_turns;
+            int think_kind; /* enum plan_think */
+            double think_s, think_stddev_s;
+        } session;
         struct {
             int64_t groups, tokens;
         } prefix;

@@ -71,8 +71,9 @@ enum st record_open(const struct artifact *art, const struct record_params *p, s
     if (plan->output.time_series)
         r->series = time_series_new(p->serve->replicas);
     *out = r;
-    enum st st =
-        (p->energy ? run_writer_open_energy : run_writer_open)(art, tokens, batches, &r->writer, e);
+    unsigned with = (tokens ? RUN_WITH_TOKENS : 0) | (batches ? RUN_WITH_BATCHES : 0) |
+                    (p->energy ? RUN_WITH_ENERGY : 0) | (p->sessions ? RUN_WITH_SESSIONS : 0);
+    enum st st = run_writer_open_with(art, with, &r->writer, e);
     if (st == ST_OK && plan->output.vidur_metrics)
         st = vidur_metrics_open(art, &r->vidur, e);
     if (st == ST_OK && plan->output.perfetto)

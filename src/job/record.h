@@ -16,6 +16,7 @@ struct record_params {
     const char *what;    /* "simulate": begins the line of progress */
     int64_t total;       /* requests */
     bool energy;         /* rows of requests have it */
+    bool sessions;       /* they have session and turn */
 };
 
 /* Opens the files. Afterwards call record_close or record_free. */

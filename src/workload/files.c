@@ -113,7 +113,9 @@ enum st workload_write(const struct artifact *art, const struct workload *w,
     TRY(artifact_create_file(art, INTERVALS_NAME, &to.f, e));
     put_intervals(&to, w);
     TRY(end_file(&to, INTERVALS_NAME, e));
-    return workload_has_hash_ids(w) ? hash_ids_write(art, w, e) : ST_OK;
+    if (workload_has_hash_ids(w))
+        TRY(hash_ids_write(art, w, e));
+    return workload_has_sessions(w) ? sessions_write(art, w, e) : ST_OK;
 }
 
 int64_t workload_rows(const struct workload *w, size_t n_prompts)
@@ -132,7 +134,14 @@ static int64_t digits(int64_t v)
 int64_t workload_disk_bytes(const struct workload *w, const struct prompt *prompts,
                             size_t n_prompts)
 {
-    enum { META = 1 << 16, PROMPT_KEYS = 32, HASH_KEYS = 64, HASH_BYTES = 8, SEPARATORS = 7 };
+    enum {
+        META = 1 << 16,
+        PROMPT_KEYS = 32,
+        HASH_KEYS = 64,
+        HASH_BYTES = 8,
+        SEPARATORS = 7,
+        SESSION_BYTES = 40
+    };
     int64_t bytes = META, before_ns = 0;
     for (size_t i = 0; i < n_prompts; i++)
         bytes += PROMPT_KEYS + (int64_t)(strlen(prompts[i].id) + strlen(prompts[i].text));
@@ -146,6 +155,8 @@ int64_t workload_disk_bytes(const struct workload *w, const struct prompt *promp
             bytes += (int64_t)strlen(r->prompt_id);
         if (r->hash_ids)
             bytes += HASH_KEYS + HASH_BYTES * hash_ids_pieces(r, r->hash_tokens);
+        if (r->turn)
+            bytes += SESSION_BYTES;
     }
     return bytes;
 }
@@ -155,12 +166,12 @@ int64_t workload_disk_bytes(const struct workload *w, const struct prompt *promp
 /* What is read of it, and where the files stand. */
 struct described {
     const char *workload_id, *model;
-    const char *prompts, *trace_lengths, *trace_intervals, *hash_ids;
+    const char *prompts, *trace_lengths, *trace_intervals, *hash_ids, *sessions;
 };
 #define ROW(m, ...) FIELD(struct described, m, __VA_ARGS__)
 
 static const struct field path_rows[] = {ROW(prompts), ROW(trace_lengths), ROW(trace_intervals),
-                                         ROW(hash_ids, .omit = true)};
+                                         ROW(hash_ids, .omit = true), ROW(sessions, .omit = true)};
 static const struct fields path_fields = FIELDS(struct described, path_rows);
 
 static const struct field described_rows[] = {ROW(workload_id, .optional = true),
@@ -177,9 +188,18 @@ static const struct fields meta_fields = FIELDS(struct workload_meta, meta_rows)
 
 struct node *workload_meta_node(struct arena *a, const struct workload_meta *m)
 {
-    const struct described d = {m->workload_id, m->model,       PROMPTS_NAME,
-                                LENGTHS_NAME,   INTERVALS_NAME, m->hash_ids ? HASH_IDS_NAME : NULL};
+    const struct described d = {.workload_id = m->workload_id,
+                                .model = m->model,
+                                .prompts = PROMPTS_NAME,
+                                .trace_lengths = LENGTHS_NAME,
+                                .trace_intervals = INTERVALS_NAME,
+                                .hash_ids = m->hash_ids ? HASH_IDS_NAME : NULL,
+                                .sessions = m->sessions ? SESSIONS_NAME : NULL};
     struct node *n = fields_node(a, &described_fields, &d);
+    if (m->concurrency)
+        node_set(a, n, SV("concurrency"), concurrency_node(a, m->concurrency));
+    if (m->concurrency || m->sessions) /* older programs would send everything at its arrival */
+        artifact_need_schema(a, n, WORKLOAD_SCHEMA_RELEASE);
     fields_put(a, n, &meta_fields, m);
     node_set(a, n, SV("created_at"), artifact_time(a, clock_wall_ns()));
     node_set(a, n, SV("working_directory_git"), artifact_working_directory_git(a));
@@ -360,7 +380,11 @@ enum st workload_find(struct arena *a, const char *dir, struct workload_paths *o
     TRY(find_file(a, dir, "prompts", d.prompts, &out->prompts, e));
     TRY(find_file(a, dir, "trace_lengths", d.trace_lengths, &out->lengths, e));
     TRY(find_file(a, dir, "trace_intervals", d.trace_intervals, &out->intervals, e));
-    return d.hash_ids ? find_file(a, dir, "hash_ids", d.hash_ids, &out->hash_ids, e) : ST_OK;
+    if (d.hash_ids)
+        TRY(find_file(a, dir, "hash_ids", d.hash_ids, &out->hash_ids, e));
+    if (d.sessions)
+        TRY(find_file(a, dir, "sessions", d.sessions, &out->sessions, e));
+    return concurrency_read(a, meta, &out->concurrency, e);
 }
 
 enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e)
@@ -368,9 +392,15 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
     struct workload_paths p;
     *out = (struct workload){0};
     TRY(workload_find(a, dir, &p, e));
-    *out = (struct workload){.dir = p.dir, .prompts = p.prompts, .id = p.id, .model = p.model};
+    *out = (struct workload){.dir = p.dir,
+                             .prompts = p.prompts,
+                             .id = p.id,
+                             .model = p.model,
+                             .concurrency = p.concurrency};
     TRY(load_tables(a, p.lengths, p.intervals, out, e));
-    return p.hash_ids ? hash_ids_load(a, p.hash_ids, out, e) : ST_OK;
+    if (p.hash_ids)
+        TRY(hash_ids_load(a, p.hash_ids, out, e));
+    return p.sessions ? sessions_load(p.sessions, out, e) : ST_OK;
 }
 
 enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,

@@ -32,10 +32,12 @@ const char *workload_format_lost(struct arena *a, const struct workload_format *
 {
     struct buf b = {0};
     bool any_text = false, any_hash = false, any_time = false, between = false;
+    bool any_session = false;
     for (size_t i = 0; i < w->n; i++) {
         const struct workload_request *q = &w->requests[i];
         any_text |= texts[i] != NULL;
         any_hash |= q->hash_ids != NULL;
+        any_session |= q->turn > 0;
         any_time |= q->arrival_ns != 0;
         between |= f->tick_ns > 0 && q->arrival_ns % f->tick_ns != 0;
     }
@@ -49,6 +51,10 @@ const char *workload_format_lost(struct arena *a, const struct workload_format *
         add_lost(&b, "arrivals");
     if (between)
         add_lost(&b, f->tick_ns == NS_PER_MS ? "arrivals below 1 ms" : "arrivals below 100 ns");
+    if (any_session)
+        add_lost(&b, "sessions and their think times");
+    if (w->concurrency)
+        add_lost(&b, "the limit of a closed loop");
     if (w->n && w->requests[0].arrival_ns > 0 && f->traits & FORMAT_FROM_ZERO)
         add_lost(&b, "the time before the first arrival, for who reads it");
     const char *text = arena_str(a, buf_str(&b));

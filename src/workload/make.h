@@ -77,12 +77,28 @@ void lengths_end(struct lengths *g);
 enum st shared_prefix_add(struct arena *a, const struct workload_params *p, struct rng *rng,
                           struct workload_request *r, struct err *e);
 
+/* Turns of sessions. A zeroed one is of no use; begin never fails without sessions. */
+struct sessions {
+    const struct workload_params *p;
+    struct rng rng, think, prefix; /* of turns, think times, groups */
+    int64_t n;                     /* sessions made */
+};
+#define THINK_MOST_NS INT64_C(100000000000000000) /* three years */
+bool sessions_wanted(const struct workload_params *p);
+enum st sessions_begin(const struct workload_params *p, struct sessions *out, struct err *e);
+int64_t sessions_turns(struct sessions *g); /* draws the number of the next session's turns */
+/* Makes a session of n turns: turns[0] has request_id and arrival, each turn the lengths of what is
+ * new in it. Ids of pieces go to the arena. */
+enum st sessions_make(struct arena *a, struct sessions *g, struct workload_request *turns,
+                      int64_t n, struct err *e);
+
 /* ---- workload directories ----------------------------------------------------------------- */
 
 struct workload_paths {
     const char *dir, *id, *model; /* id, model: NULL = not recorded */
     char *prompts, *lengths, *intervals;
-    char *hash_ids; /* NULL = none */
+    char *hash_ids, *sessions; /* NULL = none */
+    const struct concurrency *concurrency;
 };
 enum st workload_find(struct arena *a, const char *dir, struct workload_paths *out, struct err *e);
 
@@ -108,5 +124,9 @@ int64_t hash_ids_pieces(const struct workload_request *q, int64_t hash_tokens);
 enum st hash_ids_write(const struct artifact *art, const struct workload *w, struct err *e);
 /* Reads them into the requests of w. */
 enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, struct err *e);
+
+/* sessions.csv: the session of each request that has one. */
+enum st sessions_write(const struct artifact *art, const struct workload *w, struct err *e);
+enum st sessions_load(const char *path, struct workload *w, struct err *e);
 
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/vec.h"
 #include "config/plan.h"
 #include "workload/make.h"
 
@@ -23,7 +24,11 @@ struct workload_stream {
     struct workload_params params;
     struct arrivals arrivals;
     struct lengths lengths;
+    struct sessions sessions;
+    VEC(struct workload_request) turns; /* of the session being given, from turn on */
+    size_t turn;
     struct rng prefix;
+    const struct concurrency *concurrency;
     struct trace_reader trace;
     struct tables tables;
     struct map prompt_ids;
@@ -51,8 +56,14 @@ void workload_stream_close(struct workload_stream **ps)
     lengths_end(&s->lengths);
     workload_trace_close(&s->trace);
     tables_close(&s->tables);
+    vec_free(&s->turns);
     struct arena *a = s->a;
     arena_free(&a);
+}
+
+const struct concurrency *workload_stream_concurrency(const struct workload_stream *s)
+{
+    return s->concurrency;
 }
 
 int64_t workload_stream_total(const struct workload_stream *s)
@@ -103,6 +114,30 @@ static enum st opened(struct workload_stream *s, enum st st, struct workload_str
 
 /* ---- made --------------------------------------------------------------------------------- */
 
+/* The sessions of the last requests end with them. */
+static enum st make_session(struct workload_stream *s, int64_t id, struct err *e)
+{
+    int64_t n = sessions_turns(&s->sessions), left = s->total - id;
+    n = n < left ? n : left;
+    s->turn = s->turns.n = 0;
+    for (int64_t i = 0; i < n; i++) {
+        struct workload_request q = {.request_id = id};
+        if (i == 0)
+            TRY(arrivals_next(&s->arrivals, &q, e));
+        TRY(lengths_next(&s->lengths, &q, e));
+        vec_push(&s->turns, q);
+    }
+    return sessions_make(s->a, &s->sessions, s->turns.p, n, e);
+}
+
+static enum st next_turn(struct workload_stream *s, struct workload_request *out, struct err *e)
+{
+    if (s->turn == s->turns.n)
+        TRY(make_session(s, out->request_id, e));
+    *out = s->turns.p[s->turn++];
+    return ST_OK;
+}
+
 static enum st next_made(struct workload_stream *s, struct workload_request *out, struct err *e)
 {
     const struct workload_params *p = &s->params;
@@ -118,16 +153,19 @@ static enum st count_within(const struct workload_params *p, int64_t limit, int6
                             struct err *e)
 {
     struct arrivals g;
+    struct sessions sessions;
     struct workload_request r;
     enum st st = ST_OK;
     if (p->arrival_kind == ARRIVAL_STATIC)
         return err_set(e, ST_USAGE,
                        "workload.duration_s: static arrivals are all at 0: they have no duration");
+    TRY(sessions_begin(p, &sessions, e));
     TRY(arrivals_begin(p, &g, e));
-    for (*n = 0; *n < limit; ++*n)
+    for (*n = 0; *n < limit; *n += sessions_turns(&sessions))
         if ((st = arrivals_next(&g, &r, e)) != ST_OK || r.arrival_s >= p->duration_s)
             break;
     arrivals_end(&g);
+    *n = *n < limit ? *n : limit;
     if (st != ST_OK && st != ST_END)
         return st;
     if (*n == 0)
@@ -183,11 +221,13 @@ static enum st count_requests(const struct workload_params *p, int64_t *n, struc
 enum st workload_stream_make(const struct workload_params *p, struct workload_stream **out,
                              struct err *e)
 {
-    struct workload_stream *s = new_stream(next_made);
+    struct workload_stream *s = new_stream(sessions_wanted(p) ? next_turn : next_made);
     s->params = *p;
     s->prefix = rng_stream(p->seed, "workload.prefix");
     s->file = p->arrival_kind == ARRIVAL_TRACE ? p->arrival_trace : p->lengths_trace;
-    enum st st = count_requests(p, &s->total, e);
+    enum st st = sessions_begin(&s->params, &s->sessions, e);
+    if (st == ST_OK)
+        st = count_requests(p, &s->total, e);
     if (st == ST_OK)
         st = arrivals_begin(&s->params, &s->arrivals, e);
     if (st == ST_OK)
@@ -261,7 +301,10 @@ enum st workload_stream_dir(const char *dir, struct workload_stream **out, struc
     struct workload_stream *s = new_stream(next_of_tables);
     struct workload_paths paths;
     enum st st = workload_find(s->a, dir, &paths, e);
-    if (st == ST_OK && !paths.hash_ids && (s->total = count_tables(&paths)) > 0) {
+    if (st == ST_OK)
+        s->concurrency = paths.concurrency;
+    if (st == ST_OK && !paths.hash_ids && !paths.sessions &&
+        (s->total = count_tables(&paths)) > 0) {
         s->file = arena_str(s->a, dir);
         st = tables_open(&paths, &s->tables, e);
     } else if (st == ST_OK) {
@@ -270,4 +313,9 @@ enum st workload_stream_dir(const char *dir, struct workload_stream **out, struc
         s->total = (int64_t)s->held.n;
     }
     return opened(s, st, out, e);
+}
+
+bool workload_stream_has_sessions(const struct workload_stream *s)
+{
+    return s->next == next_turn || workload_has_sessions(&s->held);
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "model/sampling.h"
 #include "model/tokenizer.h"
+#include "workload/concurrency.h"
 #include "workload/stages.h"
 
 struct workload_request {
@@ -29,6 +30,12 @@ struct workload_request {
     int64_t hash_tokens;
     /* Sampling parameters, borrowed until the request's row was delivered. NULL = greedy. */
     const struct sampling *sampling;
+    /* Sessions: the turns of one stand one after the other. Their arrival_ns is that of turn 1; a
+     * later turn is sent think_ns after the end of the one before (workload/release.h). */
+    int64_t session_id; /* >= 0 */
+    int64_t turn;       /* from 1; 0 = of no session */
+    int64_t think_ns;   /* 0 for turn 1 */
+    int64_t row;        /* its place in the workload, from 0; set when it is released */
 };
 
 struct workload {
@@ -37,6 +44,8 @@ struct workload {
     struct workload_request *requests; /* [n] in order of arrival; ids are unique */
     size_t n;
     const char *model; /* as recorded; NULL for a trace */
+    /* Closed loop: arrivals are not used. NULL = open loop. */
+    const struct concurrency *concurrency;
 };
 
 /* ---- prompts ----------------------------------------------------------------------------- */
@@ -85,6 +94,14 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  *   lognormal  the same, lognormal: a long tail, and nothing below 1/2 but what is rounded up to 1
  * A trace must have a row for every request.
  *
+ * Sessions: with session_turns > 1 each arrival begins a session, whose number of turns is drawn
+ * evenly from session_turns to session_max_turns (stream "workload.sessions", think times
+ * "workload.think"; the last session ends with the last request). Lengths are of what is new: the
+ * prompt of a turn is the prompt of the turn before, as many tokens as its answer has, and the
+ * drawn length. Think times are of mean think_s, fixed, exponential or lognormal. All turns carry
+ * the arrival of the first. hash_ids say that the prompts of a session begin alike; the answers in
+ * them are the workload's, not the engine's.
+ *
  * Prefixes: with prefix_tokens > 0 each request belongs to one of prefix_groups groups, drawn
  * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which
  * the lengths count: prefill = length + prefix_tokens. hash_ids reflect this, with hash_tokens =
@@ -107,6 +124,9 @@ struct workload_params {
     double zipf_theta, prefill_decode_ratio, prefill_stddev, decode_stddev;
     int64_t prefix_groups, prefix_tokens;
     const char *lengths_trace;
+    int64_t session_turns, session_max_turns; /* turns of a session, drawn evenly; 0, 1 = none */
+    int think_kind;                           /* enum plan_think */
+    double think_s, think_stddev_s;
     const struct prompt *prompts; /* NULL = none; used in order, wrapping around */
     size_t n_prompts;
     const struct tokenizer *tokenizer; /* for LENGTHS_TOKENIZER; NULL = none */
@@ -125,9 +145,10 @@ struct workload_watch {
     struct progress *progress;         /* begun; counts rows */
 };
 
-/* Writes the three data files into the artifact, and hash_ids.jsonl where a request has them. watch
- * may be NULL. */
+/* Writes the three data files into the artifact, and hash_ids.jsonl and sessions.csv where a
+ * request has them. watch may be NULL. */
 #define HASH_IDS_NAME "hash_ids.jsonl"
+#define SESSIONS_NAME "sessions.csv"
 enum st workload_write(const struct artifact *art, const struct workload *w,
                        const struct prompt *prompts, size_t n_prompts,
                        const struct workload_watch *watch, struct err *e);
@@ -137,6 +158,7 @@ int64_t workload_disk_bytes(const struct workload *w, const struct prompt *promp
                             size_t n_prompts);
 
 bool workload_has_hash_ids(const struct workload *w); /* of some request */
+bool workload_has_sessions(const struct workload *w);
 
 struct workload_meta {
     const char *workload_id, *model, *tokenizer_ref; /* NULL = null */
@@ -144,14 +166,17 @@ struct workload_meta {
     struct hydra hydra;
     const struct node *params; /* map or NULL: the composed configuration */
     bool hash_ids;             /* workload_write wrote hash_ids.jsonl: a request has them */
+    bool sessions;             /* and sessions.csv */
+    const struct concurrency *concurrency; /* NULL = open loop */
 };
 
 /* The tree for artifact_commit; the meta file's name is WORKLOAD_META. */
 #define WORKLOAD_META "workload_meta.json"
+enum { WORKLOAD_SCHEMA_RELEASE = 2 }; /* schema_version of one with sessions or a concurrency */
 struct node *workload_meta_node(struct arena *a, const struct workload_meta *m);
 
 /* Reads and checks a whole workload directory except the prompts' texts: both tables hold the same
- * requests, arrivals are the sums of the gaps. */
+ * requests, arrivals are the sums of the gaps, the turns of a session stand one after the other. */
 enum st workload_load(struct arena *a, const char *dir, struct workload *out, struct err *e);
 /* Vidur's trace.csv (*.jsonl: workload_load_mooncake); request ids are row numbers from 0; rows
  * stand in order of arrival. Seconds are read correctly rounded. */

@@ -135,7 +135,7 @@ static void writes_energy(void **state)
     assert_ok(
         artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r3"), "run_meta.json", &f->art, &f->e),
         &f->e);
-    assert_ok(run_writer_open_energy(&f->art, false, false, &f->w, &f->e), &f->e);
+    assert_ok(run_writer_open_with(&f->art, RUN_WITH_ENERGY, &f->w, &f->e), &f->e);
     struct run_request r = request(1);
     r.energy_j = 12.5;
     run_write_request(f->w, &r); /* waits for row 0 */
@@ -148,6 +148,29 @@ static void writes_energy(void **state)
     assert_int_equal(strncmp(line - 3, ",0,", 3), 0);
     line = strchr(line + 1, '\n');
     assert_int_equal(strncmp(line - 7, ",0,12.5", 7), 0);
+}
+
+static void writes_sessions(void **state)
+{
+    struct fixture *f = *state;
+    run_writer_discard(&f->w);
+    artifact_discard(&f->art);
+    assert_ok(
+        artifact_begin(f->a, fs_join(f->a, f->tmp.dir, "r4"), "run_meta.json", &f->art, &f->e),
+        &f->e);
+    assert_ok(run_writer_open_with(&f->art, RUN_WITH_SESSIONS, &f->w, &f->e), &f->e);
+    struct run_request r = request(0);
+    r.session_id = r.turn = RUN_NONE;
+    run_write_request(f->w, &r);
+    r = request(1);
+    r.session_id = 7;
+    r.turn = 2;
+    run_write_request(f->w, &r);
+    assert_ok(run_writer_close(&f->w, &f->e), &f->e);
+    const char *text = written(f, "request_metrics.csv");
+    assert_non_null(strstr(text, ",warmup,session_id,turn\n"));
+    assert_non_null(strstr(text, ",0,,\n1,"));
+    assert_non_null(strstr(text, ",0,7,2\n"));
 }
 
 /* Texts come from servers: whatever they hold, the file stays readable. */
@@ -239,10 +262,15 @@ static void names_every_status(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(writes_the_contract), CASE(leaves_out_files_not_wanted),
-        CASE(writes_energy),       CASE(cleans_texts),
-        CASE(sorts_requests),      CASE(a_request_twice_is_an_error),
-        CASE(formats_integers),    cmocka_unit_test(names_every_status),
+        CASE(writes_the_contract),
+        CASE(leaves_out_files_not_wanted),
+        CASE(writes_energy),
+        CASE(writes_sessions),
+        CASE(cleans_texts),
+        CASE(sorts_requests),
+        CASE(a_request_twice_is_an_error),
+        CASE(formats_integers),
+        cmocka_unit_test(names_every_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
