@@ -32,6 +32,7 @@ static enum st warm_up(struct client_bench *b, struct err *e)
     struct client_health health;
     size_t ok = 0;
     client.duration_s = 0;
+    client.concurrency = NULL;
     if (client.max_concurrency == 0 || client.max_concurrency > 8)
         client.max_concurrency = 8;
     for (size_t i = 0; i < n; i++)
@@ -82,10 +83,23 @@ static struct outcome_labels labels(const struct client_bench *b, const struct a
         .tokenizer_id = b->p.tokenizer_id,
         .request_rate = b->p.request_rate,
         .burstiness = b->p.burstiness,
-        .max_concurrency = b->p.client.max_concurrency,
+        .max_concurrency = b->p.w->concurrency ? concurrency_peak(b->p.w->concurrency)
+                                               : b->p.client.max_concurrency,
         .started_wall_ns = art->started_wall_ns,
         .goodput = b->p.goodput,
     };
+}
+
+/* What a closed loop, or one with sessions, kept in flight. */
+static struct node *concurrency_figures(const struct client_bench *b)
+{
+    struct arena *a = b->a;
+    struct node *m = node_new(a, NODE_MAP);
+    const struct concurrency *asked = b->p.w->concurrency;
+    node_put(a, m, "mean", node_number(a, b->health.concurrency_mean));
+    node_put(a, m, "sessions", node_int(a, b->health.sessions));
+    node_put(a, m, "stages", asked ? concurrency_node(a, asked) : node_new(a, NODE_NULL));
+    return m;
 }
 
 static void sum_up(struct client_bench *b, const struct artifact *art, struct outcome *o)
@@ -96,6 +110,8 @@ static void sum_up(struct client_bench *b, const struct artifact *art, struct ou
     outcomes_make(b->a, &w, b->results, b->p.counter, b->p.warmup_requests, o);
     outcomes_figures(b->a, o, b->n, &b->p.limits, &b->figures);
     b->json = outcomes_bench_json(b->a, o, b->n, &b->figures, &b->health, &l);
+    if (b->health.follows)
+        node_set(b->a, b->json, SV("concurrency"), concurrency_figures(b));
     if (b->p.n_stages > 0)
         node_set(b->a, b->json, SV("stages"), stages_node(b, o));
 }
@@ -104,7 +120,9 @@ static enum st write_files(const struct client_bench *b, const struct artifact *
                            const struct outcome *o, struct err *e)
 {
     struct run_writer *writer;
-    TRY(run_writer_open(art, b->p.tokens, false, &writer, e));
+    unsigned with = (b->p.tokens ? RUN_WITH_TOKENS : 0) |
+                    (workload_has_sessions(b->p.w) ? RUN_WITH_SESSIONS : 0);
+    TRY(run_writer_open_with(art, with, &writer, e));
     outcomes_write(writer, o, b->n, "openai", b->p.tokens);
     TRY(run_writer_close(&writer, e));
     struct buf text = {0};

@@ -241,6 +241,9 @@ void outcomes_print(struct buf *out, struct arena *a, const struct outcome_figur
     else
         buf_printf(out, "goodput         %.3f requests/s (%.3f from the actual send)\n", f->goodput,
                    f->goodput_sent);
+    if (h->follows && !isnan(h->concurrency_mean))
+        buf_printf(out, "concurrency     %.2f requests on average, at most %lld at once\n",
+                   h->concurrency_mean, (long long)h->peak_concurrency);
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         table_cell(t, "%s", head[i]);
     stat_row(t, "TTFT", &f->ttft);

@@ -73,6 +73,9 @@ static enum st make_requests(struct client_bench *b, struct err *e)
         const struct workload_request *r = &b->p.w->requests[i];
         struct body_prompt prompt;
         b->requests[i].at_ns = r->arrival_ns;
+        b->requests[i].session_id = r->session_id;
+        b->requests[i].turn = r->turn;
+        b->requests[i].think_ns = r->think_ns;
         b->requests[i].max_tokens = r->num_decode_tokens;
         st = make_prompt(b, scratch, r, texts[i], &prompt, e);
         if (st == ST_OK)
@@ -144,6 +147,18 @@ enum st client_bench_prepare(struct arena *a, const struct client_bench_params *
                              struct client_bench *out, struct err *e)
 {
     *out = (struct client_bench){.a = a, .p = *p, .n = p->w->n};
+    out->p.client.concurrency = p->w->concurrency;
+    if (p->client.duration_s > 0 && workload_has_sessions(p->w)) {
+        err_set(e, ST_USAGE, "client.duration_s: a workload with sessions is run to its end");
+        return err_hint(e, "leave client.duration_s out, or set workload.num_requests");
+    }
+    if (p->client.max_concurrency > 0 && p->w->concurrency) {
+        err_set(e, ST_USAGE,
+                "client.max_concurrency: the workload is a closed loop, which has "
+                "its own limit");
+        return err_hint(e, "workload.concurrency=%lld sets it",
+                        (long long)p->client.max_concurrency);
+    }
     TRY(make_requests(out, e));
     TRY(ask_server(out, e));
     return out->preflight.changed ? make_requests(out, e) : ST_OK;

@@ -1,8 +1,11 @@
-/* An HTTP client that measures: OpenAI-style streaming requests sent at planned times.
+/* An HTTP client that measures: OpenAI-style streaming requests sent at planned moments.
  *
  * One thread, libcurl's multi interface on sockets and one timer, HTTP/1.1 with a connection per
- * stream, kept alive and used again. Requests are sent at their planned times whatever the server
- * does (open loop), unless max_concurrency holds them back.
+ * stream, kept alive and used again. What is sent when follows workload/release.h: in an open loop
+ * each request at its arrival, whatever the server does, unless max_concurrency holds it back; in a
+ * closed loop, and the later turns of a session, after an end. A request has ended for what follows
+ * it when its response is over, or no more than 20 ms after [DONE] where the server keeps the
+ * response open.
  *
  * Times. All are ns from the start of the run on the monotonic clock. `sent` is the moment the
  * client started on the request; opening a connection, where none was free, counts as latency. A
@@ -47,6 +50,7 @@
 #include "artifact/run.h"
 #include "base/vec.h"
 #include "client/chunk.h"
+#include "workload/concurrency.h"
 
 struct client_params {
     const char *url;            /* that requests are posted to; http or https */
@@ -66,7 +70,8 @@ struct client_params {
      */
     int64_t retries;
     double retry_delay_s;
-    double duration_s; /* no first attempt is made later; 0 = no limit */
+    double duration_s; /* no first attempt is made later; 0 = no limit; not with sessions */
+    const struct concurrency *concurrency; /* closed loop; NULL = open */
     /* Number of failures in a row that end the run, of kinds that cannot improve: connect, resolve,
      * tls, http_401, _403, _404, _405. 0 = never. */
     int64_t give_up_after;
@@ -80,9 +85,10 @@ struct client_params {
 enum { SECRET_LEAST = 4 };
 
 struct client_request {
-    int64_t at_ns;      /* planned; non-decreasing */
-    struct sv body;     /* JSON, borrowed for the run */
-    int64_t max_tokens; /* output tokens requested; 0 = unknown */
+    int64_t at_ns;                      /* arrival; non-decreasing. Not used in a closed loop */
+    int64_t session_id, turn, think_ns; /* as in workload/workload.h; turn 0 = of no session */
+    struct sv body;                     /* JSON, borrowed for the run */
+    int64_t max_tokens;                 /* output tokens requested; 0 = unknown */
 };
 
 struct client_chunk {
@@ -101,8 +107,8 @@ struct client_empty {
 struct client_result {
     enum run_status status;
     char error_type[16], error_msg[232]; /* "" when ok */
-    int64_t planned_ns;
-    int64_t sent_ns;  /* last attempt; RUN_NONE = never sent */
+    int64_t planned_ns;                  /* of a request never released: its arrival */
+    int64_t sent_ns;                     /* last attempt; RUN_NONE = never sent */
     int64_t delay_ns; /* lateness of sending, after it was planned, freed by max_concurrency, or due
                          for retry */
     int64_t first_byte_ns; /* of the response's body; RUN_NONE */
@@ -140,7 +146,10 @@ struct client_health {
     int64_t held;     /* held back by max_concurrency; not counted as delay */
     int64_t retried;  /* attempts after the first */
     int64_t peak_concurrency; /* most requests in flight at once */
-    int64_t connections;      /* connections opened */
+    bool follows;             /* planned moments followed from ends */
+    double concurrency_mean; /* requests between planned moment and end, over time; NAN = unknown */
+    int64_t sessions;
+    int64_t connections; /* connections opened */
     int64_t bytes_received, chunks;
     double wall_s;        /* duration of the run */
     double cpu_s;         /* CPU time of the process */

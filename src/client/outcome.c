@@ -166,6 +166,8 @@ static void write_request(struct run_writer *writer, const struct outcome *o, co
         .backend = backend,
         .error_type = r->error_type[0] ? r->error_type : NULL,
         .error_msg = r->error_msg[0] ? r->error_msg : NULL,
+        .session_id = o->w->turn ? o->w->session_id : RUN_NONE,
+        .turn = o->w->turn ? o->w->turn : RUN_NONE,
         .arrival_before_ns = RUN_NONE,
         .first_start_ns = RUN_NONE,
     };

@@ -12,6 +12,7 @@
 #include "client/response.h"
 #include "client/tally.h"
 #include "metrics/metrics.h"
+#include "workload/release.h"
 
 enum {
     MAX_ERROR_BODY = 4096, /* bytes kept of an answer that is no stream */
@@ -50,11 +51,22 @@ struct again {
     size_t request;
 };
 
+/* What the release is to be told about a request. */
+struct follower {
+    int32_t session;
+    bool over; /* its end was reported */
+};
+
 struct loop {
     const struct client_params *p;
     const struct client_request *requests;
     struct client_result *results;
-    size_t n, next, finished, failed;
+    size_t n, finished, failed; /* n: that are part of the run */
+    struct release release;
+    size_t pulled;           /* by the release */
+    struct moment next;      /* planned moment of the next request, as far as is known */
+    size_t sent;             /* requests released */
+    struct follower *follow; /* [n] */
     CURLM *multi;
     struct curl_slist *headers;
     int epoll, timer;
@@ -232,6 +244,52 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
     return ST_OK;
 }
 
+/* ---- what becomes ready when --------------------------------------------------------------- */
+
+static enum st next_request(void *self, struct workload_request *out, struct err *e)
+{
+    struct loop *l = self;
+    (void)e;
+    if (l->pulled == l->n)
+        return ST_END;
+    const struct client_request *r = &l->requests[l->pulled];
+    *out = (struct workload_request){.request_id = (int64_t)l->pulled++,
+                                     .arrival_ns = r->at_ns,
+                                     .arrival_s = ns_to_s(r->at_ns),
+                                     .session_id = r->session_id,
+                                     .turn = r->turn,
+                                     .think_ns = r->think_ns};
+    return ST_OK;
+}
+
+static enum st look_ahead(struct loop *l, struct err *e)
+{
+    return release_next(&l->release, &l->next, e);
+}
+
+/* Releases the next request; returns its index. */
+static size_t take(struct loop *l)
+{
+    struct workload_request q;
+    int32_t session;
+    release_take(&l->release, &q, &session);
+    const size_t i = (size_t)q.row;
+    l->follow[i].session = session;
+    l->results[i].planned_ns = q.arrival_ns;
+    l->sent++;
+    return i;
+}
+
+/* The request has ended, as far as what follows it goes. */
+static void end_seen(struct loop *l, size_t i)
+{
+    const int64_t t = now(l);
+    if (l->follow[i].over)
+        return;
+    l->follow[i].over = true;
+    release_over(&l->release, l->follow[i].session, (struct moment){t, ns_to_s(t)});
+}
+
 static bool has_place(const struct loop *l)
 {
     return l->p->max_concurrency == 0 || (int64_t)l->live.n < l->p->max_concurrency;
@@ -240,9 +298,10 @@ static bool has_place(const struct loop *l)
 /* Drops requests not sent within the run's duration. */
 static void close_at_end(struct loop *l)
 {
-    if (l->p->duration_s > 0 && l->next < l->n && now(l) >= ns_from_s(l->p->duration_s)) {
-        l->health->left_out = (int64_t)(l->n - l->next);
-        l->n = l->next;
+    if (l->p->duration_s > 0 && l->sent < l->n && now(l) >= ns_from_s(l->p->duration_s)) {
+        l->health->left_out = (int64_t)(l->n - l->sent);
+        l->n = l->sent;
+        l->next = (struct moment){INT64_MAX, INFINITY};
     }
 }
 
@@ -252,15 +311,19 @@ static enum st send_due(struct loop *l, struct err *e)
     if (l->health->gave_up)
         return ST_OK;
     close_at_end(l);
-    while (l->next < l->n && l->requests[l->next].at_ns <= now(l)) {
-        int64_t due_ns = l->requests[l->next].at_ns;
+    if (l->sent < l->n)
+        TRY(look_ahead(l, e));
+    while (l->sent < l->n && l->next.ns <= now(l)) {
+        int64_t due_ns = l->next.ns;
         if (!has_place(l))
             return ST_OK;
+        const size_t i = take(l);
         if (l->freed_ns > due_ns) {
             due_ns = l->freed_ns;
-            l->results[l->next].held = true;
+            l->results[i].held = true;
         }
-        TRY(send_request(l, l->next++, due_ns, e));
+        TRY(send_request(l, i, due_ns, e));
+        TRY(look_ahead(l, e));
     }
     for (size_t i = 0; i < l->again.n && has_place(l);) {
         struct again x = l->again.p[i];
@@ -369,6 +432,7 @@ static void leave(struct loop *l, struct slot *s)
     } else {
         l->finished++;
         l->failed += r->status != RUN_OK;
+        end_seen(l, s->request);
         count_gone(l, r);
     }
     give_slot(l, s);
@@ -484,6 +548,7 @@ static void sweep(struct loop *l)
     for (size_t i = l->live.n; i-- > 0;) {
         struct slot *s = l->live.p[i];
         if (s->response.r->done) {
+            end_seen(l, s->request);
             if (t - s->last_ns > GRACE_NS || over(l->p->timeout_s, s->start_ns, t))
                 conclude(l, s, CURLE_OK);
         } else if (over(l->p->timeout_s, s->start_ns, t)) {
@@ -521,11 +586,11 @@ static void report(struct loop *l, const struct client_watch *watch)
 static void arm(struct loop *l)
 {
     int64_t at = l->sweep_ns < l->curl_due_ns ? l->sweep_ns : l->curl_due_ns;
-    if (l->next < l->n && has_place(l) && l->requests[l->next].at_ns < at)
-        at = l->requests[l->next].at_ns;
+    if (l->sent < l->n && has_place(l) && l->next.ns < at)
+        at = l->next.ns;
     for (size_t i = 0; i < l->again.n && has_place(l); i++)
         at = l->again.p[i].due_ns < at ? l->again.p[i].due_ns : at;
-    if (l->p->duration_s > 0 && l->next < l->n && ns_from_s(l->p->duration_s) < at)
+    if (l->p->duration_s > 0 && l->sent < l->n && ns_from_s(l->p->duration_s) < at)
         at = ns_from_s(l->p->duration_s);
     if (at == l->armed_ns)
         return;
@@ -588,8 +653,10 @@ static void cancel(struct loop *l, const char *why)
     }
     for (size_t i = 0; i < l->again.n; i++)
         l->results[l->again.p[i].request].status = RUN_CANCELLED;
-    for (size_t i = l->next; i < l->n; i++) {
+    for (size_t i = 0; i < l->n; i++) {
         struct client_result *r = &l->results[i];
+        if (r->attempts)
+            continue;
         r->status = RUN_CANCELLED;
         snprintf(r->error_type, sizeof r->error_type, "cancelled");
         snprintf(r->error_msg, sizeof r->error_msg, "never sent: %s", why);
@@ -679,6 +746,8 @@ static void close_loop(struct loop *l)
     vec_free(&l->free);
     vec_free(&l->dirty);
     vec_free(&l->again);
+    release_free(&l->release);
+    mem_free(l->follow);
     mem_free(l->ttft);
     mem_free(l->itl);
 }
@@ -709,6 +778,9 @@ static void judge(struct loop *l, int64_t wall_ns, int64_t cpu_ns)
     h->wall_s = ns_to_s(wall_ns);
     h->cpu_s = ns_to_s(cpu_ns);
     h->busy_fraction = wall_ns > 0 ? 1 - (double)l->waited_ns / (double)wall_ns : 0;
+    h->follows = release_follows(&l->release);
+    h->concurrency_mean = release_concurrency(&l->release);
+    h->sessions = l->release.n_sessions;
     h->healthy = h->delay_p99_ns <= CLIENT_MAX_DELAY_NS && h->dropped == 0;
 }
 
@@ -733,7 +805,12 @@ enum st client_run(const struct client_params *p, const struct client_request *r
                      .timer = -1,
                      .curl_due_ns = INT64_MAX,
                      .upload_bytes = upload_bytes(requests, n),
+                     .next = {INT64_MAX, INFINITY},
+                     .follow = mem_alloc(n * sizeof *l.follow),
                      .health = health};
+    const struct release_params release = {
+        .self = &l, .next = next_request, .concurrency = p->concurrency};
+    release_init(&l.release, &release);
     enum st st = open_loop(&l, stop, e);
     if (st == ST_OK) {
         int64_t cpu_ns = clock_cpu_ns();

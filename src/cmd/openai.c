@@ -138,7 +138,7 @@ static enum st get_arrivals(struct bench *b, struct err *e)
     const struct plan *p = b->c->plan;
     struct workload_params w = job_arrivals(p);
     b->p.request_rate = b->p.burstiness = NAN;
-    if (p->workload.dir || p->workload.trace)
+    if (p->workload.dir || p->workload.trace || b->w.w.concurrency)
         return ST_OK;
     TRY(job_stages(b->c, &w, e));
     b->p.stages = w.stages;
@@ -183,6 +183,8 @@ static enum st commit(const struct bench *b, const struct client_bench *run, str
     struct node *extra = node_new(a, NODE_MAP);
     node_set(a, extra, SV("backend"), node_str(a, "openai"));
     client_bench_meta(run, extra);
+    if (b->w.w.concurrency)
+        node_set(a, extra, SV("concurrency"), concurrency_node(a, b->w.w.concurrency));
     node_set(a, extra, SV("workload_dir"),
              b->w.w.dir ? node_str(a, b->w.w.dir) : node_new(a, NODE_NULL));
     struct run_meta meta = job_meta(c, art, id, "real");

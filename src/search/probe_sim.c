@@ -36,7 +36,7 @@ static enum st prompt_ids(void *self, const struct workload_request *r, int32_t 
 {
     const struct probe_sim *s = self;
     (void)e;
-    memcpy(ids, s->ids[s->next - 1], (size_t)r->num_prefill_tokens * sizeof *ids);
+    memcpy(ids, s->ids[r->row], (size_t)r->num_prefill_tokens * sizeof *ids);
     return ST_OK;
 }
 

@@ -20,6 +20,12 @@ static const struct field transfer_rows[] = {
     FIELD_AS(struct serve_counters, kv_transfer_wait_s, "kv_transfer_wait_seconds",
              .optional = true),
 };
+static const struct field release_rows[] = {
+    COUNT(concurrency_mean),
+    COUNT(concurrency_peak),
+    COUNT(sessions),
+};
+static const struct fields release_fields = FIELDS(struct serve_counters, release_rows);
 static const struct fields prefix_fields = FIELDS(struct serve_counters, prefix_rows);
 static const struct fields speculation_fields = FIELDS(struct serve_counters, speculation_rows);
 static const struct fields transfer_fields = FIELDS(struct serve_counters, transfer_rows);
@@ -37,6 +43,7 @@ static const struct field rows[] = {
     FIELD_PART(NULL, &prefix_fields, FIELD_IF(struct serve_counters, prefix_looked_tokens)),
     FIELD_PART(NULL, &speculation_fields, FIELD_IF(struct serve_counters, spec_steps)),
     FIELD_PART(NULL, &transfer_fields, FIELD_IF(struct serve_counters, kv_transfers)),
+    FIELD_PART(NULL, &release_fields, FIELD_IF(struct serve_counters, follows)),
     COUNT(loop_seconds),
     FIELD_AS(struct serve_counters, end_s, "end_seconds", .optional = true),
 };

@@ -80,8 +80,10 @@ struct serve_run_state {
     struct serve_counters *counters;
     struct request_pool pool;
     struct arena *a;
-    bool write_tokens; /* the sink takes token rows */
-    int64_t finished;  /* request rows written */
+    struct release *release; /* NULL: nothing follows from ends */
+    double event_s;          /* time of the arrival or completion being handled */
+    bool write_tokens;       /* the sink takes token rows */
+    int64_t finished;        /* request rows written */
 };
 
 struct replica {

@@ -95,6 +95,7 @@ struct request {
     struct spent joined; /* the lane's, when the last chunk was delivered */
 
     struct workload_request w;
+    int32_t session;                      /* for release_over */
     int64_t seq;                          /* place among all requests of the run */
     int64_t arrival_before_ns;            /* of the request before it; RUN_NONE */
     int64_t scheduled_ns, first_token_ns; /* RUN_NONE until known */

@@ -9,6 +9,7 @@
 #include "serve/router.h"
 #include "serve/tokens.h"
 #include "serve/transfer.h"
+#include "workload/release.h"
 
 enum { REASON_BYTES = 160 };
 static const int64_t MAX_TOKENS = INT64_C(1) << 40;
@@ -34,10 +35,10 @@ struct loop {
     const struct router_ops *router;
     struct router_state routing;
 
-    struct request *ahead; /* pulled, not arrived yet; NULL = the source is empty */
-    int64_t pulled;
-    double last_arrival_s;
-    int64_t last_arrival_ns;
+    struct release release;
+    struct moment next;    /* planned moment of the next request, as far as is known */
+    int64_t taken;         /* requests */
+    struct moment arrived; /* planned moment of the one taken last */
 
     struct transfers *transfers; /* NULL without disaggregation */
     VEC(struct pending) heap;    /* virtual clock: by end_s, then seq */
@@ -47,6 +48,11 @@ struct loop {
     bool wants_ids;     /* token ids of prompts are needed */
     double host_free_s; /* real clock: when the host became free for the next step */
 };
+
+static bool stopped(const struct loop *l)
+{
+    return l->stop && *l->stop;
+}
 
 /* ---- pending completions --------------------------------------------------------------------- */
 
@@ -95,27 +101,26 @@ static void reject(struct loop *l, struct request *q)
     request_give(&l->run.pool, q);
 }
 
-static enum st pull(struct loop *l, struct err *e)
+static enum st look_ahead(struct loop *l, struct err *e)
 {
-    struct request *q = request_take(&l->run.pool);
-    l->ahead = NULL;
-    enum st st = l->source->next(l->source->self, &q->w, e);
-    if (st != ST_OK) {
-        request_give(&l->run.pool, q);
-        return st == ST_END ? ST_OK : st;
-    }
-    double at = q->w.arrival_s;
-    q->arrival_before_ns = l->pulled ? l->last_arrival_ns : RUN_NONE;
-    if (!isfinite(at) || at < l->last_arrival_s) {
-        st = err_set(e, ST_INPUT, "request %lld arrives at %g s, before the one ahead of it (%g s)",
-                     (long long)q->w.request_id, at, l->last_arrival_s);
-        request_give(&l->run.pool, q);
-        return st;
-    }
-    l->last_arrival_s = at;
-    l->last_arrival_ns = q->w.arrival_ns;
-    q->seq = l->pulled++;
-    q->warmup = q->seq < l->run.p->warmup_requests;
+    return release_next(&l->release, &l->next, e);
+}
+
+static bool is_due(const struct loop *l, double now_s)
+{
+    return l->next.s <= now_s;
+}
+
+/* The request that is due; it is out of the source even after an error. */
+static enum st take(struct loop *l, struct request **out, struct err *e)
+{
+    struct request *q = *out = request_take(&l->run.pool);
+    enum st st = ST_OK;
+    release_take(&l->release, &q->w, &q->session);
+    q->arrival_before_ns = l->taken ? l->arrived.ns : RUN_NONE;
+    l->arrived = (struct moment){q->w.arrival_ns, q->w.arrival_s};
+    q->seq = l->taken++;
+    q->warmup = q->w.row < l->run.p->warmup_requests;
     q->reject = judge(l, q);
     if (l->run.p->prefix_caching)
         q->prefix = request_prefix_new();
@@ -124,13 +129,10 @@ static enum st pull(struct loop *l, struct err *e)
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
         q->ids = mem_alloc(n * sizeof *q->ids);
         st = l->source->prompt_ids(l->source->self, &q->w, q->ids, e);
-        if (st != ST_OK) {
-            request_give(&l->run.pool, q);
-            return st;
-        }
     }
-    l->ahead = q;
-    return ST_OK;
+    if (st != ST_OK)
+        request_give(&l->run.pool, q);
+    return st;
 }
 
 static void mark_dirty(struct loop *l, struct replica *r)
@@ -157,17 +159,19 @@ static enum st look(struct loop *l, struct err *e)
         for (int32_t i = 0; i < l->n_replicas; i++)
             if (replica_drop_waiting(&l->replicas[i], id))
                 progress(l);
-    return l->ahead ? ST_OK : pull(l, e);
+    return look_ahead(l, e);
 }
 
 static enum st take_in(struct loop *l, double now_s, struct err *e)
 {
     if (l->source->live)
         TRY(look(l, e));
-    while (l->ahead && l->ahead->w.arrival_s <= now_s) {
-        struct request *q = l->ahead;
+    while (is_due(l, now_s)) {
+        struct request *q;
+        TRY(take(l, &q, e));
         l->run.counters->requests++;
         l->run.counters->events++;
+        l->run.event_s = q->w.arrival_s;
         if (q->reject != REJECT_NONE) {
             reject(l, q);
             progress(l);
@@ -179,7 +183,7 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
             if (!(l->replicas[i].in_flight && l->run.sched->traits & SCHED_ARRIVALS_WAIT))
                 mark_dirty(l, &l->replicas[i]);
         }
-        TRY(pull(l, e));
+        TRY(look_ahead(l, e));
     }
     return ST_OK;
 }
@@ -298,13 +302,16 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
     int64_t finished = l->run.finished;
     l->in_flight--;
     l->run.counters->events++;
+    l->run.event_s = c->end_s;
     TRY(replica_complete(r, f, c, e));
     mark_dirty(l, r);
     if (l->transfers)
         send_on(l, r, f, c->end_s);
-    if (l->run.finished != finished)
-        progress(l);
-    return ST_OK;
+    if (l->run.finished == finished)
+        return ST_OK;
+    progress(l);
+    /* An end may release others. What a live source has is left there until it can be taken in. */
+    return l->source->live || stopped(l) ? ST_OK : look_ahead(l, e);
 }
 
 /* ---- the two clocks -------------------------------------------------------------------------- */
@@ -313,8 +320,8 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
 static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
 {
     double t = l->heap.n ? l->heap.p[0].end_s : INFINITY;
-    if (arrivals && l->ahead && l->ahead->w.arrival_s < t)
-        t = l->ahead->w.arrival_s;
+    if (arrivals && l->next.s < t)
+        t = l->next.s;
     if (l->transfers && transfers_next_s(l->transfers) < t)
         t = transfers_next_s(l->transfers);
     clock_advance_s(l->clock, t);
@@ -328,7 +335,7 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
         heap_pop(&l->heap, earlier, &x);
         TRY(complete(l, x.r, x.f, &x.f->c, e));
     }
-    return ST_OK;
+    return arrivals && is_due(l, t) ? take_in(l, t, e) : ST_OK;
 }
 
 /* The next completion of r by deadline_s; *got: there was one. */
@@ -358,16 +365,16 @@ static bool has_room(const struct loop *l)
 
 static enum st wait_real(struct loop *l, bool arrivals, struct err *e)
 {
-    double next_s = arrivals && l->ahead ? l->ahead->w.arrival_s : INFINITY;
-    bool got = false, live = arrivals && l->source->live;
+    double next_s = arrivals ? l->next.s : INFINITY;
+    bool got = false, live = arrivals && l->source->live, none = !isfinite(l->next.s);
     if (l->in_flight == 0) {
         double nap_s = clock_now_s(l->clock) + NAP_S;
-        if (live && !l->ahead)
+        if (live && none)
             l->source->live->wait(l->source->self, nap_s);
         else
             clock_advance_s(l->clock, next_s < nap_s ? next_s : nap_s);
     } else if (l->n_replicas == 1) {
-        if (live && !l->ahead)
+        if (live && none)
             next_s = clock_now_s(l->clock) + LOOK_S;
         TRY(next_real(l, &l->replicas[0], has_room(l) ? next_s : INFINITY, &got, e));
     } else {
@@ -397,11 +404,6 @@ static enum st step(struct loop *l, bool arrivals, struct err *e)
     return l->clock->is_virtual ? step_virtual(l, arrivals, e) : step_real(l, arrivals, e);
 }
 
-static bool stopped(const struct loop *l)
-{
-    return l->stop && *l->stop;
-}
-
 static bool more_may_come(const struct loop *l)
 {
     return l->source->live && l->source->live->open(l->source->self);
@@ -409,11 +411,12 @@ static bool more_may_come(const struct loop *l)
 
 static enum st run_loop(struct loop *l, struct err *e)
 {
+    l->next = (struct moment){INT64_MAX, INFINITY};
     if (!l->source->live) /* a live source's times count from second 0, which has not begun */
-        TRY(pull(l, e));
+        TRY(look_ahead(l, e));
     if (!l->clock->is_virtual)
         clock_restart(l->clock);
-    while (more_may_come(l) || l->ahead || l->in_flight) {
+    while (more_may_come(l) || isfinite(l->next.s) || l->in_flight) {
         TRY(step(l, true, e));
         if (stopped(l))
             break;
@@ -428,6 +431,7 @@ static enum st run_loop(struct loop *l, struct err *e)
         ASSERT(r->active == 0 && r->waiting.n == 0 && r->coming == 0 &&
                r->kv.free == r->kv.num_blocks);
     }
+    ASSERT(l->source->live || release_done(&l->release));
     return ST_OK;
 }
 
@@ -479,8 +483,6 @@ static void abandon(struct loop *l, enum st st, struct err *e)
     for (int32_t i = 0; i < l->n_replicas; i++)
         replica_abandon(&l->replicas[i], stop ? RUN_CANCELLED : RUN_ERROR,
                         stop ? "interrupted" : "run", stop ? NULL : err_cause(e, 0));
-    if (l->ahead)
-        request_give(&l->run.pool, l->ahead);
 }
 
 static void close_loop(struct loop *l)
@@ -499,6 +501,11 @@ static void close_loop(struct loop *l)
     }
     n->kv_blocks = l->run.p->num_blocks;
     n->end_s = clock_now_s(l->clock);
+    n->follows = release_follows(&l->release);
+    n->concurrency_mean = release_concurrency(&l->release);
+    n->concurrency_peak = l->release.peak;
+    n->sessions = l->release.n_sessions;
+    release_free(&l->release);
     if (l->transfers)
         transfers_free(l->transfers);
     vec_free(&l->heap);
@@ -519,6 +526,10 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .stop = stop,
         .n_replicas = p->replicas,
         .router = router_find(p->router)};
+    const struct release_params from = {.self = source->self,
+                                        .next = source->next,
+                                        .live = source->live != NULL,
+                                        .concurrency = p->concurrency};
     l.routing = router_begin(p);
     l.run.write_tokens = p->emit_tokens && sink->token;
     TRY(check_executors(&l, executors, e));
@@ -526,6 +537,8 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
     int64_t begin_ns = clock_mono_ns();
     struct arena *a = l.run.a = arena_new();
     request_pool_init(&l.run.pool, a);
+    release_init(&l.release, &from);
+    l.run.release = &l.release;
     l.replicas = arena_array(a, struct replica, l.n_replicas);
     for (int32_t i = 0; i < l.n_replicas; i++)
         replica_init(&l.replicas[i], &l.run, i, executors[i]);

@@ -24,7 +24,8 @@
  * time is the end of its batch.
  *
  * Order: arrivals come before completions of the same time, completions of equal time go in the
- * order in which the batches were submitted; equal inputs give equal bytes. Cost: O(1) per
+ * order in which the batches were submitted, and requests that these release at once are taken in
+ * before the next batch is built; equal inputs give equal bytes. Cost: O(1) per
  * iteration of steady decode batches plus O(1) per chunk, admission, completion and preemption;
  * O(log replicas) per event; token rows cost O(1) each and only when emit_tokens is set. Memory
  * grows with live requests, not with all. */
@@ -74,7 +75,8 @@ struct serve_params {
     uint64_t seed;             /* of routers and policies that draw */
     int64_t warmup_requests;   /* the first n requests are labelled warm-up */
     bool emit_tokens;          /* call sink.token */
-    bool op_times;             /* ask for the operator times of every batch */
+    const struct concurrency *concurrency; /* closed loop (workload/release.h); NULL = open */
+    bool op_times;                         /* ask for the operator times of every batch */
 
     /* vllm_0_33 */
     bool reserve_full_prompt;             /* admission asks for blocks of the whole prompt */
@@ -82,14 +84,16 @@ struct serve_params {
     enum serve_async async;               /* of predictions (sim/sim.h) */
 };
 
-/* Requests in order of arrival; pulled one ahead, so a stream of any length is fine. prompt_id is
- * borrowed until the request's row was delivered. */
+/* Requests in the order of the workload; pulled one ahead, and with sessions the turns of one, so a
+ * stream of any length is fine. When they are taken in is decided by workload/release.h. prompt_id
+ * is borrowed until the request's row was delivered. */
 struct request_source {
     void *self;
     enum st (*next)(void *self, struct workload_request *out, struct err *e); /* ST_END = no more */
-    /* Fill ids[num_prefill_tokens]. Called when the request is pulled, on the loop's thread: have
-     * the ids ready. Needed by computing executors; predictions with prefix caching call it too, if
-     * it is there, and otherwise identify prompts by hash_ids and prompt_id. */
+    /* Fill ids[num_prefill_tokens] of the request with that `row`. Called when the request is taken
+     * in, on the loop's thread: have the ids ready. Needed by computing executors; predictions with
+     * prefix caching call it too, if it is there, and otherwise identify prompts by hash_ids and
+     * prompt_id. */
     enum st (*prompt_ids)(void *self, const struct workload_request *r, int32_t *ids,
                           struct err *e);
     const struct request_live *live; /* NULL = all requests are known beforehand */
@@ -160,6 +164,11 @@ struct serve_counters {
     double energy_j;              /* of all batches; 0 = unknown */
     double loop_seconds;          /* wall time in the loop */
     double end_s;                 /* clock at the end */
+    /* Planned moments that follow from ends (workload/release.h). */
+    bool follows;            /* there were such: a closed loop, or sessions */
+    double concurrency_mean; /* requests between planned moment and end, over time; NAN = unknown */
+    int64_t concurrency_peak;
+    int64_t sessions;
 };
 /* `counters` of run_meta.json; what a run did not use (prefix caching, speculation, transfers) has
  * no members there. */

@@ -2,6 +2,9 @@
 
 #include <string.h>
 
+#include "base/clock.h"
+#include "workload/release.h"
+
 static int64_t min_unwritten(struct link *head, int64_t least)
 {
     for (struct link *l = head->next; l != head; l = l->next)
@@ -73,6 +76,11 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
     q->state = REQUEST_OVER;
     run->counters->tokens += q->delivered;
     run->finished++;
+    if (run->release)
+        release_over(
+            run->release, q->session,
+            (struct moment){completion_ns == RUN_NONE ? ns_from_s(run->event_s) : completion_ns,
+                            run->event_s});
     const struct serve_sink *sink = run->sink;
     if (!sink->request)
         return;
@@ -91,6 +99,8 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
                               .warmup = q->warmup,
                               .error_type = error_type,
                               .error_msg = error_msg,
+                              .session_id = q->w.turn ? q->w.session_id : RUN_NONE,
+                              .turn = q->w.turn ? q->w.turn : RUN_NONE,
                               .arrival_before_ns = q->arrival_before_ns,
                               .first_start_ns = q->first_start_ns,
                               .last_prefill_tokens = q->prefill,

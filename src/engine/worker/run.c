@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,6 +6,7 @@
 #include "base/log.h"
 #include "base/order.h"
 #include "engine/worker/session.h"
+#include "workload/release.h"
 
 enum state {
     WAITING,   /* its time has not come */
@@ -16,8 +18,11 @@ enum state {
 struct live {
     enum state state;
     int64_t tokens;
+    int64_t planned_ns;                 /* its moment; until it is released, its arrival */
     int64_t sent_ns, first_ns, last_ns; /* of the run; RUN_NONE */
     int64_t said_ns;                    /* last_ns before its correction */
+    bool released;
+    int32_t session; /* for release_over */
 };
 
 struct place {
@@ -32,8 +37,12 @@ struct serving {
     struct live *live;   /* [n] */
     struct place *by_id; /* [n] in order of id; NULL: ids are indices */
     int64_t mono0_ns;    /* second 0 on our clock */
-    size_t next;         /* first request that was not sent */
-    size_t oldest;       /* all before it are over or cancelled */
+    struct release release;
+    size_t pulled;      /* by it */
+    struct moment next; /* planned moment of the next request, as far as is known */
+    size_t *order;      /* [n_released] requests in the order of their planned moments */
+    size_t n_released;
+    size_t oldest; /* index of order: all before it are over or cancelled */
     int64_t running, over;
     int64_t heard_ns; /* monotonic: last message, or last work sent */
     int64_t iteration;
@@ -88,6 +97,38 @@ static int64_t find_sent(const struct serving *s, int64_t id)
     return k->requests[i].request_id == id && s->live[i].sent_ns != RUN_NONE ? (int64_t)i : -1;
 }
 
+/* ---- what becomes ready when ------------------------------------------------------------- */
+
+static enum st next_request(void *self, struct workload_request *out, struct err *e)
+{
+    struct serving *s = self;
+    (void)e;
+    if (s->pulled == s->work->n)
+        return ST_END;
+    *out = s->work->requests[s->pulled++];
+    return ST_OK;
+}
+
+/* Releases the next request; returns its index. */
+static size_t take(struct serving *s)
+{
+    struct workload_request q;
+    int32_t session;
+    release_take(&s->release, &q, &session);
+    const size_t i = (size_t)q.row;
+    s->live[i].planned_ns = q.arrival_ns;
+    s->live[i].session = session;
+    s->live[i].released = true;
+    s->order[s->n_released++] = i;
+    return i;
+}
+
+static void end_seen(struct serving *s, const struct live *l)
+{
+    const int64_t t = clock_mono_ns() - s->mono0_ns;
+    release_over(&s->release, l->session, (struct moment){t, ns_to_s(t)});
+}
+
 /* ---- rows -------------------------------------------------------------------------------- */
 
 struct outcome {
@@ -104,7 +145,7 @@ static void finish(struct serving *s, size_t i, enum state state, const struct o
     struct run_request row = {
         .request_id = q->request_id,
         .prompt_id = q->prompt_id,
-        .arrival_ns = q->arrival_ns,
+        .arrival_ns = l->planned_ns,
         .sent_ns = l->sent_ns,
         .scheduled_ns = o->scheduled_ns,
         .first_token_ns = l->first_ns,
@@ -113,12 +154,16 @@ static void finish(struct serving *s, size_t i, enum state state, const struct o
         .num_decode_tokens = q->num_decode_tokens,
         .num_decode_tokens_actual = l->tokens,
         .status = o->status,
+        .session_id = q->turn ? q->session_id : RUN_NONE,
+        .turn = q->turn ? q->turn : RUN_NONE,
         .warmup = (int64_t)i < s->work->warmup_requests,
         .error_type = o->type,
         .error_msg = o->message,
     };
     s->running -= l->state == RUNNING;
     s->over++;
+    if (l->released)
+        end_seen(s, l);
     l->state = state;
     s->w->counters.failed += o->status == RUN_ERROR;
     s->w->counters.timeouts += o->status == RUN_TIMEOUT;
@@ -133,14 +178,14 @@ static void finish(struct serving *s, size_t i, enum state state, const struct o
 static int64_t end_now(const struct serving *s, size_t i)
 {
     int64_t now = clock_mono_ns() - s->mono0_ns, last = s->live[i].last_ns;
-    int64_t arrival = s->work->requests[i].arrival_ns;
+    int64_t arrival = s->live[i].planned_ns;
     int64_t least = last > arrival ? last : arrival;
     return now > least ? now : least;
 }
 
 static void finish_all(struct serving *s, enum run_status status, const char *message)
 {
-    for (size_t i = s->oldest; i < s->work->n; i++) {
+    for (size_t i = 0; i < s->work->n; i++) {
         if (s->live[i].state == WAITING && status == RUN_ERROR)
             continue; /* it was never sent */
         if (s->live[i].state == WAITING || s->live[i].state == RUNNING)
@@ -169,7 +214,7 @@ static void submit(struct serving *s, size_t i)
     }
     const struct worker_submit m = {
         .id = q->request_id,
-        .planned_ns = s->mono0_ns + q->arrival_ns + w->offset_ns,
+        .planned_ns = s->mono0_ns + l->planned_ns + w->offset_ns,
         .num_prefill_tokens = q->num_prefill_tokens,
         .max_tokens = q->num_decode_tokens,
         .prompt_ids = w->p.text ? NULL : s->work->ids[i],
@@ -183,32 +228,36 @@ static void submit(struct serving *s, size_t i)
     worker_send_line(w);
     if (s->running++ == 0)
         s->heard_ns = now_ns;
-    w->delays_ns[w->n_delays++] = l->sent_ns - q->arrival_ns;
+    w->delays_ns[w->n_delays++] = l->sent_ns - l->planned_ns;
 }
 
-static void send_due(struct serving *s)
+static enum st send_due(struct serving *s, struct err *e)
 {
     int64_t now = clock_mono_ns() - s->mono0_ns;
-    for (; s->next < s->work->n && s->work->requests[s->next].arrival_ns <= now; s->next++)
-        submit(s, s->next);
-    if (s->next < s->work->n || s->drained)
-        return;
+    TRY(release_next(&s->release, &s->next, e));
+    while (isfinite(s->next.s) && s->next.ns <= now) {
+        submit(s, take(s));
+        TRY(release_next(&s->release, &s->next, e));
+    }
+    if (s->n_released < s->work->n || s->drained)
+        return ST_OK;
     worker_put_plain(&s->w->line, "drain");
     worker_send_line(s->w);
     s->drained = true;
+    return ST_OK;
 }
 
-/* Cancels requests past their time limit. They are in order of arrival, so the first running one
- * expires first. */
+/* Cancels requests past their time limit. They are in order of their planned moments, so the first
+ * running one expires first. */
 static void cancel_late(struct serving *s)
 {
     int64_t limit_ns = ns_from_s(s->w->p.request_timeout_s);
     int64_t now = clock_mono_ns() - s->mono0_ns;
-    for (; s->oldest < s->next; s->oldest++) {
-        size_t i = s->oldest;
+    for (; s->oldest < s->n_released; s->oldest++) {
+        size_t i = s->order[s->oldest];
         if (s->live[i].state != RUNNING)
             continue;
-        if (limit_ns == 0 || now - s->work->requests[i].arrival_ns < limit_ns)
+        if (limit_ns == 0 || now - s->live[i].planned_ns < limit_ns)
             return;
         if (s->w->hello.cancel) {
             worker_put_cancel(&s->w->line, s->work->requests[i].request_id);
@@ -407,13 +456,13 @@ static int64_t earlier(int64_t a, int64_t b)
 static int64_t next_deadline(const struct serving *s)
 {
     int64_t at = INT64_MAX;
-    if (s->next < s->work->n)
-        at = s->mono0_ns + s->work->requests[s->next].arrival_ns;
+    if (isfinite(s->next.s))
+        at = s->mono0_ns + s->next.ns;
     if (s->running == 0)
         return at;
     at = earlier(at, s->heard_ns + ns_from_s(s->w->p.silence_timeout_s));
-    if (s->w->p.request_timeout_s > 0)
-        at = earlier(at, s->mono0_ns + s->work->requests[s->oldest].arrival_ns +
+    if (s->w->p.request_timeout_s > 0 && s->oldest < s->n_released)
+        at = earlier(at, s->mono0_ns + s->live[s->order[s->oldest]].planned_ns +
                              ns_from_s(s->w->p.request_timeout_s));
     return at;
 }
@@ -431,8 +480,8 @@ static enum st check_silence(struct serving *s, struct err *e)
 static enum st serve_all(struct serving *s, struct err *e)
 {
     for (;;) {
-        send_due(s);
         cancel_late(s);
+        TRY(send_due(s, e));
         if ((size_t)s->over == s->work->n)
             return ST_OK;
         if (worker_stopped(s->w))
@@ -470,8 +519,15 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
     struct serving s = {.w = w, .work = work, .sink = sink};
     s.live = mem_alloc(work->n * sizeof *s.live);
     w->delays_ns = mem_alloc(work->n * sizeof *w->delays_ns);
+    s.order = mem_alloc(work->n * sizeof *s.order);
+    const struct release_params release = {
+        .self = &s, .next = next_request, .concurrency = work->concurrency};
+    release_init(&s.release, &release);
     for (size_t i = 0; i < work->n; i++)
-        s.live[i] = (struct live){.sent_ns = RUN_NONE, .first_ns = RUN_NONE, .last_ns = RUN_NONE};
+        s.live[i] = (struct live){.planned_ns = work->requests[i].arrival_ns,
+                                  .sent_ns = RUN_NONE,
+                                  .first_ns = RUN_NONE,
+                                  .last_ns = RUN_NONE};
     index_ids(&s);
     w->counters.requests = (int64_t)work->n;
     s.mono0_ns = s.heard_ns = clock_mono_ns();
@@ -487,7 +543,13 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
     w->orderly = st == ST_OK;
     if (st != ST_OK && st != ST_INTERRUPTED)
         w->p.stop_timeout_s = 0; /* do not wait for a broken worker */
+    w->counters.follows = release_follows(&s.release);
+    w->counters.concurrency_mean = release_concurrency(&s.release);
+    w->counters.concurrency_peak = s.release.peak;
+    w->counters.sessions = s.release.n_sessions;
     *counters = w->counters;
+    release_free(&s.release);
+    mem_free(s.order);
     mem_free(s.live);
     mem_free(s.by_id);
     return st;

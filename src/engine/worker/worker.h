@@ -34,11 +34,12 @@ enum st worker_open(const struct worker_params *p, struct worker **out, struct e
 const struct worker_hello *worker_facts(const struct worker *w);
 
 struct worker_work {
-    const struct workload_request *requests; /* [n] in order of arrival, ids unique */
+    const struct workload_request *requests; /* [n] in the workload's order, ids unique */
     size_t n;
-    int32_t *const *ids;      /* [n] prompts as ids, or with params.text */
-    const char *const *texts; /* [n] */
-    int64_t warmup_requests;  /* the first n requests are labelled warm-up */
+    const struct concurrency *concurrency; /* closed loop; NULL = open (workload/release.h) */
+    int32_t *const *ids;                   /* [n] prompts as ids, or with params.text */
+    const char *const *texts;              /* [n] */
+    int64_t warmup_requests;               /* the first n requests are labelled warm-up */
 };
 
 struct worker_counters {
@@ -48,6 +49,10 @@ struct worker_counters {
                             request was sent, nor before the previous token */
     int64_t bytes_sent;
     double loop_seconds; /* wall time of the run */
+    /* As in serve/serve.h. */
+    bool follows;
+    double concurrency_mean;
+    int64_t concurrency_peak, sessions;
 };
 
 /* Serves the work, rows to the sink (sink.batch gets no completion); second 0 is when this is

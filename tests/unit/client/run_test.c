@@ -452,15 +452,117 @@ static void a_run_may_end_by_its_duration(void **state)
     fault_server_stop(&server);
 }
 
+/* n good requests, turns of sessions of `turns` each; 0 = none. */
+static struct client_result *run_following(struct test *t, const struct client_params *p, size_t n,
+                                           int64_t turns, int64_t think_ns,
+                                           struct client_health *health)
+{
+    struct client_request *requests = arena_array(t->a, struct client_request, n);
+    struct client_result *results = arena_array(t->a, struct client_result, n);
+    for (size_t i = 0; i < n; i++) {
+        requests[i] = (struct client_request){.body = SV("{\"fault\":0}")};
+        if (turns) {
+            requests[i].session_id = (int64_t)i / turns;
+            requests[i].turn = (int64_t)i % turns + 1;
+            requests[i].think_ns = requests[i].turn > 1 ? think_ns : 0;
+        }
+    }
+    assert_ok(client_run(p, requests, n, NULL, NULL, results, health, &t->e), t);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(results[i].status, RUN_OK);
+        assert_true(results[i].sent_ns >= results[i].planned_ns);
+        client_result_free(&results[i]);
+    }
+    return results;
+}
+
+static void a_closed_loop_sends_one_when_one_ends(void **state)
+{
+    struct test *t = *state;
+    enum { MANY_CLOSED = 20 };
+    struct client_health health;
+    const struct fault good = {.steps = scenarios[0].steps, .times = 0, .then = 0};
+    struct fault_server *server = fault_server_start(&good, 1);
+    struct client_params p = params(t, fault_server_port(server));
+    for (int64_t limit = 1; limit <= 3; limit += 2) {
+        p.concurrency = concurrency_of(t->a, limit, 0);
+        const struct client_result *r = run_following(t, &p, MANY_CLOSED, 0, 0, &health);
+        assert_true(health.peak_concurrency <= limit && health.follows);
+        assert_true(health.concurrency_mean <= (double)limit && health.concurrency_mean > 0);
+        assert_true(health.connections <= limit); /* kept alive */
+        for (int64_t i = 0; i < limit; i++)
+            assert_int_equal(r[i].planned_ns, 0);
+        for (int64_t i = limit; i < MANY_CLOSED;
+             i++) { /* as many have ended before it is planned */
+            int64_t ended = 0;
+            for (int64_t k = 0; k < MANY_CLOSED; k++)
+                ended += k != i && r[k].end_ns <= r[i].planned_ns;
+            assert_true(ended >= i + 1 - limit);
+            assert_true(r[i].planned_ns >= r[i - 1].planned_ns);
+        }
+    }
+    fault_server_stop(&server);
+}
+
+static void a_turn_is_sent_after_its_think_time(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    const int64_t think_ns = 3000000;
+    const struct fault good = {.steps = scenarios[0].steps, .times = 0, .then = 0};
+    struct fault_server *server = fault_server_start(&good, 1);
+    struct client_params p = params(t, fault_server_port(server));
+    const struct client_result *r = run_following(t, &p, 12, 4, think_ns, &health);
+    assert_int_equal(health.sessions, 3);
+    for (size_t i = 0; i < 12; i++)
+        if (i % 4)
+            assert_true(r[i].planned_ns >= r[i - 1].end_ns + think_ns);
+        else
+            assert_int_equal(r[i].planned_ns, 0);
+    fault_server_stop(&server);
+}
+
+/* A failed request has ended, too; retries are part of it. */
+static void a_failure_lets_the_next_be_sent(void **state)
+{
+    struct test *t = *state;
+    struct client_health health;
+    struct client_request requests[3] = {{.body = SV("{\"fault\":0}")},
+                                         {.body = SV("{\"fault\":1}")},
+                                         {.body = SV("{\"fault\":0}")}};
+    struct client_result results[3];
+    const struct fault faults[] = {{.steps = scenarios[0].steps, .times = 0, .then = 0},
+                                   {.steps = STEPS(HEAD, EVENT(TOKEN("a")), TAIL)}};
+    struct fault_server *server = fault_server_start(faults, 2);
+    struct client_params p = params(t, fault_server_port(server));
+    p.concurrency = concurrency_of(t->a, 1, 0);
+    assert_ok(client_run(&p, requests, 3, NULL, NULL, results, &health, &t->e), t);
+    assert_int_equal(results[1].status, RUN_ERROR);
+    assert_int_equal(results[2].status, RUN_OK);
+    assert_true(results[2].planned_ns >= results[1].end_ns);
+    assert_int_equal(health.peak_concurrency, 1);
+    for (int i = 0; i < 3; i++)
+        client_result_free(&results[i]);
+    fault_server_stop(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_fault_has_its_status),      TEST(a_server_that_falls_silent_is_given_up),
-        TEST(a_server_that_drips_is_given_up), TEST(nobody_listens),
-        TEST(retries_are_asked_for),           TEST(max_concurrency_holds_requests_back),
-        TEST(headers_go_out_as_given),         TEST(a_stopped_run_cancels_what_is_left),
-        TEST(retry_after_is_heeded),           TEST(a_server_that_is_gone_ends_the_run),
+        TEST(every_fault_has_its_status),
+        TEST(a_server_that_falls_silent_is_given_up),
+        TEST(a_server_that_drips_is_given_up),
+        TEST(nobody_listens),
+        TEST(retries_are_asked_for),
+        TEST(max_concurrency_holds_requests_back),
+        TEST(headers_go_out_as_given),
+        TEST(a_stopped_run_cancels_what_is_left),
+        TEST(retry_after_is_heeded),
+        TEST(a_server_that_is_gone_ends_the_run),
         TEST(a_run_may_end_by_its_duration),
+        TEST(a_closed_loop_sends_one_when_one_ends),
+        TEST(a_turn_is_sent_after_its_think_time),
+        TEST(a_failure_lets_the_next_be_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,6 +55,8 @@ struct setup {
     bool text;
     int64_t first_id; /* of the first request; they go up by 10 when it is not 0 */
     int stop_at;
+    const struct concurrency *concurrency;
+    int64_t turns; /* of each session; 0 = none */
 };
 
 static enum st run(struct test *t, const struct setup *u, struct seen *seen,
@@ -89,11 +91,21 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
                                       .arrival_ns = i * NS_PER_MS,
                                       .num_prefill_tokens = PREFILL,
                                       .num_decode_tokens = DECODE};
+        if (u->turns) {
+            requests[i].session_id = i / u->turns;
+            requests[i].turn = i % u->turns + 1;
+            requests[i].think_ns = requests[i].turn > 1 ? NS_PER_MS : 0;
+            requests[i].arrival_ns = 0;
+        }
         all_ids[i] = ids;
         texts[i] = "text";
     }
-    struct worker_work work = {
-        .requests = requests, .n = N, .ids = all_ids, .texts = texts, .warmup_requests = 1};
+    struct worker_work work = {.requests = requests,
+                               .n = N,
+                               .concurrency = u->concurrency,
+                               .ids = all_ids,
+                               .texts = texts,
+                               .warmup_requests = 1};
     struct serve_sink sink = {
         .self = seen, .request = see_request, .token = see_token, .batch = see_batch};
     struct worker *w;
@@ -408,6 +420,68 @@ static void a_worker_that_does_not_start_is_told(void **state)
                "worker:1:1: expected a value, got 'hello'");
 }
 
+/* ---- closed loop, sessions ---- */
+
+static const struct run_request *row_of(const struct seen *s, int64_t id)
+{
+    for (int i = 0; i < s->n_requests; i++)
+        if (s->requests[i].request_id == id)
+            return &s->requests[i];
+    return NULL;
+}
+
+static void a_closed_loop_submits_one_when_one_ends(void **state)
+{
+    struct test *t = *state;
+    struct worker_counters n;
+    struct seen s;
+    const struct setup u = {.concurrency = concurrency_of(t->a, 1, 0)};
+    assert_ok(run(t, &u, &s, &n, NULL), t);
+    assert_int_equal(s.n_requests, N);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(s.requests[i].request_id, i);
+        assert_int_equal(s.requests[i].status, RUN_OK);
+        if (i)
+            assert_true(s.requests[i].arrival_ns >= s.requests[i - 1].completion_ns);
+    }
+    assert_int_equal(s.requests[0].arrival_ns, 0);
+    assert_int_equal(n.concurrency_peak, 1);
+    assert_true(n.follows);
+}
+
+static void a_turn_is_submitted_after_its_think_time(void **state)
+{
+    struct test *t = *state;
+    struct worker_counters n;
+    struct seen s;
+    const struct setup u = {.turns = 3};
+    assert_ok(run(t, &u, &s, &n, NULL), t);
+    assert_int_equal(n.sessions, 2);
+    for (int64_t i = 0; i < N; i++) {
+        const struct run_request *r = row_of(&s, i);
+        assert_non_null(r);
+        assert_int_equal(r->turn, i % 3 + 1);
+        assert_int_equal(r->session_id, i / 3);
+        if (i % 3)
+            assert_true(r->arrival_ns >= row_of(&s, i - 1)->completion_ns + NS_PER_MS);
+        else
+            assert_int_equal(r->arrival_ns, 0);
+    }
+}
+
+/* Requests that are refused or fail have ended. */
+static void what_fails_is_followed(void **state)
+{
+    struct test *t = *state;
+    struct worker_counters n;
+    struct seen s;
+    const struct setup u = {.args = {"max_model_len=5"}, .concurrency = concurrency_of(t->a, 1, 0)};
+    assert_ok(run(t, &u, &s, &n, NULL), t);
+    assert_int_equal(s.n_requests, N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(s.requests[i].status, RUN_REJECTED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +491,9 @@ int main(void)
         TEST(tokens_without_ids_have_none),
         TEST(a_failed_request_is_one_row),
         TEST(too_long_requests_are_not_sent),
+        TEST(a_closed_loop_submits_one_when_one_ends),
+        TEST(a_turn_is_submitted_after_its_think_time),
+        TEST(what_fails_is_followed),
         TEST(every_fault_is_told),
         TEST(impossible_times_are_told),
         TEST(what_was_measured_before_a_crash_is_handed_over),
