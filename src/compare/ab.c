@@ -75,12 +75,13 @@ static enum st load_runs(struct arena *a, struct ab *x, struct err *e)
 static bool one_workload(const struct run *a, const struct run *b)
 {
     size_t both = 0;
+    const struct moments moments = align_moments(a, b);
     for (size_t i = 0; i < a->n_requests; i++) {
         const struct run_request *q = &a->requests[i], *r = run_find(b, q->request_id);
         if (!r)
             continue;
         both++;
-        if (!align_same_arrival(q, r) || q->num_prefill_tokens != r->num_prefill_tokens ||
+        if (!align_same_moment(&moments, q, r) || q->num_prefill_tokens != r->num_prefill_tokens ||
             q->num_decode_tokens != r->num_decode_tokens)
             return false;
     }

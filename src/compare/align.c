@@ -1,10 +1,51 @@
+#include <string.h>
+
 #include "compare/intern.h"
+#include "text/json.h"
+#include "workload/concurrency.h"
 
 /* Planned arrivals may have passed through seconds as doubles on their way (Vidur's trace.csv). */
 enum { ARRIVAL_TOLERANCE_NS = 1000 };
 
-bool align_same_arrival(const struct run_request *a, const struct run_request *b)
+static const struct node *limit_of(const struct run *r)
 {
+    const struct node *n = node_find(r->meta, "concurrency");
+    return n && n->kind == NODE_LIST ? n : NULL;
+}
+
+static bool same_text(const struct node *x, const struct node *y)
+{
+    struct buf a = {0}, b = {0};
+    json_write(&a, x, 0, true);
+    json_write(&b, y, 0, true);
+    bool same = strcmp(buf_str(&a), buf_str(&b)) == 0;
+    buf_free(&a);
+    buf_free(&b);
+    return same;
+}
+
+struct moments align_moments(const struct run *x, const struct run *y)
+{
+    const struct node *a = limit_of(x), *b = limit_of(y);
+    return (struct moments){.closed = a && b, .same_limit = a && b ? same_text(a, b) : !a && !b};
+}
+
+const char *align_limit(struct arena *a, const struct run *r)
+{
+    const struct concurrency *c;
+    struct err ignored = {0};
+    if (!limit_of(r))
+        return "none, an open loop";
+    return concurrency_read(a, r->meta, &c, &ignored) == ST_OK ? concurrency_text(a, c) : "unknown";
+}
+
+bool align_same_moment(const struct moments *m, const struct run_request *a,
+                       const struct run_request *b)
+{
+    if (!m->same_limit)
+        return false;
+    if (m->closed || a->turn > 1 || b->turn > 1)
+        return a->turn == b->turn && a->session_id == b->session_id;
     int64_t d = a->arrival_ns - b->arrival_ns;
     return d <= ARRIVAL_TOLERANCE_NS && d >= -ARRIVAL_TOLERANCE_NS;
 }
@@ -25,7 +66,9 @@ static void mismatch_add(struct mismatch *m, const struct run_request *real,
 struct walk {
     struct comparison *c;
     struct alignment *out;
+    struct moments moments;
     struct mismatch arrivals, prompts;
+    bool follows; /* a moment of an aligned request followed from an end */
     size_t n_uncut;
 };
 
@@ -48,7 +91,8 @@ static void align_pair(struct walk *w, const struct run_request *real,
         return;
     }
     c->n_early_stop += nr != ns;
-    if (!align_same_arrival(real, sim))
+    w->follows |= w->moments.closed || real->turn > 1;
+    if (!align_same_moment(&w->moments, real, sim))
         mismatch_add(&w->arrivals, real, sim);
     if (real->num_prefill_tokens != sim->num_prefill_tokens)
         mismatch_add(&w->prompts, real, sim);
@@ -134,6 +178,18 @@ static void found_mismatches(struct arena *a, const struct walk *w)
 static void tell_mismatches(const struct walk *w, struct notes *notes)
 {
     const struct mismatch *m = &w->arrivals;
+    if (!w->moments.same_limit)
+        compare_note(notes,
+                     "The runs had other limits on what is in the system at once: %s real, %s "
+                     "simulated.",
+                     align_limit(notes->a, &w->c->real), align_limit(notes->a, &w->c->sim));
+    else if (w->follows)
+        compare_note(
+            notes,
+            "Planned moments of %s follow from ends and differ between the sides; requests "
+            "are paired by their place in the workload, and latencies count from each "
+            "side's own moment.",
+            w->moments.closed ? "a closed loop" : "later turns of a session");
     if (m->n)
         compare_note(
             notes,
@@ -157,7 +213,7 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
     size_t max = c->real.n_requests < c->sim.n_requests ? c->real.n_requests : c->sim.n_requests;
     *out = (struct alignment){.ids = arena_array(a, int64_t, max),
                               .max_tokens = arena_array(a, int64_t, max)};
-    struct walk w = {.c = c, .out = out};
+    struct walk w = {.c = c, .out = out, .moments = align_moments(&c->real, &c->sim)};
     align_walk(&w);
     c->n_aligned = out->n;
     if (out->n == 0) {
@@ -177,6 +233,14 @@ enum st align_check_spread(const struct run *real, const struct alignment *al,
                            const struct run *other, struct err *e)
 {
     static const char hint[] = "spread= takes more real runs of the very same workload";
+    const struct moments moments = align_moments(real, other);
+    if (!moments.same_limit) {
+        struct arena *a = arena_new();
+        err_set(e, ST_INPUT, "%s: not a run of the same workload: its concurrency is %s, in %s %s",
+                other->dir, align_limit(a, other), real->dir, align_limit(a, real));
+        arena_free(&a);
+        return err_hint(e, hint);
+    }
     for (size_t i = 0; i < al->n; i++) {
         const struct run_request *want = run_find(real, al->ids[i]);
         const struct run_request *got = run_find(other, al->ids[i]);
@@ -187,7 +251,7 @@ enum st align_check_spread(const struct run *real, const struct alignment *al,
                     other->dir, (long long)al->ids[i]);
             return err_hint(e, hint);
         }
-        if (!align_same_arrival(want, got))
+        if (!align_same_moment(&moments, want, got))
             what = "arrival_time_ns", w = want->arrival_ns, g = got->arrival_ns;
         else if (want->num_prefill_tokens != got->num_prefill_tokens)
             what = "num_prefill_tokens", w = want->num_prefill_tokens, g = got->num_prefill_tokens;

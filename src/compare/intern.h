@@ -28,7 +28,19 @@ enum st align_runs(struct arena *a, struct comparison *c, struct alignment *out,
  * lengths. */
 enum st align_check_spread(const struct run *real, const struct alignment *al,
                            const struct run *other, struct err *e);
-bool align_same_arrival(const struct run_request *a, const struct run_request *b);
+
+/* Whether two runs planned the same moments. In closed loops, and for later turns of sessions,
+ * these follow from ends (workload/release.h) and differ between runs of one workload: there the
+ * place in the workload counts, and that both loops had the same limit. */
+struct moments {
+    bool closed;     /* both are closed loops */
+    bool same_limit; /* of the same concurrency; both open: true */
+};
+struct moments align_moments(const struct run *x, const struct run *y);
+bool align_same_moment(const struct moments *m, const struct run_request *x,
+                       const struct run_request *y);
+/* "8", "1:1-8": concurrency of a run as typed; "none, an open loop". */
+const char *align_limit(struct arena *a, const struct run *r);
 
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);

@@ -643,6 +643,106 @@ static void a_late_client_decides_nothing(void **state)
                "hint: its latencies are the client's too: leave it out of spread=");
 }
 
+/* ---- moments that follow from ends ---------------------------------------------------------- */
+
+static const char *put_closed(struct test *t, const char *name, const char *type, const char *limit,
+                              const char *head, const char *rows)
+{
+    test_write(t, arena_printf(t->a, "%s/request_metrics.csv", name),
+               arena_printf(t->a, "%s%s", head, rows));
+    test_write(t, arena_printf(t->a, "%s/run_meta.json", name),
+               arena_printf(t->a, "{\"schema_version\": 1, \"run_type\": \"%s\"%s}", type, limit));
+    return test_path(t, name);
+}
+
+#define LIMIT(n) ", \"concurrency\": [{\"seconds\": 1, \"from\": " #n ", \"to\": " #n "}]"
+
+/* In a closed loop the same request arrives at other times on the two sides. */
+static void closed_loops_are_paired_by_place(void **state)
+{
+    struct test *t = *state;
+    static const char real_rows[] = "0,0,100000,100000,100000,4,1,1,ok\n"
+                                    "1,100000,200000,100000,200000,4,1,1,ok\n";
+    static const char sim_rows[] = "0,0,102000,102000,102000,4,1,1,ok\n"
+                                   "1,102000,204000,102000,204000,4,1,1,ok\n";
+    struct comparison c;
+    const char *real = put_closed(t, "real", "real", LIMIT(1), REQUESTS, real_rows);
+    const char *sim = put_closed(t, "sim", "vidur", LIMIT(1), REQUESTS, sim_rows);
+    struct compare_params p = params_of(real, sim);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_int_equal(c.verdict, VERDICT_PASS);
+    assert_null(c.found[CAUSE_WORKLOADS_DIFFER].text);
+    assert_near(c.cells[METRIC_TTFT][0].error_percent, 2, 1e-9);
+    assert_true(has_note(&c, "Planned moments of a closed loop follow from ends and differ between "
+                             "the sides; requests are paired by their place in the workload, and "
+                             "latencies count from each side's own moment."));
+
+    const char *other = put_closed(t, "other", "vidur", LIMIT(2), REQUESTS, sim_rows);
+    p = params_of(real, other);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_non_null(c.found[CAUSE_WORKLOADS_DIFFER].text);
+    assert_true(has_note(&c,
+                         "The runs had other limits on what is in the system at once: 1 real, 2 "
+                         "simulated."));
+    p = params_of(real, put_closed(t, "open", "vidur", "", REQUESTS, sim_rows));
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_int_equal(c.verdict, VERDICT_INCONCLUSIVE);
+    assert_true(has_note(&c, "The runs had other limits on what is in the system at once: 1 real, "
+                             "none, an open loop simulated."));
+}
+
+/* First turns have planned arrivals, later ones do not. */
+static void later_turns_are_paired_by_place(void **state)
+{
+    struct test *t = *state;
+    static const char head[] =
+        "request_id,arrival_time_ns,first_token_time_ns,ttft_ns,completion_time_ns,"
+        "num_prefill_tokens,num_decode_tokens,num_decode_tokens_actual,status,session_id,turn\n";
+    static const char real_rows[] = "0,0,100000,100000,100000,4,1,1,ok,0,1\n"
+                                    "1,100000,200000,100000,200000,9,1,1,ok,0,2\n";
+    struct comparison c;
+    const char *real = put_closed(t, "real", "real", "", head, real_rows);
+    const char *sim = put_closed(t, "sim", "vidur", "", head,
+                                 "0,0,102000,102000,102000,4,1,1,ok,0,1\n"
+                                 "1,102000,204000,102000,204000,9,1,1,ok,0,2\n");
+    struct compare_params p = params_of(real, sim);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_int_equal(c.verdict, VERDICT_PASS);
+    assert_true(
+        has_note(&c, "Planned moments of later turns of a session follow from ends and differ "
+                     "between the sides; requests are paired by their place in the workload, and "
+                     "latencies count from each side's own moment."));
+    const char *moved = put_closed(t, "moved", "vidur", "", head,
+                                   "0,9000,111000,102000,111000,4,1,1,ok,0,1\n"
+                                   "1,111000,213000,102000,213000,9,1,1,ok,0,2\n");
+    p = params_of(real, moved);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_non_null(c.found[CAUSE_WORKLOADS_DIFFER].text);
+    const char *turns = put_closed(t, "turns", "vidur", "", head,
+                                   "0,0,102000,102000,102000,4,1,1,ok,0,1\n"
+                                   "1,102000,204000,102000,204000,9,1,1,ok,1,2\n");
+    p = params_of(real, turns);
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    assert_non_null(c.found[CAUSE_WORKLOADS_DIFFER].text);
+}
+
+static void repeats_have_the_same_limit(void **state)
+{
+    struct test *t = *state;
+    static const char rows[] = "0,0,100000,100000,100000,4,1,1,ok\n";
+    struct comparison c;
+    const char *real = put_closed(t, "real", "real", LIMIT(1), REQUESTS, rows);
+    const char *other = put_closed(t, "other", "real", LIMIT(2), REQUESTS, rows);
+    const char *sim = put_closed(t, "sim", "vidur", LIMIT(1), REQUESTS, rows);
+    struct compare_params p = params_of(real, sim);
+    p.spread_dirs = &other;
+    p.n_spread = 1;
+    assert_err(compare_runs(t->a, &p, &c, &t->e), ST_INPUT, t,
+               "DIR/other: not a run of the same workload: its concurrency is 2, in DIR/real "
+               "1\nhint: spread= takes more real runs of the very same workload");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -652,6 +752,9 @@ int main(void)
         TEST(an_early_stop_cuts_both_sides),
         TEST(what_cannot_be_cut_is_left_out),
         TEST(other_workloads_are_told),
+        TEST(closed_loops_are_paired_by_place),
+        TEST(later_turns_are_paired_by_place),
+        TEST(repeats_have_the_same_limit),
         TEST(nothing_in_common_is_an_error),
         TEST(bad_parameters_are_named),
         TEST(the_limits_belong_to_the_better_verdict),
