@@ -10,13 +10,19 @@ static void print_result(struct job_context *c, const char *key, const char *pat
                          const struct workload *w, int64_t left_out, const char *lost)
 {
     struct node *out = node_new(c->a, NODE_MAP);
-    int64_t prefill = 0, decode = 0;
+    int64_t prefill = 0, decode = 0, sessions = 0;
     for (size_t i = 0; i < w->n; i++) {
         prefill += w->requests[i].num_prefill_tokens;
         decode += w->requests[i].num_decode_tokens;
+        sessions += w->requests[i].turn == 1;
     }
     node_set(c->a, out, sv_of(key), node_str(c->a, path));
     node_set(c->a, out, SV("requests"), node_int(c->a, (int64_t)w->n));
+    if (sessions)
+        node_set(c->a, out, SV("sessions"), node_int(c->a, sessions));
+    if (w->concurrency)
+        node_set(c->a, out, SV("concurrency"),
+                 node_str(c->a, concurrency_text(c->a, w->concurrency)));
     node_set(c->a, out, SV("last_arrival_s"),
              node_float(c->a, w->n ? ns_to_s(w->requests[w->n - 1].arrival_ns) : 0));
     node_set(c->a, out, SV("prefill_tokens"), node_int(c->a, prefill));
@@ -49,7 +55,9 @@ static enum st write_workload(struct job_context *c, const struct job_model *m,
                                  .seed = (uint64_t)c->plan->seed,
                                  .hydra = {c->config->config_path, c->config->config_name},
                                  .params = c->config->tree,
-                                 .hash_ids = workload_has_hash_ids(&w->w)};
+                                 .hash_ids = workload_has_hash_ids(&w->w),
+                                 .sessions = workload_has_sessions(&w->w),
+                                 .concurrency = w->w.concurrency};
     if (st == ST_OK)
         st = artifact_commit(&art, workload_meta_node(c->a, &meta), e);
     if (st != ST_OK) {

@@ -52,6 +52,13 @@ static const struct field energy_rows[] = {
 };
 static const struct fields energy_fields = FIELDS(T, energy_rows);
 
+static const struct field release_rows[] = {
+    FIELD_AS(T, n.concurrency_mean, "concurrency_mean"),
+    FIELD_AS(T, n.concurrency_peak, "concurrency_peak"),
+    FIELD_AS(T, n.sessions, "sessions", .omit = true, .zero_is_null = true),
+};
+static const struct fields release_fields = FIELDS(T, release_rows);
+
 static const struct field result_rows[] = {
     FIELD_AS(T, dir, "out"),
     FIELD_AS(T, f.n_requests, "requests"),
@@ -61,6 +68,7 @@ static const struct field result_rows[] = {
     FIELD_AS(T, f.requests_per_s, "requests_per_s"),
     FIELD_AS(T, f.output_tokens_per_s, "output_tokens_per_s"),
     FIELD_AS(T, f.goodput_per_s, "goodput_per_s"),
+    FIELD_PART(NULL, &release_fields, FIELD_IF(T, n.follows)),
     FIELD_AS(T, n.iterations, "iterations"),
     FIELD(T, prefix_hit_rate, .omit = true),
     FIELD(T, tokens_per_step, .omit = true),

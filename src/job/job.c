@@ -150,6 +150,20 @@ enum st job_stages(const struct job_context *c, struct workload_params *w, struc
     return ST_OK;
 }
 
+/* The plan's closed loop, which takes the place of that of a workload directory. */
+static enum st get_concurrency(const struct job_context *c, struct workload *w, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const struct option_list *stages = &p->workload.concurrency_stages;
+    if (stages->n)
+        return concurrency_parse(c->a, (const char *const *)stages->items, stages->n,
+                                 &w->concurrency, e);
+    if (p->workload.concurrency)
+        w->concurrency =
+            concurrency_of(c->a, p->workload.concurrency, p->workload.concurrency_ramp_s);
+    return ST_OK;
+}
+
 /* Logs the note now and keeps it for the result. */
 static void say(const struct job_context *c, struct job_workload *w, const char *note)
 {
@@ -175,7 +189,10 @@ static enum st make_workload(const struct job_context *c, const struct job_model
                          "bytes of its text",
                          m->m.name, (int)WORKLOAD_TOKEN_BYTES));
     struct workload_params w = job_arrivals(p);
-    TRY(job_stages(c, &w, e));
+    if (p->workload.concurrency || p->workload.concurrency_stages.n)
+        w.arrival_kind = ARRIVAL_STATIC; /* what starts when is decided as it runs */
+    else
+        TRY(job_stages(c, &w, e));
     w.num_requests = p->workload.num_requests;
     w.duration_s = p->workload.duration_s;
     if (w.duration_s > 0 && /* a group's number of requests does not limit an explicit duration */
@@ -185,6 +202,11 @@ static enum st make_workload(const struct job_context *c, const struct job_model
     w.decode_stddev = p->workload.lengths.decode_stddev;
     w.prefix_groups = p->workload.prefix.groups;
     w.prefix_tokens = p->workload.prefix.tokens;
+    w.session_turns = p->workload.session.turns;
+    w.session_max_turns = p->workload.session.max_turns;
+    w.think_kind = p->workload.session.think_kind;
+    w.think_s = p->workload.session.think_s;
+    w.think_stddev_s = p->workload.session.think_stddev_s;
     w.lengths_kind = p->workload.lengths.kind;
     w.prefill_tokens = p->workload.lengths.prefill_tokens;
     w.decode_tokens = p->workload.lengths.decode_tokens;
@@ -222,6 +244,8 @@ enum st job_workload(const struct job_context *c, const struct job_model *m, boo
     } else {
         st = make_workload(c, m, false, out, e);
     }
+    if (st == ST_OK)
+        st = get_concurrency(c, &out->w, e);
     if (st == ST_OK && need_ids && out->n_prompts > 0 && m->tokenizer)
         st = job_tokenizer(m, "a workload with prompts", &out->tokenizer, e);
     else if (st == ST_OK && need_ids && out->n_prompts > 0)
@@ -238,11 +262,18 @@ enum st job_workload_stream(const struct job_context *c, const struct job_model 
 {
     const struct plan *p = c->plan;
     *out = (struct job_workload){.w.dir = p->workload.dir};
+    enum st st = ST_OK;
     if (p->workload.dir)
-        return settled(out, workload_stream_dir(p->workload.dir, &out->stream, e), e);
-    if (p->workload.trace)
-        return settled(out, workload_stream_trace(p->workload.trace, &out->stream, e), e);
-    return settled(out, make_workload(c, m, true, out, e), e);
+        st = workload_stream_dir(p->workload.dir, &out->stream, e);
+    else if (p->workload.trace)
+        st = workload_stream_trace(p->workload.trace, &out->stream, e);
+    else
+        st = make_workload(c, m, true, out, e);
+    if (st == ST_OK) {
+        out->w.concurrency = workload_stream_concurrency(out->stream);
+        st = get_concurrency(c, &out->w, e);
+    }
+    return settled(out, st, e);
 }
 
 void job_workload_close(struct job_workload *w)

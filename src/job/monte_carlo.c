@@ -82,7 +82,9 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
         return err_hint(e, "predictor=bundle");
     }
     TRY(job_serve_params(p, &j->m->m, NULL, &j->serve, NULL, e));
-    return job_probe_workload(j->c, j->m, &j->w, &j->ids, e);
+    TRY(job_probe_workload(j->c, j->m, &j->w, &j->ids, e));
+    j->serve.concurrency = j->w.w.concurrency;
+    return ST_OK;
 }
 
 enum st job_monte_carlo(void *self, const struct artifact *art, struct node *extra,

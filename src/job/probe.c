@@ -28,6 +28,17 @@ static bool is_given(const struct plan *p)
     return p->workload.dir || p->workload.trace;
 }
 
+/* A rate stretches arrivals; what follows from ends has none. */
+static enum st refuse_following(const struct workload *w, struct err *e)
+{
+    if (!w->concurrency && !workload_has_sessions(w))
+        return ST_OK;
+    err_set(e, ST_USAGE, "the workload is %s: it has no rate of requests to search for",
+            w->concurrency ? "a closed loop" : "of sessions, whose later turns follow from ends");
+    return err_hint(e, "twinfer simulate and twinfer bench run it; -m "
+                       "workload.concurrency=1,2,4,8 tries several");
+}
+
 enum st job_probe_workload(const struct job_context *c, const struct job_model *m,
                            struct job_workload *out, int32_t ***ids, struct err *e)
 {
@@ -52,6 +63,8 @@ enum st job_unit_workload(const struct job_context *of, const struct job_model *
     c.plan = &plan;
     c.a = a;
     enum st st = ids ? job_probe_workload(&c, m, out, ids, e) : job_workload(&c, m, false, out, e);
+    if (st == ST_OK)
+        st = refuse_following(&out->w, e);
     if (st == ST_OK && job_is_stretched(&plan))
         st = to_unit_rate(&out->w, e);
     if (st != ST_OK)

@@ -31,7 +31,7 @@ static enum st feed_ids(void *self, const struct workload_request *r, int32_t *i
 {
     (void)e;
     struct feed *f = self;
-    memcpy(ids, f->ids[f->next - 1], (size_t)r->num_prefill_tokens * sizeof *ids);
+    memcpy(ids, f->ids[r->row], (size_t)r->num_prefill_tokens * sizeof *ids);
     return ST_OK;
 }
 
@@ -154,6 +154,8 @@ static struct node *describe(struct arena *a, const struct job_workload *w, cons
 {
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
+    if (w->w.concurrency)
+        node_set(a, extra, SV("concurrency"), concurrency_node(a, w->w.concurrency));
     node_set(a, extra, SV("counters"), run_counters_node(a, counters));
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), fields_node(a, &contention_fields, busy));
@@ -195,6 +197,7 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     TRY(job_goodput(c, &good, &good_text, e));
     if (r->executors) {
         params = *r->params;
+        params.concurrency = w->w.concurrency;
         bool computes = r->executors->ops->caps & EXEC_COMPUTES;
         if (computes || (params.prefix_caching && w->tokenizer))
             TRY(job_prompt_ids(c, m, w, &feed.ids, e));
@@ -211,6 +214,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         .what = strcmp(r->type, "real") == 0 ? "bench" : "simulate",
         .total = w->stream ? workload_stream_total(w->stream) : (int64_t)w->w.n,
         .energy = r->bundle && bundle_has_energy(r->bundle),
+        .sessions =
+            w->stream ? workload_stream_has_sessions(w->stream) : workload_has_sessions(&w->w),
     };
     struct record *rec;
     struct serve_counters counters = {0};

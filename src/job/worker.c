@@ -21,6 +21,10 @@ static enum st serve(void *self, const struct serve_sink *sink, struct serve_cou
     n->events = counters.messages;
     n->iterations = counters.batches;
     n->loop_seconds = n->end_s = counters.loop_seconds;
+    n->follows = counters.follows;
+    n->concurrency_mean = counters.concurrency_mean;
+    n->concurrency_peak = counters.concurrency_peak;
+    n->sessions = counters.sessions;
     struct arena *a = j->c->a;
     node_set(a, extra, SV("backend"), node_str(a, worker_facts(j->worker)->name));
     node_set(a, extra, SV("worker"), worker_meta(a, j->worker));
@@ -64,8 +68,10 @@ static enum st run_on(struct job_context *c, const struct job_model *m,
 {
     const struct plan *p = c->plan;
     struct worker_job j = {.c = c, .w = w};
-    j.work = (struct worker_work){
-        .requests = w->w.requests, .n = w->w.n, .warmup_requests = p->workload.warmup_requests};
+    j.work = (struct worker_work){.requests = w->w.requests,
+                                  .n = w->w.n,
+                                  .concurrency = w->w.concurrency,
+                                  .warmup_requests = p->workload.warmup_requests};
     TRY(get_prompts(c, m, &j, e));
     const struct worker_params wp = {
         .command = p->worker.command.items,

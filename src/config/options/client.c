@@ -42,8 +42,10 @@ static const struct option rows[] = {
      .help = "so many requests in a row that find no server, or one that refuses them all (401, "
              "403, 404, 405), end the run; 0 is never"},
     {KEY(client.max_concurrency), .unit = "requests", .def = "0", .max = 1 << 20,
-     .commands = DRIVES, .when = WHEN(IS("engine.kind", "openai")),
-     .help = "requests on their way at once; 0 is no limit"},
+     .commands = DRIVES,
+     .when = WHEN(IS("engine.kind", "openai"),
+                  UNSET("workload.concurrency|workload.concurrency_stages")),
+     .help = "requests on their way at once, others are held back; 0 is no limit"},
     {KEY(client.warmup), .unit = "requests", .def = "0", .max = 1e6, .commands = DRIVES,
      .when = WHEN(IS("engine.kind", "openai")),
      .help = "requests sent and awaited before the clock starts; they are in no file"},

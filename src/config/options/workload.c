@@ -4,7 +4,9 @@
  * import that have texts without arrivals leave them to the settings. */
 #define MADE          UNSET("workload.dir|workload.trace|import")
 #define NOT_GIVEN     UNSET("workload.dir|workload.trace")
-#define MADE_ARRIVALS NOT_GIVEN, NOT("import", "azure|burstgpt|mooncake|vidur|vllm")
+#define CLOSED        "workload.concurrency|workload.concurrency_stages"
+#define MADE_ARRIVALS NOT_GIVEN, NOT("import", "azure|burstgpt|mooncake|vidur|vllm"), UNSET(CLOSED)
+#define SESSIONS      MADE, SET("workload.session.turns")
 #define RATES         "fixed_interval|poisson|gamma"
 
 static const struct option rows[] = {
@@ -28,9 +30,34 @@ static const struct option rows[] = {
      .when = WHEN(NOT_GIVEN), .help = "how many requests; all that the source has when unset"},
     {KEY(workload.duration_s), .unit = "s", .def = "0", .max = 1e9,
      .commands = CMD_WORKLOAD | ONE_RUN,
-     .when = WHEN(MADE, IS("workload.arrival.kind", RATES "|trace")),
+     .when = WHEN(MADE, IS("workload.arrival.kind", RATES "|trace"), ALWAYS_UNSET(CLOSED)),
      .help = "all requests that arrive within that time, instead of a number of them; with "
              "workload.num_requests on the command line at most so many"},
+    {KEY(workload.concurrency), .unit = "requests", .min = 1, .max = 1e6, .commands = RATED,
+     .when = WHEN(UNSET("import|export|workload.concurrency_stages")),
+     .help = "closed loop: that many requests at once, the next starts when one ends; sessions, "
+             "where the workload has them; whatever its arrivals"},
+    {KEY(workload.concurrency_ramp_s), .unit = "s", .max = 1e9, .commands = RATED,
+     .when = WHEN(ALWAYS_SET("workload.concurrency")),
+     .help = "time in which that number grows evenly from 1"},
+    {KEY(workload.concurrency_stages), .commands = RATED, .when = WHEN(UNSET("import|export")),
+     .help = "closed loop whose number changes, SECONDS:REQUESTS or SECONDS:REQUESTS-REQUESTS; the "
+             "last goes on"},
+    {KEY(workload.session.turns), .min = 1, .max = 1e4, .commands = RATED,
+     .when = WHEN(MADE, ALWAYS_UNSET("workload.prompts"), NOT("workload.arrival.kind", "trace")),
+     .help = "turns of a session, each a request whose prompt holds the earlier ones with their "
+             "answers; an arrival is that of a session then, and lengths are of what is new"},
+    {KEY(workload.session.max_turns), .min = 1, .max = 1e4, .commands = RATED,
+     .when = WHEN(MADE, ALWAYS_SET("workload.session.turns"), ALWAYS_UNSET("workload.prompts")),
+     .help = "most turns of a session, drawn evenly from workload.session.turns up"},
+    {KEY(workload.session.think_s), .unit = "s", .max = 1e7, .commands = RATED,
+     .when = WHEN(SESSIONS), .help = "time from the end of a turn to the next: mean"},
+    {KEY(workload.session.think_kind), .def = "fixed", .allowed = "fixed|exponential|lognormal",
+     .commands = RATED, .when = WHEN(SESSIONS, ALWAYS_SET("workload.session.think_s")),
+     .help = "how think times are distributed"},
+    {KEY(workload.session.think_stddev_s), .unit = "s", .max = 1e7, .commands = RATED,
+     .when = WHEN(SESSIONS, ALWAYS_IS("workload.session.think_kind", "lognormal")),
+     .help = "standard deviation of lognormal think times"},
     {KEY(workload.prefix.tokens), .unit = "tokens", .def = "0", .max = 1e9, .commands = MAKES,
      .when = WHEN(MADE, ALWAYS_UNSET("workload.prompts")),
      .help = "tokens that stand before each prompt and are the same for all requests of a group; "
