@@ -34,6 +34,18 @@ static double fitted(const struct surface *s, double x, double kv)
     return y;
 }
 
+/* A ratio needs a fitted time above 0 wherever one was measured: the features that are above 0 at
+ * all those points. Of decodes over an empty cache they are rows alone, else all. */
+static unsigned fit_mask(int64_t n, double (*f)[NF], const double *y)
+{
+    unsigned mask = (1U << NF) - 1;
+    for (int64_t i = 0; i < n; i++)
+        for (int j = 0; j < NF; j++)
+            if (y[i] > 0 && !(f[i][j] > 0))
+                mask &= ~(1U << j);
+    return mask;
+}
+
 static void fit(struct surface *s, const struct surface_point *p, int64_t n)
 {
     double(*f)[NF] = mem_alloc((size_t)n * sizeof *f), *y = mem_alloc((size_t)n * sizeof *y);
@@ -41,7 +53,7 @@ static void fit(struct surface *s, const struct surface_point *p, int64_t n)
         features(s, p[i].x, p[i].kv, f[i]);
         y[i] = p[i].y;
     }
-    fit_positive(NF, n, &f[0][0], y, 3, s->theta); /* some: else 0 at an empty cache */
+    fit_positive(NF, n, &f[0][0], y, fit_mask(n, f, y), s->theta);
     mem_free(f);
     mem_free(y);
 }
@@ -241,8 +253,10 @@ static void build_rows(struct arena *a, const struct surface_point *p, int64_t n
         for (; j < n && p[j].x == p[i].x; j++)
             kv[j - i] = p[j].kv;
         double *ratio = arena_array(a, double, j - i);
-        for (int64_t k = i; k < j; k++)
-            ratio[k - i] = p[k].y / fitted(out, p[k].x, p[k].kv);
+        for (int64_t k = i; k < j; k++) {
+            const double fit = fitted(out, p[k].x, p[k].kv);
+            ratio[k - i] = fit > 0 ? p[k].y / fit : 1; /* 0 / 0 */
+        }
         x[rows] = p[i].x;
         row[rows++] = (struct curve){grid_intern(a, known, kv, (int32_t)(j - i)), ratio};
         i = j;

@@ -130,6 +130,59 @@ static void equal_places_are_merged_to_their_mean(void **state)
     assert_true(p[2].x == 2 && p[2].kv == 0 && p[2].y == 5);
 }
 
+/* Rows, scores or keys alone; scores of whole prompts. */
+static double part_of(int part, double x, double kv)
+{
+    switch (part) {
+    case 0:
+        return x * kv;
+    case 1:
+        return kv;
+    case 2:
+        return x;
+    case 3:
+        return x * kv + x * (x + 1) / 2;
+    case 4:
+        return kv + x;
+    default: /* scores again */
+        return part_of(3, x, kv);
+    }
+}
+
+/* Times in proportion to one part of the work, without a constant: of a kernel that has no launch
+ * to speak of, and of prompts that are never cut (no row after a cache). On knots of powers of two,
+ * at every number of tokens between. Coefficients that no binary fraction holds: a fit that needs
+ * them to be above 0 by rounding would fail for half of these. */
+static void times_in_proportion_to_one_part_are_reproduced(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const double units[] = {1e-9, 3e-8, 7e-7, 1.1e-6, 1.0 / 3, 0.1};
+    for (int part = 0; part < 6; part++)
+        for (int u = 0; u < LEN(units); u++) {
+            const bool decode = part < 2, whole = part == 5; /* prompts */
+            struct surface_point p[200];
+            int n = 0;
+            for (double x = 1; x <= 1024; x *= 2)
+                for (double kv = decode ? 16 : 0; kv <= (whole ? 0 : 2048);
+                     kv = kv > 0 ? 2 * kv : 16)
+                    p[n++] = (struct surface_point){x, kv, units[u] * part_of(part, x, kv)};
+            n = (int)surface_points_merge(p, n);
+            struct surface s;
+            surface_build(a, decode ? SURFACE_DECODE : SURFACE_PREFILL, p, n, NULL, &s);
+            assert_true(s.tiles.k == 0);
+            bool outside = false;
+            for (double x = 1; x <= 1024; x += x < 260 ? 1 : 37)
+                for (double kv = decode ? 16 : 0; kv <= (whole ? 0 : 2048);
+                     kv += kv < 260 ? 43 : 389)
+                    near(surface_at(&s, x, kv, &outside), units[u] * part_of(part, x, kv));
+            assert_false(outside);
+            near(surface_at(&s, 3000, 5000, &outside), units[u] * part_of(part, 3000, 5000));
+            arena_reset(a);
+        }
+    arena_free(&a);
+}
+
 /* A kernel in tiles of 128 keys, measured every 32: the step stands at the tile's edge, also where
  * no point was measured. */
 static double tiled_decode(double b, double kv)
@@ -224,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decode_work_is_reproduced_everywhere),
         cmocka_unit_test(prefill_work_is_reproduced_on_a_triangle),
+        cmocka_unit_test(times_in_proportion_to_one_part_are_reproduced),
         cmocka_unit_test(steps_at_tiles_are_followed),
         cmocka_unit_test(causal_attention_is_counted_in_tiles),
         cmocka_unit_test(a_lacking_knot_is_filled_from_the_rows_around),
