@@ -13,8 +13,8 @@
 
 /* ---- candidates -------------------------------------------------------------------------- */
 
-static enum st load_config(struct arena *a, const struct job_search *s,
-                           const struct job_candidate *x, struct config *out, struct err *e)
+enum st job_search_config(struct arena *a, const struct job_search *s,
+                          const struct job_candidate *x, struct config *out, struct err *e)
 {
     struct config_args args = *s->c->args;
     args.overrides = x->words;
@@ -49,7 +49,7 @@ static enum st make_candidate(struct arena *scratch, const struct job_search *s,
     bool skip[SPACE_MAX_AXES] = {false};
     struct config config;
     add_words(s->c->a, s, i, NULL, x);
-    TRY(load_config(scratch, s, x, &config, e));
+    TRY(job_search_config(scratch, s, x, &config, e));
     const struct sched_ops *sched = sched_find(config.plan.scheduler.policy);
     for (size_t k = 0; k < s->space.n_axes && sched; k++)
         skip[k] = !sched_reads(sched, s->space.axes[k].key);
@@ -156,7 +156,7 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
                         struct search_config *out, struct err *e)
 {
     struct config config;
-    TRY(load_config(a, s, x, &config, e));
+    TRY(job_search_config(a, s, x, &config, e));
     TRY(config_check_read(&config, e));
     const struct plan *p = &config.plan;
     struct job_context c = *s->c;
@@ -211,8 +211,9 @@ enum st job_search_open(struct job_context *c, struct job_search *out, struct er
     return make_candidates(out, e);
 }
 
-/* Everything that results depend on: the settings except those on execution and location. */
-static const char *search_id(const struct job_search *s)
+/* Everything that results depend on: the settings except those on execution and location, and the
+ * contents of the files that are read. */
+static const char *search_id(const struct job_search *s, const char *inputs)
 {
     static const char *const left_out[] = {"out", "cores", "launcher", "json", "log"};
     struct arena *a = s->c->a;
@@ -221,19 +222,20 @@ static const char *search_id(const struct job_search *s)
         node_remove(tree, sv_of(left_out[i]));
     struct buf text = {0};
     yaml_write(&text, tree);
-    const char *part = arena_str(a, buf_str(&text));
+    const char *const parts[] = {arena_str(a, buf_str(&text)), inputs};
     buf_free(&text);
-    return hash_stable_id(a, "search", &part, 1);
+    return hash_stable_id(a, "search", parts, 2);
 }
 
 enum st job_search_resume(struct job_search *s, const char *dir, struct err *e)
 {
     struct arena *a = s->c->a;
-    const char *name = arena_printf(a, ".journal-%s.jsonl", fs_base(dir));
-    TRY(search_journal_open(a, fs_join(a, fs_dir(a, dir), name), search_id(s), s->candidates.n,
-                            &s->journal, e));
+    const char *name = arena_printf(a, ".journal-%s.jsonl", fs_base(dir)), *inputs;
+    TRY(job_search_inputs(s, &inputs, e));
+    TRY(search_journal_open(a, fs_join(a, fs_dir(a, dir), name), search_id(s, inputs),
+                            s->candidates.n, &s->journal, e));
     if (s->journal.other)
-        log_warn("%s was of another search and begins anew", s->journal.path);
+        log_warn("%s was of another search, or of other files, and begins anew", s->journal.path);
     if (s->journal.done > 0)
         log_info("%zu of %zu configurations are done already: %s", s->journal.done, s->candidates.n,
                  s->journal.path);

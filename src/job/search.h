@@ -38,12 +38,20 @@ struct job_search {
 
 /* Call job_search_close in any case. */
 enum st job_search_open(struct job_context *c, struct job_search *out, struct err *e);
-/* Opens the journal beside dir, with the results of an interrupted search of the same settings. */
+/* Opens the journal beside dir, with the results of an interrupted search of the same settings and
+ * files. */
 enum st job_search_resume(struct job_search *s, const char *dir, struct err *e);
 /* Runs the remaining jobs by the launcher's workers. */
 enum st job_search_run(struct job_search *s, const struct launcher_ops *launcher, struct err *e);
 /* ST_INPUT: no configuration can be simulated. */
 enum st job_search_collect(struct job_search *s, struct search_result *r, struct err *e);
 void job_search_close(struct job_search *s); /* not the journal */
+
+/* The settings of a configuration. */
+enum st job_search_config(struct arena *a, const struct job_search *s,
+                          const struct job_candidate *x, struct config *out, struct err *e);
+/* search_inputs.c: an id of the contents of the files that the configurations read (bundles,
+ * tables, a given workload, models), in s->c->a. */
+enum st job_search_inputs(const struct job_search *s, const char **out, struct err *e);
 
 #endif

@@ -389,6 +389,35 @@ static enum st load_network(struct arena *a, const struct bundle_key *key, const
     return ST_OK;
 }
 
+static const char *network_of(const struct bundle_key *key)
+{
+    return key->network_device ? key->network_device : key->hardware;
+}
+
+static const char *host_file(struct arena *a, const struct bundle_key *key)
+{
+    return fs_join(a, folder(a, key, "cpu_overhead", network_of(key)), "cpu_overheads.csv");
+}
+
+int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[BUNDLE_FILES])
+{
+    const char *dir = folder(a, key, "compute", key->hardware);
+    const char *network = network_dir(a, key, network_of(key));
+    const char *const paths[BUNDLE_FILES] = {fs_join(a, dir, BUNDLE_META),
+                                             fs_join(a, dir, BUNDLE_UNEVENNESS),
+                                             fs_join(a, dir, "mlp.csv"),
+                                             fs_join(a, dir, "attention.csv"),
+                                             host_file(a, key),
+                                             fs_join(a, network, "all_reduce.csv"),
+                                             fs_join(a, network, "all_to_all.csv"),
+                                             fs_join(a, network, "send_recv.csv")};
+    int n = 0;
+    for (int i = 0; i < BUNDLE_FILES; i++)
+        if (fs_exists(paths[i]))
+            out[n++] = paths[i];
+    return n;
+}
+
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
                     struct err *e)
 {
@@ -423,8 +452,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     TRY(st);
     bundle_sum_tables(a, b);
 
-    const char *network = key->network_device ? key->network_device : key->hardware;
-    const char *host = fs_join(a, folder(a, key, "cpu_overhead", network), "cpu_overheads.csv");
+    const char *network = network_of(key), *host = host_file(a, key);
     if (key->network_device && !fs_is_dir(fs_dir(a, fs_dir(a, host))) &&
         !fs_is_dir(network_dir(a, key, network)))
         return no_network_device(a, key, e);

@@ -53,6 +53,11 @@ struct bundle_key {
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
                     struct err *e);
 
+/* The files that bundle_load of the key reads, of those that exist: a bundle is identified by their
+ * contents. */
+enum { BUNDLE_FILES = 8 };
+int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[BUNDLE_FILES]);
+
 bool bundle_has(const struct bundle *b, enum op_kind k);
 bool bundle_has_host(const struct bundle *b);
 bool bundle_is_uneven(const struct bundle *b);          /* it holds how batches of a run differ */
