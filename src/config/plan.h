@@ -119,6 +119,7 @@ struct plan {
     } speculation;
     struct {
         int64_t tp, pp, ep;
+        double expert_skew;
     } parallel;
     struct {
         const char *kind, *tables;
@@ -193,6 +194,7 @@ struct plan {
         int64_t seeds;
         double tolerance, start_rate, load, max_rate, probe_s, probe_timeout_s;
         const char *resume;
+        int64_t long_run; /* times as many requests; 0 = not looked for */
     } capacity;
     struct {
         const struct node *space; /* key -> list of values */

@@ -24,6 +24,7 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
                                         .tp = p->parallel.tp,
                                         .pp = p->parallel.pp,
                                         .ep = p->parallel.ep,
+                                        .expert_skew = p->parallel.expert_skew,
                                         .tables = p->predictor.tables};
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));

@@ -1,12 +1,23 @@
+#include <math.h>
+
+#include "model/expert_load.h"
+#include "model/shard.h"
 #include "sim/predictor.h"
 
-#include "model/shard.h"
+struct of_bundle {
+    struct predictor_params p;
+    struct expert_load load; /* of the busiest device, where groups share experts */
+};
 
 static enum st open_bundle(struct arena *a, const struct predictor_params *p, void **self,
                            struct err *e)
 {
+    struct of_bundle *o = arena_one(a, struct of_bundle);
     (void)e;
-    *self = arena_copy(a, p, sizeof *p);
+    o->p = *p;
+    if (shard_groups(p->tp, p->ep) > 1)
+        expert_load_make(p->model, p->ep, p->expert_skew, &o->load);
+    *self = o;
     return ST_OK;
 }
 
@@ -31,8 +42,9 @@ struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
 };
 
-static struct parts parts_of(const struct predictor_params *p, const struct batch *b)
+static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
 {
+    const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
     int64_t groups = groups_of(p), all = b->prefill_tokens + row_tokens(b);
     int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
@@ -55,8 +67,10 @@ static struct parts parts_of(const struct predictor_params *p, const struct batc
     };
     if (groups == 1)
         return x;
-    x.tokens += predict_experts_s(t, all) / (double)groups - predict_experts_s(t, tokens);
-    x.all_to_all = predict_all_to_all_s(t, share(tokens * p->model->experts_per_token, p->tp));
+    struct expert_pairs most = expert_load_at(&o->load, (double)all);
+    x.tokens += predict_experts_part_s(t, all, most.pairs, most.hit, (double)p->tp) -
+                predict_experts_s(t, tokens);
+    x.all_to_all = predict_all_to_all_s(t, llround(most.pairs));
     return x;
 }
 
@@ -85,12 +99,13 @@ static double energy_of(const struct predictor_params *p, const struct batch *b,
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
 {
-    const struct predictor_params *p = self;
+    const struct of_bundle *o = self;
+    const struct predictor_params *p = &o->p;
     const struct bundle *t = p->bundle;
     int64_t tokens = b->prefill_tokens + row_tokens(b);
     double scale = b->n_chunks ? bundle_prompt_scale(t, tokens, b->n_decodes > 0)
                                : bundle_decode_scale(t, b->n_decodes, b->train);
-    struct parts x = parts_of(p, b);
+    struct parts x = parts_of(o, b);
     double host = 0, comm = x.reduce + x.all_to_all;
     (void)e;
     if (p->host_overhead)
@@ -115,13 +130,13 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
 
 static int wake_batches(void *self)
 {
-    const struct predictor_params *p = self;
+    const struct predictor_params *p = &((const struct of_bundle *)self)->p;
     return p->host_overhead ? bundle_wake_iterations(p->bundle) : 0;
 }
 
 static struct stage_time wake(void *self, double pause_s, int k)
 {
-    const struct predictor_params *p = self;
+    const struct predictor_params *p = &((const struct of_bundle *)self)->p;
     struct stage_time t = {0};
     bundle_wake_s(p->bundle, pause_s, k, &t.device_s, &t.host_s);
     if (bundle_has_energy(p->bundle))

@@ -23,6 +23,7 @@ struct predictor_params {
     int64_t pp; /* pipeline stages; divides the layers */
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
+    double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
     const struct bundle *bundle; /* bundle: loaded for that model, tp and pp */
     bool host_overhead;          /* bundle: add its host time per iteration */
     const char *tables;          /* vidur_tables: folder */
@@ -71,8 +72,9 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  *
  * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
  * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
- * share, prefill attention at least that of the longest chunk; experts take 1 / groups of their
- * time over all tokens; a group's tokens go to their experts and back by two all-to-alls per layer.
+ * share, prefill attention at least that of the longest chunk; experts take what the busiest device
+ * takes for its pairs and experts (model/expert_load.h); tokens go to their experts and back by two
+ * all-to-alls per layer, each as long as that device receives.
  *
  * Energy, where the bundle has any: that of the operators, with the scale of their times, on every
  * shard, and idle power during host time, all-reduce and send. After a pause, with host_overhead:

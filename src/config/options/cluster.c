@@ -40,6 +40,10 @@ static const struct option rows[] = {
     {KEY(parallel.ep), .def = "1", .min = 1, .max = 4096, .commands = SIMULATES | CMD_SERVE,
      .when = WHEN(SIMULATOR),
      .help = "devices that share the experts of a replica: 1, or a multiple of parallel.tp"},
+    {KEY(parallel.expert_skew), .def = "0", .max = 10, .commands = SIMULATES | CMD_SERVE,
+     .when = WHEN(SIMULATOR, {"parallel.ep", WHEN_NOT, "1", .of = 0}),
+     .help = "how unevenly tokens choose experts: the e-th most popular by e to the power of minus "
+             "that; 0: all alike. The busiest of the parallel.ep devices sets the time"},
 };
 
 OPTION_SECTION(cluster, rows);

@@ -298,8 +298,18 @@ static void sum_add(struct arena *a, struct curve_sum *sum, const struct curve *
         sum->y[s][j] += c->y[j] * repeat;
 }
 
+static void add_experts(struct arena *a, struct bundle *b, const struct op_table *t, int32_t repeat)
+{
+    sum_add(a, &b->experts, &t->curve, repeat);
+    b->expert_model = t->experts;
+    for (int i = 0; i < 3; i++)
+        b->experts_fit[i] += t->expert_fit[i] * repeat;
+}
+
 void bundle_sum_tables(struct arena *a, struct bundle *b)
 {
+    for (int i = 0; i < 3; i++)
+        b->experts_fit[i] = 0;
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         const struct curve *c = &b->energy[op->kind].curve;
@@ -310,7 +320,7 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
             continue;
         sum_add(a, op->axis == AXIS_ROWS ? &b->rows : &b->tokens, c, op->repeat);
         if (op_is_expert(op->kind))
-            sum_add(a, &b->experts, c, op->repeat);
+            add_experts(a, b, &b->table[op->kind], op->repeat);
         if (op->where == OP_BEFORE_LAYERS)
             sum_add(a, &b->once, c, op->repeat);
     }

@@ -131,6 +131,13 @@ double predict_once_s(const struct bundle *b, int64_t tokens);
  * Interpolated by their work, a + b experts hit + c tokens (model_experts_hit), with coefficients
  * >= 0: times of that form are exact. */
 double predict_experts_s(const struct bundle *b, int64_t tokens);
+/* The same on a device that holds a part of the experts, `shards` times as much of each as the
+ * table's device: it computes that many pairs (token, expert) of the batch's tokens, with
+ * experts_hit of its experts. a is a device's own, whatever its part; b and c of the same fit count
+ * its experts and pairs; the ratio to the fit is that of the whole batch, in which an expert has as
+ * many tokens. */
+double predict_experts_part_s(const struct bundle *b, int64_t tokens, double pairs,
+                              double experts_hit, double shards);
 /* Tokens to the devices of their experts and back, twice per layer, all layers; tokens: that each
  * device sends, once per expert. 0 without ep > tp. */
 double predict_all_to_all_s(const struct bundle *b, int64_t tokens);

@@ -58,6 +58,8 @@ struct bundle {
     double error[OP_KINDS];
     /* Over tokens; `once`: operators outside the layers; `experts`: those of experts. */
     struct curve_sum tokens, rows, once, experts;
+    double experts_fit[3];     /* of `experts`: op_table's expert_fit summed */
+    struct model expert_model; /* their number and choice */
     struct op_table all_reduce_table, send_recv_table, all_to_all_table;
     struct curve all_reduce, send_recv, all_to_all; /* of one call, over tokens; no grid = none */
     int32_t all_reduces;                            /* per forward pass, as all-to-alls */

@@ -77,9 +77,10 @@ static double saturated(const struct model *m)
 /* A knot at every whole number until all experts are hit: the ratio to the fit, linear between the
  * points, times the fit. */
 static void build_expert_curve(struct arena *a, struct grid_set *known, const struct model *m,
-                               const struct surface_point *p, int64_t n, struct curve *out)
+                               const struct surface_point *p, int64_t n, double theta[3],
+                               struct curve *out)
 {
-    double last = saturated(m), theta[3];
+    double last = saturated(m);
     double(*f)[3] = mem_alloc((size_t)n * sizeof *f), *y = mem_alloc((size_t)n * sizeof *y);
     for (int64_t i = 0; i < n; i++) {
         f[i][0] = 1;
@@ -123,7 +124,7 @@ static void build(struct arena *a, struct grid_set *known, const struct tiles *t
     struct surface_point *p = arena_copy(a, t->points, (size_t)t->n * sizeof *p);
     int64_t n = surface_points_merge(p, t->n);
     if (t->experts.experts > 0) {
-        build_expert_curve(a, known, &t->experts, p, n, &t->curve);
+        build_expert_curve(a, known, &t->experts, p, n, t->expert_fit, &t->curve);
     } else if (t->axis == AXIS_TOKENS || t->axis == AXIS_ROWS) {
         t->tile = tiles ? tiles->tile : find_tile(p, n);
         build_curve(a, known, p, n, t->tile, &t->curve);

@@ -15,6 +15,7 @@ struct op_table {
     int64_t n;                          /* 0 = no points */
     double tile;                        /* of tokens or rows; 0 = none */
     struct model experts;               /* for expert operators: their number and choice; else 0 */
+    double expert_fit[3];               /* a, b, c of op_table_build_experts */
     struct curve curve;                 /* AXIS_TOKENS, AXIS_ROWS */
     struct surface surface;             /* AXIS_PREFILL, AXIS_DECODE */
 };

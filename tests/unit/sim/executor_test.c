@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/expert_load.h"
 #include "profile/read/read.h"
 #include "support/support.h"
 
@@ -310,7 +311,8 @@ static void a_bundle_is_cut_into_stages(void **state)
 }
 
 /* Four groups of two shards: each group has a quarter of the tokens, rows and decodes, a device an
- * eighth of the experts. Of 1 s a token 0.75 are the experts'. */
+ * eighth of the experts, and the busiest of them more than an eighth of the pairs. Of 1 s a token
+ * 0.75 are the experts', all of it work. */
 static void experts_are_shared_by_groups(void **state)
 {
     (void)state;
@@ -322,6 +324,8 @@ static void experts_are_shared_by_groups(void **state)
     struct grid *g = grid_new(a, x, 2);
     b.experts.n = 1;
     b.experts.curve[0] = (struct curve){g, expert};
+    b.experts_fit[2] = 0.75;
+    b.expert_model = (struct model){.experts = 16, .experts_per_token = 6};
     b.all_to_all = (struct curve){g, to_all};
     b.all_reduce = (struct curve){g, reduce};
     b.all_reduces = 4;
@@ -333,9 +337,14 @@ static void experts_are_shared_by_groups(void **state)
     struct batch decode = {.n_decodes = 16, .decode_kv_tokens = 16 * 100, .decode_kv_max = 100};
     double device, host;
     predict(&predictor, &decode, &device, &host);
-    /* a group: 4 tokens at 0.25 s, 4 rows, 400 cached tokens; 16 tokens of experts over 4 groups;
-     * 4 all-reduces; 4 all-to-alls of 4 tokens to 6 experts each from 2 devices */
-    assert_near(device, 4 * 0.25 + 16 * 0.75 / 4 + 4000 + 0.4 + 4 * 1 + 4 * 12e-3, 1e-6);
+    /* a group: 4 tokens at 0.25 s, 4 rows, 400 cached tokens; 4 all-reduces; the busiest device: of
+     * two experts with 6/16 of 16 tokens each, 12 pairs and more, which 4 all-to-alls bring */
+    struct expert_load load;
+    expert_load_make(&m, 8, 0, &load);
+    const double most = expert_load_at(&load, 16).pairs, many = expert_load_at(&load, 100).pairs;
+    assert_true(most > 14 && most < 18 && many > 80 && many < 90);
+    assert_near(device,
+                4 * 0.25 + 2 * most / 6 * 0.75 + 4000 + 0.4 + 4 * 1 + 4 * round(most) * 1e-3, 1e-6);
     p.ep = 2; /* the shards themselves: nothing is sent, all-reduces add up what experts made */
     predictor = opened(a, &p);
     predict(&predictor, &decode, &device, &host);
@@ -346,7 +355,14 @@ static void experts_are_shared_by_groups(void **state)
     static const struct chunk one[] = {{.slot = 1, .tokens = 100}};
     struct batch prompt = {.chunks = one, .n_chunks = 1, .prefill_tokens = 100};
     predict(&predictor, &prompt, &device, &host);
-    assert_near(device, 25 * 0.25 + 100 * 0.75 / 4 + 1e-6 * scores(0, 100) + 4 + 4 * 75e-3, 1e-6);
+    assert_near(
+        device,
+        25 * 0.25 + 2 * many / 6 * 0.75 + 1e-6 * scores(0, 100) + 4 + 4 * round(many) * 1e-3, 1e-6);
+    p.expert_skew = 1;
+    predictor = opened(a, &p);
+    double uneven;
+    predict(&predictor, &prompt, &uneven, &host);
+    assert_true(uneven > 1.3 * device - 0.3 * 25 * 0.25);
     arena_free(&a);
 }
 
