@@ -16,26 +16,33 @@ static enum st same_workload(void *self, struct arena *a, uint64_t seed, struct 
     return ST_OK;
 }
 
-/* Standard deviations of the draws, per operator. */
+static void set_sd(struct arena *a, struct node *map, const char *key, double sd)
+{
+    if (sd > 0)
+        node_set(a, map, sv_of(key), node_float(a, sd));
+}
+
+/* Standard deviations of the draws. */
 static struct node *uncertainty_node(struct arena *a, const struct monte_carlo *m, bool host)
 {
-    struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_MAP);
-    struct node *network = node_new(a, NODE_MAP);
-    for (int k = 0; k < OP_KINDS; k++)
-        if (m->uncertainty.op[k] > 0)
-            node_set(a, ops, sv_of(op_name((enum op_kind)k)), node_float(a, m->uncertainty.op[k]));
+    const struct bundle_uncertainty *u = &m->uncertainty;
+    struct node *n = node_new(a, NODE_MAP), *places = node_new(a, NODE_MAP);
+    struct node *shifts = node_new(a, NODE_MAP), *classes = node_new(a, NODE_MAP);
+    struct node *drift = node_new(a, NODE_MAP);
+    for (int i = 0; i < (host ? BUNDLE_PARTS : PART_HOST); i++) {
+        set_sd(a, places, bundle_part_name((enum bundle_part)i), u->place[i]);
+        set_sd(a, shifts, bundle_part_name((enum bundle_part)i), u->shift[i]);
+    }
+    set_sd(a, classes, "decode", u->decode_classes);
+    set_sd(a, classes, "prompt", u->prompt_classes);
+    set_sd(a, drift, "decode", u->decode_drift);
+    set_sd(a, drift, "prompt", u->prompt_drift);
     node_set(a, n, SV("replicas"), node_int(a, m->replicas));
-    node_set(a, n, SV("operators_sd"), ops);
-    node_set(a, n, SV("decode_sd"), node_float(a, m->uncertainty.decode));
-    node_set(a, n, SV("prompt_sd"), node_float(a, m->uncertainty.prompt));
-    for (int k = 0; k < NETWORKS; k++)
-        if (m->uncertainty.network[k] > 0)
-            node_set(a, network, sv_of(bundle_network_name((enum bundle_network)k)),
-                     node_float(a, m->uncertainty.network[k]));
-    node_set(a, n, SV("network_sd"), network);
-    node_set(a, n, SV("host_sd"), node_float(a, host ? m->uncertainty.host : 0));
-    node_set(a, n, SV("host_prefill_sd"), node_float(a, host ? m->uncertainty.host_prefill : 0));
-    node_set(a, n, SV("host_iteration_cv"), node_float(a, host ? m->uncertainty.host_cv : 0));
+    node_set(a, n, SV("places_sd"), places);
+    node_set(a, n, SV("shift_sd"), shifts);
+    node_set(a, n, SV("classes_sd"), classes);
+    node_set(a, n, SV("drift_sd"), drift);
+    node_set(a, n, SV("host_iteration_cv"), node_float(a, host ? u->host_cv : 0));
     return n;
 }
 

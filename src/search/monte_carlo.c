@@ -26,21 +26,28 @@ static double draw(struct rng *r, double sd)
     return exp(sd * z);
 }
 
+/* Drift is known from few rounds: Student's distribution with one degree of freedom less, three at
+ * least, and no further out than 8. */
+static double student(struct rng *r, int64_t rounds)
+{
+    const double freedom = rounds > 4 ? (double)rounds - 1 : 3;
+    const double z = rng_normal(r), chi2 = 2 * rng_gamma(r, freedom / 2);
+    return fmax(-8, fmin(8, z / sqrt(chi2 / freedom)));
+}
+
 struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
                                        size_t i, struct rng *host, struct rng *unevenness)
 {
     char name[64];
-    struct bundle_factors f = {.host_draws = host, .unevenness = unevenness};
+    struct bundle_factors f = {.places = uncertainty, .host_draws = host, .unevenness = unevenness};
     snprintf(name, sizeof name, "sim.replicas_mc.%zu", i);
     struct rng r = rng_stream(seed, name);
-    for (int k = 0; k < OP_KINDS; k++)
-        f.op[k] = draw(&r, uncertainty->op[k]);
-    f.decode = draw(&r, uncertainty->decode);
-    f.prompt = draw(&r, uncertainty->prompt);
-    for (int k = 0; k < NETWORKS; k++)
-        f.network[k] = draw(&r, uncertainty->network[k]);
-    f.host = draw(&r, uncertainty->host);
-    f.host_prefill = draw(&r, uncertainty->host_prefill);
+    for (int k = 0; k < BUNDLE_PARTS; k++)
+        f.part[k] = draw(&r, uncertainty->shift[k]);
+    const double drift = student(&r, uncertainty->rounds); /* of all kinds of batches alike */
+    f.decode = exp(uncertainty->decode_drift * drift);
+    f.prompt = exp(uncertainty->prompt_drift * drift);
+    f.places_seed = rng_u64(&r);
     snprintf(name, sizeof name, "sim.replicas_mc.%zu.host", i);
     *host = rng_stream(seed, name);
     snprintf(name, sizeof name, "sim.replicas_mc.%zu.unevenness", i);
@@ -81,11 +88,9 @@ static enum st simulate(struct arena *a, const struct work *w, const struct bund
 /* Factors of 1: a copy, so that the bundle counts the look-ups of the run only. */
 static struct bundle_factors as_it_is(void)
 {
-    struct bundle_factors f = {.decode = 1, .prompt = 1, .host = 1, .host_prefill = 1};
-    for (int k = 0; k < OP_KINDS; k++)
-        f.op[k] = 1;
-    for (int k = 0; k < NETWORKS; k++)
-        f.network[k] = 1;
+    struct bundle_factors f = {.decode = 1, .prompt = 1};
+    for (int k = 0; k < BUNDLE_PARTS; k++)
+        f.part[k] = 1;
     return f;
 }
 

@@ -1,16 +1,17 @@
-/* Uncertainty of a simulated run: simulates the workload repeatedly with operator times perturbed
- * within their errors.
+/* Uncertainty of a simulated run: simulates the workload repeatedly on bundles as another profile
+ * would have found them.
  *
- * Replica i draws one factor exp(sd z) per operator and the like (bundle_uncertainty) from the
- * stream "sim.replicas_mc.<i>" of the seed, and one factor of host time per iteration from the
- * stream "sim.replicas_mc.<i>.host" (bundle_factors), replays how batches of the calibration run
- * differed from a place drawn from "sim.replicas_mc.<i>.unevenness" (profile/read/unevenness.h),
- * and simulates the whole workload; the interval of a percentile is the range between the 2.5th and
- * the 97.5th percentile of the replicas' values (linear between them). An error that is not one
- * factor for a whole operator averages out over a run: the intervals are conservative for the
- * operators' errors, and exclude unmodelled effects. Times that vary make tails longer than the run
- * as simulated has them: an interval of a high percentile may lie wholly above its value, and the
- * mean of the replicas is the better value where the bundle holds how batches differ. */
+ * Replica i draws from the stream "sim.replicas_mc.<i>" of the seed what all times of a part have
+ * in common, the drift of the machine, and a seed from which every measured place has a factor of
+ * its own (bundle_uncertainty, bundle_perturbed); from "sim.replicas_mc.<i>.host" a factor of host
+ * time per iteration; it replays how batches of the calibration run differed from a place drawn
+ * from "sim.replicas_mc.<i>.unevenness" (profile/read/unevenness.h), and simulates the whole
+ * workload. The interval of a percentile is the range between the 2.5th and the 97.5th percentile
+ * of the replicas' values (linear between them). bench/uncertainty holds how often such an interval
+ * holds the truth. Effects that are not modelled are excluded. Times that vary make tails longer
+ * than the run as simulated has them: an interval of a high percentile may lie wholly above its
+ * value, and the mean of the replicas is the better value where the bundle holds how batches
+ * differ. */
 #ifndef SEARCH_MONTE_CARLO_H
 #define SEARCH_MONTE_CARLO_H
 
@@ -46,8 +47,8 @@ struct monte_carlo {
     bool uneven; /* replicas replayed how batches differ */
 };
 
-/* The draws of a replica. *host, *unevenness: generators of its iterations' draws; must outlive the
- * factors. */
+/* The draws of a replica. *uncertainty must outlive the factors, and so must *host and *unevenness,
+ * the generators of its iterations' draws. */
 struct bundle_factors monte_carlo_draw(const struct bundle_uncertainty *uncertainty, uint64_t seed,
                                        size_t i, struct rng *host, struct rng *unevenness);
 

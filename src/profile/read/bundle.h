@@ -180,34 +180,57 @@ void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct
 /* ---- how far a prediction may be off ---------------------------------------------------------
  */
 
-enum bundle_network { NETWORK_ALL_REDUCE, NETWORK_SEND_RECV, NETWORK_ALL_TO_ALL, NETWORKS };
-const char *bundle_network_name(enum bundle_network n); /* "all_reduce", ... */
+/* What is perturbed by itself. Operators over tokens, and those over rows, are one part each: they
+ * are measured in the same passes, so the error of their sum is what is known. */
+enum bundle_part {
+    PART_TOKENS,
+    PART_ROWS,
+    PART_PREFILL, /* attention */
+    PART_DECODE,
+    PART_ALL_REDUCE,
+    PART_SEND_RECV,
+    PART_ALL_TO_ALL,
+    PART_HOST,
+    PART_HOST_PREFILL, /* of iterations with prefill chunks */
+    BUNDLE_PARTS
+};
+const char *bundle_part_name(enum bundle_part part); /* "tokens", "attn_prefill", ... */
 
-/* Standard deviations of ln(true / predicted), taken as normal: sqrt(pi / 2) times a mean absolute
- * relative error. Operators and collectives: the leave-one-out error, from the meta file, else
- * computed here; it includes measurement noise. Iterations: the standard error of the calibration
- * run's factors, of its batches and of its rounds (calibration.h), 0 without. Host time: the
- * leave-one-out error over batch sizes and the standard error of the means, as independent. 0 where
- * a part does not apply. */
+/* Standard deviations of ln(true / predicted), taken as normal; 0 where a part does not apply.
+ *
+ * Times between measured places come from them by interpolation, so a place that was measured too
+ * high is too high for its neighbourhood alone: errors of places are independent, and a run over
+ * many of them averages over many. Tokens and rows of one size share their error, as they do their
+ * passes. `place` and `shift` are of leave-one-out errors (op_spread,
+ * table.h). Host time: at least the standard error of the means of its rows.
+ *
+ * Factors of the calibration run: `classes`, the standard error of one from its batches (root mean
+ * square over the classes, each of which has its own), independent; `drift`, by which the rounds
+ * differ beyond that, common to all, Student's with rounds - 1 degrees of freedom. With
+ * unevenness.csv the drift of the rounds' mean alone, without it that of a run as well. */
 struct bundle_uncertainty {
-    double op[OP_KINDS];
-    double decode; /* of the factors of batches without prefill chunks */
-    double prompt; /* of those with */
-    double network[NETWORKS];
-    double host;         /* of iterations without prefill chunks */
-    double host_prefill; /* of those with */
+    double place[BUNDLE_PARTS];          /* of one measured place, independent of the others */
+    double shift[BUNDLE_PARTS];          /* of all of them alike */
+    double decode_drift, decode_classes; /* of batches without prefill chunks */
+    double prompt_drift, prompt_classes; /* of those with */
+    int64_t rounds;                      /* that the drift is known from; 0 = none */
     double host_cv; /* variation of single iterations: standard deviation / mean, averaged over the
                        rows of the file; 0 = not in the file */
 };
 void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out);
 
-/* A bundle with all times multiplied by factors; shares memory with b, counts its own look-ups.
- * With unevenness, device times vary as those of the calibration run's batches did, in their order
- * (unevenness.h). With host_draws, host time varies between iterations as measured: each look-up
- * draws a factor, lognormal of mean 1 with the standard deviation of iterations of that batch size;
- * 1 where the file has no spread. */
+/* A bundle as another profile would have found it; shares memory with b, counts its own look-ups.
+ * All times of a part are multiplied by its factor; with `places`, every measured place by one of
+ * its own, drawn from places_seed by part and place, the tables are built anew, and the calibration
+ * run's factors as well: over the perturbed tables (of the batch that is typical of each class),
+ * and with an error of their own. With unevenness, device times vary as those of the calibration
+ * run's batches did, in their order (unevenness.h). With host_draws, host time varies between
+ * iterations as measured: each look-up draws a factor, lognormal of mean 1 with the standard
+ * deviation of iterations of that batch size; 1 where the file has no spread. */
 struct bundle_factors {
-    double op[OP_KINDS], decode, prompt, network[NETWORKS], host, host_prefill; /* > 0 */
+    double part[BUNDLE_PARTS], decode, prompt; /* > 0 */
+    const struct bundle_uncertainty *places;   /* NULL = places are as measured */
+    uint64_t places_seed;
     const struct rng *host_draws; /* initial state of the draws; NULL = none */
     struct rng *unevenness;       /* draws where the replay begins; NULL = none */
 };

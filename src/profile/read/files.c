@@ -305,11 +305,13 @@ static struct op_table host_curve(struct arena *a, const struct read_points *p)
 static struct host_table host_table(struct arena *a, struct host_points *p)
 {
     struct op_table s = host_curve(a, &p->s);
-    struct holdout h = op_table_holdout(&s, 0);
-    struct host_table t = {.s = s.curve,
-                           .cv = host_curve(a, &p->cv).curve,
-                           .error = h.tested > 0 ? h.mean : 0,
-                           .standard_error = p->n ? sqrt(p->squares / (double)p->n) : 0};
+    double *error = mem_alloc((size_t)(s.n + 1) * sizeof *error);
+    (void)op_table_errors(&s, 0, error);
+    struct op_spread spread = op_spread_of(error, s.n);
+    mem_free(error);
+    if (p->n) /* root mean square over the rows of cv / sqrt(n) */
+        spread.place = fmax(spread.place, sqrt(p->squares / (double)p->n));
+    struct host_table t = {.s = s.curve, .cv = host_curve(a, &p->cv).curve, .spread = spread};
     vec_free(&p->s);
     vec_free(&p->cv);
     return t;

@@ -31,8 +31,7 @@ enum st read_attention(const char *path, const struct bundle_key *key, const boo
 struct host_table {
     struct curve s;  /* seconds */
     struct curve cv; /* standard deviation of one iteration / mean; no grid: not in the file */
-    double error;    /* mean leave-one-out error of s; 0 = unknown */
-    double standard_error; /* of the means: root mean square over the rows of cv / sqrt(n) */
+    struct op_spread spread; /* of s; its place at least the standard error of a row's mean */
 };
 enum st read_host(struct arena *a, const char *path, const struct bundle_key *key,
                   struct host_table *all, struct host_table *prefill, struct err *e);

@@ -172,6 +172,19 @@ void op_table_build_experts(struct arena *a, const struct model *m, struct grid_
     take_points(a, known, p, n, out);
 }
 
+void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set *known,
+                      const double *y, struct op_table *out)
+{
+    const struct tiles tiles = {t->tile, t->surface.tiles};
+    struct surface_point *p = arena_copy(a, t->points, (size_t)t->n * sizeof *p);
+    for (int64_t i = 0; i < t->n; i++)
+        p[i].y = y[i];
+    *out = (struct op_table){.axis = t->axis, .points = p, .n = t->n, .experts = t->experts};
+    out->tile = t->tile;
+    if (t->n > 0)
+        build(a, known, &tiles, out);
+}
+
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside)
 {
     if (t->n == 0)
@@ -196,20 +209,20 @@ static int64_t *deal(struct arena *a, int64_t n, int64_t folds)
     return fold;
 }
 
-struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
+int64_t op_table_errors(const struct op_table *t, int64_t folds, double *error)
 {
-    struct holdout h = {0};
     const struct surface_point *all = t->points;
-    int64_t n = t->n;
+    int64_t n = t->n, extrapolated = 0;
+    for (int64_t i = 0; i < n; i++)
+        error[i] = (double)NAN;
     if (n < 3)
-        return h;
+        return 0;
     struct arena *keep = arena_new(), *fold_arena = arena_new();
     enum { MOST = 512 };
     bool one = folds <= 0 || folds > n; /* leave one out, with the tiles that all points show */
     const struct tiles tiles = {t->tile, t->surface.tiles};
     folds = one ? (n < MOST ? n : MOST) : folds;
     const int64_t *fold = deal(keep, n, folds);
-    double *error = arena_array(keep, double, n);
     for (int64_t f = 0; f < folds; f++) {
         arena_reset(fold_arena);
         struct surface_point *rest = arena_array(fold_arena, struct surface_point, n);
@@ -226,10 +239,23 @@ struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
             double y = op_table_at(&without, all[i].x, all[i].kv, &outside);
             if (one && outside)
                 continue;
-            h.extrapolated += outside;
-            error[h.tested++] = fabs(y / all[i].y - 1);
+            extrapolated += outside;
+            error[i] = y / all[i].y - 1;
         }
     }
+    arena_free(&keep);
+    arena_free(&fold_arena);
+    return extrapolated;
+}
+
+struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
+{
+    struct holdout h = {0};
+    double *error = mem_alloc((size_t)(t->n + 1) * sizeof *error);
+    h.extrapolated = op_table_errors(t, folds, error);
+    for (int64_t i = 0; i < t->n; i++)
+        if (!isnan(error[i]))
+            error[h.tested++] = fabs(error[i]);
     if (h.tested > 0) {
         qsort(error, (size_t)h.tested, sizeof *error, order_double);
         for (int64_t i = 0; i < h.tested; i++)
@@ -238,7 +264,26 @@ struct holdout op_table_holdout(const struct op_table *t, int64_t folds)
         h.p90 = error[(h.tested - 1) * 9 / 10];
         h.max = error[h.tested - 1];
     }
-    arena_free(&keep);
-    arena_free(&fold_arena);
+    mem_free(error);
     return h;
+}
+
+struct op_spread op_spread_of(const double *error, int64_t n)
+{
+    static const double PER_MEAN_ERROR = 1.2533141373155; /* sqrt(pi / 2) */
+    double sum = 0, absolute = 0;
+    int64_t tested = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(error[i])) {
+            sum += error[i];
+            tested++;
+        }
+    if (tested < 3)
+        return (struct op_spread){0};
+    const double mean = sum / (double)tested;
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(error[i]))
+            absolute += fabs(error[i] - mean);
+    return (struct op_spread){PER_MEAN_ERROR * absolute / (double)tested / sqrt(1.5),
+                              fabs(mean) / 6};
 }

@@ -30,6 +30,11 @@ void op_table_build(struct arena *a, enum op_axis axis, struct grid_set *known,
 void op_table_build_experts(struct arena *a, const struct model *m, struct grid_set *known,
                             struct surface_point *p, int64_t n, struct op_table *out);
 
+/* The table that other values at the same places give, with the tiles of t: y[i] instead of
+ * t->points[i].y. */
+void op_table_replace(struct arena *a, const struct op_table *t, struct grid_set *known,
+                      const double *y, struct op_table *out);
+
 /* Seconds of one repeat. x: tokens, rows, sequences or chunk tokens; kv as in surface.h. */
 double op_table_at(const struct op_table *t, double x, double kv, bool *outside);
 
@@ -41,5 +46,24 @@ struct holdout {
     double mean, median, p90, max; /* of |predicted / measured - 1| */
 };
 struct holdout op_table_holdout(const struct op_table *t, int64_t folds);
+
+/* The same point by point: error[i] is predicted / measured - 1 of t->points[i], NAN where it was
+ * not tested. Returns the number outside the grid of the rest. */
+int64_t op_table_errors(const struct op_table *t, int64_t folds, double *error);
+
+/* What leave-one-out errors say of the table that has all its points; standard deviations of
+ * ln(true / predicted), taken as normal.
+ *
+ * place: of a measured point, independent of the others. A point's error e when it is left out has
+ *   two parts, its own noise and that of the two neighbours it is predicted from, half of each: of
+ *   noise s, e varies by s sqrt(3/2). So place = sqrt(pi / 2) mean |e - mean e| / sqrt(3/2).
+ * shift: of all points alike. Times that bend are missed on one side everywhere. Left out, a point
+ *   lies in the middle of a gap twice as wide as any that is left: 4 times the error in the middle
+ *   of one, 6 times its mean over one (for a parabola). So shift = |mean e| / 6. */
+struct op_spread {
+    double place, shift;
+};
+/* error: [n], NAN = none. 0, 0 for fewer than 3. */
+struct op_spread op_spread_of(const double *error, int64_t n);
 
 #endif

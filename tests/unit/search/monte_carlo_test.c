@@ -9,16 +9,17 @@ static void draws_have_the_spread_asked_for(void **state)
 {
     (void)state;
     enum { N = 20000 };
-    struct bundle_uncertainty d = {.decode = 0.2};
+    struct bundle_uncertainty d = {.decode_drift = 0.2, .prompt_drift = 0.4};
     double sum = 0, squares = 0;
-    d.op[OP_ADD] = 0.1;
+    d.shift[PART_TOKENS] = 0.1;
     for (size_t i = 0; i < N; i++) {
         struct rng host, unevenness;
         struct bundle_factors f = monte_carlo_draw(&d, 7, i, &host, &unevenness);
-        double z = log(f.op[OP_ADD]);
-        assert_near(f.op[OP_LM_HEAD], 1, 0);
-        assert_near(f.network[NETWORK_SEND_RECV], 1, 0);
-        assert_near(f.host, 1, 0);
+        double z = log(f.part[PART_TOKENS]);
+        assert_near(f.part[PART_ROWS], 1, 0);
+        assert_near(f.part[PART_SEND_RECV], 1, 0);
+        assert_near(f.part[PART_HOST], 1, 0);
+        assert_near(log(f.prompt), 2 * log(f.decode), 1e-12); /* the machine is slow for both */
         sum += z;
         squares += z * z;
     }
@@ -35,8 +36,8 @@ static double decode_draw(const struct bundle_uncertainty *d, uint64_t seed, siz
 static void a_draw_depends_on_seed_and_replica_alone(void **state)
 {
     (void)state;
-    struct bundle_uncertainty d = {.decode = 0.2}, more = d;
-    more.op[OP_ADD] = 0.3; /* another operator's uncertainty moves nobody else's draw */
+    struct bundle_uncertainty d = {.decode_drift = 0.2}, more = d;
+    more.shift[PART_TOKENS] = 0.3; /* another part's uncertainty moves no other draw */
     assert_near(decode_draw(&d, 1, 3), decode_draw(&more, 1, 3), 0);
     assert_true(decode_draw(&d, 1, 3) != decode_draw(&d, 1, 4));
     assert_true(decode_draw(&d, 1, 3) != decode_draw(&d, 2, 3));
@@ -50,7 +51,7 @@ static enum st one_operator(void *self, const struct batch *b, struct stage_time
 {
     const struct predictor_params *p = self;
     (void)b, (void)e;
-    stages[0] = (struct stage_time){.device_s = predict_decode_s(p->bundle, 4, 400)};
+    stages[0] = (struct stage_time){.device_s = predict_decode_s(p->bundle, 4, 4 * 256)};
     return ST_OK;
 }
 
@@ -116,7 +117,8 @@ static void near_cell(struct monte_carlo_cell c, double value, double low, doubl
     assert_near(c.high_s, high, 2e-9);
 }
 
-/* Latencies are so many times d exp(s z): their interval is that of the draws. */
+/* Latencies are so many times d exp(s z) at a measured place: their interval is that of the draws.
+ */
 static void one_operators_error_is_the_interval_of_a_request(void **state)
 {
     enum { TOKENS = 5, N = 1000 };
@@ -124,11 +126,16 @@ static void one_operators_error_is_the_interval_of_a_request(void **state)
     struct model model;
     const struct bundle *b = golden_bundle(t, &model);
     const struct monte_carlo m = run_one(t, b, &model, TOKENS, N, 2, one_operator);
-    double f[N], scratch[N], d = predict_decode_s(b, 4, 400), s = m.uncertainty.op[OP_ATTN_DECODE];
+    double f[N], scratch[N], d = predict_decode_s(b, 4, 4 * 256);
+    double s = hypot(m.uncertainty.place[PART_DECODE], m.uncertainty.shift[PART_DECODE]);
+    struct arena *a = arena_new();
     for (size_t i = 0; i < N; i++) {
         struct rng host, unevenness;
-        f[i] = monte_carlo_draw(&m.uncertainty, 3, i, &host, &unevenness).op[OP_ATTN_DECODE];
+        struct bundle_factors x = monte_carlo_draw(&m.uncertainty, 3, i, &host, &unevenness);
+        f[i] = predict_decode_s(bundle_perturbed(a, b, &x), 4, 4 * 256) / d;
+        arena_reset(a);
     }
+    arena_free(&a);
     metrics_sort(f, scratch, N);
     double low = metrics_percentile(f, N, 2.5), high = metrics_percentile(f, N, 97.5);
     double off = 4 * sqrt(0.025 * 0.975 / N) / 0.0584 * s; /* 4 sd of a quantile, density there */
@@ -156,7 +163,7 @@ static void host_time_that_varies_widens_sums_little_and_tails_much(void **state
     assert_memory_equal(&m.of, &again.of, sizeof m.of); /* whatever the workers */
     assert_int_equal(bundle_lookups(b), 0);             /* replicas count their own */
     double h = bundle_host_s(b, 1, false), c = 0.0028276503 / 0.0041337302;
-    double s = hypot(m.uncertainty.host, c / sqrt(TOKENS)), variance = log1p(c * c);
+    double s = hypot(m.uncertainty.place[PART_HOST], c / sqrt(TOKENS)), variance = log1p(c * c);
     const struct monte_carlo_cell *e2e = &m.of[SLO_E2EL][0];
     const struct monte_carlo_cell *tail = &m.of[MONTE_CARLO_TOKEN_LATENCY][3];
     assert_near_rel(e2e->value_s, TOKENS * h, 1e-3);

@@ -340,7 +340,7 @@ static void vidurs_host_terms_have_a_spread(void **state)
     load(f);
     bundle_uncertainty(f->b, &d);
     assert_near(d.host_cv, 5.0 / 25, 1e-12);
-    assert_near(d.host, 0, 1e-12); /* the same at every batch size */
+    assert_near(d.place[PART_HOST] + d.shift[PART_HOST], 0, 1e-12); /* the same at every size */
     put_host(f, false);
     load(f);
     bundle_uncertainty(f->b, &d);
@@ -682,10 +682,9 @@ static void energy_columns_are_read_beside_the_times(void **state)
     assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
     assert_non_null(strstr(bundle_energy_missing(f->b), "attn_kv_cache_save, attn_prefill, "));
     assert_int_equal(bundle_lookups(f->b), 0);
-    struct bundle_factors factors = {
-        .decode = 1, .prompt = 1, .network = {1, 1, 1}, .host = 1, .host_prefill = 1};
-    for (int k = 0; k < OP_KINDS; k++)
-        factors.op[k] = 2;
+    struct bundle_factors factors = {.decode = 1, .prompt = 1};
+    for (int k = 0; k < BUNDLE_PARTS; k++)
+        factors.part[k] = 2;
     const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
     relative(predict_tokens_j(slower, 5), 2 * 2 * 5); /* times are uncertain, energy is not */
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5);
