@@ -76,9 +76,39 @@ struct asked {
     struct probe probe;
     struct capacity_params params;
     int64_t workers; /* seeds in parallel */
+    /* The same system under a workload of so many times the requests; NULL = it has one length. */
+    enum st (*lengthen)(void *self, int64_t times, struct probe *out, struct err *e);
+    void *self;
+    int64_t long_run; /* at most so many times */
     const char *model, *warning;
     struct node *extra; /* of run_meta.json */
 };
+
+/* The capacity of longer and longer workloads, until it no longer changes. */
+static enum st go_on(struct job_context *c, const struct asked *q, struct capacity_result *r,
+                     struct err *e)
+{
+    struct capacity_params params = r->params;
+    struct capacity last = r->sum;
+    const double requests = r->seeds[0].probes[0].r.requests;
+    params.step = 1.25; /* the capacity is near the last one */
+    for (int64_t times = LONG_RUN_STEP; times <= q->long_run && !r->long_run.settled;
+         times *= LONG_RUN_STEP) {
+        struct probe probe;
+        struct capacity sum;
+        struct capacity_seed *seeds = arena_array(c->a, struct capacity_seed, r->n_seeds);
+        struct seeds_job j = {.a = c->a, .probe = &probe, .params = &params, .seeds = seeds};
+        TRY(q->lengthen(q->self, times, &probe, e));
+        params.start_rate = last.rate;
+        TRY(over_seeds(&j, "capacity in the long run", q->workers, e));
+        capacity_sum(&params, seeds, r->n_seeds, &sum);
+        if (!(sum.rate > 0) || sum.end != CAPACITY_BROKEN)
+            return ST_OK; /* what is known of shorter runs stays */
+        r->long_run = capacity_long_run(&last, &sum, requests * (double)times, r->params.tolerance);
+        last = sum;
+    }
+    return ST_OK;
+}
 
 static enum st measure(struct job_context *c, const struct asked *q, struct capacity_result *r,
                        struct err *e)
@@ -90,6 +120,8 @@ static enum st measure(struct job_context *c, const struct asked *q, struct capa
     struct seeds_job j = {.a = c->a, .probe = &q->probe, .params = &r->params, .seeds = r->seeds};
     TRY(over_seeds(&j, "capacity", q->workers, e));
     capacity_sum(&r->params, r->seeds, r->n_seeds, &r->sum);
+    if (q->lengthen && r->sum.rate > 0 && r->sum.end == CAPACITY_BROKEN)
+        TRY(go_on(c, q, r, e));
     if (r->sum.rate > 0) {
         j.rate = r->load * r->sum.rate;
         r->operating = j.probes = arena_array(c->a, struct capacity_probe, r->n_seeds);
@@ -145,10 +177,18 @@ static void print_result(struct job_context *c, const char *dir, const struct ca
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
     buf_printf(&out, "objective: %s\n", slo_words(c->a, &r->params.slo));
     if (r->sum.end == CAPACITY_BROKEN)
-        buf_printf(&out, "capacity: %.4g requests/s (95 %% interval %.4g to %.4g)\n", r->sum.rate,
-                   r->sum.low, r->sum.high);
+        buf_printf(&out,
+                   "capacity: %.4g requests/s (95 %% interval %.4g to %.4g) of runs of %.0f "
+                   "requests\n",
+                   r->sum.rate, r->sum.low, r->sum.high, r->seeds[0].probes[0].r.requests);
     else
         buf_printf(&out, "capacity: %.4g requests/s or more\n", r->sum.rate);
+    if (r->long_run.requests > 0)
+        buf_printf(&out,
+                   "in the long run: %.4g requests/s (95 %% interval %.4g to %.4g), from %.0f "
+                   "requests%s\n",
+                   r->long_run.rate, r->long_run.low, r->long_run.high, r->long_run.requests,
+                   r->long_run.settled ? "" : ", and still changing");
     if (r->operating)
         print_operating(c->a, &out, r);
     for (size_t i = 0; i < r->n_notes; i++)
@@ -191,6 +231,37 @@ static enum st search_and_write(struct job_context *c, struct asked *q,
     return st;
 }
 
+/* A simulator whose requests are made, not given, has any length of workload. */
+struct any_length {
+    struct job_context *c;
+    struct job_probe probe; /* of the last length; closed at the next, or by the caller */
+    bool open;
+};
+
+static enum st lengthen(void *self, int64_t times, struct probe *out, struct err *e)
+{
+    struct any_length *x = self;
+    struct job_context *c = arena_copy(x->c->a, x->c, sizeof *c);
+    struct plan *plan = arena_copy(x->c->a, x->c->plan, sizeof *plan);
+    if (x->open)
+        job_probe_close(&x->probe);
+    plan->workload.num_requests *= times;
+    c->plan = plan;
+    TRY(job_probe_open(c, &x->probe, e));
+    x->open = true;
+    *out = x->probe.probe;
+    return ST_OK;
+}
+
+static bool has_any_length(const struct plan *p, const struct asked *q)
+{
+    const double most = 1e8; /* requests in memory */
+    return p->capacity.long_run >= LONG_RUN_STEP && !job_is_stretched(p) &&
+           p->workload.num_requests > 0 && !(p->workload.duration_s > 0) &&
+           (double)p->workload.num_requests * (double)p->capacity.long_run <= most &&
+           q->params.seeds > 0;
+}
+
 static enum st of_simulator(struct job_context *c, struct capacity_result *r, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -208,7 +279,15 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
              node_str(c->a, job_profiling_root(c, &probe->params)));
     node_set(c->a, q.extra, SV("predictor"), node_str(c->a, probe->predictor.ops->name));
     node_set(c->a, q.extra, SV("host_overhead"), node_bool(c->a, probe->params.host_overhead));
+    struct any_length any = {.c = c};
+    if (has_any_length(p, &q)) {
+        q.lengthen = lengthen;
+        q.self = &any;
+        q.long_run = p->capacity.long_run;
+    }
     enum st st = search_and_write(c, &q, NULL, r, e);
+    if (any.open)
+        job_probe_close(&any.probe);
     job_probe_close(probe);
     return st;
 }

@@ -54,6 +54,10 @@ static void tiles(struct arena *a, struct buf *out, const struct capacity_result
     const char *sure = arena_printf(a, "95 %% interval %s to %s", rate_text(low, r->sum.low),
                                     rate_text(high, r->sum.high));
     page_tile(out, "Capacity, requests/s", rate_text(text, r->sum.rate), bound ? bound : sure);
+    if (r->has_long_run)
+        page_tile(out, "In the long run, requests/s", rate_text(text, r->long_run.rate),
+                  arena_printf(a, "95 %% interval %s to %s", rate_text(low, r->long_run.low),
+                               rate_text(high, r->long_run.high)));
     if (r->n_operating) {
         page_tile(out, "Operating point, requests/s", rate_text(text, r->operating_per_s),
                   arena_printf(a, "%.0f %% of the capacity", 100 * r->load));

@@ -99,6 +99,7 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     struct capacity_seed *o = b->out;
     const struct probe_ops *ops = b->probe->ops;
     double least = ops->least_rate ? ops->least_rate(b->probe->self, o->seed) : 0;
+    const double step = b->p->step > 0 ? b->p->step : 2;
     bool holds, up;
     rate = capped(b, rate);
     if (rate < least)
@@ -106,12 +107,12 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     TRY(try_rate(b, rate, &holds, e));
     up = holds;
     for (int i = 0; i < MAX_STEPS && holds == up; i++) {
-        if (up && capped(b, rate * 2) <= rate) {
+        if (up && capped(b, rate * step) <= rate) {
             o->high = rate;
             o->end = CAPACITY_CAPPED;
             return ST_OK;
         }
-        rate = up ? capped(b, rate * 2) : rate / 2;
+        rate = up ? capped(b, rate * step) : rate / step;
         if (rate < least || is_late_anyway(o) || (!up && is_hopeless(b)))
             return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));
@@ -119,9 +120,9 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     if (isfinite(o->high))
         return ST_OK;
     err_set(e, ST_REJECTED,
-            "the objective still holds at %g requests/s, 1024 times where the search began: this "
+            "the objective still holds at %g requests/s, %.0f times where the search began: this "
             "workload ends before a queue forms",
-            rate);
+            rate, pow(step, MAX_STEPS));
     return err_hint(e, "ask for more requests (workload.num_requests=) or a tighter slo=");
 }
 
@@ -190,6 +191,18 @@ void capacity_sum(const struct capacity_params *p, const struct capacity_seed *s
         out->rate = out->low = 0;
     out->growing = 2 * growing > n;
     mem_free(low);
+}
+
+struct capacity_long_run capacity_long_run(const struct capacity *before,
+                                           const struct capacity *after, double requests,
+                                           double tolerance)
+{
+    const double change = after->rate - before->rate;
+    return (struct capacity_long_run){.requests = requests,
+                                      .rate = after->rate,
+                                      .low = fmax(0, after->low + fmin(change, 0)),
+                                      .high = after->high,
+                                      .settled = fabs(change) <= 2 * tolerance * after->rate};
 }
 
 /* ---- trees ------------------------------------------------------------------------------- */

@@ -17,7 +17,11 @@
  * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
  * many requests as there are. `growing` detects this (the delays of the last quarter of the
  * arrivals at `low` have a median over twice that of the second quarter and over a tenth of the
- * limit on delays, or a tenth of a second without one). */
+ * limit on delays, or a tenth of a second without one).
+ *
+ * A run begins empty and ends with its last arrival, so the capacity of few requests is above that
+ * of many, and the interval over seeds is one of runs of that length. What a server carries for
+ * ever is asked by longer workloads (capacity_long_run). */
 #ifndef SEARCH_CAPACITY_H
 #define SEARCH_CAPACITY_H
 
@@ -31,6 +35,7 @@ struct capacity_params {
     uint64_t seed;     /* the first; the others follow it */
     int64_t seeds;     /* >= 1 */
     double max_rate;   /* highest rate to try; 0 = no limit */
+    double step;       /* factor between the rates of the bracket; 0 = 2 */
 };
 
 struct capacity_probe {
@@ -77,6 +82,22 @@ struct capacity {
 };
 void capacity_sum(const struct capacity_params *p, const struct capacity_seed *seeds, size_t n,
                   struct capacity *out);
+
+/* The capacity in the long run, from workloads of growing length: of 4, 16, 64 ... times the
+ * requests, each with all seeds, until one is within two tolerances of the one before. The rest of
+ * a sequence that falls by at most half as much with each step is at most the last fall: the
+ * interval is the last length's, and its low end lower by that. A queue forms within the square
+ * root of a run's length, which would make each fall half of the one before. */
+enum { LONG_RUN_STEP = 4 };
+struct capacity_long_run {
+    double requests; /* of the longest workload; 0 = not looked for */
+    double rate, low, high;
+    bool settled; /* it no longer changes */
+};
+/* From the results of two lengths, the later one of so many requests. */
+struct capacity_long_run capacity_long_run(const struct capacity *before,
+                                           const struct capacity *after, double requests,
+                                           double tolerance);
 
 /* ---- as trees: between processes, in journals and results
  * ------------------------------------------ */

@@ -108,7 +108,7 @@ static const char *wide(struct arena *a, const struct capacity_result *r)
 void capacity_notes(struct arena *a, struct capacity_result *r, const char *const *extra,
                     size_t n_extra)
 {
-    const char *made[12];
+    const char *made[13];
     size_t n = 0;
     double requests = r->n_seeds && r->seeds[0].n ? r->seeds[0].probes[0].r.requests : 0;
     const char *bound = unbounded(a, r);
@@ -138,6 +138,12 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
             "At the capacity the queue still grows while the %.0f requests arrive: with more of "
             "them (workload.num_requests) the capacity would be lower.",
             requests);
+    if (r->long_run.requests > 0 && !r->long_run.settled)
+        made[n++] = arena_printf(
+            a,
+            "From %.0f requests to %.0f the capacity still changed by more than two tolerances: a "
+            "larger capacity.long_run asks for longer workloads.",
+            r->long_run.requests / LONG_RUN_STEP, r->long_run.requests);
     if (wide(a, r))
         made[n++] = wide(a, r);
     if (largest(r, offsetof(struct probe_result, failed)) > 0)
@@ -208,6 +214,14 @@ static const struct field operating_rows[] = {
 };
 static const struct fields operating_fields = FIELDS(struct capacity_result, operating_rows);
 
+static const struct field long_run_rows[] = {
+    FIELD_AS(struct capacity_result, long_run.requests, "requests"),
+    FIELD_AS(struct capacity_result, long_run.rate, "capacity_per_s"),
+    FIELD_PAIR(struct capacity_result, long_run.low, long_run.high, "interval_per_s"),
+    FIELD_AS(struct capacity_result, long_run.settled, "settled"),
+};
+static const struct fields long_run_fields = FIELDS(struct capacity_result, long_run_rows);
+
 static const struct field result_rows[] = {
     FIELD(struct capacity_result, probe),
     FIELD_PART("objective", &objective_fields),
@@ -216,6 +230,7 @@ static const struct field result_rows[] = {
     FIELD_ENUM(struct capacity_result, sum.end, "end", capacity_end_name, CAPACITY_ENDS),
     FIELD_AS(struct capacity_result, params.tolerance, "tolerance"),
     FIELD_AS(struct capacity_result, sum.growing, "queue_grows"),
+    FIELD_PART("long_run", &long_run_fields, FIELD_IF(struct capacity_result, has_long_run)),
     FIELD_PART("operating", &operating_fields, FIELD_IF(struct capacity_result, n_operating)),
     FIELD_MAPS(struct capacity_result, seeds, n_seeds, "seeds", &capacity_seed_fields),
     FIELD_LIST(struct capacity_result, notes, n_notes, "notes"),
@@ -227,6 +242,7 @@ struct node *capacity_node(struct arena *a, const struct capacity_result *r)
     struct capacity_result all = *r;
     all.objective = slo_words(a, &r->params.slo);
     all.n_operating = r->operating ? r->n_seeds : 0;
+    all.has_long_run = r->long_run.requests > 0;
     all.operating_per_s = r->load * r->sum.rate;
     for (int i = 0; i < PROBE_FIELDS; i++)
         all.over_seeds[i] = capacity_operating(r, i);

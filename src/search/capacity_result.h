@@ -18,6 +18,7 @@ struct capacity_result {
     struct capacity_seed *seeds;
     size_t n_seeds;
     struct capacity sum;
+    struct capacity_long_run long_run;
     double load;                      /* operating point = load * capacity */
     struct capacity_probe *operating; /* [n_seeds] there; NULL when the capacity is 0 */
     const char *const *notes;         /* sentences */
@@ -26,6 +27,7 @@ struct capacity_result {
     /* For capacity.json, whose writer fills them. */
     const char *objective; /* slo_words */
     size_t n_operating;
+    bool has_long_run;
     double operating_per_s;                        /* requests/s */
     struct capacity_mean over_seeds[PROBE_FIELDS]; /* of the operating point */
 };

@@ -25,6 +25,12 @@ static const struct option rows[] = {
     {KEY(capacity.start_rate), .unit = "1/s", .min = 1e-9, .max = 1e9,
      .commands = CMD_CAPACITY | CMD_SEARCH,
      .help = "rate to begin at; the throughput of all requests at once when unset"},
+    {KEY(capacity.long_run), .unit = "times", .def = "16", .max = 4096, .commands = CMD_CAPACITY,
+     .when = WHEN(SIMULATOR),
+     .help =
+         "also find the capacity of 4, 16, ... times as many requests, up to so many, until it no "
+         "longer changes: that of the long run; 0 leaves it out. Requests must be made, not "
+         "given"},
     {KEY(capacity.load), .def = "0.85", .min = 1e-3, .max = 1, .commands = CMD_CAPACITY,
      .help = "operating point, as a fraction of the capacity"},
     {KEY(capacity.max_rate), .unit = "1/s", .min = 1e-9, .max = 1e9, .commands = CMD_CAPACITY,

@@ -339,9 +339,52 @@ static void rates_stay_above_what_a_probe_has_time_for(void **state)
                "longer capacity.probe_timeout_s=");
 }
 
+/* Capacities that fall towards 10 as queues make them: the excess halves when the run is four times
+ * as long. The interval of each length is narrow around its own. */
+static void the_long_run_is_inside_its_interval(void **state)
+{
+    (void)state;
+    struct capacity last = {.rate = 12, .low = 11.9, .high = 12.1};
+    double excess = 2;
+    assert_true(last.low > 10);
+    for (int i = 1; i <= 8; i++) {
+        excess /= 2;
+        const struct capacity c = {
+            .rate = 10 + excess, .low = 9.95 + excess, .high = 10.05 + excess};
+        const struct capacity_long_run l = capacity_long_run(&last, &c, 100 * pow(4, i), 0.01);
+        assert_true(l.low < 10 && 10 < l.high);
+        assert_near(l.rate, c.rate, 0);
+        assert_near(l.high, c.high, 0);
+        assert_near(l.requests, 100 * pow(4, i), 0);
+        assert_int_equal(l.settled, excess < 0.21); /* two tolerances */
+        last = c;
+    }
+    const struct capacity more = {.rate = 11, .low = 10.9, .high = 11.1}; /* by chance */
+    assert_near(capacity_long_run(&last, &more, 1, 0.01).low, 10.9, 0);
+    assert_false(capacity_long_run(&last, &more, 1, 0.01).settled);
+}
+
+/* The bracket goes by the step: near a known rate few probes are needed. */
+static void a_bracket_may_be_narrow(void **state)
+{
+    struct test *t = *state;
+    struct known k = {.limit = 9};
+    struct probe probe = {&known_ops, &k};
+    struct capacity_params p = params();
+    struct capacity_seed s;
+    p.start_rate = 10;
+    p.step = 1.25;
+    assert_ok(capacity_bisect(t->a, &p, &probe, 0, &s, &t->e), t);
+    assert_near(s.probes[0].rate, 10, 0);
+    assert_near(s.probes[1].rate, 8, 0);
+    assert_true(s.low <= 9 && 9 < s.high && k.probes <= 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_long_run_is_inside_its_interval),
+        TEST(a_bracket_may_be_narrow),
         TEST(a_late_client_bounds_the_search_and_decides_nothing),
         TEST(the_user_is_told_why_two_seeds_give_a_wide_interval),
         TEST(a_client_that_is_always_late_ends_the_search),
