@@ -172,8 +172,8 @@ static enum st read_old(struct arena *a, struct journal *j, const char *key, siz
                  "setting: starting anew",
                  j->dir);
     else if (j->resumed > 0)
-        log_info("profile: going on with %lld samples of an interrupted run in %s",
-                 (long long)j->resumed, j->dir);
+        log_info("profile: going on with %lld samples taken before, in %s", (long long)j->resumed,
+                 j->dir);
     return ST_OK;
 }
 
