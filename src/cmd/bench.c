@@ -1,6 +1,7 @@
 #include "cmd/commands.h"
 #include "cmd/openai.h"
 #include "job/job.h"
+#include "job/memory.h"
 
 /* Bound on the blocks touched. Blocks are allocated from the first on and return to the top of the
  * stack, so only as many are touched as are in use at once: by batch_cap of the longest requests,
@@ -49,6 +50,7 @@ static enum st bench_here(struct job_context *c, const struct engine *engine, st
     if (st == ST_OK) {
         struct node *extra = node_new(c->a, NODE_MAP);
         node_set(c->a, extra, SV("backend"), node_str(c->a, engine->name));
+        job_memory_meta(c->a, p, &plan.memory, extra);
         const struct grid_limits limits = {.max_tokens =
                                                serve_max_batch_tokens(&serve, how.longest),
                                            .max_batch = serve.batch_cap,

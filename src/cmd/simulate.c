@@ -1,5 +1,6 @@
 #include "base/log.h"
 #include "cmd/commands.h"
+#include "job/memory.h"
 #include "job/sim.h"
 #include "serve/router.h"
 
@@ -73,8 +74,9 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(job_model(c, false, &m, e));
     struct predictor_params params;
     struct predictor predictor;
+    struct engine_plan plan;
     struct serve_params serve; /* checks settings before the bundle */
-    TRY(job_serve_params(p, &m.m, NULL, &serve, NULL, e));
+    TRY(job_serve_params(p, &m.m, NULL, &serve, &plan, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
     const char *warning = job_predictor_warning(c, &params);
@@ -94,6 +96,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     node_set(c->a, extra, SV("profiling_root"), node_str(c->a, job_profiling_root(c, &params)));
     node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));
     node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
+    job_memory_meta(c->a, p, &plan.memory, extra);
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
         node_set(c->a, extra, SV("profile_contention"),

@@ -40,7 +40,7 @@ struct plan {
 
     struct {
         const char *id; /* folder of the bundle: h200, a100, cpu */
-        double memory_gb, reserved_gb, memory_margin;
+        double memory_gb, reserved_gb, memory_margin, kv_cache_gb;
         double dram_gb_per_s;
         struct {
             double fp32, tf32, bf16, fp16, fp8, fp4, int8;
@@ -103,6 +103,8 @@ struct plan {
         int64_t max_model_len;
         bool prefix_caching, reserve_full_prompt;
         int64_t long_prefill_token_threshold;
+        int memory_plan; /* enum memory_rule of serve/memory.h */
+        double gpu_memory_utilization;
         int async_scheduling; /* enum serve_async of serve/serve.h */
     } scheduler;
 

@@ -40,7 +40,7 @@ const struct engine engine_registry[] = {
         .devices = ENGINE_ON_CPU,
         .dtypes = 1 << DTYPE_F32,
         .needs = ENGINE_PREDICTOR,
-        .plan = engine_plan_host,
+        .plan = engine_plan_simulated,
         .open = paced_engine_start,
     },
     {
@@ -163,4 +163,23 @@ enum st engine_plan_host(const struct plan *settings, const struct memory_facts 
         return memory_plan(f, &out->memory, e);
     memory_plan_host(f, (int)dtype_bytes(out->dtype), &out->memory);
     return ST_OK;
+}
+
+enum st engine_memory_unknown(const struct plan *settings, struct err *e)
+{
+    err_set(e, ST_USAGE,
+            "scheduler.num_blocks: how many KV blocks hardware.id %s holds is not known, nor its "
+            "memory",
+            settings->hardware.id ? settings->hardware.id : "(unset)");
+    return err_hint(e, "hardware=NAME takes that group of configs/hardware, with its memory; else "
+                       "give hardware.memory_gb or scheduler.num_blocks, or hardware.kv_cache_gb "
+                       "of an engine that keeps them in the host's memory");
+}
+
+enum st engine_plan_simulated(const struct plan *settings, const struct memory_facts *f,
+                              struct engine_plan *out, struct err *e)
+{
+    if (f->num_blocks || f->memory_gb > 0 || f->cache_bytes)
+        return engine_plan_host(settings, f, out, e);
+    return engine_memory_unknown(settings, e);
 }

@@ -87,10 +87,16 @@ uint32_t engine_device(const char *device);
 /* ST_DEVICE: it does not run on the settings' device. ST_USAGE: nor in so many replicas. */
 enum st engine_check_place(const struct engine *x, const struct plan *settings, struct err *e);
 
-/* The plan of engines that hold float32 in the host's memory, and of simulations: the blocks that
- * were asked for, else those of the device's memory where that is known (memory_plan), else the
- * same on every machine (memory_plan_host), so that a real run and its simulation agree. */
+/* The plan of engines that hold float32 in the host's memory: the blocks that were asked for, else
+ * those of the device's memory where that is known (memory_plan), else the same on every machine
+ * (memory_plan_host). */
 enum st engine_plan_host(const struct plan *settings, const struct memory_facts *f,
                          struct engine_plan *out, struct err *e);
+/* The plan of simulations: the same, so that a real run and its simulation agree, but nothing is
+ * taken for granted of a device: ST_USAGE where none of the settings says what it holds. */
+enum st engine_plan_simulated(const struct plan *settings, const struct memory_facts *f,
+                              struct engine_plan *out, struct err *e);
+/* Sets that error: ST_USAGE. */
+enum st engine_memory_unknown(const struct plan *settings, struct err *e);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "job/memory.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -282,31 +283,6 @@ void job_workload_close(struct job_workload *w)
     workload_stream_close(&w->stream);
 }
 
-/* Takes the blocks of the engine's plan; orca and faster_transformer batch at most as it allows. */
-static enum st plan_memory(const struct plan *p, const struct model *m, const struct engine *engine,
-                           struct serve_params *out, struct engine_plan *plan, struct err *e)
-{
-    const struct memory_facts facts = {.memory_gb = p->hardware.memory_gb,
-                                       .margin = p->hardware.memory_margin,
-                                       .model = m,
-                                       .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
-                                       .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
-                                       .ep = p->parallel.ep,
-                                       .block_size = p->scheduler.block_size,
-                                       .request_tokens = out->max_model_len,
-                                       .batch_cap = out->batch_cap,
-                                       .num_blocks = p->scheduler.num_blocks};
-    const struct sched_ops *sched = out->policy ? sched_find(out->policy) : NULL;
-    TRY((engine ? engine->plan : engine_plan_host)(p, &facts, plan, e));
-    out->num_blocks = plan->memory.num_blocks;
-    bool planned = p->scheduler.num_blocks == 0 && p->hardware.memory_gb > 0;
-    if (sched && sched->traits & SCHED_NULL_BLOCK && planned && out->num_blocks > 1)
-        out->num_blocks--;
-    if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < out->batch_cap)
-        out->batch_cap = plan->memory.max_batch;
-    return ST_OK;
-}
-
 /* Scales the batch cap where Vidur's is per stage: a replica may hold one such batch per stage. */
 static void cap_each_stage(const struct plan *p, struct serve_params *out)
 {
@@ -360,7 +336,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .emit_tokens = p->output.tokens == OUTPUT_FULL,
     };
     TRY(engine_defaults(p, out, e));
-    TRY(plan_memory(p, m, engine, out, plan ? plan : &unread, e));
+    TRY(job_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
     return ST_OK;
 }

@@ -1,3 +1,4 @@
+#include "job/memory.h"
 #include "job/sim.h"
 #include "sim/drafting.h"
 
@@ -28,6 +29,7 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
                                         .tables = p->predictor.tables};
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
+    TRY(job_memory_known(c, params->bundle, e));
     if (p->speculation.draft_tokens && !ops->verifies)
         return err_set(e, ST_USAGE,
                        "speculation.draft_tokens: predictor %s knows no rows that verify drafts",

@@ -27,9 +27,15 @@ static double weight_params(const struct memory_facts *f)
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
+    return f->rule == MEMORY_VLLM ? memory_plan_vllm(f, out, e) : memory_plan_vidur(f, out, e);
+}
+
+enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out, struct err *e)
+{
     const struct model *m = f->model;
     double avail = f->memory_gb * GIB * (1 - f->margin);
     const struct model shard = shard_model(m, f->tp);
+    *out = (struct memory_plan){0};
     out->weight_bytes = 2 * weight_params(f);
     out->request_bytes = (double)model_kv_bytes_per_token(&shard, 2) * (double)f->request_tokens;
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);

@@ -1,5 +1,9 @@
-/* How many KV blocks a replica has. Where the memory of a device is known (memory_plan), as Vidur's
- * planner says:
+/* How many KV blocks a replica has: by rule, where the memory of a device is known.
+ *
+ * MEMORY_VLLM (memory_plan_vllm, its manual is memory_vllm.c): what vLLM leaves for keys and values
+ * after weights, a profiling batch and CUDA graphs.
+ *
+ * MEMORY_VIDUR (memory_plan_vidur), as Vidur's planner says:
  *
  *     avail    = memory_gb 2^30 (1 - margin)
  *     weights  = 2 bytes x layers/pp x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
@@ -16,35 +20,50 @@
  * is charged all layers even where a device holds layers/pp of them, and the pp-fold number of
  * requests pays that back; rounding aside the two cancel.
  *
- * Unknown memory (memory_plan_host): room for as many of the longest requests as may run at once,
- * but at most cache_bytes of keys and values and at least one request; the same on every machine.
- */
+ * Engines that keep keys and values in the host's memory (memory_plan_host): room for as many of
+ * the longest requests as may run at once, but at most cache_bytes and at least one request; the
+ * same on every machine. */
 #ifndef SERVE_MEMORY_H
 #define SERVE_MEMORY_H
 
 #include "model/model.h"
 
+enum memory_rule { MEMORY_VIDUR, MEMORY_VLLM };
+
 struct memory_facts {
-    double memory_gb; /* of one device; 0 = not known */
-    double margin;    /* fraction kept free, [0, 1) */
+    enum memory_rule rule;
+    double memory_gb;   /* of one device, GiB; 0 = not known */
+    double reserved_gb; /* vLLM's: of that, what the driver keeps */
+    double margin;      /* Vidur's: fraction kept free, [0, 1) */
+    double utilization; /* vLLM's: fraction used of what the driver leaves, (0, 1] */
+    bool nvlink;        /* vLLM's: devices of a replica are joined by more than PCIe */
     const struct model *model;
     int64_t tp, pp;
     int64_t ep;             /* devices that share the experts, or 0 */
     int64_t block_size;     /* tokens per block */
     int64_t request_tokens; /* the longest request */
     int64_t batch_cap;      /* requests at once */
+    int64_t batch_tokens;   /* vLLM's: most tokens of a batch */
     int64_t num_blocks;     /* asked for: nothing is to be planned; 0 = not */
     int64_t cache_bytes;    /* of memory_plan_host; 0 = 2 GiB */
 };
 
+/* Bytes are per device, of the pipeline stage with the least room. */
 struct memory_plan {
-    double weight_bytes, request_bytes; /* per device */
-    int64_t max_batch;                  /* of the longest requests */
-    int64_t num_blocks;                 /* of a replica */
+    double weight_bytes, request_bytes;
+    double usable_bytes;     /* vLLM's, and so on below: all that it may take */
+    double activation_bytes; /* at most, of the profiling batch */
+    double graph_bytes;      /* CUDA graphs, as vLLM estimates them */
+    double other_bytes;      /* sampler state, communication, context */
+    double cache_bytes;      /* what is left: keys and values */
+    int64_t max_batch;       /* of the longest requests */
+    int64_t num_blocks;      /* of a replica */
 };
 
-/* Reads memory, shards and the longest request. ST_USAGE when there is no room for one request. */
+/* By the facts' rule. ST_USAGE when there is no room for one request. */
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e);
+enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out, struct err *e);
+enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e);
 /* Keys and values of that many bytes an element. max_batch is no limit. */
 void memory_plan_host(const struct memory_facts *f, int element_bytes, struct memory_plan *out);
 

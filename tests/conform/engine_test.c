@@ -46,7 +46,8 @@ static void plans_have_room(void **state)
                                      .block_size = 16,
                                      .request_tokens = 100,
                                      .batch_cap = 3,
-                                     .num_blocks = 5};
+                                     .num_blocks = 5,
+                                     .cache_bytes = 1 << 30};
             struct engine_plan plan;
             if (!(x->devices & engine_device(devices[d])))
                 continue;

@@ -19,6 +19,14 @@ static const struct option rows[] = {
     {KEY(scheduler.num_blocks), .unit = "blocks", .min = 1, .max = 1 << 30,
      .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
      .help = "blocks of the KV cache per replica; what memory holds when unset"},
+    {KEY(scheduler.memory_plan), .def = "vllm", .allowed = "vidur|vllm",
+     .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb")),
+     .help = "how blocks are counted where num_blocks is unset: what vLLM leaves after weights, "
+             "activations and CUDA graphs, or Vidur's formula"},
+    {KEY(scheduler.gpu_memory_utilization), .min = 1e-3, .max = 1, .commands = RUNS | CMD_SERVE,
+     .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb"), IS("scheduler.memory_plan", "vllm")),
+     .help =
+         "fraction of a device's memory that vLLM takes; 1 - hardware.memory_margin when unset"},
     {KEY(scheduler.watermark), .max = 0.999, .commands = RUNS | CMD_SERVE,
      .when = WHEN(OUR_BATCHES), .help = "fraction of blocks kept free when a request is admitted"},
     {KEY(scheduler.max_tokens_in_batch), .unit = "tokens", .min = 1, .max = 1 << 24,

@@ -88,8 +88,37 @@ static void host_plans(void **state)
     t->e = (struct err){0};
 }
 
+/* As a real run plans, but only with what the settings say of the device. */
+static void simulated_plans(void **state)
+{
+    struct test *t = *state;
+    const struct plan p = {.hardware.id = "b300"};
+    const struct engine *sim = engine_find("sim");
+    struct engine_plan plan, real;
+    struct model m;
+    assert_ok(model_load(t->a, TW_SOURCE_DIR "/tests/golden/models/qwen3", &m, &t->e), t);
+    struct memory_facts f = {
+        .model = &m, .tp = 1, .pp = 1, .block_size = 16, .request_tokens = 100, .batch_cap = 3};
+    assert_err(sim->plan(&p, &f, &plan, &t->e), ST_USAGE, t,
+               "scheduler.num_blocks: how many KV blocks hardware.id b300 holds is not known, nor "
+               "its memory\nhint: hardware=NAME takes that group of configs/hardware, with its "
+               "memory; else give hardware.memory_gb or scheduler.num_blocks, or "
+               "hardware.kv_cache_gb of an engine that keeps them in the host's memory");
+    const struct memory_facts known[] = {
+        {.num_blocks = 5}, {.memory_gb = 1}, {.cache_bytes = 4096}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        f.num_blocks = known[i].num_blocks;
+        f.memory_gb = known[i].memory_gb;
+        f.cache_bytes = known[i].cache_bytes;
+        assert_ok(sim->plan(&p, &f, &plan, &t->e), t);
+        assert_ok(engine_find("cpu")->plan(&p, &f, &real, &t->e), t);
+        assert_int_equal(plan.memory.num_blocks, real.memory.num_blocks);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(names), TEST(places), TEST(host_plans)};
+    const struct CMUnitTest tests[] = {TEST(names), TEST(places), TEST(host_plans),
+                                       TEST(simulated_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,87 @@
+#include "job/memory.h"
+
+#include <string.h>
+
+#include "serve/sched/sched.h"
+
+/* What the planner looks at. The longest batch is asked of the policy, once that is known. */
+static struct memory_facts facts(const struct plan *p, const struct model *m,
+                                 const struct sched_ops *sched, const struct serve_params *s)
+{
+    const double used = p->scheduler.gpu_memory_utilization;
+    return (struct memory_facts){
+        .rule = (enum memory_rule)p->scheduler.memory_plan,
+        .memory_gb = p->hardware.memory_gb,
+        .reserved_gb = p->hardware.reserved_gb,
+        .margin = p->hardware.memory_margin,
+        .utilization = used > 0 ? used : 1 - p->hardware.memory_margin,
+        .nvlink = p->hardware.link_gb_per_s > p->hardware.pcie_gb_per_s,
+        .model = m,
+        .tp = p->parallel.tp > 0 ? p->parallel.tp : 1,
+        .pp = p->parallel.pp > 0 ? p->parallel.pp : 1,
+        .ep = p->parallel.ep,
+        .block_size = s->block_size,
+        .request_tokens = s->max_model_len,
+        .batch_cap = s->batch_cap,
+        .batch_tokens = sched ? sched->max_batch_tokens(s, s->max_model_len) : 0,
+        .num_blocks = p->scheduler.num_blocks,
+        .cache_bytes = (int64_t)(p->hardware.kv_cache_gb * (INT64_C(1) << 30)),
+    };
+}
+
+enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
+                   struct serve_params *s, struct engine_plan *plan, struct err *e)
+{
+    const struct sched_ops *sched = s->policy ? sched_find(s->policy) : NULL;
+    const struct memory_facts f = facts(p, m, sched, s);
+    TRY((engine ? engine->plan : engine_plan_simulated)(p, &f, plan, e));
+    s->num_blocks = plan->memory.num_blocks;
+    bool planned = p->scheduler.num_blocks == 0 && p->hardware.memory_gb > 0;
+    if (sched && sched->traits & SCHED_NULL_BLOCK && planned && s->num_blocks > 1)
+        s->num_blocks--;
+    if (sched && sched->traits & SCHED_PLANNED_BATCH && plan->memory.max_batch < s->batch_cap)
+        s->batch_cap = plan->memory.max_batch;
+    return ST_OK;
+}
+
+static bool profiled_on_cpu(const struct bundle *b)
+{
+    const struct node *meta = b ? bundle_meta(b) : NULL;
+    const struct node *device = meta ? node_path(meta, "device") : NULL;
+    return device && device->kind == NODE_STR && sv_eq(device->s, "cpu");
+}
+
+enum st job_memory_known(const struct job_context *c, const struct bundle *bundle, struct err *e)
+{
+    const struct plan *p = c->plan;
+    const char *id = p->hardware.id;
+    if (p->scheduler.num_blocks || p->hardware.memory_gb > 0 ||
+        config_origin(c->config, "hardware.kv_cache_gb") == ORIGIN_COMMAND_LINE)
+        return ST_OK;
+    return (id && strcmp(id, "cpu") == 0) || profiled_on_cpu(bundle) ? ST_OK
+                                                                     : engine_memory_unknown(p, e);
+}
+
+static void add(struct arena *a, struct node *out, const char *key, double bytes)
+{
+    if (bytes > 0)
+        node_set(a, out, sv_of(key), node_int(a, (int64_t)bytes));
+}
+
+void job_memory_meta(struct arena *a, const struct plan *p, const struct memory_plan *m,
+                     struct node *extra)
+{
+    static const char *const rules[] = {[MEMORY_VIDUR] = "vidur", [MEMORY_VLLM] = "vllm"};
+    struct node *out = node_new(a, NODE_MAP);
+    if (p->scheduler.num_blocks || !(p->hardware.memory_gb > 0))
+        return;
+    node_set(a, out, SV("rule"), node_str(a, rules[p->scheduler.memory_plan]));
+    add(a, out, "usable_bytes", m->usable_bytes);
+    add(a, out, "weight_bytes", m->weight_bytes);
+    add(a, out, "activation_bytes", m->activation_bytes);
+    add(a, out, "graph_bytes", m->graph_bytes);
+    add(a, out, "other_bytes", m->other_bytes);
+    add(a, out, "cache_bytes", m->cache_bytes);
+    node_set(a, out, SV("num_blocks"), node_int(a, m->num_blocks));
+    node_set(a, extra, SV("memory_plan"), out);
+}

@@ -1,0 +1,25 @@
+/* The KV blocks of a job: those that the plan asks for, else what the engine's plan
+ * (engine/registry.h) finds room for. */
+#ifndef JOB_MEMORY_H
+#define JOB_MEMORY_H
+
+#include "engine/registry.h"
+#include "job/context.h"
+#include "profile/read/bundle.h"
+#include "serve/serve.h"
+
+/* Sets num_blocks of *s, without the null block where the policy has one, and lowers batch_cap to
+ * what memory holds where the policy reserves whole requests. The rest of *s is read. engine NULL:
+ * simulated. */
+enum st job_memory(const struct plan *p, const struct model *m, const struct engine *engine,
+                   struct serve_params *s, struct engine_plan *plan, struct err *e);
+/* A simulation takes what the CPU engine keeps in the host's memory (hardware.kv_cache_gb of the
+ * group cpu) only for what ran there: hardware.id cpu, or a bundle that was profiled on a CPU.
+ * ST_USAGE: another device, whose memory no setting says. bundle may be NULL. */
+enum st job_memory_known(const struct job_context *c, const struct bundle *bundle, struct err *e);
+/* Member memory_plan of run_meta.json. None where blocks were not planned from a device's memory.
+ */
+void job_memory_meta(struct arena *a, const struct plan *p, const struct memory_plan *m,
+                     struct node *extra);
+
+#endif

@@ -1,0 +1,172 @@
+/* What vLLM 0.33 leaves for keys and values, per device, with T = batch_tokens, S = batch_cap, V
+ * the vocabulary, e = 2 bytes an element (vllm/v1/worker/gpu_worker.py,
+ * determine_available_memory):
+ *
+ *     usable      = (memory_gb - reserved_gb) utilization
+ *     weights     = e x parameters of the stage and shard; rotary table
+ *     activations = the larger of
+ *         forward   T e (2 hidden + widest pair of neighbouring tensors of a layer)
+ *         sampling  14 S V on the last stage: logits in the model's type and in float32, those left
+ *                   by top-k, their probabilities (v1/worker/gpu/sample/sampler.py, FlashInfer)
+ *     graphs      = graphs x layers of the stage x 384 KiB
+ *     other       = 0.13 GiB, 4.125 S V on the last stage (counts and marks of tokens, for
+ *                   penalties), and for tp > 1 communication: 1.3 GiB over NVLink, 0.1 over PCIe
+ *     blocks      = (usable - the sum) / (block_size x 2 e h ceil(kv/tp) x layers/pp)
+ *
+ * Graphs are captured in two modes, for sizes 1, 2, 4, multiples of 8 below 256 and of 16 from
+ * there, up to 512, 2 S and T (pieces), and to S as well (whole decode batches).
+ *
+ * 14 and 4.125 follow from vLLM's source. 384 KiB, 0.13, 1.3 and 0.1 GiB were taken from logs of
+ * vLLM 0.11 to 0.31, which docs/serving.md lists; tests/unit/serve/memory_vllm_test.c holds the
+ * plan to the block counts in them. */
+#include <math.h>
+
+#include "model/shard.h"
+#include "serve/memory.h"
+
+static const double GIB = 1024.0 * 1024 * 1024;
+static const double ELEMENT = 2; /* bytes: bfloat16, float16 */
+static const double LOGIT_BYTES = 14, STATE_BYTES = 4.125;
+static const double GRAPH_LAYER_BYTES = 384 * 1024.0;
+static const double ALONE_GIB = 0.13, NVLINK_GIB = 1.3, PCIE_GIB = 0.1;
+enum { VOCAB_MULTIPLE = 64, GRAPH_TOKENS = 512 };
+
+/* A pipeline stage's part of a device's memory. */
+struct stage {
+    const struct memory_facts *f;
+    struct model shard;
+    bool first, last;
+};
+
+static double padded_vocab(const struct model *m)
+{
+    return (double)((m->vocab + VOCAB_MULTIPLE - 1) / VOCAB_MULTIPLE * VOCAB_MULTIPLE);
+}
+
+static double stage_layers(const struct memory_facts *f)
+{
+    return (double)(f->model->layers / f->pp);
+}
+
+/* The embedding and the LM head are cut along the vocabulary; one that is tied is held once where
+ * both stand on a stage. */
+static double weights(const struct stage *s)
+{
+    const struct memory_facts *f = s->f;
+    const struct model *m = f->model;
+    const double groups = (double)shard_groups(f->tp, f->ep);
+    const double table = padded_vocab(m) / (double)f->tp * (double)m->hidden;
+    struct op_list l;
+    double layer = 0, ends = 0;
+    shard_ops(m, f->tp, &l);
+    for (int i = 0; i < l.n; i++) {
+        const struct op *op = &l.ops[i];
+        const double params = (double)op->weight_params / (op->experts ? groups : 1);
+        if (op->where == OP_IN_LAYER)
+            layer += params;
+        else if (op->where == OP_BEFORE_LAYERS && s->first)
+            ends += op->kind == OP_EMB ? table : params;
+        else if (op->where == OP_AFTER_LAYERS && s->last && op->kind != OP_LM_HEAD)
+            ends += params;
+    }
+    if (s->last && !(m->tied && s->first))
+        ends += table;
+    const double rotary =
+        m->position == POSITION_ROPE
+            ? (double)m->max_positions * (double)(m->rotary_dim ? m->rotary_dim : m->head_dim)
+            : 0;
+    return ELEMENT * (layer * stage_layers(f) + ends + rotary);
+}
+
+/* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
+ * activation, and the output of that, for each expert that a token goes through. */
+static double forward(const struct stage *s)
+{
+    const struct model *m = &s->shard;
+    const double hidden = (double)m->hidden, inner = (double)m->intermediate;
+    const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
+    const double up = (m->act == ACT_SILU_GATED ? 2 : 1) * inner;
+    double mlp = up + inner;
+    if (m->experts)
+        mlp = (double)m->experts_per_token * (fmax(up, hidden) + inner);
+    return (double)s->f->batch_tokens * ELEMENT * (2 * hidden + fmax(2 * q + 2 * kv, mlp));
+}
+
+static double rows(const struct memory_facts *f)
+{
+    return (double)(f->batch_cap < f->batch_tokens ? f->batch_cap : f->batch_tokens);
+}
+
+/* Sizes of CUDA graphs up to most. */
+static int64_t graph_sizes(int64_t most)
+{
+    static const struct {
+        int64_t from, to, step;
+    } runs[] = {{1, 1, 1}, {2, 2, 1}, {4, 4, 1}, {8, 248, 8}, {256, GRAPH_TOKENS, 16}};
+    int64_t n = 0;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const int64_t to = most < runs[i].to ? most : runs[i].to;
+        n += to < runs[i].from ? 0 : (to - runs[i].from) / runs[i].step + 1;
+    }
+    return n;
+}
+
+static double graphs(const struct memory_facts *f)
+{
+    int64_t pieces = 2 * f->batch_cap < f->batch_tokens ? 2 * f->batch_cap : f->batch_tokens;
+    int64_t whole = f->batch_cap < pieces ? f->batch_cap : pieces;
+    return (double)(graph_sizes(pieces) + graph_sizes(whole)) * stage_layers(f) * GRAPH_LAYER_BYTES;
+}
+
+static void plan_stage(const struct stage *s, struct memory_plan *out)
+{
+    const struct memory_facts *f = s->f;
+    const double logits = s->last ? rows(f) * padded_vocab(f->model) : 0;
+    const double together = f->tp == 1 ? 0 : f->nvlink ? NVLINK_GIB : PCIE_GIB;
+    *out = (struct memory_plan){
+        .usable_bytes = (f->memory_gb - f->reserved_gb) * GIB * f->utilization,
+        .weight_bytes = weights(s),
+        .activation_bytes = fmax(forward(s), LOGIT_BYTES * logits),
+        .graph_bytes = graphs(f),
+        .other_bytes = (ALONE_GIB + together) * GIB + STATE_BYTES * logits,
+    };
+    out->cache_bytes = out->usable_bytes - out->weight_bytes - out->activation_bytes -
+                       out->graph_bytes - out->other_bytes;
+}
+
+static enum st no_room(const struct memory_facts *f, const struct memory_plan *p, struct err *e)
+{
+    err_set(e, ST_USAGE,
+            "model %s: of %.1f GiB that vLLM may use of a device, weights take %.1f, activations "
+            "%.1f, CUDA graphs %.1f and the rest %.1f GiB: no room is left for keys and values of "
+            "%.1f GiB for a request of %lld tokens",
+            f->model->name, p->usable_bytes / GIB, p->weight_bytes / GIB, p->activation_bytes / GIB,
+            p->graph_bytes / GIB, p->other_bytes / GIB, p->request_bytes / GIB,
+            (long long)f->request_tokens);
+    return err_hint(e, "raise parallel.tp or parallel.pp, lower scheduler.max_model_len, or set "
+                       "scheduler.num_blocks");
+}
+
+enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e)
+{
+    const struct model shard = shard_model(f->model, f->tp);
+    const double token_bytes =
+        (double)model_kv_bytes_per_token(&shard, (int)ELEMENT) / (double)f->pp;
+    const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;
+    const struct stage ends[] = {{f, shard, true, f->pp == 1}, {f, shard, f->pp == 1, true}};
+    plan_stage(&ends[0], out);
+    for (int i = 1; i < (f->pp > 1 ? 2 : 1); i++) {
+        struct memory_plan other;
+        plan_stage(&ends[i], &other);
+        if (other.cache_bytes < out->cache_bytes)
+            *out = other;
+    }
+    out->request_bytes = token_bytes * (double)(request_blocks * f->block_size);
+    const double blocks = floor(out->cache_bytes / (token_bytes * (double)f->block_size));
+    if (!(blocks >= (double)request_blocks))
+        return no_room(f, out, e);
+    const double all = blocks * (double)shard_groups(f->tp, f->ep);
+    out->num_blocks = all < INT32_MAX ? (int64_t)all : INT32_MAX;
+    out->max_batch = (int64_t)(blocks / (double)request_blocks);
+    return ST_OK;
+}
