@@ -50,24 +50,55 @@ static enum st warm_up(struct client_bench *b, struct err *e)
 
 /* ---- figures and files ---- */
 
-/* Figures of the requests planned in each stage. */
-static struct node *stages_node(const struct client_bench *b, const struct outcome *o)
+/* Figures of the requests planned from begin_s on and before end_s. */
+static struct node *stage_node(const struct client_bench *b, const struct outcome *o,
+                               double begin_s, double end_s)
+{
+    struct outcome *some = mem_alloc(b->n * sizeof *some);
+    struct outcome_figures f;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        double planned_s = ns_to_s(o[i].r->planned_ns);
+        if (planned_s >= begin_s && planned_s < end_s)
+            some[n++] = o[i];
+    }
+    outcomes_figures(b->a, some, n, &b->p.limits, &f);
+    mem_free(some);
+    struct node *m = outcomes_stage_node(b->a, &f);
+    node_put(b->a, m, "begin_s", node_float(b->a, begin_s));
+    return m;
+}
+
+/* Of each stage of the arrival rate. */
+static struct node *rate_stages(const struct client_bench *b, const struct outcome *o)
 {
     struct arena *a = b->a;
     struct node *list = node_new(a, NODE_LIST);
     double begin_s = 0;
-    for (size_t k = 0, i = 0; k < b->p.n_stages; k++) {
+    for (size_t k = 0; k < b->p.n_stages; k++) {
         const struct rate_stage *stage = &b->p.stages[k];
         double end_s = k + 1 < b->p.n_stages ? begin_s + stage->s : INFINITY;
-        size_t first = i;
-        struct outcome_figures f;
-        while (i < b->n && o[i].w->arrival_s < end_s)
-            i++;
-        outcomes_figures(a, o + first, i - first, &b->p.limits, &f);
-        struct node *m = outcomes_stage_node(a, &f);
-        node_set(a, m, SV("begin_s"), node_float(a, begin_s));
-        node_set(a, m, SV("rate_from"), node_float(a, stage->from));
-        node_set(a, m, SV("rate_to"), node_float(a, stage->to));
+        struct node *m = stage_node(b, o, begin_s, end_s);
+        node_put(a, m, "rate_from", node_float(a, stage->from));
+        node_put(a, m, "rate_to", node_float(a, stage->to));
+        node_push(a, list, m);
+        begin_s = end_s;
+    }
+    return list;
+}
+
+/* Of each stage of a closed loop's limit. */
+static struct node *limit_stages(const struct client_bench *b, const struct outcome *o)
+{
+    struct arena *a = b->a;
+    const struct concurrency *c = b->p.w->concurrency;
+    struct node *list = node_new(a, NODE_LIST);
+    double begin_s = 0;
+    for (size_t k = 0; k < c->n; k++) {
+        double end_s = k + 1 < c->n ? begin_s + c->stages[k].s : INFINITY;
+        struct node *m = stage_node(b, o, begin_s, end_s);
+        node_put(a, m, "concurrency_from", node_int(a, c->stages[k].from));
+        node_put(a, m, "concurrency_to", node_int(a, c->stages[k].to));
         node_push(a, list, m);
         begin_s = end_s;
     }
@@ -113,7 +144,9 @@ static void sum_up(struct client_bench *b, const struct artifact *art, struct ou
     if (b->health.follows)
         node_set(b->a, b->json, SV("concurrency"), concurrency_figures(b));
     if (b->p.n_stages > 0)
-        node_set(b->a, b->json, SV("stages"), stages_node(b, o));
+        node_set(b->a, b->json, SV("stages"), rate_stages(b, o));
+    else if (b->p.w->concurrency && b->p.w->concurrency->n > 1)
+        node_set(b->a, b->json, SV("stages"), limit_stages(b, o));
 }
 
 static enum st write_files(const struct client_bench *b, const struct artifact *art,

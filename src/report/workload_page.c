@@ -15,6 +15,7 @@ struct workload_data {
     double *sorted[N_SERIES]; /* prefill tokens, decode tokens, gaps in s; ascending */
     double mean[N_SERIES], deviation[N_SERIES];
     size_t n[N_SERIES];
+    int64_t sessions;
 };
 
 static void describe(struct workload_data *d)
@@ -34,14 +35,19 @@ static void describe(struct workload_data *d)
 static void collect(struct arena *a, struct workload_data *d)
 {
     size_t n = d->w.n;
+    int64_t before_ns = 0;
     for (int k = 0; k < N_SERIES; k++)
         d->sorted[k] = arena_array(a, double, n);
     for (size_t i = 0; i < n; i++) {
         const struct workload_request *r = &d->w.requests[i];
         d->sorted[0][d->n[0]++] = (double)r->num_prefill_tokens;
         d->sorted[1][d->n[1]++] = (double)r->num_decode_tokens;
+        d->sessions += r->turn == 1;
+        if (r->turn > 1) /* its moment is not known before the run */
+            continue;
         if (i > 0)
-            d->sorted[2][d->n[2]++] = (double)(r->arrival_ns - r[-1].arrival_ns) / 1e9;
+            d->sorted[2][d->n[2]++] = (double)(r->arrival_ns - before_ns) / 1e9;
+        before_ns = r->arrival_ns;
     }
     describe(d);
 }
@@ -52,10 +58,17 @@ static void tiles(struct arena *a, struct buf *out, const struct workload_data *
     double rate = d->mean[2] > 0 ? 1 / d->mean[2] : (double)NAN;
     buf_puts(out, "<dl class=\"tiles\">\n");
     page_tile(out, "Requests", words_count(text, (int64_t)d->w.n), NULL);
-    if (isnan(rate))
+    if (d->sessions)
+        page_tile(out, "Sessions", words_count(text, d->sessions),
+                  arena_printf(a, "%.1f requests each", (double)d->w.n / (double)d->sessions));
+    if (d->w.concurrency)
+        page_tile(out, "Closed loop", concurrency_text(a, d->w.concurrency),
+                  d->sessions ? "sessions at once" : "requests at once");
+    else if (isnan(rate))
         page_tile(out, "Arrivals", "all at once", NULL);
     else
-        page_tile(out, "Requests per second", arena_printf(a, "%.2f", rate),
+        page_tile(out, d->sessions ? "Sessions per second" : "Requests per second",
+                  arena_printf(a, "%.2f", rate),
                   arena_printf(a, "gaps vary by %.2f (1 = Poisson)", d->deviation[2] / d->mean[2]));
     page_tile(out, "Tokens per request", arena_printf(a, "%.0f + %.0f", d->mean[0], d->mean[1]),
               "mean prompt + output");
@@ -64,20 +77,23 @@ static void tiles(struct arena *a, struct buf *out, const struct workload_data *
 
 static void figures(struct arena *a, struct buf *out, const struct workload_data *d)
 {
-    size_t n = d->w.n;
+    size_t n = d->w.n, n_arrived = 0;
     double *share = arena_array(a, double, n), *time = arena_array(a, double, n);
     double *arrived = arena_array(a, double, n);
     for (size_t i = 0; i < n; i++) {
         share[i] = 100 * (double)(i + 1) / (double)n;
-        time[i] = (double)d->w.requests[i].arrival_ns / 1e9;
-        arrived[i] = (double)(i + 1);
+        if (d->w.requests[i].turn > 1)
+            continue;
+        time[n_arrived] = (double)d->w.requests[i].arrival_ns / 1e9;
+        n_arrived++;
+        arrived[n_arrived - 1] = (double)n_arrived;
     }
     const struct svg_series lengths[] = {
         {.name = "prompt", .x = d->sorted[0], .y = share, .n = n, .step = true},
         {.name = "output", .x = d->sorted[1], .y = share, .n = n, .step = true, .dashed = true}};
     const struct svg_series arrivals[] = {
-        {.name = "arrived", .x = time, .y = arrived, .n = n, .step = true}};
-    page_section(out, "Lengths and arrivals");
+        {.name = "arrived", .x = time, .y = arrived, .n = n_arrived, .step = true}};
+    page_section(out, d->w.concurrency ? "Lengths" : "Lengths and arrivals");
     buf_puts(out, "<div class=\"figures\">\n");
     page_chart(out, &(struct svg_chart){.title = "Tokens per request",
                                         .x_label = "tokens",
@@ -85,11 +101,13 @@ static void figures(struct arena *a, struct buf *out, const struct workload_data
                                         .y_max = 100,
                                         .series = lengths,
                                         .n_series = 2});
-    page_chart(out, &(struct svg_chart){.title = "Arrivals",
-                                        .x_label = "s",
-                                        .y_label = "requests arrived",
-                                        .series = arrivals,
-                                        .n_series = 1});
+    if (!d->w.concurrency)
+        page_chart(
+            out, &(struct svg_chart){.title = "Arrivals",
+                                     .x_label = "s",
+                                     .y_label = d->sessions ? "sessions begun" : "requests arrived",
+                                     .series = arrivals,
+                                     .n_series = 1});
     buf_puts(out, "</div>\n</section>\n");
 }
 

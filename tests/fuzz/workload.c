@@ -1,11 +1,14 @@
-/* Any bytes as trace.csv, and, cut at a byte 1e, as the two tables of a workload directory; as a
- * stream each is what it is as a whole. */
+/* Any bytes as trace.csv, and, cut at a byte 1e, as the two tables of a workload directory and, if
+ * there is a third part, its sessions.csv; as a stream each is what it is as a whole. */
 #include "folder.h"
 #include "workload/stream.h"
 
-static const char meta[] = "{\"schema_version\": 1, \"paths\": {\"prompts\": \"prompts.jsonl\", "
-                           "\"trace_lengths\": \"trace_lengths.csv\", \"trace_intervals\": "
-                           "\"trace_intervals.csv\"}}";
+#define META(version, more)                                             \
+    "{\"schema_version\": " version                                     \
+    ", \"paths\": {\"prompts\": \"prompts.jsonl\", \"trace_lengths\": " \
+    "\"trace_lengths.csv\", \"trace_intervals\": \"trace_intervals.csv\"" more "}}"
+static const char meta[] = META("1", ""),
+                  sessions_meta[] = META("2", ", \"sessions\": \"sessions.csv\"");
 
 static void check(enum st st, const struct workload *w, const struct err *e)
 {
@@ -19,6 +22,8 @@ static void check(enum st st, const struct workload *w, const struct err *e)
         REQUIRE(r->request_id >= 0 && r->num_prefill_tokens >= 1 && r->num_decode_tokens >= 1);
         REQUIRE(r->arrival_ns >= (i ? r[-1].arrival_ns : 0));
         REQUIRE(r->arrival_s >= (i ? r[-1].arrival_s : 0));
+        REQUIRE(r->turn < 2 || (i && r[-1].turn == r->turn - 1));
+        REQUIRE(r->turn < 2 || r[-1].session_id == r->session_id);
     }
 }
 
@@ -34,6 +39,8 @@ static void same(enum st st, const struct workload *w, enum st opened, struct wo
         const struct workload_request *want = &w->requests[i];
         REQUIRE(workload_stream_next(s, &r, &e) == ST_OK);
         REQUIRE(r.request_id == want->request_id && r.arrival_s == want->arrival_s);
+        REQUIRE(r.session_id == want->session_id && r.turn == want->turn);
+        REQUIRE(r.think_ns == want->think_ns);
         REQUIRE(r.num_prefill_tokens == want->num_prefill_tokens);
         REQUIRE(!r.prompt_id == !want->prompt_id);
         REQUIRE(!r.prompt_id || strcmp(r.prompt_id, want->prompt_id) == 0);
@@ -57,10 +64,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     const uint8_t *cut = size ? memchr(data, 0x1e, size) : NULL;
     size_t lengths = cut ? (size_t)(cut - data) : size;
-    folder_put(a, "workload_meta.json", meta, sizeof meta - 1);
+    size_t second = lengths + (cut != NULL);
+    const uint8_t *cut2 = second < size ? memchr(data + second, 0x1e, size - second) : NULL;
+    size_t intervals = (cut2 ? (size_t)(cut2 - data) : size) - second;
+    if (cut2) {
+        folder_put(a, "workload_meta.json", sessions_meta, sizeof sessions_meta - 1);
+        folder_put(a, "sessions.csv", cut2 + 1, size - (size_t)(cut2 - data) - 1);
+    } else {
+        folder_put(a, "workload_meta.json", meta, sizeof meta - 1);
+    }
     folder_put(a, "trace_lengths.csv", data, lengths);
-    folder_put(a, "trace_intervals.csv", data + lengths + (cut != NULL),
-               size - lengths - (cut != NULL));
+    folder_put(a, "trace_intervals.csv", data + second, intervals);
     st = workload_load(a, folder(), &w, &e);
     check(st, &w, &e);
     opened = workload_stream_dir(folder(), &s, &e2);
