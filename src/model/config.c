@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/fs.h"
-#include "model/model.h"
+#include "model/formats.h"
 #include "text/json.h"
 
 enum { CONFIG_MAX_BYTES = 4 << 20 };
@@ -216,14 +216,6 @@ static enum st check_window(const struct node *c, const struct model *m, struct 
     return ST_OK;
 }
 
-static enum st check_common(const struct node *c, struct err *e)
-{
-    const struct node *q = present(c, "quantization_config");
-    if (q)
-        return node_err(q, ST_INPUT, e, "quantization_config: quantised weights are not supported");
-    return ST_OK;
-}
-
 /* ---- families -------------------------------------------------------------------------------- */
 
 static enum st read_decoder(const struct node *c, struct model *m, struct err *e)
@@ -385,6 +377,11 @@ const char *model_family_name(enum model_family f)
 
 enum st model_check_computed(const struct model *m, struct err *e)
 {
+    if (formats_quantised(m)) {
+        err_set(e, ST_INPUT, "model %s: no engine here computes quantised weights (%s)", m->name,
+                precision_name(m->weights));
+        return err_hint(e, "`twinfer simulate` predicts it");
+    }
     if (m->family == MODEL_QWEN3 || m->family == MODEL_LLAMA || m->family == MODEL_BLOOM)
         return ST_OK;
     err_set(e, ST_INPUT, "model %s: no engine here computes models of type %s", m->name,
@@ -462,7 +459,7 @@ enum st model_from_config(struct arena *a, const char *name, const struct node *
                       : err_set(e, ST_INPUT, "model %s has no configuration", name);
     TRY(find_family(config, &f, e));
     m.family = f->family;
-    TRY(check_common(config, e));
+    TRY(formats_from_config(config, &m, e));
     TRY(f->read(config, &m, e));
     TRY(check_heads(config, &m, e));
     if (present(config, "bos_token_id"))

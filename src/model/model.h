@@ -60,7 +60,7 @@ struct model {
 enum st model_add_eos(struct model *m, const struct node *generation_config, struct err *e);
 
 /* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
- * scaling, sliding windows, quantisation and other settings that change the computation are
+ * scaling, sliding windows, unknown quantisation and other settings that change the computation are
  * ST_INPUT, by name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit
  * memory sums. */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
@@ -73,7 +73,7 @@ enum st model_load(struct arena *a, const char *dir, struct model *out, struct e
 const char *model_family_name(enum model_family f); /* "phi" */
 /* ST_INPUT for families whose operators are listed, so that bundles of them can be read and
  * simulated, but which no engine here computes: phi, qwen (the first version), and those with
- * experts. */
+ * experts; and for quantised weights. */
 enum st model_check_computed(const struct model *m, struct err *e);
 
 /* ---- operators --------------------------------------------------------------------------- */

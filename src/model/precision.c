@@ -29,6 +29,11 @@ bool precision_from_name(struct sv name, enum precision *out)
     return false;
 }
 
+bool precision_is_half(enum precision p)
+{
+    return p == PRECISION_BF16 || p == PRECISION_FP16;
+}
+
 double precision_bytes(enum precision p)
 {
     ASSERT((int)p >= 0 && p < PRECISIONS);

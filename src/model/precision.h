@@ -20,5 +20,6 @@ enum precision {
 const char *precision_name(enum precision p); /* "bf16" */
 bool precision_from_name(struct sv name, enum precision *out);
 double precision_bytes(enum precision p); /* of one stored element, without scales */
+bool precision_is_half(enum precision p); /* bf16 or fp16: of equal size and speed */
 
 #endif

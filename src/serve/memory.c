@@ -6,8 +6,9 @@
 
 static const double GIB = 1024.0 * 1024 * 1024;
 
-/* Of the projections of a shard's layers. Counts are exact in doubles: they stay far below 2^53. */
-static double weight_params(const struct memory_facts *f)
+/* Bytes of the projections of a shard's layers. Counts are exact in doubles: they stay far below
+ * 2^53. */
+static double weight_bytes(const struct memory_facts *f)
 {
     const double groups = (double)shard_groups(f->tp, f->ep);
     struct op_list l;
@@ -17,10 +18,11 @@ static double weight_params(const struct memory_facts *f)
         const struct op *op = &l.ops[i];
         if (op->where != OP_IN_LAYER || op->kind == OP_MOE_ROUTER)
             continue;
+        const double element = op_weight_bytes(f->model, op->kind);
         if (op->experts)
-            layer += (double)(op->m * op->k * op->experts) / groups;
+            layer += (double)(op->m * op->k * op->experts) / groups * element;
         else
-            layer += (double)(op->m * op->k);
+            layer += (double)(op->m * op->k) * element;
     }
     return layer * (double)(f->model->layers / f->pp);
 }
@@ -36,8 +38,8 @@ enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out,
     double avail = f->memory_gb * GIB * (1 - f->margin);
     const struct model shard = shard_model(m, f->tp);
     *out = (struct memory_plan){0};
-    out->weight_bytes = 2 * weight_params(f);
-    out->request_bytes = (double)model_kv_bytes_per_token(&shard, 2) * (double)f->request_tokens;
+    out->weight_bytes = weight_bytes(f);
+    out->request_bytes = model_kv_bytes(&shard) * (double)f->request_tokens;
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
         err_set(e, ST_USAGE,

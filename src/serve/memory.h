@@ -6,8 +6,8 @@
  * MEMORY_VIDUR (memory_plan_vidur), as Vidur's planner says:
  *
  *     avail    = memory_gb 2^30 (1 - margin)
- *     weights  = 2 bytes x layers/pp x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
- *     request  = 2 bytes x 2 h ceil(kv/tp) x request_tokens x layers
+ *     weights  = bytes x layers/pp x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
+ *     request  = bytes x 2 h ceil(kv/tp) x request_tokens x layers
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
@@ -15,7 +15,8 @@
  * groups have keys and values of their own.
  *
  * per device, with E hidden size, h head size, q and kv heads, g = 3 for gated MLPs, else 2.
- * Divisions of dimensions round down, as Vidur's do. float16 weights and keys; the embedding, the
+ * Divisions of dimensions round down, as Vidur's do. Bytes are those of the
+ * model's formats (model/precision.h), 2 unless it says otherwise; the embedding, the
  * router, LM head, activations and workspace are not counted: the margin must cover them. A request
  * is charged all layers even where a device holds layers/pp of them, and the pp-fold number of
  * requests pays that back; rounding aside the two cancel.

@@ -192,7 +192,8 @@ static void refused(void **state)
          "\"qk_layernorm\": true}",
          "config.json:2:68: qk_layernorm: only false is supported"},
         {"{" SMALL ",\n \"quantization_config\": {\"bits\": 4}}",
-         "config.json:2:25: quantization_config: quantised weights are not supported"},
+         "config.json:2:25: quantization_config.quant_method: missing; fp8, fbgemm_fp8, modelopt, "
+         "compressed-tensors, mxfp4, gptq and awq are supported"},
         {"{" SMALL ",\n \"hidden_act\": \"gelu\"}",
          "config.json:2:16: hidden_act: only 'silu' is supported for this model"},
         {"{" SMALL ",\n \"rope_scaling\": {\"rope_type\": \"llama3\"}}",
