@@ -76,11 +76,12 @@ static size_t count_status(const struct search_result *r, enum search_status s)
     return n;
 }
 
-void search_sum(struct arena *a, struct search_result *r, const char *warning)
+void search_sum(struct arena *a, struct search_result *r, const char *const *warnings,
+                size_t n_warnings)
 {
     size_t growing = 0, n = 0;
     double extrapolated = 0;
-    const char *no_hits = NULL, **notes = arena_array(a, const char *, 7);
+    const char *no_hits = NULL, **notes = arena_array(a, const char *, 6 + n_warnings);
     mark_fronts(r);
     for (size_t i = 0; i < r->n; i++) {
         growing += r->configs[i].status == SEARCH_OK && r->configs[i].capacity.growing;
@@ -92,8 +93,8 @@ void search_sum(struct arena *a, struct search_result *r, const char *warning)
                 no_hits = probe_no_hits(result);
         }
     }
-    if (warning)
-        notes[n++] = warning;
+    for (size_t i = 0; i < n_warnings; i++)
+        notes[n++] = warnings[i];
     if (count_status(r, SEARCH_REFUSED))
         notes[n++] =
             arena_printf(a, "%zu of %zu configurations cannot be simulated; the first: %s.",
@@ -146,6 +147,7 @@ static const struct field config_rows[] = {
     FIELD_PAIR(struct search_config, capacity.low, capacity.high, "interval_per_s"),
     FIELD_AS(struct search_config, capacity.growing, "queue_grows"),
     FIELD(struct search_config, host_overhead),
+    FIELD(struct search_config, uncalibrated, .omit = true),
     FIELD_MAPS(struct search_config, loads, n_loads, "loads", &load_fields),
 };
 const struct fields search_config_fields = FIELDS(struct search_config, config_rows);

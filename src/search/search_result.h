@@ -36,6 +36,7 @@ struct search_config {
     int64_t gpus;    /* tp x pp x replicas */
     struct capacity capacity;
     bool host_overhead;
+    bool uncalibrated;         /* no measurement stands behind its times */
     struct search_load *loads; /* [n_loads]; none unless ok */
     size_t n_loads;
     size_t n_values; /* for search.json, whose writer fills it */
@@ -64,8 +65,8 @@ extern const struct fields search_config_fields;
 /* Computes the three rates from the mean. */
 void search_load_rates(struct search_load *l, int64_t gpus);
 
-/* Marks the fronts, fills has_energy and notes; `warning` or NULL comes first. */
-void search_sum(struct arena *a, struct search_result *r, const char *warning);
+/* Marks the fronts, fills has_energy and notes; warnings come first. */
+void search_sum(struct arena *a, struct search_result *r, const char *const *warnings, size_t n);
 
 struct node *search_node(struct arena *a, const struct search_result *r);
 /* The best `most` configurations by capacity per GPU, then those that are refused, counted. */

@@ -48,6 +48,14 @@ enum serve_async {
     ASYNC_OVERLAP, /* the host prepares the next batch beside the device time of this one */
 };
 
+/* Time that a request pays once outside the engine: HTTP, tokenization, its client. Added to the
+ * times of its tokens and to its completion, of predictions; no batch waits for it. Seconds. */
+struct serve_overheads {
+    double first_token_s;  /* before its first token */
+    double prompt_token_s; /* besides, per prompt token */
+    double completion_s;   /* besides, after its last token */
+};
+
 struct serve_params {
     const char *policy;   /* one of serve/sched/policies.h */
     const char *router;   /* one of serve/router.h; NULL = round_robin */
@@ -82,6 +90,8 @@ struct serve_params {
     bool reserve_full_prompt;             /* admission asks for blocks of the whole prompt */
     int64_t long_prefill_token_threshold; /* of one prompt in a batch with others; 0 = none */
     enum serve_async async;               /* of predictions (sim/sim.h) */
+
+    struct serve_overheads overheads; /* of predictions */
 };
 
 /* Requests in the order of the workload; pulled one ahead, and with sessions the turns of one, so a

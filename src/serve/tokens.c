@@ -1,5 +1,6 @@
 #include "serve/tokens.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -36,9 +37,18 @@ void tokens_note_end(struct replica *r, struct lane *lane, int64_t end_ns)
     vec_push(&lane->ends_ns, end_ns);
 }
 
+/* Time between the engine and the client of a request, before its first token. */
+static int64_t outside_ns(const struct serve_params *p, const struct request *q)
+{
+    const struct serve_overheads *o = &p->overheads;
+    double s = o->first_token_s + o->prompt_token_s * (double)q->w.num_prefill_tokens;
+    return s > 0 ? (int64_t)round(s * 1e9) : 0;
+}
+
 void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64_t id)
 {
     const struct serve_sink *sink = r->run->sink;
+    time_ns += outside_ns(r->run->p, q);
     if (q->first_token_ns == RUN_NONE)
         q->first_token_ns = time_ns;
     bool asked = sink->over && r->computes;
@@ -84,6 +94,9 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
     const struct serve_sink *sink = run->sink;
     if (!sink->request)
         return;
+    if (completion_ns != RUN_NONE)
+        completion_ns +=
+            outside_ns(run->p, q) + (int64_t)round(run->p->overheads.completion_s * 1e9);
     struct run_request row = {.request_id = q->w.request_id,
                               .prompt_id = q->w.prompt_id,
                               .arrival_ns = q->w.arrival_ns,

@@ -149,6 +149,7 @@ const struct predictor_ops predictor_bundle = {
     .help = "from a profiling bundle, interpolated",
     .version = PREDICTOR_VERSION,
     .needs_bundle = true,
+    .experts = true,
     .verifies = true,
     .open = open_bundle,
     .predict = predict,

@@ -7,6 +7,7 @@
 const struct predictor_ops *const predictor_registry[] = {
     &predictor_bundle,
     &predictor_vidur_tables,
+    &predictor_roofline,
     NULL,
 };
 
@@ -27,12 +28,26 @@ enum st predictor_find(const char *name, const struct predictor_ops **out, struc
     return *out ? ST_OK : ST_USAGE;
 }
 
+static const struct predictor_ops *of_form(const struct bundle *b)
+{
+    switch (bundle_form(b)) {
+    case BUNDLE_CALIBRATED:
+        return &predictor_calibrated;
+    case BUNDLE_ITERATIONS:
+        return &predictor_iterations;
+    case BUNDLE_OPERATORS:
+        break;
+    }
+    return &predictor_bundle;
+}
+
 enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
                        const struct predictor_params *p, struct predictor *out, struct err *e)
 {
+    ops = ops == &predictor_bundle ? of_form(p->bundle) : ops;
     *out = (struct predictor){.ops = ops, .stages = (int32_t)p->pp};
     TRY(shard_check(p->model, p->tp, p->pp, p->ep, e));
-    if (p->ep > 1 && !ops->needs_bundle)
+    if (p->ep > 1 && !ops->experts)
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
     if (ops->needs_bundle && bundle_has_energy(p->bundle))
         out->idle_w = bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);

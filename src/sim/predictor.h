@@ -2,6 +2,7 @@
  *
  *     bundle        from a profiling bundle (profile/read/bundle.h), no training
  *     vidur_tables  Vidur's own prediction tables and formula, for exact reproduction of its runs
+ *     roofline      from the hardware's peaks and default efficiencies: uncalibrated, no bundle
  *
  * To add one: a file in this folder, a line in predictor.c. */
 #ifndef SIM_PREDICTOR_H
@@ -24,15 +25,20 @@ struct predictor_params {
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
-    const struct bundle *bundle; /* bundle: loaded for that model, tp and pp */
-    bool host_overhead;          /* bundle: add its host time per iteration */
-    const char *tables;          /* vidur_tables: folder */
+    const struct bundle *bundle;               /* bundle: loaded for that model, tp and pp */
+    bool host_overhead;                        /* bundle: add its host time per iteration */
+    const char *tables;                        /* vidur_tables: folder */
+    const struct iteration_hardware *hardware; /* roofline: peaks; NULL = all unknown */
+    /* roofline, calibrated: instead of the defaults, or the calibration's; NULL = these */
+    const struct iteration_params *parameters;
 };
 
 struct predictor_ops {
     const char *name, *help;
     int version;       /* PREDICTOR_VERSION */
     bool needs_bundle; /* of predictor_params */
+    bool experts;      /* supports ep > 1 */
+    bool uncalibrated; /* no measurement stands behind its times */
     bool verifies;     /* supports batches whose decode rows verify drafts */
     enum st (*open)(struct arena *a, const struct predictor_params *p, void **self, struct err *e);
     /* stages: [pp]. An error ends the run. */
@@ -54,7 +60,9 @@ extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminate
 /* ST_USAGE lists the known ones. */
 enum st predictor_find(const char *name, const struct predictor_ops **out, struct err *e);
 
-/* The params are copied; their pointers are borrowed. Lives in the arena. */
+/* The params are copied; their pointers are borrowed. Lives in the arena. `bundle` opens
+ * as what the bundle holds: out->ops is then predictor_calibrated or predictor_iterations where
+ * that is whole iterations. */
 enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
                        const struct predictor_params *p, struct predictor *out, struct err *e);
 
@@ -80,6 +88,15 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * shard, and idle power during host time, all-reduce and send. After a pause, with host_overhead:
  * the bundle's idle ramp-up. */
 extern const struct predictor_ops predictor_bundle;
+
+/* The iteration model (profile/read/iteration.h), host time on the first stage; 0 without
+ * host_overhead. roofline: with its default parameters for the model's format, or
+ * params.parameters. calibrated: with the bundle's parameters and peaks. */
+extern const struct predictor_ops predictor_roofline;
+extern const struct predictor_ops predictor_calibrated; /* opened by name bundle */
+
+/* The bundle's measured iterations (profile/read/iterations.h): one stage, no drafts. */
+extern const struct predictor_ops predictor_iterations; /* opened by name bundle */
 
 /* vidur_tables. The folder holds <op>.csv or <op>.csv.gz in ms, columns as Vidur caches them:
  * num_tokens,prediction of attn_pre_proj, attn_post_proj, attn_rope, attn_kv_cache_save,

@@ -152,7 +152,7 @@ enum st fake_search_write(struct arena *a, const char *dir, const struct fake_se
         if (tp < 3) /* two GPUs are 1.7 times as fast, sarathi a tenth faster */
             TRY(look(a, &p, (tp == 2 ? 1.7 : 1) * (space_at(&space, i, 0) ? 1.1 : 1), c, e));
     }
-    search_sum(a, &r, f->text);
+    search_sum(a, &r, &f->text, f->text ? 1 : 0);
     struct artifact art;
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
     TRY(search_write(&art, &r, e));

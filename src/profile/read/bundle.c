@@ -29,6 +29,13 @@ static void add_folders(struct arena *a, struct buf *list, const char *dir)
                 buf_printf(list, "%s%s", list->n ? ", " : "", names[i]);
 }
 
+static bool is_bundle(struct arena *a, const char *dir)
+{
+    return fs_exists(fs_join(a, dir, "mlp.csv")) ||
+           fs_exists(fs_join(a, dir, BUNDLE_CALIBRATION_FILE)) ||
+           fs_exists(fs_join(a, dir, BUNDLE_ITERATIONS_FILE));
+}
+
 /* Models: folders with files; a name on the hub is a folder in a folder. */
 static void add_models(struct arena *a, struct buf *list, const char *dir, const char *prefix)
 {
@@ -39,7 +46,7 @@ static void add_models(struct arena *a, struct buf *list, const char *dir, const
         return;
     for (size_t i = 0; i < n; i++) {
         const char *sub = fs_join(a, dir, names[i]);
-        if (fs_exists(fs_join(a, sub, "mlp.csv")))
+        if (is_bundle(a, sub))
             buf_printf(list, "%s%s%s", list->n ? ", " : "", prefix, names[i]);
         else if (!*prefix && names[i][0] != '.')
             add_models(a, list, sub, arena_printf(a, "%s/", names[i]));
@@ -62,7 +69,11 @@ static void hint_neighbours(struct arena *a, const struct bundle_key *key, struc
     if (list.n)
         err_hint(e, "%s has the %s %s", dir, what, buf_str(&list));
     else
-        err_hint(e, "profile.root=%s holds no bundles; `twinfer profile` makes one", key->root);
+        err_hint(
+            e,
+            "profile.root=%s holds no bundles; `twinfer profile` makes one, predictor=roofline "
+            "needs none",
+            key->root);
     buf_free(&list);
 }
 
@@ -153,12 +164,17 @@ static enum st read_scales(struct arena *a, const struct node *map, const char *
     return ST_OK;
 }
 
+static bool is_whole(const struct bundle *b)
+{
+    return b->calibrated || b->iterations;
+}
+
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
 {
     b->host_scale = b->host_prefill_scale = 1;
     for (int k = 0; k < OP_KINDS; k++)
         b->error[k] = -1;
-    if (!fs_exists(fs_join(a, b->dir, BUNDLE_META)))
+    if (!is_whole(b) && !fs_exists(fs_join(a, b->dir, BUNDLE_META)))
         return ST_OK; /* Vidur's */
     struct node *meta;
     TRY(artifact_open(a, b->dir, BUNDLE_META, NULL, &meta, e));
@@ -179,6 +195,8 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     if (node_find(energy, "idle_w"))
         TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
     struct node *ops;
+    if (is_whole(b))
+        return ST_OK;
     TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
     for (uint32_t i = 0; i < ops->n; i++) {
         enum op_kind k;
@@ -417,6 +435,9 @@ int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[
                                              fs_join(a, dir, BUNDLE_UNEVENNESS),
                                              fs_join(a, dir, "mlp.csv"),
                                              fs_join(a, dir, "attention.csv"),
+                                             fs_join(a, dir, BUNDLE_ITERATIONS_FILE),
+                                             fs_join(a, dir, BUNDLE_CALIBRATION_FILE),
+                                             fs_join(a, dir, BUNDLE_OVERHEADS),
                                              host_file(a, key),
                                              fs_join(a, network, "all_reduce.csv"),
                                              fs_join(a, network, "all_to_all.csv"),
@@ -426,6 +447,54 @@ int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[
         if (fs_exists(paths[i]))
             out[n++] = paths[i];
     return n;
+}
+
+/* Tables of operators hold for the formats that the meta states, 16 bits where it states none. */
+static enum st check_formats(const struct bundle *b, const struct model *m, struct err *e)
+{
+    const struct {
+        const char *key, *what;
+        enum precision is;
+    } rows[] = {{"weights", "weights", m->weights}, {"kv", "keys and values", m->kv}};
+    const struct node *stated = node_find(b->meta, "formats");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        enum precision p = PRECISION_BF16;
+        const struct node *n = node_find(stated, rows[i].key);
+        bool known = n && n->kind == NODE_STR && precision_from_name(n->s, &p);
+        bool float16 = precision_is_half(rows[i].is);
+        if (n && !known)
+            return node_err(n, ST_INPUT, e, "formats.%s: there is no such format", rows[i].key);
+        if (known ? p == rows[i].is || (float16 && precision_bytes(p) >= 2)
+                  : precision_bytes(rows[i].is) >= 2)
+            continue;
+        err_set(e, ST_INPUT, "the bundle %s holds for %s in %s, not %s", b->dir, rows[i].what,
+                known ? precision_name(p) : "16 bits", precision_name(rows[i].is));
+        return err_hint(e, "predictor=roofline predicts that format, uncalibrated");
+    }
+    return ST_OK;
+}
+
+/* Times of whole iterations, and what requests pay besides. */
+static enum st load_whole(struct arena *a, const struct bundle_key *key, struct bundle *b,
+                          struct err *e)
+{
+    struct calibrated *calibrated;
+    struct iterations *iterations = NULL;
+    struct request_overheads *overheads;
+    const int64_t pp = key->pp > 0 ? key->pp : 1;
+    TRY(request_overheads_load(a, fs_join(a, b->dir, BUNDLE_OVERHEADS), &overheads, e));
+    TRY(calibrated_load(a, fs_join(a, b->dir, BUNDLE_CALIBRATION_FILE), key->model, key->tp, pp,
+                        key->ep, &calibrated, e));
+    if (!calibrated)
+        TRY(iterations_load(a, fs_join(a, b->dir, BUNDLE_ITERATIONS_FILE), key->tp, &iterations,
+                            e));
+    if (iterations && (pp > 1 || shard_groups(key->tp, key->ep) > 1))
+        return err_set(e, ST_INPUT, "%s/%s holds iterations of one stage and one group of shards",
+                       b->dir, BUNDLE_ITERATIONS_FILE);
+    b->overheads = overheads;
+    b->calibrated = calibrated;
+    b->iterations = iterations;
+    return ST_OK;
 }
 
 enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle **out,
@@ -440,8 +509,14 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
         hint_neighbours(a, key, e);
         return e->st;
     }
-    model_ops(key->model, &b->ops);
+    TRY(load_whole(a, key, b, e));
+    if (!is_whole(b))
+        model_ops(key->model, &b->ops);
     TRY(load_meta(a, b, e));
+    *out = b;
+    if (is_whole(b))
+        return ST_OK;
+    TRY(check_formats(b, key->model, e));
 
     struct op_points points = {0};
     bool wanted[OP_KINDS] = {false}, in_attention[OP_KINDS] = {false};
@@ -474,6 +549,45 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     return ST_OK;
 }
 
+bool bundle_exists(struct arena *a, const struct bundle_key *key)
+{
+    return fs_is_dir(folder(a, key, "compute", key->hardware));
+}
+
+enum bundle_form bundle_form(const struct bundle *b)
+{
+    return b->calibrated ? BUNDLE_CALIBRATED : b->iterations ? BUNDLE_ITERATIONS : BUNDLE_OPERATORS;
+}
+
+const struct calibrated *bundle_calibrated(const struct bundle *b)
+{
+    return b->calibrated;
+}
+
+struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x)
+{
+    bool outside;
+    struct iterations_time s = iterations_at(b->iterations, x, &outside);
+    b->counts->lookups++;
+    b->counts->outside += outside;
+    return s;
+}
+
+struct iterations_facts bundle_iterations(const struct bundle *b)
+{
+    return iterations_facts(b->iterations);
+}
+
+const struct request_overheads *bundle_overheads(const struct bundle *b)
+{
+    return b->overheads;
+}
+
+const struct node *bundle_settings(const struct bundle *b)
+{
+    return b->calibrated ? b->calibrated->settings : node_find(b->meta, "settings");
+}
+
 bool bundle_has(const struct bundle *b, enum op_kind k)
 {
     return b->table[k].n > 0;
@@ -481,7 +595,7 @@ bool bundle_has(const struct bundle *b, enum op_kind k)
 
 bool bundle_has_host(const struct bundle *b)
 {
-    return b->host.s.grid != NULL;
+    return b->host.s.grid != NULL || is_whole(b);
 }
 
 bool bundle_is_uneven(const struct bundle *b)

@@ -28,12 +28,20 @@
  * size. No training step. Outside the grid the nearest edge is extended in proportion to the work
  * and counted.
  *
+ * Instead of operator tables the compute folder may hold whole iterations: calibration.json
+ * (calibrated.h), else iteration.csv (iterations.h). They replace the tables, and hold host time;
+ * the functions below that tell operators apart know none then. request_overheads.json
+ * (overheads.h) may stand beside either.
+ *
  * One thread at a time per bundle: look-ups count. */
 #ifndef PROFILE_READ_BUNDLE_H
 #define PROFILE_READ_BUNDLE_H
 
 #include "artifact/artifact.h"
 #include "model/model.h"
+#include "profile/read/calibrated.h"
+#include "profile/read/iterations.h"
+#include "profile/read/overheads.h"
 #include "profile/read/table.h"
 
 struct bundle;
@@ -55,8 +63,20 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
 
 /* The files that bundle_load of the key reads, of those that exist: a bundle is identified by their
  * contents. */
-enum { BUNDLE_FILES = 8 };
+enum { BUNDLE_FILES = 11 };
 int bundle_files(struct arena *a, const struct bundle_key *key, const char *out[BUNDLE_FILES]);
+
+/* A folder of that model and hardware is there. */
+bool bundle_exists(struct arena *a, const struct bundle_key *key);
+
+enum bundle_form { BUNDLE_OPERATORS, BUNDLE_ITERATIONS, BUNDLE_CALIBRATED };
+enum bundle_form bundle_form(const struct bundle *b);
+const struct calibrated *bundle_calibrated(const struct bundle *b); /* NULL unless of that form */
+struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x);
+struct iterations_facts bundle_iterations(const struct bundle *b);        /* BUNDLE_ITERATIONS */
+const struct request_overheads *bundle_overheads(const struct bundle *b); /* NULL = none */
+/* Settings that its times hold for, a map from keys of the configuration; NULL = none stated. */
+const struct node *bundle_settings(const struct bundle *b);
 
 bool bundle_has(const struct bundle *b, enum op_kind k);
 bool bundle_has_host(const struct bundle *b);

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { FIT_FEATURES = 4 };
+enum { FIT_FEATURES = 5 };
 
 /* Minimises sum ((theta . f - y) / y)^2 over theta >= 0. f: [n][nf], y: [n] >= 0, nf <=
  * FIT_FEATURES. At least one of the features in the bit mask `some` gets a coefficient above 0.

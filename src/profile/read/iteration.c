@@ -33,6 +33,15 @@ static double other_bytes(const struct shaping *x, const struct op_traffic *t)
     return t->others * x->dtype_bytes + t->id_bytes;
 }
 
+/* Of the two 16-bit formats hardware may have one alone, and engines take that. */
+static double peak_of(const struct iteration_hardware *hw, enum precision p)
+{
+    double other = p == PRECISION_BF16   ? hw->flop_per_s[PRECISION_FP16]
+                   : p == PRECISION_FP16 ? hw->flop_per_s[PRECISION_BF16]
+                                         : 0;
+    return hw->flop_per_s[p] > 0 ? hw->flop_per_s[p] : other;
+}
+
 static void add_attention(const struct shaping *x, const struct op *op)
 {
     bool decode = op->axis == AXIS_DECODE;
@@ -43,7 +52,7 @@ static void add_attention(const struct shaping *x, const struct op *op)
                                 .kv_read_tokens = !decode};
     const struct op_traffic t = op_traffic(x->m, op, &one);
     double kv = moved_s(x, t.kv * precision_bytes(x->m->kv));
-    double pair = t.flop / x->hw->flop_per_s[x->m->dtype], row = moved_s(x, other_bytes(x, &t));
+    double pair = t.flop / peak_of(x->hw, x->m->dtype), row = moved_s(x, other_bytes(x, &t));
     if (decode) {
         x->s->decode_kv_token_s = kv;
         x->s->decode_pair_s = pair;
@@ -61,7 +70,7 @@ static void add_gemm(const struct shaping *x, const struct op *op, const struct 
     struct iteration_shape *s = x->s;
     double weights = one->weights * op_weight_bytes(x->m, op->kind);
     bool layers = op->where == OP_IN_LAYER && op->kind != OP_MOE_ROUTER;
-    double compute = flop.slope / x->hw->flop_per_s[layers ? x->m->multiply : x->m->dtype];
+    double compute = flop.slope / peak_of(x->hw, layers ? x->m->multiply : x->m->dtype);
     if (op_is_expert(op->kind)) { /* one token hits experts_per_token of them */
         s->expert_weights_s += moved_s(x, weights) / (double)x->m->experts_per_token;
         s->expert_token_s += compute;
@@ -87,8 +96,10 @@ static void add_op(const struct shaping *x, const struct op *op)
     struct line bytes = line_of(other_bytes(x, &one), other_bytes(x, &two));
     double kv = (two.kv - one.kv) * precision_bytes(x->m->kv); /* KV save */
     double fixed_s = moved_s(x, bytes.fixed), slope_s = moved_s(x, bytes.slope + kv);
-    if (op->m > 0)
+    if (op->m > 0) {
         add_gemm(x, op, &one, line_of(one.flop, two.flop));
+        return;
+    }
     if (op->where == OP_BEFORE_LAYERS)
         s->first_token_s += slope_s;
     else if (op->where == OP_AFTER_LAYERS)
@@ -135,7 +146,7 @@ static enum st need_flop(const struct iteration_hardware *hw, enum precision p, 
 {
     char key[64];
     snprintf(key, sizeof key, "hardware.peak_tflops.%s", precision_name(p));
-    return need(hw->flop_per_s[p], key, "the arithmetic peak in that format", e);
+    return need(peak_of(hw, p), key, "the arithmetic peak in that format", e);
 }
 
 enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,

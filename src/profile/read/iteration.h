@@ -25,8 +25,8 @@
  *     experts      as many experts' weights as are hit (model_experts_hit)
  *     head         LM head, over rows
  *     decode, prefill   attention; its queries and outputs count as activations
- *     activations  what every operator reads and writes besides: norms, rope, KV save, residuals,
- *                  inputs and outputs of GEMMs, sampling
+ *     activations  what the other operators read and write: norms, rope, KV save, residuals,
+ *                  sampling; inputs and outputs of GEMMs are in their efficiencies
  *     collectives  at tp > 1 an all-reduce after each partial sum and the gathering of logits, at
  *                  ep > tp two all-to-alls per layer, at pp > 1 a send after all stages but the
  *                  last

@@ -38,15 +38,20 @@ bool iteration_param_find(struct sv name, enum iteration_param *out)
     return false;
 }
 
-/* Part of the peak that large GEMMs reach, by format. */
-static double compute_efficiency(enum precision multiply)
+/* Parts of the peaks that GEMMs reach: reading weights for 1 to 16 tokens, and computing for 4,096
+ * and more. */
+struct gemm {
+    double weights, compute;
+};
+
+static struct gemm gemm_of(enum precision multiply)
 {
     switch (multiply) {
     case PRECISION_FP8:
     case PRECISION_INT8:
-        return 0.65;
+        return (struct gemm){0.60, 0.57};
     case PRECISION_FP4:
-        return 0.55;
+        return (struct gemm){0.45, 0.50};
     case PRECISION_FP32:
     case PRECISION_TF32:
     case PRECISION_BF16:
@@ -55,21 +60,22 @@ static double compute_efficiency(enum precision multiply)
     case PRECISIONS:
         break;
     }
-    return 0.72;
+    return (struct gemm){0.77, 0.77};
 }
 
 struct iteration_params iteration_defaults(enum precision multiply)
 {
+    const struct gemm gemm = gemm_of(multiply);
     return (struct iteration_params){{
-        [ITERATION_WEIGHTS_EFFICIENCY] = 0.80,
-        [ITERATION_KV_EFFICIENCY] = 0.70,
-        [ITERATION_ACTIVATION_EFFICIENCY] = 0.60,
-        [ITERATION_COMPUTE_EFFICIENCY] = compute_efficiency(multiply),
-        [ITERATION_ATTENTION_EFFICIENCY] = 0.45,
-        [ITERATION_LINK_EFFICIENCY] = 0.70,
-        [ITERATION_COLLECTIVE_S] = 10e-6,
-        [ITERATION_LAYER_S] = 15e-6,
-        [ITERATION_ITERATION_S] = 2e-3,
+        [ITERATION_WEIGHTS_EFFICIENCY] = gemm.weights,
+        [ITERATION_KV_EFFICIENCY] = 0.75,
+        [ITERATION_ACTIVATION_EFFICIENCY] = 0.70,
+        [ITERATION_COMPUTE_EFFICIENCY] = gemm.compute,
+        [ITERATION_ATTENTION_EFFICIENCY] = 0.50,
+        [ITERATION_LINK_EFFICIENCY] = 0.60,
+        [ITERATION_COLLECTIVE_S] = 6e-6,
+        [ITERATION_LAYER_S] = 20e-6,
+        [ITERATION_ITERATION_S] = 1.5e-3,
         [ITERATION_SEQUENCE_S] = 15e-6,
         [ITERATION_CHUNK_S] = 100e-6,
         [ITERATION_TOKEN_S] = 0,

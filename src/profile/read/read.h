@@ -80,6 +80,9 @@ struct bundle {
     struct rng *host_draws;              /* of host time, one per iteration; NULL = none */
     const struct unevenness *unevenness; /* NULL = not in the bundle */
     struct unevenness *replayed;         /* of device time, one ratio per iteration; NULL = none */
+    const struct calibrated *calibrated; /* instead of tables; NULL = not */
+    const struct iterations *iterations; /* the same */
+    const struct request_overheads *overheads; /* NULL = none */
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */

@@ -486,6 +486,34 @@ static void clocks_and_executors_must_match(void **state)
     ex[1].ops->close(ex[1].self);
 }
 
+/* What requests pay outside the engine lengthens their latencies, and no batch. */
+static void overheads_are_no_work(void **state)
+{
+    (void)state;
+    struct harness h = with(two, 2), plain = with(two, 2);
+    h.p.overheads = (struct serve_overheads){0.5, 0.01, 0.125};
+    harness_run(&h);
+    harness_run(&plain);
+    harness_check(&plain);
+    assert_int_equal(h.batches.n, plain.batches.n);
+    for (size_t i = 0; i < h.batches.n; i++)
+        assert_memory_equal(&h.batches.p[i], &plain.batches.p[i], sizeof h.batches.p[i]);
+    for (int64_t id = 0; id < 2; id++) {
+        const struct run_request *r = harness_row(&h, id), *p = harness_row(&plain, id);
+        assert_int_equal(r->scheduled_ns, p->scheduled_ns);
+        assert_int_equal(r->first_token_ns, p->first_token_ns + 540 * NS_PER_MS);
+        assert_int_equal(r->completion_ns, p->completion_ns + 665 * NS_PER_MS);
+    }
+    for (size_t i = 0; i < h.tokens.n; i++) {
+        assert_int_equal(h.tokens.p[i].token_time_ns,
+                         plain.tokens.p[i].token_time_ns + 540 * NS_PER_MS);
+        assert_int_equal(h.tokens.p[i].token_latency_ns, plain.tokens.p[i].token_latency_ns);
+    }
+    assert_true(h.n.end_s == plain.n.end_s);
+    harness_free(&h);
+    harness_free(&plain);
+}
+
 /* Rows of a long and many short requests: the log of ends is trimmed and never short. */
 static void tokens_of_long_and_short_requests(void **state)
 {
@@ -522,6 +550,7 @@ int main(void)
         TEST(impossible_answers_are_errors),
         TEST(errors_of_the_source_end_the_run),
         TEST(clocks_and_executors_must_match),
+        TEST(overheads_are_no_work),
         TEST(tokens_of_long_and_short_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@ static void registry_is_whole(void **state)
         assert_true(ops->open && ops->predict);
     }
     assert_err(predictor_find("oracle", &ops, &t->e), ST_USAGE, t,
-               "predictor.kind: there is none called 'oracle'\nhint: known: bundle, vidur_tables");
+               "predictor.kind: there is none called 'oracle'\nhint: known: bundle, vidur_tables, "
+               "roofline");
 }
 
 int main(void)

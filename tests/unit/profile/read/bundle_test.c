@@ -445,7 +445,8 @@ static void missing_folders_say_what_is_there(void **state)
     f->key.root = "/nonexistent";
     assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
     assert_string_equal(err_hint_text(&f->e), "profile.root=/nonexistent holds no bundles; "
-                                              "`twinfer profile` makes one");
+                                              "`twinfer profile` makes one, "
+                                              "predictor=roofline needs none");
 }
 
 #define MLP_HEAD                                                                             \

@@ -65,7 +65,7 @@ static void check_against_ops(struct test *t, const struct model *m, int64_t tp)
         bool reads = op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE;
         weights += x.weights * 2;
         kv += reads ? x.kv * 2 : 0;
-        others += x.others * 2 + x.id_bytes + (reads ? 0 : x.kv * 2);
+        others += op->m ? 0 : x.others * 2 + x.id_bytes + (reads ? 0 : x.kv * 2);
         gemm += op->m ? x.flop : 0;
         attention += reads ? x.flop : 0;
         struct op_cost whole = op_cost(&shard, op, &mixed.load, 2);

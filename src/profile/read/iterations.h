@@ -1,0 +1,57 @@
+/* iteration.csv of a bundle: measured times of whole iterations, by what their batches held. For
+ * engines that are seen only from outside: no operator is told apart.
+ *
+ * Columns (docs/formats.md): chunk_tokens, chunk_context, decode_sequences, decode_kv_tokens,
+ * host_ns, device_ns, n, std_ns; num_tensor_parallel_workers selects the rows. With
+ * T tokens of prefill chunks, P = sum over them of chunk x context, the context of a chunk being
+ * the keys that its tokens see in the mean (kv before + (chunk + 1) / 2), n decode rows and K
+ * tokens in their caches:
+ *
+ *     host, device = ratio x (t0 + t1 T + t2 P + t3 n + t4 K), t >= 0
+ *
+ * fitted with weights 1/time, separately for batches with chunks and without. The ratio measured /
+ * fitted of the nearest NEAREST rows is interpolated with weights (d^2 + h^2)^-2, d the distance in
+ * the logarithms of T, P / T, n and K / n. So rows are met up to their neighbours' disagreement.
+ * Outside the range of the rows in any of the four the fit is extended, and counted.
+ *
+ * Error: mean |predicted / measured - 1| of rows left out of the interpolation, one at a time, in
+ * `error`; it holds the measurement's noise. A class of batches that has no row is predicted by the
+ * other's fit, which results report (has). */
+#ifndef PROFILE_READ_ITERATIONS_H
+#define PROFILE_READ_ITERATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+
+#define BUNDLE_ITERATIONS_FILE "iteration.csv"
+
+enum { ITERATIONS_MOST = 1 << 16, ITERATIONS_NEAREST = 8, ITERATIONS_LEAST = 3 };
+
+struct iterations;
+
+/* What a batch holds. */
+struct iterations_batch {
+    double chunk_tokens, chunk_context, decode_sequences, decode_kv_tokens;
+};
+
+/* *out: NULL when there is no such file. ST_INPUT: a cell out of range, fewer than ITERATIONS_LEAST
+ * rows, none for that tp. */
+enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct iterations **out,
+                        struct err *e);
+
+struct iterations_time {
+    double host_s, device_s;
+};
+struct iterations_time iterations_at(const struct iterations *t, const struct iterations_batch *b,
+                                     bool *outside);
+
+struct iterations_facts {
+    int64_t decodes, prompts; /* rows without and with chunks */
+    double error;             /* NAN = unknown */
+};
+struct iterations_facts iterations_facts(const struct iterations *t);
+
+#endif

@@ -1,0 +1,32 @@
+#include "profile/read/overheads.h"
+
+#include "base/fs.h"
+#include "text/json.h"
+
+static const double MOST_S = 3600;
+
+static const struct field rows[] = {
+    FIELD(struct request_overheads, first_token_s, .max = MOST_S),
+    FIELD(struct request_overheads, prompt_token_s, .max = MOST_S, .optional = true),
+    FIELD(struct request_overheads, completion_s, .max = MOST_S, .optional = true),
+    FIELD(struct request_overheads, source, .optional = true),
+};
+const struct fields request_overheads_fields = FIELDS(struct request_overheads, rows);
+
+enum st request_overheads_load(struct arena *a, const char *path, struct request_overheads **out,
+                               struct err *e)
+{
+    struct node *map;
+    *out = NULL;
+    if (!fs_exists(path))
+        return ST_OK;
+    struct request_overheads *o = arena_one(a, struct request_overheads);
+    TRY(json_load(a, path, NULL, &map, e));
+    TRY(fields_read(a, &request_overheads_fields, map, o, e));
+    if (!(o->prompt_token_s >= 0)) /* left out */
+        o->prompt_token_s = 0;
+    if (!(o->completion_s >= 0))
+        o->completion_s = 0;
+    *out = o;
+    return ST_OK;
+}

@@ -1,0 +1,25 @@
+/* request_overheads.json of a bundle: what a request pays once, outside the engine's iterations
+ * (HTTP, tokenization, detokenization, the client). Such time passes beside the batches of others:
+ * it is added to the latencies of a simulated request, and occupies no engine. */
+#ifndef PROFILE_READ_OVERHEADS_H
+#define PROFILE_READ_OVERHEADS_H
+
+#include "text/fields.h"
+
+#define BUNDLE_OVERHEADS "request_overheads.json"
+
+/* Seconds, >= 0. */
+struct request_overheads {
+    double first_token_s;  /* before the first token reaches the client */
+    double prompt_token_s; /* besides, per prompt token */
+    double completion_s;   /* besides, from the last token to the end that the client sees */
+    const char *source;    /* where they come from; NULL = not stated */
+};
+/* The members of the file and of run_meta.json's request_overheads; the first is required. */
+extern const struct fields request_overheads_fields;
+
+/* *out: NULL when there is no such file. ST_INPUT names file, line and column. */
+enum st request_overheads_load(struct arena *a, const char *path, struct request_overheads **out,
+                               struct err *e);
+
+#endif

@@ -1,0 +1,113 @@
+#include "profile/read/iteration.h"
+
+#include "sim/predictor.h"
+
+/* ---- roofline and calibrated: the iteration model -------------------------------------------- */
+
+struct modelled {
+    struct iteration_shape shape;
+    struct iteration_params params;
+    bool host;
+};
+
+static enum st open_modelled(struct arena *a, const struct predictor_params *p,
+                             const struct iteration_hardware *hw,
+                             const struct iteration_params *params, void **self, struct err *e)
+{
+    struct modelled *x = arena_one(a, struct modelled);
+    TRY(iteration_shape(p->model, hw, p->tp, p->pp, p->ep, &x->shape, e));
+    x->params = *params;
+    x->host = p->host_overhead;
+    *self = x;
+    return ST_OK;
+}
+
+static enum st open_roofline(struct arena *a, const struct predictor_params *p, void **self,
+                             struct err *e)
+{
+    const struct iteration_hardware none = {0};
+    const struct iteration_params defaults = iteration_defaults(p->model->multiply);
+    return open_modelled(a, p, p->hardware ? p->hardware : &none,
+                         p->parameters ? p->parameters : &defaults, self, e);
+}
+
+static enum st open_calibrated(struct arena *a, const struct predictor_params *p, void **self,
+                               struct err *e)
+{
+    const struct calibrated *c = bundle_calibrated(p->bundle);
+    const struct iteration_params params = calibrated_params(c);
+    return open_modelled(a, p, &c->hardware, p->parameters ? p->parameters : &params, self, e);
+}
+
+static enum st predict_modelled(void *self, const struct batch *b, struct stage_time *stages,
+                                struct err *e)
+{
+    const struct modelled *x = self;
+    const struct iteration_batch batch = {
+        .load = b->load, .chunks = b->n_chunks, .queries = 1 + (int64_t)b->draft_tokens};
+    struct iteration_terms terms;
+    (void)e;
+    for (int64_t i = 0; i < x->shape.stages; i++) {
+        iteration_terms(&x->shape, &batch, i, &terms);
+        struct iteration_time t = iteration_time(&x->params, &terms, NULL);
+        stages[i] = (struct stage_time){x->host ? t.host_s : 0, t.device_s, 0};
+    }
+    return ST_OK;
+}
+
+const struct predictor_ops predictor_roofline = {
+    .name = "roofline",
+    .help = "from the hardware's peaks and default efficiencies: no bundle, uncalibrated",
+    .version = PREDICTOR_VERSION,
+    .experts = true,
+    .verifies = true,
+    .uncalibrated = true,
+    .open = open_roofline,
+    .predict = predict_modelled,
+};
+
+const struct predictor_ops predictor_calibrated = {
+    .name = "calibrated",
+    .help = "the iteration model with the parameters of a calibration",
+    .version = PREDICTOR_VERSION,
+    .needs_bundle = true,
+    .experts = true,
+    .verifies = true,
+    .open = open_calibrated,
+    .predict = predict_modelled,
+};
+
+/* ---- iterations: measured whole -------------------------------------------------------------- */
+
+static enum st open_iterations(struct arena *a, const struct predictor_params *p, void **self,
+                               struct err *e)
+{
+    (void)e;
+    *self = arena_copy(a, p, sizeof *p);
+    return ST_OK;
+}
+
+static enum st predict_iterations(void *self, const struct batch *b, struct stage_time *stages,
+                                  struct err *e)
+{
+    const struct predictor_params *p = self;
+    const struct iterations_batch x = {
+        .chunk_tokens = (double)b->prefill_tokens,
+        .chunk_context = (double)(b->load.kv_tokens_prefill + b->load.chunk_sq),
+        .decode_sequences = (double)b->n_decodes,
+        .decode_kv_tokens = (double)b->decode_kv_tokens,
+    };
+    const struct iterations_time t = bundle_iteration_s(p->bundle, &x);
+    (void)e;
+    stages[0] = (struct stage_time){p->host_overhead ? t.host_s : 0, t.device_s, 0};
+    return ST_OK;
+}
+
+const struct predictor_ops predictor_iterations = {
+    .name = "iterations",
+    .help = "measured times of whole iterations, interpolated",
+    .version = PREDICTOR_VERSION,
+    .needs_bundle = true,
+    .open = open_iterations,
+    .predict = predict_iterations,
+};

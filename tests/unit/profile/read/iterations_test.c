@@ -1,0 +1,103 @@
+#include "profile/read/iterations.h"
+
+#include <math.h>
+
+#include "support/support.h"
+
+#define HEAD                                                                   \
+    "num_tensor_parallel_workers,chunk_tokens,chunk_context,decode_sequences," \
+    "decode_kv_tokens,host_ns,device_ns\n"
+
+static struct iterations *load(struct test *t, const char *rows)
+{
+    struct iterations *x;
+    const char *path = test_write(t, "iteration.csv", arena_printf(t->a, HEAD "%s", rows));
+    assert_ok(iterations_load(t->a, path, 1, &x, &t->e), t);
+    assert_non_null(x);
+    return x;
+}
+
+static const char *const decodes = "1,0,0,1,100,1000000,4000000\n"
+                                   "1,0,0,4,400,1000000,4300000\n"
+                                   "1,0,0,16,1600,1000000,5500000\n"
+                                   "1,0,0,16,16000,1000000,12700000\n";
+
+static void rows_come_back(void **state)
+{
+    struct test *t = *state;
+    struct iterations *x = load(t, decodes);
+    const struct iterations_batch b = {.decode_sequences = 4, .decode_kv_tokens = 400};
+    bool outside;
+    struct iterations_time s = iterations_at(x, &b, &outside);
+    assert_near_rel(s.host_s, 1e-3, 1e-9);
+    assert_near_rel(s.device_s, 4.3e-3, 1e-6);
+    assert_false(outside);
+    struct iterations_facts f = iterations_facts(x);
+    assert_int_equal(f.decodes, 4);
+    assert_int_equal(f.prompts, 0);
+    assert_true(f.error >= 0 && f.error < 0.01);
+}
+
+/* A row that the fit misses pulls its neighbourhood, and not what is far from it. */
+static void a_kink_is_followed(void **state)
+{
+    struct test *t = *state;
+    struct buf rows = {0};
+    for (int n = 1; n <= 64; n++)
+        buf_printf(&rows, "1,0,0,%d,%d,0,%d\n", n, n * 100 + n % 3, n == 32 ? 9000000 : 6000000);
+    struct iterations *x = load(t, buf_str(&rows));
+    buf_free(&rows);
+    const struct iterations_batch at = {.decode_sequences = 32, .decode_kv_tokens = 3202};
+    const struct iterations_batch far = {.decode_sequences = 4, .decode_kv_tokens = 400};
+    bool outside;
+    double s = iterations_at(x, &at, &outside).device_s;
+    assert_true(s > 6.2e-3 && s <= 9e-3);
+    assert_near_rel(iterations_at(x, &far, &outside).device_s, 6e-3, 0.01);
+}
+
+static void outside_is_told(void **state)
+{
+    struct test *t = *state;
+    struct iterations *x = load(t, decodes);
+    const struct iterations_batch more = {.decode_sequences = 64, .decode_kv_tokens = 6400};
+    const struct iterations_batch prompt = {.chunk_tokens = 100, .chunk_context = 5050};
+    bool outside;
+    double s = iterations_at(x, &more, &outside).device_s;
+    assert_true(outside);
+    assert_true(s > 5.5e-3 && s < 30e-3);
+    assert_true(isfinite(iterations_at(x, &prompt, &outside).device_s));
+    assert_true(outside);
+}
+
+static void faults_have_a_place(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {HEAD "1,0,0,0,0,1,1\n",
+         "iteration.csv:2:2: chunk_tokens: a batch of neither chunks nor decodes"},
+        {HEAD "1,0,0,1,5,0,0\n", "iteration.csv:2:7: device_ns: an iteration that took no time"},
+        {HEAD "1,0,0,1,5,-1,0\n", "iteration.csv:2:6: host_ns: -1 is below the minimum 0"},
+        {HEAD "1,0,0,1,5,1,1\n", "iteration.csv: 1 rows; at least 3 are needed"},
+        {HEAD "2,0,0,1,5,1,1\n", "iteration.csv: no rows for num_tensor_parallel_workers 1; the "
+                                 "nearest rows have num_tensor_parallel_workers 2"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct iterations *x;
+        const char *path = test_write(t, "iteration.csv", cases[i].text);
+        assert_int_equal(iterations_load(t->a, path, 1, &x, &t->e), ST_INPUT);
+        assert_non_null(strstr(err_cause(&t->e, 0), cases[i].error));
+        err_clear(&t->e);
+    }
+    struct iterations *none = NULL;
+    assert_ok(iterations_load(t->a, test_path(t, "absent.csv"), 1, &none, &t->e), t);
+    assert_null(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(rows_come_back), TEST(a_kink_is_followed),
+                                       TEST(outside_is_told), TEST(faults_have_a_place)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
