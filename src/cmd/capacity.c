@@ -80,7 +80,9 @@ struct asked {
     enum st (*lengthen)(void *self, int64_t times, struct probe *out, struct err *e);
     void *self;
     int64_t long_run; /* at most so many times */
-    const char *model, *warning;
+    const char *model;
+    const char *warnings[3];
+    size_t n_warnings;
     struct node *extra; /* of run_meta.json */
 };
 
@@ -127,7 +129,7 @@ static enum st measure(struct job_context *c, const struct asked *q, struct capa
         r->operating = j.probes = arena_array(c->a, struct capacity_probe, r->n_seeds);
         TRY(over_seeds(&j, "operating point", q->workers, e));
     }
-    capacity_notes(c->a, r, &q->warning, 1);
+    capacity_notes(c->a, r, q->warnings, q->n_warnings);
     return ST_OK;
 }
 
@@ -271,14 +273,14 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
                       .params = job_capacity_params(p, &probe->slo, probe->one_draw, false),
                       .workers = p->cores ? p->cores : launch_cores(),
                       .model = probe->m.m.name,
-                      .warning = job_predictor_warning(c, &probe->params),
                       .extra = node_new(c->a, NODE_MAP)};
-    if (q.warning)
-        q.warning = arena_printf(c->a, "%s.", q.warning);
-    node_set(c->a, q.extra, SV("profiling_root"),
-             node_str(c->a, job_profiling_root(c, &probe->params)));
-    node_set(c->a, q.extra, SV("predictor"), node_str(c->a, probe->predictor.ops->name));
-    node_set(c->a, q.extra, SV("host_overhead"), node_bool(c->a, probe->params.host_overhead));
+    const char *const remarks[] = {job_predictor_uncalibrated(c, &probe->predictor),
+                                   job_predictor_settings(c, &probe->params),
+                                   job_predictor_warning(c, &probe->params)};
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        if (remarks[i])
+            q.warnings[q.n_warnings++] = arena_printf(c->a, "%s.", remarks[i]);
+    job_predictor_facts(c, &probe->params, &probe->predictor, q.extra);
     struct any_length any = {.c = c};
     if (has_any_length(p, &q)) {
         q.lengthen = lengthen;

@@ -34,9 +34,14 @@ static enum st open_predictor(struct service *s, struct err *e)
 {
     struct predictor_params params;
     TRY(job_predictor(s->c, &s->m, &params, &s->predictor, e));
-    const char *warning = job_predictor_warning(s->c, &params);
-    if (warning)
-        log_warn("%s", warning);
+    const char *const remarks[] = {job_predictor_uncalibrated(s->c, &s->predictor),
+                                   job_predictor_settings(s->c, &params),
+                                   job_predictor_warning(s->c, &params)};
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        if (remarks[i])
+            log_warn("%s", remarks[i]);
+    if (remarks[0])
+        printf("prediction      %s\n", remarks[0]);
     return ST_OK;
 }
 

@@ -79,12 +79,16 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(job_serve_params(p, &m.m, NULL, &serve, &plan, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
-    const char *warning = job_predictor_warning(c, &params);
+    job_predictor_overheads(&params, &serve);
+    const char *const remarks[] = {job_predictor_uncalibrated(c, &predictor),
+                                   job_predictor_settings(c, &params),
+                                   job_predictor_warning(c, &params)};
     const struct says says = {c->a, node_new(c->a, NODE_LIST)};
-    if (warning)
-        say(&says, warning);
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
+        if (remarks[i])
+            say(&says, remarks[i]);
 
-    struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params};
+    struct job_monte_carlo mc = {.c = c, .m = &m, .params = &params, .ops = predictor.ops};
     if (p->sim.replicas_mc)
         TRY(job_monte_carlo_open(&mc, e));
     struct job_workload w;
@@ -93,9 +97,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     for (int64_t i = 0; i < p->cluster.replicas; i++)
         ex[i] = sim_executor(c->a, &predictor, serve.async);
     struct node *extra = node_new(c->a, NODE_MAP);
-    node_set(c->a, extra, SV("profiling_root"), node_str(c->a, job_profiling_root(c, &params)));
-    node_set(c->a, extra, SV("predictor"), node_str(c->a, predictor.ops->name));
-    node_set(c->a, extra, SV("host_overhead"), node_bool(c->a, params.host_overhead));
+    job_predictor_facts(c, &params, &predictor, extra);
     job_memory_meta(c->a, p, &plan.memory, extra);
     if (params.bundle) {
         struct contention busy = contention_of(bundle_meta(params.bundle), "contention");
@@ -120,7 +122,8 @@ static enum st simulate(struct job_context *c, struct err *e)
                         .clock = &clock,
                         .bundle = params.bundle,
                         .predictor = &predictor,
-                        .extra = extra};
+                        .extra = extra,
+                        .uncalibrated = remarks[0]};
     if (p->sim.replicas_mc) {
         r.more = job_monte_carlo;
         r.more_self = &mc;

@@ -170,12 +170,20 @@ static void find_settings(struct arena *a, struct ab *x)
 
 /* ---- notes --------------------------------------------------------------------------------- */
 
+static bool is_true(const struct node *meta, const char *key)
+{
+    const struct node *v = node_find(meta, key);
+    return v && v->kind == NODE_BOOL && v->b;
+}
+
 static void tell_runs(const struct ab *x, struct notes *n)
 {
     size_t simulated = 0;
     for (size_t i = 0; i < x->params.n; i++) {
         const struct ab_run *r = &x->runs[i];
         simulated += r->simulated;
+        if (is_true(r->run.meta, "uncalibrated"))
+            compare_note(n, "%s is uncalibrated: no measurement stands behind its times.", r->name);
         if (r->n_left_out)
             compare_note(
                 n,

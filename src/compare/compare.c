@@ -145,6 +145,14 @@ static void tell_samples(const struct comparison *c, struct notes *notes)
             "without.");
 }
 
+static void tell_calibration(const struct comparison *c, struct notes *notes)
+{
+    const struct node *n = node_find(c->sim.meta, "uncalibrated");
+    if (n && n->kind == NODE_BOOL && n->b)
+        compare_note(notes, "The simulation is uncalibrated: no measurement stands behind its "
+                            "times.");
+}
+
 static void tell_host_time(const struct comparison *c, struct notes *notes)
 {
     const struct node *n = node_find(c->sim.meta, "host_overhead");
@@ -209,6 +217,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
                        (const struct run *const[]){&out->real, &out->sim},
                        (const struct run_metrics *const[]){&out->real_metrics, &out->sim_metrics});
         tell_samples(out, &notes);
+        tell_calibration(out, &notes);
         tell_host_time(out, &notes);
         tell_extrapolation(out, &notes);
         out->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);

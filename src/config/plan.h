@@ -58,6 +58,7 @@ struct plan {
         const struct node *config; /* Hugging Face keys; used when ref has none */
         const char *weights;       /* "random:<seed>" or NULL = ref's safetensors */
         const char *tokenizer;     /* path of tokenizer.json; NULL = ref's */
+        const char *dtype, *kv_dtype; /* formats; NULL = what config.json says */
     } model;
 
     const char *import, *export, *path; /* of workload: a format, and its file */
@@ -125,7 +126,8 @@ struct plan {
     } parallel;
     struct {
         const char *kind, *tables;
-        int64_t block_size; /* 0 = scheduler.block_size */
+        int64_t block_size;            /* 0 = scheduler.block_size */
+        const struct node *parameters; /* name -> value; NULL = none given */
     } predictor;
 
     struct {

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "job/memory.h"
+#include "model/formats.h"
 #include "serve/sched/sched.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -83,6 +84,7 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
     }
     if (model_from_config(c->a, name ? name : "model", out->config, &out->m, e) != ST_OK)
         return err_add(e, "model %s", name ? name : "");
+    TRY(formats_set(&out->m, p->model.dtype, p->model.kv_dtype, e));
     if (out->dir)
         TRY(add_generation_config(c, out, e));
     out->tokenizer = p->model.tokenizer;
@@ -302,8 +304,6 @@ static enum st engine_defaults(const struct plan *p, struct serve_params *out, s
     return sched && sched->defaults ? sched->defaults(out, &hw, e) : ST_OK;
 }
 
-enum { KV_FLOAT_BYTES = 2 }; /* float16, as in the memory planner */
-
 enum st job_serve_params(const struct plan *p, const struct model *m, const struct engine *engine,
                          struct serve_params *out, struct engine_plan *plan, struct err *e)
 {
@@ -329,7 +329,7 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
         .prefill_replicas = (int32_t)p->cluster.prefill_replicas,
         .kv_bandwidth = p->cluster.kv_bandwidth_gb_s * 1e9,
         .kv_latency_s = p->cluster.kv_latency_s,
-        .kv_bytes_per_token = (double)model_kv_bytes_per_token(m, KV_FLOAT_BYTES),
+        .kv_bytes_per_token = model_kv_bytes(m),
         .max_model_len = p->scheduler.max_model_len ? p->scheduler.max_model_len : m->max_positions,
         .seed = (uint64_t)p->seed,
         .warmup_requests = p->workload.warmup_requests,

@@ -112,6 +112,7 @@ struct job_run {
     const struct bundle *bundle;       /* its look-ups are counted; NULL = none */
     const struct predictor *predictor; /* NULL = a real run */
     const struct node *extra;          /* more members of run_meta.json, or NULL */
+    const char *uncalibrated;          /* remark that is printed with the figures; NULL = none */
     struct reference *reference;       /* measured before and after the run; NULL = not */
     /* Writes further files of a successful run; NULL = none. Members of `shown` are printed, those
      * of `extra` go to run_meta.json. */

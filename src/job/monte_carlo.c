@@ -82,13 +82,15 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
     if (p->sim.replicas_mc < MONTE_CARLO_LEAST)
         return err_set(e, ST_USAGE, "sim.replicas_mc: %lld is neither 0 nor %d or more",
                        (long long)p->sim.replicas_mc, (int)MONTE_CARLO_LEAST);
-    TRY(predictor_find(p->predictor.kind, &j->ops, e));
-    if (!j->params->bundle) {
+    if (!j->params->bundle || bundle_form(j->params->bundle) != BUNDLE_OPERATORS) {
         err_set(e, ST_USAGE, "sim.replicas_mc: predictor %s says nothing of its errors",
                 j->ops->name);
-        return err_hint(e, "predictor=bundle");
+        return err_hint(e,
+                        j->params->bundle ? "a bundle of operators says them" : "predictor=bundle");
     }
+    j->ops = &predictor_bundle;
     TRY(job_serve_params(p, &j->m->m, NULL, &j->serve, NULL, e));
+    job_predictor_overheads(j->params, &j->serve);
     TRY(job_probe_workload(j->c, j->m, &j->w, &j->ids, e));
     j->serve.concurrency = j->w.w.concurrency;
     return ST_OK;

@@ -1,6 +1,11 @@
+#include <string.h>
+
 #include "job/memory.h"
 #include "job/sim.h"
+#include "model/formats.h"
+#include "profile/read/iteration.h"
 #include "sim/drafting.h"
+#include "text/json.h"
 
 /* Loads the bundle, if the predictor needs one. */
 static enum st load_bundle(const struct job_context *c, const struct job_model *m,
@@ -15,34 +20,123 @@ static enum st load_bundle(const struct job_context *c, const struct job_model *
     return ST_OK;
 }
 
+/* Peaks of the plan's hardware. */
+static struct iteration_hardware hardware_of(const struct plan *p)
+{
+    const double tera = 1e12, giga = 1e9;
+    return (struct iteration_hardware){
+        .dram_bytes_per_s = p->hardware.dram_gb_per_s * giga,
+        .link_bytes_per_s = p->hardware.link_gb_per_s * giga,
+        .flop_per_s = {[PRECISION_FP32] = p->hardware.peak_tflops.fp32 * tera,
+                       [PRECISION_TF32] = p->hardware.peak_tflops.tf32 * tera,
+                       [PRECISION_BF16] = p->hardware.peak_tflops.bf16 * tera,
+                       [PRECISION_FP16] = p->hardware.peak_tflops.fp16 * tera,
+                       [PRECISION_FP8] = p->hardware.peak_tflops.fp8 * tera,
+                       [PRECISION_FP4] = p->hardware.peak_tflops.fp4 * tera,
+                       [PRECISION_INT8] = p->hardware.peak_tflops.int8 * tera},
+    };
+}
+
+/* auto: the bundle where there is one, or where its root was named; without, the roofline if the
+ * hardware has peaks. */
+static const char *kind_of(const struct job_context *c, const struct job_model *m)
+{
+    const struct plan *p = c->plan;
+    const struct bundle_key key = job_bundle_key(p, m);
+    if (strcmp(p->predictor.kind, "auto") != 0)
+        return p->predictor.kind;
+    bool named = config_origin(c->config, "profile.root") == ORIGIN_COMMAND_LINE;
+    bool peaks = p->hardware.dram_gb_per_s > 0;
+    return named || !peaks || bundle_exists(c->a, &key) ? "bundle" : "roofline";
+}
+
+/* predictor.parameters over those of the predictor. */
+static enum st read_parameters(const struct job_context *c, const struct predictor_ops *ops,
+                               struct predictor_params *params, struct err *e)
+{
+    const struct node *given = c->plan->predictor.parameters;
+    const struct calibrated *calibrated = params->bundle ? bundle_calibrated(params->bundle) : NULL;
+    if (!given || given->n == 0)
+        return ST_OK;
+    if (!ops->uncalibrated && !calibrated)
+        return err_set(e, ST_USAGE,
+                       "predictor.parameters: predictor %s has none; roofline and calibrated "
+                       "bundles have",
+                       ops->name);
+    struct iteration_params *all = arena_one(c->a, struct iteration_params);
+    *all = calibrated ? calibrated_params(calibrated) : iteration_defaults(params->model->multiply);
+    for (uint32_t i = 0; i < given->n; i++) {
+        const struct node_pair *pair = &given->pairs[i];
+        enum iteration_param k;
+        if (!iteration_param_find(pair->key, &k)) {
+            struct buf known = {0};
+            for (int j = 0; j < ITERATION_PARAMS; j++)
+                buf_printf(&known, "%s%s", j ? ", " : "", iteration_param_table[j].name);
+            err_set(e, ST_USAGE, "predictor.parameters: there is none called '%.*s'",
+                    (int)pair->key.n, pair->key.p);
+            err_hint(e, "known: %s", buf_str(&known));
+            buf_free(&known);
+            return e->st;
+        }
+        const struct iteration_param_info *info = &iteration_param_table[k];
+        const char *key = arena_printf(c->a, "predictor.parameters.%s", info->name);
+        if (node_to_double(pair->value, key, info->min, info->max, &all->v[k], e) != ST_OK)
+            return e->st = ST_USAGE;
+    }
+    params->parameters = all;
+    return ST_OK;
+}
+
+static enum st check_verifies(const struct plan *p, const struct predictor_ops *ops, struct err *e)
+{
+    if (!p->speculation.draft_tokens || ops->verifies)
+        return ST_OK;
+    return err_set(e, ST_USAGE,
+                   "speculation.draft_tokens: predictor %s knows no rows that verify drafts",
+                   ops->name);
+}
+
 enum st job_predictor(const struct job_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e)
 {
     const struct plan *p = c->plan;
     const struct predictor_ops *ops;
-    TRY(predictor_find(p->predictor.kind, &ops, e));
+    struct iteration_hardware *hardware = arena_one(c->a, struct iteration_hardware);
+    *hardware = hardware_of(p);
+    TRY(predictor_find(kind_of(c, m), &ops, e));
     *params = (struct predictor_params){.model = &m->m,
                                         .tp = p->parallel.tp,
                                         .pp = p->parallel.pp,
                                         .ep = p->parallel.ep,
                                         .expert_skew = p->parallel.expert_skew,
+                                        .host_overhead = ops->uncalibrated && p->sim.host_overhead,
+                                        .hardware = hardware,
                                         .tables = p->predictor.tables};
     if (ops->needs_bundle)
         TRY(load_bundle(c, m, params, e));
     TRY(job_memory_known(c, params->bundle, e));
-    if (p->speculation.draft_tokens && !ops->verifies)
-        return err_set(e, ST_USAGE,
-                       "speculation.draft_tokens: predictor %s knows no rows that verify drafts",
-                       ops->name);
+    TRY(read_parameters(c, ops, params, e));
+    TRY(check_verifies(p, ops, e));
     if (p->speculation.draft_tokens && !node_path(c->config->tree, "speculation.acceptance")) {
         err_set(e, ST_USAGE, "speculation.draft_tokens: how many drafts are accepted is not known");
         return err_hint(e, "speculation.acceptance=0.7 accepts each, after those before it, with "
                            "that probability");
     }
     TRY(predictor_open(c->a, ops, params, out, e));
+    TRY(check_verifies(p, out->ops, e)); /* what the bundle holds */
     if (p->speculation.draft_tokens)
         *out = predictor_drafting(c->a, out, p->speculation.draft_cost);
     return ST_OK;
+}
+
+const char *job_predictor_uncalibrated(const struct job_context *c, const struct predictor *p)
+{
+    if (!p->ops->uncalibrated)
+        return NULL;
+    return arena_printf(c->a,
+                        "uncalibrated: times are a roofline of %s's peak rates with default "
+                        "efficiencies; no measurement stands behind them",
+                        c->plan->hardware.id);
 }
 
 const char *job_predictor_warning(const struct job_context *c,
@@ -52,6 +146,89 @@ const char *job_predictor_warning(const struct job_context *c,
         return NULL;
     return "the bundle has no host overhead per iteration: simulated times are device times alone "
            "and will be too short";
+}
+
+/* The value of a key of the configuration as a person would type it. */
+static const char *typed(struct arena *a, const struct node *n)
+{
+    if (!n || n->kind == NODE_NULL)
+        return "nothing";
+    if (n->kind == NODE_STR)
+        return arena_printf(a, "%.*s", (int)n->s.n, n->s.p);
+    struct buf text = {0};
+    json_write(&text, n, 0, true);
+    const char *s = arena_str(a, buf_str(&text));
+    buf_free(&text);
+    return s;
+}
+
+const char *job_predictor_settings(const struct job_context *c,
+                                   const struct predictor_params *params)
+{
+    const struct node *stated = params->bundle ? bundle_settings(params->bundle) : NULL;
+    const char *list = "";
+    for (uint32_t i = 0; stated && stated->kind == NODE_MAP && i < stated->n; i++) {
+        const char *key = arena_strn(c->a, stated->pairs[i].key.p, stated->pairs[i].key.n);
+        const char *holds = typed(c->a, stated->pairs[i].value);
+        const char *has = typed(c->a, node_path(c->config->tree, key));
+        if (strcmp(holds, has) != 0)
+            list =
+                arena_printf(c->a, "%s%s%s=%s (here %s)", list, *list ? ", " : "", key, holds, has);
+    }
+    return *list ? arena_printf(c->a, "the bundle's times hold for other settings: %s", list)
+                 : NULL;
+}
+
+void job_predictor_overheads(const struct predictor_params *params, struct serve_params *serve)
+{
+    const struct request_overheads *o = params->bundle ? bundle_overheads(params->bundle) : NULL;
+    if (o)
+        serve->overheads =
+            (struct serve_overheads){o->first_token_s, o->prompt_token_s, o->completion_s};
+}
+
+/* Parameters and peaks of the iteration model, where that predicts. */
+static struct node *model_node(struct arena *a, const struct predictor_params *params)
+{
+    const struct calibrated *c = params->bundle ? bundle_calibrated(params->bundle) : NULL;
+    const struct iteration_hardware *hw = c ? &c->hardware : params->hardware;
+    struct iteration_params p =
+        c ? calibrated_params(c) : iteration_defaults(params->model->multiply);
+    struct node *n = node_new(a, NODE_MAP), *values = node_new(a, NODE_MAP);
+    struct node *peaks = node_new(a, NODE_MAP), *tflops = node_new(a, NODE_MAP);
+    if (params->parameters)
+        p = *params->parameters;
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        node_set(a, values, sv_of(iteration_param_table[i].name), node_float(a, p.v[i]));
+    for (int i = 0; i < PRECISIONS; i++)
+        if (hw->flop_per_s[i] > 0)
+            node_set(a, tflops, sv_of(precision_name((enum precision)i)),
+                     node_float(a, hw->flop_per_s[i] / 1e12));
+    node_set(a, peaks, SV("dram_gb_per_s"), node_float(a, hw->dram_bytes_per_s / 1e9));
+    node_set(a, peaks, SV("link_gb_per_s"), node_float(a, hw->link_bytes_per_s / 1e9));
+    node_set(a, peaks, SV("peak_tflops"), tflops);
+    node_set(a, n, SV("formats"), node_str(a, formats_words(a, params->model)));
+    node_set(a, n, SV("parameters"), values);
+    node_set(a, n, SV("peaks"), peaks);
+    return n;
+}
+
+void job_predictor_facts(const struct job_context *c, const struct predictor_params *params,
+                         const struct predictor *p, struct node *extra)
+{
+    struct arena *a = c->a;
+    const char *root = job_profiling_root(c, params);
+    const struct request_overheads *o = params->bundle ? bundle_overheads(params->bundle) : NULL;
+    bool calibrated = params->bundle && bundle_calibrated(params->bundle);
+    node_set(a, extra, SV("profiling_root"), root ? node_str(a, root) : node_new(a, NODE_NULL));
+    node_set(a, extra, SV("predictor"), node_str(a, p->ops->name));
+    node_set(a, extra, SV("host_overhead"), node_bool(a, params->host_overhead));
+    if (p->ops->uncalibrated)
+        node_set(a, extra, SV("uncalibrated"), node_bool(a, true));
+    if (p->ops->uncalibrated || calibrated)
+        node_set(a, extra, SV("iteration_model"), model_node(a, params));
+    if (o)
+        node_set(a, extra, SV("request_overheads"), fields_node(a, &request_overheads_fields, o));
 }
 
 const char *job_profiling_root(const struct job_context *c, const struct predictor_params *params)

@@ -250,6 +250,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
                      dir);
     }
     struct node *shown = node_new(a, NODE_MAP);
+    if (r->uncalibrated)
+        node_set(a, shown, SV("prediction"), node_str(a, r->uncalibrated));
     if (st == ST_OK && w->note)
         note(a, extra, w->note);
     if (st == ST_OK)

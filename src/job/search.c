@@ -169,6 +169,7 @@ static enum st evaluate(struct arena *a, const struct job_search *s, const struc
     TRY(job_probe_open(&c, probe, e));
     struct capacity_params params = job_capacity_params(p, &probe->slo, probe->one_draw, false);
     out->host_overhead = !job_predictor_warning(&c, &probe->params);
+    out->uncalibrated = probe->predictor.ops->uncalibrated;
     enum st st = look(a, s, probe, &params, out, e);
     job_probe_close(probe);
     return st;
@@ -263,8 +264,9 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
 {
     struct arena *a = s->c->a;
     const struct plan *p = s->c->plan;
-    size_t refused = 0;
-    const char *warning = NULL;
+    size_t refused = 0, uncalibrated = 0, n_warnings = 0;
+    const char *warnings[2];
+    bool no_host = false;
     *r = (struct search_result){.space = &s->space, .n = s->candidates.n};
     r->seeds = p->workload.dir || p->workload.trace ? 1 : job_capacity_seeds(p, false);
     TRY(slo_parse(p->slo.items, p->slo.n, p->slo_fraction, &r->slo, e));
@@ -276,14 +278,23 @@ enum st job_search_collect(struct job_search *s, struct search_result *r, struct
         refused += c->status == SEARCH_REFUSED;
         s->met = s->met || c->status == SEARCH_OK;
         if (c->status != SEARCH_REFUSED && !c->host_overhead)
-            warning = "Bundles without host overhead per iteration: their times are device times "
-                      "alone and too short.";
+            no_host = true;
+        uncalibrated += c->uncalibrated;
     }
     if (refused == r->n) {
         err_set(e, ST_INPUT, "no configuration can be simulated");
         return err_hint(e, "the first says: %s", r->configs[0].why ? r->configs[0].why : "");
     }
-    search_sum(a, r, warning);
+    if (uncalibrated)
+        warnings[n_warnings++] =
+            arena_printf(a,
+                         "Uncalibrated: the times of %zu of %zu configurations are a roofline of "
+                         "peak rates with default efficiencies; no measurement stands behind them.",
+                         uncalibrated, r->n);
+    if (no_host)
+        warnings[n_warnings++] = "Bundles without host overhead per iteration: their times are "
+                                 "device times alone and too short.";
+    search_sum(a, r, warnings, n_warnings);
     return ST_OK;
 }
 

@@ -12,11 +12,24 @@
 enum st job_predictor(const struct job_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e);
 
+/* Remark for results: nothing was measured for these times. NULL = something was. */
+const char *job_predictor_uncalibrated(const struct job_context *c, const struct predictor *p);
+/* Remark for results: settings of the run that the bundle's times do not hold for. NULL = none. */
+const char *job_predictor_settings(const struct job_context *c,
+                                   const struct predictor_params *params);
+/* Members of run_meta.json: profiling_root, predictor, host_overhead; where they apply also
+ * uncalibrated, iteration_model (parameters and peaks), request_overheads. */
+void job_predictor_facts(const struct job_context *c, const struct predictor_params *params,
+                         const struct predictor *p, struct node *extra);
+/* What requests pay outside the engine, from the bundle. */
+void job_predictor_overheads(const struct predictor_params *params, struct serve_params *serve);
+
 /* Remark for results: no host time although it was requested. NULL = none. */
 const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params);
 
-/* The root of the bundle, or the folder of Vidur's tables: profiling_root of run_meta.json. */
+/* The root of the bundle, or the folder of Vidur's tables; NULL for predictors
+ * that read none: profiling_root of run_meta.json. */
 const char *job_profiling_root(const struct job_context *c, const struct predictor_params *params);
 
 /* The system of a plan as a probe. Arrivals are the plan's at any rate; those of a given workload
@@ -49,9 +62,9 @@ enum st job_unit_workload(const struct job_context *c, const struct job_model *m
 /* Whether arrivals are given: other rates stretch them instead of drawing anew. */
 bool job_is_stretched(const struct plan *p);
 
-/* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first three members
- * are the caller's; open refuses what has no uncertainty and loads the workload, which the caller
- * closes. */
+/* sim.replicas_mc: the `more` of a simulated run, with this as its self. The first four members
+ * are the caller's; open refuses what has no uncertainty, by the name of ops, and loads the
+ * workload, which the caller closes. */
 struct job_monte_carlo {
     const struct job_context *c;
     const struct job_model *m;

@@ -113,6 +113,9 @@ static void run_body(struct arena *a, struct buf *out, const struct part *part)
     if (engine)
         page_tag(out, "p", NULL, "Engine: %s", engine);
     page_server(a, out, d->run.meta);
+    const struct node *uncalibrated = node_find(d->run.meta, "uncalibrated");
+    if (uncalibrated && uncalibrated->kind == NODE_BOOL && uncalibrated->b)
+        page_tag(out, "p", NULL, "Uncalibrated: no measurement stands behind these times.");
     tiles(a, out, d);
     buf_puts(out, "</header>\n");
     page_client(a, out, d->run.meta);

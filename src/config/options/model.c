@@ -14,6 +14,13 @@ static const struct option rows[] = {
      .help = "random:SEED for random weights; the safetensors of model.ref when unset"},
     {KEY(model.tokenizer), .commands = MAKES | CMD_SERVE,
      .help = "path of a tokenizer.json; the one of model.ref when unset"},
+    {KEY(model.dtype), .allowed = "bf16|fp16|fp32|tf32|fp8|fp4|int8|int4",
+     .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help =
+         "number format of the weights and their products; config.json's, else bf16, when unset"},
+    {KEY(model.kv_dtype), .allowed = "bf16|fp16|fp32|fp8|fp4|int8",
+     .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help = "number format of the KV cache; config.json's, else that of activations, when unset"},
 };
 
 OPTION_SECTION(model, rows);

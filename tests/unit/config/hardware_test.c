@@ -97,8 +97,8 @@ static void every_gpu_names_its_sources(void **state)
 static void peaks_are_refused_where_times_are_measured(void **state)
 {
     struct test *t = *state;
-    struct config c = fixture_good(
-        t, ARGS(SIMULATE, embed_cmd, "hardware=h100", "hardware.peak_tflops.bf16=900"));
+    struct config c = fixture_good(t, ARGS(SIMULATE, embed_cmd, "hardware=h100",
+                                           "hardware.peak_tflops.bf16=900", "predictor=bundle"));
     assert_true(c.plan.hardware.peak_tflops.bf16 == 900);
     assert_err(config_check_read(&c, &t->e), ST_USAGE, t,
                "command line: simulate does not use hardware.peak_tflops.bf16 with "

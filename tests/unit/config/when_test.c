@@ -179,7 +179,10 @@ static void rows_agree_with_the_registries(void **state)
         enum st tables = check(t, ARGS(SIMULATE, files, kind, "predictor.tables=x"));
         err_clear(&t->e);
         assert_int_equal(bundle == ST_OK, ops->needs_bundle);
-        assert_int_equal(tables == ST_OK, !ops->needs_bundle);
+        assert_int_equal(tables == ST_OK, !ops->needs_bundle && !ops->uncalibrated);
+        enum st parameters = check(t, ARGS(SIMULATE, files, kind, "+predictor.parameters.x=1"));
+        err_clear(&t->e);
+        assert_int_equal(parameters == ST_OK, ops->needs_bundle || ops->uncalibrated);
     }
 }
 
