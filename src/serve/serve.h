@@ -49,7 +49,8 @@ enum serve_async {
 };
 
 /* Time that a request pays once outside the engine: HTTP, tokenization, its client. Added to the
- * times of its tokens and to its completion, of predictions; no batch waits for it. Seconds. */
+ * times of its tokens and to its completion, of predictions; no batch waits for it, but what
+ * follows from its end (closed loops, later turns) does. Seconds. */
 struct serve_overheads {
     double first_token_s;  /* before its first token */
     double prompt_token_s; /* besides, per prompt token */

@@ -42,7 +42,7 @@ static int64_t outside_ns(const struct serve_params *p, const struct request *q)
 {
     const struct serve_overheads *o = &p->overheads;
     double s = o->first_token_s + o->prompt_token_s * (double)q->w.num_prefill_tokens;
-    return s > 0 ? (int64_t)round(s * 1e9) : 0;
+    return s > 0 ? ns_from_s(s) : 0;
 }
 
 void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64_t id)
@@ -83,20 +83,20 @@ void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64
 void tokens_request_row(struct serve_run_state *run, struct request *q, enum run_status status,
                         int64_t completion_ns, const char *error_type, const char *error_msg)
 {
+    struct moment end = {ns_from_s(run->event_s), run->event_s};
     q->state = REQUEST_OVER;
     run->counters->tokens += q->delivered;
     run->finished++;
+    if (completion_ns != RUN_NONE) {
+        int64_t outside = outside_ns(run->p, q) + ns_from_s(run->p->overheads.completion_s);
+        completion_ns += outside;
+        end = (struct moment){completion_ns, run->event_s + ns_to_s(outside)};
+    }
     if (run->release)
-        release_over(
-            run->release, q->session,
-            (struct moment){completion_ns == RUN_NONE ? ns_from_s(run->event_s) : completion_ns,
-                            run->event_s});
+        release_over(run->release, q->session, end);
     const struct serve_sink *sink = run->sink;
     if (!sink->request)
         return;
-    if (completion_ns != RUN_NONE)
-        completion_ns +=
-            outside_ns(run->p, q) + (int64_t)round(run->p->overheads.completion_s * 1e9);
     struct run_request row = {.request_id = q->w.request_id,
                               .prompt_id = q->w.prompt_id,
                               .arrival_ns = q->w.arrival_ns,

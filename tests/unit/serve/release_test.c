@@ -99,6 +99,22 @@ static void what_is_rejected_has_ended(void **state)
     harness_free(&h);
 }
 
+/* What a request pays outside the engine passes before its client sends the next. */
+static void clients_wait_for_overheads(void **state)
+{
+    struct test *t = *state;
+    const struct workload_request w[] = {request(0, 2), request(1, 2), request(2, 2)};
+    struct harness h = with(w, 3);
+    h.p.concurrency = concurrency_of(t->a, 1, 0);
+    h.p.overheads = (struct serve_overheads){.first_token_s = 0.25, .completion_s = 0.5};
+    harness_run(&h);
+    for (int64_t id = 1; id < 3; id++) {
+        assert_int_equal(harness_row(&h, id)->arrival_ns, harness_row(&h, id - 1)->completion_ns);
+        assert_int_equal(harness_row(&h, id)->arrival_ns, id * (2750 * NS_PER_MS));
+    }
+    harness_free(&h);
+}
+
 static void warm_up_goes_by_the_place_in_the_workload(void **state)
 {
     (void)state;
@@ -232,6 +248,7 @@ int main(void)
         TEST(an_end_releases_the_next),
         TEST(a_session_goes_on_after_its_think_time),
         TEST(what_is_rejected_has_ended),
+        TEST(clients_wait_for_overheads),
         TEST(warm_up_goes_by_the_place_in_the_workload),
         TEST(a_stopped_loop_releases_nothing_more),
         TEST(any_engine_keeps_the_limit),
