@@ -49,9 +49,9 @@ static struct gemm gemm_of(enum precision multiply)
     switch (multiply) {
     case PRECISION_FP8:
     case PRECISION_INT8:
-        return (struct gemm){0.60, 0.57};
+        return (struct gemm){0.75, 0.57};
     case PRECISION_FP4:
-        return (struct gemm){0.45, 0.50};
+        return (struct gemm){0.63, 0.50};
     case PRECISION_FP32:
     case PRECISION_TF32:
     case PRECISION_BF16:
@@ -60,7 +60,7 @@ static struct gemm gemm_of(enum precision multiply)
     case PRECISIONS:
         break;
     }
-    return (struct gemm){0.77, 0.77};
+    return (struct gemm){0.85, 0.77};
 }
 
 struct iteration_params iteration_defaults(enum precision multiply)
@@ -68,13 +68,13 @@ struct iteration_params iteration_defaults(enum precision multiply)
     const struct gemm gemm = gemm_of(multiply);
     return (struct iteration_params){{
         [ITERATION_WEIGHTS_EFFICIENCY] = gemm.weights,
-        [ITERATION_KV_EFFICIENCY] = 0.75,
+        [ITERATION_KV_EFFICIENCY] = 0.80,
         [ITERATION_ACTIVATION_EFFICIENCY] = 0.70,
         [ITERATION_COMPUTE_EFFICIENCY] = gemm.compute,
         [ITERATION_ATTENTION_EFFICIENCY] = 0.50,
         [ITERATION_LINK_EFFICIENCY] = 0.60,
         [ITERATION_COLLECTIVE_S] = 6e-6,
-        [ITERATION_LAYER_S] = 20e-6,
+        [ITERATION_LAYER_S] = 36e-6,
         [ITERATION_ITERATION_S] = 1.5e-3,
         [ITERATION_SEQUENCE_S] = 15e-6,
         [ITERATION_CHUNK_S] = 100e-6,
