@@ -16,6 +16,8 @@ static enum st open_modelled(struct arena *a, const struct predictor_params *p,
 {
     struct modelled *x = arena_one(a, struct modelled);
     TRY(iteration_shape(p->model, hw, p->tp, p->pp, p->ep, &x->shape, e));
+    if (x->shape.groups > 1)
+        expert_load_make(p->model, p->ep, p->expert_skew, &x->shape.load);
     x->params = *params;
     x->host = p->host_overhead;
     *self = x;

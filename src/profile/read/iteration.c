@@ -125,10 +125,10 @@ static void add_network(const struct model *m, const struct iteration_hardware *
         s->head_link_row_s = (double)m->vocab * precision_bytes(m->dtype) * (n - 1) / n * per_byte;
     }
     if (s->groups > 1) {
-        double g = (double)s->groups;
+        double ep = (double)(s->groups * tp);
         s->all_to_alls = 2 * (double)m->layers;
-        s->all_to_all_token_s =
-            s->all_to_alls * activation * (double)m->experts_per_token / n * (g - 1) / g * per_byte;
+        s->all_to_all_pair_s = s->all_to_alls * activation * (ep - 1) / ep * per_byte;
+        expert_load_make(m, s->groups * tp, 0, &s->load);
     }
     if (pp > 1)
         s->send_token_s = activation / n * per_byte;
@@ -152,7 +152,7 @@ static enum st need_flop(const struct iteration_hardware *hw, enum precision p, 
 enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
                         int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e)
 {
-    *out = (struct iteration_shape){.stages = pp, .groups = shard_groups(tp, ep)};
+    *out = (struct iteration_shape){.stages = pp, .groups = shard_groups(tp, ep), .tp = tp};
     TRY(shard_check(m, tp, pp, ep, e));
     TRY(need(hw->dram_bytes_per_s, "hardware.dram_gb_per_s", "the memory bandwidth", e));
     TRY(need_flop(hw, m->multiply, e));
@@ -204,10 +204,19 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
         return;
     out->gemm_weights = s->gemm_weights_s * part;
     out->gemm_compute = s->gemm_token_s * tokens * part;
+    double pairs_sent = 0;
     if (s->experts > 0) {
-        out->expert_weights = s->expert_weights_s * experts_hit(s, all) / g * part;
-        out->expert_compute = s->expert_token_s * all / g * part;
-        out->activations = s->layer_expert_token_s * all / g * part;
+        struct expert_pairs x = {all * s->experts_per_token, experts_hit(s, all)};
+        double whole = 1; /* shards of an expert on a device */
+        if (s->groups > 1) {
+            x = expert_load_at(&s->load, all);
+            whole = (double)s->tp;
+            pairs_sent = x.pairs;
+        }
+        double token = x.pairs / s->experts_per_token * whole * part;
+        out->expert_weights = s->expert_weights_s * x.hit * whole * part;
+        out->expert_compute = s->expert_token_s * token;
+        out->activations = s->layer_expert_token_s * token;
     }
     out->decode_kv = s->decode_kv_token_s * kv * part;
     out->decode_compute = s->decode_pair_s * kv * queries * part;
@@ -217,7 +226,7 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
                          s->decode_row_s * seqs * queries + s->prefill_token_s * prompt / g) *
                         part;
     out->collectives = (s->layer_collectives + s->all_to_alls) * part + (last ? 0 : s->stages > 1);
-    out->link = (s->layer_link_token_s * tokens + s->all_to_all_token_s * tokens) * part +
+    out->link = (s->layer_link_token_s * tokens + s->all_to_all_pair_s * pairs_sent) * part +
                 (last ? 0 : s->send_token_s * tokens);
     if (first) {
         out->activations += s->first_token_s * tokens;

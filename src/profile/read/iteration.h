@@ -31,18 +31,20 @@
  *                  ep > tp two all-to-alls per layer, at pp > 1 a send after all stages but the
  *                  last
  *     link         bytes that a device sends for them: all-reduce 2 (tp - 1) / tp of the
- *                  activations, gathering (tp - 1) / tp of the logits, all-to-all (g - 1) / g of
- *                  the tokens' copies among g groups, send the activations / tp
+ *                  activations, gathering (tp - 1) / tp of the logits, all-to-all
+ *                  (ep - 1) / ep of the pairs of token and expert, send the activations / tp
  *
  * Layers, and what is per layer, are spread evenly over the stages; the first has the embedding and
- * the host's time, the last the LM head. Groups of experts: as src/sim/bundle.c shares a batch.
+ * the host's time, the last the LM head. At ep > tp the groups attend to equal parts of a batch,
+ * and experts take as long as on the busiest of the ep devices, which hold them whole
+ * (model/expert_load.h).
  *
  * Accuracy: of an iteration whose parts overlap, or whose kernels change with the size, no more
  * than these parameters can say; calibration.json states what was left over. */
 #ifndef PROFILE_READ_ITERATION_H
 #define PROFILE_READ_ITERATION_H
 
-#include "model/model.h"
+#include "model/expert_load.h"
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -96,11 +98,12 @@ struct iteration_hardware {
 
 /* Work of one device, whole model, as seconds at peak rates per unit of load. */
 struct iteration_shape {
-    int64_t stages, groups;
-    double layers; /* of a stage */
+    int64_t stages, groups, tp;
+    struct expert_load load; /* of the busiest device, where groups share experts */
+    double layers;           /* of a stage */
     double gemm_weights_s, gemm_token_s;
     double experts, experts_per_token; /* of the model; 0 = none */
-    double expert_weights_s;           /* one expert's, all layers */
+    double expert_weights_s;           /* one expert's, all layers; of a shard of it */
     double expert_token_s;             /* compute of one token, through all its experts */
     double head_weights_s, head_row_s;
     double decode_kv_token_s, decode_pair_s;   /* per key read; per query and key */
@@ -110,13 +113,14 @@ struct iteration_shape {
     double first_token_s, last_row_s;             /* activations before and after the layers */
     double decode_row_s, prefill_token_s;         /* queries and outputs of attention */
     double layer_collectives, layer_link_token_s; /* all layers */
-    double all_to_alls, all_to_all_token_s;       /* all layers */
+    double all_to_alls, all_to_all_pair_s;        /* all layers; per token and expert */
     double head_collectives, head_link_row_s;
     double send_token_s; /* to the next stage */
 };
 
-/* ST_USAGE for degrees that do not divide the model (shard_check) and for peaks that are needed and
- * unknown, by name: "hardware.dram_gb_per_s". tp, pp >= 1; ep 0 or 1 = the shards. */
+/* Tokens choose experts evenly; expert_load_make(m, ep, skew, &out->load) has them choose
+ * otherwise. ST_USAGE for degrees that do not divide the model (shard_check) and for peaks that are
+ * needed and unknown, by name: "hardware.dram_gb_per_s". tp, pp >= 1; ep 0 or 1 = the shards. */
 enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,
                         int64_t pp, int64_t ep, struct iteration_shape *out, struct err *e);
 

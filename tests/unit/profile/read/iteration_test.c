@@ -121,12 +121,22 @@ static void experts_are_those_that_are_hit(void **state)
     one.load.tokens = one.load.seqs = one.load.rows = 1000;
     x = terms_of(t, &m, 1, 1, 1, &one, 0);
     assert_near_rel(x.expert_weights, 8 * expert, 1e-9);
-    /* Four devices hold two experts each, and see a quarter of the batch. */
+    /* Four devices hold two experts each, see a quarter of the batch, and wait for the busiest. */
+    struct expert_load load;
+    expert_load_make(&m, 4, 0, &load);
+    struct expert_pairs most = expert_load_at(&load, 1000);
+    assert_true(most.pairs > 500 && most.pairs < 600);
+    double whole = x.expert_compute;
     x = terms_of(t, &m, 1, 1, 4, &one, 0);
-    assert_near_rel(x.expert_weights, 2 * expert, 1e-9);
+    assert_near_rel(x.expert_weights, most.hit * expert, 1e-9);
+    assert_near_rel(x.expert_compute, whole * most.pairs / 2000, 1e-9);
     assert_near_rel(x.gemm_compute, terms_of(t, &m, 1, 1, 1, &one, 0).gemm_compute / 4, 1e-9);
     assert_near(x.collectives, 8, 0);
-    assert_near_rel(x.link, 8 * 250 * 2 * 2048 * 0.75 / 1e11, 1e-9);
+    assert_near_rel(x.link, 8 * most.pairs * 2048 * 0.75 / 1e11, 1e-9);
+    /* Two groups of two shards: whole experts, on devices that share the rest of the layer. */
+    struct iteration_terms y = terms_of(t, &m, 2, 1, 4, &one, 0);
+    assert_near_rel(y.expert_weights, x.expert_weights, 1e-9);
+    assert_near_rel(y.expert_compute, x.expert_compute, 1e-9);
 }
 
 static void devices_share_the_work_and_talk(void **state)
