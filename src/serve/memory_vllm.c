@@ -1,5 +1,6 @@
 /* What vLLM 0.33 leaves for keys and values, per device, with T = batch_tokens, S = batch_cap, V
- * the vocabulary, e = 2 bytes an element (vllm/v1/worker/gpu_worker.py,
+ * the vocabulary, e bytes an element of the model's dtype, its layers' weights and its keys and
+ * values in their own formats (model/precision.h; vllm/v1/worker/gpu_worker.py,
  * determine_available_memory):
  *
  *     usable      = (memory_gb - reserved_gb) utilization
@@ -25,7 +26,6 @@
 #include "serve/memory.h"
 
 static const double GIB = 1024.0 * 1024 * 1024;
-static const double ELEMENT = 2; /* bytes: bfloat16, float16 */
 static const double LOGIT_BYTES = 14, STATE_BYTES = 4.125;
 static const double GRAPH_LAYER_BYTES = 384 * 1024.0;
 static const double ALONE_GIB = 0.13, NVLINK_GIB = 1.3, PCIE_GIB = 0.1;
@@ -56,14 +56,16 @@ static double weights(const struct stage *s)
     const struct model *m = f->model;
     const double groups = (double)shard_groups(f->tp, f->ep);
     const double table = padded_vocab(m) / (double)f->tp * (double)m->hidden;
+    const double element = precision_bytes(m->dtype);
     struct op_list l;
-    double layer = 0, ends = 0;
+    double layer = 0, ends = 0; /* bytes; parameters */
     shard_ops(m, f->tp, &l);
     for (int i = 0; i < l.n; i++) {
         const struct op *op = &l.ops[i];
-        const double params = (double)op->weight_params / (op->experts ? groups : 1);
+        const double share = op->experts ? groups : 1, params = (double)op->weight_params / share;
+        const double matrices = (double)(op->m * op->k * (op->experts ? op->experts : 1)) / share;
         if (op->where == OP_IN_LAYER)
-            layer += params;
+            layer += (params - matrices) * element + matrices * op_weight_bytes(m, op->kind);
         else if (op->where == OP_BEFORE_LAYERS && s->first)
             ends += op->kind == OP_EMB ? table : params;
         else if (op->where == OP_AFTER_LAYERS && s->last && op->kind != OP_LM_HEAD)
@@ -75,7 +77,7 @@ static double weights(const struct stage *s)
         m->position == POSITION_ROPE
             ? (double)m->max_positions * (double)(m->rotary_dim ? m->rotary_dim : m->head_dim)
             : 0;
-    return ELEMENT * (layer * stage_layers(f) + ends + rotary);
+    return layer * stage_layers(f) + element * (ends + rotary);
 }
 
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
@@ -89,7 +91,8 @@ static double forward(const struct stage *s)
     double mlp = up + inner;
     if (m->experts)
         mlp = (double)m->experts_per_token * (fmax(up, hidden) + inner);
-    return (double)s->f->batch_tokens * ELEMENT * (2 * hidden + fmax(2 * q + 2 * kv, mlp));
+    return (double)s->f->batch_tokens * precision_bytes(m->dtype) *
+           (2 * hidden + fmax(2 * q + 2 * kv, mlp));
 }
 
 static double rows(const struct memory_facts *f)
@@ -150,8 +153,7 @@ static enum st no_room(const struct memory_facts *f, const struct memory_plan *p
 enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
     const struct model shard = shard_model(f->model, f->tp);
-    const double token_bytes =
-        (double)model_kv_bytes_per_token(&shard, (int)ELEMENT) / (double)f->pp;
+    const double token_bytes = model_kv_bytes(&shard) / (double)f->pp;
     const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;
     const struct stage ends[] = {{f, shard, true, f->pp == 1}, {f, shard, f->pp == 1, true}};
     plan_stage(&ends[0], out);
