@@ -139,7 +139,9 @@ struct plan {
 
     struct {
         struct option_list folders;
-        bool remove_partial;
+        bool remove_partial, measure;
+        const char *roofs;
+        int64_t gpu;
     } doctor;
 
     const char *url;   /* of an OpenAI-style server */

@@ -44,6 +44,13 @@ const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows);
  * all cores); 0 when the memory cannot be had. */
 double cpu_stream_bandwidth(int threads, size_t bytes, int rounds);
 
+/* Seconds of each of n passes, after one that does not count. threads 0 = all cores. Reading
+ * `bytes` of memory; a float32 product [rows, size] x [size, size]. ST_USAGE: the memory cannot be
+ * had. */
+enum st cpu_measure_read(int threads, size_t bytes, int n, double *pass_s, struct err *e);
+enum st cpu_measure_gemm(int threads, int64_t rows, int64_t size, int n, double *pass_s,
+                         struct err *e);
+
 /* An executor that computes nothing: every batch ends batch_s seconds after it was submitted and
  * every row emits one token (tokens NULL, as in predictions). Measures the floor of the loop's own
  * cost. Follows the clock: EXEC_VIRTUAL on a virtual one, waits on a real one. The clock is

@@ -62,8 +62,7 @@ static void *try_one(struct search *s, const char *name)
     void *lib = dlopen(name, s->flags);
     if (!lib || !s->fits || s->fits(lib, s->driver_version))
         return lib;
-    s->too_new = name;
-    dlclose(lib);
+    s->too_new = name; /* it stays: what it allocated as it was loaded cannot be freed */
     return NULL;
 }
 

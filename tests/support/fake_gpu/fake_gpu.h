@@ -6,9 +6,9 @@
  * something waits for it, never earlier, and then that stream's alone and what it waits for by
  * events: a wait that is missing shows as old data. New memory is filled with 0xcd; copies and sets
  * outside of allocations are CUDA_ERROR_ILLEGAL_ADDRESS, and as on a GPU every later call then
- * gives the same. Device time is virtual: a copy takes bytes / 100 GB/s, of the host 10 GB/s, a
- * matrix product 2 m n k / 1 TFLOP/s times its algorithm's factor, a kernel 10 us or what its twin
- * says.
+ * gives the same. Device time is virtual: a copy takes bytes / 100 GB/s, of the host 12.5 GB/s,
+ * a matrix product 2 m n k / 3 TFLOP/s times its algorithm's factor, a kernel 12 us or what its
+ * twin says.
  *
  * FAKE_GPU in the environment is the script, words joined by ';', read anew when it changed:
  *

@@ -128,6 +128,8 @@ static bool is_a_value(struct test *t, const struct option *o, const char *value
         for (const struct workload_format *f = workload_formats; f->name; f++)
             if (strcmp(f->name, value) == 0)
                 return true;
+    if (o->type == OPT_BOOL)
+        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     if (o->type == OPT_INT)
         return true;
     if (!dot || strcmp(dot, ".kind") != 0)

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/clock.h"
+#include "base/embed.h"
 #include "gpu/compile.h"
 #include "gpu/library.h"
 #include "support/support.h"
@@ -44,8 +44,32 @@ static void the_real_compiler_makes_machine_code(void **state)
     gpu_compiler_close(&c);
 }
 
+/* Every architecture that it could be asked for. */
+static void our_kernels_compile(void **state)
+{
+    static const char *const archs[] = {"sm_80",   "sm_86",   "sm_89",      "sm_90",     "sm_90a",
+                                        "sm_100a", "sm_120a", "compute_80", "compute_90"};
+    struct test *t = *state;
+    struct gpu_nvrtc nvrtc;
+    struct gpu_compiler *c;
+    struct err e = {0};
+    if (gpu_nvrtc_open(t->a, 0, &nvrtc, &e) != ST_OK) {
+        print_message("skipped: %s\n", err_cause(&e, 0));
+        skip();
+    }
+    gpu_compiler_open(&nvrtc, NULL, &c);
+    for (const struct embed_file *f = embed_doctor; f->path; f++)
+        for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+            const struct gpu_source s = {.name = f->path, .text = f->bytes};
+            struct sv image;
+            assert_ok(gpu_compile(c, t->a, &s, archs[i], &image, &t->e), t);
+        }
+    gpu_compiler_close(&c);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(the_real_compiler_makes_machine_code)};
+    const struct CMUnitTest tests[] = {TEST(the_real_compiler_makes_machine_code),
+                                       TEST(our_kernels_compile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
