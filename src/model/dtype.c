@@ -113,3 +113,62 @@ void tensor_to_f32(const struct tensor *t, size_t first, size_t n, float *out)
     }
     err_bug("dtype", __FILE__, __LINE__);
 }
+
+/* ---- to the types of engines --------------------------------------------------------------- */
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* The upper half, rounded to nearest even; NaN stays NaN. */
+static uint16_t f32_to_bf16(float f)
+{
+    const uint32_t bits = bits_of(f);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Rounded to nearest even; from 65,520 on infinite; NaN stays NaN. */
+static uint16_t f32_to_f16(float f)
+{
+    const uint32_t bits = bits_of(f), magnitude = bits & 0x7fffffff, sign = bits >> 16 & 0x8000;
+    if (magnitude > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x477ff000) /* 65,520 */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude < 0x38800000) { /* 2^-14: subnormal, a multiple of 2^-24; the sum rounds */
+        const float shifted = f32_from_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (bits_of(shifted) - bits_of(0.5f)));
+    }
+    const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
+    return (uint16_t)(sign | ((rounded >> 13) - (112 << 10)));
+}
+
+void tensor_convert(const struct tensor *t, size_t first, size_t n, enum dtype to, void *out)
+{
+    enum { PIECE = 4096 };
+    float piece[PIECE];
+    ASSERT(to == DTYPE_F32 || to == DTYPE_F16 || to == DTYPE_BF16);
+    if (t->dtype == to) {
+        const size_t bytes = dtype_bytes(to);
+        ASSERT(n <= (size_t)tensor_elements(t) && first <= (size_t)tensor_elements(t) - n);
+        if (n > 0)
+            memcpy(out, (const char *)t->data + first * bytes, n * bytes);
+        return;
+    }
+    if (to == DTYPE_F32) {
+        tensor_to_f32(t, first, n, out);
+        return;
+    }
+    uint16_t *half = out;
+    for (size_t at = 0; at < n; at += PIECE) {
+        const size_t some = n - at < PIECE ? n - at : PIECE;
+        tensor_to_f32(t, first + at, some, piece);
+        for (size_t i = 0; i < some; i++)
+            half[at + i] = to == DTYPE_BF16 ? f32_to_bf16(piece[i]) : f32_to_f16(piece[i]);
+    }
+}

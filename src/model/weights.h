@@ -61,6 +61,8 @@ enum st weights_require(const struct weights *w, const struct tensor *want,
 /* n values of t from element `first` as float32, of any dtype; exact where float32 holds the value,
  * else rounded to nearest. */
 void tensor_to_f32(const struct tensor *t, size_t first, size_t n, float *out);
+/* The same as F32, F16 or BF16, rounded to nearest even; what F16 cannot hold becomes infinite. */
+void tensor_convert(const struct tensor *t, size_t first, size_t n, enum dtype to, void *out);
 
 /* Write tensors (data of dtype as given) to path atomically, in the given order; metadata
  * {"format": "pt"}. */

@@ -83,12 +83,92 @@ static void against_reference(void **state)
     weights_close(&w);
 }
 
+static uint16_t converted(float f, enum dtype to)
+{
+    const struct tensor t = {
+        .dtype = DTYPE_F32, .n_dims = 1, .dims = {1}, .data = &f, .bytes = sizeof f};
+    uint16_t out;
+    tensor_convert(&t, 0, 1, to, &out);
+    return out;
+}
+
+static float widened(uint16_t bits, enum dtype from)
+{
+    const struct tensor t = {.dtype = from, .n_dims = 1, .dims = {1}, .data = &bits, .bytes = 2};
+    float out;
+    tensor_to_f32(&t, 0, 1, &out);
+    return out;
+}
+
+/* Every half that there is gives itself; what lies between two goes to the nearer, from the middle
+ * to the even one. */
+static void halves_are_the_nearest(void **state)
+{
+    static const struct {
+        enum dtype type;
+        uint16_t infinity;
+    } rows[] = {{DTYPE_F16, 0x7c00}, {DTYPE_BF16, 0x7f80}};
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        for (uint32_t sign = 0; sign <= 0x8000; sign += 0x8000)
+            for (uint32_t h = 0; h < rows[i].infinity; h++) {
+                const uint16_t below = (uint16_t)(sign | h), above = (uint16_t)(below + 1);
+                const float low = widened(below, rows[i].type);
+                assert_int_equal(converted(low, rows[i].type), below);
+                if (h + 1u == rows[i].infinity)
+                    continue;
+                const float high = widened(above, rows[i].type);
+                const float middle = (float)(((double)low + (double)high) / 2);
+                assert_int_equal(converted(middle, rows[i].type), h % 2 ? above : below);
+                assert_int_equal(converted(nextafterf(middle, low), rows[i].type), below);
+                assert_int_equal(converted(nextafterf(middle, high), rows[i].type), above);
+            }
+    assert_int_equal(converted(65519.996f, DTYPE_F16), 0x7bff);
+    assert_int_equal(converted(65520, DTYPE_F16), 0x7c00);
+    assert_int_equal(converted(-1e30f, DTYPE_F16), 0xfc00);
+    assert_int_equal(converted(INFINITY, DTYPE_F16), 0x7c00);
+    assert_int_equal(converted(3.4028235e38f, DTYPE_BF16), 0x7f80);
+    assert_int_equal(converted(-INFINITY, DTYPE_BF16), 0xff80);
+    assert_true(isnan(widened(converted(NAN, DTYPE_F16), DTYPE_F16)));
+    assert_true(isnan(widened(converted(-NAN, DTYPE_BF16), DTYPE_BF16)));
+}
+
+/* Any piece of any type, from an unaligned place; the same type byte for byte. */
+static void pieces_are_converted(void **state)
+{
+    enum { N = 10000 };
+    static char memory[N * 4 + 1];
+    static float want[N], got[N];
+    static uint16_t halves[N];
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        const float f = (float)(i - N / 2) / 8;
+        memcpy(memory + 1 + i * 4, &f, 4);
+        want[i] = f;
+    }
+    const struct tensor t = {
+        .dtype = DTYPE_F32, .n_dims = 1, .dims = {N}, .data = memory + 1, .bytes = N * 4};
+    tensor_convert(&t, 3, N - 5, DTYPE_F32, got);
+    assert_memory_equal(got, want + 3, (N - 5) * sizeof *got);
+    tensor_convert(&t, 3, N - 5, DTYPE_BF16, halves);
+    for (int i = 0; i < N - 5; i++)
+        assert_int_equal(halves[i], converted(want[3 + i], DTYPE_BF16));
+    const struct tensor b = {
+        .dtype = DTYPE_BF16, .n_dims = 1, .dims = {N}, .data = halves, .bytes = N * 2};
+    static uint16_t same[N];
+    tensor_convert(&b, 1, N - 1, DTYPE_BF16, same);
+    assert_memory_equal(same, halves + 1, (N - 1) * sizeof *same);
+    tensor_convert(&b, N, 0, DTYPE_BF16, same);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names),
         cmocka_unit_test(all_f16),
         cmocka_unit_test(against_reference),
+        cmocka_unit_test(halves_are_the_nearest),
+        cmocka_unit_test(pieces_are_converted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

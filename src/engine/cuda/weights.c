@@ -1,0 +1,342 @@
+#include "engine/cuda/weights.h"
+
+#include <string.h>
+
+#include "engine/cpu/pool.h"
+#include "gpu/stream.h"
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+/* Hands out pieces of one allocation; with base 0 it only counts. */
+struct carver {
+    CUdeviceptr base;
+    size_t used, element;
+};
+
+static CUdeviceptr carve(struct carver *c, int64_t elements)
+{
+    const CUdeviceptr at = c->base ? c->base + c->used : 0;
+    c->used += ((size_t)elements * c->element + 255) / 256 * 256;
+    return at;
+}
+
+static struct cuda_matrix carve_matrix(struct carver *c, int64_t m, int64_t k, bool bias)
+{
+    struct cuda_matrix w = {.m = m, .k = k};
+    w.data = carve(c, m * k);
+    w.bias = bias ? carve(c, m) : 0;
+    return w;
+}
+
+static struct cuda_norm carve_norm(struct carver *c, const struct model *m)
+{
+    struct cuda_norm n = {.w = carve(c, m->hidden)};
+    n.b = m->norm == NORM_LAYER ? carve(c, m->hidden) : 0;
+    return n;
+}
+
+static struct cuda_layer carve_layer(struct carver *c, const struct model *m)
+{
+    const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
+    const int64_t up = m->act == ACT_SILU_GATED ? 2 * m->intermediate : m->intermediate;
+    struct cuda_layer l = {.input_norm = carve_norm(c, m)};
+    l.qkv = carve_matrix(c, q + 2 * kv, m->hidden, m->attn_bias);
+    if (m->qk_norm) {
+        l.q_norm = carve(c, m->head_dim);
+        l.k_norm = carve(c, m->head_dim);
+    }
+    l.out = carve_matrix(c, m->hidden, q, m->attn_bias);
+    l.post_norm = carve_norm(c, m);
+    l.up = carve_matrix(c, up, m->hidden, m->mlp_bias);
+    l.down = carve_matrix(c, m->hidden, m->intermediate, m->mlp_bias);
+    return l;
+}
+
+static void lay_out(struct cuda_weights *w, struct carver *c, const struct model *m)
+{
+    w->embedding = m->tied ? 0 : carve(c, m->vocab * m->hidden);
+    if (m->emb_norm)
+        w->emb_norm = carve_norm(c, m);
+    for (int64_t i = 0; i < m->layers; i++) {
+        const struct cuda_layer l = carve_layer(c, m);
+        if (w->layers)
+            w->layers[i] = l;
+    }
+    w->final_norm = carve_norm(c, m);
+    w->lm_head = carve_matrix(c, m->vocab, m->hidden, false);
+    if (m->tied)
+        w->embedding = w->lm_head.data;
+}
+
+size_t cuda_weights_bytes(const struct model *m, enum dtype dtype)
+{
+    struct cuda_weights w = {.dtype = dtype};
+    struct carver c = {.element = dtype_bytes(dtype)};
+    lay_out(&w, &c, m);
+    return c.used;
+}
+
+/* ---- where each tensor goes ------------------------------------------------------------------ */
+
+static const struct cuda_matrix *matrix_of(const struct cuda_weights *w,
+                                           const struct weight_place *p)
+{
+    const struct cuda_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
+    switch ((int)p->op) {
+    case OP_LM_HEAD:
+        return &w->lm_head;
+    case OP_ATTN_PRE_PROJ:
+        return &l->qkv;
+    case OP_ATTN_POST_PROJ:
+        return &l->out;
+    case OP_MLP_UP_PROJ:
+        return &l->up;
+    case OP_MLP_DOWN_PROJ:
+        return &l->down;
+    default:
+        return NULL;
+    }
+}
+
+static CUdeviceptr vector_of(const struct cuda_weights *w, const struct weight_place *p)
+{
+    const struct cuda_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
+    const struct cuda_norm *norm = NULL;
+    switch ((int)p->op) {
+    case OP_EMB:
+        return w->embedding;
+    case OP_QK_NORM:
+        return p->part == WEIGHT_Q ? l->q_norm : l->k_norm;
+    case OP_EMB_NORM:
+        norm = &w->emb_norm;
+        break;
+    case OP_INPUT_NORM:
+        norm = &l->input_norm;
+        break;
+    case OP_POST_ATTN_NORM:
+        norm = &l->post_norm;
+        break;
+    case OP_FINAL_NORM:
+        norm = &w->final_norm;
+        break;
+    default:
+        err_bug("a tensor without a place", __FILE__, __LINE__);
+    }
+    return p->bias ? norm->b : norm->w;
+}
+
+/* A tensor's rows on their way. A vector of a norm is one row; biases of matrices are rows of one
+ * element, for they are permuted as rows are. */
+struct target {
+    CUdeviceptr at;      /* of the operator's row 0 */
+    int64_t rows, width; /* of the tensor; elements in a row */
+    bool permuted;       /* rows go where weight_row says */
+    enum weight_part part;
+};
+
+static struct target target_of(const struct cuda_weights *w, const struct tensor *t,
+                               const struct weight_place *p)
+{
+    const struct cuda_matrix *m = matrix_of(w, p);
+    struct target x = {.rows = t->dims[0], .width = t->n_dims == 2 ? t->dims[1] : 1};
+    x.part = p->part;
+    x.permuted = m != NULL;
+    x.at = !m ? vector_of(w, p) : p->bias ? m->bias : m->data;
+    return x;
+}
+
+/* How many rows from r on stay together, at most `most`; *to is where the first goes. */
+static int64_t run_of(const struct model *m, const struct target *x, int64_t r, int64_t most,
+                      int64_t *to)
+{
+    *to = x->permuted ? weight_row(m, x->part, r) : r;
+    int64_t n = 1;
+    while (n < most && (x->permuted ? weight_row(m, x->part, r + n) : r + n) == *to + n)
+        n++;
+    return n;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+enum { BUFFERS = 2 };
+static const size_t buffer_bytes = 32 << 20;
+
+struct loader {
+    const struct cuda_weights_params *p;
+    struct cuda_weights *w;
+    CUstream stream;
+    struct pool *pool;
+    void *buffer[BUFFERS]; /* page-locked */
+    CUevent sent[BUFFERS]; /* its last copy */
+    int next;
+    CUdeviceptr scratch; /* random rows that are moved afterwards */
+    size_t scratch_bytes;
+    const struct tensor *t; /* that is converted */
+    size_t first, n;
+    char *out;
+};
+
+enum { SHARE = 1 << 16 }; /* elements that a thread converts at a time */
+
+static void convert_share(void *ctx, int64_t item, int thread)
+{
+    const struct loader *l = ctx;
+    const size_t at = (size_t)item * SHARE, left = l->n - at;
+    (void)thread;
+    tensor_convert(l->t, l->first + at, left < SHARE ? left : SHARE, l->p->dtype,
+                   l->out + at * dtype_bytes(l->p->dtype));
+}
+
+/* Rows [r, r + rows) of the buffer's piece to their places. */
+static enum st send_rows(struct loader *l, const struct target *x, int64_t r, int64_t rows,
+                         const char *from, CUdeviceptr from_device, struct err *e)
+{
+    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    for (int64_t i = 0, to, n; i < rows; i += n) {
+        n = run_of(l->p->model, x, r + i, rows - i, &to);
+        const CUdeviceptr at = x->at + (size_t)to * row;
+        const size_t bytes = (size_t)n * row, skip = (size_t)i * row;
+        if (from)
+            TRY(gpu_upload(l->p->g, at, from + skip, bytes, l->stream, e));
+        else
+            TRY(gpu_copy(l->p->g, at, from_device + skip, bytes, l->stream, e));
+    }
+    return ST_OK;
+}
+
+static enum st load_tensor(struct loader *l, const struct tensor *t, const struct target *x,
+                           struct err *e)
+{
+    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    const int64_t fit = row < buffer_bytes ? (int64_t)(buffer_bytes / row) : 1;
+    for (int64_t r = 0; r < x->rows; r += fit) {
+        const int64_t rows = x->rows - r < fit ? x->rows - r : fit;
+        const int b = l->next++ % BUFFERS;
+        TRY(gpu_event_wait(l->p->g, l->sent[b], e));
+        l->t = t;
+        l->first = (size_t)(r * x->width);
+        l->n = (size_t)(rows * x->width);
+        l->out = l->buffer[b];
+        pool_run(l->pool, (int64_t)((l->n + SHARE - 1) / SHARE), convert_share, l);
+        TRY(send_rows(l, x, r, rows, l->buffer[b], 0, e));
+        TRY(gpu_event_record(l->p->g, l->sent[b], l->stream, e));
+    }
+    return ST_OK;
+}
+
+static enum st make_tensor(struct loader *l, const struct tensor *t, const struct target *x,
+                           struct err *e)
+{
+    const struct cuda_random *make = l->p->random;
+    int64_t to;
+    const bool together = run_of(l->p->model, x, 0, x->rows, &to) == x->rows;
+    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    if (together)
+        return make->make(make->self, t, l->p->seed, l->p->dtype, x->at + (size_t)to * row,
+                          l->stream, e);
+    TRY(make->make(make->self, t, l->p->seed, l->p->dtype, l->scratch, l->stream, e));
+    return send_rows(l, x, 0, x->rows, NULL, l->scratch, e);
+}
+
+static enum st load_all(struct loader *l, const struct weights *file, struct err *e)
+{
+    size_t n;
+    struct weight_place *places;
+    const struct tensor *tensors = model_tensors(l->w->arena, l->p->model, &places, &n), *found;
+    for (size_t i = 0; file && i < n; i++) /* a file that lacks something is refused at once */
+        TRY(weights_require(file, &tensors[i], &found, e));
+    for (size_t i = 0; i < n; i++) {
+        const struct target x = target_of(l->w, &tensors[i], &places[i]);
+        if (!file) {
+            TRY(make_tensor(l, &tensors[i], &x, e));
+            continue;
+        }
+        TRY(weights_require(file, &tensors[i], &found, e));
+        TRY(load_tensor(l, found, &x, e));
+    }
+    return gpu_stream_wait(l->p->g, l->stream, e);
+}
+
+/* Room for the largest row of any tensor, where that is more than the usual buffer. */
+static size_t room(const struct model *m, enum dtype dtype)
+{
+    const int64_t widest = m->hidden > m->intermediate ? m->hidden : m->intermediate;
+    const size_t row = (size_t)widest * dtype_bytes(dtype);
+    return row > buffer_bytes ? row : buffer_bytes;
+}
+
+static enum st open_loader(struct loader *l, struct err *e)
+{
+    const struct cuda_weights_params *p = l->p;
+    const struct model *m = p->model;
+    TRY(gpu_stream_open(p->g, &l->stream, e));
+    if (!p->dir) { /* BLOOM's qkv is the only one whose rows move */
+        l->scratch_bytes = (size_t)((m->heads + 2 * m->kv_heads) * m->head_dim * m->hidden) *
+                           dtype_bytes(p->dtype);
+        return gpu_alloc(p->g, l->scratch_bytes, "the rows of a random tensor", &l->scratch, e);
+    }
+    TRY(pool_open(p->threads, &l->pool, e));
+    for (int b = 0; b < BUFFERS; b++) {
+        TRY(gpu_host_alloc(p->g, room(m, p->dtype), "a buffer for weights", &l->buffer[b], e));
+        TRY(gpu_event_open(p->g, false, &l->sent[b], e));
+        TRY(gpu_event_record(p->g, l->sent[b], l->stream, e));
+    }
+    return ST_OK;
+}
+
+static void close_loader(struct loader *l)
+{
+    const struct gpu *g = l->p->g;
+    struct err ignored = {0};
+    if (l->stream)
+        gpu_stream_wait(g, l->stream, &ignored); /* nothing is freed under a copy */
+    for (int b = 0; b < BUFFERS; b++) {
+        gpu_event_close(g, &l->sent[b]);
+        gpu_host_free(g, &l->buffer[b]);
+    }
+    gpu_free(g, &l->scratch);
+    gpu_stream_close(g, &l->stream);
+    pool_close(&l->pool);
+}
+
+static enum st load(const struct cuda_weights_params *p, struct cuda_weights *w, struct err *e)
+{
+    struct carver c = {.element = dtype_bytes(p->dtype)};
+    struct loader l = {.p = p, .w = w};
+    struct weights *file = NULL;
+    w->layers = arena_array(w->arena, struct cuda_layer, p->model->layers);
+    w->bytes = cuda_weights_bytes(p->model, p->dtype);
+    if (p->dir)
+        TRY(weights_open(p->dir, &file, e));
+    enum st st = gpu_alloc(p->g, w->bytes, "the weights", &w->base, e);
+    if (st == ST_OK) {
+        c.base = w->base;
+        lay_out(w, &c, p->model);
+        st = open_loader(&l, e);
+    }
+    if (st == ST_OK)
+        st = load_all(&l, file, e);
+    close_loader(&l);
+    weights_close(&file);
+    return st;
+}
+
+enum st cuda_weights_load(const struct cuda_weights_params *p, struct cuda_weights *out,
+                          struct err *e)
+{
+    ASSERT(p->dir || p->random);
+    *out = (struct cuda_weights){.dtype = p->dtype, .arena = arena_new()};
+    if (load(p, out, e) == ST_OK)
+        return ST_OK;
+    cuda_weights_free(p->g, out);
+    return p->dir ? err_add(e, "cannot load the weights in %s", p->dir)
+                  : err_add(e, "cannot make random weights");
+}
+
+void cuda_weights_free(const struct gpu *g, struct cuda_weights *w)
+{
+    if (w->base)
+        gpu_free(g, &w->base);
+    arena_free(&w->arena);
+    *w = (struct cuda_weights){0};
+}
