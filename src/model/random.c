@@ -26,6 +26,12 @@ static void make_quantiles(void)
     }
 }
 
+const float *random_weights_quantiles(void)
+{
+    pthread_once(&quantile_once, make_quantiles);
+    return quantile;
+}
+
 static bool ends_with(const char *s, const char *end)
 {
     size_t n = strlen(s), m = strlen(end);

@@ -16,4 +16,8 @@ struct random_weights random_weights_begin(const struct tensor *t, uint64_t seed
 /* n is a multiple of 4 except in the last piece. */
 void random_weights_next(struct random_weights *r, size_t n, float *out);
 
+/* The values that are drawn, [65536] ascending: the 16-bit parts of a random number, the lowest
+ * first, select four elements. For devices that draw for themselves. */
+const float *random_weights_quantiles(void);
+
 #endif
