@@ -16,6 +16,7 @@ struct embed_file {
 extern const struct embed_file embed_cmd[];    /* configs/ */
 extern const struct embed_file embed_report[]; /* src/report/assets/ */
 extern const struct embed_file embed_doctor[]; /* src/doctor/kernels/ */
+extern const struct embed_file embed_engine[]; /* src/engine/cuda/kernels/ */
 
 /* The row of that path, or NULL. */
 const struct embed_file *embed_find(const struct embed_file *table, const char *path);

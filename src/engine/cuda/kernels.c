@@ -1,0 +1,475 @@
+#include "engine/cuda/kernels.h"
+
+#include <string.h>
+
+#include "base/embed.h"
+#include "engine/cuda/twins.h"
+
+static int div_up(int64_t n, int64_t by)
+{
+    return (int)((n + by - 1) / by);
+}
+
+static int at_least_1(int n)
+{
+    return n > 1 ? n : 1;
+}
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- dtypes ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *define;
+    int bytes;
+} dtypes[CUDA_DTYPES] = {
+    [CUDA_F32] = {"f32", "ELEM_F32", 4},
+    [CUDA_F16] = {"f16", "ELEM_F16", 2},
+    [CUDA_BF16] = {"bf16", "ELEM_BF16", 2},
+};
+
+const char *cuda_dtype_name(enum cuda_dtype t)
+{
+    return dtypes[t].name;
+}
+
+int cuda_dtype_bytes(enum cuda_dtype t)
+{
+    return dtypes[t].bytes;
+}
+
+/* ---- launch rules ---------------------------------------------------------------------------- */
+
+static void set(struct cuda_launch *l, int x, int y, int z, int block, int shared_bytes)
+{
+    *l = (struct cuda_launch){
+        {(unsigned)at_least_1(x), (unsigned)at_least_1(y), (unsigned)at_least_1(z)},
+        (unsigned)block,
+        (unsigned)shared_bytes};
+}
+
+/* Threads for rows of that width, 16 bytes each; whole warps, at most 256. */
+static int row_threads(int width, enum cuda_dtype t)
+{
+    const int per_thread = 16 / cuda_dtype_bytes(t);
+    return min_int(div_up(width, per_thread * 32) * 32, 256);
+}
+
+static void embed_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                         struct cuda_launch *l)
+{
+    const struct cuda_embed_args *a = args;
+    set(l, m->tokens, 1, 1, row_threads(a->hidden, t), 0);
+}
+
+/* Rows are tokens or emitting rows; the larger grid serves both. */
+static void norm_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                        struct cuda_launch *l)
+{
+    const struct cuda_norm_args *a = args;
+    set(l, a->gather ? m->rows : m->tokens, 1, 1, row_threads(a->width, t), 0);
+}
+
+static void rope_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                        struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_rope_args *a = args;
+    set(l, m->tokens, div_up(a->heads + 2 * a->kv_heads, 4 * 4), 1, 128, 0);
+}
+
+static void act_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                       struct cuda_launch *l)
+{
+    const struct cuda_act_args *a = args;
+    const int block = row_threads(a->width, t);
+    set(l, div_up(a->width, 16 / cuda_dtype_bytes(t) * block), m->tokens, 1, block, 0);
+}
+
+static void bias_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                        struct cuda_launch *l)
+{
+    const struct cuda_bias_args *a = args;
+    const int block = row_threads(a->width, t);
+    set(l, div_up(a->width, 16 / cuda_dtype_bytes(t) * block), m->tokens, 1, block, 0);
+}
+
+enum { HEAD_TILE = 8, PREFILL_TOKENS = 64 }; /* as in kernels/attention_*.cu */
+
+int cuda_attention_head_tiles(int heads, int kv_heads)
+{
+    return kv_heads * div_up(heads / kv_heads, HEAD_TILE);
+}
+
+/* Four blocks of 4 warps fit a multiprocessor; more parts than that only add up later. */
+int cuda_attention_splits(int decodes, int heads, int kv_heads, int sms)
+{
+    enum { PER_SM = 2, MOST_SPLITS = 64 };
+    const int blocks = at_least_1(decodes) * cuda_attention_head_tiles(heads, kv_heads);
+    return at_least_1(min_int(div_up((int64_t)sms * PER_SM, blocks), MOST_SPLITS));
+}
+
+static void decode_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                          struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_attention_args *a = args;
+    set(l, a->splits, cuda_attention_head_tiles(a->heads, a->kv_heads), m->decodes, 128, 0);
+}
+
+static void prefill_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                           struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_attention_args *a = args;
+    const int tile_bytes = PREFILL_TOKENS * a->head_dim * 2;
+    set(l, div_up(m->tokens, PREFILL_TOKENS) + m->chunks, a->heads, 1, 128, 5 * tile_bytes);
+}
+
+static void any_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                       struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_attention_args *a = args;
+    set(l, m->tokens, a->heads, 1, 128, 0);
+}
+
+static void matmul_launch(const struct cuda_matmul_args *a, const struct cuda_sizes *m,
+                          int per_tile, struct cuda_launch *l)
+{
+    const int tiles = div_up(a->outs, per_tile);
+    set(l, min_int(tiles, m->sms * CUDA_MATMUL_PER_SM), 1, 1, CUDA_MATMUL_WARPS * 32, 0);
+}
+
+static void narrow_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                          struct cuda_launch *l)
+{
+    (void)t;
+    matmul_launch(args, m, 8, l);
+}
+
+static void wide_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                        struct cuda_launch *l)
+{
+    (void)t;
+    matmul_launch(args, m, 16, l);
+}
+
+/* Wide tiles read the input half as often; they are taken where the busiest multiprocessor has no
+ * more weights to read with them. */
+enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms)
+{
+    const bool few = rows <= 8;
+    const bool wide = 16 * div_up(div_up(outs, 16), sms) <= 8 * div_up(div_up(outs, 8), sms);
+    if (act == CUDA_ACT_SILU_GATED)
+        return few ? CUDA_MATMUL_FEW_GATED : CUDA_MATMUL_SOME_GATED;
+    if (wide)
+        return few ? CUDA_MATMUL_FEW_WIDE : CUDA_MATMUL_SOME_WIDE;
+    return few ? CUDA_MATMUL_FEW : CUDA_MATMUL_SOME;
+}
+
+static void argmax_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                          struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_argmax_args *a = args;
+    const int parts = div_up(a->sample_vocab, 2048);
+    const int fill = div_up(2 * (int64_t)m->sms, at_least_1(m->rows));
+    set(l, min_int(parts, fill), m->rows, 1, 256, 0);
+}
+
+static void sample_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                          struct cuda_launch *l)
+{
+    (void)t;
+    (void)args;
+    set(l, m->rows, 1, 1, 1024, 0);
+}
+
+static void random_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                          struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_random_args *a = args;
+    (void)m;
+    set(l, div_up(a->n, (int64_t)CUDA_RANDOM_DRAWS * 4 * 64), 1, 1, 64, 0);
+}
+
+static void fill_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                        struct cuda_launch *l)
+{
+    (void)t;
+    const struct cuda_fill_args *a = args;
+    set(l, min_int(div_up(a->n, 1024), 4 * at_least_1(m->sms)), 1, 1, 256, 0);
+}
+
+/* ---- floors ---------------------------------------------------------------------------------- */
+
+static struct cuda_floor embed_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_embed_args *a = args;
+    return (struct cuda_floor){2.0 * a->batch.step->n_tokens * a->hidden * cuda_dtype_bytes(t), 0};
+}
+
+static struct cuda_floor norm_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_norm_args *a = args;
+    const double row = (double)a->width * cuda_dtype_bytes(t);
+    const int passes = 2 + (a->add != NULL) + (a->sum != NULL);
+    return (struct cuda_floor){row * (*a->count * passes + 1 + (a->bias != NULL)),
+                               4.0 * a->width * *a->count};
+}
+
+static struct cuda_floor rope_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_rope_args *a = args;
+    const double row = (double)(a->heads + 2 * a->kv_heads) * a->head_dim;
+    const double angles = a->cosine ? 4.0 * a->head_dim : 0;
+    const int n = a->batch.step->n_tokens;
+    return (struct cuda_floor){n * (2 * row * cuda_dtype_bytes(t) + angles), 6 * row * n};
+}
+
+static struct cuda_floor act_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_act_args *a = args;
+    const int parts = a->act == CUDA_ACT_SILU_GATED ? 3 : 2;
+    const double n = (double)*a->count * a->width;
+    return (struct cuda_floor){n * parts * cuda_dtype_bytes(t), 6 * n};
+}
+
+static struct cuda_floor bias_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_bias_args *a = args;
+    const double n = (double)*a->count * a->width;
+    return (struct cuda_floor){(2 * n + a->width) * cuda_dtype_bytes(t), n};
+}
+
+/* Chunks, decode rows, or both. Keys and values are read once per segment. */
+static struct cuda_floor attention_floor(const struct cuda_attention_args *a, enum cuda_dtype t,
+                                         bool chunks, bool decodes)
+{
+    const struct cuda_step *s = a->batch.step;
+    const double d = a->head_dim;
+    double keys = 0, pairs = 0, tokens = 0;
+    for (int i = chunks ? 0 : s->n_chunks; i < (decodes ? s->n_chunks + s->n_decodes : s->n_chunks);
+         i++) {
+        const struct cuda_segment *g = &a->batch.segments[i];
+        keys += g->kv_before + g->tokens;
+        tokens += g->tokens;
+        pairs += (double)g->tokens * g->kv_before + (double)g->tokens * (g->tokens + 1) / 2;
+    }
+    return (struct cuda_floor){(2 * keys * a->kv_heads + 2 * tokens * a->heads) * d *
+                                   cuda_dtype_bytes(t),
+                               4 * pairs * a->heads * d};
+}
+
+static struct cuda_floor decode_floor(const void *args, enum cuda_dtype t)
+{
+    return attention_floor(args, t, false, true);
+}
+
+static struct cuda_floor prefill_floor(const void *args, enum cuda_dtype t)
+{
+    return attention_floor(args, t, true, false);
+}
+
+static struct cuda_floor any_floor(const void *args, enum cuda_dtype t)
+{
+    return attention_floor(args, t, true, true);
+}
+
+static struct cuda_floor matmul_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_matmul_args *a = args;
+    const double weights = (double)a->in * a->outs * (a->act == CUDA_ACT_SILU_GATED ? 2 : 1),
+                 n = *a->count;
+    const double out = n * a->outs * (a->out_float ? 4 : cuda_dtype_bytes(t));
+    return (struct cuda_floor){(weights + n * a->in) * cuda_dtype_bytes(t) + out, 2 * n * weights};
+}
+
+static struct cuda_floor argmax_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_argmax_args *a = args;
+    (void)t;
+    return (struct cuda_floor){4.0 * a->batch.step->n_rows * a->sample_vocab, 0};
+}
+
+static struct cuda_floor sample_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_sample_args *a = args;
+    (void)t;
+    double rows = 0;
+    for (int r = 0; r < a->batch.step->n_rows; r++)
+        rows += a->sampling[r].temperature > 0;
+    return (struct cuda_floor){4.0 * rows * a->sample_vocab, 0};
+}
+
+static struct cuda_floor random_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_random_args *a = args;
+    return (struct cuda_floor){(double)a->n * cuda_dtype_bytes(t), 0};
+}
+
+static struct cuda_floor fill_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_fill_args *a = args;
+    return (struct cuda_floor){(double)a->n * cuda_dtype_bytes(t), 0};
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum {
+    F32 = 1 << CUDA_F32,
+    HALF = 1 << CUDA_F16 | 1 << CUDA_BF16,
+    ALL = F32 | HALF,
+};
+
+/* float32: sums in another order, of which a single output may cancel to a small remainder. 16 bit:
+ * roundings of the result (2^-12 and 2^-9 of it on average) that fall to the other side, and in
+ * attention those of the weights before they are multiplied. Seen on an H200: 3.3e-5, 4.1e-4,
+ * 3.7e-3 (bench/gpu). */
+#define ROUNDED                                                  \
+    {                                                            \
+        [CUDA_F32] = 1e-4, [CUDA_F16] = 5e-4, [CUDA_BF16] = 4e-3 \
+    }
+#define EXACT \
+    {         \
+        0     \
+    }
+
+#define ROW(id, entry, file, types, head, type, bound, rule, body, least, text) \
+    [id] = {.name = entry,                                                      \
+            .source = file,                                                     \
+            .help = text,                                                       \
+            .dtypes = types,                                                    \
+            .min_arch = 80,                                                     \
+            .head_dim = head,                                                   \
+            .args_bytes = sizeof(struct type),                                  \
+            .tolerance = bound,                                                 \
+            .launch = rule,                                                     \
+            .twin = body,                                                       \
+            .floor = least}
+
+/* clang-format off */
+#define MATMUL(id, entry, rule, text)                                                    \
+    ROW(id, entry, "matmul.cu", ALL, false, cuda_matmul_args, ROUNDED, rule, twin_matmul, \
+        matmul_floor, text)
+#define ATTENTION(id, entry, types, head, rule, body, least, text)                       \
+    ROW(id, entry, entry ".cu", types, head, cuda_attention_args, ROUNDED, rule, body, least, text)
+
+const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
+    ROW(CUDA_EMBED, "embed", "token.cu", ALL, false, cuda_embed_args, EXACT, embed_launch,
+        twin_embed, embed_floor, "rows of the embedding"),
+    ROW(CUDA_NORM, "norm", "token.cu", ALL, false, cuda_norm_args, ROUNDED, norm_launch,
+        twin_norm, norm_floor, "residual add, RMS or layer norm"),
+    ROW(CUDA_ROPE, "rope", "rope.cu", ALL, false, cuda_rope_args, ROUNDED, rope_launch,
+        twin_rope, rope_floor, "q/k norm, rotation, KV append"),
+    ROW(CUDA_ACT, "act", "token.cu", ALL, false, cuda_act_args, ROUNDED, act_launch,
+        twin_act, act_floor, "gated SiLU or GELU"),
+    ROW(CUDA_BIAS, "bias", "token.cu", ALL, false, cuda_bias_args, EXACT, bias_launch,
+        twin_bias, bias_floor, "bias add"),
+    ATTENTION(CUDA_ATTENTION_DECODE, "attention_decode", HALF, true, decode_launch,
+              twin_attention_decode, decode_floor, "attention of decode rows"),
+    ATTENTION(CUDA_ATTENTION_PREFILL, "attention_prefill", HALF, true, prefill_launch,
+              twin_attention_prefill, prefill_floor, "attention of prefill chunks"),
+    ATTENTION(CUDA_ATTENTION_ANY, "attention_any", ALL, false, any_launch,
+              twin_attention_any, any_floor, "attention of any shape"),
+    MATMUL(CUDA_MATMUL_FEW, "matmul_few", narrow_launch, "product of up to 8 rows"),
+    MATMUL(CUDA_MATMUL_FEW_WIDE, "matmul_few_wide", wide_launch, "with many out features"),
+    MATMUL(CUDA_MATMUL_FEW_GATED, "matmul_few_gated", narrow_launch, "gate and up"),
+    MATMUL(CUDA_MATMUL_SOME, "matmul_some", narrow_launch, "product of up to 16 rows"),
+    MATMUL(CUDA_MATMUL_SOME_WIDE, "matmul_some_wide", wide_launch, "with many out features"),
+    MATMUL(CUDA_MATMUL_SOME_GATED, "matmul_some_gated", narrow_launch, "gate and up"),
+    ROW(CUDA_ARGMAX, "argmax", "sample.cu", ALL, false, cuda_argmax_args, EXACT, argmax_launch,
+        twin_argmax, argmax_floor, "greedy sampling"),
+    ROW(CUDA_SAMPLE, "sample", "sample.cu", ALL, false, cuda_sample_args, EXACT, sample_launch,
+        twin_sample, sample_floor, "draws by temperature, min_p, top_k, top_p"),
+    ROW(CUDA_RANDOM, "random", "random.cu", ALL, false, cuda_random_args, EXACT, random_launch,
+        twin_random, random_floor, "seeded random weights"),
+    ROW(CUDA_FILL, "fill", "random.cu", ALL, false, cuda_fill_args, EXACT, fill_launch,
+        twin_fill, fill_floor, "one value"),
+};
+/* clang-format on */
+
+const struct cuda_kernel *cuda_kernel_find(const char *entry, enum cuda_dtype *t)
+{
+    const char *end = strrchr(entry, '_');
+    for (int i = 0; end && i < CUDA_KERNELS; i++) {
+        const struct cuda_kernel *k = &cuda_kernels[i];
+        const size_t n = strlen(k->name);
+        if (n != (size_t)(end - entry) || memcmp(k->name, entry, n) != 0)
+            continue;
+        for (int d = 0; d < CUDA_DTYPES; d++)
+            if (strcmp(end + 1, dtypes[d].name) == 0 && (k->dtypes >> d & 1)) {
+                *t = (enum cuda_dtype)d;
+                return k;
+            }
+    }
+    return NULL;
+}
+
+const char *cuda_kernel_entry(struct arena *a, const struct cuda_kernel *k, enum cuda_dtype t)
+{
+    return arena_printf(a, "%s_%s", k->name, dtypes[t].name);
+}
+
+bool cuda_attention_fits(enum cuda_dtype t, int head_dim, int block_size)
+{
+    return t != CUDA_F32 && (head_dim == 64 || head_dim == 128) && block_size % 16 == 0;
+}
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t, int head_dim)
+{
+    const struct embed_file *args = embed_find(embed_engine, "args.h");
+    const struct embed_file *prelude = embed_find(embed_engine, "prelude.cu");
+    const struct embed_file *body = embed_find(embed_engine, source);
+    ASSERT(args && prelude);
+    if (!body)
+        return NULL;
+    const char *head = head_dim ? arena_printf(a, "#define HEAD_DIM %d\n", head_dim) : "";
+    return arena_printf(a,
+                        "#define %s 1\n#define KERNEL(name) name##_%s\n%s"
+                        "#line 1 \"args.h\"\n%s\n#line 1 \"prelude.cu\"\n%s\n#line 1 \"%s\"\n%s",
+                        dtypes[t].define, dtypes[t].name, head, args->bytes, prelude->bytes, source,
+                        body->bytes);
+}
+
+/* ---- random weights -------------------------------------------------------------------------- */
+
+enum { BITS = 256, WORDS = 4 };
+
+/* row vector times matrix over GF(2) */
+static void apply(const uint64_t *v, const uint64_t (*m)[WORDS], uint64_t *out)
+{
+    uint64_t sum[WORDS] = {0};
+    for (int i = 0; i < BITS; i++)
+        if (v[i / 64] >> (i % 64) & 1)
+            for (int w = 0; w < WORDS; w++)
+                sum[w] ^= m[i][w];
+    memcpy(out, sum, sizeof sum);
+}
+
+void cuda_random_jumps(uint64_t *out)
+{
+    uint64_t m[BITS][WORDS], square[BITS][WORDS];
+    for (int i = 0; i < BITS; i++) { /* one draw: what each bit of the state becomes */
+        struct rng r = {{0}};
+        r.s[i / 64] = UINT64_C(1) << (i % 64);
+        rng_u64(&r);
+        memcpy(m[i], r.s, sizeof r.s);
+    }
+    int64_t draws = 1;
+    for (int jump = 0; jump < CUDA_RANDOM_JUMPS;) {
+        if (draws >= CUDA_RANDOM_DRAWS)
+            memcpy(out + (size_t)jump++ * CUDA_RANDOM_JUMP_WORDS, m, sizeof m);
+        for (int i = 0; i < BITS; i++)
+            apply(m[i], m, square[i]);
+        memcpy(m, square, sizeof m);
+        draws *= 2;
+    }
+}

@@ -1,0 +1,200 @@
+/* What every program begins with, behind args.h. Defined outside: ELEM_F32, ELEM_F16 or ELEM_BF16,
+ * KERNEL(name) = the entry's name with its dtype, HEAD_DIM where the source wants it. */
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#if defined(ELEM_F32)
+typedef float elem;
+#else
+typedef u16 elem;
+#endif
+
+enum { VEC = 16 / sizeof(elem) };
+#define NONE (-__int_as_float(0x7f800000))
+
+__device__ static inline float to_float(elem v)
+{
+#if defined(ELEM_F32)
+    return v;
+#elif defined(ELEM_BF16)
+    return __uint_as_float((u32)v << 16);
+#else
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v));
+    return f;
+#endif
+}
+
+__device__ static inline elem from_float(float v)
+{
+#if defined(ELEM_F32)
+    return v;
+#elif defined(ELEM_BF16)
+    u16 r;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(v));
+    return r;
+#else
+    u16 r;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(v));
+    return r;
+#endif
+}
+
+__device__ static inline float rounded(float v)
+{
+    return to_float(from_float(v));
+}
+
+#if !defined(ELEM_F32)
+/* lo in the low half */
+__device__ static inline u32 pack(float lo, float hi)
+{
+    u32 r;
+#if defined(ELEM_BF16)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+#else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+#endif
+    return r;
+}
+
+__device__ static inline void unpack(u32 v, float *lo, float *hi)
+{
+    *lo = to_float((u16)v);
+    *hi = to_float((u16)(v >> 16));
+}
+
+/* d += a b: a [16, 16] row major, b [16, 8] column major, float32 sums. Fragments as in PTX's
+ * mma.m16n8k16: lane = 4 g + t holds rows g and g + 8. */
+__device__ static inline void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+#if defined(ELEM_BF16)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
+                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+#endif
+}
+#endif
+
+/* 16 bytes as floats. */
+__device__ static inline void load_vec(const elem *p, float (&v)[VEC])
+{
+#if defined(ELEM_F32)
+    const float4 r = *(const float4 *)p;
+    v[0] = r.x, v[1] = r.y, v[2] = r.z, v[3] = r.w;
+#else
+    const uint4 r = *(const uint4 *)p;
+    unpack(r.x, &v[0], &v[1]);
+    unpack(r.y, &v[2], &v[3]);
+    unpack(r.z, &v[4], &v[5]);
+    unpack(r.w, &v[6], &v[7]);
+#endif
+}
+
+__device__ static inline void store_vec(elem *p, const float (&v)[VEC])
+{
+#if defined(ELEM_F32)
+    *(float4 *)p = make_float4(v[0], v[1], v[2], v[3]);
+#else
+    *(uint4 *)p =
+        make_uint4(pack(v[0], v[1]), pack(v[2], v[3]), pack(v[4], v[5]), pack(v[6], v[7]));
+#endif
+}
+
+/* Constant data read once: weights. What lies beside the bytes asked for is asked for soon. */
+__device__ static inline uint4 load_once(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
+/* 2^x to 2 ulp. */
+__device__ static inline float power_of_2(float x)
+{
+    float r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+__device__ static inline float warp_sum(float v)
+{
+    for (int i = 16; i > 0; i >>= 1)
+        v += __shfl_xor_sync(0xffffffffu, v, i);
+    return v;
+}
+
+__device__ static inline float warp_max(float v)
+{
+    for (int i = 16; i > 0; i >>= 1)
+        v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, i));
+    return v;
+}
+
+/* Sum over a block of whole warps, to all threads; s has a float per warp. */
+__device__ static inline float block_sum(float v, float *s)
+{
+    const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    v = warp_sum(v);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        s[warp] = v;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < warps; i++)
+        sum += s[i];
+    return sum;
+}
+
+__device__ static inline float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+__device__ static inline float gelu(float x)
+{
+    return x * sigmoid(1.5957691216f * x * (1.0f + 0.044715f * x * x));
+}
+
+/* Programmatic dependent launch (sm_90): `begin` lets the next kernel's blocks start where there
+ * is room; `wait` holds until the kernels before are complete. Before `wait` a kernel touches
+ * weights, tables and the step's metadata only, never what kernels write; every block waits, also
+ * one without work, so that a complete kernel means complete kernels before it. */
+__device__ static inline void begin(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+__device__ static inline void wait(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Fetches this block's share of [p, p + bytes) into L2: memory stays busy while blocks start,
+ * reduce and end. */
+__device__ static inline void fetch_ahead(const void *p, i64 bytes)
+{
+    if (!p)
+        return;
+    const i64 blocks = (i64)gridDim.x * gridDim.y * gridDim.z;
+    const i64 block = blockIdx.x + (i64)gridDim.x * (blockIdx.y + (i64)gridDim.y * blockIdx.z);
+    const i64 share = (bytes / 128 + blocks - 1) / blocks * 128;
+    const i64 first = block * share, end = first + share < bytes ? first + share : bytes;
+    for (i64 i = first + threadIdx.x * 128; i < end; i += blockDim.x * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + i));
+}
