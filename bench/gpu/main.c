@@ -1,0 +1,40 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/bench.h"
+
+static int usage(void)
+{
+    fprintf(stderr,
+            "usage: gpu_bench check|twins [row|all [dtype|all [n]]] | rows|steps [quick]\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct dev g;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was found before a fault is not lost */
+    const char *what = argc > 1 ? argv[1] : "", *dtype = NULL;
+    const int every = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1;
+    if (argc > 3 && strcmp(argv[3], "all") != 0)
+        dtype = argv[3];
+    const char *only = argc > 2 && strcmp(argv[2], "all") != 0 ? argv[2] : NULL;
+    if (strcmp(what, "twins") == 0)
+        return check_all(NULL, only, dtype, every < 1 ? 1 : every) > 0;
+    if (strcmp(what, "check") != 0 && strcmp(what, "rows") != 0 && strcmp(what, "steps") != 0)
+        return usage();
+    const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
+    if (!dev_open(&g))
+        return 4;
+    printf("%s, sm_%d, %d multiprocessors\n", g.name, g.arch, g.sms);
+    int failed = 0;
+    if (strcmp(what, "check") == 0)
+        failed = check_all(&g, only, dtype, every < 1 ? 1 : every);
+    else if (strcmp(what, "rows") == 0)
+        time_rows(&g, quick);
+    else
+        time_steps(&g, quick);
+    printf("%d programs compiled in %.2f s\n", g.programs, g.compile_s);
+    return failed > 0;
+}
