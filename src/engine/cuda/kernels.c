@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/embed.h"
 #include "engine/cuda/twins.h"
 
 static int div_up(int64_t n, int64_t by)
@@ -23,13 +22,10 @@ static int min_int(int a, int b)
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *define;
+    const char *name;
     int bytes;
 } dtypes[CUDA_DTYPES] = {
-    [CUDA_F32] = {"f32", "ELEM_F32", 4},
-    [CUDA_F16] = {"f16", "ELEM_F16", 2},
-    [CUDA_BF16] = {"bf16", "ELEM_BF16", 2},
-};
+    [CUDA_F32] = {"f32", 4}, [CUDA_F16] = {"f16", 2}, [CUDA_BF16] = {"bf16", 2}};
 
 const char *cuda_dtype_name(enum cuda_dtype t)
 {
@@ -419,24 +415,6 @@ const char *cuda_kernel_entry(struct arena *a, const struct cuda_kernel *k, enum
 bool cuda_attention_fits(enum cuda_dtype t, int head_dim, int block_size)
 {
     return t != CUDA_F32 && (head_dim == 64 || head_dim == 128) && block_size % 16 == 0;
-}
-
-/* ---- programs -------------------------------------------------------------------------------- */
-
-const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t, int head_dim)
-{
-    const struct embed_file *args = embed_find(embed_engine, "args.h");
-    const struct embed_file *prelude = embed_find(embed_engine, "prelude.cu");
-    const struct embed_file *body = embed_find(embed_engine, source);
-    ASSERT(args && prelude);
-    if (!body)
-        return NULL;
-    const char *head = head_dim ? arena_printf(a, "#define HEAD_DIM %d\n", head_dim) : "";
-    return arena_printf(a,
-                        "#define %s 1\n#define KERNEL(name) name##_%s\n%s"
-                        "#line 1 \"args.h\"\n%s\n#line 1 \"prelude.cu\"\n%s\n#line 1 \"%s\"\n%s",
-                        dtypes[t].define, dtypes[t].name, head, args->bytes, prelude->bytes, source,
-                        body->bytes);
 }
 
 /* ---- random weights -------------------------------------------------------------------------- */

@@ -100,8 +100,8 @@ extern const struct cuda_kernel cuda_kernels[CUDA_KERNELS];
 const struct cuda_kernel *cuda_kernel_find(const char *entry, enum cuda_dtype *t);
 const char *cuda_kernel_entry(struct arena *a, const struct cuda_kernel *k, enum cuda_dtype t);
 
-/* The whole text of a source's program. head_dim 0 where no row of it wants one. NULL: no such
- * source. */
+/* The whole text of a source's program, its entries listed in comments at the top. head_dim 0 where
+ * no row of it wants one. NULL: no such source. */
 const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t, int head_dim);
 /* Whether attention_decode and attention_prefill take the shape; otherwise attention_any does. */
 bool cuda_attention_fits(enum cuda_dtype t, int head_dim, int block_size);

@@ -1,6 +1,7 @@
 /* Stand-ins for libcuda, NVRTC, cuBLASLt and NVML, each a shared library under its real name in
- * <build>/tests/fakes/gpu. A program gets them by LD_LIBRARY_PATH; a test that links fake_gpu_cuda
- * can add twins too. They know as much of the real interfaces as src/gpu declares.
+ * <build>/tests/fakes/gpu. A program gets them by LD_LIBRARY_PATH, with the twins of
+ * engine/cuda/kernels.h; a test that links fake_gpu_cuda can add others. They know as much of the
+ * real interfaces as src/gpu declares.
  *
  * The device is host memory. Kernels are their twins in C. Work of a stream runs when
  * something waits for it, never earlier, and then that stream's alone and what it waits for by

@@ -1,7 +1,8 @@
-/* Twins of the kernels that twinfer itself brings, for programs that cannot add them: the command
- * line under LD_LIBRARY_PATH. */
+/* Twins of the kernels that twinfer itself brings: they are there without being added, for programs
+ * that cannot add them: the command line under LD_LIBRARY_PATH. */
 #include <string.h>
 
+#include "engine/cuda/kernels.h"
 #include "support/fake_gpu/device.h"
 
 /* ---- src/doctor/kernels/roofs.cu; times as of 400 and 200 GB/s ---- */
@@ -86,12 +87,27 @@ static const struct {
     {"roof_nothing", {.run = nothing}},
 };
 
+/* ---- src/engine/cuda/kernels ---- */
+
+static void run(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                void **params)
+{
+    const struct cuda_kernel *k = self->ctx;
+    (void)grid, (void)block;
+    k->twin(params[0], (enum cuda_dtype)self->tag);
+}
+
 bool fake_twin_builtin(const char *kernel, struct fake_twin *out)
 {
+    enum cuda_dtype t;
+    const struct cuda_kernel *k = cuda_kernel_find(kernel, &t);
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
         if (strcmp(twins[i].kernel, kernel) == 0) {
             *out = twins[i].twin;
             return true;
         }
-    return false;
+    if (k)
+        *out = (struct fake_twin){
+            .run = run, .ctx = k, .tag = (int)t, .one = {(uint16_t)k->args_bytes, 0}};
+    return k != NULL;
 }
