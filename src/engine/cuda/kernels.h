@@ -1,12 +1,11 @@
-/* The kernels of the CUDA engine: one table, a row per entry of kernels/.cu.
+/* The kernels of the CUDA engine: one table, a row per entry of the sources in kernels/.
  *
  * Sources are CUDA C embedded as text and compiled by NVRTC on the machine they run on, which has a
  * driver and libnvrtc but no headers: they include nothing and use only what NVRTC declares itself.
  * A program is cuda_program's text: definitions (dtype, HEAD_DIM), kernels/args.h,
  * kernels/prelude.cu and one source. It holds every entry of that source for one dtype; entries end
- * in the dtype
- * ("norm_bf16"). Compile for the device's own architecture, sm_80 or later; sources ask
- * __CUDA_ARCH__ for what only some have (programmatic dependent launch from sm_90 on).
+ * in the dtype ("norm_bf16"). Compile for the device's own architecture, sm_80 or later; sources
+ * ask __CUDA_ARCH__ for what only some have (programmatic dependent launch from sm_90 on).
  *
  * An entry takes one argument, a struct of kernels/args.h by value. Everything that changes from
  * step to step is read from device memory through it, so a launch can be captured in a graph: the
@@ -16,8 +15,9 @@
  * Programmatic dependent launch: every entry allows the next to start early and waits before it
  * touches what kernels write. Where the device has it, launch all kernels of a step but the first
  * with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; the first depends on the copies of
- * the step's metadata, which must be complete before it starts. Kernels are equally correct
- * without.
+ * the step's metadata, which must be complete before it starts, and on the step before: what a
+ * kernel reads early is weights, tables, metadata, and keys and values of a decode row's earlier
+ * tokens. Kernels are equally correct without.
  *
  * A twin does the same in plain C on host memory: the reference of tests, the kernel's body on the
  * fake device, and the description of what it computes. It rounds to the dtype where the kernel

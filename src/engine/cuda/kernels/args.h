@@ -109,8 +109,8 @@ struct cuda_attention_args {
     float eps;
     /* decode: keys of a sequence are cut into at most `splits` parts of 64 keys or more. */
     int splits;
-    float *partial;    /* [rows, heads, splits * (head_dim + 2)], 8-byte aligned */
-    int *counters;     /* [rows, kv_heads * head tiles], 0 before and after */
+    float *partial;    /* [decode rows, heads, splits * (head_dim + 2)], 8-byte aligned */
+    int *counters;     /* [decode rows, head tiles of all KV heads], 0 before and after */
     const void *ahead; /* weights of the next matmul: fetched into L2; NULL = none */
     long long ahead_bytes;
 };
