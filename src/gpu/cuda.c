@@ -46,6 +46,7 @@ bool gpu_device_facts(const struct gpu_cuda *cuda, int ordinal, struct gpu_devic
         {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &out->l2_bytes},
         {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, &out->max_threads_per_sm},
         {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, &out->max_shared_bytes_per_sm},
+        {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &out->max_shared_bytes_per_block},
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major},
         {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor},
     };

@@ -42,6 +42,7 @@ struct gpu_device { /* 0 = unknown */
     char name[96];
     uint8_t uuid[16];
     uint32_t major, minor, sms, max_threads_per_sm, max_shared_bytes_per_sm;
+    uint32_t max_shared_bytes_per_block; /* that a kernel may ask for */
     uint32_t sm_clock_khz, memory_clock_khz, bus_width_bits, l2_bytes;
     uint32_t pci_domain, pci_bus, pci_device;
     uint64_t memory_bytes;

@@ -30,8 +30,8 @@ void gpu_module_close(const struct gpu *g, CUmodule *m)
     *m = NULL;
 }
 
-static enum st find(const struct gpu *g, CUmodule m, const char *name, unsigned int shared,
-                    struct gpu_kernel *k, struct err *e)
+static enum st find(const struct gpu *g, CUmodule m, const char *name, struct gpu_kernel *k,
+                    struct err *e)
 {
     const struct {
         CUfunction_attribute attribute;
@@ -42,9 +42,12 @@ static enum st find(const struct gpu *g, CUmodule m, const char *name, unsigned 
     TRY(CHECK(g, cuModuleGetFunction, &k->function, m, name));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         TRY(CHECK(g, cuFuncGetAttribute, rows[i].at, rows[i].attribute, k->function));
-    if (shared > 0)
+    if (k->dynamic_shared_bytes == GPU_SHARED_MOST)
+        k->dynamic_shared_bytes =
+            g->facts.max_shared_bytes_per_block - (unsigned int)k->static_shared_bytes;
+    if (k->dynamic_shared_bytes > 0)
         TRY(CHECK(g, cuFuncSetAttribute, k->function,
-                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)shared));
+                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)k->dynamic_shared_bytes));
     return ST_OK;
 }
 
@@ -52,7 +55,7 @@ enum st gpu_kernel_find(const struct gpu *g, CUmodule m, const char *name,
                         unsigned int dynamic_shared_bytes, struct gpu_kernel *out, struct err *e)
 {
     *out = (struct gpu_kernel){.name = name, .dynamic_shared_bytes = dynamic_shared_bytes};
-    if (find(g, m, name, dynamic_shared_bytes, out, e) == ST_OK)
+    if (find(g, m, name, out, e) == ST_OK)
         return ST_OK;
     return err_add(e, "cannot take kernel %s", name);
 }

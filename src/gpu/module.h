@@ -17,7 +17,9 @@ struct gpu_kernel {
     int registers, local_bytes, static_shared_bytes; /* as compiled; local > 0: spills or arrays */
     unsigned int dynamic_shared_bytes;               /* most that a launch may ask for */
 };
-/* dynamic_shared_bytes: what launches need, beyond 48 KiB too. `name`: the extern "C" name. */
+/* dynamic_shared_bytes: what launches need, beyond 48 KiB too; GPU_SHARED_MOST = as much as a block
+ * can have beside the static ones. `name`: the extern "C" name. */
+#define GPU_SHARED_MOST 0xffffffffu
 enum st gpu_kernel_find(const struct gpu *g, CUmodule m, const char *name,
                         unsigned int dynamic_shared_bytes, struct gpu_kernel *out, struct err *e);
 /* Blocks of that many threads that one multiprocessor runs at once. */

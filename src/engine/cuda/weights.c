@@ -245,6 +245,8 @@ static enum st load_all(struct loader *l, const struct weights *file, struct err
     const struct tensor *tensors = model_tensors(l->w->arena, l->p->model, &places, &n), *found;
     for (size_t i = 0; file && i < n; i++) /* a file that lacks something is refused at once */
         TRY(weights_require(file, &tensors[i], &found, e));
+    /* gaps between matrices are never read; equal in every start all the same */
+    TRY(gpu_fill(l->p->g, l->w->base, 0, l->w->bytes, l->stream, e));
     for (size_t i = 0; i < n; i++) {
         const struct target x = target_of(l->w, &tensors[i], &places[i]);
         if (!file) {
