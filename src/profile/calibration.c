@@ -287,29 +287,42 @@ struct round_sum {
     double measured, predicted;
 };
 
-/* Iterator over the batches of one class. */
+void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
+                         const struct bundle *unscaled)
+{
+    const struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
+    struct predictor p;
+    struct err ignored = {0};
+    if (predictor_open(a, &predictor_bundle, &params, &p, &ignored) != ST_OK)
+        return;
+    for (size_t i = 0; i < r->batches.n; i++) {
+        struct calibration_batch *row = &r->batches.p[i];
+        struct batch b = row->b;
+        struct stage_time t;
+        b.chunks = r->chunks.p + row->first_chunk;
+        if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
+            row->predicted_s = t.device_s;
+    }
+}
+
+/* Iterator over the batches of one class that were measured and predicted. */
 struct walk {
     const struct calibration *r;
-    struct predictor p;
     enum calibration_kind kind;
     int k;
     size_t next;
 };
 
-static const struct calibration_batch *walk_next(struct walk *w, double *predicted)
+static bool is_known(const struct calibration_batch *row)
+{
+    return row->predicted_s > 0 && row->device_s > 0;
+}
+
+static const struct calibration_batch *walk_next(struct walk *w)
 {
     while (w->next < w->r->batches.n) {
         const struct calibration_batch *row = &w->r->batches.p[w->next++];
-        struct batch b = row->b;
-        if (kind_of(&b) != w->kind || class_of(&b) != w->k)
-            continue;
-        struct stage_time t;
-        struct err ignored;
-        b.chunks = w->r->chunks.p + row->first_chunk;
-        if (w->p.ops->predict(w->p.self, &b, &t, &ignored) != ST_OK)
-            continue;
-        *predicted = t.device_s;
-        if (*predicted > 0 && row->device_s > 0)
+        if (kind_of(&row->b) == w->kind && class_of(&row->b) == w->k && is_known(row))
             return row;
     }
     return NULL;
@@ -330,13 +343,13 @@ static double stall_of(struct arena *a, struct walk w, int rounds)
 {
     static const double STALL_MOST = 1.1;
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
-    double predicted, sum = 0;
+    double sum = 0;
     int n = 0;
     for (w.k = 0; w.k < CALIBRATION_CLASSES; w.k++) {
         w.next = 0;
-        for (const struct calibration_batch *row; (row = walk_next(&w, &predicted));) {
+        for (const struct calibration_batch *row; (row = walk_next(&w));) {
             sums[row->round].measured += row->device_s;
-            sums[row->round].predicted += fmin(row->device_s, 3 * predicted);
+            sums[row->round].predicted += fmin(row->device_s, 3 * row->predicted_s);
         }
     }
     for (int i = 0; i < rounds; i++)
@@ -353,11 +366,10 @@ static struct calibration_scale scale_of(struct arena *a, struct walk w, int rou
     double *ln = arena_array(a, double, rounds), ratios = 0;
     struct calibration_scale out = {.factor = 1};
     struct walk again = w;
-    double predicted;
-    for (const struct calibration_batch *row; (row = walk_next(&w, &predicted));) {
+    for (const struct calibration_batch *row; (row = walk_next(&w));) {
         struct round_sum *s = &sums[row->round];
-        s->measured += fmin(row->device_s, 3 * predicted);
-        s->predicted += predicted;
+        s->measured += fmin(row->device_s, 3 * row->predicted_s);
+        s->predicted += row->predicted_s;
         out.x += (double)size_of(&row->b);
         out.n++;
     }
@@ -373,60 +385,38 @@ static struct calibration_scale scale_of(struct arena *a, struct walk w, int rou
     /* clamped: beyond, the tables are too coarse for any factor, and readers refuse it */
     out.factor = fmin(fmax(ratios / out.rounds, LEAST_FACTOR), 1 / LEAST_FACTOR);
     out.drift = deviation(ln, out.rounds);
-    for (const struct calibration_batch *row; (row = walk_next(&again, &predicted));)
-        out.error += fabs(row->device_s - out.factor * predicted) / row->device_s / (double)out.n;
+    for (const struct calibration_batch *row; (row = walk_next(&again));)
+        out.error +=
+            fabs(row->device_s - out.factor * row->predicted_s) / row->device_s / (double)out.n;
     return out;
 }
 
-static bool open_predictor(struct arena *a, const struct model *m, const struct bundle *unscaled,
-                           struct predictor *p)
-{
-    struct predictor_params params = {.model = m, .tp = 1, .pp = 1, .bundle = unscaled};
-    struct err ignored;
-    *p = (struct predictor){.ops = &predictor_bundle, .stages = 1};
-    return predictor_open(a, &predictor_bundle, &params, p, &ignored) == ST_OK;
-}
-
-void calibration_rests(struct arena *a, const struct calibration *r, const struct model *m,
-                       const struct bundle *unscaled,
+void calibration_rests(const struct calibration *r,
                        struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES],
                        struct calibration_rests *out)
 {
-    struct predictor p;
-    if (!open_predictor(a, m, unscaled, &p))
-        return;
     for (size_t i = 0; i < r->batches.n; i++) {
         const struct calibration_batch *row = &r->batches.p[i];
-        struct batch b = row->b;
-        struct stage_time t;
-        struct err ignored;
-        b.chunks = r->chunks.p + row->first_chunk;
-        const int k = class_of(&b);
-        const bool prompt = b.n_chunks > 0;
-        if (p.ops->predict(p.self, &b, &t, &ignored) != ST_OK)
-            continue;
-        const double expected = scale[kind_of(&b)][k].factor * t.device_s;
-        if (expected > 0 && row->device_s > 0)
-            vec_push(&out->of, (struct calibration_rest){.prompt = prompt,
-                                                         .from = classes[prompt][k],
-                                                         .ratio = row->device_s / expected});
+        const int k = class_of(&row->b);
+        const bool prompt = row->b.n_chunks > 0;
+        if (is_known(row))
+            vec_push(&out->of, (struct calibration_rest){
+                                   .prompt = prompt,
+                                   .from = classes[prompt][k],
+                                   .ratio = row->device_s / (scale[kind_of(&row->b)][k].factor *
+                                                             row->predicted_s)});
     }
 }
 
-void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
-                        const struct bundle *unscaled, enum calibration_kind kind,
+void calibration_scales(struct arena *a, const struct calibration *r, enum calibration_kind kind,
                         struct calibration_scale out[CALIBRATION_CLASSES])
 {
-    struct predictor p;
     int rounds = 0;
     for (size_t i = 0; i < r->batches.n; i++)
         rounds = r->batches.p[i].round >= rounds ? r->batches.p[i].round + 1 : rounds;
-    bool known = open_predictor(a, m, unscaled, &p);
-    const double stall =
-        known ? stall_of(a, (struct walk){.r = r, .p = p, .kind = kind}, rounds) : 1;
+    const double stall = stall_of(a, (struct walk){.r = r, .kind = kind}, rounds);
     for (int k = 0; k < CALIBRATION_CLASSES; k++) {
-        out[k] = known ? scale_of(a, (struct walk){.r = r, .p = p, .kind = kind, .k = k}, rounds)
-                       : (struct calibration_scale){.factor = 1};
+        out[k] = scale_of(a, (struct walk){.r = r, .kind = kind, .k = k}, rounds);
         out[k].stall = stall;
         out[k].factor = fmin(out[k].factor * stall, 1 / LEAST_FACTOR);
     }

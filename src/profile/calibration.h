@@ -20,7 +20,8 @@ struct calibration_batch {
     int round;
     struct batch b; /* chunks NULL; they are at first_chunk */
     size_t first_chunk;
-    double device_s; /* sum over operators */
+    double device_s;    /* sum over operators */
+    double predicted_s; /* of calibration_predict; 0 = unknown */
 };
 
 struct calibration {
@@ -79,6 +80,10 @@ enum { CALIBRATION_KINDS = CALIBRATION_MIXED + 1 };
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
 enum { CALIBRATION_CLASSES = 6 };
 
+/* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. */
+void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
+                         const struct bundle *unscaled);
+
 /* Measured / predicted over the batches of a class in a round, the mean of the rounds: on a machine
  * that is fast and slow by turns a run includes both. A batch counts at most three times its
  * prediction. The excess is stalls: too few in a class and a round to be averaged there, so
@@ -104,14 +109,11 @@ struct calibration_rests {
     VEC(struct calibration_rest) of;
 };
 /* Of all batches that can be predicted, in the order in which they ran. */
-void calibration_rests(struct arena *a, const struct calibration *r, const struct model *m,
-                       const struct bundle *unscaled,
+void calibration_rests(const struct calibration *r,
                        struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES],
                        struct calibration_rests *out);
 
-/* `unscaled` predicts without factors. */
-void calibration_scales(struct arena *a, const struct calibration *r, const struct model *m,
-                        const struct bundle *unscaled, enum calibration_kind kind,
+void calibration_scales(struct arena *a, const struct calibration *r, enum calibration_kind kind,
                         struct calibration_scale out[CALIBRATION_CLASSES]);
 
 #endif

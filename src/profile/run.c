@@ -336,9 +336,10 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     TRY(bundle_load(s->a, &key, &b, e));
     struct calibration all = {0};
     calibration_load(&s->journal, &all);
+    calibration_predict(s->a, &all, p->model, b);
     for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
-        calibration_scales(s->a, &all, p->model, b, (enum calibration_kind)kind, r->scale[kind]);
-    calibration_rests(s->a, &all, p->model, b, r->scale, &r->rests);
+        calibration_scales(s->a, &all, (enum calibration_kind)kind, r->scale[kind]);
+    calibration_rests(&all, r->scale, &r->rests);
     calibration_free(&all);
     static const enum calibration_kind told[] = {CALIBRATION_DECODE, CALIBRATION_PROMPT,
                                                  CALIBRATION_MIXED};
