@@ -102,35 +102,39 @@ static void find_late_clients(struct arena *a, struct comparison *c, struct note
     }
 }
 
-/* A busy machine slows real runs and profiles, not the simulation. */
+static void disturbed_side(struct arena *a, struct comparison *c, struct notes *notes,
+                           const struct node *meta, const char *key, const char *what,
+                           const char *side)
+{
+    struct contention busy = contention_of(meta, key);
+    const double share = contention_share(&busy);
+    char percent[WORDS_MAX];
+    words_percent(percent, 100 * share);
+    if (!(share > CONTENTION_TOO_MUCH))
+        return;
+    compare_note(notes,
+                 "The machine was busy with something else: %s waited for cores %s of the time.",
+                 what, percent);
+    if (c->found[CAUSE_WAITED_FOR_CORES].text)
+        return;
+    const char *clause =
+        arena_printf(a, "the machine was busy: %s waited for cores %s of the time", what, percent);
+    struct compare_reason *r = cause_found(a, c->found, CAUSE_WAITED_FOR_CORES, clause, clause);
+    text_figure(a, r, "side", side);
+    cause_figure(a, r, "share", share);
+    cause_figure(a, r, "limit", CONTENTION_TOO_MUCH);
+}
+
+/* A busy machine slows real runs, each of them, and profiles, not the simulation. */
 static void find_disturbance(struct arena *a, struct comparison *c, struct notes *notes)
 {
-    const struct {
-        const struct run *run;
-        const char *key, *what, *side;
-    } sides[] = {
-        {&c->real, "contention", "the real run", "real"},
-        {&c->sim, "contention", "the simulated run", "sim"},
-        {&c->sim, "profile_contention", "the profile behind the simulated run", "profile"}};
-    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
-        struct contention busy = contention_of(sides[i].run->meta, sides[i].key);
-        const double share = contention_share(&busy);
-        char percent[WORDS_MAX];
-        words_percent(percent, 100 * share);
-        if (!(share > CONTENTION_TOO_MUCH))
-            continue;
-        compare_note(
-            notes, "The machine was busy with something else: %s waited for cores %s of the time.",
-            sides[i].what, percent);
-        if (c->found[CAUSE_WAITED_FOR_CORES].text)
-            continue;
-        const char *clause = arena_printf(
-            a, "the machine was busy: %s waited for cores %s of the time", sides[i].what, percent);
-        struct compare_reason *r = cause_found(a, c->found, CAUSE_WAITED_FOR_CORES, clause, clause);
-        text_figure(a, r, "side", sides[i].side);
-        cause_figure(a, r, "share", share);
-        cause_figure(a, r, "limit", CONTENTION_TOO_MUCH);
-    }
+    disturbed_side(a, c, notes, c->real.meta, "contention", "the real run", "real");
+    for (size_t i = 0; i < c->params.n_spread; i++)
+        disturbed_side(a, c, notes, c->spread_meta[i], "contention",
+                       arena_printf(a, "the real run %s", c->params.spread_dirs[i]), "real");
+    disturbed_side(a, c, notes, c->sim.meta, "contention", "the simulated run", "sim");
+    disturbed_side(a, c, notes, c->sim.meta, "profile_contention",
+                   "the profile behind the simulated run", "profile");
 }
 
 /* Machine time in the real runs over that in `then`, the geometric mean; NAN when unknown. */

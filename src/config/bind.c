@@ -20,25 +20,12 @@ struct binding {
 /* The value as shown in messages: 'x', 1.5, a list. */
 static const char *shown(struct arena *a, const struct node *n)
 {
-    char number[STR_DOUBLE_MAX];
-    switch (n->kind) {
-    case NODE_STR:
+    if (n->kind == NODE_STR)
         return arena_printf(a, "'%.*s'", (int)(n->s.n < 200 ? n->s.n : 200), n->s.p);
-    case NODE_INT:
-        return arena_printf(a, "%lld", (long long)n->i);
-    case NODE_FLOAT:
-        if (!isfinite(n->f))
-            return "a number that is not finite";
-        str_from_double(number, n->f);
-        return arena_str(a, number);
-    case NODE_BOOL:
-        return n->b ? "true" : "false";
-    case NODE_NULL:
-    case NODE_LIST:
-    case NODE_MAP:
-        break;
-    }
-    return node_kind_name(n->kind);
+    if (n->kind == NODE_FLOAT && !isfinite(n->f))
+        return "a number that is not finite";
+    const char *text = node_scalar_text(a, n);
+    return text ? text : node_kind_name(n->kind);
 }
 
 static enum st expected(const struct binding *b, const char *what)

@@ -19,23 +19,8 @@ static const struct node *value_of(const struct config *c, const char *key)
 /* A scalar as it is typed; "" of a list or map. */
 static const char *scalar(struct arena *a, const struct node *n)
 {
-    char number[STR_DOUBLE_MAX];
-    switch (n->kind) {
-    case NODE_STR:
-        return n->s.p;
-    case NODE_INT:
-        return arena_printf(a, "%lld", (long long)n->i);
-    case NODE_FLOAT:
-        str_from_double(number, n->f);
-        return arena_str(a, number);
-    case NODE_BOOL:
-        return n->b ? "true" : "false";
-    case NODE_NULL:
-    case NODE_LIST:
-    case NODE_MAP:
-        break;
-    }
-    return "";
+    const char *text = node_scalar_text(a, n);
+    return text ? text : "";
 }
 
 /* True: word is one of "a|b|c". */

@@ -15,6 +15,27 @@ const char *node_kind_name(enum node_kind k)
     return names[k];
 }
 
+const char *node_scalar_text(struct arena *a, const struct node *n)
+{
+    char number[STR_DOUBLE_MAX];
+    switch (n->kind) {
+    case NODE_STR:
+        return n->s.p;
+    case NODE_INT:
+        return arena_printf(a, "%lld", (long long)n->i);
+    case NODE_FLOAT:
+        str_from_double(number, n->f);
+        return arena_str(a, number);
+    case NODE_BOOL:
+        return n->b ? "true" : "false";
+    case NODE_NULL:
+    case NODE_LIST:
+    case NODE_MAP:
+        break;
+    }
+    return NULL;
+}
+
 struct node *node_new(struct arena *a, enum node_kind k)
 {
     struct node *n = arena_one(a, struct node);

@@ -40,6 +40,8 @@ struct node {
 };
 
 const char *node_kind_name(enum node_kind k); /* "a string", "an integer", ... */
+/* As it is typed: "abc", "3", "0.1", "true"; NULL of a list, a map or null. */
+const char *node_scalar_text(struct arena *a, const struct node *n);
 
 struct node *node_new(struct arena *a, enum node_kind k);
 struct node *node_str(struct arena *a, const char *s);

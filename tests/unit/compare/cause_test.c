@@ -56,6 +56,29 @@ static void a_busy_machine_is_the_cause(void **state)
     assert_true(node_find(r->items[0], "cells")->i > 0);
 }
 
+/* Each of the real runs counts, not the first alone. */
+static void a_busy_machine_in_a_repeat_is_the_cause(void **state)
+{
+    struct test *t = *state;
+    struct comparison c;
+    struct fake_run real = fake_run_default("real"), again = real, sim = fake_run_default("vidur");
+    again.waiting = 0.25;
+    sim.base_s *= 1.5;
+    const char *repeat = fake_run_write(t, "again", &again);
+    const struct compare_params p = {.real_dir = fake_run_write(t, "real", &real),
+                                     .sim_dir = fake_run_write(t, "sim", &sim),
+                                     .spread_dirs = &repeat,
+                                     .n_spread = 1,
+                                     .pass_percent = 5,
+                                     .warn_percent = 9};
+    assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+    check(t, &c, (const char *const[]){"waited_for_cores"}, 1,
+          arena_printf(t->a,
+                       "inconclusive: the machine was busy: the real run %s waited for cores 25 %% "
+                       "of the time",
+                       repeat));
+}
+
 /* Both explain every miss; with equal weights the order of the list counts. */
 static void several_causes_stand_by_weight(void **state)
 {
@@ -234,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ids_are_stable),
         TEST(a_busy_machine_is_the_cause),
+        TEST(a_busy_machine_in_a_repeat_is_the_cause),
         TEST(several_causes_stand_by_weight),
         TEST(the_cause_of_more_cells_weighs_more),
         TEST(other_workloads_leave_every_cell_open),
