@@ -17,6 +17,7 @@ struct seeds_job {
     const struct probe *probe;
     const struct capacity_params *params;
     double rate;
+    const struct capacity_seed *near; /* rates to begin at, by seed; NULL = params' */
     struct capacity_seed *seeds;
     struct capacity_probe *probes;
     struct progress progress;
@@ -36,8 +37,11 @@ static enum st run_seed(void *self, size_t i, struct buf *out, struct err *e)
         p.holds = st == ST_OK && capacity_holds(&j->params->slo, &p.r);
         n = fields_node(a, &capacity_probe_fields, &p);
     } else {
+        struct capacity_params params = *j->params;
         struct capacity_seed s;
-        st = capacity_bisect(a, j->params, j->probe, seed, &s, e);
+        if (j->near)
+            params.start_rate = j->near[i].low;
+        st = capacity_bisect(a, &params, j->probe, seed, &s, e);
         n = st == ST_OK ? fields_node(a, &capacity_seed_fields, &s) : NULL;
     }
     if (st == ST_OK)
@@ -93,21 +97,23 @@ static enum st go_on(struct job_context *c, const struct asked *q, struct capaci
     struct capacity_params params = r->params;
     struct capacity last = r->sum;
     const double requests = r->seeds[0].probes[0].r.requests;
-    params.step = 1.25; /* the capacity is near the last one */
+    const struct capacity_seed *near = r->seeds;
+    params.step = 1.06; /* the capacity of a seed is near its last one */
     for (int64_t times = LONG_RUN_STEP; times <= q->long_run && !r->long_run.settled;
          times *= LONG_RUN_STEP) {
         struct probe probe;
         struct capacity sum;
         struct capacity_seed *seeds = arena_array(c->a, struct capacity_seed, r->n_seeds);
-        struct seeds_job j = {.a = c->a, .probe = &probe, .params = &params, .seeds = seeds};
+        struct seeds_job j = {
+            .a = c->a, .probe = &probe, .params = &params, .near = near, .seeds = seeds};
         TRY(q->lengthen(q->self, times, &probe, e));
-        params.start_rate = last.rate;
         TRY(over_seeds(&j, "capacity in the long run", q->workers, e));
         capacity_sum(&params, seeds, r->n_seeds, &sum);
         if (!(sum.rate > 0) || sum.end != CAPACITY_BROKEN)
             return ST_OK; /* what is known of shorter runs stays */
         r->long_run = capacity_long_run(&last, &sum, requests * (double)times, r->params.tolerance);
         last = sum;
+        near = seeds;
     }
     return ST_OK;
 }
