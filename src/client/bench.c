@@ -33,6 +33,7 @@ static enum st warm_up(struct client_bench *b, struct err *e)
     size_t ok = 0;
     client.duration_s = 0;
     client.concurrency = NULL;
+    client.turns = NULL;
     if (client.max_concurrency == 0 || client.max_concurrency > 8)
         client.max_concurrency = 8;
     for (size_t i = 0; i < n; i++)

@@ -48,8 +48,13 @@ struct client_bench_params {
     const volatile sig_atomic_t *stop;
 };
 
+struct turns;
+
 struct client_bench {
     struct arena *a;
+    struct body_maker *maker;
+    struct turns *turns; /* bodies of later turns (client/turns.h); NULL = none */
+    struct client_turns hook;
     struct client_bench_params p;
     struct preflight preflight;
     size_t n;                        /* requests that are part of the run */

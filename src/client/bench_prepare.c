@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "client/bench.h"
+#include "client/turns.h"
 
 /* ---- bodies ---- */
 
@@ -62,9 +63,8 @@ static enum st make_prompt(const struct client_bench *b, struct arena *scratch,
 static enum st make_requests(struct client_bench *b, struct err *e)
 {
     struct arena *a = b->a, *scratch = arena_new();
-    struct body_maker *maker;
     const char **texts;
-    enum st st = body_maker_new(a, &b->p.body, &maker, e);
+    enum st st = body_maker_new(a, &b->p.body, &b->maker, e);
     if (st == ST_OK)
         st = workload_texts(a, b->p.w, b->p.prompts, b->p.n_prompts, &texts, e);
     b->requests = arena_array(a, struct client_request, b->n);
@@ -79,7 +79,7 @@ static enum st make_requests(struct client_bench *b, struct err *e)
         b->requests[i].max_tokens = r->num_decode_tokens;
         st = make_prompt(b, scratch, r, texts[i], &prompt, e);
         if (st == ST_OK)
-            st = body_make(a, maker, &prompt, r->num_decode_tokens, &b->requests[i].body, e);
+            st = body_make(a, b->maker, &prompt, r->num_decode_tokens, &b->requests[i].body, e);
         arena_reset(scratch);
     }
     arena_free(&scratch);
@@ -161,5 +161,10 @@ enum st client_bench_prepare(struct arena *a, const struct client_bench_params *
     }
     TRY(make_requests(out, e));
     TRY(ask_server(out, e));
-    return out->preflight.changed ? make_requests(out, e) : ST_OK;
+    if (out->preflight.changed)
+        TRY(make_requests(out, e));
+    TRY(turns_prepare(out, out->maker, &out->turns, e));
+    out->hook = turns_hook(out->turns);
+    out->p.client.turns = out->turns ? &out->hook : NULL;
+    return ST_OK;
 }

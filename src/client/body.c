@@ -86,13 +86,29 @@ enum st body_make(struct arena *a, struct body_maker *m, const struct body_promp
     enum st st = ST_OK;
     bool chat = m->p.endpoint == BODY_CHAT;
     if (!chat && !q.ids && m->p.chat != CHAT_NONE) {
-        struct chat_message user = {SV("user"), q.text};
-        st = chat_template_apply(&text, m->p.chat, &user, 1, e);
+        struct chat_message *turns = mem_alloc((q.n_earlier + 1) * sizeof *turns);
+        for (size_t i = 0; i < q.n_earlier; i++)
+            turns[i] = (struct chat_message){i % 2 ? SV("assistant") : SV("user"), q.earlier[i]};
+        turns[q.n_earlier] = (struct chat_message){SV("user"), q.text};
+        st = chat_template_apply(&text, m->p.chat, turns, q.n_earlier + 1, e);
+        q.text = (struct sv){buf_str(&text), text.n};
+        mem_free(turns);
+    } else if (!chat && !q.ids && q.n_earlier) {
+        for (size_t i = 0; i < q.n_earlier; i++)
+            buf_add(&text, q.earlier[i].p, q.earlier[i].n);
+        buf_add(&text, q.text.p, q.text.n);
         q.text = (struct sv){buf_str(&text), text.n};
     }
     buf_add(&b, m->head.p, m->head.n);
     buf_printf(&b, ",\"%s\":%lld,", body_limit_name(body_limit(&m->p)), (long long)max_tokens);
-    buf_puts(&b, chat ? "\"messages\":[{\"role\":\"user\",\"content\":" : "\"prompt\":");
+    buf_puts(&b, chat ? "\"messages\":[" : "\"prompt\":");
+    for (size_t i = 0; chat && i < q.n_earlier; i++) {
+        buf_printf(&b, "{\"role\":\"%s\",\"content\":", i % 2 ? "assistant" : "user");
+        json_quote(&b, q.earlier[i]);
+        buf_puts(&b, "},");
+    }
+    if (chat)
+        buf_puts(&b, "{\"role\":\"user\",\"content\":");
     add_prompt(&b, &q);
     buf_puts(&b, chat ? "}]}" : "}");
     *out = (struct sv){arena_strn(a, b.p, b.n), b.n};

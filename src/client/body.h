@@ -38,7 +38,9 @@ struct body_params {
 /* Prompt of a request: a text, or ids (completions only). */
 struct body_prompt {
     struct sv text;
-    const int32_t *ids; /* NULL = text */
+    const struct sv *earlier; /* [n_earlier] turns before it: of the user, of the assistant, ... */
+    size_t n_earlier;         /* even */
+    const int32_t *ids;       /* NULL = text */
     size_t n_ids;
 };
 

@@ -52,6 +52,8 @@
 #include "client/chunk.h"
 #include "workload/concurrency.h"
 
+struct client_turns;
+
 struct client_params {
     const char *url;            /* that requests are posted to; http or https */
     const char *const *headers; /* [n_headers] "Name: value", secrets in clear */
@@ -72,6 +74,7 @@ struct client_params {
     double retry_delay_s;
     double duration_s; /* no first attempt is made later; 0 = no limit; not with sessions */
     const struct concurrency *concurrency; /* closed loop; NULL = open */
+    const struct client_turns *turns;      /* NULL: bodies are as given */
     /* Number of failures in a row that end the run, of kinds that cannot improve: connect, resolve,
      * tls, http_401, _403, _404, _405. 0 = never. */
     int64_t give_up_after;
@@ -89,6 +92,16 @@ struct client_request {
     int64_t session_id, turn, think_ns; /* as in workload/workload.h; turn 0 = of no session */
     struct sv body;                     /* JSON, borrowed for the run */
     int64_t max_tokens;                 /* output tokens requested; 0 = unknown */
+};
+
+struct client_result;
+
+/* Makes the body of a later turn when it is sent, from what came for the one before, whose results
+ * are complete; *out lives until the end of the run. Instead of client_request.body. */
+struct client_turns {
+    void *self;
+    enum st (*body)(void *self, size_t i, const struct client_result *before, struct sv *out,
+                    struct err *e);
 };
 
 struct client_chunk {

@@ -131,6 +131,7 @@ static enum st ask(struct arena *a, const struct client_params *client, const st
     one.give_up_after = 0;
     one.duration_s = 0;
     one.concurrency = NULL;
+    one.turns = NULL;
     TRY(body_maker_new(a, b, &maker, e));
     TRY(body_make(a, maker, prompt, PREFLIGHT_TOKENS, &request.body, e));
     return client_run(&one, &request, 1, stop, NULL, r, &health, e);

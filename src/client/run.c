@@ -54,7 +54,8 @@ struct again {
 /* What the release is to be told about a request. */
 struct follower {
     int32_t session;
-    bool over; /* its end was reported */
+    bool over;      /* its end was reported */
+    struct sv body; /* to be sent */
 };
 
 struct loop {
@@ -220,7 +221,7 @@ static enum st send_request(struct loop *l, size_t i, int64_t due_ns, struct err
     if (!s)
         return err_set(e, ST_DEVICE, "libcurl has no memory for another transfer");
     struct client_result *r = &l->results[i];
-    const struct sv *body = &l->requests[i].body;
+    const struct sv *body = &l->follow[i].body;
     s->request = i;
     s->failing = s->is_stream = s->encoded = s->dirty = false;
     s->segments.n = 0;
@@ -267,8 +268,8 @@ static enum st look_ahead(struct loop *l, struct err *e)
     return release_next(&l->release, &l->next, e);
 }
 
-/* Releases the next request; returns its index. */
-static size_t take(struct loop *l)
+/* Releases the next request, the i-th, with its body. */
+static enum st take(struct loop *l, size_t *at, struct err *e)
 {
     struct workload_request q;
     int32_t session;
@@ -276,8 +277,12 @@ static size_t take(struct loop *l)
     const size_t i = (size_t)q.row;
     l->follow[i].session = session;
     l->results[i].planned_ns = q.arrival_ns;
+    l->follow[i].body = l->requests[i].body;
     l->sent++;
-    return i;
+    *at = i;
+    if (q.turn < 2 || !l->p->turns)
+        return ST_OK;
+    return l->p->turns->body(l->p->turns->self, i, &l->results[i - 1], &l->follow[i].body, e);
 }
 
 /* The request has ended, as far as what follows it goes. */
@@ -317,7 +322,8 @@ static enum st send_due(struct loop *l, struct err *e)
         int64_t due_ns = l->next.ns;
         if (!has_place(l))
             return ST_OK;
-        const size_t i = take(l);
+        size_t i;
+        TRY(take(l, &i, e));
         if (l->freed_ns > due_ns) {
             due_ns = l->freed_ns;
             l->results[i].held = true;

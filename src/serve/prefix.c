@@ -157,7 +157,8 @@ static uint64_t name_of(const struct prefix_cache *c, const struct request *q, u
     int64_t known = w->num_prefill_tokens + (c->knows_output ? q->delivered : 0);
     if (q->ids && to <= known)
         return mix(mix(h, BY_IDS), hash_bytes(q->ids + from, (size_t)(to - from) * sizeof *q->ids));
-    if (to > w->num_prefill_tokens)
+    bool covered = !c->knows_output && w->hash_ids && to <= w->hash_covers;
+    if (to > w->num_prefill_tokens && !covered)
         return mix(mix(h, BY_REQUEST), (uint64_t)q->seq);
     if (w->hash_ids)
         return name_by_hash_ids(h, w, from, to);

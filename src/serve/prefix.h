@@ -9,7 +9,8 @@
  *     hash_ids            of a trace (workload/workload.h): the ids that cover the block
  *     prompt_id           the name of the prompt and the block's place in it
  *     the request itself  such a block is found again only by the same request after a preemption,
- *                         as are the blocks that hold predicted output
+ *                         as are the blocks that hold predicted output, unless a session goes on
+ *                         and the hash_ids of its next prompt cover them
  * A block gets its name when the batch that fills it is built, output blocks when the request ends
  * or is preempted. A chunk may so read a block that another chunk of the same batch, or of one
  * before it, fills: executors save a layer's keys and values before its attention reads them, and

@@ -72,6 +72,12 @@ struct lane {
     int64_t ends_from;
 };
 
+/* What was computed of a session: prompt and answer of its last turn. */
+struct said {
+    int32_t *ids; /* heap */
+    int64_t n;
+};
+
 /* State shared by the replicas of a run. */
 struct serve_run_state {
     const struct serve_params *p;
@@ -81,6 +87,8 @@ struct serve_run_state {
     struct request_pool pool;
     struct arena *a;
     struct release *release; /* NULL: nothing follows from ends */
+    VEC(struct said) said;   /* by the release's session; computing executors only */
+    bool computes;           /* the executors do */
     double event_s;          /* time of the arrival or completion being handled */
     bool write_tokens;       /* the sink takes token rows */
     int64_t finished;        /* request rows written */

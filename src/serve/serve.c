@@ -111,6 +111,17 @@ static bool is_due(const struct loop *l, double now_s)
     return l->next.s <= now_s;
 }
 
+/* The earlier turns as they were, with the engine's own answers. A prompt that does not hold all of
+ * the turn before keeps its own tokens. */
+static void put_said(const struct loop *l, struct request *q)
+{
+    if ((size_t)q->session >= l->run.said.n)
+        return;
+    const struct said *s = &l->run.said.p[q->session];
+    if (s->n > 0 && s->n <= q->w.num_prefill_tokens)
+        memcpy(q->ids, s->ids, (size_t)s->n * sizeof *s->ids);
+}
+
 /* The request that is due; it is out of the source even after an error. */
 static enum st take(struct loop *l, struct request **out, struct err *e)
 {
@@ -129,6 +140,8 @@ static enum st take(struct loop *l, struct request **out, struct err *e)
         size_t n = (size_t)(q->w.num_prefill_tokens + q->w.num_decode_tokens);
         q->ids = mem_alloc(n * sizeof *q->ids);
         st = l->source->prompt_ids(l->source->self, &q->w, q->ids, e);
+        if (q->w.turn > 1)
+            put_said(l, q);
     }
     if (st != ST_OK)
         request_give(&l->run.pool, q);
@@ -506,6 +519,9 @@ static void close_loop(struct loop *l)
     n->concurrency_peak = l->release.peak;
     n->sessions = l->release.n_sessions;
     release_free(&l->release);
+    for (size_t i = 0; i < l->run.said.n; i++)
+        mem_free(l->run.said.p[i].ids);
+    vec_free(&l->run.said);
     if (l->transfers)
         transfers_free(l->transfers);
     vec_free(&l->heap);
@@ -547,6 +563,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         transfers_init(&transfers, a, p);
         l.transfers = &transfers;
     }
+    l.run.computes = l.replicas[0].computes;
     l.wants_ids = l.replicas[0].computes || (p->prefix_caching && source->prompt_ids);
     enum st st = run_loop(&l, e);
     if (st != ST_OK)

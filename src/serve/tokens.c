@@ -80,6 +80,20 @@ void tokens_flush(struct replica *r, struct lane *lane, struct request *q, int64
     q->unwritten = tick;
 }
 
+/* Keeps what a computing executor made of a turn, for the prompt of the next. */
+static void keep_said(struct serve_run_state *run, const struct request *q)
+{
+    while ((int64_t)run->said.n <= q->session)
+        vec_push(&run->said, (struct said){0});
+    struct said *s = &run->said.p[q->session];
+    s->n = 0;
+    if (q->delivered == 0 || !release_goes_on(run->release, q->session))
+        return;
+    s->n = q->w.num_prefill_tokens + q->delivered;
+    s->ids = mem_resize(s->ids, (size_t)s->n * sizeof *s->ids);
+    memcpy(s->ids, q->ids, (size_t)s->n * sizeof *s->ids);
+}
+
 void tokens_request_row(struct serve_run_state *run, struct request *q, enum run_status status,
                         int64_t completion_ns, const char *error_type, const char *error_msg)
 {
@@ -92,6 +106,8 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
         completion_ns += outside;
         end = (struct moment){completion_ns, run->event_s + ns_to_s(outside)};
     }
+    if (run->release && run->computes && q->session >= 0)
+        keep_said(run, q);
     if (run->release)
         release_over(run->release, q->session, end);
     const struct serve_sink *sink = run->sink;

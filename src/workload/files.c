@@ -400,7 +400,10 @@ enum st workload_load(struct arena *a, const char *dir, struct workload *out, st
     TRY(load_tables(a, p.lengths, p.intervals, out, e));
     if (p.hash_ids)
         TRY(hash_ids_load(a, p.hash_ids, out, e));
-    return p.sessions ? sessions_load(p.sessions, out, e) : ST_OK;
+    if (p.sessions)
+        TRY(sessions_load(p.sessions, out, e));
+    sessions_join(out);
+    return ST_OK;
 }
 
 enum st workload_texts(struct arena *a, const struct workload *w, const struct prompt *prompts,

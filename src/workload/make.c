@@ -11,7 +11,8 @@ static enum st collect(struct arena *a, struct workload_stream *s, struct worklo
         struct workload_request *r = &out->requests[i];
         TRY(workload_stream_next(s, r, e));
         if (r->hash_ids) { /* the stream owns them */
-            size_t n = (size_t)((r->num_prefill_tokens + r->hash_tokens - 1) / r->hash_tokens);
+            int64_t tokens = r->hash_covers ? r->hash_covers : r->num_prefill_tokens;
+            size_t n = (size_t)((tokens + r->hash_tokens - 1) / r->hash_tokens);
             int64_t *ids = arena_array(a, int64_t, n);
             memcpy(ids, r->hash_ids, n * sizeof *ids);
             r->hash_ids = ids;

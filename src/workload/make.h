@@ -125,6 +125,10 @@ enum st hash_ids_write(const struct artifact *art, const struct workload *w, str
 /* Reads them into the requests of w. */
 enum st hash_ids_load(struct arena *a, const char *path, struct workload *w, struct err *e);
 
+/* Where the next turn's prompt holds a prompt and its answer and says so, hash_ids go on beyond the
+ * prompt: hash_covers. */
+void sessions_join(struct workload *w);
+
 /* sessions.csv: the session of each request that has one. */
 enum st sessions_write(const struct artifact *art, const struct workload *w, struct err *e);
 enum st sessions_load(const char *path, struct workload *w, struct err *e);

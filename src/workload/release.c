@@ -257,6 +257,12 @@ void release_over(struct release *r, int32_t session, struct moment end)
     heap_push(&r->turns, earlier_turn, next);
 }
 
+bool release_goes_on(const struct release *r, int32_t session)
+{
+    const struct release_session *s = &r->sessions.p[session];
+    return s->next < s->turns.n;
+}
+
 bool release_done(const struct release *r)
 {
     return r->ended && !r->has_head && !r->has_beyond && r->turns_left == 0;

@@ -14,6 +14,9 @@
  * worker when the message about it is read. A request that failed or was rejected has ended, too:
  * what follows it is released as after any other, so all runs of a workload have the same requests.
  *
+ * Who releases also knows the answers, and puts them into the prompt of the next turn where it can
+ * (serve/serve.h, client/turns.h, engine/worker).
+ *
  * A closed loop limits requests in flight, or, where the workload has sessions, sessions: one holds
  * its place from its first turn to the end of its last, think times included. Requests start in the
  * order of the workload, whatever their arrivals. Planned moments never go back: one that lay
@@ -100,6 +103,9 @@ void release_take(struct release *r, struct workload_request *out, int32_t *sess
 
 /* That request has ended. */
 void release_over(struct release *r, int32_t session, struct moment end);
+
+/* The session has a further turn. */
+bool release_goes_on(const struct release *r, int32_t session);
 
 /* Nothing will be released any more, whatever ends. Call after release_next. */
 bool release_done(const struct release *r);

@@ -1,6 +1,7 @@
 /* Sessions of several turns: the prompt of a turn is that of the turn before, its answer, and what
  * is new. */
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "config/plan.h"
@@ -84,8 +85,29 @@ static enum st give_ids(struct arena *a, struct sessions *g, struct workload_req
     for (int64_t i = 0; i < n; i++) {
         turns[i].hash_ids = ids;
         turns[i].hash_tokens = size;
+        turns[i].hash_covers = i + 1 < n ? turns[i + 1].num_prefill_tokens : 0;
     }
     return ST_OK;
+}
+
+static bool begins_with(const struct workload_request *next, const struct workload_request *q)
+{
+    int64_t n = hash_ids_pieces(q, q->hash_tokens);
+    return next->hash_tokens == q->hash_tokens &&
+           next->num_prefill_tokens >= q->num_prefill_tokens + q->num_decode_tokens &&
+           memcmp(next->hash_ids, q->hash_ids, (size_t)n * sizeof *q->hash_ids) == 0;
+}
+
+void sessions_join(struct workload *w)
+{
+    for (size_t i = w->n; i-- > 1;) {
+        struct workload_request *q = &w->requests[i - 1];
+        const struct workload_request *next = &w->requests[i];
+        if (next->turn < 2 || !q->hash_ids || !next->hash_ids || !begins_with(next, q))
+            continue;
+        q->hash_ids = next->hash_ids;
+        q->hash_covers = next->num_prefill_tokens;
+    }
 }
 
 enum st sessions_make(struct arena *a, struct sessions *g, struct workload_request *turns,

@@ -28,6 +28,9 @@ struct workload_request {
      * [ceil(num_prefill_tokens / hash_tokens)], each >= 0; NULL = unknown. */
     const int64_t *hash_ids;
     int64_t hash_tokens;
+    /* Tokens that hash_ids describe, where they go on beyond the prompt: with the answer, which the
+     * next turn's prompt holds; 0 = the prompt's. */
+    int64_t hash_covers;
     /* Sampling parameters, borrowed until the request's row was delivered. NULL = greedy. */
     const struct sampling *sampling;
     /* Sessions: the turns of one stand one after the other. Their arrival_ns is that of turn 1; a
@@ -99,8 +102,8 @@ enum st prompts_load(struct arena *a, const char *path, struct prompt **out, siz
  * "workload.think"; the last session ends with the last request). Lengths are of what is new: the
  * prompt of a turn is the prompt of the turn before, as many tokens as its answer has, and the
  * drawn length. Think times are of mean think_s, fixed, exponential or lognormal. All turns carry
- * the arrival of the first. hash_ids say that the prompts of a session begin alike; the answers in
- * them are the workload's, not the engine's.
+ * the arrival of the first. hash_ids say that the prompts of a session begin alike. Tokens of
+ * answers are the workload's; a run puts the engine's own in their place where it knows them.
  *
  * Prefixes: with prefix_tokens > 0 each request belongs to one of prefix_groups groups, drawn
  * evenly (stream "workload.prefix"), and that many tokens of the group stand before its own, which

@@ -23,6 +23,9 @@ struct live {
     int64_t said_ns;                    /* last_ns before its correction */
     bool released;
     int32_t session; /* for release_over */
+    /* Of a session: its prompt as it was sent, NULL = the workload's, and its answer. */
+    int32_t *prompt;
+    VEC(int32_t) answer;
 };
 
 struct place {
@@ -196,6 +199,41 @@ static void finish_all(struct serving *s, enum run_status status, const char *me
     }
 }
 
+/* ---- sessions ---------------------------------------------------------------------------- */
+
+static bool goes_on(const struct serving *s, size_t i)
+{
+    const struct workload_request *q = s->work->requests;
+    return q[i].turn && i + 1 < s->work->n && q[i + 1].turn == q[i].turn + 1;
+}
+
+/* The ids of a prompt; in a later turn with the answers that came, where their ids are known. */
+static const int32_t *prompt_of(struct serving *s, size_t i)
+{
+    const struct workload_request *q = &s->work->requests[i], *last = q - 1;
+    const int32_t *planned = s->work->ids[i];
+    if (q->turn < 2)
+        return planned;
+    struct live *said = &s->live[i - 1];
+    const size_t n = (size_t)last->num_prefill_tokens, answer = said->answer.n;
+    if (answer == 0 || (int64_t)(n + answer) > q->num_prefill_tokens)
+        return planned;
+    const int32_t *before = said->prompt ? said->prompt : s->work->ids[i - 1];
+    int32_t *ids = s->live[i].prompt = mem_alloc((size_t)q->num_prefill_tokens * sizeof *ids);
+    memcpy(ids, planned, (size_t)q->num_prefill_tokens * sizeof *ids);
+    memcpy(ids, before, n * sizeof *ids);
+    memcpy(ids + n, said->answer.p, answer * sizeof *ids);
+    return ids;
+}
+
+static void forget_sessions(struct serving *s)
+{
+    for (size_t i = 0; i < s->work->n; i++) {
+        mem_free(s->live[i].prompt);
+        vec_free(&s->live[i].answer);
+    }
+}
+
 /* ---- sending ----------------------------------------------------------------------------- */
 
 static void submit(struct serving *s, size_t i)
@@ -217,7 +255,7 @@ static void submit(struct serving *s, size_t i)
         .planned_ns = s->mono0_ns + l->planned_ns + w->offset_ns,
         .num_prefill_tokens = q->num_prefill_tokens,
         .max_tokens = q->num_decode_tokens,
-        .prompt_ids = w->p.text ? NULL : s->work->ids[i],
+        .prompt_ids = w->p.text ? NULL : prompt_of(s, i),
         .prompt = w->p.text ? s->work->texts[i] : NULL,
         .ignore_eos = w->p.ignore_eos,
     };
@@ -330,6 +368,8 @@ static enum st on_token(struct serving *s, const struct worker_event *ev, size_t
         .token_latency_ns = l->tokens ? t - l->last_ns : 0,
         .token_id = ev->tokens.tokens ? ev->tokens.tokens[k] : RUN_NONE,
     };
+    if (row.token_id != RUN_NONE && goes_on(s, i))
+        vec_push(&l->answer, (int32_t)row.token_id);
     if (l->tokens++ == 0)
         l->first_ns = t;
     l->last_ns = t;
@@ -550,6 +590,7 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
     *counters = w->counters;
     release_free(&s.release);
     mem_free(s.order);
+    forget_sessions(&s);
     mem_free(s.live);
     mem_free(s.by_id);
     return st;

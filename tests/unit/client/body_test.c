@@ -46,6 +46,33 @@ static void a_chat_is_one_message(void **state)
                         "[{\"role\":\"user\",\"content\":\"hi\"}]}");
 }
 
+/* The turns before stand as messages of a chat, or one after the other. */
+static void earlier_turns_stand_before_it(void **state)
+{
+    struct test *t = *state;
+    const struct sv earlier[] = {SV("hi"), SV("say \"what\"?")};
+    struct body_params p = {.endpoint = BODY_CHAT,
+                            .model = "m",
+                            .count = BODY_COUNT_TOKENIZER,
+                            .temperature = (double)NAN,
+                            .chat = CHAT_NONE};
+    struct body_prompt prompt = {.text = SV("ho"), .earlier = earlier, .n_earlier = 2};
+    assert_string_equal(body(t, &p, &prompt),
+                        "{\"model\":\"m\",\"stream\":true,\"max_tokens\":32,\"messages\":["
+                        "{\"role\":\"user\",\"content\":\"hi\"},"
+                        "{\"role\":\"assistant\",\"content\":\"say \\\"what\\\"?\"},"
+                        "{\"role\":\"user\",\"content\":\"ho\"}]}");
+    p.endpoint = BODY_COMPLETIONS;
+    assert_string_equal(body(t, &p, &prompt), "{\"model\":\"m\",\"stream\":true,\"max_tokens\":32,"
+                                              "\"prompt\":\"hisay \\\"what\\\"?ho\"}");
+    p.chat = CHAT_CHATML;
+    assert_string_equal(body(t, &p, &prompt),
+                        "{\"model\":\"m\",\"stream\":true,\"max_tokens\":32,"
+                        "\"prompt\":\"<|im_start|>user\\nhi<|im_end|>\\n<|im_start|>assistant\\n"
+                        "say \\\"what\\\"?<|im_end|>\\n<|im_start|>user\\nho<|im_end|>\\n"
+                        "<|im_start|>assistant\\n\"}");
+}
+
 static void the_limit_has_two_names(void **state)
 {
     struct test *t = *state;
@@ -124,7 +151,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(completions_take_a_text_or_ids),  TEST(a_chat_is_one_message),
         TEST(a_template_goes_around_the_text), TEST(members_of_the_user_replace_ours_but_not_all),
-        TEST(addresses_are_completed),         TEST(the_limit_has_two_names),
+        TEST(addresses_are_completed),         TEST(earlier_turns_stand_before_it),
+        TEST(the_limit_has_two_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

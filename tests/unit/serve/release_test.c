@@ -173,6 +173,75 @@ static void any_engine_keeps_the_limit(void **state)
     }
 }
 
+/* ---- what a prompt holds of the turns before ---- */
+
+static struct harness two_turns(struct workload_request w[2])
+{
+    w[0] = turn(0, 0, 1, 0);
+    w[1] = turn(1, 0, 2, 0);
+    w[0].num_prefill_tokens = 8;
+    w[0].num_decode_tokens = 5;
+    w[1].num_prefill_tokens = 16;
+    struct harness h = with(w, 2);
+    h.p.token_budget = 32;
+    h.p.prefix_caching = true;
+    return h;
+}
+
+/* Of turn 1 prompt and answer but its last token are in the cache: 12 tokens, 3 blocks. The second
+ * turn's prompt is not that of the source, which knows no answers. */
+static void a_prompt_holds_the_answers_that_came(void **state)
+{
+    (void)state;
+    struct workload_request w[2];
+    struct harness h = two_turns(w);
+    h.fake.computes = true;
+    harness_run(&h);
+    assert_ok(h.st, &h.e);
+    assert_int_equal(h.n.prefix_hit_tokens, 12);
+    harness_free(&h);
+}
+
+/* Predictions know the same by the hash_ids of the session. */
+static void predictions_find_answers_again(void **state)
+{
+    (void)state;
+    static const int64_t ids[] = {5, 6};
+    static const struct {
+        int64_t covers, hits;
+    } cases[] = {{16, 12}, {0, 8}, {12, 12}, {11, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct workload_request w[2];
+        struct harness h = two_turns(w);
+        for (int k = 0; k < 2; k++) {
+            w[k].hash_ids = ids;
+            w[k].hash_tokens = 8;
+        }
+        w[0].hash_covers = cases[i].covers;
+        h.no_prompt_ids = true;
+        harness_run(&h);
+        harness_check(&h);
+        assert_int_equal(h.n.prefix_hit_tokens, cases[i].hits);
+        harness_free(&h);
+    }
+}
+
+/* An answer that ended early is followed by the workload's tokens. */
+static void an_early_end_is_kept_as_far_as_it_goes(void **state)
+{
+    (void)state;
+    struct workload_request w[2];
+    struct harness h = two_turns(w);
+    const struct fake_eos eos[] = {{1, 0}};
+    h.fake.computes = true;
+    h.fake.eos = eos;
+    h.fake.n_eos = 1;
+    harness_run(&h);
+    assert_ok(h.st, &h.e);
+    assert_int_equal(h.n.prefix_hit_tokens, 8); /* 8 of the prompt and 1 of the answer computed */
+    harness_free(&h);
+}
+
 /* ---- both clocks --------------------------------------------------------------------------- */
 
 static int by_arrival(const void *pa, const void *pb)
@@ -252,6 +321,9 @@ int main(void)
         TEST(warm_up_goes_by_the_place_in_the_workload),
         TEST(a_stopped_loop_releases_nothing_more),
         TEST(any_engine_keeps_the_limit),
+        TEST(a_prompt_holds_the_answers_that_came),
+        TEST(predictions_find_answers_again),
+        TEST(an_early_end_is_kept_as_far_as_it_goes),
         TEST(both_clocks_give_one_order),
         TEST(real_moments_follow_from_ends),
     };

@@ -56,8 +56,9 @@ static void a_prompt_holds_the_turns_before(void **state)
         assert_int_equal(q->session_id, sessions - 1);
         assert_int_equal(added, alone.requests[i].num_prefill_tokens);
         assert_int_equal(q->num_decode_tokens, alone.requests[i].num_decode_tokens);
-        if (i + 1 == w.n || q[1].turn == 1)
-            of_turns[q->turn]++;
+        bool last = i + 1 == w.n || q[1].turn == 1;
+        of_turns[q->turn] += last;
+        assert_int_equal(q->hash_covers, last ? 0 : q[1].num_prefill_tokens);
     }
     for (int64_t n = 2; n <= 5; n++)
         assert_true(of_turns[n] > 10);
@@ -214,6 +215,31 @@ static void a_workload_keeps_them(void **state)
     workload_stream_close(&s);
 }
 
+/* hash_ids go on through an answer where the next prompt says that it holds it. */
+static void answers_are_known_by_the_next_prompt(void **state)
+{
+    struct test *t = *state;
+    static const int64_t one[] = {1, 2, 3}, other[] = {1, 9, 3};
+    struct workload_request q[] = {
+        {.num_prefill_tokens = 9, .num_decode_tokens = 2, .turn = 1, .hash_tokens = 8},
+        {.num_prefill_tokens = 20, .num_decode_tokens = 2, .turn = 2, .hash_tokens = 8},
+        {.num_prefill_tokens = 30, .num_decode_tokens = 2, .turn = 1, .hash_tokens = 8}};
+    struct workload w = {.requests = q, .n = 3};
+    (void)t;
+    q[0].hash_ids = q[1].hash_ids = q[2].hash_ids = one;
+    sessions_join(&w);
+    assert_int_equal(q[0].hash_covers, 20);
+    assert_int_equal(q[1].hash_covers, 0); /* another session */
+    q[0].hash_covers = 0;
+    q[1].num_prefill_tokens = 10; /* too short for the answer */
+    sessions_join(&w);
+    assert_int_equal(q[0].hash_covers, 0);
+    q[1].num_prefill_tokens = 20;
+    q[1].hash_ids = other;
+    sessions_join(&w);
+    assert_int_equal(q[0].hash_covers, 0);
+}
+
 /* Programs that know schema 1 only must not send everything at its arrival. */
 static void older_programs_refuse_them(void **state)
 {
@@ -265,10 +291,15 @@ static void every_fault_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_prompt_holds_the_turns_before),      TEST(a_prefix_is_that_of_a_group),
-        TEST(think_times_have_their_mean),          TEST(a_time_counts_their_turns),
-        TEST(what_does_not_go_together_is_refused), TEST(a_workload_keeps_them),
-        TEST(older_programs_refuse_them),           TEST(every_fault_is_named),
+        TEST(a_prompt_holds_the_turns_before),
+        TEST(a_prefix_is_that_of_a_group),
+        TEST(think_times_have_their_mean),
+        TEST(a_time_counts_their_turns),
+        TEST(what_does_not_go_together_is_refused),
+        TEST(a_workload_keeps_them),
+        TEST(answers_are_known_by_the_next_prompt),
+        TEST(older_programs_refuse_them),
+        TEST(every_fault_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
