@@ -1,3 +1,4 @@
+#include "base/log.h"
 #include "cmd/commands.h"
 #include "cmd/openai.h"
 #include "job/job.h"
@@ -49,8 +50,14 @@ static enum st bench_here(struct job_context *c, const struct engine *engine, st
         st = job_engine_open(c, &how, &ex, e);
     if (st == ST_OK) {
         struct node *extra = node_new(c->a, NODE_MAP);
+        const char *left_out = job_left_out(p, engine);
         node_set(c->a, extra, SV("backend"), node_str(c->a, engine->name));
         job_memory_meta(c->a, p, &plan.memory, extra);
+        if (left_out) {
+            struct node *notes = node_set(c->a, extra, SV("notes"), node_new(c->a, NODE_LIST));
+            node_push(c->a, notes, node_str(c->a, left_out));
+            log_warn("%s", left_out);
+        }
         const struct grid_limits limits = {.max_tokens =
                                                serve_max_batch_tokens(&serve, how.longest),
                                            .max_batch = serve.batch_cap,

@@ -79,6 +79,8 @@ static enum st open_engine(struct service *s, struct err *e)
                  s->m.m.name);
     TRY(load_chat(s, e));
     TRY(job_serve_params(p, &s->m.m, s->engine, &s->serve, &plan, e));
+    if (job_left_out(p, s->engine))
+        log_warn("%s", job_left_out(p, s->engine));
     s->serve.emit_tokens = true;
     s->serve.warmup_requests = 0;
     TRY(serve_check_params(&s->serve, e));

@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 #include "serve/clock.h"
-#include "serve/executor.h"
+#include "serve/serve.h"
 
 struct engine_job; /* engine/registry.h */
 
@@ -66,7 +66,8 @@ struct predictor;
  * which shows a machine that cannot keep up. slots is the scheduler's batch_cap. Lives in the
  * arena; close() is still required. */
 struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
-                               const struct serve_clock *clock, double *late_s);
+                               enum serve_async async, const struct serve_clock *clock,
+                               double *late_s);
 enum st paced_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 
 #endif

@@ -42,6 +42,12 @@ static int32_t lanes(void *self)
     return s->sim.ops->lanes(s->sim.self);
 }
 
+static bool turns(void *self)
+{
+    struct paced *s = self;
+    return s->sim.ops->turns(s->sim.self);
+}
+
 static enum st paced_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct paced *s = self;
@@ -122,13 +128,15 @@ static const struct executor_ops paced_ops = {
     .bind = paced_bind,
     .release = paced_release,
     .lanes = lanes,
+    .turns = turns,
 };
 
 struct executor paced_executor(struct arena *a, const struct predictor *p, int32_t slots,
-                               const struct serve_clock *clock, double *late_s)
+                               enum serve_async async, const struct serve_clock *clock,
+                               double *late_s)
 {
     struct paced *s = arena_one(a, struct paced);
-    s->sim = sim_executor(a, p, ASYNC_OFF);
+    s->sim = sim_executor(a, p, async);
     s->clock = clock;
     s->late_s = late_s;
     s->echoes = arena_array(a, struct echo, slots);
@@ -141,6 +149,7 @@ struct executor paced_executor(struct arena *a, const struct predictor *p, int32
 enum st paced_engine_start(const struct engine_job *job, struct executor *out, struct err *e)
 {
     (void)e;
-    *out = paced_executor(job->a, job->predictor, (int32_t)job->max_rows, job->clock, job->late_s);
+    *out = paced_executor(job->a, job->predictor, (int32_t)job->max_rows, job->async, job->clock,
+                          job->late_s);
     return ST_OK;
 }

@@ -18,6 +18,7 @@
 #include "serve/clock.h"
 #include "serve/executor.h"
 #include "serve/memory.h"
+#include "serve/serve.h"
 
 /* Who makes the batches. */
 enum engine_drive {
@@ -52,7 +53,8 @@ struct engine_job {
     bool ignore_eos;
     const struct serve_clock *clock;
     const struct predictor *predictor; /* ENGINE_PREDICTOR */
-    double *late_s; /* likewise: longest time behind the prediction, kept up to date */
+    double *late_s;         /* likewise: longest time behind the prediction, kept up to date */
+    enum serve_async async; /* likewise */
     struct arena *a;
 };
 

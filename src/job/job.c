@@ -338,7 +338,17 @@ enum st job_serve_params(const struct plan *p, const struct model *m, const stru
     TRY(engine_defaults(p, out, e));
     TRY(job_memory(p, m, engine, out, plan ? plan : &unread, e));
     cap_each_stage(p, out);
+    if (job_left_out(p, engine))
+        out->async = ASYNC_OFF;
     return ST_OK;
+}
+
+const char *job_left_out(const struct plan *p, const struct engine *engine)
+{
+    if (!engine || engine->needs & ENGINE_PREDICTOR || p->scheduler.async_scheduling == ASYNC_OFF)
+        return NULL;
+    return "scheduler.async_scheduling: this engine runs one batch after the other; a simulation "
+           "of it is one with scheduler.async_scheduling=off";
 }
 
 struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m)

@@ -5,6 +5,11 @@ int32_t executor_lanes(const struct executor *x)
     return x->ops->lanes ? x->ops->lanes(x->self) : 1;
 }
 
+bool executor_turns(const struct executor *x)
+{
+    return x->ops->turns && x->ops->turns(x->self);
+}
+
 enum st executor_check(const struct executor *x, struct err *e)
 {
     const struct executor_ops *o = x->ops;
@@ -18,7 +23,8 @@ enum st executor_check(const struct executor *x, struct err *e)
     if ((o->caps & EXEC_COMPUTES) && !o->bind)
         return err_set(e, ST_USAGE, "executor %s: computes and has no bind hook", o->name);
     int32_t out = o->max_in_flight(x->self), lanes = executor_lanes(x);
-    if (out < 1 || lanes < 1 || out % lanes)
+    const bool turns = executor_turns(x);
+    if (out < 1 || lanes < 1 || (turns ? lanes == 1 || out != lanes + 1 : out % lanes != 0))
         return err_set(e, ST_USAGE, "executor %s: %d batches in flight over %d lanes", o->name, out,
                        lanes);
     return ST_OK;

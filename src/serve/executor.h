@@ -6,7 +6,8 @@
  * asynchronous scheduling or pipeline stages. lanes is the number of disjoint micro-batches among
  * them: 1 (the default) means that successive batches hold the same sequences and a batch is built
  * before the tokens of the one before are known; with pipeline stages lanes == stages, and each
- * lane has max_in_flight / lanes batches out.
+ * lane has max_in_flight / lanes batches out. Both (the hook turns): lanes + 1 batches, which take
+ * turns on the lanes, so that a lane's next batch is built, and waits, while its last one is out.
  *
  * A batch is a delta. Prefill chunks change in every iteration and are listed. Decode rows form a
  * *decode set* per lane: a batch lists the slots that left and entered since the previous batch of
@@ -151,12 +152,14 @@ struct executor_ops {
     void (*release)(void *self,
                     int32_t slot); /* called when its request is over and no batch holds it */
     int32_t (*lanes)(void *self);  /* divides max_in_flight; NULL = 1 */
+    bool (*turns)(void *self);     /* lanes > 1, max_in_flight is lanes + 1; NULL = false */
 };
 
 int32_t executor_lanes(const struct executor *x);
+bool executor_turns(const struct executor *x);
 
 /* ST_OK, or ST_USAGE naming the fault: a required hook is missing, the version differs,
- * max_in_flight is below 1 or no multiple of lanes. */
+ * max_in_flight is below 1 or no multiple of lanes, or with turns not lanes + 1. */
 enum st executor_check(const struct executor *x, struct err *e);
 
 #endif

@@ -162,6 +162,7 @@ static void end_early(struct replica *r, struct lane *lane, struct request *q,
 {
     bool ok = status == RUN_OK;
     bool rested = q->state == REQUEST_DECODE && q->lane == r->n_lanes;
+    struct lane *holds = q->lane == r->n_lanes ? lane : &r->lanes[q->lane];
     if (q->state == REQUEST_WAITING) {
         replica_unqueue(r, q);
     } else if (q->state == REQUEST_DECODE) {
@@ -179,10 +180,10 @@ static void end_early(struct replica *r, struct lane *lane, struct request *q,
                        ok ? NULL : "given up by its client");
     if (r->run->sched->traits & SCHED_FREES_AT_ONCE && q->admitted)
         replica_let_go(r, q);
-    if (lane->submitted == lane->delivered)
+    if (holds->submitted == holds->delivered)
         release(r, q);
     else
-        vec_push(&lane->zombies, (struct zombie){q, lane->submitted});
+        vec_push(&holds->zombies, (struct zombie){q, holds->submitted});
 }
 
 static struct request *live(const struct replica *r, int32_t slot)
@@ -299,6 +300,8 @@ enum st replica_complete(struct replica *r, struct flight *f, const struct compl
     int64_t end_ns = ns_from_s(c->end_s);
     lane->delivered++;
     r->in_flight--;
+    r->hollow_first += f->hollow;
+    f->hollow = 0;
     f->out = false;
     vec_push(&r->free_flights, f);
     n->iterations++;

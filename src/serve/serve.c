@@ -236,8 +236,22 @@ static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct
     return ST_OK;
 }
 
+static enum st follow(struct loop *l, struct replica *r, struct flight *f, struct err *e)
+{
+    l->in_flight++;
+    return l->clock->is_virtual ? fetch(l, r, f, e) : ST_OK;
+}
+
 static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
 {
+    while (r->turns && replica_next_turn(r)) {
+        struct flight *f;
+        TRY(replica_take_turn(r, now_s, &f, e));
+        if (f)
+            TRY(follow(l, r, f, e));
+    }
+    if (r->turns)
+        return ST_OK;
     for (int32_t lane = 0; lane < r->n_lanes; lane++) {
         const struct lane *x = &r->lanes[lane];
         while (x->submitted - x->delivered < r->per_lane) {
@@ -247,9 +261,7 @@ static enum st fill(struct loop *l, struct replica *r, double now_s, struct err 
                 return ST_OK; /* as Vidur: the next lane is scheduled after the next completion */
             if (!f)
                 break;
-            l->in_flight++;
-            if (l->clock->is_virtual)
-                TRY(fetch(l, r, f, e));
+            TRY(follow(l, r, f, e));
         }
     }
     return ST_OK;
@@ -460,10 +472,6 @@ static enum st check_executors(const struct loop *l, const struct executor *x, s
             return err_set(e, ST_USAGE, "policy %s does not run in pipeline stages",
                            l->run.sched->name);
         uint32_t caps = x[i].ops->caps;
-        if (l->run.p->async != ASYNC_OFF && executor_lanes(&x[i]) > 1) {
-            err_set(e, ST_USAGE, "scheduler.async_scheduling: not modelled with pipeline stages");
-            return err_hint(e, "scheduler.async_scheduling=off is vLLM's --no-async-scheduling");
-        }
         if (l->run.p->prefill_replicas && (caps & EXEC_COMPUTES || !(caps & EXEC_VIRTUAL)))
             return err_set(e, ST_USAGE,
                            "cluster.prefill_replicas: executor %s moves no KV, only predictions do",

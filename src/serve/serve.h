@@ -40,8 +40,8 @@
 #include "text/fields.h"
 #include "workload/workload.h"
 
-/* Asynchronous scheduling: the engine has two batches in flight and builds the next before the
- * tokens of this one are known. */
+/* Asynchronous scheduling: the engine has two batches in flight, with pipeline stages one more than
+ * there are (serve/turns.c), and builds the next before the tokens of this one are known. */
 enum serve_async {
     ASYNC_OFF,
     ASYNC_SERIAL,  /* host and device time of each batch follow each other all the same */

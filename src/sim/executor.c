@@ -9,6 +9,7 @@ struct sim {
     double *free_s; /* [stages]: end of the batch before */
     enum serve_async async;
     double host_free_s; /* ASYNC_OVERLAP: when the host is done with the batch before */
+    double *sampled_s;  /* [stages]: when the tokens of the lane's batch before reach stage 0 */
     struct stage_time *times;
     /* Batches on their way, by ticket modulo n_slots: they end in the order of submission. */
     struct completion *out;   /* [n_slots] */
@@ -19,6 +20,12 @@ struct sim {
 static int32_t sim_stages(void *self)
 {
     return ((const struct sim *)self)->p.stages;
+}
+
+static bool sim_turns(void *self)
+{
+    const struct sim *s = self;
+    return s->async != ASYNC_OFF && s->p.stages > 1;
 }
 
 static int32_t sim_max_in_flight(void *self)
@@ -61,8 +68,10 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
     struct completion *c = &s->out[k];
     double t = b->submit_s, host_s = 0, device_s = 0, energy_j = 0;
     for (int32_t i = 0; i < n; i++) {
-        double start = t > s->free_s[i] ? t : s->free_s[i];
-        double host = s->times[i].host_s;
+        double free_s = s->free_s[i], host = s->times[i].host_s;
+        if (i == 0 && s->sampled_s[b->lane] > free_s)
+            free_s = s->sampled_s[b->lane];
+        double start = t > free_s ? t : free_s;
         if (s->async == ASYNC_OVERLAP && i == 0)
             host = exposed_host(s, t, start, host);
         spans[i] = (struct stage_span){start, host, s->times[i].device_s};
@@ -71,6 +80,7 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         device_s += spans[i].device_s;
         energy_j += s->times[i].energy_j;
     }
+    s->sampled_s[b->lane] = b->load.rows > 0 ? t : 0;
     *c = (struct completion){
         .ticket = ++s->tickets,
         .start_s = spans[0].start_s,
@@ -116,6 +126,7 @@ static const struct executor_ops sim_ops = {
     .next = sim_next,
     .close = sim_close,
     .lanes = sim_stages,
+    .turns = sim_turns,
 };
 
 struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async)
@@ -123,9 +134,10 @@ struct executor sim_executor(struct arena *a, const struct predictor *p, enum se
     struct sim *s = arena_one(a, struct sim);
     s->p = *p;
     s->async = async;
-    s->n_slots = async != ASYNC_OFF ? 2 * p->stages : p->stages;
+    s->n_slots = async != ASYNC_OFF ? p->stages + 1 : p->stages;
     s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
+    s->sampled_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
     s->out = arena_array(a, struct completion, s->n_slots);
     s->spans = arena_array(a, struct stage_span, (size_t)s->n_slots * (size_t)p->stages);

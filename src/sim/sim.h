@@ -11,9 +11,11 @@
  * end early (no EOS); completions carry no tokens: every row emits one. No allocation per batch.
  * Lives in the arena; close() frees nothing. The predictor may be shared between executors.
  *
- * Asynchronous: two batches in flight, of one stage. With ASYNC_OVERLAP the host works at a batch
- * from submit_s, or from when it was done with the one before; of that, the batch takes only what
- * reaches beyond its start, so batches follow each other in max(host, device). */
+ * Asynchronous: one batch more in flight than there are stages. A batch that was built before the
+ * tokens of its lane's one before were known starts on the first stage when these have left the
+ * last one. With ASYNC_OVERLAP the host works at a batch from submit_s, or from when it was done
+ * with the one before; of that, the batch takes only what reaches beyond its start, so batches
+ * follow each other in max(host, device). */
 struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async);
 
 #endif

@@ -75,28 +75,52 @@ static struct predictor stages_predictor(struct test *t, int64_t stages)
     return predictor;
 }
 
-static struct executor sim_of_stages(struct test *t, int64_t stages)
+static struct executor sim_of_stages(struct test *t, int64_t stages, enum serve_async async)
 {
     const struct predictor predictor = stages_predictor(t, stages);
-    return sim_executor(t->a, &predictor, ASYNC_OFF);
+    return sim_executor(t->a, &predictor, async);
 }
 
 static struct executor open_paced_in_2_stages(struct test *t, const struct serve_clock *clock)
 {
     const struct predictor predictor = stages_predictor(t, 2);
-    return paced_executor(t->a, &predictor, CAP, clock, NULL);
+    return paced_executor(t->a, &predictor, CAP, ASYNC_OFF, clock, NULL);
+}
+
+static struct executor open_paced_ahead(struct test *t, const struct serve_clock *clock)
+{
+    const struct predictor predictor = stages_predictor(t, 1);
+    return paced_executor(t->a, &predictor, CAP, ASYNC_SERIAL, clock, NULL);
+}
+
+static struct executor open_paced_in_turns(struct test *t, const struct serve_clock *clock)
+{
+    const struct predictor predictor = stages_predictor(t, 2);
+    return paced_executor(t->a, &predictor, CAP, ASYNC_OVERLAP, clock, NULL);
+}
+
+static struct executor open_sim_ahead(struct test *t, const struct serve_clock *clock)
+{
+    (void)clock;
+    return sim_of_stages(t, 1, ASYNC_OVERLAP);
+}
+
+static struct executor open_sim_in_turns(struct test *t, const struct serve_clock *clock)
+{
+    (void)clock;
+    return sim_of_stages(t, 2, ASYNC_SERIAL);
 }
 
 static struct executor open_sim(struct test *t, const struct serve_clock *clock)
 {
     (void)clock;
-    return sim_of_stages(t, 1);
+    return sim_of_stages(t, 1, ASYNC_OFF);
 }
 
 static struct executor open_sim_in_2_stages(struct test *t, const struct serve_clock *clock)
 {
     (void)clock;
-    return sim_of_stages(t, 2);
+    return sim_of_stages(t, 2, ASYNC_OFF);
 }
 
 /* As a command opens it: planned, then opened. ops == NULL: this machine has no such device. */
@@ -156,7 +180,11 @@ static const struct member others[] = {
     {"fake with 3 in flight, real", true, open_fake_ahead, NULL, NULL},
     {"sim", false, open_sim, NULL, NULL},
     {"sim in 2 stages", false, open_sim_in_2_stages, NULL, NULL},
+    {"sim with 2 in flight", false, open_sim_ahead, NULL, NULL},
+    {"sim in 2 stages, 3 in flight", false, open_sim_in_turns, NULL, NULL},
     {"sim in real time, 2 stages", true, open_paced_in_2_stages, NULL, NULL},
+    {"sim in real time, 2 in flight", true, open_paced_ahead, NULL, NULL},
+    {"sim in real time, 2 stages, 3 in flight", true, open_paced_in_turns, NULL, NULL},
 };
 
 /* The others and the table's, where their device is found. */

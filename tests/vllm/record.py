@@ -285,7 +285,9 @@ class Engine:
         self.scheduler, self.size = make_scheduler(classes, a)
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self.free_s = [0.0] * a.pp
+        self.sampled_s = []  # of each step, empty ones too: when its tokens were sampled, or 0
         self.queue = []
+        self.staggered = bool(a.async_) and a.pp > 1
         self.target = {}  # tokens to be computed before a request decodes
         self.rows, self.first, self.done, self.tokens = [], {}, {}, {}
         self.preempted, self.peak = 0, 0
@@ -295,7 +297,10 @@ class Engine:
         before = {r.request_id: (r.num_computed_tokens, r.num_preemptions) for r in s.requests.values()}
         out = s.schedule()
         self.preempted += sum(r.num_preemptions - before[r.request_id][1] for r in s.requests.values())
+        self.sampled_s.append(0.0)
         if out.total_num_scheduled_tokens == 0:
+            if self.staggered:  # elsewhere it makes no difference
+                self.queue.append(None)
             return False
         for new in out.scheduled_new_reqs:
             before[new.req_id] = (new.num_computed_tokens, 0)
@@ -311,6 +316,8 @@ class Engine:
             samples.append((rid, not request.is_prefill_chunk))
         device = device_s(chunks, kv, nd) / self.a.pp
         t = now
+        if self.staggered and len(self.sampled_s) > self.a.pp:
+            t = max(t, self.sampled_s[-1 - self.a.pp])  # v1/worker/gpu/pp_utils.py
         for i in range(self.a.pp):
             start = max(t, self.free_s[i])
             t = self.free_s[i] = start + (HOST_S if i == 0 else 0) + device
@@ -318,6 +325,8 @@ class Engine:
         used = self.pool.num_gpu_blocks - 1 - self.pool.get_num_free_blocks()
         self.peak = max(self.peak, used)
         pf = sum(c for c, _ in chunks)
+        if any(emits for _, emits in samples):
+            self.sampled_s[-1] = t
         self.rows.append((begin, t, pf, nd, nd + len(chunks), used, now))
         self.queue.append((t, out, samples))
         return True
@@ -350,9 +359,11 @@ class Engine:
                 self.scheduler.add_request(make_request(self.a, arrived, prompt, output, ids))
                 arrived += 1
             if len(self.queue) < self.size and self.scheduler.get_num_unfinished_requests():
-                if self.schedule(now) and len(self.queue) < self.size:
+                if (self.schedule(now) or self.staggered) and len(self.queue) < self.size:
                     continue
-            if self.queue:
+            if self.queue and not self.queue[0]:
+                self.queue.pop(0)
+            elif self.queue:
                 now = max(now, self.update())
             elif arrived < len(self.requests):
                 assert not self.scheduler.get_num_unfinished_requests()
@@ -452,8 +463,7 @@ def random_case(rng, case):
     pick("--watermark", 0.3, 0.01, 0.02, 0.1)
     pick("--long-prefill", 0.3, 16, 40, 100, 300)
     pick("--async", 0.5, 1)
-    if "--async" not in args:
-        pick("--pp", 0.5, 2, 4)
+    pick("--pp", 0.5, 2, 4)
     if prefix:
         args.extend(["--prefix", "1"])
     rate = rng.choice((10, 30, 100)) if tight else rng.choice((1, 4, 10, 30, 100))

@@ -50,9 +50,10 @@ static const struct option rows[] = {
      .commands = RUNS | CMD_SERVE, .when = WHEN(OUR_BATCHES),
      .help = "most tokens of one prompt in a batch while there are other requests (vllm_0_33)"},
     {KEY(scheduler.async_scheduling), .def = "off", .allowed = "off|serial|overlap",
-     .commands = SIMULATES, .when = WHEN(SIMULATOR),
-     .help = "two batches in flight, the next built before the tokens of this one are known: its "
-             "host time counted in full (serial), or beside the device time of this one (overlap)"},
+     .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help = "a batch more in flight than pipeline stages, built before the tokens of the one "
+             "before are known: its host time counted in full (serial), or beside the device time "
+             "of that one (overlap)"},
 };
 
 OPTION_SECTION(scheduler, rows);

@@ -15,6 +15,12 @@ static int32_t two(void *self)
     return 2;
 }
 
+static bool yes(void *self)
+{
+    (void)self;
+    return true;
+}
+
 static void holes_are_named(void **state)
 {
     struct test *t = *state;
@@ -38,7 +44,12 @@ static void holes_are_named(void **state)
     o.lanes = two;
     assert_err(executor_check(&y, &t->e), ST_USAGE, t,
                "executor fake: 3 batches in flight over 2 lanes");
+    o.turns = yes;
+    assert_ok(executor_check(&y, &t->e), t);
     o.lanes = NULL;
+    assert_err(executor_check(&y, &t->e), ST_USAGE, t,
+               "executor fake: 3 batches in flight over 1 lanes");
+    o.turns = NULL;
     assert_int_equal(executor_lanes(&y), 1);
     assert_ok(executor_check(&y, &t->e), t);
     o.name = NULL;

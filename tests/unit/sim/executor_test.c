@@ -208,6 +208,49 @@ static void hosts_work_beside_the_device(void **state)
     arena_free(&a);
 }
 
+/* Device times of 2 stages, 1 s and 3 s: the first is free early, but a batch of the lane whose
+ * last one sampled tokens waits for these; one of a lane that sampled none does not. */
+static enum st one_and_three(void *self, const struct batch *b, struct stage_time *stages,
+                             struct err *e)
+{
+    (void)self;
+    (void)b;
+    (void)e;
+    stages[0] = (struct stage_time){.device_s = 1};
+    stages[1] = (struct stage_time){.device_s = 3};
+    return ST_OK;
+}
+
+static void a_turn_waits_for_the_tokens_of_its_last_one(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = one_and_three};
+    const struct predictor p = {.ops = &ops, .stages = 2};
+    struct executor x = sim_executor(a, &p, ASYNC_SERIAL);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    assert_ok(executor_check(&x, &e), &e);
+    assert_true(executor_turns(&x));
+    assert_int_equal(x.ops->max_in_flight(x.self), 3);
+    const struct batch b[] = {{.lane = 0, .load.rows = 1},
+                              {.lane = 1, .load.rows = 0},
+                              {.lane = 0, .load.rows = 1},
+                              {.lane = 1, .submit_s = 4, .load.rows = 1}};
+    const double starts[] = {0, 1, 4, 5}, ends[] = {4, 7, 10, 13};
+    for (int i = 0; i < 3; i++)
+        assert_ok(x.ops->submit(x.self, &b[i], &ticket, &e), &e);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_near(c.start_s, starts[i], 1e-12);
+        assert_near(c.end_s, ends[i], 1e-12);
+        if (i == 0)
+            assert_ok(x.ops->submit(x.self, &b[3], &ticket, &e), &e);
+    }
+    arena_free(&a);
+}
+
 static void a_batch_allocates_nothing(void **state)
 {
     (void)state;
@@ -469,6 +512,7 @@ int main(void)
         cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
         cmocka_unit_test(hosts_work_beside_the_device),
+        cmocka_unit_test(a_turn_waits_for_the_tokens_of_its_last_one),
         cmocka_unit_test(a_batch_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
