@@ -22,6 +22,7 @@ server 7
 compare 7
 trace 7
 search 8
+calibrate 8
 kernels 8
 doctor 8
 report 9

@@ -1,0 +1,133 @@
+/* What a record says of a service that ran: the requests it was sent, and the latencies they had.
+ *
+ * A record is a folder or a file of a load generator. It has one stage or several: parts of
+ * constant load with latencies of their own. Formats stand in a table; docs/formats.md has what
+ * each must hold:
+ *
+ *     run              a run directory of twinfer (bench, engine=openai|worker|cpu)
+ *     inference_perf   experiment.json and stage_N_lifecycle_metrics.json: quantiles alone
+ *     vllm             result of `vllm bench serve`, with --save-detailed or without
+ *     guidellm         benchmarks.json of GuideLLM, with its requests
+ *     aiperf           profile_export.jsonl of AIPerf, or profile_export_aiperf.json: quantiles
+ *
+ * Latencies are those of successful requests, in seconds. Of records with rows they count from the
+ * planned arrival where the record has one, else from the send. A record is taken at its word but
+ * for lengths of answers that its own latencies refute (observed_settle). Faults are ST_INPUT at
+ * file:line:column or at the path of the member that is missing. */
+#ifndef CALIBRATE_OBSERVED_H
+#define CALIBRATE_OBSERVED_H
+
+#include "model/model.h"
+#include "text/node.h"
+#include "workload/workload.h"
+
+enum observed_metric { OBSERVED_TTFT, OBSERVED_TPOT, OBSERVED_E2E, OBSERVED_METRICS };
+const char *observed_metric_name(enum observed_metric m); /* "ttft" */
+
+/* Percentiles that are kept. */
+enum { OBSERVED_P10, OBSERVED_P25, OBSERVED_P50, OBSERVED_P75, OBSERVED_P90, OBSERVED_P99 };
+enum { OBSERVED_POINTS = OBSERVED_P99 + 1 };
+extern const double observed_points[OBSERVED_POINTS]; /* 10 25 50 75 90 99 */
+
+/* Unknown is NAN. */
+struct observed_series {
+    double mean;
+    double at[OBSERVED_POINTS];
+};
+
+struct observed_stage {
+    const char *name; /* "0" */
+    int64_t completed, failed;
+    double rate; /* requests/s that were sent */
+    struct observed_series of[OBSERVED_METRICS];
+    struct workload w; /* what was sent, in order of arrival; ids from 0 */
+    int64_t warmup;    /* first requests of w, which fill caches and are not among the latencies */
+    const char *const *notes; /* what was assumed, [n_notes] */
+    size_t n_notes;
+};
+
+/* What a record states of the server. 0, NULL and -1 = not stated. */
+struct observed_settings {
+    const char *model; /* its name on the hub */
+    const char *gpu;
+    int64_t tp;
+    int64_t token_budget, batch_cap, max_model_len;
+    int prefix_caching; /* 0, 1 */
+};
+
+/* A batch, for records that have them. */
+struct observed_batch {
+    struct op_load load;
+    int64_t chunks;
+    double start_s, duration_s;
+};
+
+struct observed {
+    const char *path, *name; /* name: of the folder or file, without .json */
+    const char *format;
+    struct observed_settings settings;
+    struct observed_stage *stages;
+    size_t n_stages;
+    const struct observed_batch *batches; /* [n_batches]; NULL = none */
+    size_t n_batches;
+    double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
+};
+
+struct observed_format {
+    const char *name, *help;
+    const char *marks; /* how a record of it is recognised, for messages */
+    /* Whether the path looks like one; reads little. */
+    bool (*is)(struct arena *a, const char *path);
+    enum st (*read)(struct arena *a, const char *path, struct observed *out, struct err *e);
+};
+extern const struct observed_format observed_formats[]; /* ends with name == NULL */
+
+/* Reads the record at path by the first format that it looks like; ST_INPUT names what was looked
+ * for. */
+enum st observed_load(struct arena *a, const char *path, struct observed *out, struct err *e);
+
+/* ---- for formats ----------------------------------------------------------------------------- */
+
+struct observed_series observed_unknown(void);
+/* Of n values, which are sorted in place. None: unknown. */
+struct observed_series observed_of(struct arena *a, double *v, size_t n);
+
+/* A request as rows have it: times in s on any one clock. NAN = unknown. */
+struct observed_row {
+    double arrival_s, first_token_s, end_s;
+    int64_t prompt_tokens, output_tokens;
+    int64_t cached_tokens; /* of the prompt, found in the prefix cache; -1 = unknown */
+    bool ok;
+};
+/* Requests and latencies of a stage from its rows; rows without output or times are failures.
+ * ST_INPUT when no request ended well. */
+enum st observed_from_rows(struct arena *a, const char *path, const struct observed_row *rows,
+                           size_t n, struct observed_stage *out, struct err *e);
+
+/* Requests of a record that holds none: as many as ended well, all of its mean lengths, at arrivals
+ * drawn anew: gamma gaps of shape `burstiness` (1 = poisson), INFINITY = evenly spaced. ST_INPUT
+ * for counts and lengths that say no requests. Notes it. */
+struct observed_means {
+    double rate, burstiness, prompt_tokens, output_tokens;
+};
+enum st observed_from_means(struct arena *a, const char *path, const struct observed_means *m,
+                            struct observed_stage *out, struct err *e);
+
+void observed_note(struct arena *a, struct observed_stage *s, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
+
+bool observed_is_run(struct arena *a, const char *path);
+bool observed_is_inference_perf(struct arena *a, const char *path);
+bool observed_is_vllm(struct arena *a, const char *path);
+bool observed_is_guidellm(struct arena *a, const char *path);
+bool observed_is_aiperf(struct arena *a, const char *path);
+enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e);
+enum st observed_read_inference_perf(struct arena *a, const char *path, struct observed *out,
+                                     struct err *e);
+enum st observed_read_vllm(struct arena *a, const char *path, struct observed *out, struct err *e);
+enum st observed_read_guidellm(struct arena *a, const char *path, struct observed *out,
+                               struct err *e);
+enum st observed_read_aiperf(struct arena *a, const char *path, struct observed *out,
+                             struct err *e);
+
+#endif

@@ -1,0 +1,194 @@
+/* Run directories of twinfer. With batches.csv and token_metrics.csv the load of each batch is
+ * known: which sequences it decoded, and how long their caches were. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "artifact/run.h"
+#include "base/clock.h"
+#include "calibrate/observed.h"
+
+bool observed_is_run(struct arena *a, const char *path)
+{
+    return fs_is_dir(path) && fs_exists(fs_join(a, path, "run_meta.json"));
+}
+
+static double seconds(int64_t ns)
+{
+    return ns == RUN_NONE ? (double)NAN : ns_to_s(ns);
+}
+
+static struct observed_row *rows_of(struct arena *a, const struct run *r, size_t *n)
+{
+    struct observed_row *rows = arena_array(a, struct observed_row, r->n_requests);
+    *n = 0;
+    for (size_t i = 0; i < r->n_requests; i++) {
+        const struct run_request *q = &r->requests[i];
+        if (q->warmup)
+            continue;
+        rows[(*n)++] = (struct observed_row){
+            .arrival_s = seconds(q->arrival_ns),
+            .first_token_s = seconds(q->first_token_ns),
+            .end_s = seconds(q->completion_ns),
+            .prompt_tokens = q->num_prefill_tokens,
+            .output_tokens = q->num_decode_tokens_actual,
+            .cached_tokens = -1,
+            .ok = q->status == RUN_OK,
+        };
+    }
+    return rows;
+}
+
+/* ---- what the run states of the server ------------------------------------------------------- */
+
+static const char *text_at(const struct node *meta, const char *path)
+{
+    const struct node *n = node_path(meta, path);
+    return n && n->kind == NODE_STR ? n->s.p : NULL;
+}
+
+static int64_t count_at(const struct node *meta, const char *path)
+{
+    const struct node *n = node_path(meta, path);
+    return n && n->kind == NODE_INT && n->i > 0 ? n->i : 0;
+}
+
+/* A run of our own engines has the scheduler it ran with; that of a server that batches by itself
+ * (openai, worker) has our defaults, which say nothing of it. */
+static void settings_of(const struct node *meta, struct observed_settings *s)
+{
+    const char *kind = text_at(meta, "params.engine.kind");
+    s->model = text_at(meta, "params.model.hub");
+    s->gpu = text_at(meta, "params.hardware.id");
+    if (!kind || strcmp(kind, "openai") == 0 || strcmp(kind, "worker") == 0) {
+        s->gpu = NULL;
+        if (kind && strcmp(kind, "openai") == 0)
+            s->model = NULL;
+        return;
+    }
+    const struct node *caching = node_path(meta, "params.scheduler.prefix_caching");
+    s->tp = count_at(meta, "params.parallel.tp");
+    s->token_budget = count_at(meta, "params.scheduler.token_budget");
+    s->batch_cap = count_at(meta, "params.scheduler.batch_cap");
+    s->max_model_len = count_at(meta, "params.scheduler.max_model_len");
+    s->prefix_caching = caching && caching->kind == NODE_BOOL ? caching->b : -1;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+struct batches {
+    const struct run *r;
+    struct observed_batch *of;
+    size_t n;
+};
+
+/* The batch a token came with: the first that ends at or after it, within the clocks' slack; tokens
+ * are handed on a little later than their batch ends, so that is the last that began before it. */
+static struct observed_batch *batch_of(const struct batches *b, int64_t time_ns)
+{
+    size_t low = 0, high = b->n;
+    while (low < high) { /* the first that begins at or after time_ns */
+        size_t mid = low + (high - low) / 2;
+        if (b->r->batches[mid].start_ns < time_ns)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low ? &b->of[low - 1] : NULL;
+}
+
+/* Adds what a request read in each batch: its prompt in the one of its first token, its cache in
+ * those of the others. */
+static void add_request(const struct batches *b, size_t i)
+{
+    const struct run *r = b->r;
+    const int64_t prompt = r->requests[i].num_prefill_tokens;
+    for (size_t k = r->first_token[i]; k < r->first_token[i + 1]; k++) {
+        const struct run_token *t = &r->tokens[k];
+        struct observed_batch *x = batch_of(b, t->token_time_ns);
+        if (!x)
+            continue;
+        if (t->token_index == 0) {
+            x->load.chunk_sq += prompt * (prompt + 1) / 2;
+            x->load.kv_read_tokens += prompt;
+            x->load.tokens += prompt;
+            x->chunks++;
+        } else {
+            x->load.kv_tokens += prompt + t->token_index;
+            x->load.seqs++;
+            x->load.tokens++;
+        }
+        x->load.rows++;
+    }
+}
+
+static int ascending(const void *pa, const void *pb)
+{
+    const double a = *(const double *)pa, b = *(const double *)pb;
+    return a < b ? -1 : a > b;
+}
+
+/* From the end of the batch that made it to the moment a first token was handed on. */
+static double first_token_lag(struct arena *a, const struct batches *b)
+{
+    const struct run *r = b->r;
+    double *lag = arena_array(a, double, r->n_requests);
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_requests; i++) {
+        const struct observed_batch *x = r->requests[i].first_token_ns == RUN_NONE
+                                             ? NULL
+                                             : batch_of(b, r->requests[i].first_token_ns);
+        const struct run_batch *from = x ? &r->batches[x - b->of] : NULL;
+        if (from)
+            lag[n++] = ns_to_s(r->requests[i].first_token_ns - from->start_ns - from->duration_ns);
+    }
+    qsort(lag, n, sizeof *lag, ascending);
+    return n ? fmax(lag[n / 2], 0) : (double)NAN;
+}
+
+static bool in_order(const struct run *r)
+{
+    for (size_t i = 1; i < r->n_batches; i++)
+        if (r->batches[i].start_ns < r->batches[i - 1].start_ns)
+            return false;
+    return true;
+}
+
+/* Batches whose counts agree with what the tokens say of them. */
+static void read_batches(struct arena *a, const struct run *r, struct observed *out)
+{
+    if (!r->batches || !r->tokens || !in_order(r))
+        return;
+    struct batches b = {.r = r, .n = r->n_batches};
+    struct observed_batch *kept = arena_array(a, struct observed_batch, b.n);
+    b.of = arena_array(a, struct observed_batch, b.n);
+    for (size_t i = 0; i < r->n_requests; i++)
+        add_request(&b, i);
+    for (size_t i = 0; i < b.n; i++) {
+        const struct run_batch *x = &r->batches[i];
+        struct observed_batch *y = &b.of[i];
+        if (x->stage != 0 || x->replica != 0 || y->load.seqs != x->num_decode_tokens ||
+            y->load.tokens - y->load.seqs != x->num_prefill_tokens || y->load.tokens == 0)
+            continue;
+        y->start_s = ns_to_s(x->start_ns);
+        y->duration_s = ns_to_s(x->duration_ns);
+        kept[out->n_batches++] = *y;
+    }
+    out->batches = out->n_batches ? kept : NULL;
+    if (out->batches)
+        out->first_token_lag_s = first_token_lag(a, &b);
+}
+
+enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e)
+{
+    struct run r;
+    size_t n;
+    TRY(run_load(a, path, "real", &r, e));
+    struct observed_row *rows = rows_of(a, &r, &n);
+    out->n_stages = 1;
+    out->stages = arena_one(a, struct observed_stage);
+    out->stages->name = "0";
+    settings_of(r.meta, &out->settings);
+    read_batches(a, &r, out);
+    return observed_from_rows(a, path, rows, n, out->stages, e);
+}

@@ -1,0 +1,160 @@
+/* The result of `vllm bench serve --save-result`: with --save-detailed one item a request, else
+ * means and percentiles with the rate that was asked for. */
+#include <math.h>
+#include <string.h>
+
+#include "calibrate/read_tree.h"
+
+bool observed_is_vllm(struct arena *a, const char *path)
+{
+    (void)a;
+    return read_tree_has(path, "mean_ttft_ms|ttfts");
+}
+
+static const double MOST_S = 9e9, MOST_TOKENS = 1 << 30;
+
+/* ---- one item a request ---------------------------------------------------------------------- */
+
+struct lists {
+    const struct node *input, *output, *ttfts, *itls, *starts, *errors;
+};
+
+static enum st list_of(const struct node *map, const char *key, size_t n, const struct node **out,
+                       struct err *e)
+{
+    struct node *list;
+    TRY(node_get(map, key, NODE_LIST, &list, e));
+    *out = list;
+    if (n && list->n != n)
+        return node_err(list, ST_INPUT, e, "%s has %u values, input_lens %zu", key, list->n, n);
+    return ST_OK;
+}
+
+static enum st lists_of(const struct node *map, struct lists *l, struct err *e)
+{
+    TRY(list_of(map, "input_lens", 0, &l->input, e));
+    TRY(list_of(map, "output_lens", l->input->n, &l->output, e));
+    TRY(list_of(map, "ttfts", l->input->n, &l->ttfts, e));
+    TRY(list_of(map, "itls", l->input->n, &l->itls, e));
+    TRY(list_of(map, "start_times", l->input->n, &l->starts, e));
+    if (node_find(map, "errors"))
+        TRY(list_of(map, "errors", l->input->n, &l->errors, e));
+    return ST_OK;
+}
+
+static enum st sum_of(const struct node *list, double *sum, struct err *e)
+{
+    *sum = 0;
+    if (list->kind != NODE_LIST)
+        return node_err(list, ST_INPUT, e, "itls: expected a list of lists");
+    for (uint32_t i = 0; i < list->n; i++) {
+        double gap;
+        TRY(node_to_double(list->items[i], "itls", 0, MOST_S, &gap, e));
+        *sum += gap;
+    }
+    return ST_OK;
+}
+
+static bool failed(const struct lists *l, uint32_t i)
+{
+    if (!l->errors)
+        return false;
+    const struct node *x = l->errors->items[i];
+    return x->kind == NODE_STR ? x->s.n > 0 : x->kind != NODE_NULL;
+}
+
+static enum st row_of(const struct lists *l, uint32_t i, struct observed_row *r, struct err *e)
+{
+    double ttft, gaps, start;
+    *r = (struct observed_row){.cached_tokens = -1, .ok = !failed(l, i)};
+    if (!r->ok)
+        return ST_OK;
+    TRY(node_to_int(l->input->items[i], "input_lens", 0, (int64_t)MOST_TOKENS, &r->prompt_tokens,
+                    e));
+    TRY(node_to_int(l->output->items[i], "output_lens", 0, (int64_t)MOST_TOKENS, &r->output_tokens,
+                    e));
+    TRY(node_to_double(l->ttfts->items[i], "ttfts", 0, MOST_S, &ttft, e));
+    TRY(node_to_double(l->starts->items[i], "start_times", 0, MOST_S, &start, e));
+    TRY(sum_of(l->itls->items[i], &gaps, e));
+    r->arrival_s = start;
+    r->first_token_s = start + ttft;
+    r->end_s = start + ttft + gaps;
+    return ST_OK;
+}
+
+static enum st read_rows(struct arena *a, const char *path, const struct node *map,
+                         struct observed_stage *out, struct err *e)
+{
+    struct lists l = {0};
+    TRY(lists_of(map, &l, e));
+    struct observed_row *rows = arena_array(a, struct observed_row, l.input->n);
+    for (uint32_t i = 0; i < l.input->n; i++)
+        TRY(row_of(&l, i, &rows[i], e));
+    return observed_from_rows(a, path, rows, l.input->n, out, e);
+}
+
+/* ---- means and percentiles ------------------------------------------------------------------- */
+
+static enum st series_of(struct arena *a, const struct node *map, const char *name,
+                         struct observed_series *out, struct err *e)
+{
+    *out = observed_unknown();
+    TRY(read_tree_number(map, arena_printf(a, "mean_%s_ms", name), 0, MOST_S, &out->mean, e));
+    out->mean /= 1e3;
+    for (int i = 0; i < OBSERVED_POINTS; i++) {
+        const int q = (int)observed_points[i];
+        const char *key = arena_printf(a, "p%d_%s_ms", q, name);
+        if (i == OBSERVED_P50)
+            key = arena_printf(a, "median_%s_ms|%s", name, key);
+        TRY(read_tree_number(map, key, 0, MOST_S, &out->at[i], e));
+        out->at[i] /= 1e3;
+    }
+    return ST_OK;
+}
+
+static enum st made_requests(struct arena *a, const char *path, const struct node *map,
+                             struct observed_stage *out, struct err *e)
+{
+    const double n = (double)out->completed;
+    struct observed_means m;
+    const struct node *asked = node_find(map, "request_rate");
+    if (!asked || (asked->kind != NODE_INT && asked->kind != NODE_FLOAT)) {
+        err_set(
+            e, ST_INPUT,
+            "%s: requests were sent all at once, or a number at a time, and the record does not "
+            "hold when",
+            path);
+        return err_hint(e, "vllm bench serve --save-detailed writes start_times");
+    }
+    TRY(read_tree_number(map, "request_rate", 1e-6, 1e6, &m.rate, e));
+    TRY(read_tree_number(map, "burstiness", 1e-3, 1e6, &m.burstiness, e));
+    TRY(read_tree_number(map, "total_input_tokens", 0, 1e15, &m.prompt_tokens, e));
+    TRY(read_tree_number(map, "total_output_tokens", 0, 1e15, &m.output_tokens, e));
+    m.burstiness = isnan(m.burstiness) ? 1 : m.burstiness;
+    m.prompt_tokens /= n;
+    m.output_tokens /= n;
+    return observed_from_means(a, path, &m, out, e);
+}
+
+static enum st read_summary(struct arena *a, const char *path, const struct node *map,
+                            struct observed_stage *out, struct err *e)
+{
+    TRY(read_tree_count(map, "completed|num_prompts", &out->completed, e));
+    TRY(read_tree_count(map, "failed", &out->failed, e));
+    TRY(series_of(a, map, "ttft", &out->of[OBSERVED_TTFT], e));
+    TRY(series_of(a, map, "tpot", &out->of[OBSERVED_TPOT], e));
+    TRY(series_of(a, map, "e2el", &out->of[OBSERVED_E2E], e));
+    return made_requests(a, path, map, out, e);
+}
+
+enum st observed_read_vllm(struct arena *a, const char *path, struct observed *out, struct err *e)
+{
+    struct node *map;
+    TRY(read_tree(a, path, &map, e));
+    out->n_stages = 1;
+    out->stages = arena_one(a, struct observed_stage);
+    out->stages->name = "0";
+    const struct node *model = node_find(map, "model_id");
+    out->settings.model = model && model->kind == NODE_STR ? model->s.p : NULL;
+    return (node_find(map, "ttfts") ? read_rows : read_summary)(a, path, map, out->stages, e);
+}

@@ -1,0 +1,315 @@
+/* One suite over every format of latency records: a sample of each, written here in the published
+ * shape, gives the same requests and latencies; what is missing or wrong is told at its place. */
+#include <math.h>
+
+#include "calibrate/observed.h"
+#include "support/support.h"
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+#define STATS(mean, min, p10, p25, p50, p75, p90, max)                                           \
+    "{\"mean\": " mean ", \"min\": " min ", \"p0.1\": " min ", \"p1\": " min ", \"p5\": " min    \
+    ", \"p10\": " p10 ", \"p25\": " p25 ", \"median\": " p50 ", \"p75\": " p75 ", \"p90\": " p90 \
+    ", \"p95\": " p90 ", \"p99\": " max ", \"p99.9\": " max ", \"max\": " max "}"
+
+#define EXPERIMENT                                                                              \
+    "{\"arrivals\": \"constant rate\", \"engine\": \"vLLM (V1)\", \"gpu\": \"H100 SXM 80GB\", " \
+    "\"ignore_eos\": false, \"max_model_len\": 4096, \"max_num_batched_tokens\": 2048, "        \
+    "\"max_num_seqs\": 128, \"model\": \"a/b\", \"prompts\": {\"groups\": 1, "                  \
+    "\"prompts_per_group\": 3, \"system_prompt_tokens\": 40, \"question_tokens\": 150, "        \
+    "\"output_tokens_asked\": 21}, \"stages\": [{\"rate\": 1, \"duration\": 3}], "              \
+    "\"tensor_parallel\": 2}"
+
+/* clang-format off */
+#define LIFECYCLE                                                                                \
+    "{\"successes\": {\"count\": 3, \"latency\": {\"request_latency\": "                         \
+    STATS("0.4", "0.2", "0.24", "0.3", "0.4", "0.5", "0.56", "0.6")                              \
+    ", \"time_to_first_token\": "                                                                \
+    STATS("0.2", "0.1", "0.12", "0.15", "0.2", "0.25", "0.28", "0.3")                            \
+    "}, \"prompt_len\": " STATS("200", "100", "100", "150", "200", "250", "300", "300")          \
+    ", \"output_len\": " STATS("21", "11", "11", "16", "21", "26", "31", "31")                   \
+    "}, \"failures\": {\"count\": 0}}"
+
+/* Counts of answers from 1, latencies from 0.35 of 0.4 s. */
+#define REFUTED                                                                                  \
+    "{\"successes\": {\"count\": 3, \"latency\": {\"request_latency\": "                         \
+    STATS("0.4", "0.35", "0.36", "0.38", "0.4", "0.5", "0.56", "0.6")                            \
+    ", \"time_to_first_token\": "                                                                \
+    STATS("0.2", "0.1", "0.12", "0.15", "0.2", "0.25", "0.28", "0.3")                            \
+    "}, \"prompt_len\": " STATS("200", "100", "100", "150", "200", "250", "300", "300")          \
+    ", \"output_len\": " STATS("15", "1", "2", "16", "21", "21", "21", "21")                     \
+    "}, \"failures\": {\"count\": 0}}"
+/* clang-format on */
+
+static const char run_requests[] =
+    "request_id,arrival_time_ns,first_token_time_ns,ttft_ns,completion_time_ns,num_prefill_tokens,"
+    "num_decode_tokens,num_decode_tokens_actual,status,scheduled_time_ns,sent_time_ns,ttft_sent_ns,"
+    "preemptions,backend,prompt_id,error_type,error_msg,warmup\n"
+    "0,0,100000000,100000000,200000000,100,11,11,ok,,,,0,openai,,,,0\n"
+    "1,1000000000,1200000000,200000000,1400000000,200,21,21,ok,,,,0,openai,,,,0\n"
+    "2,2000000000,2300000000,300000000,2600000000,300,31,31,ok,,,,0,openai,,,,0\n";
+
+#define AIPERF_ROW(start, input, output, ttft, latency)                                        \
+    "{\"metadata\": {\"request_start_ns\": " start                                             \
+    ", \"was_cancelled\": false, \"benchmark_phase\": \"profiling\"}, \"metrics\": {"          \
+    "\"input_sequence_length\": {\"value\": " input                                            \
+    ", \"unit\": \"tokens\"}, \"output_sequence_length\": {\"value\": " output                 \
+    ", \"unit\": \"tokens\"}, \"time_to_first_token\": {\"value\": " ttft                      \
+    ", \"unit\": \"ms\"}, \"request_latency\": {\"value\": " latency                           \
+    ", \"unit\": \"ms\"}, \"inter_chunk_latency\": {\"value\": [10, 10], \"unit\": \"ms\"}}, " \
+    "\"error\": null}\n"
+
+#define GUIDE_ROW(start, end, first, input, output)                  \
+    "{\"request_start_time\": " start ", \"request_end_time\": " end \
+    ", \"info\": {\"timings\": {\"first_token_iteration\": " first   \
+    ", \"targeted_start\": null}}, "                                 \
+    "\"prompt_tokens\": " input ", \"output_tokens\": " output "}"
+
+#define AIPERF_STATS(unit, avg, p10, p25, p50, p75, p90, p99)                               \
+    "{\"unit\": \"" unit "\", \"avg\": " avg ", \"p1\": 0, \"p10\": " p10 ", \"p25\": " p25 \
+    ", \"p50\": " p50 ", \"p75\": " p75 ", \"p90\": " p90 ", \"p99\": " p99 "}"
+
+struct sample {
+    const char *format;
+    struct {
+        const char *name, *text;
+    } files[3];
+    const char *path;
+    bool rows; /* the record has its requests; else their means */
+};
+
+static const struct sample samples[] = {
+    {"run",
+     {{"r/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"real\"}"},
+      {"r/request_metrics.csv", run_requests}},
+     "r",
+     true},
+    {"inference_perf",
+     {{"i/experiment.json", EXPERIMENT}, {"i/stage_0_lifecycle_metrics.json", LIFECYCLE}},
+     "i",
+     false},
+    {"aiperf",
+     {{"a/profile_export.jsonl",
+       AIPERF_ROW("1759813208000000000", "200", "21", "200", "400")
+           AIPERF_ROW("1759813207000000000", "100", "11", "100",
+                      "200") "\n" AIPERF_ROW("1759813209000000000", "300", "31", "300", "600")}},
+     "a",
+     true},
+    {"aiperf",
+     {{"s.json",
+       "{\"request_count\": {\"unit\": \"requests\", \"avg\": 3}, \"input_config\": {\"loadgen\": "
+       "{\"request_rate\": 1, \"request_rate_mode\": \"constant\"}}, \"input_sequence_length\": "
+       "{\"unit\": \"tokens\", \"avg\": 200}, \"output_sequence_length\": {\"unit\": \"tokens\", "
+       "\"avg\": 21}, \"time_to_first_token\": " AIPERF_STATS(
+           "ms", "200", "120", "150", "200", "250", "280",
+           "298") ", \"request_latency\": " AIPERF_STATS("ms", "400", "240", "300", "400", "500",
+                                                         "560", "596") "}"}},
+     "s.json",
+     false},
+    {"guidellm",
+     {{"g.json",
+       "{\"metadata\": {\"version\": 1}, \"benchmarks\": [{\"requests\": {\"successful\": "
+       "[" GUIDE_ROW("1000.0", "1000.2", "1000.1", "100",
+                     "11") ", " GUIDE_ROW("1001.0", "1001.4", "1001.2", "200",
+                                          "21") ", " GUIDE_ROW("1002.0", "1002.6", "1002.3", "300",
+                                                               "31") "], \"errored\": []}}]}"}},
+     "g.json",
+     true},
+    {"vllm",
+     {{"v.json",
+       "{\"date\": \"20250101-000000\", \"model_id\": \"a/b\", \"mean_ttft_ms\": 200.0, "
+       "\"input_lens\": [200, 100, 300], \"output_lens\": [21, 11, 31], \"ttfts\": [0.2, 0.1, "
+       "0.3], \"itls\": [[0.1, 0.1], [0.1], [0.3]], \"start_times\": [101.0, 100.0, 102.0], "
+       "\"errors\": [\"\", \"\", \"\"]}"}},
+     "v.json",
+     true},
+    {"vllm",
+     {{"w.json", "{\"completed\": 3, \"request_rate\": 1.0, \"total_input_tokens\": 600, "
+                 "\"total_output_tokens\": 63, \"mean_ttft_ms\": 200, \"median_ttft_ms\": 200, "
+                 "\"p90_ttft_ms\": 280, \"median_e2el_ms\": 400, \"p90_e2el_ms\": 560}"}},
+     "w.json",
+     false},
+};
+
+static const char *put(struct test *t, const struct sample *s)
+{
+    for (int i = 0; i < 3 && s->files[i].name; i++)
+        test_write(t, s->files[i].name, s->files[i].text);
+    return test_path(t, s->path);
+}
+
+static void samples_give_their_requests(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        struct observed o;
+        assert_ok(observed_load(t->a, put(t, &samples[i]), &o, &t->e), t);
+        assert_string_equal(o.format, samples[i].format);
+        assert_int_equal(o.n_stages, 1);
+        const struct observed_stage *s = o.stages;
+        assert_int_equal(s->completed, 3);
+        assert_int_equal(s->failed, 0);
+        assert_int_equal(s->w.n, 3);
+        assert_near(s->rate, 1, 1e-6);
+        int64_t prompt = 0, output = 0;
+        for (int k = 0; k < 3; k++) {
+            assert_int_equal(s->w.requests[k].request_id, k);
+            prompt += s->w.requests[k].num_prefill_tokens;
+            output += s->w.requests[k].num_decode_tokens;
+        }
+        assert_int_equal(prompt, 600);
+        assert_int_equal(output, 63);
+        for (int k = 0; samples[i].rows && k < 3; k++) {
+            assert_near((double)s->w.requests[k].arrival_ns, 1e9 * k, 2e3);
+            assert_int_equal(s->w.requests[k].num_prefill_tokens, 100 * (k + 1));
+            assert_int_equal(s->w.requests[k].num_decode_tokens, 10 * (k + 1) + 1);
+        }
+        assert_int_equal(s->n_notes > 0, !samples[i].rows && strcmp(o.format, "inference_perf"));
+    }
+}
+
+static void samples_give_their_latencies(void **state)
+{
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof samples / sizeof *samples; i++) {
+        struct observed o;
+        assert_ok(observed_load(t->a, put(t, &samples[i]), &o, &t->e), t);
+        const struct observed_stage *s = o.stages;
+        assert_near(s->of[OBSERVED_TTFT].at[OBSERVED_P50], 0.2, 1e-6);
+        assert_near(s->of[OBSERVED_TTFT].at[OBSERVED_P90], 0.28, 1e-6);
+        assert_near(s->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+        assert_near(s->of[OBSERVED_E2E].at[OBSERVED_P90], 0.56, 1e-6);
+        if (samples[i].rows)
+            assert_near(s->of[OBSERVED_TPOT].at[OBSERVED_P50], 0.01, 1e-6);
+    }
+}
+
+static void every_format_has_a_sample(void **state)
+{
+    (void)state;
+    for (const struct observed_format *f = observed_formats; f->name; f++) {
+        bool found = false;
+        for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+            found |= strcmp(samples[i].format, f->name) == 0;
+        assert_true(found);
+        assert_true(f->help && f->marks && f->is && f->read);
+    }
+}
+
+/* A cause of the chain holds the text. */
+static void assert_told(struct test *t, enum st st, const char *text)
+{
+    assert_int_equal(st, ST_INPUT);
+    for (int i = 0; err_cause(&t->e, i); i++)
+        if (strstr(err_cause(&t->e, i), text))
+            return;
+    err_print(&t->e, text, stderr);
+    fail();
+}
+
+/* A folder in which a word of the sample stands in for another. */
+static void refused(struct test *t, size_t sample, const char *word, const char *instead,
+                    const char *error)
+{
+    struct sample s = samples[sample];
+    struct observed o;
+    struct buf text = {0};
+    for (int i = 0; i < 3 && s.files[i].name; i++) {
+        const char *from = s.files[i].text, *at = strstr(from, word);
+        if (!at)
+            continue;
+        buf_clear(&text);
+        buf_add(&text, from, (size_t)(at - from));
+        buf_puts(&text, instead);
+        buf_puts(&text, at + strlen(word));
+        s.files[i].text = arena_str(t->a, buf_str(&text));
+    }
+    buf_free(&text);
+    assert_told(t, observed_load(t->a, put(t, &s), &o, &t->e), error);
+    err_clear(&t->e);
+}
+
+static void what_is_missing_or_wrong_is_named(void **state)
+{
+    struct test *t = *state;
+    refused(t, 1, "\"max_num_seqs\"", "\"max_seqs\"", "max_num_seqs: missing");
+    refused(t, 1, "\"groups\"", "\"g\"", "prompts.groups: missing");
+    refused(t, 1, "\"gpu\"", "\"card\"", "gpu: missing");
+    refused(t, 1, "\"constant rate\"", "\"bursts\"", "arrivals: 'bursts' is not known here");
+    refused(t, 1, "\"request_latency\"", "\"latency\"", "request_latency: missing");
+    refused(t, 1, "\"duration\": 3}", "\"duration\": 3}, {\"rate\": 2, \"duration\": 1}",
+            "has no stage_1_lifecycle_metrics.json");
+    refused(t, 2, "\"unit\": \"ms\"", "\"unit\": \"days\"", "unit: 'days' is not known here");
+    refused(t, 2, "1759813208000000000", "\"soon\"", "request_start_ns");
+    refused(t, 3, "\"request_rate\"", "\"concurrency\"", "does not hold when requests were sent");
+    refused(t, 4, "\"successful\"", "\"good\"", "has no successful requests");
+    refused(t, 4, "\"prompt_tokens\": 100", "\"prompt_tokens\": \"many\"", "prompt_tokens");
+    refused(t, 5, "\"itls\": [[0.1, 0.1]", "\"itls\": [7", "itls: expected a list of lists");
+    refused(t, 5, "[21, 11, 31]", "[21, 11]", "output_lens has 2 values, input_lens 3");
+    refused(t, 6, "\"request_rate\": 1.0", "\"request_rate\": \"inf\"",
+            "the record does not hold when");
+}
+
+static void other_files_are_no_record(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    assert_told(t, observed_load(t->a, test_write(t, "x.json", "{\"a\": [{}, 1]}"), &o, &t->e),
+                "is no record of a run that is known here");
+    err_clear(&t->e);
+    assert_told(t, observed_load(t->a, test_path(t, "none"), &o, &t->e), "does not exist");
+}
+
+/* ---- what inference-perf's counts say of lengths ------------------------------------------------
+ */
+
+static void counted_lengths_that_latencies_refute_are_not_taken(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    struct sample s = samples[1];
+    /* E2E from 0.35 to 0.6, and counts from 1: with ignore_eos all have what was asked for. */
+    s.files[0].text =
+        "{\"arrivals\": \"constant rate\", \"engine\": \"vLLM (V1)\", \"gpu\": \"H100\", "
+        "\"ignore_eos\": true, \"max_model_len\": 4096, \"max_num_batched_tokens\": "
+        "2048, \"max_num_seqs\": 128, \"model\": \"a/b\", \"prompts\": {\"groups\": 1, "
+        "\"prompts_per_group\": 3, \"system_prompt_tokens\": 40, \"question_tokens\": "
+        "150, \"output_tokens_asked\": 21}, \"stages\": [{\"rate\": 1, \"duration\": "
+        "3}], \"tensor_parallel\": 2}";
+    s.files[1].text = REFUTED;
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    for (int k = 0; k < 3; k++)
+        assert_int_equal(o.stages->w.requests[k].num_decode_tokens, 21);
+    assert_int_equal(o.stages->n_notes, 1);
+    assert_non_null(strstr(o.stages->notes[0], "contradicts the latencies"));
+}
+
+static void prompts_of_a_group_share_their_beginning(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    assert_ok(observed_load(t->a, put(t, &samples[1]), &o, &t->e), t);
+    const struct workload_request *q = o.stages->w.requests;
+    for (int k = 1; k < 3; k++) {
+        assert_int_equal(q[k].hash_tokens, 16);
+        assert_int_equal(q[k].hash_ids[0], q[0].hash_ids[0]); /* 40 tokens: two whole pieces */
+        assert_int_equal(q[k].hash_ids[1], q[0].hash_ids[1]);
+        assert_int_not_equal(q[k].hash_ids[2], q[0].hash_ids[2]);
+    }
+    assert_int_equal(o.settings.batch_cap, 128);
+    assert_int_equal(o.settings.tp, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(samples_give_their_requests),
+        TEST(samples_give_their_latencies),
+        TEST(every_format_has_a_sample),
+        TEST(what_is_missing_or_wrong_is_named),
+        TEST(other_files_are_no_record),
+        TEST(counted_lengths_that_latencies_refute_are_not_taken),
+        TEST(prompts_of_a_group_share_their_beginning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
