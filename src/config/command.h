@@ -10,19 +10,20 @@
 
 #include "base/str.h"
 
-#define COMMANDS(X)       \
-    X(WORKLOAD, workload) \
-    X(BENCH, bench)       \
-    X(SERVE, serve)       \
-    X(PROFILE, profile)   \
-    X(SIMULATE, simulate) \
-    X(COMPARE, compare)   \
-    X(CAPACITY, capacity) \
-    X(SEARCH, search)     \
-    X(REPORT, report)     \
-    X(KERNELS, kernels)   \
-    X(MODEL, model)       \
-    X(TRACE, trace)       \
+#define COMMANDS(X)         \
+    X(WORKLOAD, workload)   \
+    X(BENCH, bench)         \
+    X(SERVE, serve)         \
+    X(PROFILE, profile)     \
+    X(SIMULATE, simulate)   \
+    X(COMPARE, compare)     \
+    X(CAPACITY, capacity)   \
+    X(SEARCH, search)       \
+    X(CALIBRATE, calibrate) \
+    X(REPORT, report)       \
+    X(KERNELS, kernels)     \
+    X(MODEL, model)         \
+    X(TRACE, trace)         \
     X(DOCTOR, doctor)
 
 #define COMMAND_NUMBER(ID, name) COMMAND_##ID,

@@ -203,6 +203,9 @@ struct plan {
         int64_t long_run; /* times as many requests; 0 = not looked for */
     } capacity;
     struct {
+        struct option_list from, stages, check, prior; /* of calibrate */
+    } calibrate;
+    struct {
         const struct node *space; /* key -> list of values */
         struct option_list loads;
     } search;

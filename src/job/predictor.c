@@ -21,7 +21,7 @@ static enum st load_bundle(const struct job_context *c, const struct job_model *
 }
 
 /* Peaks of the plan's hardware. */
-static struct iteration_hardware hardware_of(const struct plan *p)
+struct iteration_hardware job_hardware(const struct plan *p)
 {
     const double tera = 1e12, giga = 1e9;
     return (struct iteration_hardware){
@@ -102,7 +102,7 @@ enum st job_predictor(const struct job_context *c, const struct job_model *m,
     const struct plan *p = c->plan;
     const struct predictor_ops *ops;
     struct iteration_hardware *hardware = arena_one(c->a, struct iteration_hardware);
-    *hardware = hardware_of(p);
+    *hardware = job_hardware(p);
     TRY(predictor_find(kind_of(c, m), &ops, e));
     *params = (struct predictor_params){.model = &m->m,
                                         .tp = p->parallel.tp,

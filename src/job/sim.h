@@ -12,6 +12,9 @@
 enum st job_predictor(const struct job_context *c, const struct job_model *m,
                       struct predictor_params *params, struct predictor *out, struct err *e);
 
+/* Peaks of the plan's hardware. */
+struct iteration_hardware job_hardware(const struct plan *p);
+
 /* Remark for results: nothing was measured for these times. NULL = something was. */
 const char *job_predictor_uncalibrated(const struct job_context *c, const struct predictor *p);
 /* Remark for results: settings of the run that the bundle's times do not hold for. NULL = none. */

@@ -5,28 +5,29 @@
 /* clang-format off */
 #define PEAK(type, what)                                                              \
     {KEY(hardware.peak_tflops.type), .unit = "TFLOP/s", .max = 1e9,                   \
-     .commands = SIMULATES | CMD_SERVE, .when = FROM_PEAKS, .help = "peak rate of " what}
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS, .help = "peak rate of " what}
 /* clang-format on */
 
 static const struct option rows[] = {
-    {KEY(hardware.id), .commands = CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_SERVE,
+    {KEY(hardware.id), .commands = PLANS | CMD_PROFILE,
      .help = "name of the hardware: the folder of its profiling bundle"},
-    {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = RUNS | CMD_SERVE,
+    {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = PLANS,
      .when = WHEN(OUR_BATCHES),
      .help = "memory of one device: plans scheduler.num_blocks where that is unset"},
-    {KEY(hardware.reserved_gb), .unit = "GiB", .max = 1e6, .commands = RUNS | CMD_SERVE,
+    {KEY(hardware.reserved_gb), .unit = "GiB", .max = 1e6, .commands = PLANS,
      .when = WHEN(OUR_BATCHES, SET("hardware.memory_gb")),
      .help = "of that memory, what the driver keeps from programs"},
-    {KEY(hardware.memory_margin), .def = "0.1", .max = 0.999, .commands = RUNS | CMD_SERVE,
+    {KEY(hardware.memory_margin), .def = "0.1", .max = 0.999, .commands = PLANS,
      .when =
          WHEN(OUR_BATCHES, SET("hardware.memory_gb"), UNSET("scheduler.gpu_memory_utilization")),
      .help = "fraction of that memory the plan leaves free"},
-    {KEY(hardware.kv_cache_gb), .unit = "GiB", .max = 1e6, .commands = RUNS | CMD_SERVE,
+    {KEY(hardware.kv_cache_gb), .unit = "GiB", .max = 1e6, .commands = PLANS,
      .when = WHEN(OUR_BATCHES, UNSET("hardware.memory_gb")),
      .help = "most keys and values of an engine that keeps them in the host's memory; 2 when "
              "unset, but simulations have to be told"},
-    {KEY(hardware.dram_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
-     .when = FROM_PEAKS, .help = "bandwidth of one device's memory"},
+    {KEY(hardware.dram_gb_per_s), .unit = "GB/s", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "bandwidth of one device's memory"},
     PEAK(fp32, "float32, without tensor cores"),
     PEAK(tf32, "TF32 matrix products, dense as all of these"),
     PEAK(bf16, "bfloat16 matrix products"),
@@ -34,19 +35,22 @@ static const struct option rows[] = {
     PEAK(fp8, "FP8 matrix products"),
     PEAK(fp4, "FP4 matrix products"),
     PEAK(int8, "int8 matrix products, in 10^12 operations"),
-    {KEY(hardware.link_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR),
+    {KEY(hardware.link_gb_per_s), .unit = "GB/s", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
      .help = "bandwidth from one device to the others, one direction: NVLink, else PCIe"},
-    {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
-     .when = WHEN(SIMULATOR), .help = "bandwidth from one device to the host, one direction"},
-    {KEY(hardware.power_limit_w), .unit = "W", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
-     .when = FROM_PEAKS, .help = "power limit of one device as it is sold"},
-    {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_SERVE, .when = FROM_PEAKS,
-     .help = "streaming multiprocessors of one device"},
-    {KEY(hardware.l2_mb), .unit = "MiB", .max = 1e9, .commands = SIMULATES | CMD_SERVE,
-     .when = FROM_PEAKS, .help = "L2 cache of one device"},
-    {KEY(network_device), .commands = CMD_PROFILE | SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
-     .help = "name of the interconnect: the folder of its network tables"},
+    {KEY(hardware.pcie_gb_per_s), .unit = "GB/s", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help = "bandwidth from one device to the host, one direction"},
+    {KEY(hardware.power_limit_w), .unit = "W", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "power limit of one device as it is sold"},
+    {KEY(hardware.sms), .max = 1 << 20, .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE,
+     .when = FROM_PEAKS, .help = "streaming multiprocessors of one device"},
+    {KEY(hardware.l2_mb), .unit = "MiB", .max = 1e9,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .help = "L2 cache of one device"},
+    {KEY(network_device), .commands = CMD_PROFILE | SIMULATES | CMD_CALIBRATE | CMD_SERVE,
+     .when = WHEN(SIMULATOR), .help = "name of the interconnect: the folder of its network tables"},
 };
 
 OPTION_SECTION(hardware, rows);

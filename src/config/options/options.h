@@ -35,6 +35,7 @@ struct option_section {
     X(profile)             \
     X(sim)                 \
     X(search)              \
+    X(calibrate)           \
     X(compare)             \
     X(output)              \
     X(kernels)             \
@@ -68,13 +69,14 @@ OPTION_SECTIONS(OPTION_SECTION_EXTERN)
 
 enum {
     SIMULATES = CMD_SIMULATE | CMD_CAPACITY | CMD_SEARCH,
-    DRIVES = CMD_BENCH | CMD_CAPACITY,        /* an engine */
-    RUNS = CMD_BENCH | SIMULATES,             /* serves a workload */
-    ONE_RUN = CMD_BENCH | CMD_SIMULATE,       /* once, and writes that run */
-    MAKES = CMD_WORKLOAD | RUNS,              /* may make a workload */
-    RATED = CMD_WORKLOAD | ONE_RUN,           /* at a rate that is given */
-    MODELS = MAKES | CMD_PROFILE | CMD_MODEL, /* needs a model */
-    ARTIFACTS = MAKES | CMD_COMPARE | CMD_REPORT | CMD_MODEL | CMD_KERNELS |
+    DRIVES = CMD_BENCH | CMD_CAPACITY,                        /* an engine */
+    RUNS = CMD_BENCH | SIMULATES,                             /* serves a workload */
+    ONE_RUN = CMD_BENCH | CMD_SIMULATE,                       /* once, and writes that run */
+    PLANS = RUNS | CMD_CALIBRATE | CMD_SERVE,                 /* makes batches with a policy */
+    MAKES = CMD_WORKLOAD | RUNS,                              /* may make a workload */
+    RATED = CMD_WORKLOAD | ONE_RUN,                           /* at a rate that is given */
+    MODELS = MAKES | CMD_PROFILE | CMD_MODEL | CMD_CALIBRATE, /* needs a model */
+    ARTIFACTS = MAKES | CMD_COMPARE | CMD_CALIBRATE | CMD_REPORT | CMD_MODEL | CMD_KERNELS |
                 CMD_TRACE, /* writes one directory, named by out */
 };
 

@@ -1,0 +1,296 @@
+#include "calibrate/batches.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "calibrate/solve.h"
+#include "metrics/metrics.h"
+
+/* Weights of residuals, in scales: full up to CLIP, then as of CLIP (Huber), none beyond STALL. */
+static const double CLIP = 3, STALL = 9, NORMAL_MAD = 1.4826;
+enum { ROUNDS = 30 };
+
+struct batch_problem {
+    const struct theta_prior *prior;
+    struct iteration_terms *terms; /* [n] */
+    double *measured, *predicted, *weight;
+    bool *prompt;
+    double *slope; /* [n][ITERATION_PARAMS]: by the logarithms */
+    size_t n;
+    double scale, information; /* of the residuals; of a batch */
+};
+
+static void gather(struct arena *a, const struct calibrate_params *p,
+                   const struct calibrate_input *in, struct batch_problem *x)
+{
+    const struct observed *last = NULL;
+    size_t most = 0;
+    for (size_t i = 0; i < in->n; i++)
+        most += in->stages[i].run->n_batches;
+    x->terms = arena_array(a, struct iteration_terms, most);
+    x->measured = arena_array(a, double, most);
+    x->predicted = arena_array(a, double, most);
+    x->weight = arena_array(a, double, most);
+    x->prompt = arena_array(a, bool, most);
+    x->slope = arena_array(a, double, most *ITERATION_PARAMS);
+    for (size_t i = 0; i < in->n; i++) {
+        const struct observed *run = in->stages[i].run;
+        for (size_t k = 0; run != last && k < run->n_batches; k++) {
+            const struct observed_batch *b = &run->batches[k];
+            const struct iteration_batch batch = {.load = b->load, .chunks = b->chunks};
+            if (!(b->duration_s > 0))
+                continue;
+            iteration_terms(p->shape, &batch, 0, &x->terms[x->n]);
+            x->measured[x->n] = b->duration_s;
+            x->prompt[x->n++] = b->chunks > 0;
+        }
+        last = run;
+    }
+}
+
+static void predict_all(struct batch_problem *x, const struct theta *t)
+{
+    const struct iteration_params params = theta_iteration(t);
+    for (size_t i = 0; i < x->n; i++) {
+        double *slope = x->slope + i * ITERATION_PARAMS;
+        struct iteration_time s = iteration_time(&params, &x->terms[i], slope);
+        x->predicted[i] = s.host_s + s.device_s;
+        for (int k = 0; k < ITERATION_PARAMS; k++)
+            slope[k] *= params.v[k];
+    }
+}
+
+static double median(struct arena *scratch, const double *v, size_t n)
+{
+    double *copy = arena_copy(scratch, v, n * sizeof *v);
+    metrics_sort(copy, arena_array(scratch, double, n), n);
+    return metrics_percentile(copy, n, 50);
+}
+
+/* Scale of the residuals, weights, and what a batch says. */
+static void weigh(struct arena *scratch, struct batch_problem *x)
+{
+    double *off = arena_array(scratch, double, x->n), products = 0, squares = 0;
+    for (size_t i = 0; i < x->n; i++)
+        off[i] = fabs(x->measured[i] - x->predicted[i]);
+    x->scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
+    for (size_t i = 0; i < x->n; i++) {
+        double u = off[i] / x->scale;
+        x->weight[i] = u <= CLIP ? 1 : u <= STALL ? CLIP / u : 0;
+    }
+    for (size_t i = 0; i + 1 < x->n; i++) {
+        double one = sqrt(x->weight[i]) * (x->measured[i] - x->predicted[i]);
+        double other = sqrt(x->weight[i + 1]) * (x->measured[i + 1] - x->predicted[i + 1]);
+        products += one * other;
+        squares += one * one;
+    }
+    double c = squares > 0 ? fmin(fmax(products / squares, 0), 0.99) : 0;
+    x->information = (1 - c) / (1 + c) / (x->scale * x->scale);
+    arena_reset(scratch);
+}
+
+/* Engines in Python take tens of ms where the prior expects few: the iteration's constant begins
+ * where the median batch fits. */
+static void begin_at_median(struct arena *scratch, struct batch_problem *x, struct theta *t)
+{
+    double *off = arena_array(scratch, double, x->n);
+    predict_all(x, t);
+    for (size_t i = 0; i < x->n; i++)
+        off[i] = x->measured[i] - x->predicted[i];
+    const double more = median(scratch, off, x->n);
+    if (more > 0)
+        t->ln[ITERATION_ITERATION_S] = log(exp(t->ln[ITERATION_ITERATION_S]) + more);
+    arena_reset(scratch);
+}
+
+/* Mean and its standard error, by batches that count. */
+static double mean_of(const struct batch_problem *x, size_t from, size_t to, double *error)
+{
+    double weights = 0, sum = 0, squares = 0;
+    for (size_t i = from; i < to; i++) {
+        weights += x->weight[i];
+        sum += x->weight[i] * (x->measured[i] - x->predicted[i]);
+        squares +=
+            x->weight[i] * (x->measured[i] - x->predicted[i]) * (x->measured[i] - x->predicted[i]);
+    }
+    const double mean = weights > 0 ? sum / weights : 0;
+    const double variance = weights > 0 ? squares / weights - mean * mean : 0;
+    *error = weights > 0 ? sqrt(variance / weights / (x->information * x->scale * x->scale)) : 0;
+    return mean;
+}
+
+/* A run whose first half takes longer than its second had not settled when it began: kernels were
+ * compiled, memory was taken, clocks went up. Its first half does not count then. */
+static bool is_settled(const struct batch_problem *x)
+{
+    double error[2];
+    const double first = mean_of(x, 0, x->n / 2, &error[0]);
+    const double second = mean_of(x, x->n / 2, x->n, &error[1]);
+    return fabs(first - second) <= 2 * sqrt(error[0] * error[0] + error[1] * error[1]);
+}
+
+static void drop_first_half(struct batch_problem *x)
+{
+    const size_t half = x->n / 2;
+    x->terms += half;
+    x->measured += half;
+    x->predicted += half;
+    x->weight += half;
+    x->prompt += half;
+    x->slope += half * ITERATION_PARAMS;
+    x->n -= half;
+}
+
+static void equations(const struct batch_problem *x, const struct theta *t,
+                      double hessian[THETAS][THETAS], double gradient[THETAS])
+{
+    const struct theta_prior *prior = x->prior;
+    for (int i = 0; i < THETAS; i++) {
+        gradient[i] = 0;
+        for (int j = 0; j < THETAS; j++) {
+            bool held = prior->held[i] || prior->held[j];
+            hessian[i][j] = held ? 0 : prior->precision[i][j];
+            if (!held)
+                gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
+        }
+    }
+    for (size_t k = 0; k < x->n; k++) {
+        const double *slope = x->slope + k * ITERATION_PARAMS;
+        const double w = x->weight[k] * x->information, off = x->predicted[k] - x->measured[k];
+        for (int i = 0; i < ITERATION_PARAMS; i++) {
+            if (prior->held[i])
+                continue;
+            gradient[i] += w * slope[i] * off;
+            for (int j = 0; j < ITERATION_PARAMS; j++)
+                hessian[i][j] += prior->held[j] ? 0 : w * slope[i] * slope[j];
+        }
+    }
+}
+
+/* Measured / predicted of the batches that counted. */
+static void keep_unevenness(struct arena *a, const struct batch_problem *x,
+                            struct calibrate_fit *out)
+{
+    double *ratio = arena_array(a, double, x->n), squares = 0;
+    bool *prompt = arena_array(a, bool, x->n);
+    for (size_t i = 0; i < x->n; i++) {
+        if (!(x->weight[i] > 0))
+            continue;
+        ratio[out->n_unevenness] = x->measured[i] / x->predicted[i];
+        prompt[out->n_unevenness++] = x->prompt[i];
+        squares += (x->measured[i] / x->predicted[i] - 1) * (x->measured[i] / x->predicted[i] - 1);
+    }
+    out->unevenness = ratio;
+    out->uneven_prompt = prompt;
+    if (out->n_unevenness)
+        out->theta.ln[THETA_SPREAD] =
+            log(fmin(fmax(sqrt(squares / (double)out->n_unevenness), 1e-4), 0.5));
+}
+
+/* What is left between a batch's end and its tokens' way to the client. */
+static void set_overheads(const struct calibrate_input *in, struct calibrate_fit *out)
+{
+    for (size_t i = 0; i < in->n; i++) {
+        const double lag = in->stages[i].run->first_token_lag_s;
+        if (!(lag >= 0))
+            continue;
+        out->theta.ln[THETA_FIRST_TOKEN] = log(fmax(lag, 1e-6));
+        out->theta.ln[THETA_PROMPT_TOKEN] = log(1e-9);
+        out->theta.ln[THETA_COMPLETION] = log(1e-6);
+        return;
+    }
+}
+
+static void judge(struct arena *a, const struct batch_problem *x, size_t all,
+                  struct calibrate_fit *out)
+{
+    size_t left_out = 0;
+    double measured = 0, predicted = 0, weights = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        left_out += !(x->weight[i] > 0);
+        measured += x->weight[i] * x->measured[i];
+        predicted += x->weight[i] * x->predicted[i];
+        weights += x->weight[i];
+    }
+    const char **notes = arena_array(a, const char *, 3);
+    notes[out->n_notes++] =
+        arena_printf(a,
+                     "%zu batches, residuals of %.3g ms (of %.3g ms); %zu left out "
+                     "as stalls or warm-up",
+                     x->n, 1e3 * x->scale, 1e3 * predicted / weights, left_out);
+    if (x->n < all)
+        notes[out->n_notes++] =
+            arena_printf(a,
+                         "the run had not settled when it began: the first half of its %zu batches "
+                         "does not count",
+                         all);
+    out->fits = fabs(predicted / measured - 1) < 0.05 && left_out * 4 < x->n;
+    if (!out->fits)
+        notes[out->n_notes++] = arena_printf(
+            a,
+            "does not fit: the batches that count take %.1f %% more than fitted, %zu of %zu do not",
+            100 * (measured / predicted - 1), left_out, x->n);
+    out->notes = notes;
+}
+
+/* Engines in Python take 30 times the host time of those that the prior is of. Batches tell it, so
+ * an iteration need not be held to that. */
+static void let_host_go(struct theta_prior *prior)
+{
+    for (int k = 0; k < THETAS; k++) {
+        prior->precision[ITERATION_ITERATION_S][k] *= 0.1;
+        prior->precision[k][ITERATION_ITERATION_S] *= 0.1;
+    }
+}
+
+/* Theta and Hessian from where *t stands. */
+static enum st iterate(struct arena *scratch, struct batch_problem *x, struct theta *t,
+                       double hessian[THETAS][THETAS], int64_t *steps, struct err *e)
+{
+    double gradient[THETAS], step[THETAS], moved = 1;
+    for (int round = 0; round < ROUNDS && moved > 1e-4; round++, ++*steps) {
+        predict_all(x, t);
+        weigh(scratch, x);
+        equations(x, t, hessian, gradient);
+        if (!solve(THETAS, THETAS, hessian[0], x->prior->held, gradient, step))
+            return err_set(e, ST_REJECTED, "the batches' times depend on no parameter");
+        moved = 0;
+        for (int i = 0; i < THETAS; i++)
+            moved = fmax(moved, fabs(step[i]));
+        const double scale = moved > 0.7 ? 0.7 / moved : 1;
+        for (int i = 0; i < THETAS; i++)
+            if (!x->prior->held[i])
+                t->ln[i] -= scale * step[i];
+        theta_clamp(t);
+    }
+    return ST_OK;
+}
+
+enum st batches_fit(struct arena *a, const struct calibrate_params *p,
+                    const struct calibrate_input *in, struct calibrate_fit *out, struct err *e)
+{
+    struct theta_prior prior = *p->prior;
+    struct batch_problem x = {.prior = &prior};
+    double hessian[THETAS][THETAS];
+    let_host_go(&prior);
+    gather(a, p, in, &x);
+    if (x.n < BATCHES_LEAST)
+        return err_set(e, ST_REJECTED, "%zu batches are too few for a fit: %d are needed", x.n,
+                       (int)BATCHES_LEAST);
+    struct arena *scratch = arena_new();
+    begin_at_median(scratch, &x, &out->theta);
+    enum st st = iterate(scratch, &x, &out->theta, hessian, &out->steps, e);
+    const size_t all = x.n;
+    if (st == ST_OK && x.n >= 2 * BATCHES_LEAST && !is_settled(&x)) {
+        drop_first_half(&x);
+        st = iterate(scratch, &x, &out->theta, hessian, &out->steps, e);
+    }
+    arena_free(&scratch);
+    TRY(st);
+    if (!solve_inverse(THETAS, THETAS, hessian[0], prior.held, out->covariance[0]))
+        return err_set(e, ST_REJECTED, "the batches' times depend on no parameter");
+    keep_unevenness(a, &x, out);
+    set_overheads(in, out);
+    judge(a, &x, all, out);
+    return ST_OK;
+}

@@ -1,0 +1,130 @@
+#include <math.h>
+
+#include "base/rng.h"
+#include "calibrate/calibrate.h"
+#include "calibrate/solve.h"
+#include "metrics/metrics.h"
+
+static const double Z95 = 1.959964;
+
+static struct trial trial_at(const struct calibrate_params *p, const struct calibrate_fit *fit,
+                             int phase)
+{
+    struct trial f = *p->trial;
+    f.phase = (uint64_t)phase;
+    f.ratios = fit->unevenness;
+    f.n_ratios = fit->n_unevenness;
+    return f;
+}
+
+static enum st mean_of_phases(struct arena *scratch, const struct calibrate_params *p,
+                              const struct calibrate_fit *fit, const struct observed_stage *stage,
+                              struct calibrate_prediction *out, struct err *e)
+{
+    const double part = 1.0 / CALIBRATE_PHASES;
+    *out = (struct calibrate_prediction){.preemptions = 0};
+    for (int k = 0; k < CALIBRATE_PHASES; k++) {
+        const struct trial f = trial_at(p, fit, k * TRIAL_WAVE / CALIBRATE_PHASES);
+        struct trial_result r;
+        enum st st = trial_run(scratch, &f, stage, &fit->theta, &r, e);
+        arena_reset(scratch);
+        TRY(st);
+        out->preemptions += r.preemptions;
+        out->rejected += r.rejected;
+        for (int m = 0; m < OBSERVED_METRICS; m++) {
+            out->of[m].mean += part * r.of[m].mean;
+            for (int i = 0; i < OBSERVED_POINTS; i++)
+                out->of[m].at[i] += part * r.of[m].at[i];
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------- */
+
+/* Values of a prediction in one order: of each metric the mean and the percentiles. */
+enum { VALUES = OBSERVED_METRICS * (OBSERVED_POINTS + 1) };
+
+static double *value_at(struct observed_series of[OBSERVED_METRICS], int k)
+{
+    struct observed_series *s = &of[k / (OBSERVED_POINTS + 1)];
+    int i = k % (OBSERVED_POINTS + 1);
+    return i == 0 ? &s->mean : &s->at[i - 1];
+}
+
+/* Parameters drawn from the fit, in pairs that mirror each other. */
+static void draw(const struct calibrate_fit *fit, const double root[THETAS][THETAS], int k,
+                 struct rng *r, double z[THETAS], struct theta *out)
+{
+    for (int i = 0; i < THETAS; i++)
+        z[i] = k % 2 ? -z[i] : rng_normal(r);
+    *out = fit->theta;
+    for (int i = 0; i < THETAS; i++)
+        for (int j = 0; j < THETAS; j++)
+            if (!fit->held[i])
+                out->ln[i] += root[i][j] * z[j];
+    theta_clamp(out);
+}
+
+static enum st simulate_draws(struct arena *scratch, const struct calibrate_params *p,
+                              const struct calibrate_fit *fit, const struct observed_stage *stage,
+                              const double root[THETAS][THETAS],
+                              double drawn[VALUES][CALIBRATE_DRAWS], struct err *e)
+{
+    struct rng r = rng_stream(0, "calibrate.draws");
+    double z[THETAS];
+    for (int k = 0; k < CALIBRATE_DRAWS; k++) {
+        const struct trial f = trial_at(p, fit, k * TRIAL_WAVE / CALIBRATE_DRAWS);
+        struct trial_result of;
+        struct theta t;
+        draw(fit, root, k, &r, z, &t);
+        for (int i = 0; i < THETAS; i++)
+            if (fit->held[i])
+                t.ln[i] = fit->theta.ln[i];
+        enum st st = trial_run(scratch, &f, stage, &t, &of, e);
+        arena_reset(scratch);
+        TRY(st);
+        for (int v = 0; v < VALUES; v++)
+            drawn[v][k] = *value_at(of.of, v);
+    }
+    return ST_OK;
+}
+
+/* Ends of the draws' 95 %, let out by what the model leaves over. */
+static void set_ends(struct arena *scratch, double drawn[CALIBRATE_DRAWS], double left, double *low,
+                     double *high)
+{
+    metrics_sort(drawn, arena_array(scratch, double, CALIBRATE_DRAWS), CALIBRATE_DRAWS);
+    *low = metrics_percentile(drawn, CALIBRATE_DRAWS, 2.5) * exp(-Z95 * left);
+    *high = metrics_percentile(drawn, CALIBRATE_DRAWS, 97.5) * exp(Z95 * left);
+    arena_reset(scratch);
+}
+
+static enum st add_intervals(struct arena *scratch, const struct calibrate_params *p,
+                             const struct calibrate_fit *fit, const struct observed_stage *stage,
+                             struct calibrate_prediction *out, struct err *e)
+{
+    double root[THETAS][THETAS], drawn[VALUES][CALIBRATE_DRAWS];
+    if (!solve_root(THETAS, THETAS, fit->covariance[0], fit->held, root[0]))
+        return err_set(e, ST_INPUT, "the covariance of the parameters is none");
+    TRY(simulate_draws(scratch, p, fit, stage, root, drawn, e));
+    for (int v = 0; v < VALUES; v++)
+        set_ends(scratch, drawn[v], calibrate_left_over[v / (OBSERVED_POINTS + 1)],
+                 value_at(out->low, v), value_at(out->high, v));
+    return ST_OK;
+}
+
+enum st calibrate_predict(struct arena *a, const struct calibrate_params *p,
+                          const struct calibrate_fit *fit, const struct observed_stage *stage,
+                          bool intervals, struct calibrate_prediction *out, struct err *e)
+{
+    struct arena *scratch = arena_new();
+    (void)a;
+    enum st st = mean_of_phases(scratch, p, fit, stage, out, e);
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        out->low[m] = out->high[m] = observed_unknown();
+    if (st == ST_OK && intervals)
+        st = add_intervals(scratch, p, fit, stage, out, e);
+    arena_free(&scratch);
+    return st;
+}

@@ -1,0 +1,172 @@
+#include "calibrate/trial.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "sim/sim.h"
+
+/* ---- the wave -------------------------------------------------------------------------------- */
+
+/* x with P(N(0, 1) < x) = p, by bisection. */
+static double normal_at(double p)
+{
+    double low = -8, high = 8;
+    for (int i = 0; i < 60; i++) {
+        double mid = (low + high) / 2;
+        if (erfc(-mid / sqrt(2)) / 2 < p)
+            low = mid;
+        else
+            high = mid;
+    }
+    return (low + high) / 2;
+}
+
+double trial_wave(double spread, uint64_t iteration)
+{
+    enum { HALF = TRIAL_WAVE / 2 };
+    static double x[HALF]; /* up; down is the same backwards */
+    static bool made;
+    for (int i = 0; !made && i < HALF; i++)
+        x[i] = normal_at((i + 0.5) / HALF);
+    made = true;
+    uint64_t k = iteration % TRIAL_WAVE;
+    return exp(spread * x[k < HALF ? k : TRIAL_WAVE - 1 - k] - spread * spread / 2);
+}
+
+/* ---- a predictor whose times are uneven -------------------------------------------------------
+ */
+
+struct uneven {
+    struct predictor p;
+    struct predictor_ops ops;
+    double spread;
+    uint64_t iteration;
+    double *ratio; /* [n]: of mean 1; n == 0: the wave */
+    size_t n;
+};
+
+static enum st predict_uneven(void *self, const struct batch *b, struct stage_time *stages,
+                              struct err *e)
+{
+    struct uneven *u = self;
+    TRY(u->p.ops->predict(u->p.self, b, stages, e));
+    const uint64_t k = u->iteration++;
+    double factor = u->n ? u->ratio[k % u->n] : trial_wave(u->spread, k);
+    for (int32_t i = 0; i < u->p.stages; i++) {
+        stages[i].host_s *= factor;
+        stages[i].device_s *= factor;
+    }
+    return ST_OK;
+}
+
+static void set_ratios(struct arena *a, const struct trial *f, struct uneven *u)
+{
+    double sum = 0;
+    u->ratio = arena_array(a, double, f->n_ratios);
+    u->n = f->n_ratios;
+    for (size_t i = 0; i < u->n; i++)
+        sum += u->ratio[i] = f->ratios[i];
+    for (size_t i = 0; i < u->n; i++)
+        u->ratio[i] *= (double)u->n / sum;
+    u->iteration = u->n ? f->phase * u->n / TRIAL_WAVE : f->phase;
+}
+
+static struct predictor uneven_of(struct arena *a, const struct predictor *p, const struct trial *f,
+                                  double spread)
+{
+    struct uneven *u = arena_one(a, struct uneven);
+    *u = (struct uneven){.p = *p, .ops = *p->ops, .spread = spread};
+    set_ratios(a, f, u);
+    u->ops.predict = predict_uneven;
+    return (struct predictor){.ops = &u->ops, .self = u, .stages = p->stages};
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+struct serving {
+    const struct workload *w;
+    int64_t warmup;
+    size_t next;
+    double *v[OBSERVED_METRICS];
+    size_t n[OBSERVED_METRICS];
+    double busy_s, from_s, to_s; /* sum of E2E; the first arrival and the last completion */
+    struct trial_result *out;
+};
+
+static enum st next_request(void *self, struct workload_request *out, struct err *e)
+{
+    struct serving *s = self;
+    (void)e;
+    if (s->next == s->w->n)
+        return ST_END;
+    *out = s->w->requests[s->next++];
+    return ST_OK;
+}
+
+static void take_row(void *self, const struct run_request *r)
+{
+    struct serving *s = self;
+    if (r->request_id < s->warmup)
+        return;
+    if (r->status != RUN_OK) {
+        s->out->rejected++;
+        return;
+    }
+    const double arrival = ns_to_s(r->arrival_ns), end = ns_to_s(r->completion_ns);
+    const double ttft = ns_to_s(r->first_token_ns - r->arrival_ns), e2e = end - arrival;
+    s->v[OBSERVED_TTFT][s->n[OBSERVED_TTFT]++] = ttft;
+    s->v[OBSERVED_E2E][s->n[OBSERVED_E2E]++] = e2e;
+    if (r->num_decode_tokens_actual > 1)
+        s->v[OBSERVED_TPOT][s->n[OBSERVED_TPOT]++] =
+            (e2e - ttft) / (double)(r->num_decode_tokens_actual - 1);
+    s->out->completed++;
+    s->busy_s += e2e;
+    s->from_s = fmin(s->from_s, arrival);
+    s->to_s = fmax(s->to_s, arrival);
+}
+
+static void finish(struct arena *a, struct serving *s, const struct serve_counters *n, bool caching)
+{
+    struct trial_result *out = s->out;
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        out->of[m] = observed_of(a, s->v[m], s->n[m]);
+    out->preemptions = n->preemptions;
+    out->running = s->to_s > s->from_s ? s->busy_s / (s->to_s - s->from_s) : (double)NAN;
+    out->iteration_s = n->iterations ? n->busy_s / (double)n->iterations : (double)NAN;
+    out->prefix_hit_rate = caching && n->prefix_looked_tokens
+                               ? (double)n->prefix_hit_tokens / (double)n->prefix_looked_tokens
+                               : (double)NAN;
+}
+
+enum st trial_run(struct arena *scratch, const struct trial *f, const struct observed_stage *stage,
+                  const struct theta *t, struct trial_result *out, struct err *e)
+{
+    const struct iteration_params parameters = theta_iteration(t);
+    const struct request_overheads o = theta_overheads(t);
+    struct predictor_params params = f->params;
+    struct serve_params serve = f->serve;
+    struct predictor even;
+    params.parameters = &parameters;
+    params.host_overhead = true;
+    serve.overheads = (struct serve_overheads){o.first_token_s, o.prompt_token_s, o.completion_s};
+    serve.emit_tokens = false;
+    *out = (struct trial_result){.completed = 0};
+    TRY(predictor_open(scratch, f->predictor, &params, &even, e));
+    const struct predictor p = uneven_of(scratch, &even, f, theta_spread(t));
+    struct serving s = {.w = &stage->w, .warmup = stage->warmup, .from_s = INFINITY, .out = out};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        s.v[m] = arena_array(scratch, double, stage->w.n);
+    struct executor *ex = arena_array(scratch, struct executor, serve.replicas);
+    for (int32_t i = 0; i < serve.replicas; i++)
+        ex[i] = sim_executor(scratch, &p, serve.async);
+    struct serve_clock clock = clock_virtual();
+    const struct request_source source = {.self = &s, .next = next_request};
+    const struct serve_sink sink = {.self = &s, .request = take_row};
+    struct serve_counters n;
+    TRY(serve_run(&serve, &clock, ex, &source, &sink, f->stop, &n, e));
+    finish(scratch, &s, &n, serve.prefix_caching);
+    if (out->completed == 0)
+        return err_set(e, ST_INPUT, "no request of stage %s can be served with these settings",
+                       stage->name);
+    return ST_OK;
+}

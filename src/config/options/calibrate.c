@@ -1,0 +1,17 @@
+#include "config/options/options.h"
+
+static const struct option rows[] = {
+    {KEY_AT("from", calibrate.from), .commands = CMD_CALIBRATE,
+     .help = "records of runs that are fitted: run directories, or what vllm bench serve, "
+             "inference-perf, GuideLLM or AIPerf wrote"},
+    {KEY_AT("stages", calibrate.stages), .commands = CMD_CALIBRATE,
+     .when = WHEN(ALWAYS_SET("from")), .help = "stages of these that are fitted; all when unset"},
+    {KEY_AT("check", calibrate.check), .commands = CMD_CALIBRATE,
+     .help = "records of other runs that are predicted and not fitted; without from= by the prior "
+             "alone, uncalibrated"},
+    {KEY_AT("prior", calibrate.prior), .commands = CMD_CALIBRATE,
+     .help = "folders of other calibrations, of other models too, that the fit begins with beside "
+             "the roofline"},
+};
+
+OPTION_SECTION(calibrate, rows);

@@ -1,0 +1,361 @@
+#include "job/calibrate.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "job/sim.h"
+#include "text/csv.h"
+
+static const double BETWEEN_MODELS = 0.1; /* standard deviation of ln of an efficiency */
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static bool typed(const struct job_context *c, const char *key)
+{
+    return config_origin(c->config, key) == ORIGIN_COMMAND_LINE;
+}
+
+static enum st contradicts(const char *path, const char *key, const char *stated, const char *given,
+                           struct err *e)
+{
+    err_set(e, ST_INPUT, "%s states %s, and %s=%s was given", path, stated, key, given);
+    return err_hint(e, "leave %s out, or calibrate from runs of that setting", key);
+}
+
+/* *have becomes what the record states, unless another value was typed. */
+static enum st take(const struct job_context *c, const char *path, const char *key, int64_t stated,
+                    int64_t *have, struct err *e)
+{
+    char one[32], other[32];
+    if (stated <= 0 || stated == *have)
+        return ST_OK;
+    snprintf(one, sizeof one, "%lld", (long long)stated);
+    snprintf(other, sizeof other, "%lld", (long long)*have);
+    if (typed(c, key))
+        return contradicts(path, key, one, other, e);
+    *have = stated;
+    return ST_OK;
+}
+
+/* "H100 SXM 80GB" is of h100: the letters and digits of the id's first word, among those of the
+ * name.
+ */
+static bool same_gpu(const char *stated, const char *id)
+{
+    size_t n = strcspn(id, "_-");
+    for (const char *p = stated; *p; p++)
+        if (strncasecmp(p, id, n) == 0 && !isalnum((unsigned char)p[n]) &&
+            (p == stated || !isalnum((unsigned char)p[-1])))
+            return true;
+    return false;
+}
+
+/* The plan with what a record states of its server. */
+static enum st settle(const struct job_context *c, const char *path,
+                      const struct observed_settings *s, struct plan *p, struct err *e)
+{
+    if (s->model && p->model.hub && strcasecmp(s->model, p->model.hub) != 0 &&
+        strcasecmp(s->model, p->model.name) != 0)
+        return contradicts(path, "model", s->model, p->model.hub, e);
+    if (s->gpu && p->hardware.id && !same_gpu(s->gpu, p->hardware.id))
+        return contradicts(path, "hardware", s->gpu, p->hardware.id, e);
+    TRY(take(c, path, "parallel.tp", s->tp, &p->parallel.tp, e));
+    TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->scheduler.token_budget, e));
+    TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->scheduler.batch_cap, e));
+    TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->scheduler.max_model_len, e));
+    if (s->prefix_caching < 0 || (s->prefix_caching == 1) == p->scheduler.prefix_caching)
+        return ST_OK;
+    if (typed(c, "scheduler.prefix_caching"))
+        return contradicts(path, "scheduler.prefix_caching", s->prefix_caching ? "true" : "false",
+                           p->scheduler.prefix_caching ? "true" : "false", e);
+    p->scheduler.prefix_caching = s->prefix_caching == 1;
+    return ST_OK;
+}
+
+static enum st serve_of(const struct plan *p, const struct job_calibration *j,
+                        struct serve_params *out, struct err *e)
+{
+    TRY(job_serve_params(p, &j->m.m, NULL, out, NULL, e));
+    return serve_check_params(out, e);
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static enum st load_all(const struct job_context *c, const struct option_list *paths,
+                        struct observed **out, struct err *e)
+{
+    *out = arena_array(c->a, struct observed, paths->n);
+    for (size_t i = 0; i < paths->n; i++)
+        TRY(observed_load(c->a, paths->items[i], &(*out)[i], e));
+    return ST_OK;
+}
+
+/* Stages that were not asked for are left out of the fit. */
+static enum st choose_stages(const struct job_context *c, struct calibrate_input *in, struct err *e)
+{
+    const struct option_list *wanted = &c->plan->calibrate.stages;
+    size_t found = 0;
+    for (size_t i = 0; wanted->n && i < in->n; i++) {
+        struct calibrate_stage *s = &in->stages[i];
+        bool one = false;
+        for (size_t k = 0; k < wanted->n; k++)
+            one |= strcmp(s->stage->name, wanted->items[k]) == 0;
+        found += one;
+        if (!one && !s->left_out) {
+            s->left_out = "not among stages=";
+            in->n_fitted--;
+        }
+    }
+    if (wanted->n && !found)
+        return err_set(e, ST_USAGE, "stages: no record has a stage %s", wanted->items[0]);
+    if (in->n_fitted || in->batches)
+        return ST_OK;
+    return err_set(e, ST_REJECTED, "stages: none of those that are left can be fitted");
+}
+
+/* ---- predictions ----------------------------------------------------------------------------- */
+
+static double prompt_of(const struct observed_stage *s)
+{
+    double sum = 0;
+    for (size_t i = 0; i < s->w.n; i++)
+        sum += (double)s->w.requests[i].num_prefill_tokens;
+    return sum / (double)s->w.n;
+}
+
+/* The stage of the fit whose rate and prompts are nearest, by factors. */
+static const struct observed_stage *nearest(const struct calibrate_input *in,
+                                            const struct observed_stage *s)
+{
+    const struct observed_stage *best = NULL;
+    double least = INFINITY;
+    for (size_t i = 0; i < in->n; i++) {
+        const struct observed_stage *x = in->stages[i].stage;
+        double far = fabs(log(x->rate / s->rate)) + fabs(log(prompt_of(x) / prompt_of(s)));
+        if (!in->stages[i].left_out && far < least) {
+            least = far;
+            best = x;
+        }
+    }
+    return best;
+}
+
+static double value_at(const struct observed_series *s, int point)
+{
+    return point < 0 ? s->mean : s->at[point];
+}
+
+static void add_checked(const struct job_context *c, struct job_calibration *j,
+                        const struct observed *run, const struct observed_stage *s,
+                        const struct calibrate_prediction *p)
+{
+    static const struct {
+        enum observed_metric metric;
+        int point; /* -1: the mean */
+        const char *name;
+    } rows[] = {{OBSERVED_E2E, -1, "e2e_mean"},
+                {OBSERVED_E2E, OBSERVED_P50, "e2e_p50"},
+                {OBSERVED_E2E, OBSERVED_P90, "e2e_p90"},
+                {OBSERVED_E2E, OBSERVED_P99, "e2e_p99"},
+                {OBSERVED_TTFT, -1, "ttft_mean"},
+                {OBSERVED_TTFT, OBSERVED_P50, "ttft_p50"},
+                {OBSERVED_TTFT, OBSERVED_P90, "ttft_p90"},
+                {OBSERVED_TTFT, OBSERVED_P99, "ttft_p99"}};
+    const struct observed_stage *copy = nearest(&j->in, s);
+    (void)c;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const enum observed_metric m = rows[i].metric;
+        j->checked[j->n_checked++] = (struct job_checked){
+            .run = run->name,
+            .stage = s->name,
+            .name = rows[i].name,
+            .observed = value_at(&s->of[m], rows[i].point),
+            .predicted = value_at(&p->of[m], rows[i].point),
+            .low = value_at(&p->low[m], rows[i].point),
+            .high = value_at(&p->high[m], rows[i].point),
+            .copied = copy ? value_at(&copy->of[m], rows[i].point) : (double)NAN,
+        };
+    }
+}
+
+static enum st check_all(const struct job_context *c, const struct calibrate_params *p,
+                         struct job_calibration *j, struct err *e)
+{
+    enum { ROWS_A_STAGE = 8 };
+    size_t stages = 0;
+    for (size_t i = 0; i < c->plan->calibrate.check.n; i++)
+        stages += j->checks[i].n_stages;
+    j->checked = arena_array(c->a, struct job_checked, stages * ROWS_A_STAGE);
+    for (size_t i = 0; i < c->plan->calibrate.check.n; i++) {
+        const struct observed *run = &j->checks[i];
+        struct plan plan = *c->plan;
+        struct trial trial = *p->trial;
+        const struct calibrate_params here = {&trial, p->shape, p->prior};
+        TRY(settle(c, run->path, &run->settings, &plan, e));
+        if (plan.parallel.tp != p->trial->params.tp)
+            return err_set(e, ST_INPUT,
+                           "%s states a tensor-parallel degree of %lld, and the fit is "
+                           "of %lld",
+                           run->path, (long long)plan.parallel.tp, (long long)p->trial->params.tp);
+        TRY(serve_of(&plan, j, &trial.serve, e));
+        for (size_t k = 0; k < run->n_stages; k++) {
+            struct calibrate_prediction predicted;
+            TRY(calibrate_predict(c->a, &here, &j->fit, &run->stages[k], true, &predicted, e));
+            add_checked(c, j, run, &run->stages[k], &predicted);
+        }
+    }
+    return ST_OK;
+}
+
+static void put_number(struct csv_writer *w, double v)
+{
+    if (isfinite(v))
+        csv_put_double(w, v);
+    else
+        csv_put_str(w, "");
+}
+
+static enum st write_checked(const struct job_context *c, const struct job_calibration *j,
+                             struct err *e)
+{
+    static const char *const names[] = {"experiment",    "stage", "metric", "observed", "predicted",
+                                        "error_percent", "low",   "high",   "copied"};
+    struct csv_writer w = {0};
+    char *text = NULL;
+    size_t n = 0;
+    w.f = open_memstream(&text, &n);
+    if (!w.f)
+        return err_errno(e, false, "cannot write check.csv");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        csv_put_str(&w, names[i]);
+    csv_end_row(&w);
+    for (size_t i = 0; i < j->n_checked; i++) {
+        const struct job_checked *x = &j->checked[i];
+        csv_put_str(&w, x->run);
+        csv_put_str(&w, x->stage);
+        csv_put_str(&w, x->name);
+        put_number(&w, x->observed);
+        put_number(&w, round(x->predicted * 1e6) / 1e6);
+        put_number(&w, round(1e4 * (x->predicted / x->observed - 1)) / 100);
+        put_number(&w, round(x->low * 1e6) / 1e6);
+        put_number(&w, round(x->high * 1e6) / 1e6);
+        put_number(&w, x->copied);
+        csv_end_row(&w);
+    }
+    fclose(w.f);
+    enum st st = fs_mkdirs(j->root, e);
+    if (st == ST_OK)
+        st = fs_write_atomic(fs_join(c->a, j->root, "check.csv"), text, n, e);
+    free(text);
+    return st;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static struct node *settings_node(struct arena *a, const struct plan *p,
+                                  const struct serve_params *s)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "scheduler.policy", node_str(a, s->policy));
+    if (p->scheduler.token_budget)
+        node_put(a, n, "scheduler.token_budget", node_int(a, p->scheduler.token_budget));
+    node_put(a, n, "scheduler.batch_cap", node_int(a, p->scheduler.batch_cap));
+    node_put(a, n, "scheduler.block_size", node_int(a, p->scheduler.block_size));
+    node_put(a, n, "scheduler.prefix_caching", node_bool(a, s->prefix_caching));
+    node_put(a, n, "scheduler.async_scheduling",
+             node_str(a, s->async == ASYNC_OFF      ? "off"
+                         : s->async == ASYNC_SERIAL ? "serial"
+                                                    : "overlap"));
+    return n;
+}
+
+static enum st write_bundle(const struct job_context *c, const struct plan *p,
+                            struct job_calibration *j, struct err *e)
+{
+    struct run_meta facts = job_meta(c, NULL, p->hardware.id, "vidur_profile");
+    struct node *meta = node_new(c->a, NODE_MAP);
+    facts.model = j->m.m.name;
+    facts.params = NULL;
+    node_put(c->a, meta, "provenance", run_meta_node(c->a, &facts));
+    node_put(c->a, meta, "config", node_copy(c->a, c->config->tree));
+    const struct calibrate_written w = {.root = j->root,
+                                        .hardware = p->hardware.id,
+                                        .model_name = j->m.m.name,
+                                        .model = &j->m.m,
+                                        .peaks = &j->peaks,
+                                        .tp = p->parallel.tp,
+                                        .pp = p->parallel.pp,
+                                        .ep = p->parallel.ep,
+                                        .settings = settings_node(c->a, p, &j->serve),
+                                        .meta = meta};
+    j->dir = calibrate_dir(c->a, &w);
+    return calibrate_write(c->a, &w, &j->in, &j->fit, e);
+}
+
+static enum st prepare(const struct job_context *c, const struct plan *p, struct job_calibration *j,
+                       struct err *e)
+{
+    struct theta_prior roofline;
+    j->peaks = job_hardware(p);
+    TRY(serve_of(p, j, &j->serve, e));
+    TRY(iteration_shape(&j->m.m, &j->peaks, p->parallel.tp, p->parallel.pp, p->parallel.ep,
+                        &j->shape, e));
+    theta_prior_roofline(&j->m.m, &j->shape, &roofline);
+    j->prior = roofline;
+    if (p->calibrate.prior.n)
+        TRY(calibrate_pool(c->a, p->calibrate.prior.items, p->calibrate.prior.n, BETWEEN_MODELS,
+                           &roofline, &j->prior, e));
+    j->trial = (struct trial){.params = {.model = &j->m.m,
+                                         .tp = p->parallel.tp,
+                                         .pp = p->parallel.pp,
+                                         .ep = p->parallel.ep,
+                                         .hardware = &j->peaks},
+                              .serve = j->serve,
+                              .stop = &job_stop};
+    return predictor_find("roofline", &j->trial.predictor, e);
+}
+
+static enum st check_words(const struct job_context *c, struct err *e)
+{
+    if (c->plan->calibrate.from.n || c->plan->calibrate.check.n)
+        return ST_OK;
+    err_set(e, ST_USAGE, "from is not set");
+    return err_hint(e, "from=[DIR,...] lists records of runs: run directories, results of vllm "
+                       "bench serve, inference-perf, GuideLLM or AIPerf");
+}
+
+enum st job_calibrate(const struct job_context *c, struct job_calibration *j, struct err *e)
+{
+    struct plan p = *c->plan;
+    const char *id;
+    *j = (struct job_calibration){.n_checked = 0};
+    TRY(check_words(c, e));
+    j->root = job_out_dir(c, "calibrations", &id);
+    TRY(job_model(c, false, &j->m, e));
+    TRY(load_all(c, &p.calibrate.from, &j->runs, e));
+    TRY(load_all(c, &p.calibrate.check, &j->checks, e));
+    if (p.calibrate.from.n) {
+        TRY(calibrate_check(c->a, j->runs, p.calibrate.from.n, &j->in, e));
+        TRY(choose_stages(c, &j->in, e));
+        TRY(settle(c, j->runs[0].path, &j->in.settings, &p, e));
+    } else {
+        TRY(settle(c, j->checks[0].path, &j->checks[0].settings, &p, e));
+    }
+    TRY(prepare(c, &p, j, e));
+    job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
+    const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
+    if (p.calibrate.from.n) {
+        TRY(calibrate_fit(c->a, &params, &j->in, &j->fit, e));
+        TRY(write_bundle(c, &p, j, e));
+    } else {
+        calibrate_none(&j->prior, &j->fit);
+    }
+    if (p.calibrate.check.n) {
+        TRY(check_all(c, &params, j, e));
+        TRY(write_checked(c, j, e));
+    }
+    return ST_OK;
+}

@@ -1,0 +1,341 @@
+/* The fit against a service whose parameters are known: the simulator itself, with parameters that
+ * are not the prior's, plays the server that is observed. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "calibrate/batches.h"
+#include "calibrate/calibrate.h"
+#include "calibrate/solve.h"
+#include "support/support.h"
+
+static const struct model small = {.name = "m",
+                                   .family = MODEL_LLAMA,
+                                   .norm = NORM_RMS,
+                                   .act = ACT_SILU_GATED,
+                                   .layers = 32,
+                                   .hidden = 4096,
+                                   .heads = 32,
+                                   .kv_heads = 32,
+                                   .head_dim = 128,
+                                   .intermediate = 11008,
+                                   .vocab = 32000,
+                                   .max_positions = 4096};
+
+static const struct iteration_hardware peaks = {.dram_bytes_per_s = 3350e9,
+                                                .flop_per_s = {[PRECISION_BF16] = 989e12},
+                                                .link_bytes_per_s = 450e9};
+
+struct service {
+    struct trial trial;
+    struct iteration_shape shape;
+    struct theta_prior prior;
+    struct theta truth;
+};
+
+static void open_service(struct test *t, struct service *s)
+{
+    *s = (struct service){
+        .trial = {.params = {.model = &small, .tp = 1, .pp = 1, .hardware = &peaks},
+                  .serve = {.policy = "vllm_0_33",
+                            .replicas = 1,
+                            .batch_cap = 128,
+                            .token_budget = 2048,
+                            .block_size = 16,
+                            .num_blocks = 6000,
+                            .max_model_len = 4096,
+                            .async = ASYNC_OVERLAP}}};
+    assert_ok(predictor_find("roofline", &s->trial.predictor, &t->e), t);
+    assert_ok(iteration_shape(&small, &peaks, 1, 1, 1, &s->shape, &t->e), t);
+    theta_prior_roofline(&small, &s->shape, &s->prior);
+    s->truth = s->prior.mean;
+    s->truth.ln[ITERATION_WEIGHTS_EFFICIENCY] = log(0.7);
+    s->truth.ln[ITERATION_KV_EFFICIENCY] = log(0.9);
+    s->truth.ln[ITERATION_LAYER_S] = log(25e-6);
+    s->truth.ln[THETA_FIRST_TOKEN] = log(9e-3);
+    s->truth.ln[THETA_SPREAD] = log(0.03);
+}
+
+/* Requests of the service at that rate, and what it made of them. */
+static struct observed_stage observe(struct test *t, const struct service *s, const char *name,
+                                     double rate, int64_t n, int64_t prompt)
+{
+    struct observed_stage o = {.name = name, .completed = n, .rate = rate};
+    struct trial_result r;
+    o.w = (struct workload){.requests = arena_array(t->a, struct workload_request, n),
+                            .n = (size_t)n};
+    for (int64_t i = 0; i < n; i++)
+        o.w.requests[i] = (struct workload_request){.request_id = i,
+                                                    .arrival_ns = ns_from_s((double)i / rate),
+                                                    .arrival_s = (double)i / rate,
+                                                    .num_prefill_tokens = prompt,
+                                                    .num_decode_tokens = 150};
+    assert_ok(trial_run(t->a, &s->trial, &o, &s->truth, &r, &t->e), t);
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        o.of[m] = r.of[m];
+    return o;
+}
+
+static struct calibrate_input input_of(struct test *t, struct observed *run)
+{
+    struct calibrate_input in;
+    assert_ok(calibrate_check(t->a, run, 1, &in, &t->e), t);
+    return in;
+}
+
+static double relative(double a, double b)
+{
+    return fabs(a / b - 1);
+}
+
+static void two_rates_predict_a_third_and_other_prompts(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    struct observed_stage stages[] = {observe(t, &s, "0", 4, 600, 400),
+                                      observe(t, &s, "1", 16, 2000, 400)};
+    struct observed run = {.path = "r", .name = "r", .stages = stages, .n_stages = 2};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit fit;
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_true(fit.fits);
+    assert_near(exp(fit.theta.ln[ITERATION_KV_EFFICIENCY]), 0.9, 0.07);
+    assert_near(exp(fit.theta.ln[THETA_SPREAD]), 0.03, 0.01);
+    const struct observed_stage other = observe(t, &s, "2", 10, 1200, 700);
+    struct calibrate_prediction predicted;
+    assert_ok(calibrate_predict(t->a, &p, &fit, &other, true, &predicted, &t->e), t);
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        for (int k = OBSERVED_P10; k <= OBSERVED_P90; k++)
+            assert_true(relative(predicted.of[m].at[k], other.of[m].at[k]) <
+                        (m == OBSERVED_TTFT ? 0.05 : 0.02));
+    assert_true(predicted.low[OBSERVED_E2E].at[OBSERVED_P50] <
+                other.of[OBSERVED_E2E].at[OBSERVED_P50]);
+    assert_true(predicted.high[OBSERVED_E2E].at[OBSERVED_P50] >
+                other.of[OBSERVED_E2E].at[OBSERVED_P50]);
+}
+
+static bool noted(const struct calibrate_fit *f, const char *text)
+{
+    for (size_t i = 0; i < f->n_notes; i++)
+        if (strstr(f->notes[i], text))
+            return true;
+    return false;
+}
+
+/* Of ln E2E P50. */
+static double width(const struct calibrate_prediction *p)
+{
+    return log(p->high[OBSERVED_E2E].at[OBSERVED_P50] / p->low[OBSERVED_E2E].at[OBSERVED_P50]);
+}
+
+static void one_rate_leaves_more_open_than_two(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    struct observed_stage stages[] = {observe(t, &s, "0", 4, 400, 400),
+                                      observe(t, &s, "1", 16, 1600, 400)};
+    struct observed one = {.path = "r", .name = "r", .stages = stages, .n_stages = 1};
+    struct observed two = {.path = "r", .name = "r", .stages = stages, .n_stages = 2};
+    const struct calibrate_input in_one = input_of(t, &one), in_two = input_of(t, &two);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit f1, f2;
+    struct calibrate_prediction far, near;
+    assert_ok(calibrate_fit(t->a, &p, &in_one, &f1, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in_two, &f2, &t->e), t);
+    assert_true(f1.told[ITERATION_KV_EFFICIENCY] > 1.5 * f2.told[ITERATION_KV_EFFICIENCY]);
+    assert_true(noted(&f1, "the data could not tell: "));
+    assert_ok(calibrate_predict(t->a, &p, &f1, &stages[1], true, &far, &t->e), t);
+    assert_ok(calibrate_predict(t->a, &p, &f2, &stages[1], true, &near, &t->e), t);
+    const double truth = stages[1].of[OBSERVED_E2E].at[OBSERVED_P50];
+    assert_true(far.low[OBSERVED_E2E].at[OBSERVED_P50] < truth);
+    assert_true(far.high[OBSERVED_E2E].at[OBSERVED_P50] > truth);
+    assert_true(width(&far) > 1.5 * width(&near));
+}
+
+static void equal_input_gives_equal_parameters(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    struct observed_stage stage = observe(t, &s, "0", 8, 400, 300);
+    struct observed run = {.path = "r", .name = "r", .stages = &stage, .n_stages = 1};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit a, b;
+    assert_ok(calibrate_fit(t->a, &p, &in, &a, &t->e), t);
+    assert_ok(calibrate_fit(t->a, &p, &in, &b, &t->e), t);
+    assert_memory_equal(&a.theta, &b.theta, sizeof a.theta);
+    assert_memory_equal(a.covariance, b.covariance, sizeof a.covariance);
+}
+
+/* A server with one batch in flight, simulated with two: TTFT is an iteration too long, whatever
+ * the parameters. */
+static void another_schedule_does_not_fit(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    s.trial.serve.async = ASYNC_OFF;
+    s.truth.ln[THETA_FIRST_TOKEN] = log(2e-3);
+    struct observed_stage stages[] = {observe(t, &s, "0", 4, 400, 400),
+                                      observe(t, &s, "1", 16, 1600, 400)};
+    s.trial.serve.async = ASYNC_OVERLAP;
+    struct observed run = {.path = "r", .name = "r", .stages = stages, .n_stages = 2};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit fit;
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_false(fit.fits);
+    assert_true(noted(&fit, "does not fit: ttft"));
+    assert_true(noted(&fit, "scheduler.async_scheduling"));
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------
+ */
+
+static void overload_and_few_requests_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct observed_stage s = {.name = "0", .completed = 49, .rate = 4};
+    struct observed run = {.path = "r", .name = "r", .stages = &s, .n_stages = 1};
+    struct calibrate_input in;
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        s.of[m] = observed_unknown();
+    s.of[OBSERVED_TTFT].at[OBSERVED_P50] = 0.1;
+    s.of[OBSERVED_E2E].at[OBSERVED_P50] = 4;
+    assert_err(calibrate_check(t->a, &run, 1, &in, &t->e), ST_REJECTED, t,
+               "no stage can be fitted\nstage 0 of r: too few requests: 49 ended well, and 50 are "
+               "needed\nhint: a calibration takes runs below capacity, of 50 requests or more; two "
+               "rates tell a constant from a slope");
+    err_clear(&t->e);
+    s.completed = 500;
+    s.of[OBSERVED_TTFT].at[OBSERVED_P50] = 30;
+    s.of[OBSERVED_E2E].at[OBSERVED_P50] = 40;
+    assert_int_equal(calibrate_check(t->a, &run, 1, &in, &t->e), ST_REJECTED);
+    assert_cause(&t->e, "stage 0 of r: overload: requests wait 30 s of 40 s (P50)");
+    err_clear(&t->e);
+    s.of[OBSERVED_TTFT].at[OBSERVED_P50] = 0.1;
+    s.of[OBSERVED_E2E].at[OBSERVED_P50] = 4;
+    s.failed = 100;
+    assert_int_equal(calibrate_check(t->a, &run, 1, &in, &t->e), ST_REJECTED);
+    assert_cause(&t->e, "stage 0 of r: 100 of 600 requests failed");
+}
+
+static void contradictory_settings_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct observed_stage s = {.name = "0", .completed = 500, .rate = 4};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        s.of[m] = observed_unknown();
+    s.of[OBSERVED_E2E].at[OBSERVED_P50] = 4;
+    struct observed runs[] = {{.path = "a", .name = "a", .stages = &s, .n_stages = 1},
+                              {.path = "b", .name = "b", .stages = &s, .n_stages = 1}};
+    struct calibrate_input in;
+    runs[0].settings = (struct observed_settings){.batch_cap = 128, .prefix_caching = -1};
+    runs[1].settings = (struct observed_settings){.batch_cap = 256, .prefix_caching = -1};
+    assert_err(
+        calibrate_check(t->a, runs, 2, &in, &t->e), ST_INPUT, t,
+        "the batch cap (max_num_seqs) of a is 128, and of b 256\nhint: one calibration holds "
+        "for one server with one set of settings");
+    err_clear(&t->e);
+    runs[1].settings = (struct observed_settings){.prefix_caching = -1, .tp = 2};
+    assert_ok(calibrate_check(t->a, runs, 2, &in, &t->e), t);
+    assert_int_equal(in.settings.batch_cap, 128);
+    assert_int_equal(in.settings.tp, 2);
+}
+
+/* ---- batches ------------------------------------------------------------------------------------
+ */
+
+/* Batches of a slow engine: 60 ms and 0.5 ms a sequence, stalls, and a first half that is slower.
+ */
+static void stalls_and_a_slow_start_do_not_count(void **state)
+{
+    struct test *t = *state;
+    enum { N = 600 };
+    struct service s;
+    open_service(t, &s);
+    static struct observed_batch b[N];
+    for (int i = 0; i < N; i++) {
+        const int64_t seqs = 1 + i % 5;
+        b[i] = (struct observed_batch){
+            .load = {.tokens = seqs, .rows = seqs, .seqs = seqs, .kv_tokens = 300 * seqs},
+            .duration_s = (0.06 + 0.004 * sin(i)) * (i < N / 2 ? 1.3 : 1) * (i % 50 == 49 ? 9 : 1)};
+    }
+    struct observed run = {
+        .path = "r", .name = "r", .batches = b, .n_batches = N, .first_token_lag_s = 0.002};
+    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        stage.of[m] = observed_unknown();
+    run.stages = &stage;
+    run.n_stages = 1;
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit fit;
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_true(fit.fits);
+    assert_true(noted(&fit, "the first half of its 600 batches does not count"));
+    assert_true(noted(&fit, "6 left out as stalls or warm-up"));
+    struct iteration_terms terms;
+    const struct iteration_batch x = {.load = b[2].load};
+    const struct iteration_params found = theta_iteration(&fit.theta);
+    iteration_terms(&s.shape, &x, 0, &terms);
+    const struct iteration_time time = iteration_time(&found, &terms, NULL);
+    assert_near_rel(time.host_s + time.device_s, 0.06, 0.02);
+    assert_near_rel(exp(fit.theta.ln[THETA_FIRST_TOKEN]), 0.002, 1e-9);
+}
+
+/* ---- algebra, wave ------------------------------------------------------------------------------
+ */
+
+static void systems_are_solved_around_what_is_left_out(void **state)
+{
+    (void)state;
+    const double m[9] = {4, 9, 2, 9, 0, 9, 2, 9, 3};
+    const double y[3] = {8, 77, 7};
+    const bool out[3] = {false, true, false};
+    double x[3], inverse[9], root[9];
+    assert_true(solve(3, 3, m, out, y, x));
+    assert_near(x[0], 1.25, 1e-12);
+    assert_near(x[1], 0, 0);
+    assert_near(x[2], 1.5, 1e-12);
+    assert_true(solve_inverse(3, 3, m, out, inverse));
+    assert_near(inverse[0], 0.375, 1e-12);
+    assert_near(inverse[2], -0.25, 1e-12);
+    assert_near(inverse[4], 0, 0);
+    assert_true(solve_root(3, 3, m, out, root));
+    assert_near(root[6] * root[0], 2, 1e-12);
+    assert_false(solve(3, 3, m, NULL, y, x));
+}
+
+static void the_wave_is_normal_and_of_mean_one(void **state)
+{
+    (void)state;
+    double sum = 0, squares = 0;
+    for (uint64_t i = 0; i < TRIAL_WAVE; i++) {
+        const double v = trial_wave(0.1, i);
+        sum += v;
+        squares += log(v) * log(v);
+        assert_near(v, trial_wave(0.1, i + 3 * TRIAL_WAVE), 0);
+    }
+    assert_near(sum / TRIAL_WAVE, 1, 1e-3);
+    assert_near(sqrt(squares / TRIAL_WAVE), 0.1, 2e-3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(two_rates_predict_a_third_and_other_prompts),
+        TEST(one_rate_leaves_more_open_than_two),
+        TEST(equal_input_gives_equal_parameters),
+        TEST(another_schedule_does_not_fit),
+        TEST(overload_and_few_requests_are_refused),
+        TEST(contradictory_settings_are_refused),
+        TEST(stalls_and_a_slow_start_do_not_count),
+        TEST(systems_are_solved_around_what_is_left_out),
+        TEST(the_wave_is_normal_and_of_mean_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
