@@ -69,6 +69,8 @@ struct calibrate_fit {
     double covariance[THETAS][THETAS]; /* of the logarithms; 0 for held ones */
     double told[THETAS]; /* standard deviation after / before the fit: 1 = the data said nothing */
     bool held[THETAS];
+    struct theta before;                  /* the prior's mean, */
+    double before_sd[THETAS];             /* and standard deviations; 0 for held ones */
     struct calibrate_residual *residuals; /* [n_residuals] */
     size_t n_residuals;
     bool fits;
@@ -124,8 +126,8 @@ enum st calibrate_write(struct arena *a, const struct calibrate_written *w,
                         struct err *e);
 
 /* Bundles that other calibrations wrote (of other models too) as a prior: the product of what their
- * data said and the prior given, each let off by `between` (standard deviation of ln), as models
- * differ from each other. ST_INPUT: a folder without calibration.json. */
+ * data said and the prior given, each let off by `between` of the prior's standard deviations, as
+ * models differ from each other. ST_INPUT: a folder without calibration.json. */
 enum st calibrate_pool(struct arena *a, const char *const *roots, size_t n, double between,
                        const struct theta_prior *prior, struct theta_prior *out, struct err *e);
 

@@ -27,6 +27,8 @@ static struct node *param_node(struct arena *a, const struct calibrate_fit *f, i
     node_put(a, n, "low", node_float(a, value * exp(-Z95 * sd)));
     node_put(a, n, "high", node_float(a, value * exp(Z95 * sd)));
     node_put(a, n, "told", node_float(a, 1 - f->told[i]));
+    node_put(a, n, "prior_value", node_float(a, exp(f->before.ln[i])));
+    node_put(a, n, "prior_sd", node_float(a, f->before_sd[i]));
     return n;
 }
 
@@ -243,6 +245,9 @@ static enum st read_params(const struct node *params, struct calibrate_fit *out,
             continue;
         TRY(node_get_double(p, "value", 1e-12, 1e3, &v, e));
         out->theta.ln[i] = log(v);
+        TRY(node_get_double(p, "prior_value", 1e-12, 1e3, &v, e));
+        out->before.ln[i] = log(v);
+        TRY(node_get_double(p, "prior_sd", 0, 1e3, &out->before_sd[i], e));
     }
     return ST_OK;
 }

@@ -448,6 +448,9 @@ void calibrate_none(const struct theta_prior *prior, struct calibrate_fit *out)
     *out = (struct calibrate_fit){.theta = prior->mean, .fits = true};
     memcpy(out->held, prior->held, sizeof out->held);
     (void)solve_inverse(THETAS, THETAS, prior->precision[0], prior->held, out->covariance[0]);
-    for (int i = 0; i < THETAS; i++)
+    out->before = prior->mean;
+    for (int i = 0; i < THETAS; i++) {
         out->told[i] = 1;
+        out->before_sd[i] = sqrt(out->covariance[i][i]);
+    }
 }

@@ -1,44 +1,63 @@
-#include <math.h>
 #include <string.h>
 
 #include "calibrate/calibrate.h"
 #include "calibrate/files.h"
 #include "calibrate/solve.h"
 
-/* What one calibration says: the product of all is formed of these. */
+/* What one calibration says, and what it was told before. */
 struct said {
-    struct theta mean;
+    struct theta mean, mean_before;
     double precision[THETAS][THETAS];
+    double before[THETAS]; /* precision: priors are taken by their diagonal */
 };
 
-/* Precision of a covariance with `between` added to its diagonal. */
-static bool let_off(const double covariance[THETAS][THETAS], const bool held[THETAS],
-                    double between, double out[THETAS][THETAS])
+/* Let off by `between` of the prior's standard deviations: that much more variance on the diagonal.
+ */
+static double more_variance(const struct theta_prior *prior, double between, int i)
 {
-    double wide[THETAS][THETAS];
-    memcpy(wide, covariance, sizeof wide);
-    for (int i = 0; i < THETAS; i++)
-        wide[i][i] += held[i] ? 0 : between * between;
-    return solve_inverse(THETAS, THETAS, wide[0], held, out[0]);
+    return prior->held[i] ? 0 : between * between / prior->precision[i][i];
 }
 
-/* mean = precision^-1 (sum of precision x mean) */
-static bool product(const struct theta_prior *prior, const struct said *said, size_t n,
-                    const double before[THETAS][THETAS], struct theta_prior *out)
+static enum st read_said(struct arena *a, const char *root, double between,
+                         const struct theta_prior *prior, struct said *out, struct err *e)
 {
-    double right[THETAS] = {0};
-    for (int i = 0; i < THETAS; i++)
+    struct calibrate_fit fit;
+    double wide[THETAS][THETAS];
+    TRY(files_read_fit(a, root, prior, &fit, e));
+    memcpy(wide, fit.covariance, sizeof wide);
+    for (int i = 0; i < THETAS; i++) {
+        const double more = more_variance(prior, between, i);
+        const double before = fit.before_sd[i] * fit.before_sd[i] + more;
+        wide[i][i] += more;
+        out->before[i] = prior->held[i] || !(before > 0) ? 0 : 1 / before;
+    }
+    out->mean = fit.theta;
+    out->mean_before = fit.before;
+    if (!solve_inverse(THETAS, THETAS, wide[0], prior->held, out->precision[0]))
+        return err_set(e, ST_INPUT, "%s: its covariance is none", root);
+    return ST_OK;
+}
+
+/* mean = precision^-1 (sum of precision x mean), of the prior and of what the data of each said */
+static bool product(const struct theta_prior *prior, const struct said *said, size_t n,
+                    struct theta_prior *out)
+{
+    double right[THETAS] = {0}, mean[THETAS];
+    for (int i = 0; i < THETAS; i++) {
         for (int j = 0; j < THETAS; j++) {
             if (prior->held[i] || prior->held[j])
                 continue;
             right[i] += prior->precision[i][j] * prior->mean.ln[j];
             for (size_t k = 0; k < n; k++) {
-                out->precision[i][j] += said[k].precision[i][j] - before[i][j];
-                right[i] +=
-                    said[k].precision[i][j] * said[k].mean.ln[j] - before[i][j] * prior->mean.ln[j];
+                out->precision[i][j] += said[k].precision[i][j];
+                right[i] += said[k].precision[i][j] * said[k].mean.ln[j];
             }
         }
-    double mean[THETAS];
+        for (size_t k = 0; k < n && !prior->held[i]; k++) {
+            out->precision[i][i] -= said[k].before[i];
+            right[i] -= said[k].before[i] * said[k].mean_before.ln[i];
+        }
+    }
     if (!solve(THETAS, THETAS, out->precision[0], prior->held, right, mean))
         return false;
     for (int i = 0; i < THETAS; i++)
@@ -51,19 +70,10 @@ enum st calibrate_pool(struct arena *a, const char *const *roots, size_t n, doub
                        const struct theta_prior *prior, struct theta_prior *out, struct err *e)
 {
     struct said *said = arena_array(a, struct said, n);
-    double covariance[THETAS][THETAS], before[THETAS][THETAS];
     *out = *prior;
-    if (!solve_inverse(THETAS, THETAS, prior->precision[0], prior->held, covariance[0]) ||
-        !let_off(covariance, prior->held, between, before))
-        return err_set(e, ST_USAGE, "the prior is no distribution");
-    for (size_t i = 0; i < n; i++) {
-        struct calibrate_fit fit;
-        TRY(files_read_fit(a, roots[i], prior, &fit, e));
-        said[i].mean = fit.theta;
-        if (!let_off(fit.covariance, prior->held, between, said[i].precision))
-            return err_set(e, ST_INPUT, "%s: its covariance is none", roots[i]);
-    }
-    if (!product(prior, said, n, before, out))
+    for (size_t i = 0; i < n; i++)
+        TRY(read_said(a, roots[i], between, prior, &said[i], e));
+    if (!product(prior, said, n, out))
         return err_set(e, ST_INPUT, "the calibrations given as a prior contradict each other");
     theta_clamp(&out->mean);
     out->source = arena_printf(a, "%zu calibration%s", n, n == 1 ? "" : "s");

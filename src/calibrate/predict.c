@@ -52,6 +52,15 @@ static double *value_at(struct observed_series of[OBSERVED_METRICS], int k)
     return i == 0 ? &s->mean : &s->at[i - 1];
 }
 
+/* Host time that stands beside the device's shows in nothing as long as it is shorter: where the
+ * data said nothing of it, what the prior leaves open would be drawn long enough to show. */
+static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, int i)
+{
+    bool host = i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S || i == ITERATION_CHUNK_S ||
+                i == ITERATION_TOKEN_S;
+    return host && f->serve.async == ASYNC_OVERLAP && fit->told[i] > 0.5;
+}
+
 /* Parameters drawn from the fit, in pairs that mirror each other. */
 static void draw(const struct calibrate_fit *fit, const double root[THETAS][THETAS], int k,
                  struct rng *r, double z[THETAS], struct theta *out)
@@ -79,7 +88,7 @@ static enum st simulate_draws(struct arena *scratch, const struct calibrate_para
         struct theta t;
         draw(fit, root, k, &r, z, &t);
         for (int i = 0; i < THETAS; i++)
-            if (fit->held[i])
+            if (fit->held[i] || is_hidden(&f, fit, i))
                 t.ln[i] = fit->theta.ln[i];
         enum st st = trial_run(scratch, &f, stage, &t, &of, e);
         arena_reset(scratch);

@@ -9,7 +9,7 @@
 #include "job/sim.h"
 #include "text/csv.h"
 
-static const double BETWEEN_MODELS = 0.1; /* standard deviation of ln of an efficiency */
+static const double BETWEEN_MODELS = 0.5; /* of what the prior leaves open */
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
