@@ -192,6 +192,43 @@ static void another_schedule_does_not_fit(void **state)
     assert_true(noted(&fit, "scheduler.async_scheduling"));
 }
 
+/* ---- other calibrations as a prior ---------------------------------------------------------- */
+
+static void other_calibrations_narrow_the_prior(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    struct observed_stage stages[] = {observe(t, &s, "0", 4, 400, 400),
+                                      observe(t, &s, "1", 16, 1600, 400)};
+    struct observed run = {
+        .path = "r", .name = "r", .format = "vllm", .stages = stages, .n_stages = 2};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit fit;
+    struct theta_prior pooled;
+    const char *root = test_path(t, "root");
+    const struct calibrate_written w = {.root = root,
+                                        .hardware = "h",
+                                        .model_name = "m",
+                                        .model = &small,
+                                        .peaks = &peaks,
+                                        .tp = 1,
+                                        .pp = 1,
+                                        .ep = 1};
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_ok(calibrate_write(t->a, &w, &in, &fit, &t->e), t);
+    assert_ok(calibrate_pool(t->a, &root, 1, 0.1, &s.prior, &pooled, &t->e), t);
+    const int kv = ITERATION_KV_EFFICIENCY, chunk = ITERATION_CHUNK_S;
+    assert_true(pooled.precision[kv][kv] > 2 * s.prior.precision[kv][kv]);
+    assert_true(fabs(pooled.mean.ln[kv] - s.truth.ln[kv]) <
+                fabs(s.prior.mean.ln[kv] - s.truth.ln[kv]));
+    /* what the data did not tell stays as it was */
+    assert_near_rel(pooled.precision[chunk][chunk], s.prior.precision[chunk][chunk], 0.05);
+    const char *none = test_path(t, "none");
+    assert_int_equal(calibrate_pool(t->a, &none, 1, 0.1, &s.prior, &pooled, &t->e), ST_INPUT);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------
  */
 
@@ -331,6 +368,7 @@ int main(void)
         TEST(one_rate_leaves_more_open_than_two),
         TEST(equal_input_gives_equal_parameters),
         TEST(another_schedule_does_not_fit),
+        TEST(other_calibrations_narrow_the_prior),
         TEST(overload_and_few_requests_are_refused),
         TEST(contradictory_settings_are_refused),
         TEST(stalls_and_a_slow_start_do_not_count),
