@@ -4,8 +4,9 @@
  * Arguments: skew=NS  its clock is ahead by that much      boot=1  it says the boot id
  *            gap=US   time between the tokens of a request  batches=1  it sends batch messages
  *            max_model_len=N   ids=0  tokens without ids    takes=ids|text   of prompts
- *            FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs:
- * see the table at the end. */
+ *            weigh=1  token k is weight + k instead, the sum of place * id over the prompt, modulo
+ * 1000 FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs: see the table at
+ * the end. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdint.h>
@@ -63,11 +64,26 @@ static void hang(void)
         pause();
 }
 
+static long long weight; /* of the prompt submitted last */
+
+static void weigh(const char *line)
+{
+    const char *at = strstr(line, "\"prompt_ids\":[");
+    char *end;
+    weight = 0;
+    at = at ? strchr(at, '[') + 1 : "";
+    for (long long place = 1; *at && *at != ']'; place++) {
+        weight += place * strtoll(at, &end, 10);
+        at = *end == ',' ? end + 1 : end;
+    }
+    weight %= 1000;
+}
+
 static void token(long long id, long long k, long long t)
 {
     printf("{\"type\": \"tokens\", \"t_ns\": %lld, \"ids\": [%lld]", t, id);
     if (arg("ids", 1))
-        printf(", \"tokens\": [%lld]", 100 * id + k);
+        printf(", \"tokens\": [%lld]", arg("weigh", 0) ? weight + k : 100 * id + k);
     puts("}");
 }
 
@@ -238,6 +254,7 @@ static void submit(const char *line)
     static long long count;
     long long id = number(line, "id"), n = number(line, "max_tokens");
     count++;
+    weigh(line);
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         if (arg(faults[i].name, 0) == count) {
             faults[i].serve(id, n);

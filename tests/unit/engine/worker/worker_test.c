@@ -11,7 +11,7 @@ static const char *fake_worker(struct test *t)
     return fs_join(t->a, fs_self_dir(t->a), "fake_worker");
 }
 
-enum { N = 6, DECODE = 4, PREFILL = 3, MAX_ROWS = 64 };
+enum { N = 6, DECODE = 4, PREFILL = 3, LONGEST = PREFILL + N * (DECODE + 2), MAX_ROWS = 64 };
 
 struct seen {
     struct run_request requests[MAX_ROWS];
@@ -82,7 +82,9 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
                               .text = u->text,
                               .stop = &seen->stop};
     struct workload_request requests[N];
-    int32_t ids[PREFILL] = {1, 2, 3}, *all_ids[N];
+    int32_t ids[PREFILL] = {1, 2, 3}, *all_ids[N], longer[LONGEST] = {1, 2, 3};
+    for (int i = PREFILL; i < LONGEST; i++)
+        longer[i] = 500 + i;
     const char *texts[N];
     for (int i = 0; i < N; i++) {
         requests[i] =
@@ -96,8 +98,9 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
             requests[i].turn = i % u->turns + 1;
             requests[i].think_ns = requests[i].turn > 1 ? NS_PER_MS : 0;
             requests[i].arrival_ns = 0;
+            requests[i].num_prefill_tokens = PREFILL + (requests[i].turn - 1) * (DECODE + 2);
         }
-        all_ids[i] = ids;
+        all_ids[i] = u->turns ? longer : ids;
         texts[i] = "text";
     }
     struct worker_work work = {.requests = requests,
@@ -469,6 +472,36 @@ static void a_turn_is_submitted_after_its_think_time(void **state)
     }
 }
 
+/* The worker's tokens weigh its prompt: in a later turn the answers before stand in it, where their
+ * ids are known, and the workload's tokens where they are not. */
+static void a_prompt_holds_the_answers_that_came(void **state)
+{
+    struct test *t = *state;
+    for (int known = 0; known < 2; known++) {
+        struct worker_counters n;
+        struct seen s;
+        const struct setup u = {.args = {"weigh", known ? NULL : "ids=0"}, .turns = 3};
+        int32_t prompt[LONGEST] = {1, 2, 3};
+        assert_ok(run(t, &u, &s, &n, NULL), t);
+        for (int i = PREFILL; i < LONGEST; i++)
+            prompt[i] = 500 + i;
+        for (int turn = 0, at = PREFILL; turn < 3; turn++, at += DECODE + 2) {
+            int64_t weight = 0;
+            for (int i = 0; i < at; i++)
+                weight += (i + 1) * prompt[i];
+            for (int k = 0; k < DECODE; k++) {
+                int64_t want = known ? weight % 1000 + k : RUN_NONE;
+                bool found = false;
+                for (int i = 0; i < s.n_tokens; i++)
+                    if (s.tokens[i].request_id == turn && s.tokens[i].token_index == k)
+                        found = s.tokens[i].token_id == want;
+                assert_true(found);
+                prompt[at + k] = known ? (int32_t)want : prompt[at + k];
+            }
+        }
+    }
+}
+
 /* Requests that are refused or fail have ended. */
 static void what_fails_is_followed(void **state)
 {
@@ -493,6 +526,7 @@ int main(void)
         TEST(too_long_requests_are_not_sent),
         TEST(a_closed_loop_submits_one_when_one_ends),
         TEST(a_turn_is_submitted_after_its_think_time),
+        TEST(a_prompt_holds_the_answers_that_came),
         TEST(what_fails_is_followed),
         TEST(every_fault_is_told),
         TEST(impossible_times_are_told),
