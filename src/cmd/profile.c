@@ -63,12 +63,25 @@ static enum st check(struct job_context *c, const struct job_model *m, struct er
     return ST_OK;
 }
 
+/* Times of this machine's processor are no times of a GPU that hardware= names. */
+static enum st check_hardware(const struct job_context *c, struct err *e)
+{
+    const struct node *multiprocessors = node_path(c->config->tree, "hardware.sms");
+    if (engine_device(c->plan->device) != ENGINE_ON_CPU || !multiprocessors ||
+        multiprocessors->kind == NODE_NULL)
+        return ST_OK;
+    err_set(e, ST_USAGE, "hardware=%s: that is a GPU, and device=%s is profiled",
+            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->device);
+    return err_hint(e, "hardware=cpu; with hardware.id=NAME to keep several machines apart");
+}
+
 enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
 
 static enum st measure(struct job_context *c, const struct job_model *m,
                        const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
+    TRY(check_hardware(c, e));
     if (engine->max_tp && p->parallel.tp > engine->max_tp)
         return err_set(e, ST_USAGE, "parallel.tp: engine %s has no tensor parallelism, got %lld",
                        engine->name, (long long)p->parallel.tp);

@@ -142,10 +142,18 @@ const char *job_predictor_uncalibrated(const struct job_context *c, const struct
 const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params)
 {
-    if (!params->bundle || !c->plan->sim.host_overhead || params->host_overhead)
-        return NULL;
-    return "the bundle has no host overhead per iteration: simulated times are device times alone "
-           "and will be too short";
+    static const char no_host[] =
+        "the bundle has no host overhead per iteration: simulated times are device times alone "
+        "and will be too short";
+    static const char draft[] = "scheduler.num_blocks was planned from the device's memory without "
+                                "the draft model's weights and keys";
+    const struct plan *p = c->plan;
+    const bool lacks_host = params->bundle && p->sim.host_overhead && !params->host_overhead;
+    const bool lacks_draft =
+        p->speculation.draft_tokens && !p->scheduler.num_blocks && p->hardware.memory_gb > 0;
+    if (lacks_host && lacks_draft)
+        return arena_printf(c->a, "%s; %s", no_host, draft);
+    return lacks_host ? no_host : lacks_draft ? draft : NULL;
 }
 
 /* The value of a key of the configuration as a person would type it. */

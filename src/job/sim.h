@@ -27,7 +27,8 @@ void job_predictor_facts(const struct job_context *c, const struct predictor_par
 /* What requests pay outside the engine, from the bundle. */
 void job_predictor_overheads(const struct predictor_params *params, struct serve_params *serve);
 
-/* Remark for results: no host time although it was requested. NULL = none. */
+/* Remark for results: no host time although it was requested, a draft model that takes no memory.
+ * NULL = none. */
 const char *job_predictor_warning(const struct job_context *c,
                                   const struct predictor_params *params);
 
