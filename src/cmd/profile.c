@@ -19,6 +19,9 @@ static enum st check(struct job_context *c, const struct job_model *m, struct er
         return err_hint(e, "2 or more; 0 holds every row out by itself");
     }
     TRY(bundle_load(c->a, &key, &b, e));
+    if (bundle_form(b) == BUNDLE_CALIBRATED)
+        return err_set(e, ST_USAGE, "profile check: %s holds parameters, no rows to hold out",
+                       bundle_dir(b));
     struct bundle_check *checks;
     int n = 0;
     bundle_check(c->a, b, p->profile.folds, &checks, &n);

@@ -655,6 +655,11 @@ void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct
     enum { NETWORK = sizeof network / sizeof *network };
     *out = arena_array(a, struct bundle_check, b->ops.n + NETWORK);
     *n = 0;
+    if (b->iterations) {
+        const struct iterations_facts f = iterations_facts(b->iterations);
+        (*out)[(*n)++] = (struct bundle_check){"iteration", f.decodes + f.prompts, f.error};
+        return;
+    }
     for (int i = 0; i < b->ops.n + NETWORK; i++) {
         bool op = i < b->ops.n;
         const struct op_table *t = op ? &b->table[b->ops.ops[i].kind] : network[i - b->ops.n].table;

@@ -193,7 +193,8 @@ struct bundle_check {
 /* Predict points from the others, per operator. folds 0: leave-one-out (of more than 512 points a
  * 512th of them at a time), of the points inside the grid of the others. Else: that many random
  * folds (seeded) over the rows of the file, every point held out once and predicted, edges of the
- * grid too; 5 is what is published of Vidur's random forest. *out: [*n] in order of operators. */
+ * grid too; 5 is what is published of Vidur's random forest. *out: [*n] in order of operators.
+ * Measured iterations: one row, leave-one-out whatever the folds. */
 void bundle_check(struct arena *a, const struct bundle *b, int64_t folds, struct bundle_check **out,
                   int *n);
 

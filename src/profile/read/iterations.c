@@ -1,8 +1,10 @@
 #include "profile/read/iterations.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/fs.h"
+#include "base/order.h"
 #include "base/vec.h"
 #include "profile/read/filter.h"
 #include "profile/read/fit.h"
@@ -29,7 +31,7 @@ struct kind {
 
 struct iterations {
     struct kind decodes, prompts;
-    double error;
+    struct holdout error;
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -206,11 +208,11 @@ struct iterations_time iterations_at(const struct iterations *t, const struct it
     return at(k, &r, -1);
 }
 
-/* Mean over at most TESTED rows, evenly taken. */
-static double error_of(const struct iterations *t)
+/* Of at most TESTED rows of a kind, evenly taken. */
+static struct holdout error_of(struct arena *a, const struct iterations *t)
 {
     const struct kind *kinds[] = {&t->decodes, &t->prompts};
-    double sum = 0;
+    double *off = arena_array(a, double, 2 * (TESTED + 1)), sum = 0;
     int64_t n = 0;
     for (int c = 0; c < 2; c++) {
         const struct kind *k = kinds[c];
@@ -218,10 +220,18 @@ static double error_of(const struct iterations *t)
         for (int64_t i = 0; k->n > 1 && i < k->n; i += step, n++) {
             const struct row *r = &k->rows[i];
             struct iterations_time s = at(k, r, i);
-            sum += fabs((s.host_s + s.device_s) / (r->s[0] + r->s[1]) - 1);
+            off[n] = fabs((s.host_s + s.device_s) / (r->s[0] + r->s[1]) - 1);
+            sum += off[n];
         }
     }
-    return n > 0 ? sum / (double)n : (double)NAN;
+    if (n == 0)
+        return (struct holdout){0};
+    qsort(off, (size_t)n, sizeof *off, order_double);
+    return (struct holdout){.tested = n,
+                            .mean = sum / (double)n,
+                            .median = off[n / 2],
+                            .p90 = off[n * 9 / 10],
+                            .max = off[n - 1]};
 }
 
 enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct iterations **out,
@@ -246,7 +256,7 @@ enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct it
         struct iterations *t = arena_one(a, struct iterations);
         split(a, &rows, false, &t->decodes);
         split(a, &rows, true, &t->prompts);
-        t->error = error_of(t);
+        t->error = error_of(a, t);
         *out = t;
     }
     vec_free(&rows);

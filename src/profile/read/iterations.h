@@ -14,17 +14,15 @@
  * the logarithms of T, P / T, n and K / n. So rows are met up to their neighbours' disagreement.
  * Outside the range of the rows in any of the four the fit is extended, and counted.
  *
- * Error: mean |predicted / measured - 1| of rows left out of the interpolation, one at a time, in
- * `error`; it holds the measurement's noise. A class of batches that has no row is predicted by the
- * other's fit, which results report (has). */
+ * Error: of rows left out of the interpolation, one at a time; it holds the measurement's noise. A
+ * class of batches that has no row is predicted by the other's fit, which results report (has). */
 #ifndef PROFILE_READ_ITERATIONS_H
 #define PROFILE_READ_ITERATIONS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/arena.h"
-#include "base/err.h"
+#include "profile/read/table.h"
 
 #define BUNDLE_ITERATIONS_FILE "iteration.csv"
 
@@ -50,7 +48,7 @@ struct iterations_time iterations_at(const struct iterations *t, const struct it
 
 struct iterations_facts {
     int64_t decodes, prompts; /* rows without and with chunks */
-    double error;             /* NAN = unknown */
+    struct holdout error;     /* tested 0: unknown */
 };
 struct iterations_facts iterations_facts(const struct iterations *t);
 
