@@ -1,11 +1,11 @@
 #include "engine/cpu/forward.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "engine/cpu/ready.h"
 #include "engine/engine.h"
+#include "engine/positions.h"
 
 static operator_fn *const operators[OP_KINDS] = {
     [OP_EMB] = op_emb,
@@ -163,47 +163,20 @@ static enum st alloc_buffers(struct forward *f, struct err *e)
 
 /* ---- positions ------------------------------------------------------------------------------- */
 
-/* Angle of pair i at position p: p * theta^(-2 i / head_dim). Frequencies and products are rounded
- * to float32 as in Hugging Face's code, whose models were trained that way. */
-static void fill_rotation(struct forward *f)
-{
-    const int64_t half = f->m->head_dim / 2;
-    f->cosine = arena_array(f->arena, float, f->max_position *half);
-    f->sine = arena_array(f->arena, float, f->max_position *half);
-    for (int64_t i = 0; i < half; i++) {
-        const double power = (double)(2 * i) / (double)f->m->head_dim;
-        const float frequency = (float)(1.0 / pow(f->m->rope_theta, power));
-        for (int64_t p = 0; p < f->max_position; p++) {
-            const float angle = (float)p * frequency;
-            f->cosine[p * half + i] = (float)cos((double)angle);
-            f->sine[p * half + i] = (float)sin((double)angle);
-        }
-    }
-}
-
-/* Press et al. 2022: with n the largest power of two <= heads, 2^(-8 (i + 1) / n) for the first n
- * heads, every second slope of 2 n heads for the others. */
-static void fill_slopes(struct forward *f)
-{
-    int64_t n = 1;
-    while (2 * n <= f->m->heads)
-        n *= 2;
-    f->slopes = arena_array(f->arena, float, f->m->heads);
-    for (int64_t i = 0; i < f->m->heads; i++)
-        f->slopes[i] = (float)(i < n ? exp2(-8.0 * (double)(i + 1) / (double)n)
-                                     : exp2(-4.0 * (double)(2 * (i - n) + 1) / (double)n));
-}
-
 static void prepare_positions(struct forward *f)
 {
     f->max_position = f->num_blocks * f->block_size;
     if (f->m->position == POSITION_ALIBI) {
-        fill_slopes(f);
+        f->slopes = arena_array(f->arena, float, f->m->heads);
+        positions_slopes(f->m, f->slopes);
         return;
     }
     if (f->max_position > f->m->max_positions)
         f->max_position = f->m->max_positions;
-    fill_rotation(f);
+    const int64_t half = f->m->head_dim / 2;
+    f->cosine = arena_array(f->arena, float, f->max_position *half);
+    f->sine = arena_array(f->arena, float, f->max_position *half);
+    positions_rotation(f->m, f->max_position, f->cosine, f->sine);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
