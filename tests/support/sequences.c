@@ -17,25 +17,37 @@ static struct slot_view view(void *self, int32_t slot)
                               .sampling = q->sampling};
 }
 
-struct sequences *sequences_open(struct cpu_engine_params params)
+struct sequences *sequences_new(int64_t block_size, int64_t num_blocks, int64_t vocab)
 {
-    struct err e = {0};
     struct sequences *s = mem_alloc(sizeof *s);
     struct rng rng = rng_stream(1, "sequences.blocks");
     s->clock = clock_real();
-    s->block_size = params.block_size;
-    s->vocab = params.model->vocab;
-    s->free_blocks = mem_alloc((size_t)params.num_blocks * sizeof *s->free_blocks);
-    for (int32_t i = 0; i < params.num_blocks; i++) {
+    s->block_size = block_size;
+    s->vocab = vocab;
+    s->free_blocks = mem_alloc((size_t)num_blocks * sizeof *s->free_blocks);
+    for (int32_t i = 0; i < num_blocks; i++) {
         const int64_t at = (int64_t)rng_below(&rng, (uint64_t)(i + 1));
         s->free_blocks[i] = s->free_blocks[at];
         s->free_blocks[at] = i;
     }
-    s->n_free = params.num_blocks;
-    params.clock = &s->clock;
-    assert_ok(cpu_engine_open(&params, &s->ex, &e), &e);
+    s->n_free = num_blocks;
+    return s;
+}
+
+void sequences_bind(struct sequences *s)
+{
+    struct err e = {0};
     assert_ok(executor_check(&s->ex, &e), &e);
     s->ex.ops->bind(s->ex.self, (struct slot_source){s, view});
+}
+
+struct sequences *sequences_open(struct cpu_engine_params params)
+{
+    struct err e = {0};
+    struct sequences *s = sequences_new(params.block_size, params.num_blocks, params.model->vocab);
+    params.clock = &s->clock;
+    assert_ok(cpu_engine_open(&params, &s->ex, &e), &e);
+    sequences_bind(s);
     return s;
 }
 

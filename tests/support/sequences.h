@@ -31,6 +31,9 @@ struct sequences {
 /* Opens the CPU engine on params (clock is filled in) and fails the test when that fails. */
 struct sequences *sequences_open(struct cpu_engine_params params);
 void sequences_close(struct sequences **s);
+/* In two steps, for another engine: new, then ex is opened on its clock, then bind. */
+struct sequences *sequences_new(int64_t block_size, int64_t num_blocks, int64_t vocab);
+void sequences_bind(struct sequences *s);
 
 void sequence_start(struct sequences *s, int32_t slot, const int32_t *ids, int64_t n);
 void sequence_drop(struct sequences *s, int32_t slot); /* give its blocks back */
