@@ -134,7 +134,9 @@ struct plan {
         const char *kind;
         int64_t threads;
         bool ignore_eos;
-        int idle; /* 0 spin, 1 sleep */
+        int idle;  /* 0 spin, 1 sleep */
+        int dtype; /* of engine=cuda: 0 bfloat16, 1 float16, 2 float32 */
+        bool check;
     } engine;
 
     struct {

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/cuda/engine.h"
 #include "engine/engine.h"
 
 const struct engine engine_registry[] = {
@@ -16,6 +17,18 @@ const struct engine engine_registry[] = {
         .max_tp = 1,
         .plan = engine_plan_host,
         .open = cpu_engine_start,
+    },
+    {
+        .name = "cuda",
+        .help = "the built-in engine on an NVIDIA GPU",
+        .commands = CMD_BENCH | CMD_SERVE | CMD_CAPACITY,
+        .devices = ENGINE_ON_CUDA,
+        .dtypes = 1 << DTYPE_BF16 | 1 << DTYPE_F16 | 1 << DTYPE_F32,
+        .needs = ENGINE_WEIGHTS,
+        .max_replicas = 1,
+        .max_tp = 1,
+        .plan = cuda_engine_plan,
+        .open = cuda_engine_start,
     },
     {
         .name = "null",

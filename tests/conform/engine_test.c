@@ -96,6 +96,7 @@ static void settings_follow_the_row(void **state)
                      {"url=http://127.0.0.1:1", server},
                      {"client.retries=1", server},
                      {"worker.prompt=ids", program},
+                     {"engine.dtype=float16", executes && x->devices & ENGINE_ON_CUDA},
                      {"output.perfetto=true", !server}};
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
             for (enum command c = 0; c < N_COMMANDS; c++) {

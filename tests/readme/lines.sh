@@ -102,6 +102,7 @@ codes() {
     *' compare '*) echo '0 1 5' ;;               # the verdict of a run this short may be any
     *' doctor'*) echo '0 4' ;;                   # 4: the machine has no GPU
     *engine=transformers*) echo '0 4' ;;         # 4: no torch here, or no GPU for it
+    *engine=cuda*) echo '0 4' ;;                 # 4: the machine has no GPU
     *' capacity engine=openai'*) echo '0 1 5' ;; # a busy machine is slow, and its client late
     *' capacity '* | *' search '*) echo '0 1' ;; # or meets the objective at no rate
     *' bench '*engine=openai*) echo '0 5' ;;

@@ -1,0 +1,279 @@
+#include "engine/cuda/forward.h"
+
+#include <string.h>
+
+#include "engine/cuda/rules.h"
+#include "engine/positions.h"
+#include "gpu/stream.h"
+
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* The kernels load 16 bytes at once, so rows must be multiples of that. */
+enum st cuda_forward_check(const struct model *m, enum cuda_dtype t, struct err *e)
+{
+    const int64_t step = 16 / cuda_dtype_bytes(t);
+    const struct {
+        const char *name;
+        int64_t value, multiple_of, most;
+    } rows[] = {{"hidden_size", m->hidden, step, 1 << 20},
+                {"intermediate_size", m->intermediate, step, 1 << 20},
+                {"head_dim", m->head_dim, step > 4 ? step : 4, 256},
+                {"heads x head_dim", m->heads * m->head_dim, step, 1 << 20},
+                {"vocab_size", m->vocab, 1, 1 << 24}};
+    TRY(model_check_computed(m, e));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value % rows[i].multiple_of != 0)
+            return err_set(e, ST_USAGE,
+                           "engine=cuda takes multiples of %lld for %s in %s: %s has %lld",
+                           (long long)rows[i].multiple_of, rows[i].name, cuda_dtype_name(t),
+                           m->name, (long long)rows[i].value);
+        if (rows[i].value > rows[i].most)
+            return err_set(e, ST_USAGE, "engine=cuda takes %s up to %lld: %s has %lld",
+                           rows[i].name, (long long)rows[i].most, m->name,
+                           (long long)rows[i].value);
+    }
+    return ST_OK;
+}
+
+int64_t cuda_forward_max_position(const struct cuda_forward_params *p)
+{
+    const int64_t held = p->num_blocks * p->block_size;
+    if (p->model->position == POSITION_ALIBI || held < p->model->max_positions)
+        return held;
+    return p->model->max_positions;
+}
+
+enum dtype cuda_plain_dtype(enum cuda_dtype t)
+{
+    static const enum dtype types[CUDA_DTYPES] = {
+        [CUDA_F32] = DTYPE_F32, [CUDA_F16] = DTYPE_F16, [CUDA_BF16] = DTYPE_BF16};
+    return types[t];
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+enum { ALIGN = 256 };
+
+struct carver {
+    CUdeviceptr base;
+    size_t used;
+};
+
+static CUdeviceptr carve(struct carver *c, int64_t n, size_t bytes)
+{
+    const CUdeviceptr at = c->base + c->used;
+    c->used += ((size_t)n * bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return at;
+}
+
+/* Most numbers of `partial`: with fewer sequences each has more parts. */
+static int64_t partial_floats(const struct cuda_forward_params *p)
+{
+    const struct model *m = p->model;
+    int64_t most = 0;
+    for (int n = 1; n <= p->most.decodes; n++) {
+        const int64_t splits =
+            cuda_attention_splits(n, (int)m->heads, (int)m->kv_heads, p->most.sms);
+        most = n * splits > most ? n * splits : most;
+    }
+    return most * m->heads * (m->head_dim + 2);
+}
+
+/* With c->base 0 only counts. */
+static void place(struct cuda_forward *f, struct carver *c, enum cuda_dtype type)
+{
+    const struct model *m = f->p.model;
+    const size_t element = (size_t)cuda_dtype_bytes(type);
+    const int64_t t = f->p.most.tokens, r = f->p.most.rows, q = m->heads * m->head_dim;
+    const int64_t kv = m->kv_heads * m->head_dim, up = m->act == ACT_SILU_GATED ? 2 : 1;
+    const int64_t angles = cuda_forward_max_position(&f->p) * (m->head_dim / 2);
+    const int64_t tiles = cuda_attention_head_tiles((int)m->heads, (int)m->kv_heads);
+    f->x = carve(c, t * m->hidden, element);
+    f->h = carve(c, (t > r ? t : r) * m->hidden, element);
+    f->qkv = carve(c, t * (q + 2 * kv), element);
+    f->att = carve(c, t * q, element);
+    f->up = carve(c, t * up * m->intermediate, element);
+    f->act = carve(c, t * m->intermediate, element);
+    f->logits = carve(c, r * m->vocab, sizeof(float));
+    f->ids = carve(c, r, sizeof(int));
+    f->partial = carve(c, partial_floats(&f->p), sizeof(float));
+    f->counters = carve(c, f->p.most.decodes * tiles, sizeof(int));
+    f->best = carve(c, r, sizeof(uint64_t));
+    f->best_counters = carve(c, r, sizeof(int));
+    f->last = carve(c, f->p.slots, sizeof(int));
+    if (m->position == POSITION_ALIBI) {
+        f->slopes = carve(c, m->heads, sizeof(float));
+    } else {
+        f->cosine = carve(c, angles, sizeof(float));
+        f->sine = carve(c, angles, sizeof(float));
+    }
+}
+
+size_t cuda_forward_buffer_bytes(const struct cuda_forward_params *p, enum cuda_dtype t)
+{
+    struct cuda_forward f = {.p = *p};
+    struct carver c = {0};
+    place(&f, &c, t);
+    return c.used;
+}
+
+/* Cleared: rows past the end of a batch are computed with what stands there. */
+static enum st allocate(struct cuda_forward *f, CUstream stream, struct err *e)
+{
+    const enum cuda_dtype t = f->programs->dtype;
+    struct carver c = {0};
+    place(f, &c, t);
+    f->buffer_bytes = c.used;
+    TRY(gpu_alloc(f->gpu, f->buffer_bytes, "the activations", &f->buffers, e));
+    TRY(cuda_kv_open(f->gpu, f->m, cuda_plain_dtype(t), f->p.block_size, f->p.num_blocks, &f->kv,
+                     e));
+    c = (struct carver){.base = f->buffers};
+    place(f, &c, t);
+    return gpu_fill(f->gpu, f->buffers, 0, f->buffer_bytes, stream, e);
+}
+
+static enum st upload_positions(struct cuda_forward *f, CUstream stream, struct err *e)
+{
+    const struct model *m = f->m;
+    const int64_t n = f->max_position, half = m->head_dim / 2;
+    const int64_t floats = m->position == POSITION_ALIBI ? m->heads : 2 * n * half;
+    float *host = mem_alloc((size_t)floats * sizeof *host);
+    const size_t bytes = (size_t)(n * half) * sizeof *host;
+    enum st st;
+    if (m->position == POSITION_ALIBI) {
+        positions_slopes(m, host);
+        st = gpu_upload(f->gpu, f->slopes, host, (size_t)floats * sizeof *host, stream, e);
+    } else {
+        positions_rotation(m, n, host, host + n * half);
+        st = gpu_upload(f->gpu, f->cosine, host, bytes, stream, e);
+        if (st == ST_OK)
+            st = gpu_upload(f->gpu, f->sine, host + n * half, bytes, stream, e);
+    }
+    if (st == ST_OK)
+        st = gpu_stream_wait(f->gpu, stream, e);
+    mem_free(host);
+    return st;
+}
+
+enum st cuda_forward_open(struct cuda_forward *f, const struct cuda_forward_params *p,
+                          const struct cuda_programs *programs, struct cuda_matmul *matmul,
+                          const struct cuda_weights *w, CUstream stream, struct err *e)
+{
+    *f = (struct cuda_forward){
+        .p = *p,
+        .m = p->model,
+        .gpu = programs->g,
+        .programs = programs,
+        .matmul = matmul,
+        .w = w,
+        .fits = cuda_attention_fits(programs->dtype, (int)p->model->head_dim, (int)p->block_size),
+        .max_position = cuda_forward_max_position(p)};
+    model_steps(f->m, &f->steps);
+    TRY(allocate(f, stream, e));
+    return upload_positions(f, stream, e);
+}
+
+void cuda_forward_close(struct cuda_forward *f)
+{
+    if (f->gpu) {
+        gpu_free(f->gpu, &f->buffers);
+        cuda_kv_close(f->gpu, &f->kv);
+    }
+    *f = (struct cuda_forward){0};
+}
+
+/* ---- matrix algorithms ----------------------------------------------------------------------- */
+
+static const enum op_kind layer_products[] = {OP_ATTN_PRE_PROJ, OP_ATTN_POST_PROJ, OP_MLP_UP_PROJ,
+                                              OP_MLP_DOWN_PROJ};
+
+/* Beyond that cuBLASLt's first choice is as good, and measuring takes seconds. */
+enum { MOST_PREPARED = 4096 };
+
+/* Up to `most` rows in classes, the smallest beyond the own kernels first. */
+static enum st prepare_op(struct cuda_forward *f, enum op_kind op, int most, CUstream stream,
+                          struct err *e)
+{
+    const bool layered = op != OP_LM_HEAD && f->m->layers > 1;
+    const struct cuda_product p = rule_product_of(f, op, 0);
+    size_t stride = 0;
+    if (layered)
+        stride = (size_t)(rule_product_of(f, op, 1).weight.data - p.weight.data);
+    most = most < MOST_PREPARED ? most : MOST_PREPARED;
+    for (int rows = CUDA_FEW_ROWS + 1; rows <= most;) {
+        const int class = cuda_matmul_class(rows);
+        TRY(cuda_matmul_prepare(f->matmul, &p, class < most ? class : most,
+                                layered ? f->m->layers : 1, stride, stream, e));
+        rows = class + 1;
+    }
+    return ST_OK;
+}
+
+/* Inputs are not 0 while this is measured: products of zeros are faster. */
+enum st cuda_forward_prepare(struct cuda_forward *f, CUstream stream, struct err *e)
+{
+    const CUdeviceptr end = f->logits;
+    TRY(gpu_fill(f->gpu, f->x, 0x3c, (size_t)(end - f->x), stream, e));
+    for (size_t i = 0; i < sizeof layer_products / sizeof *layer_products; i++)
+        TRY(prepare_op(f, layer_products[i], f->p.most.tokens, stream, e));
+    TRY(prepare_op(f, OP_LM_HEAD, f->p.most.rows, stream, e));
+    cuda_matmul_save(f->matmul);
+    return gpu_fill(f->gpu, f->x, 0, (size_t)(end - f->x), stream, e);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+/* "attn_qk_norm + attn_rope of layer 3" */
+static enum st name_operators(const struct rule *r, int64_t layer, bool layered, struct err *e)
+{
+    char text[160] = "", where[32] = "";
+    for (int i = 0; i < r->n; i++) {
+        const size_t n = strlen(text);
+        snprintf(text + n, sizeof text - n, "%s%s", i ? " + " : "", op_name(r->ops[i]));
+    }
+    if (layered)
+        snprintf(where, sizeof where, " of layer %lld", (long long)layer);
+    return err_add(e, "operator %s%s", text, where);
+}
+
+static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint32_t pass,
+                         const struct op_steps *s, int64_t layer, bool *begun, CUstream stream,
+                         struct err *e)
+{
+    for (int i = 0; i < s->n;) {
+        const struct rule *r = rule_for(pass, s->kinds + i, s->n - i);
+        const struct rule_use use = {f, p, stream, r, layer, begun};
+        if (r->run && r->run(&use, e) != ST_OK)
+            return name_operators(r, layer, s == &f->steps.layer, e);
+        i += r->n;
+    }
+    return ST_OK;
+}
+
+enum st cuda_forward_run(struct cuda_forward *f, const struct cuda_pass *p, CUstream stream,
+                         struct err *e)
+{
+    const uint32_t pass = rules_of_pass(f, p);
+    bool begun = false;
+    TRY(run_steps(f, p, pass, &f->steps.before, 0, &begun, stream, e));
+    for (int64_t layer = 0; layer < f->m->layers; layer++)
+        TRY(run_steps(f, p, pass, &f->steps.layer, layer, &begun, stream, e));
+    if (p->sizes.rows > 0)
+        TRY(run_steps(f, p, pass, &f->steps.after, 0, &begun, stream, e));
+    return ST_OK;
+}
+
+const char *cuda_forward_carrier(const struct cuda_forward *f, const struct cuda_pass *p,
+                                 enum op_kind op)
+{
+    const struct op_steps *const parts[] = {&f->steps.before, &f->steps.layer, &f->steps.after};
+    const uint32_t pass = rules_of_pass(f, p);
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        for (int i = 0; i < parts[k]->n;) {
+            const struct rule *r = rule_for(pass, parts[k]->kinds + i, parts[k]->n - i);
+            if (rule_has(r, op))
+                return r->carrier;
+            i += r->n;
+        }
+    return NULL;
+}

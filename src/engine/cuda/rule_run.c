@@ -1,0 +1,277 @@
+#include <math.h>
+#include <stddef.h>
+
+#include "engine/cuda/rules.h"
+#include "gpu/stream.h"
+
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void *at(CUdeviceptr p)
+{
+    return (void *)(uintptr_t)p;
+}
+
+/* A number of the step, in device memory. */
+static const int *count_at(const struct rule_use *u, size_t member)
+{
+    return (const int *)((uintptr_t)u->p->batch.step + member);
+}
+
+static const int *tokens_of(const struct rule_use *u)
+{
+    return count_at(u, offsetof(struct cuda_step, n_tokens));
+}
+
+static const int *rows_of(const struct rule_use *u)
+{
+    return count_at(u, offsetof(struct cuda_step, n_rows));
+}
+
+static const struct cuda_layer *layer_of(const struct rule_use *u)
+{
+    return &u->f->w->layers[u->layer];
+}
+
+/* ---- launching ------------------------------------------------------------------------------- */
+
+static enum st launch(const struct rule_use *u, enum cuda_kernel_id id, const void *args,
+                      struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    TRY(cuda_programs_launch(f->programs, id, args, &u->p->sizes, *u->begun && !f->p.check,
+                             u->stream, e));
+    *u->begun = true;
+    if (f->p.check && gpu_stream_wait(f->gpu, u->stream, e) != ST_OK)
+        return err_add(e, "kernel %s", f->programs->kernel[id].name);
+    return ST_OK;
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+enum st rule_embed(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_embed_args a = {.batch = u->p->batch,
+                                      .table = at(u->f->w->embedding),
+                                      .x = at(u->f->x),
+                                      .hidden = (int)u->f->m->hidden};
+    return launch(u, CUDA_EMBED, &a, e);
+}
+
+static const struct cuda_norm *norm_of(const struct rule_use *u)
+{
+    switch ((int)u->rule->ops[0]) {
+    case OP_EMB_NORM:
+        return &u->f->w->emb_norm;
+    case OP_INPUT_NORM:
+        return &layer_of(u)->input_norm;
+    case OP_POST_ATTN_NORM:
+        return &layer_of(u)->post_norm;
+    case OP_FINAL_NORM:
+        return &u->f->w->final_norm;
+    default:
+        return NULL;
+    }
+}
+
+enum st rule_norm(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_norm *n = norm_of(u);
+    const bool last = rule_has(u->rule, OP_FINAL_NORM), first = rule_has(u->rule, OP_EMB_NORM);
+    const struct cuda_norm_args a = {.count = last ? rows_of(u) : tokens_of(u),
+                                     .gather = last ? u->p->batch.row_token : NULL,
+                                     .x = at(f->x),
+                                     .weight = at(n->w),
+                                     .bias = at(n->b),
+                                     .out = at(first ? f->x : f->h),
+                                     .width = (int)f->m->hidden,
+                                     .eps = (float)f->m->norm_eps};
+    return launch(u, CUDA_NORM, &a, e);
+}
+
+enum st rule_act(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_act_args a = {.count = tokens_of(u),
+                                    .up = at(f->up),
+                                    .out = at(f->act),
+                                    .width = (int)f->m->intermediate,
+                                    .act = f->m->act == ACT_SILU_GATED ? CUDA_ACT_SILU_GATED
+                                                                       : CUDA_ACT_GELU_TANH};
+    return launch(u, CUDA_ACT, &a, e);
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind op, int64_t layer)
+{
+    const struct cuda_layer *l = &f->w->layers[layer];
+    switch ((int)op) {
+    case OP_ATTN_PRE_PROJ:
+        return (struct cuda_product){.weight = l->qkv, .x = f->h, .out = f->qkv};
+    case OP_ATTN_POST_PROJ:
+        return (struct cuda_product){.weight = l->out, .x = f->att, .out = f->x, .add = true};
+    case OP_MLP_UP_PROJ:
+        return (struct cuda_product){.weight = l->up, .x = f->h, .out = f->up};
+    case OP_MLP_DOWN_PROJ:
+        return (struct cuda_product){.weight = l->down, .x = f->act, .out = f->x, .add = true};
+    case OP_LM_HEAD:
+        return (struct cuda_product){
+            .weight = f->w->lm_head, .x = f->h, .out = f->logits, .out_float = true};
+    default:
+        err_bug("an operator that is no product", __FILE__, __LINE__);
+    }
+}
+
+static enum op_kind product_in(const struct rule *r)
+{
+    static const enum op_kind all[] = {OP_ATTN_PRE_PROJ, OP_ATTN_POST_PROJ, OP_MLP_UP_PROJ,
+                                       OP_MLP_DOWN_PROJ, OP_LM_HEAD};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (rule_has(r, all[i]))
+            return all[i];
+    return OP_KINDS;
+}
+
+enum st rule_product(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const enum op_kind op = product_in(u->rule);
+    const struct cuda_product p = rule_product_of(f, op, u->layer);
+    TRY(cuda_matmul_run(f->matmul, &p, op == OP_LM_HEAD ? u->p->sizes.rows : u->p->sizes.tokens,
+                        u->stream, e));
+    *u->begun = true;
+    if (f->p.check && gpu_stream_wait(f->gpu, u->stream, e) != ST_OK)
+        return err_add(e, "a matrix product of cuBLASLt");
+    return ST_OK;
+}
+
+enum st rule_few(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const enum op_kind op = product_in(u->rule);
+    const struct cuda_product p = rule_product_of(f, op, u->layer);
+    const struct cuda_norm *norm = norm_of(u);
+    const bool head = op == OP_LM_HEAD, act = rule_has(u->rule, OP_MLP_ACT);
+    const bool gated = act && f->m->act == ACT_SILU_GATED;
+    struct cuda_matmul_args a = {.count = head ? rows_of(u) : tokens_of(u),
+                                 .gather = head && norm ? u->p->batch.row_token : NULL,
+                                 .x = at(norm ? f->x : p.x),
+                                 .weight = at(p.weight.data),
+                                 .bias = at(p.weight.bias),
+                                 .norm = norm ? at(norm->w) : NULL,
+                                 .residual = p.add ? at(f->x) : NULL,
+                                 .out = at(act ? f->act : p.out),
+                                 .in = (int)p.weight.k,
+                                 .outs = (int)(gated ? f->m->intermediate : p.weight.m),
+                                 .out_float = p.out_float,
+                                 .eps = (float)f->m->norm_eps};
+    if (act)
+        a.act = gated ? CUDA_ACT_SILU_GATED : CUDA_ACT_GELU_TANH;
+    return launch(u,
+                  cuda_matmul_pick(head ? u->p->sizes.rows : u->p->sizes.tokens, a.outs, a.act,
+                                   u->p->sizes.sms),
+                  &a, e);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+enum st rule_rope(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_rope_args a = {.batch = u->p->batch,
+                                     .qkv = at(f->qkv),
+                                     .q_norm = at(layer_of(u)->q_norm),
+                                     .k_norm = at(layer_of(u)->k_norm),
+                                     .cosine = at(f->cosine),
+                                     .sine = at(f->sine),
+                                     .k = at(cuda_kv_keys(&f->kv, u->layer)),
+                                     .v = at(cuda_kv_values(&f->kv, u->layer)),
+                                     .heads = (int)f->m->heads,
+                                     .kv_heads = (int)f->m->kv_heads,
+                                     .head_dim = (int)f->m->head_dim,
+                                     .block_size = (int)f->p.block_size,
+                                     .eps = (float)f->m->norm_eps};
+    return launch(u, CUDA_ROPE, &a, e);
+}
+
+static struct cuda_attention_args attention_of(const struct rule_use *u, bool fuse)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_layer *l = layer_of(u);
+    return (struct cuda_attention_args){
+        .batch = u->p->batch,
+        .qkv = at(f->qkv),
+        .out = at(f->att),
+        .k = at(cuda_kv_keys(&f->kv, u->layer)),
+        .v = at(cuda_kv_values(&f->kv, u->layer)),
+        .slopes = at(f->slopes),
+        .heads = (int)f->m->heads,
+        .kv_heads = (int)f->m->kv_heads,
+        .head_dim = (int)f->m->head_dim,
+        .block_size = (int)f->p.block_size,
+        .scale = (float)(1.0 / sqrt((double)f->m->head_dim)),
+        .fuse = fuse,
+        .q_norm = at(l->q_norm),
+        .k_norm = at(l->k_norm),
+        .cosine = at(f->cosine),
+        .sine = at(f->sine),
+        .eps = (float)f->m->norm_eps,
+        .splits = cuda_attention_splits(u->p->sizes.decodes, (int)f->m->heads, (int)f->m->kv_heads,
+                                        u->p->sizes.sms),
+        .partial = at(f->partial),
+        .counters = at(f->counters)};
+}
+
+enum st rule_decode_fused(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_attention_args a = attention_of(u, true);
+    return launch(u, CUDA_ATTENTION_DECODE, &a, e);
+}
+
+enum st rule_decode(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_attention_args a = attention_of(u, false);
+    return launch(u, CUDA_ATTENTION_DECODE, &a, e);
+}
+
+enum st rule_prefill(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_attention_args a = attention_of(u, false);
+    return launch(u, CUDA_ATTENTION_PREFILL, &a, e);
+}
+
+enum st rule_any(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_attention_args a = attention_of(u, false);
+    return launch(u, CUDA_ATTENTION_ANY, &a, e);
+}
+
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+enum st rule_greedy(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_argmax_args a = {.batch = u->p->batch,
+                                       .logits = at(f->logits),
+                                       .vocab = (int)f->m->vocab,
+                                       .sample_vocab = (int)f->p.sample_vocab,
+                                       .ids = at(f->ids),
+                                       .partial = at(f->best),
+                                       .counters = at(f->best_counters)};
+    return launch(u, CUDA_ARGMAX, &a, e);
+}
+
+enum st rule_draw(const struct rule_use *u, struct err *e)
+{
+    const struct cuda_forward *f = u->f;
+    const struct cuda_sample_args a = {.batch = u->p->batch,
+                                       .logits = at(f->logits),
+                                       .vocab = (int)f->m->vocab,
+                                       .sample_vocab = (int)f->p.sample_vocab,
+                                       .sampling = u->p->sampling,
+                                       .positions = u->p->draw_at,
+                                       .ids = at(f->ids)};
+    TRY(rule_greedy(u, e));
+    return launch(u, CUDA_SAMPLE, &a, e);
+}

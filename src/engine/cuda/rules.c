@@ -1,0 +1,85 @@
+#include "engine/cuda/rules.h"
+
+/* clang-format off */
+#define OPS(...)                                                       \
+    .ops = {__VA_ARGS__},                                              \
+    .n = sizeof((enum op_kind[]){__VA_ARGS__}) / sizeof(enum op_kind)
+
+static const struct rule rules[] = {
+    {OPS(OP_EMB), 0, 0, "embed", rule_embed},
+    {OPS(OP_EMB_NORM), 0, 0, "norm", rule_norm},
+
+    {OPS(OP_INPUT_NORM, OP_ATTN_PRE_PROJ), RULE_FEW | RULE_RMS, 0, "matmul_few", rule_few},
+    {OPS(OP_INPUT_NORM), 0, 0, "norm", rule_norm},
+    {OPS(OP_ATTN_PRE_PROJ), RULE_FEW, 0, "matmul_few", rule_few},
+    {OPS(OP_ATTN_PRE_PROJ), 0, 0, "cuBLASLt", rule_product},
+
+    {OPS(OP_QK_NORM, OP_ROPE, OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE),
+     RULE_FITS | RULE_DECODES, RULE_CHUNKS, "attention_decode", rule_decode_fused},
+    {OPS(OP_ROPE, OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE),
+     RULE_FITS | RULE_DECODES, RULE_CHUNKS, "attention_decode", rule_decode_fused},
+    {OPS(OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE),
+     RULE_FITS | RULE_DECODES, RULE_CHUNKS, "attention_decode", rule_decode_fused},
+    {OPS(OP_QK_NORM, OP_ROPE, OP_KV_SAVE), 0, 0, "rope", rule_rope},
+    {OPS(OP_ROPE, OP_KV_SAVE), 0, 0, "rope", rule_rope},
+    {OPS(OP_KV_SAVE), 0, 0, "rope", rule_rope},
+    {OPS(OP_ATTN_PREFILL, OP_ATTN_DECODE), 0, RULE_FITS, "attention_any", rule_any},
+    {OPS(OP_ATTN_PREFILL), RULE_CHUNKS, 0, "attention_prefill", rule_prefill},
+    {OPS(OP_ATTN_PREFILL), 0, RULE_CHUNKS, "nothing", NULL},
+    {OPS(OP_ATTN_DECODE), RULE_DECODES, 0, "attention_decode", rule_decode},
+    {OPS(OP_ATTN_DECODE), 0, RULE_DECODES, "nothing", NULL},
+
+    {OPS(OP_ATTN_POST_PROJ, OP_ADD), RULE_FEW, 0, "matmul_few", rule_few},
+    {OPS(OP_ATTN_POST_PROJ, OP_ADD), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_POST_ATTN_NORM, OP_MLP_UP_PROJ, OP_MLP_ACT),
+     RULE_FEW | RULE_RMS, 0, "matmul_few", rule_few},
+    {OPS(OP_POST_ATTN_NORM), 0, 0, "norm", rule_norm},
+    {OPS(OP_MLP_UP_PROJ, OP_MLP_ACT), RULE_FEW, 0, "matmul_few", rule_few},
+    {OPS(OP_MLP_UP_PROJ), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_MLP_ACT), 0, 0, "act", rule_act},
+    {OPS(OP_MLP_DOWN_PROJ, OP_ADD), RULE_FEW, 0, "matmul_few", rule_few},
+    {OPS(OP_MLP_DOWN_PROJ, OP_ADD), 0, 0, "cuBLASLt", rule_product},
+
+    {OPS(OP_FINAL_NORM, OP_LM_HEAD), RULE_FEW_ROWS | RULE_RMS, 0, "matmul_few", rule_few},
+    {OPS(OP_FINAL_NORM), 0, 0, "norm", rule_norm},
+    {OPS(OP_LM_HEAD), RULE_FEW_ROWS, 0, "matmul_few", rule_few},
+    {OPS(OP_LM_HEAD), 0, 0, "cuBLASLt", rule_product},
+    {OPS(OP_SAMPLE), RULE_SAMPLED, 0, "argmax, sample", rule_draw},
+    {OPS(OP_SAMPLE), 0, 0, "argmax", rule_greedy},
+};
+/* clang-format on */
+
+uint32_t rules_of_pass(const struct cuda_forward *f, const struct cuda_pass *p)
+{
+    const struct cuda_sizes *s = &p->sizes;
+    return (s->tokens <= CUDA_FEW_ROWS ? RULE_FEW : 0) |
+           (s->rows <= CUDA_FEW_ROWS ? RULE_FEW_ROWS : 0) | (s->chunks > 0 ? RULE_CHUNKS : 0) |
+           (s->decodes > 0 ? RULE_DECODES : 0) | (f->fits ? RULE_FITS : 0) |
+           (f->m->norm == NORM_RMS ? RULE_RMS : 0) | (p->sampled ? RULE_SAMPLED : 0);
+}
+
+static bool takes(const struct rule *r, uint32_t pass, const enum op_kind *ops, int n)
+{
+    if (r->n > n || (pass & r->needs) != r->needs || pass & r->lacks)
+        return false;
+    for (int i = 0; i < r->n; i++)
+        if (r->ops[i] != ops[i])
+            return false;
+    return true;
+}
+
+const struct rule *rule_for(uint32_t pass, const enum op_kind *ops, int n)
+{
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (takes(&rules[i], pass, ops, n))
+            return &rules[i];
+    err_bug("an operator without a kernel", __FILE__, __LINE__);
+}
+
+bool rule_has(const struct rule *r, enum op_kind op)
+{
+    for (int i = 0; i < r->n; i++)
+        if (r->ops[i] == op)
+            return true;
+    return false;
+}

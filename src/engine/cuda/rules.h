@@ -1,0 +1,60 @@
+/* Which kernel carries which operators: one table, asked in order. Private to the forward pass. */
+#ifndef ENGINE_CUDA_RULES_H
+#define ENGINE_CUDA_RULES_H
+
+#include "engine/cuda/forward.h"
+
+/* What a rule asks of a pass. */
+enum {
+    RULE_FEW = 1 << 0,      /* at most CUDA_FEW_ROWS tokens */
+    RULE_FEW_ROWS = 1 << 1, /* at most CUDA_FEW_ROWS rows */
+    RULE_CHUNKS = 1 << 2,
+    RULE_DECODES = 1 << 3,
+    RULE_FITS = 1 << 4, /* attention kernels of this shape */
+    RULE_RMS = 1 << 5,  /* norms without biases */
+    RULE_SAMPLED = 1 << 6,
+};
+
+/* Operators of one rule in one place of the list. */
+struct rule_use {
+    struct cuda_forward *f;
+    const struct cuda_pass *p;
+    CUstream stream;
+    const struct rule *rule;
+    int64_t layer;
+    bool *begun; /* a kernel of this pass is on the stream */
+};
+
+enum { RULE_OPS = 5 };
+
+struct rule {
+    enum op_kind ops[RULE_OPS]; /* in the order of the list, the first n */
+    int n;
+    uint32_t needs, lacks;
+    const char *carrier;
+    enum st (*run)(const struct rule_use *u, struct err *e); /* NULL: nothing to do */
+};
+
+uint32_t rules_of_pass(const struct cuda_forward *f, const struct cuda_pass *p);
+/* The first rule that takes the operators from ops[0] on; there always is one. */
+const struct rule *rule_for(uint32_t pass, const enum op_kind *ops, int n);
+bool rule_has(const struct rule *r, enum op_kind op);
+
+/* rule_run.c */
+enum st rule_embed(const struct rule_use *u, struct err *e);
+enum st rule_norm(const struct rule_use *u, struct err *e);
+enum st rule_few(const struct rule_use *u, struct err *e);
+enum st rule_product(const struct rule_use *u, struct err *e);
+enum st rule_rope(const struct rule_use *u, struct err *e);
+enum st rule_decode_fused(const struct rule_use *u, struct err *e);
+enum st rule_decode(const struct rule_use *u, struct err *e);
+enum st rule_prefill(const struct rule_use *u, struct err *e);
+enum st rule_any(const struct rule_use *u, struct err *e);
+enum st rule_act(const struct rule_use *u, struct err *e);
+enum st rule_greedy(const struct rule_use *u, struct err *e);
+enum st rule_draw(const struct rule_use *u, struct err *e);
+
+/* The product that an operator is. */
+struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind op, int64_t layer);
+
+#endif

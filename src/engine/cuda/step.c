@@ -1,0 +1,128 @@
+#include "engine/cuda/step.h"
+
+#include <string.h>
+
+enum { ALIGN = 16 };
+
+static size_t take(size_t *at, size_t bytes)
+{
+    const size_t here = *at;
+    *at += (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    return here;
+}
+
+void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
+                       struct cuda_step_layout *out)
+{
+    const size_t tokens = (size_t)most->tokens, rows = (size_t)most->rows;
+    size_t at = 0;
+    *out = (struct cuda_step_layout){.most = *most};
+    out->step = take(&at, sizeof(struct cuda_step));
+    out->ids = take(&at, tokens * sizeof(int));
+    out->positions = take(&at, tokens * sizeof(int));
+    out->kv_at = take(&at, tokens * sizeof(int));
+    out->row_token = take(&at, rows * sizeof(int));
+    out->row_slot = take(&at, rows * sizeof(int));
+    out->draw_at = take(&at, rows * sizeof(int));
+    out->sampling = take(&at, rows * sizeof(struct cuda_sampling));
+    out->segments = take(&at, (size_t)(most->chunks + most->decodes) * sizeof(struct cuda_segment));
+    out->blocks = take(&at, (size_t)most_blocks * sizeof(int));
+    out->bytes = at;
+}
+
+/* Device addresses are pointers to the kernels' arguments; the host never follows them. */
+static void *device(CUdeviceptr base, size_t at)
+{
+    return (void *)(uintptr_t)(base + at);
+}
+
+struct cuda_batch cuda_step_at(const struct cuda_step_layout *l, CUdeviceptr base, CUdeviceptr last)
+{
+    return (struct cuda_batch){.step = device(base, l->step),
+                               .ids = device(base, l->ids),
+                               .positions = device(base, l->positions),
+                               .kv_at = device(base, l->kv_at),
+                               .row_token = device(base, l->row_token),
+                               .row_slot = device(base, l->row_slot),
+                               .segments = device(base, l->segments),
+                               .blocks = device(base, l->blocks),
+                               .last = device(last, 0)};
+}
+
+const struct cuda_sampling *cuda_step_sampling(const struct cuda_step_layout *l, CUdeviceptr base)
+{
+    return device(base, l->sampling);
+}
+
+const int *cuda_step_draw_at(const struct cuda_step_layout *l, CUdeviceptr base)
+{
+    return device(base, l->draw_at);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The block tables, one behind the other; false when there is no room. */
+static bool write_segments(const struct cuda_step_layout *l, const struct row_batch *b,
+                           int64_t block_size, char *host, size_t *end)
+{
+    struct cuda_segment *segments = (void *)(host + l->segments);
+    int *blocks = (void *)(host + l->blocks);
+    const int64_t room = (int64_t)((l->bytes - l->blocks) / sizeof(int));
+    int64_t used = 0;
+    for (int64_t i = 0; i < b->n_chunks + b->n_decodes; i++) {
+        const struct segment *s = &b->segments[i];
+        const int64_t n = (s->kv_before + s->tokens + block_size - 1) / block_size;
+        if (used + n > room)
+            return false;
+        segments[i] =
+            (struct cuda_segment){(int)s->first, (int)s->tokens, (int)s->kv_before, (int)used};
+        memcpy(blocks + used, s->blocks, (size_t)n * sizeof *blocks);
+        used += n;
+    }
+    *end = l->blocks + (size_t)used * sizeof *blocks;
+    return true;
+}
+
+static void write_rows(const struct cuda_step_layout *l, const struct row_batch *b, char *host)
+{
+    int *row_token = (void *)(host + l->row_token), *row_slot = (void *)(host + l->row_slot);
+    int *draw_at = (void *)(host + l->draw_at), *ids = (void *)(host + l->ids);
+    struct cuda_sampling *sampling = (void *)(host + l->sampling);
+    for (int64_t r = 0; r < b->n_rows; r++) {
+        const int64_t token = b->row_token[r];
+        const struct sampling *how = b->row_sampling[r];
+        row_token[r] = (int)token;
+        row_slot[r] = b->row_slot[r];
+        draw_at[r] = (int)b->positions[token] + 1;
+        if (ids[token] == ROW_TOKEN_OUT)
+            ids[token] = -1 - b->row_slot[r];
+        sampling[r] = how ? (struct cuda_sampling){.temperature = (float)how->temperature,
+                                                   .min_p = (float)how->min_p,
+                                                   .top_p = (float)how->top_p,
+                                                   .top_k = how->top_k < INT32_MAX ? (int)how->top_k
+                                                                                   : INT32_MAX,
+                                                   .seed = how->seed}
+                          : (struct cuda_sampling){0};
+    }
+}
+
+size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch *b,
+                       int64_t block_size, void *host)
+{
+    char *to = host;
+    int *ids = (void *)(to + l->ids), *positions = (void *)(to + l->positions);
+    int *kv_at = (void *)(to + l->kv_at);
+    size_t end;
+    ASSERT(b->n_tokens <= l->most.tokens && b->n_rows <= l->most.rows &&
+           b->n_chunks <= l->most.chunks && b->n_decodes <= l->most.decodes);
+    const struct cuda_step step = {(int)b->n_tokens, (int)b->n_rows, (int)b->n_chunks,
+                                   (int)b->n_decodes};
+    memcpy(to + l->step, &step, sizeof step);
+    for (int64_t t = 0; t < b->n_tokens; t++) {
+        ids[t] = b->ids[t];
+        positions[t] = (int)b->positions[t];
+        kv_at[t] = (int)b->kv_at[t];
+    }
+    write_rows(l, b, to);
+    return write_segments(l, b, block_size, to, &end) ? end : 0;
+}
