@@ -61,18 +61,37 @@ static bool is_hidden(const struct trial *f, const struct calibrate_fit *fit, in
     return host && f->serve.async == ASYNC_OVERLAP && fit->told[i] > 0.5;
 }
 
-/* Parameters drawn from the fit, in pairs that mirror each other. */
-static void draw(const struct calibrate_fit *fit, const double root[THETAS][THETAS], int k,
-                 struct rng *r, double z[THETAS], struct theta *out)
+/* What an iteration takes is linear in its times and in the reciprocals of its efficiencies, and so
+ * is what the covariance says of combinations of them. Exponentials of both would add up to more.
+ */
+static double moved(int i, double ln, double by)
 {
-    for (int i = 0; i < THETAS; i++)
-        z[i] = k % 2 ? -z[i] : rng_normal(r);
+    static const double most = 0.9;
+    if (i == THETA_SPREAD)
+        return ln + by;
+    return *theta_unit(i) == 's' ? ln + log1p(fmax(by, -most)) : ln - log1p(fmax(-by, -most));
+}
+
+/* Parameters drawn from the fit, in pairs that mirror each other. */
+static void draw(const struct trial *f, const struct calibrate_fit *fit,
+                 const double root[THETAS][THETAS], int k, struct rng *r, double z[THETAS],
+                 struct theta *out)
+{
     *out = fit->theta;
     for (int i = 0; i < THETAS; i++)
+        z[i] = k % 2 ? -z[i] : rng_normal(r);
+    for (int i = 0; i < THETAS; i++) {
+        double by = 0;
         for (int j = 0; j < THETAS; j++)
-            if (!fit->held[i])
-                out->ln[i] += root[i][j] * z[j];
-    theta_clamp(out);
+            by += root[i][j] * z[j];
+        if (!fit->held[i] && !is_hidden(f, fit, i))
+            out->ln[i] = moved(i, fit->theta.ln[i], by);
+    }
+    struct theta kept = *out;
+    theta_clamp(&kept);
+    for (int i = 0; i < THETAS; i++)
+        if (!fit->held[i])
+            out->ln[i] = kept.ln[i];
 }
 
 static enum st simulate_draws(struct arena *scratch, const struct calibrate_params *p,
@@ -86,10 +105,7 @@ static enum st simulate_draws(struct arena *scratch, const struct calibrate_para
         const struct trial f = trial_at(p, fit, k * TRIAL_WAVE / CALIBRATE_DRAWS);
         struct trial_result of;
         struct theta t;
-        draw(fit, root, k, &r, z, &t);
-        for (int i = 0; i < THETAS; i++)
-            if (fit->held[i] || is_hidden(&f, fit, i))
-                t.ln[i] = fit->theta.ln[i];
+        draw(&f, fit, root, k, &r, z, &t);
         enum st st = trial_run(scratch, &f, stage, &t, &of, e);
         arena_reset(scratch);
         TRY(st);
