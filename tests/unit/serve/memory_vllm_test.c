@@ -158,6 +158,25 @@ static struct memory_facts small_facts(const struct model *m)
                                  .batch_tokens = 64};
 }
 
+static void weights_and_keys_have_their_formats(void **state)
+{
+    struct test *t = *state;
+    struct model m = small;
+    m.weights = m.multiply = m.kv = PRECISION_FP8;
+    struct memory_facts f = small_facts(&m), half = small_facts(&small);
+    struct memory_plan p, q;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_ok(memory_plan(&half, &q, &t->e), t);
+    assert_true(p.weight_bytes ==
+                2 * (LAYER - 2 * 128) + 2 * (2 * 2 * 128 + 2 * TABLE + ROTARY + NORM));
+    assert_true(p.request_bytes == q.request_bytes / 2);
+    assert_true(p.activation_bytes == q.activation_bytes);
+    f.rule = half.rule = MEMORY_VIDUR;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_ok(memory_plan(&half, &q, &t->e), t);
+    assert_true(p.weight_bytes == q.weight_bytes / 2 && p.request_bytes == q.request_bytes / 2);
+}
+
 static void one_device_by_hand(void **state)
 {
     struct test *t = *state;
@@ -255,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(blocks_are_those_of_recent_versions),
                                        TEST(blocks_are_near_those_of_older_versions),
+                                       TEST(weights_and_keys_have_their_formats),
                                        TEST(one_device_by_hand),
                                        TEST(shards_by_hand),
                                        TEST(experts_by_hand),
