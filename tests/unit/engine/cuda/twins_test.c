@@ -360,7 +360,8 @@ static double golden_error(const char *name, enum cuda_dtype t)
         worst = error > worst ? error : worst;
     }
     weights_close(&w);
-    arena_free(&x->a);
+    struct arena *a = x->a; /* x lives in it */
+    arena_free(&a);
     return worst;
 }
 
