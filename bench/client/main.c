@@ -136,8 +136,8 @@ static void dispatch(double rate, double round_s, size_t rounds, int64_t tokens,
     r.requests = arena_array(a, struct client_request, r.n);
     struct sv text = body(a, 128, tokens);
     for (size_t i = 0; i < r.n; i++)
-        r.requests[i] =
-            (struct client_request){NS_PER_S / 10 + (int64_t)((double)i * 1e9 / rate), text};
+        r.requests[i] = (struct client_request){
+            .at_ns = NS_PER_S / 10 + (int64_t)((double)i * 1e9 / rate), .body = text};
     pin(CLIENT_CORE);
     for (size_t k = 0; k < rounds; k++) {
         if (k % 2 == 0)
@@ -178,7 +178,8 @@ static void streams(size_t n, int64_t tokens, int64_t gap_ns)
     struct sv text = body(a, 128, tokens);
     r.requests = arena_array(a, struct client_request, n);
     for (size_t i = 0; i < n; i++)
-        r.requests[i] = (struct client_request){NS_PER_S / 10 + (int64_t)i * 500000, text};
+        r.requests[i] =
+            (struct client_request){.at_ns = NS_PER_S / 10 + (int64_t)i * 500000, .body = text};
     pin(CLIENT_CORE);
     run_client(a, &r, s.port, tokens);
     printf(
@@ -231,8 +232,8 @@ static void prompt(size_t n, int64_t tokens)
     double *ttft[] = {arena_array(a, double, n), arena_array(a, double, n)};
     r.requests = arena_array(a, struct client_request, r.n);
     for (size_t i = 0; i < r.n; i++)
-        r.requests[i] =
-            (struct client_request){NS_PER_S / 10 + (int64_t)i * 10 * NS_PER_MS, texts[i % 2]};
+        r.requests[i] = (struct client_request){
+            .at_ns = NS_PER_S / 10 + (int64_t)i * 10 * NS_PER_MS, .body = texts[i % 2]};
     pin(CLIENT_CORE);
     double bandwidth = loopback_bandwidth(s.port);
     run_client(a, &r, s.port, tokens);
@@ -286,7 +287,8 @@ static void stream_cost(int64_t prompt_tokens, size_t n, double *token_us, doubl
     struct sv text = body(a, prompt_tokens, TOKENS);
     r.requests = arena_array(a, struct client_request, n);
     for (size_t i = 0; i < n; i++)
-        r.requests[i] = (struct client_request){NS_PER_S / 10 + (int64_t)i * NS_PER_MS, text};
+        r.requests[i] =
+            (struct client_request){.at_ns = NS_PER_S / 10 + (int64_t)i * NS_PER_MS, .body = text};
     pin(CLIENT_CORE);
     run_watched(a, &r, s.port, TOKENS, &watch);
     if (r.ok != n)

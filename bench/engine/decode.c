@@ -23,7 +23,7 @@ int bench_floor(const struct options *o)
     struct err e = {0};
     struct stream *stream;
     struct drive *d = drive_open(&m, o, 1, PROMPT + o->rounds + 1, PROMPT);
-    if (trace_stream_open(o->threads, (size_t)bytes, &stream, &e) != ST_OK) {
+    if (stream_open(o->threads, (size_t)bytes, &stream, &e) != ST_OK) {
         err_print(&e, "engine_bench", stderr);
         return err_exit_code(e.st);
     }
@@ -41,7 +41,7 @@ int bench_floor(const struct options *o)
     print_spread("streaming the same bytes", spread_of(stream_s, o->rounds), 1e3, "ms");
     printf("%-28s %9.2f GB/s\n", "that is", bytes / spread_of(stream_s, o->rounds).median / 1e9);
     print_spread("decode / streaming", spread_of(ratio, o->rounds), 1, "x (limit 1.5)");
-    trace_stream_close(&stream);
+    stream_close(&stream);
     drive_close(&d);
     mem_free(decode_s);
     return 0;

@@ -25,7 +25,10 @@ struct drive {
 static struct slot_view view(void *self, int32_t slot)
 {
     struct drive *d = self;
-    return (struct slot_view){d->ids, d->table + slot * d->blocks, d->kv[slot], d->blocks};
+    return (struct slot_view){.ids = d->ids,
+                              .blocks = d->table + slot * d->blocks,
+                              .kv_tokens = d->kv[slot],
+                              .n_blocks = d->blocks};
 }
 
 static void must(enum st st, const struct err *e)
