@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "calibrate/files.h"
 #include "cmd/commands.h"
+#include "text/fields.h"
 #include "text/table.h"
 
 static const double Z95 = 1.959964;
@@ -60,22 +61,23 @@ static void checked_table(struct arena *a, struct buf *out, const struct job_cal
     table_text(out, t);
 }
 
+static const struct field checked_rows[] = {
+    FIELD_AS(struct job_checked, run, "experiment"),
+    FIELD(struct job_checked, stage),
+    FIELD_AS(struct job_checked, name, "metric"),
+    FIELD_AS(struct job_checked, observed, "observed_s"),
+    FIELD_AS(struct job_checked, predicted, "predicted_s"),
+    FIELD_AS(struct job_checked, low, "low_s"),
+    FIELD_AS(struct job_checked, high, "high_s"),
+    FIELD_AS(struct job_checked, copied, "copied_s"),
+};
+static const struct fields checked_fields = FIELDS(struct job_checked, checked_rows);
+
 static struct node *checked_node(struct arena *a, const struct job_calibration *j)
 {
     struct node *list = node_new(a, NODE_LIST);
-    for (size_t i = 0; i < j->n_checked; i++) {
-        const struct job_checked *x = &j->checked[i];
-        struct node *n = node_new(a, NODE_MAP);
-        node_put(a, n, "experiment", node_str(a, x->run));
-        node_put(a, n, "stage", node_str(a, x->stage));
-        node_put(a, n, "metric", node_str(a, x->name));
-        node_put(a, n, "observed_s", node_number(a, x->observed));
-        node_put(a, n, "predicted_s", node_number(a, x->predicted));
-        node_put(a, n, "low_s", node_number(a, x->low));
-        node_put(a, n, "high_s", node_number(a, x->high));
-        node_put(a, n, "copied_s", node_number(a, x->copied));
-        node_push(a, list, n);
-    }
+    for (size_t i = 0; i < j->n_checked; i++)
+        node_push(a, list, fields_node(a, &checked_fields, &j->checked[i]));
     return list;
 }
 
