@@ -1,14 +1,14 @@
-#define _GNU_SOURCE /* dl_iterate_phdr */
 #include "inject/cupti.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "gpu/cupti_list.h"
 #include "inject/buffers.h"
+#include "inject/capture.h"
 #include "inject/decode.h"
+#include "inject/find.h"
 #include "inject/gate.h"
 #include "inject/handlers.h"
 #include "inject/notes.h"
@@ -29,48 +29,7 @@ static struct {
 static _Atomic bool paused;
 static _Atomic bool has_callbacks;
 
-/* ---- finding the library ---- */
-
-struct search {
-    char path[SETTINGS_PATH];
-};
-
-static int loaded(struct dl_phdr_info *info, size_t size, void *user)
-{
-    (void)size;
-    struct search *s = user;
-    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    if (!slash || strncmp(slash + 1, "libcupti.so", 11) != 0 ||
-        strlen(info->dlpi_name) >= sizeof s->path)
-        return 0;
-    memcpy(s->path, info->dlpi_name, strlen(info->dlpi_name) + 1);
-    return 1;
-}
-
-/* Prefers a loaded copy: two copies of CUPTI in one process do not work. */
-static void *open_library(void)
-{
-    struct search s = {0};
-    if (guest.settings.cupti[0])
-        return dlopen(guest.settings.cupti, RTLD_NOW);
-    if (dl_iterate_phdr(loaded, &s)) {
-        void *lib = dlopen(s.path, RTLD_NOW | RTLD_NOLOAD);
-        if (lib)
-            return lib;
-    }
-    static const char *const folders[] = GPU_FOLDERS, *const files[] = GPU_CUPTI_NAMES;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        for (size_t j = 0; j < sizeof files / sizeof *files; j++) {
-            char path[128];
-            size_t n = strlen(folders[i]), m = strlen(files[j]);
-            memcpy(path, folders[i], n);
-            memcpy(path + n, files[j], m + 1);
-            void *lib = dlopen(path, RTLD_NOW);
-            if (lib)
-                return lib;
-        }
-    return NULL;
-}
+/* ---- the library ---- */
 
 static bool bind(void *lib)
 {
@@ -92,7 +51,7 @@ bool inject_cupti_open(void)
         return false;
     if (cupti.found)
         return true;
-    void *lib = open_library();
+    void *lib = inject_find_cupti(guest.settings.cupti);
     if (!lib) {
         inject_notes_add(SPOOL_ERROR,
                          "no GPU records: libcupti is not loaded and not found (setting cupti=)",
@@ -203,9 +162,10 @@ static void attach(void)
         api.cuptiSetThreadIdType(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
     CUptiResult r = api.cuptiSubscribe(&cupti.subscriber, inject_handlers_call, NULL);
     atomic_store(&has_callbacks, r == CUPTI_SUCCESS);
-    if (r != CUPTI_SUCCESS)
+    if (r != CUPTI_SUCCESS) {
         inject_notes_add(SPOOL_WARNING, "no launch times: cuptiSubscribe: %s (%d)", reason(r), r);
-    else
+        inject_capture_missed("CUPTI serves another tool");
+    } else
         inject_handlers_switch(WHILE_SUBSCRIBED, true);
     r = api.cuptiActivityRegisterCallbacks(request, completed);
     if (r != CUPTI_SUCCESS)
@@ -279,6 +239,7 @@ void inject_cupti_stop(void)
      * instead. */
     if (cupti.whole_graphs)
         return;
+    inject_capture_missed("recording was paused");
     if (atomic_exchange(&has_callbacks, false))
         api.cuptiUnsubscribe(cupti.subscriber);
     inject_handlers_forget();

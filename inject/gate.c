@@ -1,6 +1,7 @@
 #include "inject/gate.h"
 
 #include "base/clock.h"
+#include "inject/capture.h"
 #include "inject/cupti.h"
 #include "inject/guest.h"
 
@@ -138,17 +139,29 @@ void inject_gate_open(void)
     pthread_mutex_unlock(&guest.windows);
 }
 
+/* The program enters or leaves what the settings select: a region to capture may begin or end. */
+static void cross(bool enter, enum spool_why why)
+{
+    if (enter)
+        inject_capture_begin();
+    update(why);
+    if (enter)
+        inject_capture_started();
+    else
+        inject_capture_end();
+}
+
 void inject_gate_range(bool enter)
 {
     int before = atomic_fetch_add(&ranges, enter ? 1 : -1);
     if ((enter && before == 0) || (!enter && before == 1))
-        update(SPOOL_WHY_RANGE);
+        cross(enter, SPOOL_WHY_RANGE);
 }
 
 void inject_gate_profiler(bool start)
 {
     if (guest.settings.profiler && atomic_exchange(&profiler, start) != (int)start)
-        update(SPOOL_WHY_PROFILER);
+        cross(start, SPOOL_WHY_PROFILER);
 }
 
 void inject_gate_pause(bool on)

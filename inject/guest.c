@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "inject/buffers.h"
+#include "inject/capture.h"
 #include "inject/cupti.h"
 #include "inject/decode.h"
 #include "inject/facts.h"
@@ -74,6 +75,7 @@ static void in_child(void)
     trace_spool_abandon(&guest.spool);
     inject_cupti_forget();
     inject_notes_forget();
+    inject_capture_forget();
     atomic_store(&inject_gate_is_open, 0);
     atomic_store(&guest.disk_full, 0);
     guest_thread.busy = 0;
@@ -167,9 +169,10 @@ static bool start_locked(bool with_cuda)
     inject_ranges_reset();
     inject_facts_reset();
     inject_nvtx_reset();
+    inject_capture_reset();
     inject_gate_open();
-    if (with_cuda)
-        inject_cupti_open();
+    if (with_cuda && !inject_cupti_open())
+        inject_capture_missed("there is no CUPTI");
     if (!inject_writer_start()) {
         trace_spool_abandon(&guest.spool);
         complain("no thread for", EAGAIN);
@@ -229,6 +232,8 @@ int InitializeInjection(void)
     pthread_mutex_lock(&guest.control);
     if (is_before_graphs())
         inject_cupti_is_early();
+    else
+        inject_capture_missed("the recorder was loaded when the program ran already");
     if (inject_cupti_open())
         inject_cupti_start();
     pthread_mutex_unlock(&guest.control);

@@ -8,7 +8,8 @@
  *                         names.h ring.h                    text, and events of fixed size
  *     CUPTI's threads:    buffers.h                         its activity buffers
  *     the writer:         writer.h <- ring.h ranges.h decode.h facts.h notes.h -> trace/spool.h
- *     on and off:         guest.h settings.h cupti.h        under `control`
+ *     on and off:         guest.h settings.h cupti.h find.h  under `control`
+ *     a region captured:  capture.h capture_handlers.h elf.h list.h -> capsule/file.h
  *
  * Threads. The application's threads run callbacks of CUPTI and NVTX: they write events of fixed
  * size into a ring of their own and look up text in a table that is read without a lock. One thread

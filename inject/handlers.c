@@ -1,36 +1,45 @@
 #include "inject/handlers.h"
 
+#include <string.h>
+
 #include "inject/cupti.h"
 
+enum { RECORDER, CAPTURE, LAYERS }; /* the two tables */
 static const struct row {
     CUpti_CallbackDomain domain;
     uint16_t first, last;
     const struct handler *handler;
 } rows[] = {
-#define X(domain, first, last, name)                                      \
-    {CUPTI_CB_DOMAIN_##domain##_API, CUPTI_##domain##_TRACE_CBID_##first, \
+#define X(domain, first, last, name)                                                            \
+    {(CUpti_CallbackDomain)CUPTI_CB_DOMAIN_##domain##_API, CUPTI_##domain##_TRACE_CBID_##first, \
      CUPTI_##domain##_TRACE_CBID_##last, &inject_handler_##name},
-    HANDLER_TABLE(X)
+    HANDLER_TABLE(X) CAPTURE_HANDLER_TABLE(X)
 #undef X
 };
-enum { ROWS = sizeof rows / sizeof *rows, DOMAINS = CUPTI_CB_DOMAIN_RUNTIME_API + 1, IDS = 1024 };
+#define X(domain, first, last, name) +1
+enum { RECORDER_ROWS = 0 HANDLER_TABLE(X) };
+#undef X
+enum { ROWS = sizeof rows / sizeof *rows, DOMAINS = CUPTI_CB_DOMAIN_RESOURCE + 1, IDS = 1024 };
 
 /* Read by every thread, written by none. */
 /* clang-format off */
-static const struct handler *const by_id[DOMAINS][IDS] = {
 #define X(domain, first, last, name) \
     [CUPTI_CB_DOMAIN_##domain##_API] \
     [CUPTI_##domain##_TRACE_CBID_##first ... CUPTI_##domain##_TRACE_CBID_##last] = \
         &inject_handler_##name,
-    HANDLER_TABLE(X)
-#undef X
+static const struct handler *const by_id[LAYERS][DOMAINS][IDS] = {
+    [RECORDER] = { HANDLER_TABLE(X) },
+    [CAPTURE] = { CAPTURE_HANDLER_TABLE(X) },
 };
+#undef X
 /* clang-format on */
-static bool is_on[ROWS]; /* lock `control` held */
+static _Atomic bool captures;       /* a handler of the second table was on */
+static bool is_on[ROWS];            /* lock `control` held */
+static uint8_t users[DOMAINS][IDS]; /* rows that are on; lock `control` held */
 
 const struct handler *inject_handlers_of(uint32_t domain, uint32_t id)
 {
-    return domain < DOMAINS && id < IDS ? by_id[domain][id] : NULL;
+    return domain < DOMAINS && id < IDS ? by_id[RECORDER][domain][id] : NULL;
 }
 
 void inject_handlers_switch(enum handler_span span, bool on)
@@ -41,15 +50,21 @@ void inject_handlers_switch(enum handler_span span, bool on)
         if (r->handler->span != span || want == is_on[i])
             continue;
         is_on[i] = want;
-        for (uint32_t id = r->first; id <= r->last; id++)
-            inject_cupti_callback(r->domain, id, want);
+        if (want && i >= RECORDER_ROWS)
+            atomic_store(&captures, true);
+        for (uint32_t id = r->first; id <= r->last; id++) {
+            uint8_t *n = &users[r->domain][id];
+            *n = (uint8_t)(want ? *n + 1 : *n - 1);
+            if (*n == want) /* the first, or none is left */
+                inject_cupti_callback(r->domain, id, want);
+        }
     }
 }
 
 void inject_handlers_forget(void)
 {
-    for (size_t i = 0; i < ROWS; i++)
-        is_on[i] = false;
+    memset(is_on, 0, sizeof is_on);
+    memset(users, 0, sizeof users);
 }
 
 void CUPTIAPI inject_handlers_call(void *user, CUpti_CallbackDomain domain, CUpti_CallbackId id,
@@ -57,12 +72,24 @@ void CUPTIAPI inject_handlers_call(void *user, CUpti_CallbackDomain domain, CUpt
 {
     (void)user;
     struct guest_thread *me = &guest_thread;
-    if (me->busy || atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
+    /* A call of this library may load a module of the program's. */
+    if ((me->busy && domain != CUPTI_CB_DOMAIN_RESOURCE) ||
+        atomic_load_explicit(&guest.state, memory_order_acquire) != GUEST_ON)
         return;
-    const struct handler *h = inject_handlers_of(domain, id);
-    if (!h)
+    if ((uint32_t)domain >= DOMAINS || id >= IDS)
         return;
+    const struct handler *recorder = by_id[RECORDER][domain][id];
+    const struct handler *of_capture =
+        atomic_load_explicit(&captures, memory_order_relaxed) ? by_id[CAPTURE][domain][id] : NULL;
     me->busy++;
-    h->called(me, data, id);
+    const CUpti_CallbackData *d = data;
+    bool first =
+        recorder && of_capture && d->callbackSite == CUPTI_API_EXIT; /* takes its time before */
+    if (first)
+        recorder->called(me, d, id);
+    if (of_capture)
+        of_capture->called(me, d, id);
+    if (recorder && !first)
+        recorder->called(me, d, id);
     me->busy--;
 }

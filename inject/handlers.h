@@ -4,11 +4,13 @@
  * a run of neighbouring ids. To add one:
  *   1. its ids in gpu/abi/cupti.h, if missing;
  *   2. a file that defines `const struct handler inject_handler_<name>`;
- *   3. a row below. Nothing else refers to it. */
+ *   3. a row below. Nothing else refers to it.
+ * A function may stand once in each of the two tables: this one and that of captures. */
 #ifndef INJECT_HANDLERS_H
 #define INJECT_HANDLERS_H
 
 #include "gpu/abi/cupti.h"
+#include "inject/capture_handlers.h"
 #include "inject/ring.h"
 
 enum handler_span {
@@ -20,8 +22,9 @@ struct handler {
     enum handler_span span;
     /* Whether the settings enable it; called whenever its span begins. */
     bool (*wanted)(void);
-    /* In the program's thread, at entry and at return of the function: must not wait, allocate, or
-     * take a lock that callbacks may hold. Pushes results as EVENT_CALL. */
+    /* d: a CUpti_ResourceData for ids of that domain. In the program's thread, at entry and at
+     * return of the function: must not wait, allocate, or take a lock that callbacks may hold.
+     * Pushes results as EVENT_CALL. */
     void (*called)(struct guest_thread *me, const CUpti_CallbackData *d, CUpti_CallbackId id);
     /* Optional. The writer: handles such an event of that ring. */
     void (*write)(struct ring *r, const struct event *e);
@@ -51,9 +54,10 @@ struct handler {
 /* clang-format on */
 #define X(domain, first, last, name) extern const struct handler inject_handler_##name;
 HANDLER_TABLE(X)
+CAPTURE_HANDLER_TABLE(X)
 #undef X
 
-/* NULL where the table has no row. From any thread. */
+/* Of HANDLER_TABLE. NULL where the table has no row. From any thread. */
 const struct handler *inject_handlers_of(uint32_t domain, uint32_t id);
 /* Begins or ends a span of time; lock `control` held. The end switches off what the begin switched
  * on. */

@@ -13,6 +13,7 @@
 #if defined(OLD_VERSION)
 #define OLD(name) __asm__(".symver " #name "," #name "@" OLD_VERSION)
 OLD(pthread_create);
+OLD(pthread_join);
 OLD(pthread_key_create);
 OLD(pthread_once);
 OLD(pthread_setspecific);

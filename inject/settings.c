@@ -133,6 +133,15 @@ static bool set_count(void *at, const char *value)
     return true;
 }
 
+static bool set_ordinal(void *at, const char *value)
+{
+    int64_t n;
+    if (!number(value, &n) || n > 1 << 30)
+        return false;
+    *(int64_t *)at = n;
+    return true;
+}
+
 static bool set_ring(void *at, const char *value)
 {
     int64_t n;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "inject/capture.h"
 #include "inject/cupti.h"
 #include "inject/guest.h"
 #include "support/support.h"
@@ -32,6 +33,24 @@ bool inject_cupti_start(void)
 bool inject_cupti_has_callbacks(void)
 {
     return callbacks;
+}
+/* Regions to capture. Where threads cross the gate at once, another may have opened it again. */
+static bool one_thread;
+static _Atomic int begun, started, ended;
+void inject_capture_begin(void)
+{
+    assert_false(one_thread && atomic_load(&inject_gate_is_open));
+    begun++;
+}
+void inject_capture_started(void)
+{
+    assert_true(!one_thread || atomic_load(&inject_gate_is_open));
+    started++;
+}
+void inject_capture_end(void)
+{
+    assert_false(one_thread && atomic_load(&inject_gate_is_open));
+    ended++;
 }
 bool trace_spool_add(struct spool_writer *w, enum spool_kind kind, const void *record)
 {
@@ -244,6 +263,33 @@ static void measure(void)
     print_message("%.0f ns per record\n", (double)(clock_mono_ns() - from_ns) / (double)n);
 }
 
+/* Ranges in each other are one region; it begins before the gate opens, ends after it closed. */
+static void a_region_is_the_outermost_range(void **state)
+{
+    (void)state;
+    fresh(true);
+    guest.settings = (struct settings){.patterns = {.n = 1}};
+    inject_gate_open();
+    begun = started = ended = 0;
+    one_thread = true;
+    for (int i = 0; i < 2; i++) {
+        inject_gate_range(true);
+        inject_gate_range(true);
+        inject_gate_range(false);
+        assert_int_equal(ended, i);
+        inject_gate_range(false);
+        assert_true(begun == i + 1 && started == i + 1 && ended == i + 1);
+    }
+    guest.settings = (struct settings){.profiler = true};
+    inject_gate_open();
+    inject_gate_profiler(true);
+    inject_gate_profiler(true);
+    inject_gate_profiler(false);
+    assert_true(begun == 3 && started == 3 && ended == 3);
+    one_thread = false;
+    guest.settings = (struct settings){.profiler = false};
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
@@ -259,6 +305,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(times_decide_without_callbacks),
         cmocka_unit_test(forgotten_windows_are_counted),
         cmocka_unit_test(threads_open_and_close_while_the_writer_looks),
+        cmocka_unit_test(a_region_is_the_outermost_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,86 @@
+/* What the processes of a program left in the recorder's folder. */
+#include <string.h>
+
+#include "base/log.h"
+#include "capture/capture.h"
+#include "trace/spool.h"
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    size_t n = strlen(name), m = strlen(suffix);
+    return n > m && strcmp(name + n - m, suffix) == 0;
+}
+
+static const char *refusal(struct arena *a, const char *dir)
+{
+    struct sv text;
+    struct err ignored = {0};
+    if (fs_read(a, fs_join(a, dir, CAPSULE_REFUSED), 1 << 16, &text, &ignored) != ST_OK)
+        return NULL;
+    return arena_strn(a, text.p, strcspn(text.p, "\n"));
+}
+
+struct finding {
+    const char *captured, *second; /* names */
+    const char *unended, *refused;
+    size_t spools;
+};
+
+static void look(struct arena *a, const char *recording, const char *name, struct finding *f)
+{
+    const char *dir = fs_join(a, recording, name), *why;
+    if (ends_with(name, SPOOL_SUFFIX))
+        f->spools++;
+    if (!ends_with(name, CAPSULE_RECORDED_SUFFIX))
+        return;
+    if ((why = refusal(a, dir)) != NULL) {
+        log_debug("%s: %s", name, why);
+        f->refused = f->refused ? f->refused : why;
+    } else if (!fs_exists(fs_join(a, dir, CAPSULE_FILE))) {
+        f->unended = name;
+    } else if (f->captured) {
+        f->second = name;
+    } else {
+        f->captured = name;
+    }
+}
+
+static enum st nothing(const struct finding *f, const struct capture_region *r, struct err *e)
+{
+    const char *what = r->range ? r->range : "cuProfilerStart to cuProfilerStop";
+    if (f->refused) {
+        err_set(e, ST_REJECTED, "%s", f->refused);
+        return err_add(e, "the region cannot be captured");
+    }
+    if (f->unended) {
+        err_set(e, ST_INPUT, "%s began and did not end before the program did", what);
+        return err_hint(e, "a region ends where its NVTX range does, or at cuProfilerStop");
+    }
+    if (f->spools == 0) {
+        err_set(e, ST_INPUT, "no process of the command used CUDA or NVTX");
+        return err_hint(e, "twinfer doctor says what is there");
+    }
+    err_set(e, ST_INPUT, "%s was entered less than %lld times", what, (long long)r->occurrence);
+    return err_hint(e, "twinfer trace -- COMMAND lists the ranges that a program enters");
+}
+
+enum st capture_find(struct arena *a, const char *recording, const struct capture_region *region,
+                     struct capture_found *out, struct err *e)
+{
+    const char **names;
+    size_t n;
+    struct finding f = {0};
+    TRY(fs_list(a, recording, &names, &n, e));
+    for (size_t i = 0; i < n; i++)
+        look(a, recording, names[i], &f);
+    if (f.second) {
+        err_set(e, ST_INPUT, "two processes captured the region: %s, %s", f.captured, f.second);
+        return err_hint(e, "a capsule holds one GPU of one process: run one rank alone");
+    }
+    if (!f.captured)
+        return nothing(&f, region, e);
+    size_t stem = strlen(f.captured) - strlen(CAPSULE_RECORDED_SUFFIX);
+    out->dir = fs_join(a, recording, f.captured);
+    out->spool = fs_join(a, recording, arena_printf(a, "%.*s" SPOOL_SUFFIX, (int)stem, f.captured));
+    return ST_OK;
+}
