@@ -10,8 +10,13 @@ int check_all(struct dev *g, const char *only, const char *dtype, int every);
 /* Every row at the sizes of real models beside its floor; quick: products of one row alone. */
 void time_rows(struct dev *g, bool quick);
 /* Whole decode steps of a model of that name made of the rows that fit few sequences; quick: one
- * sequence of 1,024 tokens. */
-void time_steps(struct dev *g, bool quick);
+ * sequence of 1,024 tokens; fused: decode_step beside one way of the others. */
+void time_steps(struct dev *g, bool quick, bool fused);
+/* Decode attention of unequal lengths by several plans (engine/cuda/parts.h); quick: one small
+ * size. Returns the number of plans whose results are wrong. */
+int time_unequal(struct dev *g, bool quick);
+/* Copies to the GPU of the sizes that batches have; opens the GPU itself. Returns 1 on failure. */
+int time_uploads(void);
 /* n random bfloat16 numbers, as model init makes them. */
 void dev_fill_random(struct dev *g, dev_ptr p, int64_t n);
 /* Read bandwidth of a stream of 4 GB or more, bytes per second. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/cuda/parts.h"
 #include "engine/cuda/twins.h"
 #include "gpu/bench.h"
 #include "gpu/world.h"
@@ -53,7 +54,7 @@ static int below(struct world *w, int n)
 struct shape {
     const char *name;
     int n_chunks, n_decodes;
-    int before[20], tokens[20];
+    int before[48], tokens[48];
 };
 
 static const struct shape shapes[] = {
@@ -69,6 +70,13 @@ static const struct shape shapes[] = {
     {"chunk of 129 behind 100", 1, 0, {100}, {129}},
     {"3 chunks", 3, 0, {0, 33, 5}, {65, 15, 200}},
     {"mixed", 2, 5, {0, 130, 40, 17, 300, 0, 15}, {70, 31, 1, 1, 1, 1, 1}},
+    {"33 unequal decodes",
+     0,
+     33, /* lengths around the stripes' edges, one long row */
+     {63, 64,  127, 128, 0,  15,  16, 2500, 191, 192, 1, 255, 256, 31,  700, 62, 65,
+      5,  319, 320, 383, 40, 448, 90, 64,   64,  129, 3, 200, 511, 512, 513, 17},
+     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -87,7 +95,8 @@ static struct cuda_batch make_batch(struct run *r, const struct shape *s, int bl
         tokens += s->tokens[i];
         blocks += (s->before[i] + s->tokens[i] + block_size - 1) / block_size;
     }
-    *step = (struct cuda_step){tokens, n, s->n_chunks, s->n_decodes};
+    *step = (struct cuda_step){
+        .n_tokens = tokens, .n_rows = n, .n_chunks = s->n_chunks, .n_decodes = s->n_decodes};
     int *kv_at = world_ints(w, tokens), *positions = world_ints(w, tokens);
     int *table = world_ints(w, blocks), *row_token = world_ints(w, n), *slot = world_ints(w, n);
     struct cuda_segment *segments = world_take(w, (size_t)n * sizeof *segments);
@@ -110,7 +119,11 @@ static struct cuda_batch make_batch(struct run *r, const struct shape *s, int bl
         row_token[i] = at - 1;
         slot[i] = n - 1 - i;
     }
-    r->most = (struct cuda_sizes){tokens + 5, n + 2, s->n_chunks + 1, s->n_decodes + 2, sms_of(r)};
+    r->most = (struct cuda_sizes){.tokens = tokens + 5,
+                                  .rows = n + 2,
+                                  .chunks = s->n_chunks + 1,
+                                  .decodes = s->n_decodes + 2,
+                                  .sms = sms_of(r)};
     return (struct cuda_batch){.step = step,
                                .positions = positions,
                                .kv_at = kv_at,
@@ -202,9 +215,14 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
     }
     if (id == CUDA_ATTENTION_DECODE) {
         const int tiles = cuda_attention_head_tiles(d->heads, d->kv_heads);
-        a.splits = cuda_attention_splits(s->n_decodes, d->heads, d->kv_heads, sms_of(r));
-        a.partial = world_scratch(w, (size_t)(r->most.rows * d->heads * a.splits) *
-                                         (size_t)(d->head_dim + 2) * sizeof(float));
+        const int most = cuda_parts_most(s->n_decodes, d->heads, d->kv_heads, sms_of(r));
+        struct cuda_part *parts = world_take(w, (size_t)most * sizeof *parts);
+        struct cuda_step *step = (void *)(uintptr_t)b.step;
+        step->n_parts = cuda_parts_plan(b.segments + s->n_chunks, s->n_decodes, most, parts);
+        a.batch.parts = parts;
+        r->most.parts = most + 3; /* more than there are */
+        a.partial =
+            world_scratch(w, (size_t)(most * d->heads) * (size_t)(d->head_dim + 2) * sizeof(float));
         a.counters = world_ints(w, r->most.rows * tiles);
     }
     /* rows of the batch that another kernel handles are not written */
@@ -290,7 +308,8 @@ static int *take_count(struct run *r, int n)
 {
     int *count = world_ints(&r->w, 1);
     *count = n;
-    r->most = (struct cuda_sizes){n + 3, n + 3, 1, n + 3, sms_of(r)};
+    r->most = (struct cuda_sizes){
+        .tokens = n + 3, .rows = n + 3, .chunks = 1, .decodes = n + 3, .sms = sms_of(r)};
     return count;
 }
 
@@ -352,7 +371,7 @@ static void other_token_cases(struct run *r, enum cuda_dtype t, int n, int width
     take_count(r, n);
     struct cuda_step *step = world_take(w, sizeof *step);
     int *ids = world_ints(w, n), *last = world_ints(w, 4);
-    *step = (struct cuda_step){n, n, 0, n};
+    *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n};
     for (int i = 0; i < n; i++)
         ids[i] = below(w, VOCAB + 4) - 4; /* the first four: the last token of a slot */
     for (int i = 0; i < 4; i++)
@@ -446,6 +465,137 @@ static void matmul_cases(struct run *r, enum cuda_dtype t)
                 }
 }
 
+/* ---- the whole step -------------------------------------------------------------------------- */
+
+struct step_dims {
+    struct dims d;
+    int layers, hidden, intermediate, vocab;
+    bool qk_norm, alibi;
+};
+
+static const struct step_dims step_dims[] = {
+    {{8, 4, 128, 16}, 2, 256, 640, 1003, true, false}, /* narrow tiles alone, a vocabulary by 1 */
+    {{4, 4, 128, 32}, 3, 520, 1032, 2050, false, false},
+    {{16, 8, 128, 16}, 2, 1024, 3072, 5000, true, false}, /* Qwen3-0.6B */
+    {{6, 2, 64, 16}, 2, 264, 88, 300, true, true},
+    {{16, 1, 64, 16}, 1, 1160, 136, 8, false, false}, /* two head tiles */
+};
+
+static const struct shape step_shapes[] = {
+    {"1 row, first token", 0, 1, {0}, {1}},
+    {"1 row at 16", 0, 1, {16}, {1}},
+    {"1 row at 127", 0, 1, {127}, {1}},
+    {"1 row at 1023", 0, 1, {1023}, {1}},
+    {"2 rows", 0, 2, {255, 256}, {1, 1}},
+    {"3 rows", 0, 3, {700, 1, 40}, {1, 1, 1}},
+    {"4 rows", 0, 4, {15, 300, 0, 513}, {1, 1, 1, 1}},
+    {"no rows", 0, 0, {0}, {0}},
+};
+
+static void step_case(struct run *r, enum cuda_dtype t, const struct step_dims *m,
+                      const struct shape *s)
+{
+    struct world *w = &r->w;
+    const struct dims *d = &m->d;
+    const int n = s->n_decodes, q = d->heads * d->head_dim, kv = d->kv_heads * d->head_dim;
+    const int qkv = q + 2 * kv;
+    int n_blocks;
+    char what[128];
+    if (r->only && strcmp(r->only, cuda_kernels[CUDA_DECODE_STEP].name) != 0)
+        return;
+    world_begin(w, (uint64_t)(m->hidden + s->before[0]));
+    struct cuda_batch b = make_batch(r, s, d->block_size, &n_blocks);
+    int *ids = world_ints(w, n), *last = world_ints(w, n + 2);
+    for (int i = 0; i < n; i++) { /* every second token is still on the GPU */
+        ids[i] = i % 2 ? -1 - (i + 1) : below(w, m->vocab);
+        last[i + 1] = below(w, m->vocab);
+    }
+    b.ids = ids;
+    b.last = last;
+    const int64_t cache = (int64_t)n_blocks * kv * d->block_size;
+    /* a layer: matrices, then norms */
+    const int64_t at_out = (int64_t)qkv * m->hidden, at_up = at_out + (int64_t)q * m->hidden,
+                  at_down = at_up + 2LL * m->intermediate * m->hidden,
+                  at_norm = at_down + (int64_t)m->intermediate * m->hidden,
+                  layer = at_norm + 2 * m->hidden + 2 * d->head_dim;
+    const size_t element = (size_t)cuda_dtype_bytes(t);
+    char *weights = world_random(w, t, layer * m->layers, 1 / sqrt(m->hidden));
+    for (int i = 0; i < m->layers; i++)
+        for (int64_t j = at_norm; j < layer; j++)
+            twin_put(t, weights, i * layer + j, 1 + 0.3F * (float)(j % 3));
+    char *keys = world_random(w, t, 2 * cache * m->layers, 1);
+    for (int i = 0; i < m->layers; i++)
+        forget_unused(&b, d, t, n_blocks, keys + (size_t)(2 * i * cache) * element,
+                      keys + (size_t)((2 * i + 1) * cache) * element);
+    world_changes(w, keys, t, 2 * cache * m->layers);
+    struct cuda_decode_step_args a = {
+        .attention = {.batch = b,
+                      .k = keys,
+                      .v = keys + (size_t)cache * element,
+                      .heads = d->heads,
+                      .kv_heads = d->kv_heads,
+                      .head_dim = d->head_dim,
+                      .block_size = d->block_size,
+                      .scale = (float)(1 / sqrt((double)d->head_dim)),
+                      .fuse = 1,
+                      .q_norm =
+                          m->qk_norm ? weights + (size_t)(layer - 2 * d->head_dim) * element : NULL,
+                      .k_norm =
+                          m->qk_norm ? weights + (size_t)(layer - d->head_dim) * element : NULL,
+                      .eps = 1e-6F,
+                      .splits = cuda_decode_step_parts(n, d->heads, d->kv_heads, sms_of(r))},
+        .input_norm = weights + (size_t)at_norm * element,
+        .qkv_weight = weights,
+        .out_weight = weights + (size_t)at_out * element,
+        .post_norm = weights + (size_t)(at_norm + m->hidden) * element,
+        .up_weight = weights + (size_t)at_up * element,
+        .down_weight = weights + (size_t)at_down * element,
+        .layer_bytes = (long long)layer * (long long)element,
+        .cache_bytes = 2 * (long long)cache * (long long)element,
+        .layers = m->layers,
+        .hidden = m->hidden,
+        .intermediate = m->intermediate,
+        .vocab = m->vocab,
+        .least_pages = 2};
+    if (n > cuda_decode_step_rows(&a, t, sms_of(r)))
+        return;
+    a.table = world_random(w, t, (int64_t)m->vocab * m->hidden, 1);
+    a.lm_head = a.table;
+    a.final_norm = world_random(w, t, m->hidden, 1);
+    if (m->alibi) {
+        float *slopes = world_floats(w, d->heads);
+        for (int i = 0; i < d->heads; i++)
+            slopes[i] = (float)exp2(-8.0 * (i + 1) / d->heads);
+        a.attention.slopes = slopes;
+    } else {
+        fill_angles(w, 1100, d->head_dim / 2, &a.attention.cosine, &a.attention.sine);
+    }
+    a.x = world_scratch(w, (size_t)n * (size_t)m->hidden * element);
+    a.qkv = world_scratch(w, (size_t)n * (size_t)qkv * element);
+    a.attention.qkv = a.qkv;
+    a.act = world_scratch(w, (size_t)n * (size_t)m->intermediate * element);
+    a.exchange = world_scratch(w, (size_t)cuda_decode_step_words(&a, n, sms_of(r)) * 8);
+    a.logits = world_output(w, CUDA_F32, (int64_t)n * m->vocab);
+    a.sync = world_scratch(w, 2 * sizeof *a.sync);
+    if (n == 1) /* they do not change results */
+        a.stamps = world_scratch(w, (size_t)cuda_decode_step_stamps(m->layers) * 8);
+    r->most = (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .sms = sms_of(r)};
+    snprintf(what, sizeof what, "%s, %d layers of %d, %d, heads %d/%d of %d, vocabulary %d",
+             s->name, m->layers, m->hidden, m->intermediate, d->heads, d->kv_heads, d->head_dim,
+             m->vocab);
+    check(r, CUDA_DECODE_STEP, t, d->head_dim, &a, what);
+}
+
+static void step_cases(struct run *r, enum cuda_dtype t)
+{
+    if (!(cuda_kernels[CUDA_DECODE_STEP].dtypes >> t & 1) ||
+        (r->w.gpu && r->w.gpu->arch < cuda_kernels[CUDA_DECODE_STEP].min_arch))
+        return;
+    for (size_t i = 0; i < sizeof step_dims / sizeof step_dims[0]; i++)
+        for (size_t j = 0; j < sizeof step_shapes / sizeof step_shapes[0]; j++)
+            step_case(r, t, &step_dims[i], &step_shapes[j]);
+}
+
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 static void sample_cases(struct run *r, enum cuda_dtype t)
@@ -461,7 +611,7 @@ static void sample_cases(struct run *r, enum cuda_dtype t)
             take_count(r, ROWS);
             struct cuda_step *step = world_take(w, sizeof *step);
             int *slot = world_ints(w, ROWS), *positions = world_ints(w, ROWS);
-            *step = (struct cuda_step){ROWS, ROWS, 0, ROWS};
+            *step = (struct cuda_step){.n_tokens = ROWS, .n_rows = ROWS, .n_decodes = ROWS};
             for (int j = 0; j < ROWS; j++) {
                 slot[j] = (3 * j + 1) % ROWS;
                 positions[j] = below(w, 1000);
@@ -518,15 +668,14 @@ static void random_cases(struct run *r, enum cuda_dtype t)
         char what[64];
         world_begin(w, i);
         take_count(r, 1);
-        const struct rng stream = rng_stream(i, "model.layers.0.mlp.up_proj.weight");
-        struct cuda_random_args a = {.n = counts[i]};
-        float *quantiles = world_floats(w, 65536);
-        uint64_t *jumps = world_take(w, CUDA_RANDOM_JUMPS * CUDA_RANDOM_JUMP_WORDS * 8);
-        memcpy(quantiles, random_weights_quantiles(), 65536 * sizeof *quantiles);
-        cuda_random_jumps(jumps);
-        memcpy(a.state, stream.s, sizeof a.state);
+        const struct tensor tensor = {.name = "mlp.up_proj.weight", .n_dims = 2};
+        const struct random_weights weights = random_weights_of(&tensor, i);
+        struct cuda_random_args a = {.n = counts[i],
+                                     .key = {weights.key[0], weights.key[1]},
+                                     .stream = {weights.stream[0], weights.stream[1]}};
+        float *quantiles = world_floats(w, RANDOM_WEIGHTS_QUANTILES);
+        memcpy(quantiles, random_weights_quantiles(), RANDOM_WEIGHTS_QUANTILES * sizeof *quantiles);
         a.quantiles = quantiles;
-        a.jumps = (const unsigned long long *)jumps;
         a.out = world_output(w, t, counts[i]);
         snprintf(what, sizeof what, "%lld elements", (long long)counts[i]);
         check(r, CUDA_RANDOM, t, 0, &a, what);
@@ -547,6 +696,7 @@ int check_all(struct dev *g, const char *only, const char *dtype, int every)
         token_cases(&r, (enum cuda_dtype)t);
         attention_cases(&r, (enum cuda_dtype)t);
         matmul_cases(&r, (enum cuda_dtype)t);
+        step_cases(&r, (enum cuda_dtype)t);
         sample_cases(&r, (enum cuda_dtype)t);
         random_cases(&r, (enum cuda_dtype)t);
     }

@@ -1,328 +1,225 @@
 #include "gpu/dev.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "gpu/library.h"
+#include "gpu/stream.h"
 
-/* X(name, arguments): the driver's functions, results are CUresult. */
-#define DRIVER(X)                                                                          \
-    X(cuInit, (unsigned flags))                                                            \
-    X(cuDeviceGet, (int *device, int ordinal))                                             \
-    X(cuDeviceGetName, (char *name, int bytes, int device))                                \
-    X(cuDeviceGetAttribute, (int *value, int attribute, int device))                       \
-    X(cuDeviceTotalMem_v2, (size_t * bytes, int device))                                   \
-    X(cuDevicePrimaryCtxRetain, (void **context, int device))                              \
-    X(cuCtxSetCurrent, (void *context))                                                    \
-    X(cuCtxSynchronize, (void))                                                            \
-    X(cuMemAlloc_v2, (dev_ptr * p, size_t bytes))                                          \
-    X(cuMemFree_v2, (dev_ptr p))                                                           \
-    X(cuMemcpyHtoD_v2, (dev_ptr to, const void *from, size_t bytes))                       \
-    X(cuMemcpyDtoH_v2, (void *to, dev_ptr from, size_t bytes))                             \
-    X(cuModuleLoadData, (void **module, const void *image))                                \
-    X(cuModuleGetFunction, (void **function, void *module, const char *name))              \
-    X(cuFuncGetAttribute, (int *value, int attribute, void *function))                     \
-    X(cuFuncSetAttribute, (void *function, int attribute, int value))                      \
-    X(cuLaunchKernelEx, (const void *config, void *function, void **params, void **extra)) \
-    X(cuStreamCreate, (void **stream, unsigned flags))                                     \
-    X(cuStreamSynchronize, (void *stream))                                                 \
-    X(cuStreamBeginCapture_v2, (void *stream, int mode))                                   \
-    X(cuStreamEndCapture, (void *stream, void **graph))                                    \
-    X(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags))   \
-    X(cuGraphDestroy, (void *graph))                                                       \
-    X(cuGraphExecDestroy, (void *exec))                                                    \
-    X(cuGraphLaunch, (void *exec, void *stream))                                           \
-    X(cuEventCreate, (void **event, unsigned flags))                                       \
-    X(cuEventRecord, (void *event, void *stream))                                          \
-    X(cuEventSynchronize, (void *event))                                                   \
-    X(cuEventElapsedTime_v2, (float *ms, void *from, void *to))                            \
-    X(cuGetErrorName, (int result, const char **name))
-
-#define NVRTC(X)                                                                      \
-    X(nvrtcCreateProgram, (void **program, const char *text, const char *name, int n, \
-                           const char *const *headers, const char *const *names))     \
-    X(nvrtcCompileProgram, (void *program, int n, const char *const *options))        \
-    X(nvrtcGetCUBINSize, (void *program, size_t *bytes))                              \
-    X(nvrtcGetCUBIN, (void *program, char *cubin))                                    \
-    X(nvrtcGetProgramLogSize, (void *program, size_t *bytes))                         \
-    X(nvrtcGetProgramLog, (void *program, char *log))                                 \
-    X(nvrtcDestroyProgram, (void **program))
-
-#define DECLARE(name, arguments) static int(*name) arguments;
-DRIVER(DECLARE)
-NVRTC(DECLARE)
-
-struct launch_attribute { /* CUlaunchAttribute */
-    int id, pad;
-    char value[64];
-};
-
-struct launch_config { /* CUlaunchConfig */
-    unsigned grid[3], block[3], shared_bytes;
-    void *stream;
-    struct launch_attribute *attributes;
-    unsigned n_attributes;
-};
-
-enum {
-    ATTRIBUTE_SMS = 16,
-    ATTRIBUTE_L2 = 38,
-    ATTRIBUTE_MAJOR = 75,
-    ATTRIBUTE_MINOR = 76,
-    FUNCTION_SHARED = 1,
-    FUNCTION_LOCAL = 3,
-    FUNCTION_REGISTERS = 4,
-    FUNCTION_MOST_SHARED = 8,
-    LAUNCH_PROGRAMMATIC = 6,
-    CAPTURE_RELAXED = 2
-};
-
-static void die(const char *what, int code)
+static void must(enum st st, struct err *e)
 {
-    const char *name = "?";
-    if (cuGetErrorName)
-        cuGetErrorName(code, &name);
-    fprintf(stderr, "%s: %d %s\n", what, code, name);
+    if (st == ST_OK)
+        return;
+    err_print(e, "gpu_bench", stderr);
     exit(1);
 }
 
-#define CHECK(call)              \
-    do {                         \
-        const int code = (call); \
-        if (code)                \
-            die(#call, code);    \
-    } while (0)
-
-static void *open_first(const char *const *names)
+static enum st open_all(struct dev *g, struct arena *a, struct err *e)
 {
-    for (; *names; names++) {
-        void *p = dlopen(*names, RTLD_NOW);
-        if (p)
-            return p;
-    }
-    return NULL;
+    struct gpu_nvrtc nvrtc;
+    TRY(gpu_open(0, &g->gpu, e));
+    TRY(gpu_nvrtc_open(a, g->gpu.driver_version, &nvrtc, e));
+    gpu_compiler_open(&nvrtc, NULL, &g->compiler);
+    const struct gpu_device *d = &g->gpu.facts;
+    if (!gpu_compile_arch(g->compiler, d->major, d->minor, g->arch_name))
+        return err_set(e, ST_DEVICE, "NVRTC does not know this GPU");
+    return gpu_stream_open(&g->gpu, &g->stream, e);
 }
 
 bool dev_open(struct dev *g)
 {
-    static const char *const cuda[] = {"libcuda.so.1", NULL};
-    static const char *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
-                                        "/usr/local/cuda/lib64/libnvrtc.so", NULL};
-    void *driver = open_first(cuda), *compiler = open_first(nvrtc);
-    int device, major, minor, l2;
-    void *context;
-    *g = (struct dev){0};
-    if (!driver || !compiler) {
-        fprintf(stderr, "%s was not found\n", driver ? "libnvrtc" : "libcuda");
+    struct err e = {0};
+    struct arena *a = arena_new();
+    *g = (struct dev){.name = ""};
+    const enum st st = open_all(g, a, &e);
+    arena_free(&a);
+    if (st != ST_OK) {
+        err_print(&e, "gpu_bench", stderr);
+        dev_close(g);
         return false;
     }
-#define BIND(name, arguments)                                  \
-    *(void **)&name = dlsym(driver, #name);                    \
-    if (!name)                                                 \
-        *(void **)&name = dlsym(compiler, #name);              \
-    if (!name && strcmp(#name, "cuEventElapsedTime_v2") == 0)  \
-        *(void **)&name = dlsym(driver, "cuEventElapsedTime"); \
-    if (!name) {                                               \
-        fprintf(stderr, "%s is missing\n", #name);             \
-        return false;                                          \
-    }
-    DRIVER(BIND)
-    NVRTC(BIND)
-    if (cuInit(0) || cuDeviceGet(&device, 0)) {
-        fprintf(stderr, "there is no GPU\n");
-        return false;
-    }
-    CHECK(cuDeviceGetName(g->name, sizeof g->name, device));
-    CHECK(cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, device));
-    CHECK(cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, device));
-    CHECK(cuDeviceGetAttribute(&g->sms, ATTRIBUTE_SMS, device));
-    CHECK(cuDeviceGetAttribute(&l2, ATTRIBUTE_L2, device));
-    CHECK(cuDeviceTotalMem_v2(&g->memory_bytes, device));
-    CHECK(cuDevicePrimaryCtxRetain(&context, device));
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuStreamCreate(&g->stream, 1));
-    g->arch = 10 * major + minor;
-    g->l2_bytes = l2;
+    const struct gpu_device *d = &g->gpu.facts;
+    g->name = d->name;
+    g->arch = (int)(10 * d->major + d->minor);
+    g->sms = (int)d->sms;
+    g->l2_bytes = d->l2_bytes;
     return true;
 }
 
-dev_ptr dev_alloc(size_t bytes)
+void dev_close(struct dev *g)
 {
+    if (g->gpu.context) {
+        gpu_stream_close(&g->gpu, &g->stream);
+        gpu_close(&g->gpu);
+    }
+    gpu_compiler_close(&g->compiler);
+}
+
+dev_ptr dev_alloc(struct dev *g, size_t bytes)
+{
+    struct err e = {0};
     dev_ptr p;
-    CHECK(cuMemAlloc_v2(&p, bytes));
+    must(gpu_alloc(&g->gpu, bytes, "a buffer", &p, &e), &e);
     return p;
 }
 
-void dev_free(dev_ptr p)
+void dev_free(struct dev *g, dev_ptr p)
 {
-    CHECK(cuMemFree_v2(p));
+    gpu_free(&g->gpu, &p);
 }
 
-void dev_upload(dev_ptr to, const void *from, size_t bytes)
+void dev_upload(struct dev *g, dev_ptr to, const void *from, size_t bytes)
 {
-    CHECK(cuMemcpyHtoD_v2(to, from, bytes));
-    CHECK(cuCtxSynchronize()); /* a copy out of pageable memory may return before it is complete */
+    struct err e = {0};
+    must(gpu_upload(&g->gpu, to, from, bytes, g->stream, &e), &e);
+    dev_sync(g);
 }
 
-void dev_download(void *to, dev_ptr from, size_t bytes)
+void dev_download(struct dev *g, void *to, dev_ptr from, size_t bytes)
 {
-    CHECK(cuMemcpyDtoH_v2(to, from, bytes));
+    struct err e = {0};
+    must(gpu_download(&g->gpu, to, from, bytes, g->stream, &e), &e);
+    dev_sync(g);
 }
 
 void dev_sync(struct dev *g)
 {
-    CHECK(cuStreamSynchronize(g->stream));
+    struct err e = {0};
+    must(gpu_stream_wait(&g->gpu, g->stream, &e), &e);
 }
 
 const char *dev_fault(struct dev *g)
 {
-    const char *name = NULL;
-    const int code = cuStreamSynchronize(g->stream);
-    if (code)
-        cuGetErrorName(code, &name);
-    return name;
+    static struct err e;
+    err_clear(&e);
+    return gpu_stream_wait(&g->gpu, g->stream, &e) == ST_OK ? NULL : err_cause(&e, 0);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static void *compile(struct dev *g, const char *text, const char *name)
+static CUmodule compile(struct dev *g, const char *text, const char *name)
 {
-    char arch[64];
-    const char *options[] = {arch, "-std=c++17", "-lineinfo"};
-    void *program, *module;
-    size_t n;
-    const int64_t from_ns = clock_mono_ns();
-    snprintf(arch, sizeof arch, "--gpu-architecture=sm_%d%s", g->arch, g->arch >= 90 ? "a" : "");
-    CHECK(nvrtcCreateProgram(&program, text, name, 0, NULL, NULL));
-    const int failed = nvrtcCompileProgram(program, 3, options);
-    CHECK(nvrtcGetProgramLogSize(program, &n));
-    if (n > 1) {
-        char *log = mem_alloc(n);
-        nvrtcGetProgramLog(program, log);
-        fprintf(stderr, "%s:\n%s\n", name, log);
-        mem_free(log);
-    }
-    if (failed)
-        die(name, failed);
-    CHECK(nvrtcGetCUBINSize(program, &n));
-    char *cubin = mem_alloc(n);
-    CHECK(nvrtcGetCUBIN(program, cubin));
-    g->compile_s += ns_to_s(clock_mono_ns() - from_ns);
-    g->programs++;
-    CHECK(cuModuleLoadData(&module, cubin));
-    mem_free(cubin);
-    nvrtcDestroyProgram(&program);
+    static const char *const options[] = {"-std=c++17", "-lineinfo", NULL};
+    const struct gpu_source source = {.name = name, .text = text, .options = options};
+    struct err e = {0};
+    struct arena *a = arena_new();
+    struct sv image;
+    CUmodule module;
+    must(gpu_compile(g->compiler, a, &source, g->arch_name, &image, &e), &e);
+    must(gpu_module_load(&g->gpu, image, name, &module, &e), &e);
+    arena_free(&a);
     return module;
 }
 
-void *dev_entry(struct dev *g, const struct cuda_kernel *k, enum cuda_dtype t, int head_dim)
+/* Kernels and modules stay until the program ends. */
+static const struct gpu_kernel *find(struct dev *g, CUmodule module, const char *entry)
+{
+    struct err e = {0};
+    struct gpu_kernel *k = mem_alloc(sizeof *k);
+    const size_t n = strlen(entry) + 1;
+    char *name = memcpy(mem_alloc(n), entry, n);
+    must(gpu_kernel_find(&g->gpu, module, name, GPU_SHARED_MOST, k, &e), &e);
+    return k;
+}
+
+const struct gpu_kernel *dev_entry(struct dev *g, const struct cuda_kernel *k, enum cuda_dtype t,
+                                   int head_dim)
 {
     enum { MOST = 128 };
-    static struct {
-        char source[64];
+    static struct known {
+        const char *source;
         enum cuda_dtype t;
         int head_dim;
-        void *module;
+        CUmodule module;
+        const struct gpu_kernel *kernel[CUDA_KERNELS];
     } known[MOST];
     static int n;
-    void *function, *module = NULL;
+    int i = 0;
     head_dim = k->head_dim ? head_dim : 0;
+    while (i < n && !(known[i].t == t && known[i].head_dim == head_dim &&
+                      strcmp(known[i].source, k->source) == 0))
+        i++;
     struct arena *a = arena_new();
-    for (int i = 0; i < n; i++)
-        if (known[i].t == t && known[i].head_dim == head_dim && !strcmp(known[i].source, k->source))
-            module = known[i].module;
-    if (!module) {
+    if (i == n) {
         ASSERT(n < MOST);
-        module = compile(g, cuda_program(a, k->source, t, head_dim), k->source);
-        snprintf(known[n].source, sizeof known[n].source, "%s", k->source);
-        known[n].t = t;
-        known[n].head_dim = head_dim;
-        known[n++].module = module;
+        known[n++] = (struct known){.source = k->source, .t = t, .head_dim = head_dim};
+        known[i].module = compile(g, cuda_program(a, k->source, t, head_dim), k->source);
     }
-    CHECK(cuModuleGetFunction(&function, module, cuda_kernel_entry(a, k, t)));
+    const struct gpu_kernel **kernel = &known[i].kernel[k - cuda_kernels];
+    if (!*kernel)
+        *kernel = find(g, known[i].module, cuda_kernel_entry(a, k, t));
     arena_free(&a);
-    return function;
+    return *kernel;
 }
 
-void *dev_entry_of(struct dev *g, const char *text, const char *entry)
+const struct gpu_kernel *dev_entry_of(struct dev *g, const char *text, const char *entry)
 {
-    void *function;
-    CHECK(cuModuleGetFunction(&function, compile(g, text, entry), entry));
-    return function;
+    return find(g, compile(g, text, entry), entry);
 }
 
-void dev_entry_costs(void *function, int *registers, int *local_bytes, int *shared_bytes)
-{
-    CHECK(cuFuncGetAttribute(registers, FUNCTION_REGISTERS, function));
-    CHECK(cuFuncGetAttribute(local_bytes, FUNCTION_LOCAL, function));
-    CHECK(cuFuncGetAttribute(shared_bytes, FUNCTION_SHARED, function));
-}
-
-void dev_launch(struct dev *g, void *function, const struct cuda_launch *l, const void *args,
-                size_t args_bytes, bool dependent)
+void dev_launch(struct dev *g, const struct gpu_kernel *k, const struct cuda_launch *l,
+                const void *args, size_t args_bytes, bool dependent)
 {
     char copy[1024];
     void *params[] = {copy};
-    struct launch_attribute programmatic = {.id = LAUNCH_PROGRAMMATIC, .value = {1}};
-    struct launch_config config = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
-                                   .block = {l->block, 1, 1},
-                                   .shared_bytes = l->shared_bytes,
-                                   .stream = g->stream,
-                                   .attributes = &programmatic,
-                                   .n_attributes = dependent && g->arch >= 90};
+    struct err e = {0};
+    const struct gpu_launch shape = {.grid = {l->grid[0], l->grid[1], l->grid[2]},
+                                     .block.x = l->block,
+                                     .shared_bytes = l->shared_bytes,
+                                     .early = dependent};
     ASSERT(args_bytes <= sizeof copy);
     memcpy(copy, args, args_bytes);
-    if (l->shared_bytes > 48 * 1024)
-        CHECK(cuFuncSetAttribute(function, FUNCTION_MOST_SHARED, (int)l->shared_bytes));
-    CHECK(cuLaunchKernelEx(&config, function, params, NULL));
+    must(gpu_launch(&g->gpu, k, &shape, params, g->stream, &e), &e);
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 void dev_graph_begin(struct dev *g)
 {
-    CHECK(cuStreamBeginCapture_v2(g->stream, CAPTURE_RELAXED));
+    struct err e = {0};
+    must(gpu_capture_begin(&g->gpu, g->stream, &e), &e);
 }
 
-void *dev_graph_end(struct dev *g)
+CUgraphExec dev_graph_end(struct dev *g)
 {
-    void *graph, *exec;
-    CHECK(cuStreamEndCapture(g->stream, &graph));
-    CHECK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    CHECK(cuGraphDestroy(graph));
+    struct err e = {0};
+    CUgraphExec exec;
+    must(gpu_capture_end(&g->gpu, g->stream, &exec, NULL, &e), &e);
     return exec;
 }
 
-void dev_graph_free(void *graph)
+void dev_graph_free(struct dev *g, CUgraphExec graph)
 {
-    CHECK(cuGraphExecDestroy(graph));
+    gpu_graph_close(&g->gpu, &graph);
 }
 
 static int compare(const void *a, const void *b)
 {
-    const float x = *(const float *)a, y = *(const float *)b;
+    const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-double dev_graph_time(struct dev *g, void *graph, int n, int inner)
+double dev_graph_time(struct dev *g, CUgraphExec graph, int n, int inner)
 {
-    float ms[256];
-    void *from, *to;
+    double s[256];
+    CUevent from, to;
+    struct err e = {0};
     ASSERT(n <= 256);
-    CHECK(cuEventCreate(&from, 0));
-    CHECK(cuEventCreate(&to, 0));
+    must(gpu_event_open(&g->gpu, true, &from, &e), &e);
+    must(gpu_event_open(&g->gpu, true, &to, &e), &e);
     for (int i = 0; i < 3; i++)
-        CHECK(cuGraphLaunch(graph, g->stream));
+        must(gpu_graph_launch(&g->gpu, graph, g->stream, &e), &e);
     for (int i = 0; i < n; i++) {
-        CHECK(cuEventRecord(from, g->stream));
+        must(gpu_event_record(&g->gpu, from, g->stream, &e), &e);
         for (int j = 0; j < inner; j++)
-            CHECK(cuGraphLaunch(graph, g->stream));
-        CHECK(cuEventRecord(to, g->stream));
-        CHECK(cuEventSynchronize(to));
-        CHECK(cuEventElapsedTime_v2(&ms[i], from, to));
+            must(gpu_graph_launch(&g->gpu, graph, g->stream, &e), &e);
+        must(gpu_event_record(&g->gpu, to, g->stream, &e), &e);
+        must(gpu_event_wait(&g->gpu, to, &e), &e);
+        must(gpu_event_s(&g->gpu, from, to, &s[i], &e), &e);
     }
-    qsort(ms, (size_t)n, sizeof *ms, compare);
-    return (double)ms[n / 2] / 1e3 / inner;
+    gpu_event_close(&g->gpu, &from);
+    gpu_event_close(&g->gpu, &to);
+    qsort(s, (size_t)n, sizeof *s, compare);
+    return s[n / 2] / inner;
 }

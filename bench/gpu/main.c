@@ -7,7 +7,8 @@
 static int usage(void)
 {
     fprintf(stderr,
-            "usage: gpu_bench check|twins [row|all [dtype|all [n]]] | rows|steps [quick]\n");
+            "usage: gpu_bench check|twins [row|all [dtype|all [n]]] | rows|steps|fused|unequal "
+            "[quick] | uploads\n");
     return 2;
 }
 
@@ -22,7 +23,11 @@ int main(int argc, char **argv)
     const char *only = argc > 2 && strcmp(argv[2], "all") != 0 ? argv[2] : NULL;
     if (strcmp(what, "twins") == 0)
         return check_all(NULL, only, dtype, every < 1 ? 1 : every) > 0;
-    if (strcmp(what, "check") != 0 && strcmp(what, "rows") != 0 && strcmp(what, "steps") != 0)
+    if (strcmp(what, "uploads") == 0)
+        return time_uploads();
+    const bool fused = strcmp(what, "fused") == 0, unequal = strcmp(what, "unequal") == 0;
+    if (strcmp(what, "check") != 0 && strcmp(what, "rows") != 0 && strcmp(what, "steps") != 0 &&
+        !fused && !unequal)
         return usage();
     const bool quick = argc > 2 && strcmp(argv[2], "quick") == 0;
     if (!dev_open(&g))
@@ -31,10 +36,14 @@ int main(int argc, char **argv)
     int failed = 0;
     if (strcmp(what, "check") == 0)
         failed = check_all(&g, only, dtype, every < 1 ? 1 : every);
+    else if (unequal)
+        failed = time_unequal(&g, quick);
     else if (strcmp(what, "rows") == 0)
         time_rows(&g, quick);
     else
-        time_steps(&g, quick);
-    printf("%d programs compiled in %.2f s\n", g.programs, g.compile_s);
+        time_steps(&g, quick, fused);
+    const struct gpu_compile_stats stats = gpu_compile_stats(g.compiler);
+    printf("%lld programs compiled in %.2f s\n", (long long)stats.compiled, stats.compile_s);
+    dev_close(&g);
     return failed > 0;
 }

@@ -1,50 +1,89 @@
 #!/bin/sh
-# Figures of the CUDA engine on this machine's GPU, in pieces of a few minutes each:
+# Figures of the CUDA engine on this machine's GPU, in steps of seconds to minutes:
 #
-#     bench/gpu/run.sh OUT [tokens | qwen | llama | peers]...
+#     bench/gpu/run.sh OUT [PIECE]...
 #
-#   tokens  float32 tokens of the GPU against the CPU engine's, tiny_qwen3
-#   qwen    Qwen3-0.6B, bfloat16: decode of 1 and of 64 sequences at 1k context
-#   llama   Llama-2-7B likewise, and prefill of 2k tokens
-#   peers   transformers' static cache under torch.compile, the same steps (adapters/compiled_decode.py)
+#   roofs     rates of the machine: doctor.measure
+#   tokens    float32 tokens of the GPU against the CPU engine's, tiny_qwen3
+#   logits    logits of the GPU and of the CPU against transformers', three families (adapters/transformers_logits.py)
+#   qwen      Qwen3-0.6B, bfloat16: decode of 1 and of 64 sequences at 1k context
+#   llama     Llama-2-7B likewise, and prefill of 2k tokens
+#   slo       the highest rate of Qwen3-0.6B, 512 tokens in, 64 out, under 500 ms TTFT and 10 ms TPOT
+#   peers     transformers' static cache under torch.compile, the same steps (adapters/compiled_decode.py)
+#   sanitize  compute-sanitizer's memcheck and racecheck on tiny_qwen3
+#   kernels   gpu_bench, where it was built (README.md; GPU_BENCH, beside this script, or build/bench/gpu): rows of kernels
+#             against their twins, their times, steps, unequal lengths
 #
-# TWINFER: the program (build/twinfer, or that of an unpacked ./do dist). BANDWIDTH: bytes/s of a
-# read-only stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth.
+#   profile   bundles of MODELS (qwen3_0_6b llama2_7b) in OUT/profiles, BUDGET (60) seconds of passes each
+#   capacity  requests/s of each at saturation, for the lengths of fidelity's workloads
+#   fidelity  three real runs each of a loaded, an idle and a long-prompt workload, simulated from OUT/profiles and compared;
+#             needs profile and capacity before it
+#
+# Without pieces: roofs to peers. bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do; README.md beside this file how
+# long pieces take. TWINFER: the program, when it is neither build/twinfer nor that of the unpacked ./do dist that this script is
+# in. HARDWARE: its group (h200). PYTHON: with torch and transformers, for logits and peers. BANDWIDTH: bytes/s of a read-only
+# stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth.
 set -eu
-here=$(cd "$(dirname "$0")/../.." && pwd)
-out=${1:?bench/gpu/run.sh OUT [piece]...}
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+script=$here/run.sh
+: "${1:?bench/gpu/run.sh OUT [piece]...}"
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- tokens qwen llama peers
-tw=${TWINFER:-$here/build/twinfer}
+. "$root/bench/steps.sh"
+tw=$(find_program "$root")
+rehearsal
+hardware=${HARDWARE:-h200}
+models=${MODELS:-$(small 'qwen3_0_6b llama2_7b' micro)}
+budget=${BUDGET:-$(small 60 6)}
 bandwidth=${BANDWIDTH:-4.42e12}
-mkdir -p "$out"
+python=${PYTHON:-python3}
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 # bench NAME SETTINGS...: a run; its folder is $out/NAME.
 bench() {
-    name=$1
+    rm -rf "${out:?}/$1"
+    to=$1
     shift
-    rm -rf "${out:?}/$name"
-    "$tw" bench workload=synthetic workload.lengths.kind=fixed workload.arrival.kind=static \
-        log.level=debug "out=$out/$name" "$@" >"$out/$name.txt" 2>&1 || { cat "$out/$name.txt"; return 1; }
-    grep -h "open in" "$out/$name.txt" || :
+    "$tw" bench engine=cuda model.weights=random:0 workload=synthetic workload.lengths.kind=fixed workload.arrival.kind=static \
+        log.level=debug "out=$out/$to" "$@"
 }
 
-# steps NAME SEQUENCES BYTES: median of the decode steps in which that many sequences take part.
-steps() {
-    awk -F, -v n="$2" 'NR > 1 && $8 == 0 && $9 == n { print $7, $5 }' "$out/$1/batches.csv" | sort -n |
-        awk -v name="$1" -v bytes="$3" -v bw="$bandwidth" '{ d[NR] = $1; s += $2 } END {
+roofs() {
+    # a machine without a figure, or in heat, is told by the exit code
+    "$tw" doctor doctor.measure=true "doctor.roofs=$out/roofs.json" >"$out/doctor.txt"
+    grep -E '^measured +roofs|gpu_' "$out/doctor.txt" | cut -c1-160 | figure
+}
+
+# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN: median of the decode steps in which all of the sequences take part.
+decode() {
+    prompt=$(small 960 40) answer=$(small 129 9)
+    bench "decode/$1-b$2" "model=$1" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
+        "workload.lengths.decode_tokens=$answer" "scheduler.batch_cap=$2" scheduler.token_budget=4096 \
+        "scheduler.max_model_len=$(small 1152 64)" "scheduler.num_blocks=$(($2 * 72 + 8))"
+    awk -F, -v n="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+        $at["num_prefill_tokens"] == 0 && $at["num_decode_tokens"] == n { print $at["device_ns"], $at["duration_ns"] }' \
+        "$out/decode/$1-b$2/batches.csv" | sort -n |
+        awk -v name="$1-b$2" -v bytes="$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')" -v bw="$bandwidth" '
+            { d[NR] = $1; s += $2 } END {
             if (NR == 0) { print name ": no such steps"; exit 1 }
             m = d[int((NR + 1) / 2)] / 1e6; floor = bytes / bw * 1e3
             printf "%-14s %4d steps  device %8.3f ms (%.3f to %.3f)  with host %8.3f ms  floor %.3f ms  share %.2f\n",
-                name, NR, m, d[1] / 1e6, d[NR] / 1e6, s / NR / 1e6, floor, floor / m }' | tee -a "$out/figures.txt"
+                name, NR, m, d[1] / 1e6, d[NR] / 1e6, s / NR / 1e6, floor, floor / m }' | figure
 }
 
-# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN
-decode() {
-    bench "$1-b$2" engine=cuda "model=$1" model.weights=random:0 "workload.num_requests=$2" \
-        workload.lengths.prefill_tokens=960 workload.lengths.decode_tokens=129 "scheduler.batch_cap=$2" \
-        scheduler.token_budget=4096 scheduler.max_model_len=1152 "scheduler.num_blocks=$(($2 * 72 + 8))"
-    steps "$1-b$2" "$2" "$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')"
+prefill() { # MODEL
+    tokens=$(small 2048 64)
+    bench "decode/$1-prefill" "model=$1" workload.num_requests=8 "workload.lengths.prefill_tokens=$tokens" \
+        workload.lengths.decode_tokens=2 scheduler.batch_cap=1 scheduler.token_budget=2048 \
+        "scheduler.max_model_len=$(small 2112 96)" scheduler.num_blocks=160
+    awk -F, -v n="$tokens" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["num_prefill_tokens"] == n { print $at["device_ns"] }' \
+        "$out/decode/$1-prefill/batches.csv" | sort -n | awk -v name="$1" -v n="$tokens" '{ d[NR] = $1 } END {
+            if (NR == 0) { print name ": no such prompts"; exit 1 }
+            m = d[int((NR + 1) / 2)]
+            printf "%s prefill of %d tokens: %.2f ms, %.0f TFLOP/s of matrix products were it Llama-2-7B\n",
+                name, n, m / 1e6, 2 * 6.607e9 * n / m / 1e3 }' | figure
 }
 
 tokens() {
@@ -52,43 +91,213 @@ tokens() {
         type=
         [ $engine = cpu ] || type=engine.dtype=float32
         rm -rf "${out:?}/tokens-$engine"
-        "$tw" bench engine=$engine $type model=tiny_qwen3 workload=synthetic workload.num_requests=100 \
+        "$tw" bench engine=$engine $type "model=$(small tiny_qwen3 micro)" model.weights=random:0 workload=synthetic \
+            "workload.num_requests=$(small 100 20)" \
             workload.arrival.rate=200 workload.lengths.kind=uniform workload.lengths.min_tokens=4 \
-            workload.lengths.max_tokens=200 scheduler.num_blocks=160 "out=$out/tokens-$engine" \
-            >"$out/tokens-$engine.txt" 2>&1 || { cat "$out/tokens-$engine.txt"; return 1; }
+            "workload.lengths.max_tokens=$(small 200 40)" scheduler.num_blocks=160 "out=$out/tokens-$engine"
         awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
             { print $at["request_id"], $at["token_index"], $at["token_id"] }' \
             "$out/tokens-$engine/token_metrics.csv" | sort >"$out/tokens-$engine.ids"
     done
     differ=$(comm -3 "$out/tokens-cpu.ids" "$out/tokens-cuda.ids" | wc -l)
-    echo "tokens: $(wc -l <"$out/tokens-cpu.ids") of the CPU engine, $differ lines differ in float32" | tee -a "$out/figures.txt"
+    echo "tokens: $(wc -l <"$out/tokens-cpu.ids") of the CPU engine, $differ lines differ in float32" | figure
+    [ "$differ" = 0 ]
 }
 
-qwen() {
-    decode qwen3_0_6b 1 1192099840 114688
-    decode qwen3_0_6b 64 1192099840 114688
+logits() { # ARGUMENTS...
+    "$python" "$root/adapters/transformers_logits.py" --twinfer "$tw" "$@" >"$out/$step_name.out" || { cat "$out/$step_name.out"; return 1; }
+    figure <"$out/$step_name.out"
 }
 
-llama() {
-    decode llama2_7b 1 13476831232 524288
-    decode llama2_7b 64 13476831232 524288
-    bench llama2_7b-prefill engine=cuda model=llama2_7b model.weights=random:0 workload.num_requests=8 \
-        workload.lengths.prefill_tokens=2048 workload.lengths.decode_tokens=2 scheduler.batch_cap=1 \
-        scheduler.token_budget=2048 scheduler.max_model_len=2112 scheduler.num_blocks=160
-    awk -F, 'NR > 1 && $8 == 2048 { print $7 }' "$out/llama2_7b-prefill/batches.csv" | sort -n |
-        awk '{ d[NR] = $1 } END { m = d[int((NR + 1) / 2)]
-            printf "llama2_7b prefill of 2048 tokens: %.2f ms, %.0f TFLOP/s of matrix products\n",
-                m / 1e6, 2 * 6.607e9 * 2048 / m / 1e3 }' | tee -a "$out/figures.txt"
+slo() {
+    rm -rf "${out:?}/slo"
+    # shellcheck disable=SC2046  # several words
+    "$tw" capacity engine=cuda "model=$1" model.weights=random:0 "hardware=$hardware" \
+        "slo=$(small tpot:10,ttft:500 tpot:500,ttft:5000)" workload=synthetic workload.lengths.kind=fixed \
+        "workload.lengths.prefill_tokens=$(small 512 16)" "workload.lengths.decode_tokens=$(small 64 4)" scheduler.batch_cap=256 \
+        scheduler.max_model_len=1024 capacity.probe_s=1 $(small '' 'capacity.max_rate=20 scheduler.num_blocks=600') "out=$out/slo" >"$out/slo.txt"
+    grep -E '^(capacity|start|objective|note|result)' "$out/slo.txt" | figure
 }
 
-peers() {
-    python3 "$here/adapters/compiled_decode.py" --context 1024 --batches 1 64 \
-        --models qwen3_0_6b llama2_7b | tee -a "$out/figures.txt"
+peers() { # MODEL
+    "$python" "$root/adapters/compiled_decode.py" --context 1024 --batches 1 64 --models "$1" >"$out/$step_name.out"
+    figure <"$out/$step_name.out"
 }
 
+sanitize() { # TOOL
+    rm -rf "${out:?}/sanitize-$1"
+    compute-sanitizer --tool "$1" --error-exitcode 9 "$tw" bench engine=cuda model=tiny_qwen3 workload=synthetic \
+        workload.num_requests=16 workload.arrival.rate=200 workload.lengths.kind=uniform workload.lengths.min_tokens=4 \
+        workload.lengths.max_tokens=100 scheduler.num_blocks=160 "out=$out/sanitize-$1"
+    grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/steps/$step_name.txt" | sed "s/^=* */$1: /" | figure
+}
+
+kernels() { # WORDS of gpu_bench
+    for program in "${GPU_BENCH:-}" "$here/gpu_bench" "$root/build/bench/gpu/gpu_bench"; do
+        [ -x "$program" ] || continue
+        "$program" "$@"
+        tail -n 12 "$out/steps/$step_name.txt" | cut -c1-150 | figure
+        return
+    done
+    echo "no gpu_bench: cmake --preset release -DTW_BENCH=ON && cmake --build build --target gpu_bench"
+    return 4
+}
+
+# ---- the simulator against the GPU: see data/h200/README.md ----
+
+profile() { # MODEL
+    rm -rf "$out/profiles/data/profiling/compute/$hardware/$1" "$out/profiles/data/profiling/cpu_overhead/$hardware/$1"
+    begin=$(date +%s)
+    # shellcheck disable=SC2046  # several words
+    "$tw" profile engine=cuda "hardware=$hardware" "model=$1" model.weights=random:0 "profile.time_budget_s=$budget" \
+        "profile.root=$out/profiles" $(small '' 'profile.max_tokens=128 profile.max_batch=8 profile.max_kv=200')
+    echo "profile $1: $(($(date +%s) - begin)) s" | figure
+}
+
+# lengths MODEL usual|long: the settings of the workload's lengths. Prompts of `long` are longer than any of the profile's
+# calibration run, and its answers shorter.
+lengths() {
+    mean='400 250 128 80'
+    [ "$1" = qwen3_0_6b ] || mean='256 160 64 40'
+    [ "$2" = usual ] || mean='1800 500 12 4'
+    [ -z "${REHEARSE:-}" ] || mean='24 16 8 4'
+    kind=lognormal
+    [ "$2" = usual ] || kind=normal
+    # shellcheck disable=SC2086  # four words
+    set -- $mean
+    echo "workload=synthetic workload.lengths.kind=$kind workload.lengths.prefill_tokens=$1 workload.lengths.prefill_stddev=$2" \
+        "workload.lengths.decode_tokens=$3 workload.lengths.decode_stddev=$4"
+}
+
+# serving MODEL: at most 4,096 tokens, or what the model's positions allow.
+serving() {
+    case $1 in
+    bloom*) len=2048 ;;
+    *) len=$(small 4096 256) ;;
+    esac
+    echo "scheduler=vllm_v1 scheduler.batch_cap=128 scheduler.token_budget=2048 scheduler.max_model_len=$len" \
+        "scheduler.num_blocks=$(small 12000 600)"
+}
+
+# real MODEL NAME SETTINGS...: a run without token rows, in $out/NAME.
+real() {
+    of=$1 to=$out/$2
+    shift 2
+    rm -rf "$to"
+    mkdir -p "$(dirname "$to")"
+    # shellcheck disable=SC2046  # several words
+    "$tw" bench engine=cuda "hardware=$hardware" "model=$of" model.weights=random:0 $(serving "$of") output.tokens=none \
+        workload.warmup_requests=10 "out=$to" "$@"
+}
+
+# What is there at once is served as fast as it can be: the rate between the first and the last quarter of completions.
+saturation() {
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["status"] == "ok" { print $at["completion_time_ns"] }' \
+        "$out/$1/request_metrics.csv" | sort -n |
+        awk '{ t[NR] = $1 } END { a = int(NR / 4); b = int(NR * 3 / 4); printf "%.3f\n", (b - a) / (t[b] - t[a]) * 1e9 }'
+}
+
+capacity() { # MODEL usual|long
+    n=$(small 900 40)
+    [ "$2" = usual ] || n=$(small 150 20)
+    # shellcheck disable=SC2046  # several words
+    real "$1" "capacity/$1-$2" $(lengths "$1" "$2") "workload.num_requests=$n" workload.arrival.kind=static
+    saturation "capacity/$1-$2" >"$out/capacity/$1-$2.rate"
+    echo "capacity $1, $2 lengths: $(cat "$out/capacity/$1-$2.rate") requests/s" | figure
+}
+
+arrivals() { # MODEL NAME LENGTHS SHARE REQUESTS: the workload of three runs
+    dir=fidelity/$1/$2
+    [ -f "$out/capacity/$1-$3.rate" ] || { echo "capacity of $1 with $3 lengths is not known: run capacity first"; return 1; }
+    rate=$(awk -v c="$(cat "$out/capacity/$1-$3.rate")" -v s="$4" 'BEGIN { printf "%.2f", c * s }')
+    rm -rf "${out:?}/$dir"
+    mkdir -p "$out/$dir"
+    # shellcheck disable=SC2046  # several words
+    "$tw" workload "model=$1" $(lengths "$1" "$3") "workload.num_requests=$(($5 + 10))" "workload.arrival.rate=$rate" \
+        "out=$out/$dir/workload"
+    echo "$1, $2: $5 requests at $rate a second" | figure
+}
+
+repeated() { # MODEL NAME REPEAT
+    real "$1" "fidelity/$1/$2/real-$3" "workload.dir=$out/fidelity/$1/$2/workload" "repeat=$3"
+}
+
+# simulated MODEL NAME: simulates the workload and compares it with its first real run, the others beside it.
+simulated() {
+    dir=$out/fidelity/$1/$2
+    rm -rf "$dir/sim" "$dir/compare"
+    # shellcheck disable=SC2046  # several words
+    "$tw" simulate "hardware=$hardware" "model=$1" "profile.root=$out/profiles" $(serving "$1") output.tokens=none \
+        workload.warmup_requests=10 "workload.dir=$dir/workload" "out=$dir/sim"
+    rc=0 # 1: not within the limits, which the figures say; 5: inconclusive
+    "$tw" compare "real_run_dir=$dir/real-1" "spread=[$dir/real-2,$dir/real-3]" "sim_run_dir=$dir/sim" "out=$dir/compare" \
+        >"$dir/compare.txt" || rc=$?
+    cat "$dir/compare.txt"
+    case $rc in
+    0 | 1 | 5)
+        awk '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ { printf "%s %s %s %s%% of %s", s ? "," : "    ", $1, $2, $5, $3; s = 1 }
+            END { print " ms" }
+            /^verdict/ { v = substr($0, 1, 150) }
+            END { if (v) print "    " v }' "$dir/compare.txt" | figure
+        ;;
+    *) return $rc ;;
+    esac
+}
+
+steps_begin "$@"
+[ $# -gt 0 ] || set -- roofs tokens logits qwen llama slo peers
+qwen=$(small qwen3_0_6b micro) llama=$(small llama2_7b micro)
 for piece in "$@"; do
     case $piece in
-    tokens | qwen | llama | peers) $piece ;;
+    roofs) step roofs 15 90 roofs ;;
+    tokens) step tokens 10 60 tokens ;;
+    logits)
+        step logits-cuda 60 240 logits --dtypes bfloat16,float32 --models "$(small tiny_qwen3,qwen3_0_6b,llama2_7b:num_hidden_layers=2,bloom_560m micro)"
+        step logits-cpu 40 180 logits --engine cpu --models "$(small tiny_qwen3,qwen3_0_6b micro)" --prompts 2 --prompt-tokens 48
+        ;;
+    qwen)
+        step qwen-b1 10 60 decode "$qwen" 1 1192099840 114688
+        step qwen-b64 12 60 decode "$qwen" "$(small 64 8)" 1192099840 114688
+        ;;
+    llama)
+        step llama-b1 15 90 decode "$llama" "$(small 1 2)" 13476831232 524288
+        step llama-b64 20 90 decode "$llama" "$(small 64 6)" 13476831232 524288
+        step llama-prefill 15 90 prefill "$llama"
+        ;;
+    slo) step slo 25 120 slo "$qwen" ;;
+    peers)
+        step peers-qwen 90 240 peers "$qwen"
+        step peers-llama 90 300 peers "$llama"
+        ;;
+    sanitize)
+        step sanitize-memcheck 30 180 sanitize memcheck
+        step sanitize-racecheck 60 240 sanitize racecheck
+        ;;
+    kernels)
+        step kernels-check 75 200 kernels check
+        for words in rows steps unequal; do step "kernels-$words" 20 120 kernels $words; done
+        ;;
+    profile) for model in $models; do step "profile-$model" $((budget + 20)) $((budget * 2 + 120)) profile "$model"; done ;;
+    capacity)
+        for model in $models; do
+            for shape in usual long; do step "capacity-$model-$shape" 10 90 capacity "$model" $shape; done
+        done
+        ;;
+    fidelity)
+        for model in $models; do
+            # name, lengths, share of capacity, requests
+            for point in loaded:usual:0.85:1000 idle:usual:0.15:300 long:long:0.6:300; do
+                IFS=: read -r name shape share n <<END
+$point
+END
+                n=$(small "$n" 30)
+                step "$model-$name" 1 30 arrivals "$model" "$name" "$shape" "$share" "$n"
+                for repeat in 1 2 3; do step "$model-$name-$repeat" 15 240 repeated "$model" "$name" $repeat; done
+                step "$model-$name-sim" 2 60 simulated "$model" "$name"
+            done
+        done
+        ;;
     *) echo "bench/gpu/run.sh: no piece $piece" >&2; exit 2 ;;
     esac
 done
+steps_end

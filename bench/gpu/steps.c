@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/cuda/parts.h"
 #include "gpu/bench.h"
 #include "gpu/world.h"
 
@@ -26,34 +27,37 @@ struct step {
     struct cuda_sizes most;
     struct cuda_batch b;
     int rows, context;
-    dev_ptr weights, cache;
+    dev_ptr weights, cache, stamps, exchange;
+    size_t exchange_bytes;
     int64_t weight_elems, layer_elems, cache_elems;
     void *x, *qkv, *att, *act;
     float *logits;
     struct cuda_attention_args attention;
     struct cuda_argmax_args argmax;
-    const void *norm;
     const float *cosine, *sine;
-    int launches;
-    bool dependent, ahead;
+    int launches, parts, least_pages;
+    const struct gpu_kernel *variant; /* of decode_step; NULL = the engine's */
+    bool dependent, ahead, fused;
 };
 
 static void put(struct step *s, enum cuda_kernel_id id, const void *args)
 {
     const struct cuda_kernel *k = &cuda_kernels[id];
-    char device[512];
+    char device[1024];
     struct cuda_launch l;
     k->launch(args, CUDA_BF16, &s->most, &l);
     world_device_args(&s->w, args, k->args_bytes, device);
-    dev_launch(s->g, dev_entry(s->g, k, CUDA_BF16, s->m->head_dim), &l, device, k->args_bytes,
-               s->dependent && s->launches > 0);
+    const struct gpu_kernel *f = id == CUDA_DECODE_STEP && s->variant
+                                     ? s->variant
+                                     : dev_entry(s->g, k, CUDA_BF16, s->m->head_dim);
+    dev_launch(s->g, f, &l, device, k->args_bytes, s->dependent && s->launches > 0);
     s->launches++;
 }
 
-/* Weights of a layer: qkv, out, gate and up, down; the embedding, which is lm_head's too, behind.
- */
+/* Weights of a layer: qkv, out, gate and up, down, norms; behind the last the final norm and the
+ * embedding, which is lm_head's too. */
 struct layer {
-    int64_t qkv, out, up, down, end;
+    int64_t qkv, out, up, down, input_norm, post_norm, q_norm, k_norm, end;
 };
 
 static struct layer layer_at(const struct step *s, int layer)
@@ -63,7 +67,11 @@ static struct layer layer_at(const struct step *s, int layer)
     l.out = l.qkv + (int64_t)(m->heads + 2 * m->kv_heads) * m->head_dim * m->hidden;
     l.up = l.out + (int64_t)m->heads * m->head_dim * m->hidden;
     l.down = l.up + 2LL * m->intermediate * m->hidden;
-    l.end = l.down + (int64_t)m->intermediate * m->hidden;
+    l.input_norm = l.down + (int64_t)m->intermediate * m->hidden;
+    l.post_norm = l.input_norm + m->hidden;
+    l.q_norm = l.post_norm + m->hidden;
+    l.k_norm = l.q_norm + m->head_dim;
+    l.end = l.k_norm + m->head_dim;
     return l;
 }
 
@@ -78,13 +86,14 @@ static long long ahead_bytes(const struct step *s, int64_t elems)
     return 2 * elems < s->g->l2_bytes / 8 ? 2 * elems : s->g->l2_bytes / 8;
 }
 
-static void matmul(struct step *s, const void *x, int64_t at, int in, int outs, int act, bool norm,
-                   const void *residual, void *out, int64_t ahead, int64_t ahead_elems)
+static void matmul(struct step *s, const void *x, int64_t at, int in, int outs, int act,
+                   const void *norm, const void *residual, void *out, int64_t ahead,
+                   int64_t ahead_elems)
 {
     const struct cuda_matmul_args a = {.count = &s->b.step->n_tokens,
                                        .x = x,
                                        .weight = weight(s, at),
-                                       .norm = norm ? s->norm : NULL,
+                                       .norm = norm,
                                        .residual = residual,
                                        .out = out,
                                        .in = in,
@@ -109,30 +118,82 @@ static void put_layer(struct step *s, int i)
     a.v = (void *)(uintptr_t)(s->cache + 2 * (uint64_t)((2 * i + 1) * s->cache_elems));
     a.ahead = s->ahead ? weight(s, l.up) : NULL;
     a.ahead_bytes = ahead_bytes(s, l.down - l.up);
-    matmul(s, s->x, l.qkv, m->hidden, qkv, CUDA_ACT_NONE, true, NULL, s->qkv, l.out, l.up - l.out);
+    if (m->qk_norm) {
+        a.q_norm = weight(s, l.q_norm);
+        a.k_norm = weight(s, l.k_norm);
+    }
+    matmul(s, s->x, l.qkv, m->hidden, qkv, CUDA_ACT_NONE, weight(s, l.input_norm), NULL, s->qkv,
+           l.out, l.up - l.out);
     put(s, CUDA_ATTENTION_DECODE, &a);
-    matmul(s, s->att, l.out, q, m->hidden, CUDA_ACT_NONE, false, s->x, s->x, l.down,
+    matmul(s, s->att, l.out, q, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x, l.down,
            (l.end - l.down) / 2);
-    matmul(s, s->x, l.up, m->hidden, m->intermediate, CUDA_ACT_SILU_GATED, true, NULL, s->act,
-           l.down, l.end - l.down);
-    matmul(s, s->act, l.down, m->intermediate, m->hidden, CUDA_ACT_NONE, false, s->x, s->x, next,
+    matmul(s, s->x, l.up, m->hidden, m->intermediate, CUDA_ACT_SILU_GATED, weight(s, l.post_norm),
+           NULL, s->act, l.down, l.end - l.down);
+    matmul(s, s->act, l.down, m->intermediate, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x, next,
            next_elems);
 }
 
-static void *capture(struct step *s)
+static int64_t embedding_at(const struct step *s)
+{
+    return s->layer_elems * s->m->layers + s->m->hidden;
+}
+
+static void put_fused(struct step *s)
 {
     const struct dims *m = s->m;
-    const int64_t embedding = s->layer_elems * m->layers;
+    const struct layer l = layer_at(s, 0);
+    struct cuda_decode_step_args a = {.attention = s->attention,
+                                      .table = weight(s, embedding_at(s)),
+                                      .input_norm = weight(s, l.input_norm),
+                                      .qkv_weight = weight(s, l.qkv),
+                                      .out_weight = weight(s, l.out),
+                                      .post_norm = weight(s, l.post_norm),
+                                      .up_weight = weight(s, l.up),
+                                      .down_weight = weight(s, l.down),
+                                      .layer_bytes = 2 * s->layer_elems,
+                                      .cache_bytes = 4 * s->cache_elems,
+                                      .final_norm = weight(s, s->layer_elems * m->layers),
+                                      .lm_head = weight(s, embedding_at(s)),
+                                      .x = s->x,
+                                      .qkv = s->qkv,
+                                      .act = s->act,
+                                      .logits = s->logits,
+                                      .layers = m->layers,
+                                      .hidden = m->hidden,
+                                      .intermediate = m->intermediate,
+                                      .vocab = m->vocab,
+                                      .least_pages = s->least_pages,
+                                      .exchange = (void *)(uintptr_t)s->exchange,
+                                      .sync = (void *)(uintptr_t)(s->exchange + s->exchange_bytes),
+                                      .stamps = (void *)(uintptr_t)s->stamps};
+    a.attention.k = (void *)(uintptr_t)s->cache;
+    a.attention.v = (void *)(uintptr_t)(s->cache + 2 * (uint64_t)s->cache_elems);
+    a.attention.q_norm = m->qk_norm ? weight(s, l.q_norm) : NULL;
+    a.attention.k_norm = m->qk_norm ? weight(s, l.k_norm) : NULL;
+    a.attention.splits = s->parts;
+    put(s, CUDA_DECODE_STEP, &a);
+}
+
+static CUgraphExec capture(struct step *s)
+{
+    const struct dims *m = s->m;
+    const int64_t embedding = embedding_at(s);
     const struct cuda_embed_args e = {
         .batch = s->b, .table = weight(s, embedding), .x = s->x, .hidden = m->hidden};
     s->launches = 0;
     for (int i = 0; i < CUDA_KERNELS; i++) /* nothing is compiled during a capture */
-        dev_entry(s->g, &cuda_kernels[i], CUDA_BF16, m->head_dim);
+        if (!s->fused || i == CUDA_DECODE_STEP || i == CUDA_ARGMAX)
+            dev_entry(s->g, &cuda_kernels[i], CUDA_BF16, m->head_dim);
     dev_graph_begin(s->g);
-    put(s, CUDA_EMBED, &e);
-    for (int i = 0; i < m->layers; i++)
-        put_layer(s, i);
-    matmul(s, s->x, embedding, m->hidden, m->vocab, CUDA_ACT_NONE, true, NULL, s->logits, 0, 0);
+    if (s->fused) {
+        put_fused(s);
+    } else {
+        put(s, CUDA_EMBED, &e);
+        for (int i = 0; i < m->layers; i++)
+            put_layer(s, i);
+        matmul(s, s->x, embedding, m->hidden, m->vocab, CUDA_ACT_NONE,
+               weight(s, s->layer_elems * m->layers), NULL, s->logits, 0, 0);
+    }
     put(s, CUDA_ARGMAX, &s->argmax);
     return dev_graph_end(s->g);
 }
@@ -140,12 +201,14 @@ static void *capture(struct step *s)
 static void prepare_batch(struct step *s)
 {
     struct world *w = &s->w;
-    const int n = s->rows, blocks = (s->context + 15) / 16;
+    const int n = s->rows, blocks = (s->context + 15) / 16,
+              most = cuda_parts_most(n, s->m->heads, s->m->kv_heads, s->g->sms);
     struct cuda_step *step = world_take(w, sizeof *step);
     struct cuda_segment *segments = world_take(w, (size_t)n * sizeof *segments);
     int *ids = world_ints(w, n), *positions = world_ints(w, n), *kv_at = world_ints(w, n);
     int *table = world_ints(w, n * blocks), *row = world_ints(w, n);
-    *step = (struct cuda_step){n, n, 0, n};
+    struct cuda_part *parts = world_take(w, (size_t)most * sizeof *parts);
+    *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n};
     for (int i = 0; i < n * blocks; i++)
         table[i] = (int)((int64_t)i * 7919 % (n * blocks));
     for (int i = 0; i < n; i++) {
@@ -163,8 +226,11 @@ static void prepare_batch(struct step *s)
                                .row_slot = row,
                                .segments = segments,
                                .blocks = table,
+                               .parts = parts,
                                .last = world_ints(w, n)};
-    s->most = (struct cuda_sizes){n, n, 0, n, s->g->sms};
+    step->n_parts = cuda_parts_plan(segments, n, most, parts);
+    s->most =
+        (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .parts = most, .sms = s->g->sms};
 }
 
 static void prepare_activations(struct step *s)
@@ -185,8 +251,6 @@ static void prepare_activations(struct step *s)
     s->att = world_take(w, n * q * 2);
     s->act = world_take(w, n * (size_t)m->intermediate * 2);
     s->logits = world_floats(w, (int64_t)n * m->vocab);
-    s->norm = world_random(w, CUDA_BF16, m->intermediate, 1);
-    const int splits = cuda_attention_splits(s->rows, m->heads, m->kv_heads, s->g->sms);
     s->attention = (struct cuda_attention_args){
         .batch = s->b,
         .qkv = s->qkv,
@@ -197,13 +261,10 @@ static void prepare_activations(struct step *s)
         .block_size = 16,
         .scale = (float)(1 / sqrt((double)m->head_dim)),
         .fuse = 1,
-        .q_norm = m->qk_norm ? s->norm : NULL,
-        .k_norm = m->qk_norm ? s->norm : NULL,
         .cosine = cosine,
         .sine = sine,
         .eps = 1e-6F,
-        .splits = splits,
-        .partial = world_floats(w, (int64_t)n * m->heads * splits * (m->head_dim + 2)),
+        .partial = world_floats(w, (int64_t)s->most.parts * m->heads * (m->head_dim + 2)),
         .counters = world_ints(w, s->rows * cuda_attention_head_tiles(m->heads, m->kv_heads))};
     s->argmax = (struct cuda_argmax_args){.batch = s->b,
                                           .logits = s->logits,
@@ -214,62 +275,181 @@ static void prepare_activations(struct step *s)
                                           .counters = world_ints(w, s->rows)};
 }
 
-static void time_step(struct dev *g, const struct dims *m, int rows, int context)
+/* Norms are about 1, as models have them. */
+static void fill_norms(struct step *s)
 {
+    const struct dims *m = s->m;
+    const int64_t n = 2 * m->hidden + 2 * m->head_dim;
+    const void *norms = world_random(&s->w, CUDA_BF16, n, 1);
+    for (int i = 0; i < m->layers; i++)
+        dev_upload(s->g, s->weights + 2 * (uint64_t)layer_at(s, i).input_norm, norms,
+                   2 * (size_t)n);
+    dev_upload(s->g, s->weights + 2 * (uint64_t)(s->layer_elems * m->layers), norms,
+               2 * (size_t)m->hidden);
+}
+
+struct result {
+    double rate, bytes;
+    float *first, *logits; /* of the first way, of this one */
+    int64_t n;
+};
+
+static void time_way(struct step *s, const char *name, struct result *r)
+{
+    dev_upload(s->g, s->w.device, s->w.host, s->w.used);
+    CUgraphExec graph = capture(s);
+    const double t = dev_graph_time(s->g, graph, 21, 4);
+    double difference = 0, norm = 0;
+    dev_download(s->g, r->logits, s->w.device + (uint64_t)((char *)s->logits - s->w.host),
+                 (size_t)r->n * sizeof(float));
+    for (int64_t i = 0; i < r->n; i++) {
+        const double a = (double)r->logits[i], b = (double)r->first[i];
+        difference += (a - b) * (a - b);
+        norm += b * b;
+    }
+    printf("%-12s batch %2d, context %5d, %-15s %8.4f ms, floor %7.4f ms, share %.2f, %d launches",
+           s->m->name, s->rows, s->context, name, t * 1e3, r->bytes / r->rate * 1e3,
+           r->bytes / r->rate / t, s->launches);
+    if (r->first == r->logits)
+        printf(", logits %s\n", r->logits[0] == r->logits[0] ? "numbers" : "NOT NUMBERS");
+    else
+        printf(", logits differ by %.2g\n", sqrt(difference / norm));
+    fflush(stdout);
+    dev_graph_free(s->g, graph);
+}
+
+/* The phases of one step, each summed over the layers. */
+static void print_phases(struct step *s)
+{
+    const int n = cuda_decode_step_stamps(s->m->layers);
+    uint64_t *stamps = mem_alloc((size_t)n * 8);
+    const char *names[] = {"qkv", "attend", "out", "up", "down", "head"};
+    double sums[6] = {0};
+    s->stamps = dev_alloc(s->g, (size_t)n * 8);
+    CUgraphExec graph = capture(s);
+    dev_graph_time(s->g, graph, 3, 2);
+    dev_download(s->g, stamps, s->stamps, (size_t)n * 8);
+    for (int i = 0; i + 1 < n; i++)
+        for (int j = 0; j < 6; j++)
+            if (!strcmp(cuda_decode_step_phase(s->m->layers, i), names[j]))
+                sums[j] += (double)(stamps[i + 1] - stamps[i]) / 1e3;
+    printf("  us:");
+    for (int j = 0; j < 6; j++)
+        printf(" %s %.1f", names[j], sums[j]);
+    printf("; all %.1f\n", (double)(stamps[n - 1] - stamps[0]) / 1e3);
+    dev_graph_free(s->g, graph);
+    dev_free(s->g, s->stamps);
+    s->stamps = 0;
+    mem_free(stamps);
+}
+
+/* decode_step of other sizes (kernels/step_block.cu); today's is parts 3, group 2. */
+static const struct variant {
+    const char *name;
+    int parts, group;
+} variants[] = {
+    {"parts 4", 4, 2}, {"parts 2", 2, 2}, {"parts 3, group 1", 3, 1}, {"parts 2, group 1", 2, 1}};
+
+static const struct gpu_kernel *variant_of(struct step *s, const struct variant *v)
+{
+    const struct cuda_kernel *k = &cuda_kernels[CUDA_DECODE_STEP];
+    static const struct gpu_kernel *known[sizeof variants / sizeof *variants];
+    const struct gpu_kernel **one = &known[v - variants]; /* all models have one head_dim */
+    struct arena *a = arena_new();
+    if (!*one)
+        *one = dev_entry_of(s->g,
+                            arena_printf(a, "#define STEP_PARTS %d\n#define STEP_GROUP %d\n%s",
+                                         v->parts, v->group,
+                                         cuda_program(a, k->source, CUDA_BF16, s->m->head_dim)),
+                            cuda_kernel_entry(a, k, CUDA_BF16));
+    arena_free(&a);
+    return *one;
+}
+
+static void time_fused(struct step *s, struct result *r)
+{
+    const struct dims *m = s->m;
+    const struct cuda_decode_step_args sizes = {
+        .attention = s->attention, .hidden = m->hidden, .intermediate = m->intermediate};
+    if (s->g->arch < cuda_kernels[CUDA_DECODE_STEP].min_arch ||
+        s->rows > cuda_decode_step_rows(&sizes, CUDA_BF16, s->g->sms))
+        return;
+    const int most = cuda_decode_step_parts(s->rows, m->heads, m->kv_heads, s->g->sms);
+    s->exchange_bytes = (size_t)cuda_decode_step_words(&sizes, s->rows, s->g->sms) * 8;
+    s->exchange = dev_alloc(s->g, s->exchange_bytes + 8);
+    void *zeros = mem_alloc(s->exchange_bytes + 8);
+    dev_upload(s->g, s->exchange, zeros, s->exchange_bytes + 8);
+    mem_free(zeros);
+    s->fused = true;
+    for (int least = 8; least <= 32; least *= 2) {
+        char name[32];
+        s->parts = most;
+        s->least_pages = least;
+        snprintf(name, sizeof name, "fused, %d", least);
+        time_way(s, name, r);
+        print_phases(s);
+    }
+    s->least_pages = 8;
+    for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        s->variant = variant_of(s, &variants[i]);
+        time_way(s, variants[i].name, r);
+        print_phases(s);
+    }
+    s->variant = NULL;
+    s->fused = false;
+    dev_free(s->g, s->exchange);
+}
+
+static void time_step(struct dev *g, const struct dims *m, int rows, int context, bool fused)
+{
+    static const char *const ways[] = {"plain", "overlap", "overlap, ahead"};
     struct step s = {.g = g, .m = m, .rows = rows, .context = context};
-    const double rate = read_bandwidth(g);
     s.layer_elems = layer_at(&s, 0).end;
-    s.weight_elems = s.layer_elems * m->layers + (int64_t)m->vocab * m->hidden;
+    s.weight_elems = embedding_at(&s) + (int64_t)m->vocab * m->hidden;
     const int64_t tokens = (int64_t)rows * ((context + 15) / 16) * 16;
     s.cache_elems = tokens * m->kv_heads * m->head_dim;
     world_open(&s.w, g, (size_t)64 << 20);
     world_begin(&s.w, 1);
     prepare_batch(&s);
     prepare_activations(&s);
-    s.weights = dev_alloc((size_t)s.weight_elems * 2);
-    s.cache = dev_alloc((size_t)(2 * m->layers * s.cache_elems) * 2);
+    s.weights = dev_alloc(g, (size_t)s.weight_elems * 2);
+    s.cache = dev_alloc(g, (size_t)(2 * m->layers * s.cache_elems) * 2);
     dev_fill_random(g, s.weights, s.weight_elems);
     dev_fill_random(g, s.cache, 2 * m->layers * s.cache_elems);
-    const double bytes = 2.0 * (double)s.weight_elems +
-                         4.0 * m->layers * (double)rows * context * m->kv_heads * m->head_dim;
-    float *logits[2];
-    for (int i = 0; i < 2; i++)
-        logits[i] = mem_alloc((size_t)rows * (size_t)m->vocab * sizeof(float));
-    for (int way = 0; way < 3; way++) {
-        static const char *const ways[] = {"plain", "overlap", "overlap, ahead"};
+    fill_norms(&s);
+    struct result r = {.rate = read_bandwidth(g),
+                       .bytes = 2.0 * (double)s.weight_elems + 4.0 * m->layers * (double)rows *
+                                                                   context * m->kv_heads *
+                                                                   m->head_dim,
+                       .n = (int64_t)rows * m->vocab};
+    float *first = mem_alloc((size_t)r.n * sizeof(float));
+    float *logits = mem_alloc((size_t)r.n * sizeof(float));
+    for (int way = fused ? 1 : 0; way < (fused ? 2 : 3); way++) {
         s.dependent = way > 0;
         s.ahead = way > 1;
-        dev_upload(s.w.device, s.w.host, s.w.used);
-        void *graph = capture(&s);
-        const double t = dev_graph_time(g, graph, 21, 4);
-        dev_download(logits[way > 0], s.w.device + (uint64_t)((char *)s.logits - s.w.host),
-                     (size_t)rows * (size_t)m->vocab * sizeof(float));
-        const bool same = way == 0 || !memcmp(logits[0], logits[1],
-                                              (size_t)rows * (size_t)m->vocab * sizeof(float));
-        const bool number = logits[0][0] == logits[0][0];
-        printf("%-12s batch %2d, context %5d, %-15s %8.4f ms, floor %7.4f ms, share %.2f, %d "
-               "launches, logits %s\n",
-               m->name, rows, context, ways[way], t * 1e3, bytes / rate * 1e3, bytes / rate / t,
-               s.launches,
-               !number ? "NOT NUMBERS"
-               : same  ? "the same"
-                       : "DIFFERENT");
-        dev_graph_free(graph);
+        r.first = first;
+        r.logits = way == (fused ? 1 : 0) ? first : logits;
+        time_way(&s, ways[way], &r);
     }
-    mem_free(logits[0]);
-    mem_free(logits[1]);
-    dev_free(s.weights);
-    dev_free(s.cache);
+    r.logits = logits;
+    time_fused(&s, &r);
+    mem_free(first);
+    mem_free(logits);
+    dev_free(g, s.weights);
+    dev_free(g, s.cache);
     world_close(&s.w);
 }
 
-void time_steps(struct dev *g, bool quick)
+void time_steps(struct dev *g, bool quick, bool fused)
 {
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
-        time_step(g, &models[i], 1, 1024);
-        if (!quick)
-            time_step(g, &models[i], 8, 1024);
+        time_step(g, &models[i], 1, 1024, fused);
+        if (fused && !quick)
+            for (int n = 2; n <= 4; n *= 2)
+                time_step(g, &models[i], n, 1024, true);
+        if (!quick && !fused)
+            time_step(g, &models[i], 8, 1024, false);
     }
     if (!quick)
-        time_step(g, &models[0], 1, 8192);
+        time_step(g, &models[0], 1, 8192, fused);
 }

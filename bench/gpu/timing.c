@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/cuda/parts.h"
 #include "gpu/bench.h"
 #include "gpu/world.h"
 #include "model/random.h"
@@ -43,44 +44,39 @@ double read_bandwidth(struct dev *g)
     static double known;
     if (known > 0)
         return known;
-    void *f = dev_entry_of(g, stream_text, "stream");
-    const struct stream_args a = {dev_alloc((size_t)8 << 30), dev_alloc(256), (8LL << 30) / 16};
+    const struct gpu_kernel *f = dev_entry_of(g, stream_text, "stream");
+    const struct stream_args a = {dev_alloc(g, (size_t)8 << 30), dev_alloc(g, 256),
+                                  (8LL << 30) / 16};
     dev_fill_random(g, a.p, (int64_t)4 << 30);
     for (int per_sm = 2; per_sm <= 4; per_sm++) {
         const struct cuda_launch l = {{(unsigned)(g->sms * per_sm), 1, 1}, 512, 0};
         dev_graph_begin(g);
         dev_launch(g, f, &l, &a, sizeof a, false);
-        void *graph = dev_graph_end(g);
+        CUgraphExec graph = dev_graph_end(g);
         const double rate = (double)a.n * 16 / dev_graph_time(g, graph, 9, 1);
         known = rate > known ? rate : known;
-        dev_graph_free(graph);
+        dev_graph_free(g, graph);
     }
-    dev_free(a.p);
-    dev_free(a.out);
+    dev_free(g, a.p);
+    dev_free(g, a.out);
     printf("read-only stream of 8 GiB: %.2f TB/s\n", known / 1e12);
     return known;
 }
 
 void dev_fill_random(struct dev *g, dev_ptr p, int64_t n)
 {
-    static dev_ptr quantiles, jumps;
+    static dev_ptr quantiles;
     if (!quantiles) {
-        uint64_t *host = mem_alloc(CUDA_RANDOM_JUMPS * CUDA_RANDOM_JUMP_WORDS * sizeof *host);
-        cuda_random_jumps(host);
-        quantiles = dev_alloc(65536 * sizeof(float));
-        jumps = dev_alloc(CUDA_RANDOM_JUMPS * CUDA_RANDOM_JUMP_WORDS * sizeof *host);
-        dev_upload(quantiles, random_weights_quantiles(), 65536 * sizeof(float));
-        dev_upload(jumps, host, CUDA_RANDOM_JUMPS * CUDA_RANDOM_JUMP_WORDS * sizeof *host);
-        mem_free(host);
+        quantiles = dev_alloc(g, RANDOM_WEIGHTS_QUANTILES * sizeof(float));
+        dev_upload(g, quantiles, random_weights_quantiles(),
+                   RANDOM_WEIGHTS_QUANTILES * sizeof(float));
     }
-    const struct rng r = rng_stream((uint64_t)n, "bench");
     struct cuda_random_args a = {.out = (void *)(uintptr_t)p,
                                  .n = n,
-                                 .quantiles = (const float *)(uintptr_t)quantiles,
-                                 .jumps = (const unsigned long long *)(uintptr_t)jumps};
+                                 .key = {(unsigned)n, 17},
+                                 .quantiles = (const float *)(uintptr_t)quantiles};
     struct cuda_launch l;
     const struct cuda_kernel *k = &cuda_kernels[CUDA_RANDOM];
-    memcpy(a.state, r.s, sizeof a.state);
     k->launch(&a, CUDA_BF16, &(struct cuda_sizes){.sms = g->sms}, &l);
     dev_launch(g, dev_entry(g, k, CUDA_BF16, 0), &l, &a, sizeof a, false);
     dev_sync(g);
@@ -108,12 +104,10 @@ static void time_row(struct timing *x, enum cuda_kernel_id id, int head_dim, voi
     const enum cuda_dtype t = CUDA_BF16;
     char device[MOST_ARGS];
     struct cuda_launch l;
-    int registers, local_bytes, shared_bytes;
-    void *f = dev_entry(x->g, k, t, head_dim);
+    const struct gpu_kernel *f = dev_entry(x->g, k, t, head_dim);
     double seconds[2];
-    dev_entry_costs(f, &registers, &local_bytes, &shared_bytes);
     k->launch(args, t, &x->most, &l);
-    dev_upload(x->w.device, x->w.host, x->w.used);
+    dev_upload(x->g, x->w.device, x->w.host, x->w.used);
     for (int dependent = 0; dependent < 2; dependent++) {
         const int64_t copies = bytes > 0 ? x->pool_bytes / (bytes * n_pointers) : 1;
         dev_graph_begin(x->g);
@@ -126,17 +120,17 @@ static void time_row(struct timing *x, enum cuda_kernel_id id, int head_dim, voi
             world_device_args(&x->w, args, k->args_bytes, device);
             dev_launch(x->g, f, &l, device, k->args_bytes, dependent && i > 0);
         }
-        void *graph = dev_graph_end(x->g);
+        CUgraphExec graph = dev_graph_end(x->g);
         seconds[dependent] = dev_graph_time(x->g, graph, 11, 1) / COPIES;
-        dev_graph_free(graph);
+        dev_graph_free(x->g, graph);
     }
     const struct cuda_floor least =
         k->floor(args, t); /* the pointers that moved are not followed */
     const double best = seconds[1] < seconds[0] ? seconds[1] : seconds[0];
     printf("%-18s %-34s %8.2f %8.2f %8.2f %6.2f %7.0f %4d %5d %6d\n", k->name, what,
            seconds[0] * 1e6, seconds[1] * 1e6, least.bytes / read_bandwidth(x->g) * 1e6,
-           least.bytes / best / read_bandwidth(x->g), least.flop / best / 1e12, registers,
-           local_bytes, (int)l.grid[0] * (int)l.grid[1] * (int)l.grid[2]);
+           least.bytes / best / read_bandwidth(x->g), least.flop / best / 1e12, f->registers,
+           f->local_bytes, (int)l.grid[0] * (int)l.grid[1] * (int)l.grid[2]);
 }
 
 static void time_matmul(struct timing *x, int n, int in, int outs, int act, bool norm)
@@ -146,7 +140,7 @@ static void time_matmul(struct timing *x, int n, int in, int outs, int act, bool
     world_begin(&x->w, 1);
     int *count = world_ints(&x->w, 1);
     *count = n;
-    x->most = (struct cuda_sizes){n, n, 0, n, x->g->sms};
+    x->most = (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .sms = x->g->sms};
     struct cuda_matmul_args a = {.count = count, .in = in, .outs = outs, .act = act, .eps = 1e-6F};
     a.x = world_random(&x->w, CUDA_BF16, (int64_t)n * in, 1);
     a.norm = norm ? world_random(&x->w, CUDA_BF16, in, 1) : NULL;
@@ -177,7 +171,8 @@ static struct cuda_batch equal_batch(struct timing *x, int n_chunks, int n_decod
     struct cuda_segment *segments = world_take(w, (size_t)n * sizeof *segments);
     int *table = world_ints(w, n * blocks), *positions = world_ints(w, all);
     int *kv_at = world_ints(w, all), *ids = world_ints(w, all), *rows = world_ints(w, n);
-    *step = (struct cuda_step){all, n, n_chunks, n_decodes};
+    *step = (struct cuda_step){
+        .n_tokens = all, .n_rows = n, .n_chunks = n_chunks, .n_decodes = n_decodes};
     for (int i = 0; i < n * blocks; i++) /* coprime with any count of blocks: scattered */
         table[i] = (int)((int64_t)i * 7919 % (n * blocks));
     for (int i = 0; i < n; i++) {
@@ -189,7 +184,8 @@ static struct cuda_batch equal_batch(struct timing *x, int n_chunks, int n_decod
             kv_at[i * tokens + j] = table[i * blocks + (before + j) / 16] * 16 + (before + j) % 16;
         }
     }
-    x->most = (struct cuda_sizes){all, n, n_chunks, n_decodes, x->g->sms};
+    x->most = (struct cuda_sizes){
+        .tokens = all, .rows = n, .chunks = n_chunks, .decodes = n_decodes, .sms = x->g->sms};
     return (struct cuda_batch){.step = step,
                                .ids = ids,
                                .positions = positions,
@@ -223,8 +219,13 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         a.cosine = a.sine = world_floats(&x->w, (int64_t)(before + tokens) * d / 2);
     }
     if (n_decodes) {
-        a.splits = cuda_attention_splits(n_decodes, heads, kv_heads, x->g->sms);
-        a.partial = world_take(&x->w, (size_t)(n_decodes * heads * a.splits * (d + 2)) * 4);
+        const int most = cuda_parts_most(n_decodes, heads, kv_heads, x->g->sms);
+        struct cuda_part *parts = world_take(&x->w, (size_t)most * sizeof *parts);
+        struct cuda_step *step = (void *)(uintptr_t)a.batch.step;
+        step->n_parts = cuda_parts_plan(a.batch.segments + n_chunks, n_decodes, most, parts);
+        a.batch.parts = parts;
+        x->most.parts = most;
+        a.partial = world_take(&x->w, (size_t)(most * heads * (d + 2)) * 4);
         a.counters = world_ints(&x->w, n_decodes * cuda_attention_head_tiles(heads, kv_heads));
     }
     snprintf(what, sizeof what, "%d of %d behind %d, %d/%d of %d%s", n_chunks + n_decodes, tokens,
@@ -326,7 +327,7 @@ void time_rows(struct dev *g, bool quick)
     struct timing x = {.g = g, .pool_bytes = (int64_t)2 << 30};
     const double rate = read_bandwidth(g);
     world_open(&x.w, g, (size_t)192 << 20);
-    x.pool = dev_alloc((size_t)x.pool_bytes);
+    x.pool = dev_alloc(g, (size_t)x.pool_bytes);
     dev_fill_random(g, x.pool, x.pool_bytes / 2);
     printf("us per launch in a graph of %d; floor: bytes at %.2f TB/s\n", COPIES, rate / 1e12);
     printf("%-18s %-34s %8s %8s %8s %6s %7s %4s %5s %6s\n", "kernel", "size", "plain", "overlap",
@@ -347,5 +348,5 @@ void time_rows(struct dev *g, bool quick)
     if (!quick)
         time_others(&x);
     world_close(&x.w);
-    dev_free(x.pool);
+    dev_free(g, x.pool);
 }

@@ -12,7 +12,7 @@ void world_open(struct world *w, struct dev *g, size_t bytes)
     w->host = mem_alloc(bytes);
     w->before = mem_alloc(bytes);
     w->got = mem_alloc(bytes);
-    w->device = g ? dev_alloc(bytes) : 0;
+    w->device = g ? dev_alloc(g, bytes) : 0;
 }
 
 void world_close(struct world *w)
@@ -21,7 +21,7 @@ void world_close(struct world *w)
     mem_free(w->before);
     mem_free(w->got);
     if (w->gpu)
-        dev_free(w->device);
+        dev_free(w->gpu, w->device);
 }
 
 void world_begin(struct world *w, uint64_t seed)
@@ -95,7 +95,7 @@ void *world_scratch(struct world *w, size_t bytes)
 void world_upload(struct world *w)
 {
     memcpy(w->before, w->host, w->used);
-    dev_upload(w->device, w->host, w->used);
+    dev_upload(w->gpu, w->device, w->host, w->used);
 }
 
 void world_device_args(const struct world *w, const void *args, size_t bytes, void *out)
@@ -160,7 +160,7 @@ double world_check(struct world *w, const struct cuda_kernel *k, enum cuda_dtype
         k->twin(args, t);
         return 0;
     }
-    void *function = dev_entry(w->gpu, k, t, head_dim);
+    const struct gpu_kernel *function = dev_entry(w->gpu, k, t, head_dim);
     world_upload(w);
     world_device_args(w, args, k->args_bytes, device_args);
     k->launch(args, t, most, &l);
@@ -170,7 +170,7 @@ double world_check(struct world *w, const struct cuda_kernel *k, enum cuda_dtype
         fprintf(stderr, "%s_%s %s: %s\n", k->name, cuda_dtype_name(t), what, fault);
         return INFINITY;
     }
-    dev_download(w->got, w->device, w->used);
+    dev_download(w->gpu, w->got, w->device, w->used);
     k->twin(args, t);
     for (int i = 0; i < w->n_outputs; i++) {
         const double error = w->outputs[i].scratch ? 0 : error_of(w, &w->outputs[i]);

@@ -3,6 +3,7 @@
 #ifndef BENCH_GPU_WORLD_H
 #define BENCH_GPU_WORLD_H
 
+#include "base/rng.h"
 #include "gpu/dev.h"
 
 enum { WORLD_OUTPUTS = 8 };

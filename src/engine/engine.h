@@ -39,6 +39,8 @@ enum st cpu_engine_start(const struct engine_job *job, struct executor *out, str
 /* Logits of the rows of the last completed batch, [n_rows, vocab], in the order: chunks with last
  * == true in batch order, then decode rows in order of slot. For tests. */
 const float *cpu_engine_logits(const struct executor *ex, int64_t *n_rows);
+/* Of the first n of them, as engine/registry.h has it. */
+enum st cpu_engine_read_logits(const struct executor *ex, int64_t n, float *out, struct err *e);
 
 /* Memory bandwidth, bytes/s: best of `rounds` reads of `bytes` of memory by `threads` threads (0 =
  * all cores); 0 when the memory cannot be had. */

@@ -9,7 +9,7 @@ const struct engine engine_registry[] = {
     {
         .name = "cpu",
         .help = "the built-in engine on this machine's cores",
-        .commands = CMD_BENCH | CMD_SERVE | CMD_PROFILE | CMD_CAPACITY,
+        .commands = CMD_BENCH | CMD_SERVE | CMD_PROFILE | CMD_CAPACITY | CMD_LOGITS,
         .devices = ENGINE_ON_CPU,
         .dtypes = 1 << DTYPE_F32,
         .needs = ENGINE_WEIGHTS,
@@ -17,18 +17,21 @@ const struct engine engine_registry[] = {
         .max_tp = 1,
         .plan = engine_plan_host,
         .open = cpu_engine_start,
+        .logits = cpu_engine_read_logits,
     },
     {
         .name = "cuda",
         .help = "the built-in engine on an NVIDIA GPU",
-        .commands = CMD_BENCH | CMD_SERVE | CMD_CAPACITY,
+        .commands = CMD_BENCH | CMD_SERVE | CMD_PROFILE | CMD_CAPACITY | CMD_LOGITS,
         .devices = ENGINE_ON_CUDA,
         .dtypes = 1 << DTYPE_BF16 | 1 << DTYPE_F16 | 1 << DTYPE_F32,
         .needs = ENGINE_WEIGHTS,
         .max_replicas = 1,
         .max_tp = 1,
+        .overlaps = true,
         .plan = cuda_engine_plan,
         .open = cuda_engine_start,
+        .logits = cuda_engine_logits,
     },
     {
         .name = "null",
@@ -59,7 +62,7 @@ const struct engine engine_registry[] = {
     {
         .name = "worker",
         .help = "a program of yours: worker.command",
-        .commands = CMD_BENCH | CMD_CAPACITY,
+        .commands = CMD_BENCH | CMD_PROFILE | CMD_CAPACITY,
         .drive = ENGINE_PROGRAM,
     },
     {0},
@@ -155,6 +158,13 @@ enum st engine_check_place(const struct engine *x, const struct plan *settings, 
         err_set(e, ST_DEVICE, "device=%s: engine %s runs on %s", settings->device, x->name,
                 devices[i].words);
         return err_hint(e, "device=%s", devices[i].name);
+    }
+    if (x->needs & ENGINE_WEIGHTS && settings->hardware.sms > 0 &&
+        engine_device(settings->device) == ENGINE_ON_CPU) {
+        const char *id = settings->hardware.id ? settings->hardware.id : "";
+        err_set(e, ST_USAGE, "hardware=%s: that is a GPU, and engine %s runs on device=%s", id,
+                x->name, settings->device);
+        return err_hint(e, "leave hardware out, or engine=cuda");
     }
     if (x->max_replicas && settings->cluster.replicas > x->max_replicas)
         return err_set(e, ST_USAGE, "cluster.replicas: engine %s runs one replica, not %lld",

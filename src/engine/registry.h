@@ -51,6 +51,7 @@ struct engine_job {
     int64_t ready_blocks;           /* from block 0 on, ready for use at once; 0 = all */
     bool ready_later;               /* the others while the engine idles, else at first use */
     bool ignore_eos;
+    bool op_times; /* batches will ask for operator times */
     const struct serve_clock *clock;
     const struct predictor *predictor; /* ENGINE_PREDICTOR */
     double *late_s;         /* likewise: longest time behind the prediction, kept up to date */
@@ -68,10 +69,15 @@ struct engine {
     uint32_t needs;       /* ENGINE_WEIGHTS | ENGINE_PREDICTOR */
     int64_t max_replicas; /* 0 = any number */
     int64_t max_tp;       /* likewise */
+    bool overlaps;        /* launches a batch while the one before runs, whatever is asked for */
     /* From the model, a device's memory and the settings. ST_USAGE: no room for one request. */
     enum st (*plan)(const struct plan *settings, const struct memory_facts *f,
                     struct engine_plan *out, struct err *e);
     enum st (*open)(const struct engine_job *job, struct executor *out, struct err *e);
+    /* Of engines that compute: logits of the first n rows of the batch that was completed last, [n,
+     * vocab]; nothing may be in flight. Rows: chunks with last == true in the order of the batch,
+     * then decode rows by slot. */
+    enum st (*logits)(const struct executor *ex, int64_t n, float *out, struct err *e);
 };
 
 extern const struct engine engine_registry[]; /* by name; ends with name == NULL */
@@ -86,7 +92,8 @@ void engine_help(struct buf *out, enum command c);
 
 /* ENGINE_ON_... of a device setting; 0 = it is none. */
 uint32_t engine_device(const char *device);
-/* ST_DEVICE: it does not run on the settings' device. ST_USAGE: nor in so many replicas. */
+/* ST_DEVICE: it does not run on the settings' device. ST_USAGE: nor in so many replicas, or it
+ * computes on the CPU and the hardware that is named is a GPU: its run would bear that name. */
 enum st engine_check_place(const struct engine *x, const struct plan *settings, struct err *e);
 
 /* The plan of engines that hold float32 in the host's memory: the blocks that were asked for, else

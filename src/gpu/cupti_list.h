@@ -28,12 +28,7 @@
     X(cuptiGetCallbackName, (CUpti_CallbackDomain domain, uint32_t cbid, const char **name), 0)  \
     X(cuptiGetResultString, (CUptiResult result, const char **text), 0)
 
-/* Names under which the library is found, best first, and the folders where the guest library looks
- * for it: those of the loader, then those of a toolkit. gpu/places.h knows more. */
-#define GPU_FOLDERS                                                         \
-    {                                                                       \
-        "", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/" \
-    }
+/* Names under which the library is found, best first: by the loader, then in gpu/folders.h. */
 #define GPU_CUPTI_NAMES                                                     \
     {                                                                       \
         "libcupti.so.13", "libcupti.so.12", "libcupti.so.11", "libcupti.so" \

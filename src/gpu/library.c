@@ -6,7 +6,6 @@
 
 #include "base/fs.h"
 #include "base/str.h"
-#include "gpu/cupti_list.h"
 #include "gpu/places.h"
 
 struct function {
@@ -260,6 +259,16 @@ static bool cublaslt_fits(void *lib, int driver_version)
     return driver_version == 0 || !version || version() / 10000 <= (size_t)driver_version / 1000;
 }
 
+/* Of CUDA 12 and older the interface has numbers of two digits. */
+static bool cupti_fits(void *lib, int driver_version)
+{
+    CUptiResult (*version)(uint32_t *) = NULL;
+    uint32_t v = 0;
+    *(void **)&version = dlsym(lib, "cuptiGetVersion");
+    return driver_version == 0 || !version || version(&v) != CUPTI_SUCCESS || v < 10000 ||
+           v / 10000 <= (uint32_t)driver_version / 1000;
+}
+
 /* A library that comes with a toolkit or as a wheel. */
 static enum st open_part(struct search *s, const char *wheel, void **lib, struct err *e)
 {
@@ -317,5 +326,22 @@ enum st gpu_cublaslt_open(struct arena *a, int driver_version, struct gpu_cublas
     if (missing)
         return lacks(e, out->path ? out->path : "libcublasLt", missing);
     out->version = out->cublasLtGetVersion();
+    return ST_OK;
+}
+
+enum st gpu_cupti_open(struct arena *a, int driver_version, struct gpu_cupti *out, struct err *e)
+{
+    struct search s = {
+        .a = a, .id = GPU_LIB_CUPTI, .fits = cupti_fits, .driver_version = driver_version};
+    const char *missing = NULL;
+    void *lib;
+    *out = (struct gpu_cupti){0};
+    TRY(open_part(&s, "nvidia-cuda-cupti", &lib, e));
+    GPU_CUPTI_LIST(BIND)
+    out->path = path_of(a, lib, "cuptiGetVersion");
+    if (missing)
+        return lacks(e, out->path ? out->path : "libcupti", missing);
+    if (out->cuptiGetVersion(&out->version) != CUPTI_SUCCESS)
+        return err_set(e, ST_DEVICE, "%s gives no version", out->path);
     return ST_OK;
 }

@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "gpu/cublaslt.h"
 #include "gpu/cuda.h"
+#include "gpu/cupti.h"
 #include "gpu/driver.h"
 #include "gpu/nvml.h"
 #include "gpu/nvrtc.h"
@@ -22,6 +23,7 @@ enum st gpu_driver_open(struct gpu_driver *out, struct err *e);
 enum st gpu_nvrtc_open(struct arena *a, int driver_version, struct gpu_nvrtc *out, struct err *e);
 enum st gpu_cublaslt_open(struct arena *a, int driver_version, struct gpu_cublaslt *out,
                           struct err *e);
+enum st gpu_cupti_open(struct arena *a, int driver_version, struct gpu_cupti *out, struct err *e);
 
 /* Facts of a library, found without initializing it. */
 struct gpu_library {

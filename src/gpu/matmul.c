@@ -83,10 +83,18 @@ void gpu_blas_close(struct gpu_blas *b)
 
 /* cuBLASLt's matrices are column-major: w is its [k, m] and taken transposed, x its [k, rows], y
  * its [m, rows]. */
-static enum st describe(struct gpu_blas *b, struct gpu_matmul *p, struct err *e)
+static enum st lay_out_rows(struct gpu_blas *b, struct gpu_matmul *p, int64_t rows, struct err *e)
 {
     const struct gpu_matmul_shape *s = &p->shape;
     const cudaDataType in = types[s->type].data, out = s->f32_out ? CUDA_R_32F : in;
+    TRY(CHECK(cublasLtMatrixLayoutCreate, &p->x, in, (uint64_t)s->k, (uint64_t)rows, s->k));
+    return CHECK(cublasLtMatrixLayoutCreate, &p->y, out, (uint64_t)s->m, (uint64_t)rows, s->m);
+}
+
+static enum st describe(struct gpu_blas *b, struct gpu_matmul *p, struct err *e)
+{
+    const struct gpu_matmul_shape *s = &p->shape;
+    const cudaDataType in = types[s->type].data;
     const int transposed = CUBLAS_OP_T, bias = CUBLASLT_EPILOGUE_BIAS;
     TRY(CHECK(cublasLtMatmulDescCreate, &p->desc, types[s->type].compute, CUDA_R_32F));
     TRY(CHECK(cublasLtMatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
@@ -95,8 +103,7 @@ static enum st describe(struct gpu_blas *b, struct gpu_matmul *p, struct err *e)
         TRY(CHECK(cublasLtMatmulDescSetAttribute, p->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &bias,
                   sizeof bias));
     TRY(CHECK(cublasLtMatrixLayoutCreate, &p->w, in, (uint64_t)s->k, (uint64_t)s->m, s->k));
-    TRY(CHECK(cublasLtMatrixLayoutCreate, &p->x, in, (uint64_t)s->k, (uint64_t)s->rows, s->k));
-    return CHECK(cublasLtMatrixLayoutCreate, &p->y, out, (uint64_t)s->m, (uint64_t)s->rows, s->m);
+    return lay_out_rows(b, p, s->rows, e);
 }
 
 static enum st propose(struct gpu_blas *b, struct gpu_matmul *p, struct err *e)
@@ -121,8 +128,8 @@ static void make_key(const struct gpu_blas *b, const struct gpu_matmul_shape *s,
     buf_printf(key, "matmul cublaslt %zu driver %d sm %u.%u sms %u workspace %zu ", b->lt.version,
                b->g->driver_version, d->major, d->minor, d->sms, b->workspace_bytes);
     gpu_cache_key_add(key, d->name);
-    buf_printf(key, "%s rows %lld m %lld k %lld bias %d f32_out %d", types[s->type].name,
-               (long long)s->rows, (long long)s->m, (long long)s->k, s->bias, s->f32_out);
+    buf_printf(key, "%s rows %lld m %lld k %lld bias %d f32_out %d add %d", types[s->type].name,
+               (long long)s->rows, (long long)s->m, (long long)s->k, s->bias, s->f32_out, s->add);
 }
 
 /* The algorithm that an earlier start found best, if this cuBLASLt still takes it: it then is the
@@ -169,12 +176,18 @@ enum st gpu_matmul_open(struct gpu_blas *b, const struct gpu_matmul_shape *s,
                    (long long)s->rows, (long long)s->k, (long long)s->k, (long long)s->m);
 }
 
+static void close_layout(const struct gpu_blas *b, cublasLtMatrixLayout_t *l)
+{
+    if (*l)
+        b->lt.cublasLtMatrixLayoutDestroy(*l);
+    *l = NULL;
+}
+
 void gpu_matmul_close(struct gpu_blas *b, struct gpu_matmul *m)
 {
-    cublasLtMatrixLayout_t layouts[] = {m->w, m->x, m->y};
-    for (int i = 0; i < 3; i++)
-        if (layouts[i])
-            b->lt.cublasLtMatrixLayoutDestroy(layouts[i]);
+    close_layout(b, &m->w);
+    close_layout(b, &m->x);
+    close_layout(b, &m->y);
     if (m->desc)
         b->lt.cublasLtMatmulDescDestroy(m->desc);
     *m = (struct gpu_matmul){0};
@@ -196,7 +209,7 @@ static enum st run(struct gpu_blas *b, const struct gpu_matmul *m, int candidate
         TRY(CHECK(cublasLtMatmulDescSetAttribute, m->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                   sizeof bias));
     return CHECK(cublasLtMatmul, b->handle, m->desc, &one, pointer(at->w), m->w, pointer(at->x),
-                 m->x, &zero, pointer(at->y), m->y, pointer(at->y), m->y,
+                 m->x, m->shape.add ? &one : &zero, pointer(at->y), m->y, pointer(at->y), m->y,
                  &m->candidates[candidate].algo, pointer(b->workspace), b->workspace_bytes, stream);
 }
 
@@ -206,24 +219,75 @@ enum st gpu_matmul_run(struct gpu_blas *b, const struct gpu_matmul *m,
     return run(b, m, m->best, at, stream, e);
 }
 
+/* The choice among the candidates, if cuBLASLt takes it for these rows, else a proposal of theirs.
+ */
+static enum st choose_for(struct gpu_blas *b, struct gpu_matmul *m, struct err *e)
+{
+    cublasLtMatmulHeuristicResult_t result;
+    const cublasLtMatmulAlgo_t *algo = &m->candidates[m->best].algo;
+    if (b->lt.cublasLtMatmulAlgoCheck(b->handle, m->desc, m->w, m->x, m->y, m->y, algo, &result) ==
+            CUBLAS_STATUS_SUCCESS &&
+        result.workspaceSize <= b->workspace_bytes)
+        return ST_OK;
+    m->best = 0;
+    return propose(b, m, e);
+}
+
+enum st gpu_matmul_run_rows(struct gpu_blas *b, const struct gpu_matmul *m, int64_t rows,
+                            const struct gpu_matmul_buffers *at, CUstream stream, struct err *e)
+{
+    const struct gpu_matmul_shape *s = &m->shape;
+    struct gpu_matmul of_rows = *m;
+    if (rows == s->rows)
+        return gpu_matmul_run(b, m, at, stream, e);
+    of_rows.x = of_rows.y = NULL;
+    enum st st = lay_out_rows(b, &of_rows, rows, e);
+    if (st == ST_OK)
+        st = choose_for(b, &of_rows, e);
+    if (st == ST_OK)
+        st = gpu_matmul_run(b, &of_rows, at, stream, e);
+    close_layout(b, &of_rows.x);
+    close_layout(b, &of_rows.y);
+    return st;
+}
+
 /* ---- choosing -------------------------------------------------------------------------------- */
 
-enum { ROUNDS = 5, REPEATS = 4 };
+static const struct gpu_matmul_search thorough = {
+    .candidates = GPU_MATMUL_CANDIDATES, .rounds = 5, .repeats = 4};
 
-/* Seconds of one product: the least of some rounds, each of a few products in a row. */
-static enum st time_one(struct gpu_blas *b, const struct gpu_matmul *m, int candidate,
-                        const struct gpu_matmul_buffers *at, CUevent start, CUevent end,
-                        CUstream stream, double *best_s, struct err *e)
+/* A choice under way. */
+struct search {
+    const struct gpu_matmul_search *how;
+    const struct gpu_matmul_buffers *at;
+    CUstream stream;
+    CUevent start, end;
+    int64_t turn; /* products so far */
+};
+
+static enum st run_times(struct gpu_blas *b, const struct gpu_matmul *m, int candidate, int times,
+                         struct search *s, struct err *e)
 {
-    TRY(run(b, m, candidate, at, stream, e)); /* loads the kernel */
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < times; i++) {
+        struct gpu_matmul_buffers at = *s->at;
+        if (s->how->copies > 0)
+            at.w += (size_t)(s->turn++ % s->how->copies) * s->how->stride;
+        TRY(run(b, m, candidate, &at, s->stream, e));
+    }
+    return ST_OK;
+}
+
+static enum st time_one(struct gpu_blas *b, const struct gpu_matmul *m, int candidate,
+                        struct search *search, double *best_s, struct err *e)
+{
+    TRY(run_times(b, m, candidate, 1, search, e)); /* loads the kernel */
+    for (int round = 0; round < search->how->rounds; round++) {
         double s;
-        TRY(gpu_event_record(b->g, start, stream, e));
-        for (int i = 0; i < REPEATS; i++)
-            TRY(run(b, m, candidate, at, stream, e));
-        TRY(gpu_event_record(b->g, end, stream, e));
-        TRY(gpu_event_wait(b->g, end, e));
-        TRY(gpu_event_s(b->g, start, end, &s, e));
+        TRY(gpu_event_record(b->g, search->start, search->stream, e));
+        TRY(run_times(b, m, candidate, search->how->repeats, search, e));
+        TRY(gpu_event_record(b->g, search->end, search->stream, e));
+        TRY(gpu_event_wait(b->g, search->end, e));
+        TRY(gpu_event_s(b->g, search->start, search->end, &s, e));
         if (round == 0 || s < *best_s)
             *best_s = s;
     }
@@ -244,17 +308,18 @@ static void remember(struct gpu_blas *b, const struct gpu_matmul *m)
     buf_free(&key);
 }
 
-static enum st choose(struct gpu_blas *b, struct gpu_matmul *m, const struct gpu_matmul_buffers *at,
-                      CUevent start, CUevent end, CUstream stream, struct err *e)
+static enum st choose(struct gpu_blas *b, struct gpu_matmul *m, struct search *search,
+                      struct err *e)
 {
     double best_s = 0, s = 0;
     int timed = 0;
-    for (int i = 0; i < m->n; i++) {
+    const int n = m->n < search->how->candidates ? m->n : search->how->candidates;
+    for (int i = 0; i < n; i++) {
         /* an algorithm that is proposed and then refused is passed over, unless it is the last hope
          */
-        if (time_one(b, m, i, at, start, end, stream, &s, e) != ST_OK) {
+        if (time_one(b, m, i, search, &s, e) != ST_OK) {
             struct err lost = {0};
-            if (gpu_wait(b->g, &lost) != ST_OK || (timed == 0 && i == m->n - 1))
+            if (gpu_wait(b->g, &lost) != ST_OK || (timed == 0 && i == n - 1))
                 return e->st;
             err_clear(e);
             continue;
@@ -271,17 +336,18 @@ static enum st choose(struct gpu_blas *b, struct gpu_matmul *m, const struct gpu
 }
 
 enum st gpu_matmul_tune(struct gpu_blas *b, struct gpu_matmul *m,
-                        const struct gpu_matmul_buffers *at, CUstream stream, struct err *e)
+                        const struct gpu_matmul_buffers *at, const struct gpu_matmul_search *how,
+                        CUstream stream, struct err *e)
 {
-    CUevent start = NULL, end = NULL;
+    struct search s = {.how = how ? how : &thorough, .at = at, .stream = stream};
     if (m->chosen)
         return ST_OK;
-    enum st st = gpu_event_open(b->g, true, &start, e);
+    enum st st = gpu_event_open(b->g, true, &s.start, e);
     if (st == ST_OK)
-        st = gpu_event_open(b->g, true, &end, e);
+        st = gpu_event_open(b->g, true, &s.end, e);
     if (st == ST_OK)
-        st = choose(b, m, at, start, end, stream, e);
-    gpu_event_close(b->g, &start);
-    gpu_event_close(b->g, &end);
+        st = choose(b, m, &s, e);
+    gpu_event_close(b->g, &s.start);
+    gpu_event_close(b->g, &s.end);
     return st;
 }

@@ -1,4 +1,5 @@
-/* Matrix products on a GPU by cuBLASLt: y[r, j] = bias[j] + sum over i of x[r, i] w[j, i].
+/* Matrix products on a GPU by cuBLASLt: y[r, j] = bias[j] + sum over i of x[r, i] w[j, i], or that
+ * added to y.
  *
  *     x: [rows, k]   w: [m, k], out features first, as weights are stored   y: [rows, m]
  *     2 rows m k FLOP; at least (rows k + m k + rows m) elements are moved
@@ -50,6 +51,7 @@ struct gpu_matmul_shape {
     enum gpu_matmul_type type;
     bool bias;    /* of the same type as y */
     bool f32_out; /* y is float32 whatever the type: logits */
+    bool add;     /* y += */
 };
 
 struct gpu_matmul {
@@ -72,8 +74,23 @@ struct gpu_matmul_buffers {
 };
 enum st gpu_matmul_run(struct gpu_blas *b, const struct gpu_matmul *m,
                        const struct gpu_matmul_buffers *at, CUstream stream, struct err *e);
-/* Overwrites y; waits for the stream. Does nothing where the choice was in the cache. */
+/* With another number of rows, of which the buffers have room: by the plan's choice, or where
+ * cuBLASLt does not take that, by its own first proposal for them. */
+enum st gpu_matmul_run_rows(struct gpu_blas *b, const struct gpu_matmul *m, int64_t rows,
+                            const struct gpu_matmul_buffers *at, CUstream stream, struct err *e);
+
+/* How a choice is made: the first candidates that are proposed, the least time of some rounds of a
+ * few products in a row. Copies of w, every `stride` bytes, are taken in turn: the weights of other
+ * layers, so that they are not in the cache. */
+struct gpu_matmul_search {
+    int candidates, rounds, repeats;
+    int64_t copies; /* 0 = w alone */
+    size_t stride;
+};
+/* Overwrites y; waits for the stream. Does nothing where the choice was in the cache. how NULL: as
+ * thoroughly as a measurement wants it. */
 enum st gpu_matmul_tune(struct gpu_blas *b, struct gpu_matmul *m,
-                        const struct gpu_matmul_buffers *at, CUstream stream, struct err *e);
+                        const struct gpu_matmul_buffers *at, const struct gpu_matmul_search *how,
+                        CUstream stream, struct err *e);
 
 #endif

@@ -14,6 +14,12 @@ struct gpu_nvml_memory {
 struct gpu_nvml_utilization {
     unsigned gpu, memory; /* % */
 };
+/* nvmlProcessInfo_v2_t */
+struct gpu_nvml_process {
+    unsigned pid; /* in the host's namespace */
+    unsigned long long used_bytes;
+    unsigned gpu_instance, compute_instance;
+};
 /* nvmlFieldValue_t */
 struct gpu_nvml_field {
     unsigned id, scope;
@@ -56,6 +62,8 @@ enum { NVML_FIELD_POWER_INSTANT = 186 }; /* mW, newer by up to 100 ms, not avera
     X(nvmlDeviceGetCurrentClocksThrottleReasons, (void *device, unsigned long long *set), 0) \
     X(nvmlDeviceGetCurrPcieLinkGeneration, (void *device, unsigned *generation), 0)          \
     X(nvmlDeviceGetCurrPcieLinkWidth, (void *device, unsigned *lanes), 0)                    \
+    X(nvmlDeviceGetComputeRunningProcesses_v3,                                               \
+      (void *device, unsigned *n, struct gpu_nvml_process *of), 0)                           \
     X(nvmlDeviceGetMigMode, (void *device, unsigned *current, unsigned *pending), 0)
 
 struct gpu_nvml {

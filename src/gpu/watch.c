@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/vec.h"
 #include "gpu/library.h"
+#include "text/fields.h"
 
 struct sample {
     double sm_mhz, memory_mhz, power_w, celsius; /* NAN = unknown */
@@ -214,6 +215,25 @@ struct gpu_conditions gpu_watch_take(struct gpu_watch *w)
     vec_clear(&w->samples);
     pthread_mutex_unlock(&w->lock);
     return c;
+}
+
+static struct node *limits_node(struct arena *a, const void *conditions)
+{
+    const struct gpu_conditions *c = conditions;
+    return node_str(a, gpu_reason_words(a, c->reasons));
+}
+
+static const struct field condition_rows[] = {
+    FIELD(struct gpu_conditions, samples),      FIELD(struct gpu_conditions, sm_mhz),
+    FIELD(struct gpu_conditions, sm_mhz_low),   FIELD(struct gpu_conditions, memory_mhz),
+    FIELD(struct gpu_conditions, power_w),      FIELD(struct gpu_conditions, power_w_high),
+    FIELD(struct gpu_conditions, celsius_high), FIELD_MADE("clock_limits", limits_node),
+};
+static const struct fields condition_fields = FIELDS(struct gpu_conditions, condition_rows);
+
+struct node *gpu_conditions_node(struct arena *a, const struct gpu_conditions *c)
+{
+    return fields_node(a, &condition_fields, c);
 }
 
 const char *gpu_reason_words(struct arena *a, unsigned long long reasons)

@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "gpu/nvml.h"
+#include "text/node.h"
 
 struct gpu_watch;
 
@@ -33,6 +34,10 @@ struct gpu_conditions {
     unsigned long long reasons; /* NVML_REASON_... of all samples together */
 };
 struct gpu_conditions gpu_watch_take(struct gpu_watch *w);
+
+/* {samples, sm_mhz, sm_mhz_low, memory_mhz, power_w, power_w_high, celsius_high, clock_limits}, as
+ * files have it; clock_limits are the words of the reasons. */
+struct node *gpu_conditions_node(struct arena *a, const struct gpu_conditions *c);
 
 /* Words of reasons, "power cap, hardware slowdown"; "" = none. */
 const char *gpu_reason_words(struct arena *a, unsigned long long reasons);

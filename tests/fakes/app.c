@@ -160,6 +160,20 @@ static void decode(long n) /* n steps, each a range with two kernels, one kernel
     nvtxRangePop();
 }
 
+/* A rank of a model that is split: a barrier outside the steps, then n steps with an all-reduce. */
+static void rank(long n)
+{
+    const struct fake_kernel reduce = {
+        .name = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", .grid = 16, .block = 512};
+    fake_launch(&reduce);
+    for (long i = 0; i < n; i++) {
+        nvtxRangePushA(i ? "decode" : "prefill");
+        kernels(1);
+        fake_launch(&reduce);
+        nvtxRangePop();
+    }
+}
+
 static void domain(long n) /* the same in domain LLM, with a registered string */
 {
     if (!llm)
@@ -457,16 +471,19 @@ static const struct {
     const char *name;
     void (*run)(long n);
 } steps[] = {
-    {"init", init},       {"kernels", kernels},  {"ops", ops},           {"decode", decode},
-    {"domain", domain},   {"open", open_range},  {"profiler", profiler}, {"pause", pause_it},
-    {"resume", resume},   {"flush", flush},      {"burst", burst},       {"threads", threads},
-    {"fork", fork_it},    {"exec", exec_it},     {"disk", small_disk},   {"kill", kill_it},
-    {"_exit", leave},     {"sleep", sleep_ms},   {"step", step_clock},   {"say", say},
-    {"env", env},         {"clock", take_clock}, {"lose", lose},         {"abandon", abandon},
-    {"ends", ends},       {"close", close_all},  {"own", count_own},     {"rawfork", raw_fork},
-    {"outlive", outlive}, {"quick", quick},      {"deep", deep},         {"configure", configure},
-    {"graph", graph},     {"foreign", foreign},  {"level", level},       {"attach", attach},
-    {"payload", payload},
+    {"rank", rank},       {"init", init},         {"kernels", kernels},
+    {"ops", ops},         {"decode", decode},     {"domain", domain},
+    {"open", open_range}, {"profiler", profiler}, {"pause", pause_it},
+    {"resume", resume},   {"flush", flush},       {"burst", burst},
+    {"threads", threads}, {"fork", fork_it},      {"exec", exec_it},
+    {"disk", small_disk}, {"kill", kill_it},      {"_exit", leave},
+    {"sleep", sleep_ms},  {"step", step_clock},   {"say", say},
+    {"env", env},         {"clock", take_clock},  {"lose", lose},
+    {"abandon", abandon}, {"ends", ends},         {"close", close_all},
+    {"own", count_own},   {"rawfork", raw_fork},  {"outlive", outlive},
+    {"quick", quick},     {"deep", deep},         {"configure", configure},
+    {"graph", graph},     {"foreign", foreign},   {"level", level},
+    {"attach", attach},   {"payload", payload},
 };
 
 int main(int argc, char **argv)

@@ -23,7 +23,7 @@ static struct {
     _Atomic(CUpti_CallbackFunc) callback;
     void *user;
     _Atomic int subscribers;
-    _Atomic bool callbacks[3][CBIDS];
+    _Atomic bool callbacks[4][CBIDS];
     _Atomic bool enabled[KIND_COUNT];
     CUpti_BuffersCallbackRequestFunc request;
     CUpti_BuffersCallbackCompleteFunc complete;
@@ -112,7 +112,7 @@ CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
     (void)subscriber;
     f.subscribers = 0;
     f.callback = NULL;
-    for (int i = 0; i < 3 * CBIDS; i++)
+    for (int i = 0; i < 4 * CBIDS; i++)
         f.callbacks[i / CBIDS][i % CBIDS] = false;
     return CUPTI_SUCCESS;
 }
@@ -121,7 +121,7 @@ CUptiResult CUPTIAPI cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle
                                          CUpti_CallbackDomain domain, CUpti_CallbackId cbid)
 {
     (void)subscriber;
-    if (!f.subscribers || (int)domain > 2 || cbid >= CBIDS)
+    if (!f.subscribers || (int)domain > 3 || cbid >= CBIDS)
         return CUPTI_ERROR_INVALID_PARAMETER;
     f.callbacks[domain][cbid] = enable;
     return CUPTI_SUCCESS;
@@ -459,6 +459,82 @@ uint32_t fake_set(uint64_t bytes)
         wait_with(&r, sizeof r);
     }
     return leave(&c);
+}
+
+/* ---- calls of another stand-in for the driver ---- */
+
+static void call_back(struct fake_call *c, CUpti_ApiCallbackSite site)
+{
+    CUpti_CallbackFunc callback = f.callback;
+    if (!callback || !f.callbacks[CUPTI_CB_DOMAIN_DRIVER_API][c->cbid])
+        return;
+    CUpti_CallbackData d = {.callbackSite = site,
+                            .functionName = c->name,
+                            .functionParams = c->params,
+                            .functionReturnValue = site == CUPTI_API_EXIT ? &c->result : NULL,
+                            .context = c->context,
+                            .correlationData = &c->data,
+                            .correlationId = c->correlation};
+    callback(f.user, CUPTI_CB_DOMAIN_DRIVER_API, c->cbid, &d);
+}
+
+void fake_enter(struct fake_call *c)
+{
+    c->correlation = ++correlations;
+    call_back(c, CUPTI_API_ENTER);
+}
+
+void fake_leave(struct fake_call *c)
+{
+    call_back(c, CUPTI_API_EXIT);
+}
+
+void fake_resource(uint32_t cbid, uint32_t module, const void *image, size_t bytes)
+{
+    CUpti_CallbackFunc callback = f.callback;
+    CUpti_ModuleResourceData m = {.moduleId = module, .cubinSize = bytes, .pCubin = image};
+    CUpti_ResourceData d = {.resourceDescriptor = &m};
+    if (callback && f.callbacks[CUPTI_CB_DOMAIN_RESOURCE][cbid])
+        callback(f.user, CUPTI_CB_DOMAIN_RESOURCE, cbid, &d);
+}
+
+void fake_transfer(const struct fake_call *c, int is_set, uint64_t bytes, uint64_t graph_node)
+{
+    CUpti_ActivityMemset4 set = {.kind = CUPTI_ACTIVITY_KIND_MEMSET,
+                                 .bytes = bytes,
+                                 .start = now(),
+                                 .end = now() + 500,
+                                 .contextId = 1,
+                                 .streamId = 7,
+                                 .correlationId = c->correlation,
+                                 .graphNodeId = graph_node};
+    CUpti_ActivityMemcpy6 copy = {.kind = CUPTI_ACTIVITY_KIND_MEMCPY,
+                                  .copyKind = 1,
+                                  .bytes = bytes,
+                                  .start = set.start,
+                                  .end = set.end,
+                                  .contextId = 1,
+                                  .streamId = 7,
+                                  .correlationId = c->correlation,
+                                  .graphNodeId = graph_node};
+    if (is_set && f.enabled[CUPTI_ACTIVITY_KIND_MEMSET])
+        wait_with(&set, sizeof set);
+    if (!is_set && f.enabled[CUPTI_ACTIVITY_KIND_MEMCPY])
+        wait_with(&copy, sizeof copy);
+}
+
+void fake_kernel(const struct fake_call *c, const char *name, uint32_t grid, uint32_t block,
+                 uint64_t graph_node)
+{
+    if (!f.enabled[CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL])
+        return;
+    CUpti_ActivityKernel10 r = kernel_of(&(struct fake_kernel){.name = name,
+                                                               .grid = grid,
+                                                               .block = block,
+                                                               .graph = graph_node > 0,
+                                                               .graph_node = graph_node},
+                                         c->correlation);
+    wait_with(&r, sizeof r);
 }
 
 void fake_synchronize(void)

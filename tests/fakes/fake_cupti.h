@@ -20,6 +20,7 @@
 #ifndef FAKES_FAKE_CUPTI_H
 #define FAKES_FAKE_CUPTI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct fake_kernel {
@@ -27,6 +28,23 @@ struct fake_kernel {
     uint32_t grid, block, stream, graph;
     uint64_t graph_node;
 };
+
+/* A call of another stand-in for the driver, with its arguments: support/fake_gpu/observe.c. */
+struct fake_call {
+    uint32_t cbid, correlation;
+    const char *name;
+    const void *params;
+    void *context;
+    int result;
+    uint64_t data;
+};
+void fake_enter(struct fake_call *c);
+void fake_leave(struct fake_call *c);
+void fake_resource(uint32_t cbid, uint32_t module, const void *image, size_t bytes);
+/* Records of work that the call put on the device. graph_node: 0 = none. */
+void fake_kernel(const struct fake_call *c, const char *name, uint32_t grid, uint32_t block,
+                 uint64_t graph_node);
+void fake_transfer(const struct fake_call *c, int is_set, uint64_t bytes, uint64_t graph_node);
 
 uint32_t fake_launch(const struct fake_kernel *k); /* returns the correlation id */
 /* One cuGraphLaunch of n nodes, each a kernel of 1 us. */

@@ -1,8 +1,5 @@
-/* A model's weights in the engine's layout: float32, every projection one packed matrix.
- *
- * qkv rows: [heads of q | kv_heads of k | kv_heads of v] * head_dim; BLOOM's rows, which run
- * [head][q, k, v], are put in that order once. up rows: [gate | up]. A tied model has no embedding
- * of its own: rows are taken out of lm_head. */
+/* A model's weights in the engine's layout (model/layout.h): float32, every projection one packed
+ * matrix (engine/cpu/gemm.h). Of a tied model, rows of the embedding are taken out of lm_head. */
 #ifndef ENGINE_CPU_WEIGHTS_H
 #define ENGINE_CPU_WEIGHTS_H
 

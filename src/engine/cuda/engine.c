@@ -5,7 +5,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/cuda/batch_range.h"
+#include "engine/cuda/fault.h"
 #include "engine/cuda/graphs.h"
+#include "engine/cuda/op_loop.h"
+#include "engine/cuda/op_times.h"
+#include "engine/cuda/parts.h"
 #include "engine/cuda/plan.h"
 #include "engine/cuda/random.h"
 #include "engine/rows.h"
@@ -14,6 +19,9 @@
 #include "gpu/stream.h"
 
 enum { IN_FLIGHT = 2 };
+/* A pass that is launched kernel by kernel and done so soon behind its last launch, in its own
+ * time, was waiting for launches. */
+static const double STARVED = 0.05;
 static const int64_t NAP_NS = 20000; /* between looks at a batch, where sleep is wanted */
 
 /* A batch that is out, and its memory on the host, which the next one in its place takes over. */
@@ -21,11 +29,18 @@ struct flight {
     struct row_batch rows;
     uint64_t ticket;
     int64_t iteration;
-    int graph_rows; /* of the graph; 0 = kernel by kernel */
-    void *step;     /* page-locked: the arrays */
-    int32_t *ids;   /* page-locked, [max_rows] */
+    int graph_rows;         /* of the graph; 0 = kernel by kernel */
+    void *step;             /* page-locked: the arrays, */
+    size_t bytes;           /* so many of them, */
+    struct cuda_sizes most; /* laid out for these sizes */
+    int32_t *ids;           /* page-locked, [max_rows] */
     CUevent begin, end;
-    double start_s, submit_s; /* submit_s: the host's part in submit() */
+    double start_s, submit_s;            /* submit_s: the host's part in submit() */
+    double began_s;                      /* when the device could begin */
+    double prepare_s, launch_s, given_s; /* given_s: end of submit() */
+    bool op_times, split;                /* as the batch had them */
+    struct cuda_pass_shape shape;
+    double op_s[OP_KINDS];
     bool answered;
     struct completion done;
 };
@@ -42,20 +57,24 @@ struct cuda_engine {
     CUdeviceptr step;
     int64_t most_blocks;
     struct cuda_engine_counts counts;
+    struct cuda_op_times times; /* of profiles */
 
     struct rows rows;
     struct flight flights[IN_FLIGHT];
-    int first, n_out; /* flights out: first, ... */
-    uint64_t ticket;  /* of the last batch */
-    bool broken;
-    struct err fault; /* broken: what every later call returns */
+    int first, n_out;   /* flights out: first, ... */
+    uint64_t ticket;    /* of the last batch */
+    double submitted_s; /* when submit() returned last */
+    bool bare;          /* weights are zeros, nothing is tuned */
+    bool broken;        /* nothing is open on the GPU any more */
+    struct err fault;   /* broken: what every later call returns */
 };
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Keeps an error of the GPU for all later calls, with the batch it belongs to. late: it came while
- * the batch was waited for, so what the GPU was doing is not known. */
-static enum st fail(struct cuda_engine *c, const struct flight *f, bool late, struct err *e)
+static void close_gpu(struct cuda_engine *c);
+
+static void name_batch(const struct cuda_engine *c, const struct flight *f, const char *gpu,
+                       struct err *e)
 {
     const struct row_batch *b = &f->rows;
     char graph[48] = "";
@@ -63,10 +82,68 @@ static enum st fail(struct cuda_engine *c, const struct flight *f, bool late, st
         snprintf(graph, sizeof graph, ", CUDA graph of %d rows", f->graph_rows);
     err_add(e, "batch %lld (%lld chunks, %lld tokens; %lld decode rows%s) on GPU %d, %s",
             (long long)f->iteration, (long long)b->n_chunks,
-            (long long)(b->n_tokens - b->n_decodes), (long long)b->n_decodes, graph, c->gpu.ordinal,
-            c->gpu.facts.name);
-    if (late && !c->p.check)
-        err_add(e, "a kernel failed; engine.check=true waits behind every kernel and names it");
+            (long long)(b->n_tokens - b->n_decodes), (long long)b->n_decodes, graph, c->p.ordinal,
+            gpu);
+}
+
+/* Batches that may have faulted, those that were out longest first; f: the one that was being
+ * submitted or waited for. */
+static int suspects(struct cuda_engine *c, struct flight *f, struct flight *out[IN_FLIGHT])
+{
+    int n = 0;
+    bool listed = false;
+    for (int i = 0; i < c->n_out; i++) {
+        struct flight *x = &c->flights[(c->first + i) % IN_FLIGHT];
+        if (!x->answered)
+            out[n++] = x;
+        listed = listed || x == f;
+    }
+    if (!listed)
+        out[n++] = f;
+    return n;
+}
+
+/* A kernel failed: which one, and in which batch. */
+static struct flight *find_kernel(struct cuda_engine *c, struct flight *f, struct err *e)
+{
+    struct flight *all[IN_FLIGHT];
+    struct cuda_fault_batch batches[IN_FLIGHT];
+    struct arena *a = arena_new();
+    struct cuda_fault found = {.found = CUDA_FAULT_UNKNOWN};
+    const int n = suspects(c, f, all);
+    for (int i = 0; i < n; i++) {
+        batches[i] = (struct cuda_fault_batch){
+            .most = all[i]->most, .sampled = all[i]->rows.sampled, .bytes = all[i]->bytes};
+        batches[i].step = arena_alloc(a, all[i]->bytes);
+        memcpy(batches[i].step, all[i]->step, all[i]->bytes);
+    }
+    close_gpu(c); /* the other process needs the memory */
+    if (c->p.rerun)
+        found = cuda_fault_find(a, &c->p, batches, n);
+    if (found.found == CUDA_FAULT_FOUND)
+        err_add(e, "%s: the batch fails there when it is computed again, kernel by kernel",
+                found.where);
+    else
+        err_add(e, "a kernel failed%s; engine.check=true waits behind every kernel and names it",
+                found.found == CUDA_FAULT_NOT_AGAIN
+                    ? ", and does not when its batch alone is computed again"
+                    : "");
+    if (found.found != CUDA_FAULT_FOUND && n > 1)
+        err_add(e, "batch %lld was on the GPU as well", (long long)all[1]->iteration);
+    arena_free(&a);
+    return all[found.found == CUDA_FAULT_FOUND ? found.batch : 0];
+}
+
+/* Keeps an error of the GPU for all later calls, with the batch it belongs to, and closes what is
+ * open there. */
+static enum st fail(struct cuda_engine *c, struct flight *f, struct err *e)
+{
+    char gpu[sizeof c->gpu.facts.name];
+    memcpy(gpu, c->gpu.facts.name, sizeof gpu);
+    if (!c->p.check && cuda_fault_is_kernels(e))
+        f = find_kernel(c, f, e);
+    name_batch(c, f, gpu, e);
+    close_gpu(c);
     c->broken = true;
     c->fault = *e;
     return e->st;
@@ -86,26 +163,45 @@ static enum st check_sizes(const struct cuda_engine *c, const struct row_batch *
     return ST_OK;
 }
 
+static struct cuda_sizes sizes_of(const struct cuda_engine *c, const struct row_batch *b)
+{
+    const struct model *m = c->p.model;
+    const int sms = c->forward.p.most.sms;
+    return (struct cuda_sizes){
+        .tokens = (int)b->n_tokens,
+        .rows = (int)b->n_rows,
+        .chunks = (int)b->n_chunks,
+        .decodes = (int)b->n_decodes,
+        .parts = cuda_parts_most((int)b->n_decodes, (int)m->heads, (int)m->kv_heads, sms),
+        .sms = sms};
+}
+
+static struct cuda_pass pass_of(const struct cuda_engine *c, const struct cuda_step_layout *l,
+                                bool sampled)
+{
+    return (struct cuda_pass){.sizes = l->most,
+                              .batch = cuda_step_at(l, c->step, c->forward.last),
+                              .sampled = sampled,
+                              .sampling = cuda_step_sampling(l, c->step),
+                              .draw_at = cuda_step_draw_at(l, c->step)};
+}
+
 static enum st run_directly(struct cuda_engine *c, const struct cuda_step_layout *l, bool sampled,
                             struct err *e)
 {
-    const struct cuda_pass p = {.sizes = l->most,
-                                .batch = cuda_step_at(l, c->step, c->forward.last),
-                                .sampled = sampled,
-                                .sampling = cuda_step_sampling(l, c->step),
-                                .draw_at = cuda_step_draw_at(l, c->step)};
+    const struct cuda_pass p = pass_of(c, l, sampled);
     c->counts.passes++;
-    return cuda_forward_run(&c->forward, &p, c->stream, e);
+    c->forward.charges = c->p.op_times ? &c->times.direct : NULL;
+    vec_clear(&c->times.direct.of);
+    const enum st st = cuda_forward_run(&c->forward, &p, c->stream, e);
+    c->forward.charges = NULL;
+    return st;
 }
 
 static enum st launch(struct cuda_engine *c, struct flight *f, struct err *e)
 {
     const struct row_batch *b = &f->rows;
-    const struct cuda_sizes sizes = {.tokens = (int)b->n_tokens,
-                                     .rows = (int)b->n_rows,
-                                     .chunks = (int)b->n_chunks,
-                                     .decodes = (int)b->n_decodes,
-                                     .sms = c->forward.p.most.sms};
+    const struct cuda_sizes sizes = sizes_of(c, b);
     struct cuda_graph *graph = NULL;
     struct cuda_step_layout own;
     if (b->n_chunks == 0 && !c->p.check)
@@ -116,11 +212,15 @@ static enum st launch(struct cuda_engine *c, struct flight *f, struct err *e)
     f->graph_rows = graph ? graph->rows : 0;
     const size_t bytes = cuda_step_write(l, b, c->p.block_size, f->step);
     ASSERT(bytes > 0);
+    f->bytes = bytes;
+    f->most = l->most;
     TRY(gpu_event_record(&c->gpu, f->begin, c->stream, e));
     TRY(gpu_upload(&c->gpu, c->step, f->step, bytes, c->stream, e));
+    f->began_s = clock_now_s(c->p.clock);
     if (graph) {
         c->counts.graphs_launched++;
         TRY(cuda_graphs_launch(&c->graphs, graph, b->sampled, e));
+        f->began_s = clock_now_s(c->p.clock);
     } else {
         TRY(run_directly(c, l, b->sampled, e));
     }
@@ -130,9 +230,20 @@ static enum st launch(struct cuda_engine *c, struct flight *f, struct err *e)
     return gpu_event_record(&c->gpu, f->end, c->stream, e);
 }
 
-static enum st cuda_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
+/* The pass alone on the device, with records of its kernels. */
+static enum st launch_recorded(struct cuda_engine *c, struct flight *f, const struct batch *b,
+                               struct err *e)
 {
-    struct cuda_engine *c = self;
+    ASSERT(c->n_out == 0);
+    TRY(cuda_op_times_begin(&c->times, e));
+    TRY(launch(c, f, e));
+    const struct cuda_charges *charges =
+        f->graph_rows ? &cuda_graphs_for(&c->graphs, f->rows.n_decodes)->charges : &c->times.direct;
+    return cuda_op_times_end(&c->times, b, charges, e);
+}
+
+static enum st submit(struct cuda_engine *c, const struct batch *b, uint64_t *ticket, struct err *e)
+{
     struct flight *f = &c->flights[(c->first + c->n_out) % IN_FLIGHT];
     ASSERT(c->n_out < IN_FLIGHT);
     if (c->broken) {
@@ -141,15 +252,31 @@ static enum st cuda_submit(void *self, const struct batch *b, uint64_t *ticket, 
     }
     f->start_s = clock_now_s(c->p.clock);
     f->iteration = b->iteration;
+    f->op_times = c->p.op_times && b->op_times;
+    f->split = f->op_times && b->op_split;
+    f->shape = cuda_pass_shape_of(b);
     TRY(rows_resolve(&c->rows, b, &f->rows, e));
     TRY(check_sizes(c, &f->rows, e));
-    if (launch(c, f, e) != ST_OK)
-        return fail(c, f, false, e);
+    if ((f->split ? launch_recorded(c, f, b, e) : launch(c, f, e)) != ST_OK)
+        return fail(c, f, e);
     f->ticket = *ticket = ++c->ticket;
     f->answered = false;
-    f->submit_s = clock_now_s(c->p.clock) - f->start_s;
+    const double now_s = clock_now_s(c->p.clock);
+    f->submit_s = now_s - f->start_s;
+    f->prepare_s = f->began_s - fmax(b->submit_s, c->submitted_s);
+    f->launch_s = now_s - f->began_s;
+    f->given_s = now_s;
+    c->submitted_s = now_s;
     c->n_out++;
     return ST_OK;
+}
+
+static enum st cuda_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
+{
+    cuda_batch_range_begin(b);
+    const enum st st = submit(self, b, ticket, e);
+    cuda_batch_range_end();
+    return st;
 }
 
 /* ---- completing ------------------------------------------------------------------------------ */
@@ -182,8 +309,15 @@ static enum st answer(struct cuda_engine *c, struct flight *f, struct err *e)
     rows_answer(&c->rows, &f->rows, f->ids, d);
     d->end_s = clock_now_s(c->p.clock);
     const double all_s = d->end_s - d->start_s;
-    d->device_s = least(device_s, all_s);
-    d->host_s = least(f->submit_s + (d->end_s - seen_s), all_s - d->device_s);
+    /* profiles take the device's word, also where its clock is not the host's (the fake GPU) */
+    d->device_s = c->p.op_times ? device_s : least(device_s, all_s);
+    d->host_s = least(f->submit_s + (d->end_s - seen_s), fmax(all_s - d->device_s, 0));
+    d->prepare_s = f->prepare_s;
+    d->launch_s = f->launch_s;
+    d->answer_s = d->end_s - seen_s;
+    d->starved = !f->graph_rows && seen_s - f->given_s < STARVED * device_s;
+    if (f->op_times && cuda_op_times_of(&c->times, &f->shape, f->split, d->device_s, f->op_s))
+        d->op_s = f->op_s;
     f->answered = true;
     return ST_OK;
 }
@@ -200,11 +334,11 @@ static enum st cuda_next(void *self, double deadline_s, struct completion *out, 
         return e->st;
     }
     if (!f->answered && wait_for(c, f, deadline_s, &done, e) != ST_OK)
-        return fail(c, f, true, e);
+        return fail(c, f, e);
     if (!done)
         return ST_END;
     if (!f->answered && answer(c, f, e) != ST_OK)
-        return fail(c, f, true, e);
+        return fail(c, f, e);
     if (f->done.end_s > deadline_s)
         return ST_END;
     *out = f->done;
@@ -223,6 +357,7 @@ static void cuda_bind(void *self, struct slot_source source)
 {
     struct cuda_engine *c = self;
     ASSERT(c->n_out == 0);
+    c->submitted_s = -INFINITY; /* a new run's clock may begin anew */
     rows_bind(&c->rows, source);
 }
 
@@ -231,31 +366,56 @@ static void cuda_bind(void *self, struct slot_source source)
 static void close_flight(struct cuda_engine *c, struct flight *f)
 {
     void *ids = f->ids;
-    row_batch_free(&f->rows);
     gpu_host_free(&c->gpu, &f->step);
     gpu_host_free(&c->gpu, &ids);
+    f->ids = NULL;
     gpu_event_close(&c->gpu, &f->begin);
     gpu_event_close(&c->gpu, &f->end);
+}
+
+static void log_phases(const struct cuda_engine *c)
+{
+    double s[CUDA_STEP_PHASES];
+    char text[160] = "";
+    if (!cuda_forward_phases(&c->forward, c->stream, s))
+        return;
+    for (int i = 0; i < CUDA_STEP_PHASES; i++) {
+        const size_t n = strlen(text);
+        const int interval = i < CUDA_STEP_PHASES - 1 ? i : i * (int)c->p.model->layers;
+        snprintf(text + n, sizeof text - n, "%s%s %.1f", i ? ", " : "",
+                 cuda_decode_step_phase((int)c->p.model->layers, interval), s[i] * 1e6);
+    }
+    log_debug("last step in one kernel, us of its phases over all layers: %s", text);
+}
+
+/* All that is on the GPU; what was closed stays so. */
+static void close_gpu(struct cuda_engine *c)
+{
+    struct err ignored = {0};
+    if (!c->gpu.context)
+        return;
+    if (c->stream)
+        gpu_stream_wait(&c->gpu, c->stream, &ignored);
+    log_phases(c);
+    cuda_op_times_close(&c->times);
+    cuda_graphs_close(&c->graphs);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        close_flight(c, &c->flights[i]);
+    gpu_free(&c->gpu, &c->step);
+    cuda_forward_close(&c->forward);
+    cuda_matmul_close(&c->matmul);
+    cuda_weights_free(&c->gpu, &c->weights);
+    cuda_programs_close(&c->programs);
+    gpu_stream_close(&c->gpu, &c->stream);
+    gpu_close(&c->gpu);
 }
 
 static void cuda_close(void *self)
 {
     struct cuda_engine *c = self;
-    struct err ignored = {0};
-    if (c->gpu.context) {
-        if (c->stream)
-            gpu_stream_wait(&c->gpu, c->stream, &ignored);
-        cuda_graphs_close(&c->graphs);
-        for (int i = 0; i < IN_FLIGHT; i++)
-            close_flight(c, &c->flights[i]);
-        gpu_free(&c->gpu, &c->step);
-        cuda_forward_close(&c->forward);
-        cuda_matmul_close(&c->matmul);
-        cuda_weights_free(&c->gpu, &c->weights);
-        cuda_programs_close(&c->programs);
-        gpu_stream_close(&c->gpu, &c->stream);
-        gpu_close(&c->gpu);
-    }
+    close_gpu(c);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        row_batch_free(&c->flights[i].rows);
     rows_close(&c->rows);
     mem_free(c);
 }
@@ -270,6 +430,124 @@ static const struct executor_ops cuda_ops = {
     .next = cuda_next,
     .close = cuda_close,
     .bind = cuda_bind,
+};
+
+/* ---- for profiles ---------------------------------------------------------------------------- */
+
+static int64_t padded_rows(void *self, int64_t rows)
+{
+    const struct cuda_engine *c = self;
+    return rows < c->p.max_rows ? cuda_graph_bucket((int)rows, (int)c->p.max_rows) : rows;
+}
+
+static bool undisturbed(void *self)
+{
+    struct cuda_engine *c = self;
+    return cuda_op_times_undisturbed(&c->times);
+}
+
+/* {operator: {kernel, charged_to}} of a pass of that many prompt tokens or decode rows. */
+static struct node *kernels_of(struct cuda_engine *c, struct arena *a, int tokens, int decodes)
+{
+    const struct cuda_pass p = {.sizes = {.tokens = tokens + decodes,
+                                          .rows = decodes + (tokens > 0),
+                                          .chunks = tokens > 0,
+                                          .decodes = decodes}};
+    struct node *map = node_new(a, NODE_MAP);
+    struct op_list ops;
+    model_ops(c->p.model, &ops);
+    for (int i = 0; i < ops.n; i++) {
+        enum op_kind charged;
+        const char *carrier = cuda_forward_carrier(&c->forward, &p, ops.ops[i].kind, &charged);
+        struct node *one = node_new(a, NODE_MAP);
+        if (!carrier)
+            continue;
+        node_set(a, one, SV("kernel"), node_str(a, carrier));
+        node_set(a, one, SV("time_in"), node_str(a, op_name(charged)));
+        node_set(a, map, sv_of(ops.ops[i].name), one);
+    }
+    return map;
+}
+
+static struct node *facts(void *self, struct arena *a)
+{
+    struct cuda_engine *c = self;
+    struct node *map = node_new(a, NODE_MAP), *kernels = node_new(a, NODE_MAP);
+    char uuid[GPU_UUID_TEXT];
+    gpu_uuid_text(c->gpu.facts.uuid, uuid);
+    node_set(a, map, SV("gpu"), node_str(a, arena_str(a, c->gpu.facts.name)));
+    node_set(a, map, SV("uuid"), node_str(a, arena_str(a, uuid)));
+    node_set(a, map, SV("cuda"), node_int(a, c->gpu.driver_version));
+    node_set(a, map, SV("cublaslt"), node_int(a, (int64_t)c->matmul.blas.lt.version));
+    node_set(a, map, SV("dtype"), node_str(a, dtype_name(cuda_plain_dtype(c->p.dtype))));
+    cuda_op_times_facts(&c->times, a, map);
+    node_set(a, kernels, SV("decode_1"), kernels_of(c, a, 0, 1));
+    node_set(a, kernels, SV("decode_most"), kernels_of(c, a, 0, (int)c->p.max_rows));
+    node_set(a, kernels, SV("prompt"), kernels_of(c, a, (int)c->p.max_batch_tokens, 0));
+    node_set(a, map, SV("kernels"), kernels);
+    return map;
+}
+
+/* The arrays of the batch are written as for a launch; what launches is the loop's. */
+static enum st loop_batch(struct cuda_engine *c, struct flight *f, const struct op_loop *l,
+                          struct op_loop_times *out, struct err *e)
+{
+    const struct row_batch *b = &f->rows;
+    const bool decodes = b->n_chunks == 0 && !c->p.check;
+    const struct cuda_graph *graph = decodes ? cuda_graphs_for(&c->graphs, b->n_decodes) : NULL;
+    struct cuda_step_layout own;
+    if (!graph) {
+        const struct cuda_sizes sizes = sizes_of(c, b);
+        cuda_step_lay_out(&sizes, c->most_blocks, &own);
+    }
+    const struct cuda_step_layout *layout = graph ? &graph->layout : &own;
+    const size_t bytes = cuda_step_write(layout, b, c->p.block_size, f->step);
+    ASSERT(bytes > 0);
+    f->bytes = bytes;
+    f->most = layout->most;
+    f->graph_rows = graph ? graph->rows : 0;
+    TRY(gpu_upload(&c->gpu, c->step, f->step, bytes, c->stream, e));
+    const struct cuda_pass pass = pass_of(c, layout, b->sampled);
+    TRY(cuda_op_loop_run(&c->forward, c->times.records, &pass, c->stream, l, out, e));
+    TRY(gpu_download(&c->gpu, f->ids, c->forward.ids, (size_t)b->n_rows * sizeof *f->ids, c->stream,
+                     e));
+    return gpu_stream_wait(&c->gpu, c->stream, e);
+}
+
+static enum st cuda_loop(void *self, const struct batch *b, const struct op_loop *l,
+                         struct op_loop_times *out, struct err *e)
+{
+    struct cuda_engine *c = self;
+    struct flight *f = &c->flights[c->first];
+    struct completion ignored = {0};
+    ASSERT(c->n_out == 0);
+    if (c->broken) {
+        *e = c->fault;
+        return e->st;
+    }
+    f->iteration = b->iteration;
+    TRY(rows_resolve(&c->rows, b, &f->rows, e));
+    TRY(check_sizes(c, &f->rows, e));
+    if (loop_batch(c, f, l, out, e) != ST_OK)
+        return fail(c, f, e);
+    rows_answer(&c->rows, &f->rows, f->ids, &ignored);
+    return ST_OK;
+}
+
+static const struct executor_ops cuda_profiled_ops = {
+    .name = "cuda",
+    .help = "transformer on a GPU, with operator times",
+    .version = EXECUTOR_VERSION,
+    .caps = EXEC_COMPUTES | EXEC_OP_TIMES | EXEC_OP_SPLIT,
+    .max_in_flight = two_in_flight,
+    .submit = cuda_submit,
+    .next = cuda_next,
+    .close = cuda_close,
+    .bind = cuda_bind,
+    .padded_rows = padded_rows,
+    .undisturbed = undisturbed,
+    .facts = facts,
+    .loop = cuda_loop,
 };
 
 static enum st check_params(const struct cuda_engine_params *p, struct err *e)
@@ -342,7 +620,7 @@ static enum st load_weights(struct cuda_engine *c, struct err *e)
 {
     struct cuda_random_maker maker = {0};
     struct cuda_random random;
-    if (!c->p.weights_dir)
+    if (!c->p.weights_dir && !c->bare)
         TRY(cuda_random_open(&c->programs, &maker, e));
     random = cuda_random_of(&maker);
     const struct cuda_weights_params p = {.g = &c->gpu,
@@ -350,7 +628,7 @@ static enum st load_weights(struct cuda_engine *c, struct err *e)
                                           .dtype = cuda_plain_dtype(c->p.dtype),
                                           .dir = c->p.weights_dir,
                                           .seed = c->p.weights_seed,
-                                          .random = &random};
+                                          .random = c->bare ? NULL : &random};
     const enum st st = cuda_weights_load(&p, &c->weights, e);
     cuda_random_close(&maker);
     return st;
@@ -367,6 +645,8 @@ static enum st open_pieces(struct cuda_engine *c, struct err *e)
                                           .slots = p->max_rows,
                                           .sample_vocab =
                                               p->sample_vocab ? p->sample_vocab : p->model->vocab,
+                                          .fused = p->fused,
+                                          .stamps = p->fused && p->stamps,
                                           .check = p->check};
     struct cuda_step_layout step;
     c->most_blocks = cuda_memory_blocks(p);
@@ -378,10 +658,18 @@ static enum st open_pieces(struct cuda_engine *c, struct err *e)
     TRY(cuda_forward_open(&c->forward, &f, &c->programs, &c->matmul, &c->weights, c->stream, e));
     TRY(gpu_alloc(&c->gpu, step.bytes, "the arrays of a batch", &c->step, e));
     TRY(open_flights(c, step.bytes, e));
-    TRY(cuda_forward_prepare(&c->forward, c->stream, e));
+    if (!c->bare)
+        TRY(cuda_forward_prepare(&c->forward, c->stream, e));
+    const bool records = p->op_times && !c->bare;
+    if (records) {
+        TRY(cuda_op_times_open(&c->times, &c->gpu, e));
+        TRY(gpu_records_begin(c->times.records, e));
+    }
     if (!p->check)
         TRY(cuda_graphs_open(&c->graphs, &c->forward, c->stream, c->step, c->most_blocks,
-                             (int)p->max_rows, e));
+                             (int)p->max_rows, p->op_times, e));
+    if (records)
+        TRY(gpu_records_end(c->times.records, &(const struct gpu_record *){NULL}, &(size_t){0}, e));
     c->counts.graphs_captured = c->graphs.captured;
     return gpu_stream_wait(&c->gpu, c->stream, e);
 }
@@ -407,6 +695,7 @@ static enum st open_engine(struct cuda_engine *c, struct err *e)
     }
     const struct cuda_memory m = cuda_memory_of(p, (int)c->gpu.facts.sms);
     TRY(check_fits(c, &m, e));
+    cuda_batch_range_open();
     const int64_t begin_ns = clock_mono_ns();
     if (open_pieces(c, e) != ST_OK)
         return is_out_of_memory(e) ? cuda_memory_add(&m, p, e) : e->st;
@@ -434,8 +723,38 @@ enum st cuda_engine_open(const struct cuda_engine_params *p, struct executor *ou
         cuda_close(c);
         return err_add(e, "cannot open the CUDA engine");
     }
-    *out = (struct executor){&cuda_ops, c};
+    *out = (struct executor){p->op_times ? &cuda_profiled_ops : &cuda_ops, c};
     return ST_OK;
+}
+
+/* ---- again, kernel by kernel ------------------------------------------------------------------
+ */
+
+static enum st run_again(struct cuda_engine *c, const struct cuda_fault_batch *b, struct err *e)
+{
+    struct cuda_step_layout l;
+    cuda_step_lay_out(&b->most, c->most_blocks, &l);
+    ASSERT(b->bytes <= l.bytes);
+    TRY(gpu_upload(&c->gpu, c->step, b->step, b->bytes, c->stream, e));
+    TRY(run_directly(c, &l, b->sampled, e));
+    return gpu_stream_wait(&c->gpu, c->stream, e);
+}
+
+enum st cuda_engine_rerun(const struct cuda_engine_params *p,
+                          const struct cuda_fault_batch *batches, int n, int *failed, struct err *e)
+{
+    struct cuda_engine *c = mem_alloc(sizeof *c);
+    *failed = -1;
+    c->p = *p;
+    c->p.check = c->bare = true;
+    enum st st = open_engine(c, e);
+    for (int i = 0; st == ST_OK && i < n; i++) {
+        st = run_again(c, &batches[i], e);
+        if (st != ST_OK)
+            *failed = i;
+    }
+    cuda_close(c);
+    return st;
 }
 
 /* ---- for tests ------------------------------------------------------------------------------- */
@@ -448,10 +767,21 @@ struct cuda_engine_counts cuda_engine_counts(const struct executor *ex)
     return n;
 }
 
+bool cuda_engine_phases(const struct executor *ex, double s[CUDA_STEP_PHASES])
+{
+    const struct cuda_engine *c = ex->self;
+    ASSERT(c->n_out == 0);
+    return cuda_forward_phases(&c->forward, c->stream, s);
+}
+
 enum st cuda_engine_logits(const struct executor *ex, int64_t n, float *out, struct err *e)
 {
     const struct cuda_engine *c = ex->self;
     ASSERT(c->n_out == 0 && n <= c->p.max_rows);
+    if (c->broken) {
+        *e = c->fault;
+        return e->st;
+    }
     TRY(gpu_download(&c->gpu, out, c->forward.logits, (size_t)(n * c->p.model->vocab) * sizeof *out,
                      c->stream, e));
     return gpu_stream_wait(&c->gpu, c->stream, e);

@@ -7,13 +7,16 @@
  * take their token on the GPU, and blocks that changed hands meanwhile are written in the order of
  * the batches. The host sees a token, and an end of sequence, when its copy has arrived.
  *
+ * Each batch is an NVTX range (engine/cuda/batch_range.h).
+ *
  * In completions device_s is the time between two events on the stream, around the three parts;
  * host_s is what submit() and the taking of tokens took, as far as the device did not cover it.
  *
- * The first error of the GPU ends the run: it names the batch, and the operators and the kernel
- * where they are known. A fault inside a kernel is noticed when the batch should be done, so its
- * kernel is known with engine.check=true alone, which waits behind every kernel and uses no graphs.
- */
+ * The first error of the GPU ends the run: it names the batch, the operators and the kernel. A
+ * fault inside a kernel is noticed when the batch should be done; its kernel is then found by
+ * computing the batch again in a process of its own (engine/cuda/fault.h). engine.check=true waits
+ * behind every kernel and uses no graphs: there the kernel is known at once, whatever the fault
+ * depends on. */
 #ifndef ENGINE_CUDA_ENGINE_H
 #define ENGINE_CUDA_ENGINE_H
 
@@ -31,7 +34,12 @@ struct cuda_engine_params {
     int64_t max_rows;         /* most sequences at once */
     int64_t sample_vocab;     /* ids from here on are never sampled; 0 = the model's vocabulary */
     bool ignore_eos, check;
+    bool op_times; /* for profiles: EXEC_OP_TIMES and EXEC_OP_SPLIT (engine/cuda/op_times.h) */
+    bool fused;    /* decode steps of a few rows in one kernel where model and GPU allow it */
+    bool stamps;   /* of such steps: keep the times of the last one's phases */
     const struct serve_clock *clock;
+    const char *rerun; /* path of a program whose main calls cuda_fault_main; NULL = faults of
+                          kernels name the batch alone */
 };
 
 /* ST_USAGE: a shape the kernels do not take, more memory than the GPU has free. ST_INPUT: bad
@@ -48,12 +56,24 @@ enum st cuda_engine_plan(const struct plan *settings, const struct memory_facts 
                          struct engine_plan *out, struct err *e);
 enum st cuda_engine_start(const struct engine_job *job, struct executor *out, struct err *e);
 
+/* Of the row of the table. */
+enum st cuda_engine_logits(const struct executor *ex, int64_t n, float *out, struct err *e);
+
+/* For engine/cuda/fault.c: computes the batches one after the other, kernel by kernel, with zeros
+ * for weights and cache. *failed: the first that cannot be computed, -1 = none, or the engine could
+ * not be opened. */
+struct cuda_fault_batch;
+enum st cuda_engine_rerun(const struct cuda_engine_params *p,
+                          const struct cuda_fault_batch *batches, int n, int *failed,
+                          struct err *e);
+
 /* For tests. */
 struct cuda_engine_counts {
     int64_t graphs_captured, graphs_launched, passes; /* passes: launched kernel by kernel */
 };
 struct cuda_engine_counts cuda_engine_counts(const struct executor *ex);
-/* Logits of the first n rows of the last batch, [n, vocab]; nothing may be in flight. */
-enum st cuda_engine_logits(const struct executor *ex, int64_t n, float *out, struct err *e);
+/* Phases of the last step in one kernel, which closing the engine logs (debug); as
+ * cuda_forward_phases. */
+bool cuda_engine_phases(const struct executor *ex, double s[CUDA_STEP_PHASES]);
 
 #endif

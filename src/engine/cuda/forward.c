@@ -66,17 +66,20 @@ static CUdeviceptr carve(struct carver *c, int64_t n, size_t bytes)
     return at;
 }
 
-/* Most numbers of `partial`: with fewer sequences each has more parts. */
 static int64_t partial_floats(const struct cuda_forward_params *p)
 {
+    return p->most.parts * p->model->heads * (p->model->head_dim + 2);
+}
+
+static int64_t step_words(const struct cuda_forward_params *p)
+{
     const struct model *m = p->model;
-    int64_t most = 0;
-    for (int n = 1; n <= p->most.decodes; n++) {
-        const int64_t splits =
-            cuda_attention_splits(n, (int)m->heads, (int)m->kv_heads, p->most.sms);
-        most = n * splits > most ? n * splits : most;
-    }
-    return most * m->heads * (m->head_dim + 2);
+    const struct cuda_decode_step_args a = {.attention = {.heads = (int)m->heads,
+                                                          .kv_heads = (int)m->kv_heads,
+                                                          .head_dim = (int)m->head_dim},
+                                            .hidden = (int)m->hidden,
+                                            .intermediate = (int)m->intermediate};
+    return cuda_decode_step_words(&a, CUDA_DECODE_STEP_ROWS, p->most.sms);
 }
 
 /* With c->base 0 only counts. */
@@ -101,6 +104,11 @@ static void place(struct cuda_forward *f, struct carver *c, enum cuda_dtype type
     f->best = carve(c, r, sizeof(uint64_t));
     f->best_counters = carve(c, r, sizeof(int));
     f->last = carve(c, f->p.slots, sizeof(int));
+    f->sync = carve(c, f->p.fused ? 2 : 0, sizeof(int));
+    f->exchange = carve(c, f->p.fused ? step_words(&f->p) : 0, sizeof(uint64_t));
+    f->stamps =
+        carve(c, f->p.stamps ? cuda_decode_step_stamps((int)m->layers) : 0, sizeof(uint64_t));
+    f->stamps = f->p.stamps ? f->stamps : 0;
     if (m->position == POSITION_ALIBI) {
         f->slopes = carve(c, m->heads, sizeof(float));
     } else {
@@ -155,6 +163,26 @@ static enum st upload_positions(struct cuda_forward *f, CUstream stream, struct 
     return st;
 }
 
+/* All blocks of decode_step must run at once: a multiprocessor must have room for one. */
+static enum st find_step_rows(struct cuda_forward *f, struct err *e)
+{
+    const struct model *m = f->m;
+    const struct gpu_kernel *k = &f->programs->kernel[CUDA_DECODE_STEP];
+    const bool carried = m->norm == NORM_RMS && m->act == ACT_SILU_GATED && !m->emb_norm &&
+                         !m->attn_bias && !m->mlp_bias;
+    const struct cuda_decode_step_args a = rule_step_args(f, 1);
+    int blocks = 0;
+    f->step_rows = 0;
+    if (!f->p.fused || f->p.check || !carried || !k->function ||
+        k->dynamic_shared_bytes < CUDA_DECODE_STEP_SHARED_BYTES)
+        return ST_OK;
+    TRY(gpu_kernel_blocks(f->gpu, k, (CUDA_DECODE_STEP_WARPS + 3) * 32,
+                          CUDA_DECODE_STEP_SHARED_BYTES, &blocks, e));
+    if (blocks > 0)
+        f->step_rows = cuda_decode_step_rows(&a, f->programs->dtype, f->p.most.sms);
+    return ST_OK;
+}
+
 enum st cuda_forward_open(struct cuda_forward *f, const struct cuda_forward_params *p,
                           const struct cuda_programs *programs, struct cuda_matmul *matmul,
                           const struct cuda_weights *w, CUstream stream, struct err *e)
@@ -170,6 +198,7 @@ enum st cuda_forward_open(struct cuda_forward *f, const struct cuda_forward_para
         .max_position = cuda_forward_max_position(p)};
     model_steps(f->m, &f->steps);
     TRY(allocate(f, stream, e));
+    TRY(find_step_rows(f, e));
     return upload_positions(f, stream, e);
 }
 
@@ -202,8 +231,10 @@ static enum st prepare_op(struct cuda_forward *f, enum op_kind op, int most, CUs
     most = most < MOST_PREPARED ? most : MOST_PREPARED;
     for (int rows = CUDA_FEW_ROWS + 1; rows <= most;) {
         const int class = cuda_matmul_class(rows);
-        TRY(cuda_matmul_prepare(f->matmul, &p, class < most ? class : most,
-                                layered ? f->m->layers : 1, stride, stream, e));
+        const int at = class < most ? class : most;
+        TRY(cuda_matmul_prepare(f->matmul, &p, at, layered ? f->m->layers : 1, stride, stream, e));
+        /* once, to load its kernels: the driver takes 8 ms for that at first use */
+        TRY(cuda_matmul_run(f->matmul, &p, at, stream, e));
         rows = class + 1;
     }
     return ST_OK;
@@ -217,7 +248,6 @@ enum st cuda_forward_prepare(struct cuda_forward *f, CUstream stream, struct err
     for (size_t i = 0; i < sizeof layer_products / sizeof *layer_products; i++)
         TRY(prepare_op(f, layer_products[i], f->p.most.tokens, stream, e));
     TRY(prepare_op(f, OP_LM_HEAD, f->p.most.rows, stream, e));
-    cuda_matmul_save(f->matmul);
     return gpu_fill(f->gpu, f->x, 0, (size_t)(end - f->x), stream, e);
 }
 
@@ -236,6 +266,11 @@ static enum st name_operators(const struct rule *r, int64_t layer, bool layered,
     return err_add(e, "operator %s%s", text, where);
 }
 
+static bool is_wanted(const struct cuda_forward *f, const struct cuda_pass *p, const struct rule *r)
+{
+    return f->only == 0 || (f->only & 1u << rule_charged(r, p->sizes.chunks > 0)) != 0;
+}
+
 static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint32_t pass,
                          const struct op_steps *s, int64_t layer, bool *begun, CUstream stream,
                          struct err *e)
@@ -243,7 +278,7 @@ static enum st run_steps(struct cuda_forward *f, const struct cuda_pass *p, uint
     for (int i = 0; i < s->n;) {
         const struct rule *r = rule_for(pass, s->kinds + i, s->n - i);
         const struct rule_use use = {f, p, stream, r, layer, begun};
-        if (r->run && r->run(&use, e) != ST_OK)
+        if (r->run && is_wanted(f, p, r) && r->run(&use, e) != ST_OK)
             return name_operators(r, layer, s == &f->steps.layer, e);
         i += r->n;
     }
@@ -263,16 +298,37 @@ enum st cuda_forward_run(struct cuda_forward *f, const struct cuda_pass *p, CUst
     return ST_OK;
 }
 
+bool cuda_forward_phases(const struct cuda_forward *f, CUstream stream, double s[CUDA_STEP_PHASES])
+{
+    const int layers = f->stamps ? (int)f->m->layers : 0, n = cuda_decode_step_stamps(layers);
+    uint64_t *ns = mem_alloc((size_t)n * sizeof *ns);
+    struct err ignored = {0};
+    bool known =
+        f->stamps &&
+        gpu_download(f->gpu, ns, f->stamps, (size_t)n * sizeof *ns, stream, &ignored) == ST_OK &&
+        gpu_stream_wait(f->gpu, stream, &ignored) == ST_OK && ns[n - 1] > 0;
+    for (int i = 0; i < CUDA_STEP_PHASES; i++)
+        s[i] = 0;
+    for (int i = 0; known && i + 1 < n; i++)
+        s[i < n - 2 ? i % (CUDA_STEP_PHASES - 1) : CUDA_STEP_PHASES - 1] +=
+            (double)(int64_t)(ns[i + 1] - ns[i]) * 1e-9;
+    mem_free(ns);
+    return known;
+}
+
 const char *cuda_forward_carrier(const struct cuda_forward *f, const struct cuda_pass *p,
-                                 enum op_kind op)
+                                 enum op_kind op, enum op_kind *charged)
 {
     const struct op_steps *const parts[] = {&f->steps.before, &f->steps.layer, &f->steps.after};
     const uint32_t pass = rules_of_pass(f, p);
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         for (int i = 0; i < parts[k]->n;) {
             const struct rule *r = rule_for(pass, parts[k]->kinds + i, parts[k]->n - i);
-            if (rule_has(r, op))
+            if (rule_has(r, op)) {
+                if (charged)
+                    *charged = rule_charged(r, p->sizes.chunks > 0);
                 return r->carrier;
+            }
             i += r->n;
         }
     return NULL;

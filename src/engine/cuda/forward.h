@@ -21,6 +21,7 @@
 #ifndef ENGINE_CUDA_FORWARD_H
 #define ENGINE_CUDA_FORWARD_H
 
+#include "engine/cuda/charges.h"
 #include "engine/cuda/kv.h"
 #include "engine/cuda/matmul.h"
 #include "engine/cuda/step.h"
@@ -35,6 +36,8 @@ struct cuda_forward_params {
     int64_t block_size, num_blocks;
     int64_t slots;        /* sequences at once */
     int64_t sample_vocab; /* ids from here on are never sampled */
+    bool fused;           /* decode_step where model and GPU allow it; not with check */
+    bool stamps;          /* decode_step notes when each phase ends */
     bool check;           /* wait behind every kernel: a fault is that of the kernel named */
 };
 
@@ -48,15 +51,19 @@ struct cuda_forward {
     struct model_steps steps;
     bool fits; /* attention has the kernels for its shape */
     int64_t max_position;
+    int step_rows; /* decode rows up to which a pass is one kernel, decode_step; 0 = never */
 
     CUdeviceptr buffers;
     size_t buffer_bytes;
     struct cuda_kv kv;
     CUdeviceptr x, h, qkv, att, up, act, logits, ids;
-    CUdeviceptr cosine, sine, slopes; /* 0 = none */
-    CUdeviceptr partial, counters;    /* of attention_decode */
-    CUdeviceptr best, best_counters;  /* of argmax */
-    CUdeviceptr last;                 /* [slots] */
+    CUdeviceptr cosine, sine, slopes;   /* 0 = none */
+    CUdeviceptr partial, counters;      /* of attention_decode */
+    CUdeviceptr best, best_counters;    /* of argmax */
+    CUdeviceptr sync, exchange, stamps; /* of decode_step; stamps: 0 = not kept */
+    CUdeviceptr last;                   /* [slots] */
+    struct cuda_charges *charges;       /* a pass that runs appends its kernels here; NULL = not */
+    uint32_t only; /* bit k: a pass runs only what is charged to enum op_kind k; 0 = all */
 };
 
 /* What a pass computes: arrays in device memory, and the largest sizes they may have. */
@@ -93,8 +100,14 @@ enum st cuda_forward_prepare(struct cuda_forward *f, CUstream stream, struct err
 enum st cuda_forward_run(struct cuda_forward *f, const struct cuda_pass *p, CUstream stream,
                          struct err *e);
 
-/* Name of what carries the operator out in such a pass; NULL = the model has no such operator. */
+/* Seconds of each phase of the last step in one kernel, summed over the layers, in the order of a
+ * layer, lm_head last; cuda_decode_step_phase names them. False: no such step was, or p.stamps is
+ * off. The stream must be idle. */
+bool cuda_forward_phases(const struct cuda_forward *f, CUstream stream, double s[CUDA_STEP_PHASES]);
+
+/* Name of what carries the operator out in such a pass; NULL = the model has no such operator.
+ * charged: the operator that has its time (rule_charged); may be NULL. */
 const char *cuda_forward_carrier(const struct cuda_forward *f, const struct cuda_pass *p,
-                                 enum op_kind op);
+                                 enum op_kind op, enum op_kind *charged);
 
 #endif

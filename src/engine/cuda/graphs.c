@@ -1,5 +1,6 @@
 #include "engine/cuda/graphs.h"
 
+#include "engine/cuda/parts.h"
 #include "gpu/stream.h"
 
 int cuda_graph_bucket(int rows, int most_rows)
@@ -29,7 +30,9 @@ static enum st capture(struct cuda_graphs *g, struct cuda_graph *graph, bool sam
     const struct cuda_pass p = pass_of(g, graph, sampled);
     struct err ignored = {0};
     TRY(gpu_capture_begin(gpu, g->stream, e));
+    g->f->charges = g->charge && !sampled ? &graph->charges : NULL;
     const enum st st = cuda_forward_run(g->f, &p, g->stream, e);
+    g->f->charges = NULL;
     const enum st ended = gpu_capture_end(gpu, g->stream, &graph->exec[sampled],
                                           &graph->nodes[sampled], st == ST_OK ? e : &ignored);
     if (st != ST_OK)
@@ -41,9 +44,10 @@ static enum st capture(struct cuda_graphs *g, struct cuda_graph *graph, bool sam
 }
 
 enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream stream,
-                         CUdeviceptr step, int64_t most_blocks, int most_rows, struct err *e)
+                         CUdeviceptr step, int64_t most_blocks, int most_rows, bool charge,
+                         struct err *e)
 {
-    *g = (struct cuda_graphs){.f = f, .stream = stream, .step = step};
+    *g = (struct cuda_graphs){.f = f, .stream = stream, .step = step, .charge = charge};
     for (int rows = 1; rows <= most_rows; rows = cuda_graph_bucket(rows, most_rows) + 1)
         g->n++;
     g->graphs = mem_alloc((size_t)g->n * sizeof *g->graphs);
@@ -51,10 +55,13 @@ enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream
     for (int i = 0; i < g->n; i++) {
         struct cuda_graph *graph = &g->graphs[i];
         *graph = (struct cuda_graph){.rows = cuda_graph_bucket(rows, most_rows)};
-        const struct cuda_sizes sizes = {.tokens = graph->rows,
-                                         .rows = graph->rows,
-                                         .decodes = graph->rows,
-                                         .sms = f->p.most.sms};
+        const struct cuda_sizes sizes = {
+            .tokens = graph->rows,
+            .rows = graph->rows,
+            .decodes = graph->rows,
+            .parts =
+                cuda_parts_most(graph->rows, (int)f->m->heads, (int)f->m->kv_heads, f->p.most.sms),
+            .sms = f->p.most.sms};
         cuda_step_lay_out(&sizes, most_blocks, &graph->layout);
         rows = graph->rows + 1;
     }
@@ -65,9 +72,11 @@ enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream
 
 void cuda_graphs_close(struct cuda_graphs *g)
 {
-    for (int i = 0; i < g->n; i++)
+    for (int i = 0; i < g->n; i++) {
         for (int sampled = 0; sampled < 2; sampled++)
             gpu_graph_close(g->f->gpu, &g->graphs[i].exec[sampled]);
+        vec_free(&g->graphs[i].charges.of);
+    }
     mem_free(g->graphs);
     *g = (struct cuda_graphs){0};
 }

@@ -13,6 +13,7 @@ struct cuda_graph {
     struct cuda_step_layout layout;
     CUgraphExec exec[2]; /* greedy; with rows that are drawn. NULL = not captured yet */
     size_t nodes[2];
+    struct cuda_charges charges; /* of the greedy graph, where they are wanted */
 };
 
 struct cuda_graphs {
@@ -22,15 +23,18 @@ struct cuda_graphs {
     struct cuda_graph *graphs; /* [n], rows ascending */
     int n;
     int64_t captured;
+    bool charge; /* keep the kernels of greedy graphs */
 };
 
 /* The smallest bucket that holds so many rows. */
 int cuda_graph_bucket(int rows, int most_rows);
 
-/* Captures the greedy graph of every bucket up to most_rows; f, stream and the block are borrowed.
+/* Captures the greedy graph of every bucket up to most_rows, and keeps their lists of kernels with
+ * `charge`; f, stream and the block are borrowed.
  * Close in any case, when the stream is done. */
 enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream stream,
-                         CUdeviceptr step, int64_t most_blocks, int most_rows, struct err *e);
+                         CUdeviceptr step, int64_t most_blocks, int most_rows, bool charge,
+                         struct err *e);
 void cuda_graphs_close(struct cuda_graphs *g); /* zeroed is fine */
 
 /* The graph for so many rows. */

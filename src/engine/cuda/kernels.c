@@ -93,19 +93,11 @@ static void bias_launch(const void *args, enum cuda_dtype t, const struct cuda_s
     set(l, div_up(a->width, 16 / cuda_dtype_bytes(t) * block), m->tokens, 1, block, 0);
 }
 
-enum { HEAD_TILE = 8, PREFILL_TOKENS = 64 }; /* as in kernels/attention_*.cu */
+enum { PREFILL_TOKENS = 64 }; /* as in kernels/attention_prefill.cu */
 
 int cuda_attention_head_tiles(int heads, int kv_heads)
 {
-    return kv_heads * div_up(heads / kv_heads, HEAD_TILE);
-}
-
-/* Four blocks of 4 warps fit a multiprocessor; more parts than that only add up later. */
-int cuda_attention_splits(int decodes, int heads, int kv_heads, int sms)
-{
-    enum { PER_SM = 2, MOST_SPLITS = 64 };
-    const int blocks = at_least_1(decodes) * cuda_attention_head_tiles(heads, kv_heads);
-    return at_least_1(min_int(div_up((int64_t)sms * PER_SM, blocks), MOST_SPLITS));
+    return kv_heads * div_up(heads / kv_heads, CUDA_TILE_HEADS);
 }
 
 static void decode_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
@@ -113,7 +105,7 @@ static void decode_launch(const void *args, enum cuda_dtype t, const struct cuda
 {
     (void)t;
     const struct cuda_attention_args *a = args;
-    set(l, a->splits, cuda_attention_head_tiles(a->heads, a->kv_heads), m->decodes, 128, 0);
+    set(l, cuda_attention_head_tiles(a->heads, a->kv_heads), m->parts, 1, 128, 0);
 }
 
 static void prefill_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
@@ -167,6 +159,64 @@ enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms)
     return few ? CUDA_MATMUL_FEW : CUDA_MATMUL_SOME;
 }
 
+int cuda_decode_step_parts(int rows, int heads, int kv_heads, int sms)
+{
+    enum { MOST_PARTS = 16 };
+    const int items = at_least_1(rows) * cuda_attention_head_tiles(heads, kv_heads);
+    return at_least_1(min_int(sms / items, MOST_PARTS));
+}
+
+/* A block attends to one head tile of one row at most, and holds the widest input of all rows. */
+int cuda_decode_step_rows(const struct cuda_decode_step_args *a, enum cuda_dtype t, int sms)
+{
+    const struct cuda_attention_args *x = &a->attention;
+    const int q = x->heads * x->head_dim;
+    int widest = a->hidden > a->intermediate ? a->hidden : a->intermediate;
+    widest = widest > q ? widest : q;
+    const int row_bytes = (div_up(widest, 1024) * 1024 + 8) * cuda_dtype_bytes(t);
+    const bool fits = cuda_attention_fits(t, x->head_dim, x->block_size) && a->hidden % 8 == 0 &&
+                      a->intermediate % 8 == 0;
+    int rows = CUDA_DECODE_STEP_INPUT_BYTES / row_bytes;
+    rows = min_int(rows, sms / cuda_attention_head_tiles(x->heads, x->kv_heads));
+    return fits ? min_int(rows, CUDA_DECODE_STEP_ROWS) : 0;
+}
+
+/* As find_words of kernels/decode_step.cu lays them out. */
+long long cuda_decode_step_words(const struct cuda_decode_step_args *a, int rows, int sms)
+{
+    const struct cuda_attention_args *x = &a->attention;
+    long long most = 0;
+    for (int n = 1; n <= rows; n++) {
+        const long long parts = cuda_decode_step_parts(n, x->heads, x->kv_heads, sms),
+                        elems = (x->heads + 2LL * x->kv_heads) * x->head_dim + 2LL * a->hidden +
+                                a->intermediate + x->heads * parts * x->head_dim,
+                        words = n * (elems / 2 + 2 * x->heads * parts);
+        most = words > most ? words : most;
+    }
+    return most;
+}
+
+enum { STEP_PHASES = 5 }; /* of a layer */
+
+int cuda_decode_step_stamps(int layers)
+{
+    return STEP_PHASES * layers + 2;
+}
+
+const char *cuda_decode_step_phase(int layers, int interval)
+{
+    static const char *const names[STEP_PHASES] = {"qkv", "attend", "out", "up", "down"};
+    return interval < STEP_PHASES * layers ? names[interval % STEP_PHASES] : "head";
+}
+
+static void decode_step_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                               struct cuda_launch *l)
+{
+    (void)t;
+    (void)args;
+    set(l, m->sms, 1, 1, (CUDA_DECODE_STEP_WARPS + 3) * 32, CUDA_DECODE_STEP_SHARED_BYTES);
+}
+
 static void argmax_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
                           struct cuda_launch *l)
 {
@@ -190,8 +240,8 @@ static void random_launch(const void *args, enum cuda_dtype t, const struct cuda
 {
     (void)t;
     const struct cuda_random_args *a = args;
-    (void)m;
-    set(l, div_up(a->n, (int64_t)CUDA_RANDOM_DRAWS * 4 * 64), 1, 1, 64, 0);
+    set(l, min_int(div_up(a->n, 256 * CUDA_RANDOM_PER_BLOCK), 16 * at_least_1(m->sms)), 1, 1, 256,
+        0);
 }
 
 static void fill_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
@@ -286,6 +336,21 @@ static struct cuda_floor matmul_floor(const void *args, enum cuda_dtype t)
     return (struct cuda_floor){(weights + n * a->in) * cuda_dtype_bytes(t) + out, 2 * n * weights};
 }
 
+/* Weights, keys and values once. */
+static struct cuda_floor decode_step_floor(const void *args, enum cuda_dtype t)
+{
+    const struct cuda_decode_step_args *a = args;
+    const struct cuda_floor attention = attention_floor(&a->attention, t, false, true);
+    const double q = (double)a->attention.heads * a->attention.head_dim, h = a->hidden,
+                 kv = (double)a->attention.kv_heads * a->attention.head_dim,
+                 layer = (2 * q + 2 * kv) * h + 3.0 * a->intermediate * h,
+                 weights = a->layers * layer + a->vocab * h,
+                 rows = a->attention.batch.step->n_decodes;
+    return (struct cuda_floor){weights * cuda_dtype_bytes(t) + a->layers * attention.bytes +
+                                   4 * rows * a->vocab,
+                               2 * rows * weights + a->layers * attention.flop};
+}
+
 static struct cuda_floor argmax_floor(const void *args, enum cuda_dtype t)
 {
     const struct cuda_argmax_args *a = args;
@@ -331,6 +396,11 @@ enum {
     {                                                            \
         [CUDA_F32] = 1e-4, [CUDA_F16] = 5e-4, [CUDA_BF16] = 4e-3 \
     }
+/* Of a step's logits: roundings of every layer add up. */
+#define ROUNDED_OFTEN                         \
+    {                                         \
+        [CUDA_F16] = 4e-3, [CUDA_BF16] = 3e-2 \
+    }
 #define EXACT \
     {         \
         0     \
@@ -367,8 +437,18 @@ const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
         twin_act, act_floor, "gated SiLU or GELU"),
     ROW(CUDA_BIAS, "bias", "token.cu", ALL, false, cuda_bias_args, EXACT, bias_launch,
         twin_bias, bias_floor, "bias add"),
-    ATTENTION(CUDA_ATTENTION_DECODE, "attention_decode", HALF, true, decode_launch,
-              twin_attention_decode, decode_floor, "attention of decode rows"),
+    [CUDA_ATTENTION_DECODE] = {.name = "attention_decode",
+                               .source = "attention_decode.cu",
+                               .shares = {"attention_page.cu"},
+                               .help = "attention of decode rows",
+                               .dtypes = HALF,
+                               .min_arch = 80,
+                               .head_dim = true,
+                               .args_bytes = sizeof(struct cuda_attention_args),
+                               .tolerance = ROUNDED,
+                               .launch = decode_launch,
+                               .twin = twin_attention_decode,
+                               .floor = decode_floor},
     ATTENTION(CUDA_ATTENTION_PREFILL, "attention_prefill", HALF, true, prefill_launch,
               twin_attention_prefill, prefill_floor, "attention of prefill chunks"),
     ATTENTION(CUDA_ATTENTION_ANY, "attention_any", ALL, false, any_launch,
@@ -379,6 +459,19 @@ const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
     MATMUL(CUDA_MATMUL_SOME, "matmul_some", narrow_launch, "product of up to 16 rows"),
     MATMUL(CUDA_MATMUL_SOME_WIDE, "matmul_some_wide", wide_launch, "with many out features"),
     MATMUL(CUDA_MATMUL_SOME_GATED, "matmul_some_gated", narrow_launch, "gate and up"),
+    [CUDA_DECODE_STEP] = {.name = "decode_step",
+                          .source = "decode_step.cu",
+                          .shares = {"attention_page.cu", "step_block.cu", "step_stream.cu",
+                                     "step_input.cu", "step_product.cu"},
+                          .help = "a whole step of few decode rows",
+                          .dtypes = HALF,
+                          .min_arch = 90,
+                          .head_dim = true,
+                          .args_bytes = sizeof(struct cuda_decode_step_args),
+                          .tolerance = ROUNDED_OFTEN,
+                          .launch = decode_step_launch,
+                          .twin = twin_decode_step,
+                          .floor = decode_step_floor},
     ROW(CUDA_ARGMAX, "argmax", "sample.cu", ALL, false, cuda_argmax_args, EXACT, argmax_launch,
         twin_argmax, argmax_floor, "greedy sampling"),
     ROW(CUDA_SAMPLE, "sample", "sample.cu", ALL, false, cuda_sample_args, EXACT, sample_launch,
@@ -415,39 +508,4 @@ const char *cuda_kernel_entry(struct arena *a, const struct cuda_kernel *k, enum
 bool cuda_attention_fits(enum cuda_dtype t, int head_dim, int block_size)
 {
     return t != CUDA_F32 && (head_dim == 64 || head_dim == 128) && block_size % 16 == 0;
-}
-
-/* ---- random weights -------------------------------------------------------------------------- */
-
-enum { BITS = 256, WORDS = 4 };
-
-/* row vector times matrix over GF(2) */
-static void apply(const uint64_t *v, const uint64_t (*m)[WORDS], uint64_t *out)
-{
-    uint64_t sum[WORDS] = {0};
-    for (int i = 0; i < BITS; i++)
-        if (v[i / 64] >> (i % 64) & 1)
-            for (int w = 0; w < WORDS; w++)
-                sum[w] ^= m[i][w];
-    memcpy(out, sum, sizeof sum);
-}
-
-void cuda_random_jumps(uint64_t *out)
-{
-    uint64_t m[BITS][WORDS], square[BITS][WORDS];
-    for (int i = 0; i < BITS; i++) { /* one draw: what each bit of the state becomes */
-        struct rng r = {{0}};
-        r.s[i / 64] = UINT64_C(1) << (i % 64);
-        rng_u64(&r);
-        memcpy(m[i], r.s, sizeof r.s);
-    }
-    int64_t draws = 1;
-    for (int jump = 0; jump < CUDA_RANDOM_JUMPS;) {
-        if (draws >= CUDA_RANDOM_DRAWS)
-            memcpy(out + (size_t)jump++ * CUDA_RANDOM_JUMP_WORDS, m, sizeof m);
-        for (int i = 0; i < BITS; i++)
-            apply(m[i], m, square[i]);
-        memcpy(m, square, sizeof m);
-        draws *= 2;
-    }
 }

@@ -33,7 +33,6 @@
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/rng.h"
 #include "engine/cuda/kernels/args.h"
 
 enum cuda_dtype { CUDA_F32, CUDA_F16, CUDA_BF16, CUDA_DTYPES };
@@ -55,6 +54,7 @@ enum cuda_kernel_id {
     CUDA_MATMUL_SOME,       /* the same for up to 16 rows */
     CUDA_MATMUL_SOME_WIDE,
     CUDA_MATMUL_SOME_GATED,
+    CUDA_DECODE_STEP, /* all layers and lm_head for up to 4 decode rows; 16 bit */
     CUDA_ARGMAX,
     CUDA_SAMPLE, /* temperature, min_p, top_k, top_p */
     CUDA_RANDOM, /* weights of model.weights=random:<seed> */
@@ -65,7 +65,8 @@ enum cuda_kernel_id {
 /* The largest step that a launch is made for. */
 struct cuda_sizes {
     int tokens, rows, chunks, decodes;
-    int sms; /* multiprocessors of the device */
+    int parts; /* of attention_decode: engine/cuda/parts.h */
+    int sms;   /* multiprocessors of the device */
 };
 
 struct cuda_launch {
@@ -79,9 +80,12 @@ struct cuda_floor {
     double bytes, flop;
 };
 
+enum { CUDA_SHARES = 6 };
+
 struct cuda_kernel {
-    const char *name;   /* without the dtype: "norm" */
-    const char *source; /* file of kernels/ */
+    const char *name;                /* without the dtype: "norm" */
+    const char *source;              /* file of kernels/ */
+    const char *shares[CUDA_SHARES]; /* other files of kernels/ in front of it, ends with NULL */
     const char *help;
     unsigned dtypes; /* 1 << enum cuda_dtype */
     int min_arch;    /* 80 = sm_80 */
@@ -105,20 +109,28 @@ const char *cuda_kernel_entry(struct arena *a, const struct cuda_kernel *k, enum
 const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t, int head_dim);
 /* Whether attention_decode and attention_prefill take the shape; otherwise attention_any does. */
 bool cuda_attention_fits(enum cuda_dtype t, int head_dim, int block_size);
-/* Parts that the keys of a sequence are cut into when up to `decodes` sequences are decoded. */
-int cuda_attention_splits(int decodes, int heads, int kv_heads, int sms);
 /* Heads are handled in tiles of 8 that share a KV head: columns of attention_decode's grid, and
  * counters per sequence. */
 int cuda_attention_head_tiles(int heads, int kv_heads);
 
+/* ---- decode_step ------------------------------------------------------------------------- */
+
+/* Its blocks wait for each other, so that all must run at once: one a multiprocessor, each with
+ * CUDA_DECODE_STEP_SHARED_BYTES. Launch it only where gpu_kernel_blocks (gpu/module.h) says that a
+ * multiprocessor has room for one, and beside no other kernel that waits for blocks of its own. */
+
+/* Parts that the keys of a sequence are cut into when up to `rows` sequences are decoded. */
+int cuda_decode_step_parts(int rows, int heads, int kv_heads, int sms);
+/* Most rows that it takes for the sizes in `a`, whose pointers are not read; 0: none. */
+int cuda_decode_step_rows(const struct cuda_decode_step_args *a, enum cuda_dtype t, int sms);
+/* 8-byte words of args.exchange for the sizes in `a` and up to so many rows. */
+long long cuda_decode_step_words(const struct cuda_decode_step_args *a, int rows, int sms);
+enum { CUDA_STEP_PHASES = 6 };
+/* Numbers of its stamps, and the phase of each: "qkv", "attend", "out", "up", "down", "head". */
+int cuda_decode_step_stamps(int layers);
+const char *cuda_decode_step_phase(int layers, int interval); /* between stamps i and i + 1 */
+
 /* The matmul for up to `rows` rows, at most 16. */
 enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms);
-
-/* ---- random weights ---------------------------------------------------------------------- */
-
-/* Matrices that jump 2^i * CUDA_RANDOM_DRAWS numbers ahead in a stream, for i <
- * CUDA_RANDOM_JUMPS: [CUDA_RANDOM_JUMPS][256][4]. A stream of random weights may so have 2^36
- * elements. Takes some 50 ms. */
-void cuda_random_jumps(uint64_t *out);
 
 #endif

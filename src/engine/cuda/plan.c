@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "engine/cuda/forward.h"
 #include "engine/cuda/graphs.h"
+#include "engine/cuda/parts.h"
 #include "gpu/library.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -15,7 +17,9 @@ static struct cuda_forward_params forward_params(const struct cuda_engine_params
                                         .most = cuda_memory_sizes(p, sms),
                                         .block_size = p->block_size,
                                         .num_blocks = p->num_blocks,
-                                        .slots = p->max_rows};
+                                        .slots = p->max_rows,
+                                        .fused = p->fused,
+                                        .stamps = p->fused && p->stamps};
 }
 
 struct cuda_sizes cuda_memory_sizes(const struct cuda_engine_params *p, int sms)
@@ -25,6 +29,8 @@ struct cuda_sizes cuda_memory_sizes(const struct cuda_engine_params *p, int sms)
                                .rows = (int)p->max_rows,
                                .chunks = (int)p->max_rows,
                                .decodes = (int)p->max_rows,
+                               .parts = cuda_parts_bound((int)p->max_rows, (int)p->model->heads,
+                                                         (int)p->model->kv_heads, sms),
                                .sms = sms};
 }
 
@@ -45,7 +51,7 @@ struct cuda_memory cuda_memory_of(const struct cuda_engine_params *p, int sms)
         .cache = cuda_kv_block_bytes(p->model, cuda_plain_dtype(p->dtype), p->block_size) *
                  (size_t)p->num_blocks,
         .buffers = cuda_forward_buffer_bytes(&f, p->dtype),
-        .rest = CUDA_MATMUL_WORKSPACE + step.bytes,
+        .rest = gpu_matmul_workspace_bytes + step.bytes,
     };
 }
 
@@ -104,7 +110,7 @@ static bool look(int ordinal, struct gpu_device *out)
 
 /* What is left for keys and values of the share of the GPU's memory that may be used. */
 static enum st plan_cache(const struct memory_facts *f, const struct gpu_device *d,
-                          enum cuda_dtype t, struct memory_plan *out, struct err *e)
+                          enum cuda_dtype t, bool fused, struct memory_plan *out, struct err *e)
 {
     const struct cuda_engine_params p = {
         .model = f->model,
@@ -112,7 +118,8 @@ static enum st plan_cache(const struct memory_facts *f, const struct gpu_device 
         .block_size = f->block_size,
         .num_blocks = (f->request_tokens + f->block_size - 1) / f->block_size,
         .max_batch_tokens = f->batch_tokens ? f->batch_tokens : f->request_tokens,
-        .max_rows = f->batch_cap};
+        .max_rows = f->batch_cap,
+        .fused = fused};
     const struct cuda_memory m = cuda_memory_of(&p, (int)d->sms);
     const double share = f->utilization > 0 ? f->utilization : 1 - f->margin;
     const double have = (double)d->memory_bytes * share;
@@ -152,7 +159,7 @@ enum st cuda_engine_plan(const struct plan *settings, const struct memory_facts 
     if (f->memory_gb > 0 && t != DTYPE_F32) /* planners count 16 bits */
         return memory_plan(f, &out->memory, e);
     if (cuda_ordinal(settings->device, &ordinal) && look(ordinal, &d))
-        return plan_cache(f, &d, cuda_dtype_of(t), &out->memory, e);
+        return plan_cache(f, &d, cuda_dtype_of(t), settings->engine.fused, &out->memory, e);
     memory_plan_host(f, (int)dtype_bytes(t), &out->memory);
     return ST_OK;
 }
@@ -171,7 +178,11 @@ enum st cuda_engine_start(const struct engine_job *job, struct executor *out, st
         .sample_vocab = job->sample_vocab,
         .ignore_eos = job->ignore_eos,
         .check = job->settings->engine.check,
+        .op_times = job->op_times,
+        .fused = job->settings->engine.fused,
+        .stamps = job->settings->log.level == LOG_DEBUG,
         .clock = job->clock,
+        .rerun = "/proc/self/exe",
     };
     if (!cuda_ordinal(job->settings->device, &p.ordinal))
         return err_set(e, ST_USAGE, "device=%s: cuda, or cuda:1 for the second GPU",

@@ -24,6 +24,17 @@ static void put_file(struct buf *out, const char *name)
     buf_printf(out, "#line 1 \"%s\"\n%s\n", name, f->bytes);
 }
 
+static void put_shared_files(struct buf *out, const char *source)
+{
+    for (int i = 0; i < CUDA_KERNELS; i++) {
+        if (strcmp(cuda_kernels[i].source, source) != 0)
+            continue;
+        for (int j = 0; cuda_kernels[i].shares[j]; j++)
+            put_file(out, cuda_kernels[i].shares[j]);
+        return;
+    }
+}
+
 const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t, int head_dim)
 {
     struct buf text = {0};
@@ -36,6 +47,7 @@ const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t,
         buf_printf(&text, "#define HEAD_DIM %d\n", head_dim);
     put_file(&text, "args.h");
     put_file(&text, "prelude.cu");
+    put_shared_files(&text, source);
     put_file(&text, source);
     const char *out = arena_strn(a, text.p, text.n);
     buf_free(&text);

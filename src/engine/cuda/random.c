@@ -2,42 +2,31 @@
 
 #include "model/random.h"
 
-enum { QUANTILES = 1 << 16, JUMP_WORDS = CUDA_RANDOM_JUMPS * CUDA_RANDOM_JUMP_WORDS };
-
-static enum st upload_tables(struct cuda_random_maker *r, uint64_t *jumps, struct err *e)
+static enum st upload(struct cuda_random_maker *r, struct err *e)
 {
     const struct gpu *g = r->programs->g;
-    const size_t quantile_bytes = QUANTILES * sizeof(float), jump_bytes = JUMP_WORDS * 8;
-    TRY(gpu_alloc(g, quantile_bytes, "the quantiles of random weights", &r->quantiles, e));
-    TRY(gpu_alloc(g, jump_bytes, "the jumps of random weights", &r->jumps, e));
-    cuda_random_jumps(jumps);
-    TRY(gpu_upload(g, r->quantiles, random_weights_quantiles(), quantile_bytes, NULL, e));
-    TRY(gpu_upload(g, r->jumps, jumps, jump_bytes, NULL, e));
+    const size_t bytes = RANDOM_WEIGHTS_QUANTILES * sizeof(float);
+    TRY(gpu_alloc(g, bytes, "the quantiles of random weights", &r->quantiles, e));
+    TRY(gpu_upload(g, r->quantiles, random_weights_quantiles(), bytes, NULL, e));
     return gpu_wait(g, e); /* other streams read them */
 }
 
 enum st cuda_random_open(const struct cuda_programs *p, struct cuda_random_maker *out,
                          struct err *e)
 {
-    uint64_t *jumps = mem_alloc(JUMP_WORDS * sizeof *jumps);
     *out = (struct cuda_random_maker){.programs = p};
-    enum st st = upload_tables(out, jumps, e);
-    mem_free(jumps);
-    if (st != ST_OK)
-        cuda_random_close(out);
-    return st;
+    if (upload(out, e) == ST_OK)
+        return ST_OK;
+    cuda_random_close(out);
+    return e->st;
 }
 
 void cuda_random_close(struct cuda_random_maker *r)
 {
-    if (r->programs) {
+    if (r->programs)
         gpu_free(r->programs->g, &r->quantiles);
-        gpu_free(r->programs->g, &r->jumps);
-    }
     *r = (struct cuda_random_maker){0};
 }
-
-static const int64_t most_elements = INT64_C(4) * CUDA_RANDOM_DRAWS << CUDA_RANDOM_JUMPS;
 
 static void *pointer(CUdeviceptr at)
 {
@@ -49,7 +38,7 @@ static enum st make(void *self, const struct tensor *t, uint64_t seed, enum dtyp
 {
     const struct cuda_random_maker *r = self;
     const struct cuda_programs *p = r->programs;
-    const struct random_weights w = random_weights_begin(t, seed);
+    const struct random_weights w = random_weights_of(t, seed);
     const int64_t n = tensor_elements(t);
     const struct cuda_sizes most = {.sms = (int)p->g->facts.sms};
     ASSERT(cuda_dtype_of(dtype) == p->dtype);
@@ -57,13 +46,11 @@ static enum st make(void *self, const struct tensor *t, uint64_t seed, enum dtyp
         const struct cuda_fill_args a = {.out = pointer(to), .n = n, .value = w.value};
         return cuda_programs_launch(p, CUDA_FILL, &a, &most, false, stream, e);
     }
-    if (n > most_elements)
-        return err_set(e, ST_INPUT, "%s: random tensors have at most %lld elements", t->name,
-                       (long long)most_elements);
-    struct cuda_random_args a = {
-        .out = pointer(to), .n = n, .quantiles = pointer(r->quantiles), .jumps = pointer(r->jumps)};
-    for (int i = 0; i < 4; i++)
-        a.state[i] = w.rng.s[i];
+    const struct cuda_random_args a = {.out = pointer(to),
+                                       .n = n,
+                                       .key = {w.key[0], w.key[1]},
+                                       .stream = {w.stream[0], w.stream[1]},
+                                       .quantiles = pointer(r->quantiles)};
     return cuda_programs_launch(p, CUDA_RANDOM, &a, &most, false, stream, e);
 }
 

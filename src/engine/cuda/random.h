@@ -1,6 +1,5 @@
 /* Seeded random weights drawn by the GPU: bit for bit those of model/random.h, which `model init`
- * writes, rounded to the engine's type. The stream of a tensor is sequential; threads reach their
- * parts of it by jump matrices (engine/cuda/kernels.h). */
+ * writes, rounded to the engine's type. */
 #ifndef ENGINE_CUDA_RANDOM_H
 #define ENGINE_CUDA_RANDOM_H
 
@@ -9,7 +8,7 @@
 
 struct cuda_random_maker {
     const struct cuda_programs *programs; /* of the weights' type; borrowed */
-    CUdeviceptr quantiles, jumps;
+    CUdeviceptr quantiles;
 };
 
 enum st cuda_random_open(const struct cuda_programs *p, struct cuda_random_maker *out,

@@ -27,12 +27,19 @@ static const int *rows_of(const struct rule_use *u)
     return count_at(u, offsetof(struct cuda_step, n_rows));
 }
 
-static const struct cuda_layer *layer_of(const struct rule_use *u)
+static const struct weight_layer *layer_of(const struct rule_use *u)
 {
     return &u->f->w->layers[u->layer];
 }
 
 /* ---- launching ------------------------------------------------------------------------------- */
+
+static void charge(const struct rule_use *u, const char *kernel)
+{
+    const enum op_kind op = rule_charged(u->rule, u->p->sizes.chunks > 0);
+    if (u->f->charges)
+        vec_push(&u->f->charges->of, ((struct cuda_charge){op, kernel}));
+}
 
 static enum st launch(const struct rule_use *u, enum cuda_kernel_id id, const void *args,
                       struct err *e)
@@ -41,6 +48,7 @@ static enum st launch(const struct rule_use *u, enum cuda_kernel_id id, const vo
     TRY(cuda_programs_launch(f->programs, id, args, &u->p->sizes, *u->begun && !f->p.check,
                              u->stream, e));
     *u->begun = true;
+    charge(u, f->programs->kernel[id].name);
     if (f->p.check && gpu_stream_wait(f->gpu, u->stream, e) != ST_OK)
         return err_add(e, "kernel %s", f->programs->kernel[id].name);
     return ST_OK;
@@ -57,7 +65,7 @@ enum st rule_embed(const struct rule_use *u, struct err *e)
     return launch(u, CUDA_EMBED, &a, e);
 }
 
-static const struct cuda_norm *norm_of(const struct rule_use *u)
+static const struct weight_norm *norm_of(const struct rule_use *u)
 {
     switch ((int)u->rule->ops[0]) {
     case OP_EMB_NORM:
@@ -76,7 +84,7 @@ static const struct cuda_norm *norm_of(const struct rule_use *u)
 enum st rule_norm(const struct rule_use *u, struct err *e)
 {
     const struct cuda_forward *f = u->f;
-    const struct cuda_norm *n = norm_of(u);
+    const struct weight_norm *n = norm_of(u);
     const bool last = rule_has(u->rule, OP_FINAL_NORM), first = rule_has(u->rule, OP_EMB_NORM);
     const struct cuda_norm_args a = {.count = last ? rows_of(u) : tokens_of(u),
                                      .gather = last ? u->p->batch.row_token : NULL,
@@ -105,7 +113,7 @@ enum st rule_act(const struct rule_use *u, struct err *e)
 
 struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind op, int64_t layer)
 {
-    const struct cuda_layer *l = &f->w->layers[layer];
+    const struct weight_layer *l = &f->w->layers[layer];
     switch ((int)op) {
     case OP_ATTN_PRE_PROJ:
         return (struct cuda_product){.weight = l->qkv, .x = f->h, .out = f->qkv};
@@ -141,6 +149,7 @@ enum st rule_product(const struct rule_use *u, struct err *e)
     TRY(cuda_matmul_run(f->matmul, &p, op == OP_LM_HEAD ? u->p->sizes.rows : u->p->sizes.tokens,
                         u->stream, e));
     *u->begun = true;
+    charge(u, NULL);
     if (f->p.check && gpu_stream_wait(f->gpu, u->stream, e) != ST_OK)
         return err_add(e, "a matrix product of cuBLASLt");
     return ST_OK;
@@ -151,7 +160,7 @@ enum st rule_few(const struct rule_use *u, struct err *e)
     const struct cuda_forward *f = u->f;
     const enum op_kind op = product_in(u->rule);
     const struct cuda_product p = rule_product_of(f, op, u->layer);
-    const struct cuda_norm *norm = norm_of(u);
+    const struct weight_norm *norm = norm_of(u);
     const bool head = op == OP_LM_HEAD, act = rule_has(u->rule, OP_MLP_ACT);
     const bool gated = act && f->m->act == ACT_SILU_GATED;
     struct cuda_matmul_args a = {.count = head ? rows_of(u) : tokens_of(u),
@@ -198,29 +207,26 @@ enum st rule_rope(const struct rule_use *u, struct err *e)
 static struct cuda_attention_args attention_of(const struct rule_use *u, bool fuse)
 {
     const struct cuda_forward *f = u->f;
-    const struct cuda_layer *l = layer_of(u);
-    return (struct cuda_attention_args){
-        .batch = u->p->batch,
-        .qkv = at(f->qkv),
-        .out = at(f->att),
-        .k = at(cuda_kv_keys(&f->kv, u->layer)),
-        .v = at(cuda_kv_values(&f->kv, u->layer)),
-        .slopes = at(f->slopes),
-        .heads = (int)f->m->heads,
-        .kv_heads = (int)f->m->kv_heads,
-        .head_dim = (int)f->m->head_dim,
-        .block_size = (int)f->p.block_size,
-        .scale = (float)(1.0 / sqrt((double)f->m->head_dim)),
-        .fuse = fuse,
-        .q_norm = at(l->q_norm),
-        .k_norm = at(l->k_norm),
-        .cosine = at(f->cosine),
-        .sine = at(f->sine),
-        .eps = (float)f->m->norm_eps,
-        .splits = cuda_attention_splits(u->p->sizes.decodes, (int)f->m->heads, (int)f->m->kv_heads,
-                                        u->p->sizes.sms),
-        .partial = at(f->partial),
-        .counters = at(f->counters)};
+    const struct weight_layer *l = layer_of(u);
+    return (struct cuda_attention_args){.batch = u->p->batch,
+                                        .qkv = at(f->qkv),
+                                        .out = at(f->att),
+                                        .k = at(cuda_kv_keys(&f->kv, u->layer)),
+                                        .v = at(cuda_kv_values(&f->kv, u->layer)),
+                                        .slopes = at(f->slopes),
+                                        .heads = (int)f->m->heads,
+                                        .kv_heads = (int)f->m->kv_heads,
+                                        .head_dim = (int)f->m->head_dim,
+                                        .block_size = (int)f->p.block_size,
+                                        .scale = (float)(1.0 / sqrt((double)f->m->head_dim)),
+                                        .fuse = fuse,
+                                        .q_norm = at(l->q_norm),
+                                        .k_norm = at(l->k_norm),
+                                        .cosine = at(f->cosine),
+                                        .sine = at(f->sine),
+                                        .eps = (float)f->m->norm_eps,
+                                        .partial = at(f->partial),
+                                        .counters = at(f->counters)};
 }
 
 enum st rule_decode_fused(const struct rule_use *u, struct err *e)
@@ -245,6 +251,68 @@ enum st rule_any(const struct rule_use *u, struct err *e)
 {
     const struct cuda_attention_args a = attention_of(u, false);
     return launch(u, CUDA_ATTENTION_ANY, &a, e);
+}
+
+/* ---- the whole step -------------------------------------------------------------------------- */
+
+static CUdeviceptr stride_of(CUdeviceptr first, CUdeviceptr second, int64_t layers)
+{
+    return layers > 1 ? second - first : 0;
+}
+
+struct cuda_decode_step_args rule_step_args(const struct cuda_forward *f, int rows)
+{
+    const struct model *m = f->m;
+    const struct weight_layer *l = f->w->layers, *next = m->layers > 1 ? l + 1 : l;
+    enum { LEAST_PAGES = 8 }; /* a page for each warp that computes */
+    return (struct cuda_decode_step_args){
+        .attention = {.qkv = at(f->qkv),
+                      .k = at(cuda_kv_keys(&f->kv, 0)),
+                      .v = at(cuda_kv_values(&f->kv, 0)),
+                      .slopes = at(f->slopes),
+                      .heads = (int)m->heads,
+                      .kv_heads = (int)m->kv_heads,
+                      .head_dim = (int)m->head_dim,
+                      .block_size = (int)f->p.block_size,
+                      .scale = (float)(1.0 / sqrt((double)m->head_dim)),
+                      .fuse = 1,
+                      .q_norm = at(l->q_norm),
+                      .k_norm = at(l->k_norm),
+                      .cosine = at(f->cosine),
+                      .sine = at(f->sine),
+                      .eps = (float)m->norm_eps,
+                      .splits = cuda_decode_step_parts(rows, (int)m->heads, (int)m->kv_heads,
+                                                       f->p.most.sms)},
+        .table = at(f->w->embedding),
+        .input_norm = at(l->input_norm.w),
+        .qkv_weight = at(l->qkv.data),
+        .out_weight = at(l->out.data),
+        .post_norm = at(l->post_norm.w),
+        .up_weight = at(l->up.data),
+        .down_weight = at(l->down.data),
+        .layer_bytes = (long long)stride_of(l->qkv.data, next->qkv.data, m->layers),
+        .cache_bytes = (long long)(cuda_kv_keys(&f->kv, 1) - cuda_kv_keys(&f->kv, 0)),
+        .final_norm = at(f->w->final_norm.w),
+        .lm_head = at(f->w->lm_head.data),
+        .x = at(f->x),
+        .qkv = at(f->qkv),
+        .act = at(f->act),
+        .logits = at(f->logits),
+        .layers = (int)m->layers,
+        .hidden = (int)m->hidden,
+        .intermediate = (int)m->intermediate,
+        .vocab = (int)m->vocab,
+        .least_pages = LEAST_PAGES,
+        .exchange = at(f->exchange),
+        .sync = at(f->sync),
+        .stamps = at(f->stamps)};
+}
+
+enum st rule_decode_step(const struct rule_use *u, struct err *e)
+{
+    struct cuda_decode_step_args a = rule_step_args(u->f, u->p->sizes.decodes);
+    a.attention.batch = u->p->batch;
+    return launch(u, CUDA_DECODE_STEP, &a, e);
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

@@ -5,7 +5,17 @@
     .ops = {__VA_ARGS__},                                              \
     .n = sizeof((enum op_kind[]){__VA_ARGS__}) / sizeof(enum op_kind)
 
+/* Carried by the kernel of the step, which OP_EMB launches. */
+#define IN_STEP(op) {OPS(op), RULE_STEP, 0, "decode_step", NULL}
+
 static const struct rule rules[] = {
+    {OPS(OP_EMB), RULE_STEP, 0, "decode_step", rule_decode_step},
+    IN_STEP(OP_INPUT_NORM), IN_STEP(OP_ATTN_PRE_PROJ), IN_STEP(OP_QK_NORM), IN_STEP(OP_ROPE),
+    IN_STEP(OP_KV_SAVE), {OPS(OP_ATTN_PREFILL), RULE_STEP, 0, "nothing", NULL},
+    IN_STEP(OP_ATTN_DECODE), IN_STEP(OP_ATTN_POST_PROJ), IN_STEP(OP_ADD),
+    IN_STEP(OP_POST_ATTN_NORM), IN_STEP(OP_MLP_UP_PROJ), IN_STEP(OP_MLP_ACT),
+    IN_STEP(OP_MLP_DOWN_PROJ), IN_STEP(OP_FINAL_NORM), IN_STEP(OP_LM_HEAD),
+
     {OPS(OP_EMB), 0, 0, "embed", rule_embed},
     {OPS(OP_EMB_NORM), 0, 0, "norm", rule_norm},
 
@@ -49,13 +59,21 @@ static const struct rule rules[] = {
 };
 /* clang-format on */
 
+/* Decode rows alone, and every row emits. */
+static bool takes_step(const struct cuda_forward *f, const struct cuda_sizes *s)
+{
+    return s->chunks == 0 && s->decodes > 0 && s->decodes <= f->step_rows &&
+           s->tokens == s->decodes && s->rows == s->decodes;
+}
+
 uint32_t rules_of_pass(const struct cuda_forward *f, const struct cuda_pass *p)
 {
     const struct cuda_sizes *s = &p->sizes;
     return (s->tokens <= CUDA_FEW_ROWS ? RULE_FEW : 0) |
            (s->rows <= CUDA_FEW_ROWS ? RULE_FEW_ROWS : 0) | (s->chunks > 0 ? RULE_CHUNKS : 0) |
            (s->decodes > 0 ? RULE_DECODES : 0) | (f->fits ? RULE_FITS : 0) |
-           (f->m->norm == NORM_RMS ? RULE_RMS : 0) | (p->sampled ? RULE_SAMPLED : 0);
+           (f->m->norm == NORM_RMS ? RULE_RMS : 0) | (p->sampled ? RULE_SAMPLED : 0) |
+           (takes_step(f, s) ? RULE_STEP : 0);
 }
 
 static bool takes(const struct rule *r, uint32_t pass, const enum op_kind *ops, int n)
@@ -82,4 +100,20 @@ bool rule_has(const struct rule *r, enum op_kind op)
         if (r->ops[i] == op)
             return true;
     return false;
+}
+
+enum op_kind rule_charged(const struct rule *r, bool chunks)
+{
+    static const enum op_kind order[] = {OP_ATTN_PRE_PROJ, OP_ATTN_POST_PROJ, OP_MLP_UP_PROJ,
+                                         OP_MLP_DOWN_PROJ, OP_LM_HEAD};
+    if (r->needs & RULE_STEP) /* only that operator's table knows the cache's length */
+        return OP_ATTN_DECODE;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (rule_has(r, order[i]))
+            return order[i];
+    if (rule_has(r, OP_ATTN_DECODE) && !(chunks && rule_has(r, OP_ATTN_PREFILL)))
+        return OP_ATTN_DECODE;
+    if (rule_has(r, OP_ATTN_PREFILL))
+        return OP_ATTN_PREFILL;
+    return rule_has(r, OP_ROPE) ? OP_ROPE : rule_has(r, OP_KV_SAVE) ? OP_KV_SAVE : r->ops[0];
 }

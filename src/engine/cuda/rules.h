@@ -13,6 +13,7 @@ enum {
     RULE_FITS = 1 << 4, /* attention kernels of this shape */
     RULE_RMS = 1 << 5,  /* norms without biases */
     RULE_SAMPLED = 1 << 6,
+    RULE_STEP = 1 << 7, /* decode_step takes it whole */
 };
 
 /* Operators of one rule in one place of the list. */
@@ -39,8 +40,12 @@ uint32_t rules_of_pass(const struct cuda_forward *f, const struct cuda_pass *p);
 /* The first rule that takes the operators from ops[0] on; there always is one. */
 const struct rule *rule_for(uint32_t pass, const enum op_kind *ops, int n);
 bool rule_has(const struct rule *r, enum op_kind op);
+/* The operator that the time of a rule's kernels is charged to: the one with most work, a matrix
+ * product before attention before the rest; of a step in one kernel OP_ATTN_DECODE. */
+enum op_kind rule_charged(const struct rule *r, bool chunks);
 
 /* rule_run.c */
+enum st rule_decode_step(const struct rule_use *u, struct err *e);
 enum st rule_embed(const struct rule_use *u, struct err *e);
 enum st rule_norm(const struct rule_use *u, struct err *e);
 enum st rule_few(const struct rule_use *u, struct err *e);
@@ -53,6 +58,9 @@ enum st rule_any(const struct rule_use *u, struct err *e);
 enum st rule_act(const struct rule_use *u, struct err *e);
 enum st rule_greedy(const struct rule_use *u, struct err *e);
 enum st rule_draw(const struct rule_use *u, struct err *e);
+
+/* The sizes and addresses of decode_step, for up to `rows` rows. */
+struct cuda_decode_step_args rule_step_args(const struct cuda_forward *f, int rows);
 
 /* The product that an operator is. */
 struct cuda_product rule_product_of(const struct cuda_forward *f, enum op_kind op, int64_t layer);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "engine/cuda/parts.h"
+
 enum { ALIGN = 16 };
 
 static size_t take(size_t *at, size_t bytes)
@@ -26,6 +28,7 @@ void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
     out->draw_at = take(&at, rows * sizeof(int));
     out->sampling = take(&at, rows * sizeof(struct cuda_sampling));
     out->segments = take(&at, (size_t)(most->chunks + most->decodes) * sizeof(struct cuda_segment));
+    out->parts = take(&at, (size_t)most->parts * sizeof(struct cuda_part));
     out->blocks = take(&at, (size_t)most_blocks * sizeof(int));
     out->bytes = at;
 }
@@ -46,6 +49,7 @@ struct cuda_batch cuda_step_at(const struct cuda_step_layout *l, CUdeviceptr bas
                                .row_slot = device(base, l->row_slot),
                                .segments = device(base, l->segments),
                                .blocks = device(base, l->blocks),
+                               .parts = device(base, l->parts),
                                .last = device(last, 0)};
 }
 
@@ -115,14 +119,23 @@ size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch 
     size_t end;
     ASSERT(b->n_tokens <= l->most.tokens && b->n_rows <= l->most.rows &&
            b->n_chunks <= l->most.chunks && b->n_decodes <= l->most.decodes);
-    const struct cuda_step step = {(int)b->n_tokens, (int)b->n_rows, (int)b->n_chunks,
-                                   (int)b->n_decodes};
-    memcpy(to + l->step, &step, sizeof step);
     for (int64_t t = 0; t < b->n_tokens; t++) {
         ids[t] = b->ids[t];
         positions[t] = (int)b->positions[t];
         kv_at[t] = (int)b->kv_at[t];
     }
     write_rows(l, b, to);
-    return write_segments(l, b, block_size, to, &end) ? end : 0;
+    if (!write_segments(l, b, block_size, to, &end))
+        return 0;
+    const struct cuda_segment *decodes =
+        (const struct cuda_segment *)(const void *)(to + l->segments) + b->n_chunks;
+    const struct cuda_step step = {
+        .n_tokens = (int)b->n_tokens,
+        .n_rows = (int)b->n_rows,
+        .n_chunks = (int)b->n_chunks,
+        .n_decodes = (int)b->n_decodes,
+        .n_parts =
+            cuda_parts_plan(decodes, (int)b->n_decodes, l->most.parts, (void *)(to + l->parts))};
+    memcpy(to + l->step, &step, sizeof step);
+    return end;
 }

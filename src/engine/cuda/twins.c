@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/philox.h"
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 static uint32_t bits_of(float f)
@@ -270,12 +272,14 @@ void twin_matmul(const void *args, enum cuda_dtype t)
 void twin_random(const void *args, enum cuda_dtype t)
 {
     const struct cuda_random_args *a = args;
-    struct rng r;
-    memcpy(r.s, a->state, sizeof r.s);
-    for (int64_t i = 0; i < a->n; i += 4) {
-        const uint64_t draw = rng_u64(&r);
-        for (int j = 0; j < 4 && i + j < a->n; j++)
-            twin_put(t, a->out, i + j, a->quantiles[draw >> (16 * j) & 0xffff]);
+    for (int64_t i = 0; i < a->n; i += CUDA_RANDOM_PER_BLOCK) {
+        const uint64_t block = (uint64_t)i / CUDA_RANDOM_PER_BLOCK;
+        const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), a->stream[0],
+                                    a->stream[1]};
+        uint32_t x[PHILOX_WORDS];
+        philox(counter, a->key, x);
+        for (int j = 0; j < CUDA_RANDOM_PER_BLOCK && i + j < a->n; j++)
+            twin_put(t, a->out, i + j, a->quantiles[x[j / 2] >> (j % 2 * 16) & 0xffff]);
     }
 }
 

@@ -25,6 +25,11 @@ void twin_rope_token(const struct cuda_rope_args *a, enum cuda_dtype t, int toke
 void twin_attention_decode(const void *args, enum cuda_dtype t);
 void twin_attention_prefill(const void *args, enum cuda_dtype t);
 void twin_attention_any(const void *args, enum cuda_dtype t);
+/* What twin_attention_decode computes, of whole rows: asks for no plan of parts. */
+void twin_attention_rows(const void *args, enum cuda_dtype t);
+
+/* twins_step.c */
+void twin_decode_step(const void *args, enum cuda_dtype t);
 
 /* twins_sample.c */
 void twin_argmax(const void *args, enum cuda_dtype t);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
+
 static void emit(const struct cuda_batch *b, int *ids, int r, int id)
 {
     ids[r] = id;

@@ -7,151 +7,48 @@
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-/* Hands out pieces of one allocation; with base 0 it only counts. */
-struct carver {
-    CUdeviceptr base;
-    size_t used, element;
-};
-
-static CUdeviceptr carve(struct carver *c, int64_t elements)
+static struct weight_sizes sizes_of(enum dtype dtype)
 {
-    const CUdeviceptr at = c->base ? c->base + c->used : 0;
-    c->used += ((size_t)elements * c->element + 255) / 256 * 256;
-    return at;
-}
-
-static struct cuda_matrix carve_matrix(struct carver *c, int64_t m, int64_t k, bool bias)
-{
-    struct cuda_matrix w = {.m = m, .k = k};
-    w.data = carve(c, m * k);
-    w.bias = bias ? carve(c, m) : 0;
-    return w;
-}
-
-static struct cuda_norm carve_norm(struct carver *c, const struct model *m)
-{
-    struct cuda_norm n = {.w = carve(c, m->hidden)};
-    n.b = m->norm == NORM_LAYER ? carve(c, m->hidden) : 0;
-    return n;
-}
-
-static struct cuda_layer carve_layer(struct carver *c, const struct model *m)
-{
-    const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
-    const int64_t up = m->act == ACT_SILU_GATED ? 2 * m->intermediate : m->intermediate;
-    struct cuda_layer l = {.input_norm = carve_norm(c, m)};
-    l.qkv = carve_matrix(c, q + 2 * kv, m->hidden, m->attn_bias);
-    if (m->qk_norm) {
-        l.q_norm = carve(c, m->head_dim);
-        l.k_norm = carve(c, m->head_dim);
-    }
-    l.out = carve_matrix(c, m->hidden, q, m->attn_bias);
-    l.post_norm = carve_norm(c, m);
-    l.up = carve_matrix(c, up, m->hidden, m->mlp_bias);
-    l.down = carve_matrix(c, m->hidden, m->intermediate, m->mlp_bias);
-    return l;
-}
-
-static void lay_out(struct cuda_weights *w, struct carver *c, const struct model *m)
-{
-    w->embedding = m->tied ? 0 : carve(c, m->vocab * m->hidden);
-    if (m->emb_norm)
-        w->emb_norm = carve_norm(c, m);
-    for (int64_t i = 0; i < m->layers; i++) {
-        const struct cuda_layer l = carve_layer(c, m);
-        if (w->layers)
-            w->layers[i] = l;
-    }
-    w->final_norm = carve_norm(c, m);
-    w->lm_head = carve_matrix(c, m->vocab, m->hidden, false);
-    if (m->tied)
-        w->embedding = w->lm_head.data;
+    return (struct weight_sizes){.element = dtype_bytes(dtype), .align = 256};
 }
 
 size_t cuda_weights_bytes(const struct model *m, enum dtype dtype)
 {
-    struct cuda_weights w = {.dtype = dtype};
-    struct carver c = {.element = dtype_bytes(dtype)};
-    lay_out(&w, &c, m);
-    return c.used;
+    const struct weight_sizes s = sizes_of(dtype);
+    return weight_layout_bytes(m, &s);
 }
 
-/* ---- where each tensor goes ------------------------------------------------------------------ */
-
-static const struct cuda_matrix *matrix_of(const struct cuda_weights *w,
-                                           const struct weight_place *p)
+static void lay_out(struct cuda_weights *w, const struct model *m, struct weight_layout *l)
 {
-    const struct cuda_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
-    switch ((int)p->op) {
-    case OP_LM_HEAD:
-        return &w->lm_head;
-    case OP_ATTN_PRE_PROJ:
-        return &l->qkv;
-    case OP_ATTN_POST_PROJ:
-        return &l->out;
-    case OP_MLP_UP_PROJ:
-        return &l->up;
-    case OP_MLP_DOWN_PROJ:
-        return &l->down;
-    default:
-        return NULL;
-    }
+    const struct weight_sizes s = sizes_of(w->dtype);
+    weight_layout_make(w->arena, m, &s, w->base, l);
+    w->layers = l->layers;
+    w->emb_norm = l->emb_norm;
+    w->final_norm = l->final_norm;
+    w->embedding = l->embedding;
+    w->lm_head = l->lm_head;
 }
 
-static CUdeviceptr vector_of(const struct cuda_weights *w, const struct weight_place *p)
-{
-    const struct cuda_layer *l = p->layer >= 0 ? &w->layers[p->layer] : NULL;
-    const struct cuda_norm *norm = NULL;
-    switch ((int)p->op) {
-    case OP_EMB:
-        return w->embedding;
-    case OP_QK_NORM:
-        return p->part == WEIGHT_Q ? l->q_norm : l->k_norm;
-    case OP_EMB_NORM:
-        norm = &w->emb_norm;
-        break;
-    case OP_INPUT_NORM:
-        norm = &l->input_norm;
-        break;
-    case OP_POST_ATTN_NORM:
-        norm = &l->post_norm;
-        break;
-    case OP_FINAL_NORM:
-        norm = &w->final_norm;
-        break;
-    default:
-        err_bug("a tensor without a place", __FILE__, __LINE__);
-    }
-    return p->bias ? norm->b : norm->w;
-}
+/* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A tensor's rows on their way. A vector of a norm is one row; biases of matrices are rows of one
- * element, for they are permuted as rows are. */
+/* A tensor's rows on their way. */
 struct target {
-    CUdeviceptr at;      /* of the operator's row 0 */
-    int64_t rows, width; /* of the tensor; elements in a row */
-    bool permuted;       /* rows go where weight_row says */
+    struct weight_target to;
     enum weight_part part;
 };
 
-static struct target target_of(const struct cuda_weights *w, const struct tensor *t,
-                               const struct weight_place *p)
+static int64_t place_of(const struct model *m, const struct target *x, int64_t r)
 {
-    const struct cuda_matrix *m = matrix_of(w, p);
-    struct target x = {.rows = t->dims[0], .width = t->n_dims == 2 ? t->dims[1] : 1};
-    x.part = p->part;
-    x.permuted = m != NULL;
-    x.at = !m ? vector_of(w, p) : p->bias ? m->bias : m->data;
-    return x;
+    return x->to.matrix ? weight_row(m, x->part, r) : r;
 }
 
 /* How many rows from r on stay together, at most `most`; *to is where the first goes. */
 static int64_t run_of(const struct model *m, const struct target *x, int64_t r, int64_t most,
                       int64_t *to)
 {
-    *to = x->permuted ? weight_row(m, x->part, r) : r;
+    *to = place_of(m, x, r);
     int64_t n = 1;
-    while (n < most && (x->permuted ? weight_row(m, x->part, r + n) : r + n) == *to + n)
+    while (n < most && place_of(m, x, r + n) == *to + n)
         n++;
     return n;
 }
@@ -164,6 +61,7 @@ static const size_t buffer_bytes = 32 << 20;
 struct loader {
     const struct cuda_weights_params *p;
     struct cuda_weights *w;
+    struct weight_layout layout;
     CUstream stream;
     struct pool *pool;
     void *buffer[BUFFERS]; /* page-locked */
@@ -191,10 +89,10 @@ static void convert_share(void *ctx, int64_t item, int thread)
 static enum st send_rows(struct loader *l, const struct target *x, int64_t r, int64_t rows,
                          const char *from, CUdeviceptr from_device, struct err *e)
 {
-    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
     for (int64_t i = 0, to, n; i < rows; i += n) {
         n = run_of(l->p->model, x, r + i, rows - i, &to);
-        const CUdeviceptr at = x->at + (size_t)to * row;
+        const CUdeviceptr at = x->to.at + (size_t)to * row;
         const size_t bytes = (size_t)n * row, skip = (size_t)i * row;
         if (from)
             TRY(gpu_upload(l->p->g, at, from + skip, bytes, l->stream, e));
@@ -207,15 +105,15 @@ static enum st send_rows(struct loader *l, const struct target *x, int64_t r, in
 static enum st load_tensor(struct loader *l, const struct tensor *t, const struct target *x,
                            struct err *e)
 {
-    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
     const int64_t fit = row < buffer_bytes ? (int64_t)(buffer_bytes / row) : 1;
-    for (int64_t r = 0; r < x->rows; r += fit) {
-        const int64_t rows = x->rows - r < fit ? x->rows - r : fit;
+    for (int64_t r = 0; r < x->to.rows; r += fit) {
+        const int64_t rows = x->to.rows - r < fit ? x->to.rows - r : fit;
         const int b = l->next++ % BUFFERS;
         TRY(gpu_event_wait(l->p->g, l->sent[b], e));
         l->t = t;
-        l->first = (size_t)(r * x->width);
-        l->n = (size_t)(rows * x->width);
+        l->first = (size_t)(r * x->to.width);
+        l->n = (size_t)(rows * x->to.width);
         l->out = l->buffer[b];
         pool_run(l->pool, (int64_t)((l->n + SHARE - 1) / SHARE), convert_share, l);
         TRY(send_rows(l, x, r, rows, l->buffer[b], 0, e));
@@ -229,13 +127,13 @@ static enum st make_tensor(struct loader *l, const struct tensor *t, const struc
 {
     const struct cuda_random *make = l->p->random;
     int64_t to;
-    const bool together = run_of(l->p->model, x, 0, x->rows, &to) == x->rows;
-    const size_t row = (size_t)x->width * dtype_bytes(l->p->dtype);
+    const bool together = run_of(l->p->model, x, 0, x->to.rows, &to) == x->to.rows;
+    const size_t row = (size_t)x->to.width * dtype_bytes(l->p->dtype);
     if (together)
-        return make->make(make->self, t, l->p->seed, l->p->dtype, x->at + (size_t)to * row,
+        return make->make(make->self, t, l->p->seed, l->p->dtype, x->to.at + (size_t)to * row,
                           l->stream, e);
     TRY(make->make(make->self, t, l->p->seed, l->p->dtype, l->scratch, l->stream, e));
-    return send_rows(l, x, 0, x->rows, NULL, l->scratch, e);
+    return send_rows(l, x, 0, x->to.rows, NULL, l->scratch, e);
 }
 
 static enum st load_all(struct loader *l, const struct weights *file, struct err *e)
@@ -247,8 +145,9 @@ static enum st load_all(struct loader *l, const struct weights *file, struct err
         TRY(weights_require(file, &tensors[i], &found, e));
     /* gaps between matrices are never read; equal in every start all the same */
     TRY(gpu_fill(l->p->g, l->w->base, 0, l->w->bytes, l->stream, e));
-    for (size_t i = 0; i < n; i++) {
-        const struct target x = target_of(l->w, &tensors[i], &places[i]);
+    for (size_t i = 0; i < n && (file || l->p->random); i++) {
+        const struct target x = {weight_target_of(&l->layout, &tensors[i], &places[i]),
+                                 places[i].part};
         if (!file) {
             TRY(make_tensor(l, &tensors[i], &x, e));
             continue;
@@ -303,17 +202,14 @@ static void close_loader(struct loader *l)
 
 static enum st load(const struct cuda_weights_params *p, struct cuda_weights *w, struct err *e)
 {
-    struct carver c = {.element = dtype_bytes(p->dtype)};
     struct loader l = {.p = p, .w = w};
     struct weights *file = NULL;
-    w->layers = arena_array(w->arena, struct cuda_layer, p->model->layers);
     w->bytes = cuda_weights_bytes(p->model, p->dtype);
     if (p->dir)
         TRY(weights_open(p->dir, &file, e));
     enum st st = gpu_alloc(p->g, w->bytes, "the weights", &w->base, e);
     if (st == ST_OK) {
-        c.base = w->base;
-        lay_out(w, &c, p->model);
+        lay_out(w, p->model, &l.layout);
         st = open_loader(&l, e);
     }
     if (st == ST_OK)
@@ -326,7 +222,6 @@ static enum st load(const struct cuda_weights_params *p, struct cuda_weights *w,
 enum st cuda_weights_load(const struct cuda_weights_params *p, struct cuda_weights *out,
                           struct err *e)
 {
-    ASSERT(p->dir || p->random);
     *out = (struct cuda_weights){.dtype = p->dtype, .arena = arena_new()};
     if (load(p, out, e) == ST_OK)
         return ST_OK;

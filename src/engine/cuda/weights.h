@@ -1,10 +1,5 @@
-/* A model's weights in the memory of a GPU: one allocation, float32, float16 or bfloat16, every
- * projection one matrix [out features, in features].
- *
- * qkv rows: [heads of q | kv_heads of k | kv_heads of v] * head_dim; BLOOM's, which run
- * [head][q, k, v], are put in that order once. up rows: [gate | up]. A tied model has no embedding
- * of its own: its lm_head is the embedding. Every matrix and vector begins at a multiple of 256
- * bytes, in the order of use.
+/* A model's weights in the memory of a GPU: one allocation, float32, float16 or bfloat16, laid out
+ * as model/layout.h says; every matrix and vector begins at a multiple of 256 bytes.
  *
  * From safetensors, mapped and sharded or not: pieces are converted by all cores into page-locked
  * buffers, while the piece before is on its way. Or seeded random weights, made by the GPU, which
@@ -13,28 +8,14 @@
 #define ENGINE_CUDA_WEIGHTS_H
 
 #include "gpu/device.h"
-#include "model/weights.h"
+#include "model/layout.h"
 
-struct cuda_matrix {
-    CUdeviceptr data; /* [m, k] */
-    CUdeviceptr bias; /* [m], 0 = none */
-    int64_t m, k;
-};
-struct cuda_norm {
-    CUdeviceptr w; /* scale */
-    CUdeviceptr b; /* bias; 0: RMS norm */
-};
-struct cuda_layer {
-    struct cuda_norm input_norm, post_norm;
-    struct cuda_matrix qkv, out, up, down;
-    CUdeviceptr q_norm, k_norm; /* [head_dim], 0 = none */
-};
 struct cuda_weights {
     enum dtype dtype;
-    struct cuda_layer *layers;
-    struct cuda_norm emb_norm, final_norm; /* emb_norm.w 0 = none */
-    CUdeviceptr embedding;                 /* [vocab, hidden]; of a tied model lm_head.data */
-    struct cuda_matrix lm_head;
+    struct weight_layer *layers; /* addresses are CUdeviceptr */
+    struct weight_norm emb_norm, final_norm;
+    CUdeviceptr embedding; /* [vocab, hidden]; of a tied model lm_head.data */
+    struct weight_matrix lm_head;
     CUdeviceptr base;
     size_t bytes; /* all of the above */
     struct arena *arena;
@@ -57,7 +38,7 @@ struct cuda_weights_params {
     enum dtype dtype;
     const char *dir; /* folder with safetensors; NULL = random from seed */
     uint64_t seed;
-    const struct cuda_random *random; /* needed when dir is NULL */
+    const struct cuda_random *random; /* where dir is NULL; NULL as well: they are zeros */
     int threads;                      /* that convert; 0 = all cores */
 };
 

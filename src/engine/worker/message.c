@@ -27,6 +27,26 @@ static enum st get_info(const struct node *m, struct worker_event *out, struct e
     return node_get(m, "info", NODE_MAP, &info, e);
 }
 
+static enum st read_passes(const struct node *capabilities, uint32_t *out, struct err *e)
+{
+    static const char *const kinds[] = {"decode", "prompt", "chunk", "mixed"};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    struct node *list;
+    if (!node_find(capabilities, "passes"))
+        return ST_OK;
+    TRY(node_get(capabilities, "passes", NODE_LIST, &list, e));
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct node *item = list->items[i];
+        unsigned k = 0;
+        while (k < KINDS && !(item->kind == NODE_STR && sv_eq(item->s, kinds[k])))
+            k++;
+        if (k == KINDS)
+            return node_err(item, ST_INPUT, e, "passes: expected decode, prompt, chunk or mixed");
+        *out |= 1U << k;
+    }
+    return ST_OK;
+}
+
 static enum st read_capabilities(const struct node *m, struct worker_hello *h, struct err *e)
 {
     struct node *c;
@@ -37,6 +57,7 @@ static enum st read_capabilities(const struct node *m, struct worker_hello *h, s
     TRY(node_get_bool(c, "token_ids", &h->token_ids, e));
     TRY(node_get_bool(c, "batches", &h->batches, e));
     TRY(node_get_bool(c, "cancel", &h->cancel, e));
+    TRY(read_passes(c, &h->passes, e));
     return node_get_int(c, "max_model_len", 0, INT32_MAX, &h->max_model_len, e);
 }
 
@@ -182,14 +203,37 @@ static enum st read_error(struct arena *a, const struct node *m, struct worker_e
     return ST_OK;
 }
 
+static enum st read_passed(struct arena *a, const struct node *m, struct worker_event *out,
+                           struct err *e)
+{
+    struct worker_passed *p = &out->passed;
+    size_t n = 0;
+    p->device_ns = NULL;
+    TRY(node_get_int(m, "id", 0, INT64_MAX, &p->id, e));
+    TRY(read_ints(a, m, "total_ns", &p->total_ns, &p->n, e));
+    for (size_t i = 0; i < p->n; i++)
+        if (p->total_ns[i] == 0 || p->total_ns[i] > INT64_MAX / 4)
+            return node_err(node_find(m, "total_ns"), ST_INPUT, e, "total_ns: no time of a pass");
+    if (!node_find(m, "device_ns"))
+        return ST_OK;
+    TRY(read_ints(a, m, "device_ns", &p->device_ns, &n, e));
+    if (n != p->n)
+        return node_err(node_find(m, "device_ns"), ST_INPUT, e,
+                        "device_ns: %zu of them for %zu passes", n, p->n);
+    for (size_t i = 0; i < n; i++)
+        if (p->device_ns[i] > p->total_ns[i])
+            return node_err(node_find(m, "device_ns"), ST_INPUT, e, "device_ns: is above total_ns");
+    return ST_OK;
+}
+
 /* In order of enum worker_event_type. */
 static const struct {
     const char *name;
     enum st (*read)(struct arena *a, const struct node *m, struct worker_event *out, struct err *e);
 } types[] = {
-    {"hello", read_hello},   {"ready", read_ready}, {"clock", read_clock},
-    {"tokens", read_tokens}, {"batch", read_batch}, {"finished", read_finished},
-    {"error", read_error},
+    {"hello", read_hello},   {"ready", read_ready},   {"clock", read_clock},
+    {"tokens", read_tokens}, {"batch", read_batch},   {"finished", read_finished},
+    {"error", read_error},   {"passed", read_passed},
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -280,6 +324,17 @@ void worker_put_submit(struct buf *out, const struct worker_submit *s)
         buf_putc(out, ']');
     }
     buf_puts(out, "}\n");
+}
+
+void worker_put_pass(struct buf *out, const struct worker_pass *p)
+{
+    buf_printf(out,
+               "{\"type\":\"pass\",\"id\":%lld,\"decode_sequences\":%lld,\"cached_tokens\":%lld,"
+               "\"chunk_tokens\":%lld,\"chunk_cached_tokens\":%lld,\"warmup\":%lld,"
+               "\"repeats\":%lld}\n",
+               (long long)p->id, (long long)p->decode_sequences, (long long)p->cached_tokens,
+               (long long)p->chunk_tokens, (long long)p->chunk_cached_tokens, (long long)p->warmup,
+               (long long)p->repeats);
 }
 
 void worker_put_cancel(struct buf *out, int64_t id)

@@ -19,8 +19,17 @@ enum worker_event_type {
     WORKER_BATCH,
     WORKER_FINISHED,
     WORKER_ERROR,
+    WORKER_PASSED, /* only in answer to a pass */
 };
 const char *worker_event_name(enum worker_event_type t); /* "hello" */
+
+/* Kinds of passes that a worker can be asked for, as bits: the capability `passes`. */
+enum worker_pass_kind {
+    WORKER_PASS_DECODE = 1 << 0, /* sequences that decode */
+    WORKER_PASS_PROMPT = 1 << 1, /* tokens of one prompt, nothing cached before */
+    WORKER_PASS_CHUNK = 1 << 2,  /* the same after cached tokens of it */
+    WORKER_PASS_MIXED = 1 << 3,  /* a prompt's tokens beside sequences that decode */
+};
 
 enum worker_reason { WORKER_LENGTH, WORKER_STOP, WORKER_CANCELLED };
 
@@ -30,6 +39,7 @@ struct worker_hello {
     const char *clock_kind, *boot_id; /* boot_id: NULL = not given */
     bool prompt_ids, prompt_text, token_ids, batches, cancel;
     int64_t max_model_len; /* 0 = no limit */
+    uint32_t passes;       /* enum worker_pass_kind; 0 = it carries out none on request */
     const struct node *capabilities;
 };
 
@@ -46,6 +56,13 @@ struct worker_batch {
     int64_t num_prefill_tokens, num_decode_tokens, batch_size;
 };
 
+struct worker_passed {
+    int64_t id;
+    size_t n;
+    int64_t *total_ns;  /* [n] */
+    int64_t *device_ns; /* [n] each at most total_ns, or NULL */
+};
+
 struct worker_event {
     enum worker_event_type type;
     long line; /* of the worker's output */
@@ -56,6 +73,7 @@ struct worker_event {
         } clock;
         struct worker_tokens tokens;
         struct worker_batch batch;
+        struct worker_passed passed;
         struct {
             int64_t id, num_tokens, scheduled_ns; /* scheduled_ns: -1 = not given */
             enum worker_reason reason;
@@ -93,6 +111,14 @@ struct worker_submit {
     bool ignore_eos;
 };
 void worker_put_submit(struct buf *out, const struct worker_submit *s);
+/* A pass and how often it is carried out (docs/worker-protocol.md). */
+struct worker_pass {
+    int64_t id;
+    int64_t decode_sequences, cached_tokens; /* of each of them, before the pass */
+    int64_t chunk_tokens, chunk_cached_tokens;
+    int64_t warmup, repeats;
+};
+void worker_put_pass(struct buf *out, const struct worker_pass *p);
 void worker_put_cancel(struct buf *out, int64_t id);
 /* "drain", "shutdown" */
 void worker_put_plain(struct buf *out, const char *type);

@@ -480,6 +480,7 @@ static enum st on_event(void *self, const struct worker_event *ev, struct err *e
     case WORKER_HELLO:
     case WORKER_READY:
     case WORKER_CLOCK:
+    case WORKER_PASSED:
         break;
     }
     return worker_unexpected(s->w, ev, s->moment, e);

@@ -15,6 +15,7 @@ struct worker {
     const struct node *info, *ready_info;
     struct clock_offset before, after;
     bool same_clock;
+    int64_t passes;     /* requested so far */
     bool orderly;       /* the run completed: its exit status is meaningful */
     int64_t offset_ns;  /* the worker's clock - ours, as used */
     int64_t slack_ns;   /* times off by more are errors */

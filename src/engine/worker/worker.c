@@ -166,6 +166,8 @@ static enum st check_hello(struct worker *w, struct err *e)
                 (long long)h->protocol, WORKER_PROTOCOL);
         return err_hint(e, "take worker and twinfer of one release; docs/worker-protocol.md");
     }
+    if (w->p.only_passes)
+        return ST_OK;
     if (w->p.text && !h->prompt_text)
         return err_hint((err_set(e, ST_USAGE, "the worker %s takes no texts", h->name), e),
                         "worker.prompt=ids");

@@ -20,6 +20,7 @@ struct worker_params {
     double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s, stop_timeout_s;
     int64_t clock_rounds; /* of each of the two exchanges, >= 1 */
     bool text;            /* submit texts, not ids */
+    bool only_passes;     /* no requests will be sent: which prompts it takes does not matter */
     bool ignore_eos;
     const volatile sig_atomic_t *stop; /* set: end soon, ST_INTERRUPTED; NULL = never */
 };
@@ -62,6 +63,24 @@ struct worker_counters {
  */
 enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
                    struct worker_counters *counters, struct err *e);
+
+/* ---- passes ----------------------------------------------------------------------------------
+ *
+ * Whole iterations of a given composition, carried out by a worker whose hello has the capability
+ * `passes`, instead of requests. */
+
+struct worker_times {
+    size_t n;
+    int64_t *total_ns;  /* [n] from the start of an iteration to where the next could start */
+    int64_t *device_ns; /* [n]; NULL = the worker does not tell them apart */
+};
+
+/* Carries the pass out, repeats times after warmup ones (the id is set here). Times live in the
+ * arena. ST_END: the worker refused this composition, for *why; others may follow. ST_DEVICE: it
+ * ended, gave up, or said nothing for silence_timeout_s. ST_INPUT: malformed messages, times that
+ * cannot be. ST_INTERRUPTED: *stop was raised. */
+enum st worker_passes(struct worker *w, struct arena *a, struct worker_pass p,
+                      struct worker_times *out, const char **why, struct err *e);
 
 /* For run_meta.json: {command, hello, clock, send_delay_ns, counters}. */
 struct node *worker_meta(struct arena *a, const struct worker *w);

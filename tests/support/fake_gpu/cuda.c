@@ -132,6 +132,12 @@ CUresult cuCtxSetCurrent(CUcontext c)
     return (CUresult)fake_script_fail("cuCtxSetCurrent");
 }
 
+CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    *out = is_current ? &context : NULL;
+    return CUDA_SUCCESS;
+}
+
 CUresult cuGetErrorName(CUresult error, const char **text)
 {
     static const struct {
@@ -173,10 +179,19 @@ CUresult cuGetErrorName(CUresult error, const char **text)
 
 /* An image is what the fake NVRTC made: a line of its own, then a kernel's name a line. Machine
  * code of a real NVRTC is taken too: it then has every kernel that has a twin. */
+struct fake_global {
+    struct fake_global *next;
+    char name[128];
+    CUdeviceptr at;
+};
+
 struct CUmod_st {
     char *names; /* "\nname\nname\n", NULL = any */
     struct CUfunc_st *functions;
+    struct fake_global *globals;
+    struct CUmod_st *next; /* of those that were unloaded */
 };
+static struct CUmod_st *spare;
 
 static struct {
     fake_twin_find *finds[16];
@@ -208,7 +223,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n,
         return (CUresult)error;
     if (!ours && memcmp(image, "\177ELF", 4) != 0)
         return CUDA_ERROR_INVALID_IMAGE;
-    struct CUmod_st *m = calloc(1, sizeof *m);
+    struct CUmod_st *m = spare; /* handles come again, as a driver's do */
+    spare = m ? m->next : NULL;
+    m = m ? memset(m, 0, sizeof *m) : calloc(1, sizeof *m);
     m->names = ours ? strdup((const char *)image + strlen(FAKE_IMAGE)) : NULL;
     *module = m;
     return CUDA_SUCCESS;
@@ -222,9 +239,43 @@ CUresult cuModuleUnload(CUmodule m)
         m->functions = f->next;
         free(f);
     }
+    while (m->globals) {
+        struct fake_global *g = m->globals;
+        m->globals = g->next;
+        if (g->at)
+            cuMemFree_v2(g->at);
+        free(g);
+    }
     free(m->names);
-    free(m);
+    m->next = spare;
+    spare = m;
     return CUDA_SUCCESS;
+}
+
+/* A line "=name bytes" of an image is a variable. */
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name)
+{
+    const int error = fake_script_fail("cuModuleGetGlobal_v2");
+    char line[256];
+    if (error)
+        return (CUresult)error;
+    const int n = snprintf(line, sizeof line, "\n=%s ", name);
+    const char *found = module->names ? strstr(module->names, line) : NULL;
+    if (!found)
+        return CUDA_ERROR_NOT_FOUND;
+    *bytes = strtoull(found + n, NULL, 10);
+    for (struct fake_global *g = module->globals; g; g = g->next)
+        if (strcmp(g->name, name) == 0) {
+            *at = g->at;
+            return CUDA_SUCCESS;
+        }
+    struct fake_global *g = calloc(1, sizeof *g);
+    snprintf(g->name, sizeof g->name, "%s", name);
+    g->next = module->globals;
+    module->globals = g;
+    const CUresult result = cuMemAlloc_v2(&g->at, *bytes);
+    *at = g->at;
+    return result;
 }
 
 static bool has_name(const struct CUmod_st *m, const char *name)
@@ -253,6 +304,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
     if (!f->twin.param_bytes)
         f->twin.param_bytes = f->twin.one;
     f->shared_max = 48 << 10;
+    f->module = module;
     f->next = module->functions;
     module->functions = f;
     *function = f;
@@ -264,6 +316,9 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
     const int error = fake_script_fail("cuFuncSetAttribute");
     if (error)
         return (CUresult)error;
+    if (attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT ||
+        attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+        return CUDA_SUCCESS;
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value > FAKE_SHARED_MAX)
         return CUDA_ERROR_INVALID_VALUE;
     f->shared_max = value > (48 << 10) ? (unsigned)value : 48 << 10;
@@ -272,8 +327,9 @@ CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int va
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction f)
 {
-    (void)f;
-    *value = attribute == CU_FUNC_ATTRIBUTE_NUM_REGS ? 32 : 0;
+    *value = attribute == CU_FUNC_ATTRIBUTE_NUM_REGS                        ? 32
+             : attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES ? (int)f->shared_max
+                                                                            : 0;
     return CUDA_SUCCESS;
 }
 

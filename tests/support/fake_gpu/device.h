@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "gpu/capture_list.h"
 #include "gpu/driver.h"
 #include "support/fake_gpu/fake_gpu.h"
 
@@ -23,6 +24,10 @@
 GPU_DRIVER_LIST(X)
 #undef X
 
+#define X(name, arguments, needed) FAKE_EXPORT CUresult name arguments;
+GPU_CAPTURE_LIST(X)
+#undef X
+
 #define FAKE_IMAGE "fake image"
 enum { FAKE_SMS = 4, FAKE_SHARED_MAX = 227 << 10 };
 
@@ -30,6 +35,7 @@ struct CUfunc_st {
     struct fake_twin twin;
     char name[128];
     unsigned shared_max;
+    CUmodule module;
     struct CUfunc_st *next;
 };
 

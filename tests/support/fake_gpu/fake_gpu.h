@@ -1,5 +1,5 @@
-/* Stand-ins for libcuda, NVRTC, cuBLASLt and NVML, each a shared library under its real name in
- * <build>/tests/fakes/gpu. A program gets them by LD_LIBRARY_PATH, with the twins of
+/* Stand-ins for libcuda, NVRTC, cuBLASLt, CUPTI and NVML, each a shared library under its real name
+ * in <build>/tests/fakes/gpu. A program gets them by LD_LIBRARY_PATH, with the twins of
  * engine/cuda/kernels.h; a test that links fake_gpu_cuda can add others. They know as much of the
  * real interfaces as src/gpu declares.
  *
@@ -15,12 +15,19 @@
  *
  *     memory=N          MiB of the device (256)
  *     devices=N         (1)
+ *     apart=1           allocations at places of their own, far from the heap, as a driver gives
+ *                       them: what a replay can reserve again
  *     driver=N          CUDA version of the driver (13000)
  *     sm=N              compute capability (90)
  *     nvrtc=N           version (1300), 1208 = 12.8
  *     cublaslt=N        version (130000)
  *     archs=N           newest architecture that NVRTC knows (120)
  *     reasons=N         why clocks are held down, NVML's bits (4)
+ *     power_mw=N        power of the GPU (650000); see nvml.c for power over time
+ *     own=1, processes=N  that compute on it: this one, others (0)
+ *     cupti=N           version of CUPTI's interface (130000)
+ *     cupti_ns=N        what records add to the time between two kernels (0)
+ *     drop=1            CUPTI drops every record
  *     fail NAME N CODE  call N (from 1) of a function returns CODE; for "kernel:NAME" the fault
  *                       comes when the kernel runs. N+ = that one and all later ones */
 #ifndef FAKE_GPU_H
@@ -55,9 +62,22 @@ FAKE_EXPORT void fake_gpu_twins(fake_twin_find *find);
 FAKE_EXPORT void fake_gpu_spend_s(double s);    /* called by a twin: the device time it takes */
 FAKE_EXPORT int64_t fake_gpu_allocations(void); /* that are not freed, of device and host */
 FAKE_EXPORT int64_t fake_gpu_launches(const char *kernel); /* that have run; NULL = all kernels */
+/* Launches by cuLaunchKernelEx with that attribute, captured ones included. */
+FAKE_EXPORT int64_t fake_gpu_attributes(int id);
 FAKE_EXPORT void fake_gpu_reset(void); /* forget a fault, counts and times; memory stays */
 
 /* ---- for the other fakes ---- */
+
+/* Called for each operation that has run, with its times on the virtual clock; a matrix product of
+ * cuBLASLt is "fake_gemm", rows of a copy or set beyond the first are not told. */
+struct fake_work {
+    enum fake_work_kind { FAKE_WORK_KERNEL, FAKE_WORK_COPY, FAKE_WORK_SET } kind;
+    const char *name; /* of a kernel */
+    double start_s, end_s;
+    uint32_t launch; /* number of the graph launch, 0 = none */
+    uint64_t node;   /* of it, rising in the order in which nodes were made */
+};
+FAKE_EXPORT void fake_gpu_on_work(void (*on)(const struct fake_work *w));
 
 /* Appends work to a stream. ctx is made with malloc, begins with its size in a size_t, holds no
  * pointers of its own and is freed when the work is done. */

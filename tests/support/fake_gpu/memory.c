@@ -1,7 +1,9 @@
 /* Memory of the fake device. */
+#define _GNU_SOURCE /* MAP_FIXED_NOREPLACE */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "support/fake_gpu/device.h"
 
@@ -10,6 +12,7 @@ struct piece {
     char *at;
     size_t bytes;
     bool host, registered; /* page-locked; of the program's own memory */
+    bool apart;
 };
 
 static struct piece *pieces;
@@ -21,6 +24,19 @@ size_t fake_memory_total(void)
     return (size_t)fake_script_number("memory", 256) << 20;
 }
 
+/* Under "apart": places of its own for every piece, as a driver gives them, far from the heap. The
+ * device's and the host's never come near each other. */
+static void *apart(size_t bytes, bool host)
+{
+    enum { SLOT = 32 << 20 };
+    static uint64_t next[2] = {UINT64_C(0x300000000000), UINT64_C(0x310000000000)};
+    void *want = (void *)(uintptr_t)next[host];
+    next[host] += (bytes / SLOT + 1) * SLOT;
+    void *p = mmap(want, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 static CUresult add(size_t bytes, bool host, void *registered, void **out)
 {
     CUresult result = CUDA_SUCCESS;
@@ -30,9 +46,12 @@ static CUresult add(size_t bytes, bool host, void *registered, void **out)
     } else {
         struct piece *p = calloc(1, sizeof *p);
         void *at = registered;
-        if (!registered && posix_memalign(&at, 256, bytes) == 0)
+        if (!registered && fake_script_number("apart", 0))
+            at = apart(bytes, host); /* NULL where the place is taken, as in a replay */
+        const bool is_apart = !registered && at;
+        if (!registered && (at || posix_memalign(&at, 256, bytes) == 0))
             memset(at, 0xcd, bytes);
-        *p = (struct piece){pieces, at, bytes, host, registered != NULL};
+        *p = (struct piece){pieces, at, bytes, host, registered != NULL, is_apart};
         pieces = p;
         used += host ? 0 : bytes;
         *out = p->at;
@@ -50,7 +69,9 @@ static CUresult drop(const void *at, bool host)
             struct piece *gone = *p;
             *p = gone->next;
             used -= host ? 0 : gone->bytes;
-            if (!gone->registered)
+            if (gone->apart)
+                munmap(gone->at, gone->bytes);
+            else if (!gone->registered)
                 free(gone->at);
             free(gone);
             result = CUDA_SUCCESS;
@@ -162,4 +183,104 @@ CUresult cuMemHostUnregister(void *at)
 {
     fake_stream_drain_all();
     return drop(at, true);
+}
+
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *at, unsigned int flags)
+{
+    (void)flags;
+    *out = (uintptr_t)at;
+    return fake_memory_is_pinned(at, 1) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- reservations and what is mapped into them: pages of the process ---- */
+
+enum { RESERVE_GRAIN = 32 << 20, MAP_GRAIN = 2 << 20 };
+
+/* Elsewhere where the place is taken, as the driver does. */
+CUresult cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr want,
+                             unsigned long long flags)
+{
+    const CUresult result = may("cuMemAddressReserve");
+    const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *p = MAP_FAILED;
+    (void)align, (void)flags;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (bytes == 0 || bytes % MAP_GRAIN)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (want && want % RESERVE_GRAIN == 0)
+        p = mmap((void *)(uintptr_t)want, bytes, PROT_NONE, how | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p == MAP_FAILED)
+        p = mmap(NULL, bytes, PROT_NONE, how, -1, 0);
+    *at = (uintptr_t)p;
+    return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes)
+{
+    return munmap((void *)(uintptr_t)at, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* A handle is a number of its own, its size, and 1 for memory of the host: what is mapped has no
+ * contents before. */
+enum { HANDLE_BITS = 44 };
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
+                     const CUmemAllocationProp *properties, unsigned long long flags)
+{
+    const CUresult result = may("cuMemCreate");
+    const bool host = properties->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    static _Atomic uint64_t made;
+    (void)flags;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (bytes == 0 || bytes % MAP_GRAIN)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = ++made << HANDLE_BITS | bytes | host;
+    return !host && bytes > fake_memory_total() - used ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    (void)handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
+{
+    const CUresult result = may("cuMemMap");
+    void *p = (void *)(uintptr_t)at, *same;
+    (void)flags;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (at % MAP_GRAIN || offset != 0 || bytes > (handle & ((1ull << HANDLE_BITS) - 2)))
+        return CUDA_ERROR_INVALID_VALUE;
+    if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(p, 0xcd, bytes);
+    return add(bytes, handle & 1, p, &same);
+}
+
+CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *access, size_t n)
+{
+    const CUresult result = may("cuMemSetAccess");
+    if (result != CUDA_SUCCESS)
+        return result;
+    const bool host = fake_memory_is_pinned((void *)(uintptr_t)at, bytes);
+    for (size_t i = 0; i < n; i++)
+        if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+            return CUDA_ERROR_INVALID_VALUE;
+    return host || fake_memory_is_device(at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
+{
+    void *p = (void *)(uintptr_t)at;
+    const int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    fake_stream_drain_all();
+    const CUresult result = drop(p, fake_memory_is_pinned(p, bytes));
+    return result == CUDA_SUCCESS && mmap(p, bytes, PROT_NONE, how, -1, 0) != p
+               ? CUDA_ERROR_INVALID_VALUE
+               : result;
 }

@@ -1,6 +1,17 @@
-/* libnvidia-ml.so.1: one busy GPU, the fake libcuda's. */
+/* libnvidia-ml.so.1: one busy GPU, the fake libcuda's. Its power is power_mw, or FAKE_POWER in the
+ * environment: "0:100 1:100 1:300", seconds from the first look and watts, linear in between. Its
+ * sensors then follow that every power_tick_ms (100): the counter with its integral, power now with
+ * its value, the average with its mean over average_ms (1000).
+ *
+ * FAKE_READINGS in the environment is a file to which each reading of the counter adds a byte: a
+ * test that needs some of them waits for them. */
+#include <math.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "gpu/cuda.h"
 #include "gpu/nvml.h"
@@ -64,6 +75,94 @@ int nvmlDeviceGetName(void *device, char *out, unsigned bytes)
     return NVML_SUCCESS;
 }
 
+/* ---- scripted power -------------------------------------------------------------------------- */
+
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Joules up to s, and watts there. */
+static double integral(const char *curve, double s, double *watts)
+{
+    double joules = 0, at = 0, w = NAN;
+    for (char *end; *curve; curve = end) {
+        const double next_at = strtod(curve, &end);
+        if (end == curve || *end != ':')
+            abort();
+        const double next_w = strtod(end + 1, &end);
+        if (isnan(w))
+            w = next_w;
+        if (next_at > s) {
+            const double part = (s - at) / (next_at - at), there = w + part * (next_w - w);
+            *watts = there;
+            return joules + (w + there) / 2 * (s - at);
+        }
+        joules += (w + next_w) / 2 * (next_at - at);
+        at = next_at;
+        w = next_w;
+    }
+    *watts = w;
+    return joules + w * (s - at);
+}
+
+/* Seconds since the curve was first looked at, down to the last tick; false = no curve. Several
+ * threads look. */
+static bool scripted(const char **curve, double *tick_at)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char last[1024];
+    static double began;
+    *curve = getenv("FAKE_POWER");
+    if (!*curve)
+        return false;
+    const double tick = (double)fake_script_number("power_tick_ms", 100) / 1e3;
+    pthread_mutex_lock(&lock);
+    if (strcmp(*curve, last) != 0) {
+        snprintf(last, sizeof last, "%s", *curve);
+        began = now_s();
+    }
+    *tick_at = floor((now_s() - began) / tick) * tick;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+static void note_reading(void)
+{
+    const char *path = getenv("FAKE_READINGS");
+    FILE *f = path ? fopen(path, "ae") : NULL;
+    if (!f)
+        return;
+    fputc('.', f);
+    fclose(f);
+}
+
+static unsigned instant_mw(void)
+{
+    const char *curve;
+    double at, w;
+    if (!scripted(&curve, &at))
+        return (unsigned)fake_script_number("power_mw", 650000);
+    integral(curve, at, &w);
+    return (unsigned)lround(w * 1e3);
+}
+
+static unsigned average_mw(void)
+{
+    const char *curve;
+    double at, w;
+    if (!scripted(&curve, &at))
+        return (unsigned)fake_script_number("power_mw", 650000);
+    const double width = (double)fake_script_number("average_ms", 1000) / 1e3;
+    const double from = at > width ? at - width : 0;
+    double joules = integral(curve, at, &w) - integral(curve, from, &w);
+    integral(curve, 0, &w);
+    joules += w * (width - (at - from)); /* before the curve begins */
+    return (unsigned)lround(joules / width * 1e3);
+}
+
 static int give(const char *key, int64_t value, unsigned *out)
 {
     *out = (unsigned)fake_script_number(key, value);
@@ -73,7 +172,8 @@ static int give(const char *key, int64_t value, unsigned *out)
 int nvmlDeviceGetPowerUsage(void *device, unsigned *mw)
 {
     (void)device;
-    return give("power_mw", 650000, mw);
+    *mw = average_mw();
+    return fake_script_fail("power_mw");
 }
 
 int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw)
@@ -84,9 +184,14 @@ int nvmlDeviceGetEnforcedPowerLimit(void *device, unsigned *mw)
 
 int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *mj)
 {
+    const char *curve;
+    double at, w;
     (void)device;
     *mj = (unsigned long long)fake_script_number("energy_mj", 1000);
-    return NVML_SUCCESS;
+    if (scripted(&curve, &at))
+        *mj += (unsigned long long)llround(integral(curve, at, &w) * 1e3);
+    note_reading();
+    return fake_script_fail("nvmlDeviceGetTotalEnergyConsumption");
 }
 
 int nvmlDeviceGetFieldValues(void *device, int n, struct gpu_nvml_field *fields)
@@ -94,9 +199,9 @@ int nvmlDeviceGetFieldValues(void *device, int n, struct gpu_nvml_field *fields)
     (void)device;
     for (int i = 0; i < n; i++) {
         fields[i].type = NVML_TYPE_UNSIGNED;
-        fields[i].result =
-            fields[i].id == NVML_FIELD_POWER_INSTANT ? NVML_SUCCESS : NVML_NOT_SUPPORTED;
-        fields[i].value.u = (unsigned)fake_script_number("power_mw", 650000);
+        fields[i].result = fields[i].id == NVML_FIELD_POWER_INSTANT ? fake_script_fail("field_186")
+                                                                    : NVML_NOT_SUPPORTED;
+        fields[i].value.u = instant_mw();
     }
     return fake_script_fail("nvmlDeviceGetFieldValues");
 }
@@ -157,6 +262,19 @@ int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *lanes)
 {
     (void)device;
     return give("pcie_lanes", 16, lanes);
+}
+
+/* own=1: this process is one of them; processes=N others. */
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *n, struct gpu_nvml_process *of)
+{
+    unsigned k = 0;
+    (void)device;
+    if (fake_script_number("own", 0))
+        of[k++].pid = (unsigned)getpid();
+    for (int64_t i = 0; i < fake_script_number("processes", 0); i++)
+        of[k++].pid = 4000000000u + (unsigned)i;
+    *n = k;
+    return fake_script_fail("nvmlDeviceGetComputeRunningProcesses_v3");
 }
 
 int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending)

@@ -5,11 +5,12 @@
 #include <string.h>
 
 #include "support/fake_gpu/device.h"
+#include "support/fake_gpu/query.h"
 
 enum { MAX_PARAM_BYTES = 1024, MAX_PARAMS = 64 };
 
 struct op {
-    struct op *next;
+    struct op *next, *before; /* before: of a graph's, the node it waits for */
     enum { OP_KERNEL, OP_COPY, OP_SET, OP_RECORD, OP_WAIT, OP_CALL } kind;
     struct CUfunc_st *function;
     struct gpu_dim grid, block;
@@ -24,6 +25,10 @@ struct op {
     uint64_t generation;
     void (*run)(void *ctx);
     void *ctx; /* owned */
+    bool part; /* a further row of what is one operation to others */
+    /* of a graph launch: its number, the node's from 1; 0 = none */
+    uint32_t launch;
+    uint64_t node;
 };
 
 struct CUstream_st {
@@ -56,6 +61,14 @@ static struct CUstream_st default_stream, *streams = &default_stream;
 static _Thread_local int capturing;
 static double now_s, spent_s;
 static CUresult fault;
+
+enum { MAX_ATTRIBUTES = 32 };
+static int64_t with_attribute[MAX_ATTRIBUTES]; /* launches, as they were given */
+
+int64_t fake_gpu_attributes(int id)
+{
+    return id >= 0 && id < MAX_ATTRIBUTES ? with_attribute[id] : 0;
+}
 
 static struct count {
     char kernel[128];
@@ -96,6 +109,20 @@ void fake_gpu_reset(void)
     fault = CUDA_SUCCESS;
     now_s = 0;
     memset(counts, 0, sizeof counts);
+    memset(with_attribute, 0, sizeof with_attribute);
+}
+
+static void (*on_work)(const struct fake_work *w);
+
+void fake_gpu_on_work(void (*on)(const struct fake_work *w))
+{
+    on_work = on;
+}
+
+static void tell(const struct op *o, enum fake_work_kind kind, const char *name, double start_s)
+{
+    if (on_work && !o->part)
+        on_work(&(struct fake_work){kind, name, start_s, now_s, o->launch, o->node});
 }
 
 static void count_launch(const char *kernel)
@@ -139,31 +166,36 @@ static void run_kernel(const struct op *o)
     spent_s = 12e-6;
     o->function->twin.run(&o->function->twin, o->grid, o->block, params);
     now_s += spent_s;
+    tell(o, FAKE_WORK_KERNEL, kernel, now_s - spent_s);
     count_launch(kernel);
 }
 
 static void run_copy(const struct op *o)
 {
     const void *from = o->snapshot ? o->snapshot : (const void *)(uintptr_t)o->from;
+    const double start_s = now_s;
     if (!in_reach(o, o->to, o->n, o->to_device) || !in_reach(o, o->from, o->n, o->from_device)) {
         fault = CUDA_ERROR_ILLEGAL_ADDRESS;
         return;
     }
     memmove((void *)(uintptr_t)o->to, from, o->n);
     now_s += (double)o->n / (o->to_device && o->from_device ? 100e9 : 12.5e9);
+    tell(o, FAKE_WORK_COPY, NULL, start_s);
 }
 
 static void run_set(const struct op *o)
 {
+    const double start_s = now_s;
     if (!fake_memory_is_device(o->to, o->n * o->unit)) {
         fault = CUDA_ERROR_ILLEGAL_ADDRESS;
         return;
     }
     if (o->unit == 1)
         memset((void *)(uintptr_t)o->to, (int)o->value, o->n);
-    for (size_t i = 0; o->unit == 4 && i < o->n; i++)
-        memcpy((char *)(uintptr_t)o->to + 4 * i, &o->value, 4);
+    for (size_t i = 0; o->unit > 1 && i < o->n; i++) /* little endian */
+        memcpy((char *)(uintptr_t)o->to + o->unit * i, &o->value, o->unit);
     now_s += (double)(o->n * o->unit) / 100e9;
+    tell(o, FAKE_WORK_SET, NULL, start_s);
 }
 
 static void run_first(CUstream s)
@@ -190,6 +222,7 @@ static void run_first(CUstream s)
             spent_s = 0;
             o->run(o->ctx);
             now_s += spent_s;
+            tell(o, FAKE_WORK_KERNEL, "fake_gemm", now_s - spent_s);
             break;
         case OP_RECORD:
             break;
@@ -226,6 +259,7 @@ static CUstream of(CUstream s)
 static void append(struct op **first, struct op **last, struct op *o)
 {
     o->next = NULL;
+    o->before = *last;
     if (*last)
         (*last)->next = o;
     else
@@ -264,13 +298,19 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 {
     const int error = fake_script_fail("cuLaunchKernel");
     const uint16_t *bytes = function->twin.param_bytes;
+    const char *packed = NULL;
+    size_t packed_bytes = 0;
     struct op o = {.kind = OP_KERNEL,
                    .function = function,
                    .grid = {grid_x, grid_y, grid_z},
                    .block = {block_x, block_y, block_z}};
-    (void)extra;
     if (error)
         return (CUresult)error;
+    for (void **x = params ? NULL : extra; x && (uintptr_t)*x != CU_LAUNCH_PARAM_END_AS_INT; x += 2)
+        if ((uintptr_t)*x == CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT)
+            packed = x[1];
+        else
+            packed_bytes = *(const size_t *)x[1];
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || grid_y > 65535 || grid_z > 65535 ||
         block_x == 0 || block_y == 0 || block_z == 0 || block_z > 64 ||
         (uint64_t)block_x * block_y * block_z > 1024 || shared > function->shared_max)
@@ -281,7 +321,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
         at = (at + align - 1) / align * align;
         if (o.n_params == MAX_PARAMS || at + n > MAX_PARAM_BYTES)
             return CUDA_ERROR_INVALID_VALUE;
-        memcpy(o.params + at, params[o.n_params], n);
+        if (!params && (!packed || at + n > packed_bytes))
+            return CUDA_ERROR_INVALID_VALUE;
+        memcpy(o.params + at, params ? params[o.n_params] : packed + at, n);
         o.param_at[o.n_params] = at;
         at += n;
     }
@@ -291,13 +333,16 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                           void **extra)
 {
+    for (unsigned i = 0; i < config->numAttrs; i++)
+        if ((unsigned)config->attrs[i].id < MAX_ATTRIBUTES)
+            with_attribute[config->attrs[i].id]++;
     return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ,
                           config->blockDimX, config->blockDimY, config->blockDimZ,
                           config->sharedMemBytes, config->hStream, params, extra);
 }
 
-static CUresult copy(const char *call, uint64_t to, bool to_device, uint64_t from, bool from_device,
-                     size_t n, CUstream stream)
+static CUresult copy_part(const char *call, uint64_t to, bool to_device, uint64_t from,
+                          bool from_device, size_t n, bool part, CUstream stream)
 {
     const int error = fake_script_fail(call);
     const void *host = (const void *)(uintptr_t)from;
@@ -306,7 +351,8 @@ static CUresult copy(const char *call, uint64_t to, bool to_device, uint64_t fro
                    .from = from,
                    .to_device = to_device,
                    .from_device = from_device,
-                   .n = n};
+                   .n = n,
+                   .part = part};
     if (error)
         return (CUresult)error;
     if (!from_device && !fake_memory_is_pinned(host, n)) {
@@ -317,6 +363,12 @@ static CUresult copy(const char *call, uint64_t to, bool to_device, uint64_t fro
     if (result != CUDA_SUCCESS)
         free(o.snapshot);
     return result;
+}
+
+static CUresult copy(const char *call, uint64_t to, bool to_device, uint64_t from, bool from_device,
+                     size_t n, CUstream stream)
+{
+    return copy_part(call, to, to_device, from, from_device, n, false, stream);
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
@@ -348,6 +400,62 @@ CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream
     return error ? (CUresult)error : push(stream, &o);
 }
 
+CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t n, CUstream stream)
+{
+    const int error = fake_script_fail("cuMemsetD16Async");
+    const struct op o = {.kind = OP_SET, .to = to, .n = n, .unit = 2, .value = value};
+    return error ? (CUresult)error : push(stream, &o);
+}
+
+/* Row by row. */
+static CUresult set_rows(uint64_t to, size_t pitch, unsigned value, size_t unit, size_t width,
+                         size_t height, CUstream stream)
+{
+    CUresult result = CUDA_SUCCESS;
+    for (size_t y = 0; result == CUDA_SUCCESS && y < height; y++)
+        result = push(stream, &(struct op){.kind = OP_SET,
+                                           .to = to + y * pitch,
+                                           .n = width,
+                                           .unit = unit,
+                                           .value = value,
+                                           .part = y > 0});
+    return result;
+}
+
+CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                           size_t height, CUstream stream)
+{
+    return set_rows(to, pitch, value, 1, width, height, stream);
+}
+
+CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                            size_t height, CUstream stream)
+{
+    return set_rows(to, pitch, value, 2, width, height, stream);
+}
+
+CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned int value, size_t width,
+                            size_t height, CUstream stream)
+{
+    return set_rows(to, pitch, value, 4, width, height, stream);
+}
+
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
+{
+    const bool to_device = c->dstMemoryType == CU_MEMORYTYPE_DEVICE;
+    const bool from_device = c->srcMemoryType == CU_MEMORYTYPE_DEVICE;
+    const uint64_t to = to_device ? c->dstDevice : (uintptr_t)c->dstHost;
+    const uint64_t from = from_device ? c->srcDevice : (uintptr_t)c->srcHost;
+    CUresult result = CUDA_SUCCESS;
+    if (c->srcPitch < c->WidthInBytes || c->dstPitch < c->WidthInBytes)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t y = 0; result == CUDA_SUCCESS && y < c->Height; y++)
+        result = copy_part("cuMemcpy2DAsync_v2", to + c->dstXInBytes + (c->dstY + y) * c->dstPitch,
+                           to_device, from + c->srcXInBytes + (c->srcY + y) * c->srcPitch,
+                           from_device, c->WidthInBytes, y > 0, stream);
+    return result;
+}
+
 /* ---- streams --------------------------------------------------------------------------------- */
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -360,6 +468,12 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags)
     (*stream)->next = streams;
     streams = *stream;
     return CUDA_SUCCESS;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+    (void)priority;
+    return cuStreamCreate(stream, flags);
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream)
@@ -551,7 +665,10 @@ CUresult cuGraphDestroy(CUgraph graph)
 
 CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
 {
-    (void)nodes;
+    size_t i = 0;
+    for (struct op *o = graph->first; nodes && o && i < *n; o = o->next)
+        if (o->kind != OP_RECORD && o->kind != OP_WAIT)
+            nodes[i++] = (CUgraphNode)(void *)o;
     *n = graph->n;
     return CUDA_SUCCESS;
 }
@@ -595,11 +712,16 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
 {
+    static uint32_t launches;
     const int error = fake_script_fail("cuGraphLaunch");
+    uint64_t node = 0;
     if (error)
         return (CUresult)error;
+    launches++;
     for (const struct op *o = graph->first; o; o = o->next) {
         struct op *c = clone(o, copy_ctx(o->ctx));
+        c->launch = launches;
+        c->node = ++node;
         const CUresult result = push(stream, c);
         if (result != CUDA_SUCCESS) {
             free(c->snapshot);
@@ -625,4 +747,119 @@ CUresult cuGraphExecDestroy(CUgraphExec graph)
     free_ops(graph->first);
     free(graph);
     return CUDA_SUCCESS;
+}
+
+/* ---- what a graph's nodes are: one chain ----------------------------------------------------- */
+
+static const struct op *op_of(CUgraphNode node)
+{
+    return (const struct op *)(const void *)node;
+}
+
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
+{
+    switch ((int)op_of(node)->kind) {
+    case OP_KERNEL:
+        *type = CU_GRAPH_NODE_TYPE_KERNEL;
+        break;
+    case OP_COPY:
+        *type = CU_GRAPH_NODE_TYPE_MEMCPY;
+        break;
+    case OP_SET:
+        *type = CU_GRAPH_NODE_TYPE_MEMSET;
+        break;
+    default:
+        *type = CU_GRAPH_NODE_TYPE_HOST;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *out)
+{
+    static _Thread_local void *params[MAX_PARAMS + 1];
+    const struct op *o = op_of(node);
+    for (size_t i = 0; i < o->n_params; i++)
+        params[i] = (void *)(uintptr_t)(o->params + o->param_at[i]);
+    *out = (CUDA_KERNEL_NODE_PARAMS){.func = o->function,
+                                     .gridDimX = o->grid.x,
+                                     .gridDimY = o->grid.y,
+                                     .gridDimZ = o->grid.z,
+                                     .blockDimX = o->block.x,
+                                     .blockDimY = o->block.y,
+                                     .blockDimZ = o->block.z,
+                                     .kernelParams = params};
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, CUlaunchAttributeID id,
+                                       CUlaunchAttributeValue *value)
+{
+    (void)node, (void)id;
+    memset(value, 0, sizeof *value);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *out)
+{
+    const struct op *o = op_of(node);
+    const void *host = o->snapshot ? o->snapshot : (const void *)(uintptr_t)o->from;
+    *out =
+        (CUDA_MEMCPY3D){.srcMemoryType = o->from_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+                        .srcHost = host,
+                        .srcDevice = o->from,
+                        .dstMemoryType = o->to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+                        .dstHost = (void *)(uintptr_t)o->to,
+                        .dstDevice = o->to,
+                        .WidthInBytes = o->n,
+                        .Height = 1,
+                        .Depth = 1};
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *out)
+{
+    const struct op *o = op_of(node);
+    *out = (CUDA_MEMSET_NODE_PARAMS){.dst = o->to,
+                                     .value = o->value,
+                                     .elementSize = (unsigned)o->unit,
+                                     .width = o->n,
+                                     .height = 1};
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph *graph)
+{
+    (void)node, (void)graph;
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *edges,
+                                       size_t *n)
+{
+    struct op *before = op_of(node)->before;
+    while (before && (before->kind == OP_RECORD || before->kind == OP_WAIT))
+        before = before->before;
+    if (nodes && before) {
+        nodes[0] = (CUgraphNode)(void *)before;
+        edges[0] = (CUgraphEdgeData){0};
+    }
+    *n = before != NULL;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
+{
+    *status = of(stream)->capture ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+
+void fake_graph_nodes(CUgraphExec graph,
+                      void (*each)(void *user, const char *kernel, uint64_t bytes, uint64_t node),
+                      void *user)
+{
+    uint64_t node = 1000;
+    for (const struct op *o = graph->first; o; o = o->next)
+        if (o->kind == OP_KERNEL || o->kind == OP_COPY || o->kind == OP_SET)
+            each(user, o->kind == OP_KERNEL ? o->function->name : NULL,
+                 o->n * (o->unit ? o->unit : 1) | (uint64_t)(o->kind == OP_SET) << 63, ++node);
 }

@@ -1,5 +1,6 @@
 /* Twins of the kernels that twinfer itself brings: they are there without being added, for programs
  * that cannot add them: the command line under LD_LIBRARY_PATH. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/cuda/kernels.h"
@@ -32,6 +33,37 @@ static void roof_write(const struct fake_twin *self, struct gpu_dim grid, struct
     for (size_t i = 0; i < (size_t)grid.x * BLOCK_WORDS; i++)
         out[i] = (uint32_t)i * factor;
     fake_gpu_spend_s(grid.x * BLOCK_WORDS * 4.0 / 200e9);
+}
+
+/* 800 GB/s */
+static void roof_read_l2(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                         void **params)
+{
+    const uint32_t *in = *(const uint32_t **)params[0];
+    uint32_t *sums = *(uint32_t **)params[1];
+    const uint32_t pieces = *(uint32_t *)params[2], rounds = *(uint32_t *)params[3];
+    uint32_t *of_piece = calloc(pieces, sizeof *of_piece);
+    (void)self, (void)block;
+    for (size_t i = 0; of_piece && i < (size_t)pieces * BLOCK_WORDS; i++)
+        of_piece[i / BLOCK_WORDS] += in[i];
+    for (uint32_t b = 0; of_piece && b < grid.x; b++)
+        for (uint32_t r = 0; r < rounds; r++)
+            sums[b] += of_piece[(b + r) % pieces];
+    free(of_piece);
+    fake_gpu_spend_s(grid.x * (double)rounds * BLOCK_WORDS * 4.0 / 800e9);
+}
+
+/* 1, 2 and 4 TFLOP/s of float64, float32, float16 */
+static void roof_fma(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                     void **params)
+{
+    uint32_t *right = *(uint32_t **)params[0];
+    const int rounds = *(int *)params[1];
+    const uint32_t half = *(uint32_t *)params[2], one = *(uint32_t *)params[3];
+    for (unsigned b = 0; b < grid.x; b++)
+        right[b] += rounds > 64 && half == 1 && one == 1 ? block.x : 0;
+    const double lanes = (double)grid.x * block.x * rounds * 16, flop = self->tag == 4 ? 4 : 2;
+    fake_gpu_spend_s(lanes * flop / (self->tag * 1e12));
 }
 
 /* value = step / 128 - 1 is exact in float16, whose bits are written by hand. */
@@ -84,6 +116,10 @@ static const struct {
     {"roof_read", {.run = roof_read, .param_bytes = BYTES(8, 8)}},
     {"roof_write", {.run = roof_write, .param_bytes = BYTES(8, 4)}},
     {"roof_random", {.run = roof_random, .param_bytes = BYTES(8, 8, 4, 4)}},
+    {"roof_read_l2", {.run = roof_read_l2, .param_bytes = BYTES(8, 8, 4, 4)}},
+    {"roof_fma_f64", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 1}},
+    {"roof_fma_f32", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 2}},
+    {"roof_fma_f16", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 4}},
     {"roof_nothing", {.run = nothing}},
 };
 

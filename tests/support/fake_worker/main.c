@@ -4,6 +4,9 @@
  * Arguments: skew=NS  its clock is ahead by that much      boot=1  it says the boot id
  *            gap=US   time between the tokens of a request  batches=1  it sends batch messages
  *            max_model_len=N   ids=0  tokens without ids    takes=ids|text   of prompts
+ *            passes=1  it carries out passes: sequences and tokens take 1 us each, cached tokens
+ *            1 ns, a pass 100 us; of that the device has half (passes_device=0: unknown)
+ *            passes_most=N   more sequences are refused     pass_FAULT=[N]  at the Nth pass
  *            weigh=1  token k is weight + k instead, the sum of place * id over the prompt, modulo
  * 1000 FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs: see the table at
  * the end. */
@@ -263,6 +266,57 @@ static void submit(const char *line)
     serve(id, n);
 }
 
+/* ---- passes ---- */
+
+static void list(const char *key, long long n, long long v)
+{
+    printf(", \"%s\": [", key);
+    for (long long i = 0; i < n; i++)
+        printf("%s%lld", i ? ", " : "", v + i % 3 * v / 100); /* 0, 1, 2 % apart */
+    fputs("]", stdout);
+}
+
+/* Its times are a formula, so tests can foretell a bundle; that long it sleeps, too. */
+static void pass(const char *line)
+{
+    static long long count;
+    long long id = number(line, "id"), sequences = number(line, "decode_sequences");
+    long long cached = number(line, "cached_tokens"), chunk = number(line, "chunk_tokens");
+    long long before = number(line, "chunk_cached_tokens"), n = number(line, "repeats");
+    long long ns = 100000 + 1000 * (sequences + chunk) + sequences * cached + before;
+    count++;
+    if (arg("pass_crash", 0) == count)
+        exit(3);
+    if (arg("pass_hang", 0) == count)
+        hang();
+    if (arg("pass_garbage", 0) == count)
+        puts("{\"type\": \"passed\", \"id\": 1}");
+    if (arg("pass_token", 0) == count)
+        token(0, 0, now_ns());
+    if (arg("pass_give_up", 0) == count)
+        puts("{\"type\": \"error\", \"message\": \"CUDA out of memory\"}");
+    if (arg("passes_most", 1 << 20) < sequences) {
+        printf("{\"type\": \"error\", \"id\": %lld, \"message\": \"no room for %lld\"}\n", id,
+               sequences);
+        return;
+    }
+    if (arg("pass_other", 0) == count)
+        id += 5;
+    if (arg("pass_fewer", 0) == count)
+        n--;
+    if (arg("pass_long", 0) == count)
+        ns += 3600000000000;
+    else
+        pause_us((number(line, "warmup") + n) * ns * 51 / 50000 + 1);
+    printf("{\"type\": \"passed\", \"id\": %lld", id);
+    list("total_ns", n, ns);
+    if (arg("pass_device", 0) == count)
+        list("device_ns", n, 2 * ns);
+    else if (arg("passes_device", 1))
+        list("device_ns", n, ns / 2);
+    puts("}");
+}
+
 /* ---- before the first request: version=N, no_hello, no_ready, dies, bad_clock, old_clock ---- */
 
 static void hello(void)
@@ -280,11 +334,15 @@ static void hello(void)
     if (arg("boot", 0))
         printf(", \"boot_id\": \"%s\"", boot);
     printf("}, \"capabilities\": {\"prompt_ids\": %s, \"prompt_text\": %s, \"token_ids\": %s, "
-           "\"batches\": %s, \"cancel\": true, \"batching\": \"none\", \"max_model_len\": %lld}, "
+           "\"batches\": %s, \"cancel\": true, \"batching\": \"none\", \"max_model_len\": %lld%s}, "
            "\"info\": {\"libraries\": {\"libc\": \"a\"}}}\n",
            is_arg("takes=text") ? "false" : "true", is_arg("takes=ids") ? "false" : "true",
            arg("ids", 1) ? "true" : "false", arg("batches", 0) ? "true" : "false",
-           arg("max_model_len", 0));
+           arg("max_model_len", 0),
+           arg("passes_wrong", 0)    ? ", \"passes\": [\"decode\", \"jump\"]"
+           : arg("passes_decode", 0) ? ", \"passes\": [\"decode\"]"
+           : arg("passes", 0) ? ", \"passes\": [\"decode\", \"prompt\", \"chunk\", \"mixed\"]"
+                              : "");
     fflush(stdout);
     if (arg("no_ready", 0))
         hang();
@@ -324,6 +382,8 @@ int main(int argc, char **argv)
             answer_clock(line);
         else if (strstr(line, "\"type\":\"submit\""))
             submit(line);
+        else if (strstr(line, "\"type\":\"pass\""))
+            pass(line);
         else if (strstr(line, "\"type\":\"shutdown\""))
             break;
         fflush(stdout);

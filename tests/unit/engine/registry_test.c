@@ -49,6 +49,14 @@ static void places(void **state)
     p.device = "cuda:1";
     assert_err(engine_check_place(cpu, &p, &t->e), ST_DEVICE, t,
                "device=cuda:1: engine cpu runs on the CPU\nhint: device=cpu");
+    p = (struct plan){
+        .device = "cpu", .cluster.replicas = 1, .hardware = {.id = "h200", .sms = 132}};
+    assert_ok(engine_check_place(sim, &p, &t->e), t);
+    err_clear(&t->e);
+    assert_err(engine_check_place(cpu, &p, &t->e), ST_USAGE, t,
+               "hardware=h200: that is a GPU, and engine cpu runs on device=cpu\n"
+               "hint: leave hardware out, or engine=cuda");
+    err_clear(&t->e);
     p = (struct plan){.device = "cpu", .cluster.replicas = 2};
     assert_ok(engine_check_place(sim, &p, &t->e), t);
     assert_err(engine_check_place(cpu, &p, &t->e), ST_USAGE, t,

@@ -130,10 +130,10 @@ static void the_fastest_is_chosen_once(void **state)
     stage_open(t, &s, cache, "");
     upload_all(t, &s, GPU_MATMUL_F32, false);
     assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
-    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), t);
+    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), t);
     assert_int_equal(s.m.candidates[s.m.best].algo.data[0], 2);
     assert_int_equal(s.blas.tuned, 1);
-    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), t);
+    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), t);
     assert_int_equal(s.blas.tuned, 1);
     stage_close(&s);
 
@@ -141,11 +141,53 @@ static void the_fastest_is_chosen_once(void **state)
     upload_all(t, &s, GPU_MATMUL_F32, false);
     assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
     assert_int_equal(s.blas.from_cache, 1);
-    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), t);
+    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), t);
     assert_int_equal(s.blas.tuned, 0);
     assert_int_equal(s.m.candidates[s.m.best].algo.data[0], 2);
     assert_ok(gpu_matmul_run(&s.blas, &s.m, &s.at, NULL, &t->e), t);
     assert_product(t, &s, GPU_MATMUL_F32, false);
+    stage_close(&s);
+}
+
+/* y += product, with fewer and with more rows than the plan is made for; an algorithm that does not
+ * take them gives way to a proposal for them. */
+static void a_plan_serves_other_numbers_of_rows(void **state)
+{
+    struct test *t = *state;
+    const struct gpu_matmul_shape of_one = {.rows = 1, .m = M, .k = K, .add = true};
+    static const char *const scripts[] = {"", "fail cublasLtMatmulAlgoCheck 1+ 15"};
+    for (int i = 0; i < 2; i++) {
+        struct stage s;
+        float y[ROWS * M];
+        stage_open(t, &s, NULL, scripts[i]);
+        upload_all(t, &s, GPU_MATMUL_F32, false);
+        assert_ok(gpu_fill(&s.g, s.at.y, 0, sizeof y, NULL, &t->e), t);
+        assert_ok(gpu_matmul_open(&s.blas, &of_one, &s.m, &t->e), t);
+        for (int rows = 1; rows <= ROWS; rows += ROWS - 1)
+            assert_ok(gpu_matmul_run_rows(&s.blas, &s.m, rows, &s.at, NULL, &t->e), t);
+        assert_ok(gpu_download(&s.g, y, s.at.y, sizeof y, NULL, &t->e), t);
+        assert_ok(gpu_wait(&s.g, &t->e), t);
+        for (int r = 0; r < ROWS; r++)
+            for (int j = 0; j < M; j++) {
+                float sum = 0;
+                for (int k = 0; k < K; k++)
+                    sum += x_of(r, k) * w_of(j, k);
+                assert_true(y[r * M + j] == (r ? 1 : 2) * sum);
+            }
+        stage_close(&s);
+    }
+}
+
+/* The second candidate is the fastest, and a search of one takes the first. */
+static void a_search_may_be_short(void **state)
+{
+    struct test *t = *state;
+    struct stage s;
+    const struct gpu_matmul_search quick = {.candidates = 1, .rounds = 1, .repeats = 1};
+    stage_open(t, &s, NULL, "");
+    assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
+    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, &quick, NULL, &t->e), t);
+    assert_int_equal(s.m.best, 0);
     stage_close(&s);
 }
 
@@ -160,7 +202,7 @@ static void choices_of_another_machine_do_not_count(void **state)
         stage_open(t, &s, cache, i < 0 ? "" : others[i]);
         assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
         assert_int_equal(s.blas.from_cache, 0);
-        assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), t);
+        assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), t);
         stage_close(&s);
     }
     const char **names;
@@ -175,12 +217,12 @@ static void algorithms_that_refuse_are_passed_over(void **state)
     struct stage s;
     stage_open(t, &s, NULL, "fail cublasLtMatmul 22 15"); /* the second of three */
     assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
-    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), t);
+    assert_ok(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), t);
     assert_int_equal(s.m.candidates[s.m.best].algo.data[0], 1);
     stage_close(&s);
     stage_open(t, &s, NULL, "fail cublasLtMatmul 1+ 15");
     assert_ok(gpu_matmul_open(&s.blas, &shape, &s.m, &t->e), t);
-    assert_err(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, &t->e), ST_DEVICE, t,
+    assert_err(gpu_matmul_tune(&s.blas, &s.m, &s.at, NULL, NULL, &t->e), ST_DEVICE, t,
                "cublasLtMatmul: CUBLAS_STATUS_INVALID_VALUE (15)");
     stage_close(&s);
 }
@@ -209,6 +251,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(products_are_those_of_rows_and_weights),
         TEST(the_fastest_is_chosen_once),
+        TEST(a_plan_serves_other_numbers_of_rows),
+        TEST(a_search_may_be_short),
         TEST(choices_of_another_machine_do_not_count),
         TEST(algorithms_that_refuse_are_passed_over),
         TEST(refusals_name_the_product),

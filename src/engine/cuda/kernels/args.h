@@ -19,12 +19,33 @@
 /* Sizes of a step. Rows, segments and their order are those of engine/rows.h. */
 struct cuda_step {
     int n_tokens, n_rows, n_chunks, n_decodes;
+    int n_parts; /* of attention_decode */
 };
 
 /* Consecutive tokens of one sequence: chunks first, then one token per decode row. */
 struct cuda_segment {
     int first, tokens, kv_before;
     int table; /* index in cuda_batch.blocks of the sequence's block table */
+};
+
+/* Keys are dealt out in stripes: a page of 16 for each of the 4 warps of a block. A decode row has
+ * at most so many parts. */
+enum { CUDA_STRIPE_KEYS = 64, CUDA_ROW_PARTS = 64 };
+
+/* Query heads of one KV head that a block handles at most. */
+enum { CUDA_TILE_HEADS = 8 };
+
+/* What one block of attention_decode reads for a head tile: a share of a decode row's keys. Part p
+ * of n has stripes p * stripes / n up to (p + 1) * stripes / n, stripes = ceil(keys / 64). The
+ * first four members are those of the row's segment, so that a block finds its keys by one load. */
+struct cuda_part {
+    int row;         /* token in the batch */
+    int position;    /* of that token: there are position + 1 keys */
+    int table;       /* as in cuda_segment */
+    int seq;         /* among the decode rows */
+    int part, parts; /* this one; of the row */
+    int first;       /* parts > 1: place of the row's part 0 in cuda_attention_args.partial */
+    int unused;
 };
 
 /* A step in device memory; what the pointers name is rewritten before the step's first kernel. */
@@ -37,6 +58,7 @@ struct cuda_batch {
     const int *row_slot;  /* [n_rows] */
     const struct cuda_segment *segments; /* [n_chunks + n_decodes] */
     const int *blocks;                   /* block tables */
+    const struct cuda_part *parts;       /* [n_parts] of the decode rows: engine/cuda/parts.h */
     int *last; /* [slots] token that the slot emitted last; written by sampling */
 };
 
@@ -107,9 +129,8 @@ struct cuda_attention_args {
     const void *q_norm, *k_norm;
     const float *cosine, *sine;
     float eps;
-    /* decode: keys of a sequence are cut into at most `splits` parts of 64 keys or more. */
-    int splits;
-    float *partial;    /* [decode rows, heads, splits * (head_dim + 2)], 8-byte aligned */
+    int splits;        /* of decode_step: a row's keys are cut into at most so many parts */
+    float *partial;    /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
     int *counters;     /* [decode rows, head tiles of all KV heads], 0 before and after */
     const void *ahead; /* weights of the next matmul: fetched into L2; NULL = none */
     long long ahead_bytes;
@@ -131,6 +152,33 @@ struct cuda_matmul_args {
     float eps;
     const void *ahead; /* as above */
     long long ahead_bytes;
+};
+
+/* A whole step of decode rows: all layers and lm_head, of models with RMS norms, gated SiLU and no
+ * biases. Weights of layer l stand l * layer_bytes behind those named, its cache l * cache_bytes.
+ * x, qkv and act are the twin's: it leaves there what the kernels of the single operators would. */
+struct cuda_decode_step_args {
+    struct cuda_attention_args attention; /* of layer 0; fuse 1; out, partial, counters not used */
+    const void *table;                    /* elem [vocab, hidden] */
+    const void *input_norm, *qkv_weight, *out_weight, *post_norm, *up_weight, *down_weight;
+    long long layer_bytes, cache_bytes;
+    const void *final_norm, *lm_head;
+    void *x, *qkv, *act; /* attention.qkv is qkv */
+    float *logits;
+    int layers, hidden, intermediate, vocab;
+    int least_pages;              /* of a part: pages of 16 keys */
+    unsigned long long *exchange; /* cuda_decode_step_words: what blocks hand to each other */
+    unsigned *sync; /* [2] layers computed so far, and 0; clear it with exchange, once */
+    unsigned long long *stamps; /* [5 layers + 2] ns: begin, end of each phase; NULL = not kept */
+};
+
+/* Of decode_step: warps that compute, beside one that finishes and two that copy; rows at most;
+ * bytes of shared memory for the input of a product; of all of it. */
+enum {
+    CUDA_DECODE_STEP_WARPS = 8,
+    CUDA_DECODE_STEP_ROWS = 4,
+    CUDA_DECODE_STEP_INPUT_BYTES = 45312,
+    CUDA_DECODE_STEP_SHARED_BYTES = 227 * 1024
 };
 
 /* ids[r] = index of the first largest of logits[r, 0 .. sample_vocab); NaN never wins, without a
@@ -163,16 +211,14 @@ struct cuda_sample_args {
     int *ids;
 };
 
-/* The random weights of model/random.h: element i of a tensor, rounded to elem. A thread draws
- * CUDA_RANDOM_DRAWS numbers of four elements each; its state is that of the stream after the draws
- * before, reached by the matrices of cuda_random_jumps. */
-enum { CUDA_RANDOM_DRAWS = 1024, CUDA_RANDOM_JUMPS = 24, CUDA_RANDOM_JUMP_WORDS = 256 * 4 };
+/* The random weights of model/random.h: element i of a tensor, rounded to elem. A thread makes the
+ * CUDA_RANDOM_PER_BLOCK elements of a block of Philox. */
+enum { CUDA_RANDOM_PER_BLOCK = 8 };
 struct cuda_random_args {
     void *out;
     long long n;
-    unsigned long long state[4];     /* of the stream at element 0 */
-    const float *quantiles;          /* [65536] */
-    const unsigned long long *jumps; /* [CUDA_RANDOM_JUMPS][256][4] */
+    unsigned key[2], stream[2]; /* of the tensor */
+    const float *quantiles;     /* [65536] */
 };
 
 /* out[i] = value: norm weights and biases */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "model/weights.h"
+#include "model/random.h"
 #include "support/support.h"
 
 static struct model small(enum model_family family)

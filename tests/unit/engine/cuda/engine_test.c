@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "engine/cuda/fault.h"
 #include "serve/serve.h"
 #include "support/fake_gpu/fake_gpu.h"
 #include "support/sequences.h"
@@ -254,6 +255,70 @@ static void decode_batches_are_graphs(void **state)
     sequences_close(&s);
 }
 
+/* Steps of few decode rows are one kernel, and give what the kernels of the single operators give;
+ * larger ones, other head sizes, other families and engine.check=true keep those. The fake GPU has
+ * 4 multiprocessors, and each attends to one of two KV heads: two rows. */
+static void few_decode_rows_are_one_kernel(void **state)
+{
+    struct test *t = *state;
+    static const enum cuda_dtype types[] = {CUDA_BF16, CUDA_F16};
+    static const int rows[] = {1, 2, 3, 1};
+    enum { SEQUENCES = 3 };
+    const char *dir;
+    struct model m = model_of(t, "qwen3", &dir);
+    m.head_dim = 64;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct sequences *both[2];
+        struct step x;
+        float *logits[2];
+        struct cuda_engine_params p = params_of(t, &m, NULL);
+        const char *entry = arena_printf(t->a, "decode_step_%s", cuda_dtype_name(types[i]));
+        p.dtype = types[i];
+        p.block_size = 16;
+        for (int fused = 0; fused < 2; fused++) {
+            p.fused = fused;
+            both[fused] = open_cuda(t, p);
+            logits[fused] = arena_array(t->a, float, SEQUENCES *m.vocab);
+            start_all(both[fused], SEQUENCES, &x);
+        }
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            const int64_t before = fake_gpu_launches(entry);
+            for (int fused = 0; fused < 2; fused++) {
+                sequences_step(both[fused], NULL, 0, x.decodes, rows[k]);
+                assert_ok(cuda_engine_logits(&both[fused]->ex, rows[k], logits[fused], &t->e), t);
+            }
+            assert_int_equal(fake_gpu_launches(entry) - before, rows[k] <= 2);
+            assert_memory_equal(logits[0], logits[1],
+                                (size_t)(rows[k] * m.vocab) * sizeof *logits[0]);
+        }
+        for (int32_t k = 0; k < SEQUENCES; k++)
+            assert_memory_equal(both[0]->slots[k].ids, both[1]->slots[k].ids,
+                                (size_t)both[0]->slots[k].n_ids * sizeof *both[0]->slots[k].ids);
+        sequences_close(&both[0]);
+        sequences_close(&both[1]);
+    }
+    static const struct {
+        const char *model;
+        int64_t head_dim;
+        bool check;
+    } others[] = {{"qwen3", 32, false}, {"bloom", 64, false}, {"qwen3", 64, true}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        struct step x;
+        m = model_of(t, others[i].model, &dir);
+        m.head_dim = others[i].head_dim;
+        struct cuda_engine_params p = params_of(t, &m, NULL);
+        p.dtype = CUDA_BF16;
+        p.block_size = 16;
+        p.fused = true;
+        p.check = others[i].check;
+        struct sequences *s = open_cuda(t, p);
+        start_all(s, 1, &x);
+        sequences_step(s, NULL, 0, x.decodes, 1);
+        assert_int_equal(fake_gpu_launches("decode_step_bf16"), 0);
+        sequences_close(&s);
+    }
+}
+
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 /* Of 12 equal sequences all but the first draw; equal seeds draw alike, the greedy row is that of a
@@ -302,6 +367,8 @@ struct watched {
     struct executor inner; /* watched */
     int out, most_out;
     int pulled;
+    const char *at_decode; /* script from the third batch in a row without chunks on */
+    int decodes;           /* batches of such a row so far */
     int32_t tokens[REQUESTS][64];
     int n[REQUESTS];
 };
@@ -309,6 +376,11 @@ struct watched {
 static enum st watch_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct watched *x = self;
+    x->decodes = b->n_chunks == 0 ? x->decodes + 1 : 0;
+    if (x->at_decode && x->decodes == 3) {
+        setenv("FAKE_GPU", x->at_decode, 1);
+        x->at_decode = NULL;
+    }
     x->out++;
     x->most_out = x->out > x->most_out ? x->out : x->most_out;
     return x->inner.ops->submit(x->inner.self, b, ticket, e);
@@ -487,9 +559,10 @@ static void memory_that_is_missing_is_named(void **state)
     assert_int_equal(fake_gpu_allocations(), 0);
 }
 
-/* Runs until something fails; the error's text. */
-static const char *fault_of(struct test *t, const struct cuda_engine_params *given,
-                            const char *script)
+/* Runs until something fails; the error's text. The script begins with the first batch, or where
+ * all that is out are graphs. */
+static const char *fault_in(struct test *t, const struct cuda_engine_params *given,
+                            const char *script, bool at_decode)
 {
     struct cuda_engine_params p = *given;
     const struct serve_clock clock = clock_real();
@@ -503,7 +576,10 @@ static const char *fault_of(struct test *t, const struct cuda_engine_params *giv
     unsetenv("FAKE_GPU");
     err_clear(&t->e);
     assert_ok(cuda_engine_open(&p, &x->inner, &t->e), t);
-    setenv("FAKE_GPU", script, 1);
+    if (at_decode)
+        x->at_decode = script;
+    else
+        setenv("FAKE_GPU", script, 1);
     assert_int_equal(serve_all(x, &loop, BLOCKS, &n, &t->e), ST_DEVICE);
     /* and nothing goes on after that */
     const enum st st = x->inner.ops->next(x->inner.self, INFINITY, &c, &again);
@@ -513,6 +589,11 @@ static const char *fault_of(struct test *t, const struct cuda_engine_params *giv
     fake_gpu_reset();
     assert_int_equal(fake_gpu_allocations(), 0);
     return whole_text(t, &t->e);
+}
+
+static const char *fault_of(struct test *t, const struct cuda_engine_params *p, const char *script)
+{
+    return fault_in(t, p, script, false);
 }
 
 static void faults_name_batch_operator_and_kernel(void **state)
@@ -533,11 +614,12 @@ static void faults_name_batch_operator_and_kernel(void **state)
     assert_says(text, "operator attn_post_proj + add of layer 0");
     assert_says(text, "a product of 32 rows with a matrix of 48 x 48");
 
-    /* while it runs: the batch, and how to learn more */
+    /* while it runs, and there is no program to find the kernel: how to learn more */
+    p.rerun = "/nowhere/twinfer";
     text = fault_of(t, &p, "fail kernel:rope_f32 5 700");
     assert_says(text, "batch 1 (");
     assert_says(text, "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
-    assert_says(text, "engine.check=true");
+    assert_says(text, "a kernel failed; engine.check=true");
 
     p.check = true;
     text = fault_of(t, &p, "fail kernel:rope_f32 5 700");
@@ -551,6 +633,44 @@ static void faults_name_batch_operator_and_kernel(void **state)
     assert_says(text, "CUDA graph of ");
     text = fault_of(t, &p, "fail cuMemcpyHtoDAsync_v2 4+ 999");
     assert_says(text, "CUDA_ERROR_UNKNOWN (999)");
+}
+
+/* Another process computes the batch again; it counts launches from its start. */
+static void faults_of_kernels_are_found(void **state)
+{
+    struct test *t = *state;
+    const char *dir, *text;
+    const struct model m = model_of(t, "llama", &dir);
+    struct cuda_engine_params p = params_of(t, &m, dir);
+    p.rerun = "/proc/self/exe"; /* main below */
+    text = fault_of(t, &p, "fail kernel:rope_f32 2 700");
+    assert_says(text, "batch 0 (");
+    assert_says(text, "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    assert_says(text,
+                "kernel rope_f32, operator attn_rope + attn_kv_cache_save of layer 1: the batch "
+                "fails there");
+
+    text = fault_in(t, &p, "fail kernel:attention_any_f32 1+ 719", true);
+    assert_says(text, "CUDA graph of ");
+    assert_says(text, "kernel attention_any_f32, operator attn_");
+    assert_says(text, "of layer 0: the batch fails there");
+
+    /* what it cannot find */
+    text = fault_of(t, &p, "fail kernel:rope_f32 9 700");
+    assert_says(text, "a kernel failed, and does not when its batch alone is computed again; "
+                      "engine.check=true");
+}
+
+/* No kernel's fault: nothing is computed again. */
+static void some_faults_are_no_kernels(void **state)
+{
+    struct test *t = *state;
+    err_set(&t->e, ST_DEVICE, "cuEventQuery: CUDA_ERROR_ECC_UNCORRECTABLE (214)");
+    assert_false(cuda_fault_is_kernels(&t->e));
+    err_clear(&t->e);
+    err_set(&t->e, ST_DEVICE, "cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED (719)");
+    err_add(&t->e, "a batch");
+    assert_true(cuda_fault_is_kernels(&t->e));
 }
 
 static const char *refusal_of(struct test *t, const struct cuda_engine_params *p, enum st want)
@@ -583,17 +703,22 @@ static void what_it_cannot_run_is_refused(void **state)
     assert_int_equal(fake_gpu_allocations(), 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], CUDA_FAULT_WORD) == 0) /* started by cuda_fault_find */
+        return cuda_fault_main(argv[2]);
     const struct CMUnitTest tests[] = {
         TEST(float32_gives_the_cpu_engines_tokens),
         TEST(biases_are_added),
         TEST(half_precision_is_near),
         TEST(decode_batches_are_graphs),
+        TEST(few_decode_rows_are_one_kernel),
         TEST(rows_are_drawn_by_their_own_settings),
         TEST(two_in_flight_and_preemption),
         TEST(memory_that_is_missing_is_named),
         TEST(faults_name_batch_operator_and_kernel),
+        TEST(faults_of_kernels_are_found),
+        TEST(some_faults_are_no_kernels),
         TEST(what_it_cannot_run_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
 #include "engine/cuda/kernels.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "support/support.h"
@@ -58,21 +61,23 @@ static void grids_cover_the_largest_step(void **state)
 {
     (void)state;
     const struct cuda_sizes most = {
-        .tokens = 130, .rows = 5, .chunks = 3, .decodes = 4, .sms = 132};
+        .tokens = 130, .rows = 5, .chunks = 3, .decodes = 4, .parts = 7, .sms = 132};
     const struct cuda_attention_args a = {
-        .heads = 16, .kv_heads = 1, .head_dim = 128, .block_size = 16, .splits = 7};
+        .heads = 16, .kv_heads = 1, .head_dim = 128, .block_size = 16};
     struct cuda_launch l;
     cuda_kernels[CUDA_ATTENTION_PREFILL].launch(&a, CUDA_BF16, &most, &l);
     assert_int_equal(l.grid[0], 3 + 3); /* tiles of 64 tokens, and one more a chunk */
     assert_int_equal(l.grid[1], 16);
     assert_int_equal(l.shared_bytes, 5 * 64 * 128 * 2);
     cuda_kernels[CUDA_ATTENTION_DECODE].launch(&a, CUDA_BF16, &most, &l);
-    assert_int_equal(l.grid[0], 7);
-    assert_int_equal(l.grid[1], 2); /* 16 heads of one KV head: two tiles of 8 */
-    assert_int_equal(l.grid[2], 4);
+    assert_int_equal(l.grid[0], 2); /* 16 heads of one KV head: two tiles of 8 */
+    assert_int_equal(l.grid[1], 7);
+    assert_int_equal(l.grid[2], 1);
     const struct cuda_matmul_args m = {.in = 1024, .outs = 1000};
     cuda_kernels[CUDA_MATMUL_FEW].launch(&m, CUDA_BF16, &most, &l);
     assert_int_equal(l.grid[0], 125);
+    cuda_kernels[CUDA_DECODE_STEP].launch(&(struct cuda_decode_step_args){0}, CUDA_BF16, &most, &l);
+    assert_int_equal(l.grid[0], 132);            /* one a multiprocessor */
     const struct cuda_sizes none = {.sms = 132}; /* an empty grid cannot be launched */
     cuda_kernels[CUDA_ROPE].launch(&(struct cuda_rope_args){.heads = 1, .kv_heads = 1}, CUDA_BF16,
                                    &none, &l);
@@ -91,8 +96,28 @@ static void shapes_pick_their_rows(void **state)
     assert_int_equal(cuda_matmul_pick(8, 151936, CUDA_ACT_NONE, 132), CUDA_MATMUL_FEW_WIDE);
     assert_int_equal(cuda_matmul_pick(9, 3072, CUDA_ACT_SILU_GATED, 132), CUDA_MATMUL_SOME_GATED);
     assert_int_equal(cuda_matmul_pick(16, 1024, CUDA_ACT_NONE, 132), CUDA_MATMUL_SOME);
-    assert_int_equal(cuda_attention_splits(1000, 32, 8, 132), 1);
-    assert_true(cuda_attention_splits(1, 16, 8, 132) > 1);
+    struct cuda_decode_step_args qwen = {
+        .attention = {.heads = 16, .kv_heads = 8, .head_dim = 128, .block_size = 16},
+        .hidden = 1024,
+        .intermediate = 3072};
+    struct cuda_decode_step_args llama = {
+        .attention = {.heads = 32, .kv_heads = 32, .head_dim = 128, .block_size = 16},
+        .hidden = 4096,
+        .intermediate = 11008};
+    assert_int_equal(cuda_decode_step_rows(&qwen, CUDA_BF16, 132), 4);
+    assert_int_equal(cuda_decode_step_rows(&qwen, CUDA_BF16, 16), 2); /* a KV head a block */
+    assert_int_equal(cuda_decode_step_rows(&qwen, CUDA_F32, 132), 0);
+    assert_int_equal(cuda_decode_step_rows(&llama, CUDA_F16, 132), 2); /* 11,008 inputs twice */
+    assert_int_equal(cuda_decode_step_parts(1, 16, 8, 132), 16);
+    assert_int_equal(cuda_decode_step_parts(4, 16, 8, 132), 4);
+    assert_int_equal(cuda_decode_step_parts(2, 64, 64, 100), 1);
+    /* one row: qkv, act, x twice, 16 parts of 16 heads; their statistics */
+    assert_int_equal(cuda_decode_step_words(&qwen, 1, 132),
+                     (4096 + 3072 + 2048 + 16 * 16 * 128) / 2 + 2 * 16 * 16);
+    assert_int_equal(cuda_decode_step_stamps(28), 142);
+    assert_string_equal(cuda_decode_step_phase(28, 0), "qkv");
+    assert_string_equal(cuda_decode_step_phase(28, 139), "down");
+    assert_string_equal(cuda_decode_step_phase(28, 140), "head");
 }
 
 /* ---- NVRTC ----------------------------------------------------------------------------------- */
@@ -140,69 +165,110 @@ static bool knows(const struct nvrtc *n, int arch)
     return false;
 }
 
-static void compile(struct test *t, const struct nvrtc *n, const char *source, enum cuda_dtype d,
-                    int head_dim, const char *arch)
+/* One program for one architecture; what NVRTC said of it, warnings included. */
+struct job {
+    const char *source, *text, *arch;
+    enum cuda_dtype dtype;
+    int head_dim;
+    char *log;
+    bool failed;
+};
+
+struct jobs {
+    const struct nvrtc *nvrtc;
+    struct job all[256];
+    int n;
+    atomic_int next;
+};
+
+static void compile(const struct nvrtc *n, struct job *j)
 {
+    char arch[64];
+    snprintf(arch, sizeof arch, "--gpu-architecture=%s", j->arch);
     const char *options[] = {arch, "-std=c++17"};
     void *program;
-    size_t bytes;
-    assert_int_equal(
-        n->create(&program, cuda_program(t->a, source, d, head_dim), source, 0, NULL, NULL), 0);
-    const int failed = n->compile(program, 2, options);
-    assert_int_equal(n->log_bytes(program, &bytes), 0);
-    char *log = arena_alloc(t->a, bytes + 1);
-    assert_int_equal(n->log(program, log), 0);
-    if (failed || strlen(log) > 1) /* warnings are faults */
-        fail_msg("%s, %s, head_dim %d, %s:\n%s", source, cuda_dtype_name(d), head_dim, arch, log);
+    size_t bytes = 0;
+    j->failed = n->create(&program, j->text, j->source, 0, NULL, NULL) != 0;
+    if (j->failed)
+        return;
+    j->failed = n->compile(program, 2, options) != 0;
+    if (n->log_bytes(program, &bytes) == 0 && bytes > 1) {
+        j->log = mem_alloc(bytes + 1);
+        n->log(program, j->log);
+    }
     n->destroy(&program);
 }
 
-/* Every program of every dtype and head_dim. */
-static void compile_all(struct test *t, int number, const char *arch)
+static void *compile_some(void *ctx)
 {
-    struct nvrtc n = {0};
-    if (!nvrtc_open(&n)) {
-        print_message("skipped: libnvrtc is not on this machine\n");
-        skip();
-    }
-    if (!knows(&n, number)) {
-        print_message("skipped: this NVRTC does not know sm_%d\n", number);
-        skip();
-    }
+    struct jobs *x = ctx;
+    for (int i; (i = atomic_fetch_add(&x->next, 1)) < x->n;)
+        compile(x->nvrtc, &x->all[i]);
+    return NULL;
+}
+
+/* Every program of every dtype and head_dim. */
+static void add_jobs(struct test *t, struct jobs *x, const char *arch)
+{
     for (int i = 0; i < CUDA_KERNELS; i++) {
         const struct cuda_kernel *k = &cuda_kernels[i];
-        bool seen = false;
+        bool seen = strtol(arch + 3, NULL, 10) < k->min_arch; /* "sm_80" */
         for (int j = 0; j < i; j++)
             seen |= strcmp(cuda_kernels[j].source, k->source) == 0;
         for (int d = 0; d < CUDA_DTYPES && !seen; d++)
             for (int head_dim = k->head_dim ? 64 : 0; has(k, d) && head_dim <= 128;
-                 head_dim += head_dim ? 64 : 1000)
-                compile(t, &n, k->source, (enum cuda_dtype)d, head_dim, arch);
+                 head_dim += head_dim ? 64 : 1000) {
+                assert_true(x->n < 256);
+                x->all[x->n++] = (struct job){
+                    .source = k->source,
+                    .text = cuda_program(t->a, k->source, (enum cuda_dtype)d, head_dim),
+                    .arch = arch,
+                    .dtype = (enum cuda_dtype)d,
+                    .head_dim = head_dim};
+            }
     }
 }
 
-static void programs_compile_for_sm_80(void **state)
+static void programs_compile(void **state)
 {
-    compile_all(*state, 80, "--gpu-architecture=sm_80");
-}
-
-static void programs_compile_for_sm_90a(void **state)
-{
-    compile_all(*state, 90, "--gpu-architecture=sm_90a");
-}
-
-static void programs_compile_for_sm_100(void **state)
-{
-    compile_all(*state, 100, "--gpu-architecture=sm_100");
+    static const struct {
+        int number;
+        const char *name;
+    } archs[] = {{80, "sm_80"}, {90, "sm_90a"}, {100, "sm_100"}};
+    enum { THREADS = 4 };
+    struct test *t = *state;
+    struct nvrtc n = {0};
+    struct jobs x = {.nvrtc = &n};
+    pthread_t threads[THREADS];
+    if (!nvrtc_open(&n)) {
+        print_message("skipped: libnvrtc is not on this machine\n");
+        skip();
+    }
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        if (knows(&n, archs[i].number))
+            add_jobs(t, &x, archs[i].name);
+        else
+            print_message("skipped: this NVRTC does not know %s\n", archs[i].name);
+    }
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, compile_some, &x), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(x.n > 0);
+    for (int i = 0; i < x.n; i++) {
+        const struct job *j = &x.all[i];
+        if (j->failed || j->log) /* warnings are faults */
+            fail_msg("%s, %s, head_dim %d, %s:\n%s", j->source, cuda_dtype_name(j->dtype),
+                     j->head_dim, j->arch, j->log ? j->log : "NVRTC takes it not");
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(entries_are_found_again),     TEST(rows_are_whole),
-        TEST(programs_include_nothing),    TEST(grids_cover_the_largest_step),
-        TEST(shapes_pick_their_rows),      TEST(programs_compile_for_sm_80),
-        TEST(programs_compile_for_sm_90a), TEST(programs_compile_for_sm_100),
+        TEST(entries_are_found_again),  TEST(rows_are_whole),
+        TEST(programs_include_nothing), TEST(grids_cover_the_largest_step),
+        TEST(shapes_pick_their_rows),   TEST(programs_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

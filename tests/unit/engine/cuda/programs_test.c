@@ -5,6 +5,7 @@
 #include "engine/cuda/random.h"
 #include "gpu/library.h"
 #include "gpu/stream.h"
+#include "model/random.h"
 #include "support/fake_gpu/script.h"
 #include "support/support.h"
 
@@ -83,11 +84,10 @@ static void what_cannot_be_made_is_named(void **state)
     }
 }
 
-/* Sizes around the ends of draws, of threads' parts and of blocks. */
+/* Sizes around the ends of draws and of the grid. */
 static void random_tensors_are_those_of_the_host(void **state)
 {
-    enum { PART = 4 * CUDA_RANDOM_DRAWS };
-    static const int64_t sizes[] = {1, 3, 4, 5, PART - 1, PART, PART + 1, 9 * PART + 2, 300000};
+    static const int64_t sizes[] = {1, 7, 8, 9, 16, 2047, 2048, 2049, 300005};
     static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     struct test *t = *state;
     for (size_t d = 0; d < 3; d++) {
@@ -125,27 +125,12 @@ static void random_tensors_are_those_of_the_host(void **state)
     }
 }
 
-static void too_large_a_tensor_is_refused(void **state)
-{
-    struct test *t = *state;
-    struct stage s;
-    struct tensor x = {.name = "w", .dtype = DTYPE_F32, .n_dims = 2, .dims = {1 << 20, 65537}};
-    stage_open(t, &s, "");
-    assert_ok(cuda_programs_open(&s.g, s.c, CUDA_BF16, 0, 1, &s.p, &t->e), t);
-    assert_ok(cuda_random_open(&s.p, &s.maker, &t->e), t);
-    const struct cuda_random random = cuda_random_of(&s.maker);
-    assert_err(random.make(random.self, &x, 1, DTYPE_BF16, 0, NULL, &t->e), ST_INPUT, t,
-               "w: random tensors have at most 68719476736 elements");
-    stage_close(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(every_entry_of_a_type_is_there),
         TEST(what_cannot_be_made_is_named),
         TEST(random_tensors_are_those_of_the_host),
-        TEST(too_large_a_tensor_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

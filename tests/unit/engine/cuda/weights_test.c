@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "model/weights.h"
+#include "model/random.h"
 #include "support/fake_gpu/script.h"
 #include "support/support.h"
 
@@ -74,7 +74,7 @@ static void check(struct stage *s, CUdeviceptr at, const char *name, int64_t fir
     assert_memory_equal(got, want, bytes);
 }
 
-static void check_row(struct stage *s, const struct cuda_matrix *w, int64_t row, const char *name,
+static void check_row(struct stage *s, const struct weight_matrix *w, int64_t row, const char *name,
                       int64_t from)
 {
     const size_t bytes = (size_t)w->k * dtype_bytes(s->w.dtype);
@@ -83,7 +83,7 @@ static void check_row(struct stage *s, const struct cuda_matrix *w, int64_t row,
 
 static void check_llama(struct stage *s)
 {
-    const struct cuda_layer *l = &s->w.layers[1];
+    const struct weight_layer *l = &s->w.layers[1];
     for (int64_t r = 0; r < 64; r++)
         check_row(s, &l->qkv, r, "model.layers.1.self_attn.q_proj.weight", r);
     for (int64_t r = 0; r < 32; r++) {
@@ -111,7 +111,7 @@ static void check_bloom(struct stage *s)
 {
     static const char weight[] = "transformer.h.0.self_attention.query_key_value.weight";
     static const char bias[] = "transformer.h.0.self_attention.query_key_value.bias";
-    const struct cuda_matrix *qkv = &s->w.layers[0].qkv;
+    const struct weight_matrix *qkv = &s->w.layers[0].qkv;
     for (int64_t r = 0; r < 192; r++) {
         const int64_t which = r / 64, head = r % 64 / 16, from = (head * 3 + which) * 16 + r % 16;
         check_row(s, qkv, r, weight, from);

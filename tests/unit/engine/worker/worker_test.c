@@ -11,6 +11,7 @@ static const char *fake_worker(struct test *t)
     return fs_join(t->a, fs_self_dir(t->a), "fake_worker");
 }
 
+enum { LONG_S = 600 }; /* limits that nothing here is to run into */
 enum { N = 6, DECODE = 4, PREFILL = 3, LONGEST = PREFILL + N * (DECODE + 2), MAX_ROWS = 64 };
 
 struct seen {
@@ -73,11 +74,11 @@ static enum st run(struct test *t, const struct setup *u, struct seen *seen,
     struct worker_params p = {.command = command,
                               .n_command = n_command,
                               .greeting = {.model_name = "m", .device = "cpu"},
-                              .start_timeout_s = 10,
-                              .load_timeout_s = 10,
-                              .silence_timeout_s = u->silence_s > 0 ? u->silence_s : 10,
+                              .start_timeout_s = LONG_S,
+                              .load_timeout_s = LONG_S,
+                              .silence_timeout_s = u->silence_s > 0 ? u->silence_s : LONG_S,
                               .request_timeout_s = u->request_s,
-                              .stop_timeout_s = u->stop_at ? 0.1 : 10,
+                              .stop_timeout_s = u->stop_at ? 0.1 : LONG_S,
                               .clock_rounds = 8,
                               .text = u->text,
                               .stop = &seen->stop};
@@ -235,7 +236,6 @@ static void a_failed_request_is_one_row(void **state)
         {{.args = {"refuse=2"}}, RUN_ERROR, 0, "taste: prompt too rude"},
         {{.args = {"short=2"}}, RUN_ERROR, 1, "short: ended after 1 of 4 tokens"},
         {{.args = {"stop=2"}}, RUN_OK, 1, ": "},
-        {{.args = {"mute=2"}, .request_s = 2}, RUN_TIMEOUT, 0, "timeout: not over after 2 s"},
     };
     struct test *t = *state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -252,6 +252,35 @@ static void a_failed_request_is_one_row(void **state)
             assert_true(r->completion_ns >= r->sent_ns);
         }
     }
+}
+
+/* The limit counts from the arrival and is longer than the others take: on a slow machine that is
+ * more than 2 s. */
+static void a_request_that_is_not_answered_ends_at_its_limit(void **state)
+{
+    struct test *t = *state;
+    struct setup u = {.args = {"mute=2"}, .request_s = 1};
+    int others;
+    do {
+        struct seen s;
+        struct worker_counters n;
+        others = 0;
+        u.request_s *= 2;
+        const char *message = arena_printf(t->a, "timeout: not over after %g s", u.request_s);
+        assert_ok(run(t, &u, &s, &n, NULL), t);
+        assert_int_equal(s.n_requests, N);
+        for (int k = 0; k < N; k++) {
+            const struct run_request *r = &s.requests[k];
+            if (r->request_id == 1) {
+                assert_int_equal(r->status, RUN_TIMEOUT);
+                assert_int_equal(r->num_decode_tokens_actual, 0);
+                assert_string_equal(s.message[k], message);
+                assert_true(r->completion_ns - r->arrival_ns >= ns_from_s(u.request_s));
+            } else {
+                others += r->status != RUN_OK;
+            }
+        }
+    } while (others);
 }
 
 static void too_long_requests_are_not_sent(void **state)
@@ -389,6 +418,112 @@ static void an_interrupted_run_has_a_row_for_each(void **state)
     assert_int_equal(s.requests[N - 1].status, RUN_CANCELLED);
 }
 
+/* ---- passes on request ---- */
+
+static enum st open_passes(struct test *t, const char *args[3], double silence_s, struct worker **w)
+{
+    const char *command[] = {fake_worker(t), args[0], args[1], args[2]};
+    struct worker_params p = {.command = command,
+                              .n_command = args[1] ? args[2] ? 4 : 3 : 2,
+                              .greeting = {.model_name = "m", .device = "cpu"},
+                              .start_timeout_s = LONG_S,
+                              .load_timeout_s = LONG_S,
+                              .silence_timeout_s = silence_s,
+                              .stop_timeout_s = silence_s,
+                              .clock_rounds = 1,
+                              .only_passes = true};
+    return worker_open(&p, w, &t->e);
+}
+
+static const struct worker_pass three = {
+    .decode_sequences = 2, .cached_tokens = 50, .chunk_tokens = 7, .warmup = 1, .repeats = 3};
+
+static void passes_are_carried_out(void **state)
+{
+    struct test *t = *state;
+    struct worker *w;
+    struct worker_times times;
+    const char *why = NULL;
+    assert_ok(
+        open_passes(t, (const char *[3]){"passes", "takes=text", "passes_most=4"}, LONG_S, &w), t);
+    assert_int_equal(worker_facts(w)->passes, WORKER_PASS_DECODE | WORKER_PASS_PROMPT |
+                                                  WORKER_PASS_CHUNK | WORKER_PASS_MIXED);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(worker_passes(w, t->a, three, &times, &why, &t->e), t);
+        assert_int_equal(times.n, 3);
+        for (int k = 0; k < 3; k++) {
+            const int64_t ns = 100000 + 9000 + 100;
+            assert_int_equal(times.total_ns[k], ns + k * ns / 100);
+            assert_int_equal(times.device_ns[k], ns / 2 + k * (ns / 2) / 100);
+        }
+    }
+    struct worker_pass more = three;
+    more.decode_sequences = 5;
+    assert_int_equal(worker_passes(w, t->a, more, &times, &why, &t->e), ST_END);
+    assert_string_equal(why, "no room for 5");
+    assert_ok(worker_passes(w, t->a, three, &times, &why, &t->e), t); /* it goes on */
+    worker_close(&w);
+}
+
+static void a_device_that_is_not_told_apart_is_unknown(void **state)
+{
+    struct test *t = *state;
+    struct worker *w;
+    struct worker_times times;
+    const char *why;
+    assert_ok(open_passes(t, (const char *[3]){"passes_decode", "passes_device=0"}, LONG_S, &w), t);
+    assert_int_equal(worker_facts(w)->passes, WORKER_PASS_DECODE);
+    assert_ok(worker_passes(w, t->a, three, &times, &why, &t->e), t);
+    assert_null(times.device_ns);
+    worker_close(&w);
+}
+
+static void every_fault_of_a_pass_is_told(void **state)
+{
+    static const struct {
+        const char *fault;
+        enum st st;
+        const char *error;
+    } rows[] = {
+        {"pass_crash=2", ST_DEVICE, "the worker exited with status 3 while passes were measured"},
+        {"pass_hang=1", ST_DEVICE,
+         "the worker said nothing for 0.2 s while passes were measured\n"
+         "hint: worker.silence_timeout_s sets the limit"},
+        {"pass_give_up=2", ST_DEVICE,
+         "the worker gave up while passes were measured: CUDA out of memory"},
+        {"pass_garbage=2", ST_INPUT, "worker:5:1: total_ns: missing"},
+        {"pass_token=2", ST_INPUT, "worker:5: tokens: not expected while passes were measured"},
+        {"pass_other=2", ST_INPUT, "worker:5: passed: another pass than was asked for"},
+        {"pass_fewer=2", ST_INPUT,
+         "worker:5: passed: total_ns: another number of passes than was asked for"},
+        {"pass_long=2", ST_INPUT, "worker:5: passed: total_ns: more time than went by"},
+        {"pass_device=2", ST_INPUT, "worker:5:80: device_ns: is above total_ns"},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct worker *w;
+        struct worker_times times;
+        const char *why, *args[3] = {"passes", rows[i].fault};
+        const bool hangs = strstr(rows[i].fault, "hang");
+        assert_ok(open_passes(t, args, hangs ? 0.2 : LONG_S, &w), t);
+        if (!hangs) /* which is not in time on every machine */
+            assert_ok(worker_passes(w, t->a, three, &times, &why, &t->e), t);
+        assert_err(worker_passes(w, t->a, three, &times, &why, &t->e), rows[i].st, t,
+                   rows[i].error);
+        err_clear(&t->e);
+        worker_close(&w);
+    }
+}
+
+static void unknown_kinds_of_passes_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct worker *w;
+    enum st st = open_passes(t, (const char *[3]){"passes_wrong"}, LONG_S, &w);
+    assert_int_equal(st, ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "passes: expected decode, prompt, chunk or mixed"));
+}
+
 /* ---- before anything runs ---- */
 
 static enum st open_it(struct test *t, const char *program, const char *arg, double start_s,
@@ -409,17 +544,17 @@ static enum st open_it(struct test *t, const char *program, const char *arg, dou
 static void a_worker_that_does_not_start_is_told(void **state)
 {
     struct test *t = *state;
-    assert_err(open_it(t, NULL, NULL, 10, 10), ST_USAGE, t,
+    assert_err(open_it(t, NULL, NULL, LONG_S, LONG_S), ST_USAGE, t,
                "worker.command is not set\nhint: worker.command=[program,argument,...]");
-    assert_err(open_it(t, "/nonexistent/worker", "", 10, 10), ST_DEVICE, t,
+    assert_err(open_it(t, "/nonexistent/worker", "", LONG_S, LONG_S), ST_DEVICE, t,
                "worker.command\ncannot start /nonexistent/worker: No such file or directory");
-    assert_err(open_it(t, fake_worker(t), "no_hello", 0.2, 10), ST_DEVICE, t,
+    assert_err(open_it(t, fake_worker(t), "no_hello", 0.2, LONG_S), ST_DEVICE, t,
                "the worker said no hello within 0.2 s");
-    assert_err(open_it(t, fake_worker(t), "no_ready", 10, 0.2), ST_DEVICE, t,
+    assert_err(open_it(t, fake_worker(t), "no_ready", LONG_S, 0.2), ST_DEVICE, t,
                "the worker was not ready within 0.2 s");
-    assert_err(open_it(t, "false", "x", 10, 10), ST_DEVICE, t,
+    assert_err(open_it(t, "false", "x", LONG_S, LONG_S), ST_DEVICE, t,
                "the worker exited with status 1 before it said hello");
-    assert_err(open_it(t, "echo", "hello", 10, 10), ST_INPUT, t,
+    assert_err(open_it(t, "echo", "hello", LONG_S, LONG_S), ST_INPUT, t,
                "worker:1:1: expected a value, got 'hello'");
 }
 
@@ -523,6 +658,7 @@ int main(void)
         TEST(the_same_clock_needs_no_moving),
         TEST(tokens_without_ids_have_none),
         TEST(a_failed_request_is_one_row),
+        TEST(a_request_that_is_not_answered_ends_at_its_limit),
         TEST(too_long_requests_are_not_sent),
         TEST(a_closed_loop_submits_one_when_one_ends),
         TEST(a_turn_is_submitted_after_its_think_time),
@@ -532,6 +668,10 @@ int main(void)
         TEST(impossible_times_are_told),
         TEST(what_was_measured_before_a_crash_is_handed_over),
         TEST(an_interrupted_run_has_a_row_for_each),
+        TEST(passes_are_carried_out),
+        TEST(a_device_that_is_not_told_apart_is_unknown),
+        TEST(every_fault_of_a_pass_is_told),
+        TEST(unknown_kinds_of_passes_are_refused),
         TEST(a_worker_that_does_not_start_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

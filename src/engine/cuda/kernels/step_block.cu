@@ -1,0 +1,183 @@
+/* decode_step.cu: sizes, the block's memory, how its warps and the blocks wait for each other. */
+
+/* Set by gpu_bench, which compares programs of other sizes. */
+#if !defined(STEP_PARTS)
+#define STEP_PARTS 3
+#endif
+#if !defined(STEP_GROUP)
+#define STEP_GROUP 2
+#endif
+
+enum {
+    WARPS = CUDA_DECODE_STEP_WARPS,
+    THREADS = WARPS * 32,
+    ROWS = CUDA_DECODE_STEP_ROWS,
+    COPIERS = 2,             /* warps */
+    SHARE = WARPS / COPIERS, /* computing warps that one copies for */
+    SPAN = 512,              /* elements of a row in a chunk */
+    CHUNK = 4,               /* vectors of a thread */
+    RING = 9,                /* chunks */
+    GROUP = STEP_GROUP,      /* tiles whose sums change hands together: 1 or 2 */
+    PAGES = 1024,            /* of a part, found ahead */
+    PAGE_CHUNKS = HEAD_DIM / 32,
+    TOGETHER = 4,      /* pairs of words that a thread waits for at once */
+    PARTS = STEP_PARTS /* likewise, parts of 8 elements of a head */
+};
+
+enum { QKV, ATTEND, OUT, UP, DOWN, HEAD, END };
+enum { WIDE, GATED, NARROW };
+/* Places of words: [rows, ...] of two elements each; x behind out and behind down; parts of heads
+ * [rows, heads, splits, HEAD_DIM]; their largest score and sum [rows, heads, splits, 2]. */
+enum { AT_QKV, AT_OUT, AT_ACT, AT_DOWN, AT_PARTS, AT_STATS, WORDS };
+/* Barriers of the block; two of FULL and EMPTY. */
+enum { FULL = 1, EMPTY = 3, COMPUTE = 5 };
+
+struct product {
+    const char *weight;
+    int in, outs, tiles, chunks, mode;
+};
+
+/* Whose keys a block attends to: pages [from, to), none where from == to. */
+struct item {
+    struct decode d;
+    int part, from, to;
+    i64 newest; /* place of the newest key in a layer's cache */
+};
+
+struct shared {
+    uint4 ring[RING][CHUNK][THREADS];
+    union {
+        elem x[CUDA_DECODE_STEP_INPUT_BYTES / sizeof(elem)];
+        float outs[WARPS][TILE_HEADS][HEAD_DIM + 4];
+    };
+    float sums[2][GROUP][WARPS][16][ROWS];
+    float squares[WARPS][ROWS];
+    float tops[WARPS][TILE_HEADS], totals[WARPS][TILE_HEADS];
+    elem heads[TILE_HEADS][HEAD_DIM + 8], fresh[2][HEAD_DIM];
+    float cosine[HEAD_DIM / 2], sine[HEAD_DIM / 2]; /* of the item's position */
+    struct item item;
+    u64 *words[WORDS];
+    u64 full[RING], empty[RING];
+    struct product products[HEAD + 1];
+    int parts[ROWS];
+    u32 pages[PAGES];
+};
+static_assert(sizeof(struct shared) <= CUDA_DECODE_STEP_SHARED_BYTES, "shared memory");
+
+/* ---- waiting ----------------------------------------------------------------------------------
+ */
+
+__device__ static inline void barrier(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ static inline void arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+__device__ static inline u32 shared_address(const void *p)
+{
+    return (u32)__cvta_generic_to_shared(p);
+}
+
+__device__ static inline void chunk_init(u64 *b, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals)
+                 : "memory");
+}
+
+__device__ static inline void chunk_arrive(u64 *b)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+}
+
+/* Arrives when all that this thread has copied so far is there. */
+__device__ static inline void chunk_arrive_copied(u64 *b)
+{
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(b))
+                 : "memory");
+}
+
+__device__ static inline void chunk_wait(u64 *b, u32 parity)
+{
+    u32 done;
+    do
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
+                     " selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(shared_address(b)), "r"(parity)
+                     : "memory");
+    while (!done);
+}
+
+/* Counts looks at a word that another block has to write: a block that is missing is a fault, not a
+ * hang. */
+__device__ static inline void look_again(u32 &looks)
+{
+    if (++looks > 1u << 24)
+        asm volatile("trap;");
+}
+
+__device__ static inline u64 load_word(const u64 *p)
+{
+    u64 v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+    return v;
+}
+
+__device__ static inline void load_words(const u64 *p, u64 &a, u64 &b)
+{
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1}, [%2];"
+                 : "=l"(a), "=l"(b)
+                 : "l"(p)
+                 : "memory");
+}
+
+__device__ static inline void store_word(u64 *p, u32 v, u32 epoch)
+{
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"((u64)epoch << 32 | v)
+                 : "memory");
+}
+
+__device__ static inline u32 take_word(const u64 *p, u32 epoch)
+{
+    u32 looks = 0;
+    u64 v;
+    while ((u32)((v = load_word(p)) >> 32) != epoch)
+        look_again(looks);
+    return (u32)v;
+}
+
+__device__ static inline u64 now_ns(void)
+{
+    u64 t;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+
+__device__ static inline float inverse_root(float x)
+{
+    float r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
+/* What a block knows throughout. */
+struct block {
+    const struct cuda_decode_step_args *a;
+    struct shared *s;
+    int rows, warp, lane;
+    u32 epoch; /* of layer 0 */
+};
+
+__device__ static inline const elem *of_layer(const struct block &b, const void *p, int layer)
+{
+    return (const elem *)((const char *)p + layer * b.a->layer_bytes);
+}
+
+__device__ static inline u64 *words_at(const struct block &b, int which)
+{
+    return b.s->words[which];
+}

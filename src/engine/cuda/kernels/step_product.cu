@@ -1,0 +1,136 @@
+/* decode_step.cu: products, and what follows their sums. */
+
+/* This thread's vectors of the next chunk, when they are there. */
+__device__ static inline const uint4 *wait_chunk(const struct block &b, const struct cursor &c)
+{
+    chunk_wait(&b.s->full[c.slot], c.round & 1);
+    return &b.s->ring[c.slot][0][threadIdx.x];
+}
+
+/* All lanes have read them. */
+__device__ static inline void leave_chunk(const struct block &b, struct cursor &c)
+{
+    __syncwarp();
+    if (b.lane == 0)
+        chunk_arrive(&b.s->empty[c.slot]);
+    go_on(c);
+}
+
+/* The tiles of this block: sums of this warp's share, in groups. */
+__device__ static inline void multiply(const struct block &b, int phase, struct cursor &c,
+                                       int &groups)
+{
+    const struct product p = b.s->products[phase];
+    const int g = b.lane / 4, t = b.lane % 4;
+    const bool narrow = p.mode == NARROW;
+    const int further = narrow ? SPAN : 0, step = SPAN + further;
+    const int row = g % 4 < b.rows ? g % 4 : b.rows - 1;
+    const elem *x = b.s->x + row * input_stride(p.in) + b.warp * 32 + t * 8 + g / 4 * 4;
+    int in_group = 0;
+    for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
+        float acc[2][4] = {};
+        const elem *at = x;
+        if (in_group == 0)
+            barrier(EMPTY + groups % 2, THREADS + 32);
+#pragma unroll 1
+        for (int i = 0; i < p.chunks; i++, at += step) {
+            uint2 in[CHUNK];
+            uint4 w[CHUNK];
+#pragma unroll
+            for (int u = 0; u < CHUNK; u++)
+                in[u] = *(const uint2 *)(at + u / 2 * (SPAN / 2) + (u % 2 ? further : 0));
+            const uint4 *from = wait_chunk(b, c);
+#pragma unroll
+            for (int u = 0; u < CHUNK; u++)
+                w[u] = from[u * THREADS];
+#pragma unroll
+            for (int u = 0; u < CHUNK; u++)
+                mma(acc[u % 2], w[u].x, w[u].y, w[u].z, w[u].w, in[u].x, in[u].y);
+            leave_chunk(b, c);
+        }
+        float(*to)[ROWS] = b.s->sums[groups % 2][in_group][b.warp];
+        if (narrow)
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+                acc[0][i] += acc[1][i];
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const float v = acc[i][0] + __shfl_down_sync(0xffffffffu, acc[i][2], 2);
+            const float w = acc[i][1] + __shfl_down_sync(0xffffffffu, acc[i][3], 2);
+            if (t < 2)
+                *(float2 *)&to[8 * i + g][2 * t] = make_float2(v, w);
+        }
+        if (++in_group == GROUP || tile + (int)gridDim.x >= p.tiles) {
+            arrive(FULL + groups % 2, THREADS + 32);
+            groups++;
+            in_group = 0;
+        }
+    }
+}
+
+/* The residual of row r, out feature o. */
+__device__ static inline float residual_at(const struct block &b, int phase, int layer, int r,
+                                           int o)
+{
+    if (phase == OUT && layer == 0)
+        return to_float(embedding_of(b, r)[o]);
+    const u64 *words = words_at(b, phase == OUT ? AT_DOWN : AT_OUT);
+    const u32 pair =
+        take_word(words + r * (b.a->hidden / 2) + o / 2, b.epoch + layer - (phase == OUT));
+    return to_float((u16)(o % 2 ? pair >> 16 : pair));
+}
+
+/* The ninth warp's part in a product: lanes have neighbouring out features, and pairs of lanes
+ * hand on a word. */
+__device__ static inline void finish_product(const struct block &b, int phase, int layer,
+                                             int &groups)
+{
+    enum { PER_LANE = GROUP * 16 * ROWS / 32 };
+    const struct product p = b.s->products[phase];
+    const int bits = p.mode == WIDE ? 4 : 3, grid = gridDim.x;
+    u64 *const words = words_at(b, phase == QKV   ? AT_QKV
+                                   : phase == UP  ? AT_ACT
+                                   : phase == OUT ? AT_OUT
+                                                  : AT_DOWN);
+    for (int tile = blockIdx.x; tile < p.tiles; tile += GROUP * grid, groups++) {
+        const int tiles = GROUP > 1 && tile + grid < p.tiles ? 2 : 1, row_bits = bits + tiles - 1;
+        float residual[PER_LANE];
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+            const int i = b.lane + 32 * j, r = i >> row_bits, out = i & ((1 << row_bits) - 1);
+            const int o = ((tile + (out >> bits) * grid) << bits) + (out & ((1 << bits) - 1));
+            residual[j] = 0;
+            if ((phase == OUT || phase == DOWN) && r < b.rows && o < p.outs)
+                residual[j] = residual_at(b, phase, layer, r, o);
+        }
+        barrier(FULL + groups % 2, THREADS + 32);
+#pragma unroll
+        for (int j = 0; j < PER_LANE; j++) {
+            const int i = b.lane + 32 * j, r = i >> row_bits, out = i & ((1 << row_bits) - 1);
+            const int o = ((tile + (out >> bits) * grid) << bits) + (out & ((1 << bits) - 1));
+            if ((32 * j >> row_bits) >= b.rows)
+                break;
+            float v = 0, up = 0;
+            if (r < b.rows) {
+                const float *sums =
+                    &b.s->sums[groups % 2][out >> bits][0][out & ((1 << bits) - 1)][r];
+#pragma unroll
+                for (int w = 0; w < WARPS; w++) {
+                    v += sums[w * 16 * ROWS];
+                    if (phase == UP)
+                        up += sums[w * 16 * ROWS + 8 * ROWS];
+                }
+            }
+            v = phase == UP ? __fdividef(v * up, 1 + __expf(-v)) : v + residual[j];
+            const float right = __shfl_down_sync(0xffffffffu, v, 1);
+            if (r >= b.rows || o >= p.outs)
+                continue;
+            if (phase == HEAD)
+                b.a->logits[(i64)r * p.outs + o] = v;
+            else if (o % 2 == 0)
+                store_word(words + r * (p.outs / 2) + o / 2, pack(v, right), b.epoch + layer);
+        }
+        __syncwarp();
+        arrive(EMPTY + groups % 2, THREADS + 32);
+    }
+}

@@ -1,0 +1,117 @@
+/* decode_step.cu: the stream of weights, keys and values into the ring in shared memory. */
+
+/* A place in the ring, and how often it was gone through. */
+struct cursor {
+    int slot;
+    u32 round;
+};
+
+__device__ static inline void go_on(struct cursor &c)
+{
+    if (++c.slot == RING) {
+        c.slot = 0;
+        c.round++;
+    }
+}
+
+/* 16 bytes from memory into shared memory, or zeros. */
+__device__ static inline void copy(uint4 *to, const elem *from, bool inside)
+{
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
+                 "l"(from), "r"(inside ? 16 : 0)
+                 : "memory");
+}
+
+/* The first vector of this lane in a free chunk, for the first of its computing warps. */
+__device__ static inline uint4 *open_chunk(const struct block &b, const struct cursor &c)
+{
+    chunk_wait(&b.s->empty[c.slot], (c.round + 1) & 1);
+    return &b.s->ring[c.slot][0][(b.warp - WARPS - 1) * (SHARE * 32) + b.lane];
+}
+
+__device__ static inline void close_chunk(const struct block &b, struct cursor &c)
+{
+    chunk_arrive_copied(&b.s->full[c.slot]);
+    go_on(c);
+}
+
+__device__ static inline void copy_product(const struct block &b, int phase, int layer,
+                                           struct cursor &c)
+{
+    const struct product p = b.s->products[phase];
+    const int g = b.lane / 4, t = b.lane % 4, last = p.outs - 1;
+    const int k0 = (b.warp - WARPS - 1) * (SHARE * 32) + t * 8;
+    const int further = p.mode == NARROW ? SPAN : 0, step = p.mode == NARROW ? 2 * SPAN : SPAN;
+    const elem *weight = of_layer(b, p.weight, phase == HEAD ? 0 : layer) + k0;
+    for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
+        int row = tile * (p.mode == WIDE ? 16 : 8) + g, second = p.mode == WIDE ? row + 8 : row;
+        row = row < last ? row : last;
+        second = (second < last ? second : last) + (p.mode == GATED ? p.outs : 0);
+        const elem *a = weight + (i64)row * p.in;
+        const elem *z = weight + (i64)second * p.in + further;
+        for (int i = 0, left = p.in - k0; i < p.chunks; i++, a += step, z += step, left -= step) {
+            uint4 *to = open_chunk(b, c);
+#pragma unroll
+            for (int j = 0; j < SHARE; j++)
+#pragma unroll
+                for (int u = 0; u < CHUNK / 2; u++) {
+                    const int at = u * (SPAN / 2) + j * 32;
+                    copy(to + 2 * u * THREADS + j * 32, a + at, at < left);
+                    copy(to + (2 * u + 1) * THREADS + j * 32, z + at, at < left - further);
+                }
+            close_chunk(b, c);
+        }
+    }
+}
+
+__device__ static inline i64 page_elems(const struct block &b, int page)
+{
+    const int i = page - b.s->item.from;
+    return i < PAGES ? (i64)b.s->pages[i] * (PAGE * HEAD_DIM)
+                     : page_at(b.a->attention, b.s->item.d, page);
+}
+
+/* Keys of earlier tokens, vectors [2][CHUNKS], then values [4][HALVES], of a page for each warp. */
+__device__ static inline void copy_pages(const struct block &b, int layer, struct cursor &c)
+{
+    const struct cuda_attention_args &x = b.a->attention;
+    const int g = b.lane / 4, t = b.lane % 4, first = (b.warp - WARPS - 1) * SHARE;
+    for (int round = b.s->item.from; round < b.s->item.to; round += WARPS)
+        for (int i = 0; i < PAGE_CHUNKS; i++, close_chunk(b, c)) {
+            const bool keys = i < PAGE_CHUNKS / 2;
+            const elem *cache =
+                (const elem *)((const char *)(keys ? x.k : x.v) + layer * b.a->cache_bytes);
+            uint4 *to = open_chunk(b, c);
+#pragma unroll
+            for (int j = 0; j < SHARE; j++) {
+                const int page = round + first + j;
+                if (page >= b.s->item.to)
+                    break;
+                const elem *from = cache + page_elems(b, page);
+#pragma unroll
+                for (int u = 0; u < CHUNK; u++) {
+                    const int n = i * CHUNK + u, v = n - 2 * CHUNKS;
+                    const int key = keys ? g + 8 * (n / CHUNKS)
+                                         : 2 * t + (v / HALVES & 1) + 8 * (v / HALVES >> 1);
+                    const int dim = keys ? n % CHUNKS * 32 + t * 8 : v % HALVES * 64 + g * 8;
+                    copy(to + u * THREADS + j * 32, from + key * HEAD_DIM + dim,
+                         page * PAGE + key < b.s->item.d.position);
+                }
+            }
+        }
+}
+
+__device__ static inline void copy_all(const struct block &b)
+{
+    struct cursor c = {};
+#pragma unroll 1
+    for (int layer = 0, phase = QKV; phase != END;) {
+        if (phase == ATTEND)
+            copy_pages(b, layer, c);
+        else
+            copy_product(b, phase, layer, c);
+        phase++;
+        if (phase == HEAD && ++layer < b.a->layers)
+            phase = QKV;
+    }
+}
