@@ -5,6 +5,7 @@
 
 #include "artifact/artifact.h"
 #include "base/clock.h"
+#include "base/order.h"
 #include "text/fields.h"
 #include "text/json.h"
 
@@ -33,12 +34,6 @@ const char *roof_help(unsigned id)
 
 /* ---- measuring ------------------------------------------------------------------------------- */
 
-static int compare_double(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const double *sorted, size_t n, double q)
 {
     const double at = q * (double)(n - 1);
@@ -50,7 +45,7 @@ void roof_set(struct roof *r, double *samples, size_t n)
 {
     if (n == 0)
         return;
-    qsort(samples, n, sizeof *samples, compare_double);
+    qsort(samples, n, sizeof *samples, order_double);
     r->n = (int64_t)n;
     r->low = quantile(samples, n, 0.25);
     r->median = quantile(samples, n, 0.5);
@@ -85,26 +80,11 @@ enum st roofs_measure(struct arena *a, const struct roofs_params *p, struct roof
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* GPU states of a roof, as text where it is a set. */
-struct conditions {
-    int64_t samples;
-    double sm_mhz, sm_mhz_low, memory_mhz, power_w, power_w_high, celsius_high;
-    const char *reasons;
-};
-static const struct field condition_rows[] = {
-    FIELD(struct conditions, samples),      FIELD(struct conditions, sm_mhz),
-    FIELD(struct conditions, sm_mhz_low),   FIELD(struct conditions, memory_mhz),
-    FIELD(struct conditions, power_w),      FIELD(struct conditions, power_w_high),
-    FIELD(struct conditions, celsius_high), FIELD_AS(struct conditions, reasons, "clock_limits"),
-};
-static const struct fields condition_fields = FIELDS(struct conditions, condition_rows);
-
 struct file_roof {
     const char *unit, *what, *why;
     int64_t n, rejected;
     double median, low, high, buffer_bytes, size;
-    bool gpu;
-    struct conditions under;
+    const struct node *under; /* NULL = not on a GPU */
 };
 static const struct field roof_rows[] = {
     FIELD_AS(struct file_roof, what, "what"),
@@ -117,7 +97,7 @@ static const struct field roof_rows[] = {
     FIELD(struct file_roof, buffer_bytes, .optional = true, .omit = true),
     FIELD(struct file_roof, size, .optional = true, .omit = true),
     FIELD(struct file_roof, why, .optional = true, .omit = true),
-    FIELD_MAP(struct file_roof, under, "under", &condition_fields, FIELD_IF(struct file_roof, gpu)),
+    FIELD(struct file_roof, under),
 };
 static const struct fields roof_fields = FIELDS(struct file_roof, roof_rows);
 
@@ -158,15 +138,7 @@ static struct node *roof_node(struct arena *a, enum roof_id id, const struct roo
         .high = r->high,
         .buffer_bytes = r->buffer_bytes,
         .size = r->size,
-        .gpu = r->gpu && c->samples > 0,
-        .under = {.samples = c->samples,
-                  .sm_mhz = c->sm_mhz,
-                  .sm_mhz_low = c->sm_mhz_low,
-                  .memory_mhz = c->memory_mhz,
-                  .power_w = c->power_w,
-                  .power_w_high = c->power_w_high,
-                  .celsius_high = c->celsius_high,
-                  .reasons = gpu_reason_words(a, c->reasons)},
+        .under = r->gpu && c->samples > 0 ? gpu_conditions_node(a, c) : NULL,
     };
     return fields_node(a, &roof_fields, &f);
 }

@@ -8,8 +8,9 @@
  * given. On a GPU device time counts, between two events. Streams run over 4 GiB where the device
  * has room, else over a quarter of its free memory, and the file says which; products are square,
  * of random data; what a kernel computed is checked before its time counts. Samples taken while a
- * thermal or hardware limit held the clocks down are rejected. The power cap is a normal condition
- * of large products. */
+ * thermal or hardware limit held the clocks down are rejected. The L2 is read over a quarter of its
+ * size: it is made of parts, and what lies in the far one is kept in the near one too. The power
+ * cap is a normal condition of large products. */
 #ifndef DOCTOR_ROOFS_H
 #define DOCTOR_ROOFS_H
 
@@ -21,22 +22,26 @@
 #include "gpu/watch.h"
 #include "text/node.h"
 
-#define ROOFS(X)                                                                                \
-    X(HOST_READ, "host_read", "B/s", "reading of the host's memory, all cores")                 \
-    X(HOST_GEMM_F32, "host_gemm_f32", "FLOP/s", "float32 products on all cores")                \
-    X(GPU_READ, "gpu_read", "B/s", "reading of device memory")                                  \
-    X(GPU_WRITE, "gpu_write", "B/s", "writing of device memory")                                \
-    X(GPU_COPY, "gpu_copy", "B/s",                                                              \
-      "copying in device memory by the driver, bytes read and written")                         \
-    X(GPU_GEMM_BF16, "gpu_gemm_bf16", "FLOP/s", "bfloat16 products, cuBLASLt")                  \
-    X(GPU_GEMM_F16, "gpu_gemm_f16", "FLOP/s", "float16 products, cuBLASLt")                     \
-    X(GPU_GEMM_TF32, "gpu_gemm_tf32", "FLOP/s", "float32 products with tensor cores, cuBLASLt") \
-    X(GPU_GEMM_F32, "gpu_gemm_f32", "FLOP/s", "float32 products, cuBLASLt")                     \
-    X(GPU_TO_DEVICE, "gpu_to_device", "B/s", "copies from page-locked host memory")             \
-    X(GPU_TO_HOST, "gpu_to_host", "B/s", "copies to page-locked host memory")                   \
-    X(GPU_LAUNCH, "gpu_launch", "s", "an empty kernel, one launch after the other")             \
-    X(GPU_LAUNCH_HOST, "gpu_launch_host", "s", "the host's part of it")                         \
-    X(GPU_GRAPH_NODE, "gpu_graph_node", "s", "an empty kernel as node of a graph")              \
+#define ROOFS(X)                                                                                  \
+    X(HOST_READ, "host_read", "B/s", "reading of the host's memory, all cores")                   \
+    X(HOST_GEMM_F32, "host_gemm_f32", "FLOP/s", "float32 products on all cores")                  \
+    X(GPU_READ, "gpu_read", "B/s", "reading of device memory")                                    \
+    X(GPU_WRITE, "gpu_write", "B/s", "writing of device memory")                                  \
+    X(GPU_COPY, "gpu_copy", "B/s",                                                                \
+      "copying in device memory by the driver, bytes read and written")                           \
+    X(GPU_READ_L2, "gpu_read_l2", "B/s", "reading of memory that stays in the L2 cache")          \
+    X(GPU_FMA_F64, "gpu_fma_f64", "FLOP/s", "float64 multiply-adds, without tensor cores")        \
+    X(GPU_FMA_F32, "gpu_fma_f32", "FLOP/s", "float32 multiply-adds, without tensor cores")        \
+    X(GPU_FMA_F16, "gpu_fma_f16", "FLOP/s", "packed float16 multiply-adds, without tensor cores") \
+    X(GPU_GEMM_BF16, "gpu_gemm_bf16", "FLOP/s", "bfloat16 products, cuBLASLt")                    \
+    X(GPU_GEMM_F16, "gpu_gemm_f16", "FLOP/s", "float16 products, cuBLASLt")                       \
+    X(GPU_GEMM_TF32, "gpu_gemm_tf32", "FLOP/s", "float32 products with tensor cores, cuBLASLt")   \
+    X(GPU_GEMM_F32, "gpu_gemm_f32", "FLOP/s", "float32 products, cuBLASLt")                       \
+    X(GPU_TO_DEVICE, "gpu_to_device", "B/s", "copies from page-locked host memory")               \
+    X(GPU_TO_HOST, "gpu_to_host", "B/s", "copies to page-locked host memory")                     \
+    X(GPU_LAUNCH, "gpu_launch", "s", "an empty kernel, one launch after the other")               \
+    X(GPU_LAUNCH_HOST, "gpu_launch_host", "s", "the host's part of it")                           \
+    X(GPU_GRAPH_NODE, "gpu_graph_node", "s", "an empty kernel as node of a graph")                \
     X(GPU_GRAPH_LAUNCH, "gpu_graph_launch", "s", "the host's part of launching that graph")
 
 #define X(ID, name, unit, help) ROOF_##ID,

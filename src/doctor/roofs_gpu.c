@@ -17,9 +17,10 @@
 enum { THREADS = 512, PER_THREAD = 8, BLOCK_BYTES = THREADS * PER_THREAD * 16 };
 enum { LAUNCHES = 1000, MAX_REPEATS = 1000, ATTEMPTS = 3 };
 
-enum kernel { READ, WRITE, RANDOM, NOTHING, KERNELS };
-static const char *const kernel_names[KERNELS] = {"roof_read", "roof_write", "roof_random",
-                                                  "roof_nothing"};
+enum kernel { READ, WRITE, RANDOM, NOTHING, READ_L2, FMA_F64, FMA_F32, FMA_F16, KERNELS };
+static const char *const kernel_names[KERNELS] = {"roof_read",    "roof_write",   "roof_random",
+                                                  "roof_nothing", "roof_read_l2", "roof_fma_f64",
+                                                  "roof_fma_f32", "roof_fma_f16"};
 
 struct bench {
     const struct roofs_params *p;
@@ -196,6 +197,136 @@ static enum st measure_memory(struct bench *b, struct err *e)
     return st;
 }
 
+/* ---- the L2 cache ---------------------------------------------------------------------------- */
+
+enum { BLOCKS_OF_SM = 4 }; /* that fill it: THREADS each */
+
+struct cached {
+    CUdeviceptr at, sums;
+    unsigned blocks, pieces, rounds;
+};
+
+static enum st step_cached(struct bench *b, void *ctx, struct err *e)
+{
+    struct cached *c = ctx;
+    void *params[] = {&c->at, &c->sums, &c->pieces, &c->rounds};
+    return launch(b, READ_L2, c->blocks, params, e);
+}
+
+/* One launch more, whose sum is known: word i of the memory is i * factor. */
+static enum st check_cached(struct bench *b, struct cached *c, unsigned factor, struct err *e)
+{
+    const uint64_t words = BLOCK_BYTES / 4;
+    uint32_t sum = 0, expected = 0, *sums = arena_array(b->a, uint32_t, c->blocks);
+    for (unsigned block = 0; block < c->blocks; block++)
+        for (unsigned round = 0; round < c->rounds; round++) {
+            const uint64_t first = (block + round) % c->pieces * words;
+            expected += (uint32_t)((words * first + words * (words - 1) / 2) * factor);
+        }
+    TRY(gpu_fill(&b->g, c->sums, 0, c->blocks * sizeof *sums, b->stream, e));
+    TRY(step_cached(b, c, e));
+    TRY(gpu_download(&b->g, sums, c->sums, c->blocks * sizeof *sums, b->stream, e));
+    TRY(gpu_stream_wait(&b->g, b->stream, e));
+    for (unsigned i = 0; i < c->blocks; i++)
+        sum += sums[i];
+    if (sum == expected)
+        return ST_OK;
+    return err_set(e, ST_DEVICE, "%s: the words add up to %u, not to %u",
+                   roof_name(ROOF_GPU_READ_L2), sum, expected);
+}
+
+static enum st sample_cached(struct bench *b, struct cached *c, struct err *e)
+{
+    unsigned factor = 3;
+    const size_t bytes = (size_t)c->pieces * BLOCK_BYTES;
+    TRY(gpu_alloc(&b->g, bytes, "the memory of the L2", &c->at, e));
+    TRY(gpu_alloc(&b->g, c->blocks * sizeof(uint32_t), "the sums", &c->sums, e));
+    TRY(gpu_fill(&b->g, c->sums, 0, c->blocks * sizeof(uint32_t), b->stream, e));
+    void *params[] = {&c->at, &factor};
+    TRY(launch(b, WRITE, c->pieces, params, e));
+    TRY(sample_rate(b, ROOF_GPU_READ_L2, step_cached, c,
+                    (double)c->blocks * c->rounds * BLOCK_BYTES, e));
+    b->out->roof[ROOF_GPU_READ_L2].buffer_bytes = (double)bytes;
+    return check_cached(b, c, factor, e);
+}
+
+static enum st measure_l2(struct bench *b, struct err *e)
+{
+    size_t bytes = (size_t)b->g.facts.l2_bytes / 4;
+    if (bytes > b->g.free_bytes / 4)
+        bytes = b->g.free_bytes / 4;
+    struct cached c = {.blocks = BLOCKS_OF_SM * (unsigned)b->g.facts.sms,
+                       .pieces = (unsigned)(bytes / BLOCK_BYTES),
+                       .rounds = 64};
+    if (!c.pieces || !c.blocks) {
+        b->out->roof[ROOF_GPU_READ_L2].why = "the driver says nothing of an L2 cache, or it is "
+                                             "too small";
+        return ST_OK;
+    }
+    enum st st = sample_cached(b, &c, e);
+    gpu_free(&b->g, &c.at);
+    gpu_free(&b->g, &c.sums);
+    return st;
+}
+
+/* ---- multiply-adds --------------------------------------------------------------------------- */
+
+struct fma {
+    enum kernel kernel;
+    CUdeviceptr right;
+    unsigned blocks;
+    int rounds;
+};
+
+static enum st step_fma(struct bench *b, void *ctx, struct err *e)
+{
+    struct fma *f = ctx;
+    unsigned one = 1;
+    void *params[] = {&f->right, &f->rounds, &one, &one};
+    return launch(b, f->kernel, f->blocks, params, e);
+}
+
+static enum st check_fma(struct bench *b, struct fma *f, struct err *e)
+{
+    uint32_t *right = arena_array(b->a, uint32_t, f->blocks), all = 0;
+    TRY(gpu_fill(&b->g, f->right, 0, f->blocks * sizeof *right, b->stream, e));
+    TRY(step_fma(b, f, e));
+    TRY(gpu_download(&b->g, right, f->right, f->blocks * sizeof *right, b->stream, e));
+    TRY(gpu_stream_wait(&b->g, b->stream, e));
+    for (unsigned i = 0; i < f->blocks; i++)
+        all += right[i];
+    if (all == f->blocks * THREADS)
+        return ST_OK;
+    return err_set(e, ST_DEVICE, "%s: the sums of %u of %u threads are right",
+                   kernel_names[f->kernel], all, f->blocks * THREADS);
+}
+
+static enum st measure_fma(struct bench *b, struct err *e)
+{
+    enum { LANES = 16, ROUNDS = 2048 }; /* as in kernels/roofs.cu; enough to end at 2 */
+    static const struct {
+        enum roof_id id;
+        enum kernel kernel;
+        double flop; /* of one instruction of a thread */
+    } rows[] = {{ROOF_GPU_FMA_F64, FMA_F64, 2},
+                {ROOF_GPU_FMA_F32, FMA_F32, 2},
+                {ROOF_GPU_FMA_F16, FMA_F16, 4}};
+    struct fma f = {.blocks = BLOCKS_OF_SM * (unsigned)b->g.facts.sms, .rounds = ROUNDS};
+    if (!f.blocks)
+        return err_set(e, ST_DEVICE, "GPU %d has no multiprocessors", b->g.ordinal);
+    TRY(gpu_alloc(&b->g, f.blocks * sizeof(uint32_t), "the results", &f.right, e));
+    enum st st = gpu_fill(&b->g, f.right, 0, f.blocks * sizeof(uint32_t), b->stream, e);
+    for (size_t i = 0; st == ST_OK && i < sizeof rows / sizeof *rows; i++) {
+        f.kernel = rows[i].kernel;
+        st = sample_rate(b, rows[i].id, step_fma, &f,
+                         rows[i].flop * LANES * ROUNDS * THREADS * f.blocks, e);
+        if (st == ST_OK)
+            st = check_fma(b, &f, e);
+    }
+    gpu_free(&b->g, &f.right);
+    return st;
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 struct product {
@@ -282,7 +413,7 @@ static enum st measure_product(struct bench *b, struct product *p, enum gpu_matm
     TRY(fill_random(b, p->at.x, n, 2, t, e));
     TRY(gpu_fill(&b->g, p->at.y, 0xff, n * gpu_matmul_type_bytes(t), b->stream, e));
     TRY(gpu_matmul_open(&p->blas, &shape, &p->m, e));
-    TRY(gpu_matmul_tune(&p->blas, &p->m, &p->at, b->stream, e));
+    TRY(gpu_matmul_tune(&p->blas, &p->m, &p->at, NULL, b->stream, e));
     const double flop = 2.0 * (double)p->size * (double)p->size * (double)p->size;
     TRY(sample_rate(b, id, step_product, p, flop, e));
     b->out->roof[id].size = (double)p->size;
@@ -500,6 +631,8 @@ static enum st measure(struct bench *b, struct err *e)
     TRY(gpu_event_open(&b->g, true, &b->end, e));
     TRY(open_kernels(b, e));
     TRY(measure_memory(b, e));
+    TRY(measure_l2(b, e));
+    TRY(measure_fma(b, e));
     TRY(measure_products(b, e));
     TRY(measure_link(b, e));
     /* read now: the link slows down while it is idle */

@@ -55,15 +55,16 @@ static enum st out_close(struct out_file *o, enum st st, struct err *e)
 typedef enum st (*put_tensor_fn)(struct out_file *o, const struct tensor *t, void *arg,
                                  struct err *e);
 
-static enum st write_file(const char *path, const struct tensor *tensors, size_t n,
-                          put_tensor_fn put, void *arg, struct err *e)
+static enum st write_file(const char *path, const struct node *metadata,
+                          const struct tensor *tensors, size_t n, put_tensor_fn put, void *arg,
+                          struct err *e)
 {
     struct arena *a = arena_new();
     struct out_file o;
     enum st st = out_open(a, path, &o, e);
     if (st == ST_OK) {
         struct buf header = {0};
-        safetensors_header(&header, tensors, n);
+        safetensors_header(&header, metadata, tensors, n);
         st = out_put(&o, header.p, header.n, e);
         buf_free(&header);
         for (size_t i = 0; st == ST_OK && i < n; i++)
@@ -82,7 +83,7 @@ static enum st put_given(struct out_file *o, const struct tensor *t, void *arg, 
 
 enum st weights_write(const char *path, const struct tensor *tensors, size_t n, struct err *e)
 {
-    return write_file(path, tensors, n, put_given, NULL, e);
+    return write_file(path, NULL, tensors, n, put_given, NULL, e);
 }
 
 /* ---- a whole model folder -------------------------------------------------------------------- */
@@ -98,15 +99,14 @@ static enum st put_random(struct out_file *o, const struct tensor *t, void *arg,
 {
     enum { PIECE = 1 << 16 };
     struct writing *w = arg;
-    struct random_weights r = random_weights_begin(t, w->p->seed);
+    const struct random_weights r = random_weights_of(t, w->p->seed);
     float *piece = mem_alloc(PIECE * sizeof *piece);
-    size_t left = (size_t)tensor_elements(t);
+    const int64_t all = tensor_elements(t);
     enum st st = ST_OK;
-    while (st == ST_OK && left > 0) {
-        size_t n = left < PIECE ? left : PIECE;
-        random_weights_next(&r, n, piece);
+    for (int64_t at = 0; st == ST_OK && at < all; at += PIECE) {
+        const size_t n = (size_t)(all - at < PIECE ? all - at : PIECE);
+        random_weights_get(&r, at, n, piece);
         st = out_put(o, piece, n * sizeof *piece, e);
-        left -= n;
         w->bytes += (int64_t)(n * sizeof *piece);
         progress_at(&w->progress, w->bytes / MIB, NULL);
         if (st == ST_OK && w->p->stop && *w->p->stop)
@@ -147,6 +147,18 @@ static enum st copy_tokenizer(struct arena *a, const char *from, const char *dir
     return ST_OK;
 }
 
+/* What the weights are, for readers of the file: the format's metadata are strings. */
+static const struct node *random_metadata(struct arena *a, uint64_t seed)
+{
+    struct node *m = node_new(a, NODE_MAP);
+    node_set(a, m, SV("random_weights_version"),
+             node_str(a, arena_printf(a, "%d", RANDOM_WEIGHTS_VERSION)));
+    node_set(a, m, SV("random_weights_generator"), node_str(a, RANDOM_WEIGHTS_GENERATOR));
+    node_set(a, m, SV("random_weights_seed"),
+             node_str(a, arena_printf(a, "%llu", (unsigned long long)seed)));
+    return m;
+}
+
 /* Bytes of the weights and a reserve for the other files. */
 static int64_t disk_bytes(const struct tensor *t, size_t n)
 {
@@ -164,7 +176,8 @@ static enum st fill(struct arena *a, const struct model_init_params *p, const st
         TRY(copy_tokenizer(a, p->from_dir, dir, e));
     TRY(write_config(a, dir, p->config, e));
     progress_begin(&w.progress, "model", "MiB", disk_bytes(t, n) / MIB);
-    enum st st = write_file(fs_join(a, dir, "model.safetensors"), t, n, put_random, &w, e);
+    enum st st = write_file(fs_join(a, dir, "model.safetensors"), random_metadata(a, p->seed), t, n,
+                            put_random, &w, e);
     progress_end(&w.progress);
     return st == ST_OK ? fs_sync_dir(dir, e) : st;
 }

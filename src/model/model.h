@@ -103,6 +103,7 @@ enum op_kind {
     OP_FINAL_NORM,  /* final_layernorm (ours), rows that are sampled only                  */
     OP_LM_HEAD,     /* lm_head (ours): [rows, hidden] x [hidden, vocab]                    */
     OP_SAMPLE,      /* sample (ours): greedy argmax over [rows, vocab]                     */
+    OP_GAP,         /* gap (ours): between kernels, no work of the model: never in its list */
     OP_KINDS,
 };
 
@@ -163,6 +164,8 @@ struct op_list {
 const char *op_name(enum op_kind k);
 bool op_kind_from_name(struct sv name, enum op_kind *out);
 void model_ops(const struct model *m, struct op_list *out);
+/* Appends OP_GAP, for what measures or holds it: once per pass, over tokens. */
+void op_list_add_gap(struct op_list *l);
 
 /* Operators in order of execution. */
 struct op_steps {

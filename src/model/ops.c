@@ -32,6 +32,7 @@ static const struct {
     [OP_FINAL_NORM] = {"final_layernorm", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_LM_HEAD] = {"lm_head", AXIS_ROWS, OP_AFTER_LAYERS},
     [OP_SAMPLE] = {"sample", AXIS_ROWS, OP_AFTER_LAYERS},
+    [OP_GAP] = {"gap", AXIS_TOKENS, OP_AFTER_LAYERS},
 };
 
 const char *op_name(enum op_kind k)
@@ -144,6 +145,15 @@ void model_ops(const struct model *m, struct op_list *out)
     add_op(out, m, OP_FINAL_NORM, norm_params(m));
     add_gemm(out, m, OP_LM_HEAD, m->vocab, m->hidden, m->head_bias);
     add_op(out, m, OP_SAMPLE, 0);
+}
+
+void op_list_add_gap(struct op_list *l)
+{
+    l->ops[l->n++] = (struct op){.kind = OP_GAP,
+                                 .name = table[OP_GAP].name,
+                                 .axis = table[OP_GAP].axis,
+                                 .where = table[OP_GAP].where,
+                                 .repeat = 1};
 }
 
 static void add_step(struct op_steps *s, enum op_kind k)
@@ -280,6 +290,8 @@ static struct work op_work(const struct model *m, const struct op *op, const str
         return (struct work){2 * t * h, 6 * t * h, 0};
     case OP_SAMPLE:
         return (struct work){r * v, r * v, 4 * r};
+    case OP_GAP:
+        return (struct work){0};
     case OP_KINDS:
         break;
     }

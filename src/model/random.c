@@ -4,10 +4,13 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/philox.h"
+#include "base/rng.h"
+
 /* quantile[i]: the standard normal's value below which a share (i + 0.5) / 65536 lies, times the
  * standard deviation. Newton's method on the distribution function, walking outwards from the
  * median so that each start is close; the lower half mirrors the upper one. */
-enum { QUANTILES = 1 << 16, PER_DRAW = 4 };
+enum { QUANTILES = RANDOM_WEIGHTS_QUANTILES, PIECE = 256 }; /* blocks drawn at a time */
 static const double standard_deviation = 0.02;
 
 static float quantile[QUANTILES];
@@ -38,31 +41,55 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-struct random_weights random_weights_begin(const struct tensor *t, uint64_t seed)
+struct random_weights random_weights_of(const struct tensor *t, uint64_t seed)
 {
+    const struct rng r = rng_stream(seed, t->name);
+    const bool bias = ends_with(t->name, ".bias");
+    const bool norm = t->n_dims == 1 && ends_with(t->name, ".weight");
     pthread_once(&quantile_once, make_quantiles);
-    bool bias = ends_with(t->name, ".bias");
-    bool norm = t->n_dims == 1 && ends_with(t->name, ".weight");
-    return (struct random_weights){
-        .rng = rng_stream(seed, t->name), .constant = bias || norm, .value = norm ? 1.0f : 0.0f};
+    return (struct random_weights){.key = {(uint32_t)r.s[0], (uint32_t)(r.s[0] >> 32)},
+                                   .stream = {(uint32_t)r.s[1], (uint32_t)(r.s[1] >> 32)},
+                                   .constant = bias || norm,
+                                   .value = norm ? 1.0f : 0.0f};
 }
 
-void random_weights_next(struct random_weights *r, size_t n, float *out)
+/* Elements of the blocks from `block` on, the first `skip` of them left out. */
+static void draw(const struct random_weights *r, uint64_t block, size_t skip, size_t n, float *out)
 {
-    if (r->constant) {
-        for (size_t i = 0; i < n; i++)
-            out[i] = r->value;
-        return;
+    uint32_t words[PIECE * PHILOX_WORDS];
+    const size_t blocks = (skip + n + RANDOM_WEIGHTS_PER_BLOCK - 1) / RANDOM_WEIGHTS_PER_BLOCK;
+    philox_blocks(r->key, r->stream, block, blocks, words);
+    for (size_t i = 0; i < n; i++) {
+        const size_t at = skip + i;
+        out[i] = quantile[words[at / 2] >> (at % 2 * 16) & 0xffff];
     }
-    for (size_t i = 0; i < n; i += PER_DRAW) {
-        uint64_t draw = rng_u64(&r->rng);
-        for (size_t j = 0; j < PER_DRAW && i + j < n; j++)
-            out[i + j] = quantile[draw >> (16 * j) & 0xffff];
+}
+
+void random_weights_get(const struct random_weights *r, int64_t first, size_t n, float *out)
+{
+    const size_t most = PIECE * RANDOM_WEIGHTS_PER_BLOCK;
+    for (size_t i = 0; i < n && r->constant; i++)
+        out[i] = r->value;
+    for (size_t at = 0; at < n && !r->constant;) {
+        const uint64_t from = (uint64_t)first + at;
+        const size_t skip = (size_t)(from % RANDOM_WEIGHTS_PER_BLOCK), left = n - at;
+        const size_t take = left < most - skip ? left : most - skip;
+        draw(r, from / RANDOM_WEIGHTS_PER_BLOCK, skip, take, out + at);
+        at += take;
     }
+}
+
+struct node *random_weights_node(struct arena *a, uint64_t seed)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_set(a, n, SV("version"), node_int(a, RANDOM_WEIGHTS_VERSION));
+    node_set(a, n, SV("generator"), node_str(a, RANDOM_WEIGHTS_GENERATOR));
+    node_set(a, n, SV("seed"), node_int(a, (int64_t)seed));
+    return n;
 }
 
 void model_random_tensor(const struct tensor *t, uint64_t seed, float *out)
 {
-    struct random_weights r = random_weights_begin(t, seed);
-    random_weights_next(&r, (size_t)tensor_elements(t), out);
+    const struct random_weights r = random_weights_of(t, seed);
+    random_weights_get(&r, 0, (size_t)tensor_elements(t), out);
 }

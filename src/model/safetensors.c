@@ -156,11 +156,19 @@ enum st safetensors_parse(struct arena *a, const char *path, struct sv file, str
     return ST_OK;
 }
 
-void safetensors_header(struct buf *out, const struct tensor *tensors, size_t n)
+void safetensors_header(struct buf *out, const struct node *metadata, const struct tensor *tensors,
+                        size_t n)
 {
     size_t start = out->n, at = 0;
     buf_add(out, "\0\0\0\0\0\0\0\0", LENGTH_BYTES);
-    buf_puts(out, "{\"__metadata__\":{\"format\":\"pt\"}");
+    buf_puts(out, "{\"__metadata__\":{\"format\":\"pt\"");
+    for (uint32_t i = 0; metadata && i < metadata->n; i++) {
+        buf_putc(out, ',');
+        json_quote(out, metadata->pairs[i].key);
+        buf_putc(out, ':');
+        json_quote(out, metadata->pairs[i].value->s);
+    }
+    buf_putc(out, '}');
     for (size_t i = 0; i < n; i++) {
         const struct tensor *t = &tensors[i];
         size_t bytes = (size_t)tensor_elements(t) * dtype_bytes(t->dtype);

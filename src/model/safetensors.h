@@ -13,7 +13,9 @@ enum st safetensors_parse(struct arena *a, const char *path, struct sv file, str
                           size_t *n, struct err *e);
 
 /* The 8 length bytes and the header for tensors written one after another in the given order; bytes
- * of each are taken from dtype and dims. The data begins 8-byte aligned. */
-void safetensors_header(struct buf *out, const struct tensor *tensors, size_t n);
+ * of each are taken from dtype and dims. metadata: a map of strings beside "format", or NULL. The
+ * data begins 8-byte aligned. */
+void safetensors_header(struct buf *out, const struct node *metadata, const struct tensor *tensors,
+                        size_t n);
 
 #endif

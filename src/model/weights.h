@@ -97,17 +97,11 @@ struct tensor *model_tensors(struct arena *a, const struct model *m, struct weig
 /* Row of the operator's weight, or of its biases, that row r of a tensor of that part holds. */
 int64_t weight_row(const struct model *m, enum weight_part part, int64_t r);
 
-/* Seeded random weights of that tensor, float32: normal with standard deviation 0.02 (norm weights
- * 1, biases 0), each from a stream named after the tensor, so tensors can be made in any order. The
- * normal is drawn from its 65,536 mid-quantiles, four per random number: 0.6e9 values take about
- * two seconds, and the tails do not matter in random weights. */
-void model_random_tensor(const struct tensor *t, uint64_t seed, float *out);
-
-/* `model init`: writes config.json (with dtype float32) and model.safetensors, and copies the
- * tokenizer files of from_dir, into dir, which must be absent or empty. ST_IO when the disk is too
- * small. Written in a partial folder (base/partial.h) and renamed when whole: nothing is left of
- * what fails or is stopped, which is ST_INTERRUPTED. Progress goes to stderr; memory does not
- * depend on the model's size. */
+/* `model init`: writes config.json (with dtype float32) and model.safetensors, whose metadata says
+ * which random weights they are (model/random.h), and copies the tokenizer files of from_dir, into
+ * dir, which must be absent or empty. ST_IO when the disk is too small. Written in a partial folder
+ * (base/partial.h) and renamed when whole: nothing is left of what fails or is stopped, which is
+ * ST_INTERRUPTED. Progress goes to stderr; memory does not depend on the model's size. */
 struct model_init_params {
     const struct model *model;
     const struct node *config; /* Hugging Face keys of the model */

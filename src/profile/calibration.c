@@ -7,10 +7,33 @@
 #include "serve/serve.h"
 #include "sim/predictor.h"
 
-enum { SHORTEST = 8, LONGEST = 512, LONGEST_LEAST = 64 }; /* tokens per prompt */
+enum { SHORTEST = 8, LONGEST_LEAST = 64 }; /* tokens per prompt */
 
-const struct calibration_setting calibration_settings[CALIBRATION_SETTINGS] = {
-    {1, 16, 48}, {2, 8, 96}, {4, 12, 96}, {8, 16, 96}, {16, 32, 96}, {32, 48, 96}};
+static const struct calibration_setting settings[2][CALIBRATION_SETTINGS] = {
+    {{1, 16, 48, 512},
+     {2, 8, 96, 512},
+     {4, 12, 96, 512},
+     {8, 16, 96, 512},
+     {16, 32, 96, 512},
+     {32, 48, 96, 512}},
+    /* batches of all sizes between come at the end of each, as it drains */
+    {{1, 16, 48, 1024},
+     {6, 24, 64, 1024},
+     {20, 60, 64, 1024},
+     {44, 100, 64, 1024},
+     {72, 144, 64, 1024},
+     {128, 256, 64, 1024}},
+};
+
+const struct calibration_setting *calibration_settings_of(bool deep)
+{
+    return settings[deep];
+}
+
+bool calibration_is_deep(const struct executor *ex)
+{
+    return executor_lanes(ex) == 1 && ex->ops->max_in_flight(ex->self) > 1;
+}
 
 /* ---- how much of a setting is run ---- */
 
@@ -27,7 +50,7 @@ struct calibration_part calibration_part(const struct calibration_setting *set, 
     const int64_t requests = (int64_t)((double)set->requests * fmin(length / part, 1));
     struct calibration_part out = {.requests = requests > 2 ? requests : 2,
                                    .decodes = (int64_t)((double)set->decodes * part),
-                                   .longest = LONGEST};
+                                   .longest = set->longest};
     const double each_s = decode_s * (double)out.decodes / (double)set->sequences;
     while (out.longest > LONGEST_LEAST &&
            mean_prompt_s(out.longest, decode_s, token_s) > each_s / 2)
@@ -41,13 +64,14 @@ struct calibration_part calibration_part(const struct calibration_setting *set, 
 struct spy {
     struct executor inner;
     struct calibration *out;
+    size_t answered; /* batches of out; those of one lane come back in order */
     int round;
 };
 
 static int32_t spy_max_in_flight(void *self)
 {
-    (void)self;
-    return 1;
+    const struct spy *s = self;
+    return calibration_is_deep(&s->inner) ? s->inner.ops->max_in_flight(s->inner.self) : 1;
 }
 
 static enum st spy_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
@@ -66,12 +90,13 @@ static enum st spy_next(void *self, double deadline_s, struct completion *c, str
 {
     struct spy *s = self;
     enum st st = s->inner.ops->next(s->inner.self, deadline_s, c, e);
-    if (st == ST_OK && c->op_s) {
-        double sum = 0;
-        for (int k = 0; k < OP_KINDS; k++)
-            sum += c->op_s[k];
-        vec_last(&s->out->batches).device_s = sum;
-    }
+    if (st != ST_OK)
+        return st;
+    double sum = c->op_s ? 0 : c->device_s;
+    for (int k = 0; c->op_s && k < OP_KINDS; k++)
+        sum += c->op_s[k];
+    ASSERT(s->answered < s->out->batches.n);
+    s->out->batches.p[s->answered++].device_s = c->starved ? 0 : sum; /* 0: is left out */
     return st;
 }
 
@@ -176,10 +201,14 @@ enum st calibration_round(const struct profile_params *p, struct executor ex, in
     ops.release = spy_release;
     ops.close = spy_close;
     ops.lanes = NULL;
-    struct spy spy = {.inner = ex, .out = out, .round = round};
+    ops.padded_rows = NULL;
+    ops.undisturbed = NULL;
+    ops.facts = NULL;
+    struct spy spy = {.inner = ex, .out = out, .round = round, .answered = out->batches.n};
+    const struct calibration_setting *sets = calibration_settings_of(calibration_is_deep(&ex));
     struct executor spied = {&ops, &spy};
     for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
-        const struct calibration_setting *set = &calibration_settings[i];
+        const struct calibration_setting *set = &sets[i];
         char name[48];
         snprintf(name, sizeof name, "profile.rehearsal.%d.%d", round, i);
         if (set->sequences <= p->max_batch)
@@ -254,8 +283,16 @@ void calibration_load(const struct journal *j, struct calibration *out)
 
 /* The lowest value of each class, for batches without and with chunks. Matrix kernels change with
  * 16 rows: a factor between those of 11 and of 29 tokens made prompts of 18 take 9 % too little. */
-static const int64_t classes[2][CALIBRATION_CLASSES] = {{1, 2, 3, 6, 12, 24},
-                                                        {1, 16, 24, 48, 128, 320}};
+static const struct classes {
+    int n;
+    int64_t from[2][CALIBRATION_CLASSES];
+} class_sets[2] = {
+    {6, {{1, 2, 3, 6, 12, 24}, {1, 16, 24, 48, 128, 320}}},
+    /* deep: by the sizes that GPUs pad decode batches to */
+    {CALIBRATION_CLASSES,
+     {{1, 2, 3, 5, 9, 17, 25, 33, 41, 49, 65, 81, 97, 113, 161},
+      {1, 16, 24, 48, 96, 160, 256, 384, 512, 768, 1024, 1536, 2048, 2560, 3072}}},
+};
 /* From this pass on a train of decodes is steady: on a VM with a large cache the first after a
  * prompt took 1.7 times as long as the rest, the second and third 1.17 times, the fourth 1.01. */
 enum { SETTLED = 4 };
@@ -273,10 +310,11 @@ static enum calibration_kind kind_of(const struct batch *b)
                                  : CALIBRATION_SECOND;
 }
 
-static int class_of(const struct batch *b)
+static int class_of(const struct calibration *r, const struct batch *b)
 {
-    int k = CALIBRATION_CLASSES - 1;
-    while (k > 0 && size_of(b) < classes[b->n_chunks > 0][k])
+    const struct classes *c = &class_sets[r->deep];
+    int k = c->n - 1;
+    while (k > 0 && size_of(b) < c->from[b->n_chunks > 0][k])
         k--;
     return k;
 }
@@ -322,7 +360,7 @@ static const struct calibration_batch *walk_next(struct walk *w)
 {
     while (w->next < w->r->batches.n) {
         const struct calibration_batch *row = &w->r->batches.p[w->next++];
-        if (kind_of(&row->b) == w->kind && class_of(&row->b) == w->k && is_known(row))
+        if (kind_of(&row->b) == w->kind && class_of(w->r, &row->b) == w->k && is_known(row))
             return row;
     }
     return NULL;
@@ -397,12 +435,12 @@ void calibration_rests(const struct calibration *r,
 {
     for (size_t i = 0; i < r->batches.n; i++) {
         const struct calibration_batch *row = &r->batches.p[i];
-        const int k = class_of(&row->b);
+        const int k = class_of(r, &row->b);
         const bool prompt = row->b.n_chunks > 0;
         if (is_known(row))
             vec_push(&out->of, (struct calibration_rest){
                                    .prompt = prompt,
-                                   .from = classes[prompt][k],
+                                   .from = class_sets[r->deep].from[prompt][k],
                                    .ratio = row->device_s / (scale[kind_of(&row->b)][k].factor *
                                                              row->predicted_s)});
     }

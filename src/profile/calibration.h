@@ -25,6 +25,7 @@ struct calibration_batch {
 };
 
 struct calibration {
+    bool deep; /* of an executor with several batches in flight: finer classes of large batches */
     VEC(struct calibration_batch) batches;
     VEC(struct chunk) chunks;
 };
@@ -34,9 +35,13 @@ void calibration_free(struct calibration *r);
 /* Sequences at a time, requests, their output tokens on average: trains of decodes between two
  * prompts are output tokens / sequences long. */
 enum { CALIBRATION_SETTINGS = 6 };
-extern const struct calibration_setting {
-    int64_t sequences, requests, decodes;
-} calibration_settings[CALIBRATION_SETTINGS];
+struct calibration_setting {
+    int64_t sequences, requests, decodes, longest;
+};
+/* The settings; deep: for devices that serve a hundred sequences at once. */
+const struct calibration_setting *calibration_settings_of(bool deep);
+/* Whether the executor has several batches in flight. */
+bool calibration_is_deep(const struct executor *ex);
 
 /* A round's part of a setting: `longest` is the longest prompt, lengths are uniform over octaves.
  */
@@ -78,7 +83,7 @@ enum calibration_kind {
 enum { CALIBRATION_KINDS = CALIBRATION_MIXED + 1 };
 
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
-enum { CALIBRATION_CLASSES = 6 };
+enum { CALIBRATION_CLASSES = 15 }; /* at most */
 
 /* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. */
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,

@@ -1,5 +1,6 @@
 #include "profile/cells.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/order.h"
@@ -10,13 +11,48 @@ bool profile_measured(const struct profile_result *r, int64_t point)
     return p->level <= r->level[point_group(p)] && r->journal->samples[point].n > 0;
 }
 
+static bool is_attention(const struct op *op)
+{
+    return op->axis == AXIS_DECODE || op->axis == AXIS_PREFILL;
+}
+
+static double whole_s(const struct sample *s)
+{
+    double sum = 0;
+    for (int k = 0; k < OP_KINDS; k++)
+        sum += s->op_s[k];
+    return sum;
+}
+
+/* Cells of all operators over tokens and rows in a pass of the point. */
+static double others_s(struct arena *scratch, const struct profile_result *r, int64_t point)
+{
+    const struct point *p = &r->points->p[point];
+    const enum cell_passes passes = p->kind == POINT_DECODE ? CELL_DECODES : CELL_MAIN;
+    struct op_list ops;
+    double sum = 0;
+    profile_ops(r, &ops);
+    for (int i = 0; i < ops.n; i++) {
+        const struct op *op = &ops.ops[i];
+        const int64_t x = op->axis == AXIS_ROWS ? point_rows(p, r->limits) : point_tokens(p);
+        if (!is_attention(op))
+            sum += cell_1d(scratch, r, op, passes, x).median * op->repeat;
+    }
+    return sum;
+}
+
 struct stats cell_point(struct arena *scratch, const struct profile_result *r, const struct op *op,
                         int64_t point)
 {
     size_t n = r->journal->samples[point].n;
     double *v = arena_array(scratch, double, n);
-    for (size_t i = 0; i < n; i++)
-        v[i] = r->journal->samples[point].p[i].op_s[op->kind] / op->repeat;
+    const bool rest = r->split && is_attention(op);
+    const double others = rest ? others_s(scratch, r, point) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct sample *s = &r->journal->samples[point].p[i];
+        v[i] = rest ? fmax(whole_s(s) - others, 0) : s->op_s[op->kind];
+        v[i] /= op->repeat;
+    }
     return stats_of(v, (int64_t)n);
 }
 
@@ -26,20 +62,36 @@ static int64_t axis_value(const struct profile_result *r, const struct op *op, i
     return op->axis == AXIS_ROWS ? point_rows(p, r->limits) : point_tokens(p);
 }
 
-struct stats cell_1d(struct arena *scratch, const struct profile_result *r, const struct op *op,
-                     int64_t x)
+/* Kinds of points of a cell, as bits. */
+enum { OF_PROMPTS = 1, OF_DECODES = 2 };
+
+static struct stats cell_of(struct arena *scratch, const struct profile_result *r,
+                            const struct op *op, int kinds, int64_t x)
 {
-    size_t n = 0;
-    for (int64_t i = 0; i < r->points->n; i++)
-        if (profile_measured(r, i) && axis_value(r, op, i) == x)
-            n += r->journal->samples[i].n;
-    double *v = arena_array(scratch, double, n);
-    n = 0;
-    for (int64_t i = 0; i < r->points->n; i++)
-        if (profile_measured(r, i) && axis_value(r, op, i) == x)
-            for (size_t k = 0; k < r->journal->samples[i].n; k++)
-                v[n++] = r->journal->samples[i].p[k].op_s[op->kind] / op->repeat;
-    return stats_of(v, (int64_t)n);
+    VEC(double) v = {0};
+    for (int64_t i = 0; i < r->points->n; i++) {
+        const int kind = r->points->p[i].kind == POINT_DECODE ? OF_DECODES : OF_PROMPTS;
+        if (!(kinds & kind) || !profile_measured(r, i) || axis_value(r, op, i) != x)
+            continue;
+        for (size_t k = 0; k < r->journal->samples[i].n; k++)
+            vec_push(&v, r->journal->samples[i].p[k].op_s[op->kind] / op->repeat);
+    }
+    double *sorted = arena_copy(scratch, v.p, v.n * sizeof *v.p);
+    const struct stats s = stats_of(sorted, (int64_t)v.n);
+    vec_free(&v);
+    return s;
+}
+
+struct stats cell_1d(struct arena *scratch, const struct profile_result *r, const struct op *op,
+                     enum cell_passes passes, int64_t x)
+{
+    if (!r->split)
+        return passes == CELL_MAIN ? cell_of(scratch, r, op, OF_PROMPTS | OF_DECODES, x)
+                                   : (struct stats){0};
+    if (passes == CELL_DECODES)
+        return cell_of(scratch, r, op, OF_DECODES, x);
+    const struct stats s = cell_of(scratch, r, op, OF_PROMPTS, x);
+    return s.n ? s : cell_of(scratch, r, op, OF_DECODES, x);
 }
 
 int64_t *cell_counts(struct arena *a, const struct profile_result *r, int64_t *n)
@@ -63,7 +115,7 @@ static int64_t points_1d(struct arena *a, const struct profile_result *r, const 
 {
     int64_t n, m = 0, *x = cell_counts(a, r, &n);
     for (int64_t i = 0; i < n; i++) {
-        struct stats s = cell_1d(a, r, op, x[i]);
+        struct stats s = cell_1d(a, r, op, CELL_MAIN, x[i]);
         if (s.n == 0)
             continue;
         stats[m] = s;

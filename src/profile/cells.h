@@ -6,11 +6,18 @@
 #include "profile/stats.h"
 #include "profile/write.h"
 
-/* Seconds of one repeat over all samples whose batch had that many tokens (AXIS_TOKENS) or rows
- * (AXIS_ROWS). n == 0: not measured. */
+/* Which passes a table is of. Where decode batches take other paths than batches with chunks
+ * (profile_result.split) each have their own: main tables are of those with chunks, and of decodes
+ * where no such pass had that size. */
+enum cell_passes { CELL_MAIN, CELL_DECODES };
+
+/* Seconds of one repeat over all samples of these passes whose batch had that many tokens
+ * (AXIS_TOKENS) or rows (AXIS_ROWS). n == 0: not measured. CELL_DECODES without split: none. */
 struct stats cell_1d(struct arena *scratch, const struct profile_result *r, const struct op *op,
-                     int64_t x);
-/* The same over the samples of one point. */
+                     enum cell_passes passes, int64_t x);
+/* The same over the samples of one point. With split, attention is what is left of the whole pass
+ * after the other operators' cells: these do not depend on the cache's length, and so the sum of
+ * all cells is the pass that was measured, however its recorded twin divided. */
 struct stats cell_point(struct arena *scratch, const struct profile_result *r, const struct op *op,
                         int64_t point);
 

@@ -21,11 +21,23 @@ void drive_bind(struct drive *d);
 /* Measured passes of a decode's train. */
 enum { DRIVE_TRAIN = 6 };
 
-/* One visit of a point: of a prompt one forward pass, of a decode up to `most` (1 to DRIVE_TRAIN)
+/* Executors with EXEC_OP_SPLIT: a visit begins with a pass alone that says how the time divides.
+ * The passes that count are undisturbed, and the device is busy when each is submitted, as in a
+ * loaded run: a decode's follow each other with two in flight; a prompt's follow a long decode
+ * each, behind which its kernels queue up, so that the host's launching is not in its time. Decodes
+ * have a lead-in of LEAD_SHORT passes, and SHORT_TRAIN count at most: such a device has no cache
+ * that holds a model, and its times are steady.
+ *
+ * One visit of a point: of a prompt one forward pass, of a decode up to `most` (1 to DRIVE_TRAIN)
  * passes at the end of a train of its like, as in a run: earlier batches have left the caches by
  * then. Fewer passes, at least one, where they take long. op_s[i][OP_KINDS]: seconds of pass i
  * summed over repeats; *n of them; *spent_s: machine time of all passes. */
 enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
                     int *n, double *spent_s, struct err *e);
+
+/* One pass of the point, then its operators of the loop over and over (executor_ops.loop, which the
+ * executor must have). */
+enum st drive_loop(struct drive *d, const struct point *p, const struct op_loop *l,
+                   struct op_loop_times *out, struct err *e);
 
 #endif

@@ -67,6 +67,15 @@ int64_t point_blocks(const struct point *p, const struct grid_limits *l)
     return (tokens + l->block_size - 1) / l->block_size;
 }
 
+/* (2 row + 1 - rows) / rows goes from -1 to 1, and is that of the mirrored row negated. */
+int64_t point_row_kv(const struct point *p, const struct grid_limits *l, int64_t row)
+{
+    const int64_t room = l->max_kv - 1 - p->kv, half = p->kv / 2 < room ? p->kv / 2 : room;
+    if (p->kind != POINT_DECODE || l->n_padded == 0 || half <= 0)
+        return p->kv;
+    return p->kv + half / l->block_size * (2 * row + 1 - p->x) / p->x * l->block_size;
+}
+
 typedef VEC(struct point) points;
 
 static void add(points *out, struct point_list *list, const struct grid_limits *l, struct point p)
@@ -83,9 +92,65 @@ static int worse(int a, int b)
     return a > b ? a : b;
 }
 
+/* Cache lengths of few rows: attention over them is short, and its time goes up and down with how
+ * keys are cut into parts. Every 64 tokens, later 128 and 256. */
+static void short_rows_kv(knots *out, int64_t longest)
+{
+    for (int64_t kv = 64; kv < longest; kv += kv < 1024 ? 64 : kv < 2048 ? 128 : 256)
+        vec_push(out, (struct knot){kv, 0});
+}
+
+static void many_rows_kv(knots *out, int64_t longest)
+{
+    static const struct knot some[] = {{64, 1},  {128, 1},  {256, 0},  {384, 1},  {512, 1},
+                                       {768, 1}, {1024, 0}, {1536, 1}, {2048, 1}, {3072, 1}};
+    for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+        if (some[i].v < longest)
+            vec_push(out, some[i]);
+    for (int64_t kv = 4096; kv < longest; kv *= 2)
+        vec_push(out, (struct knot){kv, 1});
+}
+
+/* Both ends of every step of padded batches: the upper one over all cache lengths, the lower one,
+ * whose rows alone are fewer, at two. */
+static void padded_points(points *out, struct point_list *list, const struct grid_limits *l)
+{
+    enum { FEW = 8, FEWER = 4, STEP_KV = 256, SECOND_KV = 1024 };
+    const int64_t longest = at_least(l->max_kv - 1, 1);
+    knots few = {0}, many = {0};
+    vec_push(&few, (struct knot){1, 0});
+    short_rows_kv(&few, longest);
+    end_with(&few, longest);
+    vec_push(&many, (struct knot){1, 0});
+    many_rows_kv(&many, longest);
+    end_with(&many, longest);
+    for (int64_t i = 0, before = 0; i < l->n_padded; before = l->padded[i++]) {
+        const int64_t to = l->padded[i];
+        const knots *kv = to <= FEW ? &few : &many;
+        int64_t p = 1;
+        while (p < to)
+            p *= 4;
+        const int level = to <= FEWER || p == to || to == l->max_batch ? 0 : 1;
+        for (size_t k = 0; k < kv->n; k++) {
+            const struct knot *q = &kv->p[k];
+            const int both = q->v == STEP_KV ? 0 : worse(level, q->level);
+            add(out, list, l, (struct point){POINT_DECODE, to, q->v, both});
+            if (to > before + 1 && (q->v == STEP_KV || q->v == SECOND_KV))
+                add(out, list, l,
+                    (struct point){POINT_DECODE, before + 1, q->v, q->v == STEP_KV ? 0 : 1});
+        }
+    }
+    vec_free(&few);
+    vec_free(&many);
+}
+
 static void decode_points(points *out, struct point_list *list, const struct grid_limits *l)
 {
     knots batch = {0}, kv = {0};
+    if (l->n_padded) {
+        padded_points(out, list, l);
+        return;
+    }
     doubling(&batch, l->max_batch, 0, 2);
     end_with(&batch, l->max_batch);
     vec_push(&kv, (struct knot){1, 0});
@@ -144,9 +209,14 @@ static void token_points(points *out, struct point_list *list, const struct grid
     knots tokens = {0};
     doubling(&tokens, l->max_tokens, 32, 8);
     end_with(&tokens, l->max_tokens);
-    for (size_t i = 0; i < tokens.n; i++)
-        if (!measured_as_prefill(out, tokens.p[i].v, tokens.p[i].level))
-            add(out, list, l, (struct point){POINT_TOKENS, tokens.p[i].v, 0, tokens.p[i].level});
+    enum { FINE = 64 }; /* with padding: as fine from there on a level earlier, it is cheap */
+    for (size_t i = 0; i < tokens.n; i++) {
+        struct knot *k = &tokens.p[i];
+        if (l->n_padded && k->v > FINE && k->level == GRID_LEVELS - 1)
+            k->level--;
+        if (!measured_as_prefill(out, k->v, k->level))
+            add(out, list, l, (struct point){POINT_TOKENS, k->v, 0, k->level});
+    }
     vec_free(&tokens);
 }
 

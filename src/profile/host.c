@@ -55,13 +55,17 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
         for (int k = 0; k < OP_KINDS; k++)
             device += c->op_s[k];
     }
-    double host = ns_to_s(b->duration_ns) - device;
+    /* with several batches in flight the device hides host time: it is told apart */
+    const bool told = c->prepare_s > 0;
+    double host = told ? c->prepare_s + c->launch_s : ns_to_s(b->duration_ns) - device;
     int64_t chunks = b->batch_size - b->num_decode_tokens;
     vec_push(&f->got, (struct host_sample){.batch = b->batch_size,
                                            .chunks = chunks,
                                            .host_s = host > 0 ? host : 0,
                                            .executor_s = c->host_s,
-                                           .device_s = device});
+                                           .device_s = device,
+                                           .launch_s = c->launch_s,
+                                           .answer_s = c->answer_s});
 }
 
 enum st host_measure(const struct profile_params *p, struct executor ex, int64_t batch,

@@ -39,11 +39,11 @@ typedef bool line_fn(struct journal *j, char kind, const double *v, int n);
 
 static bool read_sample(struct journal *j, char kind, const double *v, int n)
 {
-    (void)kind, (void)n;
+    (void)kind;
     if (!(v[0] >= 0 && v[0] < (double)j->n_points))
         return false;
     struct sample s = {.session = j->session};
-    memcpy(s.op_s, v + 1, sizeof s.op_s);
+    memcpy(s.op_s, v + 1, (size_t)(n - 1) * sizeof *v);
     vec_push(&j->samples[(int64_t)v[0]], s);
     j->now[(int64_t)v[0]].samples++;
     j->resumed++;
@@ -62,10 +62,17 @@ static bool read_visit(struct journal *j, char kind, const double *v, int n)
 
 static bool read_host_sample(struct journal *j, char kind, const double *v, int n)
 {
-    (void)kind, (void)n;
-    vec_push(&j->host,
-             (struct host_sample){(int64_t)v[0], (int64_t)v[1], v[2], v[3], v[4], j->session});
-    return true;
+    const bool more = n == 7;
+    (void)kind;
+    vec_push(&j->host, (struct host_sample){.batch = (int64_t)v[0],
+                                            .chunks = (int64_t)v[1],
+                                            .host_s = v[2],
+                                            .executor_s = v[3],
+                                            .device_s = v[4],
+                                            .launch_s = more ? v[5] : 0,
+                                            .answer_s = more ? v[6] : 0,
+                                            .session = j->session});
+    return n != 6;
 }
 
 static bool read_run(struct journal *j, char kind, const double *v, int n)
@@ -106,11 +113,12 @@ static const struct line_kind {
     bool part;
     line_fn *read;
 } kinds[] = {
-    {'n', 1, 1, false, begin_session},   {'s', OP_KINDS + 1, OP_KINDS + 1, false, read_sample},
-    {'v', 2, 2, false, read_visit},      {'h', 5, 5, true, read_host_sample},
+    {'n', 1, 1, false, begin_session},   {'s', OP_SAMPLE + 2, OP_KINDS + 1, false, read_sample},
+    {'v', 2, 2, false, read_visit},      {'h', 5, 7, true, read_host_sample},
     {'b', 1, 1, false, read_run},        {'r', 1, JOURNAL_NUMBERS, true, keep_row},
     {'q', 1, 1, false, keep_row},        {'w', 1, JOURNAL_NUMBERS, false, keep_row},
     {'y', 2, 2, false, keep_row},        {'c', 3, 3, false, keep_row},
+    {'e', 11, 11, false, keep_row},      {'i', 8, 8, false, keep_row},
     {'p', 0, 0, false, read_publishing},
 };
 
@@ -220,7 +228,8 @@ enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KI
     vec_push(&j->samples[point], s);
     j->now[point].samples++;
     fprintf(j->f, "s %lld", (long long)point);
-    for (int k = 0; k < OP_KINDS; k++)
+    const int n = op_s[OP_GAP] != 0 ? OP_KINDS : OP_GAP; /* as before there was a gap */
+    for (int k = 0; k < n; k++)
         fprintf(j->f, " %.17g", op_s[k]);
     fputc('\n', j->f);
     return flush(j, e);
@@ -232,8 +241,11 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
     for (size_t i = 0; i < n; i++) {
         vec_push(&j->host, h[i]);
         vec_last(&j->host).session = j->session;
-        fprintf(j->f, "h %lld %lld %.17g %.17g %.17g\n", (long long)h[i].batch,
+        fprintf(j->f, "h %lld %lld %.17g %.17g %.17g", (long long)h[i].batch,
                 (long long)h[i].chunks, h[i].host_s, h[i].executor_s, h[i].device_s);
+        if (h[i].launch_s > 0 || h[i].answer_s > 0)
+            fprintf(j->f, " %.17g %.17g", h[i].launch_s, h[i].answer_s);
+        fputc('\n', j->f);
     }
     vec_push(&j->runs, batch);
     fprintf(j->f, "b %lld\n", (long long)batch);
@@ -310,7 +322,7 @@ void journal_leave_out(struct journal *j, int session)
     for (size_t i = 0; i < j->rows.n; i++) {
         const struct journal_row row = j->rows.p[i];
         at += row.kind == 'n';
-        if (at != session || row.kind == 'n' || row.kind == 'c')
+        if (at != session || strchr("ncei", row.kind))
             j->rows.p[kept++] = row;
     }
     j->rows.n = kept;

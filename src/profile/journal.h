@@ -5,13 +5,14 @@
  *     n <wall clock, s>                                   a session begins
  *     s <point> <one time per operator kind, s>           a sample; point = index in the grid
  *     v <point> <s>                                       a visit of the point is over: its cost
- *     h <batch> <chunks> <host s> <executor host s> <device s>
+ *     h <batch> <chunks> <host s> <executor host s> <device s> [<launch s> <answer s>]
  *                                                         an iteration of the serving loop
  *     b <batch>                                           a run of the serving loop is complete
  *     r <numbers>                                         a batch of the calibration run
  *     q <s>                                               a calibration round is complete
  *     w <numbers>                                         a request after a pause (wake.h)
  *     y <point> <s>                                       a reference pass (reference.h)
+ *     e, i <numbers>                                      power of a loop, idle power (power.h)
  *     c <s> <waiting> <stolen>                            a session is over: its contention
  *     p                                                   publishing has begun
  *
@@ -37,10 +38,13 @@ struct host_sample {
     double host_s;     /* beyond operators */
     double executor_s; /* part of host_s inside the executor */
     double device_s;   /* in operators */
+    /* Of executors with several batches in flight, of which host_s is prepare_s + launch_s of the
+     * completion; 0 = not told. */
+    double launch_s, answer_s;
     int session;
 };
 
-/* A line of the kinds n, r, q, w, y, c: its letter, and the range of its numbers. */
+/* A line of the kinds n, r, q, w, y, e, i, c: its letter, and the range of its numbers. */
 struct journal_row {
     char kind;
     int n;
@@ -80,14 +84,14 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
                          struct err *e);
 /* A visit of the point is over. */
 enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e);
-/* A line of one of the kinds n, r, q, w, y, c; at most JOURNAL_NUMBERS numbers. "n" begins a
+/* A line of one of the kinds n, r, q, w, y, e, i, c; at most JOURNAL_NUMBERS numbers. "n" begins a
  * session. */
 enum { JOURNAL_NUMBERS = 512 };
 enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e);
 /* Row i of that kind, counted from row *at, which moves past it; NULL: no more. */
 const double *journal_next(const struct journal *j, char kind, size_t *at, int *n);
 /* Drops that session's measurements from memory where another session has the same ones; the file
- * keeps them, and rows "n" and "c" stay. */
+ * keeps them, and rows n, c, e and i stay: power does not depend on who else wants the cores. */
 void journal_leave_out(struct journal *j, int session);
 enum st journal_publish(struct journal *j, struct err *e);
 void journal_close(struct journal *j);

@@ -25,6 +25,7 @@
 #include "artifact/artifact.h"
 #include "model/model.h"
 #include "profile/grid.h"
+#include "profile/power.h"
 #include "serve/clock.h"
 #include "serve/executor.h"
 
@@ -44,8 +45,10 @@ struct profile_params {
     double time_budget_s; /* of executor time; 0 = none */
     int64_t tp;
     uint64_t seed;
-    bool extend;                   /* extend an existing bundle by another session */
-    bool calibration_only;         /* extend its calibration run alone, with the whole budget */
+    bool extend;                     /* extend an existing bundle by another session */
+    bool calibration_only;           /* extend its calibration run alone, with the whole budget */
+    const struct power_meter *meter; /* measure power of operators too (power.h); NULL = not */
+    double energy_budget_s;          /* for that, beside time_budget_s */
     struct serve_clock *clock;     /* the executor's; reset to 0 for each run of the serving loop */
     const struct node *config;     /* snapshot for the meta, or NULL */
     const struct node *provenance; /* device facts for bundle_meta.json, or NULL */

@@ -26,12 +26,14 @@ static bool fits(const struct point *p, const struct grid_limits *l)
 void reference_open(struct arena *a, struct executor ex, const struct grid_limits *l, int64_t vocab,
                     struct reference *out)
 {
+    struct grid_limits equal = *l; /* of a profile and of a run, which knows no padding */
     *out = (struct reference){0};
+    equal.n_padded = 0;
     bool any = false;
     for (int i = 0; i < REFERENCE_POINTS; i++)
         any |= out->fits[i] = fits(&points[i].point, l);
     if (any && ex.ops->caps & EXEC_OP_TIMES)
-        out->drive = drive_new(a, ex, l, vocab, 0);
+        out->drive = drive_new(a, ex, &equal, vocab, 0);
 }
 
 void reference_free(struct reference *y)

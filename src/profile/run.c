@@ -48,12 +48,31 @@ static enum st check_params(const struct profile_params *p, struct executor ex, 
 
 struct grid_limits profile_limits(const struct profile_params *p)
 {
-    struct grid_limits l = {p->max_tokens, p->max_batch, p->max_kv, p->block_size, p->num_blocks};
+    struct grid_limits l = {.max_tokens = p->max_tokens,
+                            .max_batch = p->max_batch,
+                            .max_kv = p->max_kv,
+                            .block_size = p->block_size,
+                            .num_blocks = p->num_blocks};
     if (p->model->max_positions > 0 && p->model->max_positions < l.max_kv)
         l.max_kv = p->model->max_positions;
     if (l.max_batch > l.max_tokens)
         l.max_batch = l.max_tokens;
     return l;
+}
+
+/* The padded sizes of decode batches; none where the executor does not pad. */
+static void find_padded(struct session *s)
+{
+    const struct executor *x = &s->ex;
+    if (!x->ops->padded_rows)
+        return;
+    int64_t *padded = arena_array(s->a, int64_t, s->limits.max_batch);
+    for (int64_t rows = 1; rows <= s->limits.max_batch; rows++) {
+        const int64_t to = x->ops->padded_rows(x->self, rows);
+        rows = to < s->limits.max_batch ? to : s->limits.max_batch;
+        padded[s->limits.n_padded++] = rows;
+    }
+    s->limits.padded = padded;
 }
 
 /* Hash of everything that samples depend on; another key starts anew. */
@@ -81,6 +100,8 @@ static void resume_key(struct session *s, char hex[HASH_SHA256_HEX + 1])
                          s->limits.max_kv};
     for (size_t i = 0; i < sizeof v / sizeof *v; i++)
         buf_printf(&b, "%lld|", (long long)v[i]);
+    if (s->limits.n_padded > 0)
+        buf_printf(&b, "unequal|"); /* point_row_kv */
     for (int64_t i = 0; i < s->points.n; i++) {
         const struct point *q = &s->points.p[i];
         buf_printf(&b, "%d %lld %lld %d|", (int)q->kind, (long long)q->x, (long long)q->kv,
@@ -128,8 +149,9 @@ static double calibration_parts(const struct session *s, double length,
 {
     double round_s = 0, part_s;
     const double token_s = sample_prompt_token_s(s, PROMPT_TOKENS);
+    const struct calibration_setting *sets = calibration_settings_of(calibration_is_deep(&s->ex));
     for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
-        const struct calibration_setting *set = &calibration_settings[i];
+        const struct calibration_setting *set = &sets[i];
         parts[i] =
             calibration_part(set, length, sample_decode_s(s, set->sequences), token_s, &part_s);
         round_s += set->sequences <= s->limits.max_batch ? part_s : 0;
@@ -334,7 +356,7 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     TRY(fs_remove_tree(root, e));
     TRY(write_compute(s->a, r, dir, e));
     TRY(bundle_load(s->a, &key, &b, e));
-    struct calibration all = {0};
+    struct calibration all = {.deep = calibration_is_deep(&s->ex)};
     calibration_load(&s->journal, &all);
     calibration_predict(s->a, &all, p->model, b);
     for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
@@ -501,11 +523,18 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .wake = &wake,
         .level = {s->level[GROUP_DECODE], s->level[GROUP_PROMPT]},
         .left_out = left_out,
+        .split = s->ex.ops->caps & EXEC_OP_SPLIT,
+        .overlaps = calibration_is_deep(&s->ex),
+        .rejected = s->rejected,
+        .facts = s->ex.ops->facts ? s->ex.ops->facts(s->ex.self, s->a) : NULL,
         .measured_s = s->group_s[GROUP_DECODE] + s->group_s[GROUP_PROMPT],
         .contention = contention_of_all(&s->journal, used),
         .sessions = told,
         .reference = reference_node(s->a, &passes),
     };
+    struct power_table power;
+    if (power_load(s->a, &s->journal, &power))
+        r.power = &power;
     enum st st = judge_calibration(s, &r, e);
     if (st == ST_OK)
         st = journal_publish(&s->journal, e);
@@ -533,6 +562,19 @@ static void resume(struct session *s)
     s->used_s += s->calibration_s;
 }
 
+/* What else was measured is in the journal already. */
+static enum st measure_power(struct session *s, struct err *e)
+{
+    if (power_measure(s, s->p->meter, s->p->energy_budget_s, e) == ST_OK)
+        return ST_OK;
+    if (e->st == ST_INTERRUPTED)
+        return e->st;
+    return err_add(e,
+                   "energy of operators; their times are kept in %s: the same command goes on "
+                   "with the energy, and without profile.energy=true writes the bundle",
+                   s->journal.dir);
+}
+
 static double number(double v)
 {
     return isnan(v) ? -1 : v;
@@ -557,6 +599,8 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     if (st == ST_OK && !s->p->calibration_only)
         st = measure_wake(s, e);
     progress_end(&s->progress);
+    if (st == ST_OK && s->p->meter)
+        st = measure_power(s, e);
     TRY(st);
     struct contention c = contention_since(&quiet);
     if (s->p->clock->is_virtual) /* no real times */
@@ -622,6 +666,7 @@ enum st profile_run(struct arena *a, const struct profile_params *p, struct exec
     }
     if (fs_exists(host) && !s.extends && !fs_exists(partial))
         return refuse(e, host);
+    find_padded(&s);
     profile_grid(a, &s.limits, &s.points);
     if (s.points.n == 0)
         return err_set(e, ST_USAGE, "the KV cache of %lld blocks holds no point of the grid",

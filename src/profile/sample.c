@@ -7,7 +7,7 @@
 
 /* Minimum of visits of every point, whatever the budget; after them a point is skipped once it used
  * POINT_ENOUGH_S or, with a budget, twice its share. */
-enum { FEWEST_VISITS = 2, WARMUP_LIMIT = 10 };
+enum { FEWEST_VISITS = 2, WARMUP_LIMIT = 10, VISITS_REJECTED = 5 };
 static const double POINT_ENOUGH_S = 4;
 /* Shares of the time budget: decode batches make up nearly all iterations of a run. */
 static const double GROUP_SHARE[POINT_GROUPS] = {[GROUP_DECODE] = 0.3, [GROUP_PROMPT] = 0.25};
@@ -30,15 +30,34 @@ static bool begun(const struct session *s, int64_t i)
     return s->journal.samples[i].n > 0;
 }
 
+/* Measures the point again where the device was disturbed meanwhile, but not for ever. */
+static enum st drive_undisturbed(struct session *s, int64_t i, double op_s[][OP_KINDS], int *n,
+                                 double *spent_s, struct err *e)
+{
+    const int64_t left = s->p->samples - s->journal.now[i].samples;
+    for (int rejected = 0; rejected < VISITS_REJECTED; rejected++) {
+        TRY(drive_point(s->drive, &s->points.p[i], left < DRIVE_TRAIN ? (int)left : DRIVE_TRAIN,
+                        op_s, n, spent_s, e));
+        if (!s->ex.ops->undisturbed || s->ex.ops->undisturbed(s->ex.self))
+            return ST_OK;
+        s->rejected += *n;
+        session_used(s, &s->group_s[point_group(&s->points.p[i])], *spent_s);
+    }
+    err_set(e, ST_REJECTED,
+            "heat or the power supply held the device's clocks down in %d visits of "
+            "a point, one after the other",
+            VISITS_REJECTED);
+    return err_hint(e, "let it cool down; nvidia-smi -q -d PERFORMANCE says why. The same command "
+                       "goes on from what is measured");
+}
+
 static enum st visit_point(struct session *s, int64_t i, struct err *e)
 {
     double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
-    const int64_t left = s->p->samples - s->journal.now[i].samples;
     int n;
     if (session_stopped(s))
         return session_interrupted(s, e);
-    TRY(drive_point(s->drive, &s->points.p[i], left < DRIVE_TRAIN ? (int)left : DRIVE_TRAIN, op_s,
-                    &n, &spent_s, e));
+    TRY(drive_undisturbed(s, i, op_s, &n, &spent_s, e));
     for (int k = 0; k < n; k++)
         TRY(journal_sample(&s->journal, i, op_s[k], e));
     TRY(journal_visit(&s->journal, i, spent_s, e));

@@ -27,6 +27,7 @@ struct session {
     double used_s; /* of the budget */
     int level[POINT_GROUPS];
     double group_s[POINT_GROUPS], calibration_s, host_s, wake_s; /* parts of used_s */
+    int64_t rejected; /* samples of this session: the device was disturbed */
     int64_t left_out; /* points of level 0 that the budget could not hold */
 };
 

@@ -18,6 +18,24 @@ static const enum op_kind mlp_vidur[] = {
     OP_MLP_UP_PROJ, OP_MLP_ACT,    OP_MLP_DOWN_PROJ, OP_ADD};
 static const enum op_kind mlp_ours[] = {OP_EMB_NORM, OP_QK_NORM, OP_FINAL_NORM, OP_LM_HEAD,
                                         OP_SAMPLE};
+/* With split: the gap, and medians of decode batches of all that depends on tokens or rows. */
+static const enum op_kind mlp_decode[] = {OP_EMB,
+                                          OP_EMB_NORM,
+                                          OP_INPUT_NORM,
+                                          OP_ATTN_PRE_PROJ,
+                                          OP_QK_NORM,
+                                          OP_ROPE,
+                                          OP_KV_SAVE,
+                                          OP_ATTN_POST_PROJ,
+                                          OP_POST_ATTN_NORM,
+                                          OP_MLP_UP_PROJ,
+                                          OP_MLP_ACT,
+                                          OP_MLP_DOWN_PROJ,
+                                          OP_ADD,
+                                          OP_FINAL_NORM,
+                                          OP_LM_HEAD,
+                                          OP_SAMPLE,
+                                          OP_GAP};
 /* Operators that Vidur measures and that cost nothing with a paged cache: 0. */
 static const char *const attention_reshape[] = {"attn_input_reshape", "attn_output_reshape"};
 static const enum op_kind attention_vidur[] = {OP_KV_SAVE, OP_ATTN_PREFILL, OP_ATTN_DECODE};
@@ -73,8 +91,74 @@ static const char *const mlp_dims[] = {
     "n_head",     "n_kv_head",     "n_embd",     "n_expanded_embd",
     "vocab_size", "use_gated_mlp", "num_tokens", "num_tensor_parallel_workers"};
 
-static void mlp_header(struct csv_writer *w)
+static void decode_names(struct csv_writer *w)
 {
+    static const char *const stat[] = {"median", "std", "n"};
+    for (size_t i = 0; i < LEN(mlp_decode); i++)
+        for (size_t k = 0; k < LEN(stat); k++) {
+            char name[96];
+            snprintf(name, sizeof name, "decode_stats.%s.%s", op_name(mlp_decode[i]), stat[k]);
+            csv_put_str(w, name);
+        }
+}
+
+static void energy_name(struct csv_writer *w, const char *stats, enum op_kind k)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s.median_j", stats, op_name(k));
+    csv_put_str(w, name);
+}
+
+/* J of one repeat; empty where time or power is unknown, or the model has no such operator. */
+static void put_energy(struct csv_writer *w, const struct profile_result *r, const struct op *op,
+                       const struct stats *s, bool decode, int64_t x)
+{
+    const double j = op && s->n ? power_cell_j(r->power, op, decode, (double)x, s->median) : NAN;
+    if (isnan(j))
+        csv_put_empty(w);
+    else
+        csv_put_double(w, j);
+}
+
+static void energy_names(struct csv_writer *w, bool split)
+{
+    for (size_t i = 0; i < LEN(mlp_vidur); i++)
+        energy_name(w, "energy_stats", mlp_vidur[i]);
+    for (size_t i = 0; i < LEN(mlp_ours); i++)
+        energy_name(w, "energy_stats", mlp_ours[i]);
+    if (!split)
+        return;
+    energy_name(w, "energy_stats", OP_GAP);
+    for (size_t i = 0; i < LEN(mlp_decode); i++)
+        energy_name(w, "decode_energy_stats", mlp_decode[i]);
+}
+
+static void put_energies(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                         const struct op_list *ops, int64_t x)
+{
+    enum op_kind main[LEN(mlp_vidur) + LEN(mlp_ours) + 1];
+    size_t n = 0;
+    for (size_t i = 0; i < LEN(mlp_vidur); i++)
+        main[n++] = mlp_vidur[i];
+    for (size_t i = 0; i < LEN(mlp_ours); i++)
+        main[n++] = mlp_ours[i];
+    if (r->split)
+        main[n++] = OP_GAP;
+    for (size_t i = 0; i < n; i++) {
+        const struct op *op = find_op(ops, main[i]);
+        const struct stats s = op ? cell_1d(a, r, op, CELL_MAIN, x) : (struct stats){0};
+        put_energy(w, r, op, &s, false, x);
+    }
+    for (size_t i = 0; r->split && i < LEN(mlp_decode); i++) {
+        const struct op *op = find_op(ops, mlp_decode[i]);
+        const struct stats s = op ? cell_1d(a, r, op, CELL_DECODES, x) : (struct stats){0};
+        put_energy(w, r, op, &s, true, x);
+    }
+}
+
+static void mlp_header(struct csv_writer *w, const struct profile_result *r)
+{
+    const bool split = r->split;
     for (size_t i = 0; i < LEN(mlp_vidur); i++)
         stat_names(w, op_name(mlp_vidur[i]));
     put_names(w, mlp_dims, LEN(mlp_dims));
@@ -86,6 +170,13 @@ static void mlp_header(struct csv_writer *w)
         count_name(w, op_name(mlp_ours[i]));
     csv_put_str(w, "head_dim");
     csv_put_str(w, "method");
+    if (split) {
+        stat_names(w, op_name(OP_GAP));
+        count_name(w, op_name(OP_GAP));
+        decode_names(w);
+    }
+    if (r->power)
+        energy_names(w, split);
     csv_end_row(w);
 }
 
@@ -94,7 +185,25 @@ static struct stats mlp_stats(struct arena *a, const struct profile_result *r,
 {
     const struct op *op = find_op(ops, k);
     *exists = op != NULL;
-    return op ? cell_1d(a, r, op, x) : (struct stats){0};
+    return op ? cell_1d(a, r, op, CELL_MAIN, x) : (struct stats){0};
+}
+
+/* Median, standard deviation and number of each operator in decode batches. */
+static void put_decodes(struct arena *a, struct csv_writer *w, const struct profile_result *r,
+                        const struct op_list *ops, int64_t x)
+{
+    for (size_t i = 0; i < LEN(mlp_decode); i++) {
+        const struct op *op = find_op(ops, mlp_decode[i]);
+        const struct stats s = op ? cell_1d(a, r, op, CELL_DECODES, x) : (struct stats){0};
+        if (s.n) {
+            csv_put_double(w, s.median * 1e3);
+            csv_put_double(w, s.std * 1e3);
+        } else {
+            csv_put_empty(w);
+            csv_put_empty(w);
+        }
+        csv_put_int(w, s.n);
+    }
 }
 
 static void mlp_row(struct arena *a, struct csv_writer *w, const struct profile_result *r,
@@ -123,6 +232,14 @@ static void mlp_row(struct arena *a, struct csv_writer *w, const struct profile_
         csv_put_int(w, n[i]);
     csv_put_int(w, m->head_dim);
     csv_put_str(w, "in_context");
+    if (r->split) {
+        struct stats s = mlp_stats(a, r, ops, OP_GAP, x, &exists);
+        put_stats(w, &s, exists);
+        csv_put_int(w, s.n);
+        put_decodes(a, w, r, ops, x);
+    }
+    if (r->power)
+        put_energies(a, w, r, ops, x);
     csv_end_row(w);
 }
 
@@ -140,7 +257,7 @@ static const char *const attention_dims[] = {"n_embd",
                                              "is_prefill",
                                              "attention_backend"};
 
-static void attention_header(struct csv_writer *w)
+static void attention_header(struct csv_writer *w, const struct profile_result *r)
 {
     stat_names(w, attention_reshape[0]);
     for (size_t i = 0; i < LEN(attention_vidur); i++)
@@ -151,6 +268,8 @@ static void attention_header(struct csv_writer *w)
         count_name(w, op_name(attention_vidur[i]));
     csv_put_str(w, "head_dim");
     csv_put_str(w, "method");
+    for (size_t i = 0; r->power && i < LEN(attention_vidur); i++)
+        energy_name(w, "energy_stats", attention_vidur[i]);
     csv_end_row(w);
 }
 
@@ -166,7 +285,8 @@ static void attention_row(struct arena *a, struct csv_writer *w, const struct pr
     for (size_t i = 0; i < LEN(attention_vidur); i++) {
         enum op_kind other = prefill ? OP_ATTN_DECODE : OP_ATTN_PREFILL;
         const struct op *op = find_op(ops, attention_vidur[i]);
-        if (op && op->kind != other)
+        const bool decodes_own = r->split && !prefill && op && op->kind == OP_KV_SAVE;
+        if (op && op->kind != other && !decodes_own) /* theirs is in mlp.csv */
             s[i] = cell_point(a, r, op, point);
         put_stats(w, &s[i], op != NULL);
     }
@@ -182,6 +302,9 @@ static void attention_row(struct arena *a, struct csv_writer *w, const struct pr
         csv_put_int(w, s[i].n);
     csv_put_int(w, m->head_dim);
     csv_put_str(w, "in_context");
+    for (size_t i = 0; r->power && i < LEN(s); i++)
+        put_energy(w, r, find_op(ops, attention_vidur[i]), &s[i], !prefill,
+                   attention_vidur[i] == OP_ATTN_DECODE ? p->x * p->kv : p->x);
     csv_end_row(w);
 }
 
@@ -229,11 +352,14 @@ static struct node *grid_node(struct arena *a, const struct profile_result *r)
     set_int(grid, "num_blocks", r->limits->num_blocks);
     set_int(grid, "decode_level", r->level[GROUP_DECODE]);
     set_int(grid, "prompt_level", r->level[GROUP_PROMPT]);
+    set_str(grid, "decode_lengths", r->limits->n_padded > 0 ? "0.5 to 1.5 of the mean" : "equal");
     set_int(grid, "points", points);
     set_int(grid, "points_over_kv_memory", r->points->dropped);
     set_int(grid, "points_over_budget", r->left_out);
     set_int(grid, "samples", samples);
     set_int(grid, "samples_per_point_min", points ? fewest : 0);
+    if (r->split)
+        set_int(grid, "samples_rejected", r->rejected);
     set_float(grid, "measured_s", r->measured_s);
     return grid;
 }
@@ -272,6 +398,34 @@ static struct node *iteration_node(struct arena *a, const struct profile_result 
     return map;
 }
 
+/* Part of the host's time that comes after the device could begin, of iterations with or without
+ * chunks. */
+static double launch_share(const struct journal *j, bool prefill)
+{
+    double launch_s = 0, host_s = 0;
+    for (size_t i = 0; i < j->host.n; i++)
+        if ((j->host.p[i].chunks > 0) == prefill) {
+            launch_s += j->host.p[i].launch_s;
+            host_s += j->host.p[i].host_s;
+        }
+    return host_s > 0 ? launch_s / host_s : 0;
+}
+
+/* What simulations need to know of an executor with several batches in flight. */
+static void overlap_nodes(struct arena *a, const struct journal *j, struct node *host,
+                          struct node *meta)
+{
+    struct node *serving = node_new(a, NODE_MAP);
+    double *answer_s = arena_array(a, double, j->host.n);
+    for (size_t i = 0; i < j->host.n; i++)
+        answer_s[i] = j->host.p[i].answer_s;
+    set_float(host, "launch_share", launch_share(j, false));
+    set_float(host, "prefill_launch_share", launch_share(j, true));
+    set_float(host, "answer_s", stats_of(answer_s, (int64_t)j->host.n).median);
+    set_str(serving, "scheduler.async_scheduling", "overlap");
+    node_set(a, meta, SV("serving"), serving);
+}
+
 static struct node *meta_node(struct arena *a, const struct profile_result *r,
                               const struct op_list *ops)
 {
@@ -298,13 +452,19 @@ static struct node *meta_node(struct arena *a, const struct profile_result *r,
     set_int(host, "samples", (int64_t)r->journal->host.n);
     set_float(host, "scale", scale.decode);
     set_float(host, "prefill_scale", scale.prefill);
+    if (r->overlaps)
+        overlap_nodes(a, r->journal, host, meta);
     node_set(a, meta, SV("host"), host);
+    if (r->facts)
+        node_set(a, meta, SV("device_facts"), node_copy(a, r->facts));
     struct node *wake = wake_node(a, r->wake);
     if (wake)
         node_set(a, meta, SV("wake"), wake);
     node_set(a, meta, SV("contention"), fields_node(a, &contention_fields, &r->contention));
     if (r->sessions)
         node_set(a, meta, SV("sessions"), node_copy(a, r->sessions));
+    if (r->power)
+        node_set(a, meta, SV("energy"), power_node(a, r->journal, r->power, p->meter));
     if (r->reference)
         node_set(a, meta, SV("yardstick"), node_copy(a, r->reference));
     if (p->provenance)
@@ -323,7 +483,7 @@ static void fill_mlp(struct arena *a, struct csv_writer *w, const struct profile
                      const struct op_list *ops)
 {
     int64_t n, *x = cell_counts(a, r, &n);
-    mlp_header(w);
+    mlp_header(w, r);
     for (int64_t i = 0; i < n; i++)
         mlp_row(a, w, r, ops, x[i]);
 }
@@ -331,7 +491,7 @@ static void fill_mlp(struct arena *a, struct csv_writer *w, const struct profile
 static void fill_attention(struct arena *a, struct csv_writer *w, const struct profile_result *r,
                            const struct op_list *ops)
 {
-    attention_header(w);
+    attention_header(w, r);
     for (int64_t i = 0; i < r->points->n; i++) {
         if (r->points->p[i].kind != POINT_TOKENS && profile_measured(r, i))
             attention_row(a, w, r, ops, i);
@@ -373,11 +533,18 @@ static enum st write_samples(struct arena *a, const struct artifact *art,
     return fs_write_atomic(artifact_path(a, art, PROFILE_SAMPLES), text.p, text.n, e);
 }
 
+void profile_ops(const struct profile_result *r, struct op_list *out)
+{
+    shard_ops(r->p->model, r->p->tp, out);
+    if (r->split)
+        op_list_add_gap(out);
+}
+
 enum st write_compute(struct arena *a, const struct profile_result *r, const char *dir,
                       struct err *e)
 {
     struct op_list ops;
-    shard_ops(r->p->model, r->p->tp, &ops);
+    profile_ops(r, &ops);
     struct artifact art;
     TRY(artifact_begin(a, dir, BUNDLE_META, &art, e));
     enum st st = write_csv(a, &art, "mlp.csv", fill_mlp, r, &ops, e);

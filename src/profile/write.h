@@ -17,12 +17,21 @@ struct profile_result {
     struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES];
     struct calibration_rests rests;
     int level[POINT_GROUPS]; /* finest level that was measured */
-    int64_t left_out;        /* points of the coarsest grid that the budget could not hold */
-    double measured_s;       /* operator time of all samples */
+    bool split;    /* executors with EXEC_OP_SPLIT: gaps are measured, and tables of their own for
+                      decode batches (cells.h) */
+    bool overlaps; /* the executor has several batches in flight */
+    int64_t rejected;         /* samples: the device was disturbed */
+    const struct node *facts; /* of the executor; NULL = none */
+    int64_t left_out;         /* points of the coarsest grid that the budget could not hold */
+    double measured_s;        /* operator time of all samples */
     struct contention contention;
     const struct node *sessions;
-    const struct node *reference; /* of all sessions; NULL = none (reference.h) */
+    const struct power_table *power; /* NULL = energy was not measured (power.h) */
+    const struct node *reference;    /* of all sessions; NULL = none (reference.h) */
 };
+
+/* The model's operators on one shard, and the gap where it is measured. */
+void profile_ops(const struct profile_result *r, struct op_list *out);
 
 /* Whether the point belongs to the bundle. */
 bool profile_measured(const struct profile_result *r, int64_t point);

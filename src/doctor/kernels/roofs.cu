@@ -69,4 +69,91 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// The same pieces over and over, of memory that fits into the L2: block b reads piece (b + round) %
+// pieces, so that no SM meets the piece that it has just read.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    roof_read_l2(const uint4 *in, unsigned *sums, unsigned pieces, unsigned rounds)
+{
+    unsigned sum = 0;
+    for (unsigned round = 0; round < rounds; round++) {
+        const unsigned piece = (blockIdx.x + round) % pieces;
+        const uint4 *p = in + (unsigned long long)piece * THREADS * PER_THREAD + threadIdx.x;
+        uint4 v[PER_THREAD];
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++)
+            asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(v[i].x), "=r"(v[i].y), "=r"(v[i].z), "=r"(v[i].w)
+                         : "l"(p + i * THREADS));
+#pragma unroll
+        for (int i = 0; i < PER_THREAD; i++)
+            sum += v[i].x + v[i].y + v[i].z + v[i].w;
+    }
+    atomicAdd(&sums[blockIdx.x], sum); // the host adds them up
+}
+
+// Fused multiply-adds without tensor cores: v = v / 2 + 1 ends at 2 in every type, whatever it began
+// with. right[block] counts the threads whose values did.
+#define LANES 16
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    roof_fma_f64(unsigned *right, int rounds, unsigned half, unsigned one)
+{
+    const double a = half, b = one; // both 1, which the compiler does not know
+    double v[LANES];
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        v[i] = (double)(i + threadIdx.x);
+    for (int r = 0; r < rounds; r++)
+#pragma unroll
+        for (int i = 0; i < LANES; i++)
+            v[i] = fma(v[i], a * 0.5, b);
+    bool all = true;
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        all = all && v[i] == 2.0;
+    if (all)
+        atomicAdd(&right[blockIdx.x], 1);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    roof_fma_f32(unsigned *right, int rounds, unsigned half, unsigned one)
+{
+    const float a = (float)half, b = (float)one;
+    float v[LANES];
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        v[i] = (float)(i + threadIdx.x);
+    for (int r = 0; r < rounds; r++)
+#pragma unroll
+        for (int i = 0; i < LANES; i++)
+            v[i] = fmaf(v[i], a * 0.5f, b);
+    bool all = true;
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        all = all && v[i] == 2.0f;
+    if (all)
+        atomicAdd(&right[blockIdx.x], 1);
+}
+
+// Two halves a register: 0x3800 is 0.5, 0x3c00 is 1, 0x4000 is 2.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    roof_fma_f16(unsigned *right, int rounds, unsigned half, unsigned one)
+{
+    const unsigned a = half * 0x38003800u, b = one * 0x3c003c00u;
+    unsigned v[LANES];
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        v[i] = i % 2 ? 0x3c003800u : 0x40003c00u;
+    for (int r = 0; r < rounds; r++)
+#pragma unroll
+        for (int i = 0; i < LANES; i++)
+            asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(v[i]) : "r"(a), "r"(b));
+    bool all = true;
+#pragma unroll
+    for (int i = 0; i < LANES; i++)
+        all = all && v[i] == 0x40004000u;
+    if (all)
+        atomicAdd(&right[blockIdx.x], 1);
+}
+
 extern "C" __global__ void roof_nothing(void) {}

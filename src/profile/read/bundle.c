@@ -169,6 +169,15 @@ static bool is_whole(const struct bundle *b)
     return b->calibrated || b->iterations;
 }
 
+static enum st read_overlap(const struct node *host, struct bundle *b, struct err *e)
+{
+    if (!node_find(host, "launch_share"))
+        return ST_OK;
+    TRY(node_get_double(host, "launch_share", 0, 1, &b->launch_share, e));
+    TRY(node_get_double(host, "prefill_launch_share", 0, 1, &b->prefill_launch_share, e));
+    return node_get_double(host, "answer_s", 0, 1, &b->answer_s, e);
+}
+
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
 {
     b->host_scale = b->host_prefill_scale = 1;
@@ -181,6 +190,7 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     b->meta = meta;
     TRY(read_scale(meta, "host", "scale", &b->host_scale, e));
     TRY(read_scale(meta, "host", "prefill_scale", &b->host_prefill_scale, e));
+    TRY(read_overlap(node_find(meta, "host"), b, e));
     const struct node *iteration = node_find(meta, "iteration");
     TRY(read_scales(a, iteration, "decode", &b->decode_scale, e));
     TRY(read_scales(a, iteration, "decode_first", &b->first_scale, e));
@@ -241,8 +251,26 @@ static void build_table(struct arena *a, const struct model *m, const struct op 
         op_table_build(a, op->axis, known, p, n, out);
 }
 
+static void build_decode_tables(struct arena *a, struct bundle *b, struct grid_set *known,
+                                struct op_points *decodes)
+{
+    for (int i = 0; i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        struct read_points *p = &decodes->time[op->kind];
+        struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
+        if (op->axis != AXIS_TOKENS && op->axis != AXIS_ROWS)
+            continue;
+        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_table[op->kind]);
+        b->has_decodes |= p->n > 0;
+        p = &decodes->energy[op->kind];
+        own = arena_copy(a, p->p, p->n * sizeof *p->p);
+        op_table_build(a, op->axis, known, own, (int64_t)p->n, &b->decode_energy[op->kind]);
+        b->has_decode_energy |= p->n > 0;
+    }
+}
+
 static void build_tables(struct arena *a, const struct bundle_key *key, struct bundle *b,
-                         struct op_points *both)
+                         struct op_points *both, struct op_points *decodes)
 {
     struct read_points *points = both->time;
     estimate_lm_head(b, points);
@@ -259,6 +287,7 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
     if (missing.n)
         b->missing = arena_str(a, buf_str(&missing));
     buf_free(&missing);
+    build_decode_tables(a, b, &known, decodes);
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         struct read_points *p = &both->energy[op->kind];
@@ -333,6 +362,13 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
         const struct curve *c = &b->energy[op->kind].curve;
         if (c->grid)
             sum_add(a, op->axis == AXIS_ROWS ? &b->energy_rows : &b->energy_tokens, c, op->repeat);
+        c = &b->decode_energy[op->kind].curve;
+        if (c->grid)
+            sum_add(a, op->axis == AXIS_ROWS ? &b->decode_energy_rows : &b->decode_energy_tokens, c,
+                    op->repeat);
+        c = &b->decode_table[op->kind].curve;
+        if (c->grid)
+            sum_add(a, op->axis == AXIS_ROWS ? &b->decode_rows : &b->decode_tokens, c, op->repeat);
         c = &b->table[op->kind].curve;
         if (c->grid == NULL)
             continue;
@@ -501,6 +537,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
                     struct err *e)
 {
     struct bundle *b = arena_one(a, struct bundle);
+    b->root = arena_str(a, key->root);
     b->dir = folder(a, key, "compute", key->hardware);
     b->counts = arena_one(a, struct bundle_counts);
     if (!fs_is_dir(b->dir)) {
@@ -518,21 +555,28 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
         return ST_OK;
     TRY(check_formats(b, key->model, e));
 
-    struct op_points points = {0};
+    struct op_points points = {0}, decodes = {0};
     bool wanted[OP_KINDS] = {false}, in_attention[OP_KINDS] = {false};
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         b->repeat[op->kind] = op->repeat;
         *(in_attention_file(op) ? &in_attention[op->kind] : &wanted[op->kind]) = true;
     }
-    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, &points, e);
+    wanted[OP_GAP] = true;
+    enum st st = read_mlp(fs_join(a, b->dir, "mlp.csv"), key, wanted, &points, &decodes, e);
     if (st == ST_OK)
         st = read_attention(fs_join(a, b->dir, "attention.csv"), key, in_attention, &points, e);
+    if (st == ST_OK && points.time[OP_GAP].n) {
+        op_list_add_gap(&b->ops);
+        b->repeat[OP_GAP] = 1;
+    }
     if (st == ST_OK)
-        build_tables(a, key, b, &points);
+        build_tables(a, key, b, &points, &decodes);
     for (int k = 0; k < OP_KINDS; k++) {
         vec_free(&points.time[k]);
         vec_free(&points.energy[k]);
+        vec_free(&decodes.time[k]);
+        vec_free(&decodes.energy[k]);
     }
     TRY(st);
     bundle_sum_tables(a, b);
@@ -564,10 +608,20 @@ const struct calibrated *bundle_calibrated(const struct bundle *b)
     return b->calibrated;
 }
 
+double bundle_replayed(const struct bundle *b, bool prompt, int64_t size)
+{
+    return b->replayed ? unevenness_next(b->replayed, prompt, size) : 1;
+}
+
 struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x)
 {
     bool outside;
+    const bool prompt = x->chunk_tokens > 0;
     struct iterations_time s = iterations_at(b->iterations, x, &outside);
+    const double ratio = bundle_replayed(
+        b, prompt, (int64_t)(prompt ? x->chunk_tokens : 0) + (int64_t)x->decode_sequences);
+    s.host_s *= ratio;
+    s.device_s *= ratio;
     b->counts->lookups++;
     b->counts->outside += outside;
     return s;
@@ -586,6 +640,28 @@ const struct request_overheads *bundle_overheads(const struct bundle *b)
 const struct node *bundle_settings(const struct bundle *b)
 {
     return b->calibrated ? b->calibrated->settings : node_find(b->meta, "settings");
+}
+
+bool bundle_overlaps(const struct bundle *b)
+{
+    const struct node *serving = node_find(b->meta, "serving");
+    const struct node *async = node_find(serving, "scheduler.async_scheduling");
+    return async && async->kind == NODE_STR && sv_eq(async->s, "overlap");
+}
+
+double bundle_first_use_s(const struct bundle *b, bool prompt)
+{
+    const struct node *first = b->iterations && b->meta ? node_find(b->meta, "first_use") : NULL;
+    const char *key = prompt ? "prompt_s" : "decode_s";
+    double s = 0;
+    struct err ignored = {0};
+    if (b->calibrated)
+        return b->calibrated->first_use_s > 0 ? b->calibrated->first_use_s : 0;
+    if (first && first->kind == NODE_MAP && node_find(first, key) &&
+        node_get_double(first, key, 0, 1e3, &s, &ignored) != ST_OK)
+        s = 0;
+    err_clear(&ignored);
+    return s;
 }
 
 bool bundle_has(const struct bundle *b, enum op_kind k)
@@ -611,6 +687,11 @@ const struct node *bundle_meta(const struct bundle *b)
 const char *bundle_dir(const struct bundle *b)
 {
     return b->dir;
+}
+
+const char *bundle_root(const struct bundle *b)
+{
+    return b->root;
 }
 
 const char *bundle_missing(const struct bundle *b)

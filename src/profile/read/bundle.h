@@ -20,6 +20,9 @@
  *   process_model_outputs (medians) + ray_comm_time_mean; ours also that of iterations with prefill
  *   chunks, prefill_iteration_host_median. Filters: model_name, tensor_parallel_degree.
  *
+ * Bundles of GPUs (docs/formats.md) have an operator gap, the time between kernels, and in mlp.csv
+ * columns decode_stats.<op>.median of batches without chunks.
+ *
  * An empty cell is a missing value, not 0. Our bundle_meta.json adds iteration.{decode,
  * decode_first, decode_second, prompt}, host.{scale, prefill_scale} and wake: docs/methodology.md.
  *
@@ -78,11 +81,21 @@ const struct request_overheads *bundle_overheads(const struct bundle *b); /* NUL
 /* Settings that its times hold for, a map from keys of the configuration; NULL = none stated. */
 const struct node *bundle_settings(const struct bundle *b);
 
+/* The profiled executor has several batches in flight: simulations of it overlap host and device.
+ */
+bool bundle_overlaps(const struct bundle *b);
+
+/* What the first batch of each shape takes more (sim/first_use.h), with chunks or without: of
+ * calibration.json, or of measured iterations first_use{decode_s, prompt_s} in bundle_meta.json.
+ * 0 = nothing. */
+double bundle_first_use_s(const struct bundle *b, bool prompt);
+
 bool bundle_has(const struct bundle *b, enum op_kind k);
 bool bundle_has_host(const struct bundle *b);
 bool bundle_is_uneven(const struct bundle *b);          /* it holds how batches of a run differ */
 const struct node *bundle_meta(const struct bundle *b); /* NULL for Vidur's */
 const char *bundle_dir(const struct bundle *b);         /* the compute folder */
+const char *bundle_root(const struct bundle *b);        /* of the key */
 
 /* Operators of the model that the bundle has no times for, "lm_head, sample"; NULL when none. They
  * are charged 0, which results must report. */
@@ -100,6 +113,10 @@ double bundle_op_s(const struct bundle *b, const struct op *op, const struct op_
 /* Host seconds of an iteration with that many sequences; 0 when the bundle has none. `prefill`: the
  * iteration has prefill chunks. */
 double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
+/* Of that host time, of executors with several batches in flight: the seconds in which the device
+ * already works at the batch. And what comes besides between the device's end and the tokens. */
+double bundle_launch_s(const struct bundle *b, double host_s, bool prefill);
+double bundle_answer_s(const struct bundle *b);
 /* Factor on the sum of an iteration's operators, from the profiler's calibration run; 1 when the
  * bundle has none. For iterations with prefill chunks, by tokens, alone or `mixed` with decodes (as
  * alone where the bundle does not distinguish them). */
@@ -124,14 +141,18 @@ double bundle_op_error(const struct bundle *b, enum op_kind k);
 /* All operators of a forward pass that depend on its tokens, and on its rows. 0 for 0. */
 double predict_tokens_s(const struct bundle *b, int64_t tokens);
 double predict_rows_s(const struct bundle *b, int64_t rows);
+/* The same in batches without chunks, where the bundle tells them apart (columns decode_stats):
+ * CUDA graphs, padded to certain sizes. Else as above. */
+double predict_decode_tokens_s(const struct bundle *b, int64_t tokens);
+double predict_decode_rows_s(const struct bundle *b, int64_t rows);
 /* Attention of one prefill chunk; of seqs decode rows whose caches hold kv_before tokens together
  * (the tokens they are about to add not counted). All layers. */
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
-/* The same for unequal lengths, the longest kv_max. Profiles hold equal lengths only, so: the time
- * at the mean length, averaged over a window of +-(kv_max - mean) but at most a tile of keys, as
- * lengths that differ do not stand at the same place of their tiles; and never less than the
- * longest sequence takes alone. */
+/* The same for unequal lengths, the longest kv_max. Profiles of CPUs hold equal lengths only, so:
+ * the time at the mean length, averaged over a window of +-(kv_max - mean) but at most a tile of
+ * keys, as lengths that differ do not stand at the same place of their tiles; and never less than
+ * the longest sequence takes alone. */
 double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
                               int64_t kv_max);
 
@@ -179,6 +200,10 @@ const char *bundle_energy_missing(const struct bundle *b);
 double bundle_idle_w(const struct bundle *b);
 double predict_tokens_j(const struct bundle *b, int64_t tokens);
 double predict_rows_j(const struct bundle *b, int64_t rows);
+/* In batches without chunks, from columns decode_energy_stats.<op>.median_j; without them as above.
+ */
+double predict_decode_tokens_j(const struct bundle *b, int64_t tokens);
+double predict_decode_rows_j(const struct bundle *b, int64_t rows);
 double predict_prefill_j(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_j(const struct bundle *b, int64_t seqs, int64_t kv_before);
 
@@ -235,10 +260,16 @@ struct bundle_uncertainty {
     double decode_drift, decode_classes; /* of batches without prefill chunks */
     double prompt_drift, prompt_classes; /* of those with */
     int64_t rounds;                      /* that the drift is known from; 0 = none */
+    struct op_spread iteration[2];       /* of measured iterations without and with chunks */
     double host_cv; /* variation of single iterations: standard deviation / mean, averaged over the
                        rows of the file; 0 = not in the file */
 };
 void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out);
+/* It says something of its errors: operators and measured iterations do, a calibration whose file
+ * has uncertainties. */
+bool bundle_is_uncertain(const struct bundle *b);
+/* Of a replica that replays unevenness: this batch's ratio of times; 1 in others. */
+double bundle_replayed(const struct bundle *b, bool prompt, int64_t size);
 
 /* A bundle as another profile would have found it; shares memory with b, counts its own look-ups.
  * All times of a part are multiplied by its factor; with `places`, every measured place by one of
@@ -255,6 +286,8 @@ struct bundle_factors {
     const struct rng *host_draws; /* initial state of the draws; NULL = none */
     struct rng *unevenness;       /* draws where the replay begins; NULL = none */
 };
+/* Measured iterations are drawn anew by their spread, and a calibration's parameters by their
+ * covariance, where `places` is set. */
 struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
                                 const struct bundle_factors *f);
 

@@ -1,6 +1,9 @@
 #include "profile/read/calibrated.h"
 
+#include <math.h>
+
 #include "base/fs.h"
+#include "base/rng.h"
 #include "text/json.h"
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -60,6 +63,8 @@ static const struct field rows[] = {
     FIELD_NAMED_MAPS(struct calibrated, param, "parameters", param_name, ITERATION_PARAMS,
                      &param_fields),
     FIELD_LIST(struct calibrated, covariance, n_covariance, "covariance", .optional = true),
+    FIELD(struct calibrated, first_use_s, .max = 1e3, .optional = true, .omit = true),
+    FIELD(struct calibrated, first_use_sd_s, .max = 1e3, .optional = true, .omit = true),
     FIELD(struct calibrated, residual, .optional = true),
     FIELD(struct calibrated, source, .optional = true),
 };
@@ -168,4 +173,71 @@ struct iteration_params calibrated_params(const struct calibrated *c)
     for (int i = 0; i < ITERATION_PARAMS; i++)
         p.v[i] = c->param[i].value;
     return p;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+bool calibrated_is_uncertain(const struct calibrated *c)
+{
+    bool any = c->n_covariance > 0;
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        any = any || c->param[i].sd > 0;
+    return any;
+}
+
+static double covariance_of(const struct calibrated *c, int i, int j)
+{
+    if (c->n_covariance)
+        return c->covariance[i].v[j];
+    return i == j ? c->param[i].sd * c->param[i].sd : 0;
+}
+
+/* The lower triangle whose product with its transpose is the covariance (Cholesky). Parameters that
+ * others determine, and those of no variance, get 0. */
+static void root_of(const struct calibrated *c, double l[ITERATION_PARAMS][ITERATION_PARAMS])
+{
+    static const double least = 1e-12;
+    for (int j = 0; j < ITERATION_PARAMS; j++) {
+        double rest = covariance_of(c, j, j);
+        for (int k = 0; k < j; k++)
+            rest -= l[j][k] * l[j][k];
+        l[j][j] = rest > least ? sqrt(rest) : 0;
+        for (int i = j + 1; i < ITERATION_PARAMS; i++) {
+            double s = covariance_of(c, i, j);
+            for (int k = 0; k < j; k++)
+                s -= l[i][k] * l[j][k];
+            l[i][j] = l[j][j] > 0 ? s / l[j][j] : 0;
+        }
+    }
+}
+
+static bool is_hidden_host(const struct calibrated *c, int i)
+{
+    const bool host = i == ITERATION_ITERATION_S || i == ITERATION_SEQUENCE_S ||
+                      i == ITERATION_CHUNK_S || i == ITERATION_TOKEN_S;
+    return host && !c->param[i].fitted;
+}
+
+struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c, uint64_t seed)
+{
+    static const double most = 0.9;
+    struct calibrated *out = arena_copy(a, c, sizeof *c);
+    double l[ITERATION_PARAMS][ITERATION_PARAMS] = {{0}}, z[ITERATION_PARAMS];
+    struct rng r = rng_stream(seed, "calibration");
+    root_of(c, l);
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        z[i] = rng_normal(&r);
+    for (int i = 0; i < ITERATION_PARAMS; i++) {
+        const struct iteration_param_info *info = &iteration_param_table[i];
+        double by = 0, *v = &out->param[i].value;
+        for (int j = 0; j <= i; j++)
+            by += l[i][j] * z[j];
+        if (is_hidden_host(c, i))
+            continue;
+        *v = *info->unit == '1' ? *v / (1 + fmax(-by, -most)) : *v * (1 + fmax(by, -most));
+        *v = fmin(fmax(*v, info->min), info->max);
+    }
+    if (c->first_use_s > 0 && c->first_use_sd_s > 0)
+        out->first_use_s = fmax(0, c->first_use_s + c->first_use_sd_s * rng_normal(&r));
+    return out;
 }

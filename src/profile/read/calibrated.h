@@ -36,9 +36,20 @@ struct calibrated {
      * else ITERATION_PARAMS rows of as many. */
     const struct doubles *covariance;
     size_t n_covariance;
+    /* What the first batch of each shape takes more (sim/first_use.h), and its standard deviation;
+     * NAN = nothing is known. */
+    double first_use_s, first_use_sd_s;
     const struct node *residual; /* what was left over, as the writer says; NULL = not stated */
     const char *source;          /* what it was fitted to; NULL = not stated */
 };
+
+/* It says how uncertain its parameters are. */
+bool calibrated_is_uncertain(const struct calibrated *c);
+/* Parameters as another fit might have found them: by the covariance, or where there is none by the
+ * sd of each. A value moves as an iteration's time does in it: seconds by 1 + x, efficiencies by
+ * 1 / (1 - x), where x is what is drawn of its logarithm; all within their ranges. Host times that
+ * were not fitted stay: the data said nothing of them because they did not show. */
+struct calibrated *calibrated_drawn(struct arena *a, const struct calibrated *c, uint64_t seed);
 
 struct iteration_params calibrated_params(const struct calibrated *c);
 

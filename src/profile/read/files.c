@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "profile/read/filter.h"
 #include "profile/read/read.h"
@@ -11,19 +12,20 @@ struct value_column {
     double unit; /* of a cell, in s or J */
 };
 
-/* Columns time_stats.<op>.median and energy_stats.<op>.median_j of the wanted operators that the
- * file has. */
-static int value_columns(const struct csv_reader *r, const bool wanted[OP_KINDS],
-                         struct op_points *points, struct value_column out[2 * OP_KINDS])
+/* Columns <stats>.<op>.median and <energy>.<op>.median_j of the wanted operators that the file has.
+ */
+static int value_columns(const struct csv_reader *r, const char *stats, const char *energy,
+                         const bool wanted[OP_KINDS], struct op_points *points,
+                         struct value_column out[2 * OP_KINDS])
 {
     int n = 0;
     for (int k = 0; k < OP_KINDS; k++) {
         char name[96];
-        snprintf(name, sizeof name, "time_stats.%s.median", op_name((enum op_kind)k));
+        snprintf(name, sizeof name, "%s.%s.median", stats, op_name((enum op_kind)k));
         int column = wanted[k] ? csv_find(r, name) : -1;
         if (column >= 0)
             out[n++] = (struct value_column){&points->time[k], column, 1e-3};
-        snprintf(name, sizeof name, "energy_stats.%s.median_j", op_name((enum op_kind)k));
+        snprintf(name, sizeof name, "%s.%s.median_j", energy, op_name((enum op_kind)k));
         column = wanted[k] ? csv_find(r, name) : -1;
         if (column >= 0)
             out[n++] = (struct value_column){&points->energy[k], column, 1};
@@ -43,14 +45,17 @@ static enum st add_point(const struct csv_reader *r, struct value_column c, doub
 }
 
 static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wanted[OP_KINDS],
-                        struct op_points *points, struct err *e)
+                        struct op_points *points, struct op_points *decodes, struct err *e)
 {
+    bool all[OP_KINDS];
     int tokens, ignored;
+    memset(all, true, sizeof all);
     TRY(csv_require(r, "num_tokens", &tokens, e));
     TRY(csv_require(r, "time_stats.attn_pre_proj.median", &ignored, e));
     TRY(filter_bind(f, r, e));
-    struct value_column v[2 * OP_KINDS];
-    int n = value_columns(r, wanted, points, v);
+    struct value_column v[4 * OP_KINDS];
+    int n = value_columns(r, "time_stats", "energy_stats", wanted, points, v);
+    n += value_columns(r, "decode_stats", "decode_energy_stats", all, decodes, v + n);
     enum st st;
     while ((st = csv_next(r, e)) == ST_OK) {
         bool match;
@@ -66,7 +71,7 @@ static enum st mlp_rows(struct csv_reader *r, struct filter *f, const bool wante
 }
 
 enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                 struct op_points *points, struct err *e)
+                 struct op_points *points, struct op_points *decodes, struct err *e)
 {
     const struct model *m = key->model;
     struct csv_reader *r = NULL;
@@ -88,7 +93,7 @@ enum st read_mlp(const char *path, const struct bundle_key *key, const bool want
                                           .optional = true});
     if (csv_find(r, "time_stats.lm_head.median") >= 0)
         filter_add(&f, (struct filter_column){.name = "vocab_size", .want = m->vocab});
-    enum st st = mlp_rows(r, &f, wanted, points, e);
+    enum st st = mlp_rows(r, &f, wanted, points, decodes, e);
     csv_close(&r);
     return st == ST_OK ? filter_done(&f, path, e) : st;
 }
@@ -128,7 +133,7 @@ static enum st attention_rows(struct csv_reader *r, struct filter *f, const bool
     TRY(csv_require(r, "time_stats.attn_decode.median", &ignored, e));
     TRY(csv_require(r, "time_stats.attn_prefill.median", &ignored, e));
     TRY(filter_bind(f, r, e));
-    c.n = value_columns(r, wanted, points, c.v);
+    c.n = value_columns(r, "time_stats", "energy_stats", wanted, points, c.v);
     for (int i = 0; i < c.n; i++)
         for (int k = 0; k < OP_KINDS; k++)
             if (c.v[i].points == &points->time[k] || c.v[i].points == &points->energy[k])

@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 #include "base/order.h"
+#include "base/rng.h"
 #include "base/vec.h"
 #include "profile/read/filter.h"
 #include "profile/read/fit.h"
@@ -208,22 +209,26 @@ struct iterations_time iterations_at(const struct iterations *t, const struct it
     return at(k, &r, -1);
 }
 
-/* Of at most TESTED rows of a kind, evenly taken. */
+/* predicted / measured - 1 of at most TESTED rows, evenly taken; returns how many. */
+static int64_t errors_of(const struct kind *k, double *error)
+{
+    const int64_t step = k->n / TESTED + 1;
+    int64_t n = 0;
+    for (int64_t i = 0; k->n > 1 && i < k->n; i += step) {
+        const struct row *r = &k->rows[i];
+        const struct iterations_time s = at(k, r, i);
+        error[n++] = (s.host_s + s.device_s) / (r->s[0] + r->s[1]) - 1;
+    }
+    return n;
+}
+
 static struct holdout error_of(struct arena *a, const struct iterations *t)
 {
-    const struct kind *kinds[] = {&t->decodes, &t->prompts};
     double *off = arena_array(a, double, 2 * (TESTED + 1)), sum = 0;
-    int64_t n = 0;
-    for (int c = 0; c < 2; c++) {
-        const struct kind *k = kinds[c];
-        int64_t step = k->n / TESTED + 1;
-        for (int64_t i = 0; k->n > 1 && i < k->n; i += step, n++) {
-            const struct row *r = &k->rows[i];
-            struct iterations_time s = at(k, r, i);
-            off[n] = fabs((s.host_s + s.device_s) / (r->s[0] + r->s[1]) - 1);
-            sum += off[n];
-        }
-    }
+    int64_t n = errors_of(&t->decodes, off);
+    n += errors_of(&t->prompts, off + n);
+    for (int64_t i = 0; i < n; i++)
+        sum += off[i] = fabs(off[i]);
     if (n == 0)
         return (struct holdout){0};
     qsort(off, (size_t)n, sizeof *off, order_double);
@@ -261,6 +266,41 @@ enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct it
     }
     vec_free(&rows);
     return st;
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+struct op_spread iterations_spread(struct arena *a, const struct iterations *t, bool prompts)
+{
+    double *error = arena_array(a, double, TESTED + 1);
+    const int64_t n = errors_of(prompts ? &t->prompts : &t->decodes, error);
+    return op_spread_of(error, n);
+}
+
+static void draw_kind(struct arena *a, const struct kind *k, const struct op_spread *spread,
+                      const char *name, uint64_t seed, struct kind *out)
+{
+    struct rng r = rng_stream(seed, name);
+    const double all = exp(spread->shift * rng_normal(&r));
+    *out = (struct kind){.n = k->n, .rows = arena_array(a, struct row, k->n + 1)};
+    for (int64_t i = 0; i < k->n; i++) {
+        const double factor = all * exp(spread->place * rng_normal(&r));
+        out->rows[i] = k->rows[i];
+        for (int c = 0; c < TIMES; c++)
+            out->rows[i].s[c] *= factor;
+    }
+    if (out->n > 0)
+        fit(a, out);
+}
+
+struct iterations *iterations_drawn(struct arena *a, const struct iterations *t,
+                                    const struct op_spread spread[2], uint64_t seed)
+{
+    struct iterations *out = arena_one(a, struct iterations);
+    draw_kind(a, &t->decodes, &spread[0], "iteration.decode", seed, &out->decodes);
+    draw_kind(a, &t->prompts, &spread[1], "iteration.prompt", seed, &out->prompts);
+    out->error = t->error;
+    return out;
 }
 
 struct iterations_facts iterations_facts(const struct iterations *t)

@@ -52,4 +52,15 @@ struct iterations_facts {
 };
 struct iterations_facts iterations_facts(const struct iterations *t);
 
+/* ---- how far they are off ---- */
+
+/* Of rows without (prompts false) and with chunks, from the same errors as facts.error:
+ * op_spread_of (table.h), as between neighbours on a line. 0, 0 of fewer than three rows. */
+struct op_spread iterations_spread(struct arena *a, const struct iterations *t, bool prompts);
+
+/* The iterations that another profile would have found: every row times a factor that its place
+ * draws, and those of a kind times one in common, by their spread; fitted anew. */
+struct iterations *iterations_drawn(struct arena *a, const struct iterations *t,
+                                    const struct op_spread spread[2], uint64_t seed);
+
 #endif

@@ -15,6 +15,18 @@ struct request_overheads {
     double completion_s;   /* besides, from the last token to the end that the client sees */
     const char *source;    /* where they come from; NULL = not stated */
 };
+/* What requests pay at an OpenAI-style server in Python that nobody measured, and the prior of
+ * calibrations (docs/methodology.md). A few ms to parse, tokenize and answer, a client as much
+ * again; tokenizers encode 0.3 to 1 million tokens a second. */
+extern const struct request_overheads request_overheads_server;
+
+/* Where the overheads of a prediction come from: values of predictor.request_overheads. */
+enum request_overheads_from {
+    OVERHEADS_BUNDLE, /* request_overheads.json of the bundle; none where there is no such file */
+    OVERHEADS_SERVER, /* request_overheads_server */
+    OVERHEADS_NONE,
+};
+
 /* The members of the file and of run_meta.json's request_overheads; the first is required. */
 extern const struct fields request_overheads_fields;
 

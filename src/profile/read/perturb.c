@@ -236,9 +236,18 @@ void bundle_uncertainty(const struct bundle *b, struct bundle_uncertainty *out)
     }
     calibration_uncertainty(b, false, &out->decode_drift, &out->decode_classes, &out->rounds);
     calibration_uncertainty(b, true, &out->prompt_drift, &out->prompt_classes, &out->rounds);
+    struct arena *a = arena_new();
+    for (int prompts = 0; b->iterations && prompts < 2; prompts++)
+        out->iteration[prompts] = iterations_spread(a, b->iterations, prompts);
+    arena_free(&a);
     const struct curve *cv = &b->host.cv;
     for (int32_t i = 0; cv->grid && i < cv->grid->n; i++)
         out->host_cv += cv->y[i] / cv->grid->n;
+}
+
+bool bundle_is_uncertain(const struct bundle *b)
+{
+    return !b->calibrated || calibrated_is_uncertain(b->calibrated);
 }
 
 /* ---- perturbed bundles ------------------------------------------------------------------------
@@ -295,9 +304,11 @@ static double typical_s(const struct bundle *b, bool prompt, int64_t n)
     struct bundle quiet = *b;
     struct bundle_counts ignored = {0};
     quiet.counts = &ignored;
-    return predict_tokens_s(&quiet, n) +
-           (prompt ? predict_rows_s(&quiet, 1) + predict_prefill_s(&quiet, 0, n)
-                   : predict_rows_s(&quiet, n) + predict_decode_s(&quiet, n, n * CALIBRATED_KV));
+    if (prompt)
+        return predict_tokens_s(&quiet, n) + predict_rows_s(&quiet, 1) +
+               predict_prefill_s(&quiet, 0, n);
+    return predict_decode_tokens_s(&quiet, n) + predict_decode_rows_s(&quiet, n) +
+           predict_decode_s(&quiet, n, n * CALIBRATED_KV);
 }
 
 /* The factors of a calibration run over the perturbed tables: the same batches took as long as they
@@ -335,6 +346,7 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     for (int i = 0; i < b->ops.n; i++) {
         const struct op *op = &b->ops.ops[i];
         perturb_table(a, f, part_of(op->axis), &known, &p->table[op->kind]);
+        perturb_table(a, f, part_of(op->axis), &known, &p->decode_table[op->kind]);
     }
     perturb_table(a, f, PART_ALL_REDUCE, &known, &p->all_reduce_table);
     perturb_table(a, f, PART_SEND_RECV, &known, &p->send_recv_table);
@@ -345,10 +357,15 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     perturb_curve(a, f, PART_HOST, &p->host.s);
     perturb_curve(a, f, PART_HOST_PREFILL, &p->host_prefill.s);
     p->tokens = p->rows = p->once = p->experts = (struct curve_sum){0};
-    p->energy_tokens = p->energy_rows = (struct curve_sum){0};
+    p->energy_tokens = p->energy_rows = p->decode_tokens = p->decode_rows = (struct curve_sum){0};
+    p->decode_energy_tokens = p->decode_energy_rows = (struct curve_sum){0};
     bundle_sum_tables(a, p);
     for (int i = 0; i < SCALES; i++)
         perturb_scale(a, b, p, f, &scales[i]);
+    if (f->places && b->iterations)
+        p->iterations = iterations_drawn(a, b->iterations, f->places->iteration, f->places_seed);
+    if (f->places && b->calibrated)
+        p->calibrated = calibrated_drawn(a, b->calibrated, f->places_seed);
     p->host_draws = f->host_draws ? arena_copy(a, f->host_draws, sizeof *f->host_draws) : NULL;
     p->replayed =
         f->unevenness && b->unevenness ? unevenness_begin(a, b->unevenness, f->unevenness) : NULL;

@@ -40,6 +40,16 @@ double predict_rows_s(const struct bundle *b, int64_t rows)
     return sum_at(b, &b->rows, rows);
 }
 
+double predict_decode_tokens_s(const struct bundle *b, int64_t tokens)
+{
+    return sum_at(b, b->has_decodes ? &b->decode_tokens : &b->tokens, tokens);
+}
+
+double predict_decode_rows_s(const struct bundle *b, int64_t rows)
+{
+    return sum_at(b, b->has_decodes ? &b->decode_rows : &b->rows, rows);
+}
+
 double predict_experts_s(const struct bundle *b, int64_t tokens)
 {
     double s = 0;
@@ -173,6 +183,16 @@ double predict_rows_j(const struct bundle *b, int64_t rows)
     return sum_j(&b->energy_rows, rows);
 }
 
+double predict_decode_tokens_j(const struct bundle *b, int64_t tokens)
+{
+    return sum_j(b->has_decode_energy ? &b->decode_energy_tokens : &b->energy_tokens, tokens);
+}
+
+double predict_decode_rows_j(const struct bundle *b, int64_t rows)
+{
+    return sum_j(b->has_decode_energy ? &b->decode_energy_rows : &b->energy_rows, rows);
+}
+
 static double attention_j(const struct bundle *b, enum op_kind k, double x, double kv)
 {
     bool outside = false;
@@ -247,6 +267,16 @@ double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill)
     if (b->host_draws)
         s *= host_draw(b, &h->cv, (double)batch_size);
     return counted(b, s * (own ? b->host_prefill_scale : b->host_scale), outside);
+}
+
+double bundle_launch_s(const struct bundle *b, double host_s, bool prefill)
+{
+    return host_s * (prefill ? b->prefill_launch_share : b->launch_share);
+}
+
+double bundle_answer_s(const struct bundle *b)
+{
+    return b->answer_s;
 }
 
 static double scale_at(const struct curve *c, int64_t x)

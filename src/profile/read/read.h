@@ -22,9 +22,10 @@ struct op_points {
 };
 
 /* The medians of each wanted operator of the rows that match the key; absent columns and empty
- * cells give no points. The vectors are the caller's to free, also after an error. */
+ * cells give no points. decodes: those of columns decode_stats, of batches without chunks. The
+ * vectors are the caller's to free, also after an error. */
 enum st read_mlp(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
-                 struct op_points *points, struct err *e);
+                 struct op_points *points, struct op_points *decodes, struct err *e);
 enum st read_attention(const char *path, const struct bundle_key *key, const bool wanted[OP_KINDS],
                        struct op_points *points, struct err *e);
 /* Host time of iterations, over their sequences. Curves without rows have no grid. */
@@ -44,7 +45,7 @@ struct curve_sum {
 };
 
 struct bundle {
-    const char *dir, *missing;
+    const char *root, *dir, *missing;
     const struct node *meta;
     struct op_list ops;
     int32_t repeat[OP_KINDS];
@@ -55,6 +56,16 @@ struct bundle {
     double idle_w;
     const char *energy_missing;
     double error[OP_KINDS];
+    /* Of batches without chunks, where the file tells them apart. */
+    bool has_decodes;
+    struct op_table decode_table[OP_KINDS];
+    struct curve_sum decode_tokens, decode_rows;
+    struct op_table decode_energy[OP_KINDS]; /* J of the same; none: as energy */
+    struct curve_sum decode_energy_tokens, decode_energy_rows;
+    bool has_decode_energy;
+    /* Host time of executors with several batches in flight: the part behind the device's begin, of
+     * iterations without chunks and with, and what comes after the device's end. */
+    double launch_share, prefill_launch_share, answer_s;
     /* Over tokens; `once`: operators outside the layers; `experts`: those of experts. */
     struct curve_sum tokens, rows, once, experts;
     double experts_fit[3];     /* of `experts`: op_table's expert_fit summed */

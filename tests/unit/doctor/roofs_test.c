@@ -27,10 +27,11 @@ static void every_roof_is_found(void **state)
         enum roof_id id;
         double value;
     } rows[] = {
-        {ROOF_GPU_READ, 400e9},     {ROOF_GPU_WRITE, 200e9},      {ROOF_GPU_COPY, 200e9},
-        {ROOF_GPU_GEMM_BF16, 3e12}, {ROOF_GPU_GEMM_F16, 3e12},    {ROOF_GPU_GEMM_TF32, 3e12},
-        {ROOF_GPU_GEMM_F32, 3e12},  {ROOF_GPU_TO_DEVICE, 12.5e9}, {ROOF_GPU_TO_HOST, 12.5e9},
-        {ROOF_GPU_LAUNCH, 12e-6},   {ROOF_GPU_GRAPH_NODE, 12e-6}};
+        {ROOF_GPU_READ, 400e9},     {ROOF_GPU_WRITE, 200e9},    {ROOF_GPU_COPY, 200e9},
+        {ROOF_GPU_READ_L2, 800e9},  {ROOF_GPU_FMA_F64, 1e12},   {ROOF_GPU_FMA_F32, 2e12},
+        {ROOF_GPU_FMA_F16, 4e12},   {ROOF_GPU_GEMM_BF16, 3e12}, {ROOF_GPU_GEMM_F16, 3e12},
+        {ROOF_GPU_GEMM_TF32, 3e12}, {ROOF_GPU_GEMM_F32, 3e12},  {ROOF_GPU_TO_DEVICE, 12.5e9},
+        {ROOF_GPU_TO_HOST, 12.5e9}, {ROOF_GPU_LAUNCH, 12e-6},   {ROOF_GPU_GRAPH_NODE, 12e-6}};
     struct test *t = *state;
     struct roofs r;
     const int64_t before = fake_gpu_allocations();
@@ -48,6 +49,7 @@ static void every_roof_is_found(void **state)
     assert_true(r.roof[ROOF_GPU_LAUNCH_HOST].median > 0);
     assert_true(r.roof[ROOF_GPU_GRAPH_LAUNCH].median > 0);
     assert_near(r.roof[ROOF_GPU_READ].buffer_bytes, 1 << 18, 0); /* a quarter of what is free */
+    assert_near(r.roof[ROOF_GPU_READ_L2].buffer_bytes, 1 << 18, 0);
     assert_near(r.roof[ROOF_GPU_GEMM_BF16].size, 64, 0);
     assert_int_equal(r.roof[ROOF_GPU_GEMM_BF16].under.reasons, NVML_REASON_POWER_CAP);
     assert_near(r.roof[ROOF_GPU_GEMM_BF16].under.sm_mhz, 1755, 0);

@@ -2,9 +2,13 @@
 #include <sys/stat.h>
 
 #include "base/fs.h"
-#include "model/weights.h"
+#include "model/random.h"
 #include "support/support.h"
 #include "text/json.h"
+
+#define HEADER                                                               \
+    "{\"__metadata__\":{\"format\":\"pt\",\"random_weights_version\":\"2\"," \
+    "\"random_weights_generator\":\"philox4x32-10\",\"random_weights_seed\":\"42\"},"
 
 static struct arena *a;
 
@@ -61,6 +65,11 @@ static void round_trip(void **state)
     struct node *written;
     assert_ok(json_load(a, fs_join(a, dir, "config.json"), NULL, &written, &e), &e);
     assert_true(sv_eq(node_find(written, "torch_dtype")->s, "float32"));
+
+    struct fs_map file; /* its metadata say which weights they are */
+    assert_ok(fs_map(fs_join(a, dir, "model.safetensors"), &file, &e), &e);
+    assert_memory_equal((const char *)file.p + 8, HEADER, strlen(HEADER));
+    fs_unmap(&file);
 
     struct weights *w;
     size_t n;

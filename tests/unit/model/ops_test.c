@@ -75,8 +75,12 @@ static void lists(void **state)
     struct op_list q, b;
     model_ops(&qwen, &q);
     model_ops(&bloom, &b);
-    assert_int_equal(q.n, OP_KINDS - 1 - 5); /* all but emb_norm and experts */
-    assert_int_equal(b.n, OP_KINDS - 2 - 5); /* all but q/k norm, rope and experts */
+    assert_int_equal(q.n, OP_KINDS - 1 - 6); /* all but emb_norm, experts and gap */
+    assert_int_equal(b.n, OP_KINDS - 2 - 6); /* all but q/k norm, rope, experts and gap */
+    struct op_list more = q;
+    op_list_add_gap(&more);
+    assert_int_equal(more.n, q.n + 1);
+    assert_true(more.ops[q.n].kind == OP_GAP && more.ops[q.n].repeat == 1);
     for (int i = 1; i < q.n; i++)
         assert_true(q.ops[i].kind > q.ops[i - 1].kind);
     assert_int_equal(find(&qwen, OP_EMB).repeat, 1);

@@ -47,15 +47,48 @@ static void streams_by_name_and_seed(void **state)
     assert_true(memcmp(x, y, sizeof x) != 0);
 }
 
+/* In any order and from anywhere. */
 static void pieces_make_the_whole(void **state)
 {
     (void)state;
     struct tensor t = matrix("a.weight");
-    struct random_weights r = random_weights_begin(&t, 7);
+    const struct random_weights r = random_weights_of(&t, 7);
     model_random_tensor(&t, 7, x);
-    random_weights_next(&r, 1000, y);
-    random_weights_next(&r, N - 1000 - 2, y + 1000);
-    assert_memory_equal(x, y, (N - 2) * sizeof *x);
+    random_weights_get(&r, 1003, N - 1003, y + 1003);
+    random_weights_get(&r, 0, 1, y);
+    random_weights_get(&r, 1, 1002, y + 1);
+    assert_memory_equal(x, y, sizeof x);
+    for (int i = 0; i < 40; i++) {
+        random_weights_get(&r, i, 9, y);
+        assert_memory_equal(x + i, y, 9 * sizeof *x);
+    }
+}
+
+/* Element 2^35 is not element 0 of the counter's lower word. */
+static void far_elements_are_others(void **state)
+{
+    (void)state;
+    struct tensor t = matrix("a.weight");
+    const struct random_weights r = random_weights_of(&t, 7);
+    random_weights_get(&r, 0, 100, x);
+    random_weights_get(&r, INT64_C(1) << 35, 100, y);
+    int same = 0;
+    for (int i = 0; i < 100; i++)
+        same += x[i] == y[i];
+    assert_true(same < 5);
+}
+
+/* The version stands for these values: when they change, it goes up. */
+static void the_values_of_version_2(void **state)
+{
+    (void)state;
+    const struct tensor t = matrix("model.embed_tokens.weight");
+    static const float want[] = {0.0159764718F,   -0.00698387204F, -0.061629042F,  0.0292815175F,
+                                 0.000798450143F, -0.0206749476F,  -0.0129006654F, 0.00407583499F};
+    assert_int_equal(RANDOM_WEIGHTS_VERSION, 2);
+    model_random_tensor(&t, 7, x);
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+        assert_near(x[i], want[i], 1e-9);
 }
 
 static void norms_and_biases(void **state)
@@ -75,6 +108,8 @@ int main(void)
         cmocka_unit_test(is_normal),
         cmocka_unit_test(streams_by_name_and_seed),
         cmocka_unit_test(pieces_make_the_whole),
+        cmocka_unit_test(far_elements_are_others),
+        cmocka_unit_test(the_values_of_version_2),
         cmocka_unit_test(norms_and_biases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

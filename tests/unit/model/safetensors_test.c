@@ -165,7 +165,7 @@ static void writes(void **state)
     struct tensor *t;
     size_t n;
     struct err e = {0};
-    safetensors_header(&b, in, 2);
+    safetensors_header(&b, NULL, in, 2);
     assert_int_equal(b.n % 8, 0);
     char data[25] = {0};
     buf_add(&b, data, sizeof data);

@@ -2,7 +2,7 @@
 
 #include "support/support.h"
 
-static const struct calibration_setting set = {4, 12, 96};
+static const struct calibration_setting set = {4, 12, 96, 512};
 
 static void a_whole_part_is_the_setting(void **state)
 {

@@ -37,26 +37,25 @@ static void look_at_slots(void *self, int64_t pass)
     }
 }
 
-static void every_point_of_a_grid_can_be_driven(void **state)
+static void drive_grid(const struct grid_limits *l)
 {
-    (void)state;
     struct arena *a = arena_new();
     struct timed_executor t = {.model = &m, .at_pass = look_at_slots};
     t.at_pass_self = &t;
     struct executor ex = timed_executor(&t);
-    struct drive *d = drive_new(a, ex, &limits, m.vocab, 1);
-    struct point_list l;
-    profile_grid(a, &limits, &l);
+    struct drive *d = drive_new(a, ex, l, m.vocab, 1);
+    struct point_list points;
+    profile_grid(a, l, &points);
     struct err e = {0};
-    for (int64_t i = 0; i < l.n; i++) {
-        const struct point *p = &l.p[i];
+    for (int64_t i = 0; i < points.n; i++) {
+        const struct point *p = &points.p[i];
         double op_s[DRIVE_TRAIN][OP_KINDS], spent_s;
         const int64_t before = t.passes;
         int n;
         assert_ok(drive_point(d, p, DRIVE_TRAIN, op_s, &n, &spent_s, &e), &e);
         const int64_t passes = t.passes - before;
         assert_near(op_s[0][OP_MLP_ACT], 3 * timed_flat_s(OP_MLP_ACT, p->x), 1e-15);
-        assert_near(op_s[0][OP_LM_HEAD], timed_flat_s(OP_LM_HEAD, point_rows(p, &limits)), 1e-15);
+        assert_near(op_s[0][OP_LM_HEAD], timed_flat_s(OP_LM_HEAD, point_rows(p, l)), 1e-15);
         bool decode = p->kind == POINT_DECODE;
         assert_near(op_s[n - 1][OP_ATTN_DECODE],
                     decode ? 3 * timed_decode_s(p->x, p->x * p->kv) : 0, 1e-15);
@@ -65,10 +64,22 @@ static void every_point_of_a_grid_can_be_driven(void **state)
         /* a decode follows its like, until two windows of four take the same time */
         assert_int_equal(n, decode ? DRIVE_TRAIN : 1);
         assert_int_equal(passes, decode ? 8 + DRIVE_TRAIN : 1);
-        assert_near(spent_s / (double)passes - timed_host_s(point_rows(p, &limits), !decode),
+        assert_near(spent_s / (double)passes - timed_host_s(point_rows(p, l), !decode),
                     t.done.device_s, 1e-9);
     }
     arena_free(&a);
+}
+
+/* Of equal lengths, and of unequal ones as padded batches have them. */
+static void every_point_of_a_grid_can_be_driven(void **state)
+{
+    (void)state;
+    static const int64_t padded[] = {1, 2, 4, 8};
+    struct grid_limits unequal = limits;
+    unequal.padded = padded;
+    unequal.n_padded = 4;
+    drive_grid(&limits);
+    drive_grid(&unequal);
 }
 
 /* As a model that gets back into a cache it was driven out of: 20 passes, each faster. */

@@ -77,6 +77,76 @@ static void what_the_cache_cannot_hold_is_dropped(void **state)
     arena_free(&a);
 }
 
+/* Batches padded to 1, 2, 4, 8, 16, 24, 32, 40 and 48 rows. */
+static void padded_batches_have_both_ends_of_each_step(void **state)
+{
+    (void)state;
+    static const int64_t padded[] = {1, 2, 4, 8, 16, 24, 32, 40, 48};
+    struct arena *a = arena_new();
+    struct grid_limits l = wide;
+    struct point_list p;
+    l.padded = padded;
+    l.n_padded = sizeof padded / sizeof *padded;
+    profile_grid(a, &l, &p);
+    for (int i = 0; i < l.n_padded; i++) {
+        assert_int_equal(find(&p, POINT_DECODE, padded[i], 256)->level, 0);
+        if (i > 0 && padded[i] > padded[i - 1] + 1)
+            assert_int_equal(find(&p, POINT_DECODE, padded[i - 1] + 1, 256)->level, 0);
+    }
+    assert_int_equal(find(&p, POINT_DECODE, 17, 1024)->level, 1); /* lower ends: at two lengths */
+    assert_null(find(&p, POINT_DECODE, 17, 512));
+    assert_null(find(&p, POINT_DECODE, 20, 256)); /* inside a step */
+    for (int64_t kv = 64; kv <= 1024; kv += 64) { /* few rows: where parts of attention change */
+        assert_int_equal(find(&p, POINT_DECODE, 1, kv)->level, 0);
+        assert_int_equal(find(&p, POINT_DECODE, 8, kv)->level, kv == 256 ? 0 : 1);
+    }
+    assert_null(find(&p, POINT_DECODE, 16, 320));
+    assert_int_equal(find(&p, POINT_DECODE, 48, 2999)->level, 0);
+    assert_int_equal(find(&p, POINT_TOKENS, 384, 0) ? find(&p, POINT_TOKENS, 384, 0)->level : -1,
+                     1);
+    assert_int_equal(find(&p, POINT_PREFILL, 1024, 1024)->level, 0); /* prompts as ever */
+    for (int64_t i = 0; i < p.n; i++)
+        for (int64_t k = 0; k < i; k++)
+            assert_false(p.p[k].kind == p.p[i].kind && p.p[k].x == p.p[i].x &&
+                         p.p[k].kv == p.p[i].kv);
+    arena_free(&a);
+}
+
+/* Where batches are padded, sequences are of 0.5 to 1.5 of the mean, in whole blocks, no longer
+ * than a sequence may be; tokens and blocks together are those of equal ones. */
+static void padded_batches_have_unequal_lengths(void **state)
+{
+    (void)state;
+    static const int64_t padded[] = {64}, rows[] = {1, 2, 3, 8, 33, 64},
+                         lengths[] = {1, 15, 16, 64, 100, 1024, 2500, 2999};
+    struct grid_limits l = wide;
+    for (int unequal = 0; unequal < 2; unequal++) {
+        l.padded = padded;
+        l.n_padded = unequal;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+                const struct point p = {POINT_DECODE, rows[i], lengths[k], 0};
+                int64_t tokens = 0, blocks = 0, least = INT64_MAX, most = 0;
+                for (int64_t r = 0; r < p.x; r++) {
+                    const int64_t kv = point_row_kv(&p, &l, r);
+                    tokens += kv;
+                    blocks += (kv + l.block_size) / l.block_size;
+                    least = kv < least ? kv : least;
+                    most = kv > most ? kv : most;
+                }
+                assert_int_equal(tokens, p.x * p.kv);
+                assert_int_equal(blocks, p.x * point_blocks(&p, &l));
+                assert_true(2 * least >= p.kv && 2 * most <= 3 * p.kv && most <= l.max_kv - 1);
+                if (!unequal)
+                    assert_int_equal(least, most);
+                if (unequal && p.x >= 8 && p.kv == 1024)
+                    assert_true(least < 600 && most > 1450);
+            }
+    }
+    const struct point prompt = {POINT_PREFILL, 64, 100, 0};
+    assert_int_equal(point_row_kv(&prompt, &l, 0), 100);
+}
+
 static void long_prompts_are_spread_over_sequences(void **state)
 {
     (void)state;
@@ -94,11 +164,11 @@ static void the_smallest_limits_give_a_grid(void **state)
 {
     (void)state;
     struct arena *a = arena_new();
-    struct grid_limits one = {1, 1, 1, 16, 1};
+    struct grid_limits one = {1, 1, 1, 16, 1, NULL, 0};
     struct point_list l;
     profile_grid(a, &one, &l);
     assert_true(l.n >= 1);
-    struct grid_limits none = {1, 1, 1, 16, 0};
+    struct grid_limits none = {1, 1, 1, 16, 0, NULL, 0};
     profile_grid(a, &none, &l);
     assert_int_equal(l.n, 0);
     arena_free(&a);
@@ -110,6 +180,8 @@ int main(void)
         cmocka_unit_test(limits_and_powers_are_on_their_levels),
         cmocka_unit_test(points_are_distinct_ordered_and_inside_the_limits),
         cmocka_unit_test(what_the_cache_cannot_hold_is_dropped),
+        cmocka_unit_test(padded_batches_have_both_ends_of_each_step),
+        cmocka_unit_test(padded_batches_have_unequal_lengths),
         cmocka_unit_test(long_prompts_are_spread_over_sequences),
         cmocka_unit_test(the_smallest_limits_give_a_grid),
     };

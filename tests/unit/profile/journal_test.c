@@ -46,7 +46,15 @@ static void write_some(struct fixture *f)
     open_as(f, "key");
     assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
     assert_ok(journal_sample(&f->j, 2, op_s, &f->e), &f->e);
-    const struct host_sample h[] = {{4, 0, 1e-5, 1e-6, 0.1, 0}, {4, 1, 2e-5, 2e-6, 0.2, 0}};
+    const struct host_sample h[] = {
+        {.batch = 4, .host_s = 1e-5, .executor_s = 1e-6, .device_s = 0.1},
+        {.batch = 4,
+         .chunks = 1,
+         .host_s = 2e-5,
+         .executor_s = 2e-6,
+         .device_s = 0.2,
+         .launch_s = 3e-5,
+         .answer_s = 4e-6}};
     assert_ok(journal_host_run(&f->j, 4, h, 2, &f->e), &f->e);
     journal_close(&f->j);
 }
@@ -70,6 +78,8 @@ static void what_was_written_comes_back_exactly(void **state)
         assert_true(f->j.samples[2].p[1].op_s[k] == 0.1 / (k + 3));
     assert_int_equal(f->j.host.n, 2);
     assert_true(f->j.host.p[1].chunks == 1 && f->j.host.p[1].host_s == 2e-5);
+    assert_true(f->j.host.p[0].launch_s == 0 && f->j.host.p[0].answer_s == 0);
+    assert_true(f->j.host.p[1].launch_s == 3e-5 && f->j.host.p[1].answer_s == 4e-6);
     assert_int_equal(f->j.runs.n, 1);
     assert_false(f->j.publishing);
     assert_false(journal_published(f->a, f->dir));
@@ -80,6 +90,34 @@ static void what_was_written_comes_back_exactly(void **state)
     open_as(f, "key");
     assert_true(f->j.publishing);
     journal_close(&f->j);
+}
+
+/* Samples of before there was a gap have one number less; none is written where there is no gap. */
+static void samples_without_a_gap(void **state)
+{
+    struct fixture *f = *state;
+    double op_s[OP_KINDS] = {[OP_EMB] = 0.5};
+    struct sv text;
+    open_as(f, "key");
+    assert_ok(journal_sample(&f->j, 1, op_s, &f->e), &f->e);
+    journal_close(&f->j);
+    append(f, "s 1 0.25");
+    for (int k = 1; k < OP_GAP; k++)
+        append(f, " 1e-3");
+    append(f, "\n");
+    open_as(f, "key");
+    assert_int_equal(f->j.samples[1].n, 2);
+    assert_true(f->j.samples[1].p[1].op_s[OP_EMB] == 0.25);
+    assert_true(f->j.samples[1].p[1].op_s[OP_SAMPLE] == 1e-3);
+    assert_true(f->j.samples[1].p[1].op_s[OP_GAP] == 0);
+    journal_close(&f->j);
+    assert_ok(journal_text(f->a, fs_join(f->a, f->dir, "journal.txt"), &text, &f->e), &f->e);
+    int numbers = 0;
+    const char *line = strstr(arena_strn(f->a, text.p, text.n), "s 1 0.5");
+    assert_non_null(line);
+    for (; *line != '\n'; line++)
+        numbers += *line == ' ';
+    assert_int_equal(numbers, 1 + OP_GAP);
 }
 
 static void another_key_empties_it(void **state)
@@ -243,6 +281,7 @@ int main(void)
 #define with_dir(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
     const struct CMUnitTest tests[] = {
         with_dir(what_was_written_comes_back_exactly),
+        with_dir(samples_without_a_gap),
         with_dir(another_key_empties_it),
         with_dir(rounds_and_sessions),
         with_dir(a_session_is_left_out_where_others_measured_the_same),

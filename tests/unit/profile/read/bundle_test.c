@@ -691,6 +691,49 @@ static void energy_columns_are_read_beside_the_times(void **state)
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5);
 }
 
+/* Of a GPU: batches without chunks have times of their own, there is a gap, host work is hidden. */
+static void a_gpus_decode_batches_have_their_own_times(void **state)
+{
+    struct fixture *f = *state;
+    put_str(f->compute, "mlp.csv",
+            "time_stats.attn_pre_proj.median,time_stats.lm_head.median,time_stats.gap.median,"
+            "decode_stats.attn_pre_proj.median,decode_stats.lm_head.median,decode_stats.gap.median,"
+            "decode_stats.warp.median,n_head,n_kv_head,n_embd,n_expanded_embd,vocab_size,"
+            "use_gated_mlp,num_tokens,num_tensor_parallel_workers\n"
+            "1,10,100,2,20,30,7,4,2,64,128,512,True,1,1\n"
+            "3,30,100,6,60,30,7,4,2,64,128,512,True,3,1\n"
+            "9,,100,,,,,4,2,64,128,512,True,9,1\n");
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {\"gap\": {\"loo_error\": 0.5}}, \"serving\": "
+            "{\"scheduler.async_scheduling\": \"overlap\"}, \"host\": {\"launch_share\": 0.25, "
+            "\"prefill_launch_share\": 0.75, \"answer_s\": 1e-5}}\n");
+    load(f);
+    /* two layers, one gap, and the cache's appends, which stand in attention.csv: microseconds */
+    assert_near(predict_tokens_s(f->b, 2), (2 * 2 + 100) / 1e3, 1e-4);
+    assert_near(predict_tokens_s(f->b, 9), (2 * 9 + 100) / 1e3, 1e-4);
+    relative(predict_rows_s(f->b, 2), 20 / 1e3);
+    relative(predict_decode_tokens_s(f->b, 2), (2 * 4 + 30) / 1e3);
+    relative(predict_decode_rows_s(f->b, 2), 40 / 1e3);
+    assert_true(bundle_has(f->b, OP_GAP) && bundle_op_error(f->b, OP_GAP) == 0.5);
+    assert_true(bundle_overlaps(f->b));
+    relative(bundle_launch_s(f->b, 4, false), 1);
+    relative(bundle_launch_s(f->b, 4, true), 3);
+    relative(bundle_answer_s(f->b), 1e-5);
+    struct bundle_factors factors = {.decode = 1, .prompt = 1};
+    for (int k = 0; k < BUNDLE_PARTS; k++)
+        factors.part[k] = 2;
+    const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
+    relative(predict_decode_tokens_s(slower, 2), 2 * (2 * 4 + 30) / 1e3);
+    relative(predict_decode_rows_s(slower, 2), 80 / 1e3);
+
+    put_mlp(f); /* without these columns all batches are alike */
+    put_str(f->compute, "bundle_meta.json", "{\"schema_version\": 1, \"operators\": {}}\n");
+    load(f);
+    assert_true(predict_decode_tokens_s(f->b, 8) == predict_tokens_s(f->b, 8));
+    assert_true(predict_decode_rows_s(f->b, 8) == predict_rows_s(f->b, 8));
+    assert_false(bundle_overlaps(f->b) || bundle_has(f->b, OP_GAP));
+}
+
 /* What Vidur publishes is read unchanged. */
 static void vidurs_published_bundles_load(void **state)
 {
@@ -833,6 +876,7 @@ int main(void)
         with_bundle(neighbours_in_the_caches_have_factors_of_their_own),
         with_bundle(check_holds_points_out),
         with_bundle(energy_columns_are_read_beside_the_times),
+        with_bundle(a_gpus_decode_batches_have_their_own_times),
         with_bundle(vidurs_published_bundles_load),
         with_bundle(no_operator_is_worse_than_the_forest),
     };

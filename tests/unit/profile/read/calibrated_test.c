@@ -29,6 +29,8 @@ static struct calibrated sample(struct test *t)
     struct node *settings = node_new(t->a, NODE_MAP);
     node_set(t->a, settings, SV("scheduler.batch_cap"), node_int(t->a, 128));
     c.settings = settings;
+    c.first_use_s = 0.04;
+    c.first_use_sd_s = 0.002;
     return c;
 }
 
@@ -57,6 +59,8 @@ static void what_is_written_is_read(void **state)
         assert_near(back->covariance[i].v[i], 1e-4 * i * i, 0);
     }
     assert_int_equal(node_find(back->settings, "scheduler.batch_cap")->i, 128);
+    assert_near(back->first_use_s, 0.04, 0);
+    assert_near(back->first_use_sd_s, 0.002, 0);
     assert_string_equal(back->source, "runs/real/a");
 }
 
@@ -130,10 +134,66 @@ static void overheads_of_requests(void **state)
     assert_null(o);
 }
 
+/* Draws spread as the covariance says, combinations too: here the last two parameters that are
+ * efficiencies only ever move against each other. */
+static void draws_follow_the_covariance(void **state)
+{
+    enum { DRAWS = 400, A = ITERATION_WEIGHTS_EFFICIENCY, B = ITERATION_KV_EFFICIENCY };
+    struct test *t = *state;
+    struct calibrated c = sample(t);
+    double sum[2] = {0}, squares[2] = {0}, both = 0;
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        for (int j = 0; j < ITERATION_PARAMS; j++)
+            c.covariance[i].v[j] = 0;
+    c.param[A].value = c.param[B].value = 0.5;
+    c.covariance[A].v[A] = c.covariance[B].v[B] = 0.01;
+    c.covariance[A].v[B] = c.covariance[B].v[A] = -0.0099999;
+    for (int k = 0; k < DRAWS; k++) {
+        const struct calibrated *d = calibrated_drawn(t->a, &c, (uint64_t)k);
+        const double x[2] = {1 - 0.5 / d->param[A].value, 1 - 0.5 / d->param[B].value};
+        for (int i = 0; i < 2; i++) {
+            sum[i] += x[i] / DRAWS;
+            squares[i] += x[i] * x[i] / DRAWS;
+        }
+        both += x[0] * x[1] / DRAWS;
+        for (int i = B + 1; i < ITERATION_PARAMS; i++)
+            assert_near(d->param[i].value, c.param[i].value, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_near(sum[i], 0, 0.02);
+        assert_near(sqrt(squares[i]), 0.1, 0.01);
+    }
+    assert_true(both < -0.99 * squares[0]);
+    assert_near(calibrated_drawn(t->a, &c, 7)->param[A].value,
+                calibrated_drawn(t->a, &c, 7)->param[A].value, 0);
+}
+
+/* Without a covariance each by its own sd; host times that were not fitted stay. */
+static void draws_without_a_covariance(void **state)
+{
+    struct test *t = *state;
+    struct calibrated c = sample(t);
+    c.n_covariance = 0;
+    assert_true(calibrated_is_uncertain(&c));
+    const struct calibrated *d = calibrated_drawn(t->a, &c, 1);
+    for (int i = 1; i < ITERATION_PARAMS; i++) {
+        const struct iteration_param_info *info = &iteration_param_table[i];
+        const bool stays = i >= ITERATION_ITERATION_S && !c.param[i].fitted;
+        assert_true((d->param[i].value == c.param[i].value) == (stays || c.param[i].value == 0));
+        assert_true(d->param[i].value >= info->min && d->param[i].value <= info->max);
+    }
+    for (int i = 0; i < ITERATION_PARAMS; i++)
+        c.param[i].sd = 0;
+    assert_false(calibrated_is_uncertain(&c));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(what_is_written_is_read),
-                                       TEST(other_settings_are_refused), TEST(faults_are_named),
-                                       TEST(overheads_of_requests)};
+                                       TEST(other_settings_are_refused),
+                                       TEST(faults_are_named),
+                                       TEST(overheads_of_requests),
+                                       TEST(draws_follow_the_covariance),
+                                       TEST(draws_without_a_covariance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

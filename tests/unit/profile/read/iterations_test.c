@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "support/support.h"
 
 #define HEAD                                                                   \
@@ -96,9 +97,41 @@ static void faults_have_a_place(void **state)
     assert_null(none);
 }
 
+/* Times with 4 % noise: the spread is found from them alone, and draws differ by it. */
+static void draws_spread_as_rows_do(void **state)
+{
+    enum { DRAWS = 200 };
+    struct test *t = *state;
+    struct buf rows = {0};
+    struct rng r = rng_stream(1, "noise");
+    for (int n = 1; n <= 256; n++)
+        buf_printf(&rows, "1,0,0,%d,%d,0,%.0f\n", n, n * 100,
+                   (5e6 + 2e4 * n) * exp(0.04 * rng_normal(&r)));
+    struct iterations *x = load(t, buf_str(&rows));
+    buf_free(&rows);
+    const struct op_spread spread[2] = {iterations_spread(t->a, x, false),
+                                        iterations_spread(t->a, x, true)};
+    assert_near(spread[0].place, 0.04, 0.012);
+    assert_near(spread[1].place, 0, 0);
+    const struct iterations_batch b = {.decode_sequences = 64, .decode_kv_tokens = 6400};
+    double sum = 0, squares = 0;
+    bool outside;
+    for (int k = 0; k < DRAWS; k++) {
+        struct iterations *d = iterations_drawn(t->a, x, spread, (uint64_t)k);
+        const double ln =
+            log(iterations_at(d, &b, &outside).device_s / iterations_at(x, &b, &outside).device_s);
+        sum += ln / DRAWS;
+        squares += ln * ln / DRAWS;
+    }
+    const double sd = sqrt(squares - sum * sum); /* of a mean of neighbours: less than a row's */
+    assert_near(sum, 0, 0.01);
+    assert_true(sd > 0.008 && sd < 0.04);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(rows_come_back), TEST(a_kink_is_followed),
-                                       TEST(outside_is_told), TEST(faults_have_a_place)};
+    const struct CMUnitTest tests[] = {TEST(draws_spread_as_rows_do), TEST(rows_come_back),
+                                       TEST(a_kink_is_followed), TEST(outside_is_told),
+                                       TEST(faults_have_a_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,147 @@
+#include "model/layout.h"
+
+/* Hands out pieces of one allocation. */
+struct carver {
+    const struct weight_sizes *s;
+    uint64_t base, used;
+};
+
+static uint64_t carve(struct carver *c, size_t elements)
+{
+    const uint64_t at = c->base + c->used;
+    c->used += (elements * c->s->element + c->s->align - 1) / c->s->align * c->s->align;
+    return at;
+}
+
+static struct weight_matrix carve_matrix(struct carver *c, int64_t m, int64_t k, bool bias)
+{
+    const struct weight_sizes *s = c->s;
+    struct weight_matrix w = {.m = m, .k = k};
+    w.data = carve(c, s->matrix ? s->matrix(s->ctx, m, k) : (size_t)(m * k));
+    if (bias)
+        w.bias = carve(c, s->bias ? s->bias(s->ctx, m) : (size_t)m);
+    return w;
+}
+
+static struct weight_norm carve_norm(struct carver *c, const struct model *m)
+{
+    struct weight_norm n = {.w = carve(c, (size_t)m->hidden)};
+    n.b = m->norm == NORM_LAYER ? carve(c, (size_t)m->hidden) : 0;
+    return n;
+}
+
+static struct weight_layer carve_layer(struct carver *c, const struct model *m)
+{
+    const int64_t q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
+    const int64_t up = m->act == ACT_SILU_GATED ? 2 * m->intermediate : m->intermediate;
+    struct weight_layer l = {.input_norm = carve_norm(c, m)};
+    l.qkv = carve_matrix(c, q + 2 * kv, m->hidden, m->attn_bias);
+    if (m->qk_norm) {
+        l.q_norm = carve(c, (size_t)m->head_dim);
+        l.k_norm = carve(c, (size_t)m->head_dim);
+    }
+    l.out = carve_matrix(c, m->hidden, q, m->attn_bias);
+    l.post_norm = carve_norm(c, m);
+    l.up = carve_matrix(c, up, m->hidden, m->mlp_bias);
+    l.down = carve_matrix(c, m->hidden, m->intermediate, m->mlp_bias);
+    return l;
+}
+
+/* layers NULL: only counts. */
+static void lay_out(struct carver *c, const struct model *m, struct weight_layer *layers,
+                    struct weight_layout *l)
+{
+    *l = (struct weight_layout){.layers = layers};
+    if (!m->tied)
+        l->embedding = carve(c, (size_t)(m->vocab * m->hidden));
+    if (m->emb_norm)
+        l->emb_norm = carve_norm(c, m);
+    for (int64_t i = 0; i < m->layers; i++) {
+        const struct weight_layer one = carve_layer(c, m);
+        if (layers)
+            layers[i] = one;
+    }
+    l->final_norm = carve_norm(c, m);
+    l->lm_head = carve_matrix(c, m->vocab, m->hidden, false);
+    if (m->tied)
+        l->embedding = l->lm_head.data;
+    l->bytes = c->used;
+}
+
+void weight_layout_make(struct arena *a, const struct model *m, const struct weight_sizes *s,
+                        uint64_t base, struct weight_layout *out)
+{
+    struct carver c = {.s = s, .base = base};
+    ASSERT(base != 0);
+    lay_out(&c, m, arena_array(a, struct weight_layer, m->layers), out);
+}
+
+uint64_t weight_layout_bytes(const struct model *m, const struct weight_sizes *s)
+{
+    struct carver c = {.s = s};
+    struct weight_layout l;
+    lay_out(&c, m, NULL, &l);
+    return l.bytes;
+}
+
+/* ---- where a tensor goes --------------------------------------------------------------------- */
+
+/* NULL: the operator's tensors are vectors, or the embedding. */
+static const struct weight_matrix *matrix_of(const struct weight_layout *l, enum op_kind op,
+                                             const struct weight_layer *layer)
+{
+    switch ((int)op) {
+    case OP_EMB: /* of a tied model the head is the embedding */
+        return l->embedding == l->lm_head.data ? &l->lm_head : NULL;
+    case OP_LM_HEAD:
+        return &l->lm_head;
+    case OP_ATTN_PRE_PROJ:
+        return &layer->qkv;
+    case OP_ATTN_POST_PROJ:
+        return &layer->out;
+    case OP_MLP_UP_PROJ:
+        return &layer->up;
+    case OP_MLP_DOWN_PROJ:
+        return &layer->down;
+    default:
+        return NULL;
+    }
+}
+
+static uint64_t vector_of(const struct weight_layout *l, const struct weight_place *p,
+                          const struct weight_layer *layer)
+{
+    const struct weight_norm *norm = NULL;
+    switch ((int)p->op) {
+    case OP_EMB:
+        return l->embedding;
+    case OP_QK_NORM:
+        return p->part == WEIGHT_Q ? layer->q_norm : layer->k_norm;
+    case OP_EMB_NORM:
+        norm = &l->emb_norm;
+        break;
+    case OP_INPUT_NORM:
+        norm = &layer->input_norm;
+        break;
+    case OP_POST_ATTN_NORM:
+        norm = &layer->post_norm;
+        break;
+    case OP_FINAL_NORM:
+        norm = &l->final_norm;
+        break;
+    default:
+        err_bug("a tensor without a place", __FILE__, __LINE__);
+    }
+    return p->bias ? norm->b : norm->w;
+}
+
+struct weight_target weight_target_of(const struct weight_layout *l, const struct tensor *t,
+                                      const struct weight_place *p)
+{
+    const struct weight_layer *layer = p->layer >= 0 ? &l->layers[p->layer] : NULL;
+    const struct weight_matrix *m = matrix_of(l, p->op, layer);
+    struct weight_target x = {
+        .matrix = m, .rows = t->dims[0], .width = t->n_dims == 2 ? t->dims[1] : 1};
+    x.at = !m ? vector_of(l, p, layer) : p->bias ? m->bias : m->data;
+    return x;
+}

@@ -1,0 +1,367 @@
+#include "profile/passes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/order.h"
+#include "base/rng.h"
+#include "base/vec.h"
+
+enum { LEVELS = 2, LEAST_KV = 16, LEAST_FIRSTS = 5 };
+
+/* ---- the grid -------------------------------------------------------------------------------- */
+
+struct knot {
+    int64_t v;
+    int level;
+};
+typedef VEC(struct knot) knots;
+typedef VEC(struct passes_point) points;
+
+/* Powers of two from `first` to max, every other one coarse, and max. */
+static void doubling(knots *out, int64_t first, int64_t max)
+{
+    int i = 0;
+    for (int64_t v = first; v < max; v *= 2, i++)
+        vec_push(out, (struct knot){v, i % 2});
+    if (max > 0)
+        vec_push(out, (struct knot){max, 0});
+}
+
+static int worse(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void add_decodes(points *out, const struct passes_limits *l)
+{
+    knots n = {0}, kv = {0};
+    doubling(&n, 1, l->max_batch);
+    doubling(&kv, LEAST_KV, l->max_kv - 1);
+    for (size_t i = 0; i < n.n; i++)
+        for (size_t j = 0; j < kv.n; j++)
+            vec_push(out, (struct passes_point){.decodes = n.p[i].v,
+                                                .kv = kv.p[j].v,
+                                                .level = worse(n.p[i].level, kv.p[j].level)});
+    vec_free(&n);
+    vec_free(&kv);
+}
+
+/* cached: after cached tokens, else without. */
+static void add_prompts(points *out, const struct passes_limits *l, bool cached)
+{
+    const int64_t longest = l->max_tokens < l->max_kv ? l->max_tokens : l->max_kv;
+    knots chunk = {0}, kv = {0};
+    doubling(&chunk, cached ? LEAST_KV : 1, longest);
+    doubling(&kv, 4 * LEAST_KV, l->max_kv - 1);
+    for (size_t i = 0; i < chunk.n; i++) {
+        struct passes_point p = {.chunk = chunk.p[i].v, .level = chunk.p[i].level};
+        for (size_t j = 0; cached && j < kv.n; j++) {
+            p.chunk_kv = kv.p[j].v;
+            p.level = worse(chunk.p[i].level, kv.p[j].level);
+            if (p.chunk + p.chunk_kv <= l->max_kv)
+                vec_push(out, p);
+        }
+        if (!cached)
+            vec_push(out, p);
+    }
+    vec_free(&chunk);
+    vec_free(&kv);
+}
+
+/* Every fourth power of two of each quantity, every other of these coarse. */
+static void add_mixed(points *out, const struct passes_limits *l)
+{
+    const int64_t longest = l->max_tokens < l->max_kv ? l->max_tokens : l->max_kv;
+    int i = 0;
+    for (int64_t chunk = LEAST_KV; chunk <= longest; chunk *= 4, i++) {
+        int j = 0;
+        for (int64_t n = 1; n <= l->max_batch && n + chunk <= l->max_tokens; n *= 4, j++) {
+            int k = 0;
+            for (int64_t kv = 4 * LEAST_KV; kv < l->max_kv; kv *= 4, k++)
+                vec_push(out,
+                         (struct passes_point){
+                             .decodes = n, .kv = kv, .chunk = chunk, .level = (i | j | k) & 1});
+        }
+    }
+}
+
+struct passes_point *passes_grid(struct arena *a, const struct passes_limits *l, uint32_t kinds,
+                                 size_t *n)
+{
+    points all = {0};
+    if (kinds & PASSES_DECODE)
+        add_decodes(&all, l);
+    if (kinds & PASSES_PROMPT)
+        add_prompts(&all, l, false);
+    if (kinds & PASSES_CHUNK)
+        add_prompts(&all, l, true);
+    if (kinds & PASSES_MIXED)
+        add_mixed(&all, l);
+    struct passes_point *out = arena_array(a, struct passes_point, all.n + 1);
+    *n = 0;
+    for (int level = 0; level < LEVELS; level++)
+        for (size_t i = 0; i < all.n; i++)
+            if (all.p[i].level == level)
+                out[(*n)++] = all.p[i];
+    vec_free(&all);
+    return out;
+}
+
+enum passes_kind passes_kind_of(const struct passes_point *p)
+{
+    if (p->chunk == 0)
+        return PASSES_DECODE;
+    return p->decodes ? PASSES_MIXED : p->chunk_kv ? PASSES_CHUNK : PASSES_PROMPT;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------- */
+
+struct state {
+    int64_t samples;
+    bool refused;
+    double first_s;               /* of its very first pass */
+    double visit_s[PASSES_VISIT]; /* of its first visit's others, ascending; [n_visit] */
+    int64_t n_visit;
+};
+
+struct session {
+    const struct passes_params *p;
+    const struct passes_engine *engine;
+    const struct passes_point *points; /* [n] */
+    struct state *of;                  /* [n] */
+    size_t n, coarse;
+    VEC(struct whole_sample) samples;
+    struct rng rng;
+    int64_t began_ns;
+    const char *why;
+};
+
+static double spent_s(const struct session *s)
+{
+    return ns_to_s(clock_mono_ns() - s->began_ns);
+}
+
+static struct iterations_batch batch_of(const struct passes_point *p)
+{
+    const double c = (double)p->chunk;
+    return (struct iterations_batch){
+        .chunk_tokens = c,
+        .chunk_context = c * ((double)p->chunk_kv + (c + 1) / 2),
+        .decode_sequences = (double)p->decodes,
+        .decode_kv_tokens = (double)(p->decodes * p->kv),
+    };
+}
+
+/* A visit: warm-up passes, as many as were set at the first and one at later ones. */
+static enum st visit(struct session *s, size_t i, struct err *e)
+{
+    double total_s[PASSES_VISIT], device_s[PASSES_VISIT];
+    const struct passes_point *p = &s->points[i];
+    const int64_t left = s->p->samples - s->of[i].samples;
+    const int64_t n = left < PASSES_VISIT ? left : PASSES_VISIT;
+    const bool began = s->of[i].first_s > 0;
+    const int64_t warmup = !began && s->p->warmup > 1 ? s->p->warmup - 1 : began && s->p->warmup;
+    if (n <= 0 || s->of[i].refused)
+        return ST_OK;
+    if (s->p->stop && *s->p->stop)
+        return err_set(e, ST_INTERRUPTED, "interrupted by a signal");
+    enum st st = ST_OK;
+    if (!began) {
+        st = s->engine->run(s->engine->self, p, 0, 1, total_s, device_s, &s->why, e);
+        s->of[i].first_s = st == ST_OK ? total_s[0] : 0;
+    }
+    if (st == ST_OK)
+        st = s->engine->run(s->engine->self, p, warmup, n, total_s, device_s, &s->why, e);
+    if (st == ST_END) {
+        s->of[i].refused = true;
+        return ST_OK;
+    }
+    TRY(st);
+    for (int64_t k = 0; k < n; k++) {
+        /* what the engine does not tell apart counts as the device's */
+        const double device = device_s[k] < 0 ? total_s[k] : device_s[k];
+        vec_push(&s->samples, (struct whole_sample){batch_of(p), total_s[k] - device, device});
+    }
+    s->of[i].samples += n;
+    if (!began) {
+        s->of[i].n_visit = n;
+        memcpy(s->of[i].visit_s, total_s, (size_t)n * sizeof *total_s);
+        qsort(s->of[i].visit_s, (size_t)n, sizeof *total_s, order_double);
+    }
+    return ST_OK;
+}
+
+static double median_of(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, order_double);
+    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+/* What first passes with or without prompt tokens take more; 0 where it does not show. */
+static double first_use_of(const struct session *s, bool prompt)
+{
+    static const double LEAST_SHARE = 0.02, OF_MEDIAN = 1.2533 * 1.4826;
+    double *more = mem_alloc((s->n + 1) * sizeof *more),
+           *pass = mem_alloc((s->n + 1) * sizeof *pass);
+    size_t n = 0;
+    double found = 0;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct state *x = &s->of[i];
+        if (!x->n_visit || (s->points[i].chunk > 0) != prompt)
+            continue;
+        pass[n] = x->visit_s[x->n_visit / 2];
+        more[n] = x->first_s - pass[n];
+        n++;
+    }
+    if (n >= LEAST_FIRSTS) {
+        found = median_of(more, n);
+        for (size_t i = 0; i < n; i++)
+            more[i] = fabs(more[i] - found);
+        const double error = OF_MEDIAN * median_of(more, n) / sqrt((double)n);
+        if (found < 3 * error || found < LEAST_SHARE * median_of(pass, n))
+            found = 0;
+    }
+    mem_free(more);
+    mem_free(pass);
+    return found;
+}
+
+/* Points from `from` to before `to`, in shuffled order. `whole`: however long it takes. */
+static enum st visit_all(struct session *s, size_t from, size_t to, bool whole, struct err *e)
+{
+    const double budget_s = s->p->time_budget_s;
+    const size_t n = to - from;
+    size_t *order = mem_alloc((n + 1) * sizeof *order);
+    enum st st = ST_OK;
+    for (size_t i = 0; i < n; i++) {
+        const size_t j = (size_t)rng_below(&s->rng, i + 1);
+        order[i] = order[j];
+        order[j] = from + i;
+    }
+    for (size_t i = 0; i < n && st == ST_OK; i++) {
+        if (!whole && budget_s > 0 && spent_s(s) >= budget_s)
+            break;
+        st = visit(s, order[i], e);
+    }
+    mem_free(order);
+    return st;
+}
+
+static bool finished(const struct session *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!s->of[i].refused && s->of[i].samples < s->p->samples)
+            return false;
+    return true;
+}
+
+static enum st measure(struct session *s, struct err *e)
+{
+    const double budget_s = s->p->time_budget_s;
+    size_t n = s->coarse;
+    TRY(visit_all(s, 0, n, true, e));
+    const double finer_s = spent_s(s) * (double)(s->n - n) / (double)(n ? n : 1);
+    if (budget_s == 0 || spent_s(s) + finer_s < budget_s / 2) {
+        TRY(visit_all(s, n, s->n, false, e));
+        n = s->n;
+    }
+    while (!finished(s, n) && (budget_s == 0 || spent_s(s) < budget_s))
+        TRY(visit_all(s, 0, n, false, e));
+    return ST_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static const struct {
+    enum passes_kind kind;
+    const char *name;
+} kinds[] = {{PASSES_DECODE, "decode"},
+             {PASSES_PROMPT, "prompt"},
+             {PASSES_CHUNK, "chunk"},
+             {PASSES_MIXED, "mixed"}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static enum st check_kinds(const struct session *s, struct err *e)
+{
+    for (int k = 0; k < KINDS; k++) {
+        size_t asked = 0, made = 0;
+        for (size_t i = 0; i < s->n; i++)
+            if (passes_kind_of(&s->points[i]) == kinds[k].kind) {
+                asked += s->of[i].samples > 0 || s->of[i].refused;
+                made += s->of[i].samples > 0;
+            }
+        if (asked && !made)
+            return err_set(e, ST_REJECTED, "no %s pass was carried out: %.400s", kinds[k].name,
+                           s->why ? s->why : "");
+    }
+    return ST_OK;
+}
+
+static struct node *grid_node(struct arena *a, const struct session *s,
+                              const struct passes_result *r)
+{
+    struct node *n = node_new(a, NODE_MAP), *made = node_new(a, NODE_LIST);
+    for (int k = 0; k < KINDS; k++)
+        if (s->p->kinds & kinds[k].kind)
+            node_push(a, made, node_str(a, kinds[k].name));
+    node_put(a, n, "kinds", made);
+    node_put(a, n, "max_tokens", node_int(a, s->p->limits.max_tokens));
+    node_put(a, n, "max_batch", node_int(a, s->p->limits.max_batch));
+    node_put(a, n, "max_kv", node_int(a, s->p->limits.max_kv));
+    node_put(a, n, "points", node_int(a, (int64_t)r->points));
+    node_put(a, n, "points_left_out", node_int(a, (int64_t)r->left_out));
+    node_put(a, n, "left_out_because", node_str_or_null(a, r->why));
+    node_put(a, n, "samples", node_int(a, s->p->samples));
+    node_put(a, n, "warmup", node_int(a, s->p->warmup));
+    node_put(a, n, "time_budget_s", node_float(a, s->p->time_budget_s));
+    node_put(a, n, "measured_s", node_float(a, spent_s(s)));
+    return n;
+}
+
+static enum st publish(struct arena *a, struct session *s, struct passes_result *out, struct err *e)
+{
+    struct whole_params to = s->p->to;
+    for (size_t i = 0; i < s->n; i++) {
+        out->points += s->of[i].samples > 0;
+        out->left_out += s->of[i].refused;
+    }
+    out->samples = s->samples.n;
+    out->why = s->why;
+    TRY(check_kinds(s, e));
+    to.meta = to.meta ? node_copy(a, to.meta) : node_new(a, NODE_MAP);
+    node_put(a, to.meta, "grid", grid_node(a, s, out));
+    struct node *first = node_new(a, NODE_MAP);
+    for (int prompt = 0; prompt < 2; prompt++) {
+        out->first_use_s[prompt] = first_use_of(s, prompt);
+        node_put(a, first, prompt ? "prompt_s" : "decode_s",
+                 node_float(a, out->first_use_s[prompt]));
+    }
+    node_put(a, to.meta, "first_use", first);
+    if (out->left_out)
+        log_warn("profile: %zu batches are left out, which the engine refused: %.200s",
+                 out->left_out, s->why ? s->why : "");
+    return whole_write(a, &to, s->samples.p, s->samples.n, &out->bundle, e);
+}
+
+enum st passes_profile(struct arena *a, const struct passes_params *p,
+                       const struct passes_engine *engine, struct passes_result *out, struct err *e)
+{
+    struct session s = {.p = p, .engine = engine, .began_ns = clock_mono_ns()};
+    const char *dir;
+    *out = (struct passes_result){0};
+    TRY(whole_check(a, &p->to, &dir, e));
+    s.rng = rng_stream(p->seed, "profile.passes");
+    s.points = passes_grid(a, &p->limits, p->kinds, &s.n);
+    s.of = arena_array(a, struct state, s.n + 1);
+    while (s.coarse < s.n && s.points[s.coarse].level == 0)
+        s.coarse++;
+    enum st st = measure(&s, e);
+    if (st == ST_OK)
+        st = publish(a, &s, out, e);
+    vec_free(&s.samples);
+    return st;
+}

@@ -1,0 +1,253 @@
+#include "profile/whole.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fs.h"
+#include "profile/read/unevenness.h"
+#include "profile/stats.h"
+#include "text/csv.h"
+
+static const char META_FILE[] = "bundle_meta.json";
+
+enum { QUANTITIES = 4, PER_OCTAVE = 8 };
+
+/* A sample's place among the others. */
+struct placed {
+    int32_t bin[QUANTITIES];
+    size_t at; /* index of the sample */
+};
+
+/* One row: samples of `order` from first on. */
+struct row {
+    size_t first, n;
+    struct iterations_batch b;
+    struct stats host, device;
+    double total_s; /* median */
+};
+
+struct rows {
+    const struct whole_sample *s;
+    struct placed *order; /* [n] */
+    struct row *of;       /* [n_rows] */
+    size_t *row_of;       /* [n] of each sample */
+    size_t n, n_rows;
+};
+
+/* ---- like batches ---------------------------------------------------------------------------- */
+
+static int32_t bin(double v)
+{
+    return v > 0 ? (int32_t)floor(PER_OCTAVE * log2(v) + 0.5) : INT32_MIN;
+}
+
+static struct placed place(const struct whole_sample *s, size_t at)
+{
+    const struct iterations_batch *b = &s->b;
+    const double context = b->chunk_tokens > 0 ? b->chunk_context / b->chunk_tokens : 0;
+    const double kv = b->decode_sequences > 0 ? b->decode_kv_tokens / b->decode_sequences : 0;
+    return (struct placed){{bin(b->chunk_tokens), bin(b->decode_sequences), bin(context), bin(kv)},
+                           at};
+}
+
+static int by_place(const void *pa, const void *pb)
+{
+    const struct placed *a = pa, *b = pb;
+    for (int i = 0; i < QUANTITIES; i++)
+        if (a->bin[i] != b->bin[i])
+            return a->bin[i] < b->bin[i] ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool alike(const struct placed *a, const struct placed *b)
+{
+    return memcmp(a->bin, b->bin, sizeof a->bin) == 0;
+}
+
+/* v: room for the row's samples. */
+static void fill(const struct rows *r, struct row *row, double *v)
+{
+    const double n = (double)row->n;
+    for (size_t i = 0; i < row->n; i++) {
+        const struct iterations_batch *b = &r->s[r->order[row->first + i].at].b;
+        row->b.chunk_tokens += b->chunk_tokens / n;
+        row->b.chunk_context += b->chunk_context / n;
+        row->b.decode_sequences += b->decode_sequences / n;
+        row->b.decode_kv_tokens += b->decode_kv_tokens / n;
+    }
+    for (size_t i = 0; i < row->n; i++)
+        v[i] = r->s[r->order[row->first + i].at].host_s;
+    row->host = stats_of(v, (int64_t)row->n);
+    for (size_t i = 0; i < row->n; i++)
+        v[i] = r->s[r->order[row->first + i].at].device_s;
+    row->device = stats_of(v, (int64_t)row->n);
+    for (size_t i = 0; i < row->n; i++) {
+        const struct whole_sample *s = &r->s[r->order[row->first + i].at];
+        v[i] = s->host_s + s->device_s;
+    }
+    row->total_s = stats_of(v, (int64_t)row->n).median;
+}
+
+static void group(struct arena *a, const struct whole_sample *s, size_t n, struct rows *out)
+{
+    *out = (struct rows){.s = s, .n = n};
+    out->order = arena_array(a, struct placed, n + 1);
+    out->of = arena_array(a, struct row, n + 1);
+    out->row_of = arena_array(a, size_t, n + 1);
+    double *v = arena_array(a, double, n + 1);
+    for (size_t i = 0; i < n; i++)
+        out->order[i] = place(&s[i], i);
+    if (n)
+        qsort(out->order, n, sizeof *out->order, by_place);
+    for (size_t i = 0; i < n; i++) {
+        if (i == 0 || !alike(&out->order[i], &out->order[i - 1]))
+            out->of[out->n_rows++] = (struct row){.first = i};
+        out->of[out->n_rows - 1].n++;
+        out->row_of[out->order[i].at] = out->n_rows - 1;
+    }
+    for (size_t i = 0; i < out->n_rows; i++)
+        fill(out, &out->of[i], v);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static int64_t ns(double s)
+{
+    return llround(s * 1e9);
+}
+
+/* Quantities of equal batches are whole numbers, their mean too. */
+static void put_quantity(struct csv_writer *w, double v)
+{
+    csv_put_double(w, round(v * 1e3) / 1e3);
+}
+
+static void put_names(struct csv_writer *w, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        csv_put_str(w, names[i]);
+    csv_end_row(w);
+}
+
+static enum st write_iterations(const struct artifact *art, const struct rows *r, int64_t tp,
+                                struct err *e)
+{
+    static const char *const names[] = {"num_tensor_parallel_workers",
+                                        "chunk_tokens",
+                                        "chunk_context",
+                                        "decode_sequences",
+                                        "decode_kv_tokens",
+                                        "host_ns",
+                                        "device_ns",
+                                        "n",
+                                        "host_std_ns",
+                                        "device_std_ns"};
+    struct csv_writer w = {0};
+    TRY(artifact_create_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e));
+    put_names(&w, names, sizeof names / sizeof *names);
+    for (size_t i = 0; i < r->n_rows; i++) {
+        const struct row *row = &r->of[i];
+        const int64_t host_ns = ns(row->host.median), device_ns = ns(row->device.median);
+        csv_put_int(&w, tp);
+        put_quantity(&w, row->b.chunk_tokens);
+        put_quantity(&w, row->b.chunk_context);
+        put_quantity(&w, row->b.decode_sequences);
+        put_quantity(&w, row->b.decode_kv_tokens);
+        csv_put_int(&w, host_ns);
+        csv_put_int(&w, host_ns + device_ns > 0 ? device_ns : 1);
+        csv_put_int(&w, (int64_t)row->n);
+        csv_put_int(&w, ns(row->host.std));
+        csv_put_int(&w, ns(row->device.std));
+        csv_end_row(&w);
+    }
+    return artifact_close_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e);
+}
+
+static enum st write_unevenness(const struct artifact *art, const struct rows *r, struct err *e)
+{
+    static const char *const names[] = {"batches", "from", "ratio"};
+    struct csv_writer w = {0};
+    TRY(artifact_create_file(art, BUNDLE_UNEVENNESS, &w.f, e));
+    put_names(&w, names, sizeof names / sizeof *names);
+    for (size_t i = 0; i < r->n; i++) {
+        const struct row *row = &r->of[r->row_of[i]];
+        const struct whole_sample *s = &r->s[i];
+        if (row->n < WHOLE_LIKE)
+            continue;
+        const double ratio = (s->host_s + s->device_s) / row->total_s;
+        csv_put_str(&w, s->b.chunk_tokens > 0 ? "prompt" : "decode");
+        csv_put_int(&w, 1);
+        csv_put_double(&w, fmax(1e-3, fmin(1e3, round(ratio * 1e4) / 1e4)));
+        csv_end_row(&w);
+    }
+    return artifact_close_file(art, BUNDLE_UNEVENNESS, &w.f, e);
+}
+
+static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct rows *r)
+{
+    struct node *m = node_new(a, NODE_MAP);
+    char now[CLOCK_ISO_MAX];
+    clock_iso8601(clock_wall_ns(), now);
+    node_put(a, m, "run_type", node_str(a, "vidur_profile"));
+    node_put(a, m, "model", node_str(a, p->model_name));
+    node_put(a, m, "hardware_id", node_str(a, p->hardware));
+    node_put(a, m, "created_at", node_str(a, now));
+    node_put(a, m, "method", node_str(a, p->method));
+    node_put(a, m, "tensor_parallel", node_int(a, p->tp));
+    node_put(a, m, "iterations", node_int(a, (int64_t)r->n));
+    node_put(a, m, "rows", node_int(a, (int64_t)r->n_rows));
+    for (uint32_t i = 0; p->meta && i < p->meta->n; i++)
+        node_set(a, m, p->meta->pairs[i].key, node_copy(a, p->meta->pairs[i].value));
+    return m;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static enum st check_name(const char *setting, const char *name, struct err *e)
+{
+    if (name && *name && !strstr(name, "..") && *name != '/')
+        return ST_OK;
+    return err_set(e, ST_USAGE, "%s: '%s' cannot be the name of a folder", setting,
+                   name ? name : "");
+}
+
+enum st whole_check(struct arena *a, const struct whole_params *p, const char **dir, struct err *e)
+{
+    TRY(check_name("hardware.id", p->hardware, e));
+    TRY(check_name("model.name", p->model_name, e));
+    *dir = arena_printf(a, "%s/data/profiling/compute/%s/%s", p->root, p->hardware, p->model_name);
+    if (!fs_exists(*dir))
+        return ST_OK;
+    err_set(e, ST_USAGE, "%s already exists", *dir);
+    return err_hint(e, "a bundle is never overwritten: remove it, or choose another root or "
+                       "hardware.id=");
+}
+
+enum st whole_write(struct arena *a, const struct whole_params *p, const struct whole_sample *s,
+                    size_t n, struct whole_result *out, struct err *e)
+{
+    struct rows r;
+    struct artifact art;
+    struct iterations *read = NULL;
+    TRY(whole_check(a, p, &out->dir, e));
+    group(a, s, n, &r);
+    TRY(artifact_begin(a, out->dir, META_FILE, &art, e));
+    enum st st = write_iterations(&art, &r, p->tp, e);
+    if (st == ST_OK) /* as a simulation will read it */
+        st = iterations_load(a, artifact_path(a, &art, BUNDLE_ITERATIONS_FILE), p->tp, &read, e);
+    if (st == ST_OK)
+        st = write_unevenness(&art, &r, e);
+    if (st == ST_OK) {
+        struct node *meta = meta_of(a, p, &r);
+        out->rows = r.n_rows;
+        out->error = iterations_facts(read).error;
+        node_put(a, meta, "loo_error",
+                 out->error.tested ? node_float(a, out->error.mean) : node_new(a, NODE_NULL));
+        st = artifact_commit(&art, meta, e);
+    }
+    if (st != ST_OK)
+        artifact_discard(&art);
+    return st;
+}

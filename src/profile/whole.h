@@ -1,0 +1,43 @@
+/* Bundles of whole iterations (docs/formats.md): from times of single ones to iteration.csv,
+ * unevenness.csv and bundle_meta.json.
+ *
+ * Iterations of like batches are one row: with the four quantities of profile/read/iterations.h in
+ * the same eighth of an octave (so that equal batches always are one). A row holds the means of the
+ * quantities, the medians of the times, their count and spread.
+ *
+ * unevenness.csv: measured / median of its row, iteration by iteration in the order given, of rows
+ * with at least WHOLE_LIKE iterations. So the order must be that in which they ran. */
+#ifndef PROFILE_WHOLE_H
+#define PROFILE_WHOLE_H
+
+#include "artifact/artifact.h"
+#include "profile/read/iterations.h"
+
+enum { WHOLE_LIKE = 5 };
+
+struct whole_sample {
+    struct iterations_batch b;
+    double host_s, device_s; /* their sum is the iteration's time, above 0 */
+};
+
+struct whole_params {
+    const char *root, *hardware, *model_name;
+    int64_t tp;
+    const char *method; /* "passes", "trace" */
+    struct node *meta;  /* map: what else bundle_meta.json is to hold; NULL = nothing */
+};
+
+struct whole_result {
+    const char *dir; /* the compute folder */
+    size_t rows;
+    struct holdout error; /* of rows held out one at a time */
+};
+
+/* The compute folder, which must not exist. ST_USAGE: it does, or a name cannot be a folder. */
+enum st whole_check(struct arena *a, const struct whole_params *p, const char **dir, struct err *e);
+
+/* ST_INPUT: fewer than ITERATIONS_LEAST rows. Nothing is left behind then. */
+enum st whole_write(struct arena *a, const struct whole_params *p, const struct whole_sample *s,
+                    size_t n, struct whole_result *out, struct err *e);
+
+#endif

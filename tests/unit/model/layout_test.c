@@ -1,0 +1,111 @@
+#include "model/layout.h"
+
+#include "support/support.h"
+
+static struct model small(bool bloom)
+{
+    struct model m = {.name = "small",
+                      .layers = 2,
+                      .hidden = 64,
+                      .heads = 4,
+                      .kv_heads = bloom ? 4 : 2,
+                      .head_dim = 16,
+                      .intermediate = 20,
+                      .vocab = 33,
+                      .max_positions = 64,
+                      .rope_theta = 10000,
+                      .norm_eps = 1e-5,
+                      .bos_id = -1,
+                      .qk_norm = !bloom,
+                      .family = bloom ? MODEL_BLOOM : MODEL_QWEN3};
+    if (bloom) {
+        m.norm = NORM_LAYER;
+        m.act = ACT_GELU_TANH;
+        m.position = POSITION_ALIBI;
+        m.attn_bias = m.mlp_bias = m.emb_norm = m.tied = true;
+    }
+    return m;
+}
+
+/* Every row of every tensor has a place of its own, none is outside, and what is left over is less
+ * than the alignment of each piece. */
+static void rows_fill_the_memory(const struct model *m, struct arena *a)
+{
+    enum { BASE = 4096, ALIGN = 128 };
+    const struct weight_sizes s = {.element = 2, .align = ALIGN};
+    struct weight_layout l;
+    struct weight_place *places;
+    size_t n;
+    const struct tensor *t = model_tensors(a, m, &places, &n);
+    weight_layout_make(a, m, &s, BASE, &l);
+    assert_int_equal(l.bytes, weight_layout_bytes(m, &s));
+    unsigned char *taken = arena_alloc(a, l.bytes);
+    memset(taken, 0, l.bytes);
+    uint64_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct weight_target x = weight_target_of(&l, &t[i], &places[i]);
+        assert_int_equal(x.rows * x.width, tensor_elements(&t[i]));
+        assert_int_equal((x.at - BASE) % ALIGN, 0);
+        for (int64_t r = 0; r < x.rows; r++) {
+            const int64_t to = x.matrix ? weight_row(m, places[i].part, r) : r;
+            const uint64_t at = x.at - BASE + (uint64_t)(to * x.width * 2);
+            assert_true(!x.matrix ||
+                        (to < x.matrix->m && (places[i].bias || x.width == x.matrix->k)));
+            for (uint64_t b = at; b < at + (uint64_t)x.width * 2; b++)
+                assert_int_equal(taken[b]++, 0);
+            used += (uint64_t)x.width * 2;
+        }
+    }
+    assert_true(l.bytes - used < n * ALIGN);
+}
+
+static void every_tensor_has_a_place(void **state)
+{
+    struct test *t = *state;
+    const struct model qwen = small(false), bloom = small(true);
+    struct model tied = qwen;
+    tied.tied = true;
+    rows_fill_the_memory(&qwen, t->a);
+    rows_fill_the_memory(&bloom, t->a);
+    rows_fill_the_memory(&tied, t->a);
+}
+
+static void what_a_model_lacks_is_0(void **state)
+{
+    struct test *t = *state;
+    const struct weight_sizes s = {.element = 4, .align = 64};
+    const struct model qwen = small(false), bloom = small(true);
+    struct weight_layout l;
+    weight_layout_make(t->a, &qwen, &s, 64, &l);
+    assert_true(l.layers[1].qkv.bias == 0 && l.layers[0].input_norm.b == 0 && l.emb_norm.w == 0);
+    assert_true(l.layers[1].q_norm != 0 && l.embedding == 64 && l.lm_head.data != 64);
+    weight_layout_make(t->a, &bloom, &s, 64, &l);
+    assert_true(l.layers[1].q_norm == 0 && l.emb_norm.b != 0 && l.layers[1].down.bias != 0);
+    assert_int_equal(l.embedding, l.lm_head.data);
+}
+
+/* An engine that packs its matrices asks for more. */
+static size_t rows_of_8(const void *ctx, int64_t m, int64_t k)
+{
+    (void)ctx;
+    return (size_t)((m + 7) / 8 * 8 * k);
+}
+
+static void an_engine_says_what_a_matrix_takes(void **state)
+{
+    struct test *t = *state;
+    const struct model m = small(false);
+    const struct weight_sizes s = {.element = 4, .align = 64, .matrix = rows_of_8};
+    struct weight_layout l;
+    weight_layout_make(t->a, &m, &s, 64, &l);
+    assert_int_equal(l.layers[0].down.data - l.layers[0].up.data, 40 * 64 * 4);
+    assert_int_equal(l.bytes + 64 - l.lm_head.data, 40 * 64 * 4); /* 33 rows */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(every_tensor_has_a_place),
+                                       TEST(what_a_model_lacks_is_0),
+                                       TEST(an_engine_says_what_a_matrix_takes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
