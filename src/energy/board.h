@@ -1,0 +1,31 @@
+/* The GPU whose power is measured, under both of its names: CUDA's ordinal and NVML's handle,
+ * matched by UUID; who else uses it; the load that a probe puts on it. */
+#ifndef ENERGY_BOARD_H
+#define ENERGY_BOARD_H
+
+#include "gpu/device.h"
+#include "gpu/nvml.h"
+#include "gpu/watch.h"
+
+struct board {
+    int gpu; /* CUDA's ordinal */
+    char name[96], uuid[GPU_UUID_TEXT];
+    struct gpu_nvml nvml;
+    void *device; /* NVML's */
+};
+/* ST_DEVICE: no driver, no such GPU, or NVML does not know it. */
+enum st board_open(int gpu, struct board *out, struct err *e);
+
+/* Processes that compute on the GPU, without this one; -1 = NVML does not say. own: this process
+ * has a context there. In a pid namespace of its own its pid is another there: one of them is then
+ * taken for it. */
+int board_others(const struct board *b, bool own);
+/* ST_REJECTED when another process computes on it: its power would be charged to what is measured.
+ */
+enum st board_alone(const struct board *b, bool own, struct err *e);
+
+/* Copies within device memory, one after the other without gaps, until the monotonic time: a steady
+ * load far above idle. Needs the open GPU. */
+enum st board_load(const struct gpu *g, int64_t until_ns, struct err *e);
+
+#endif

@@ -1,0 +1,420 @@
+#include "energy/energy_report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/vec.h"
+
+#define OUTSIDE_MOST  0.05 /* of a window without power */
+#define EXCLUDED_MOST 0.01 /* of the kernels' time */
+#define CLOCKS_APART  0.02 /* of the whole's */
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static enum st same_kind(const struct power_log *log, bool zoned, const char *source, struct err *e)
+{
+    if (log->zoned == zoned)
+        return ST_OK;
+    err_set(e, ST_INPUT, "the times of %s have %s zone, those of %s have %s", log->source,
+            log->zoned ? "a" : "no", source, zoned ? "one" : "none");
+    return err_hint(e,
+                    "a time without a zone is local time of where it was written: give both files "
+                    "a zone, or neither");
+}
+
+enum st energy_whole_of(const struct power_log *log, const struct full_timing *t,
+                        struct energy_whole *out, struct err *e)
+{
+    const struct timing_window *w = &t->window;
+    *out = (struct energy_whole){
+        .window = *w, .num_runs = t->num_runs, .inference_us = t->inference_us, .under = t->under};
+    TRY(same_kind(log, w->zoned, t->source, e));
+    out->energy = energy_of(log, w->from_ns, w->to_ns);
+    out->power = power_mean_of(log, w->from_ns, w->to_ns);
+    const struct energy *g = &out->energy;
+    if (g->how == ENERGY_EXCLUDED || g->outside_s > OUTSIDE_MOST * g->duration_s) {
+        if (g->how == ENERGY_EXCLUDED)
+            err_set(e, ST_REJECTED, "%s has no sample of power from %s to %s", log->source,
+                    w->start, w->end);
+        else
+            err_set(e, ST_REJECTED, "%s has no power for %.3f of the %.3f s from %s to %s",
+                    log->source, g->outside_s, g->duration_s, w->start, w->end);
+        return err_hint(e, "log power from before the run until after it, on a clock of the same "
+                           "zone");
+    }
+    const double runs = (double)t->num_runs;
+    const double best_j = isnan(g->counter_j) ? g->joules : g->counter_j;
+    out->how = energy_how_name(g->how);
+    out->total_energy_j = g->joules;
+    out->energy_per_inference_j = g->joules / runs;
+    out->counter_energy_per_inference_j = g->counter_j / runs;
+    out->low_j = (best_j - g->edge_j) / runs;
+    out->high_j = (best_j + g->edge_j) / runs;
+    if (isnan(out->inference_us))
+        out->inference_us = g->duration_s * 1e6 / runs;
+    return ST_OK;
+}
+
+/* ---- kernels --------------------------------------------------------------------------------- */
+
+double energy_settle_s(bool averaged)
+{
+    return averaged ? 1.2 : 0.1;
+}
+
+/* Where the power of a window is steady. */
+static int64_t steady_from(const struct power_log *log, const struct timing_window *w)
+{
+    const int64_t settle_ns = ns_from_s(energy_settle_s(log->averaged));
+    return 4 * settle_ns <= w->to_ns - w->from_ns ? w->from_ns + settle_ns : w->from_ns;
+}
+
+/* Of all invocations in one run of the whole; NAN = unknown. */
+static double context_us(const struct energy_kernel *k)
+{
+    return k->in_context_us * (double)k->invocation_count;
+}
+
+static struct energy_kernel kernel_of(const struct power_log *log, const struct kernel_timing *t)
+{
+    struct energy_kernel k = {.timing = t,
+                              .window = t->window,
+                              .name = t->name,
+                              .tier = t->tier,
+                              .invocation_count = t->invocation_count,
+                              .benchmark_runs = t->benchmark_runs,
+                              .single_time_us = t->single_time_us,
+                              .in_context_us = t->in_context_us,
+                              .in_context_energy_j = NAN,
+                              .share_percent = NAN,
+                              .pooled = t->pooled,
+                              .under = t->under};
+    k.energy = (struct energy){.joules = NAN, .counter_j = NAN, .low_w = NAN, .high_w = NAN};
+    if (t->benchmark_runs > 0)
+        k.energy = energy_of(log, t->window.from_ns, t->window.to_ns);
+    k.how = energy_how_name(k.energy.how);
+    if (k.energy.outside_s > OUTSIDE_MOST * k.energy.duration_s) {
+        k.energy.how = ENERGY_EXCLUDED;
+        k.how = energy_how_name(ENERGY_EXCLUDED);
+        k.energy.joules = NAN;
+    }
+    k.power = (struct power_mean){.mean_w = NAN, .half_w = NAN, .spread_w = NAN};
+    if (k.energy.how != ENERGY_EXCLUDED)
+        k.power = power_mean_of(log, steady_from(log, &t->window), t->window.to_ns);
+    k.power_low_w = k.power.mean_w - k.power.half_w;
+    k.power_high_w = k.power.mean_w + k.power.half_w;
+    k.window_energy_j = k.energy.joules;
+    k.energy_per_invocation_j = k.energy.joules / (double)t->benchmark_runs;
+    k.energy_per_inference_j = k.energy_per_invocation_j * (double)t->invocation_count;
+    if (t->pooled) /* of the pool, not its own */
+        k.energy_per_invocation_j = k.energy_per_inference_j = NAN;
+    k.in_context_energy_j = k.power.mean_w * context_us(&k) / 1e6;
+    return k;
+}
+
+/* Of a run, as the original has it. A pool's window belongs to several kernels, the one before it
+ * among them: its energy over the rounds of the pool counts once, with the first. */
+static double original_j(const struct energy_kernel *kernels, size_t i)
+{
+    const struct energy_kernel *k = &kernels[i];
+    if (!k->pooled)
+        return k->energy_per_inference_j;
+    for (size_t j = 0; j < i; j++)
+        if (kernels[j].pooled && kernels[j].window.from_ns == k->window.from_ns &&
+            kernels[j].window.to_ns == k->window.to_ns)
+            return 0;
+    return k->window_energy_j / (double)k->benchmark_runs * (double)k->invocation_count;
+}
+
+static int dearest_first(const void *pa, const void *pb)
+{
+    const struct energy_kernel *a = pa, *b = pb;
+    const double x =
+        isnan(a->in_context_energy_j) ? a->energy_per_inference_j : a->in_context_energy_j;
+    const double y =
+        isnan(b->in_context_energy_j) ? b->energy_per_inference_j : b->in_context_energy_j;
+    if (isnan(x) != isnan(y))
+        return isnan(x) ? 1 : -1;
+    if (x != y && !isnan(x))
+        return x < y ? 1 : -1;
+    return (a->timing > b->timing) - (a->timing < b->timing); /* the order of the file */
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+/* Kernels of one window share its power's error. *unknown_us: time of those whose power has no
+ * interval. */
+static double squared_halves(const struct energy_kernel *k, size_t n, double *unknown_us)
+{
+    double sum = 0;
+    *unknown_us = 0;
+    for (size_t i = 0; i < n; i++) {
+        double s = 0;
+        if (isnan(k[i].power.half_w) && !isnan(k[i].power.mean_w))
+            *unknown_us += context_us(&k[i]);
+        bool first = true;
+        for (size_t j = 0; j < n; j++) {
+            if (k[j].window.from_ns != k[i].window.from_ns ||
+                k[j].window.to_ns != k[i].window.to_ns || isnan(k[j].in_context_us))
+                continue;
+            first = first && (j >= i);
+            s += context_us(&k[j]) / 1e6;
+        }
+        if (first && !isnan(k[i].power.half_w))
+            sum += pow(k[i].power.half_w * s, 2);
+    }
+    return sum;
+}
+
+/* Time and energy of the kernels in one run of the whole. */
+struct context {
+    double busy_us, joules, half_j;
+    bool known;
+    double estimated_us; /* of excluded kernels, charged the mean power */
+};
+
+static struct context in_context(const struct energy_kernel *k, size_t n)
+{
+    struct context c = {0};
+    double known_us = 0, unknown_us;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(k[i].in_context_us))
+            return c;
+        c.busy_us += context_us(&k[i]);
+        if (isnan(k[i].in_context_energy_j))
+            continue;
+        known_us += context_us(&k[i]);
+        c.joules += k[i].in_context_energy_j;
+    }
+    c.estimated_us = c.busy_us - known_us;
+    if (n == 0 || known_us <= 0 || c.estimated_us > EXCLUDED_MOST * c.busy_us)
+        return c;
+    c.known = true;
+    c.half_j = sqrt(squared_halves(k, n, &unknown_us));
+    if (unknown_us > EXCLUDED_MOST * c.busy_us)
+        c.half_j = NAN;
+    c.joules *= c.busy_us / known_us;
+    return c;
+}
+
+static double percent_off(double is, double should_be)
+{
+    return 100 * (is - should_be) / should_be;
+}
+
+static struct energy_prediction predict(const struct context *c, const struct energy_inputs *in,
+                                        const struct energy_whole *w)
+{
+    const double gap_us = w->inference_us - c->busy_us;
+    struct energy_prediction p = {.known = c->known && (!isnan(in->idle_w) || gap_us <= 0),
+                                  .kernels_us = c->busy_us,
+                                  .gap_us = fmax(0, gap_us),
+                                  .kernels_j = c->joules};
+    if (!p.known)
+        return p;
+    const double gap_s = p.gap_us / 1e6, idle_w = isnan(in->idle_w) ? 0 : in->idle_w;
+    const double idle_half = isnan(in->idle_half_w) ? 0 : in->idle_half_w * gap_s;
+    const double half = sqrt(c->half_j * c->half_j + idle_half * idle_half);
+    p.idle_j = idle_w * gap_s;
+    p.energy_j = p.kernels_j + p.idle_j;
+    p.low_j = p.energy_j - half;
+    p.high_j = p.energy_j + half;
+    p.measured_j = isnan(w->counter_energy_per_inference_j) ? w->energy_per_inference_j
+                                                            : w->counter_energy_per_inference_j;
+    p.measured_low_j = w->low_j;
+    p.measured_high_j = w->high_j;
+    p.error_percent = percent_off(p.energy_j, p.measured_j);
+    const double whole_idle_j = in->idle_w * w->inference_us / 1e6; /* NAN when unknown */
+    p.above_idle_j = p.energy_j - whole_idle_j;
+    p.measured_above_idle_j = p.measured_j - whole_idle_j;
+    p.above_idle_error_percent = percent_off(p.above_idle_j, p.measured_above_idle_j);
+    return p;
+}
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+typedef VEC(const char *) note_list;
+
+static void note_log(struct arena *a, note_list *notes, const struct power_log *log)
+{
+    if (log->averaged)
+        vec_push(notes, arena_printf(a,
+                                     "the power of %s is an average over the last second: windows "
+                                     "of a few seconds are smeared",
+                                     log->source));
+    if (log->missing)
+        vec_push(notes, arena_printf(a, "%s: %lld rows without power were left out", log->source,
+                                     (long long)log->missing));
+    if (log->cut)
+        vec_push(notes,
+                 arena_printf(a, "%s: the last line has no end and was left out", log->source));
+}
+
+static void note_whole(struct arena *a, note_list *notes, const struct energy_whole *w,
+                       const char *what)
+{
+    const struct energy *g = &w->energy;
+    if (g->how == ENERGY_ONE_SAMPLE)
+        vec_push(notes, arena_printf(a, "%s: a single sample of power, taken for all of it", what));
+    if (g->outside_s > 0)
+        vec_push(notes,
+                 arena_printf(a, "%s: no power for %.3f of its %.3f s: the log's end is held", what,
+                              g->outside_s, g->duration_s));
+    if (g->how == ENERGY_TRAPEZOIDS && g->longest_gap_s > 0.1 * g->duration_s)
+        vec_push(notes, arena_printf(a, "%s: %.3f s between two samples of power, of %.3f s", what,
+                                     g->longest_gap_s, g->duration_s));
+    if (!isnan(g->counter_j) && fabs(percent_off(g->joules, g->counter_j)) > 3)
+        vec_push(
+            notes,
+            arena_printf(a, "%s: the samples integrate to %+.1f %% of the energy counter's %.4g J",
+                         what, percent_off(g->joules, g->counter_j), g->counter_j));
+}
+
+static void note_kernels(struct arena *a, note_list *notes, const struct energy_inputs *in,
+                         const struct energy_report *r, const struct context *c)
+{
+    if (r->num_excluded)
+        vec_push(notes, arena_printf(a,
+                                     "%lld of %zu kernels have no sample of power in their window "
+                                     "and are in no sum",
+                                     (long long)r->num_excluded, r->n));
+    if (r->num_estimated)
+        vec_push(notes, arena_printf(a,
+                                     "%lld of %zu kernels have a single sample of power, taken "
+                                     "for all of their window",
+                                     (long long)r->num_estimated, r->n));
+    if (c->known && c->estimated_us > 0)
+        vec_push(notes, arena_printf(a,
+                                     "kernels without power take %.2f %% of the kernels' time and "
+                                     "are charged the mean power of the others",
+                                     100 * c->estimated_us / c->busy_us));
+    if (!c->known && c->busy_us > 0 && c->estimated_us > 0)
+        vec_push(notes, arena_printf(a,
+                                     "no in-context energy: kernels without power take %.1f %% of "
+                                     "the kernels' time",
+                                     100 * c->estimated_us / c->busy_us));
+    else if (!c->known && in->isolated && r->n)
+        vec_push(notes, "no in-context energy: the times of the kernels in the whole "
+                        "(in_context_us) are not in the timing file");
+    else if (c->known && isnan(in->idle_w) && !r->whole.known)
+        vec_push(notes, "no prediction: idle_power= is unknown");
+    if (c->known && isnan(c->half_j))
+        vec_push(notes, "the prediction has no interval: the powers of some kernels rest on fewer "
+                        "than three readings");
+    if (in->isolated && in->isolated->in_context_from &&
+        strcmp(in->isolated->in_context_from, "application") == 0)
+        vec_push(notes, "the times of the kernels inside the whole are those of the application, "
+                        "not of the replay");
+}
+
+/* A kernel alone may be held at other clocks than inside the whole: its power is another then. */
+static void note_clocks(struct arena *a, note_list *notes, const struct energy_report *r)
+{
+    const double whole = r->full.under.sm_mhz;
+    double low = NAN, high = NAN, apart_us = 0, all_us = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const double mhz = r->kernels[i].under.sm_mhz, us = context_us(&r->kernels[i]);
+        all_us += isnan(us) ? 0 : us;
+        if (!(whole > 0 && mhz > 0 && fabs(mhz - whole) > CLOCKS_APART * whole))
+            continue;
+        n++;
+        apart_us += isnan(us) ? 0 : us;
+        low = fmin(low, mhz);
+        high = fmax(high, mhz);
+    }
+    if (n && all_us > 0)
+        vec_push(notes,
+                 arena_printf(a,
+                              "%zu of %zu kernels, %.1f %% of the kernels' time, ran alone at "
+                              "other clocks than the whole: SM at %.0f to %.0f MHz, the whole at "
+                              "%.0f MHz",
+                              n, r->n, 100 * apart_us / all_us, low, high, whole));
+}
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+static enum st add_kernels(struct arena *a, const struct energy_inputs *in,
+                           struct energy_report *out, struct err *e)
+{
+    const struct isolated_timing *t = in->isolated;
+    out->predicted_j = 0;
+    out->n = t->n;
+    out->kernels = arena_array(a, struct energy_kernel, t->n);
+    bool timed = false;
+    for (size_t i = 0; i < t->n; i++)
+        timed = timed || t->kernels[i].benchmark_runs > 0;
+    if (timed)
+        TRY(same_kind(in->power, t->zoned, t->source, e));
+    for (size_t i = 0; i < t->n; i++) {
+        const struct energy_kernel k = kernel_of(in->power, &t->kernels[i]);
+        out->num_measured += k.energy.how == ENERGY_TRAPEZOIDS;
+        out->num_estimated += k.energy.how == ENERGY_ONE_SAMPLE;
+        out->num_excluded += k.energy.how == ENERGY_EXCLUDED;
+        out->kernels[i] = k;
+        const double j = original_j(out->kernels, i);
+        out->predicted_j += isnan(j) ? 0 : j;
+    }
+    return ST_OK;
+}
+
+static void sum_up(const struct energy_inputs *in, struct energy_report *out,
+                   const struct context *c)
+{
+    const double full_j = out->full.energy_per_inference_j;
+    out->predicted_error_j = out->predicted_j - full_j;
+    out->predicted_error_percent = percent_off(out->predicted_j, full_j);
+    out->ratio = out->predicted_j / full_j;
+    if (c->known) {
+        out->in_context_j = c->joules;
+        out->in_context_low_j = c->joules - c->half_j;
+        out->in_context_high_j = c->joules + c->half_j;
+    }
+    for (size_t i = 0; i < out->n && c->known; i++)
+        out->kernels[i].share_percent = 100 * out->kernels[i].in_context_energy_j / c->joules;
+    out->whole = predict(c, in, &out->full);
+    if (out->has_application)
+        out->app = predict(c, in, &out->application);
+    if (out->n)
+        qsort(out->kernels, out->n, sizeof *out->kernels, dearest_first);
+}
+
+enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
+                           struct energy_report *out, struct err *e)
+{
+    const struct power_log *app_power = in->application_power ? in->application_power : in->power;
+    note_list notes = {0};
+    struct context c = {0};
+    *out = (struct energy_report){.predicted_j = NAN,
+                                  .in_context_j = NAN,
+                                  .in_context_low_j = NAN,
+                                  .in_context_high_j = NAN,
+                                  .idle_w = in->idle_w,
+                                  .idle_low_w = in->idle_w - in->idle_half_w,
+                                  .idle_high_w = in->idle_w + in->idle_half_w,
+                                  .has_application = in->application != NULL};
+    if (energy_whole_of(in->power, in->full, &out->full, e) != ST_OK)
+        return err_add(e, "the energy of the whole");
+    if (in->application &&
+        energy_whole_of(app_power, in->application, &out->application, e) != ST_OK)
+        return err_add(e, "the energy of the application");
+    if (in->isolated) {
+        TRY(add_kernels(a, in, out, e));
+        c = in_context(out->kernels, out->n);
+    }
+    sum_up(in, out, &c);
+    note_log(a, &notes, in->power);
+    if (app_power != in->power)
+        note_log(a, &notes, app_power);
+    note_whole(a, &notes, &out->full, "the whole");
+    if (in->application)
+        note_whole(a, &notes, &out->application, "the application");
+    note_kernels(a, &notes, in, out, &c);
+    note_clocks(a, &notes, out);
+    out->notes = arena_copy(a, notes.p, notes.n * sizeof *notes.p);
+    out->n_notes = notes.n;
+    vec_free(&notes);
+    return ST_OK;
+}

@@ -1,0 +1,377 @@
+/* Starts the process that replays (worker.h), again where it must, and reads its answers. */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/log.h"
+#include "base/process.h"
+#include "replay/place.h"
+#include "replay/replay.h"
+#include "replay/worker.h"
+#include "text/json.h"
+
+enum { ATTEMPTS = 16 };
+
+struct run {
+    struct arena *a;
+    const struct replay_capsule_params *p;
+    struct worker_order order;
+    struct replay_report *out;
+    const char *taken; /* address that was not free */
+    bool done;
+    int64_t
+        at_class; /* of what is timed, or loop of what is held: begun and not ended; -1 = none */
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static int64_t get_int(const struct node *map, const char *key)
+{
+    const struct node *n = node_find(map, key);
+    return n && n->kind == NODE_INT ? n->i : 0;
+}
+
+static double get_double(const struct node *map, const char *key)
+{
+    const struct node *n = node_find(map, key);
+    return !n ? NAN : n->kind == NODE_INT ? (double)n->i : n->kind == NODE_FLOAT ? n->f : NAN;
+}
+
+static const char *get_text(const struct node *map, const char *key)
+{
+    const struct node *n = node_find(map, key);
+    return n && n->kind == NODE_STR ? n->s.p : NULL;
+}
+
+static void take_timing(struct run *r, const struct node *n, struct timing *out)
+{
+    fields_read_loose(r->a, &worker_timing_fields, n, out);
+}
+
+static void take_loaded(struct run *r, const struct node *n)
+{
+    struct replay_report *out = r->out;
+    const struct node *list = node_find(n, "classes");
+    if (out->loaded || !list || list->kind != NODE_LIST)
+        return;
+    out->loaded = true;
+    out->gpu = get_text(n, "gpu");
+    out->uuid = get_text(n, "uuid");
+    out->region.app_nodes_s = get_double(n, "app_s");
+    out->region.app_wall_s = get_double(n, "app_wall_s");
+    out->kernels.n = list->n;
+    out->kernels.p = arena_array(r->a, struct replay_kernel, list->n);
+    for (uint32_t i = 0; i < list->n; i++) {
+        const struct node *k = list->items[i];
+        out->kernels.p[i] = (struct replay_kernel){.name = get_text(k, "name"),
+                                                   .mangled = get_text(k, "mangled"),
+                                                   .number = get_int(k, "class"),
+                                                   .tier = (int)get_int(k, "tier"),
+                                                   .count = get_int(k, "count"),
+                                                   .first = get_int(k, "first"),
+                                                   .bytes = get_int(k, "bytes"),
+                                                   .app_s = get_double(k, "app_s"),
+                                                   .in_context_s = NAN};
+        const struct node *chosen = node_find(k, "chosen");
+        if (chosen && chosen->kind == NODE_BOOL && !chosen->b)
+            out->kernels.p[i].why = "it is not among replay.classes";
+    }
+}
+
+static void take_class(struct run *r, const struct node *n)
+{
+    const int64_t i = get_int(n, "class");
+    r->at_class = -1;
+    if (i < 0 || (size_t)i >= r->out->kernels.n)
+        return;
+    struct replay_kernel *k = &r->out->kernels.p[i];
+    take_timing(r, node_find(n, "warm"), &k->warm);
+    take_timing(r, node_find(n, "cold"), &k->cold);
+    take_timing(r, node_find(n, "repeated"), &k->repeated);
+    r->order.from_class = i + 1;
+}
+
+static void take_nodes(struct run *r, const struct node *n)
+{
+    const struct node *list = node_find(n, "classes");
+    r->out->region.nodes_s = get_double(n, "sum_s");
+    r->out->region.why_no_nodes = get_text(n, "why");
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n;
+         i++) {
+        const struct node *x = list->items[i];
+        r->out->kernels.p[i].in_context_s = x->kind == NODE_FLOAT ? x->f
+                                            : x->kind == NODE_INT ? (double)x->i
+                                                                  : NAN;
+    }
+}
+
+static void take_conditions(const struct node *n, struct gpu_conditions *c)
+{
+    c->samples += get_int(n, "samples");
+    c->sm_mhz = get_double(n, "sm_mhz");
+    c->sm_mhz_low = get_double(n, "sm_mhz_low");
+    c->memory_mhz = get_double(n, "memory_mhz");
+    c->power_w = get_double(n, "power_w");
+    c->celsius_high = get_double(n, "celsius_high");
+    c->reasons |= (unsigned long long)get_int(n, "reasons");
+}
+
+static void take_held(struct run *r, const struct node *n)
+{
+    const int64_t i = get_int(n, "loop");
+    const struct node *under = node_find(n, "under");
+    r->at_class = -1;
+    if (i < 0 || (size_t)i >= r->out->n_held)
+        return;
+    take_timing(r, node_find(n, "timing"), &r->out->held[i].time);
+    if (under)
+        take_conditions(under, &r->out->held[i].under);
+    r->order.from_loop = i + 1;
+}
+
+static void take_error(const struct node *n, struct err *e)
+{
+    const struct node *list = node_find(n, "causes");
+    const int64_t status = get_int(n, "status");
+    const char *hint = get_text(n, "hint");
+    const bool known = status <= ST_USAGE && status >= ST_IO;
+    err_clear(e);
+    for (uint32_t i = list && list->kind == NODE_LIST ? list->n : 0; i-- > 0;) {
+        const char *cause = list->items[i]->kind == NODE_STR ? list->items[i]->s.p : "?";
+        if (e->n == 0)
+            err_set(e, known ? (enum st)status : ST_DEVICE, "%s", cause);
+        else
+            err_add(e, "%s", cause);
+    }
+    if (e->n == 0)
+        err_set(e, ST_DEVICE, "the process that replays says no more");
+    if (hint)
+        err_hint(e, "%s", hint);
+}
+
+static enum st take_line(struct run *r, struct sv line, struct err *e)
+{
+    struct node *map;
+    TRY(json_parse(r->a, "the replay's answer", line, NULL, &map, e));
+    for (uint32_t i = 0; map->kind == NODE_MAP && i < map->n; i++) {
+        const char *key = map->pairs[i].key.p;
+        struct node *n = map->pairs[i].value;
+        if (strcmp(key, "taken") == 0) {
+            r->taken = n->kind == NODE_STR ? n->s.p : "?";
+        } else if (strcmp(key, "loaded") == 0) {
+            take_loaded(r, n);
+        } else if (strcmp(key, "verified") == 0) {
+            r->out->verified = n;
+            r->out->wrong_bytes = get_int(n, "wrong_bytes");
+            r->order.verify = false;
+        } else if (strcmp(key, "region") == 0) {
+            take_timing(r, n, &r->out->region.time);
+            r->order.region_s = r->out->region.time.median_s;
+        } else if (strcmp(key, "begin") == 0) {
+            r->at_class = n->kind == NODE_INT ? n->i : -1;
+        } else if (strcmp(key, "class") == 0) {
+            take_class(r, n);
+        } else if (strcmp(key, "held") == 0) {
+            take_held(r, n);
+        } else if (strcmp(key, "nodes") == 0) {
+            take_nodes(r, n);
+        } else if (strcmp(key, "extracted") == 0) {
+            r->out->extracted = n;
+        } else if (strcmp(key, "done") == 0) {
+            r->done = true;
+            take_conditions(n, &r->out->under);
+        } else if (strcmp(key, "error") == 0) {
+            take_error(n, e);
+            return e->st;
+        }
+    }
+    return ST_OK;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+/* Reads until it ends. A signal to us is passed on; the process says then what it was at. */
+static enum st read_answers(struct run *r, struct process *p, struct err *e)
+{
+    FILE *f = fdopen(p->out, "r");
+    char *line = NULL;
+    size_t cap = 0;
+    enum st st = ST_OK;
+    if (!f)
+        return err_errno(e, false, "cannot read the replay's answers");
+    p->out = -1;
+    for (;;) {
+        errno = 0;
+        const ssize_t n = getline(&line, &cap, f);
+        if (n < 0 && errno == EINTR) {
+            process_signal(p, SIGTERM);
+            clearerr(f);
+            continue;
+        }
+        if (n <= 0)
+            break;
+        if (st == ST_OK) /* the rest is read and dropped: the process must not block */
+            st = take_line(r, (struct sv){line, (size_t)n}, e);
+    }
+    free(line);
+    fclose(f);
+    return st;
+}
+
+static enum st how_it_ended(const struct process *p, struct err *e)
+{
+    if (WIFSIGNALED(p->status))
+        return err_set(e, ST_DEVICE, "the process that replays was ended by signal %d (%s)",
+                       WTERMSIG(p->status), strsignal(WTERMSIG(p->status)));
+    return err_set(e, ST_DEVICE, "the process that replays ended with code %d and no answer",
+                   WEXITSTATUS(p->status));
+}
+
+static enum st run_once(struct run *r, struct err *e)
+{
+    struct buf order = {0};
+    struct process p;
+    json_write(&order, fields_node(r->a, &worker_order_fields, &r->order), 0, false);
+    const char *argv[] = {"/proc/self/exe", WORKER_FLAG, buf_str(&order), NULL};
+    const struct process_params params = {.argv = argv, .out = PROCESS_PIPE, .dies_with_us = true};
+    r->taken = NULL;
+    r->done = false;
+    r->at_class = -1;
+    const int error = process_start(&p, &params);
+    buf_free(&order);
+    if (error)
+        return err_set(e, ST_IO, "cannot start the process that replays: %s", strerror(error));
+    enum st st = read_answers(r, &p, e);
+    process_reap(&p, true);
+    process_end(&p);
+    if (st == ST_OK && !r->done && !r->taken)
+        st = how_it_ended(&p, e);
+    return st;
+}
+
+/* First without random addresses. Where some are taken so, again and again with a layout drawn
+ * anew. */
+static enum st run_placed(struct run *r, struct err *e)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        place_randomise(i > 0);
+        TRY(run_once(r, e));
+        if (!r->taken)
+            return ST_OK;
+        log_debug("%s is taken; trying again", r->taken);
+    }
+    err_set(e, ST_DEVICE,
+            "the capsule's addresses cannot be had: in %d processes something lay at %s", ATTEMPTS,
+            r->taken);
+    return err_hint(e, "log.level=debug names each; another machine or driver has other addresses");
+}
+
+/* Whether to go on after a loop that fails alone. The region's, loop 0, must run. */
+static bool skip_loop(struct run *r, const struct err *e)
+{
+    if (r->at_class < 1 || (size_t)r->at_class >= r->out->n_held || e->st != ST_DEVICE)
+        return false;
+    struct replay_held *h = &r->out->held[r->at_class];
+    h->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
+    log_warn("loop %lld: %s", (long long)r->at_class, h->why);
+    r->order.from_loop = r->at_class + 1;
+    return true;
+}
+
+/* Goes on after a class that fails alone, without it. */
+static enum st run_all(struct run *r, struct err *e)
+{
+    for (;;) {
+        if (run_placed(r, e) == ST_OK)
+            return ST_OK;
+        if (r->order.hold) {
+            if (!skip_loop(r, e))
+                return e->st;
+            err_clear(e);
+            continue;
+        }
+        if (r->at_class < 0 || (size_t)r->at_class >= r->out->kernels.n || e->st != ST_DEVICE ||
+            r->order.dispatch >= 0)
+            return e->st;
+        struct replay_kernel *k = &r->out->kernels.p[r->at_class];
+        k->why = arena_printf(r->a, "it fails alone: %s", err_cause(e, e->n - 1));
+        log_warn("%s: %s", k->name, k->why);
+        r->order.from_class = r->at_class + 1;
+        err_clear(e);
+    }
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+static struct worker_order order_of(struct arena *a, const struct replay_capsule_params *p)
+{
+    return (struct worker_order){
+        .dir = p->dir,
+        .gpu = p->gpu,
+        .trial = p->task == REPLAY_TRIAL,
+        .verify = p->task == REPLAY_VERIFY || p->task == REPLAY_BOTH,
+        .time = p->task == REPLAY_TIME || p->task == REPLAY_BOTH,
+        .hold = p->task == REPLAY_HOLD,
+        .classes = arena_copy(a, p->classes, p->n_classes * sizeof *p->classes),
+        .n_classes = p->n_classes,
+        .hold_s = p->hold_s,
+        .alone = arena_copy(a, p->alone, p->n_alone * sizeof *p->alone),
+        .n_alone = p->n_alone,
+        .pooled = arena_copy(a, p->pooled, p->n_pooled * sizeof *p->pooled),
+        .n_pooled = p->n_pooled,
+        .streams = p->streams,
+        .cold = p->cold,
+        .repeated = p->repeated,
+        .samples = p->timer.samples,
+        .sample_s = p->timer.sample_s,
+        .region_runs = p->region_runs,
+        .tolerance = p->tolerance,
+        .dtype = p->dtype,
+        .dispatch = p->dispatch,
+        .region_s = NAN,
+        .extract = p->task == REPLAY_EXTRACT ? p->extract : NULL};
+}
+
+enum st replay_trial(struct arena *a, const char *dir, int gpu, const char **fault, struct err *e)
+{
+    const struct replay_capsule_params p = {
+        .dir = dir, .task = REPLAY_TRIAL, .gpu = gpu, .dispatch = -1};
+    struct replay_report out;
+    *fault = NULL;
+    if (replay_capsule(a, &p, &out, e) == ST_OK)
+        *fault = out.fault;
+    return e->st;
+}
+
+/* A region that fails is what a trial is there to find. */
+static enum st judge_trial(struct run *r, struct err *e)
+{
+    struct buf text = {0};
+    if (!r->out->loaded || e->st != ST_DEVICE)
+        return e->st;
+    for (int i = 0; err_cause(e, i); i++)
+        buf_printf(&text, "%s%s", i ? ": " : "", err_cause(e, i));
+    r->out->fault = arena_str(r->a, buf_str(&text));
+    buf_free(&text);
+    err_clear(e);
+    return ST_OK;
+}
+
+enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
+                       struct replay_report *out, struct err *e)
+{
+    struct run r = {.a = a, .p = p, .order = order_of(a, p), .out = out};
+    *out = (struct replay_report){0};
+    if (p->task == REPLAY_HOLD) {
+        out->n_held = 1 + p->n_alone + (p->n_pooled > 0);
+        out->held = arena_array(a, struct replay_held, out->n_held);
+    }
+    out->region.nodes_s = out->region.app_nodes_s = out->region.app_wall_s = NAN;
+    if (p->task == REPLAY_TRIAL)
+        return run_placed(&r, e) == ST_OK ? ST_OK : judge_trial(&r, e);
+    TRY(run_all(&r, e));
+    return p->task == REPLAY_EXTRACT ? replay_trial(a, p->extract, p->gpu, &out->fault, e) : ST_OK;
+}

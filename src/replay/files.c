@@ -1,0 +1,125 @@
+#include "replay/files.h"
+
+#include <math.h>
+
+static struct node *stamp(struct arena *a, int64_t wall_ns)
+{
+    char text[TIMING_TEXT];
+    timing_stamp(wall_ns, text);
+    return node_str_or_null(a, text[0] ? text : NULL);
+}
+
+static struct node *micro(struct arena *a, double s)
+{
+    /* device time has no more than picoseconds */
+    return node_number(a, isfinite(s) ? nearbyint(s * 1e12) / 1e6 : NAN);
+}
+
+/* {n, median, quartiles}; null = not measured. */
+static struct node *timing_node(struct arena *a, const struct timing *t)
+{
+    if (t->n == 0)
+        return node_new(a, NODE_NULL);
+    struct node *n = node_new(a, NODE_MAP), *q;
+    node_put(a, n, "n", node_int(a, t->n));
+    node_put(a, n, "median", micro(a, t->median_s));
+    q = node_put(a, n, "quartiles", node_new(a, NODE_LIST));
+    node_push(a, q, micro(a, t->low_s));
+    node_push(a, q, micro(a, t->high_s));
+    return n;
+}
+
+static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
+{
+    const bool measured = k->warm.n > 0;
+    struct node *n = node_new(a, NODE_MAP);
+    if (k->first >= 0)
+        node_put(a, n, "class", node_int(a, k->number));
+    node_put(a, n, "name", node_str(a, k->name));
+    node_put(a, n, "tier", node_int(a, k->tier));
+    node_put(a, n, "invocation_count", node_int(a, k->count));
+    node_put(a, n, "benchmark_runs", node_int(a, k->warm.runs));
+    node_put(a, n, "single_time_us", micro(a, measured ? k->warm.median_s : NAN));
+    node_put(a, n, "start_timestamp", stamp(a, k->warm.start_wall_ns));
+    node_put(a, n, "end_timestamp", stamp(a, k->warm.end_wall_ns));
+    node_put(a, n, "warm_us", timing_node(a, &k->warm));
+    node_put(a, n, "cold_us", timing_node(a, &k->cold));
+    node_put(a, n, "repeated_us", timing_node(a, &k->repeated));
+    node_put(a, n, "in_context_us", micro(a, k->in_context_s));
+    node_put(a, n, "application_us", micro(a, k->app_s));
+    if (k->mangled)
+        node_put(a, n, "mangled", node_str(a, k->mangled));
+    if (k->bytes)
+        node_put(a, n, "bytes", node_int(a, k->bytes));
+    if (k->first >= 0)
+        node_put(a, n, "first_dispatch", node_int(a, k->first));
+    if (!measured)
+        node_put(a, n, "not_measured", node_str_or_null(a, k->why));
+    return n;
+}
+
+struct node *replay_isolated_node(struct arena *a, const struct replay_kernels *k)
+{
+    struct node *n = node_new(a, NODE_MAP), *list = node_new(a, NODE_LIST);
+    int64_t start = 0, end = 0;
+    for (size_t i = 0; i < k->n; i++) {
+        const struct timing *t = &k->p[i].warm;
+        node_push(a, list, kernel_node(a, &k->p[i]));
+        if (t->n == 0)
+            continue;
+        start = start && start < t->start_wall_ns ? start : t->start_wall_ns;
+        end = end > t->end_wall_ns ? end : t->end_wall_ns;
+    }
+    node_put(a, n, "start_timestamp", stamp(a, start));
+    node_put(a, n, "end_timestamp", stamp(a, end));
+    node_put(a, n, "kernels", list);
+    return n;
+}
+
+struct node *replay_full_node(struct arena *a, const struct replay_region *r)
+{
+    const struct timing *t = &r->time;
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "start_timestamp", stamp(a, t->start_wall_ns));
+    node_put(a, n, "end_timestamp", stamp(a, t->end_wall_ns));
+    node_put(a, n, "num_runs", node_int(a, t->runs));
+    node_put(a, n, "full_model_inference_us", micro(a, t->median_s));
+    node_put(a, n, "min_time_us", micro(a, t->min_s));
+    node_put(a, n, "max_time_us", micro(a, t->max_s));
+    node_put(a, n, "region_us", timing_node(a, t));
+    node_put(a, n, "in_context_sum_us", micro(a, r->nodes_s));
+    node_put(a, n, "application_sum_us", micro(a, r->app_nodes_s));
+    node_put(a, n, "application_wall_us", micro(a, r->app_wall_s));
+    if (r->why_no_nodes)
+        node_put(a, n, "no_in_context_times", node_str(a, r->why_no_nodes));
+    return n;
+}
+
+enum st replay_write_isolated(struct arena *a, const struct artifact *art,
+                              const struct replay_kernels *k, struct err *e)
+{
+    return artifact_write_json(art, "isolated_kernels_timing.json", replay_isolated_node(a, k), e);
+}
+
+enum st replay_write_full(struct arena *a, const struct artifact *art,
+                          const struct replay_region *region, struct err *e)
+{
+    return artifact_write_json(art, "full_model_timing.json", replay_full_node(a, region), e);
+}
+
+double replay_sum_s(const struct replay_kernels *k)
+{
+    double s = 0;
+    for (size_t i = 0; i < k->n; i++)
+        if (k->p[i].warm.n)
+            s += k->p[i].warm.median_s * (double)k->p[i].count;
+    return s;
+}
+
+size_t replay_measured(const struct replay_kernels *k, int tier)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < k->n; i++)
+        n += k->p[i].warm.n > 0 && (tier == 0 || k->p[i].tier == tier);
+    return n;
+}

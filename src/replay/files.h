@@ -1,0 +1,54 @@
+/* The timing files of a replay: full_model_timing.json and isolated_kernels_timing.json, which
+ * energy reports are made from (docs/formats.md). Their members are those of the scripts that
+ * twinfer takes the place of, with more after them. Unknown is null. */
+#ifndef REPLAY_FILES_H
+#define REPLAY_FILES_H
+
+#include "artifact/artifact.h"
+#include "replay/timing.h"
+
+/* A kernel, copy or set that was timed alone, or not. */
+struct replay_kernel {
+    const char *name;
+    int64_t number;           /* of its class, where `first` is known */
+    int tier;                 /* 1 copies and sets, 2 library products, 3 others */
+    int64_t count;            /* in the region */
+    struct timing warm, cold; /* n = 0: not measured */
+    double in_context_s;      /* inside the region, mean of one; NAN = unknown */
+    double app_s;             /* in the application, mean of one; NAN = unknown */
+    struct timing repeated;   /* one more of it in its place in the region */
+    const char *mangled;      /* NULL = not known */
+    int64_t first;            /* number of its first operation in the capsule; -1 = none */
+    int64_t bytes;            /* of a copy or set; 0 = not known, or a kernel */
+    const char *why;          /* reason for warm.n == 0; NULL otherwise */
+};
+
+struct replay_kernels {
+    struct replay_kernel *p;
+    size_t n;
+};
+
+enum st replay_write_isolated(struct arena *a, const struct artifact *art,
+                              const struct replay_kernels *k, struct err *e);
+
+/* The region, as a whole. */
+struct replay_region {
+    struct timing time;       /* of a launch of its graph */
+    double nodes_s;           /* its operations' times on the GPU, summed; NAN = not known */
+    double app_nodes_s;       /* the same in the application */
+    double app_wall_s;        /* the application's, from its start until the GPU was idle again */
+    const char *why_no_nodes; /* NULL = they are known */
+};
+enum st replay_write_full(struct arena *a, const struct artifact *art,
+                          const struct replay_region *region, struct err *e);
+
+/* The same as trees, for --json. */
+struct node *replay_isolated_node(struct arena *a, const struct replay_kernels *k);
+struct node *replay_full_node(struct arena *a, const struct replay_region *region);
+
+/* Seconds of all measured kernels, each times its count. */
+double replay_sum_s(const struct replay_kernels *k);
+/* Of a tier, 0 = all: kinds that were measured. */
+size_t replay_measured(const struct replay_kernels *k, int tier);
+
+#endif

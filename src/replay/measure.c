@@ -1,0 +1,117 @@
+#include "replay/measure.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+#include "gpu/stream.h"
+
+enum { MOST_INSTANCES = 512, MOST_TIMES = 9 };
+
+static enum st time_graph(struct measure *m, const struct issue_repeat *repeat, struct timing *out,
+                          struct err *e)
+{
+    CUgraphExec graph;
+    TRY(issue_graph(m->issue, repeat, &graph, e));
+    const enum st st = timer_graph(&m->timer, graph, 1, out, e);
+    gpu_graph_close(&m->l->g, &graph);
+    return st;
+}
+
+/* Event to event around the streams' work: the host's calls count where the GPU waits for them. */
+static enum st time_streams(struct measure *m, struct timing *out, struct err *e)
+{
+    struct timer *t = &m->timer;
+    const struct gpu *g = &m->l->g;
+    *out = (struct timing){.runs = t->p.samples, .start_wall_ns = clock_wall_ns()};
+    for (int64_t i = -1; i < t->p.samples; i++) { /* the first warms up */
+        TRY(gpu_event_record(g, t->start, m->issue->origin, e));
+        TRY(issue_streams(m->issue, NULL, e));
+        TRY(gpu_event_record(g, t->end, m->issue->origin, e));
+        TRY(gpu_event_wait(g, t->end, e));
+        TRY(gpu_event_s(g, t->start, t->end, &t->samples[i < 0 ? 0 : i], e));
+    }
+    out->end_wall_ns = clock_wall_ns();
+    timing_set(out, t->samples, (size_t)t->p.samples);
+    return ST_OK;
+}
+
+enum st measure_region(struct measure *m, bool streams, struct timing *out, struct err *e)
+{
+    TRY(load_reset(m->l, e));
+    const enum st st = streams ? time_streams(m, out, e) : time_graph(m, NULL, out, e);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot time the region");
+}
+
+/* ---- classes --------------------------------------------------------------------------------- */
+
+struct instances {
+    struct load *l;
+    const uint32_t *ops;
+    size_t n;
+};
+
+static enum st step(void *self, int64_t i, CUstream stream, struct err *e)
+{
+    const struct instances *x = self;
+    return issue_op(x->l, x->ops[(size_t)i % x->n], false, stream, e);
+}
+
+enum st measure_class(struct measure *m, size_t class, bool cold, struct timing *warm,
+                      struct timing *cold_out, struct err *e)
+{
+    const struct replay_class *k = &m->classes->p[class];
+    struct instances x = {m->l, k->ops, k->n < MOST_INSTANCES ? k->n : MOST_INSTANCES};
+    *warm = *cold_out = (struct timing){0};
+    TRY(load_reset(m->l, e));
+    enum st st = timer_warm(&m->timer, step, &x, (int64_t)x.n, warm, e);
+    if (st == ST_OK && cold)
+        st = timer_cold(&m->timer, step, &x, (int64_t)x.n, cold_out, e);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot time %s alone", k->name);
+}
+
+/* ---- for a sensor of power ------------------------------------------------------------------- */
+
+enum st measure_hold_region(struct measure *m, int64_t launches, double s, struct timing *out,
+                            struct err *e)
+{
+    CUgraphExec graph;
+    TRY(load_reset(m->l, e));
+    TRY(issue_graph(m->issue, NULL, &graph, e));
+    const enum st st = timer_hold_graph(&m->timer, graph, 1, launches, s, out, e);
+    gpu_graph_close(&m->l->g, &graph);
+    return st == ST_OK ? ST_OK : err_add(e, "cannot repeat the region");
+}
+
+enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, double s, struct timing *out,
+                     struct err *e)
+{
+    struct instances x = {m->l, ops, n};
+    *out = (struct timing){0};
+    TRY(load_reset(m->l, e));
+    return timer_hold(&m->timer, step, &x, (int64_t)n, s, out, e) == ST_OK
+               ? ST_OK
+               : err_add(e, "cannot repeat %zu operations alone", n);
+}
+
+enum st measure_repeated(struct measure *m, size_t class, double region_s, double guess_s,
+                         struct timing *out, struct err *e)
+{
+    const struct replay_class *k = &m->classes->p[class];
+    const double once_s = guess_s * (double)k->n;
+    double more = once_s > 0 ? ceil(region_s / 5 / once_s) : 1;
+    more = more < 1 ? 1 : more > MOST_TIMES - 1 ? MOST_TIMES - 1 : more;
+    const struct issue_repeat repeat = {m->classes->of, (uint32_t) class, 1 + (int)more};
+    struct timing t;
+    *out = (struct timing){0};
+    TRY(load_reset(m->l, e));
+    if (time_graph(m, &repeat, &t, e) != ST_OK)
+        return err_add(e, "cannot time the region with %s repeated", k->name);
+    const double extra = more * (double)k->n;
+    *out = t;
+    out->median_s = (t.median_s - region_s) / extra;
+    out->low_s = (t.low_s - region_s) / extra;
+    out->high_s = (t.high_s - region_s) / extra;
+    out->min_s = (t.min_s - region_s) / extra;
+    out->max_s = (t.max_s - region_s) / extra;
+    return ST_OK;
+}

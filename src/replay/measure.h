@@ -1,0 +1,39 @@
+/* Times of a loaded capsule: the region, and its classes alone and inside it. */
+#ifndef REPLAY_MEASURE_H
+#define REPLAY_MEASURE_H
+
+#include "replay/classes.h"
+#include "replay/issue.h"
+#include "replay/timing.h"
+
+struct measure {
+    struct load *l;
+    const struct replay_classes *classes;
+    struct issue *issue;
+    struct timer timer;
+};
+
+/* The whole region as a graph; streams: given to streams by the host, each time anew. */
+enum st measure_region(struct measure *m, bool streams, struct timing *out, struct err *e);
+
+/* A class alone: its operations in turn, up to 512 of them, one after the other, memory being as
+ * the region leaves it, after a reset. What they read may have been overwritten by later
+ * operations, so that they may fail: the GPU is lost to this process then. */
+enum st measure_class(struct measure *m, size_t class, bool cold, struct timing *warm,
+                      struct timing *cold_out, struct err *e);
+
+/* The region, and operations [n] of it in turn in this order, over and over for a sensor of power
+ * (timer_hold): the region launches times at least; the operations as many as they are, all of
+ * them, so that those of several classes run in their proportions. A step of *out is one operation.
+ */
+enum st measure_hold_region(struct measure *m, int64_t launches, double s, struct timing *out,
+                            struct err *e);
+enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, double s, struct timing *out,
+                     struct err *e);
+
+/* The class repeated in its places inside the region: seconds of one more of it there. region_s: of
+ * the region. Repeats so often that the region takes at least a fifth longer, 2 to 9 times. */
+enum st measure_repeated(struct measure *m, size_t class, double region_s, double guess_s,
+                         struct timing *out, struct err *e);
+
+#endif

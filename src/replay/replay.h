@@ -1,0 +1,124 @@
+/* Replay: GPU work done again without the program that it came from, to be timed and compared.
+ *
+ * replay_signatures, for traces without a capsule, times what a kernel's signature determines:
+ * copies and sets of so many bytes (tier 1), and matrix products of a known shape and type as
+ * cuBLASLt does them (tier 2). What a kernel of tier 3 computes is not in its signature: it is
+ * counted and not measured.
+ *
+ * replay_capsule does the very work of a captured region, in a process of its own
+ * (replay/worker.h): it compares what that produces with what the program produced
+ * (replay/verify.h), and times the region, and each of its classes of operations alone and inside
+ * it (replay/measure.h, replay/node_times.h).
+ *
+ * Times are those of replay/timing.h, files those of replay/files.h. Texts live in the arena. */
+#ifndef REPLAY_REPLAY_H
+#define REPLAY_REPLAY_H
+
+#include "gpu/watch.h"
+#include "replay/files.h"
+
+struct replay_params {
+    int gpu; /* ordinal */
+    struct timer_params timer;
+    bool cold; /* measure cold times too */
+};
+
+/* What kernel_signatures.json lists: read before a GPU is touched. */
+struct replay_signatures {
+    const char *source; /* path */
+    struct replay_signature *p;
+    size_t n;
+};
+
+struct replay_signature {
+    const char *name;
+    int tier;
+    int64_t count;
+    int64_t bytes; /* of a copy or set; 0 = unknown */
+    double app_s;  /* mean of one in the trace; NAN = unknown */
+    struct replay_product {
+        int64_t batch, m, n, k, count;
+        const char *dtype; /* as the source writes it; NULL = unknown */
+    } * products;          /* of tier 2, [n_products] */
+    size_t n_products;
+};
+
+/* ST_INPUT at file:line:column. */
+enum st replay_signatures_read(struct arena *a, const char *path, struct replay_signatures *out,
+                               struct err *e);
+
+struct replay_outcome {
+    struct replay_kernels kernels; /* in the order of the input */
+    struct gpu_conditions under;   /* while it was measured */
+    struct gpu_device gpu;
+};
+
+/* ST_DEVICE: no GPU, or it failed. ST_INTERRUPTED: *out has what was measured until then. */
+enum st replay_signatures(struct arena *a, const struct replay_signatures *s,
+                          const struct replay_params *p, struct replay_outcome *out, struct err *e);
+
+/* ---- capsules -------------------------------------------------------------------------------- */
+
+enum replay_task {
+    REPLAY_TRIAL,  /* does it run at all? */
+    REPLAY_VERIFY, /* alone */
+    REPLAY_TIME,   /* alone */
+    REPLAY_BOTH,
+    REPLAY_EXTRACT, /* operation `dispatch` into a capsule at `extract`, which is then tried */
+    REPLAY_HOLD,    /* the region, and kernels, over and over for a sensor of power */
+};
+
+struct replay_capsule_params {
+    const char *dir;
+    enum replay_task task;
+    int gpu;
+    struct timer_params timer;
+    int64_t region_runs; /* the region is launched so often at least while it is timed or held */
+    const char *const *classes; /* [n_classes] to be timed, as of replay_classes_choose; 0 = all */
+    size_t n_classes;
+    double hold_s;                 /* of REPLAY_HOLD: each loop, the region twice as long */
+    const int64_t *alone, *pooled; /* numbers of kernels: a loop each; all in one loop, in the
+                                    * proportions of the region. [n_alone], [n_pooled] */
+    size_t n_alone, n_pooled;
+    bool cold, repeated; /* these times too */
+    bool streams;        /* the region on streams, not as a graph */
+    double tolerance;    /* of verification, with */
+    int dtype;           /* enum verify_dtype */
+    int64_t dispatch;    /* this operation alone; -1 = the region */
+    const char *extract;
+};
+
+/* What was repeated without gaps; n 0: it failed, `why` says how. */
+struct replay_held {
+    struct timing time; /* a step is one operation, or one run of the region */
+    struct gpu_conditions under;
+    const char *why;
+};
+
+struct replay_report {
+    bool loaded;
+    struct replay_held *held; /* of REPLAY_HOLD: the region, each of `alone`, the pool */
+    size_t n_held;
+    const char *gpu, *uuid; /* where it ran */
+    struct replay_kernels kernels;
+    struct replay_region region; /* time.n 0: not timed */
+    const struct node *verified; /* docs/formats.md; NULL = not */
+    int64_t wrong_bytes;         /* of it */
+    const struct node *extracted;
+    struct gpu_conditions under;
+    const char *fault; /* of a trial: how the region fails; NULL = it ran */
+};
+
+/* Texts and trees live in the arena. ST_INPUT: the capsule; ST_DEVICE: no GPU, one that does not
+ * do, addresses that cannot be had, a region that fails. A class that fails alone is reported in
+ * its row.
+ */
+enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
+                       struct replay_report *out, struct err *e);
+
+/* The capsule runs from its own contents alone: its region is replayed in a child process. ST_OK
+ * with *fault NULL, or saying which operation fails and how: memory that the capsule does not have,
+ * most likely. Errors as of replay_capsule. */
+enum st replay_trial(struct arena *a, const char *dir, int gpu, const char **fault, struct err *e);
+
+#endif

@@ -1,0 +1,508 @@
+/* A capsule on the fake device: loaded, verified, timed, cut (support/replay_case.h). */
+#include <math.h>
+#include <sys/mman.h>
+
+#include "replay/extract.h"
+#include "replay/measure.h"
+#include "replay/node_times.h"
+#include "replay/verify.h"
+#include "support/fake_gpu/script.h"
+#include "support/replay_case.h"
+#include "support/support.h"
+
+struct fixture {
+    struct capsule c;
+    struct place place;
+    struct load l;
+    struct program p;
+    struct replay_classes classes;
+};
+
+static enum st open_case(struct test *t, struct fixture *f, const char *script, const char *dir)
+{
+    *f = (struct fixture){0};
+    fake_gpu_play(script);
+    TRY(capsule_open(t->a, dir, &f->c, &t->e));
+    TRY(place_plan(t->a, &f->c, &f->place, &t->e));
+    TRY(place_check(&f->place, &t->e));
+    TRY(load_open(t->a, &f->c, &f->place, 0, &f->l, &t->e));
+    program_build(t->a, &f->c, 0, f->c.n_ops, &f->p);
+    replay_classes_find(&f->l, &f->classes);
+    return ST_OK;
+}
+
+static enum st open_new(struct test *t, struct fixture *f, const char *script, int faults)
+{
+    const char *dir = test_path(t, "capsule");
+    assert_ok(replay_case_write(dir, faults, (struct sv){0}, &t->e), t);
+    return open_case(t, f, script, dir);
+}
+
+static void close_case(struct fixture *f)
+{
+    load_close(&f->l);
+    capsule_close(&f->c);
+}
+
+static struct verified verify(struct test *t, struct fixture *f, struct verify_params p)
+{
+    struct verified v;
+    assert_ok(verify_region(&f->l, &f->p, &p, &v, &t->e), t);
+    return v;
+}
+
+static void the_region_produces_what_the_program_did(void **state)
+{
+    struct test *t = *state;
+    const int64_t before = fake_gpu_allocations();
+    struct fixture f;
+    assert_ok(open_new(t, &f, "", 0), t);
+    for (int streams = 0; streams < 2; streams++) {
+        const struct verified v = verify(t, &f, (struct verify_params){.streams = streams});
+        assert_int_equal(v.wrong, 0);
+        assert_int_equal(v.nondeterministic, 0);
+        assert_int_equal(v.undefined, 4096 - 400); /* born, and written in part */
+        assert_int_equal(v.compared, (1 << 20) + (64 << 10) + 3 * 4096);
+        assert_int_equal(v.n_writers, 0);
+    }
+    assert_int_equal(fake_gpu_attributes(6), 6); /* operation 3 of three replays each */
+    close_case(&f);
+    assert_int_equal(fake_gpu_allocations(), before);
+}
+
+static void wrong_bytes_are_found_with_their_writer(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_WRONG), t);
+    const struct verified v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.wrong, 3);
+    assert_int_equal(v.nondeterministic, 0);
+    assert_int_equal(v.first_wrong, REPLAY_CASE_BASE + 100);
+    assert_int_equal(v.n_writers, 1);
+    assert_int_equal(v.writers[0].op, 1);
+    assert_int_equal(v.writers[0].bytes, 3);
+    assert_true(v.writers[0].wrong);
+    close_case(&f);
+}
+
+/* A kernel that writes another number each time, and one that is a little off. */
+static float odd_value;
+static float odd_step;
+static size_t odd_at;
+static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                      void **params)
+{
+    (void)self, (void)grid, (void)block;
+    memcpy(*(char **)params[0] + odd_at, &odd_value, sizeof odd_value);
+    odd_value += odd_step;
+}
+
+static bool find_odd(const char *kernel, struct fake_twin *out)
+{
+    static const uint16_t bytes[] = {8, 0};
+    *out = (struct fake_twin){.run = odd_write, .param_bytes = bytes};
+    return strcmp(kernel, "odd_write") == 0;
+}
+
+static void nondeterministic_bytes_are_told_from_wrong_ones(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    fake_gpu_twins(find_odd);
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_ODD), t);
+    odd_value = 1000.5f;
+    odd_step = 1.25f;
+    struct verified v = verify(t, &f, (struct verify_params){0});
+    assert_true(v.nondeterministic > 0);
+    assert_int_equal(v.n_writers, 1);
+    assert_int_equal(v.writers[0].op, 11);
+    odd_step = 0; /* the same each time, and not what the program produced: 0 */
+    odd_value = 1e-30f;
+    v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.nondeterministic, 0);
+    assert_int_equal(v.wrong, 4);
+    v = verify(t, &f, (struct verify_params){.tolerance = 0.01, .dtype = VERIFY_F32});
+    assert_int_equal(v.wrong, 4); /* relative */
+    close_case(&f);
+}
+
+static void a_tolerance_is_of_numbers(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct verify_params p = {.tolerance = 0.2, .dtype = VERIFY_F32};
+    const uint32_t six = 6; /* where 5 should be, both tiny as float32 */
+    fake_gpu_twins(find_odd);
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_ODD), t);
+    odd_step = 0;
+    odd_at = 4;
+    memcpy(&odd_value, &six, 4);
+    assert_int_equal(verify(t, &f, (struct verify_params){0}).wrong, 1);
+    struct verified v = verify(t, &f, p);
+    assert_int_equal(v.wrong, 0);
+    assert_int_equal(v.tolerated % 4, 0);
+    assert_true(v.tolerated > 0);
+    assert_near_rel(v.worst, 1.0 / 6, 1e-6);
+    p.tolerance = 0.1;
+    assert_int_equal(verify(t, &f, p).wrong, 1);
+    odd_at = 0;
+    close_case(&f);
+}
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *script;
+        int faults;
+        enum st st;
+        const char *cause;
+    } rows[] = {
+        {"sm=80", 0, ST_DEVICE,
+         "the capsule's kernels are machine code for compute capability 9.0 (Fake GPU 0); GPU 0, "
+         "Fake GPU 0, has 8.0"},
+        {"sm=100", 0, ST_DEVICE, "has 10.0"},
+        {"memory=4", 0, ST_DEVICE,
+         "the capsule's memory takes 8.0 MiB of GPU 0, and 4.0 MiB are free"},
+        {"", REPLAY_CASE_UNKNOWN, ST_INPUT, "cannot take kernel roof_read"},
+        {"fail cuMemMap 2 2", 0, ST_DEVICE, "cuMemMap: CUDA_ERROR_OUT_OF_MEMORY (2)"},
+        {"fail cuMemHostRegister_v2 1 1", 0, ST_DEVICE, "cuMemHostRegister_v2"},
+        {"fail cuModuleLoadDataEx 1 200", 0, ST_DEVICE, "cannot load the kernels of module 0"},
+        {"fail cuModuleGetGlobal_v2 1 500", 0, ST_INPUT, "cannot find variable table"},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct fixture f;
+        const char *dir = test_path(t, arena_printf(t->a, "capsule%zu", i));
+        const int64_t before = fake_gpu_allocations();
+        assert_ok(replay_case_write(dir, rows[i].faults, (struct sv){0}, &t->e), t);
+        assert_int_equal(open_case(t, &f, rows[i].script, dir), rows[i].st);
+        bool said = false;
+        for (int k = 0; err_cause(&t->e, k); k++)
+            said = said || strstr(err_cause(&t->e, k), rows[i].cause);
+        if (!said)
+            fail_msg("%s: %s", rows[i].cause, err_cause(&t->e, 1));
+        err_clear(&t->e);
+        close_case(&f);
+        assert_int_equal(fake_gpu_allocations(), before);
+    }
+}
+
+static void addresses_that_are_taken_are_named(void **state)
+{
+    struct test *t = *state;
+    struct fixture f = {0};
+    const char *dir = test_path(t, "capsule");
+    const int64_t before = fake_gpu_allocations();
+    assert_ok(replay_case_write(dir, 0, (struct sv){0}, &t->e), t);
+    void *there = mmap((void *)(uintptr_t)(REPLAY_CASE_BASE + (3 << 20)), 4096, PROT_READ,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ok(capsule_open(t->a, dir, &f.c, &t->e), t);
+    assert_ok(place_plan(t->a, &f.c, &f.place, &t->e), t);
+    assert_int_equal(place_check(&f.place, &t->e), ST_DEVICE);
+    assert_int_equal(f.place.taken, REPLAY_CASE_BASE);
+    f.place.taken = 0;
+    err_clear(&t->e);
+    fake_gpu_play(""); /* something came to lie there later */
+    assert_int_equal(load_open(t->a, &f.c, &f.place, 0, &f.l, &t->e), ST_DEVICE);
+    assert_int_equal(f.place.taken, REPLAY_CASE_BASE);
+    err_clear(&t->e);
+    munmap(there, 4096);
+    assert_ok(place_check(&f.place, &t->e), t);
+    capsule_close(&f.c);
+    assert_int_equal(fake_gpu_allocations(), before);
+}
+
+/* A capsule that names addresses of this process: nothing is written there. */
+static void memory_of_the_process_is_left_alone(void **state)
+{
+    struct test *t = *state;
+    struct fixture f = {0};
+    const char *dir = test_path(t, "capsule");
+    unsigned char *mine =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memset(mine, 0x77, 4096);
+    assert_ok(replay_case_write(dir, 0, (struct sv){0}, &t->e), t);
+    assert_ok(capsule_open(t->a, dir, &f.c, &t->e), t);
+    struct capsule_allocation *moved =
+        arena_copy(t->a, f.c.allocations, f.c.n_allocations * sizeof *moved);
+    for (size_t i = 0; i < f.c.n_allocations; i++)
+        if (moved[i].memory == CAPSULE_PINNED) {
+            moved[i].address = (uintptr_t)mine;
+            struct capsule_allocation last = moved[f.c.n_allocations - 1]; /* sorted by address */
+            moved[f.c.n_allocations - 1] = moved[i];
+            moved[i] = last;
+            break;
+        }
+    f.c.allocations = moved;
+    assert_ok(place_plan(t->a, &f.c, &f.place, &t->e), t);
+    assert_int_equal(place_check(&f.place, &t->e), ST_DEVICE);
+    assert_int_equal(f.place.taken, (uintptr_t)mine);
+    err_clear(&t->e);
+    fake_gpu_play("");
+    assert_int_equal(load_open(t->a, &f.c, &f.place, 0, &f.l, &t->e), ST_DEVICE);
+    err_clear(&t->e);
+    for (int i = 0; i < 4096; i++)
+        assert_int_equal(mine[i], 0x77);
+    munmap(mine, 4096);
+    capsule_close(&f.c);
+}
+
+static void host_memory_may_lie_between(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    const int64_t before = fake_gpu_allocations();
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_NEAR), t);
+    assert_int_equal(f.place.host.n, 0);
+    assert_int_equal(f.place.host_inside.n, 1);
+    assert_int_equal(f.place.reserved.n, 2);
+    const struct verified v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.wrong, 0);
+    assert_int_equal(v.nondeterministic, 0);
+    close_case(&f);
+    assert_int_equal(fake_gpu_allocations(), before);
+}
+
+static void a_region_that_fails_says_where(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct verified v;
+    assert_ok(open_new(t, &f, "fail kernel:roof_read 3 700", 0), t);
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    assert_int_equal(issue_serial(&f.l, &f.p, NULL, NULL, &t->e), ST_DEVICE);
+    assert_string_equal(err_cause(&t->e, 0), "operation 9, roof_read, fails");
+    err_clear(&t->e);
+    close_case(&f);
+    assert_ok(open_case(t, &f, "fail kernel:roof_read 3 700", test_path(t, "capsule")), t);
+    assert_int_equal(verify_region(&f.l, &f.p, &(struct verify_params){0}, &v, &t->e), ST_DEVICE);
+    assert_string_equal(err_cause(&t->e, 0), "the region fails");
+    err_clear(&t->e);
+    close_case(&f);
+    fake_gpu_play("");
+}
+
+static void times_are_those_of_the_device(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    struct measure m = {0};
+    struct timing region, warm, cold, repeated;
+    double sum_s = 0;
+    assert_ok(open_new(t, &f, "", 0), t);
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    m = (struct measure){.l = &f.l, .classes = &f.classes, .issue = &issue};
+    const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+    assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    assert_ok(load_keep(&f.l, &t->e), t);
+    assert_ok(measure_region(&m, false, &region, &t->e), t);
+    assert_int_equal(f.classes.n, 9);
+    for (size_t i = 0; i < f.classes.n; i++) {
+        const double n = (double)f.classes.p[i].n;
+        assert_ok(measure_class(&m, i, true, &warm, &cold, &t->e), t);
+        assert_ok(measure_repeated(&m, i, region.median_s, warm.median_s, &repeated, &t->e), t);
+        assert_near_rel(cold.median_s + 1e-6, warm.median_s + 1e-6, 1e-3);
+        assert_near_rel(repeated.median_s + 1e-6, warm.median_s + 1e-6, 1e-3);
+        sum_s += n * warm.median_s;
+        assert_near_rel(f.classes.p[i].app_s, 10e-6, 1e-9);
+    }
+    assert_near_rel(sum_s, region.median_s, 1e-3); /* one after the other on this device */
+    assert_ok(measure_region(&m, true, &region, &t->e), t);
+    assert_near_rel(sum_s, region.median_s, 1e-3);
+    timer_close(&m.timer);
+    issue_close(&issue);
+    assert_int_equal(verify(t, &f, (struct verify_params){0}).wrong, 0);
+    close_case(&f);
+}
+
+/* Runs are counted, and each sample is the device's time of one step: of the region, of a class, of
+ * several classes in the proportions in which the region has them. */
+static void what_is_held_repeats_without_gaps(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    struct timing held;
+    assert_ok(open_new(t, &f, "", 0), t);
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    struct measure m = {.l = &f.l, .classes = &f.classes, .issue = &issue};
+    const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+    assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    fake_gpu_reset();
+    assert_ok(measure_hold_region(&m, 10, 0, &held, &t->e), t);
+    assert_true(held.runs >= 10 && held.n >= 3);
+    assert_true(fake_gpu_launches("roof_nothing") > held.runs); /* at both ends it was at work */
+    assert_near_rel(held.median_s, 13.813e-6, 1e-3);
+    assert_true(held.start_wall_ns > 0 && held.end_wall_ns >= held.start_wall_ns);
+    const struct replay_class *read = &f.classes.p[4], *nothing = &f.classes.p[7];
+    assert_ok(measure_hold(&m, read->ops, read->n, 0, &held, &t->e), t);
+    assert_near_rel(held.median_s, 0.16384e-6, 1e-3);
+    assert_int_equal(held.runs % (int64_t)read->n, 0);
+    const uint32_t both[] = {read->ops[0], read->ops[1], read->ops[2], nothing->ops[0]};
+    fake_gpu_reset();
+    assert_ok(measure_hold(&m, both, 4, 0, &held, &t->e), t);
+    assert_near_rel(held.median_s, (3 * 0.16384e-6 + 12e-6) / 4, 1e-3);
+    assert_int_equal(fake_gpu_launches("roof_read"), 3 * fake_gpu_launches("roof_nothing"));
+    timer_close(&m.timer);
+    issue_close(&issue);
+    close_case(&f);
+}
+
+static void classes_are_chosen_by_name_or_number(void **state)
+{
+    static const struct {
+        const char *words[2];
+        const char *chosen; /* a letter each */
+        const char *error;
+    } rows[] = {
+        {{NULL}, "yyyyyyyyy", NULL},
+        {{"2"}, "..y......", NULL},
+        {{"roof_r", "8"}, "..y.y...y", NULL},
+        {{"^Mem(set|cpy D)"}, "...y.y..y", NULL},
+        {{"9"}, NULL, "replay.classes: there is no kind of operation with number 9"},
+        {{"0", "gemm"}, NULL, "replay.classes: no kind of operation has a name like 'gemm'"},
+        {{"a{2"}, NULL, "replay.classes: 'a{2' is no regular expression: "},
+        {{"99999999999999999999"},
+         NULL,
+         "replay.classes: there is no kind of operation with number 99999999999999999999"},
+    };
+    struct test *t = *state;
+    struct fixture f;
+    assert_ok(open_new(t, &f, "", 0), t);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t n = !rows[i].words[0] ? 0 : rows[i].words[1] ? 2 : 1;
+        bool chosen[9];
+        assert_int_equal(f.classes.n, sizeof chosen);
+        err_clear(&t->e);
+        const enum st st =
+            replay_classes_choose(f.classes.p, f.classes.n, rows[i].words, n, chosen, &t->e);
+        if (rows[i].error) {
+            assert_int_equal(st, ST_USAGE);
+            assert_non_null(strstr(err_cause(&t->e, 0), rows[i].error));
+            continue;
+        }
+        for (size_t k = 0; k < f.classes.n; k++)
+            assert_int_equal(chosen[k], rows[i].chosen[k] == 'y');
+    }
+    err_clear(&t->e);
+    close_case(&f);
+}
+
+static void classes_are_what_is_alike(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t n, first;
+        uint64_t bytes;
+    } rows[] = {
+        {"Memcpy HtoD", 1, 0, 16}, {"roof_write", 1, 1, 0},    {"roof_read", 1, 3, 0},
+        {"Memset", 1, 4, 400},     {"roof_read", 3, 6, 0},     {"Memcpy DtoH", 1, 7, 64},
+        {"roof_write", 1, 8, 0},   {"roof_nothing", 1, 11, 0}, {"Memcpy DtoD", 1, 12, 64},
+    };
+    struct test *t = *state;
+    struct fixture f;
+    assert_ok(open_new(t, &f, "", 0), t);
+    assert_int_equal(f.classes.n, sizeof rows / sizeof *rows);
+    for (size_t i = 0; i < f.classes.n; i++) {
+        assert_string_equal(f.classes.p[i].name, rows[i].name);
+        assert_int_equal(f.classes.p[i].n, rows[i].n);
+        assert_int_equal(f.classes.p[i].ops[0], rows[i].first);
+        assert_int_equal(f.classes.p[i].bytes, rows[i].bytes);
+        assert_int_equal(f.classes.p[i].tier, rows[i].bytes ? 1 : 3);
+    }
+    close_case(&f);
+}
+
+static void one_operation_becomes_a_capsule(void **state)
+{
+    static const uint32_t ops[] = {0, 1, 4, 6, 7, 9, 12};
+    struct test *t = *state;
+    struct fixture f;
+    assert_ok(open_new(t, &f, "", 0), t);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        assert_ok(extract_op(&f.l, ops[i], test_path(t, arena_printf(t->a, "small%zu", i)),
+                             &(struct extracted){0}, &t->e),
+                  t);
+    close_case(&f);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        assert_ok(open_case(t, &f, "", test_path(t, arena_printf(t->a, "small%zu", i))), t);
+        assert_int_equal(f.c.n_ops, 1);
+        assert_true(f.c.n_after > 0);
+        const struct verified v = verify(t, &f, (struct verify_params){0});
+        assert_int_equal(v.wrong, 0);
+        assert_int_equal(v.nondeterministic, 0);
+        assert_true(v.compared <= (1 << 20) + (64 << 10) + 4096);
+        close_case(&f);
+    }
+}
+
+static void records_are_matched_with_operations(void **state)
+{
+    /* of the program's ten operations, in its order of steps; copies and sets are of any kind */
+    struct test *t = *state;
+    struct fixture f;
+    struct node_record r[3 * REPLAY_CASE_OPS];
+    double op_s[REPLAY_CASE_OPS];
+    size_t n = 0;
+    assert_ok(open_new(t, &f, "", 0), t);
+    for (uint32_t launch = 0; launch < 3; launch++)
+        for (size_t s = 0; s < f.p.n; s++) {
+            if (f.p.steps[s].kind != PROGRAM_OP)
+                continue;
+            const uint32_t op = f.p.steps[s].item;
+            const struct capsule_op *o = &f.c.ops[op];
+            const int64_t start = 1000 * launch + 5; /* all at once: nodes say which is which */
+            r[n] = (struct node_record){
+                NODE_COPY, 7 + launch, 100 + s, start, start + 10 * op + (launch ? launch : 50),
+                NULL};
+            if (o->kind == CAPSULE_LAUNCH) {
+                r[n].kind = NODE_KERNEL;
+                r[n].name = load_name(&f.l, op);
+            }
+            n++;
+        }
+    struct node_record *swapped = arena_copy(t->a, r, sizeof *r * n);
+    for (size_t i = 0; i < n; i++)
+        swapped[i] = r[n - 1 - i];
+    assert_true(node_times_match(&f.l, &f.p, swapped, n, op_s));
+    for (uint32_t op = 0; op < REPLAY_CASE_OPS; op++)
+        if (program_is_work(&f.c.ops[op]))
+            assert_near_rel(op_s[op], (10.0 * op + 1.5) * 1e-9, 1e-9);
+        else
+            assert_true(isnan(op_s[op]));
+    assert_false(node_times_match(&f.l, &f.p, swapped, n - 1, op_s));
+    assert_false(node_times_match(&f.l, &f.p, swapped, 0, op_s));
+    for (size_t i = 0; i < n; i++) /* one launch alone: it only warms up */
+        swapped[i].launch = 7;
+    assert_false(node_times_match(&f.l, &f.p, swapped, f.p.n_ops, op_s));
+    r[1].name = "another";
+    r[f.p.n_ops + 1].name = "another";
+    assert_false(node_times_match(&f.l, &f.p, r, n, op_s));
+    close_case(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_region_produces_what_the_program_did),
+        TEST(wrong_bytes_are_found_with_their_writer),
+        TEST(nondeterministic_bytes_are_told_from_wrong_ones),
+        TEST(a_tolerance_is_of_numbers),
+        TEST(refusals),
+        TEST(addresses_that_are_taken_are_named),
+        TEST(memory_of_the_process_is_left_alone),
+        TEST(host_memory_may_lie_between),
+        TEST(a_region_that_fails_says_where),
+        TEST(times_are_those_of_the_device),
+        TEST(what_is_held_repeats_without_gaps),
+        TEST(classes_are_chosen_by_name_or_number),
+        TEST(classes_are_what_is_alike),
+        TEST(one_operation_becomes_a_capsule),
+        TEST(records_are_matched_with_operations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
