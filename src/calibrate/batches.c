@@ -5,6 +5,7 @@
 
 #include "calibrate/solve.h"
 #include "metrics/metrics.h"
+#include "sim/first_use.h"
 
 /* Weights of residuals, in scales: full up to CLIP, then as of CLIP (Huber), none beyond STALL. */
 static const double CLIP = 3, STALL = 9, NORMAL_MAD = 1.4826;
@@ -14,7 +15,8 @@ struct batch_problem {
     const struct theta_prior *prior;
     struct iteration_terms *terms; /* [n] */
     double *measured, *predicted, *weight;
-    bool *prompt;
+    bool *prompt, *first; /* with chunks; of a shape that was not seen before */
+    double first_use_s, first_use_sd_s;
     double *slope; /* [n][ITERATION_PARAMS]: by the logarithms */
     size_t n;
     double scale, information; /* of the residuals; of a batch */
@@ -32,15 +34,19 @@ static void gather(struct arena *a, const struct calibrate_params *p,
     x->predicted = arena_array(a, double, most);
     x->weight = arena_array(a, double, most);
     x->prompt = arena_array(a, bool, most);
+    x->first = arena_array(a, bool, most);
     x->slope = arena_array(a, double, most *ITERATION_PARAMS);
     for (size_t i = 0; i < in->n; i++) {
         const struct observed *run = in->stages[i].run;
+        struct shapes seen = {0};
         for (size_t k = 0; run != last && k < run->n_batches; k++) {
             const struct observed_batch *b = &run->batches[k];
             const struct iteration_batch batch = {.load = b->load, .chunks = b->chunks};
             if (!(b->duration_s > 0))
                 continue;
             iteration_terms(p->shape, &batch, 0, &x->terms[x->n]);
+            x->first[x->n] = !shapes_seen(a, &seen, b->chunks, b->load.tokens - b->load.seqs,
+                                          b->load.seqs, b->longest);
             x->measured[x->n] = b->duration_s;
             x->prompt[x->n++] = b->chunks > 0;
         }
@@ -54,7 +60,7 @@ static void predict_all(struct batch_problem *x, const struct theta *t)
     for (size_t i = 0; i < x->n; i++) {
         double *slope = x->slope + i * ITERATION_PARAMS;
         struct iteration_time s = iteration_time(&params, &x->terms[i], slope);
-        x->predicted[i] = s.host_s + s.device_s;
+        x->predicted[i] = s.host_s + s.device_s + (x->first[i] ? x->first_use_s : 0);
         for (int k = 0; k < ITERATION_PARAMS; k++)
             slope[k] *= params.v[k];
     }
@@ -89,6 +95,42 @@ static void weigh(struct arena *scratch, struct batch_problem *x)
     arena_reset(scratch);
 }
 
+/* Median of the residuals of batches that are the first of their shape, or are not, without what
+ * first batches take more; its error from their median absolute deviation. */
+static double median_left(struct arena *scratch, const struct batch_problem *x, bool first,
+                          size_t *n, double *error)
+{
+    static const double OF_MEDIAN = 1.2533; /* standard error of a median over that of a mean */
+    double *off = arena_array(scratch, double, x->n);
+    *n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        if (x->first[i] == first)
+            off[(*n)++] = x->measured[i] - x->predicted[i] + (first ? x->first_use_s : 0);
+    *error = (double)INFINITY;
+    if (*n < BATCHES_LEAST)
+        return 0;
+    const double middle = median(scratch, off, *n);
+    for (size_t i = 0; i < *n; i++)
+        off[i] = fabs(off[i] - middle);
+    *error = OF_MEDIAN * NORMAL_MAD * median(scratch, off, *n) / sqrt((double)*n);
+    return middle;
+}
+
+/* What first batches take more; 0 where it does not show. */
+static void find_first_use(struct arena *scratch, struct batch_problem *x, const struct theta *t)
+{
+    size_t n[2];
+    double error[2];
+    predict_all(x, t);
+    const double other = median_left(scratch, x, false, &n[0], &error[0]);
+    const double first = median_left(scratch, x, true, &n[1], &error[1]);
+    const double sd = sqrt(error[0] * error[0] + error[1] * error[1]);
+    const bool shows = first - other > 3 * sd;
+    x->first_use_s = shows ? first - other : 0;
+    x->first_use_sd_s = shows ? sd : 0;
+    arena_reset(scratch);
+}
+
 /* Engines in Python take tens of ms where the prior expects few: the iteration's constant begins
  * where the median batch fits. */
 static void begin_at_median(struct arena *scratch, struct batch_problem *x, struct theta *t)
@@ -103,42 +145,47 @@ static void begin_at_median(struct arena *scratch, struct batch_problem *x, stru
     arena_reset(scratch);
 }
 
-/* Mean and its standard error, by batches that count. */
-static double mean_of(const struct batch_problem *x, size_t from, size_t to, double *error)
+enum { GROUP = 5 };
+
+/* How many of the first batches belong to the time in which the run had not settled yet (kernels
+ * were compiled, memory was taken, clocks went up): MSER-5 (batches.h). */
+static size_t unsettled(struct arena *scratch, const struct batch_problem *x)
 {
-    double weights = 0, sum = 0, squares = 0;
-    for (size_t i = from; i < to; i++) {
-        weights += x->weight[i];
-        sum += x->weight[i] * (x->measured[i] - x->predicted[i]);
-        squares +=
-            x->weight[i] * (x->measured[i] - x->predicted[i]) * (x->measured[i] - x->predicted[i]);
+    const size_t n = x->n / GROUP;
+    double *means = arena_array(scratch, double, n), sum = 0, squares = 0, least = (double)INFINITY;
+    size_t cut = 0;
+    for (size_t i = 0; i < n; i++) {
+        double weights = 0, off = 0;
+        for (size_t k = i * GROUP; k < (i + 1) * GROUP; k++) {
+            weights += x->weight[k];
+            off += x->weight[k] * (x->measured[k] - x->predicted[k]);
+        }
+        means[i] = weights > 0 ? off / weights : 0;
     }
-    const double mean = weights > 0 ? sum / weights : 0;
-    const double variance = weights > 0 ? squares / weights - mean * mean : 0;
-    *error = weights > 0 ? sqrt(variance / weights / (x->information * x->scale * x->scale)) : 0;
-    return mean;
+    for (size_t i = n; i-- > 0;) {
+        const double rest = (double)(n - i);
+        sum += means[i];
+        squares += means[i] * means[i];
+        const double error = (squares - sum * sum / rest) / (rest * rest);
+        if (i <= n / 2 && error <= least) {
+            least = error;
+            cut = i * GROUP;
+        }
+    }
+    arena_reset(scratch);
+    return cut;
 }
 
-/* A run whose first half takes longer than its second had not settled when it began: kernels were
- * compiled, memory was taken, clocks went up. Its first half does not count then. */
-static bool is_settled(const struct batch_problem *x)
+static void drop_first(struct batch_problem *x, size_t n)
 {
-    double error[2];
-    const double first = mean_of(x, 0, x->n / 2, &error[0]);
-    const double second = mean_of(x, x->n / 2, x->n, &error[1]);
-    return fabs(first - second) <= 2 * sqrt(error[0] * error[0] + error[1] * error[1]);
-}
-
-static void drop_first_half(struct batch_problem *x)
-{
-    const size_t half = x->n / 2;
-    x->terms += half;
-    x->measured += half;
-    x->predicted += half;
-    x->weight += half;
-    x->prompt += half;
-    x->slope += half * ITERATION_PARAMS;
-    x->n -= half;
+    x->terms += n;
+    x->measured += n;
+    x->predicted += n;
+    x->weight += n;
+    x->prompt += n;
+    x->first += n;
+    x->slope += n * ITERATION_PARAMS;
+    x->n -= n;
 }
 
 static void equations(const struct batch_problem *x, const struct theta *t,
@@ -212,18 +259,24 @@ static void judge(struct arena *a, const struct batch_problem *x, size_t all,
         predicted += x->weight[i] * x->predicted[i];
         weights += x->weight[i];
     }
-    const char **notes = arena_array(a, const char *, 3);
+    const char **notes = arena_array(a, const char *, 4);
+    if (x->first_use_s > 0)
+        notes[out->n_notes++] = arena_printf(
+            a,
+            "the first batch of a shape takes %.3g ms longer (+- %.2g): the engine prepares "
+            "something for each",
+            1e3 * x->first_use_s, 1.96e3 * x->first_use_sd_s);
     notes[out->n_notes++] =
         arena_printf(a,
                      "%zu batches, residuals of %.3g ms (of %.3g ms); %zu left out "
                      "as stalls or warm-up",
                      x->n, 1e3 * x->scale, 1e3 * predicted / weights, left_out);
     if (x->n < all)
-        notes[out->n_notes++] =
-            arena_printf(a,
-                         "the run had not settled when it began: the first half of its %zu batches "
-                         "does not count",
-                         all);
+        notes[out->n_notes++] = arena_printf(
+            a,
+            "the first %zu of its %zu batches do not count: the rest is steadier without "
+            "them (MSER-5)",
+            all - x->n, all);
     out->fits = fabs(predicted / measured - 1) < 0.05 && left_out * 4 < x->n;
     if (!out->fits)
         notes[out->n_notes++] = arena_printf(
@@ -249,6 +302,7 @@ static enum st iterate(struct arena *scratch, struct batch_problem *x, struct th
 {
     double gradient[THETAS], step[THETAS], moved = 1;
     for (int round = 0; round < ROUNDS && moved > 1e-4; round++, ++*steps) {
+        find_first_use(scratch, x, t);
         predict_all(x, t);
         weigh(scratch, x);
         equations(x, t, hessian, gradient);
@@ -281,14 +335,18 @@ enum st batches_fit(struct arena *a, const struct calibrate_params *p,
     begin_at_median(scratch, &x, &out->theta);
     enum st st = iterate(scratch, &x, &out->theta, hessian, &out->steps, e);
     const size_t all = x.n;
-    if (st == ST_OK && x.n >= 2 * BATCHES_LEAST && !is_settled(&x)) {
-        drop_first_half(&x);
+    const size_t cut = st == ST_OK && x.n >= 2 * BATCHES_LEAST ? unsettled(scratch, &x) : 0;
+    if (cut) {
+        drop_first(&x, cut);
         st = iterate(scratch, &x, &out->theta, hessian, &out->steps, e);
     }
     arena_free(&scratch);
     TRY(st);
     if (!solve_inverse(THETAS, THETAS, hessian[0], prior.held, out->covariance[0]))
         return err_set(e, ST_REJECTED, "the batches' times depend on no parameter");
+    predict_all(&x, &out->theta);
+    out->first_use_s = x.first_use_s;
+    out->first_use_sd_s = x.first_use_sd_s;
     keep_unevenness(a, &x, out);
     set_overheads(in, out);
     judge(a, &x, all, out);

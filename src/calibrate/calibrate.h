@@ -80,6 +80,7 @@ struct calibrate_fit {
     const double *unevenness; /* of batches: measured / predicted in their order, [n_unevenness] */
     const bool *uneven_prompt;
     size_t n_unevenness;
+    double first_use_s, first_use_sd_s; /* of batches: sim/first_use.h; 0 = none was seen */
 };
 
 struct calibrate_params {

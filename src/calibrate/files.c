@@ -9,7 +9,6 @@
 #include "profile/read/calibrated.h"
 #include "profile/read/unevenness.h"
 #include "text/csv.h"
-#include "text/json.h"
 
 #define META_FILE "bundle_meta.json"
 static const double Z95 = 1.959964;
@@ -124,6 +123,8 @@ static struct node *calibration_node(struct arena *a, const struct calibrate_wri
                            .settings = w->settings,
                            .covariance = covariance,
                            .n_covariance = ITERATION_PARAMS,
+                           .first_use_s = f->first_use_s > 0 ? f->first_use_s : (double)NAN,
+                           .first_use_sd_s = f->first_use_s > 0 ? f->first_use_sd_s : (double)NAN,
                            .residual = residual,
                            .source = source_of(a, in)};
     for (int i = 0; i < ITERATION_PARAMS; i++) {
@@ -144,17 +145,6 @@ static struct node *calibration_node(struct arena *a, const struct calibrate_wri
                  arena_printf(a, "%s_sd", observed_metric_name((enum observed_metric)m)),
                  node_float(a, calibrate_left_over[m]));
     return calibrated_node(a, &c);
-}
-
-static enum st write_tree(struct arena *a, const struct artifact *art, const char *name,
-                          const struct node *n, struct err *e)
-{
-    struct buf text = {0};
-    (void)a;
-    json_write(&text, n, 2, true);
-    enum st st = artifact_write(art, name, &text, e);
-    buf_free(&text);
-    return st;
 }
 
 static void put_ratio(struct csv_writer *w, bool prompt, double ratio)
@@ -201,10 +191,11 @@ enum st calibrate_write(struct arena *a, const struct calibrate_written *w,
     node_put(a, meta, "tensor_parallel", node_int(a, w->tp));
     node_put(a, meta, "calibration", files_fit_node(a, in, f));
     TRY(artifact_begin(a, calibrate_dir(a, w), META_FILE, &art, e));
-    enum st st = write_tree(a, &art, BUNDLE_CALIBRATION_FILE, calibration_node(a, w, in, f), e);
+    enum st st =
+        artifact_write_json(&art, BUNDLE_CALIBRATION_FILE, calibration_node(a, w, in, f), e);
     if (st == ST_OK)
-        st = write_tree(a, &art, BUNDLE_OVERHEADS,
-                        fields_node(a, &request_overheads_fields, &overheads), e);
+        st = artifact_write_json(&art, BUNDLE_OVERHEADS,
+                                 fields_node(a, &request_overheads_fields, &overheads), e);
     if (st == ST_OK)
         st = write_unevenness(&art, f, e);
     if (st == ST_OK)

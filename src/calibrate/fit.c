@@ -209,6 +209,45 @@ static enum st derive(struct problem *x, const struct theta *t, const struct tri
     return ST_OK;
 }
 
+/* Of two slopes the one nearer to 0; 0 where their signs differ. */
+static double lesser(double a, double b)
+{
+    if (!(a * b > 0))
+        return 0;
+    return fabs(a) < fabs(b) ? a : b;
+}
+
+/* For intervals. Percentiles of a simulation jump where a request joins another batch: over short
+ * steps these jumps pass for what the data say, and parameters of which only a combination is known
+ * for known ones (bench/accuracy/coverage.py). So the steps are wide, and to both sides; where a
+ * queue begins on one of them, or the sides disagree, the lesser slope counts. */
+static enum st derive_wide(struct problem *x, const struct theta *t, const struct trial_result *of,
+                           const double *r, double *jacobian, struct err *e)
+{
+    static const double step = 0.3;
+    struct trial_result *moved = arena_array(x->a, struct trial_result, x->n_stages);
+    double *above = arena_array(x->a, double, x->n), *below = arena_array(x->a, double, x->n);
+    for (int i = 0; i < THETAS; i++) {
+        double *column = jacobian + (size_t)i * x->n;
+        struct theta up = *t, down = *t;
+        if (x->p->prior->held[i])
+            continue;
+        if (i == THETA_FIRST_TOKEN || i == THETA_PROMPT_TOKEN || i == THETA_COMPLETION) {
+            overhead_column(x, t, i, of, column);
+            continue;
+        }
+        up.ln[i] += step;
+        down.ln[i] -= step;
+        TRY(simulate(x, &up, moved, e));
+        residuals_of(x, moved, above);
+        TRY(simulate(x, &down, moved, e));
+        residuals_of(x, moved, below);
+        for (size_t k = 0; k < x->n; k++)
+            column[k] = lesser((above[k] - r[k]) / step, (r[k] - below[k]) / step);
+    }
+    return ST_OK;
+}
+
 /* Hessian (of half the objective) and gradient. */
 static void normal_equations(const struct problem *x, const struct theta *t, const double *r,
                              const double *jacobian, double hessian[THETAS][THETAS],
@@ -408,7 +447,7 @@ static enum st run_round(struct problem *x, struct state *s, double *jacobian,
 
 static enum st fit_latencies(struct problem *x, struct calibrate_fit *f, struct err *e)
 {
-    double hessian[THETAS][THETAS];
+    double hessian[THETAS][THETAS], gradient[THETAS];
     double *jacobian = arena_array(x->a, double, THETAS * x->n);
     struct state s = state_new(x);
     s.theta = x->p->prior->mean;
@@ -417,6 +456,8 @@ static enum st fit_latencies(struct problem *x, struct calibrate_fit *f, struct 
         x->outlier = OUTLIERS[i];
         TRY(run_round(x, &s, jacobian, hessian, &f->steps, e));
     }
+    TRY(derive_wide(x, &s.theta, s.of, s.r, jacobian, e));
+    normal_equations(x, &s.theta, s.r, jacobian, hessian, gradient);
     if (!solve_inverse(THETAS, THETAS, hessian[0], x->p->prior->held, f->covariance[0]))
         return err_set(e, ST_REJECTED, "the observed latencies depend on no parameter");
     f->theta = s.theta;

@@ -14,7 +14,7 @@ const struct observed_format observed_formats[] = {
     {"run", "run directory of twinfer", "a folder with run_meta.json", observed_is_run,
      observed_read_run},
     {"inference_perf", "inference-perf: experiment.json and stage_N_lifecycle_metrics.json",
-     "a folder with stage_0_lifecycle_metrics.json", observed_is_inference_perf,
+     "a folder with experiment.json or stage_0_lifecycle_metrics.json", observed_is_inference_perf,
      observed_read_inference_perf},
     {"aiperf", "AIPerf: profile_export.jsonl or profile_export_aiperf.json",
      "profile_export.jsonl or profile_export_aiperf.json, or their folder", observed_is_aiperf,

@@ -59,6 +59,7 @@ struct observed_settings {
 struct observed_batch {
     struct op_load load;
     int64_t chunks;
+    int64_t longest; /* tokens of the longest sequence that decodes; 0 = none does */
     double start_s, duration_s;
 };
 

@@ -14,6 +14,7 @@ static struct trial trial_at(const struct calibrate_params *p, const struct cali
     f.phase = (uint64_t)phase;
     f.ratios = fit->unevenness;
     f.n_ratios = fit->n_unevenness;
+    f.first_use_s = fit->first_use_s;
     return f;
 }
 

@@ -14,7 +14,8 @@ enum { MOST_STAGES = 1000, PIECE = 16, MOST_REQUESTS = 5000000 };
 
 bool observed_is_inference_perf(struct arena *a, const char *path)
 {
-    return fs_is_dir(path) && fs_exists(fs_join(a, path, "stage_0_lifecycle_metrics.json"));
+    return fs_is_dir(path) && (fs_exists(fs_join(a, path, "stage_0_lifecycle_metrics.json")) ||
+                               fs_exists(fs_join(a, path, "experiment.json")));
 }
 
 /* ---- experiment.json ------------------------------------------------------------------------- */
@@ -365,5 +366,9 @@ enum st observed_read_inference_perf(struct arena *a, const char *dir, struct ob
                            (int)i, x.n_stages);
         TRY(read_stage(a, path, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, kind, s, e));
     }
+    const char *next = arena_printf(a, STAGE_FILE, (int)x.n_stages);
+    if (fs_exists(fs_join(a, dir, next)))
+        observed_note(a, &out->stages[x.n_stages - 1],
+                      "%s is not read: experiment.json has %zu stages", next, x.n_stages);
     return ST_OK;
 }

@@ -115,6 +115,8 @@ static void add_request(const struct batches *b, size_t i)
             x->chunks++;
         } else {
             x->load.kv_tokens += prompt + t->token_index;
+            x->longest =
+                prompt + t->token_index > x->longest ? prompt + t->token_index : x->longest;
             x->load.seqs++;
             x->load.tokens++;
         }

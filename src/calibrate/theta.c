@@ -3,18 +3,32 @@
 #include <math.h>
 #include <string.h>
 
-/* What requests pay, and how uneven machines are: value, standard deviation of its logarithm. An
- * OpenAI-style server in Python takes a few ms to parse, tokenize and answer, a client as much
- * again; tokenizers encode 0.3 to 1 million tokens a second. */
+/* What requests pay, and how uneven machines are: value (0: of request_overheads_server), standard
+ * deviation of its logarithm. */
 static const struct {
     const char *name, *unit, *help;
     double value, sd, min, max;
 } others[THETAS - ITERATION_PARAMS] = {
-    {"first_token_s", "s", "outside the engine, before the first token", 6e-3, 0.6, 1e-6, 10},
-    {"prompt_token_s", "s", "the same, per prompt token", 2e-6, 0.8, 1e-9, 1e-2},
-    {"completion_s", "s", "outside the engine, after the last token", 1e-3, 0.8, 1e-6, 10},
+    {"first_token_s", "s", "outside the engine, before the first token", 0, 0.6, 1e-6, 10},
+    {"prompt_token_s", "s", "the same, per prompt token", 0, 0.8, 1e-9, 1e-2},
+    {"completion_s", "s", "outside the engine, after the last token", 0, 0.8, 1e-6, 10},
     {"spread", "1", "unevenness of iterations over longer times", 0.02, 0.6, 1e-4, 0.5},
 };
+
+static double other_value(int i)
+{
+    const struct request_overheads *o = &request_overheads_server;
+    switch (i) {
+    case THETA_FIRST_TOKEN:
+        return o->first_token_s;
+    case THETA_PROMPT_TOKEN:
+        return o->prompt_token_s;
+    case THETA_COMPLETION:
+        return o->completion_s;
+    default:
+        return others[i - ITERATION_PARAMS].value;
+    }
+}
 
 const char *theta_name(int i)
 {
@@ -79,7 +93,7 @@ void theta_prior_roofline(const struct model *m, const struct iteration_shape *s
     out->source = "roofline";
     for (int i = 0; i < THETAS; i++) {
         bool ours = i >= ITERATION_PARAMS;
-        double value = ours ? others[i - ITERATION_PARAMS].value : defaults.v[i];
+        double value = ours ? other_value(i) : defaults.v[i];
         double sd = ours ? others[i - ITERATION_PARAMS].sd : iteration_param_table[i].default_sd;
         out->mean.ln[i] = log(value);
         out->held[i] = !(value > 0) || (!ours && !counts(shape, i));

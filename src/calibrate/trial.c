@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "sim/first_use.h"
 #include "sim/sim.h"
 
 /* ---- the wave -------------------------------------------------------------------------------- */
@@ -152,6 +153,8 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     serve.emit_tokens = false;
     *out = (struct trial_result){.completed = 0};
     TRY(predictor_open(scratch, f->predictor, &params, &even, e));
+    if (f->first_use_s > 0)
+        even = predictor_first_use(scratch, &even, f->first_use_s, f->first_use_s);
     const struct predictor p = uneven_of(scratch, &even, f, theta_spread(t));
     struct serving s = {.w = &stage->w, .warmup = stage->warmup, .from_s = INFINITY, .out = out};
     for (int m = 0; m < OBSERVED_METRICS; m++)

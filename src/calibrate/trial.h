@@ -23,6 +23,7 @@ struct trial {
     /* Instead of the wave: measured / predicted of batches, in their order (batches.h). */
     const double *ratios; /* [n_ratios]; NULL = the wave */
     size_t n_ratios;
+    double first_use_s; /* of the first batch of each shape, besides (sim/first_use.h); 0 = none */
 };
 
 struct trial_result {

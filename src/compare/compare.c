@@ -210,6 +210,8 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
     if (st == ST_OK) {
         causes_find(a, out, &notes);
         compare_path_tell(a, out);
+        if (!out->path.is)
+            compare_energy_find(a, out);
         compare_judge(a, out, spread);
         compare_diagnose(a, out, &al);
         out->curves =

@@ -140,6 +140,20 @@ struct compare_path {
     size_t n_lines;
 };
 
+/* Energy of both sides, over all of a run: `energy` of the metas. NAN = unknown. Nothing is judged
+ * by it. */
+struct compare_energy_of {
+    double real, sim;
+    double error_percent; /* signed, + = the simulation takes more */
+};
+struct compare_energy {
+    bool known;                                      /* of both */
+    struct compare_energy_of per_token, per_request; /* J */
+    struct compare_energy_of power_w;
+    const char *const *lines; /* [n_lines] in words; where one side alone has it: that, and why */
+    size_t n_lines;
+};
+
 /* What every compare.json says first. */
 struct compare_told {
     const char *cause; /* id of the heaviest cause of an inconclusive verdict, else NULL */
@@ -172,6 +186,7 @@ struct comparison {
     struct compare_reason reasons[CAUSES]; /* [n_reasons] the causes that made cells inconclusive */
     size_t n_reasons;
     struct compare_path path;
+    struct compare_energy energy;
 
     bool diagnosed;
     enum metric worst_metric; /* the judged cell with the largest error */

@@ -45,6 +45,9 @@ const char *align_limit(struct arena *a, const struct run *r);
 /* The aligned requests only; spread runs lack those of *al that failed there. */
 struct metrics_params align_params(const struct alignment *al, bool include_token0);
 
+/* Fills c->energy from the metas. */
+void compare_energy_find(struct arena *a, struct comparison *c);
+
 /* Whether the two are a run over HTTP and one without; compare_path_repeat for each spread run
  * and compare_path_tell afterwards fill the rest. */
 void compare_path_find(struct arena *a, struct comparison *c, const struct alignment *al);

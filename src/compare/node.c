@@ -142,6 +142,19 @@ static const struct field path_rows[] = {
 };
 static const struct fields path_fields = FIELDS(T, path_rows);
 
+#define E(m) FIELD(struct compare_energy_of, m, .optional = true)
+static const struct field energy_of_rows[] = {E(real), E(sim), E(error_percent)};
+static const struct fields energy_of_fields = FIELDS(struct compare_energy_of, energy_of_rows);
+#undef E
+
+static const struct field energy_rows[] = {
+    FIELD_MAP(T, energy.per_token, "j_per_token", &energy_of_fields),
+    FIELD_MAP(T, energy.per_request, "j_per_request", &energy_of_fields),
+    FIELD_MAP(T, energy.power_w, "average_power_w", &energy_of_fields),
+    FIELD_LIST(T, energy.lines, energy.n_lines, "text"),
+};
+static const struct fields energy_fields = FIELDS(T, energy_rows);
+
 /* ---- all of it ----------------------------------------------------------------------------- */
 
 static const char *cells_name(unsigned core_only)
@@ -198,6 +211,7 @@ static const struct field rows[] = {
     FIELD_LIST(T, params.spread_dirs, params.n_spread, "spread_runs"),
     FIELD_PART("diagnosis", &diagnosis_fields, FIELD_IF(T, diagnosed)),
     FIELD_PART("http_path", &path_fields, FIELD_IF(T, path.is)),
+    FIELD_PART("energy", &energy_fields, FIELD_IF(T, energy.n_lines)),
     FIELD_LIST(T, notes, n_notes, "notes"),
     FIELD_PART("real", &real_fields),
     FIELD_PART("sim", &sim_fields),

@@ -141,6 +141,7 @@ void compare_summary(struct arena *a, struct buf *out, const struct comparison *
     buf_puts(out, "\n");
     table_markdown(out, compare_table(a, c));
     tell_list(out, "What HTTP costs", c->path.lines, c->path.n_lines);
+    tell_list(out, "Energy", c->energy.lines, c->energy.n_lines);
     if (c->diagnosed) {
         const struct compare_cell *worst = &c->cells[c->worst_metric][c->worst_percentile];
         tell_list(out,

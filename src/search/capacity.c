@@ -107,12 +107,13 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
     TRY(try_rate(b, rate, &holds, e));
     up = holds;
     for (int i = 0; i < MAX_STEPS && holds == up; i++) {
-        if (up && capped(b, rate * step) <= rate) {
+        double by = i == 0 && b->p->first_step > 0 ? b->p->first_step : step;
+        if (up && capped(b, rate * by) <= rate) {
             o->high = rate;
             o->end = CAPACITY_CAPPED;
             return ST_OK;
         }
-        rate = up ? capped(b, rate * step) : rate / step;
+        rate = up ? capped(b, rate * by) : rate / by;
         if (rate < least || is_late_anyway(o) || (!up && is_hopeless(b)))
             return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));

@@ -36,6 +36,8 @@ struct capacity_params {
     int64_t seeds;     /* >= 1 */
     double max_rate;   /* highest rate to try; 0 = no limit */
     double step;       /* factor between the rates of the bracket; 0 = 2 */
+    double first_step; /* between the first two of them, for a start_rate that is likely to be near;
+                          0 = step */
 };
 
 struct capacity_probe {

@@ -7,7 +7,6 @@
 #include "compare/words.h"
 #include "metrics/metrics.h"
 #include "text/csv.h"
-#include "text/json.h"
 
 /* ---- notes ------------------------------------------------------------------------------- */
 
@@ -287,12 +286,8 @@ enum st capacity_write(const struct artifact *art, const struct capacity_result 
     TRY(artifact_create_file(art, CAPACITY_PROBES, &f, e));
     probe_rows(f, r);
     TRY(artifact_close_file(art, CAPACITY_PROBES, &f, e));
-    TRY(artifact_create_file(art, CAPACITY_JSON, &f, e));
     struct arena *a = arena_new();
-    struct buf text = {0};
-    json_write(&text, capacity_node(a, r), 2, true);
-    fwrite(buf_str(&text), 1, text.n, f);
-    buf_free(&text);
+    const enum st st = artifact_write_json(art, CAPACITY_JSON, capacity_node(a, r), e);
     arena_free(&a);
-    return artifact_close_file(art, CAPACITY_JSON, &f, e);
+    return st;
 }

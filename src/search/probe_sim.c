@@ -83,7 +83,7 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
     serve.seed = seed;
     struct executor *ex = arena_array(s->run, struct executor, serve.replicas);
     for (int32_t i = 0; i < serve.replicas; i++)
-        ex[i] = sim_executor(s->run, s->p.predictor, serve.async);
+        ex[i] = sim_executor(s->run, s->p.predictor, serve_async_of(&serve));
     struct serve_clock clock = clock_virtual();
     struct request_source source = {
         .self = s, .next = next_request, .prompt_ids = s->ids ? prompt_ids : NULL};

@@ -6,7 +6,6 @@
 
 #include "search/pareto.h"
 #include "text/csv.h"
-#include "text/json.h"
 
 static const char *const status_names[] = {"ok", "unmet", "refused"};
 enum { N_STATUS = sizeof status_names / sizeof *status_names };
@@ -255,12 +254,8 @@ enum st search_write(const struct artifact *art, const struct search_result *r, 
             csv_row(&w, r, i, &r->configs[i].loads[k]);
     }
     TRY(artifact_close_file(art, SEARCH_CSV, &f, e));
-    TRY(artifact_create_file(art, SEARCH_JSON, &f, e));
     struct arena *a = arena_new();
-    struct buf text = {0};
-    json_write(&text, search_node(a, r), 2, true);
-    fwrite(buf_str(&text), 1, text.n, f);
-    buf_free(&text);
+    const enum st st = artifact_write_json(art, SEARCH_JSON, search_node(a, r), e);
     arena_free(&a);
-    return artifact_close_file(art, SEARCH_JSON, &f, e);
+    return st;
 }

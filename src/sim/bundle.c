@@ -56,10 +56,11 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
         longest = s > longest ? s : longest;
     }
     prefill /= (double)groups;
+    const bool chunks = b->n_chunks > 0;
     struct parts x = {
-        .tokens = predict_tokens_s(t, tokens),
+        .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
         .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
-        .rows = predict_rows_s(t, rows),
+        .rows = chunks ? predict_rows_s(t, rows) : predict_decode_rows_s(t, rows),
         .attention = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max,
                                       b->draft_tokens) +
                      (prefill > longest ? prefill : longest),
@@ -80,21 +81,31 @@ static double idle_w_of(const struct predictor_params *p)
     return bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
 }
 
-/* Energy of the whole batch, on all devices. idle_s: time of its stages in which no operator runs.
- */
+/* Energy of the whole batch, on all devices. idle_s: time of its stages in which no operator runs,
+ * the host's not included. */
 static double energy_of(const struct predictor_params *p, const struct batch *b, double scale,
                         double idle_s)
 {
     const struct bundle *t = p->bundle;
     int64_t groups = groups_of(p), seqs = share(b->n_decodes, groups);
+    const int64_t tokens = share(b->prefill_tokens + row_tokens(b), groups);
+    const int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
+    const bool chunks = b->n_chunks > 0;
     double g = (double)groups;
     double j =
-        g * predict_tokens_j(t, share(b->prefill_tokens + row_tokens(b), groups)) +
-        g * predict_rows_j(t, share(row_tokens(b) + b->n_last_chunks, groups)) +
+        g * (chunks ? predict_tokens_j(t, tokens) : predict_decode_tokens_j(t, tokens)) +
+        g * (chunks ? predict_rows_j(t, rows) : predict_decode_rows_j(t, rows)) +
         g * predict_decode_j(t, seqs, share(b->decode_kv_tokens, groups) + seqs * b->draft_tokens);
     for (int32_t i = 0; i < b->n_chunks; i++)
         j += predict_prefill_j(t, b->chunks[i].start, b->chunks[i].tokens);
     return (double)p->tp * j * scale + idle_w_of(p) * idle_s;
+}
+
+static void take_energy(const struct predictor_params *p, const struct batch *b, double scale,
+                        double idle_s, struct stage_time *out)
+{
+    out->energy_j = energy_of(p, b, scale, idle_s);
+    out->wait_w = idle_w_of(p);
 }
 
 static enum st predict(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
@@ -111,20 +122,25 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     if (p->host_overhead)
         host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
     if (p->pp == 1) {
-        stages[0] = (struct stage_time){host, (x.tokens + x.rows + x.attention) * scale + comm, 0};
+        stages[0] =
+            (struct stage_time){.host_s = host,
+                                .device_s = (x.tokens + x.rows + x.attention) * scale + comm,
+                                .launch_s = bundle_launch_s(t, host, b->n_chunks > 0),
+                                .answer_s = p->host_overhead ? bundle_answer_s(t) : 0};
         if (bundle_has_energy(t))
-            stages[0].energy_j = energy_of(p, b, scale, host + comm);
+            take_energy(p, b, scale, comm, &stages[0]);
         return ST_OK;
     }
     double pass_on = predict_send_recv_s(t, share(tokens, groups_of(p)));
     double layers = (x.tokens - x.once + x.attention) / (double)p->pp;
     for (int64_t i = 0; i < p->pp; i++) {
         double s = layers + (i == 0 ? x.once : 0) + (i == p->pp - 1 ? x.rows : 0);
-        stages[i] = (struct stage_time){
-            i == 0 ? host : 0, s * scale + comm / (double)p->pp + (i < p->pp - 1 ? pass_on : 0), 0};
+        stages[i] = (struct stage_time){.host_s = i == 0 ? host : 0,
+                                        .device_s = s * scale + comm / (double)p->pp +
+                                                    (i < p->pp - 1 ? pass_on : 0)};
     }
     if (bundle_has_energy(t))
-        stages[0].energy_j = energy_of(p, b, scale, host + comm + pass_on * (double)(p->pp - 1));
+        take_energy(p, b, scale, comm + pass_on * (double)(p->pp - 1), &stages[0]);
     return ST_OK;
 }
 
@@ -140,7 +156,7 @@ static struct stage_time wake(void *self, double pause_s, int k)
     struct stage_time t = {0};
     bundle_wake_s(p->bundle, pause_s, k, &t.device_s, &t.host_s);
     if (bundle_has_energy(p->bundle))
-        t.energy_j = idle_w_of(p) * (t.device_s + t.host_s);
+        t.energy_j = idle_w_of(p) * t.device_s; /* host_s becomes the batch's */
     return t;
 }
 

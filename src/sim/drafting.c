@@ -33,7 +33,7 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
     double s = 0, j = 0;
     for (int32_t i = 0; i < d->p.stages; i++) {
         s += d->plain[i].host_s + d->plain[i].device_s;
-        j += d->plain[i].energy_j;
+        j += d->plain[i].energy_j + d->plain[i].wait_w * d->plain[i].host_s;
     }
     stages[0].device_s += s * d->cost * b->draft_tokens;
     stages[0].energy_j += j * d->cost * b->draft_tokens;

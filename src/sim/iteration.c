@@ -7,6 +7,7 @@
 struct modelled {
     struct iteration_shape shape;
     struct iteration_params params;
+    const struct bundle *bundle; /* of calibrated; NULL = none */
     bool host;
 };
 
@@ -38,7 +39,11 @@ static enum st open_calibrated(struct arena *a, const struct predictor_params *p
 {
     const struct calibrated *c = bundle_calibrated(p->bundle);
     const struct iteration_params params = calibrated_params(c);
-    return open_modelled(a, p, &c->hardware, p->parameters ? p->parameters : &params, self, e);
+    struct modelled *x;
+    TRY(open_modelled(a, p, &c->hardware, p->parameters ? p->parameters : &params, self, e));
+    x = *self;
+    x->bundle = p->bundle;
+    return ST_OK;
 }
 
 static enum st predict_modelled(void *self, const struct batch *b, struct stage_time *stages,
@@ -48,11 +53,14 @@ static enum st predict_modelled(void *self, const struct batch *b, struct stage_
     const struct iteration_batch batch = {
         .load = b->load, .chunks = b->n_chunks, .queries = 1 + (int64_t)b->draft_tokens};
     struct iteration_terms terms;
+    const int64_t size = (int64_t)b->prefill_tokens + b->n_decodes;
+    const double ratio = x->bundle ? bundle_replayed(x->bundle, b->n_chunks > 0, size) : 1;
     (void)e;
     for (int64_t i = 0; i < x->shape.stages; i++) {
         iteration_terms(&x->shape, &batch, i, &terms);
         struct iteration_time t = iteration_time(&x->params, &terms, NULL);
-        stages[i] = (struct stage_time){x->host ? t.host_s : 0, t.device_s, 0};
+        stages[i] = (struct stage_time){.host_s = x->host ? t.host_s * ratio : 0,
+                                        .device_s = t.device_s * ratio};
     }
     return ST_OK;
 }
@@ -101,7 +109,8 @@ static enum st predict_iterations(void *self, const struct batch *b, struct stag
     };
     const struct iterations_time t = bundle_iteration_s(p->bundle, &x);
     (void)e;
-    stages[0] = (struct stage_time){p->host_overhead ? t.host_s : 0, t.device_s, 0};
+    stages[0] =
+        (struct stage_time){.host_s = p->host_overhead ? t.host_s : 0, .device_s = t.device_s};
     return ST_OK;
 }
 

@@ -1,4 +1,4 @@
-#include "sim/predictor.h"
+#include "sim/first_use.h"
 
 #include <string.h>
 
@@ -51,7 +51,13 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
     if (ops->needs_bundle && bundle_has_energy(p->bundle))
         out->idle_w = bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
-    return ops->open(a, p, &out->self, e);
+    TRY(ops->open(a, p, &out->self, e));
+    const bool whole = ops == &predictor_calibrated || ops == &predictor_iterations;
+    const double decode_s = whole ? bundle_first_use_s(p->bundle, false) : 0;
+    const double prompt_s = whole ? bundle_first_use_s(p->bundle, true) : 0;
+    if (decode_s > 0 || prompt_s > 0)
+        *out = predictor_first_use(a, out, decode_s, prompt_s);
+    return ST_OK;
 }
 
 double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy_s, double end_s)

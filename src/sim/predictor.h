@@ -15,7 +15,11 @@ enum { PREDICTOR_VERSION = 1 };
 
 struct stage_time {
     double host_s, device_s;
-    double energy_j; /* of all its shards; 0 = unknown */
+    double energy_j; /* of all its shards, without host_s; 0 = unknown */
+    double wait_w;   /* power of its devices during host_s; 0 = unknown */
+    /* With batches in flight beside each other: launch_s, the last part of host_s, in which the
+     * device already works at the batch; answer_s, besides, from the device's end to the tokens. */
+    double launch_s, answer_s;
 };
 
 struct predictor_params {
@@ -85,8 +89,8 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
  * all-to-alls per layer, each as long as that device receives.
  *
  * Energy, where the bundle has any: that of the operators, with the scale of their times, on every
- * shard, and idle power during host time, all-reduce and send. After a pause, with host_overhead:
- * the bundle's idle ramp-up. */
+ * shard, and idle power during all-reduce, send and the host time that the device waits for. After
+ * a pause, with host_overhead: the bundle's idle ramp-up. */
 extern const struct predictor_ops predictor_bundle;
 
 /* The iteration model (profile/read/iteration.h), host time on the first stage; 0 without

@@ -15,7 +15,10 @@
  * tokens of its lane's one before were known starts on the first stage when these have left the
  * last one. With ASYNC_OVERLAP the host works at a batch from submit_s, or from when it was done
  * with the one before; of that, the batch takes only what reaches beyond its start, so batches
- * follow each other in max(host, device). */
+ * follow each other in max(host, device). On the first stage the device may begin launch_s before
+ * the host is done, and ends no earlier than that; the tokens are there answer_s after the last
+ * stage, which holds no other batch up. The thread that launches takes the tokens too, where the
+ * predictor knows launches: those that come while it does are seen when it is done. */
 struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async);
 
 #endif

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 #include "calibrate/batches.h"
 #include "calibrate/calibrate.h"
 #include "calibrate/solve.h"
@@ -152,6 +153,41 @@ static void one_rate_leaves_more_open_than_two(void **state)
     assert_true(far.low[OBSERVED_E2E].at[OBSERVED_P50] < truth);
     assert_true(far.high[OBSERVED_E2E].at[OBSERVED_P50] > truth);
     assert_true(width(&far) > 1.5 * width(&near));
+}
+
+/* Servers drawn from the prior itself: 95 % intervals hold what was drawn. Steps for the
+ * derivatives so short that jumps of percentiles count as information left half of them outside. */
+static void intervals_hold_the_truth(void **state)
+{
+    struct test *t = *state;
+    static const int drawn[] = {ITERATION_WEIGHTS_EFFICIENCY,    ITERATION_KV_EFFICIENCY,
+                                ITERATION_ACTIVATION_EFFICIENCY, ITERATION_COMPUTE_EFFICIENCY,
+                                ITERATION_ATTENTION_EFFICIENCY,  ITERATION_LAYER_S,
+                                ITERATION_ITERATION_S,           THETA_FIRST_TOKEN};
+    enum { SERVERS = 4, DRAWN = sizeof drawn / sizeof *drawn };
+    int inside = 0;
+    struct service s;
+    open_service(t, &s);
+    for (int k = 0; k < SERVERS; k++) {
+        struct rng r = rng_stream((uint64_t)k, "fit_test.servers");
+        s.truth = s.prior.mean;
+        for (int i = 0; i < DRAWN; i++)
+            s.truth.ln[drawn[i]] += rng_normal(&r) / sqrt(s.prior.precision[drawn[i]][drawn[i]]);
+        theta_clamp(&s.truth);
+        struct observed_stage stages[] = {observe(t, &s, "0", 2, 150, 400),
+                                          observe(t, &s, "1", 8, 500, 400)};
+        struct observed run = {.path = "r", .name = "r", .stages = stages, .n_stages = 2};
+        const struct calibrate_input in = input_of(t, &run);
+        const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+        struct calibrate_fit fit;
+        assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+        for (int i = 0; i < DRAWN; i++) {
+            const int x = drawn[i];
+            inside += fabs(fit.theta.ln[x] - s.truth.ln[x]) <= 1.96 * sqrt(fit.covariance[x][x]);
+        }
+    }
+    if (inside < 27) /* 0.84 */
+        fail_msg("%d of %d are inside", inside, SERVERS * DRAWN);
 }
 
 static void equal_input_gives_equal_parameters(void **state)
@@ -313,7 +349,7 @@ static void stalls_and_a_slow_start_do_not_count(void **state)
     struct calibrate_fit fit;
     assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
     assert_true(fit.fits);
-    assert_true(noted(&fit, "the first half of its 600 batches does not count"));
+    assert_true(noted(&fit, "the first 300 of its 600 batches do not count"));
     assert_true(noted(&fit, "6 left out as stalls or warm-up"));
     struct iteration_terms terms;
     const struct iteration_batch x = {.load = b[2].load};
@@ -322,6 +358,55 @@ static void stalls_and_a_slow_start_do_not_count(void **state)
     const struct iteration_time time = iteration_time(&found, &terms, NULL);
     assert_near_rel(time.host_s + time.device_s, 0.06, 0.02);
     assert_near_rel(exp(fit.theta.ln[THETA_FIRST_TOKEN]), 0.002, 1e-9);
+}
+
+/* The same engine prepares something for each shape: every shape comes twice, and takes 40 ms
+ * longer the first time; `extra` 0: it does not. The first half has more of the first ones. */
+static void fit_shapes(struct test *t, double extra, struct calibrate_fit *fit)
+{
+    enum { N = 600 };
+    struct service s;
+    open_service(t, &s);
+    static struct observed_batch b[N];
+    for (int i = 0; i < N; i++) {
+        const int shape = i < 200 ? i : i < 400 ? 100 + i % 200 / 2 : 300 + i % 100;
+        const bool first = i < 200 || i == 400 + shape - 300;
+        b[i] = (struct observed_batch){
+            .load = {.tokens = 4, .rows = 4, .seqs = 4, .kv_tokens = 4 * (int64_t)(300 + shape)},
+            .longest = 300 + shape,
+            .duration_s = 0.06 + 0.004 * sin(i) + (first ? extra : 0)};
+    }
+    struct observed run = {
+        .path = "r", .name = "r", .batches = b, .n_batches = N, .first_token_lag_s = 0.002};
+    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        stage.of[m] = observed_unknown();
+    run.stages = &stage;
+    run.n_stages = 1;
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    assert_ok(calibrate_fit(t->a, &p, &in, fit, &t->e), t);
+    assert_true(fit->fits);
+    assert_true(fit->n_unevenness >= N - 10); /* they are no start that does not count */
+    struct iteration_terms terms;
+    const struct iteration_batch x = {.load = b[2].load};
+    const struct iteration_params found = theta_iteration(&fit->theta);
+    iteration_terms(&s.shape, &x, 0, &terms);
+    const struct iteration_time time = iteration_time(&found, &terms, NULL);
+    assert_near_rel(time.host_s + time.device_s, 0.06, 0.02);
+}
+
+static void first_batches_of_a_shape_are_told_apart(void **state)
+{
+    struct test *t = *state;
+    struct calibrate_fit with, without;
+    fit_shapes(t, 0.04, &with);
+    assert_near(with.first_use_s, 0.04, 0.001);
+    assert_true(with.first_use_sd_s > 0 && with.first_use_sd_s < 0.001);
+    assert_true(noted(&with, "the first batch of a shape takes 40"));
+    fit_shapes(t, 0, &without);
+    assert_near(without.first_use_s, 0, 0);
+    assert_false(noted(&without, "the first batch of a shape"));
 }
 
 /* ---- algebra, wave ------------------------------------------------------------------------------
@@ -366,12 +451,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(two_rates_predict_a_third_and_other_prompts),
         TEST(one_rate_leaves_more_open_than_two),
+        TEST(intervals_hold_the_truth),
         TEST(equal_input_gives_equal_parameters),
         TEST(another_schedule_does_not_fit),
         TEST(other_calibrations_narrow_the_prior),
         TEST(overload_and_few_requests_are_refused),
         TEST(contradictory_settings_are_refused),
         TEST(stalls_and_a_slow_start_do_not_count),
+        TEST(first_batches_of_a_shape_are_told_apart),
         TEST(systems_are_solved_around_what_is_left_out),
         TEST(the_wave_is_normal_and_of_mean_one),
     };

@@ -12,8 +12,8 @@ static enum st known_times(void *self, const struct batch *b, struct stage_time 
     (void)self;
     (void)e;
     double s = 1e-3 + 1e-4 * (double)(b->prefill_tokens + b->n_decodes * (1 + b->draft_tokens));
-    stages[0] = (struct stage_time){5e-4, s, 100 * s};
-    stages[1] = (struct stage_time){0, s, 100 * s};
+    stages[0] = (struct stage_time){.host_s = 5e-4, .device_s = s, .energy_j = 100 * s};
+    stages[1] = (struct stage_time){.device_s = s, .energy_j = 100 * s};
     return ST_OK;
 }
 

@@ -176,7 +176,8 @@ static enum st host_and_device(void *self, const struct batch *b, struct stage_t
 {
     (void)self;
     (void)e;
-    stages[0] = (struct stage_time){(double)b->n_chunks, (double)b->n_decodes, 0};
+    stages[0] =
+        (struct stage_time){.host_s = (double)b->n_chunks, .device_s = (double)b->n_decodes};
     return ST_OK;
 }
 
@@ -204,6 +205,73 @@ static void hosts_work_beside_the_device(void **state)
         assert_near(c.end_s, ends[i], 1e-12);
         assert_near(c.device_s, b[i].n_decodes, 1e-12);
         assert_near(c.host_s, i == 1 ? 0 : 1, 1e-12);
+    }
+    arena_free(&a);
+}
+
+/* 4 s of host work, of which the device needs the first 1 s before it begins; its own time is the
+ * number of decode rows. Tokens come 0.5 s after the device's end and hold nothing up. */
+static enum st launched(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    (void)self;
+    (void)e;
+    stages[0] = (struct stage_time){
+        .host_s = 4, .launch_s = 3, .device_s = (double)b->n_decodes, .answer_s = 0.5};
+    return ST_OK;
+}
+
+static void a_device_begins_while_kernels_are_launched(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = launched};
+    const struct predictor p = {.ops = &ops, .stages = 1};
+    struct executor x = sim_executor(a, &p, ASYNC_OVERLAP);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    /* alone: the device is slower than the launching, from 11 s on; then it waits for the host,
+     * which launches until 19.5 and so until 23.5 s, behind 17 s */
+    const struct batch b[] = {{.submit_s = 10, .n_decodes = 6},
+                              {.submit_s = 15.5, .n_decodes = 1},
+                              {.submit_s = 15.5, .n_decodes = 2}};
+    const double ends[] = {17.5, 20, 24}, hosts[] = {1, 1.5, 2};
+    for (int i = 0; i < 3; i++) {
+        assert_ok(x.ops->submit(x.self, &b[i], &ticket, &e), &e);
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_near(c.end_s, ends[i], 1e-12);
+        assert_near(c.host_s, hosts[i], 1e-12);
+        assert_near(c.device_s, b[i].n_decodes, 1e-12);
+    }
+    struct executor serial = sim_executor(a, &p, ASYNC_OFF); /* one after the other: all of both */
+    assert_ok(serial.ops->submit(serial.self, &b[0], &ticket, &e), &e);
+    assert_ok(serial.ops->next(serial.self, INFINITY, &c, &e), &e);
+    assert_near(c.end_s, 20, 1e-12);
+    arena_free(&a);
+}
+
+static void tokens_wait_while_the_host_launches(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = launched};
+    const struct predictor p = {.ops = &ops, .stages = 1};
+    struct executor x = sim_executor(a, &p, ASYNC_OVERLAP);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    /* the host works at the second from 14 to 18 s: the first one's tokens, there at 15.5, are seen
+     * then; the device goes on at 15, and the second's tokens are there at 23.5, behind all
+     * launches */
+    const struct batch b[] = {{.submit_s = 10, .n_decodes = 4}, {.submit_s = 12, .n_decodes = 8}};
+    const double ends[] = {18, 23.5};
+    for (int i = 0; i < 2; i++)
+        assert_ok(x.ops->submit(x.self, &b[i], &ticket, &e), &e);
+    assert_int_equal(x.ops->next(x.self, 17.9, &c, &e), ST_END);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        assert_near(c.end_s, ends[i], 1e-12);
+        assert_near(c.device_s, b[i].n_decodes, 1e-12);
     }
     arena_free(&a);
 }
@@ -280,7 +348,8 @@ static enum st three_stages(void *self, const struct batch *b, struct stage_time
     (void)self;
     (void)e;
     for (int i = 0; i < 3; i++)
-        stages[i] = (struct stage_time){i == 0 ? 0.5 : 0, (i + 1) * (double)b->n_decodes, 0};
+        stages[i] = (struct stage_time){.host_s = i == 0 ? 0.5 : 0,
+                                        .device_s = (i + 1) * (double)b->n_decodes};
     return ST_OK;
 }
 
@@ -512,6 +581,8 @@ int main(void)
         cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
         cmocka_unit_test(hosts_work_beside_the_device),
+        cmocka_unit_test(a_device_begins_while_kernels_are_launched),
+        cmocka_unit_test(tokens_wait_while_the_host_launches),
         cmocka_unit_test(a_turn_waits_for_the_tokens_of_its_last_one),
         cmocka_unit_test(a_batch_allocates_nothing),
     };

@@ -1,0 +1,27 @@
+/* Engines that prepare something for each shape of a batch: a plan of cuDNN's attention, a kernel
+ * that is compiled or tuned. The first batch of a shape takes longer.
+ *
+ * A shape is the number of prefill chunks and their tokens, the number of sequences that decode,
+ * and the tokens of the longest of their caches, to which others are padded. An engine has seen
+ * nothing when a run begins. Replicas share what they have seen. */
+#ifndef SIM_FIRST_USE_H
+#define SIM_FIRST_USE_H
+
+#include "base/arena.h"
+#include "sim/predictor.h"
+
+/* Shapes that were seen. Lives in the arena; zero is empty. */
+struct shapes {
+    uint64_t *key; /* [size], 0 = free */
+    size_t n, size;
+};
+/* Whether it is there already; afterwards it is. */
+bool shapes_seen(struct arena *a, struct shapes *s, int64_t chunks, int64_t chunk_tokens,
+                 int64_t sequences, int64_t longest);
+
+/* The predictor with so much host time more for the first batch of each shape, without and with
+ * chunks, under the same name. Lives in the arena; *p is copied, its pointers are borrowed. */
+struct predictor predictor_first_use(struct arena *a, const struct predictor *p, double decode_s,
+                                     double prompt_s);
+
+#endif
