@@ -148,6 +148,17 @@ enum st artifact_write(const struct artifact *art, const char *name, const struc
     return artifact_close_file(art, name, &f, e);
 }
 
+enum st artifact_write_json(const struct artifact *art, const char *name, const struct node *n,
+                            struct err *e)
+{
+    struct buf text = {0};
+    json_write(&text, n, 2, true);
+    const enum st st = artifact_write(art, name, &text, e);
+    buf_free(&text);
+    return st;
+}
+
+/* At once or not at all: the meta file says that the rest is there. */
 static enum st write_json(const struct artifact *art, const char *name, const struct node *n,
                           struct err *e)
 {

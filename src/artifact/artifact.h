@@ -34,6 +34,10 @@ enum st artifact_begin(struct arena *a, const char *final_dir, const char *meta_
 /* Path of a file inside the folder being built. */
 char *artifact_path(struct arena *a, const struct artifact *art, const char *name);
 
+/* The tree as JSON, indented by two. */
+enum st artifact_write_json(const struct artifact *art, const char *name, const struct node *n,
+                            struct err *e);
+
 /* Create a file for writing; artifact_close_file flushes, syncs and reports a full disk. */
 enum st artifact_create_file(const struct artifact *art, const char *name, FILE **f, struct err *e);
 enum st artifact_close_file(const struct artifact *art, const char *name, FILE **f, struct err *e);

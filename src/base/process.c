@@ -157,8 +157,16 @@ static bool same_name(const char *a, const char *b)
     return strncmp(a, b, n + 1) == 0;
 }
 
-/* This process's environment, with those of `more` added or replaced. */
-static char **join_env(const char *const *more)
+static bool is_named(const char *const *names, const char *variable)
+{
+    for (; names && *names; names++)
+        if (strncmp(variable, *names, strlen(*names)) == 0 && variable[strlen(*names)] == '=')
+            return true;
+    return false;
+}
+
+/* This process's environment without some, with those of `more` added or replaced. */
+static char **join_env(const char *const *more, const char *const *without)
 {
     size_t n = 0, n_more = 0, out = 0;
     while (environ && environ[n])
@@ -170,7 +178,7 @@ static char **join_env(const char *const *more)
         size_t k = 0;
         while (k < n_more && !same_name(more[k], environ[i]))
             k++;
-        if (k == n_more)
+        if (k == n_more && !is_named(without, environ[i]))
             env[out++] = environ[i];
     }
     for (size_t k = 0; k < n_more; k++)
@@ -228,7 +236,7 @@ int process_start(struct process *p, const struct process_params *params)
         ok = open_stream(streams[i], i, &l.files[i], ours[i]);
     int error = ok ? 0 : errno;
     if (ok) {
-        l.env = join_env(params->env);
+        l.env = join_env(params->env, params->without);
         error = run(p, &l);
         mem_free(l.env);
     }

@@ -26,7 +26,9 @@ enum process_stream {
 struct process_params {
     const char *const *argv; /* ends with NULL; argv[0] is looked up in PATH when it has no '/' */
     const char *const *env;  /* "NAME=value" added for it, ends with NULL; NULL = none */
-    const char *dir;         /* working directory; NULL = inherited */
+    const char *const
+        *without;    /* names of variables it does not inherit, ends with NULL; or NULL */
+    const char *dir; /* working directory; NULL = inherited */
     enum process_stream in, out, err;
     /* Lead a process group of its own: a signal from the terminal reaches this process alone, and
      * its descendants end with it. */

@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "text/json.h"
 
 static void show(void *self, const struct client_so_far *s)
 {
@@ -159,18 +158,15 @@ static enum st write_files(const struct client_bench *b, const struct artifact *
     TRY(run_writer_open_with(art, with, &writer, e));
     outcomes_write(writer, o, b->n, "openai", b->p.tokens);
     TRY(run_writer_close(&writer, e));
-    struct buf text = {0};
-    enum st st = ST_OK;
     if (b->p.answers) {
+        struct buf text = {0};
         outcomes_answers(&text, o, b->n);
-        st = artifact_write(art, "answers.jsonl", &text, e);
-        buf_clear(&text);
+        enum st st = artifact_write(art, "answers.jsonl", &text, e);
+        buf_free(&text);
+        if (st != ST_OK)
+            return st;
     }
-    json_write(&text, b->json, 2, true);
-    if (st == ST_OK)
-        st = artifact_write(art, "bench.json", &text, e);
-    buf_free(&text);
-    return st;
+    return artifact_write_json(art, "bench.json", b->json, e);
 }
 
 enum st client_bench_run(struct client_bench *b, const struct artifact *art, struct err *e)

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "compare/words.h"
+#include "job/capacity_start.h"
 #include "job/probe_engine.h"
 #include "search/capacity_result.h"
 #include "search/launch.h"
@@ -154,10 +155,8 @@ static void print_operating(struct arena *a, struct buf *out, const struct capac
     static const char *const heads[] = {"ms", "P50", "95 % interval", "P99", "95 % interval"};
     enum { COLUMNS = sizeof heads / sizeof *heads };
     struct capacity_mean tokens = {0};
-    struct table *t = table_new(a, COLUMNS);
+    struct table *t = table_headed(a, heads, COLUMNS);
     char low[WORDS_MAX], mean[WORDS_MAX], high[WORDS_MAX];
-    for (int i = 0; i < COLUMNS; i++)
-        table_cell(t, "%s", heads[i]);
     for (int i = 0; i < PROBE_FIELDS; i++) {
         const char *name = probe_fields[i].key;
         struct capacity_mean m = capacity_operating(r, i);
@@ -300,15 +299,29 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
     return st;
 }
 
-static enum st of_engine(struct job_context *c, struct capacity_result *r, struct err *e)
+/* A prediction is near the capacity: the first step from there is small. */
+static const double predicted_step = 1.25;
+
+static enum st of_engine(struct job_context *c, const struct engine *engine,
+                         struct capacity_result *r, struct err *e)
 {
     struct job_engine_probe *probe = arena_one(c->a, struct job_engine_probe);
     TRY(job_engine_probe_open(c, probe, e));
+    double start;
+    const char *said;
+    job_capacity_start(c, engine, &start, &said);
     struct asked q = {.params = job_capacity_params(c->plan, &probe->slo, probe->one_draw, true),
                       .workers = 1, /* concurrent probes would disturb each other */
                       .model = probe->m.m.name,
                       .extra = node_new(c->a, NODE_MAP)};
     node_set(c->a, q.extra, SV("engine"), node_str(c->a, c->plan->engine.kind));
+    if (start > 0) {
+        q.params.start_rate = start;
+        q.params.first_step = predicted_step;
+        node_set(c->a, q.extra, SV("predicted_start_per_s"), node_number(c->a, start));
+    }
+    if (said)
+        q.warnings[q.n_warnings++] = said;
     enum st st = search_and_write(c, &q, probe, r, e);
     job_engine_probe_close(probe);
     return st;
@@ -329,7 +342,8 @@ static int run_capacity(struct job_context *c, struct err *e)
     const struct engine *engine;
     enum st st = engine_for(c->plan->engine.kind, COMMAND_CAPACITY, &engine, e);
     if (st == ST_OK)
-        st = (engine->needs & ENGINE_PREDICTOR ? of_simulator : of_engine)(c, &r, e);
+        st =
+            engine->needs & ENGINE_PREDICTOR ? of_simulator(c, &r, e) : of_engine(c, engine, &r, e);
     if (st == ST_OK)
         st = judge(&r, e);
     if (st != ST_OK) {

@@ -4,11 +4,18 @@
 
 #include "job/context.h"
 
+/* A flag of one command that stands for a setting: "--dispatch 9" is replay.dispatch=9. */
+struct cmd_alias {
+    const char *flag, *key;
+};
+
 struct cmd {
     enum command id;
     const char *summary;
     const char *words;   /* allowed first words, "init|inspect", or NULL */
     bool program;        /* takes a program to run: -- command ... */
+    const char *dry_run; /* the setting that --dry-run stands for; NULL = no such flag */
+    const struct cmd_alias *aliases; /* ends with NULL; NULL = none. `about` names them */
     const char *columns; /* members of the result, for the table of a sweep; NULL = none */
     const char *about;   /* a paragraph for --help */
     const char *example;

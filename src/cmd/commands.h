@@ -7,4 +7,7 @@
 #define COMMAND_EXTERN(ID, name) extern const struct cmd cmd_##name;
 COMMANDS(COMMAND_EXTERN)
 
+/* The process that replays a capsule (replay/worker.h). Returns its exit code. */
+int cmd_replay_worker(const char *order);
+
 #endif

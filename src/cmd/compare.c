@@ -77,6 +77,8 @@ static void print_pair(struct job_context *c, const char *dir, const struct comp
         buf_printf(&text, "note: %s\n", x->notes[i]);
     for (size_t i = 0; i < x->path.n_lines; i++)
         buf_printf(&text, "http path: %s\n", x->path.lines[i]);
+    for (size_t i = 0; i < x->energy.n_lines; i++)
+        buf_printf(&text, "energy: %s\n", x->energy.lines[i]);
     for (size_t i = 0; i < x->n_findings; i++)
         buf_printf(&text, "finding: %s\n", x->findings[i]);
     buf_printf(&text, "requests compared: %zu\nreport: %s/report.html\n", x->n_aligned, dir);

@@ -1,8 +1,12 @@
+#include <math.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
 #include "job/job.h"
 #include "kernels/files.h"
+#include "kernels/iterations.h"
 
 static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
                               const struct kernels *k)
@@ -53,7 +57,77 @@ static void add_top(struct job_context *c, const struct kernels *k, struct buf *
     table_text(text, t);
 }
 
-static enum st print_result(struct job_context *c, const struct kernels *k, const char *dir,
+/* ---- the bundle of iterations ---------------------------------------------------------------- */
+
+#define ITERATIONS_ROOT "profile" /* below out= */
+
+static bool wants_iterations(const struct plan *p)
+{
+    return p->kernels.composition || p->kernels.step_table;
+}
+
+static enum st check_iterations(const struct plan *p, struct err *e)
+{
+    if (!wants_iterations(p))
+        return ST_OK;
+    if (p->kernels.composition && p->kernels.step_table)
+        return err_set(e, ST_USAGE,
+                       "kernels.composition and kernels.step_table: one of them says "
+                       "what was in the batches");
+    if (!p->model.name || !p->hardware.id) {
+        err_set(e, ST_USAGE, "%s: not set, and the bundle is filed under it",
+                p->model.name ? "hardware.id" : "model.name");
+        return err_hint(e, "model.name=qwen3_0_6b hardware.id=h200");
+    }
+    if (!p->kernels.composition || strcmp(p->kernels.composition, "auto") == 0)
+        return ST_OK;
+    return composition_check(p->kernels.composition, e);
+}
+
+static enum st write_iterations(struct job_context *c, const struct artifact *art,
+                                const struct kernels *k, struct kernels_iterations_result *out,
+                                struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct node *meta = node_new(c->a, NODE_MAP);
+    node_put(c->a, meta, "trace", node_str(c->a, p->kernels.trace));
+    node_put(c->a, meta, "trace_format", node_str(c->a, k->t->format));
+    const struct kernels_iterations_params params = {
+        .composition = p->kernels.composition,
+        .pattern = p->kernels.step,
+        .table = p->kernels.step_table,
+        .to = {.root = artifact_path(c->a, art, ITERATIONS_ROOT),
+               .hardware = p->hardware.id,
+               .model_name = p->model.name,
+               .tp = p->parallel.tp,
+               .method = "trace",
+               .meta = meta},
+    };
+    if (!wants_iterations(p))
+        return ST_OK;
+    TRY(kernels_iterations(c->a, k, &params, out, e));
+    if (out->kv_unknown)
+        log_warn("no range says how many tokens were cached (kv): times are taken not to depend on "
+                 "them");
+    return ST_OK;
+}
+
+static void show_iterations(struct job_context *c, const struct kernels_iterations_result *r,
+                            const char *dir, struct node *out)
+{
+    const struct holdout *h = &r->bundle.error;
+    if (!r->iterations)
+        return;
+    node_put(c->a, out, "iterations", node_int(c->a, (int64_t)r->iterations));
+    node_put(c->a, out, "iteration_rows", node_int(c->a, (int64_t)r->bundle.rows));
+    node_put(c->a, out, "loo_error_percent",
+             node_number(c->a, h->tested ? round(h->mean * 1e4) / 1e2 : (double)NAN));
+    node_put(c->a, out, "profile_root",
+             node_str(c->a, arena_printf(c->a, "%s/%s", dir, ITERATIONS_ROOT)));
+}
+
+static enum st print_result(struct job_context *c, const struct kernels *k,
+                            const struct kernels_iterations_result *iterations, const char *dir,
                             struct err *e)
 {
     const struct trace_dict *d = &k->t->dict;
@@ -68,6 +142,7 @@ static enum st print_result(struct job_context *c, const struct kernels *k, cons
         node_set(c->a, out, SV("dropped"), node_int(c->a, (int64_t)d->dropped));
     if (impossible)
         node_set(c->a, out, SV("left_out"), node_str(c->a, impossible));
+    show_iterations(c, iterations, dir, out);
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
     job_lines(&text, out);
     buf_printf(&text, "next: twinfer report report.inputs='[%s]' out=DIR makes a page of it\n",
@@ -113,13 +188,16 @@ static enum st write_all(struct job_context *c, struct trace *t, const struct tr
         .exports = p->kernels.exports.items,
         .n_exports = p->kernels.exports.n,
     };
+    struct kernels_iterations_result iterations = {0};
     enum st st = kernels_write(&art, &k, &files, e);
+    if (st == ST_OK)
+        st = write_iterations(c, &art, &k, &iterations, e);
     if (st == ST_OK)
         st = job_snapshot(c, &art, e);
     if (st == ST_OK)
         st = artifact_commit(&art, meta_node(c, id, &art, &k), e);
     if (st == ST_OK)
-        st = print_result(c, &k, dir, e);
+        st = print_result(c, &k, &iterations, dir, e);
     else
         artifact_discard(&art);
     kernels_close(&k);
@@ -135,6 +213,7 @@ static enum st run(struct job_context *c, struct err *e)
     }
     if (p->kernels.to_ms > 0 && p->kernels.to_ms <= p->kernels.from_ms)
         return err_set(e, ST_USAGE, "kernels.to_ms is not after kernels.from_ms");
+    TRY(check_iterations(p, e));
     TRY(kernels_check_exports((const char *const *)p->kernels.exports.items, p->kernels.exports.n,
                               e));
     struct trace t;
@@ -162,9 +241,11 @@ const struct cmd cmd_kernels = {
     .id = COMMAND_KERNELS,
     .columns = "operations names gpu_time_ms dropped",
     .summary = "say what the GPU did: times by kernel, region and operator",
-    .about = "Reads a trace of any format and writes the reports of `nsys stats` under their names "
-             "and headers, kernels.md, operators.md, regions.md, unique kernels with counts and "
-             "tiers, where the GPU stood idle, and a Gantt chart.",
+    .about =
+        "Reads a trace of any format and writes the reports of `nsys stats` under their names "
+        "and headers, kernels.md, operators.md, regions.md, unique kernels with counts and "
+        "tiers, where the GPU stood idle, and a Gantt chart. Of an engine whose ranges say what "
+        "is in its batches it makes a profiling bundle.",
     .example = "twinfer kernels kernels.trace=runs/traces/t1 out=kernels",
     .run = run_kernels,
 };

@@ -6,17 +6,20 @@
 #include "base/embed.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "cmd/cmd.h"
+#include "cmd/commands.h"
 #include "cmd/complete.h"
 #include "cmd/flags.h"
 #include "cmd/man.h"
 #include "config/option_help.h"
+#include "engine/cuda/fault.h"
 #include "engine/registry.h"
 #include "job/sweep.h"
+#include "replay/worker.h"
 
 /* The parsed command line, before configuration. */
 struct request {
     const struct cmd *cmd;
+    struct arena *a; /* of overrides that are made here */
     VEC(const char *) words, overrides;
     const char *config_dir, *config_name, *explain;
     bool help, print_config, sweep, json;
@@ -121,6 +124,22 @@ static const char *usual_config_dir(void)
     return dir && *dir ? dir : NULL;
 }
 
+static const char *alias_of(const struct cmd *c, const char *flag)
+{
+    for (const struct cmd_alias *x = c->aliases; x && x->flag; x++)
+        if (strcmp(x->flag, flag) == 0)
+            return x->key;
+    return NULL;
+}
+
+static enum st take_alias(int argc, char **argv, int *i, struct request *r, struct err *e)
+{
+    const char *key = alias_of(r->cmd, argv[*i]), *value = NULL;
+    TRY(flag_value(argc, argv, i, &value, e));
+    vec_push(&r->overrides, arena_printf(r->a, "%s=%s", key, value));
+    return ST_OK;
+}
+
 static enum st parse(int argc, char **argv, struct request *r, struct err *e)
 {
     r->config_dir = usual_config_dir();
@@ -137,6 +156,10 @@ static enum st parse(int argc, char **argv, struct request *r, struct err *e)
             r->sweep = true;
         else if (strcmp(s, "--json") == 0)
             r->json = true;
+        else if (strcmp(s, "--dry-run") == 0 && r->cmd->dry_run)
+            vec_push(&r->overrides, r->cmd->dry_run);
+        else if (alias_of(r->cmd, s))
+            TRY(take_alias(argc, argv, &i, r, e));
         else if (strcmp(s, "--explain") == 0)
             TRY(flag_value(argc, argv, &i, &r->explain, e));
         else if (strcmp(s, "--config-name") == 0)
@@ -303,12 +326,16 @@ int cmd_main(int argc, char **argv)
             print_commands(stdout);
         return close_stdout(0);
     }
+    if (strcmp(argv[1], CUDA_FAULT_WORD) == 0 && argc == 3) /* started by this program alone */
+        return close_stdout(cuda_fault_main(argv[2]));
+    if (strcmp(argv[1], WORKER_FLAG) == 0 && argc == 3)
+        return close_stdout(cmd_replay_worker(argv[2]));
     if (strcmp(argv[1], "--complete") == 0 || strcmp(argv[1], "--man") == 0) {
         print_for_install(argc - 1, argv + 1);
         return close_stdout(0);
     }
     static struct err e; /* static because it is large */
-    struct request r = {0};
+    struct request r = {.a = arena_new()};
     int code;
     if (parse(argc, argv, &r, &e) != ST_OK) {
         err_print(&e, "twinfer", stderr);
@@ -321,5 +348,6 @@ int cmd_main(int argc, char **argv)
     }
     vec_free(&r.words);
     vec_free(&r.overrides);
+    arena_free(&r.a);
     return close_stdout(code);
 }

@@ -11,6 +11,7 @@
 #include "client/headers.h"
 #include "client/served.h"
 #include "job/goodput.h"
+#include "job/power.h"
 
 struct bench {
     struct job_context *c;
@@ -175,14 +176,47 @@ static enum st get_workload(struct bench *b, struct err *e)
 
 /* ---- the run ------------------------------------------------------------------------------- */
 
-static enum st commit(const struct bench *b, const struct client_bench *run, struct artifact *art,
-                      const char *id, struct err *e)
+/* What the GPU at gpu= took meanwhile, into power.csv, the meta and what is printed. */
+static enum st keep_power(const struct bench *b, const struct client_bench *run,
+                          struct job_power *power, const struct artifact *art, struct node *extra,
+                          struct node *shown, struct err *e)
+{
+    struct job_context *c = b->c;
+    if (!power->on)
+        return ST_OK;
+    TRY(job_power_stop(c, power, art, e));
+    const struct job_energy drawn = job_power_energy(c, power);
+    const struct run_energy x = {.measured = true,
+                                 .energy_j = drawn.energy_j,
+                                 .idle_energy_j = (double)NAN,
+                                 .duration_s = drawn.duration_s,
+                                 .requests = run->figures.completed,
+                                 .tokens = run->figures.output_tokens,
+                                 .why = drawn.why};
+    if (drawn.why)
+        log_warn("the energy of the run is unknown: %s", drawn.why);
+    struct node *energy = run_energy_node(c->a, &x);
+    node_set(c->a, extra, SV("power"), job_power_node(c, power));
+    node_set(c->a, extra, SV("energy"), energy);
+    static const char *const figures[][2] = {{"energy_j", "total_j"},
+                                             {"j_per_request", "j_per_request"},
+                                             {"j_per_token", "j_per_token"},
+                                             {"average_power_w", "mean_power_w"}};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        node_put(c->a, shown, figures[i][0], node_copy(c->a, node_find(energy, figures[i][1])));
+    return ST_OK;
+}
+
+static enum st commit(const struct bench *b, const struct client_bench *run,
+                      struct job_power *power, struct artifact *art, const char *id,
+                      struct node *shown, struct err *e)
 {
     struct job_context *c = b->c;
     struct arena *a = c->a;
     struct node *extra = node_new(a, NODE_MAP);
     node_set(a, extra, SV("backend"), node_str(a, "openai"));
     client_bench_meta(run, extra);
+    TRY(keep_power(b, run, power, art, extra, shown, e));
     if (b->w.w.concurrency)
         node_set(a, extra, SV("concurrency"), concurrency_node(a, b->w.w.concurrency));
     node_set(a, extra, SV("workload_dir"),
@@ -195,7 +229,8 @@ static enum st commit(const struct bench *b, const struct client_bench *run, str
 }
 
 /* bench.json without its lists. */
-static void print_result(const struct bench *b, const struct client_bench *run, const char *dir)
+static void print_result(const struct bench *b, const struct client_bench *run, const char *dir,
+                         const struct node *shown)
 {
     struct arena *a = b->c->a;
     const struct outcome_figures *f = &run->figures;
@@ -210,6 +245,9 @@ static void print_result(const struct bench *b, const struct client_bench *run, 
                    (long long)f->failed, (long long)(f->failed + f->completed));
     buf_printf(&text, "out             %s\n", dir);
     outcomes_print(&text, a, f, &run->health);
+    for (uint32_t i = 0; i < shown->n; i++)
+        node_set(a, m, shown->pairs[i].key, shown->pairs[i].value);
+    job_lines(&text, shown);
     job_result(b->c, m, buf_str(&text));
     buf_free(&text);
 }
@@ -218,12 +256,19 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
                        const char *dir, struct err *e)
 {
     struct artifact art;
+    struct job_power power;
+    struct node *shown = node_new(b->c->a, NODE_MAP);
     TRY(artifact_begin(b->c->a, dir, "run_meta.json", &art, e));
-    enum st st = client_bench_run(run, &art, e);
+    enum st st = job_power_open(b->c, false, &power, e);
+    job_power_begin(&power);
     if (st == ST_OK)
-        st = commit(b, run, &art, id, e);
+        st = client_bench_run(run, &art, e);
+    job_power_end(&power);
+    if (st == ST_OK)
+        st = commit(b, run, &power, &art, id, shown, e);
+    job_power_close(&power);
     if (st == ST_OK) {
-        print_result(b, run, dir);
+        print_result(b, run, dir, shown);
         client_bench_tell(run);
         return client_bench_judge(run, e);
     }

@@ -1,9 +1,13 @@
 #include "profile/profile.h"
 
+#include <string.h>
+
 #include "artifact/artifact.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/commands.h"
+#include "energy/meter.h"
+#include "engine/cuda/plan.h"
 #include "job/job.h"
 #include "profile/read/bundle.h"
 #include "text/table.h"
@@ -12,7 +16,7 @@
 static enum st check(struct job_context *c, const struct job_model *m, struct err *e)
 {
     const struct plan *p = c->plan;
-    struct bundle_key key = job_bundle_key(p, m);
+    struct bundle_key key = job_bundle_key(c, m);
     struct bundle *b;
     if (p->profile.folds == 1) {
         err_set(e, ST_USAGE, "profile.folds: one part leaves no rows to predict it from");
@@ -66,25 +70,79 @@ static enum st check(struct job_context *c, const struct job_model *m, struct er
     return ST_OK;
 }
 
+/* Nor are a GPU's those of the processor that hardware=cpu, the default, names. */
+static enum st check_gpu_named(const struct job_context *c, struct err *e)
+{
+    const struct node *multiprocessors = node_path(c->config->tree, "hardware.sms");
+    const bool gpu = multiprocessors && multiprocessors->kind != NODE_NULL;
+    if (engine_device(c->plan->device) != ENGINE_ON_CUDA || gpu ||
+        config_origin(c->config, "hardware.id") == ORIGIN_COMMAND_LINE)
+        return ST_OK;
+    err_set(e, ST_USAGE, "hardware=%s: device=%s is profiled, and that is a GPU",
+            c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->device);
+    return err_hint(e, "hardware=h200, or hardware.id=NAME: the folder of its bundle");
+}
+
 /* Times of this machine's processor are no times of a GPU that hardware= names. */
 static enum st check_hardware(const struct job_context *c, struct err *e)
 {
     const struct node *multiprocessors = node_path(c->config->tree, "hardware.sms");
-    if (engine_device(c->plan->device) != ENGINE_ON_CPU || !multiprocessors ||
-        multiprocessors->kind == NODE_NULL)
+    const bool gpu = multiprocessors && multiprocessors->kind != NODE_NULL;
+    if (engine_device(c->plan->device) != ENGINE_ON_CPU || !gpu)
         return ST_OK;
     err_set(e, ST_USAGE, "hardware=%s: that is a GPU, and device=%s is profiled",
             c->plan->hardware.id ? c->plan->hardware.id : "", c->plan->device);
+    if (strcmp(c->plan->engine.kind, "worker") == 0)
+        return err_hint(e, "device=cuda, or hardware=cpu");
     return err_hint(e, "hardware=cpu; with hardware.id=NAME to keep several machines apart");
 }
 
-enum { CACHE_BYTES = 1 << 30 }; /* of keys and values while profiling */
+enum { CACHE_BYTES = 1 << 30 }; /* of keys and values in the host's memory while profiling */
+static const double DEVICE_MARGIN = 0.1; /* of a GPU's memory, left free */
+enum { DEVICE_BATCH = 128 };             /* profile.max_batch of a GPU, unless chosen */
+
+static int64_t max_batch_of(const struct job_context *c)
+{
+    const int64_t most = c->plan->profile.max_batch;
+    const bool chosen = config_origin(c->config, "profile.max_batch") > ORIGIN_DEFAULT;
+    const bool gpu = engine_device(c->plan->device) == ENGINE_ON_CUDA;
+    return gpu && !chosen && most < DEVICE_BATCH ? DEVICE_BATCH : most;
+}
+
+/* What the times depend on beside model, grid and device. */
+static const char *settings_of(const struct job_context *c, const struct plan *p)
+{
+    const char *weights = p->model.weights ? p->model.weights : "files";
+    if (engine_device(p->device) == ENGINE_ON_CUDA)
+        return arena_printf(c->a, "dtype=%d weights=%s", p->engine.dtype, weights);
+    return arena_printf(c->a, "threads=%lld idle=%d weights=%s", (long long)p->engine.threads,
+                        p->engine.idle, weights);
+}
+
+static enum st check_energy(const struct plan *p, struct err *e)
+{
+    if (!p->profile.energy || engine_device(p->device) == ENGINE_ON_CUDA)
+        return ST_OK;
+    err_set(e, ST_USAGE, "profile.energy: device=%s has no operators that run alone", p->device);
+    return err_hint(e, "device=cuda measures the power of the CUDA engine's");
+}
+
+/* Sensors of the GPU that is profiled; the engine has its context there already. Refuses before
+ * anything is measured. */
+static enum st open_meter(struct job_context *c, struct meter *out, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct meter_params mp = {.sampler = p->energy.sampler, .interval_s = 0.01, .own = true};
+    cuda_ordinal(p->device, &mp.gpu);
+    if (meter_open(c->a, &mp, out, e) != ST_OK || board_alone(&out->board, true, e) != ST_OK)
+        return err_add(e, "profile.energy");
+    return ST_OK;
+}
 
 static enum st measure(struct job_context *c, const struct job_model *m,
                        const struct engine *engine, struct err *e)
 {
     const struct plan *p = c->plan;
-    TRY(check_hardware(c, e));
     if (engine->max_tp && p->parallel.tp > engine->max_tp)
         return err_set(e, ST_USAGE, "parallel.tp: engine %s has no tensor parallelism, got %lld",
                        engine->name, (long long)p->parallel.tp);
@@ -99,18 +157,17 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .model_name = m->m.name,
         .network_device = p->network_device,
         .device = p->device,
-        .settings =
-            arena_printf(c->a, "threads=%lld idle=%d weights=%s", (long long)p->engine.threads,
-                         p->engine.idle, p->model.weights ? p->model.weights : "files"),
+        .settings = settings_of(c, p),
         .model = &m->m,
         .block_size = p->scheduler.block_size,
         .max_tokens = p->profile.max_tokens,
-        .max_batch = p->profile.max_batch,
+        .max_batch = max_batch_of(c),
         .max_kv = p->profile.max_kv,
         .samples = p->profile.samples,
         .warmup = p->profile.warmup,
         .time_budget_s = p->profile.time_budget_s,
         .tp = p->parallel.tp,
+        .energy_budget_s = p->profile.energy_budget_s,
         .extend = p->profile.extend,
         .calibration_only = p->profile.measure == 1,
         .seed = (uint64_t)p->seed,
@@ -125,7 +182,8 @@ static enum st measure(struct job_context *c, const struct job_model *m,
                                         .block_size = pp.block_size,
                                         .request_tokens = limits.max_kv,
                                         .batch_cap = limits.max_batch,
-                                        .cache_bytes = CACHE_BYTES};
+                                        .cache_bytes = CACHE_BYTES,
+                                        .margin = DEVICE_MARGIN};
     struct engine_plan plan;
     TRY(engine->plan(p, &memory, &plan, e));
     pp.num_blocks = plan.memory.num_blocks;
@@ -140,20 +198,55 @@ static enum st measure(struct job_context *c, const struct job_model *m,
         .max_batch_tokens = pp.max_tokens + pp.max_batch,
         .max_rows = pp.max_batch,
         .ignore_eos = true,
+        .op_times = true,
         .clock = &clock,
         .a = c->a,
     };
     struct executor ex;
+    struct meter meter = {0};
+    struct power_meter power;
+    TRY(check_energy(p, e));
     TRY(engine->open(&job, &ex, e));
     job_catch_signals();
     const char *dir = NULL;
-    enum st st = profile_run(c->a, &pp, ex, &job_stop, &dir, e);
+    enum st st = check_gpu_named(c, e);
+    if (st == ST_OK && p->profile.energy)
+        st = open_meter(c, &meter, e);
+    power = meter_of_profile(&meter);
+    pp.meter = p->profile.energy ? &power : NULL;
+    if (st == ST_OK)
+        st = profile_run(c->a, &pp, ex, &job_stop, &dir, e);
+    meter_close(&meter);
     ex.ops->close(ex.self);
     TRY(st);
     struct node *out = node_new(c->a, NODE_MAP);
     node_set(c->a, out, SV("out"), node_str(c->a, dir));
     job_result(c, out, NULL);
     return ST_OK;
+}
+
+static bool engine_chosen(const struct job_context *c)
+{
+    for (size_t i = 0; i < c->config->n_overrides; i++)
+        if (strncmp(c->config->overrides[i], "engine=", 7) == 0 ||
+            strncmp(c->config->overrides[i], "engine.kind=", 12) == 0)
+            return true;
+    return false;
+}
+
+/* A model without weights is given random ones on a GPU, where they cost nothing. */
+static enum st load_model(const struct job_context *c, const struct engine *x, struct job_model *m,
+                          struct err *e)
+{
+    struct err none = {0};
+    const bool random = x->devices & ENGINE_ON_CUDA && !c->plan->model.weights;
+    if (!random)
+        return job_model(c, true, m, e);
+    if (job_model(c, true, m, &none) == ST_OK)
+        return ST_OK;
+    err_clear(&none);
+    m->weights_dir = NULL;
+    return job_model(c, false, m, e);
 }
 
 static enum st profile(struct job_context *c, struct err *e)
@@ -169,9 +262,15 @@ static enum st profile(struct job_context *c, struct err *e)
         return check(c, &m, e);
     }
     const struct engine *engine;
-    TRY(engine_for(p->engine.kind, COMMAND_PROFILE, &engine, e));
+    const char *kind = p->engine.kind;
+    if (engine_device(p->device) == ENGINE_ON_CUDA && !engine_chosen(c))
+        kind = "cuda"; /* device=cuda says it all */
+    TRY(engine_for(kind, COMMAND_PROFILE, &engine, e));
+    TRY(check_hardware(c, e));
+    if (engine->drive == ENGINE_PROGRAM)
+        return job_passes(c, e);
     TRY(engine_check_place(engine, p, e));
-    TRY(job_model(c, true, &m, e));
+    TRY(load_model(c, engine, &m, e));
     return measure(c, &m, engine, e);
 }
 
@@ -185,10 +284,13 @@ static int run_profile(struct job_context *c, struct err *e)
 const struct cmd cmd_profile = {
     .id = COMMAND_PROFILE,
     .summary = "measure what every operator of a model costs on a device",
-    .about = "Writes a profiling bundle in Vidur's layout and columns, with spread, counts and "
-             "the leave-one-out error. Interrupted, it goes on where it stopped. `profile check` "
-             "predicts rows of an existing bundle, Vidur's too, from the others and prints the "
-             "error of each operator.",
+    .about =
+        "Writes a profiling bundle in Vidur's layout and columns, with spread, counts and "
+        "the leave-one-out error. Interrupted, it goes on where it stopped. With device=cuda "
+        "the kernels of the CUDA engine, in the CUDA graphs that it serves with; engine=worker "
+        "measures whole iterations of another engine instead. `profile check` "
+        "predicts rows of an existing bundle, Vidur's too, from the others and prints the "
+        "error of each operator.",
     .words = "check",
     .example = "twinfer profile device=cpu model=tiny_qwen3",
     .run = run_profile,

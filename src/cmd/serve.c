@@ -34,6 +34,7 @@ static enum st open_predictor(struct service *s, struct err *e)
 {
     struct predictor_params params;
     TRY(job_predictor(s->c, &s->m, &params, &s->predictor, e));
+    job_predictor_async(s->c, &params, &s->serve);
     const char *const remarks[] = {job_predictor_uncalibrated(s->c, &s->predictor),
                                    job_predictor_settings(s->c, &params),
                                    job_predictor_warning(s->c, &params)};

@@ -79,7 +79,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(job_serve_params(p, &m.m, NULL, &serve, &plan, e));
     TRY(serve_check_params(&serve, e));
     TRY(job_predictor(c, &m, &params, &predictor, e));
-    job_predictor_overheads(&params, &serve);
+    job_predictor_serving(c, &params, &serve);
     const char *const remarks[] = {job_predictor_uncalibrated(c, &predictor),
                                    job_predictor_settings(c, &params),
                                    job_predictor_warning(c, &params)};
@@ -95,7 +95,7 @@ static enum st simulate(struct job_context *c, struct err *e)
     TRY(open_workload(c, &m, &says, &w, e));
     struct executor *ex = arena_array(c->a, struct executor, p->cluster.replicas);
     for (int64_t i = 0; i < p->cluster.replicas; i++)
-        ex[i] = sim_executor(c->a, &predictor, serve.async);
+        ex[i] = sim_executor(c->a, &predictor, serve_async_of(&serve));
     struct node *extra = node_new(c->a, NODE_MAP);
     job_predictor_facts(c, &params, &predictor, extra);
     job_memory_meta(c->a, p, &plan.memory, extra);

@@ -8,6 +8,8 @@
 #include "cmd/commands.h"
 #include "gpu/library.h"
 #include "job/job.h"
+#include "job/power.h"
+#include "job/range_energy.h"
 #include "trace/record.h"
 
 static struct trace_record record_of(const struct plan *p)
@@ -69,8 +71,43 @@ static int code_of(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* The window of the sensor: updates in a range below which its edges are most of the figure. */
+enum { RANGE_UPDATES = 10 };
+
+/* power.csv and range_energy.csv, `power` in the meta, and the energy while the program ran. */
+static enum st keep_power(struct job_context *c, struct job_power *power,
+                          const struct artifact *art, int64_t processes, struct node *extra,
+                          struct node *shown, struct err *e)
+{
+    struct trace t;
+    size_t n;
+    FILE *f;
+    if (!power->on)
+        return ST_OK;
+    TRY(job_power_stop(c, power, art, e));
+    const struct job_energy drawn = job_power_energy(c, power);
+    node_put(c->a, extra, "power", job_power_node(c, power));
+    node_put(c->a, shown, "energy_j", node_number(c->a, drawn.energy_j));
+    node_put(c->a, shown, "average_power_w", node_number(c->a, drawn.energy_j / drawn.duration_s));
+    if (drawn.why)
+        log_warn("the energy of the program is unknown: %s", drawn.why);
+    if (processes == 0)
+        return ST_OK;
+    TRY(trace_load(&t, art->partial.path, NULL, e));
+    const double least_s = power->meter.averages_s + RANGE_UPDATES * power->meter.update_s;
+    const struct range_energy *rows =
+        range_energy_of(c->a, &t, &power->log, recorder_at(power->meter.recorder, 0), least_s, &n);
+    enum st st = artifact_create_file(art, RANGE_ENERGY_CSV, &f, e);
+    if (st == ST_OK) {
+        range_energy_write(f, rows, n, least_s);
+        st = artifact_close_file(art, RANGE_ENERGY_CSV, &f, e);
+    }
+    trace_free(&t);
+    return st;
+}
+
 static enum st finish(struct job_context *c, const char *id, const char *dir, struct artifact *art,
-                      int status, struct err *e)
+                      int status, struct job_power *power, struct err *e)
 {
     struct arena *a = c->a;
     struct trace_recorded r;
@@ -83,6 +120,8 @@ static enum st finish(struct job_context *c, const char *id, const char *dir, st
         node_set(a, extra, SV("signal"), node_int(a, WTERMSIG(status)));
     TRY(trace_recorded(a, art->partial.path, &r, e));
     node_set(a, extra, SV("processes"), r.processes);
+    struct node *drawn = node_new(a, NODE_MAP);
+    TRY(keep_power(c, power, art, r.n, extra, drawn, e));
     TRY(artifact_commit(art, meta_node(c, id, art, extra), e));
     if (r.n == 0)
         log_warn("no process of the command used CUDA or NVTX");
@@ -95,6 +134,8 @@ static enum st finish(struct job_context *c, const char *id, const char *dir, st
     node_set(a, out, SV("ranges"), node_int(a, r.ranges));
     node_set(a, out, SV("dropped"), node_int(a, r.dropped));
     node_set(a, out, SV("bytes"), node_int(a, r.bytes));
+    for (uint32_t i = 0; i < drawn->n; i++)
+        node_set(a, out, drawn->pairs[i].key, drawn->pairs[i].value);
     job_result(c, out, NULL);
     return ST_OK;
 }
@@ -113,19 +154,24 @@ static enum st record(struct job_context *c, const struct trace_record *r, int *
 {
     const char *id, *dir = out_dir(c, &id), *at;
     struct artifact art;
+    struct job_power power = {0};
     struct trace_variable variables[TRACE_VARIABLES];
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = absolute(c->a, art.partial.path, &at, e);
     if (st == ST_OK)
         st = trace_record_prepare(r, &art, at, variables, e);
     if (st == ST_OK)
+        st = job_power_open(c, false, &power, e);
+    if (st == ST_OK) {
+        job_power_begin(&power);
         st = trace_record_run(c->a, c->program, variables, status, e);
-    if (st != ST_OK) {
-        artifact_discard(&art);
-        return st;
+        job_power_end(&power);
     }
-    if (finish(c, id, dir, &art, *status, e) != ST_OK)
+    if (st != ST_OK)
+        artifact_discard(&art);
+    else if (finish(c, id, dir, &art, *status, &power, e) != ST_OK)
         keep(&art, at, e);
+    job_power_close(&power);
     return e->st;
 }
 
@@ -200,7 +246,7 @@ static int run_trace(struct job_context *c, struct err *e)
 
 const struct cmd cmd_trace = {
     .id = COMMAND_TRACE,
-    .columns = "exit_code processes kernels launches ranges dropped bytes",
+    .columns = "exit_code processes kernels launches ranges dropped bytes energy_j",
     .summary = "record what a CUDA program does on its GPUs",
     .about = "Runs the command with libtwinfer_inject.so in every CUDA process it starts; "
              "nothing in it needs to change. Kernels, copies, sets, synchronization, CUDA "

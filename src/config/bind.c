@@ -239,8 +239,13 @@ enum st config_bind(struct arena *a, struct node *root, uint32_t command, struct
     for (struct option_iter i = {0}; option_next(&i);) {
         const struct option *o = i.o;
         struct node *n = node_path(root, o->key);
-        if (n && n->kind == NODE_STR && !n->quoted && sv_eq(n->s, "null"))
+        if (n && o->null_is_word && n->kind == NODE_NULL) {
+            n->kind = NODE_STR;
+            n->s = sv_of("null");
+        } else if (n && !o->null_is_word && n->kind == NODE_STR && !n->quoted &&
+                   sv_eq(n->s, "null")) {
             n->kind = NODE_NULL; /* made by interpolation */
+        }
         if (!n || n->kind == NODE_NULL) {
             const char *def = option_default(o, command);
             if (!def)

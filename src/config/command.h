@@ -23,7 +23,12 @@
     X(REPORT, report)       \
     X(KERNELS, kernels)     \
     X(MODEL, model)         \
+    X(LOGITS, logits)       \
     X(TRACE, trace)         \
+    X(CAPTURE, capture)     \
+    X(REPLAY, replay)       \
+    X(ENERGY, energy)       \
+    X(DEEP, deep)           \
     X(DOCTOR, doctor)
 
 #define COMMAND_NUMBER(ID, name) COMMAND_##ID,

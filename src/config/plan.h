@@ -48,6 +48,7 @@ struct plan {
         double link_gb_per_s, pcie_gb_per_s; /* of one device, one direction */
         double power_limit_w, l2_mb;
         int64_t sms;
+        const char *profile_root; /* of bundles that ship with it; NULL = none */
     } hardware;
     const char *network_device;
 
@@ -128,6 +129,7 @@ struct plan {
         const char *kind, *tables;
         int64_t block_size;            /* 0 = scheduler.block_size */
         const struct node *parameters; /* name -> value; NULL = none given */
+        int request_overheads;         /* enum request_overheads_from of profile/read/overheads.h */
     } predictor;
 
     struct {
@@ -136,7 +138,7 @@ struct plan {
         bool ignore_eos;
         int idle;  /* 0 spin, 1 sleep */
         int dtype; /* of engine=cuda: 0 bfloat16, 1 float16, 2 float32 */
-        bool check;
+        bool check, fused;
     } engine;
 
     struct {
@@ -183,8 +185,8 @@ struct plan {
     struct {
         const char *root;
         int64_t max_tokens, max_batch, max_kv, samples, warmup;
-        double time_budget_s;
-        bool extend;
+        double time_budget_s, energy_budget_s;
+        bool extend, energy;
         int measure;   /* all, calibration */
         int64_t folds; /* of `profile check` */
     } profile;
@@ -231,7 +233,7 @@ struct plan {
     } report;
 
     struct {
-        const char *trace, *against, *step;
+        const char *trace, *against, *step, *composition, *step_table;
         struct option_list include, exclude, regions, exports;
         double from_ms, to_ms;
         int64_t step_batch_size;
@@ -246,6 +248,56 @@ struct plan {
         int64_t flush_ms, buffers;
         const char *library, *cupti;
     } trace;
+
+    const char *region; /* of capture: range#occurrence */
+    struct {
+        bool trial;
+    } capture;
+    const char *signatures; /* of replay: kernel_signatures.json */
+    const char *capsule;    /* folder of a captured region */
+    struct {
+        int64_t gpu, samples, dispatch;
+        double sample_ms, tolerance;
+        bool cold, repeated;
+        int order;                  /* 0 graph, 1 streams */
+        int dtype;                  /* enum verify_dtype of replay/verify.h */
+        struct option_list classes; /* names or numbers (replay/classes.h); none = all */
+    } replay;
+    struct {
+        int64_t prompts, prompt_tokens, tokens;
+    } logits;
+
+    struct {
+        const char *power, *full, *isolated, *application, *application_power;
+        const char *sampler;
+        int64_t gpu;
+        double idle_power, interval_s, duration_s, window_s, percent;
+        bool context, record;
+    } energy;
+
+    const char *work; /* a command of this program, run instead of a program after -- */
+    struct {          /* semantics: deep/deep.h */
+        bool dry_run, baseline;
+        int timeline, mode; /* enum deep_timeline, enum deep_mode */
+        const char *trace, *session, *roofs;
+        const struct node *stages;
+        struct option_list regions, include, exclude, metrics, inputs;
+        int64_t top;
+        double max_overhead_percent, timeout_s;
+        const char *library, *cupti;
+    } deep;
+    struct { /* deep/nsys.h */
+        const char *path, *sample, *nvtx_capture, *capture_end;
+        struct option_list trace, reports, args;
+        int capture_range; /* enum nsys_range */
+    } nsys;
+    struct { /* deep/ncu.h */
+        bool enabled, nvtx, by_region, query;
+        struct option_list csv, sections, metrics, nvtx_include, nvtx_exclude, args;
+        const char *path, *target_processes, *replay, *clock_control, *set, *kernel_name;
+        const char *filter_mode;
+        int64_t launch_skip, launch_count;
+    } ncu;
 };
 
 #endif

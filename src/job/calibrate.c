@@ -181,6 +181,30 @@ static void add_checked(const struct job_context *c, struct job_calibration *j,
     }
 }
 
+/* The server of a record that is predicted; the parameters hold for `tp` shards. */
+static enum st serve_of_record(const struct job_context *c, const struct job_calibration *j,
+                               const struct observed *run, int64_t tp, struct serve_params *out,
+                               struct err *e)
+{
+    struct plan plan = *c->plan;
+    TRY(settle(c, run->path, &run->settings, &plan, e));
+    if (plan.parallel.tp != tp)
+        return err_set(e, ST_INPUT,
+                       "%s states a tensor-parallel degree of %lld, and the fit is of %lld",
+                       run->path, (long long)plan.parallel.tp, (long long)tp);
+    return serve_of(&plan, j, out, e);
+}
+
+/* What cannot be predicted is refused before anything is fitted. */
+static enum st check_settings(const struct job_context *c, const struct plan *p,
+                              const struct job_calibration *j, struct err *e)
+{
+    struct serve_params serve;
+    for (size_t i = 0; i < p->calibrate.check.n; i++)
+        TRY(serve_of_record(c, j, &j->checks[i], p->parallel.tp, &serve, e));
+    return ST_OK;
+}
+
 static enum st check_all(const struct job_context *c, const struct calibrate_params *p,
                          struct job_calibration *j, struct err *e)
 {
@@ -191,16 +215,9 @@ static enum st check_all(const struct job_context *c, const struct calibrate_par
     j->checked = arena_array(c->a, struct job_checked, stages * ROWS_A_STAGE);
     for (size_t i = 0; i < c->plan->calibrate.check.n; i++) {
         const struct observed *run = &j->checks[i];
-        struct plan plan = *c->plan;
         struct trial trial = *p->trial;
         const struct calibrate_params here = {&trial, p->shape, p->prior};
-        TRY(settle(c, run->path, &run->settings, &plan, e));
-        if (plan.parallel.tp != p->trial->params.tp)
-            return err_set(e, ST_INPUT,
-                           "%s states a tensor-parallel degree of %lld, and the fit is "
-                           "of %lld",
-                           run->path, (long long)plan.parallel.tp, (long long)p->trial->params.tp);
-        TRY(serve_of(&plan, j, &trial.serve, e));
+        TRY(serve_of_record(c, j, run, p->trial->params.tp, &trial.serve, e));
         for (size_t k = 0; k < run->n_stages; k++) {
             struct calibrate_prediction predicted;
             TRY(calibrate_predict(c->a, &here, &j->fit, &run->stages[k], true, &predicted, e));
@@ -345,6 +362,7 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
         TRY(settle(c, j->checks[0].path, &j->checks[0].settings, &p, e));
     }
     TRY(prepare(c, &p, j, e));
+    TRY(check_settings(c, &p, j, e));
     job_catch_signals(); /* from here on an interrupted command leaves nothing behind */
     const struct calibrate_params params = {&j->trial, &j->shape, &j->prior};
     if (p.calibrate.from.n) {

@@ -9,7 +9,9 @@
 /* NAN = unknown. */
 struct run_counters {
     struct serve_counters n;
-    bool has_energy;
+    bool has_energy, measured;
+    double energy_s;                /* of average_power_w */
+    const char *energy_unknown;     /* why it was measured in vain */
     double idle_energy_j, energy_j; /* of all devices, the batches' with the idle time's */
     double average_power_w, j_per_request, j_per_token;
     double prefix_hit_rate, tokens_per_step, kv_transfer_mean_ms;
@@ -101,7 +103,8 @@ static int64_t peak_rss_bytes(struct arena *a)
 }
 
 struct run_counters *run_counters_of(const struct job_context *c, const struct job_run *r,
-                                     const struct serve_counters *n, double setup_s)
+                                     const struct serve_counters *n, double setup_s,
+                                     const struct job_energy *measured)
 {
     struct run_counters *k = arena_one(c->a, struct run_counters);
     *k = (struct run_counters){
@@ -111,7 +114,18 @@ struct run_counters *run_counters_of(const struct job_context *c, const struct j
         k->idle_energy_j =
             predictor_idle_j(r->predictor, c->plan->cluster.replicas, n->busy_s, n->end_s);
     k->energy_j = n->energy_j + k->idle_energy_j;
-    k->average_power_w = per(k->energy_j, n->end_s);
+    k->energy_s = n->end_s;
+    if (measured) {
+        k->measured = true;
+        k->has_energy = !isnan(measured->energy_j);
+        k->n.energy_j = n->energy_j > 0 ? n->energy_j : (double)NAN; /* of batches not made here */
+        k->energy_j = measured->energy_j;
+        k->idle_energy_j = fmax(measured->energy_j - k->n.energy_j, 0);
+        k->idle_energy_j = isnan(k->n.energy_j) ? k->n.energy_j : k->idle_energy_j;
+        k->energy_s = measured->duration_s;
+        k->energy_unknown = measured->why;
+    }
+    k->average_power_w = per(k->energy_j, k->energy_s);
     k->j_per_request = per(k->energy_j, (double)(n->requests - n->rejected));
     k->j_per_token = per(k->energy_j, (double)n->tokens);
     k->prefix_hit_rate =
@@ -125,6 +139,27 @@ struct run_counters *run_counters_of(const struct job_context *c, const struct j
         k->extrapolated_lookups = bundle_extrapolations(r->bundle);
     }
     return k;
+}
+
+struct node *run_counters_energy(const struct job_context *c, const struct job_run *r,
+                                 const struct run_counters *k)
+{
+    const double unknown = (double)NAN;
+    struct run_energy x = {.measured = k->measured,
+                           .energy_j = k->has_energy ? k->energy_j : unknown,
+                           .idle_energy_j = k->has_energy ? k->idle_energy_j : unknown,
+                           .duration_s = k->energy_s,
+                           .requests = k->n.requests - k->n.rejected,
+                           .tokens = k->n.tokens,
+                           .why = k->energy_unknown};
+    if (!r->clock->is_virtual && !k->measured)
+        return NULL;
+    if (!k->has_energy && !k->measured)
+        x.why = !r->bundle ? "predictions without a profiling bundle have no energy"
+                : bundle_has_energy(r->bundle)
+                    ? "no batch ran"
+                    : "the bundle has no energy: twinfer profile profile.energy=true measures it";
+    return run_energy_node(c->a, &x);
 }
 
 struct node *run_counters_node(struct arena *a, const struct run_counters *k)

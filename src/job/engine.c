@@ -37,7 +37,7 @@ enum st job_engine_open(const struct job_context *c, const struct job_engine *ho
         .clock = how->clock,
         .predictor = how->predictor,
         .late_s = how->late_s,
-        .async = how->serve->async,
+        .async = serve_async_of(how->serve),
         .a = c->a,
     };
     return x->open(&job, out, e);

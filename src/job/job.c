@@ -39,6 +39,7 @@ static enum st find_weights(const struct job_context *c, struct job_model *m, st
         if (!str_int64(sv_of(how + sizeof random - 1), &seed) || seed < 0)
             return err_set(e, ST_USAGE, "model.weights: '%s': expected random:<seed>", how);
         m->weights_seed = (uint64_t)seed;
+        m->weights_random = true;
         return ST_OK;
     }
     m->weights_dir = how ? how : m->dir;
@@ -347,13 +348,33 @@ const char *job_left_out(const struct plan *p, const struct engine *engine)
 {
     if (!engine || engine->needs & ENGINE_PREDICTOR || p->scheduler.async_scheduling == ASYNC_OFF)
         return NULL;
+    if (engine->overlaps)
+        return "scheduler.async_scheduling: this engine launches a batch while the one before "
+               "runs, "
+               "always; a simulation of it is one with its own bundle, which says so";
     return "scheduler.async_scheduling: this engine runs one batch after the other; a simulation "
            "of it is one with scheduler.async_scheduling=off";
 }
 
-struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m)
+/* The measured bundles that ship with the hardware, where profile.root was not chosen, has no
+ * bundle, and one of them holds the model as it is asked for. */
+static bool takes_shipped(const struct job_context *c, struct bundle_key key)
 {
-    return (struct bundle_key){
+    struct bundle *b;
+    struct err ignored = {0};
+    if (!c->plan->hardware.profile_root ||
+        config_origin(c->config, "profile.root") > ORIGIN_DEFAULT || bundle_exists(c->a, &key))
+        return false;
+    key.root = c->plan->hardware.profile_root;
+    const bool holds = bundle_exists(c->a, &key) && bundle_load(c->a, &key, &b, &ignored) == ST_OK;
+    err_clear(&ignored);
+    return holds;
+}
+
+struct bundle_key job_bundle_key(const struct job_context *c, const struct job_model *m)
+{
+    const struct plan *p = c->plan;
+    struct bundle_key key = {
         .root = p->profile.root,
         .hardware = p->hardware.id,
         .model_name = m->m.name,
@@ -365,6 +386,9 @@ struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m
         .ep = p->parallel.ep,
         .block_size = p->predictor.block_size ? p->predictor.block_size : p->scheduler.block_size,
     };
+    if (takes_shipped(c, key))
+        key.root = p->hardware.profile_root;
+    return key;
 }
 
 struct run_meta job_meta(const struct job_context *c, const struct artifact *art, const char *id,

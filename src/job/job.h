@@ -32,6 +32,7 @@ struct job_model {
     const char *tokenizer;     /* path or NULL when there is none */
     const char *weights_dir;   /* folder with safetensors, or NULL = random */
     uint64_t weights_seed;
+    bool weights_random; /* they were located, and are seeded random ones */
 };
 /* The model of the plan; weights are located only when need_weights. */
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
@@ -129,8 +130,11 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
 /* The same by worker.command: its program batches by itself. */
 enum st job_worker(struct job_context *c, struct err *e);
 
+/* A profiling bundle of the iterations that worker.command carries out on request. */
+enum st job_passes(struct job_context *c, struct err *e);
+
 /* The rows of profiling bundles that a plan needs; borrows of both. */
-struct bundle_key job_bundle_key(const struct plan *p, const struct job_model *m);
+struct bundle_key job_bundle_key(const struct job_context *c, const struct job_model *m);
 
 /* Common meta of a run: hardware and device of the plan, the configuration, times from the start of
  * the artifact (NULL: now) until now. */

@@ -37,6 +37,10 @@ static struct node *uncertainty_node(struct arena *a, const struct monte_carlo *
     set_sd(a, classes, "prompt", u->prompt_classes);
     set_sd(a, drift, "decode", u->decode_drift);
     set_sd(a, drift, "prompt", u->prompt_drift);
+    set_sd(a, places, "iteration_decode", u->iteration[0].place);
+    set_sd(a, places, "iteration_prompt", u->iteration[1].place);
+    set_sd(a, shifts, "iteration_decode", u->iteration[0].shift);
+    set_sd(a, shifts, "iteration_prompt", u->iteration[1].shift);
     node_set(a, n, SV("replicas"), node_int(a, m->replicas));
     node_set(a, n, SV("places_sd"), places);
     node_set(a, n, SV("shift_sd"), shifts);
@@ -82,15 +86,20 @@ enum st job_monte_carlo_open(struct job_monte_carlo *j, struct err *e)
     if (p->sim.replicas_mc < MONTE_CARLO_LEAST)
         return err_set(e, ST_USAGE, "sim.replicas_mc: %lld is neither 0 nor %d or more",
                        (long long)p->sim.replicas_mc, (int)MONTE_CARLO_LEAST);
-    if (!j->params->bundle || bundle_form(j->params->bundle) != BUNDLE_OPERATORS) {
+    const struct bundle *b = j->params->bundle;
+    if (!b || !bundle_is_uncertain(b)) {
         err_set(e, ST_USAGE, "sim.replicas_mc: predictor %s says nothing of its errors",
                 j->ops->name);
-        return err_hint(e,
-                        j->params->bundle ? "a bundle of operators says them" : "predictor=bundle");
+        return err_hint(e, b ? "a calibration.json with covariance or sd says them"
+                             : "predictor=bundle");
     }
+    if (j->params->parameters)
+        return err_set(e, ST_USAGE,
+                       "sim.replicas_mc: predictor.parameters sets values that "
+                       "otherwise are drawn");
     j->ops = &predictor_bundle;
     TRY(job_serve_params(p, &j->m->m, NULL, &j->serve, NULL, e));
-    job_predictor_overheads(j->params, &j->serve);
+    job_predictor_serving(j->c, j->params, &j->serve);
     TRY(job_probe_workload(j->c, j->m, &j->w, &j->ids, e));
     j->serve.concurrency = j->w.w.concurrency;
     return ST_OK;

@@ -13,7 +13,7 @@ static enum st load_bundle(const struct job_context *c, const struct job_model *
 {
     const struct plan *p = c->plan;
     struct bundle *bundle;
-    struct bundle_key key = job_bundle_key(p, m);
+    struct bundle_key key = job_bundle_key(c, m);
     TRY(bundle_load(c->a, &key, &bundle, e));
     params->bundle = bundle;
     params->host_overhead = p->sim.host_overhead && bundle_has_host(bundle);
@@ -42,7 +42,7 @@ struct iteration_hardware job_hardware(const struct plan *p)
 static const char *kind_of(const struct job_context *c, const struct job_model *m)
 {
     const struct plan *p = c->plan;
-    const struct bundle_key key = job_bundle_key(p, m);
+    const struct bundle_key key = job_bundle_key(c, m);
     if (strcmp(p->predictor.kind, "auto") != 0)
         return p->predictor.kind;
     bool named = config_origin(c->config, "profile.root") == ORIGIN_COMMAND_LINE;
@@ -187,9 +187,34 @@ const char *job_predictor_settings(const struct job_context *c,
                  : NULL;
 }
 
-void job_predictor_overheads(const struct predictor_params *params, struct serve_params *serve)
+void job_predictor_async(const struct job_context *c, const struct predictor_params *params,
+                         struct serve_params *serve)
 {
-    const struct request_overheads *o = params->bundle ? bundle_overheads(params->bundle) : NULL;
+    if (params->bundle && bundle_overlaps(params->bundle) &&
+        config_origin(c->config, "scheduler.async_scheduling") <= ORIGIN_DEFAULT)
+        serve->own_async = ASYNC_OVERLAP;
+}
+
+/* NULL = none. */
+static const struct request_overheads *overheads_of(const struct job_context *c,
+                                                    const struct predictor_params *params)
+{
+    switch ((enum request_overheads_from)c->plan->predictor.request_overheads) {
+    case OVERHEADS_SERVER:
+        return &request_overheads_server;
+    case OVERHEADS_NONE:
+        return NULL;
+    case OVERHEADS_BUNDLE:
+        break;
+    }
+    return params->bundle ? bundle_overheads(params->bundle) : NULL;
+}
+
+void job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
+                           struct serve_params *serve)
+{
+    const struct request_overheads *o = overheads_of(c, params);
+    job_predictor_async(c, params, serve);
     if (o)
         serve->overheads =
             (struct serve_overheads){o->first_token_s, o->prompt_token_s, o->completion_s};
@@ -226,7 +251,7 @@ void job_predictor_facts(const struct job_context *c, const struct predictor_par
 {
     struct arena *a = c->a;
     const char *root = job_profiling_root(c, params);
-    const struct request_overheads *o = params->bundle ? bundle_overheads(params->bundle) : NULL;
+    const struct request_overheads *o = overheads_of(c, params);
     bool calibrated = params->bundle && bundle_calibrated(params->bundle);
     node_set(a, extra, SV("profiling_root"), root ? node_str(a, root) : node_new(a, NODE_NULL));
     node_set(a, extra, SV("predictor"), node_str(a, p->ops->name));
@@ -241,5 +266,5 @@ void job_predictor_facts(const struct job_context *c, const struct predictor_par
 
 const char *job_profiling_root(const struct job_context *c, const struct predictor_params *params)
 {
-    return params->bundle ? c->plan->profile.root : c->plan->predictor.tables;
+    return params->bundle ? bundle_root(params->bundle) : c->plan->predictor.tables;
 }

@@ -111,7 +111,7 @@ enum st job_probe_open(const struct job_context *c, struct job_probe *out, struc
     TRY(job_serve_params(p, &out->m.m, NULL, &out->serve, NULL, e));
     TRY(serve_check_params(&out->serve, e));
     TRY(job_predictor(c, &out->m, &out->params, &out->predictor, e));
-    job_predictor_overheads(&out->params, &out->serve);
+    job_predictor_serving(c, &out->params, &out->serve);
     struct probe_sim_params params = {
         .predictor = &out->predictor,
         .bundle = out->params.bundle,

@@ -25,16 +25,13 @@ static enum st unit_workload(struct job_engine_probe *p, uint64_t seed, struct e
     return ST_OK;
 }
 
-/* Whether the number of requests follows from the rate: for generated ones without an explicit
- * number. */
-static bool follows_rate(const struct job_context *c)
+bool job_probe_follows_rate(const struct job_context *c)
 {
     return !job_is_stretched(c->plan) && c->plan->workload.num_requests > 0 &&
            config_origin(c->config, "workload.num_requests") != ORIGIN_COMMAND_LINE;
 }
 
-/* Number that arrives in capacity.probe_s, within the bounds. */
-static int64_t requests_at(const struct plan *p, double rate)
+int64_t job_probe_requests(const struct plan *p, double rate)
 {
     double n = ceil(rate * p->capacity.probe_s);
     int64_t most = p->workload.num_requests;
@@ -50,7 +47,7 @@ static double span_s(void *self, uint64_t seed)
         return 0; /* the run will report the error */
     const struct workload *w = &p->w.w;
     size_t n = w->n;
-    if (follows_rate(p->c) && n > LEAST_REQUESTS)
+    if (job_probe_follows_rate(p->c) && n > LEAST_REQUESTS)
         n = LEAST_REQUESTS;
     return n ? w->requests[n - 1].arrival_s - w->requests[0].arrival_s : 0;
 }
@@ -93,9 +90,9 @@ static enum st words(void *self, struct arena *a, double rate, uint64_t seed, co
     struct job_engine_probe *p = self;
     if (!job_is_stretched(p->c->plan)) {
         out[(*n)++] = arena_printf(a, "workload.arrival.rate=%.17g", rate);
-        if (follows_rate(p->c))
+        if (job_probe_follows_rate(p->c))
             out[(*n)++] = arena_printf(a, "workload.num_requests=%lld",
-                                       (long long)requests_at(p->c->plan, rate));
+                                       (long long)job_probe_requests(p->c->plan, rate));
         return ST_OK;
     }
     TRY(unit_workload(p, seed, e));

@@ -28,4 +28,10 @@ enum st job_engine_probe_begin(struct job_engine_probe *p, const struct artifact
 bool job_engine_probe_measured(const struct job_engine_probe *p, const struct artifact *art);
 void job_engine_probe_close(struct job_engine_probe *p);
 
+/* Whether the number of a probe's requests follows from its rate: for generated ones without an
+ * explicit number. */
+bool job_probe_follows_rate(const struct job_context *c);
+/* The number that arrives in capacity.probe_s, within the bounds. */
+int64_t job_probe_requests(const struct plan *p, double rate);
+
 #endif

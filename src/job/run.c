@@ -6,7 +6,9 @@
 #include "job/counters.h"
 #include "job/goodput.h"
 #include "job/job.h"
+#include "job/power.h"
 #include "job/record.h"
+#include "model/random.h"
 
 /* ---- requests from the workload ---- */
 
@@ -148,15 +150,19 @@ static void print_result(struct job_context *c, const char *dir,
     tell_not_ok(&f);
 }
 
-static struct node *describe(struct arena *a, const struct job_workload *w, const struct job_run *r,
-                             struct node *extra, const struct run_counters *counters,
-                             const struct contention *busy)
+static struct node *describe(const struct job_context *c, const struct job_workload *w,
+                             const struct job_run *r, struct node *extra,
+                             const struct run_counters *counters, const struct contention *busy)
 {
+    struct arena *a = c->a;
+    struct node *energy = run_counters_energy(c, r, counters);
     node_set(a, extra, SV("workload_dir"),
              w->w.dir ? node_str(a, w->w.dir) : node_new(a, NODE_NULL));
     if (w->w.concurrency)
         node_set(a, extra, SV("concurrency"), concurrency_node(a, w->w.concurrency));
     node_set(a, extra, SV("counters"), run_counters_node(a, counters));
+    if (energy)
+        node_set(a, extra, SV("energy"), energy);
     if (!r->clock->is_virtual)
         node_set(a, extra, SV("contention"), fields_node(a, &contention_fields, busy));
     struct node *speed = r->reference ? reference_node(a, r->reference) : NULL;
@@ -165,18 +171,22 @@ static struct node *describe(struct arena *a, const struct job_workload *w, cons
     return extra;
 }
 
-/* Serves the workload into the open artifact; rec is closed, not freed. */
-static enum st serve_into(const struct job_run *r, const struct serve_params *params,
-                          struct feed *feed, struct record *rec, struct node *extra,
-                          struct serve_counters *counters, struct err *e)
+/* Serves the workload into the open artifact; rec is closed, not freed. metered: instead of the
+ * run's executor; NULL = that one. */
+static enum st serve_into(const struct job_run *r, const struct executor *metered,
+                          const struct serve_params *params, struct feed *feed, struct record *rec,
+                          struct node *extra, struct serve_counters *counters,
+                          struct job_power *power, struct err *e)
 {
     struct request_source source = {feed, feed_next, feed->ids ? feed_ids : NULL, NULL};
     struct serve_sink sink = record_sink(rec);
     struct err close_err = {0};
     int64_t begin_ns = clock_mono_ns();
-    enum st st = r->executors ? serve_run(params, r->clock, r->executors, &source, &sink, &job_stop,
-                                          counters, e)
+    job_power_begin(power);
+    enum st st = r->executors ? serve_run(params, r->clock, metered ? metered : r->executors,
+                                          &source, &sink, &job_stop, counters, e)
                               : r->serve(r->self, &sink, counters, extra, e);
+    job_power_end(power);
     enum st close_st = record_close(rec, &close_err);
     log_debug("the loop took %.3f s", ns_to_s(clock_mono_ns() - begin_ns));
     if (st != ST_OK || close_st == ST_OK)
@@ -205,15 +215,25 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
 
     job_catch_signals(); /* from here on an interrupted run leaves an incomplete folder */
     struct artifact art;
+    struct job_power power = {0};
+    struct job_energy drawn = {0};
+    struct job_metered meter;
+    struct executor metered = {0};
     const char *id, *dir = job_out_dir(c, r->kind, &id);
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
+    if (!r->clock->is_virtual && job_power_open(c, r->executors != NULL, &power, e) != ST_OK) {
+        artifact_discard(&art);
+        return e->st;
+    }
+    if (power.on && r->executors)
+        metered = job_power_metered(&power, *r->executors, &meter);
     const struct record_params rp = {
         .plan = p,
         .serve = &params,
         .backend = r->backend,
         .what = strcmp(r->type, "real") == 0 ? "bench" : "simulate",
         .total = w->stream ? workload_stream_total(w->stream) : (int64_t)w->w.n,
-        .energy = r->bundle && bundle_has_energy(r->bundle),
+        .energy = (r->bundle && bundle_has_energy(r->bundle)) || (power.on && r->executors),
         .sessions =
             w->stream ? workload_stream_has_sessions(w->stream) : workload_has_sessions(&w->w),
     };
@@ -233,7 +253,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
         st = reference_measure(r->reference, REFERENCE_SAMPLES, e);
     const struct contention_mark quiet = contention_mark();
     if (st == ST_OK)
-        st = serve_into(r, &params, &feed, rec, extra, &counters, e);
+        st = serve_into(r, power.on && r->executors ? &metered : NULL, &params, &feed, rec, extra,
+                        &counters, &power, e);
     struct contention busy = contention_since(&quiet);
     if (!r->executors) /* an external engine's threads are not ours; ours mostly sleep */
         busy.waiting = (double)NAN;
@@ -252,6 +273,14 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     struct node *shown = node_new(a, NODE_MAP);
     if (r->uncalibrated)
         node_set(a, shown, SV("prediction"), node_str(a, r->uncalibrated));
+    if (st == ST_OK && power.on) {
+        st = job_power_stop(c, &power, &art, e);
+        drawn = job_power_energy(c, &power);
+        if (st == ST_OK)
+            node_set(a, extra, SV("power"), job_power_node(c, &power));
+        if (st == ST_OK && drawn.why)
+            say(a, extra, arena_printf(a, "the energy of the run is unknown: %s", drawn.why));
+    }
     if (st == ST_OK && w->note)
         note(a, extra, w->note);
     if (st == ST_OK)
@@ -263,8 +292,10 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     if (st == ST_OK) {
         struct run_meta meta = job_meta(c, &art, id, r->type);
         meta.model = m->m.name;
-        counted = run_counters_of(c, r, &counters, setup_s);
-        meta.extra = describe(a, w, r, extra, counted, &busy);
+        counted = run_counters_of(c, r, &counters, setup_s, power.on ? &drawn : NULL);
+        meta.extra = describe(c, w, r, extra, counted, &busy);
+        if (m->weights_random)
+            node_set(a, extra, SV("random_weights"), random_weights_node(a, m->weights_seed));
         st = artifact_commit(&art, run_meta_node(a, &meta), e);
     }
     if (st == ST_OK && !r->clock->is_virtual)
@@ -279,5 +310,6 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     else if (st != ST_OK)
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
     record_free(&rec);
+    job_power_close(&power);
     return st;
 }

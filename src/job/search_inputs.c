@@ -32,10 +32,10 @@ static void add_folder(struct inputs *in, const char *dir)
     }
 }
 
-static void add_model(struct inputs *in, const struct plan *p, const struct job_model *m)
+static void add_model(struct inputs *in, const struct job_context *c, const struct job_model *m)
 {
     const char *paths[BUNDLE_FILES];
-    const struct bundle_key key = job_bundle_key(p, m);
+    const struct bundle_key key = job_bundle_key(c, m);
     const int n = bundle_files(in->a, &key, paths);
     for (int i = 0; i < n; i++)
         add_file(in, paths[i]);
@@ -88,7 +88,7 @@ enum st job_search_inputs(const struct job_search *s, const char **out, struct e
         c.plan = &config.plan;
         add_plan(&in, c.plan);
         if (job_model(&c, false, &m, &ignored) == ST_OK)
-            add_model(&in, c.plan, &m);
+            add_model(&in, &c, &m);
         err_clear(&ignored);
         arena_reset(scratch);
     }

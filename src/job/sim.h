@@ -24,8 +24,12 @@ const char *job_predictor_settings(const struct job_context *c,
  * uncalibrated, iteration_model (parameters and peaks), request_overheads. */
 void job_predictor_facts(const struct job_context *c, const struct predictor_params *params,
                          const struct predictor *p, struct node *extra);
-/* What requests pay outside the engine, from the bundle. */
-void job_predictor_overheads(const struct predictor_params *params, struct serve_params *serve);
+/* From the bundle, where scheduler.async_scheduling is not chosen: that host and device overlap. */
+void job_predictor_async(const struct job_context *c, const struct predictor_params *params,
+                         struct serve_params *serve);
+/* That, and what requests pay outside the engine, from predictor.request_overheads. */
+void job_predictor_serving(const struct job_context *c, const struct predictor_params *params,
+                           struct serve_params *serve);
 
 /* Remark for results: no host time although it was requested, a draft model that takes no memory.
  * NULL = none. */

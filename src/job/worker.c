@@ -1,6 +1,5 @@
 /* A run by a program with the protocol of docs/worker-protocol.md. */
-#include "engine/worker/worker.h"
-#include "job/job.h"
+#include "job/worker.h"
 
 struct worker_job {
     struct job_context *c;
@@ -63,17 +62,11 @@ static enum st get_prompts(struct job_context *c, const struct job_model *m, str
     return ST_OK;
 }
 
-static enum st run_on(struct job_context *c, const struct job_model *m,
-                      const struct job_workload *w, struct err *e)
+struct worker_params job_worker_params(const struct job_context *c, const struct job_model *m,
+                                       int64_t max_tokens)
 {
     const struct plan *p = c->plan;
-    struct worker_job j = {.c = c, .w = w};
-    j.work = (struct worker_work){.requests = w->w.requests,
-                                  .n = w->w.n,
-                                  .concurrency = w->w.concurrency,
-                                  .warmup_requests = p->workload.warmup_requests};
-    TRY(get_prompts(c, m, &j, e));
-    const struct worker_params wp = {
+    return (struct worker_params){
         .command = p->worker.command.items,
         .n_command = p->worker.command.n,
         .greeting = {.model_name = m->m.name,
@@ -82,7 +75,7 @@ static enum st run_on(struct job_context *c, const struct job_model *m,
                      .weights = p->model.weights,
                      .device = p->device,
                      .seed = (uint64_t)p->seed,
-                     .max_tokens = longest(&w->w),
+                     .max_tokens = max_tokens,
                      .options = p->worker.options},
         .start_timeout_s = p->worker.start_timeout_s,
         .load_timeout_s = p->worker.load_timeout_s,
@@ -94,6 +87,19 @@ static enum st run_on(struct job_context *c, const struct job_model *m,
         .ignore_eos = p->engine.ignore_eos,
         .stop = &job_stop,
     };
+}
+
+static enum st run_on(struct job_context *c, const struct job_model *m,
+                      const struct job_workload *w, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct worker_job j = {.c = c, .w = w};
+    j.work = (struct worker_work){.requests = w->w.requests,
+                                  .n = w->w.n,
+                                  .concurrency = w->w.concurrency,
+                                  .warmup_requests = p->workload.warmup_requests};
+    TRY(get_prompts(c, m, &j, e));
+    const struct worker_params wp = job_worker_params(c, m, longest(&w->w));
     /* Checks for an existing folder before a model is loaded for minutes. */
     struct artifact probe;
     const char *id;

@@ -26,7 +26,8 @@ typedef VEC(double) column;
 
 struct chart {
     const struct kernels *k;
-    int64_t start_ns, span_ns;
+    int64_t start_ns, span_ns, end_ns;
+    bool whole; /* all of the trace */
     struct lane lanes[MOST_LANES];
     int n_lanes;
     bool more_lanes;
@@ -114,16 +115,25 @@ static void add_bar(struct chart *c, struct lane *l, int64_t from_ns, int64_t to
     vec_push(&c->duration_ns, named ? (double)(to_ns - from_ns) : (double)NAN);
 }
 
+static bool shows(const struct chart *c, int64_t from_ns, int64_t to_ns)
+{
+    return c->whole || (to_ns > c->start_ns && from_ns < c->end_ns);
+}
+
 static void find_lanes(struct chart *c)
 {
     const struct trace *t = c->k->t;
     for (uint32_t i = 0; i < t->n_ranges; i++)
-        if (kernels_has_style(STYLES_NVTX, t->ranges[i].style) && range_key(c->k, i))
+        if (kernels_has_style(STYLES_NVTX, t->ranges[i].style) && range_key(c->k, i) &&
+            shows(c, t->ranges[i].start_ns, t->ranges[i].end_ns))
             need_lane(c, range_key(c->k, i));
-    for (uint32_t i = 0; i < t->dict.n_sigs; i++)
+    for (uint32_t i = 0; c->whole && i < t->dict.n_sigs; i++)
         if (t->ops.n)
             need_lane(c,
                       (uint64_t)(t->dict.sigs[i].device & 0x7fffff) << 32 | t->dict.sigs[i].stream);
+    for (size_t i = 0; !c->whole && i < t->ops.n; i++)
+        if (shows(c, t->ops.start_ns[i], t->ops.end_ns[i]))
+            need_lane(c, op_key(c->k, i));
     if (c->n_lanes)
         qsort(c->lanes, (size_t)c->n_lanes, sizeof *c->lanes, by_key);
 }
@@ -132,9 +142,14 @@ static const char *lane_label(struct arena *a, const struct chart *c, uint64_t k
 {
     if (!(key >> 63))
         return arena_printf(a, "GPU %u stream %u", (uint32_t)(key >> 32), (uint32_t)key);
-    const uint32_t tid = c->k->t->dict.threads[(key >> 8) & UINT32_MAX].tid;
-    return key & 0xff ? arena_printf(a, "thread %u, depth %u", tid, (uint32_t)(key & 0xff))
-                      : arena_printf(a, "thread %u", tid);
+    const struct trace_dict *d = &c->k->t->dict;
+    const uint32_t tid = d->threads[(key >> 8) & UINT32_MAX].tid;
+    const char *of = "";
+    if (d->n_processes > 1)
+        of = arena_printf(a, "process %u, ",
+                          d->processes[d->threads[(key >> 8) & UINT32_MAX].process].pid);
+    return key & 0xff ? arena_printf(a, "%sthread %u, depth %u", of, tid, (uint32_t)(key & 0xff))
+                      : arena_printf(a, "%sthread %u", of, tid);
 }
 
 static void add_ranges(struct chart *c)
@@ -144,7 +159,7 @@ static void add_ranges(struct chart *c)
         const uint64_t key = range_key(c->k, i);
         struct lane *l =
             key && kernels_has_style(STYLES_NVTX, t->ranges[i].style) ? lane_of(c, key) : NULL;
-        if (l)
+        if (l && shows(c, t->ranges[i].start_ns, t->ranges[i].end_ns))
             add_bar(c, l, t->ranges[i].start_ns, t->ranges[i].end_ns, KERNELS_BAR_RANGE,
                     t->ranges[i].text);
     }
@@ -160,7 +175,7 @@ static void add_operations(struct chart *c)
     for (size_t i = 0; i < t->ops.n; i++) {
         struct lane *l = lane_of(c, op_key(k, i));
         const uint32_t name = k->name[t->ops.sig[i]];
-        if (l)
+        if (l && shows(c, t->ops.start_ns[i], t->ops.end_ns[i]))
             add_bar(c, l, t->ops.start_ns[i], t->ops.end_ns[i], (enum kernels_bar)tier[name], name);
     }
     mem_free(tier);
@@ -192,10 +207,19 @@ static struct doubles column_of(struct arena *a, column *v)
 
 struct kernels_gantt kernels_gantt_of(struct arena *a, const struct kernels *k)
 {
+    return kernels_gantt_between(a, k, k->t->start_ns, k->t->end_ns);
+}
+
+struct kernels_gantt kernels_gantt_between(struct arena *a, const struct kernels *k,
+                                           int64_t from_ns, int64_t to_ns)
+{
     const struct trace *t = k->t;
     struct chart *c = mem_alloc(sizeof *c);
-    *c = (struct chart){.k = k, .start_ns = t->start_ns};
-    c->span_ns = t->end_ns > t->start_ns ? t->end_ns - t->start_ns : 1;
+    *c = (struct chart){.k = k,
+                        .start_ns = from_ns,
+                        .end_ns = to_ns,
+                        .whole = from_ns <= t->start_ns && to_ns >= t->end_ns};
+    c->span_ns = to_ns > from_ns ? to_ns - from_ns : 1;
     find_lanes(c);
     add_ranges(c);
     add_operations(c);

@@ -23,6 +23,10 @@ extern const struct fields kernels_gantt_fields;
 
 /* Bars thinner than a third of a pixel beside a neighbour, at 1200 pixels, are left out. */
 struct kernels_gantt kernels_gantt_of(struct arena *a, const struct kernels *k);
+/* Only what runs between two moments, on all processes' one clock, and only lanes with some of it.
+ */
+struct kernels_gantt kernels_gantt_between(struct arena *a, const struct kernels *k,
+                                           int64_t from_ns, int64_t to_ns);
 /* What was read draws without harm: columns of one length, numbers in their ranges. */
 bool kernels_gantt_ok(const struct kernels_gantt *g);
 /* alone: a file, gantt.svg. Else to stand in a page, whose style has the rules `.gantt .b0` ...

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/vec.h"
 #include "kernels/ranges.h"
+#include "kernels/steps.h"
 #include "profile/read/host_columns.h"
 
 /* Parts of one iteration, named as in cpu_overheads.csv. */
@@ -56,7 +56,7 @@ static struct cover *cover_ranges(const struct kernels *k, const bool *wanted)
     return c;
 }
 
-static bool *match_ranges(const struct kernels *k, const char *pattern)
+bool *kernels_steps_matching(const struct kernels *k, const char *pattern)
 {
     bool *wanted = mem_alloc((k->t->n_ranges + 1) * sizeof *wanted);
     bool *class = mem_alloc((k->n_classes + 1) * sizeof *class);
@@ -74,24 +74,53 @@ static bool *match_ranges(const struct kernels *k, const char *pattern)
 
 /* Splits one step, up to the start of the next on its thread, into parts. */
 static void split(struct step *s, const struct trace_range *r, const struct range_sum *sum,
-                  const struct cover *c, int64_t next_ns)
+                  int64_t busy_ns, int64_t next_ns)
 {
     int64_t period = next_ns - r->start_ns;
     s->ns[SCHEDULE] = next_ns > r->end_ns ? next_ns - r->end_ns : 0;
-    s->ns[EXECUTION] = c->busy_ns;
-    s->ns[HOST] = period > c->busy_ns ? period - c->busy_ns : 0;
+    s->ns[EXECUTION] = busy_ns;
+    s->ns[HOST] = period > busy_ns ? period - busy_ns : 0;
     int64_t after = r->end_ns - sum->last_ns;
     s->ns[PROCESS] = after > 0 ? after : 0;
     int64_t rest = s->ns[HOST] - s->ns[SCHEDULE] - s->ns[PROCESS];
     s->ns[PREPARE] = rest > 0 ? rest : 0;
 }
 
-static step_list find_steps(const struct kernels *k, const struct kernels_step_params *p)
+struct numbered {
+    int64_t start_ns;
+    uint32_t range;
+};
+
+static int by_start(const void *pa, const void *pb)
+{
+    const struct numbered *a = pa, *b = pb;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->range < b->range ? -1 : a->range > b->range;
+}
+
+/* [n_ranges] number of each wanted range, by start. */
+static int64_t *number_ranges(const struct trace *t, const bool *wanted)
+{
+    struct numbered *order = mem_alloc((t->n_ranges + 1) * sizeof *order);
+    int64_t *number = mem_alloc((t->n_ranges + 1) * sizeof *number);
+    size_t n = 0;
+    for (uint32_t i = 0; i < t->n_ranges; i++)
+        if (wanted[i])
+            order[n++] = (struct numbered){t->ranges[i].start_ns, i};
+    if (n)
+        qsort(order, n, sizeof *order, by_start);
+    for (size_t i = 0; i < n; i++)
+        number[order[i].range] = (int64_t)i;
+    mem_free(order);
+    return number;
+}
+
+void kernels_steps_find(const struct kernels *k, const bool *wanted, kernels_step_list *out)
 {
     const struct trace *t = k->t;
-    step_list steps = {0};
-    bool *wanted = match_ranges(k, p->pattern);
     struct cover *cover = cover_ranges(k, wanted);
+    int64_t *number = number_ranges(t, wanted);
     const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
     for (uint32_t i = 0; i < t->n_ranges; i++) {
         if (!wanted[i])
@@ -103,16 +132,33 @@ static step_list find_steps(const struct kernels *k, const struct kernels_step_p
             t->ranges[next].thread != t->ranges[i].thread ||
             t->ranges[next].start_ns < t->ranges[i].end_ns)
             continue; /* skips the last one, which has no successor, and nested ones */
+        vec_push(out,
+                 ((struct kernels_step){i, number[i], t->ranges[next].start_ns, cover[i].busy_ns}));
+    }
+    mem_free(number);
+    mem_free(cover);
+}
+
+static step_list find_steps(const struct kernels *k, const struct kernels_step_params *p)
+{
+    const struct trace *t = k->t;
+    step_list steps = {0};
+    kernels_step_list found = {0};
+    bool *wanted = kernels_steps_matching(k, p->pattern);
+    const struct range_sum *sums = kernels_range_sums(k, STYLES_NVTX);
+    kernels_steps_find(k, wanted, &found);
+    for (size_t j = 0; j < found.n; j++) {
+        const uint32_t i = found.p[j].range;
         const char *name = trace_text(&t->dict, t->ranges[i].text);
         struct step s = {.range = i,
                          .batch = p->batch_size ? p->batch_size : first_number(name),
                          .prefill = strstr(name, "prefill") || strstr(name, "Prefill")};
         s.batch = s.batch > 0 ? s.batch : 1;
-        split(&s, &t->ranges[i], &sums[i], &cover[i], t->ranges[next].start_ns);
+        split(&s, &t->ranges[i], &sums[i], found.p[j].busy_ns, found.p[j].next_ns);
         vec_push(&steps, s);
     }
     mem_free(wanted);
-    mem_free(cover);
+    vec_free(&found);
     return steps;
 }
 

@@ -101,6 +101,11 @@ static void banner(struct arena *a, struct buf *out, const struct comparison_dat
         page_tile(out, rates[i].label, real,
                   arena_printf(a, "simulated %s (%s)", sim, words_change(text, 100 * (s - r) / r)));
     }
+    const struct compare_energy_of *j = &c->energy.per_token;
+    if (j->real > 0 && j->sim > 0)
+        page_tile(
+            out, "J per output token", arena_printf(a, "%.4g", j->real),
+            arena_printf(a, "simulated %.4g (%s)", j->sim, words_change(text, j->error_percent)));
     buf_puts(out, "</dl>\n</header>\n");
 }
 

@@ -5,6 +5,7 @@
 
 #include "compare/curves.h"
 #include "compare/words.h"
+#include "deep/result.h"
 #include "metrics/time_series.h"
 #include "text/svg.h"
 
@@ -33,13 +34,22 @@ enum st part_trace(struct arena *a, const char *dir, const struct node *meta, st
                    struct err *e);
 enum st part_kernels(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                      struct err *e);
+enum st part_deep(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                  struct err *e);
 enum st part_search(struct arena *a, const char *dir, const struct node *meta, struct part *out,
                     struct err *e);
+enum st part_energy(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                    struct err *e);
+enum st part_power(struct arena *a, const char *dir, const struct node *meta, struct part *out,
+                   struct err *e);
 
 /* A comparison of runs; its compare.json was read. */
 enum st part_runs(struct arena *a, const char *dir, const struct node *tree,
                   const struct node *meta, struct part *out, struct err *e);
 
+/* The part of a session in memory. */
+struct part part_of_deep(struct arena *a, const struct deep_result *r, const char *id,
+                         const struct node *meta);
 /* The part of a comparison in memory: tree = compare_node, ab_node. */
 struct part part_of_comparison(struct arena *a, const struct node *tree,
                                const struct curves *curves, const struct node *meta);

@@ -18,7 +18,8 @@ static const struct kind {
     {"run_meta.json", "vidur", part_run},          {"run_meta.json", "capacity", part_capacity},
     {"run_meta.json", "search", part_search},      {"workload_meta.json", NULL, part_workload},
     {"bundle_meta.json", NULL, part_bundle},       {"run_meta.json", "trace", part_trace},
-    {"run_meta.json", "kernels", part_kernels},
+    {"run_meta.json", "kernels", part_kernels},    {"run_meta.json", "deep", part_deep},
+    {"run_meta.json", "energy", part_energy},      {"run_meta.json", "power", part_power},
 };
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
@@ -61,6 +62,13 @@ void report_runs(struct arena *a, struct buf *html, const struct ab *x, const st
     write_parts(a, html, &part, 1);
 }
 
+void report_deep(struct arena *a, struct buf *html, const struct deep_result *r, const char *id,
+                 const struct node *meta)
+{
+    struct part part = part_of_deep(a, r, id, meta);
+    write_parts(a, html, &part, 1);
+}
+
 static const char *meta_file_of(struct arena *a, const char *dir)
 {
     const char *found = NULL;
@@ -84,7 +92,7 @@ static enum st read_part(struct arena *a, const char *dir, struct part *out, str
     err_set(e, ST_INPUT, "%s: there is no page for a \"%s\" artifact", dir, type ? type : "");
     return err_hint(
         e, "report takes comparisons, real and simulated runs, capacities, searches, traces, runs "
-           "of kernels, workloads and bundles");
+           "of kernels, deep sessions, power logs and energies, workloads and bundles");
 }
 
 enum st report_artifacts(struct arena *a, const char *const *dirs, size_t n, struct buf *html,

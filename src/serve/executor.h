@@ -35,6 +35,7 @@
 #include "base/err.h"
 #include "model/model.h"
 #include "model/sampling.h"
+#include "text/node.h"
 
 /* Part of a prompt (after a preemption: of prompt and tokens generated so far). */
 struct chunk {
@@ -79,6 +80,8 @@ struct batch {
     int64_t kv_blocks;   /* allocated in the replica when submitted */
     struct op_load load; /* of the whole batch, for predictors and rooflines */
     bool op_times;       /* fill completion.op_s; an executor without EXEC_OP_TIMES ignores it */
+    bool op_split;       /* with op_times, EXEC_OP_SPLIT, nothing else in flight: measure how the
+                            time divides over operators, at whatever cost to it */
 };
 
 /* Rows whose logits are needed: n_decodes (1 + draft_tokens) + n_last_chunks. All tokens:
@@ -111,17 +114,39 @@ struct completion {
     const struct stage_span *stages;
     int32_t n_stages;
     const double *op_s; /* [OP_KINDS] summed over repeats; NULL unless the batch requested it */
+    /* Host work of this batch, hidden behind the device's or not, of executors with several in
+     * flight: from submit_s, or the end of the submit() before, until the device could begin; from
+     * then to the end of submit(); from when the device was seen to be done to end_s. 0 = not told.
+     */
+    double prepare_s, launch_s, answer_s;
+    /* The device waited for that launching: device_s is the host's time more than its own. */
+    bool starved;
 };
 
 enum {
     EXEC_COMPUTES = 1 << 0, /* needs ids and block tables, emits token ids */
     EXEC_VIRTUAL = 1 << 1,  /* runs on the virtual clock */
     EXEC_OP_TIMES = 1 << 2, /* fills completion.op_s of batches that ask for it */
+    /* With EXEC_OP_TIMES: op_s of a batch is its device_s, divided as the last batch with op_split
+     * was, and NULL where that had other chunks or decode rows. */
+    EXEC_OP_SPLIT = 1 << 3,
 };
 
 struct executor {
     const struct executor_ops *ops;
     void *self;
+};
+
+/* Some operators of a batch, over and over without gaps of the host: for sensors of power, which
+ * need seconds. */
+struct op_loop {
+    uint32_t ops;   /* bit k: the kernels that are charged to enum op_kind k; 0 = all of the pass */
+    double least_s; /* for so long, by the host's clock */
+};
+struct op_loop_times {
+    int64_t from_ns, to_ns;   /* clock_mono_ns: the device worked at nothing else in between */
+    int64_t passes;           /* meanwhile; 0 = the pass has no such kernels, and nothing ran */
+    double pass_s, kernels_s; /* of one pass: device time; that in which one of its kernels ran */
 };
 
 /* Access to slots, bound by the loop before its first batch. Binding begins a new run: no slot is
@@ -153,6 +178,22 @@ struct executor_ops {
                     int32_t slot); /* called when its request is over and no batch holds it */
     int32_t (*lanes)(void *self);  /* divides max_in_flight; NULL = 1 */
     bool (*turns)(void *self);     /* lanes > 1, max_in_flight is lanes + 1; NULL = false */
+    /* optional, for profiles */
+    /* The most decode rows that a batch without chunks is padded to: passes of more rows than the
+     * one before and up to it are alike. NULL = each number of rows by itself. */
+    int64_t (*padded_rows)(void *self, int64_t rows);
+    /* Whether what was measured since the last call is the device's own: false where heat or a
+     * fault of its supply held the clocks down. NULL = always. */
+    bool (*undisturbed)(void *self);
+    /* What a profile keeps of the device and of how it was measured; a map in the arena. NULL =
+     * none.
+     */
+    struct node *(*facts)(void *self, struct arena *a);
+    /* With nothing in flight: takes the batch as submit() does and answers it itself, with no
+     * completion. The batch must have been run as a whole before: what its other operators left is
+     * what these find. Tokens and caches are without meaning afterwards. NULL = cannot. */
+    enum st (*loop)(void *self, const struct batch *b, const struct op_loop *l,
+                    struct op_loop_times *out, struct err *e);
 };
 
 int32_t executor_lanes(const struct executor *x);

@@ -536,6 +536,11 @@ static void close_loop(struct loop *l)
     vec_free(&l->dirty);
 }
 
+enum serve_async serve_async_of(const struct serve_params *p)
+{
+    return p->async != ASYNC_OFF ? p->async : p->own_async;
+}
+
 enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
                   const struct executor *executors, const struct request_source *source,
                   const struct serve_sink *sink, const volatile sig_atomic_t *stop,

@@ -91,6 +91,9 @@ struct serve_params {
     bool reserve_full_prompt;             /* admission asks for blocks of the whole prompt */
     int64_t long_prefill_token_threshold; /* of one prompt in a batch with others; 0 = none */
     enum serve_async async;               /* of predictions (sim/sim.h) */
+    enum serve_async
+        own_async; /* likewise, of an engine that has several batches in flight whatever
+                      the policy: counts where async is off, and is no setting */
 
     struct serve_overheads overheads; /* of predictions */
 };
@@ -184,6 +187,9 @@ struct serve_counters {
 /* `counters` of run_meta.json; what a run did not use (prefix caching, speculation, transfers) has
  * no members there. */
 extern const struct fields serve_counters_fields;
+
+/* What predictions have of both. */
+enum serve_async serve_async_of(const struct serve_params *p);
 
 /* Runs to the end of the source. A real clock is set to second 0 when the loop begins, so that
  * earlier work (loading weights) delays no request. executors[replicas] stay open; with a computing

@@ -1,5 +1,5 @@
-/* Axes of a chart: which range, which ticks, how a value becomes a position. Not for other folders.
- */
+/* Axes of a picture: which range, which ticks, how a value becomes a position. Charts of lines are
+ * svg.h's; this is for it and for pictures that it does not draw. */
 #ifndef TEXT_SVG_SCALE_H
 #define TEXT_SVG_SCALE_H
 

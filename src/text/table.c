@@ -17,6 +17,14 @@ struct table *table_new(struct arena *a, int columns)
     return t;
 }
 
+struct table *table_headed(struct arena *a, const char *const *heads, int columns)
+{
+    struct table *t = table_new(a, columns);
+    for (int i = 0; i < columns; i++)
+        table_cell(t, "%s", heads[i]);
+    return t;
+}
+
 void table_cell(struct table *t, const char *fmt, ...)
 {
     if (t->cells == t->cap) {

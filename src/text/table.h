@@ -14,6 +14,8 @@
 struct table;
 
 struct table *table_new(struct arena *a, int columns);
+/* With its header. */
+struct table *table_headed(struct arena *a, const char *const *heads, int columns);
 void table_cell(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void table_text(struct buf *out, const struct table *t);
 /* Untrusted text as Markdown: escaped, so that no tag, link or emphasis results. */

@@ -239,7 +239,8 @@ uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts)
     return d->n_devices++;
 }
 
-bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_ns, int64_t end_ns)
+bool trace_times_ok(struct trace_dict *d, enum trace_record_kind kind, int64_t start_ns,
+                    int64_t end_ns)
 {
     static const int64_t most[TRACE_RECORDS] = {TRACE_SPAN_MAX_NS, 8 * TRACE_SPAN_MAX_NS,
                                                 8 * TRACE_SPAN_MAX_NS, 8 * TRACE_SPAN_MAX_NS};

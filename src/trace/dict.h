@@ -12,7 +12,7 @@
 
 enum trace_kind { TRACE_KERNEL, TRACE_COPY, TRACE_SET, TRACE_GRAPH, TRACE_KINDS };
 
-enum trace_record { TRACE_OP, TRACE_CALL, TRACE_RANGE, TRACE_SYNC, TRACE_RECORDS };
+enum trace_record_kind { TRACE_OP, TRACE_CALL, TRACE_RANGE, TRACE_SYNC, TRACE_RECORDS };
 
 #define TRACE_NONE UINT32_MAX /* an unknown id */
 
@@ -129,7 +129,8 @@ uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts)
  * either (ranges, which nest: eight times as long). trace_finish adds: no two records further apart
  * than that. */
 #define TRACE_SPAN_MAX_NS (INT64_C(1) << 53) /* 104 days */
-bool trace_times_ok(struct trace_dict *d, enum trace_record kind, int64_t start_ns, int64_t end_ns);
+bool trace_times_ok(struct trace_dict *d, enum trace_record_kind kind, int64_t start_ns,
+                    int64_t end_ns);
 /* "2 operations, 1 range", of d->impossible; NULL when there are none. */
 const char *trace_impossible(struct arena *a, const struct trace_dict *d);
 void trace_note(struct trace_dict *d, uint32_t level, const char *fmt, ...) PRINTF_LIKE(3, 4);

@@ -536,7 +536,7 @@ static void take_header(struct reader *r, struct sv key, struct sv value)
 
 static bool times_ok(struct reader *r, const struct kineto_event *v)
 {
-    enum trace_record kind;
+    enum trace_record_kind kind;
     if (v->type == KINETO_KERNEL || v->type == KINETO_COPY || v->type == KINETO_SET)
         kind = TRACE_OP;
     else if (v->type == KINETO_RUNTIME || v->type == KINETO_DRIVER)

@@ -17,6 +17,8 @@
  *     range=decode@*,LLM@serve  record only inside these NVTX ranges: range@domain, '*' for any run
  *                               of characters; without '@' the default domain
  *     profiler=1                record only between cuProfilerStart and cuProfilerStop
+ *     capture=3                 capture the third time that range= or profiler= opens the gate as a
+ *                               capsule (capsule/format.h); 0 = none
  *     delay_ms=0 duration_ms=0  record from, and for, so long after the start; 0 = no limit
  *     flush_ms=500              how much a killed process may lose
  *     buffer_kb=4096 buffers=128 ring_events=32768    memory
@@ -41,6 +43,7 @@
     X(api, api, api)                   \
     X(range, ranges, patterns)         \
     X(profiler, flag, profiler)        \
+    X(capture, ordinal, capture)       \
     X(delay_ms, ms, delay_ns)          \
     X(duration_ms, ms, duration_ns)    \
     X(flush_ms, ms, flush_ns)          \

@@ -74,7 +74,8 @@ static int64_t time_of(struct reader *r, int64_t ns)
     return ns + r->shift_ns;
 }
 
-static bool times_ok(struct reader *r, enum trace_record kind, int64_t start_ns, int64_t end_ns)
+static bool times_ok(struct reader *r, enum trace_record_kind kind, int64_t start_ns,
+                     int64_t end_ns)
 {
     bool far =
         start_ns < 0 || end_ns > INT64_MAX / 4; /* no clock's time; shifting would overflow */

@@ -200,7 +200,7 @@ static bool is_int(sqlite3_stmt *s, int column)
     return sqlite3_column_type(s, column - 1) == SQLITE_INTEGER;
 }
 
-static bool times_ok(struct reader *r, enum trace_record kind, sqlite3_stmt *s)
+static bool times_ok(struct reader *r, enum trace_record_kind kind, sqlite3_stmt *s)
 {
     bool odd = !is_int(s, 1) || !is_int(s, 2);
     r->odd += odd;

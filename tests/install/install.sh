@@ -28,8 +28,10 @@ done
 (cd "$prefix" && find . -type f ! -name other ! -name note ! -name mine.yaml | sort) >"$work/found"
 {
     cd "$source"
-    find configs data adapters -type f ! -path '*/__pycache__/*' | sed 's|^|./share/twinfer/|'
-    find docs bench -name '*.md' -o -name '*.png' | sed 's|^|./share/doc/twinfer/|'
+    find configs data adapters bench/steps.sh bench/gpu/run.sh -type f ! -path '*/__pycache__/*' | sed 's|^|./share/twinfer/|'
+    find bench/capture bench/replay bench/energy bench/deep bench/trace -name '*.sh' -o -name '*.py' -o -name '*.c' |
+        sed 's|^|./share/twinfer/|'
+    find docs bench data -name '*.md' -o -name '*.png' | sed 's|^|./share/doc/twinfer/|'
     "$tw" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' |
         sed 's|.*|./share/man/man1/twinfer-&.1|'
     cat <<'TEXT'

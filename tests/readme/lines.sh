@@ -32,9 +32,21 @@ awk 'BEGIN {
     printf "{\"mean_ttft_ms\": 28, \"start_times\": [%s], \"ttfts\": [%s], \"itls\": [%s], ", start, ttft, gaps
     printf "\"input_lens\": [%s], \"output_lens\": [%s]}\n", input, output
 }' >bench.json
+# A model of 10 ms that drew 400 W for 8 s, and one kernel of it at 500 W; a sample a second.
+awk 'BEGIN {
+    print "timestamp,gpu,power_w"
+    for (s = 0; s < 40; s++)
+        printf "2026-11-21 10:00:%02d.000,0,%d\n", s, (s >= 5 && s < 15 ? 400 : s >= 20 && s < 30 ? 500 : 120)
+}' >power.csv
+echo '{"start_timestamp": "2026-11-21 10:00:06", "end_timestamp": "2026-11-21 10:00:14", "num_runs": 800,
+       "full_model_inference_us": 10000}' >full_model_timing.json
+echo '{"kernels": [{"name": "gemm", "tier": 2, "invocation_count": 1, "benchmark_runs": 1000, "single_time_us": 8000,
+       "start_timestamp": "2026-11-21 10:00:21", "end_timestamp": "2026-11-21 10:00:29"}]}' >isolated_kernels_timing.json
+build/twinfer model init model=tiny_qwen3 out=models/tiny >"$work/out" || exit 1
 python3=$(command -v python3 || echo python3-is-not-here)
 cat >"$work/bin/python3" <<END
 #!/bin/sh
+[ "\$1" = generate.py ] && [ -n "\${FAKE_GPU:-}" ] && exec "$fakes/capture_app" range=decode
 [ "\$1" = generate.py ] && exec "$fakes/fake_app" init decode=2
 exec "$python3" "\$@"
 END
@@ -102,7 +114,8 @@ codes() {
     *' compare '*) echo '0 1 5' ;;               # the verdict of a run this short may be any
     *' doctor'*) echo '0 4' ;;                   # 4: the machine has no GPU
     *engine=transformers*) echo '0 4' ;;         # 4: no torch here, or no GPU for it
-    *engine=cuda*) echo '0 4' ;;                 # 4: the machine has no GPU
+    *engine=cuda* | *"profile  device=cuda"*) echo "0 4" ;; # 4: the machine has no GPU
+    *' replay '* | *' energy   probe'* | *' energy   run'*) echo '0 4' ;;
     *' capacity engine=openai'*) echo '0 1 5' ;; # a busy machine is slow, and its client late
     *' capacity '* | *' search '*) echo '0 1' ;; # or meets the objective at no rate
     *' bench '*engine=openai*) echo '0 5' ;;
@@ -127,7 +140,12 @@ run() {
     case $line in *127.0.0.1:8000*) [ -n "$server" ] || return ;; esac
     ran=$((ran + 1))
     since=$(date +%s)
-    eval "$line" >"$work/out" 2>"$work/err"
+    case $line in
+    *' capture '*) # on a GPU that computes
+        (export LD_LIBRARY_PATH="$fakes/gpu:$LD_LIBRARY_PATH" FAKE_GPU=apart=1 && eval "$line") \
+            >"$work/out" 2>"$work/err" ;;
+    *) eval "$line" >"$work/out" 2>"$work/err" ;;
+    esac
     code=$?
     printf '%3d s, exit %d: %s\n' $(($(date +%s) - since)) $code "${line%% #*}"
     case ${line%%#*} in *'& '*) wait_for_server && return ;; esac

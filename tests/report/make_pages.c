@@ -1,12 +1,18 @@
 /* Writes the pages that tests/report/look.sh looks at: make_pages FOLDER. */
+#include <math.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "config/plan.h"
+#include "deep/result.h"
+#include "energy/energy_report.h"
+#include "kernels/gantt.h"
 #include "report/report.h"
 #include "support/fake_kernels.h"
 #include "support/fake_run.h"
 #include "support/fake_search.h"
 #include "support/fake_spool.h"
+#include "text/json.h"
 #include "workload/workload.h"
 
 #define HOSTILE "<script>document.title='run'</script><b>\"'&"
@@ -232,6 +238,235 @@ static enum st make_traces(struct arena *a, const char *dir, struct buf *html, s
     return make_kernels(a, dir, "diff", after, before, html, e);
 }
 
+/* A session with hostile names, long names, and figures that are missing. */
+static enum st make_deep(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    enum { KERNELS = 12 };
+    static const char *const classes[] = {"compute-bound", "memory-bound", "latency-bound",
+                                          "balanced", "unknown"};
+    struct deep_kernel_row rows[KERNELS];
+    for (int i = 0; i < KERNELS; i++) {
+        double f = 1 + i, unknown = i == KERNELS - 1 ? (double)NAN : 1;
+        rows[i] = (struct deep_kernel_row){
+            .name = i ? "void at::native::vectorized_elementwise_kernel<4, at::native::"
+                        "BinaryFunctor<float, float, float> >(int, at::native::BinaryFunctor)"
+                      : HOSTILE,
+            .short_name = i ? "vectorized_elementwise_kernel" : HOSTILE,
+            .calls = 1000 * f,
+            .total_ms = 50 / f,
+            .mean_us = 50 / f / f,
+            .share_percent = 30 / f,
+            .profiled = 2,
+            .ncu_us = 9,
+            .app_us = 8,
+            .clock_percent = 12.5,
+            .gflop = 0.1 * f,
+            .dram_mb = 3,
+            .l2_mb = 5,
+            .intensity = 0.05 * f * f * f * unknown,
+            .l2_intensity = 2,
+            .tflop_per_s = 0.01 * f * f * f * unknown,
+            .dram_gb_per_s = 1200,
+            .l2_gb_per_s = 4000,
+            .compute_percent = 7 * f * unknown,
+            .dram_percent = 80 / f * unknown,
+            .l2_percent = 40 / f,
+            .occupancy_percent = 61.2,
+            .occupancy_limit_percent = 75,
+            .registers = 168,
+            .shared_bytes = 165332,
+            .waves = 0.97,
+            .units = i % 2 ? "tensor_bf16 98 %, fp32 2 %" : "fp32 100 %",
+            .occupied = "registers",
+            .class = classes[i % 5],
+            .why = HOSTILE};
+    }
+    struct deep_stage_row stages[] = {
+        {"prefill", 0, 1, 3, 90, 30, 88, 12, 4, 12, 4944, 13.9, 5, 1e12, 1e10, 12.3, 40, 1, 2},
+        {"prefill/" HOSTILE, 1, 1, 3, 9, 3, 8, 2, 2, 2, 44, 3, 1, NAN, NAN, NAN, NAN, NAN, NAN}};
+    struct deep_bottleneck worst[] = {{HOSTILE, "kernel", 50, 40, 60, 1.67, 1.19, HOSTILE, HOSTILE},
+                                      {"The GPU has no work", "idle", 500, 97.5, 0, NAN, NAN,
+                                       "The GPU worked 14 ms of 587 ms.", "Gaps."}};
+    struct deep_step steps[] = {{"baseline", NULL, "ok", NULL, NULL, 9.5, NAN},
+                                {"ncu", "ncu", "failed", HOSTILE, HOSTILE, 15, 57}};
+    struct deep_fact facts[] = {{"GPU 0", HOSTILE}};
+    struct deep_roof_row roofs[] = {
+        {"dram", 4.6e12}, {"l2", 9e12}, {"fp32", 5.1e13}, {"tensor_bf16", 7.3e14}};
+    struct deep_operator_row operators[] = {{HOSTILE, 10, 3, 3.4, 45}};
+    struct deep_collective_row collectives[] = {{HOSTILE, 4711, 1, 56, 7.5, 3, 4.5}};
+    const char *notes[] = {HOSTILE};
+    const struct deep_result r = {.schema_version = DEEP_SCHEMA,
+                                  .command = "python3 " HOSTILE,
+                                  .model = HOSTILE,
+                                  .roofs = HOSTILE,
+                                  .environment = facts,
+                                  .n_environment = 1,
+                                  .steps = steps,
+                                  .n_steps = 2,
+                                  .roof_rows = roofs,
+                                  .n_roof_rows = 4,
+                                  .totals = {"stages", 587, 14, 14, 6511, 40, 1, 1, 6.98, 4.5},
+                                  .stages = stages,
+                                  .n_stages = 2,
+                                  .operators = operators,
+                                  .n_operators = 1,
+                                  .kernels = rows,
+                                  .n_kernels = KERNELS,
+                                  .collectives = collectives,
+                                  .n_collectives = 1,
+                                  .bottlenecks = worst,
+                                  .n_bottlenecks = 2,
+                                  .notes = notes,
+                                  .n_notes = 1};
+    struct artifact art;
+    const char *path = fs_join(a, dir, "deep");
+    struct node *meta = node_new(a, NODE_MAP);
+    struct buf json = {0};
+    node_set(a, meta, SV("run_type"), node_str(a, "deep"));
+    node_set(a, meta, SV("run_id"), node_str(a, HOSTILE));
+    deep_result_json(&json, &r);
+    TRY(artifact_begin(a, path, "run_meta.json", &art, e));
+    TRY(artifact_write(&art, "deep.json", &json, e));
+    buf_free(&json);
+    TRY(artifact_commit(&art, meta, e));
+    TRY(report_artifacts(a, &path, 1, html, e));
+    return save(a, dir, "deep.html", html, e);
+}
+
+/* Seconds into 2026-11-21 16:30:05, UTC. */
+static int64_t moment(double s)
+{
+    return INT64_C(1795278605) * NS_PER_S + ns_from_s(s);
+}
+
+/* 60 s of idle power, a whole from 5 s on, an application from 15 s on, 12 kernels of 2 s each. */
+static struct power_log make_power(struct arena *a)
+{
+    enum { N = 1500 };
+    struct power_sample *p = arena_array(a, struct power_sample, N);
+    for (int i = 0; i < N; i++) {
+        const double s = i * 0.04;
+        const double w = s >= 5 && s < 13    ? 410
+                         : s >= 15 && s < 23 ? 180
+                         : s >= 25 && s < 55 ? 200 + 25 * floor((s - 25) / 2.5)
+                                             : 121;
+        p[i] = (struct power_sample){moment(s), w + (i % 5 - 2) * 0.7, NAN};
+    }
+    return (struct power_log){
+        .p = p, .n = N, .zoned = true, .source = HOSTILE, .what = "GPU 0", .missing = 3};
+}
+
+static enum st write_energy(struct arena *a, const struct artifact *art,
+                            const struct energy_report *r, const struct power_log *log,
+                            struct err *e)
+{
+    struct buf text = {0};
+    FILE *f;
+    TRY(artifact_create_file(art, "power.csv", &f, e));
+    power_log_write_zoned(f, log, 0);
+    TRY(artifact_close_file(art, "power.csv", &f, e));
+    if (r)
+        json_write(&text, energy_report_node(a, r), 2, true);
+    const enum st st = r ? artifact_write(art, "gpu_energy_report.json", &text, e) : ST_OK;
+    buf_free(&text);
+    return st;
+}
+
+/* Two streams: layers of products and small kernels, and copies beside them. */
+static enum st write_timeline(struct arena *a, const struct artifact *art, struct err *e)
+{
+    enum { BARS = 240 };
+    static const char *const lanes[] = {"default stream", HOSTILE};
+    static const char *const names[] = {"nvjet_tst_64x64", HOSTILE, "Memcpy DtoD"};
+    struct kernels_gantt g = {
+        .span_ns = 5066700, .lanes = lanes, .n_lanes = 2, .names = names, .n_names = 3};
+    struct doubles *columns[] = {&g.lane,          &g.kind, &g.start_percent,
+                                 &g.width_percent, &g.name, &g.duration_ns};
+    struct buf text = {0};
+    for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+        *columns[k] = (struct doubles){arena_array(a, double, BARS), BARS};
+    for (int i = 0; i < BARS; i++) {
+        const bool copy = i % 12 == 11, product = i % 3 == 0;
+        const double width = copy ? 0.6 : product ? 0.5 : 0.15;
+        const double values[] = {copy,
+                                 copy      ? KERNELS_BAR_COPY
+                                 : product ? KERNELS_BAR_MATRIX
+                                           : KERNELS_BAR_OTHER,
+                                 i * 100.0 / BARS,
+                                 width,
+                                 copy ? 2 : !product,
+                                 width / 100 * 5066700};
+        for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+            columns[k]->v[i] = values[k];
+    }
+    json_write(&text, fields_node(a, &kernels_gantt_fields, &g), 0, true);
+    const enum st st = artifact_write(art, "timeline.json", &text, e);
+    buf_free(&text);
+    return st;
+}
+
+/* A report, and a power log; names are hostile, or those of templates. */
+static enum st make_energy(struct arena *a, const char *dir, struct buf *html, struct err *e)
+{
+    enum { KERNELS = 14, POOL = 11 };
+    const struct power_log log = make_power(a);
+    const struct full_timing full = {.window = timing_window_of(a, moment(5.2), moment(12.8), 0),
+                                     .num_runs = 1500,
+                                     .inference_us = 5066.7,
+                                     .under = {1980, 3201, 54, ""},
+                                     .source = "full"};
+    const struct full_timing app = {.window = timing_window_of(a, moment(15.2), moment(22.8), 0),
+                                    .num_runs = 250,
+                                    .inference_us = 30400,
+                                    .under = {NAN, NAN, NAN, NULL},
+                                    .source = "app"};
+    struct kernel_timing *k = arena_array(a, struct kernel_timing, KERNELS);
+    for (int i = 0; i < KERNELS; i++) {
+        const int loop = i < POOL ? i : POOL; /* the last of them share one */
+        k[i] = (struct kernel_timing){
+            .window = timing_window_of(a, moment(25.2 + 2.5 * loop), moment(27.2 + 2.5 * loop), 0),
+            .name = i == 3 ? HOSTILE
+                           : arena_printf(a,
+                                          "void at::native::vectorized_elementwise_kernel<%d, "
+                                          "at::native::CUDAFunctor_add<c10::BFloat16>, "
+                                          "std::array<char*, 3ul>>(int, "
+                                          "at::native::CUDAFunctor_add<c10::BFloat16>)",
+                                          i),
+            .tier = 1 + i % 3,
+            .invocation_count = 28,
+            .benchmark_runs = 20000,
+            .single_time_us = 14,
+            .in_context_us = i < POOL ? 17 : 1,
+            .pooled = i >= POOL,
+            .under = {1980 - 30 * i, 3201, 51 + i, i == 2 ? "power cap" : ""}};
+    }
+    const struct isolated_timing isolated = {
+        .kernels = k, .n = KERNELS, .zoned = true, .source = "isolated"};
+    const struct energy_inputs in = {.power = &log,
+                                     .full = &full,
+                                     .isolated = &isolated,
+                                     .application = &app,
+                                     .idle_w = 121,
+                                     .idle_half_w = 0.3};
+    static const char *const names[] = {"energy", "power"};
+    struct energy_report r;
+    TRY(energy_report_make(a, &in, &r, e));
+    for (int i = 0; i < 2; i++) {
+        const char *path = fs_join(a, dir, names[i]);
+        struct artifact art;
+        struct node *meta = node_new(a, NODE_MAP);
+        TRY(artifact_begin(a, path, "run_meta.json", &art, e));
+        TRY(write_energy(a, &art, i ? NULL : &r, &log, e));
+        TRY(i ? ST_OK : write_timeline(a, &art, e));
+        node_set(a, meta, SV("run_type"), node_str(a, names[i]));
+        node_set(a, meta, SV("run_id"), node_str(a, HOSTILE));
+        TRY(artifact_commit(&art, meta, e));
+        TRY(report_artifacts(a, &path, 1, html, e));
+        TRY(save(a, dir, arena_printf(a, "%s.html", names[i]), html, e));
+    }
+    return ST_OK;
+}
+
 static enum st run_page(struct arena *a, const char *dir, const char *name,
                         const struct fake_run *run, struct buf *html, struct err *e)
 {
@@ -289,7 +524,9 @@ static enum st make(struct arena *a, const char *dir, struct buf *html, struct e
     TRY(add_intervals(a, fs_join(a, dir, "sim_good"), e));
     TRY(make_searches(a, dir, html, e));
     TRY(make_traces(a, dir, html, e));
+    TRY(make_energy(a, dir, html, e));
     TRY(make_runs(a, dir, html, e));
+    TRY(make_deep(a, dir, html, e));
     const char *real = fs_join(a, dir, "real"), *spread = fs_join(a, dir, "real2");
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_good"), spread, "good", html, e));
     TRY(comparison_page(a, dir, real, fs_join(a, dir, "sim_slow"), NULL, "slow", html, e));

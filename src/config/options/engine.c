@@ -1,18 +1,23 @@
 #include "config/options/options.h"
 
 static const struct option rows[] = {
-    {KEY(engine.kind), .def = "cpu", .instead = {CMD_CAPACITY, "sim"},
-     .commands = DRIVES | CMD_PROFILE | CMD_SERVE, .help = "what carries batches out"},
+    {KEY(engine.kind), .def = "cpu", .instead = {CMD_CAPACITY, "sim"}, .null_is_word = true,
+     .commands = DRIVES | CMD_PROFILE | CMD_SERVE | CMD_LOGITS, .help = "what carries batches out"},
     {KEY(engine.threads), .unit = "threads", .def = "0", .max = 4096,
-     .commands = DRIVES | CMD_PROFILE | CMD_SERVE, .when = WHEN(IS("engine.kind", "cpu")),
+     .commands = DRIVES | CMD_PROFILE | CMD_SERVE | CMD_LOGITS,
+     .when = WHEN(IS("engine.kind", "cpu")),
      .help = "threads of the CPU engine; 0 is every core this process may use"},
     {KEY(engine.dtype), .def = "bfloat16", .allowed = "bfloat16|float16|float32",
-     .commands = DRIVES | CMD_SERVE, .when = WHEN(IS("engine.kind", "cuda")),
+     .commands = DRIVES | CMD_PROFILE | CMD_SERVE | CMD_LOGITS,
+     .when = WHEN(IS("engine.kind", "cuda")),
      .help = "type of the CUDA engine's weights, keys and values"},
-    {KEY(engine.check), .def = "false", .commands = DRIVES | CMD_SERVE,
+    {KEY(engine.check), .def = "false", .commands = DRIVES | CMD_SERVE | CMD_LOGITS,
      .when = WHEN(IS("engine.kind", "cuda")),
      .help =
          "wait behind every kernel, so that a fault of the GPU names the one that failed; slow"},
+    {KEY(engine.fused), .def = "false", .commands = DRIVES | CMD_SERVE,
+     .when = WHEN(IS("engine.kind", "cuda")),
+     .help = "decode steps of up to 4 sequences as one kernel, where model and GPU allow it"},
     {KEY(engine.ignore_eos), .def = "true", .commands = DRIVES | CMD_SERVE,
      .when = WHEN(NOT("engine.kind", "null"), ENGINE),
      .help = "generate num_decode_tokens whatever the model says"},

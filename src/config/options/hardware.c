@@ -5,11 +5,12 @@
 /* clang-format off */
 #define PEAK(type, what)                                                              \
     {KEY(hardware.peak_tflops.type), .unit = "TFLOP/s", .max = 1e9,                   \
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS, .help = "peak rate of " what}
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_DEEP, .when = FROM_PEAKS,            \
+     .help = "peak rate of " what}
 /* clang-format on */
 
 static const struct option rows[] = {
-    {KEY(hardware.id), .commands = PLANS | CMD_PROFILE,
+    {KEY(hardware.id), .commands = PLANS | CMD_PROFILE | CMD_KERNELS | CMD_DEEP,
      .help = "name of the hardware: the folder of its profiling bundle"},
     {KEY(hardware.memory_gb), .unit = "GiB", .min = 1e-3, .max = 1e6, .commands = PLANS,
      .when = WHEN(OUR_BATCHES),
@@ -26,7 +27,7 @@ static const struct option rows[] = {
      .help = "most keys and values of an engine that keeps them in the host's memory; 2 when "
              "unset, but simulations have to be told"},
     {KEY(hardware.dram_gb_per_s), .unit = "GB/s", .max = 1e9,
-     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
+     .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE | CMD_DEEP, .when = FROM_PEAKS,
      .help = "bandwidth of one device's memory"},
     PEAK(fp32, "float32, without tensor cores"),
     PEAK(tf32, "TF32 matrix products, dense as all of these"),
@@ -49,6 +50,10 @@ static const struct option rows[] = {
     {KEY(hardware.l2_mb), .unit = "MiB", .max = 1e9,
      .commands = SIMULATES | CMD_CALIBRATE | CMD_SERVE, .when = FROM_PEAKS,
      .help = "L2 cache of one device"},
+    {KEY(hardware.profile_root), .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .help =
+         "measured bundles that ship with the hardware: read where profile.root is not chosen and "
+         "has none, and one of them holds the model"},
     {KEY(network_device), .commands = CMD_PROFILE | SIMULATES | CMD_CALIBRATE | CMD_SERVE,
      .when = WHEN(SIMULATOR), .help = "name of the interconnect: the folder of its network tables"},
 };

@@ -4,7 +4,8 @@ static const struct option rows[] = {
     {KEY(out), .commands = ARTIFACTS | CMD_SERVE,
      .help = "directory to write; made from the kind and a stable id of the settings when unset"},
     {KEY(seed), .def = "0", .max = INFINITY,
-     .commands = CMD_WORKLOAD | CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_MODEL | CMD_SERVE,
+     .commands =
+         CMD_WORKLOAD | CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_MODEL | CMD_SERVE | CMD_LOGITS,
      .help = "seed of everything random; equal seeds give equal bytes"},
     {KEY(repeat), .def = "0", .max = INFINITY, .commands = ONE_RUN,
      .help = "number of this repetition; it is part of the run's id and changes nothing else"},
@@ -13,7 +14,8 @@ static const struct option rows[] = {
      .help = "how much to say on stderr"},
     {KEY(vars), .commands = CMD_ANY,
      .help = "values of your own, for use as ${vars.name} elsewhere"},
-    {KEY(device), .def = "cpu", .commands = CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_SERVE,
+    {KEY(device), .def = "cpu",
+     .commands = CMD_BENCH | CMD_PROFILE | SIMULATES | CMD_SERVE | CMD_LOGITS,
      .help = "where code runs: cpu, cuda or cuda:N"},
 };
 

@@ -23,6 +23,14 @@ static const struct option rows[] = {
     {KEY(kernels.step_batch_size), .unit = "sequences", .min = 1, .max = 1 << 20,
      .commands = CMD_KERNELS, .when = WHEN(SET("kernels.step")),
      .help = "sequences in every iteration; unset it is the first number in the range's name"},
+    {KEY(kernels.composition), .commands = CMD_KERNELS,
+     .help =
+         "name of the ranges around one iteration each, with {prefill_tokens}, {context}, "
+         "{decode}, {kv} for its numbers and * for any text, or auto: writes profile/, a bundle "
+         "of measured iterations"},
+    {KEY(kernels.step_table), .commands = CMD_KERNELS, .when = WHEN(SET("kernels.step")),
+     .help = "CSV of step (the ranges that kernels.step names, from 0), prefill_tokens, context, "
+             "decode, kv: instead of kernels.composition"},
 };
 
 OPTION_SECTION(kernels, rows);

@@ -1,21 +1,21 @@
 #include "config/options/options.h"
 
 static const struct option rows[] = {
-    {KEY(model.name), .commands = MODELS | CMD_KERNELS | CMD_SERVE,
+    {KEY(model.name), .commands = MODELS | CMD_KERNELS | CMD_SERVE | CMD_DEEP,
      .help = "name of the model in bundles and artifacts"},
-    {KEY(model.hub), .commands = MODELS | CMD_SERVE,
+    {KEY(model.hub), .commands = MODELS | CMD_SERVE | CMD_DEEP,
      .help = "its name on the Hugging Face hub: Vidur's bundles carry that"},
-    {KEY(model.ref), .commands = MODELS | CMD_SERVE,
+    {KEY(model.ref), .commands = MODELS | CMD_SERVE | CMD_DEEP,
      .help = "directory with config.json, weights and tokenizer.json"},
-    {KEY(model.config), .commands = MODELS | CMD_SERVE,
+    {KEY(model.config), .commands = MODELS | CMD_SERVE | CMD_DEEP,
      .help = "Hugging Face config.json keys, used when model.ref has no config.json"},
-    {KEY(model.weights), .commands = DRIVES | CMD_PROFILE | CMD_SERVE,
+    {KEY(model.weights), .commands = DRIVES | CMD_PROFILE | CMD_SERVE | CMD_LOGITS,
      .when = WHEN(NOT("engine.kind", "sim|null|openai")),
      .help = "random:SEED for random weights; the safetensors of model.ref when unset"},
     {KEY(model.tokenizer), .commands = MAKES | CMD_SERVE,
      .help = "path of a tokenizer.json; the one of model.ref when unset"},
     {KEY(model.dtype), .allowed = "bf16|fp16|fp32|tf32|fp8|fp4|int8|int4",
-     .commands = SIMULATES | CMD_SERVE, .when = WHEN(SIMULATOR),
+     .commands = SIMULATES | CMD_SERVE | CMD_DEEP, .when = WHEN(SIMULATOR),
      .help =
          "number format of the weights and their products; config.json's, else bf16, when unset"},
     {KEY(model.kv_dtype), .allowed = "bf16|fp16|fp32|fp8|fp4|int8",

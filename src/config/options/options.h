@@ -40,6 +40,12 @@ struct option_section {
     X(output)              \
     X(kernels)             \
     X(trace)               \
+    X(replay)              \
+    X(logits)              \
+    X(energy)              \
+    X(deep)                \
+    X(nsys)                \
+    X(ncu)                 \
     X(doctor)
 
 #define OPTION_SECTION_EXTERN(name) extern const struct option_section options_##name;
@@ -69,15 +75,17 @@ OPTION_SECTIONS(OPTION_SECTION_EXTERN)
 
 enum {
     SIMULATES = CMD_SIMULATE | CMD_CAPACITY | CMD_SEARCH,
-    DRIVES = CMD_BENCH | CMD_CAPACITY,                        /* an engine */
-    RUNS = CMD_BENCH | SIMULATES,                             /* serves a workload */
-    ONE_RUN = CMD_BENCH | CMD_SIMULATE,                       /* once, and writes that run */
-    PLANS = RUNS | CMD_CALIBRATE | CMD_SERVE,                 /* makes batches with a policy */
-    MAKES = CMD_WORKLOAD | RUNS,                              /* may make a workload */
-    RATED = CMD_WORKLOAD | ONE_RUN,                           /* at a rate that is given */
-    MODELS = MAKES | CMD_PROFILE | CMD_MODEL | CMD_CALIBRATE, /* needs a model */
+    DRIVES = CMD_BENCH | CMD_CAPACITY,        /* an engine */
+    DRIVEN = DRIVES | CMD_PROFILE,            /* one of other people */
+    RUNS = CMD_BENCH | SIMULATES,             /* serves a workload */
+    ONE_RUN = CMD_BENCH | CMD_SIMULATE,       /* once, and writes that run */
+    PLANS = RUNS | CMD_CALIBRATE | CMD_SERVE, /* makes batches with a policy */
+    MAKES = CMD_WORKLOAD | RUNS,              /* may make a workload */
+    RATED = CMD_WORKLOAD | ONE_RUN,           /* at a rate that is given */
+    MODELS = MAKES | CMD_PROFILE | CMD_MODEL | CMD_LOGITS | CMD_CALIBRATE, /* needs a model */
     ARTIFACTS = MAKES | CMD_COMPARE | CMD_CALIBRATE | CMD_REPORT | CMD_MODEL | CMD_KERNELS |
-                CMD_TRACE, /* writes one directory, named by out */
+                CMD_TRACE | CMD_CAPTURE | CMD_REPLAY | CMD_LOGITS | CMD_ENERGY |
+                CMD_DEEP, /* writes one directory, named by out */
 };
 
 /* ---- conditions: .when = WHEN(IS("engine.kind", "cpu"), UNSET("url")) ---- */

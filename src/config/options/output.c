@@ -17,7 +17,8 @@ static const struct option rows[] = {
      .when = WHEN(RECORDED, NOT("engine.kind", "openai")),
      .help = "write trace.json: the batches of each replica and stage, for ui.perfetto.dev"},
     {KEY(output.write_hydra_snapshot), .def = "true",
-     .commands = CMD_WORKLOAD | CMD_BENCH | SIMULATES | CMD_COMPARE | CMD_KERNELS | CMD_SERVE,
+     .commands =
+         CMD_WORKLOAD | CMD_BENCH | SIMULATES | CMD_COMPARE | CMD_KERNELS | CMD_SERVE | CMD_DEEP,
      .when = WHEN(RECORDED), .help = "keep config.yaml and overrides.yaml beside the results"},
     {KEY(report.inputs), .commands = CMD_REPORT, .help = "artifact directories to report on"},
 };

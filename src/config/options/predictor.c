@@ -17,6 +17,11 @@ static const struct option rows[] = {
      .when = WHEN(SIMULATOR, ALWAYS_IS("predictor.kind", "auto|bundle|roofline")),
      .help = "parameters of the iteration model instead of the roofline's defaults or a "
              "calibration's: +predictor.parameters.weights_efficiency=0.9"},
+    {KEY(predictor.request_overheads), .def = "bundle", .allowed = "bundle|server|none",
+     .commands = SIMULATES, .when = WHEN(SIMULATOR),
+     .help = "what a request pays once, for HTTP, tokenization and its client: the bundle's "
+             "request_overheads.json, where it has one; server: 6 ms before the first token, 2 us "
+             "a prompt token, 1 ms after the last, of a server in Python that was not measured"},
 };
 
 OPTION_SECTION(predictor, rows);

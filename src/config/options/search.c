@@ -24,7 +24,9 @@ static const struct option rows[] = {
              "where it is set on the command line, workload.num_requests exactly"},
     {KEY(capacity.start_rate), .unit = "1/s", .min = 1e-9, .max = 1e9,
      .commands = CMD_CAPACITY | CMD_SEARCH,
-     .help = "rate to begin at; the throughput of all requests at once when unset"},
+     .help =
+         "rate to begin at; when unset the throughput of all requests at once, of a real engine "
+         "of ours what a simulation of the search predicts, else 1"},
     {KEY(capacity.long_run), .unit = "times", .def = "16", .max = 4096, .commands = CMD_CAPACITY,
      .when = WHEN(SIMULATOR),
      .help =

@@ -27,9 +27,17 @@ static const struct option rows[] = {
      .help = "how much of the recording a killed process may lose"},
     {KEY(trace.buffers), .def = "128", .min = 2, .max = 4096, .commands = CMD_TRACE,
      .help = "most activity buffers of 4 MiB; beyond them records are dropped and counted"},
-    {KEY(trace.library), .commands = CMD_TRACE,
+    {KEY(region), .commands = CMD_CAPTURE,
+     .help =
+         "what to capture: range#occurrence or range@domain#occurrence of an NVTX range, counted "
+         "from 1, or profiler#occurrence, from cuProfilerStart to cuProfilerStop"},
+    {KEY(capture.trial), .def = "true", .commands = CMD_CAPTURE,
+     .help =
+         "replay the region once at the end, in a process of its own: a capsule that lacks memory "
+         "is refused"},
+    {KEY(trace.library), .commands = CMD_TRACE | CMD_CAPTURE,
      .help = "path of libtwinfer_inject.so; the one beside this program when unset"},
-    {KEY(trace.cupti), .commands = CMD_TRACE,
+    {KEY(trace.cupti), .commands = CMD_TRACE | CMD_CAPTURE,
      .help = "path of libcupti; the one that the process has loaded, or that is found, when unset"},
 };
 

@@ -84,6 +84,20 @@ static void interpolated_text_is_read_as_what_is_wanted(void **state)
     assert_string_equal(fixture_yaml(t, &c, "seed"), "12\n");
 }
 
+/* The engine of that name, not the default one. */
+static void null_is_an_engine(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {"engine.kind=null", "engine.kind='null'"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        struct config c = fixture_good(t, ARGS(BENCH, FILES({"bench.yaml", ""}), words[i]));
+        assert_string_equal(c.plan.engine.kind, "null");
+    }
+    struct config c =
+        fixture_good(t, ARGS(BENCH, FILES({"bench.yaml", "engine: {kind: null, threads: 3}\n"})));
+    assert_string_equal(c.plan.engine.kind, "null");
+}
+
 static void null_is_not_set(void **state)
 {
     struct test *t = *state;
@@ -162,7 +176,7 @@ static void a_wrong_override_is_named(void **state)
     line_err(t, "+model.config.x=4",
              "compare does not use model.config.x\n"
              "hint: it is a key of: workload, bench, serve, profile, "
-             "simulate, capacity, search, calibrate, model");
+             "simulate, capacity, search, calibrate, model, logits, deep");
     line_err(t, "~workload.arrival.rate",
              "compare does not use workload.arrival.rate\n"
              "hint: it is a key of: workload, bench, simulate");
@@ -222,6 +236,7 @@ int main(void)
         TEST(a_list_takes_commas),
         TEST(interpolated_text_is_read_as_what_is_wanted),
         TEST(null_is_not_set),
+        TEST(null_is_an_engine),
         TEST(a_wrong_value_is_named_with_its_place),
         TEST(an_unknown_key_is_named_with_its_neighbours),
         TEST(a_wrong_override_is_named),

@@ -45,8 +45,10 @@ static void every_group_file_is_good(void **state)
         const char *group = arena_strn(t->a, f->path, (size_t)(slash - f->path));
         const char *name = arena_strn(t->a, slash + 1, strlen(slash + 1) - strlen(".yaml"));
         bool predicts = strcmp(group, "predictor") == 0;
+        bool profiles =
+            strcmp(group, "deep") == 0 || strcmp(group, "nsys") == 0 || strcmp(group, "ncu") == 0;
         struct config_args args = ARGS(BENCH, embed_cmd, arena_printf(t->a, "%s=%s", group, name));
-        args.command = predicts ? COMMAND_SIMULATE : COMMAND_BENCH;
+        args.command = predicts ? COMMAND_SIMULATE : profiles ? COMMAND_DEEP : COMMAND_BENCH;
         struct config c = fixture_good(t, args);
         if (strcmp(group, "model") == 0)
             assert_string_equal(c.plan.model.name, name);

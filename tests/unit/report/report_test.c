@@ -521,7 +521,7 @@ static void what_cannot_be_reported_is_named(void **state)
          "cannot report on DIR/a\n"
          "DIR/a: there is no page for a \"capture\" artifact\n"
          "hint: report takes comparisons, real and simulated runs, capacities, searches, traces, "
-         "runs of kernels, workloads and bundles"},
+         "runs of kernels, deep sessions, power logs and energies, workloads and bundles"},
         {"a/run_meta.json", "{\"schema_version\": 1, \"run_type\": \"trace\"}",
          "cannot report on DIR/a\n"
          "cannot read the trace DIR/a\n"

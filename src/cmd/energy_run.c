@@ -1,0 +1,271 @@
+/* energy run: a captured region, replayed whole and kernel by kernel, with its power. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/energy.h"
+#include "energy/run.h"
+#include "replay/replay.h"
+#include "replay/timeline.h"
+
+enum { DEFAULT_RUNS = 1000 };
+#define POOLED_BELOW 0.01 /* of the region's time: a class that takes less shares a loop */
+#define ROUND_S      0.02 /* of what is held: long for a launch, short for the window */
+
+struct region {
+    const char *capsule;
+    int gpu;
+    const char *const *classes;
+    size_t n_classes;
+};
+
+/* Which classes run alone, which together; numbers of kernels. */
+struct loops {
+    int64_t *alone, *pooled;
+    size_t n_alone, n_pooled;
+    int64_t pooled_ops;   /* in the region */
+    bool of_application;  /* times inside the region are the application's */
+    double *in_context_s; /* [kernels] of one operation; NAN = unknown */
+};
+
+static struct timing_window window_of(const struct timing *t)
+{
+    return (struct timing_window){
+        .from_ns = t->start_wall_ns, .to_ns = t->end_wall_ns, .zoned = true};
+}
+
+static struct timing_under under_of(struct arena *a, const struct gpu_conditions *c)
+{
+    return (struct timing_under){.sm_mhz = c->samples ? c->sm_mhz : (double)NAN,
+                                 .memory_mhz = c->samples ? c->memory_mhz : (double)NAN,
+                                 .celsius_high = c->samples ? c->celsius_high : (double)NAN,
+                                 .clock_limits =
+                                     c->samples ? gpu_reason_words(a, c->reasons) : NULL};
+}
+
+/* Times inside the region: of the replay, else, where CUPTI does not tell them, of the application.
+ */
+static void take_times(struct arena *a, const struct replay_report *r, struct loops *out)
+{
+    bool replayed = true, application = true;
+    out->in_context_s = arena_array(a, double, r->kernels.n);
+    for (size_t i = 0; i < r->kernels.n; i++) {
+        replayed = replayed && isfinite(r->kernels.p[i].in_context_s);
+        application = application && isfinite(r->kernels.p[i].app_s);
+    }
+    out->of_application = !replayed && application;
+    for (size_t i = 0; i < r->kernels.n; i++)
+        out->in_context_s[i] =
+            out->of_application ? r->kernels.p[i].app_s : r->kernels.p[i].in_context_s;
+}
+
+/* By time inside the region, or alone where that is not known. */
+static void choose_loops(struct arena *a, const struct replay_report *r, struct loops *out)
+{
+    const size_t n = r->kernels.n;
+    double *s = arena_array(a, double, n), sum = 0;
+    *out =
+        (struct loops){.alone = arena_array(a, int64_t, n), .pooled = arena_array(a, int64_t, n)};
+    take_times(a, r, out);
+    for (size_t i = 0; i < n; i++) {
+        const struct replay_kernel *k = &r->kernels.p[i];
+        const double one_s = isfinite(out->in_context_s[i]) ? out->in_context_s[i]
+                             : k->warm.n                    ? k->warm.median_s
+                                                            : 0;
+        s[i] = one_s * (double)k->count;
+        sum += s[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (r->kernels.p[i].warm.n == 0) /* it fails alone, or is not wanted */
+            continue;
+        if (s[i] >= POOLED_BELOW * sum) {
+            out->alone[out->n_alone++] = (int64_t)i;
+            continue;
+        }
+        out->pooled[out->n_pooled++] = (int64_t)i;
+        out->pooled_ops += r->kernels.p[i].count;
+    }
+    if (out->n_pooled == 1) /* no pool */
+        out->alone[out->n_alone++] = out->pooled[--out->n_pooled];
+}
+
+static void set_kernel(struct arena *a, const struct replay_held *h, int64_t loop_ops,
+                       struct kernel_timing *k)
+{
+    if (h->time.n == 0)
+        return;
+    k->window = window_of(&h->time);
+    k->under = under_of(a, &h->under);
+    k->benchmark_runs = k->pooled ? h->time.runs / loop_ops * k->invocation_count : h->time.runs;
+    if (!k->pooled)
+        k->single_time_us = h->time.median_s * 1e6;
+}
+
+static void take_kernels(struct arena *a, const struct replay_report *timed,
+                         const struct replay_report *held, const struct loops *loops,
+                         struct isolated_timing *out)
+{
+    out->in_context_from = loops->of_application ? "application" : "replay";
+    out->n = timed->kernels.n;
+    out->kernels = arena_array(a, struct kernel_timing, out->n);
+    for (size_t i = 0; i < out->n; i++) {
+        const struct replay_kernel *k = &timed->kernels.p[i];
+        out->kernels[i] = (struct kernel_timing){
+            .name = k->name,
+            .tier = k->tier,
+            .invocation_count = k->count,
+            .single_time_us = k->warm.n ? k->warm.median_s * 1e6 : (double)NAN,
+            .in_context_us = loops->in_context_s[i] * 1e6,
+            .under = under_of(a, &(struct gpu_conditions){0})};
+    }
+    for (size_t i = 0; i < loops->n_alone; i++)
+        set_kernel(a, &held->held[1 + i], 1, &out->kernels[loops->alone[i]]);
+    for (size_t i = 0; i < loops->n_pooled; i++) {
+        struct kernel_timing *k = &out->kernels[loops->pooled[i]];
+        k->pooled = true;
+        set_kernel(a, &held->held[1 + loops->n_alone], loops->pooled_ops, k);
+    }
+}
+
+/* A quick look at all times, which also says what may share a loop; then the loops, in a process
+ * that CUPTI is not attached to. */
+static enum st replay(void *self, struct arena *a, const struct energy_wish *wish,
+                      struct full_timing *full, struct isolated_timing *isolated, struct err *e)
+{
+    const struct region *region = self;
+    struct replay_capsule_params p = {
+        .dir = region->capsule,
+        .task = REPLAY_TIME,
+        .gpu = region->gpu,
+        .timer = {.samples = 5, .sample_s = fmin(0.002, wish->window_s), .stop = &job_stop},
+        .classes = region->classes,
+        .n_classes = region->n_classes,
+        .dispatch = -1};
+    struct replay_report timed = {0}, held = {0};
+    struct loops loops;
+    TRY(replay_capsule(a, &p, &timed, e));
+    if (timed.region.time.n == 0)
+        return err_set(e, ST_INPUT, "%s: the region was not timed", region->capsule);
+    choose_loops(a, &timed, &loops);
+    if (timed.region.why_no_nodes)
+        log_warn("no times inside the replayed region: %s", timed.region.why_no_nodes);
+    p.task = REPLAY_HOLD;
+    p.timer.sample_s = fmin(ROUND_S, wish->window_s / 4);
+    p.classes = NULL;
+    p.n_classes = 0;
+    p.region_runs = wish->runs;
+    p.hold_s = wish->window_s;
+    p.alone = loops.alone;
+    p.n_alone = loops.n_alone;
+    p.pooled = loops.pooled;
+    p.n_pooled = loops.n_pooled;
+    TRY(replay_capsule(a, &p, &held, e));
+    const struct timing *t = &held.held[0].time;
+    *full = (struct full_timing){.window = window_of(t),
+                                 .num_runs = t->runs,
+                                 .inference_us = t->median_s * 1e6,
+                                 .min_us = t->min_s * 1e6,
+                                 .max_us = t->max_s * 1e6,
+                                 .under = under_of(a, &held.held[0].under)};
+    take_kernels(a, &timed, &held, &loops, isolated);
+    return ST_OK;
+}
+
+/* runs= is a list of folders for compare. */
+static enum st runs_of(const struct plan *p, int64_t *out, struct err *e)
+{
+    *out = DEFAULT_RUNS;
+    if (p->compare.runs.n == 0)
+        return ST_OK;
+    if (p->compare.runs.n == 1 && str_int64(sv_of(p->compare.runs.items[0]), out) && *out >= 1 &&
+        *out <= 1000000000)
+        return ST_OK;
+    return err_set(e, ST_USAGE, "runs: energy run takes a number from 1 to 1000000000, got '%s'",
+                   p->compare.runs.items[0]);
+}
+
+static struct node *window_node(struct arena *a, const struct energy_window *w)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "seconds", node_number(a, w->s));
+    node_put(a, n, "from", node_str(a, energy_window_from_name(w->from)));
+    node_put(a, n, "percent", node_number(a, w->percent));
+    node_put(a, n, "sensor", node_str_or_null(a, w->sensor));
+    node_put(a, n, "update_s", node_number(a, w->update_s));
+    return n;
+}
+
+static struct node *extra_of(struct job_context *c, const struct energy_run *r)
+{
+    struct arena *a = c->a;
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "capsule", node_str(a, c->plan->capsule));
+    node_put(a, n, "gpu", node_int(a, r->board.gpu));
+    node_put(a, n, "gpu_name", node_str(a, r->board.name));
+    node_put(a, n, "gpu_uuid", node_str(a, r->board.uuid));
+    node_put(a, n, "utc_offset_s", node_int(a, r->utc_offset_s));
+    node_put(a, n, "power_sensor", energy_sensor_node(a, &r->sensors[SAMPLER_POWER]));
+    node_put(a, n, "energy_sensor", energy_sensor_node(a, &r->sensors[SAMPLER_ENERGY]));
+    node_put(a, n, "samples", node_int(a, r->counts.samples));
+    node_put(a, n, "failed_readings", node_int(a, r->counts.failed));
+    node_put(a, n, "late", node_int(a, r->counts.late));
+    node_put(a, n, "window", window_node(a, &r->window));
+    node_put(a, n, "idle_before", idle_node(a, &r->before));
+    node_put(a, n, "idle_after", idle_node(a, &r->after));
+    node_put(a, n, "under", gpu_conditions_node(a, &r->under));
+    return n;
+}
+
+static enum st write_all(struct job_context *c, const struct energy_run *r, const char *id,
+                         struct artifact *art, struct err *e)
+{
+    struct arena *a = c->a;
+    TRY(artifact_write_json(art, "gpu_energy_report.json", energy_report_node(a, &r->report), e));
+    TRY(artifact_write_json(art, "full_model_timing.json", full_timing_node(a, &r->full), e));
+    TRY(artifact_write_json(art, "isolated_kernels_timing.json",
+                            isolated_timing_node(a, &r->isolated), e));
+    TRY(replay_timeline_write(a, art, c->plan->capsule, e));
+    TRY(energy_write_log(art, &r->log, r->board.gpu, r->utc_offset_s, false, e));
+    TRY(job_snapshot(c, art, e));
+    return artifact_commit(art, energy_meta(c, id, art, "energy", extra_of(c, r)), e);
+}
+
+enum st energy_run_capsule(struct job_context *c, struct err *e)
+{
+    const struct plan *p = c->plan;
+    struct region region = {p->capsule, (int)p->energy.gpu, p->replay.classes.items,
+                            p->replay.classes.n};
+    const struct energy_subject subject = {&region, true, replay};
+    struct energy_application application;
+    struct energy_run r;
+    struct artifact art;
+    const char *id, *dir = job_out_dir(c, "energy", &id);
+    if (!p->capsule) {
+        err_set(e, ST_USAGE, "capsule is not set");
+        return err_hint(e, "twinfer energy run capsule=runs/capsules/c1 runs=1000");
+    }
+    struct energy_run_params params = {.gpu = region.gpu,
+                                       .interval_s = p->energy.interval_s,
+                                       .idle_s = p->energy.duration_s,
+                                       .wish = {.window_s = p->energy.window_s},
+                                       .percent = p->energy.percent,
+                                       .sampler = p->energy.sampler,
+                                       .stop = &job_stop};
+    TRY(runs_of(p, &params.wish.runs, e));
+    TRY(energy_read_application(c, &application, e));
+    params.application = application.has_timing;
+    params.application_power = application.has_power;
+    if (params.application && !params.application_power) {
+        err_set(e, ST_USAGE, "application_power is not set: the application ran at another time");
+        return err_hint(e, "the folder or file of the energy log that ran beside it");
+    }
+    job_catch_signals();
+    TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
+    enum st st = energy_run(c->a, &params, &subject, &r, e);
+    if (st == ST_OK)
+        st = write_all(c, &r, id, &art, e);
+    artifact_discard(&art);
+    if (st == ST_OK)
+        energy_print_report(c, &r.report, dir);
+    return st;
+}

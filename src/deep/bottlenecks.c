@@ -1,0 +1,174 @@
+/* What costs most time, and what removing it would gain: Amdahl's law on the measured parts. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "deep/analysis.h"
+
+enum { MOST = 3 };
+
+/* Elapsed time before over after, when ms of it become ms * left. More than 99.9 % removed is no
+ * estimate. */
+static double amdahl(double ms, double elapsed_ms, double left)
+{
+    double after = elapsed_ms - ms * (1 - left);
+    return after > elapsed_ms / 1000 ? elapsed_ms / after : (double)NAN;
+}
+
+/* "12.345 ms", "6.85 us". */
+static const char *time_words(struct arena *a, double ms)
+{
+    return ms >= 0.1 || isnan(ms) ? arena_printf(a, "%.3f ms", ms)
+                                  : arena_printf(a, "%.2f us", 1e3 * ms);
+}
+
+static const char *kind_of(const struct deep_kernel_row *k)
+{
+    if (strncmp(k->name, "[CUDA mem", 9) == 0)
+        return "copy";
+    return strncmp(k->short_name, "nccl", 4) == 0 ? "communication" : "kernel";
+}
+
+static const char *kernel_evidence(struct arena *a, const struct deep_result *r,
+                                   const struct deep_kernel_row *k)
+{
+    struct buf out = {0};
+    buf_printf(&out, "%.0f call%s, %s together, %.2f us each: %.1f %% of the GPU's time.", k->calls,
+               k->calls == 1 ? "" : "s", time_words(a, k->total_ms), k->mean_us, k->share_percent);
+    if (k->profiled > 0 && k->class && strcmp(k->class, "unknown") != 0)
+        buf_printf(&out, " %s: %s.", k->class, k->why);
+    if (!isnan(k->dram_mb) && !isnan(k->dram_gb_per_s))
+        buf_printf(&out, " It moves %.3g MB of DRAM a launch at %.0f GB/s%s", k->dram_mb,
+                   k->dram_gb_per_s, isnan(k->dram_percent) ? "." : "");
+    if (!isnan(k->dram_percent) && !isnan(k->dram_mb))
+        buf_printf(&out, " (%.0f %% of the roof).", k->dram_percent);
+    if (!isnan(k->occupancy_percent))
+        buf_printf(&out, " Occupancy %.0f %%%s", k->occupancy_percent,
+                   isnan(k->occupancy_limit_percent) ? "." : "");
+    if (!isnan(k->occupancy_percent) && !isnan(k->occupancy_limit_percent))
+        buf_printf(&out, " of %.0f %% possible%s%s.", k->occupancy_limit_percent,
+                   k->occupied ? ", limited by " : "", k->occupied ? k->occupied : "");
+    if (k->profiled <= 0 && r->n_kernels)
+        buf_puts(&out, " Nsight Compute did not measure it: no roof is known for it.");
+    const char *text = arena_str(a, buf_str(&out));
+    buf_free(&out);
+    return text;
+}
+
+/* Share of the kernel's time that it would need at its roof; NAN = not known. */
+static double floor_of(const struct deep_kernel_row *k)
+{
+    double floor = NAN;
+    const double shares[] = {k->compute_percent, k->dram_percent, k->l2_percent};
+    for (size_t i = 0; i < 3; i++)
+        if (!isnan(shares[i]) && !(floor >= shares[i]))
+            floor = shares[i];
+    return floor > 100 ? 100 : floor;
+}
+
+static const char *kernel_advice(struct arena *a, const struct deep_result *r,
+                                 const struct deep_kernel_row *k, const struct deep_bottleneck *b)
+{
+    if (isnan(b->floor_percent))
+        return arena_printf(a, "Without its %s the elapsed time would be %s at best.",
+                            time_words(a, b->ms), time_words(a, r->totals.elapsed_ms - b->ms));
+    const char *then =
+        arena_printf(a, "At its roof it would take %s instead of %s",
+                     time_words(a, b->ms * b->floor_percent / 100), time_words(a, b->ms));
+    if (k->class && strcmp(k->class, "memory-bound") == 0)
+        return arena_printf(
+            a,
+            "%s. %.0f %% of its time are bytes at full rate: only fewer bytes (%.3g "
+            "MB a launch now) make it faster than that.",
+            then, b->floor_percent, k->dram_mb);
+    if (k->class && strcmp(k->class, "compute-bound") == 0)
+        return arena_printf(a,
+                            "%s. %.0f %% of its time are operations at full rate: only fewer or "
+                            "cheaper ones (%.3g GFLOP a launch now) make it faster than that.",
+                            then, b->floor_percent, k->gflop);
+    if (!isnan(k->waves))
+        return arena_printf(a,
+                            "%s: a launch has blocks for %.2g waves over the GPU's SMs, and %.0f "
+                            "%% of its time neither "
+                            "bytes nor operations are at their roof.",
+                            then, k->waves, 100 - b->floor_percent);
+    return arena_printf(a,
+                        "%s: %.0f %% of its time neither bytes nor operations are at their roof.",
+                        then, 100 - b->floor_percent);
+}
+
+static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_result *r,
+                                        const struct deep_kernel_row *k)
+{
+    double lanes = r->totals.processes > 1 ? r->totals.processes : 1;
+    struct deep_bottleneck b = {.what = k->short_name, .kind = kind_of(k)};
+    b.ms = k->total_ms / lanes;
+    b.share_percent = 100 * b.ms / r->totals.elapsed_ms;
+    b.floor_percent = floor_of(k);
+    b.gain = amdahl(b.ms, r->totals.elapsed_ms, 0);
+    b.gain_at_roof = amdahl(b.ms, r->totals.elapsed_ms, b.floor_percent / 100);
+    b.evidence = kernel_evidence(a, r, k);
+    b.advice = kernel_advice(a, r, k, &b);
+    return b;
+}
+
+static struct deep_bottleneck of_idle(struct arena *a, const struct deep_result *r)
+{
+    const struct deep_totals *t = &r->totals;
+    double lanes = t->processes > 1 && t->devices > 0 ? t->devices : 1;
+    double busy = t->busy_ms / lanes;
+    struct deep_bottleneck b = {.what = "The GPU has no work", .kind = "idle"};
+    struct buf text = {0};
+    b.ms = fmax(t->elapsed_ms - busy, 0);
+    b.share_percent = 100 * b.ms / t->elapsed_ms;
+    b.floor_percent = 0;
+    b.gain = b.gain_at_roof = amdahl(b.ms, t->elapsed_ms, 0);
+    buf_printf(&text, "The GPU worked %.3f ms of %.3f ms (%.1f %%), on %.0f operations.", busy,
+               t->elapsed_ms, 100 * busy / t->elapsed_ms, t->operations);
+    if (!isnan(t->launch_gap_us) && !isnan(t->launch_call_us))
+        buf_printf(&text,
+                   " Between two launches the host spends %.2f us, in a launch %.2f us (medians "
+                   "of the trace); an operation takes %.2f us on average.",
+                   t->launch_gap_us, t->launch_call_us, 1e3 * t->gpu_ms / t->operations);
+    b.evidence = arena_str(a, buf_str(&text));
+    buf_clear(&text);
+    buf_printf(&text, "Without gaps the elapsed time would be %.3f ms", busy);
+    if (!isnan(t->launch_gap_us) && t->operations > 0)
+        buf_printf(&text,
+                   ": fewer or cheaper launches (%.0f now; CUDA graphs, fused operators) close "
+                   "them",
+                   t->operations);
+    buf_putc(&text, '.');
+    b.advice = arena_str(a, buf_str(&text));
+    buf_free(&text);
+    return b;
+}
+
+/* Time that could be saved. */
+static double saving(const struct deep_bottleneck *b)
+{
+    return b->ms * (1 - (isnan(b->floor_percent) ? 0 : b->floor_percent / 100));
+}
+
+static int by_saving(const void *x, const void *y)
+{
+    double a = saving(x), b = saving(y);
+    return a > b ? -1 : a < b;
+}
+
+void deep_bottlenecks(struct arena *a, struct deep_result *r)
+{
+    struct deep_bottleneck *all = arena_array(a, struct deep_bottleneck, r->n_kernels + 1);
+    size_t n = 0;
+    if (!(r->totals.elapsed_ms > 0))
+        return;
+    for (size_t i = 0; i < r->n_kernels; i++)
+        all[n++] = of_kernel(a, r, &r->kernels[i]);
+    if (strcmp(r->totals.scope, "profiled launches") != 0)
+        all[n++] = of_idle(a, r);
+    qsort(all, n, sizeof *all, by_saving);
+    r->bottlenecks = all;
+    for (r->n_bottlenecks = 0; r->n_bottlenecks < n && r->n_bottlenecks < MOST; r->n_bottlenecks++)
+        if (!(saving(&all[r->n_bottlenecks]) > 0))
+            break;
+}

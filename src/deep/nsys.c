@@ -1,0 +1,61 @@
+#include "deep/nsys.h"
+
+#include "base/fs.h"
+
+void nsys_profile(struct argv *v, const struct nsys_settings *s, bool light, const char *output,
+                  struct texts command)
+{
+    static const char *const few[] = {"cuda", "nvtx"};
+    static const char *const ranges[] = {"none", "nvtx", "cudaProfilerApi"};
+    argv_add(v, s->path);
+    argv_add(v, "profile");
+    argv_option(v, "--output", output);
+    argv_option(v, "--force-overwrite", "true");
+    argv_joined(v, "--trace", light ? (struct texts){few, 2} : s->trace);
+    argv_option(v, "--sample", light ? "none" : s->sample);
+    argv_option(v, "--cpuctxsw", "none");
+    argv_option(v, "--capture-range", ranges[s->capture_range]);
+    if (s->capture_range == NSYS_RANGE_NVTX) {
+        argv_option(v, "--nvtx-capture", s->nvtx_capture);
+        argv_option(v, "--env-var", "NSYS_NVTX_PROFILER_REGISTER_ONLY=0");
+    }
+    if (s->capture_range != NSYS_RANGE_NONE)
+        argv_option(v, "--capture-range-end", s->capture_end);
+    argv_option(v, "--cuda-graph-trace", "node");
+    argv_all(v, s->args);
+    argv_all(v, command);
+}
+
+void nsys_stats(struct argv *v, const struct nsys_settings *s, const char *recording,
+                const char *output)
+{
+    argv_add(v, s->path);
+    argv_add(v, "stats");
+    argv_each(v, "--report", s->reports);
+    argv_option(v, "--format", "csv");
+    argv_option(v, "--output", output);
+    argv_option(v, "--force-export", "true");
+    argv_add(v, recording);
+}
+
+void nsys_export(struct argv *v, const struct nsys_settings *s, const char *recording,
+                 const char *sqlite)
+{
+    argv_add(v, s->path);
+    argv_add(v, "export");
+    argv_option(v, "--type", "sqlite");
+    argv_option(v, "--output", sqlite);
+    argv_option(v, "--force-overwrite", "true");
+    argv_add(v, recording);
+}
+
+const char *nsys_recording(struct arena *a, const char *output)
+{
+    static const char *const endings[] = {".nsys-rep", ".qdrep"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = arena_printf(a, "%s%s", output, endings[i]);
+        if (fs_exists(path))
+            return path;
+    }
+    return NULL;
+}

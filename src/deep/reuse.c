@@ -1,0 +1,58 @@
+/* A session again, from the folder that one left: its timeline, tables, machine and steps, with
+ * other stages, roofs or groups of figures. Nothing is run. */
+#include <string.h>
+
+#include "deep/env.h"
+#include "deep/steps.h"
+#include "text/json.h"
+
+/* The steps of that session, as they went. */
+static void take_steps(struct session *s, const struct deep_result *old)
+{
+    for (size_t i = 0; i < old->n_steps; i++)
+        *step_add(s, old->steps[i].name, old->steps[i].tool) = old->steps[i];
+    s->result->command = old->command;
+}
+
+static enum st take_trace(struct session *s, const char *dir, struct err *e)
+{
+    const char *places[] = {fs_join(s->a, dir, "timeline"), fs_join(s->a, dir, "nsys/run.sqlite")};
+    for (size_t i = 0; i < 2 && !s->has_trace; i++) {
+        if (!fs_exists(places[i]))
+            continue;
+        TRY(trace_load(&s->trace, places[i], NULL, e));
+        s->has_trace = s->trace.ops.n > 0;
+        if (!s->has_trace)
+            trace_free(&s->trace);
+    }
+    return ST_OK;
+}
+
+/* Its tables. One that is damaged was in the session too: its step says so. */
+static void take_tables(struct session *s, const char *dir)
+{
+    const char *folder = fs_join(s->a, dir, "ncu"), **names;
+    struct err ignored = {0};
+    size_t n;
+    if (!fs_is_dir(folder) || fs_list(s->a, folder, &names, &n, &ignored) != ST_OK)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        err_clear(&ignored);
+        ncu_csv_read(&s->ncu, fs_join(s->a, folder, names[i]), &ignored);
+    }
+    s->has_ncu = s->ncu.launches.n > 0;
+}
+
+enum st step_given_session(struct session *s, struct err *e)
+{
+    const char *dir = s->p->session;
+    struct deep_result old;
+    struct node *meta;
+    TRY(artifact_open(s->a, dir, "run_meta.json", "deep", &meta, e));
+    TRY(deep_result_load(s->a, fs_join(s->a, dir, "deep.json"), &old, e));
+    TRY(json_load(s->a, fs_join(s->a, dir, "env.json"), NULL, &s->env, e));
+    take_steps(s, &old);
+    TRY(take_trace(s, dir, e));
+    take_tables(s, dir);
+    return ST_OK;
+}

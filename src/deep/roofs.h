@@ -1,0 +1,53 @@
+/* What the GPU can do at most, for rooflines: from roofs.json of `doctor doctor.measure=true`, else
+ * the rates of a hardware group, else what Nsight Compute says of its counters' peaks. Private to
+ * deep/. */
+#ifndef DEEP_ROOFS_H
+#define DEEP_ROOFS_H
+
+#include "deep/ncu_csv.h"
+#include "text/node.h"
+
+/* Arithmetic, by the unit that does it. */
+#define DEEP_UNITS(X)                                     \
+    X(FP64, "fp64", "fp64")                               \
+    X(FP32, "fp32", "fp32")                               \
+    X(FP16, "fp16", "fp16 without tensor cores")          \
+    X(TENSOR_FP64, "tensor_fp64", "fp64 on tensor cores") \
+    X(TENSOR_TF32, "tensor_tf32", "tf32 on tensor cores") \
+    X(TENSOR_BF16, "tensor_bf16", "bf16 on tensor cores") \
+    X(TENSOR_FP16, "tensor_fp16", "fp16 on tensor cores") \
+    X(TENSOR_FP8, "tensor_fp8", "fp8 on tensor cores")    \
+    X(TENSOR_FP4, "tensor_fp4", "fp4 on tensor cores")    \
+    X(TENSOR_INT8, "tensor_int8", "int8 on tensor cores")
+
+enum deep_unit {
+#define X(id, name, words) UNIT_##id,
+    DEEP_UNITS(X)
+#undef X
+        UNITS
+};
+const char *deep_unit_name(unsigned unit);  /* "tensor_bf16" */
+const char *deep_unit_words(unsigned unit); /* "bf16 on tensor cores" */
+
+struct deep_roofs {
+    double flop_per_s[UNITS];    /* NAN = not known */
+    double dram_per_s, l2_per_s; /* bytes; NAN = not known */
+    const char *source;          /* "measured: data/h200/roofs.json (NVIDIA H200)" */
+    const char *l2_source;       /* where it is another; NULL = none */
+    bool measured;
+};
+
+struct deep_rates { /* of a hardware group, 0 = not known */
+    const char *id; /* "h200"; NULL = none chosen */
+    double dram_gb_per_s;
+    double fp32, tf32, bf16, fp16, fp8, fp4, int8; /* TFLOP/s */
+};
+
+/* file: a roofs.json; NULL = none. What it lacks is taken from nowhere else, except the bandwidth
+ * of the L2, which older files lack and ncu's table (NULL = none) may have. ST_INPUT: the file
+ * cannot be read or has no GPU's roofs. */
+enum st deep_roofs_make(struct arena *a, const char *file, const struct deep_rates *rates,
+                        const struct ncu_table *ncu, struct deep_roofs *out, struct err *e);
+bool deep_roofs_known(const struct deep_roofs *r); /* memory and one unit at least */
+
+#endif

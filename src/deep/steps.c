@@ -1,0 +1,115 @@
+/* What all steps share, the baseline, and files that were made before. */
+#include "deep/steps.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+
+enum { STEPS_MAX = DEEP_MAX_STAGES + 64 };
+
+struct deep_step *step_add(struct session *s, const char *name, const char *tool)
+{
+    if (!s->result->steps)
+        s->result->steps = arena_array(s->a, struct deep_step, STEPS_MAX);
+    ASSERT(s->result->n_steps < STEPS_MAX);
+    struct deep_step *step = &s->result->steps[s->result->n_steps++];
+    *step = (struct deep_step){
+        .name = name, .tool = tool, .state = "ok", .wall_s = NAN, .overhead_percent = NAN};
+    return step;
+}
+
+void step_explain(struct deep_step *step, const char *state, const char *why, const char *output)
+{
+    struct tool_known known = tool_explain(output ? output : "");
+    step->state = state;
+    step->reason = known.reason ? known.reason : why;
+    if (known.remedy)
+        step->remedy = known.remedy;
+    log_warn("%s: %s%s%s", step->name, step->reason, step->remedy ? "; " : "",
+             step->remedy ? step->remedy : "");
+}
+
+struct texts step_command(struct arena *a, const struct deep_params *p, const char *dir,
+                          const char *run)
+{
+    if (!p->ours)
+        return p->command;
+    struct argv v = {.a = a};
+    argv_all(&v, p->command);
+    argv_add(&v, arena_printf(a, "out=%s/work/%s", dir, run));
+    return (struct texts){argv_words(&v), v.n};
+}
+
+static const char *file_name(struct arena *a, const char *name)
+{
+    char *out = arena_str(a, name);
+    for (char *p = out; *p; p++)
+        if (strchr("/ ,()*?\\", *p))
+            *p = '_';
+    return out;
+}
+
+enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
+                 const char *const *env, struct tool_result *out, struct err *e)
+{
+    const struct tool_run run = {
+        .argv = argv_words(argv),
+        .env = env,
+        .log = arena_printf(s->a, "%s/logs/%s.log", s->dir, file_name(s->a, step->name)),
+        .limit_s = s->p->limit_s,
+        .stop = s->p->stop};
+    log_info("deep: %s", step->name);
+    TRY(tool_start_and_wait(s->a, &run, out, e));
+    if (out->fate == TOOL_STOPPED) {
+        err_set(e, ST_INTERRUPTED, "interrupted");
+        return err_add(e, "%s", step->name);
+    }
+    if (out->fate != TOOL_NOT_THERE)
+        step->wall_s = out->wall_s;
+    step->overhead_percent = 100 * (step->wall_s / s->baseline_s - 1);
+    return ST_OK;
+}
+
+enum st step_baseline(struct session *s, bool *go_on, struct err *e)
+{
+    struct tool_result ran;
+    struct argv argv = {.a = s->a};
+    struct deep_step *step = step_add(s, "baseline", NULL);
+    argv_all(&argv, step_command(s->a, s->p, s->dir, "baseline"));
+    TRY(step_run(s, step, &argv, NULL, &ran, e));
+    if (ran.fate == TOOL_ENDED) {
+        s->baseline_s = ran.wall_s;
+        step->overhead_percent = NAN;
+        return ST_OK;
+    }
+    *go_on = false;
+    step->remedy = "the command must succeed unprofiled first; logs/baseline.log has its output";
+    if (ran.fate == TOOL_CUT_OFF)
+        step->remedy = "deep.timeout_s= allows more";
+    step_explain(step, "failed", ran.why, NULL);
+    return ST_OK;
+}
+
+enum st step_given_trace(struct session *s, struct err *e)
+{
+    TRY(trace_load(&s->trace, s->p->trace, NULL, e));
+    step_add(s, "timeline", arena_printf(s->a, "made before: %s", s->p->trace));
+    s->has_trace = true;
+    return ST_OK;
+}
+
+enum st step_given_csv(struct session *s, struct err *e)
+{
+    for (size_t i = 0; i < s->p->csv.n; i++) {
+        size_t before = s->ncu.launches.n;
+        TRY(ncu_csv_read(&s->ncu, s->p->csv.items[i], e));
+        struct deep_step *step =
+            step_add(s, "ncu", arena_printf(s->a, "made before: %s", s->p->csv.items[i]));
+        if (s->ncu.launches.n == before)
+            step_explain(step, "failed", "the table has no launches", NULL);
+        else
+            s->has_ncu = true;
+    }
+    return ST_OK;
+}

@@ -1,0 +1,51 @@
+/* Runs one program of a session: its output goes to a log, it is cut off after a limit, it and its
+ * descendants end when the session is stopped, and a failure gets a reason and a remedy. Private to
+ * deep/. */
+#ifndef DEEP_TOOL_H
+#define DEEP_TOOL_H
+
+#include <signal.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+enum tool_fate {
+    TOOL_ENDED,     /* exit code 0 */
+    TOOL_FAILED,    /* another exit code, or killed by a signal */
+    TOOL_NOT_THERE, /* could not be started */
+    TOOL_CUT_OFF,   /* by the limit */
+    TOOL_STOPPED,   /* by the session */
+};
+
+struct tool_run {
+    const char *const *argv; /* ends with NULL */
+    const char *const *env;  /* added, "NAME=value"; NULL = none */
+    const char *log;         /* path; its output, both streams as they came */
+    double limit_s;          /* 0 = none */
+    const volatile sig_atomic_t *stop;
+};
+
+struct tool_result {
+    enum tool_fate fate;
+    int code;         /* exit code, 128 + signal */
+    double wall_s;    /* from start to end */
+    const char *tail; /* the end of its output, at most TOOL_TAIL_BYTES */
+    const char *why;  /* of all but TOOL_ENDED */
+};
+enum { TOOL_TAIL_BYTES = 64 << 10 };
+
+/* The recorder's variables (trace/settings.h) are not inherited: tools have injections of their
+ * own. ST_IO: the log cannot be written. */
+enum st tool_start_and_wait(struct arena *a, const struct tool_run *run, struct tool_result *out,
+                            struct err *e);
+
+/* What a known message in the tool's output means. */
+struct tool_known {
+    const char *reason, *remedy; /* NULL = the message is not known */
+};
+struct tool_known tool_explain(const char *output);
+
+/* First line of `<path> --version` that holds a digit, NULL when it cannot be run. At most 20 s. */
+const char *tool_version(struct arena *a, const char *path);
+
+#endif

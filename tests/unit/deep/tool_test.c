@@ -1,0 +1,133 @@
+/* Programs that end, fail, hang and are stopped. */
+#include "deep/tool.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "support/support.h"
+
+static struct tool_result run(struct test *t, const char *script, double limit_s,
+                              const volatile sig_atomic_t *stop)
+{
+    const char *argv[] = {"sh", "-c", script, NULL};
+    struct tool_result out;
+    assert_ok(tool_start_and_wait(
+                  t->a,
+                  &(struct tool_run){
+                      .argv = argv, .log = test_path(t, "log"), .limit_s = limit_s, .stop = stop},
+                  &out, &t->e),
+              t);
+    return out;
+}
+
+static void output_goes_to_the_log(void **state)
+{
+    struct test *t = *state;
+    struct tool_result r = run(t, "echo out; echo err >&2", 0, NULL);
+    assert_int_equal(r.fate, TOOL_ENDED);
+    assert_non_null(strstr(r.tail, "out\n"));
+    assert_non_null(strstr(r.tail, "err\n"));
+    assert_string_equal(test_read(t, test_path(t, "log")), r.tail);
+}
+
+static void the_end_of_much_output_is_kept(void **state)
+{
+    struct test *t = *state;
+    struct tool_result r =
+        run(t, "head -c 600000 /dev/zero | tr '\\0' x; echo; echo last", 0, NULL);
+    assert_true(strlen(r.tail) <= TOOL_TAIL_BYTES);
+    assert_non_null(strstr(r.tail, "x\nlast\n"));
+    assert_int_equal(strlen(test_read(t, test_path(t, "log"))), 600006);
+}
+
+static void failures_have_a_reason(void **state)
+{
+    struct test *t = *state;
+    struct tool_result r = run(t, "exit 3", 0, NULL);
+    assert_int_equal(r.fate, TOOL_FAILED);
+    assert_string_equal(r.why, "sh ended with exit code 3");
+    r = run(t, "kill -9 $$", 0, NULL);
+    assert_int_equal(r.fate, TOOL_FAILED);
+    assert_string_equal(r.why, "sh was killed by signal 9");
+}
+
+static void a_missing_program_is_named(void **state)
+{
+    struct test *t = *state;
+    const char *argv[] = {"/nothing/here", NULL};
+    struct tool_result r;
+    assert_ok(tool_start_and_wait(
+                  t->a, &(struct tool_run){.argv = argv, .log = test_path(t, "log")}, &r, &t->e),
+              t);
+    assert_int_equal(r.fate, TOOL_NOT_THERE);
+    assert_string_equal(r.why, "cannot run /nothing/here: No such file or directory");
+    assert_null(tool_version(t->a, "/nothing/here"));
+}
+
+/* With its descendants: the end of a FIFO that they hold open comes when they are gone. */
+static void what_hangs_is_cut_off(void **state)
+{
+    enum { MOST_MS = 60000 };
+    struct test *t = *state;
+    const char *fifo = test_path(t, "fifo");
+    char byte;
+    int waited_ms = 0;
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const int fd = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    struct tool_result r =
+        run(t, arena_printf(t->a, "exec 9>'%s'; sleep 1000 & wait", fifo), 0.3, NULL);
+    assert_int_equal(r.fate, TOOL_CUT_OFF);
+    assert_string_equal(r.why, "sh did not end within 0.3 s and was cut off");
+    while (read(fd, &byte, 1) < 0 && waited_ms++ < MOST_MS)
+        usleep(1000);
+    assert_int_equal(read(fd, &byte, 1), 0);
+    close(fd);
+}
+
+static void the_session_stops_it(void **state)
+{
+    struct test *t = *state;
+    volatile sig_atomic_t stop = 1;
+    struct tool_result r = run(t, "sleep 1000", 0, &stop);
+    assert_int_equal(r.fate, TOOL_STOPPED);
+}
+
+/* A tool with an injection of its own must not find the recorder's variables. */
+static void the_recorders_variables_stay_here(void **state)
+{
+    struct test *t = *state;
+    setenv("CUDA_INJECTION64_PATH", "/x.so", 1);
+    setenv("TWINFER_TRACE", "/settings", 1);
+    struct tool_result r =
+        run(t, "echo \"[${CUDA_INJECTION64_PATH-none}] [${TWINFER_TRACE-none}]\"", 0, NULL);
+    unsetenv("CUDA_INJECTION64_PATH");
+    unsetenv("TWINFER_TRACE");
+    assert_string_equal(r.tail, "[none] [none]\n");
+}
+
+static void known_messages_are_explained(void **state)
+{
+    (void)state;
+    struct tool_known k = tool_explain("==ERROR== ERR_NVGPUCTRPERM - The user does not have\n");
+    assert_non_null(strstr(k.reason, "performance counters"));
+    assert_non_null(strstr(k.remedy, "NVreg_RestrictProfilingToAdminUsers=0"));
+    assert_null(tool_explain("all is well").reason);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(output_goes_to_the_log),
+        TEST(the_end_of_much_output_is_kept),
+        TEST(failures_have_a_reason),
+        TEST(a_missing_program_is_named),
+        TEST(what_hangs_is_cut_off),
+        TEST(the_session_stops_it),
+        TEST(the_recorders_variables_stay_here),
+        TEST(known_messages_are_explained),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
