@@ -14,8 +14,17 @@ Batching, both with one left-padded batch and its past_key_values:
               the first, or no more will come; it computes their prompts together and decodes until the
               longest is done. Rows that are done keep their place.
 
+The cache: dynamic grows with its rows; static has --max-batch rows of --max-length tokens from the
+start, which --compile MODE (torch.compile's, as reduce-overhead) turns into one CUDA graph a step.
+Then all rows are computed always, whether a request has them or not.
+
+On request it carries out single passes (`twinfer profile engine=transformers`): what one turn of
+the loop below takes with that batch, of which the device's part is between two events around the
+forward pass.
+
 A token's time is taken when its id is on the host: after the copy that waits for the device. Each
-forward pass is an NVTX range, `prefill` or `decode`. Greedy, so tokens repeat from run to run.
+forward pass is an NVTX range, `prefill` or `decode`, and with --mark-steps yes one more around it
+says what is in it, for `twinfer kernels kernels.composition=auto`. Greedy, so tokens repeat from run to run.
 Needs torch and transformers >= 4.56; tried with transformers 5.
 """
 
@@ -136,6 +145,12 @@ def context_length(config):
     return 0
 
 
+def longest(options, config):
+    """Tokens of a request; 0 = any number."""
+    limits = [context_length(config), options.max_length if options.cache == "static" else 0]
+    return min((x for x in limits if x), default=0)
+
+
 # ---- the batch --------------------------------------------------------------------------------
 
 
@@ -143,6 +158,7 @@ class Request:
     def __init__(self, message):
         self.id = message["id"]
         self.prompt = message["prompt_ids"]
+        self.length = len(self.prompt)
         self.max_tokens = message["max_tokens"]
         self.ignore_eos = message["ignore_eos"]
         self.tokens = 0
@@ -150,13 +166,19 @@ class Request:
         self.over = False
 
 
+def step_range(prefill_tokens, context, decode, kv):
+    """Name of a range that says what is in the pass (docs/formats.md, whole iterations)."""
+    return "step prefill_tokens=%d context=%d decode=%d kv=%d" % (prefill_tokens, context, decode, kv)
+
+
 class Batch:
     """Rows that decode together: row r of every tensor is rows[r], padded on the left."""
 
-    def __init__(self, model, device):
+    def __init__(self, model, device, mark_steps=False):
         import torch
 
         self.torch = torch
+        self.mark_steps = mark_steps
         self.model = model
         self.device = device
         self.cuda = device.startswith("cuda")
@@ -189,20 +211,18 @@ class Batch:
 
     # -- one forward pass
 
-    def _forward(self, name, ids, mask, cache):
-        """Returns ([row] next ids as a tensor, as a list, cache, (start, end, device) in ns)."""
+    def _timed(self, name, composition, forward):
+        """forward() gives (next ids, what else). Returns these, the ids as a list, and (start, end,
+        device) in ns."""
         torch = self.torch
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         if self.cuda:
             begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
+            if self.mark_steps:
+                torch.cuda.nvtx.range_push(step_range(*composition))
             torch.cuda.nvtx.range_push(name)
             begin.record()
         start_ns = time.monotonic_ns()
-        extra = {"position_ids": positions} if self.takes_positions() else {}
-        out = self.model(
-            input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **extra
-        )
-        chosen = out.logits[:, -1, :].argmax(-1)
+        chosen, more = forward()
         if self.cuda:
             end.record()
         on_host = chosen.tolist()  # waits for the device
@@ -210,8 +230,29 @@ class Batch:
         device_ns = None
         if self.cuda:
             torch.cuda.nvtx.range_pop()
+            if self.mark_steps:
+                torch.cuda.nvtx.range_pop()
             device_ns = int(begin.elapsed_time(end) * 1e6)
-        return chosen, on_host, out.past_key_values, (start_ns, end_ns, device_ns)
+        return chosen, on_host, more, (start_ns, end_ns, device_ns)
+
+    def _forward(self, name, composition, ids, mask, cache):
+        """Returns ([row] next ids as a tensor, as a list, cache, (start, end, device) in ns)."""
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+        extra = {"position_ids": positions} if self.takes_positions() else {}
+
+        def forward():
+            out = self.model(
+                input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **extra
+            )
+            return out.logits[:, -1, :].argmax(-1), out.past_key_values
+
+        return self._timed(name, composition, forward)
+
+    def _decoding(self):
+        """The composition of a decode step: (prompt tokens, cached ones, sequences, tokens in their
+        caches before it)."""
+        live = [r for r in self.rows if not r.over]
+        return 0, 0, len(live), sum(r.length + r.tokens - 1 for r in live)
 
     def takes_positions(self):
         if not hasattr(self, "_takes_positions"):
@@ -232,7 +273,8 @@ class Batch:
             ids[row, longest - len(r.prompt) :] = torch.tensor(r.prompt)
             mask[row, longest - len(r.prompt) :] = 1
         ids, mask = ids.to(self.device), mask.to(self.device)
-        chosen, tokens, cache, times = self._forward("prefill", ids, mask, None)
+        composition = (sum(r.length for r in requests), 0, 0, 0)
+        chosen, tokens, cache, times = self._forward("prefill", composition, ids, mask, None)
         for r in requests:
             r.scheduled_ns = times[0]
             r.prompt = None
@@ -268,7 +310,7 @@ class Batch:
     def decode(self):
         """One token for every row. Returns (tokens, times)."""
         chosen, tokens, self.cache, times = self._forward(
-            "decode", self.next_ids, self.mask, self.cache
+            "decode", self._decoding(), self.next_ids, self.mask, self.cache
         )
         self.next_ids = chosen[:, None]
         self.mask = self.torch.nn.functional.pad(self.mask, (0, 1), value=1)
@@ -292,7 +334,177 @@ class Batch:
         self.rows = [self.rows[i] for i in keep]
 
 
+    # -- passes on request
+
+    def fill(self, requests, cached):
+        """As if these had decoded up to that many tokens each."""
+        torch = self.torch
+        config = self.model.config.get_text_config()
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (len(requests), heads, cached, size)
+        self.rows = requests
+        self.cache = self._cache_of([
+            tuple(torch.empty(shape, dtype=self.model.dtype, device=self.device).normal_()
+                  for _ in range(2))
+            for _ in range(config.num_hidden_layers)
+        ])
+        self.mask = torch.ones(len(requests), cached + 1, dtype=torch.long, device=self.device)
+        self.next_ids = torch.ones(len(requests), 1, dtype=torch.long, device=self.device)
+
+    def back(self, cached):
+        """As it was before the last pass."""
+        for layer in self.cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, :cached], layer.values[:, :, :cached]
+        self.mask = self.mask[:, : cached + 1]
+
+    def most_cached(self):
+        return None
+
+    def most_rows(self):
+        return 1 << 30
+
+
+class StaticBatch(Batch):
+    """Rows in slots of a static cache of fixed length. All rows end in the same column; when the
+    last column is used up, everything moves to the left."""
+
+    def __init__(self, model, device, slots, length, mode, mark_steps=False):
+        import torch
+        from transformers import StaticCache
+
+        self.n_slots = slots
+        self.length = length
+        self.static = None
+        super().__init__(model, device, mark_steps)
+        self.static = StaticCache(config=model.config, max_cache_len=length)
+        ones = torch.ones(slots, 1, dtype=torch.long, device=device)
+        model(input_ids=ones, past_key_values=self.static, use_cache=True)  # allocates
+        if not all(hasattr(x, "cumulative_length") for x in self.static.layers):
+            raise Refused("--cache static needs a transformers whose static layers count their tokens",
+                          "transformers 5.10 or newer, or --cache dynamic")
+        self.static_mask = torch.zeros(slots, length, dtype=torch.long, device=device)
+        self.static_ids = ones.clone()
+        self.step = self._step if mode == "none" else torch.compile(self._step, mode=mode)
+        self.mode = mode
+        self.clear()
+
+    def _step(self, ids, mask, positions):
+        extra = {"position_ids": positions} if self.takes_positions() else {}
+        out = self.model(input_ids=ids, attention_mask=mask, past_key_values=self.static,
+                         use_cache=True, **extra)
+        return out.logits[:, -1, :].argmax(-1)
+
+    def clear(self):
+        self.slots = [None] * self.n_slots
+        if self.static is not None:
+            self.static_mask.zero_()
+            self._stand_at(0)
+
+    @property
+    def rows(self):
+        return [r for r in self.slots if r is not None]
+
+    @rows.setter
+    def rows(self, rows):  # of the class above, before there are slots
+        pass
+
+    def _stand_at(self, column):
+        self.column = column
+        for layer in self.static.layers:
+            layer.cumulative_length.fill_(column)
+
+    def _move(self, by):
+        """All columns by that many to the right, or to the left (< 0)."""
+        tensors = [t for layer in self.static.layers for t in (layer.keys, layer.values)]
+        old, new = max(0, -by), max(0, by)
+        n = self.length - max(old, new)
+        for t in tensors:
+            t[:, :, new : new + n] = t[:, :, old : old + n].clone()
+        moved = self.torch.zeros_like(self.static_mask)
+        moved[:, new : new + n] = self.static_mask[:, old : old + n]
+        self.static_mask.copy_(moved)
+        self._stand_at(self.column + by)
+
+    def _join(self, requests, layers, mask, chosen):
+        width = mask.shape[1]
+        if width > self.column:
+            self._move(width - self.column) if self.rows else self._stand_at(width)
+        free = [i for i, r in enumerate(self.slots) if r is None][: len(requests)]
+        first, last = self.column - width, self.column
+        for layer, (keys, values) in zip(self.static.layers, layers):
+            layer.keys[free, :, first:last] = keys
+            layer.values[free, :, first:last] = values
+        self.static_mask[free] = 0
+        self.static_mask[free, first:last] = mask
+        self.static_ids[free] = chosen[:, None]
+        for slot, r in zip(free, requests):
+            self.slots[slot] = r
+
+    def _make_room(self):
+        used = max((r.length + r.tokens for r in self.rows if not r.over), default=1) - 1
+        self._move(used - self.column)
+
+    def decode(self):
+        torch = self.torch
+        if self.column == self.length:
+            self._make_room()
+        self.static_mask[:, self.column] = 1  # of rows without a request too: none may be empty
+        positions = self.static_mask.sum(-1, keepdim=True) - 1
+
+        def forward():
+            if self.mode != "none" and self.cuda:
+                torch.compiler.cudagraph_mark_step_begin()
+            return self.step(self.static_ids, self.static_mask, positions), None
+
+        chosen, on_host, _, times = self._timed("decode", self._decoding(), forward)
+        self.static_ids.copy_(chosen[:, None])
+        self.column += 1
+        return [t for t, r in zip(on_host, self.slots) if r is not None], times
+
+    def drop(self, keep):
+        rows = self.rows
+        gone = {id(r) for i, r in enumerate(rows) if i not in set(keep)}
+        free = [i for i, r in enumerate(self.slots) if r is not None and id(r) in gone]
+        for i in free:
+            self.slots[i] = None
+        if free:
+            self.static_mask[free] = 0
+        if not keep:
+            self.clear()
+
+    def fill(self, requests, cached):
+        self.clear()
+        for layer in self.static.layers:
+            layer.keys.normal_()
+            layer.values.normal_()
+        self.slots[: len(requests)] = requests
+        self.static_mask[: len(requests), :cached] = 1
+        self._stand_at(cached)
+
+    def back(self, cached):
+        self.static_mask[:, cached] = 0
+        self._stand_at(cached)
+
+    def most_cached(self):
+        return self.length - 1
+
+    def most_rows(self):
+        return self.n_slots
+
+
 # ---- the engine -------------------------------------------------------------------------------
+
+
+class Nowhere:
+    """Takes lines as stdout does and keeps none."""
+
+    def __init__(self, lines):
+        self.inbox = lines.inbox
+        self.out = open(os.devnull, "w", encoding="utf-8")
+        self.lock = threading.Lock()
+
+    send = Lines.send
 
 
 class Engine:
@@ -313,6 +525,8 @@ class Engine:
             if not self.waiting:
                 self.first_waits_since = time.monotonic()
             self.waiting.append(Request(message))
+        elif kind == "pass":
+            self.passes(message)
         elif kind == "cancel":
             self.cancel(message["id"])
         elif kind == "drain":
@@ -374,16 +588,85 @@ class Engine:
         prompt_tokens = sum(len(r.prompt) for r in requests)
         tokens, times = self.batch.prefill(requests)
         self.emit(requests, tokens, times, prompt_tokens, 0)
+        return times[2]
 
     def decode(self):
         rows = self.batch.rows
         tokens, times = self.batch.decode()
         self.emit(rows, tokens, times, 0, len(rows))
+        return times[2]
 
     def leave(self):
         keep = [i for i, r in enumerate(self.batch.rows) if not r.over]
         if len(keep) < len(self.batch.rows):
             self.batch.drop(keep)
+
+    # -- passes on request: what a turn of the loop takes, tokens and messages included
+
+    def passes(self, message):
+        try:
+            total, device = self.measure(message)
+        except (Refused, self.batch.torch.cuda.OutOfMemoryError) as e:
+            text = str(e) if isinstance(e, Refused) else "out of memory of the device"
+            self.lines.send(type="error", id=message["id"], message=text)
+            total = None
+        self.batch.clear()
+        if total is None:
+            if self.batch.cuda:
+                self.batch.torch.cuda.empty_cache()
+            return
+        answer = {"id": message["id"], "total_ns": total}
+        if device[0] is not None:
+            answer["device_ns"] = [min(t, d) for t, d in zip(total, device)]
+        self.lines.send(type="passed", **answer)
+
+    def measure(self, message):
+        rows, cached = message["decode_sequences"], message["cached_tokens"]
+        tokens = message["chunk_tokens"]
+        most = self.batch.most_cached()
+        if rows and tokens or message["chunk_cached_tokens"]:
+            raise Refused("a pass here is one prompt, or sequences that decode")
+        if rows > self.options.max_batch:
+            raise Refused("--max-batch is %d" % self.options.max_batch)
+        if most is not None and max(cached, tokens) > most:
+            raise Refused("--max-length is %d" % (most + 1))
+        times = []
+        lines, self.lines = self.lines, Nowhere(self.lines)
+        try:
+            if rows:
+                self.batch.fill([self.stand_in(i, 1) for i in range(rows)], cached)
+            for _ in range(message["warmup"] + message["repeats"]):
+                times.append(self.turn(cached if rows else None, tokens))
+        finally:
+            self.lines.out.close()
+            self.lines = lines
+        times = times[message["warmup"] :]
+        return [t for t, _ in times], [d for _, d in times]
+
+    @staticmethod
+    def stand_in(number, tokens):
+        return Request({"id": number, "prompt_ids": [1 + i % 100 for i in range(tokens)],
+                        "max_tokens": 1 << 40, "ignore_eos": True})
+
+    def turn(self, cached, tokens):
+        """One decode step of what is in the batch, which then is as before; or one prompt."""
+        batch = self.batch
+        if cached is None:
+            batch.clear()
+            self.waiting.append(self.stand_in(0, tokens))
+        else:
+            for r in batch.rows:
+                r.length, r.tokens = cached, 1
+        if batch.cuda:
+            batch.torch.cuda.synchronize()
+        start = time.monotonic_ns()
+        self.take_all(0)
+        device_ns = self.prefill(1) if cached is None else self.decode()
+        self.leave()
+        total_ns = time.monotonic_ns() - start
+        if cached is not None:
+            batch.back(cached)
+        return total_ns, device_ns
 
     def continuous(self):
         while not self.stop:
@@ -429,10 +712,11 @@ def warm_up(batch, vocab):
     for length in (1, 64):
         fake = {"id": 0, "prompt_ids": [i % vocab for i in range(length)], "max_tokens": 1,
                 "ignore_eos": True}
-        batch.prefill([Request(fake), Request(fake)])
+        rows = min(2, batch.most_rows())
+        batch.prefill([Request(fake) for _ in range(rows)])
         batch.decode()
         batch.decode()
-        batch.drop([1])
+        batch.drop([rows - 1])
         batch.decode()
         batch.clear()
 
@@ -452,6 +736,16 @@ def parser():
     p.add_argument("--device", help="as device= when unset")
     p.add_argument("--attention", metavar="NAME", help="attn_implementation; transformers' choice when "
                                                        "unset")
+    p.add_argument("--cache", choices=["dynamic", "static"], default="dynamic")
+    p.add_argument("--max-length", type=int, default=0, metavar="N",
+                   help="tokens of a row of the static cache; 256 more than the longest request when 0")
+    p.add_argument("--compile", default="none", metavar="MODE",
+                   help="torch.compile of decode steps, with --cache static: reduce-overhead, default")
+    p.add_argument("--mark-steps", choices=["yes", "no"], default="no",
+                   help="NVTX ranges that say what is in each pass")
+    p.add_argument("--cudnn-attention", choices=["yes", "no"], default="yes",
+                   help="let torch choose cuDNN's attention; no is to be tried where first batches of a shape "
+                        "take long")
     p.add_argument("--batching", choices=["continuous", "static"], default="continuous")
     p.add_argument("--max-batch", type=int, default=64, metavar="N")
     p.add_argument("--max-wait-ms", type=float, default=50, metavar="MS")
@@ -476,6 +770,10 @@ def settle(hello):
     options.dtype = options.dtype or ("float32" if options.device == "cpu" else "bfloat16")
     if options.max_batch < 1 or options.prefills_per_step < 1:
         raise Refused("max-batch and prefills-per-step must be 1 or more")
+    if options.compile != "none" and options.cache != "static":
+        raise Refused("--compile needs --cache static: shapes that change are compiled over and over")
+    if options.cache == "static" and not options.max_length:
+        options.max_length = max(hello["max_tokens"], 64) + 256
     return options
 
 
@@ -510,7 +808,8 @@ def say_hello(lines, options, config):
         clock={"kind": "CLOCK_MONOTONIC", **boot_id()},
         capabilities={
             "prompt_ids": True, "prompt_text": False, "token_ids": True, "batches": True,
-            "cancel": True, "batching": options.batching, "max_model_len": context_length(config),
+            "cancel": True, "batching": options.batching, "max_model_len": longest(options, config),
+            "passes": ["decode", "prompt"],
         },
         info=info,
     )
@@ -542,11 +841,18 @@ def serve(lines):
     say_hello(lines, options, config)
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.cudnn_attention == "no" and hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
+        torch.backends.cuda.enable_cudnn_sdp(False)
     start = time.monotonic()
     with torch.inference_mode():
         model = load_model(options, hello, config)
         loaded = time.monotonic()
-        batch = Batch(model, options.device)
+        mark = options.mark_steps == "yes"
+        if options.cache == "static":
+            batch = StaticBatch(model, options.device, options.max_batch, options.max_length,
+                                options.compile, mark)
+        else:
+            batch = Batch(model, options.device, mark)
         warm_up(batch, config.vocab_size)
         lines.send(type="ready", info={
             "class": type(model).__name__,

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The whole pipeline on this machine's CPU: workload, profile, real runs, the same run simulated, the
 # comparison; at an idle and at a loaded arrival rate; one report at the end. DEMO_OUT names the folder.
+# And real runs that were recorded on a GPU, simulated from that GPU's bundle.
 #
 # A machine is fast and slow by turns of seconds to minutes (neighbours on its host, where the host puts
 # its cores, clocks). So the real runs are cut into ROUNDS short repeats of one workload each, with a
@@ -122,8 +123,25 @@ for name in idle loaded; do
     found="$found${found:+; }$name $(awk -f scripts/verdict.awk "$log")"
 done
 
+# No GPU is needed: the bundle and the real runs were recorded on one (data/h200/README.md). They say nothing of this
+# machine, so they count in no exit code.
+say "an H200: two workloads simulated from its bundle, against the real runs recorded there"
+recorded=data/h200/runs/qwen3_0_6b
+gpu=
+for name in light loaded; do
+    set -- real-1 "spread=[$recorded/loaded/real-2,$recorded/loaded/real-3]"
+    [ $name = loaded ] || set -- real
+    real=$1
+    shift
+    run simulate hardware=h200 model=qwen3_0_6b scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
+        workload.warmup_requests=10 workload.dir="$recorded/$name/workload" out="$out/h200/$name-sim"
+    run compare real_run_dir="$recorded/$name/$real" "$@" sim_run_dir="$out/h200/$name-sim" out="$out/h200/$name" || :
+    gpu="$gpu${gpu:+; }$name $(awk -f scripts/verdict.awk "$log")"
+done
+
 "$tw" report out="$out" report.inputs="[$out/idle,$out/loaded]" >/dev/null
 say "done: open $out/report.html"
 printf 'simulated against real, %s\n' "$found"
+printf 'and on the H200, Qwen3-0.6B, %s\n' "$gpu"
 [ $fail = 0 ] || exit 1
 [ $unsure = 0 ] || exit 5

@@ -21,6 +21,14 @@ SHAPES = {
             tie_word_embeddings=True,
         ),
     ),
+    "vicuna_7b": (
+        transformers.LlamaConfig,
+        dict(
+            vocab_size=32000, hidden_size=4096, intermediate_size=11008, num_hidden_layers=32,
+            num_attention_heads=32, num_key_value_heads=32, max_position_embeddings=4096,
+            rms_norm_eps=1e-5, tie_word_embeddings=False,
+        ),
+    ),
 }
 # For a look at the programs themselves, on a CPU.
 TINY = {
@@ -28,6 +36,10 @@ TINY = {
     "qwen3_0_6b": dict(
         vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
         num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+    ),
+    "vicuna_7b": dict(
+        vocab_size=512, hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=4,
     ),
 }
 
@@ -52,14 +64,33 @@ def prompt(model, tokens, batch=1, seed=1):
     return ids.to(next(model.parameters()).device)
 
 
+_muted = False
+
+
 @contextlib.contextmanager
 def region(text):
-    """An NVTX range."""
-    torch.cuda.nvtx.range_push(text)
+    """An NVTX range; none inside warm_up(), nor where PyTorch has no NVTX."""
+    on = torch.cuda.is_available() and not _muted
+    if on:
+        torch.cuda.nvtx.range_push(text)
     try:
         yield
     finally:
-        torch.cuda.nvtx.range_pop()
+        if on:
+            torch.cuda.nvtx.range_pop()
+
+
+@contextlib.contextmanager
+def warm_up(device):
+    """A range "warmup" without ranges inside: what is loaded and chosen late is no stage's time."""
+    global _muted
+    with region("warmup"):
+        _muted = True
+        try:
+            yield
+            synchronize(device)
+        finally:
+            _muted = False
 
 
 def synchronize(device):

@@ -1,6 +1,8 @@
 #!/bin/sh
 # run.sh [DATA]: recomputes the tables of docs/accuracy.md from public data (../shared/data) and prints them. About 5 minutes.
-# TWINFER names the program (build/twinfer); OUT keeps the CSV files there.
+# TWINFER names the program (build/twinfer); OUT keeps the CSV files there. SYSTEMS=.../aiconfigurator_core/systems (of the package
+# aiconfigurator-core, docs/aiconfigurator.md) adds the table of closed loops, PYTHON names one with pyarrow, AISIMULATE the folder
+# where the package aisimulate is installed: half an hour more.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 data=${1:-$here/../shared/data}
@@ -118,3 +120,56 @@ echo
 echo "## transformers on an H200, calibrated on the batches of a_idle"
 echo
 table "$out/transformers.csv" 8 8 8 8
+
+[ -n "${SYSTEMS:-}" ] || exit 0
+"${PYTHON:-python3}" bench/accuracy/silicon.py "$SYSTEMS" "$out/silicon" ${AISIMULATE:+--aisimulate "$AISIMULATE"} >"$out/silicon.csv"
+echo
+echo "## Closed loops of AIConfigurator's silicon_sample.csv, from its own tables"
+echo
+# A line for each server: medians of the absolute errors and of the errors; then the gate, versioned vLLM rows.
+awk -F, '
+function abs(x) { return x < 0 ? -x : x }
+function median(v, n,   i, j, t) {
+    for (i = 2; i <= n; i++)
+        for (j = i; j > 1 && v[j - 1] > v[j]; j--) { t = v[j]; v[j] = v[j - 1]; v[j - 1] = t }
+    return n == 0 ? "" : n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+}
+function figure(key, name,   i, a, b, n) {
+    n = count[key, name]
+    if (!n)
+        return ""
+    for (i = 1; i <= n; i++) { a[i] = abs(error[key, name, i]); b[i] = error[key, name, i] }
+    return sprintf("%.1f (%+.1f)", median(a, n), median(b, n))
+}
+function add(key, name, v) { if (v != "") error[key, name, ++count[key, name]] = v + 0 }
+FNR == 1 { for (i = 1; i <= NF; i++) col[$i] = i; next }
+{
+    version = $col["version"] == "" ? "not stated" : $col["version"]
+    key = $col["backend"] " " version ", " $col["gpu"] ", " $col["model"] " " $col["dtype"]
+    if (!(key in rows)) order[++keys] = key
+    gated = $col["backend"] == "vllm" && $col["version"] != ""
+    for (g = 0; g <= gated; g++) {
+        k = g ? "gate" : key
+        rows[k]++
+        add(k, "tpot", $col["tpot_error_percent"])
+        add(k, "ttft", $col["ttft_error_percent"])
+        add(k, "their_tpot", $col["aisimulate_tpot_error_percent"])
+        add(k, "their_ttft", $col["aisimulate_ttft_error_percent"])
+        if ($col["aisimulate_tpot_error_percent"] != "") {
+            add(k, "same_tpot", $col["tpot_error_percent"])
+            add(k, "same_ttft", $col["ttft_error_percent"])
+        }
+    }
+}
+END {
+    print "| server | rows | TPOT | TTFT | AISimulate: rows, TPOT, TTFT | ours on these |"
+    print "|---|---|---|---|---|---|"
+    order[++keys] = "gate"
+    for (i = 1; i <= keys; i++) {
+        k = order[i]
+        theirs = count[k, "their_tpot"] ? count[k, "their_tpot"] ", " figure(k, "their_tpot") ", " figure(k, "their_ttft") : ""
+        ours = count[k, "same_tpot"] ? figure(k, "same_tpot") ", " figure(k, "same_ttft") : ""
+        name = k == "gate" ? "**versioned vLLM rows** (limits: TPOT 8, TTFT 25)" : k
+        print "| " name " | " rows[k] " | " figure(k, "tpot") " | " figure(k, "ttft") " | " theirs " | " ours " |"
+    }
+}' "$out/silicon.csv"

@@ -39,10 +39,14 @@ done
 absolute() {
     (cd "$1" 2>/dev/null && pwd) || die "$1 is no folder"
 }
-predict=$(absolute "$predict")
-from=''
-for dir in $(echo "$calibrate" | tr , ' '); do
-    from="$from${from:+,}$(absolute "$dir")"
+predict=$(absolute "$predict") || exit 2
+from='' rest=$calibrate
+while [ -n "$rest" ]; do
+    dir=${rest%%,*}
+    rest=${rest#"$dir"}
+    rest=${rest#,}
+    dir=$(absolute "$dir") || exit 2
+    from="$from${from:+,}$dir"
 done
 
 # A text of experiment.json, whatever its layout.
@@ -108,6 +112,11 @@ elif [ "$from" = "$predict" ] && [ -n "$stages" ]; then
 else
     fitted=$stages
 fi
+
+for stage in $(echo "$shown" | tr , ' '); do
+    [ "$stage" = not ] || [ -f "$predict/stage_${stage}_lifecycle_metrics.json" ] ||
+        die "stages: $predict has no stage_${stage}_lifecycle_metrics.json"
+done
 
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

@@ -1,12 +1,6 @@
 # shellcheck shell=sh
-# Sourced by run_h200.sh and launches_h200.sh, in the repository's root: where things lie on this
-# machine. Each prints one path, or nothing. $py is the Python whose wheels count (python3).
-
-find_twinfer() { # $TWINFER, else the first that runs here
-    for f in "${TWINFER:-}" dist/twinfer-*/bin/twinfer build/twinfer build-test/twinfer; do
-        [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1 && { echo "$f"; return; }
-    done
-}
+# Sourced by run_h200.sh and launches_h200.sh: where things lie on this machine. Each prints one path, or nothing. $py is the
+# Python whose wheels count (python3).
 
 # The folders that pip's nvidia wheels bring, one a line.
 cuda_wheels() {

@@ -1,56 +1,68 @@
 #!/bin/sh
-# What recording costs in a launch-bound program: launches_h200.sh [FOLDER], or $OUT, or
-# ./trace-launches. Builds launch_bound.c against the CUDA headers that it finds, runs it twice under
-# twinfer trace (launches alone; and with the host work of a framework between them), then the eager
-# forward of overhead.py where PyTorch is there. Leaves launches_*.txt, launches_*.json, eager.md,
-# results.json, log.txt; prints the tables last. About 4 minutes; SECONDS_EACH (50) and EAGER (60
-# rounds, 0 leaves it out) shorten it. CUPTI names the library where it lies elsewhere.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
+# What recording costs in a launch-bound program:
+#
+#     bench/trace/launches_h200.sh [OUT]
+#
+# Builds launch_bound.c against the CUDA headers that it finds, runs it twice under twinfer trace (launches alone; and with the host
+# work of a framework between them), then the eager forward of overhead.py where PyTorch is there. OUT is $OUT or ./trace-launches
+# when it is left out; launches_*.txt, launches_*.json, eager.md, results.json stay there, and the tables are printed last. About 4
+# minutes; SECONDS_EACH (50) and EAGER (60 rounds, 0 leaves it out) shorten it. CUPTI names the library where it lies elsewhere,
+# TWINFER the program, when it is neither this package's nor a build's. bench/steps.sh says what AGAIN, TIME and PACK do.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+script=$here/launches_h200.sh
 out=${1:-${OUT:-trace-launches}}
+[ $# = 0 ] || shift
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-log=$out/log.txt
 py=${PYTHON:-python3}
-: >"$log"
-
+. "$root/bench/steps.sh"
 # shellcheck source=bench/trace/find.sh
-. bench/trace/find.sh
-tw=$(find_twinfer)
-[ -n "$tw" ] || { echo "launches_h200: no twinfer program that runs here"; exit 3; }
+. "$here/find.sh"
+tw=$(find_program "$root")
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 include=$(find_cuda_include)
 [ -n "$include" ] || { echo "launches_h200: no folder with cupti.h and nvtx3 (TW_CUDA_INCLUDE=)"; exit 4; }
 cupti=$(find_cupti)
 cc=$(find_cc)
 [ -n "$cc" ] || { echo "launches_h200: no C compiler"; exit 4; }
-{
+
+programs() {
     uname -a
-    nvidia-smi 2>&1 | head -15
+    nvidia-smi 2>&1 | head -15 || :
     echo "twinfer $tw, headers $include, CUPTI ${cupti:-as the loader finds it}"
-    cat /sys/devices/system/clocksource/clocksource0/current_clocksource
-} >>"$log" 2>&1
+    cat /sys/devices/system/clocksource/clocksource0/current_clocksource || :
+    "$cc" -O2 -I"$include" -o "$out/launch_bound" "$here/launch_bound.c" "$here/bare_cupti.c" -ldl -lpthread
+    "$cc" -O2 -shared -fPIC -I"$include" -o "$out/libbare_cupti.so" "$here/bare_cupti.c" -ldl
+}
 
-"$cc" -O2 -I"$include" -o "$work/launch_bound" bench/trace/launch_bound.c bench/trace/bare_cupti.c \
-    -ldl -lpthread >>"$log" 2>&1 || { tail -5 "$log"; exit 3; }
+launches() { # NS of host work between launches
+    work=$(mktemp -d)
+    rc=0
+    "$tw" trace ${cupti:+trace.cupti="$cupti"} out="$work/trace" -- "$out/launch_bound" "work_ns=$1" \
+        "seconds=${SECONDS_EACH:-50}" "json=$out/launches_$1.json" >"$out/launches_$1.txt" || rc=$?
+    rm -rf "$work"
+    sed '/^out  /,$d' "$out/launches_$1.txt" | figure
+    return $rc
+}
 
-for ns in 0 10000; do
-    timeout 120 "$tw" trace ${cupti:+trace.cupti="$cupti"} out="$work/trace$ns" -- \
-        "$work/launch_bound" work_ns=$ns seconds="${SECONDS_EACH:-50}" json="$out/launches_$ns.json" \
-        >"$out/launches_$ns.txt" 2>>"$log" || echo "launch_bound work_ns=$ns failed: see log.txt"
-    rm -rf "$work/trace$ns"
-done
+forward() { # ROUNDS of the eager forward
+    work=$(mktemp -d)
+    rc=0
+    TEARDOWN_CUPTI=1 "$tw" trace out="$work/eager" -- "$py" "$here/overhead.py" --eager "$1" --results "$out/results.json" \
+        --bare "$out/libbare_cupti.so" || rc=$?
+    rm -rf "$work"
+    [ $rc = 0 ] || return $rc
+    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$py" report.py "$out" none) >"$out/eager.md"
+    sed -n '1,/bare CUPTI:/p' "$out/eager.md" | figure
+}
 
-eager=${EAGER:-60}
-if [ "$eager" -gt 0 ] && "$py" -c 'import torch, transformers' 2>>"$log"; then
-    "$cc" -O2 -shared -fPIC -I"$include" -o "$work/libbare_cupti.so" bench/trace/bare_cupti.c -ldl >>"$log" 2>&1
-    TEARDOWN_CUPTI=1 timeout 150 "$tw" trace out="$work/eager" -- "$py" bench/trace/overhead.py \
-        --eager "$eager" --results "$out/results.json" --bare "$work/libbare_cupti.so" >>"$log" 2>&1 ||
-        echo "overhead.py failed: see log.txt"
-    (cd bench/trace && "$py" report.py "$out" none) >"$out/eager.md" 2>>"$log"
-    sed -n '1,/bare CUPTI:/p' "$out/eager.md"
+steps_begin "$@"
+each=${SECONDS_EACH:-50}
+step programs 5 60 programs
+for ns in 0 10000; do step "launches-$ns" $((each + 5)) $((each + 70)) launches $ns; done
+if [ "${EAGER:-60}" -gt 0 ] && "$py" -c 'import torch, transformers' 2>/dev/null; then
+    step eager 90 200 forward "${EAGER:-60}"
 fi
-for ns in 0 10000; do
-    sed '/^out  /,$d' "$out/launches_$ns.txt"
-done
+steps_end

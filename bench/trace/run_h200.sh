@@ -1,88 +1,125 @@
 #!/bin/sh
-# Every figure of tracing that needs a GPU: run_h200.sh [FOLDER], or $OUT, or ./trace-h200.
-# Needs python3 with torch and transformers, a C compiler and CUPTI's headers for the bare-CUPTI mode
-# (that mode is left out without them). TWINFER names the program; else dist/, build/, build-test/
-# are looked through. Leaves report.md, results.json, log.txt and traces.tar.gz.
-# About 4 minutes. A step that fails is told in log.txt and the others go on.
-set -u
-cd "$(dirname "$0")/../.." || exit 1
+# Every figure of tracing that needs a GPU:
+#
+#     bench/trace/run_h200.sh [OUT] [programs | endings | overhead | graph]...
+#
+#   programs  traces of Qwen3's and BLOOM's generation, of one range, with API calls; of two processes where there are two GPUs
+#   endings   a killed program, PyTorch's profiler inside, graphs as wholes
+#   overhead  what recording costs in an eager forward and in a loop of graphs: ROUNDS (9) of STEPS (20)
+#   graph     what the level of graphs costs, a process each, three times
+#
+# OUT is $OUT or ./trace-h200 when it is left out. Needs python3 (PYTHON) with torch and transformers, a C compiler and CUPTI's
+# headers for the bare-CUPTI mode (that mode is left out without them). TWINFER: the program, when it is neither this package's nor a
+# build's. About 4 minutes. Leaves report.md, results.json and the traces, of which PACK takes the small ones. bench/steps.sh says
+# what AGAIN, TIME, PACK and REHEARSE do; APP: in a rehearsal, the program of all traces.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+script=$here/run_h200.sh
 out=${1:-${OUT:-trace-h200}}
+[ $# = 0 ] || shift
 mkdir -p "$out/traces"
 out=$(cd "$out" && pwd)
-work=$(mktemp -d)
-log=$out/log.txt
-: >"$log"
 py=${PYTHON:-python3}
-
+. "$root/bench/steps.sh"
 # shellcheck source=bench/trace/find.sh
-. bench/trace/find.sh
-tw=$(find_twinfer)
-[ -n "$tw" ] || { echo "run_h200: no twinfer program that runs here" | tee -a "$log"; exit 3; }
+. "$here/find.sh"
+tw=$(find_program "$root")
+w=$root/adapters/workloads
+t=$out/traces
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
-step() { # step NAME command...: its output goes to the log; its exit code is told
-    name=$1
-    shift
-    printf '\n==> %s: %s\n' "$name" "$*" >>"$log"
-    start=$(date +%s)
-    timeout 300 "$@" >>"$log" 2>&1
-    code=$?
-    printf '==> %s: exit %d, %d s\n' "$name" "$code" $(($(date +%s) - start)) | tee -a "$log"
+facts() {
+    uname -a
+    nvidia-smi 2>&1 | head -20 || :
+    "$py" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)' || :
+    "$tw" doctor || : # its exit code says what is missing; the steps say what needs it
 }
 
-{
-    uname -a
-    nvidia-smi 2>&1 | head -20
-    "$py" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
-    echo "twinfer: $tw"
-} >>"$log" 2>&1
-step doctor "$tw" doctor
+bare() { # the library of the bare-CUPTI mode
+    include=$(find_cuda_include)
+    cc=$(find_cc)
+    if [ -z "$include" ] || [ -z "$cc" ]; then
+        echo "no bare CUPTI mode: headers '$include', compiler '$cc'" | figure
+        return 4
+    fi
+    "$cc" -O2 -shared -fPIC -I"$include" -o "$out/libbare_cupti.so" "$here/bare_cupti.c" -ldl
+}
 
-include=$(find_cuda_include)
-cc=$(find_cc)
-bare=
-if [ -n "$include" ] && [ -n "$cc" ]; then
-    step bare "$cc" -O2 -shared -fPIC -I"$include" -o "$work/libbare_cupti.so" \
-        bench/trace/bare_cupti.c -ldl
-    [ -f "$work/libbare_cupti.so" ] && bare="--bare=$work/libbare_cupti.so"
-else
-    echo "no bare CUPTI mode: headers '$include', compiler '$cc'" | tee -a "$log"
-fi
+# traced NAME SETTINGS... -- COMMAND; a program that is meant to be killed ends with another code.
+traced() {
+    of=$1
+    shift
+    rm -rf "${t:?}/$of"
+    settings=
+    while [ "$1" != -- ]; do
+        settings="$settings $1"
+        shift
+    done
+    shift
+    # shellcheck disable=SC2086  # several words
+    [ -z "${REHEARSE:-}" ] || set -- env ${APP:?}
+    rc=0
+    # shellcheck disable=SC2086  # several words
+    "$tw" trace $settings out="$t/$of" -- "$@" || rc=$?
+    [ "$of" != killed ] || [ ! -f "$t/killed/run_meta.json" ] || rc=0
+    return $rc
+}
 
-w=adapters/workloads
-t=$out/traces
-step qwen3 "$tw" trace out="$t/qwen3" -- "$py" $w/qwen3_generate.py
-step bloom "$tw" trace out="$t/bloom" -- "$py" $w/bloom_generate.py
-step decode "$tw" trace 'trace.range=[decode]' out="$t/decode" -- "$py" $w/qwen3_generate.py --runs 1
-step api "$tw" trace trace.api=all out="$t/api" -- "$py" $w/qwen3_generate.py --runs 1 --tokens 4
-step killed "$tw" trace out="$t/killed" -- "$py" bench/trace/ending.py kill
-step profiler "$tw" trace trace.profiler=true out="$t/profiler" -- "$py" bench/trace/ending.py profiler
-step graph "$tw" trace trace.graphs=graph out="$t/graph" -- "$py" bench/trace/ending.py graph
-if [ "$("$py" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null)" -ge 2 ] 2>/dev/null; then
-    step nccl "$tw" trace out="$t/nccl" -- "$py" -m torch.distributed.run --standalone \
-        --nproc_per_node=2 $w/nccl_steps.py
-fi
 # PyTorch's profiler keeps CUPTI to itself unless it is told to tear it down.
-# shellcheck disable=SC2086  # $bare is one word or none
-step overhead env TEARDOWN_CUPTI=1 "$tw" trace out="$t/overhead" -- "$py" bench/trace/overhead.py \
-    --results "$out/results.json" --rounds "${ROUNDS:-9}" --steps "${STEPS:-20}" $bare
-for i in 1 2 3; do # the level of graphs is a process's for good
-    step "untraced-$i" "$py" bench/trace/graph_level.py --out "$out/graph_untraced.txt"
-    step "graph-level-$i" "$tw" trace trace.graphs=graph out="$t/graph-level-$i" -- \
-        "$py" bench/trace/graph_level.py --out "$out/graph_traced.txt"
-done
+overhead() {
+    with=
+    [ ! -f "$out/libbare_cupti.so" ] || with=--bare=$out/libbare_cupti.so
+    # shellcheck disable=SC2086  # one word or none
+    TEARDOWN_CUPTI=1 traced overhead -- "$py" "$here/overhead.py" --results "$out/results.json" \
+        --rounds "${ROUNDS:-9}" --steps "${STEPS:-20}" $with
+}
 
-(cd bench/trace && "$py" report.py "$out") >"$out/report.md" 2>>"$log" ||
-    echo "report.py failed; see log.txt" | tee -a "$log"
-for d in "$t"/*/; do # run_meta of every trace, for those who look at the log alone
-    [ -f "$d/run_meta.json" ] && "$py" - "$d/run_meta.json" >>"$log" 2>&1 <<'PY'
-import json, sys
-m = json.load(open(sys.argv[1]))
-print(sys.argv[1], json.dumps({k: m.get(k) for k in ("exit_code", "signal", "processes")}, indent=1)[:6000])
-PY
+untraced() {
+    [ -z "${REHEARSE:-}" ] || return 0
+    "$py" "$here/graph_level.py" --out "$out/graph_untraced.txt"
+}
+
+report() {
+    [ -z "${REHEARSE:-}" ] || { echo "no report of a rehearsal" >"$out/report.md"; return 0; }
+    rm -f "$out/report.md"
+    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$py" report.py "$out") >"$out/report.part"
+    mv "$out/report.part" "$out/report.md"
+}
+
+steps_begin "$@"
+[ $# -gt 0 ] || set -- programs endings overhead graph
+step facts 10 60 facts
+for piece in "$@"; do
+    case $piece in
+    programs)
+        step qwen3 15 120 traced qwen3 -- "$py" "$w/qwen3_generate.py"
+        step bloom 15 120 traced bloom -- "$py" "$w/bloom_generate.py"
+        step decode 15 120 traced decode 'trace.range=[decode]' -- "$py" "$w/qwen3_generate.py" --runs 1
+        step api 15 120 traced api trace.api=all -- "$py" "$w/qwen3_generate.py" --runs 1 --tokens 4
+        if [ "$("$py" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)" -ge 2 ]; then
+            step nccl 40 180 traced nccl -- "$py" -m torch.distributed.run --standalone --nproc_per_node=2 "$w/nccl_steps.py"
+        fi
+        ;;
+    endings)
+        step killed 12 90 traced killed -- "$py" "$here/ending.py" kill
+        step profiler 12 90 traced profiler trace.profiler=true -- "$py" "$here/ending.py" profiler
+        step graph 12 90 traced graph trace.graphs=graph -- "$py" "$here/ending.py" graph
+        ;;
+    overhead)
+        [ -n "${REHEARSE:-}" ] || step bare 5 60 bare
+        step overhead 90 300 overhead
+        ;;
+    graph)
+        for i in 1 2 3; do # the level of graphs is a process's for good
+            step "untraced-$i" 10 90 untraced
+            step "graph-level-$i" 10 90 traced "graph-level-$i" trace.graphs=graph -- "$py" "$here/graph_level.py" --out "$out/graph_traced.txt"
+        done
+        ;;
+    *) echo "bench/trace/run_h200.sh: no piece $piece" >&2; exit 2 ;;
+    esac
 done
-# Small traces travel; the benchmark's own does not.
-(cd "$t" && find . -name '*.spool' -size -12M ! -path './overhead/*' -o -name run_meta.json |
-    tar -czf "$out/traces.tar.gz" -T -) 2>>"$log"
-[ -n "${KEEP:-}" ] || rm -rf "$t"
-rm -rf "$work"
-cat "$out/report.md"
+AGAIN="${AGAIN:-} report" step report 5 60 report
+[ ! -f "$out/report.md" ] || cat "$out/report.md"
+[ -n "${KEEP:-}" ] || rm -rf "$t/overhead" # larger than all others
+steps_end

@@ -11,6 +11,7 @@ artifact 2
 model 2
 gpu 2
 workload 3
+capsule 3
 profile/read 3
 serve 4
 sim 5
@@ -24,10 +25,14 @@ trace 7
 search 8
 calibrate 8
 kernels 8
+capture 8
 doctor 8
-report 9
-job 9
-cmd 10'
+energy 8
+replay 9
+deep 9
+report 10
+job 10
+cmd 11'
 
 find src -name '*.[ch]' | sort | while read -r file; do
     grep -n '^#include "' "$file" | sed "s|^\([0-9]*\):#include \"\([^\"]*\)\".*|$file \1 \2|" || :

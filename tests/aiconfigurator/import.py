@@ -135,6 +135,30 @@ def check_refusals(root):
     assert r.returncode == 3 and "holds for weights in bf16, not fp8" in r.stderr, r.stderr
 
 
+def check_ratio(root, out):
+    """A bundle of the tables against the tables: 1. With one product twice as slow in decode batches: 2 there."""
+    def ratios():
+        r = run(sys.executable, os.path.join(SRC, "adapters", "aiconfigurator_ratio.py"), "--tables", root, "--gpu", "h100_sxm",
+                "--bundle", out, "--hardware", "h100", "--name", "model", "--model", "model")
+        assert r.returncode == 0, r.stderr
+        cells = [line.strip("| ").split(" | ") for line in r.stdout.splitlines() if line.startswith("| ")]
+        return {row[0]: [c.split(" ")[0] for c in row[1:] if c] for row in cells}
+    found = ratios()
+    for op in ("attn_pre_proj", "lm_head", "attn_prefill", "attn_decode"):
+        assert found[op] and all(c == "1.00" for c in found[op]), (op, found)
+    path = os.path.join(out, "data/profiling/compute/h100/model/mlp.csv")
+    rows = rows_of(out, "mlp.csv")
+    for r in rows:
+        r["decode_stats.attn_pre_proj.median"] = 2 * float(r["time_stats.attn_pre_proj.median"]) if int(r["num_tokens"]) <= 8 else ""
+    write_csv(path[:-len(".csv")], rows)
+    found = ratios()
+    assert found["attn_pre_proj"][:2] == ["2.00", "2.00"] and found["attn_pre_proj"][-1] == "1.00", found
+    assert found["mlp_up_proj"][0] == "1.00", found
+    r = run(sys.executable, os.path.join(SRC, "adapters", "aiconfigurator_ratio.py"), "--tables", root, "--bundle", "none",
+            "--hardware", "h100", "--model", "model")
+    assert r.returncode != 0 and r.stderr.startswith("aiconfigurator_ratio: no bundle none/"), r.stderr
+
+
 def check():
     os.symlink(os.path.join(SRC, "data"), "data")
     os.mkdir("model")
@@ -149,6 +173,8 @@ def check():
     meta = json.load(open("out/data/profiling/compute/h100/model/bundle_meta.json", encoding="utf-8"))
     assert meta["operators"]["mlp_act"]["method"] == "formula" and meta["operators"]["mlp_up_proj"]["method"] == "table"
     assert any("8 heads over 8 KV heads as 2 over 2" in n for n in meta["notes"]), meta["notes"]
+    importer("tables", "ours")
+    check_ratio("tables", "ours")
     try:
         put("parquet", write_parquet)
     except ImportError:

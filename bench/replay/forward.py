@@ -1,0 +1,140 @@
+"""forward.py MODE [FILE [SECONDS]]: a model with random weights; nothing is downloaded, one thing at a time is on the GPU.
+
+Without FILE: four steps inside the NVTX range `step`, for `twinfer capture region=step#3`. With FILE: the same step over and over
+for SECONDS (5), synchronized after each, then FILE says when that was and how long a step took (full_model_timing.json), for
+`twinfer energy run application=FILE`.
+
+    bloom         BLOOM-560M, 5 tokens, eager
+    qwen3         Qwen3-0.6B, 512 tokens, eager
+    decode        Qwen3-0.6B, a decode step behind 1,024 tokens, eager
+    compile       four layers of Qwen3-0.6B, 16 tokens, torch.compile with CUDA graphs
+    llama         Llama-2-7B, a decode step behind 1,024 tokens, eager
+    llama_compile the same, torch.compile with CUDA graphs: next to no gaps
+
+TINY=1: a few small layers, on the CPU where there is no GPU."""
+
+import datetime
+import json
+import os
+import sys
+import time
+
+import torch
+from transformers import BloomConfig, BloomForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM, StaticCache
+
+TINY = bool(os.environ.get("TINY"))
+GPU = torch.cuda.is_available() or not TINY
+DEVICE = "cuda" if GPU else "cpu"
+STEPS, SECONDS = 4, 5.0
+
+
+def bloom(layers=24):
+    return BloomConfig(vocab_size=250880, hidden_size=1024, n_layer=layers, n_head=16), BloomForCausalLM
+
+
+def qwen3(layers=28):
+    return Qwen3Config(vocab_size=151936, hidden_size=1024, intermediate_size=3072, num_hidden_layers=layers, num_attention_heads=16,
+                       num_key_value_heads=8, head_dim=128, tie_word_embeddings=True), Qwen3ForCausalLM
+
+
+def llama(layers=32):
+    return LlamaConfig(vocab_size=32000, hidden_size=4096, intermediate_size=11008, num_hidden_layers=layers, num_attention_heads=32,
+                       num_key_value_heads=32, max_position_embeddings=4096), LlamaForCausalLM
+
+
+def make(config, kind):
+    if TINY:
+        config.update({"vocab_size": 128, "hidden_size": 128, "num_hidden_layers": 2} if kind is BloomForCausalLM else
+                      {"vocab_size": 128, "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 2,
+                       "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32})
+    torch.manual_seed(0)
+    with torch.device(DEVICE):
+        return kind(config).to(torch.bfloat16).eval()
+
+
+def tokens(n):
+    return torch.randint(0, 100 if TINY else 1000, (1, n), device=DEVICE)
+
+
+def finish():
+    if GPU:
+        torch.cuda.synchronize()
+
+
+def plain(config, kind, n):
+    model, ids = make(config, kind), tokens(n)
+    return lambda: model(ids, use_cache=False).logits
+
+
+def decode(config, kind):
+    context = 32 if TINY else 1024
+    model = make(config, kind)
+    cache = StaticCache(config=config, max_cache_len=context + 128)
+    model(tokens(context), past_key_values=cache, use_cache=True, cache_position=torch.arange(context, device=DEVICE))
+    token, at = tokens(1), torch.tensor([context], device=DEVICE)
+    return lambda: model(token, past_key_values=cache, use_cache=True, cache_position=at).logits
+
+
+def compiled(step):
+    if not GPU: # nothing to compile for
+        return step
+    run = torch.compile(step, mode="reduce-overhead")
+    for _ in range(3):
+        run()
+        finish()
+    return lambda: run().clone()
+
+
+MODES = {
+    "bloom": lambda: plain(*bloom(), 5),
+    "qwen3": lambda: plain(*qwen3(), 512),
+    "decode": lambda: decode(*qwen3()),
+    "compile": lambda: compiled(plain(*qwen3(layers=4), 16)),
+    "llama": lambda: decode(*llama()),
+    "llama_compile": lambda: compiled(decode(*llama())),
+}
+
+
+def region(step):
+    for _ in range(STEPS):
+        finish()
+        if GPU:
+            torch.cuda.nvtx.range_push("step")
+        result = step()
+        if GPU:
+            torch.cuda.nvtx.range_pop()
+        finish()
+    print(sys.argv[1], result.float().sum().item())
+
+
+def stamp():
+    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def loop(step, seconds):
+    """Steps for that long; their number and how long it really took."""
+    n, begin = 0, time.time()
+    while time.time() - begin < seconds:
+        step()
+        finish()
+        n += 1
+    return n, time.time() - begin
+
+
+def steady(step, file, seconds):
+    """The window begins and ends inside the load: a sensor is late by a reading or two."""
+    loop(step, 0.8)
+    start = stamp()
+    n, took = loop(step, seconds)
+    end = stamp()
+    loop(step, 0.5)
+    with open(file, "w", encoding="utf-8") as f:
+        json.dump({"start_timestamp": start, "end_timestamp": end, "num_runs": n, "full_model_inference_us": took / n * 1e6}, f)
+
+
+with torch.no_grad():
+    one = MODES[sys.argv[1]]()
+    if len(sys.argv) < 3:
+        region(one)
+    else:
+        steady(one, sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else SECONDS)

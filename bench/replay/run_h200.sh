@@ -1,0 +1,47 @@
+#!/bin/sh
+# One forward of a model with random weights, captured and replayed:
+#
+#     bench/replay/run_h200.sh OUT [bloom | qwen3 | decode | compile | llama | llama_compile]...
+#
+# forward.py says what they are; without words the first four. On a machine with a GPU, PyTorch and transformers; half a minute
+# each, two for those of the 7B. A capsule (3 GB; 15 of the 7B) is removed when it was replayed, unless KEEP is set. TWINFER: the
+# program, when it is neither this package's nor a build's. PYTHON: with torch. APP: another command to capture. bench/steps.sh says
+# what AGAIN, TIME, PACK and REHEARSE do.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+script=$here/run_h200.sh
+: "${1:?bench/replay/run_h200.sh OUT [mode]...}"
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+shift
+. "$root/bench/steps.sh"
+tw=$(find_program "$root")
+export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+
+replayed() { # MODE
+    rm -rf "${out:?}/capsule_$1" "$out/r_$1"
+    # shellcheck disable=SC2086  # several words
+    "$tw" capture region=step#3 out="$out/capsule_$1" -- ${APP:-${PYTHON:-python3} "$here/forward.py" "$1"} >"$out/$1.capture" ||
+        { code=$?; tail -n 5 "$out/$1.capture"; return $code; }
+    echo "$1: $(du -sm "$out/capsule_$1" | cut -f1) MB" | figure
+    rc=0
+    # shellcheck disable=SC2046  # several words
+    "$tw" replay capsule="$out/capsule_$1" $(small '' 'replay.samples=3 replay.sample_ms=0.05') out="$out/r_$1" >"$out/$1.replay" || rc=$?
+    cut -c1-160 "$out/$1.replay"
+    grep -E '^([a-z_]*_us|wrong_bytes|verif|kinds|fault|note)' "$out/$1.replay" | cut -c1-150 | sed 's/^/    /' | figure
+    awk '{ v[$1] = $2 } END { if (v["application_sum_us"] > 0 && v["in_region_sum_us"] > 0)
+        printf "    replayed / application: %+.2f %%\n", 100 * (v["in_region_sum_us"] / v["application_sum_us"] - 1) }' "$out/$1.replay" | figure
+    [ -n "${KEEP:-}" ] || rm -rf "${out:?}/capsule_$1"
+    return $rc
+}
+
+steps_begin "$@"
+[ $# -gt 0 ] || set -- bloom qwen3 decode compile
+for mode in "$@"; do
+    case $mode in
+    llama*) step "$mode" 120 300 replayed "$mode" ;;
+    *) step "$mode" 30 150 replayed "$mode" ;;
+    esac
+done
+steps_end

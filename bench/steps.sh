@@ -1,0 +1,149 @@
+# shellcheck shell=sh disable=SC2154  # out and script are the caller's
+# Sourced by the scripts of bench/ that need a GPU, behind their functions: runs their steps one after the other.
+#
+#     script=$here/run.sh out=$1               the script itself, and its folder; both absolute
+#     shift
+#     steps_begin "$@"                         after all functions are defined
+#     step NAME EXPECTED_S LIMIT_S FUNCTION [ARG]...
+#     steps_end                                the table, the figures, the package; exit code 1 if a step failed
+#
+# A step is a function or a program, in a process of its own that ends, with all it started, after LIMIT_S. What it prints is
+# OUT/steps/NAME.txt. One that fails does not keep the next from running. One that was done is not done again by the next call
+# with the same OUT, so a call that was cut short is simply repeated. A function tells figures with `figure`.
+#
+#     AGAIN=1     all steps again; AGAIN='NAME NAME' these
+#     TIME=580    seconds of this call: a step that is expected to take more than what is left waits for the next call, and so do
+#                 all behind it
+#     PACK=FILE   all small files of OUT in FILE (.tgz), the largest left out until it is at most PACK_MB (15)
+#     REHEARSE=1  a tiny model (OUT/configs/model/micro.yaml) and few requests: a try of the steps themselves, also where the GPU
+#                 is tests/support/fake_gpu
+
+# small A B: A, or B in a rehearsal.
+small() {
+    if [ -n "${REHEARSE:-}" ]; then echo "$2"; else echo "$1"; fi
+}
+
+# rehearsal: the model `micro`, and OUT as the working folder, where twinfer finds it. Nothing outside rehearsals.
+rehearsal() {
+    [ -n "${REHEARSE:-}" ] || return 0
+    mkdir -p "$out/configs/model"
+    cat >"$out/configs/model/micro.yaml" <<'END'
+name: micro
+config: {model_type: qwen3, vocab_size: 128, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2, num_attention_heads: 4,
+  num_key_value_heads: 2, head_dim: 16, max_position_embeddings: 4096, rms_norm_eps: 1e-6, rope_theta: 1e6, hidden_act: silu,
+  attention_bias: false, tie_word_embeddings: true}
+END
+    cd "$out" || return
+}
+
+# figure: standard input to the figures of this step.
+figure() {
+    tee -a "$out/steps/$step_name.figures"
+}
+
+# find_program ROOT: $TWINFER, the program of the installed tree or unpacked package that ROOT is in, that of a build, or that of
+# dist/'s package, unpacked beside OUT.
+find_program() {
+    for f in "${TWINFER:-}" "$1/../../bin/twinfer" "$1/build/twinfer" "$1"/dist/twinfer-*/bin/twinfer "$out"/dist/twinfer-*/bin/twinfer; do
+        if [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1; then
+            (cd "$(dirname "$f")" && echo "$PWD/twinfer")
+            return
+        fi
+    done
+    for f in "$1"/dist/twinfer-*.tar.gz; do
+        [ -f "$f" ] || continue
+        mkdir -p "$out/dist"
+        tar xzf "$f" -C "$out/dist"
+        echo "$out/dist/$(basename "$f" .tar.gz)/bin/twinfer"
+        return
+    done
+    echo "no twinfer that runs here: set TWINFER, or unpack ./do dist" >&2
+    return 4
+}
+
+steps_begin() {
+    if [ -n "${STEPS_INSIDE:-}" ]; then # a step: its function alone
+        step_name=$STEPS_INSIDE
+        unset STEPS_INSIDE
+        "$@"
+        exit
+    fi
+    mkdir -p "$out/steps"
+    steps_all='' steps_late='' steps_from=$(date +%s) steps_pid=''
+    trap '[ -z "$steps_pid" ] || kill "$steps_pid"; exit 130' INT TERM
+}
+
+step_state() { # NAME STATE SECONDS EXPECTED
+    echo "$2 $3 $4" >"$out/steps/$1.state"
+    printf '%-24s %-10s %5s s\n' "$1" "$2" "$3"
+}
+
+step() {
+    of_name=$1 of_expected=$2 of_limit=$3
+    shift 3
+    steps_all="$steps_all $of_name"
+    if [ "$(cut -d' ' -f1 "$out/steps/$of_name.state" 2>/dev/null)" = ok ] && [ "${AGAIN:-}" != 1 ]; then
+        case " ${AGAIN:-} " in
+        *" $of_name "*) ;;
+        *) return 0 ;;
+        esac
+    fi
+    of_begin=$(date +%s)
+    if [ -n "${TIME:-}" ]; then
+        of_left=$((TIME - of_begin + steps_from))
+        if [ -n "$steps_late" ] || [ "$of_left" -lt "$of_expected" ] || [ "$of_left" -lt 1 ]; then
+            steps_late=1 # later steps may need this one
+            step_state "$of_name" left 0 "$of_expected"
+            return 0
+        fi
+        [ "$of_left" -ge "$of_limit" ] || of_limit=$of_left
+    fi
+    rm -f "$out/steps/$of_name.figures"
+    of_rc=0
+    STEPS_INSIDE=$of_name timeout -k 5 "$of_limit" sh "$script" "$out" "$@" >"$out/steps/$of_name.txt" 2>&1 &
+    steps_pid=$!
+    wait "$steps_pid" || of_rc=$?
+    steps_pid=''
+    case $of_rc in
+    0) of_state=ok ;;
+    124 | 137) of_state="over_$of_limit" ;;
+    *) of_state="exit_$of_rc" ;;
+    esac
+    step_state "$of_name" "$of_state" $(($(date +%s) - of_begin)) "$of_expected"
+    [ $of_rc = 0 ] || tail -n 6 "$out/steps/$of_name.txt" | cut -c1-300 | sed 's/^/    /'
+}
+
+# The largest files are left out first: bounds on a file's size, in KiB, until the package is small enough.
+steps_pack() {
+    case $PACK in
+    /*) ;;
+    *) PACK=$PWD/$PACK ;;
+    esac
+    for kb in 8192 2048 512 128 32; do
+        (cd "$out" && find . -type f -size "-${kb}k" ! -name '*.safetensors' ! -path './dist/*' | sort | tar czf "$PACK" -T -)
+        [ $(($(wc -c <"$PACK") / 1048576)) -ge "${PACK_MB:-15}" ] || break
+    done
+    echo "$PACK: $(tar tzf "$PACK" | wc -l) files of $(find "$out" -type f | wc -l), those under $kb KiB, $(($(wc -c <"$PACK") / 1024)) KiB"
+}
+
+steps_end() {
+    bad=0 waiting=0
+    echo
+    for name in $steps_all; do
+        [ ! -f "$out/steps/$name.figures" ] || cat "$out/steps/$name.figures"
+    done | tee "$out/figures.txt"
+    printf '\n%-24s %-10s %7s %9s\n' step state seconds expected | tee "$out/table.txt"
+    for name in $steps_all; do
+        read -r state seconds expected <"$out/steps/$name.state"
+        printf '%-24s %-10s %7s %9s\n' "$name" "$state" "$seconds" "$expected" | tee -a "$out/table.txt"
+        case $state in
+        ok) ;;
+        left) waiting=$((waiting + 1)) ;;
+        *) bad=$((bad + 1)) ;;
+        esac
+    done
+    [ -z "${PACK:-}" ] || steps_pack
+    [ $waiting = 0 ] || echo "$waiting wait for time: call again with the same OUT"
+    [ $bad = 0 ] || echo "$bad failed: $out/steps/NAME.txt"
+    [ $((bad + waiting)) = 0 ]
+}
