@@ -23,7 +23,7 @@ static void check_again(struct arena *a, const struct tensor *t, size_t n)
     struct tensor *again;
     size_t count;
     struct err e = {0};
-    safetensors_header(&b, t, n);
+    safetensors_header(&b, NULL, t, n);
     for (size_t i = 0; i < n; i++)
         buf_add(&b, t[i].data, t[i].bytes);
     REQUIRE(safetensors_parse(a, "again", (struct sv){b.p, b.n}, &again, &count, &e) == ST_OK);
