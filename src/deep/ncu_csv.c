@@ -153,6 +153,8 @@ static int by_metric(const void *x, const void *y)
 static void end_table(struct reader *r)
 {
     size_t first = r->first_launch, n = r->t->launches.n - first;
+    if (n == 0)
+        return; /* nor is there an entry */
     struct ncu_launch *l = r->t->launches.p + first;
     for (size_t i = 0; i < r->entries.n; i++)
         l[r->entries.p[i].launch - first].n_values++;

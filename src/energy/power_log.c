@@ -186,6 +186,16 @@ void power_log_ticks(struct power_sample *p, size_t n)
             last_j = p[i].energy_j;
 }
 
+/* Samples without power whose reading of the counter repeated say nothing: left out. */
+static size_t keep_telling(struct power_sample *p, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(p[i].power_w) || !isnan(p[i].energy_j))
+            p[kept++] = p[i];
+    return kept;
+}
+
 enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, int64_t gpu,
                         struct power_log *out, struct err *e)
 {
@@ -205,6 +215,7 @@ enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, in
         st = nothing(&d, source, e);
     if (st == ST_END) {
         power_log_ticks(d.samples.p, d.samples.n);
+        d.samples.n = keep_telling(d.samples.p, d.samples.n);
         out->p = arena_copy(a, d.samples.p, d.samples.n * sizeof *d.samples.p);
         out->n = d.samples.n;
         out->what = d.shape->gpu ? arena_printf(a, "GPU %lld", (long long)gpu) : "the meter's sum";

@@ -7,8 +7,9 @@
  *     timestamp, index, power.draw [W]    nvidia-smi --query-gpu=timestamp,index,power.draw
  *                                   --format=csv; also nounits, power.draw.instant, without index
  *
- * Times are those of energy/stamp.h. Rows without power ("[N/A]", an empty cell) are left out and
- * counted, and so is a last line without its end: its writer was killed in it.
+ * Times are those of energy/stamp.h. Rows without power ("[N/A]", an empty cell) are counted,
+ * and left out unless the counter ticked there; so is a last line without its end: its writer was
+ * killed in it.
  *
  * The energy of a window is integrated thus: power interpolated at both edges, trapezoids between
  * the samples. A single sample in the window: its power times the duration. None: no energy,

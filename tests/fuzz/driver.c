@@ -50,6 +50,7 @@ static int replay(const char *path)
 int main(int argc, char **argv)
 {
     int files = 0;
+    LLVMFuzzerTestOneInput((const uint8_t *)"", 0); /* where libFuzzer begins */
     for (int i = 1; i < argc; i++) {
         int n = replay(argv[i]);
         if (n < 0)

@@ -39,6 +39,23 @@ static void our_form_has_the_rows_of_one_gpu(void **state)
     assert_int_equal(log.n, 1);
 }
 
+static void a_row_that_says_nothing_is_left_out(void **state)
+{
+    struct test *t = *state;
+    struct power_log log;
+    assert_ok(parse(t,
+                    "timestamp,gpu,power_w,energy_j\n"
+                    "2026-11-21 10:00:00.080,0,,1012\n"
+                    "2026-11-21 10:00:00.180,0,,1012\n" /* no power, and no tick */
+                    "2026-11-21 10:00:00.280,0,120,1024\n",
+                    0, &log),
+              t);
+    assert_int_equal(log.n, 2);
+    assert_near(log.p[0].energy_j, 1012, 0);
+    assert_near(log.p[1].energy_j, 1024, 0);
+    assert_int_equal(log.missing, 2);
+}
+
 static void a_meter_has_no_gpus(void **state)
 {
     struct test *t = *state;
@@ -164,6 +181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(our_form_has_the_rows_of_one_gpu),
+        TEST(a_row_that_says_nothing_is_left_out),
         TEST(a_meter_has_no_gpus),
         TEST(nvidia_smi_in_its_variants),
         TEST(a_line_without_its_end_is_left_out),
