@@ -7,10 +7,10 @@
 #include "base/clock.h"
 #include "calibrate/solve.h"
 #include "profile/read/calibrated.h"
+#include "profile/read/meta.h"
 #include "profile/read/unevenness.h"
 #include "text/csv.h"
 
-#define META_FILE "bundle_meta.json"
 static const double Z95 = 1.959964;
 
 /* ---- the fit as a tree ------------------------------------------------------------------------
@@ -183,14 +183,14 @@ enum st calibrate_write(struct arena *a, const struct calibrate_written *w,
     struct node *meta = w->meta ? node_copy(a, w->meta) : node_new(a, NODE_MAP);
     overheads.source = source_of(a, in);
     clock_iso8601(clock_wall_ns(), now);
-    node_put(a, meta, "run_type", node_str(a, "vidur_profile"));
-    node_put(a, meta, "model", node_str(a, w->model_name));
-    node_put(a, meta, "hardware_id", node_str(a, w->hardware));
-    node_put(a, meta, "created_at", node_str(a, now));
-    node_put(a, meta, "method", node_str(a, in->batches ? "calibrated_batches" : "calibrated"));
-    node_put(a, meta, "tensor_parallel", node_int(a, w->tp));
+    const struct bundle_title title = {.model = w->model_name,
+                                       .hardware_id = w->hardware,
+                                       .created_at = now,
+                                       .method = in->batches ? "calibrated_batches" : "calibrated",
+                                       .tensor_parallel = w->tp};
+    fields_put(a, meta, &bundle_title_fields, &title);
     node_put(a, meta, "calibration", files_fit_node(a, in, f));
-    TRY(artifact_begin(a, calibrate_dir(a, w), META_FILE, &art, e));
+    TRY(artifact_begin(a, calibrate_dir(a, w), BUNDLE_META, &art, e));
     enum st st =
         artifact_write_json(&art, BUNDLE_CALIBRATION_FILE, calibration_node(a, w, in, f), e);
     if (st == ST_OK)
@@ -275,7 +275,7 @@ enum st files_read_fit(struct arena *a, const char *root, const struct theta_pri
         err_set(e, ST_INPUT, "%s holds %zu calibrations, and one is needed", root, n);
         return err_hint(e, "twinfer calibrate writes one");
     }
-    TRY(artifact_open(a, dir, META_FILE, NULL, &meta, e));
+    TRY(artifact_open(a, dir, BUNDLE_META, NULL, &meta, e));
     TRY(node_get(meta, "calibration", NODE_MAP, &said, e));
     TRY(node_get(said, "parameters", NODE_MAP, &params, e));
     TRY(node_get(said, "covariance", NODE_LIST, &covariance, e));

@@ -15,6 +15,7 @@
 #include "profile/journal.h"
 #include "profile/profile.h"
 #include "profile/read/bundle.h"
+#include "profile/read/meta.h"
 
 struct calibration_batch {
     int round;
@@ -69,18 +70,6 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
                          struct journal *j, struct err *e);
 /* All rounds of a journal. */
 void calibration_load(const struct journal *j, struct calibration *out);
-
-/* Kinds of batches with a factor of their own. Batches without chunks by their place in the train
- * of such batches: the first finds the caches as the prompt left them, the second and third partly
- * so. */
-enum calibration_kind {
-    CALIBRATION_DECODE,
-    CALIBRATION_FIRST,
-    CALIBRATION_SECOND,
-    CALIBRATION_PROMPT,
-    CALIBRATION_MIXED, /* chunks and decodes: the decodes' caches are as cold as those of a first */
-};
-enum { CALIBRATION_KINDS = CALIBRATION_MIXED + 1 };
 
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
 enum { CALIBRATION_CLASSES = 15 }; /* at most */

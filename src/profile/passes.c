@@ -9,6 +9,7 @@
 #include "base/order.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "profile/read/meta.h"
 
 enum { LEVELS = 2, LEAST_KV = 16, LEAST_FIRSTS = 5 };
 
@@ -334,13 +335,10 @@ static enum st publish(struct arena *a, struct session *s, struct passes_result 
     TRY(check_kinds(s, e));
     to.meta = to.meta ? node_copy(a, to.meta) : node_new(a, NODE_MAP);
     node_put(a, to.meta, "grid", grid_node(a, s, out));
-    struct node *first = node_new(a, NODE_MAP);
-    for (int prompt = 0; prompt < 2; prompt++) {
+    for (int prompt = 0; prompt < 2; prompt++)
         out->first_use_s[prompt] = first_use_of(s, prompt);
-        node_put(a, first, prompt ? "prompt_s" : "decode_s",
-                 node_float(a, out->first_use_s[prompt]));
-    }
-    node_put(a, to.meta, "first_use", first);
+    const struct bundle_first_use first = {out->first_use_s[false], out->first_use_s[true]};
+    node_put(a, to.meta, "first_use", fields_node(a, &bundle_first_use_fields, &first));
     if (out->left_out)
         log_warn("profile: %zu batches are left out, which the engine refused: %.200s",
                  out->left_out, s->why ? s->why : "");

@@ -153,45 +153,41 @@ static int64_t level_values(const struct wake *w, int level, enum part part, int
     return n;
 }
 
-static struct node *median_row(struct arena *a, const struct wake *w, int level, enum part part,
-                               double *v)
+static struct doubles median_row(struct arena *a, const struct wake *w, int level, enum part part,
+                                 double *v)
 {
-    struct node *row = node_new(a, NODE_LIST);
+    struct doubles row = {arena_array(a, double, WAKE_ITERATIONS), WAKE_ITERATIONS};
     for (int k = 0; k < WAKE_ITERATIONS; k++) {
         struct stats s = stats_of(v, level_values(w, level, part, k, v));
-        node_push(a, row, node_float(a, fmax(s.median, 0)));
+        row.v[k] = fmax(s.median, 0);
     }
     return row;
 }
 
-struct node *wake_node(struct arena *a, const struct wake *w)
+bool wake_said(struct arena *a, const struct wake *w, struct bundle_wake *out)
 {
     if (w->samples.n == 0)
-        return NULL;
-    struct node *map = node_new(a, NODE_MAP), *pause = node_new(a, NODE_LIST);
-    struct node *device = node_new(a, NODE_LIST), *host = node_new(a, NODE_LIST);
-    struct node *spread = node_new(a, NODE_LIST);
+        return false;
+    *out = (struct bundle_wake){.pause_s.v = arena_array(a, double, WAKE_LEVELS),
+                                .device_s = arena_array(a, struct doubles, WAKE_LEVELS),
+                                .host_s = arena_array(a, struct doubles, WAKE_LEVELS),
+                                .spread_s.v = arena_array(a, double, WAKE_LEVELS),
+                                .samples = INT64_MAX};
     double *v = arena_array(a, double, w->samples.n);
     double longest_s = 0;
-    int64_t fewest = INT64_MAX;
     for (int level = 0; level < WAKE_LEVELS; level++) {
         int64_t n = level_values(w, level, PART_PAUSE, 0, v);
         const double pause_s = n ? stats_of(v, n).median : 0;
         if (pause_s <= longest_s)
             continue;
         longest_s = pause_s;
-        fewest = n < fewest ? n : fewest;
-        node_push(a, pause, node_float(a, pause_s));
-        node_push(a, device, median_row(a, w, level, PART_DEVICE, v));
-        node_push(a, host, median_row(a, w, level, PART_HOST, v));
+        out->samples = n < out->samples ? n : out->samples;
+        out->pause_s.v[out->pause_s.n++] = pause_s;
+        out->device_s[out->n_device++] = median_row(a, w, level, PART_DEVICE, v);
+        out->host_s[out->n_host++] = median_row(a, w, level, PART_HOST, v);
         n = level_values(w, level, PART_DEVICE, 0, v);
         qsort(v, (size_t)n, sizeof *v, order_double);
-        node_push(a, spread, node_float(a, v[3 * n / 4] - v[n / 4]));
+        out->spread_s.v[out->spread_s.n++] = v[3 * n / 4] - v[n / 4];
     }
-    node_set(a, map, SV("pause_s"), pause);
-    node_set(a, map, SV("device_s"), device);
-    node_set(a, map, SV("host_s"), host);
-    node_set(a, map, SV("spread_s"), spread);
-    node_set(a, map, SV("samples"), node_int(a, fewest));
-    return map;
+    return true;
 }

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "profile/journal.h"
 #include "profile/profile.h"
+#include "profile/read/meta.h"
 
 enum { WAKE_ITERATIONS = 4, WAKE_LEVELS = 3 }; /* a prompt and three decodes; number of pauses */
 extern const double wake_pauses_s[WAKE_LEVELS];
@@ -34,10 +35,9 @@ double wake_round_s(void);
 enum st wake_keep(const struct wake *w, size_t from, struct journal *j, struct err *e);
 void wake_load(const struct journal *j, struct wake *out);
 
-/* The part "wake" of bundle_meta.json: {pause_s: [..], device_s: [[..] per level], host_s: [[..]],
- * samples, spread_s: [..]}; medians, never below 0; spread: interquartile range of the first
- * iteration. Pauses ascend: a level whose pause became no longer than that of the level before it,
- * because the machine stood still in that one, is left out. NULL without samples. */
-struct node *wake_node(struct arena *a, const struct wake *w);
+/* What the bundle says of it (profile/read/meta.h): medians, never below 0. Pauses ascend: a level
+ * whose pause became no longer than that of the level before it, because the machine stood still in
+ * that one, is left out. False without samples. */
+bool wake_said(struct arena *a, const struct wake *w, struct bundle_wake *out);
 
 #endif

@@ -6,11 +6,10 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "profile/read/meta.h"
 #include "profile/read/unevenness.h"
 #include "profile/stats.h"
 #include "text/csv.h"
-
-static const char META_FILE[] = "bundle_meta.json";
 
 enum { QUANTITIES = 4, PER_OCTAVE = 8 };
 
@@ -187,15 +186,14 @@ static enum st write_unevenness(const struct artifact *art, const struct rows *r
 
 static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct rows *r)
 {
-    struct node *m = node_new(a, NODE_MAP);
     char now[CLOCK_ISO_MAX];
     clock_iso8601(clock_wall_ns(), now);
-    node_put(a, m, "run_type", node_str(a, "vidur_profile"));
-    node_put(a, m, "model", node_str(a, p->model_name));
-    node_put(a, m, "hardware_id", node_str(a, p->hardware));
-    node_put(a, m, "created_at", node_str(a, now));
-    node_put(a, m, "method", node_str(a, p->method));
-    node_put(a, m, "tensor_parallel", node_int(a, p->tp));
+    const struct bundle_title title = {.model = p->model_name,
+                                       .hardware_id = p->hardware,
+                                       .created_at = now,
+                                       .method = p->method,
+                                       .tensor_parallel = p->tp};
+    struct node *m = fields_node(a, &bundle_title_fields, &title);
     node_put(a, m, "iterations", node_int(a, (int64_t)r->n));
     node_put(a, m, "rows", node_int(a, (int64_t)r->n_rows));
     for (uint32_t i = 0; p->meta && i < p->meta->n; i++)
@@ -233,7 +231,7 @@ enum st whole_write(struct arena *a, const struct whole_params *p, const struct 
     struct iterations *read = NULL;
     TRY(whole_check(a, p, &out->dir, e));
     group(a, s, n, &r);
-    TRY(artifact_begin(a, out->dir, META_FILE, &art, e));
+    TRY(artifact_begin(a, out->dir, BUNDLE_META, &art, e));
     enum st st = write_iterations(&art, &r, p->tp, e);
     if (st == ST_OK) /* as a simulation will read it */
         st = iterations_load(a, artifact_path(a, &art, BUNDLE_ITERATIONS_FILE), p->tp, &read, e);

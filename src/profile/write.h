@@ -36,6 +36,10 @@ void profile_ops(const struct profile_result *r, struct op_list *out);
 /* Whether the point belongs to the bundle. */
 bool profile_measured(const struct profile_result *r, int64_t point);
 
+/* bundle_meta.json (write_meta.c); ops: those of profile_ops. */
+struct node *profile_meta(struct arena *a, const struct profile_result *r,
+                          const struct op_list *ops);
+
 /* The journal in the compute folder. */
 #define PROFILE_SAMPLES "samples.txt"
 

@@ -1,11 +1,13 @@
 /* Page of a profiling bundle: device, measurements, and error of predicting held-out points. */
+#include "profile/read/meta.h"
 #include "report/page.h"
 
 struct bundle_data {
-    const struct node *meta;
+    const struct node *meta; /* whole */
+    struct bundle_meta said;
 };
 
-static void operators(struct arena *a, struct buf *out, const struct node *ops)
+static void operators(struct buf *out, const struct bundle_meta *said)
 {
     static const struct page_column columns[] = {{.head = ""},
                                                  {.head = "points"},
@@ -13,18 +15,18 @@ static void operators(struct arena *a, struct buf *out, const struct node *ops)
                                                  {.head = "mean error"},
                                                  {.head = "P90 error"}};
     struct page_table t;
-    if (!ops || ops->n == 0)
+    if (said->n_operators == 0)
         return;
     page_section(out, "Operators");
     PAGE_TABLE(&t, out, columns);
-    for (uint32_t i = 0; i < ops->n; i++) {
-        const struct node_pair *op = &ops->pairs[i];
+    for (size_t i = 0; i < said->n_operators; i++) {
+        const struct bundle_operator *op = &said->operators[i];
         page_row(&t);
-        page_cell(&t, arena_strn(a, op->key.p, op->key.n));
-        page_cell_count(&t, page_number(op->value, "points"));
-        page_cell_count(&t, page_number(op->value, "samples"));
-        page_cell_percent(&t, 100 * page_number(op->value, "loo_error"));
-        page_cell_percent(&t, 100 * page_number(op->value, "loo_error_p90"));
+        page_cell(&t, op->name);
+        page_cell_count(&t, (double)op->points);
+        page_cell_count(&t, (double)op->samples);
+        page_cell_percent(&t, 100 * op->loo_error);
+        page_cell_percent(&t, 100 * op->loo_error_p90);
     }
     page_table_end(&t);
     page_tag(out, "p", "small",
@@ -39,7 +41,7 @@ static void bundle_body(struct arena *a, struct buf *out, const struct part *par
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, "Profiling bundle", model ? model : part->title);
     buf_puts(out, "</header>\n");
-    operators(a, out, node_find(d->meta, "operators"));
+    operators(out, &d->said);
     page_facts(a, out, "How it was measured", NULL, &d->meta, 1);
 }
 
@@ -52,6 +54,7 @@ enum st part_bundle(struct arena *a, const char *dir, const struct node *meta, s
         return node_err(ops, ST_INPUT, e, "operators: expected a map, got %s",
                         node_kind_name(ops->kind));
     d->meta = meta;
+    fields_read_loose(a, &bundle_meta_fields, meta, &d->said);
     *out = (struct part){.title = arena_printf(a, "Bundle %s", fs_base(dir)),
                          .remark = ops ? arena_printf(a, "%u operators", ops->n) : NULL,
                          .body = bundle_body,

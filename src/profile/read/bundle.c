@@ -82,85 +82,61 @@ static bool in_attention_file(const struct op *op)
     return op->axis == AXIS_PREFILL || op->axis == AXIS_DECODE || op->kind == OP_KV_SAVE;
 }
 
-static enum st read_scale(const struct node *meta, const char *part, const char *key, double *out,
-                          struct err *e)
+/* The rows behind one another: [levels][iterations]. */
+static const double *flat(struct arena *a, const struct doubles *rows, size_t n)
 {
-    const struct node *map = node_find(meta, part);
-    return node_find(map, key) ? node_get_double(map, key, 0.1, 10, out, e) : ST_OK;
+    double *v = arena_array(a, double, n *rows[0].n);
+    for (size_t i = 0; i < n; i++)
+        memcpy(v + i * rows[0].n, rows[i].v, rows[0].n * sizeof *v);
+    return v;
 }
 
-/* A list of numbers (n == 1), or of lists of n numbers each, all seconds. */
-static enum st read_numbers(struct arena *a, const struct node *map, const char *key, uint32_t n,
-                            double **out, struct err *e)
+static enum st check_rows(const struct node *map, const char *key, const struct doubles *rows,
+                          size_t n, size_t numbers, struct err *e)
 {
-    struct node *list;
-    TRY(node_get(map, key, NODE_LIST, &list, e));
-    double *v = arena_array(a, double, (size_t)list->n *n);
-    for (uint32_t i = 0; i < list->n; i++) {
-        const struct node *row = list->items[i];
-        if (n > 1 && (row->kind != NODE_LIST || row->n != n))
-            return node_err(row, ST_INPUT, e, "%s: expected a list of %u numbers", key, n);
-        for (uint32_t k = 0; k < n; k++) {
-            const struct node *x = n > 1 ? row->items[k] : row;
-            double value = x->kind == NODE_FLOAT ? x->f : x->kind == NODE_INT ? (double)x->i : -1;
-            if (!(value >= 0 && value < 1e6))
-                return node_err(x, ST_INPUT, e, "%s: expected seconds", key);
-            v[i * n + k] = value;
-        }
-    }
-    *out = v;
+    for (size_t i = 0; i < n; i++)
+        if (rows[i].n != numbers)
+            return node_err(node_find(map, key)->items[i], ST_INPUT, e,
+                            "%s: expected a list of %zu numbers", key, numbers);
     return ST_OK;
 }
 
-static enum st read_wake(struct arena *a, const struct node *meta, struct wake_table *w,
-                         struct err *e)
+static enum st read_wake(struct arena *a, const struct node *meta, const struct bundle_wake *said,
+                         struct wake_table *w, struct err *e)
 {
     const struct node *map = node_find(meta, "wake");
-    if (!map)
-        return ST_OK;
-    struct node *pause, *device, *host;
-    TRY(node_get(map, "pause_s", NODE_LIST, &pause, e));
-    TRY(node_get(map, "device_s", NODE_LIST, &device, e));
-    TRY(node_get(map, "host_s", NODE_LIST, &host, e));
-    uint32_t n = device->n ? device->items[0]->n : 0;
-    bool lists = device->n && device->items[0]->kind == NODE_LIST;
-    if (!lists || n < 2 || n > 1000 || pause->n > 1000 || device->n != pause->n ||
-        host->n != pause->n)
+    const size_t n = said->pause_s.n, iterations = said->n_device ? said->device_s[0].n : 0;
+    if (iterations < 2 || iterations > 1000 || n > 1000 || said->n_device != n || said->n_host != n)
         return node_err(map, ST_INPUT, e, "wake: pause_s, device_s and host_s do not fit together");
-    double *pauses, *devices, *hosts;
-    TRY(read_numbers(a, map, "pause_s", 1, &pauses, e));
-    TRY(read_numbers(a, map, "device_s", n, &devices, e));
-    TRY(read_numbers(a, map, "host_s", n, &hosts, e));
-    for (uint32_t i = 0; i < pause->n; i++)
-        if (pauses[i] <= (i ? pauses[i - 1] : 0))
-            return node_err(pause->items[i], ST_INPUT, e,
+    TRY(check_rows(map, "device_s", said->device_s, n, iterations, e));
+    TRY(check_rows(map, "host_s", said->host_s, n, iterations, e));
+    for (size_t i = 0; i < n; i++)
+        if (said->pause_s.v[i] <= (i ? said->pause_s.v[i - 1] : 0))
+            return node_err(node_find(map, "pause_s")->items[i], ST_INPUT, e,
                             "pause_s: pauses must ascend from above 0");
-    *w = (struct wake_table){pauses, devices, hosts, (int)pause->n, (int)n};
+    *w = (struct wake_table){said->pause_s.v, flat(a, said->device_s, n), flat(a, said->host_s, n),
+                             (int)n, (int)iterations};
     return ST_OK;
 }
 
-/* Rows {x, factor} with x ascending, as a curve over log2 x; absent or empty: no curve. */
-static enum st read_scales(struct arena *a, const struct node *map, const char *key,
-                           struct curve *out, struct err *e)
+/* A kind's factors, as a curve over log2 x; none: no curve. */
+static enum st read_factors(struct arena *a, const struct node *meta, unsigned kind,
+                            const struct bundle_classes *said, struct curve *out, struct err *e)
 {
     enum { MOST = 64 };
     double x[MOST], *y = arena_array(a, double, MOST);
-    struct node *list;
-    if (!node_find(map, key))
-        return ST_OK;
-    TRY(node_get(map, key, NODE_LIST, &list, e));
-    if (list->n > MOST)
+    const char *key = calibration_kind_name(kind);
+    const struct node *list = node_find(node_find(meta, "iteration"), key);
+    if (said->n > MOST)
         return node_err(list, ST_INPUT, e, "%s: at most %d factors", key, MOST);
-    for (uint32_t i = 0; i < list->n; i++) {
-        double v;
-        TRY(node_get_double(list->items[i], "x", 1, 1e9, &v, e));
-        TRY(node_get_double(list->items[i], "factor", 0.1, 10, &y[i], e));
-        x[i] = log2(v);
+    for (size_t i = 0; i < said->n; i++) {
+        x[i] = log2(said->of[i].x);
+        y[i] = said->of[i].factor;
         if (i > 0 && !(x[i] > x[i - 1]))
             return node_err(list->items[i], ST_INPUT, e, "%s: x must ascend", key);
     }
-    if (list->n > 0)
-        *out = (struct curve){grid_new(a, x, (int32_t)list->n), y};
+    if (said->n > 0)
+        *out = (struct curve){grid_new(a, x, (int32_t)said->n), y};
     return ST_OK;
 }
 
@@ -169,13 +145,25 @@ static bool is_whole(const struct bundle *b)
     return b->calibrated || b->iterations;
 }
 
-static enum st read_overlap(const struct node *host, struct bundle *b, struct err *e)
+static void take_host(struct bundle *b, const struct bundle_host *said)
 {
-    if (!node_find(host, "launch_share"))
-        return ST_OK;
-    TRY(node_get_double(host, "launch_share", 0, 1, &b->launch_share, e));
-    TRY(node_get_double(host, "prefill_launch_share", 0, 1, &b->prefill_launch_share, e));
-    return node_get_double(host, "answer_s", 0, 1, &b->answer_s, e);
+    b->host_scale = said->scale;
+    b->host_prefill_scale = said->prefill_scale;
+    if (!said->overlaps)
+        return;
+    b->launch_share = said->launch_share;
+    b->prefill_launch_share = said->prefill_launch_share;
+    b->answer_s = said->answer_s;
+}
+
+static void take_errors(struct bundle *b, const struct bundle_meta *said)
+{
+    for (size_t i = 0; i < said->n_operators; i++) {
+        const struct bundle_operator *op = &said->operators[i];
+        enum op_kind k;
+        if (op_kind_from_name(sv_of(op->name), &k) && isfinite(op->loo_error))
+            b->error[k] = op->loo_error; /* others are of a later version */
+    }
 }
 
 static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
@@ -185,37 +173,32 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
         b->error[k] = -1;
     if (!is_whole(b) && !fs_exists(fs_join(a, b->dir, BUNDLE_META)))
         return ST_OK; /* Vidur's */
-    struct node *meta;
+    struct bundle_meta *said = arena_one(a, struct bundle_meta);
+    struct curve *const factors[CALIBRATION_KINDS] = {[CALIBRATION_DECODE] = &b->decode_scale,
+                                                      [CALIBRATION_FIRST] = &b->first_scale,
+                                                      [CALIBRATION_SECOND] = &b->second_scale,
+                                                      [CALIBRATION_PROMPT] = &b->prompt_scale,
+                                                      [CALIBRATION_MIXED] = &b->mixed_scale};
+    struct node *meta, *ops;
     TRY(artifact_open(a, b->dir, BUNDLE_META, NULL, &meta, e));
     b->meta = meta;
-    TRY(read_scale(meta, "host", "scale", &b->host_scale, e));
-    TRY(read_scale(meta, "host", "prefill_scale", &b->host_prefill_scale, e));
-    TRY(read_overlap(node_find(meta, "host"), b, e));
-    const struct node *iteration = node_find(meta, "iteration");
-    TRY(read_scales(a, iteration, "decode", &b->decode_scale, e));
-    TRY(read_scales(a, iteration, "decode_first", &b->first_scale, e));
-    TRY(read_scales(a, iteration, "decode_second", &b->second_scale, e));
-    TRY(read_scales(a, iteration, "prompt", &b->prompt_scale, e));
-    TRY(read_scales(a, iteration, "prompt_mixed", &b->mixed_scale, e));
-    TRY(read_wake(a, meta, &b->wake, e));
+    b->said = said;
+    TRY(fields_read(a, &bundle_meta_fields, meta, said, e));
+    take_host(b, &said->host);
+    for (unsigned k = 0; k < CALIBRATION_KINDS; k++)
+        TRY(read_factors(a, meta, k, &said->iteration[k], factors[k], e));
+    if (said->has_wake)
+        TRY(read_wake(a, meta, &said->wake, &b->wake, e));
     struct unevenness *u;
     TRY(unevenness_load(a, fs_join(a, b->dir, BUNDLE_UNEVENNESS), &u, e));
     b->unevenness = u;
     const struct node *energy = node_find(meta, "energy");
     if (node_find(energy, "idle_w"))
         TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
-    struct node *ops;
     if (is_whole(b))
         return ST_OK;
     TRY(node_get(meta, "operators", NODE_MAP, &ops, e));
-    for (uint32_t i = 0; i < ops->n; i++) {
-        enum op_kind k;
-        const struct node *op = ops->pairs[i].value;
-        if (!op_kind_from_name(ops->pairs[i].key, &k))
-            continue; /* of a later version */
-        if (node_find(op, "loo_error") && node_find(op, "loo_error")->kind != NODE_NULL)
-            TRY(node_get_double(op, "loo_error", 0, 1e6, &b->error[k], e));
-    }
+    take_errors(b, said);
     return ST_OK;
 }
 
@@ -651,17 +634,14 @@ bool bundle_overlaps(const struct bundle *b)
 
 double bundle_first_use_s(const struct bundle *b, bool prompt)
 {
-    const struct node *first = b->iterations && b->meta ? node_find(b->meta, "first_use") : NULL;
-    const char *key = prompt ? "prompt_s" : "decode_s";
-    double s = 0;
-    struct err ignored = {0};
+    struct bundle_first_use first;
     if (b->calibrated)
         return b->calibrated->first_use_s > 0 ? b->calibrated->first_use_s : 0;
-    if (first && first->kind == NODE_MAP && node_find(first, key) &&
-        node_get_double(first, key, 0, 1e3, &s, &ignored) != ST_OK)
-        s = 0;
-    err_clear(&ignored);
-    return s;
+    if (!b->iterations || !b->meta)
+        return 0;
+    fields_read_loose(NULL, &bundle_first_use_fields, node_find(b->meta, "first_use"), &first);
+    const double s = prompt ? first.prompt_s : first.decode_s;
+    return s > 0 ? s : 0;
 }
 
 bool bundle_has(const struct bundle *b, enum op_kind k)

@@ -133,14 +133,14 @@ static struct op_spread table_part(const struct op_table *t)
  */
 
 static const struct scale {
-    const char *key; /* in `iteration` of the meta file */
-    size_t curve;    /* in struct bundle */
+    enum calibration_kind kind;
+    size_t curve; /* in struct bundle */
     bool prompt;
-} scales[] = {{"decode", offsetof(struct bundle, decode_scale), false},
-              {"decode_first", offsetof(struct bundle, first_scale), false},
-              {"decode_second", offsetof(struct bundle, second_scale), false},
-              {"prompt", offsetof(struct bundle, prompt_scale), true},
-              {"prompt_mixed", offsetof(struct bundle, mixed_scale), true}};
+} scales[] = {{CALIBRATION_DECODE, offsetof(struct bundle, decode_scale), false},
+              {CALIBRATION_FIRST, offsetof(struct bundle, first_scale), false},
+              {CALIBRATION_SECOND, offsetof(struct bundle, second_scale), false},
+              {CALIBRATION_PROMPT, offsetof(struct bundle, prompt_scale), true},
+              {CALIBRATION_MIXED, offsetof(struct bundle, mixed_scale), true}};
 enum { SCALES = sizeof scales / sizeof *scales };
 
 /* Variances of ln(factor) of a class. Those of its rounds' means differ by as much as their batches
@@ -151,24 +151,13 @@ struct class_variance {
     int64_t rounds;
 };
 
-static bool read_class(const struct node *row, struct class_variance *out)
+static bool variance_of(const struct bundle_class *c, struct class_variance *out)
 {
-    double error, drift = 0;
-    int64_t batches;
-    struct err ignored = {0};
-    *out = (struct class_variance){.rounds = 1};
-    if (node_get_double(row, "error", 0, 1e6, &error, &ignored) != ST_OK ||
-        node_get_int(row, "batches", 1, INT64_MAX, &batches, &ignored) != ST_OK) {
-        err_clear(&ignored);
+    *out = (struct class_variance){.rounds = c->rounds};
+    if (!isfinite(c->error) || c->batches < 1)
         return false;
-    }
-    if (node_find(row, "drift"))
-        (void)node_get_double(row, "drift", 0, 1e6, &drift, &ignored);
-    if (node_find(row, "rounds"))
-        (void)node_get_int(row, "rounds", 1, INT64_MAX, &out->rounds, &ignored);
-    err_clear(&ignored);
-    const double one = PER_MEAN_ERROR * error;
-    out->mean = one * one / (double)batches;
+    const double one = PER_MEAN_ERROR * c->error, drift = isfinite(c->drift) ? c->drift : 0;
+    out->mean = one * one / (double)c->batches;
     out->drift = drift * drift - out->mean * (double)out->rounds;
     return true;
 }
@@ -183,14 +172,13 @@ static double drift_variance(const struct class_variance *c, bool replayed)
 static void calibration_uncertainty(const struct bundle *b, bool prompt, double *drift,
                                     double *classes, int64_t *rounds)
 {
-    const struct node *iteration = node_find(b->meta, "iteration");
     double drifts = 0, means = 0;
     int n = 0;
-    for (int k = 0; k < SCALES; k++) {
-        const struct node *rows = node_find(iteration, scales[k].key);
+    for (int k = 0; b->said && k < SCALES; k++) {
+        const struct bundle_classes *rows = &b->said->iteration[scales[k].kind];
         struct class_variance c;
-        for (uint32_t i = 0; rows && rows->kind == NODE_LIST && i < rows->n; i++)
-            if (scales[k].prompt == prompt && read_class(rows->items[i], &c)) {
+        for (size_t i = 0; i < rows->n; i++)
+            if (scales[k].prompt == prompt && variance_of(&rows->of[i], &c)) {
                 drifts += drift_variance(&c, bundle_is_uneven(b));
                 means += c.mean;
                 *rounds = c.rounds > *rounds ? c.rounds : *rounds;
@@ -318,9 +306,9 @@ static void perturb_scale(struct arena *a, const struct bundle *before, struct b
                           const struct bundle_factors *f, const struct scale *s)
 {
     struct curve *c = (struct curve *)(void *)((char *)after + s->curve);
-    const struct node *rows = node_find(node_find(before->meta, "iteration"), s->key);
     if (!c->grid)
         return;
+    const struct bundle_class *of = before->said ? before->said->iteration[s->kind].of : NULL;
     double *y = arena_array(a, double, c->grid->n);
     for (int32_t i = 0; i < c->grid->n; i++) {
         const int64_t n = llround(exp2(c->grid->x[i]));
@@ -330,9 +318,9 @@ static void perturb_scale(struct arena *a, const struct bundle *before, struct b
         y[i] = c->y[i] * (s->prompt ? f->prompt : f->decode);
         if (f->places && old_s > 0 && new_s > 0)
             y[i] *= old_s / new_s;
-        if (f->places && rows && rows->kind == NODE_LIST && (uint32_t)i < rows->n &&
-            read_class(rows->items[i], &v))
-            y[i] *= exp(sqrt(v.mean) * place_normal(f->places_seed, s->key, (double)i, 0));
+        if (f->places && of && variance_of(&of[i], &v))
+            y[i] *= exp(sqrt(v.mean) *
+                        place_normal(f->places_seed, calibration_kind_name(s->kind), (double)i, 0));
     }
     c->y = y;
 }

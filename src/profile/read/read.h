@@ -5,10 +5,9 @@
 #include "base/rng.h"
 #include "base/vec.h"
 #include "profile/read/bundle.h"
+#include "profile/read/meta.h"
 #include "profile/read/table.h"
 #include "profile/read/unevenness.h"
-
-#define BUNDLE_META "bundle_meta.json"
 
 /* Points of the file, in seconds of one repeat. */
 struct read_points {
@@ -46,7 +45,8 @@ struct curve_sum {
 
 struct bundle {
     const char *root, *dir, *missing;
-    const struct node *meta;
+    const struct node *meta;        /* whole; NULL = Vidur's */
+    const struct bundle_meta *said; /* what is read of it; NULL = Vidur's */
     struct op_list ops;
     int32_t repeat[OP_KINDS];
     struct op_table table[OP_KINDS];

@@ -10,27 +10,23 @@ static void put(struct wake *w, int level, double pause_s, double device_s)
     vec_push(&w->samples, s);
 }
 
-static double number_at(const struct node *n, const char *key, uint32_t i)
-{
-    return node_find(n, key)->items[i]->f;
-}
-
 static void medians_by_level(void **state)
 {
     struct test *t = *state;
     struct wake w = {0};
-    assert_null(wake_node(t->a, &w));
+    struct bundle_wake said;
+    assert_false(wake_said(t->a, &w, &said));
     put(&w, 0, 0.021, 1e-3);
     put(&w, 0, 0.020, -1e-3);
     put(&w, 0, 0.090, -2e-3);
     put(&w, 1, 0.150, 2e-3);
     put(&w, 2, 0.800, 4e-3);
-    const struct node *n = wake_node(t->a, &w);
-    assert_int_equal(node_find(n, "pause_s")->n, 3);
-    assert_near(number_at(n, "pause_s", 0), 0.021, 0);
-    assert_near(node_find(n, "device_s")->items[0]->items[0]->f, 0, 0); /* never below 0 */
-    assert_near(node_find(n, "device_s")->items[2]->items[3]->f, 4e-3, 0);
-    assert_int_equal(node_find(n, "samples")->i, 1);
+    assert_true(wake_said(t->a, &w, &said));
+    assert_int_equal(said.pause_s.n, 3);
+    assert_near(said.pause_s.v[0], 0.021, 0);
+    assert_near(said.device_s[0].v[0], 0, 0); /* never below 0 */
+    assert_near(said.device_s[2].v[3], 4e-3, 0);
+    assert_int_equal(said.samples, 1);
     vec_free(&w.samples);
 }
 
@@ -42,12 +38,14 @@ static void pauses_ascend(void **state)
     put(&w, 0, 0.22, 1e-3);
     put(&w, 1, 0.15, 2e-3);
     put(&w, 2, 0.80, 4e-3);
-    const struct node *n = wake_node(t->a, &w);
-    static const char *const lists[] = {"pause_s", "device_s", "host_s", "spread_s"};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        assert_int_equal(node_find(n, lists[i])->n, 2);
-    assert_near(number_at(n, "pause_s", 0), 0.22, 0);
-    assert_near(number_at(n, "pause_s", 1), 0.80, 0);
+    struct bundle_wake said;
+    assert_true(wake_said(t->a, &w, &said));
+    assert_int_equal(said.pause_s.n, 2);
+    assert_int_equal(said.n_device, 2);
+    assert_int_equal(said.n_host, 2);
+    assert_int_equal(said.spread_s.n, 2);
+    assert_near(said.pause_s.v[0], 0.22, 0);
+    assert_near(said.pause_s.v[1], 0.80, 0);
     vec_free(&w.samples);
 }
 

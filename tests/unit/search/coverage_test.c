@@ -150,14 +150,14 @@ enum { ROUNDS = 6, BATCHES = 12 /* of a class in a round */ };
 static void calibrate(struct arena *a, struct bundle *b, const struct machine *of, struct rng *r)
 {
     static const double sizes[2][6] = {{1, 2, 4, 8, 16, 32}, {16, 32, 64, 128, 256, 512}};
-    static const char *const keys[] = {"decode", "prompt"};
+    static const enum calibration_kind kinds[] = {CALIBRATION_DECODE, CALIBRATION_PROMPT};
     struct curve *const curves[] = {&b->decode_scale, &b->prompt_scale};
-    struct node *meta = node_new(a, NODE_MAP), *iteration = node_new(a, NODE_MAP);
+    struct bundle_meta *said = arena_one(a, struct bundle_meta);
     double slow[ROUNDS];
     for (int k = 0; k < ROUNDS; k++)
         slow[k] = exp(of->drift * rng_normal(r));
     for (int prompt = 0; prompt < 2; prompt++) {
-        struct node *rows = node_new(a, NODE_LIST);
+        struct bundle_class *rows = arena_array(a, struct bundle_class, 6);
         double x[6], *y = arena_array(a, double, 6);
         for (int i = 0; i < 6; i++) {
             const int32_t n = (int32_t)sizes[prompt][i];
@@ -188,18 +188,17 @@ static void calibrate(struct arena *a, struct bundle *b, const struct machine *o
                 squares += pow(log(mean[k]) - logs, 2);
             x[i] = log2(n);
             y[i] = sum / ROUNDS;
-            struct node *row = node_new(a, NODE_MAP);
-            node_set(a, row, SV("error"), node_float(a, BATCH / sqrt(acos(-1) / 2)));
-            node_set(a, row, SV("batches"), node_int(a, ROUNDS * BATCHES));
-            node_set(a, row, SV("rounds"), node_int(a, ROUNDS));
-            node_set(a, row, SV("drift"), node_float(a, sqrt(squares / (ROUNDS - 1))));
-            node_push(a, rows, row);
+            rows[i] = (struct bundle_class){.x = n,
+                                            .factor = y[i],
+                                            .error = BATCH / sqrt(acos(-1) / 2),
+                                            .batches = ROUNDS * BATCHES,
+                                            .rounds = ROUNDS,
+                                            .drift = sqrt(squares / (ROUNDS - 1))};
         }
         *curves[prompt] = (struct curve){grid_new(a, x, 6), y};
-        node_set(a, iteration, sv_of(keys[prompt]), rows);
+        said->iteration[kinds[prompt]] = (struct bundle_classes){rows, 6};
     }
-    node_set(a, meta, SV("iteration"), iteration);
-    b->meta = meta;
+    b->said = said;
 }
 
 /* ---- the study ---------------------------------------------------------------------------------
