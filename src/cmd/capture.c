@@ -1,12 +1,11 @@
 /* The command capture: one region of a CUDA program as a capsule (capture/capture.h). */
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "capture/capture.h"
 #include "cmd/commands.h"
+#include "cmd/program.h"
 #include "gpu/library.h"
 #include "job/job.h"
 #include "replay/replay.h"
@@ -17,21 +16,9 @@
 static const char *out_dir(struct job_context *c)
 {
     const char *id, *dir = job_out_dir(c, "capsules", &id);
-    size_t n = 1;
     if (c->plan->out)
         return dir;
-    for (char **p = c->program; *p; p++)
-        n++;
-    const char **parts = arena_array(c->a, const char *, n);
-    parts[0] = id;
-    for (size_t i = 1; i < n; i++)
-        parts[i] = c->program[i - 1];
-    return arena_printf(c->a, "runs/capsules/%s", hash_stable_id(c->a, "capsule", parts, n));
-}
-
-static int code_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return arena_printf(c->a, "runs/capsules/%s", program_id(c, "capsule", id));
 }
 
 static void tell(struct job_context *c, const char *dir, const struct capture_summary *s,
@@ -39,7 +26,7 @@ static void tell(struct job_context *c, const char *dir, const struct capture_su
 {
     struct node *out = node_new(c->a, NODE_MAP);
     node_put(c->a, out, "out", node_str(c->a, dir));
-    node_put(c->a, out, "exit_code", node_int(c->a, code_of(status)));
+    node_put(c->a, out, "exit_code", node_int(c->a, program_exit_code(status)));
     node_put(c->a, out, "operations", node_int(c->a, s->ops));
     node_put(c->a, out, "kernels", node_int(c->a, s->launches));
     node_put(c->a, out, "timed", node_int(c->a, s->timed));
@@ -62,7 +49,7 @@ static enum st seal(struct job_context *c, const struct capture_region *region,
     if (rename(found.spool, spool) != 0)
         return err_errno(e, false, "cannot keep %s", found.spool);
     found.spool = spool;
-    node_put(c->a, extra, "exit_code", node_int(c->a, code_of(status)));
+    node_put(c->a, extra, "exit_code", node_int(c->a, program_exit_code(status)));
     TRY(capture_seal(c->a, &found, art, extra, out, e));
     fs_remove_tree(fs_join(c->a, art->final_dir, RECORDING), &ignored);
     return ST_OK;
@@ -156,7 +143,7 @@ static int run_capture(struct job_context *c, struct err *e)
 {
     int status = 0;
     if (capture(c, &status, e) == ST_OK)
-        return code_of(status);
+        return program_exit_code(status);
     err_add(e, "capture");
     return err_exit_code(e->st);
 }

@@ -26,10 +26,7 @@ static struct node *meta_node(struct job_context *c, const char *id, const struc
         impossible += t->dict.impossible[i];
     node_set(a, counters, SV("impossible"), node_int(a, (int64_t)impossible));
     node_set(a, extra, SV("counters"), counters);
-    struct run_meta meta = job_meta(c, art, id, "kernels");
-    meta.hardware_id = meta.device = NULL; /* not those of the plan */
-    meta.extra = extra;
-    return run_meta_node(a, &meta);
+    return job_meta_elsewhere(c, art, id, "kernels", extra);
 }
 
 static void tell_notes(struct arena *a, const struct trace *t)

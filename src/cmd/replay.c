@@ -108,26 +108,31 @@ static struct node *left_out(struct arena *a, const struct replay_kernels *k)
     return out;
 }
 
+/* Which GPU, and in which state it was. */
+static struct node *gpu_node(struct arena *a, const char *name, const char *uuid,
+                             const struct gpu_conditions *under)
+{
+    struct node *gpu = node_new(a, NODE_MAP);
+    node_put(a, gpu, "name", node_str_or_null(a, name));
+    node_put(a, gpu, "uuid", node_str_or_null(a, uuid));
+    node_put(a, gpu, "sm_mhz", node_number(a, under->sm_mhz));
+    node_put(a, gpu, "power_w", node_number(a, under->power_w));
+    node_put(a, gpu, "celsius_high", node_number(a, under->celsius_high));
+    node_put(a, gpu, "clock_limits", node_str(a, gpu_reason_words(a, under->reasons)));
+    return gpu;
+}
+
 static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
                               const struct replay_outcome *r)
 {
     struct arena *a = c->a;
     char uuid[GPU_UUID_TEXT];
-    struct node *extra = node_new(a, NODE_MAP), *gpu = node_new(a, NODE_MAP);
+    struct node *extra = node_new(a, NODE_MAP);
     gpu_uuid_text(r->gpu.uuid, uuid);
-    node_put(a, gpu, "name", node_str(a, r->gpu.name));
-    node_put(a, gpu, "uuid", node_str(a, uuid));
-    node_put(a, gpu, "sm_mhz", node_number(a, r->under.sm_mhz));
-    node_put(a, gpu, "power_w", node_number(a, r->under.power_w));
-    node_put(a, gpu, "celsius_high", node_number(a, r->under.celsius_high));
-    node_put(a, gpu, "clock_limits", node_str(a, gpu_reason_words(a, r->under.reasons)));
-    node_put(a, extra, "gpu", gpu);
+    node_put(a, extra, "gpu", gpu_node(a, r->gpu.name, uuid, &r->under));
     node_put(a, extra, "signatures", node_str(a, c->plan->signatures));
     node_put(a, extra, "not_measured", left_out(a, &r->kernels));
-    struct run_meta meta = job_meta(c, art, id, "replay");
-    meta.hardware_id = meta.device = NULL; /* not those of the plan */
-    meta.extra = extra;
-    return run_meta_node(a, &meta);
+    return job_meta_elsewhere(c, art, id, "replay", extra);
 }
 
 static void print_result(struct job_context *c, const struct replay_outcome *r, const char *dir)
@@ -251,22 +256,13 @@ static struct node *report_meta(struct job_context *c, const char *id, const str
                                 const struct replay_report *r)
 {
     struct arena *a = c->a;
-    struct node *extra = node_new(a, NODE_MAP), *gpu = node_new(a, NODE_MAP);
-    node_put(a, gpu, "name", node_str_or_null(a, r->gpu));
-    node_put(a, gpu, "uuid", node_str_or_null(a, r->uuid));
-    node_put(a, gpu, "sm_mhz", node_number(a, r->under.sm_mhz));
-    node_put(a, gpu, "power_w", node_number(a, r->under.power_w));
-    node_put(a, gpu, "celsius_high", node_number(a, r->under.celsius_high));
-    node_put(a, gpu, "clock_limits", node_str(a, gpu_reason_words(a, r->under.reasons)));
-    node_put(a, extra, "gpu", gpu);
+    struct node *extra = node_new(a, NODE_MAP);
+    node_put(a, extra, "gpu", gpu_node(a, r->gpu, r->uuid, &r->under));
     node_put(a, extra, "capsule", node_str(a, c->plan->capsule));
     node_put(a, extra, "verified",
              r->verified ? node_copy(a, r->verified) : node_new(a, NODE_NULL));
     node_put(a, extra, "not_measured", left_out(a, &r->kernels));
-    struct run_meta meta = job_meta(c, art, id, "replay");
-    meta.hardware_id = meta.device = NULL; /* not those of the plan */
-    meta.extra = extra;
-    return run_meta_node(a, &meta);
+    return job_meta_elsewhere(c, art, id, "replay", extra);
 }
 
 static int64_t member(const struct node *map, const char *key)

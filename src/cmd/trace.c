@@ -1,11 +1,10 @@
 /* The command trace: output folder, settings and result of a recording (trace/record.h). */
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/log.h"
 #include "cmd/commands.h"
+#include "cmd/program.h"
 #include "gpu/library.h"
 #include "job/job.h"
 #include "job/power.h"
@@ -46,29 +45,8 @@ static const char *out_dir(struct job_context *c, const char **id)
     const char *dir = job_out_dir(c, "traces", id);
     if (c->plan->out || !c->program)
         return dir;
-    size_t n = 1;
-    for (char **p = c->program; *p; p++)
-        n++;
-    const char **parts = arena_array(c->a, const char *, n);
-    parts[0] = *id;
-    for (size_t i = 1; i < n; i++)
-        parts[i] = c->program[i - 1];
-    *id = hash_stable_id(c->a, "trace", parts, n);
+    *id = program_id(c, "trace", *id);
     return arena_printf(c->a, "runs/traces/%s", *id);
-}
-
-static struct node *meta_node(struct job_context *c, const char *id, const struct artifact *art,
-                              struct node *extra)
-{
-    struct run_meta meta = job_meta(c, art, id, "trace");
-    meta.hardware_id = meta.device = NULL; /* not those of the plan */
-    meta.extra = extra;
-    return run_meta_node(c->a, &meta);
-}
-
-static int code_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* The window of the sensor: updates in a range below which its edges are most of the figure. */
@@ -115,19 +93,19 @@ static enum st finish(struct job_context *c, const char *id, const char *dir, st
     struct node *command = node_set(a, extra, SV("command"), node_new(a, NODE_LIST));
     for (char **p = c->program; *p; p++)
         node_push(a, command, node_str(a, *p));
-    node_set(a, extra, SV("exit_code"), node_int(a, code_of(status)));
+    node_set(a, extra, SV("exit_code"), node_int(a, program_exit_code(status)));
     if (WIFSIGNALED(status))
         node_set(a, extra, SV("signal"), node_int(a, WTERMSIG(status)));
     TRY(trace_recorded(a, art->partial.path, &r, e));
     node_set(a, extra, SV("processes"), r.processes);
     struct node *drawn = node_new(a, NODE_MAP);
     TRY(keep_power(c, power, art, r.n, extra, drawn, e));
-    TRY(artifact_commit(art, meta_node(c, id, art, extra), e));
+    TRY(artifact_commit(art, job_meta_elsewhere(c, art, id, "trace", extra), e));
     if (r.n == 0)
         log_warn("no process of the command used CUDA or NVTX");
     struct node *out = node_new(a, NODE_MAP);
     node_set(a, out, SV("out"), node_str(a, dir));
-    node_set(a, out, SV("exit_code"), node_int(a, code_of(status)));
+    node_set(a, out, SV("exit_code"), node_int(a, program_exit_code(status)));
     node_set(a, out, SV("processes"), node_int(a, r.n));
     node_set(a, out, SV("kernels"), node_int(a, r.kernels));
     node_set(a, out, SV("launches"), node_int(a, r.launches));
@@ -200,7 +178,7 @@ static enum st prepare(struct job_context *c, const struct trace_record *r, stru
     struct node *extra = node_new(c->a, NODE_MAP);
     node_set(c->a, extra, SV("attach"), node_bool(c->a, false));
     if (st == ST_OK)
-        st = artifact_commit(&art, meta_node(c, id, &art, extra), e);
+        st = artifact_commit(&art, job_meta_elsewhere(c, &art, id, "trace", extra), e);
     if (st != ST_OK) {
         artifact_discard(&art);
         return st;
@@ -239,7 +217,7 @@ static int run_trace(struct job_context *c, struct err *e)
 {
     int status = 0;
     if (trace(c, &status, e) == ST_OK)
-        return code_of(status);
+        return program_exit_code(status);
     err_add(e, "trace");
     return err_exit_code(e->st);
 }

@@ -407,6 +407,15 @@ struct run_meta job_meta(const struct job_context *c, const struct artifact *art
     };
 }
 
+struct node *job_meta_elsewhere(const struct job_context *c, const struct artifact *art,
+                                const char *id, const char *type, const struct node *extra)
+{
+    struct run_meta meta = job_meta(c, art, id, type);
+    meta.hardware_id = meta.device = NULL;
+    meta.extra = extra;
+    return run_meta_node(c->a, &meta);
+}
+
 enum st job_snapshot(const struct job_context *c, const struct artifact *art, struct err *e)
 {
     if (!c->plan->output.write_hydra_snapshot)

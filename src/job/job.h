@@ -141,6 +141,11 @@ struct bundle_key job_bundle_key(const struct job_context *c, const struct job_m
 struct run_meta job_meta(const struct job_context *c, const struct artifact *art, const char *id,
                          const char *type);
 
+/* The meta file of what was not made on the plan's hardware and device: on those of a traced
+ * program, say. extra: members besides. */
+struct node *job_meta_elsewhere(const struct job_context *c, const struct artifact *art,
+                                const char *id, const char *type, const struct node *extra);
+
 /* Writes config.yaml and overrides.yaml into the artifact, unless the plan disables it. */
 enum st job_snapshot(const struct job_context *c, const struct artifact *art, struct err *e);
 
