@@ -354,9 +354,7 @@ void ab_tell(struct arena *a, struct ab *x)
     tell_runs(x, &notes);
     tell_conditions(x, &notes);
     tell_method(x, &notes);
-    x->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);
-    x->n_notes = notes.v.n;
-    vec_free(&notes.v);
+    x->n_notes = compare_notes_end(&notes, &x->notes);
 }
 
 /* ---- table, summary ------------------------------------------------------------------------ */

@@ -222,9 +222,7 @@ enum st compare_runs(struct arena *a, const struct compare_params *p, struct com
         tell_calibration(out, &notes);
         tell_host_time(out, &notes);
         tell_extrapolation(out, &notes);
-        out->notes = arena_copy(a, notes.v.p, notes.v.n * sizeof *notes.v.p);
-        out->n_notes = notes.v.n;
     }
-    vec_free(&notes.v);
+    out->n_notes = compare_notes_end(&notes, &out->notes);
     return st;
 }

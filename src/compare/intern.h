@@ -12,6 +12,8 @@ struct notes {
     VEC(const char *) v;
 };
 void compare_note(struct notes *n, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Moves them into the arena; returns how many there are. */
+size_t compare_notes_end(struct notes *n, const char *const **out);
 
 /* Requests that succeeded on both sides, by request_id. */
 struct alignment {

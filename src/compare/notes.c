@@ -7,3 +7,11 @@ void compare_note(struct notes *n, const char *fmt, ...)
     vec_push(&n->v, arena_vprintf(n->a, fmt, ap));
     va_end(ap);
 }
+
+size_t compare_notes_end(struct notes *n, const char *const **out)
+{
+    const size_t found = n->v.n;
+    *out = arena_copy(n->a, n->v.p, found * sizeof *n->v.p);
+    vec_free(&n->v);
+    return found;
+}

@@ -25,17 +25,23 @@ static uint32_t *op_groups(const struct kernels *k, unsigned kinds)
     return group;
 }
 
-static void sum_by_name(const struct kernels *k, unsigned kinds, struct table *out)
+/* A row for each group, by its total, and the group's end. */
+static void put_groups(struct table *out, struct kernels_groups *g, const char *const *names)
 {
-    uint32_t *group = op_groups(k, kinds);
-    struct kernels_groups g = kernels_group(group, k->t->ops.n, k->n_names, kernels_op_time, k);
-    struct kernels_rows rows = kernels_rows_of(&g, k->names);
+    struct kernels_rows rows = kernels_rows_of(g, names);
     for (size_t i = 0; i < rows.list.n; i++) {
         kernels_put_sum(out, &rows, &rows.list.p[i]);
         table_cell(out, "%s", rows.list.p[i].name);
     }
     vec_free(&rows.list);
-    kernels_groups_free(&g);
+    kernels_groups_free(g);
+}
+
+static void sum_by_name(const struct kernels *k, unsigned kinds, struct table *out)
+{
+    uint32_t *group = op_groups(k, kinds);
+    struct kernels_groups g = kernels_group(group, k->t->ops.n, k->n_names, kernels_op_time, k);
+    put_groups(out, &g, k->names);
     mem_free(group);
 }
 
@@ -98,13 +104,7 @@ void kernels_api_sum(const struct kernels *k, struct table *out)
     struct kernels_groups g =
         kernels_group(t->calls.name, t->calls.n, t->dict.n_strings, call_time, &t->calls);
     const char **names = text_list(t);
-    struct kernels_rows rows = kernels_rows_of(&g, names);
-    for (size_t i = 0; i < rows.list.n; i++) {
-        kernels_put_sum(out, &rows, &rows.list.p[i]);
-        table_cell(out, "%s", rows.list.p[i].name);
-    }
-    vec_free(&rows.list);
-    kernels_groups_free(&g);
+    put_groups(out, &g, names);
     mem_free(names);
 }
 

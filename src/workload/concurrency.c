@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "workload/stages.h"
+
 static struct concurrency *with_stages(struct arena *a, struct concurrency_stage *stages, size_t n)
 {
     struct concurrency *c = arena_one(a, struct concurrency);
@@ -22,23 +24,14 @@ const struct concurrency *concurrency_of(struct arena *a, int64_t n, double ramp
 
 static bool limit(struct sv text, int64_t *out)
 {
-    return str_int64(sv_trim(text), out) && *out >= 0 && *out <= CONCURRENCY_MOST;
+    return str_int64(text, out) && *out >= 0 && *out <= CONCURRENCY_MOST;
 }
 
 static bool parse_one(struct sv item, struct concurrency_stage *out)
 {
-    const char *colon = memchr(item.p, ':', item.n);
-    if (!colon)
-        return false;
-    struct sv length = {item.p, (size_t)(colon - item.p)};
-    struct sv first = {colon + 1, item.n - length.n - 1}, last = first;
-    const char *dash = first.n ? memchr(first.p, '-', first.n) : NULL;
-    if (dash) {
-        last = (struct sv){dash + 1, (size_t)(first.p + first.n - dash - 1)};
-        first.n = (size_t)(dash - first.p);
-    }
-    return str_double(sv_trim(length), &out->s) && out->s > 0 && out->s <= 1e9 &&
-           limit(first, &out->from) && limit(last, &out->to) && out->from + out->to > 0;
+    struct sv from, to;
+    return stages_split(item, &out->s, &from, &to) && limit(from, &out->from) &&
+           limit(to, &out->to) && out->from + out->to > 0;
 }
 
 enum st concurrency_parse(struct arena *a, const char *const *items, size_t n,

@@ -3,28 +3,33 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/str.h"
-
 static bool rate(struct sv text, double *out)
 {
     return str_double(text, out) && *out >= 0 && *out <= 1e9;
 }
 
-static bool parse_one(struct sv item, struct rate_stage *out)
+bool stages_split(struct sv item, double *seconds, struct sv *from, struct sv *to)
 {
     const char *colon = memchr(item.p, ':', item.n);
     if (!colon)
         return false;
-    struct sv length = {item.p, (size_t)(colon - item.p)};
-    struct sv rates = {colon + 1, item.n - length.n - 1}, last = rates;
-    const char *dash = rates.n ? memchr(rates.p, '-', rates.n) : NULL;
+    const struct sv length = {item.p, (size_t)(colon - item.p)};
+    struct sv first = {colon + 1, item.n - length.n - 1}, last = first;
+    const char *dash = first.n ? memchr(first.p, '-', first.n) : NULL;
     if (dash) {
-        last = (struct sv){dash + 1, (size_t)(rates.p + rates.n - dash - 1)};
-        rates.n = (size_t)(dash - rates.p);
+        last = (struct sv){dash + 1, (size_t)(first.p + first.n - dash - 1)};
+        first.n = (size_t)(dash - first.p);
     }
-    return str_double(sv_trim(length), &out->s) && out->s > 0 && out->s <= 1e9 &&
-           rate(sv_trim(rates), &out->from) && rate(sv_trim(last), &out->to) &&
-           out->from + out->to > 0;
+    *from = sv_trim(first);
+    *to = sv_trim(last);
+    return str_double(sv_trim(length), seconds) && *seconds > 0 && *seconds <= 1e9;
+}
+
+static bool parse_one(struct sv item, struct rate_stage *out)
+{
+    struct sv from, to;
+    return stages_split(item, &out->s, &from, &to) && rate(from, &out->from) &&
+           rate(to, &out->to) && out->from + out->to > 0;
 }
 
 enum st stages_parse(struct arena *a, const char *const *items, size_t n, struct rate_stage **out,

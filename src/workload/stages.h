@@ -7,7 +7,7 @@
 #ifndef WORKLOAD_STAGES_H
 #define WORKLOAD_STAGES_H
 
-#include "base/arena.h"
+#include "base/str.h"
 
 struct rate_stage {
     double s;    /* duration, > 0 */
@@ -19,6 +19,10 @@ struct rate_stage {
  */
 enum st stages_parse(struct arena *a, const char *const *items, size_t n, struct rate_stage **out,
                      struct err *e);
+
+/* The parts of "SECONDS:FROM-TO", or of "SECONDS:FROM", whose `to` is its `from`; false unless it
+ * has them, and the seconds are above 0 and at most 1e9. */
+bool stages_split(struct sv item, double *seconds, struct sv *from, struct sv *to);
 
 /* State of the inverse, for calls with non-decreasing S. Zeroed = at the beginning. */
 struct stages_at {

@@ -95,44 +95,34 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // with. right[block] counts the threads whose values did.
 #define LANES 16
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    roof_fma_f64(unsigned *right, int rounds, unsigned half, unsigned one)
+template <typename T> static __device__ void multiply_add(unsigned *right, int rounds, T a, T b)
 {
-    const double a = half, b = one; // both 1, which the compiler does not know
-    double v[LANES];
+    T v[LANES]; // a and b are 1, which the compiler does not know
 #pragma unroll
     for (int i = 0; i < LANES; i++)
-        v[i] = (double)(i + threadIdx.x);
+        v[i] = (T)(i + threadIdx.x);
     for (int r = 0; r < rounds; r++)
 #pragma unroll
         for (int i = 0; i < LANES; i++)
-            v[i] = fma(v[i], a * 0.5, b);
+            v[i] = fma(v[i], a * (T)0.5, b);
     bool all = true;
 #pragma unroll
     for (int i = 0; i < LANES; i++)
-        all = all && v[i] == 2.0;
+        all = all && v[i] == (T)2;
     if (all)
         atomicAdd(&right[blockIdx.x], 1);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
+    roof_fma_f64(unsigned *right, int rounds, unsigned half, unsigned one)
+{
+    multiply_add<double>(right, rounds, half, one);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     roof_fma_f32(unsigned *right, int rounds, unsigned half, unsigned one)
 {
-    const float a = (float)half, b = (float)one;
-    float v[LANES];
-#pragma unroll
-    for (int i = 0; i < LANES; i++)
-        v[i] = (float)(i + threadIdx.x);
-    for (int r = 0; r < rounds; r++)
-#pragma unroll
-        for (int i = 0; i < LANES; i++)
-            v[i] = fmaf(v[i], a * 0.5f, b);
-    bool all = true;
-#pragma unroll
-    for (int i = 0; i < LANES; i++)
-        all = all && v[i] == 2.0f;
-    if (all)
-        atomicAdd(&right[blockIdx.x], 1);
+    multiply_add<float>(right, rounds, (float)half, (float)one);
 }
 
 // Two halves a register: 0x3800 is 0.5, 0x3c00 is 1, 0x4000 is 2.
