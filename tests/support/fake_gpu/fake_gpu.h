@@ -11,7 +11,8 @@
  * a matrix product 2 m n k / 3 TFLOP/s times its algorithm's factor, a kernel 12 us or what its
  * twin says.
  *
- * FAKE_GPU in the environment is the script, words joined by ';', read anew when it changed:
+ * FAKE_GPU in the environment is the script, words joined by ';', read anew when it changed, or
+ * "@FILE", the file that holds it:
  *
  *     memory=N          MiB of the device (256)
  *     devices=N         (1)

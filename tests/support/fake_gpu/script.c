@@ -46,12 +46,27 @@ static void parse_word(const char *word)
     }
 }
 
-static void read_script(void)
+/* The script, or what stands in the file that it names. */
+static const char *script_now(char *room, size_t bytes)
 {
     const char *now = getenv("FAKE_GPU");
-    char copy[sizeof script], *save = NULL;
-    if (!now)
-        now = "";
+    if (!now || *now != '@')
+        return now ? now : "";
+    snprintf(room, bytes, "%.*s", (int)strcspn(now + 1, ";"), now + 1);
+    FILE *f = fopen(room, "re");
+    if (!f) {
+        fprintf(stderr, "fake gpu: FAKE_GPU: cannot open '%s'\n", room);
+        abort();
+    }
+    room[fread(room, 1, bytes - 1, f)] = 0;
+    fclose(f);
+    return room;
+}
+
+static void read_script(void)
+{
+    char room[sizeof script], copy[sizeof script], *save = NULL;
+    const char *now = script_now(room, sizeof room);
     if (strcmp(now, script) == 0)
         return;
     snprintf(script, sizeof script, "%s", now);

@@ -11,7 +11,7 @@
 
 struct waiter {
     double whole_s, kernel_s;
-    const char *script; /* played meanwhile; NULL = none */
+    const char *file, *script; /* what the fake GPU's file holds meanwhile; NULL = as before */
     int64_t asked_runs;
     double asked_s;
     enum st st; /* what it returns */
@@ -42,7 +42,7 @@ static enum st wait_all(void *self, struct arena *a, const struct energy_wish *w
     w->asked_runs = wish->runs;
     w->asked_s = wish->window_s;
     if (w->script)
-        fake_gpu_play(w->script);
+        fake_gpu_change(w->file, w->script);
     if (w->st != ST_OK)
         return err_set(e, w->st, "the subject fails");
     *full = (struct full_timing){
@@ -126,13 +126,15 @@ static void what_does_not_count_is_rejected(void **state)
          "the clocks were held down: software thermal slowdown"},
     };
     struct test *t = *state;
+    const char *file = test_path(t, "script");
     setenv("FAKE_POWER", "0:300 100:305", 1);
     setenv("FAKE_READINGS", test_path(t, "readings"), 1);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct waiter w = {.whole_s = 0.3, .kernel_s = 0.01, .script = rows[i].script};
+        struct waiter w = {
+            .whole_s = 0.3, .kernel_s = 0.01, .file = file, .script = rows[i].script};
         const struct energy_subject s = {&w, rows[i].child, wait_all};
         struct energy_run r;
-        fake_gpu_play("memory=1;power_tick_ms=5;reasons=0"); /* the script may begin later */
+        fake_gpu_play_file(file, "memory=1;power_tick_ms=5;reasons=0"); /* a row's comes later */
         err_clear(&t->e);
         assert_err(energy_run(t->a, &params, &s, &r, &t->e), rows[i].st, t, rows[i].error);
     }
