@@ -1,6 +1,6 @@
 #!/bin/sh
 # Includes point one way: a folder of src/ may include only folders of a lower rank, or itself.
-# The picture of the ranks is in docs/flow.md. Also: a stage is seen by others through its front headers only.
+# The picture of the ranks is in docs/flow.md, which also has a row for each folder.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -33,6 +33,16 @@ deep 9
 report 10
 job 10
 cmd 11'
+
+# shellcheck disable=SC2016  # backticks are Markdown's
+for dir in src/*/; do
+    dir=$(basename "$dir")
+    grep -q '^|.*`'"$dir"'[`/]' docs/flow.md || { echo "docs/flow.md: its table of folders has no row for src/$dir"; exit 1; }
+done
+# shellcheck disable=SC2016
+sed -n '/^## Which folder/,/^## What points/p' docs/flow.md | grep -o '`[a-z_/]*\.h`' | tr -d '`' | while read -r header; do
+    [ -f "src/$header" ] || [ -f "$header" ] || { echo "docs/flow.md: $header is not there"; exit 1; }
+done
 
 find src -name '*.[ch]' | sort | while read -r file; do
     grep -n '^#include "' "$file" | sed "s|^\([0-9]*\):#include \"\([^\"]*\)\".*|$file \1 \2|" || :

@@ -4,7 +4,7 @@
  *     struct seed { int64_t n; double rate; const char *name; };
  *
  *     static const struct field seed_rows[] = {
- *         FIELD(struct seed, n, .min = 1),
+ *         FIELD(struct seed, n, .min = 1, .max = 1000),
  *         FIELD_AS(struct seed, rate, "rate_per_s", .optional = true),
  *         FIELD(struct seed, name),
  *     };
@@ -83,7 +83,7 @@ struct field {
     const struct fields *of;
     field_make_fn *make;
 
-    double min, max;  /* of numbers, inclusive; both 0 = any */
+    double min, max;  /* of numbers, inclusive, always both; both 0 = any */
     double otherwise; /* of an optional number or enum; 0 = unknown */
     bool optional;    /* may be missing or null */
     bool omit; /* optional, and not written where it is unknown, an integer 0, false or empty */
