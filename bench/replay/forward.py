@@ -1,8 +1,11 @@
-"""forward.py MODE [FILE [SECONDS]]: a model with random weights; nothing is downloaded, one thing at a time is on the GPU.
+"""forward.py MODE [FILE [SECONDS [REPEATS]]]: a model with random weights; nothing is downloaded, one thing at a time is on the GPU.
 
 Without FILE: four steps inside the NVTX range `step`, for `twinfer capture region=step#3`. With FILE: the same step over and over
 for SECONDS (5), synchronized after each, then FILE says when that was and how long a step took (full_model_timing.json), for
-`twinfer energy run application=FILE`.
+`twinfer energy run application=FILE`; `idle` in it are the times before and after at which the program rested, its context open.
+That REPEATS (1) times: a % in FILE becomes 1, 2, ...
+
+A step may be repeated at will, and is the same each time: that of a decode writes its keys and values to the same place.
 
     bloom         BLOOM-560M, 5 tokens, eager
     qwen3         Qwen3-0.6B, 512 tokens, eager
@@ -26,6 +29,7 @@ TINY = bool(os.environ.get("TINY"))
 GPU = torch.cuda.is_available() or not TINY
 DEVICE = "cuda" if GPU else "cpu"
 STEPS, SECONDS = 4, 5.0
+REST = 0.3 if TINY else 2.5 # seconds before and after a loop; what counts as idle is their last second
 
 
 def bloom(layers=24):
@@ -66,12 +70,31 @@ def plain(config, kind, n):
     return lambda: model(ids, use_cache=False).logits
 
 
+def stay(cache):
+    """Layers of a static cache count the tokens they were given: after 128 decode steps they would be full. From here on they stay
+    at this token."""
+    for layer in cache.layers:
+        if not hasattr(layer, "cumulative_length"): # transformers 4: the position is given with each step
+            return
+        kind = type(layer)
+
+        class Stays(kind):
+            def update(self, keys, values, *_args, **_more):
+                at = torch.arange(keys.shape[-2], device=keys.device) + self.cumulative_length
+                self.keys.index_copy_(2, at, keys)
+                self.values.index_copy_(2, at, values)
+                return self.keys, self.values
+
+        layer.__class__ = Stays
+
+
 def decode(config, kind):
     context = 32 if TINY else 1024
     model = make(config, kind)
     cache = StaticCache(config=config, max_cache_len=context + 128)
     model(tokens(context), past_key_values=cache, use_cache=True, cache_position=torch.arange(context, device=DEVICE))
     token, at = tokens(1), torch.tensor([context], device=DEVICE)
+    stay(cache)
     return lambda: model(token, past_key_values=cache, use_cache=True, cache_position=at).logits
 
 
@@ -121,15 +144,26 @@ def loop(step, seconds):
     return n, time.time() - begin
 
 
+def rest():
+    """The last part of a rest, as two stamps: power falls for seconds after work."""
+    time.sleep(REST - REST / 2.5)
+    start = stamp()
+    time.sleep(REST / 2.5)
+    return {"start_timestamp": start, "end_timestamp": stamp()}
+
+
 def steady(step, file, seconds):
     """The window begins and ends inside the load: a sensor is late by a reading or two."""
+    before = rest()
     loop(step, 0.8)
     start = stamp()
     n, took = loop(step, seconds)
     end = stamp()
     loop(step, 0.5)
+    after = rest()
     with open(file, "w", encoding="utf-8") as f:
-        json.dump({"start_timestamp": start, "end_timestamp": end, "num_runs": n, "full_model_inference_us": took / n * 1e6}, f)
+        json.dump({"start_timestamp": start, "end_timestamp": end, "num_runs": n, "full_model_inference_us": took / n * 1e6,
+                   "idle": [before, after]}, f)
 
 
 with torch.no_grad():
@@ -137,4 +171,5 @@ with torch.no_grad():
     if len(sys.argv) < 3:
         region(one)
     else:
-        steady(one, sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else SECONDS)
+        for i in range(int(sys.argv[4]) if len(sys.argv) > 4 else 1):
+            steady(one, sys.argv[2].replace("%", str(i + 1)), float(sys.argv[3]) if len(sys.argv) > 3 else SECONDS)

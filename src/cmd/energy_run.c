@@ -17,6 +17,8 @@ struct region {
     int gpu;
     const char *const *classes;
     size_t n_classes;
+    struct replay_region times; /* of the quick look */
+    double alone_sum_s;
 };
 
 /* Which classes run alone, which together; numbers of kernels. */
@@ -89,13 +91,21 @@ static void choose_loops(struct arena *a, const struct replay_report *r, struct 
         out->alone[out->n_alone++] = out->pooled[--out->n_pooled];
 }
 
+/* The part of a loop in which its kernels ran: kernels_s of them take one round of it. */
+static double busy_share(const struct replay_held *h, double kernels_s, int64_t loop_ops)
+{
+    const double round_s = h->time.median_s * (double)loop_ops;
+    return kernels_s > 0 && round_s > 0 ? fmin(1, kernels_s / round_s) : NAN;
+}
+
 static void set_kernel(struct arena *a, const struct replay_held *h, int64_t loop_ops,
-                       struct kernel_timing *k)
+                       double kernels_s, struct kernel_timing *k)
 {
     if (h->time.n == 0)
         return;
     k->window = window_of(&h->time);
     k->under = under_of(a, &h->under);
+    k->busy_share = busy_share(h, kernels_s, loop_ops);
     k->benchmark_runs = k->pooled ? h->time.runs / loop_ops * k->invocation_count : h->time.runs;
     if (!k->pooled)
         k->single_time_us = h->time.median_s * 1e6;
@@ -116,14 +126,21 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
             .invocation_count = k->count,
             .single_time_us = k->warm.n ? k->warm.median_s * 1e6 : (double)NAN,
             .in_context_us = loops->in_context_s[i] * 1e6,
+            .busy_share = NAN,
             .under = under_of(a, &(struct gpu_conditions){0})};
     }
+    double pooled_s = 0; /* NAN as soon as one is */
+    for (size_t i = 0; i < loops->n_pooled; i++) {
+        const struct replay_kernel *k = &timed->kernels.p[loops->pooled[i]];
+        pooled_s += k->alone_s * (double)k->count;
+    }
     for (size_t i = 0; i < loops->n_alone; i++)
-        set_kernel(a, &held->held[1 + i], 1, &out->kernels[loops->alone[i]]);
+        set_kernel(a, &held->held[1 + i], 1, timed->kernels.p[loops->alone[i]].alone_s,
+                   &out->kernels[loops->alone[i]]);
     for (size_t i = 0; i < loops->n_pooled; i++) {
         struct kernel_timing *k = &out->kernels[loops->pooled[i]];
         k->pooled = true;
-        set_kernel(a, &held->held[1 + loops->n_alone], loops->pooled_ops, k);
+        set_kernel(a, &held->held[1 + loops->n_alone], loops->pooled_ops, pooled_s, k);
     }
 }
 
@@ -132,7 +149,7 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
 static enum st replay(void *self, struct arena *a, const struct energy_wish *wish,
                       struct full_timing *full, struct isolated_timing *isolated, struct err *e)
 {
-    const struct region *region = self;
+    struct region *region = self;
     struct replay_capsule_params p = {
         .dir = region->capsule,
         .task = REPLAY_TIME,
@@ -146,6 +163,8 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
     TRY(replay_capsule(a, &p, &timed, e));
     if (timed.region.time.n == 0)
         return err_set(e, ST_INPUT, "%s: the region was not timed", region->capsule);
+    region->times = timed.region;
+    region->alone_sum_s = replay_sum_s(&timed.kernels);
     choose_loops(a, &timed, &loops);
     if (timed.region.why_no_nodes)
         log_warn("no times inside the replayed region: %s", timed.region.why_no_nodes);
@@ -195,7 +214,20 @@ static struct node *window_node(struct arena *a, const struct energy_window *w)
     return n;
 }
 
-static struct node *extra_of(struct job_context *c, const struct energy_run *r)
+/* Times of the region and of its operations, summed, in the replay and in the program. */
+static struct node *region_node(struct arena *a, const struct region *region)
+{
+    struct node *n = node_new(a, NODE_MAP);
+    node_put(a, n, "region_us", node_number(a, region->times.time.median_s * 1e6));
+    node_put(a, n, "in_context_sum_us", node_number(a, region->times.nodes_s * 1e6));
+    node_put(a, n, "alone_sum_us", node_number(a, region->alone_sum_s * 1e6));
+    node_put(a, n, "application_sum_us", node_number(a, region->times.app_nodes_s * 1e6));
+    node_put(a, n, "application_wall_us", node_number(a, region->times.app_wall_s * 1e6));
+    return n;
+}
+
+static struct node *extra_of(struct job_context *c, const struct energy_run *r,
+                             const struct region *region)
 {
     struct arena *a = c->a;
     struct node *n = node_new(a, NODE_MAP);
@@ -210,14 +242,16 @@ static struct node *extra_of(struct job_context *c, const struct energy_run *r)
     node_put(a, n, "failed_readings", node_int(a, r->counts.failed));
     node_put(a, n, "late", node_int(a, r->counts.late));
     node_put(a, n, "window", window_node(a, &r->window));
+    node_put(a, n, "region", region_node(a, region));
     node_put(a, n, "idle_before", idle_node(a, &r->before));
     node_put(a, n, "idle_after", idle_node(a, &r->after));
     node_put(a, n, "under", gpu_conditions_node(a, &r->under));
     return n;
 }
 
-static enum st write_all(struct job_context *c, const struct energy_run *r, const char *id,
-                         struct artifact *art, struct err *e)
+static enum st write_all(struct job_context *c, const struct energy_run *r,
+                         const struct region *region, const char *id, struct artifact *art,
+                         struct err *e)
 {
     struct arena *a = c->a;
     TRY(artifact_write_json(art, "gpu_energy_report.json", energy_report_node(a, &r->report), e));
@@ -227,14 +261,22 @@ static enum st write_all(struct job_context *c, const struct energy_run *r, cons
     TRY(replay_timeline_write(a, art, c->plan->capsule, e));
     TRY(energy_write_log(art, &r->log, r->board.gpu, r->utc_offset_s, false, e));
     TRY(job_snapshot(c, art, e));
-    return artifact_commit(art, energy_meta(c, id, art, "energy", extra_of(c, r)), e);
+    return artifact_commit(art, energy_meta(c, id, art, "energy", extra_of(c, r, region)), e);
+}
+
+static void tell_idle(const char *when, const struct idle *i)
+{
+    log_info("idle power %s: %.2f W (%.2f to %.2f), SM at %.0f MHz, %.0f C", when, i->power_w,
+             i->low_w, i->high_w, i->under.sm_mhz, i->under.celsius_high);
 }
 
 enum st energy_run_capsule(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
-    struct region region = {p->capsule, (int)p->energy.gpu, p->replay.classes.items,
-                            p->replay.classes.n};
+    struct region region = {.capsule = p->capsule,
+                            .gpu = (int)p->energy.gpu,
+                            .classes = p->replay.classes.items,
+                            .n_classes = p->replay.classes.n};
     const struct energy_subject subject = {&region, true, replay};
     struct energy_application application;
     struct energy_run r;
@@ -263,9 +305,12 @@ enum st energy_run_capsule(struct job_context *c, struct err *e)
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = energy_run(c->a, &params, &subject, &r, e);
     if (st == ST_OK)
-        st = write_all(c, &r, id, &art, e);
+        st = write_all(c, &r, &region, id, &art, e);
     artifact_discard(&art);
-    if (st == ST_OK)
-        energy_print_report(c, &r.report, dir);
-    return st;
+    if (st != ST_OK)
+        return st;
+    tell_idle("before", &r.before);
+    tell_idle("after", &r.after);
+    energy_print_report(c, &r.report, dir);
+    return ST_OK;
 }

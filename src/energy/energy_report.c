@@ -24,6 +24,28 @@ static enum st same_kind(const struct power_log *log, bool zoned, const char *so
                     "a zone, or neither");
 }
 
+/* Mean power of the windows at rest, by their length. */
+static void add_idle(const struct power_log *log, const struct full_timing *t,
+                     struct energy_whole *out)
+{
+    double s = 0, joules = 0, squares = 0;
+    out->idle_w = out->idle_half_w = NAN;
+    for (size_t i = 0; i < t->n_idle; i++) {
+        const struct timing_window *w = &t->idle[i];
+        const double each_s = ns_to_s(w->to_ns - w->from_ns);
+        const struct power_mean p = power_mean_of(log, w->from_ns, w->to_ns);
+        if (isnan(p.mean_w))
+            continue;
+        s += each_s;
+        joules += p.mean_w * each_s;
+        squares += pow(p.half_w * each_s, 2);
+    }
+    if (s <= 0)
+        return;
+    out->idle_w = joules / s;
+    out->idle_half_w = sqrt(squares) / s;
+}
+
 enum st energy_whole_of(const struct power_log *log, const struct full_timing *t,
                         struct energy_whole *out, struct err *e)
 {
@@ -33,6 +55,7 @@ enum st energy_whole_of(const struct power_log *log, const struct full_timing *t
     TRY(same_kind(log, w->zoned, t->source, e));
     out->energy = energy_of(log, w->from_ns, w->to_ns);
     out->power = power_mean_of(log, w->from_ns, w->to_ns);
+    add_idle(log, t, out);
     const struct energy *g = &out->energy;
     if (g->how == ENERGY_EXCLUDED || g->outside_s > OUTSIDE_MOST * g->duration_s) {
         if (g->how == ENERGY_EXCLUDED)
@@ -77,7 +100,14 @@ static double context_us(const struct energy_kernel *k)
     return k->in_context_us * (double)k->invocation_count;
 }
 
-static struct energy_kernel kernel_of(const struct power_log *log, const struct kernel_timing *t)
+/* Of a mean power, or of an error of it: what the time in which kernels run has of it. */
+static double while_running(const struct energy_kernel *k, double w, double idle_w)
+{
+    return k->busy_share > 0 && !isnan(idle_w) ? idle_w + (w - idle_w) / k->busy_share : w;
+}
+
+static struct energy_kernel kernel_of(const struct power_log *log, const struct kernel_timing *t,
+                                      double idle_w)
 {
     struct energy_kernel k = {.timing = t,
                               .window = t->window,
@@ -90,6 +120,7 @@ static struct energy_kernel kernel_of(const struct power_log *log, const struct 
                               .in_context_energy_j = NAN,
                               .share_percent = NAN,
                               .pooled = t->pooled,
+                              .busy_share = t->busy_share > 0 ? fmin(1, t->busy_share) : NAN,
                               .under = t->under};
     k.energy = (struct energy){.joules = NAN, .counter_j = NAN, .low_w = NAN, .high_w = NAN};
     if (t->benchmark_runs > 0)
@@ -110,7 +141,8 @@ static struct energy_kernel kernel_of(const struct power_log *log, const struct 
     k.energy_per_inference_j = k.energy_per_invocation_j * (double)t->invocation_count;
     if (t->pooled) /* of the pool, not its own */
         k.energy_per_invocation_j = k.energy_per_inference_j = NAN;
-    k.in_context_energy_j = k.power.mean_w * context_us(&k) / 1e6;
+    k.running_power_w = while_running(&k, k.power.mean_w, idle_w);
+    k.in_context_energy_j = k.running_power_w * context_us(&k) / 1e6;
     return k;
 }
 
@@ -146,7 +178,8 @@ static int dearest_first(const void *pa, const void *pb)
 
 /* Kernels of one window share its power's error. *unknown_us: time of those whose power has no
  * interval. */
-static double squared_halves(const struct energy_kernel *k, size_t n, double *unknown_us)
+static double squared_halves(const struct energy_kernel *k, size_t n, double idle_w,
+                             double *unknown_us)
 {
     double sum = 0;
     *unknown_us = 0;
@@ -163,7 +196,7 @@ static double squared_halves(const struct energy_kernel *k, size_t n, double *un
             s += context_us(&k[j]) / 1e6;
         }
         if (first && !isnan(k[i].power.half_w))
-            sum += pow(k[i].power.half_w * s, 2);
+            sum += pow(while_running(&k[i], k[i].power.half_w, isnan(idle_w) ? NAN : 0) * s, 2);
     }
     return sum;
 }
@@ -171,14 +204,17 @@ static double squared_halves(const struct energy_kernel *k, size_t n, double *un
 /* Time and energy of the kernels in one run of the whole. */
 struct context {
     double busy_us, joules, half_j;
+    double at_loop_j; /* at the mean powers of the loops */
+    double idle_s;    /* d joules / d idle power: what was taken off for the loops' gaps, below 0 */
+    double busy_share;
     bool known;
     double estimated_us; /* of excluded kernels, charged the mean power */
 };
 
-static struct context in_context(const struct energy_kernel *k, size_t n)
+static struct context in_context(const struct energy_kernel *k, size_t n, double idle_w)
 {
-    struct context c = {0};
-    double known_us = 0, unknown_us;
+    struct context c = {.busy_share = NAN};
+    double known_us = 0, unknown_us, shared_j = 0, shares = 0;
     for (size_t i = 0; i < n; i++) {
         if (isnan(k[i].in_context_us))
             return c;
@@ -187,15 +223,26 @@ static struct context in_context(const struct energy_kernel *k, size_t n)
             continue;
         known_us += context_us(&k[i]);
         c.joules += k[i].in_context_energy_j;
+        c.at_loop_j += k[i].power.mean_w * context_us(&k[i]) / 1e6;
+        if (isnan(k[i].busy_share))
+            continue;
+        shared_j += k[i].in_context_energy_j;
+        shares += k[i].in_context_energy_j * k[i].busy_share;
+        if (!isnan(idle_w))
+            c.idle_s += (1 - 1 / k[i].busy_share) * context_us(&k[i]) / 1e6;
     }
+    if (shared_j > 0)
+        c.busy_share = shares / shared_j;
     c.estimated_us = c.busy_us - known_us;
     if (n == 0 || known_us <= 0 || c.estimated_us > EXCLUDED_MOST * c.busy_us)
         return c;
     c.known = true;
-    c.half_j = sqrt(squared_halves(k, n, &unknown_us));
+    c.half_j = sqrt(squared_halves(k, n, idle_w, &unknown_us));
     if (unknown_us > EXCLUDED_MOST * c.busy_us)
         c.half_j = NAN;
     c.joules *= c.busy_us / known_us;
+    c.at_loop_j *= c.busy_us / known_us;
+    c.idle_s *= c.busy_us / known_us;
     return c;
 }
 
@@ -204,20 +251,31 @@ static double percent_off(double is, double should_be)
     return 100 * (is - should_be) / should_be;
 }
 
+/* 0 where it is unknown: nothing is charged with it then. */
+static double known(double v)
+{
+    return isnan(v) ? 0 : v;
+}
+
 static struct energy_prediction predict(const struct context *c, const struct energy_inputs *in,
                                         const struct energy_whole *w)
 {
+    const bool own = !isnan(w->idle_w); /* its idle power was measured beside it */
+    const double idle_w = own ? w->idle_w : in->idle_w;
     const double gap_us = w->inference_us - c->busy_us;
-    struct energy_prediction p = {.known = c->known && (!isnan(in->idle_w) || gap_us <= 0),
+    struct energy_prediction p = {.known = c->known && (!isnan(idle_w) || gap_us <= 0),
                                   .kernels_us = c->busy_us,
                                   .gap_us = fmax(0, gap_us),
-                                  .kernels_j = c->joules};
+                                  .kernels_j = c->joules,
+                                  .idle_w = idle_w};
     if (!p.known)
         return p;
-    const double gap_s = p.gap_us / 1e6, idle_w = isnan(in->idle_w) ? 0 : in->idle_w;
-    const double idle_half = isnan(in->idle_half_w) ? 0 : in->idle_half_w * gap_s;
-    const double half = sqrt(c->half_j * c->half_j + idle_half * idle_half);
-    p.idle_j = idle_w * gap_s;
+    const double gap_s = p.gap_us / 1e6, loops_half_w = known(in->idle_half_w);
+    const double gap_half_j = own ? known(w->idle_half_w) * gap_s : 0;
+    const double idle_half_j = loops_half_w * (own ? c->idle_s : gap_s + c->idle_s);
+    const double half =
+        sqrt(c->half_j * c->half_j + idle_half_j * idle_half_j + gap_half_j * gap_half_j);
+    p.idle_j = known(idle_w) * gap_s;
     p.energy_j = p.kernels_j + p.idle_j;
     p.low_j = p.energy_j - half;
     p.high_j = p.energy_j + half;
@@ -226,10 +284,14 @@ static struct energy_prediction predict(const struct context *c, const struct en
     p.measured_low_j = w->low_j;
     p.measured_high_j = w->high_j;
     p.error_percent = percent_off(p.energy_j, p.measured_j);
-    const double whole_idle_j = in->idle_w * w->inference_us / 1e6; /* NAN when unknown */
+    const double whole_idle_j = idle_w * w->inference_us / 1e6; /* NAN when unknown */
     p.above_idle_j = p.energy_j - whole_idle_j;
     p.measured_above_idle_j = p.measured_j - whole_idle_j;
     p.above_idle_error_percent = percent_off(p.above_idle_j, p.measured_above_idle_j);
+    p.at_loop_j = c->at_loop_j + p.idle_j;
+    p.at_loop_error_percent = percent_off(p.at_loop_j, p.measured_j);
+    p.at_loop_above_idle_error_percent =
+        percent_off(p.at_loop_j - whole_idle_j, p.measured_above_idle_j);
     return p;
 }
 
@@ -270,6 +332,18 @@ static void note_whole(struct arena *a, note_list *notes, const struct energy_wh
             notes,
             arena_printf(a, "%s: the samples integrate to %+.1f %% of the energy counter's %.4g J",
                          what, percent_off(g->joules, g->counter_j), g->counter_j));
+}
+
+/* Kernels that overlap have more time in sum than a run takes. */
+static void note_overlap(struct arena *a, note_list *notes, const struct energy_report *r,
+                         const struct context *c)
+{
+    if (c->known && c->busy_us > 1.01 * r->full.inference_us)
+        vec_push(notes,
+                 arena_printf(a,
+                              "the kernels' times sum to %.1f %% of a run of the whole: some "
+                              "overlap, and the overlap is charged twice",
+                              100 * c->busy_us / r->full.inference_us));
 }
 
 static void note_kernels(struct arena *a, note_list *notes, const struct energy_inputs *in,
@@ -349,7 +423,7 @@ static enum st add_kernels(struct arena *a, const struct energy_inputs *in,
     if (timed)
         TRY(same_kind(in->power, t->zoned, t->source, e));
     for (size_t i = 0; i < t->n; i++) {
-        const struct energy_kernel k = kernel_of(in->power, &t->kernels[i]);
+        const struct energy_kernel k = kernel_of(in->power, &t->kernels[i], in->idle_w);
         out->num_measured += k.energy.how == ENERGY_TRAPEZOIDS;
         out->num_estimated += k.energy.how == ENERGY_ONE_SAMPLE;
         out->num_excluded += k.energy.how == ENERGY_EXCLUDED;
@@ -372,6 +446,7 @@ static void sum_up(const struct energy_inputs *in, struct energy_report *out,
         out->in_context_low_j = c->joules - c->half_j;
         out->in_context_high_j = c->joules + c->half_j;
     }
+    out->busy_share = c->busy_share;
     for (size_t i = 0; i < out->n && c->known; i++)
         out->kernels[i].share_percent = 100 * out->kernels[i].in_context_energy_j / c->joules;
     out->whole = predict(c, in, &out->full);
@@ -394,6 +469,7 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
                                   .idle_w = in->idle_w,
                                   .idle_low_w = in->idle_w - in->idle_half_w,
                                   .idle_high_w = in->idle_w + in->idle_half_w,
+                                  .busy_share = NAN,
                                   .has_application = in->application != NULL};
     if (energy_whole_of(in->power, in->full, &out->full, e) != ST_OK)
         return err_add(e, "the energy of the whole");
@@ -402,7 +478,7 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
         return err_add(e, "the energy of the application");
     if (in->isolated) {
         TRY(add_kernels(a, in, out, e));
-        c = in_context(out->kernels, out->n);
+        c = in_context(out->kernels, out->n, in->idle_w);
     }
     sum_up(in, out, &c);
     note_log(a, &notes, in->power);
@@ -412,6 +488,7 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
     if (in->application)
         note_whole(a, &notes, &out->application, "the application");
     note_kernels(a, &notes, in, out, &c);
+    note_overlap(a, &notes, out, &c);
     note_clocks(a, &notes, out);
     out->notes = arena_copy(a, notes.p, notes.n * sizeof *notes.p);
     out->n_notes = notes.n;

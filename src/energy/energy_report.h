@@ -5,9 +5,14 @@
  * - `predicted_energy_per_inference_j`, as the system that twinfer replaces has it: a kernel's
  * window energy / benchmark_runs x invocation_count, summed. A kernel alone runs with warm caches,
  * so this is low by 14 to 24 % (FACTS of an H200).
- * - `in_context`: the steady power of each class alone x the time that its invocations take in the
- *   whole, plus idle power x the rest of a run. The mean power of a class alone is within a few per
- *   cent of what it is in the whole, its time is not. It is never scaled to what was measured.
+ * - `in_context`: the power of each class while it runs alone x the time that its invocations take
+ *   in the whole, plus idle power x the rest of a run. The power of a class alone is within a few
+ *   per cent of what it is in the whole, its time is not. It is never scaled to what was measured.
+ *
+ * Between two kernels of a loop lies a gap of a microsecond, which in_context_us does not hold and
+ * the mean power of the loop does. So the gaps' part of it (1 - busy_share) is taken at idle power:
+ * running power = idle + (steady - idle) / busy_share. Without a busy share, or idle power, it is
+ * the steady power. The same prediction at the loops' mean power stands beside it (`at_loop`).
  *
  * Steady power of a window leaves out its first 0.1 s, an update of the sensor and more (an
  * averaged log: 1.2 s), where that is at most a quarter of it, else it would be said from too
@@ -52,6 +57,7 @@ struct energy_whole {
     double low_j, high_j; /* of an inference: bounds by what its edges may be off (energy_of); of
                            * the counter's energy where there is one */
     double counter_energy_per_inference_j;
+    double idle_w, idle_half_w; /* in the windows at rest around it; NAN = none */
     struct timing_under under;
     const char *how;
 };
@@ -65,6 +71,8 @@ struct energy_kernel {
     struct power_mean power; /* steady */
     double window_energy_j, energy_per_invocation_j, energy_per_inference_j;
     double power_low_w, power_high_w;
+    double busy_share;                    /* NAN = unknown */
+    double running_power_w;               /* while it runs */
     double single_time_us, in_context_us; /* of one invocation */
     double in_context_energy_j;           /* of all of one run */
     double share_percent;                 /* of the in-context energy of all kernels */
@@ -80,6 +88,9 @@ struct energy_prediction {
     double kernels_j, idle_j, energy_j, low_j, high_j;
     double measured_j, measured_low_j, measured_high_j, error_percent;
     double above_idle_j, measured_above_idle_j, above_idle_error_percent;
+    double idle_w;                           /* that was taken */
+    double at_loop_j, at_loop_error_percent; /* at the mean powers of the loops */
+    double at_loop_above_idle_error_percent;
 };
 
 struct energy_report {
@@ -93,6 +104,7 @@ struct energy_report {
     double predicted_error_j, predicted_error_percent, ratio;
     double in_context_j, in_context_low_j, in_context_high_j; /* kernels alone, without gaps */
     double idle_w, idle_low_w, idle_high_w;
+    double busy_share; /* of all loops, by the kernels' energy in context; NAN = unknown */
     struct energy_prediction whole, app; /* of the replayed region, of the application */
     const char **notes;
     size_t n_notes;

@@ -32,7 +32,7 @@
         FIELD_PAIR(struct energy_whole, low_j, high_j, "energy_per_inference_interval_j"), \
         FIELD_AS(struct energy_whole, energy.outside_s, "without_power_s"),                \
         FIELD_AS(struct energy_whole, energy.longest_gap_s, "longest_gap_s"),              \
-        UNDER_ROWS(struct energy_whole)
+        FIELD_AS(struct energy_whole, idle_w, "idle_power_w"), UNDER_ROWS(struct energy_whole)
 
 static const struct field whole_rows[] = {WHOLE_ROWS};
 static const struct fields whole_fields = FIELDS(struct energy_whole, whole_rows);
@@ -50,6 +50,8 @@ static const struct field kernel_rows[] = {
     FIELD_AS(struct energy_kernel, how, "integration"),
     FIELD_AS(struct energy_kernel, power.mean_w, "steady_power_w"),
     FIELD_PAIR(struct energy_kernel, power_low_w, power_high_w, "steady_power_interval_w"),
+    FIELD(struct energy_kernel, busy_share),
+    FIELD(struct energy_kernel, running_power_w),
     FIELD(struct energy_kernel, single_time_us),
     FIELD(struct energy_kernel, in_context_us),
     FIELD(struct energy_kernel, in_context_energy_j),
@@ -70,6 +72,7 @@ static const struct field isolated_rows[] = {
     FIELD_AS(struct energy_report, in_context_j, "in_context_energy_j"),
     FIELD_PAIR(struct energy_report, in_context_low_j, in_context_high_j,
                "in_context_energy_interval_j"),
+    FIELD(struct energy_report, busy_share),
 };
 static const struct fields isolated_fields = FIELDS(struct energy_report, isolated_rows);
 
@@ -102,6 +105,11 @@ static const struct field prediction_rows[] = {
     FIELD_AS(struct energy_prediction, above_idle_j, "predicted_above_idle_j"),
     FIELD_AS(struct energy_prediction, measured_above_idle_j, "measured_above_idle_j"),
     FIELD(struct energy_prediction, above_idle_error_percent),
+    FIELD_AS(struct energy_prediction, idle_w, "idle_power_w"),
+    FIELD_AS(struct energy_prediction, at_loop_j, "at_loop_power_j"),
+    FIELD_AS(struct energy_prediction, at_loop_error_percent, "at_loop_power_error_percent"),
+    FIELD_AS(struct energy_prediction, at_loop_above_idle_error_percent,
+             "at_loop_power_above_idle_error_percent"),
 };
 static const struct fields prediction_fields = FIELDS(struct energy_prediction, prediction_rows);
 
@@ -157,6 +165,18 @@ static const char *interval(struct arena *a, bool bounds, double low, double hig
     return arena_printf(a, ", 95 %% interval %s to %s", joules(a, low), joules(a, high));
 }
 
+static void under_text(struct buf *out, const struct timing_under *u)
+{
+    if (!(u->sm_mhz > 0))
+        return;
+    buf_printf(out, "  SM at %.0f MHz, memory at %.0f MHz", u->sm_mhz, u->memory_mhz);
+    if (isfinite(u->celsius_high))
+        buf_printf(out, ", %.0f C", u->celsius_high);
+    if (u->clock_limits && *u->clock_limits)
+        buf_printf(out, "; clocks held by: %s", u->clock_limits);
+    buf_puts(out, "\n");
+}
+
 void energy_whole_text(struct arena *a, struct buf *out, const char *what,
                        const struct energy_whole *w)
 {
@@ -164,6 +184,7 @@ void energy_whole_text(struct arena *a, struct buf *out, const char *what,
     const bool counter = !isnan(w->counter_energy_per_inference_j);
     buf_printf(out, "%s: %lld runs in %.3f s, %s each; %.1f W\n", what, (long long)w->num_runs,
                w->energy.duration_s, words_duration(each, w->inference_us / 1e6), w->power.mean_w);
+    under_text(out, &w->under);
     buf_printf(out, "  energy of a run        %s (%lld samples)%s\n",
                joules(a, w->energy_per_inference_j), (long long)w->energy.samples,
                counter ? "" : interval(a, true, w->low_j, w->high_j));
@@ -171,40 +192,63 @@ void energy_whole_text(struct arena *a, struct buf *out, const char *what,
         buf_printf(out, "  by the energy counter  %s%s\n",
                    joules(a, w->counter_energy_per_inference_j),
                    interval(a, true, w->low_j, w->high_j));
+    if (!isnan(w->idle_w))
+        buf_printf(out, "  at rest beside it      %.1f W\n", w->idle_w);
 }
 
 static void prediction_text(struct arena *a, struct buf *out, const char *what,
-                            const struct energy_prediction *p)
+                            const struct energy_prediction *p, bool loops)
 {
     if (!p->known)
         return;
     buf_printf(out, "%s, predicted: %s%s\n", what, joules(a, p->energy_j),
                interval(a, false, p->low_j, p->high_j));
-    buf_printf(out, "  kernels %s in %.3f ms, idle %s in %.3f ms\n", joules(a, p->kernels_j),
+    buf_printf(out, "  kernels %s in %.3f ms, idle %s in %.3f ms", joules(a, p->kernels_j),
                p->kernels_us / 1e3, joules(a, p->idle_j), p->gap_us / 1e3);
+    if (!isnan(p->idle_w))
+        buf_printf(out, " at %.1f W", p->idle_w);
+    buf_puts(out, "\n");
     buf_printf(out, "  measured %s: %+.2f %%", joules(a, p->measured_j), p->error_percent);
     if (isfinite(p->above_idle_error_percent))
         buf_printf(out, "; above idle %+.1f %%", p->above_idle_error_percent);
     buf_puts(out, "\n");
+    if (!loops)
+        return;
+    buf_printf(out, "  at the loops' mean powers, gaps included: %+.2f %%",
+               p->at_loop_error_percent);
+    if (isfinite(p->at_loop_above_idle_error_percent))
+        buf_printf(out, "; above idle %+.1f %%", p->at_loop_above_idle_error_percent);
+    buf_puts(out, "\n");
+}
+
+static void number_cell(struct table *t, int digits, double v, const char *unit)
+{
+    if (isnan(v))
+        table_cell(t, "n/a");
+    else
+        table_cell(t, "%.*f%s", digits, v, unit);
 }
 
 static void kernels_text(struct arena *a, struct buf *out, const struct energy_report *r)
 {
     enum { TOP = 12 };
-    struct table *t = table_new(a, 6);
-    static const char *const heads[] = {"kernel", "tier",           "count",
-                                        "power",  "alone, per run", "in context"};
-    for (int i = 0; i < 6; i++)
+    static const char *const heads[] = {"kernel",         "tier",      "count",    "power",
+                                        "running",        "SM MHz",    "alone us", "in context us",
+                                        "alone, per run", "in context"};
+    enum { COLUMNS = sizeof heads / sizeof *heads };
+    struct table *t = table_new(a, COLUMNS);
+    for (int i = 0; i < COLUMNS; i++)
         table_cell(t, "%s", heads[i]);
     for (size_t i = 0; i < r->n && i < TOP; i++) {
         const struct energy_kernel *k = &r->kernels[i];
-        table_cell(t, "%.60s", k->name);
+        table_cell(t, "%.44s", k->name);
         table_cell(t, "%lld", (long long)k->tier);
         table_cell(t, "%lld", (long long)k->invocation_count);
-        if (isnan(k->power.mean_w))
-            table_cell(t, "n/a");
-        else
-            table_cell(t, "%.1f W", k->power.mean_w);
+        number_cell(t, 1, k->power.mean_w, " W");
+        number_cell(t, 1, 100 * k->busy_share, " %");
+        number_cell(t, 0, k->under.sm_mhz, "");
+        number_cell(t, 2, k->single_time_us, "");
+        number_cell(t, 2, k->in_context_us, "");
         table_cell(t, "%s", k->pooled ? "pooled" : joules(a, k->energy_per_inference_j));
         table_cell(t, "%s", joules(a, k->in_context_energy_j));
     }
@@ -227,10 +271,14 @@ void energy_report_text(struct arena *a, struct buf *out, const struct energy_re
         if (!isnan(r->in_context_j))
             buf_printf(out, "  in context             %s a run%s\n", joules(a, r->in_context_j),
                        interval(a, false, r->in_context_low_j, r->in_context_high_j));
+        if (!isnan(r->busy_share))
+            buf_printf(out, "  running                %.1f %% of their loops; the gaps are idle\n",
+                       100 * r->busy_share);
         kernels_text(a, out, r);
     }
-    prediction_text(a, out, "The whole", &r->whole);
-    prediction_text(a, out, "The application", &r->app);
+    const bool loops = !isnan(r->busy_share); /* the powers differ then */
+    prediction_text(a, out, "The whole", &r->whole, loops);
+    prediction_text(a, out, "The application", &r->app, loops);
     for (size_t i = 0; i < r->n_notes; i++)
         buf_printf(out, "note: %s\n", r->notes[i]);
 }

@@ -10,6 +10,12 @@
                  .omit = true),                                                                    \
         FIELD_AS(T, under.clock_limits, "clock_limits", .optional = true, .omit = true)
 
+static const struct field idle_rows[] = {
+    FIELD_AS(struct timing_window, start, "start_timestamp"),
+    FIELD_AS(struct timing_window, end, "end_timestamp"),
+};
+static const struct fields idle_fields = FIELDS(struct timing_window, idle_rows);
+
 static const struct field full_rows[] = {
     FIELD_AS(struct full_timing, window.start, "start_timestamp"),
     FIELD_AS(struct full_timing, window.end, "end_timestamp"),
@@ -18,6 +24,8 @@ static const struct field full_rows[] = {
              .optional = true),
     FIELD_AS(struct full_timing, min_us, "min_time_us", .max = 1e15, .optional = true),
     FIELD_AS(struct full_timing, max_us, "max_time_us", .max = 1e15, .optional = true),
+    FIELD_MAPS(struct full_timing, idle, n_idle, "idle", &idle_fields, .optional = true,
+               .omit = true),
     UNDER_ROWS(struct full_timing),
 };
 static const struct fields full_fields = FIELDS(
@@ -33,6 +41,7 @@ static const struct field kernel_rows[] = {
     FIELD_AS(struct kernel_timing, window.end, "end_timestamp", .optional = true),
     FIELD(struct kernel_timing, in_context_us, .max = 1e15, .optional = true, .omit = true),
     FIELD(struct kernel_timing, pooled, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, busy_share, .max = 1, .optional = true, .omit = true),
     UNDER_ROWS(struct kernel_timing),
 };
 static const struct fields kernel_fields = FIELDS(struct kernel_timing, kernel_rows);
@@ -87,13 +96,25 @@ struct timing_window timing_window_of(struct arena *a, int64_t from_ns, int64_t 
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+static enum st read_idle(const struct node *map, struct full_timing *t, struct err *e)
+{
+    const struct node *list = node_find(map, "idle");
+    for (size_t i = 0; i < t->n_idle; i++) {
+        TRY(read_window(list->items[i], &t->idle[i], e));
+        if (t->idle[i].zoned != t->window.zoned)
+            return node_err(list->items[i], ST_INPUT, e,
+                            "idle[%zu]: its times have a zone, or the others have one", i);
+    }
+    return ST_OK;
+}
+
 enum st full_timing_read(struct arena *a, const char *path, struct full_timing *out, struct err *e)
 {
     struct node *map;
     *out = (struct full_timing){0};
     if (json_load(a, path, NULL, &map, e) != ST_OK ||
         fields_read(a, &full_fields, map, out, e) != ST_OK ||
-        read_window(map, &out->window, e) != ST_OK)
+        read_window(map, &out->window, e) != ST_OK || read_idle(map, out, e) != ST_OK)
         return err_add(e, "cannot read when the whole ran");
     out->source = arena_str(a, path);
     return ST_OK;

@@ -7,7 +7,8 @@
  * end_timestamp}]}. Times as in energy/stamp.h.
  *
  * Ours have more members (docs/formats.md). Of them `in_context_us` of a kernel, the mean time of
- * an invocation inside the whole, decides whether its in-context energy can be said. Clocks,
+ * an invocation inside the whole, decides whether its in-context energy can be said. `idle` of an
+ * application are times at which it rested with its context open. Clocks,
  * temperature and what limited the clocks are those of the window. A kernel whose times are null
  * was not run alone. */
 #ifndef ENERGY_TIMING_H
@@ -34,6 +35,8 @@ struct full_timing {
     int64_t num_runs;
     double inference_us, min_us, max_us; /* of one run; NAN = unknown */
     const char *source;
+    struct timing_window *idle; /* [n_idle] around it: the same program, at rest */
+    size_t n_idle;
 };
 
 struct kernel_timing {
@@ -45,6 +48,7 @@ struct kernel_timing {
     double in_context_us;           /* of one invocation inside the whole */
     bool pooled;                    /* its window holds other kernels too */
     struct timing_under under;
+    double busy_share; /* of its window: while kernels ran, the rest being gaps between them */
 };
 
 struct isolated_timing {

@@ -74,7 +74,8 @@ static void take_loaded(struct run *r, const struct node *n)
                                                    .first = get_int(k, "first"),
                                                    .bytes = get_int(k, "bytes"),
                                                    .app_s = get_double(k, "app_s"),
-                                                   .in_context_s = NAN};
+                                                   .in_context_s = NAN,
+                                                   .alone_s = NAN};
         const struct node *chosen = node_find(k, "chosen");
         if (chosen && chosen->kind == NODE_BOOL && !chosen->b)
             out->kernels.p[i].why = "it is not among replay.classes";
@@ -94,18 +95,25 @@ static void take_class(struct run *r, const struct node *n)
     r->order.from_class = i + 1;
 }
 
+static double seconds(const struct node *x)
+{
+    return x->kind == NODE_FLOAT ? x->f : x->kind == NODE_INT ? (double)x->i : NAN;
+}
+
+static void take_alone(struct run *r, const struct node *list)
+{
+    for (uint32_t i = 0; list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n; i++)
+        r->out->kernels.p[i].alone_s = seconds(list->items[i]);
+}
+
 static void take_nodes(struct run *r, const struct node *n)
 {
     const struct node *list = node_find(n, "classes");
     r->out->region.nodes_s = get_double(n, "sum_s");
     r->out->region.why_no_nodes = get_text(n, "why");
     for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n;
-         i++) {
-        const struct node *x = list->items[i];
-        r->out->kernels.p[i].in_context_s = x->kind == NODE_FLOAT ? x->f
-                                            : x->kind == NODE_INT ? (double)x->i
-                                                                  : NAN;
-    }
+         i++)
+        r->out->kernels.p[i].in_context_s = seconds(list->items[i]);
 }
 
 static void take_conditions(const struct node *n, struct gpu_conditions *c)
@@ -178,6 +186,8 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
             take_held(r, n);
         } else if (strcmp(key, "nodes") == 0) {
             take_nodes(r, n);
+        } else if (strcmp(key, "alone") == 0) {
+            take_alone(r, n);
         } else if (strcmp(key, "extracted") == 0) {
             r->out->extracted = n;
         } else if (strcmp(key, "done") == 0) {

@@ -45,6 +45,7 @@ static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
     node_put(a, n, "warm_us", timing_node(a, &k->warm));
     node_put(a, n, "cold_us", timing_node(a, &k->cold));
     node_put(a, n, "repeated_us", timing_node(a, &k->repeated));
+    node_put(a, n, "alone_us", micro(a, k->alone_s));
     node_put(a, n, "in_context_us", micro(a, k->in_context_s));
     node_put(a, n, "application_us", micro(a, k->app_s));
     if (k->mangled)

@@ -15,6 +15,7 @@ struct replay_kernel {
     int64_t count;            /* in the region */
     struct timing warm, cold; /* n = 0: not measured */
     double in_context_s;      /* inside the region, mean of one; NAN = unknown */
+    double alone_s;           /* alone and without the gap to the next; NAN = unknown */
     double app_s;             /* in the application, mean of one; NAN = unknown */
     struct timing repeated;   /* one more of it in its place in the region */
     const char *mangled;      /* NULL = not known */

@@ -69,6 +69,17 @@ enum st measure_class(struct measure *m, size_t class, bool cold, struct timing 
     return st == ST_OK ? ST_OK : err_add(e, "cannot time %s alone", k->name);
 }
 
+enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, int64_t *ops,
+                            struct err *e)
+{
+    enum { MOST_RECORDED = 64 };
+    const struct replay_class *k = &m->classes->p[class];
+    struct instances x = {m->l, k->ops, k->n < MOST_RECORDED ? k->n : MOST_RECORDED};
+    TRY(load_reset(m->l, e));
+    *ops = (int64_t)x.n;
+    return timer_capture(&m->timer, step, &x, *ops, out, e);
+}
+
 /* ---- for a sensor of power ------------------------------------------------------------------- */
 
 enum st measure_hold_region(struct measure *m, int64_t launches, double s, struct timing *out,

@@ -22,6 +22,10 @@ enum st measure_region(struct measure *m, bool streams, struct timing *out, stru
 enum st measure_class(struct measure *m, size_t class, bool cold, struct timing *warm,
                       struct timing *cold_out, struct err *e);
 
+/* The graph of a class alone, each of its operations once, up to 64 of them: *ops. Close it. */
+enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, int64_t *ops,
+                            struct err *e);
+
 /* The region, and operations [n] of it in turn in this order, over and over for a sensor of power
  * (timer_hold): the region launches times at least; the operations as many as they are, all of
  * them, so that those of several classes run in their proportions. A step of *out is one operation.

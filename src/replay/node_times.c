@@ -181,22 +181,38 @@ static enum st launch(struct load *l, struct issue *i, struct err *e)
     return st;
 }
 
-enum st node_times(struct load *l, struct issue *i, double *op_s, const char **why, struct err *e)
+/* Recording starts; *why: it does not. False: there is nothing to be ended either. */
+static bool begin(struct load *l, const char **why)
 {
+    struct err no = {0};
     *why = NULL;
-    if (gpu_cupti_open(l->a, 0, &recording.cupti, e) != ST_OK) {
-        *why = arena_str(l->a, err_cause(e, 0));
-        err_clear(e);
-        return ST_OK;
+    if (gpu_cupti_open(l->a, 0, &recording.cupti, &no) != ST_OK) {
+        *why = arena_str(l->a, err_cause(&no, 0));
+        return false;
     }
-    enum st st = ST_OK;
-    if (start())
-        st = launch(l, i, e);
-    else
+    if (!start())
         *why = "CUPTI does not record: another profiler may be attached";
+    return true;
+}
+
+static void flush(void)
+{
     recording.cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+}
+
+static void finish(void)
+{
+    flush();
     for (int k = 0; k < KINDS; k++)
         recording.cupti.cuptiActivityDisable(kinds[k]);
+}
+
+enum st node_times(struct load *l, struct issue *i, double *op_s, const char **why, struct err *e)
+{
+    if (!begin(l, why))
+        return ST_OK;
+    const enum st st = *why ? ST_OK : launch(l, i, e);
+    finish();
     pthread_mutex_lock(&recording.lock);
     if (st == ST_OK && !*why &&
         !node_times_match(l, i->p, recording.records.p, recording.records.n, op_s))
@@ -204,5 +220,61 @@ enum st node_times(struct load *l, struct issue *i, double *op_s, const char **w
                             recording.records.n, NODE_LAUNCHES, i->p->n_ops);
     vec_free(&recording.records);
     pthread_mutex_unlock(&recording.lock);
+    return st;
+}
+
+/* Of the last launch that was recorded, over its operations; forgets all. NAN = no record. An
+ * operation may have several nodes. */
+static double take_mean(int64_t ops)
+{
+    double sum = 0;
+    size_t n = 0;
+    uint32_t last = 0;
+    pthread_mutex_lock(&recording.lock);
+    for (size_t i = 0; i < recording.records.n; i++)
+        last = recording.records.p[i].launch > last ? recording.records.p[i].launch : last;
+    for (size_t i = 0; i < recording.records.n; i++) {
+        const struct node_record *r = &recording.records.p[i];
+        if (r->launch != last)
+            continue;
+        sum += (double)(r->end_ns - r->start_ns) / 1e9;
+        n++;
+    }
+    vec_free(&recording.records);
+    pthread_mutex_unlock(&recording.lock);
+    return n && ops > 0 ? sum / (double)ops : NAN;
+}
+
+/* Twice: the first launch warms up. */
+static enum st launch_alone(struct load *l, CUstream stream, CUgraphExec graph, struct err *e)
+{
+    for (int n = 0; n < 2; n++) {
+        TRY(gpu_graph_launch(&l->g, graph, stream, e));
+        TRY(gpu_wait(&l->g, e));
+    }
+    return ST_OK;
+}
+
+enum st node_times_alone(struct load *l, CUstream stream, node_graph_of *graph_of, void *self,
+                         size_t n, double *alone_s, const char **why, struct err *e)
+{
+    enum st st = ST_OK;
+    for (size_t i = 0; i < n; i++)
+        alone_s[i] = NAN;
+    if (!begin(l, why))
+        return ST_OK;
+    for (size_t i = 0; st == ST_OK && !*why && i < n; i++) {
+        CUgraphExec graph = NULL;
+        int64_t ops = 0;
+        st = graph_of(self, i, &graph, &ops, e);
+        if (st != ST_OK || !graph)
+            continue;
+        st = launch_alone(l, stream, graph, e);
+        gpu_graph_close(&l->g, &graph);
+        flush();
+        alone_s[i] = take_mean(ops);
+    }
+    finish();
+    take_mean(0);
     return st;
 }

@@ -23,6 +23,14 @@ struct node_record {
  * cannot be known: no CUPTI, records that do not match. ST_DEVICE: the GPU failed. */
 enum st node_times(struct load *l, struct issue *i, double *op_s, const char **why, struct err *e);
 
+/* Mean seconds of an operation in graphs of operations of one kind, which repeat alone: without the
+ * gap to the next one, which a time between events holds. graph_of gives graph i, 0 <= i < n, which
+ * is closed here, and how many operations it holds, or NULL to leave it out. alone_s [n]: NAN where
+ * nothing was recorded. *why and errors as above. */
+typedef enum st node_graph_of(void *self, size_t i, CUgraphExec *out, int64_t *ops, struct err *e);
+enum st node_times_alone(struct load *l, CUstream stream, node_graph_of *graph_of, void *self,
+                         size_t n, double *alone_s, const char **why, struct err *e);
+
 /* The part of it that compares: n records of a few launches, in any order, against the program.
  * False: they do not match. At least one launch after the first is needed. Sorts the records. */
 bool node_times_match(const struct load *l, const struct program *p, struct node_record *records,

@@ -56,6 +56,7 @@ struct worker {
     struct issue issue;
     struct replay_classes classes;
     bool *chosen; /* [classes.n] */
+    bool *timed;  /* [classes.n] alone, by this process */
     struct measure measure;
     struct gpu_watch *watch;
 };
@@ -216,6 +217,7 @@ static enum st time_class(struct worker *w, size_t i, double region_s, struct er
     node_put(w->a, n, "cold", timing_node(w, &cold));
     node_put(w->a, n, "repeated", timing_node(w, &repeated));
     answer(w, "class", n);
+    w->timed[i] = true;
     return ST_OK;
 }
 
@@ -239,6 +241,26 @@ static enum st do_nodes(struct worker *w, struct err *e)
     node_put(w->a, n, "sum_s", why ? node_new(w->a, NODE_NULL) : node_number(w->a, sum));
     node_put(w->a, n, "why", node_str_or_null(w->a, why));
     answer(w, "nodes", n);
+    return ST_OK;
+}
+
+static enum st graph_alone(void *self, size_t i, CUgraphExec *out, int64_t *ops, struct err *e)
+{
+    struct worker *w = self;
+    return w->timed[i] ? measure_class_graph(&w->measure, i, out, ops, e) : ST_OK;
+}
+
+/* How long one of each class runs alone, without the gap to the next. */
+static enum st do_alone(struct worker *w, struct err *e)
+{
+    const char *why;
+    double *alone_s = arena_array(w->a, double, w->classes.n + 1);
+    struct node *list = node_new(w->a, NODE_LIST);
+    TRY(node_times_alone(&w->load, w->measure.timer.stream, graph_alone, w, w->classes.n, alone_s,
+                         &why, e));
+    for (size_t i = 0; i < w->classes.n; i++)
+        node_push(w->a, list, node_number(w->a, alone_s[i]));
+    answer(w, "alone", list);
     return ST_OK;
 }
 
@@ -287,7 +309,10 @@ static enum st do_time(struct worker *w, struct err *e)
     for (size_t i = (size_t)w->order.from_class; i < w->classes.n; i++)
         if (w->chosen[i])
             TRY(time_class(w, i, region_s, e));
-    return w->order.dispatch < 0 ? do_nodes(w, e) : ST_OK;
+    if (w->order.dispatch >= 0)
+        return ST_OK;
+    TRY(do_nodes(w, e));
+    return do_alone(w, e);
 }
 
 /* ---- loops for a sensor of power ------------------------------------------------------------- */
@@ -413,6 +438,7 @@ static enum st work(struct worker *w, struct err *e)
     program_build(w->a, &w->capsule, 0, w->capsule.n_ops, &w->program);
     replay_classes_find(&w->load, &w->classes);
     w->chosen = arena_array(w->a, bool, w->classes.n + 1);
+    w->timed = arena_array(w->a, bool, w->classes.n + 1);
     TRY(replay_classes_choose(w->classes.p, w->classes.n, o->classes, o->n_classes, w->chosen, e));
     if (o->dispatch >= 0 && !o->extract)
         keep_dispatch(w);

@@ -46,10 +46,10 @@ static struct full_timing make_full(void)
 static struct kernel_timing *make_kernels(struct test *t)
 {
     struct kernel_timing *k = arena_array(t->a, struct kernel_timing, 3);
-    k[0] =
-        (struct kernel_timing){window(30.1, 34.9), "gemm", 2, 2, 1200, 4000, 4000, false, unknown};
+    k[0] = (struct kernel_timing){
+        window(30.1, 34.9), "gemm", 2, 2, 1200, 4000, 4000, false, unknown, NAN};
     k[1] = (struct kernel_timing){
-        window(40.1, 44.9), "softmax", 3, 1, 4800, 1000, 1500, false, unknown};
+        window(40.1, 44.9), "softmax", 3, 1, 4800, 1000, 1500, false, unknown, NAN};
     return k;
 }
 
@@ -122,6 +122,63 @@ static void the_application_is_predicted_from_the_same_kernels(void **state)
     assert_near(r.app.error_percent, 100 * (13.5 / 13.55 - 1), 0.01);
 }
 
+/* A loop of which kernels run four fifths: 500 W there are 600 W while they run, above 100 W idle.
+ * And the program's own idle power, 120 W in two windows at rest, is that of its gaps. */
+static void gaps_of_a_loop_are_taken_at_idle_power(void **state)
+{
+    struct test *t = *state;
+    const struct power_log log = make_log(t);
+    struct power_log app_log = make_log(t);
+    const struct full_timing full = make_full();
+    struct timing_window rests[] = {window(1, 2), window(9, 10)};
+    const struct full_timing app = {.window = window(2.5, 8.5),
+                                    .num_runs = 60,
+                                    .inference_us = 100000,
+                                    .source = "app.json",
+                                    .under = unknown,
+                                    .idle = rests,
+                                    .n_idle = 2};
+    struct kernel_timing *k = make_kernels(t);
+    const struct isolated_timing isolated = {.kernels = k, .n = 2, .source = "i.json"};
+    struct power_sample *p = arena_array(t->a, struct power_sample, app_log.n);
+    for (size_t i = 0; i < app_log.n; i++) {
+        const double s = (double)app_log.p[i].ns / 1e9;
+        p[i] = (struct power_sample){app_log.p[i].ns, s > 2.4 && s < 8.6 ? 155 : 120, NAN};
+    }
+    app_log.p = p;
+    const struct energy_inputs in = {.power = &log,
+                                     .full = &full,
+                                     .isolated = &isolated,
+                                     .application = &app,
+                                     .application_power = &app_log,
+                                     .idle_w = 100,
+                                     .idle_half_w = 2};
+    struct energy_report r;
+    k[0].busy_share = 0.8;
+    assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
+    assert_near(r.kernels[0].power.mean_w, 500, 0.5);
+    assert_near(r.kernels[0].running_power_w, 600, 0.5);
+    assert_near(r.kernels[1].running_power_w, 300, 0.5); /* its share is unknown */
+    assert_near(r.in_context_j, 4.8 + 0.45, 1e-3);
+    assert_near(r.busy_share, 0.8, 1e-9);
+    assert_near(r.whole.energy_j, 5.25 + 0.05, 1e-3);
+    assert_near(r.whole.at_loop_j, 4.45 + 0.05, 1e-3); /* as if the gaps were kernels too */
+    assert_near(r.whole.at_loop_above_idle_error_percent, 100 * (3.5 / 2.9925 - 1), 0.1);
+    /* Of the idle power's error 0.5 ms x 2 W are the gap's, and 2 ms x 2 W, less, the loops'. */
+    assert_near(r.whole.high_j - r.whole.low_j,
+                2 * hypot(0.003, r.in_context_high_j - r.in_context_j), 1e-6);
+    assert_near(r.application.idle_w, 120, 1e-9);
+    assert_near(r.app.idle_w, 120, 1e-9);
+    assert_near(r.app.energy_j, 5.25 + 120 * 0.0905, 1e-3);
+    assert_near(r.app.measured_above_idle_j, (155 - 120) * 0.1, 1e-3);
+    /* more kernels' time than there is: they overlap */
+    k[1].in_context_us = 3000;
+    assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
+    assert_int_equal(r.n_notes, 1);
+    assert_string_equal(r.notes[0], "the kernels' times sum to 110.0 % of a run of the whole: some "
+                                    "overlap, and the overlap is charged twice");
+}
+
 static void kernels_without_power_are_excluded_and_counted(void **state)
 {
     struct test *t = *state;
@@ -133,7 +190,8 @@ static void kernels_without_power_are_excluded_and_counted(void **state)
         .power = &log, .full = &full, .isolated = &isolated, .idle_w = 100, .idle_half_w = NAN};
     struct energy_report r;
     /* 10 us between two samples, 0.5 % of the kernels' time; then a third of it. */
-    k[2] = (struct kernel_timing){window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown};
+    k[2] =
+        (struct kernel_timing){window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown, NAN};
     assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
     assert_int_equal(r.num_excluded, 1);
     assert_near(r.predicted_j, 4.3, 1e-3);
@@ -288,8 +346,11 @@ static void the_documents_are_as_they_were(void **state)
     struct power_log log = make_log(t);
     const struct full_timing full = make_full();
     struct kernel_timing *k = make_kernels(t);
-    k[2] = (struct kernel_timing){window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown};
+    k[2] =
+        (struct kernel_timing){window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown, NAN};
     const struct isolated_timing isolated = {.kernels = k, .n = 3, .source = "i.json"};
+    k[0].busy_share = 0.9;
+    k[0].under = (struct timing_under){1755, 3201, 50, ""};
     const struct energy_inputs in = {.power = &log,
                                      .full = &full,
                                      .isolated = &isolated,
@@ -312,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_two_predictions_by_hand),
         TEST(the_application_is_predicted_from_the_same_kernels),
+        TEST(gaps_of_a_loop_are_taken_at_idle_power),
         TEST(kernels_without_power_are_excluded_and_counted),
         TEST(what_was_not_logged_is_rejected),
         TEST(an_averaged_log_settles_longer_and_says_so),

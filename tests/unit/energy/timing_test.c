@@ -2,6 +2,7 @@
 #include "energy/timing.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "support/support.h"
@@ -48,6 +49,32 @@ static void files_are_read_with_what_they_lack(void **state)
     assert_int_equal(back.kernels[0].window.from_ns, i.kernels[0].window.from_ns);
     assert_near(back.kernels[0].in_context_us, 14, 0);
     buf_free(&text);
+}
+
+/* Where the program rested. */
+static void idle_windows_are_read(void **state)
+{
+    struct test *t = *state;
+    struct full_timing f;
+    static const char rests[] = "{\"start_timestamp\": \"2026-11-21 10:00:05\",\n"
+                                " \"end_timestamp\": \"2026-11-21 10:00:10\", \"num_runs\": 3,\n"
+                                " \"idle\": [{\"start_timestamp\": \"2026-11-21 10:00:01\",\n"
+                                "  \"end_timestamp\": \"2026-11-21 10:00:03\"}]}\n";
+    assert_ok(full_timing_read(t->a, test_write(t, "rests.json", rests), &f, &t->e), t);
+    assert_int_equal(f.n_idle, 1);
+    assert_int_equal(f.idle[0].to_ns - f.idle[0].from_ns, 2 * NS_PER_S);
+    assert_int_equal(f.window.from_ns - f.idle[0].to_ns, 2 * NS_PER_S);
+    struct buf text = {0};
+    json_write(&text, full_timing_node(t->a, &f), 2, true);
+    assert_ok(full_timing_read(t->a, test_write(t, "rests2.json", buf_str(&text)), &f, &t->e), t);
+    assert_int_equal(f.n_idle, 1);
+    buf_free(&text);
+    char zoned[sizeof rests + 1];
+    const char *at = strstr(rests, "10:00:03\"");
+    snprintf(zoned, sizeof zoned, "%.*sZ%s", (int)(at - rests) + 8, rests, at + 8);
+    assert_err(full_timing_read(t->a, test_write(t, "rests3.json", zoned), &f, &t->e), ST_INPUT, t,
+               "cannot read when the whole ran\n"
+               "DIR/rests3.json:4:20: end_timestamp: one time has a zone and the other has none");
 }
 
 /* A file with one text in place of another, and the error of reading it. */
@@ -105,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(files_are_read_with_what_they_lack),
+        TEST(idle_windows_are_read),
         TEST(errors_name_the_place),
         TEST(windows_are_written_in_one_offset),
     };
