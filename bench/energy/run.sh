@@ -1,12 +1,14 @@
 #!/bin/sh
 # Energy on this machine's GPU:
 #
-#     bench/energy/run.sh OUT [sensors | logs | bloom | qwen3 | decode | llama | llama_compile]...
+#     bench/energy/run.sh OUT [sensors | logs | bloom | qwen3 | decode | llama | llama_compile | serving]...
 #
 #   sensors  what the board's sensors are worth, and idle power
 #   logs     whether logs agree with the energy counter, beside 6 s of matrix products: ours, and nvidia-smi's two
 #   others   modes of bench/replay/forward.py: a step captured, the application that repeats it under a power log, and what
-#            `energy run` predicts from its kernels against both; REPEATS (1) times, for the spread
+#            `energy run` predicts from its kernels against both; REPEATS (1) times, for the spread. A table has every figure
+#            with its limit, and what a miss would come from (figures.py)
+#   serving  J per token of the CUDA engine at two loads against the simulator's (serving.sh)
 #
 # Without words: sensors logs bloom qwen3 decode. On a machine with an NVIDIA GPU, PyTorch and transformers, and nobody else on it.
 # Capsules are removed unless KEEP is set. TWINFER: the program, when it is neither this package's nor a build's. PYTHON: with
@@ -79,21 +81,39 @@ logs() {
 }
 
 taken() { # MODE
-    rm -rf "${out:?}/$1-capsule"
+    rm -rf "${out:?}/$1-capsule" "$out/$1-verified"
     # shellcheck disable=SC2086  # several words
-    "$tw" capture region=step#3 "out=$out/$1-capsule" -- ${APP:-$python "$forward" "$1"}
+    "$tw" capture region=step#3 "out=$out/$1-capsule" -- ${APP:-$python "$forward" "$1"} || return
+    rc=0
+    "$tw" replay verify "capsule=$out/$1-capsule" "out=$out/$1-verified" >"$out/$1-verified.txt" || rc=$?
+    cat "$out/$1-verified.txt"
+    grep -E '^(verified|NOT verified|wrong_bytes)' "$out/$1-verified.txt" | sed "s/^/$1: /" | figure
+    return $rc
 }
 
-application() { # MODE REPEAT: the program itself, under a log
+# The program itself, under a log: loaded once, its loop as often as is wanted, at rest before and after each.
+application() { # MODE
     cd "$out"
-    rm -rf "$1-power-$2"
-    logged "$tw" energy log "out=$1-power-$2"
+    rm -rf "$1-power" "$1"-app-*.json
+    logged "$tw" energy log "out=$1-power"
     sleep "$(small 3 0.3)"
-    # shellcheck disable=SC2086  # several words
-    ${APP_LOOP:-$python "$forward" "$1"} "$1-app-$2.json"
+    if [ -n "${APP_LOOP:-}" ]; then
+        for i in $(seq "${REPEATS:-1}"); do
+            # shellcheck disable=SC2086  # several words
+            $APP_LOOP "$1-app-$i.json"
+        done
+    else
+        "$python" "$forward" "$1" "$1-app-%.json" "$(small 5 0.5)" "${REPEATS:-1}"
+    fi
     sleep "$(small 1 0.2)"
     logs_end
-    cat "$1-app-$2.json"
+    cat "$1"-app-*.json
+}
+
+# The probe's window of the first run does for the others.
+window_of() { # RUN
+    [ -z "${REHEARSE:-}" ] && [ -f "$1/run_meta.json" ] || return 0
+    awk '/^ *"window": {/ { in_it = 1 } in_it && /"seconds":/ { gsub(/[^0-9.]/, ""); print "energy.window_s=" $0; exit }' "$1/run_meta.json"
 }
 
 predicted() { # MODE REPEAT
@@ -102,17 +122,44 @@ predicted() { # MODE REPEAT
     rm -rf "$1-run-$2"
     rc=0
     # shellcheck disable=SC2046  # several words
-    "$tw" energy run "capsule=$1-capsule" runs=2000 "application=$1-app-$2.json" "application_power=$1-power-$2" \
-        $(small '' 'energy.window_s=0.00005 energy.duration_s=0.1 interval_s=0.001') "out=$1-run-$2" >"$1-run-$2.txt" || rc=$?
-    cat "$1-run-$2.txt"
-    sed '/^kernel  */,/^$/{/^note/!d}' "$1-run-$2.txt" | cut -c1-150 | sed "s/^/$1 $2: /" | figure
+    "$tw" energy run "capsule=$1-capsule" runs=2000 "application=$1-app-$2.json" "application_power=$1-power" \
+        $(small "$(window_of "$1-run-1")" 'energy.window_s=0.1 energy.duration_s=0.1 interval_s=0.001') \
+        "out=$1-run-$2" >"$1-run-$2.txt" 2>"$1-run-$2.err" || rc=$?
+    cat "$1-run-$2.err" "$1-run-$2.txt"
     return $rc
+}
+
+# All figures against what is asked for. A miss is told; it is no failure of a rehearsal's.
+figures() { # MODE
+    rc=0
+    seconds=$(cat "$out/steps/$1-capsule.state" "$out/steps/$1-application.state" "$out/steps/$1"-energy-*.state |
+        awk '{ s += $2 } END { print s }')
+    "$python" "$here/figures.py" "$out" "$1" "$seconds" >"$out/$1-figures.txt" || rc=$?
+    figure <"$out/$1-figures.txt"
+    return "$(small "$rc" 0)"
+}
+
+serving() {
+    rehearsal
+    rm -rf "$out/serving"
+    rc=0
+    if [ -n "${REHEARSE:-}" ]; then
+        LOADS='5 10' SECONDS_EACH=1 PROFILE_S=1 ENERGY_S=1 INTERVAL_S=0.005 LENGTHS='workload.lengths.kind=fixed
+            workload.lengths.prefill_tokens=8 workload.lengths.decode_tokens=10' PROFILE_SET='profile.max_tokens=20 profile.max_batch=5
+            profile.max_kv=40' RUN_SET=scheduler.num_blocks=64 sh "$here/serving.sh" "$tw" "$out/serving" model=micro model.weights=random:1 \
+            hardware=h200 >"$out/serving.txt" 2>&1 || rc=$?
+    else
+        sh "$here/serving.sh" "$tw" "$out/serving" model=qwen3_0_6b model.weights=random:1 hardware=h200 >"$out/serving.txt" 2>&1 || rc=$?
+    fi
+    cat "$out/serving.txt"
+    sed -n '/^requests\/s/,$p' "$out/serving.txt" | figure
+    return "$(small "$rc" 0)"
 }
 
 page() { # MODE
     cd "$out"
     rm -rf "$1-page"
-    "$tw" report "report.inputs=[$1-run-1,$1-power-1]" "out=$1-page"
+    "$tw" report "report.inputs=[$1-run-1,$1-power]" "out=$1-page"
     [ -n "${KEEP:-}" ] || rm -rf "$1-capsule"
 }
 
@@ -125,14 +172,16 @@ for piece in "$@"; do
         step idle 15 90 idle
         ;;
     logs) step logs 20 90 logs ;;
+    serving) step serving 240 400 serving ;;
     bloom | qwen3 | decode | llama | llama_compile)
         load=20
         [ "${piece#llama}" = "$piece" ] || load=80
         step "$piece-capsule" $load 240 taken "$piece"
+        step "$piece-application" $((load + 12 * ${REPEATS:-1})) 240 application "$piece"
         for i in $(seq "${REPEATS:-1}"); do
-            step "$piece-application-$i" $((load + 15)) 180 application "$piece" "$i"
             step "$piece-energy-$i" 60 300 predicted "$piece" "$i"
         done
+        step "$piece-figures" 1 30 figures "$piece"
         step "$piece-page" 2 60 page "$piece"
         ;;
     *) echo "bench/energy/run.sh: no piece $piece" >&2; exit 2 ;;
