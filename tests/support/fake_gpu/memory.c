@@ -92,6 +92,17 @@ static bool contains(const void *at, size_t bytes, bool host)
     return found;
 }
 
+static bool overlaps(const void *at, size_t bytes)
+{
+    bool found = false;
+    const char *p = at;
+    pthread_mutex_lock(&lock);
+    for (const struct piece *q = pieces; q && !found; q = q->next)
+        found = p < q->at + q->bytes && q->at < p + bytes;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 bool fake_memory_is_device(uint64_t at, size_t bytes)
 {
     return contains((const void *)(uintptr_t)at, bytes, false);
@@ -109,6 +120,8 @@ int64_t fake_memory_allocations(void)
         n++;
     return n;
 }
+
+enum { HOST_MEMORY_ALREADY_REGISTERED = 712 };
 
 static CUresult may(const char *call)
 {
@@ -142,6 +155,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr at)
 {
+    if (fake_stream_is_capturing())
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     fake_stream_drain_all();
     return drop((const void *)(uintptr_t)at, false);
 }
@@ -167,6 +182,8 @@ CUresult cuMemHostAlloc(void **at, size_t bytes, unsigned int flags)
 
 CUresult cuMemFreeHost(void *at)
 {
+    if (fake_stream_is_capturing())
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     fake_stream_drain_all();
     return drop(at, true);
 }
@@ -176,7 +193,12 @@ CUresult cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags)
     const CUresult result = may("cuMemHostRegister_v2");
     void *same;
     (void)flags;
-    return result == CUDA_SUCCESS ? add(bytes, true, at, &same) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (!at || bytes == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    return overlaps(at, bytes) ? (CUresult)HOST_MEMORY_ALREADY_REGISTERED
+                               : add(bytes, true, at, &same);
 }
 
 CUresult cuMemHostUnregister(void *at)
@@ -196,6 +218,45 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *out, void *at, unsigned int f
 
 enum { RESERVE_GRAIN = 32 << 20, MAP_GRAIN = 2 << 20 };
 
+/* Reservations and handles that are there, by their number: lock `lock`. */
+enum { MOST = 4096 };
+static struct {
+    uint64_t at, bytes;
+} reserved[MOST];
+static uint64_t created[MOST];
+
+/* The slot of the reservation around [at, at + bytes), exact: of that one; MOST = none. */
+static int reservation(uint64_t at, uint64_t bytes, bool exact)
+{
+    int i = 0;
+    while (i < MOST && !(exact ? reserved[i].at == at && reserved[i].bytes == bytes && bytes
+                               : at >= reserved[i].at && bytes <= reserved[i].bytes &&
+                                     at - reserved[i].at <= reserved[i].bytes - bytes))
+        i++;
+    return i;
+}
+
+static bool is_reserved(uint64_t at, uint64_t bytes)
+{
+    pthread_mutex_lock(&lock);
+    const bool is = reservation(at, bytes, false) < MOST;
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+/* Puts the new in the place of the old; false: there is no such one. 0 = a free slot. */
+static bool swap_handle(uint64_t from, uint64_t to)
+{
+    int i = 0;
+    pthread_mutex_lock(&lock);
+    while (i < MOST && created[i] != from)
+        i++;
+    if (i < MOST)
+        created[i] = to;
+    pthread_mutex_unlock(&lock);
+    return i < MOST;
+}
+
 /* Elsewhere where the place is taken, as the driver does. */
 CUresult cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t align, CUdeviceptr want,
                              unsigned long long flags)
@@ -213,11 +274,30 @@ CUresult cuMemAddressReserve(CUdeviceptr *at, size_t bytes, size_t align, CUdevi
     if (p == MAP_FAILED)
         p = mmap(NULL, bytes, PROT_NONE, how, -1, 0);
     *at = (uintptr_t)p;
-    return p == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    if (p == MAP_FAILED)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_mutex_lock(&lock);
+    const int slot = reservation(0, 0, false);
+    if (slot < MOST) {
+        reserved[slot].at = (uintptr_t)p;
+        reserved[slot].bytes = bytes;
+    }
+    pthread_mutex_unlock(&lock);
+    return slot < MOST ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* All of a reservation, and nothing is mapped there any more. */
 CUresult cuMemAddressFree(CUdeviceptr at, size_t bytes)
 {
+    if (overlaps((const void *)(uintptr_t)at, bytes))
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    const int slot = reservation(at, bytes, true);
+    if (slot < MOST)
+        reserved[slot].at = reserved[slot].bytes = 0;
+    pthread_mutex_unlock(&lock);
+    if (slot == MOST)
+        return CUDA_ERROR_INVALID_VALUE;
     return munmap((void *)(uintptr_t)at, bytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -234,18 +314,21 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes,
     (void)flags;
     if (result != CUDA_SUCCESS)
         return result;
-    if (bytes == 0 || bytes % MAP_GRAIN)
+    if (bytes == 0 || bytes % MAP_GRAIN || properties->type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+        (!host && properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE))
         return CUDA_ERROR_INVALID_VALUE;
+    if (!host && bytes > fake_memory_total() - used)
+        return CUDA_ERROR_OUT_OF_MEMORY;
     *out = ++made << HANDLE_BITS | bytes | host;
-    return !host && bytes > fake_memory_total() - used ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+    return swap_handle(0, *out) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
-    (void)handle;
-    return CUDA_SUCCESS;
+    return handle && swap_handle(handle, 0) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* Nothing can be read there before cuMemSetAccess. */
 CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags)
 {
@@ -254,11 +337,14 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
     (void)flags;
     if (result != CUDA_SUCCESS)
         return result;
-    if (at % MAP_GRAIN || offset != 0 || bytes > (handle & ((1ull << HANDLE_BITS) - 2)))
+    if (at % MAP_GRAIN || bytes == 0 || bytes % MAP_GRAIN || offset != 0 ||
+        bytes > (handle & ((1ull << HANDLE_BITS) - 2)) || !swap_handle(handle, handle) ||
+        !is_reserved(at, bytes) || overlaps(p, bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (mmap(p, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != p)
         return CUDA_ERROR_OUT_OF_MEMORY;
     memset(p, 0xcd, bytes);
+    mprotect(p, bytes, PROT_NONE);
     return add(bytes, handle & 1, p, &same);
 }
 
@@ -271,7 +357,11 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *acc
     for (size_t i = 0; i < n; i++)
         if (access[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
             return CUDA_ERROR_INVALID_VALUE;
-    return host || fake_memory_is_device(at, bytes) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (n == 0 || at % MAP_GRAIN || !(host || fake_memory_is_device(at, bytes)))
+        return CUDA_ERROR_INVALID_VALUE;
+    return mprotect((void *)(uintptr_t)at, bytes, PROT_READ | PROT_WRITE) == 0
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)

@@ -404,6 +404,7 @@ FAKE_EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *from, int type)
 {
     ENTER(cuMemImportFromShareableHandle, WORD(out), WORD(from), (uint64_t)type);
-    const CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
+    const CUmemAllocationProp p = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                   .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
     return leave(&c, cuMemCreate(out, 2 << 20, &p, 0));
 }
