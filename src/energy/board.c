@@ -8,7 +8,7 @@
 #include "gpu/library.h"
 #include "gpu/stream.h"
 
-enum { MAX_PROCESSES = 256, COPIES = 8 };
+enum { MAX_PROCESSES = 256, COPIES = 8, NVML_INSUFFICIENT_SIZE = 7 };
 
 static enum st find_device(struct board *b, struct err *e)
 {
@@ -42,8 +42,12 @@ int board_others(const struct board *b, bool own)
 {
     struct gpu_nvml_process of[MAX_PROCESSES];
     unsigned n = MAX_PROCESSES;
-    if (!b->nvml.nvmlDeviceGetComputeRunningProcesses_v3 ||
-        b->nvml.nvmlDeviceGetComputeRunningProcesses_v3(b->device, &n, of) != 0)
+    if (!b->nvml.nvmlDeviceGetComputeRunningProcesses_v3)
+        return -1;
+    const int result = b->nvml.nvmlDeviceGetComputeRunningProcesses_v3(b->device, &n, of);
+    if (result == NVML_INSUFFICIENT_SIZE) /* more than there is room for */
+        return n > MAX_PROCESSES ? (int)n - 1 : MAX_PROCESSES;
+    if (result != 0)
         return -1;
     int others = (int)(n < MAX_PROCESSES ? n : MAX_PROCESSES);
     bool seen = false;
@@ -56,7 +60,12 @@ int board_others(const struct board *b, bool own)
 
 enum st board_alone(const struct board *b, bool own, struct err *e)
 {
-    const int n = board_others(b, own);
+    enum { LOOKS = 6 }; /* over half a second: one that has just ended may still be listed */
+    int n = board_others(b, own);
+    for (int i = 1; n > 0 && i < LOOKS; i++) {
+        clock_sleep_until_ns(clock_mono_ns() + 100 * NS_PER_MS);
+        n = board_others(b, own);
+    }
     if (n <= 0)
         return ST_OK;
     err_set(e, ST_REJECTED, "%d other process%s on GPU %d: what they draw cannot be told apart", n,

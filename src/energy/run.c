@@ -1,5 +1,6 @@
 #include "energy/run.h"
 
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -10,14 +11,23 @@
 
 /* ---- others on the GPU ----------------------------------------------------------------------- */
 
-/* Looks every 200 ms who computes there. */
+/* Looks every 200 ms who computes there. A process that has just ended may still be listed, so
+ * those count that two looks in a row see. */
 struct lookout {
     const struct board *board;
     pthread_t thread;
     pthread_mutex_t lock;
     bool running, stop;
-    int most;
+    int last, most; /* last: INT_MAX before the first */
 };
+
+/* Lock held. */
+static void seen(struct lookout *l, int n)
+{
+    const int both = n < l->last ? n : l->last;
+    l->most = both > l->most ? both : l->most;
+    l->last = n;
+}
 
 static void *look(void *arg)
 {
@@ -26,7 +36,7 @@ static void *look(void *arg)
     while (!stop) {
         const int n = board_others(l->board, false);
         pthread_mutex_lock(&l->lock);
-        l->most = n > l->most ? n : l->most;
+        seen(l, n);
         stop = l->stop;
         pthread_mutex_unlock(&l->lock);
         for (int i = 0; i < 20 && !stop; i++) {
@@ -41,7 +51,7 @@ static void *look(void *arg)
 
 static void lookout_start(struct lookout *l, const struct board *b)
 {
-    *l = (struct lookout){.board = b};
+    *l = (struct lookout){.board = b, .last = INT_MAX};
     pthread_mutex_init(&l->lock, NULL);
     l->running = pthread_create(&l->thread, NULL, look, l) == 0;
 }
@@ -51,7 +61,7 @@ static int lookout_end(struct lookout *l)
 {
     const int now = board_others(l->board, false);
     pthread_mutex_lock(&l->lock);
-    l->most = now > l->most ? now : l->most;
+    seen(l, now);
     l->stop = true;
     pthread_mutex_unlock(&l->lock);
     if (l->running)

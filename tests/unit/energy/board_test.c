@@ -33,6 +33,7 @@ static void other_processes_make_a_measurement_invalid(void **state)
         {"own=1;processes=2", true, 2},
         {"processes=3", true, 2},
         {"fail nvmlDeviceGetComputeRunningProcesses_v3 1+ 3", false, -1},
+        {"processes=1;fail nvmlDeviceGetComputeRunningProcesses_v3 1+ 7", false, 256},
     };
     struct test *t = *state;
     struct board b;
