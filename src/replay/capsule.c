@@ -291,12 +291,29 @@ static bool skip_loop(struct run *r, const struct err *e)
     return true;
 }
 
+/* A region that counts in its memory runs a few times and then out of it: once more, with the
+ * memory put back between samples. */
+static bool try_again(struct run *r, const struct err *e)
+{
+    const bool repeats = r->order.time || r->order.hold;
+    if (r->order.again || !repeats || !r->out->loaded || r->order.verify ||
+        r->order.dispatch >= 0 || e->st != ST_DEVICE)
+        return false;
+    log_info("%s: from here on memory is put back between samples", err_cause(e, e->n - 1));
+    r->order.again = true;
+    return true;
+}
+
 /* Goes on after a class that fails alone, without it. */
 static enum st run_all(struct run *r, struct err *e)
 {
     for (;;) {
         if (run_placed(r, e) == ST_OK)
             return ST_OK;
+        if (try_again(r, e)) {
+            err_clear(e);
+            continue;
+        }
         if (r->order.hold) {
             if (!skip_loop(r, e))
                 return e->st;

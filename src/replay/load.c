@@ -556,6 +556,24 @@ enum st load_reset(struct load *l, struct err *e)
     return restore_globals(l, e);
 }
 
+/* Pages that follow each other in memory and among what is kept are one copy. */
+enum st load_again(struct load *l, CUstream stream, struct err *e)
+{
+    uint64_t kept = 0;
+    for (size_t i = 0; l->kept && !l->as_it_is && i < l->c->n_after;) {
+        const struct capsule_page *p = &l->c->after[i];
+        const bool host = in_host(l, p->address);
+        uint64_t bytes = p->bytes;
+        while (++i < l->c->n_after && l->c->after[i].address == p->address + bytes &&
+               in_host(l, l->c->after[i].address) == host)
+            bytes += l->c->after[i].bytes;
+        if (!host)
+            TRY(gpu_copy(&l->g, p->address, l->kept + kept, bytes, stream, e));
+        kept += bytes;
+    }
+    return ST_OK;
+}
+
 enum st load_read(struct load *l, uint64_t at, void *to, size_t bytes, struct err *e)
 {
     char *out = to;

@@ -51,6 +51,8 @@ enum st load_restore(struct load *l, unsigned char fill, struct err *e);
  * bring it back at once. Where memory does not suffice load_reset restores all. */
 enum st load_keep(struct load *l, struct err *e);
 enum st load_reset(struct load *l, struct err *e);
+/* Of load_reset what a stream can do by itself: memory of the device that is kept. */
+enum st load_again(struct load *l, CUstream stream, struct err *e);
 
 /* Contents of captured memory now, device or host. */
 enum st load_read(struct load *l, uint64_t at, void *to, size_t bytes, struct err *e);

@@ -138,10 +138,16 @@ enum st timer_capture(struct timer *t, timer_step *step, void *self, int64_t n, 
     return st;
 }
 
+static enum st before(struct timer *t, struct err *e)
+{
+    return t->before ? t->before(t->before_self, t->stream, e) : ST_OK;
+}
+
 /* Seconds of device time of n launches. */
 static enum st time_launches(struct timer *t, CUgraphExec graph, int64_t n, double *s,
                              struct err *e)
 {
+    TRY(before(t, e));
     TRY(gpu_event_record(t->g, t->start, t->stream, e));
     for (int64_t i = 0; i < n; i++)
         TRY(gpu_graph_launch(t->g, graph, t->stream, e));
@@ -285,6 +291,7 @@ enum st timer_cold(struct timer *t, timer_step *step, void *self, int64_t cycle,
 static enum st round_of(struct timer *t, CUgraphExec graph, int64_t launches, CUevent end,
                         struct err *e)
 {
+    TRY(before(t, e));
     for (int64_t i = 0; i < launches; i++)
         TRY(gpu_graph_launch(t->g, graph, t->stream, e));
     return gpu_event_record(t->g, end, t->stream, e);

@@ -43,6 +43,10 @@ struct timer {
     CUdeviceptr flush;         /* 0 until the first cold time */
     size_t flush_bytes;
     double *samples; /* [p.samples] */
+    /* Given to the stream before each sample and round, outside what is timed but inside what is
+     * held; NULL = nothing. */
+    enum st (*before)(void *self, CUstream stream, struct err *e);
+    void *before_self;
 };
 
 /* i counts the steps of a graph from 0: a step that stands for several of a kind takes them in

@@ -21,6 +21,7 @@ static const struct field order_rows[] = {
     FIELD_LIST(struct worker_order, alone, n_alone, "alone"),
     FIELD_LIST(struct worker_order, pooled, n_pooled, "pooled"),
     FIELD(struct worker_order, from_loop),
+    FIELD(struct worker_order, again),
     FIELD(struct worker_order, streams),
     FIELD(struct worker_order, cold),
     FIELD(struct worker_order, repeated),
@@ -283,6 +284,20 @@ static enum st time_region(struct worker *w, struct timing *out, struct err *e)
     return st;
 }
 
+static enum st put_back(void *self, CUstream stream, struct err *e)
+{
+    return load_again(self, stream, e);
+}
+
+/* Memory is put back between samples where the region, or a class, cannot be repeated otherwise. */
+static void set_again(struct worker *w)
+{
+    if (!w->order.again)
+        return;
+    w->measure.timer.before = put_back;
+    w->measure.timer.before_self = &w->load;
+}
+
 static enum st do_time(struct worker *w, struct err *e)
 {
     const struct timer_params p = {
@@ -291,6 +306,7 @@ static enum st do_time(struct worker *w, struct err *e)
     struct timing region;
     w->measure = (struct measure){.l = &w->load, .classes = &w->classes, .issue = &w->issue};
     TRY(timer_open(&w->load.g, &p, &w->measure.timer, e));
+    set_again(w);
     TRY(load_restore(&w->load, 0, e));
     if (w->order.dispatch > 0) { /* what it reads is what those before it leave */
         struct program before;
@@ -366,6 +382,7 @@ static enum st do_hold(struct worker *w, struct err *e)
     w->measure = (struct measure){.l = &w->load, .classes = &w->classes, .issue = &w->issue};
     TRY(check_loops(w, e));
     TRY(timer_open(&w->load.g, &p, &w->measure.timer, e));
+    set_again(w);
     TRY(load_restore(&w->load, 0, e));
     TRY(load_keep(&w->load, e));
     for (size_t loop = (size_t)o->from_loop; loop < loops; loop++) {

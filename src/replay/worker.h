@@ -15,6 +15,7 @@
  *     {"region": timing}                     struct timing as JSON
  *     {"begin": class}, {"class": {...}}     of each class
  *     {"nodes": {...}}                       times inside the region
+ *     {"alone": [seconds]}                   of each class, without gaps
  *     {"begin": loop}, {"held": {...}}       of each loop that is held
  *     {"extracted": {...}}
  *     {"done": {...}}                        conditions under which it was measured
@@ -41,6 +42,7 @@ struct worker_order {
     int64_t *alone, *pooled; /* [n_alone], [n_pooled] */
     size_t n_alone, n_pooled;
     int64_t from_loop;
+    bool again; /* memory is put back between samples */
     bool streams, cold, repeated;
     int64_t samples;
     double sample_s;

@@ -440,6 +440,64 @@ static void one_operation_becomes_a_capsule(void **state)
     }
 }
 
+static enum st count(void *self, CUstream stream, struct err *e)
+{
+    (void)stream, (void)e;
+    (*(int *)self)++;
+    return ST_OK;
+}
+
+/* What the region changes is put back by the stream alone, before each sample. */
+static void memory_can_be_put_back_between_samples(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    struct timing held;
+    int times = 0;
+    assert_ok(open_new(t, &f, "", 0), t);
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    assert_ok(load_keep(&f.l, &t->e), t);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < f.c.n_after; i++)
+        bytes += f.c.after[i].bytes;
+    unsigned char *before = arena_alloc(t->a, bytes), *after = arena_alloc(t->a, bytes);
+    bool changed = false;
+    for (int round = 0; round < 3; round++) {
+        uint64_t at = 0;
+        if (round == 1)
+            assert_ok(issue_serial(&f.l, &f.p, NULL, NULL, &t->e), t);
+        if (round == 2) {
+            assert_ok(load_again(&f.l, f.l.stream, &t->e), t);
+            assert_ok(gpu_stream_wait(&f.l.g, f.l.stream, &t->e), t);
+        }
+        for (size_t i = 0; i < f.c.n_after; at += f.c.after[i++].bytes) {
+            const struct capsule_page *p = &f.c.after[i];
+            if (place_contains(&f.l.place.host, p->address, 1) ||
+                place_contains(&f.l.place.host_inside, p->address, 1))
+                continue; /* memory of the host stays */
+            unsigned char *to = (round ? after : before) + at;
+            assert_ok(load_read(&f.l, p->address, to, p->bytes, &t->e), t);
+            if (round == 1)
+                changed = changed || memcmp(to, before + at, p->bytes) != 0;
+            if (round == 2)
+                assert_memory_equal(to, before + at, p->bytes);
+        }
+    }
+    assert_true(changed);
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    struct measure m = {.l = &f.l, .classes = &f.classes, .issue = &issue};
+    const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+    assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+    m.timer.before = count;
+    m.timer.before_self = &times;
+    assert_ok(measure_hold_region(&m, 10, 1e-6, &held, &t->e), t);
+    assert_true(times > held.n);
+    timer_close(&m.timer);
+    issue_close(&issue);
+    close_case(&f);
+}
+
 static void records_are_matched_with_operations(void **state)
 {
     /* of the program's ten operations, in its order of steps; copies and sets are of any kind */
@@ -502,6 +560,7 @@ int main(void)
         TEST(classes_are_chosen_by_name_or_number),
         TEST(classes_are_what_is_alike),
         TEST(one_operation_becomes_a_capsule),
+        TEST(memory_can_be_put_back_between_samples),
         TEST(records_are_matched_with_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
