@@ -431,6 +431,8 @@ static enum st add_kernels(struct arena *a, const struct energy_inputs *in,
         const double j = original_j(out->kernels, i);
         out->predicted_j += isnan(j) ? 0 : j;
     }
+    if (out->num_measured + out->num_estimated == 0) /* unknown, not nothing */
+        out->predicted_j = NAN;
     return ST_OK;
 }
 

@@ -266,8 +266,9 @@ void energy_report_text(struct arena *a, struct buf *out, const struct energy_re
         buf_printf(
             out, "%zu kernels alone: %lld measured, %lld by one sample, %lld without power\n", r->n,
             (long long)r->num_measured, (long long)r->num_estimated, (long long)r->num_excluded);
-        buf_printf(out, "  their windows sum to   %s a run: %+.1f %% (ratio %.3f)\n",
-                   joules(a, r->predicted_j), r->predicted_error_percent, r->ratio);
+        if (!isnan(r->predicted_j))
+            buf_printf(out, "  their windows sum to   %s a run: %+.1f %% (ratio %.3f)\n",
+                       joules(a, r->predicted_j), r->predicted_error_percent, r->ratio);
         if (!isnan(r->in_context_j))
             buf_printf(out, "  in context             %s a run%s\n", joules(a, r->in_context_j),
                        interval(a, false, r->in_context_low_j, r->in_context_high_j));

@@ -170,6 +170,16 @@ static void prediction_row(struct arena *a, struct page_table *t, const char *wh
     page_cell(t, words_change(text, p->above_idle_error_percent));
 }
 
+static const char *at_loops(struct arena *a, const struct energy_report *r)
+{
+    char whole[WORDS_MAX], app[WORDS_MAX];
+    words_change(whole, r->whole.at_loop_error_percent);
+    words_change(app, r->app.at_loop_error_percent);
+    return !r->app.known     ? arena_printf(a, "the whole %s", whole)
+           : !r->whole.known ? arena_printf(a, "the application %s", app)
+                             : arena_printf(a, "the whole %s, the application %s", whole, app);
+}
+
 static void section_predictions(struct arena *a, struct buf *out, const struct energy_report *r)
 {
     static const struct page_column columns[] = {{.head = ""},
@@ -192,13 +202,20 @@ static void section_predictions(struct arena *a, struct buf *out, const struct e
         page_table_end(&t);
         page_tag(
             out, "p", "small",
-            "Steady power of each kernel alone, times its time inside the whole; idle power for "
-            "the rest of a run. 95 %% intervals of predictions, bounds of what was measured.");
+            "Power of each kernel while it runs alone, times its time inside the whole; idle power "
+            "for the rest of a run. 95 %% intervals of predictions, bounds of what was measured.");
+        if (isfinite(r->busy_share))
+            page_tag(out, "p", "small",
+                     "Kernels ran %.1f %% of the time of their loops, the gaps between them are "
+                     "taken at idle power. With the gaps as if they were kernels: %s.",
+                     100 * r->busy_share, at_loops(a, r));
     }
-    page_tag(out, "p", NULL,
-             "The energies of the kernels' own windows sum to %s, %s of what was measured: alone, "
-             "with warm caches, a kernel takes another time.",
-             joules(a, r->predicted_j), words_change(text, r->predicted_error_percent));
+    if (isfinite(r->predicted_j))
+        page_tag(
+            out, "p", NULL,
+            "The energies of the kernels' own windows sum to %s, %s of what was measured: alone, "
+            "with warm caches, a kernel takes another time.",
+            joules(a, r->predicted_j), words_change(text, r->predicted_error_percent));
     buf_puts(out, "\n</section>\n");
 }
 
@@ -228,7 +245,7 @@ static void section_tiers(struct arena *a, struct buf *out, const struct energy_
     static const char *const names[TIERS] = {"copies and sets", "matrix products of libraries",
                                              "other kernels"};
     double sum[TIERS] = {0}, all = 0;
-    int64_t count[TIERS] = {0};
+    int64_t count[TIERS] = {0}, known[TIERS] = {0};
     struct page_table t;
     if (!r->n)
         return;
@@ -238,6 +255,7 @@ static void section_tiers(struct arena *a, struct buf *out, const struct energy_
         if (tier < 0 || tier >= TIERS)
             continue;
         count[tier]++;
+        known[tier] += isfinite(j);
         sum[tier] += isfinite(j) ? j : 0;
         all += isfinite(j) ? j : 0;
     }
@@ -247,8 +265,8 @@ static void section_tiers(struct arena *a, struct buf *out, const struct energy_
         page_row(&t);
         page_cell(&t, names[i]);
         page_cell_count(&t, (double)count[i]);
-        page_cell(&t, joules(a, sum[i]));
-        percent_bar(&t, all > 0 ? 100 * sum[i] / all : (double)NAN);
+        page_cell(&t, joules(a, known[i] ? sum[i] : (double)NAN));
+        percent_bar(&t, all > 0 && known[i] ? 100 * sum[i] / all : (double)NAN);
     }
     page_table_end(&t);
     buf_puts(out, "</section>\n");
@@ -293,6 +311,8 @@ static void section_kernels(struct arena *a, struct buf *out, const struct energ
         page_text(out, "%s", watts(a, k->power.mean_w));
         if (isfinite(k->power_low_w) && isfinite(k->power_high_w))
             page_tag(out, "small", "range", "%.1f to %.1f W", k->power_low_w, k->power_high_w);
+        if (isfinite(k->busy_share))
+            page_tag(out, "small", "range", "running %.0f %%", 100 * k->busy_share);
         if (isfinite(k->under.sm_mhz))
             page_tag(out, "small", "range", "SM at %.0f MHz%s%s", k->under.sm_mhz,
                      k->under.clock_limits && *k->under.clock_limits ? ", " : "",

@@ -438,7 +438,8 @@ static enum st make_energy(struct arena *a, const char *dir, struct buf *html, s
             .single_time_us = 14,
             .in_context_us = i < POOL ? 17 : 1,
             .pooled = i >= POOL,
-            .under = {1980 - 30 * i, 3201, 51 + i, i == 2 ? "power cap" : ""}};
+            .under = {1980 - 30 * i, 3201, 51 + i, i == 2 ? "power cap" : ""},
+            .busy_share = 0.7 + 0.02 * i};
     }
     const struct isolated_timing isolated = {
         .kernels = k, .n = KERNELS, .zoned = true, .source = "isolated"};

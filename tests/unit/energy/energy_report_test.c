@@ -2,6 +2,7 @@
 #include "energy/energy_report.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "support/support.h"
@@ -220,6 +221,29 @@ static void kernels_without_power_are_excluded_and_counted(void **state)
     assert_true(isnan(r.in_context_j));
 }
 
+/* No kernel has a power: their energy is unknown, not 0. */
+static void nothing_known_is_not_nothing(void **state)
+{
+    struct test *t = *state;
+    const struct power_log log = make_log(t);
+    const struct full_timing full = make_full();
+    struct kernel_timing *k = make_kernels(t);
+    const struct isolated_timing isolated = {.kernels = k, .n = 2, .source = "i.json"};
+    const struct energy_inputs in = {
+        .power = &log, .full = &full, .isolated = &isolated, .idle_w = 100, .idle_half_w = 2};
+    struct energy_report r;
+    struct buf text = {0};
+    k[0].window = window(50.01, 50.02);
+    k[1].window = window(50.03, 50.04);
+    assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
+    assert_int_equal(r.num_excluded, 2);
+    assert_true(isnan(r.predicted_j) && isnan(r.ratio) && isnan(r.in_context_j));
+    energy_report_text(t->a, &text, &r);
+    assert_null(strstr(buf_str(&text), "nan"));
+    assert_null(strstr(buf_str(&text), "windows sum"));
+    buf_free(&text);
+}
+
 static void what_was_not_logged_is_rejected(void **state)
 {
     struct test *t = *state;
@@ -375,6 +399,7 @@ int main(void)
         TEST(the_application_is_predicted_from_the_same_kernels),
         TEST(gaps_of_a_loop_are_taken_at_idle_power),
         TEST(kernels_without_power_are_excluded_and_counted),
+        TEST(nothing_known_is_not_nothing),
         TEST(what_was_not_logged_is_rejected),
         TEST(an_averaged_log_settles_longer_and_says_so),
         TEST(pooled_kernels_share_a_window),
