@@ -14,7 +14,7 @@ struct serve_clock clock_virtual(void)
 
 double clock_now_s(const struct serve_clock *c)
 {
-    return c->is_virtual ? c->now_s : ns_to_s(clock_mono_ns() - c->mono0_ns);
+    return c->is_virtual || c->scripted ? c->now_s : ns_to_s(clock_mono_ns() - c->mono0_ns);
 }
 
 void clock_restart(struct serve_clock *c)
@@ -25,7 +25,7 @@ void clock_restart(struct serve_clock *c)
 
 void clock_advance_s(struct serve_clock *c, double t)
 {
-    if (c->is_virtual) {
+    if (c->is_virtual || c->scripted) {
         if (t > c->now_s)
             c->now_s = t;
     } else if (c->spin) {

@@ -1,5 +1,5 @@
-/* The loop's clock: real (monotonic), virtual (jumps), scripted in tests. Seconds from the start.
- */
+/* The loop's clock: real (monotonic), virtual (jumps), or scripted: for tests of what runs on the
+ * real one, as the virtual one, and the executor may move now_s on. Seconds from the start. */
 #ifndef SERVE_CLOCK_H
 #define SERVE_CLOCK_H
 
@@ -10,7 +10,8 @@ struct serve_clock {
     bool is_virtual;
     bool spin;        /* real: busy-wait instead of sleeping (a core ramps up slowly after sleep) */
     int64_t mono0_ns; /* real: monotonic time of second 0 */
-    double now_s;     /* virtual */
+    double now_s;     /* virtual, scripted */
+    bool scripted;
 };
 
 struct serve_clock clock_real(void); /* second 0 = now, until serve_run resets it */

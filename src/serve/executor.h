@@ -119,6 +119,11 @@ struct completion {
      * then to the end of submit(); from when the device was seen to be done to end_s. 0 = not told.
      */
     double prepare_s, launch_s, answer_s;
+    /* EXEC_VIRTUAL: until then the thread that runs the loop prepares and launches this batch. It
+     * sees arrivals and the ends of batches when it is done, the latter answer_s after it looked,
+     * which end_s must count in. 0 = the executor keeps no such account: all is seen when it
+     * happens. */
+    double host_until_s;
     /* The device waited for that launching: device_s is the host's time more than its own. */
     bool starved;
 };

@@ -31,6 +31,9 @@ struct flight {
     VEC(struct detached) detached;
     int32_t hollow; /* turns without a batch right behind it */
     int64_t tick;   /* of the lane's last batch with its decode set, this one included */
+    double look_s;  /* virtual clock: when a host begins to take its tokens */
+    bool seen;      /* and has begun */
+    double due_s;   /* and when the loop handles it */
 
     /* A completion known ahead of its time (virtual executors), arrays copied here. */
     struct completion c;
@@ -132,6 +135,9 @@ struct replica {
     struct flight *build;     /* the batch being built */
     double idle_until_s;      /* arrival that ended the last idle time */
     bool dirty;               /* listed for scheduling (serve.c) */
+    double host_until_s;    /* virtual clock: the host is busy until then; 0 = no account is kept */
+    bool host_turn;         /* it has taken a batch's tokens, and schedules before it looks again */
+    bool host_awaited;      /* and the loop comes back at that moment */
     int64_t waiting_tokens; /* to be computed for the prefills in the queue, ignoring cache hits */
 };
 

@@ -17,9 +17,9 @@ static const int64_t MAX_TOKENS = INT64_C(1) << 40;
 static const double NAP_S = 0.05, POLL_S = 50e-6;
 static const double LOOK_S = 500e-6; /* interval of polling a live source while batches are out */
 
-/* A batch whose end is known and lies ahead. */
+/* A batch whose end is known and lies ahead; f NULL: the host of r is free for the next one. */
 struct pending {
-    double end_s;
+    double due_s; /* when the loop handles it */
     uint64_t seq;
     struct replica *r;
     struct flight *f;
@@ -41,7 +41,7 @@ struct loop {
     struct moment arrived; /* planned moment of the one taken last */
 
     struct transfers *transfers; /* NULL without disaggregation */
-    VEC(struct pending) heap;    /* virtual clock: by end_s, then seq */
+    VEC(struct pending) heap;    /* virtual clock: by due_s, then seq */
     uint64_t seq;
     VEC(struct replica *) dirty; /* something changed: try to build batches */
     int64_t in_flight;
@@ -58,7 +58,7 @@ static bool stopped(const struct loop *l)
 
 static bool earlier(const struct pending *a, const struct pending *b)
 {
-    return a->end_s < b->end_s || (a->end_s == b->end_s && a->seq < b->seq);
+    return a->due_s < b->due_s || (a->due_s == b->due_s && a->seq < b->seq);
 }
 
 /* ---- arrivals -------------------------------------------------------------------------------- */
@@ -203,6 +203,34 @@ static enum st take_in(struct loop *l, double now_s, struct err *e)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+/* The host of r is busy until then: it sees ends that come before when it is done, and handles
+ * those that it has seen. */
+static void keep_host(struct replica *r, double until_s)
+{
+    if (until_s <= r->host_until_s)
+        return;
+    r->host_until_s = until_s;
+    for (int32_t i = 0; i < r->max_in_flight; i++) {
+        struct flight *f = &r->flights[i];
+        if (f->out && !f->seen && f->look_s < until_s) {
+            f->look_s = until_s;
+            f->c.end_s = until_s + f->c.answer_s;
+        }
+        f->due_s = fmax(f->c.end_s, until_s);
+    }
+}
+
+/* Ends that have been moved go back to their place. */
+static void settle(struct loop *l)
+{
+    while (l->heap.n && l->heap.p[0].f && l->heap.p[0].due_s < l->heap.p[0].f->due_s) {
+        struct pending x;
+        heap_pop(&l->heap, earlier, &x);
+        x.due_s = x.f->due_s;
+        heap_push(&l->heap, earlier, x);
+    }
+}
+
 /* Keeps a virtual executor's completion until its time comes. */
 static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct err *e)
 {
@@ -231,7 +259,11 @@ static enum st fetch(struct loop *l, struct replica *r, struct flight *f, struct
         memcpy(f->op_s, c->op_s, sizeof f->op_s);
         c->op_s = f->op_s;
     }
-    struct pending x = {c->end_s, l->seq++, r, f};
+    f->look_s = c->end_s - c->answer_s;
+    f->seen = false;
+    f->due_s = c->end_s;
+    keep_host(r, c->host_until_s);
+    struct pending x = {f->due_s, l->seq++, r, f};
     heap_push(&l->heap, earlier, x);
     return ST_OK;
 }
@@ -267,12 +299,52 @@ static enum st fill(struct loop *l, struct replica *r, double now_s, struct err 
     return ST_OK;
 }
 
+/* ---- a host that does one thing at a time, on the virtual clock --------------------------------
+ *
+ * The loop of a real executor launches in submit(), and looks for completions and arrivals when
+ * that is over, one completion at a time. Where an executor says how long that takes
+ * (host_until_s), its replica is treated alike: the same batches are built from the same state at
+ * the same moments. */
+
+/* When the host is done with the tokens that it takes now; 0 = it takes none. What came meanwhile
+ * is scheduled first: an executor's next() answers nothing beyond its deadline. */
+static double answers_until(struct replica *r, double now_s)
+{
+    for (int32_t i = 0; i < r->max_in_flight; i++) {
+        struct flight *f = &r->flights[i];
+        if (f->out && f->look_s <= now_s && now_s <= f->c.end_s) {
+            f->seen = true;
+            return f->c.end_s;
+        }
+    }
+    return 0;
+}
+
+/* Whether r's host does something else; then the loop comes back when it is free. */
+static bool host_is_busy(struct loop *l, struct replica *r, double now_s)
+{
+    const bool turn = r->host_turn;
+    r->host_turn = false;
+    if (!(r->host_until_s > 0) || turn || r->in_flight == r->max_in_flight)
+        return false;
+    const double until_s = fmax(r->host_until_s, answers_until(r, now_s));
+    if (until_s <= now_s)
+        return false;
+    if (!r->host_awaited) {
+        const struct pending x = {until_s, 0, r, NULL};
+        heap_push(&l->heap, earlier, x);
+        r->host_awaited = true;
+    }
+    return true;
+}
+
 static enum st schedule(struct loop *l, struct err *e)
 {
     double now_s = l->clock->is_virtual ? l->clock->now_s : l->host_free_s;
     for (size_t i = 0; i < l->dirty.n; i++) {
         l->dirty.p[i]->dirty = false;
-        TRY(fill(l, l->dirty.p[i], now_s, e));
+        if (!host_is_busy(l, l->dirty.p[i], now_s))
+            TRY(fill(l, l->dirty.p[i], now_s, e));
     }
     l->dirty.n = 0;
     return ST_OK;
@@ -341,10 +413,29 @@ static enum st complete(struct loop *l, struct replica *r, struct flight *f,
 
 /* ---- the two clocks -------------------------------------------------------------------------- */
 
+/* One pending batch or moment that is due. *seen: of a host, which schedules next. */
+static enum st handle(struct loop *l, const struct pending *x, bool *seen, struct err *e)
+{
+    struct replica *r = x->r;
+    *seen = r->host_until_s > 0;
+    if (!x->f) {
+        r->host_awaited = false;
+        mark_dirty(l, r);
+        return ST_OK;
+    }
+    r->host_turn = *seen;
+    TRY(complete(l, r, x->f, &x->f->c, e));
+    if (*seen)
+        keep_host(r, x->due_s);
+    return ST_OK;
+}
+
 /* Advances to the next event's time and handles all events of that time. */
 static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
 {
-    double t = l->heap.n ? l->heap.p[0].end_s : INFINITY;
+    bool seen = false;
+    settle(l);
+    double t = l->heap.n ? l->heap.p[0].due_s : INFINITY;
     if (arrivals && l->next.s < t)
         t = l->next.s;
     if (l->transfers && transfers_next_s(l->transfers) < t)
@@ -355,10 +446,11 @@ static enum st step_virtual(struct loop *l, bool arrivals, struct err *e)
         TRY(take_in(l, t, e));
     if (l->transfers)
         take_transfers(l, t);
-    while (l->heap.n && l->heap.p[0].end_s <= t) {
+    while (!seen && l->heap.n && l->heap.p[0].due_s <= t) {
         struct pending x;
         heap_pop(&l->heap, earlier, &x);
-        TRY(complete(l, x.r, x.f, &x.f->c, e));
+        TRY(handle(l, &x, &seen, e));
+        settle(l);
     }
     return arrivals && is_due(l, t) ? take_in(l, t, e) : ST_OK;
 }
@@ -554,6 +646,7 @@ enum st serve_run(const struct serve_params *p, struct serve_clock *clock,
         .source = source,
         .stop = stop,
         .n_replicas = p->replicas,
+        .seq = 1, /* 0: before all completions of that time */
         .router = router_find(p->router)};
     const struct release_params from = {.self = source->self,
                                         .next = source->next,

@@ -21,7 +21,9 @@
  * With pipeline stages there is a row for each, from the batch's start on that stage to its end. A
  * prediction obeys the same sum: its batch ends host + device after its start, and the loop itself
  * takes no virtual time; so host times measured from real rows can be added as they are. A token's
- * time is the end of its batch.
+ * time is the end of its batch. Predictions that say how long the host works at a batch
+ * (completion.host_until_s) are treated as a real executor is, whose submit() takes that long: ends
+ * and arrivals that come meanwhile are seen when it is done, one end at a time.
  *
  * Order: arrivals come before completions of the same time, completions of equal time go in the
  * order in which the batches were submitted, and requests that these release at once are taken in

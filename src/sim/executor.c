@@ -61,20 +61,6 @@ static void wake_up(struct sim *s, double submit_s)
     }
 }
 
-/* Tokens that come while the host, from begin_s on, prepares and launches a batch are seen when it
- * has: batches on their way whose end lies in that time. Host work that is not told apart from
- * launching (launch_s 0) is that of an engine with a thread of its own for tokens. */
-static void seen_after_launch(struct sim *s, double begin_s, const struct stage_time *t)
-{
-    for (int32_t i = 0; t->launch_s > 0 && i < s->n_out; i++) {
-        uint64_t ticket =
-            s->tickets - (uint64_t)i; /* submitted before: the batch is not counted yet */
-        struct completion *c = &s->out[s->n_slots == 1 ? 0 : (ticket - 1) % (uint64_t)s->n_slots];
-        if (c->end_s > begin_s && c->end_s < s->host_free_s)
-            c->end_s = s->host_free_s;
-    }
-}
-
 static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct sim *s = self;
@@ -100,14 +86,17 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         energy_j += s->times[i].energy_j + s->times[i].wait_w * host;
     }
     s->sampled_s[b->lane] = b->load.rows > 0 ? t : 0;
-    if (s->async == ASYNC_OVERLAP)
-        seen_after_launch(s, b->submit_s, &s->times[0]);
-    if (s->async == ASYNC_OVERLAP)
-        t += s->times[0].answer_s;
+    /* host work that is not told apart from launching is that of an engine with a thread of its own
+     * for tokens */
+    const bool overlaps = s->async == ASYNC_OVERLAP,
+               one_thread = overlaps && s->times[0].launch_s > 0;
+    const double answer_s = overlaps ? s->times[0].answer_s : 0;
     *c = (struct completion){
         .ticket = ++s->tickets,
         .start_s = spans[0].start_s,
-        .end_s = t,
+        .end_s = t + answer_s,
+        .answer_s = answer_s,
+        .host_until_s = one_thread ? s->host_free_s : 0,
         .host_s = host_s,
         .device_s = device_s,
         .energy_j = energy_j,

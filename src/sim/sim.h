@@ -17,8 +17,9 @@
  * with the one before; of that, the batch takes only what reaches beyond its start, so batches
  * follow each other in max(host, device). On the first stage the device may begin launch_s before
  * the host is done, and ends no earlier than that; the tokens are there answer_s after the last
- * stage, which holds no other batch up. The thread that launches takes the tokens too, where the
- * predictor knows launches: those that come while it does are seen when it is done. */
+ * stage, which holds no other batch up. The thread that launches takes arrivals and tokens too,
+ * where the predictor knows launches (completion.host_until_s): the loop sees those that come
+ * meanwhile when it is done. */
 struct executor sim_executor(struct arena *a, const struct predictor *p, enum serve_async async);
 
 #endif
