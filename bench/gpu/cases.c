@@ -218,7 +218,7 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
         const int most = cuda_parts_most(s->n_decodes, d->heads, d->kv_heads, sms_of(r));
         struct cuda_part *parts = world_take(w, (size_t)most * sizeof *parts);
         struct cuda_step *step = (void *)(uintptr_t)b.step;
-        step->n_parts = cuda_parts_plan(b.segments + s->n_chunks, s->n_decodes, most, parts);
+        step->n_parts = cuda_parts_plan(b.segments + s->n_chunks, s->n_decodes, most, 0, parts);
         a.batch.parts = parts;
         r->most.parts = most + 3; /* more than there are */
         a.partial =

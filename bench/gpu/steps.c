@@ -228,7 +228,8 @@ static void prepare_batch(struct step *s)
                                .blocks = table,
                                .parts = parts,
                                .last = world_ints(w, n)};
-    step->n_parts = cuda_parts_plan(segments, n, most, parts);
+    step->n_parts = cuda_parts_plan(
+        segments, n, most, cuda_parts_at_once(s->m->heads, s->m->kv_heads, s->g->sms), parts);
     s->most =
         (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .parts = most, .sms = s->g->sms};
 }

@@ -222,7 +222,8 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         const int most = cuda_parts_most(n_decodes, heads, kv_heads, x->g->sms);
         struct cuda_part *parts = world_take(&x->w, (size_t)most * sizeof *parts);
         struct cuda_step *step = (void *)(uintptr_t)a.batch.step;
-        step->n_parts = cuda_parts_plan(a.batch.segments + n_chunks, n_decodes, most, parts);
+        step->n_parts = cuda_parts_plan(a.batch.segments + n_chunks, n_decodes, most,
+                                        cuda_parts_at_once(heads, kv_heads, x->g->sms), parts);
         a.batch.parts = parts;
         x->most.parts = most;
         a.partial = world_take(&x->w, (size_t)(most * heads * (d + 2)) * 4);

@@ -120,8 +120,11 @@ static void prepare(struct unequal *x, enum way way, struct case_of *c)
         rows[i] = (struct cuda_segment){i, 1, x->keys[i] - 1, used};
         used += (x->keys[i] + PAGE - 1) / PAGE;
     }
-    c->parts = way == BEFORE ? plan_before(x, rows, parts)
-                             : cuda_parts_plan(rows, n, room_of(x, way), parts);
+    c->parts =
+        way == BEFORE
+            ? plan_before(x, rows, parts)
+            : cuda_parts_plan(rows, n, room_of(x, way),
+                              way == NOW ? cuda_parts_at_once(heads, kv, x->g->sms) : 0, parts);
     *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n, .n_parts = c->parts};
     c->most = (struct cuda_sizes){
         .tokens = n, .rows = n, .decodes = n, .parts = room_of(x, way), .sms = x->g->sms};

@@ -173,6 +173,7 @@ static struct cuda_sizes sizes_of(const struct cuda_engine *c, const struct row_
         .chunks = (int)b->n_chunks,
         .decodes = (int)b->n_decodes,
         .parts = cuda_parts_most((int)b->n_decodes, (int)m->heads, (int)m->kv_heads, sms),
+        .parts_at_once = c->forward.p.most.parts_at_once,
         .sms = sms};
 }
 

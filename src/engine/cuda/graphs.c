@@ -61,6 +61,7 @@ enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream
             .decodes = graph->rows,
             .parts =
                 cuda_parts_most(graph->rows, (int)f->m->heads, (int)f->m->kv_heads, f->p.most.sms),
+            .parts_at_once = f->p.most.parts_at_once,
             .sms = f->p.most.sms};
         cuda_step_lay_out(&sizes, most_blocks, &graph->layout);
         rows = graph->rows + 1;

@@ -25,13 +25,15 @@ static struct cuda_forward_params forward_params(const struct cuda_engine_params
 struct cuda_sizes cuda_memory_sizes(const struct cuda_engine_params *p, int sms)
 {
     const int64_t tokens = p->max_batch_tokens > p->max_rows ? p->max_batch_tokens : p->max_rows;
-    return (struct cuda_sizes){.tokens = (int)tokens,
-                               .rows = (int)p->max_rows,
-                               .chunks = (int)p->max_rows,
-                               .decodes = (int)p->max_rows,
-                               .parts = cuda_parts_bound((int)p->max_rows, (int)p->model->heads,
-                                                         (int)p->model->kv_heads, sms),
-                               .sms = sms};
+    return (struct cuda_sizes){
+        .tokens = (int)tokens,
+        .rows = (int)p->max_rows,
+        .chunks = (int)p->max_rows,
+        .decodes = (int)p->max_rows,
+        .parts =
+            cuda_parts_bound((int)p->max_rows, (int)p->model->heads, (int)p->model->kv_heads, sms),
+        .parts_at_once = cuda_parts_at_once((int)p->model->heads, (int)p->model->kv_heads, sms),
+        .sms = sms};
 }
 
 int64_t cuda_memory_blocks(const struct cuda_engine_params *p)

@@ -129,13 +129,13 @@ size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch 
         return 0;
     const struct cuda_segment *decodes =
         (const struct cuda_segment *)(const void *)(to + l->segments) + b->n_chunks;
-    const struct cuda_step step = {
-        .n_tokens = (int)b->n_tokens,
-        .n_rows = (int)b->n_rows,
-        .n_chunks = (int)b->n_chunks,
-        .n_decodes = (int)b->n_decodes,
-        .n_parts =
-            cuda_parts_plan(decodes, (int)b->n_decodes, l->most.parts, (void *)(to + l->parts))};
+    const struct cuda_step step = {.n_tokens = (int)b->n_tokens,
+                                   .n_rows = (int)b->n_rows,
+                                   .n_chunks = (int)b->n_chunks,
+                                   .n_decodes = (int)b->n_decodes,
+                                   .n_parts = cuda_parts_plan(decodes, (int)b->n_decodes,
+                                                              l->most.parts, l->most.parts_at_once,
+                                                              (void *)(to + l->parts))};
     memcpy(to + l->step, &step, sizeof step);
     return end;
 }

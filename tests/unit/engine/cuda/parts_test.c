@@ -1,6 +1,8 @@
 /* The plan of decode attention: every key once, no part larger than any other needs to be. */
 #include "engine/cuda/parts.h"
 
+#include <math.h>
+
 #include "base/rng.h"
 #include "support/support.h"
 
@@ -61,15 +63,21 @@ static void check_plan(const struct cuda_segment *rows, int n, int most, const s
         assert_true(next[i] > 0);
 }
 
-static int plan(const struct cuda_segment *rows, int n, int most, struct cuda_part *out)
+static int plan_at_once(const struct cuda_segment *rows, int n, int most, int at_once,
+                        struct cuda_part *out)
 {
     struct cuda_part again[MOST_PARTS];
     memset(out, 0x55, sizeof again);
-    const int parts = cuda_parts_plan(rows, n, most, out);
+    const int parts = cuda_parts_plan(rows, n, most, at_once, out);
     check_plan(rows, n, most, out, parts);
-    assert_int_equal(parts, cuda_parts_plan(rows, n, most, again));
+    assert_int_equal(parts, cuda_parts_plan(rows, n, most, at_once, again));
     assert_memory_equal(out, again, (size_t)parts * sizeof *out);
     return parts;
+}
+
+static int plan(const struct cuda_segment *rows, int n, int most, struct cuda_part *out)
+{
+    return plan_at_once(rows, n, most, 0, out);
 }
 
 /* Nothing larger fits: one stripe less a part, and there were more parts than allowed. */
@@ -139,7 +147,7 @@ static void large_parts_come_first(void **state)
     assert_int_equal(stripes_of_part(&parts[n - 1]), 1);
 }
 
-/* Equal rows: parts of each, and stripes of the largest, by the table of the header. */
+/* Equal rows in parts of the smallest size: how many of each, and keys of the largest. */
 static void equal_rows_by_the_table(void **state)
 {
     (void)state;
@@ -162,12 +170,116 @@ static void equal_rows_by_the_table(void **state)
     }
 }
 
+/* ---- the fastest size ---- */
+
+static const struct gpu {
+    int heads, kv_heads, sms;
+} gpus[] = {{16, 8, 132}, {32, 32, 132}, {8, 1, 132}, {64, 8, 108}, {12, 4, 1}, {24, 2, 16}};
+enum { GPUS = sizeof gpus / sizeof *gpus };
+
+static double cost_of(const struct cuda_segment *rows, int n, const struct gpu *g,
+                      struct cuda_part *parts)
+{
+    const int once = cuda_parts_at_once(g->heads, g->kv_heads, g->sms),
+              most = cuda_parts_most(n, g->heads, g->kv_heads, g->sms);
+    return cuda_parts_cost(rows, n, largest_of(parts, plan_at_once(rows, n, most, once, parts)),
+                           once);
+}
+
+/* Of the rule before: as many parts of each row as fill two blocks a multiprocessor. */
+static double cost_before(const struct cuda_segment *rows, int n, const struct gpu *g)
+{
+    const int tiles = cuda_attention_head_tiles(g->heads, g->kv_heads),
+              parts = up(2 * g->sms, n * tiles);
+    const int cut = parts < CUDA_ROW_PARTS ? parts : CUDA_ROW_PARTS;
+    return cuda_parts_cost(rows, n, up(stripes_of(&rows[0]), cut),
+                           cuda_parts_at_once(g->heads, g->kv_heads, g->sms));
+}
+
+static void equal_rows_take_no_longer_than_by_the_rule_before(void **state)
+{
+    (void)state;
+    static const int lengths[] = {60, 500, 1024, 1500, 4000};
+    for (int i = 0; i < GPUS; i++)
+        for (int n = 1; n <= 256; n += n < 80 ? 1 : 7)
+            for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+                struct cuda_segment rows[MOST_ROWS];
+                struct cuda_part parts[MOST_PARTS];
+                rows_of(rows, n, &lengths[k], 1);
+                const double now = cost_of(rows, n, &gpus[i], parts),
+                             before = cost_before(rows, n, &gpus[i]);
+                if (now > before * (1 + 1e-9))
+                    fail_msg("GPU %d, %d rows of %d keys: %g, before %g", i, n, lengths[k], now,
+                             before);
+            }
+}
+
+/* Whatever the lengths: no slower than the smallest parts, and than the longest row in one piece;
+ * no faster than memory, and by no more than two largest parts and the starts slower. */
+static void any_lengths_take_little_longer_than_memory_does(void **state)
+{
+    (void)state;
+    enum { START_MOST = 2 };
+    struct rng r = rng_stream(5, "cost");
+    for (int k = 0; k < 1500; k++) {
+        const struct gpu *g = &gpus[k % GPUS];
+        struct cuda_segment rows[MOST_ROWS];
+        struct cuda_part parts[MOST_PARTS];
+        const int n = 1 + (int)rng_below(&r, k % 10 ? 70 : 256);
+        int keys[MOST_ROWS], all = 0, longest = 0;
+        for (int i = 0; i < n; i++)
+            keys[i] = 1 + (int)exp(2 + 6 * rng_unit(&r) * (k % 3 ? 1 : 0.2));
+        rows_of(rows, n, keys, n);
+        for (int i = 0; i < n; i++) {
+            all += stripes_of(&rows[i]);
+            longest = stripes_of(&rows[i]) > longest ? stripes_of(&rows[i]) : longest;
+        }
+        const int once = cuda_parts_at_once(g->heads, g->kv_heads, g->sms),
+                  most = cuda_parts_most(n, g->heads, g->kv_heads, g->sms),
+                  smallest = largest_of(parts, plan(rows, n, most, parts));
+        const double cost = cost_of(rows, n, g, parts);
+        const int n_parts = plan_at_once(rows, n, most, once, parts),
+                  largest = largest_of(parts, n_parts);
+        assert_true(cost <= cuda_parts_cost(rows, n, smallest, once) * (1 + 1e-9));
+        assert_true(cost <= cuda_parts_cost(rows, n, longest, once) * (1 + 1e-9));
+        const double memory = all / (once * 245.0 / 396), waves = (double)n_parts / once + 1;
+        assert_true(cost >= memory && cost >= largest);
+        if (cost > memory + 2 * largest + START_MOST * waves)
+            fail_msg("GPU %d, %d rows, %d stripes: %g, memory %g, largest part %d of %d", k % GPUS,
+                     n, all, cost, memory, largest, n_parts);
+    }
+}
+
+/* Figures of the header. */
+static void costs_by_the_table(void **state)
+{
+    (void)state;
+    static const double US = 64 * 512 / 19e3; /* of a stripe */
+    static const struct {
+        int rows, gpu, parts;
+        double before_us, now_us;
+    } table[] = {{1, 0, 16, 4.7, 4.7},     {16, 0, 32, 17.6, 17.6},     {32, 0, 32, 42.1, 32.1},
+                 {33, 0, 33, 33.1, 33.1},  {40, 0, 40, 39.4, 39.4},     {48, 0, 48, 46.7, 46.7},
+                 {64, 0, 128, 78.2, 67.5}, {128, 0, 128, 125.8, 125.8}, {16, 1, 32, 78.2, 68.5},
+                 {64, 1, 64, 268.7, 268.7}};
+    static const int length = 1024;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct cuda_segment rows[MOST_ROWS];
+        struct cuda_part parts[MOST_PARTS];
+        const struct gpu *g = &gpus[table[i].gpu];
+        const int n = table[i].rows, most = cuda_parts_most(n, g->heads, g->kv_heads, g->sms);
+        rows_of(rows, n, &length, 1);
+        assert_near(cost_of(rows, n, g, parts) * US, table[i].now_us, 0.06);
+        assert_near(cost_before(rows, n, g) * US, table[i].before_us, 0.06);
+        assert_int_equal(
+            plan_at_once(rows, n, most, cuda_parts_at_once(g->heads, g->kv_heads, g->sms), parts),
+            table[i].parts);
+    }
+}
+
 static void there_is_room_for_any_batch(void **state)
 {
     (void)state;
-    static const struct {
-        int heads, kv_heads, sms;
-    } gpus[] = {{16, 8, 132}, {32, 32, 132}, {8, 1, 132}, {64, 8, 108}, {12, 4, 1}, {24, 2, 16}};
     for (size_t i = 0; i < sizeof gpus / sizeof *gpus; i++)
         for (int n = 1; n <= 256; n++) {
             const int most = cuda_parts_most(n, gpus[i].heads, gpus[i].kv_heads, gpus[i].sms);
@@ -176,14 +288,19 @@ static void there_is_room_for_any_batch(void **state)
         }
     assert_int_equal(cuda_parts_most(0, 16, 8, SMS), 0);
     assert_int_equal(cuda_parts_bound(0, 16, 8, SMS), 0);
-    assert_int_equal(cuda_parts_plan(NULL, 0, 7, NULL), 0);
+    assert_int_equal(cuda_parts_plan(NULL, 0, 7, 0, NULL), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(any_lengths_are_dealt_out),   TEST(the_longest_row_does_not_count),
-        TEST(large_parts_come_first),      TEST(equal_rows_by_the_table),
+        TEST(any_lengths_are_dealt_out),
+        TEST(the_longest_row_does_not_count),
+        TEST(large_parts_come_first),
+        TEST(equal_rows_by_the_table),
+        TEST(equal_rows_take_no_longer_than_by_the_rule_before),
+        TEST(any_lengths_take_little_longer_than_memory_does),
+        TEST(costs_by_the_table),
         TEST(there_is_room_for_any_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

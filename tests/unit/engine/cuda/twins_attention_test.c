@@ -137,7 +137,7 @@ static void check_parts(struct batch *b, int most)
     float *partial = arena_array(b->a, float, most *row + 8);
     b->step.n_parts = 0;
     const void *want = run_copy(b, twin_attention_rows);
-    b->step.n_parts = cuda_parts_plan(b->segments + 1, n, most, parts);
+    b->step.n_parts = cuda_parts_plan(b->segments + 1, n, most, 0, parts);
     b->args.batch.parts = parts;
     b->args.counters = counters;
     b->args.partial = partial;
@@ -185,7 +185,7 @@ static void a_missing_part_is_seen(void **state)
     struct cuda_part parts[40];
     make_batch(&b, a, CUDA_F32, &shapes[0], 3, 5);
     const void *want = run_copy(&b, twin_attention_rows);
-    b.step.n_parts = cuda_parts_plan(b.segments + 1, 3, 3, parts) - 1;
+    b.step.n_parts = cuda_parts_plan(b.segments + 1, 3, 3, 0, parts) - 1;
     b.args.batch.parts = parts;
     assert_true(error_of(&b, run_copy(&b, twin_attention_decode), want) > 0.1);
     arena_free(&a);

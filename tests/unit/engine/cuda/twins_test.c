@@ -262,7 +262,7 @@ static void forward(struct twin_model *x, int start, int tokens, bool decode)
         x->kv_at[i] = x->table[(start + i) / BLOCK] * BLOCK + (start + i) % BLOCK;
     }
     if (decode) /* cut where it has more than 64 keys */
-        x->step.n_parts = cuda_parts_plan(x->segments, 1, 4, x->parts);
+        x->step.n_parts = cuda_parts_plan(x->segments, 1, 4, 0, x->parts);
     x->row_token = tokens - 1;
     run(CUDA_EMBED, &(struct cuda_embed_args){x->batch, x->embedding, x->x, (int)m->hidden}, x->t);
     if (m->emb_norm)
