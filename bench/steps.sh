@@ -9,7 +9,8 @@
 #
 # A step is a function or a program, in a process of its own that ends, with all it started, after LIMIT_S. What it prints is
 # OUT/steps/NAME.txt. One that fails does not keep the next from running. One that was done is not done again by the next call
-# with the same OUT, so a call that was cut short is simply repeated. A function tells figures with `figure`.
+# with the same OUT, so a call that was cut short is simply repeated. A function tells figures with `figure`, and with `check` those
+# that have a limit.
 #
 #     AGAIN=1     all steps again; AGAIN='NAME NAME' these
 #     TIME=580    seconds of this call: a step that is expected to take more than what is left waits for the next call, and so do
@@ -39,6 +40,25 @@ END
 # figure: standard input to the figures of this step.
 figure() {
     tee -a "$out/steps/$step_name.figures"
+}
+
+# check FIGURE VALUE UNIT LIMIT N SPREAD: a figure that has a limit, for the table at the end; LIMIT is `>= 0.5`, `<= 5` or `+- 3`,
+# SPREAD and N are `-` where there is none. A miss of the simulator (`+-`) that the spread of the real runs covers is excused where
+# that is at most twice the limit.
+check() {
+    awk -v figure="$1" -v value="$2" -v unit="$3" -v limit="$4" -v n="$5" -v spread="$6" 'BEGIN {
+        split(limit, l, " ")
+        e = value < 0 ? -value : value + 0
+        holds = value !~ /[0-9]/ ? "unknown" : l[1] == ">=" ? (value + 0 >= l[2] + 0 ? "yes" : "no") : e <= l[2] + 0 ? "yes" : "no"
+        if (holds == "no" && l[1] == "+-" && spread + 0 >= e && spread + 0 <= 2 * l[2]) holds = "in spread"
+        print figure "|" value (unit == "-" ? "" : " " unit) "|" limit (unit == "-" ? "" : " " unit) "|" n "|" spread "|" holds }' \
+        >>"$out/steps/$step_name.checks"
+}
+
+# checks_table FILE...: what check wrote, as a table of Markdown.
+checks_table() {
+    printf '| figure | value | limit | n | spread | holds |\n|---|---|---|---|---|---|\n'
+    sed 's/|/ | /g; s/^/| /; s/$/ |/' "$@"
 }
 
 # find_program ROOT: $TWINFER, the program of the installed tree or unpacked package that ROOT is in, that of a build, or that of
@@ -98,7 +118,7 @@ step() {
         fi
         [ "$of_left" -ge "$of_limit" ] || of_limit=$of_left
     fi
-    rm -f "$out/steps/$of_name.figures"
+    rm -f "$out/steps/$of_name.figures" "$out/steps/$of_name.checks"
     of_rc=0
     STEPS_INSIDE=$of_name timeout -k 5 "$of_limit" sh "$script" "$out" "$@" >"$out/steps/$of_name.txt" 2>&1 &
     steps_pid=$!
@@ -142,6 +162,11 @@ steps_end() {
         *) bad=$((bad + 1)) ;;
         esac
     done
+    # of all calls with this OUT
+    if cat "$out"/steps/*.checks >/dev/null 2>&1; then
+        echo
+        checks_table "$out"/steps/*.checks | tee "$out/checks.md"
+    fi
     [ -z "${PACK:-}" ] || steps_pack
     [ $waiting = 0 ] || echo "$waiting wait for time: call again with the same OUT"
     [ $bad = 0 ] || echo "$bad failed: $out/steps/NAME.txt"

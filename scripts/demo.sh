@@ -126,22 +126,21 @@ done
 # No GPU is needed: the bundle and the real runs were recorded on one (data/h200/README.md). They say nothing of this
 # machine, so they count in no exit code.
 say "an H200: two workloads simulated from its bundle, against the real runs recorded there"
-recorded=data/h200/runs/qwen3_0_6b
 gpu=
-for name in light loaded; do
-    set -- real-1 "spread=[$recorded/loaded/real-2,$recorded/loaded/real-3]"
-    [ $name = loaded ] || set -- real
-    real=$1
-    shift
-    run simulate hardware=h200 model=qwen3_0_6b scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
-        workload.warmup_requests=10 workload.dir="$recorded/$name/workload" out="$out/h200/$name-sim"
-    run compare real_run_dir="$recorded/$name/$real" "$@" sim_run_dir="$out/h200/$name-sim" out="$out/h200/$name" || :
-    gpu="$gpu${gpu:+; }$name $(awk -f scripts/verdict.awk "$log")"
+for recorded in data/h200/runs/*/*; do
+    name=$(basename "$recorded") model=$(basename "$(dirname "$recorded")") others=
+    for real in "$recorded"/real-[2-9]; do [ ! -d "$real" ] || others="$others${others:+,}$real"; done
+    [ -z "$others" ] || set -- spread="[$others]"
+    run simulate hardware=h200 model="$model" scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
+        workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/h200/$model-$name-sim"
+    run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/h200/$model-$name-sim" out="$out/h200/$model-$name" || :
+    set --
+    gpu="$gpu${gpu:+; }$model $name $(awk -f scripts/verdict.awk "$log")"
 done
 
 "$tw" report out="$out" report.inputs="[$out/idle,$out/loaded]" >/dev/null
 say "done: open $out/report.html"
 printf 'simulated against real, %s\n' "$found"
-printf 'and on the H200, Qwen3-0.6B, %s\n' "$gpu"
+printf 'and on the H200, %s\n' "$gpu"
 [ $fail = 0 ] || exit 1
 [ $unsure = 0 ] || exit 5

@@ -11,6 +11,9 @@ name=twinfer-$version-$(uname -m)
 root=$PWD/dist/$name
 rm -rf "$root"
 DESTDIR='' cmake --install "$build" --prefix "$root" >/dev/null
+# what bench/gpu/run.sh needs besides the program
+cmake --build "$build" --target gpu_bench >/dev/null
+cp "$(find "$build" -name gpu_bench -type f -perm -100 | head -n 1)" "$root/share/twinfer/bench/gpu/"
 # what people read first stands first
 mv "$root/share/doc/twinfer"/* "$root/"
 rmdir "$root/share/doc/twinfer" "$root/share/doc"

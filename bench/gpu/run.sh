@@ -4,25 +4,27 @@
 #     bench/gpu/run.sh OUT [PIECE]...
 #
 #   roofs     rates of the machine: doctor.measure
+#   start     first start of the engine, kernels unknown, and the next ones
 #   tokens    float32 tokens of the GPU against the CPU engine's, tiny_qwen3
 #   logits    logits of the GPU and of the CPU against transformers', three families (adapters/transformers_logits.py)
 #   qwen      Qwen3-0.6B, bfloat16: decode of 1 and of 64 sequences at 1k context
 #   llama     Llama-2-7B likewise, and prefill of 2k tokens
 #   slo       the highest rate of Qwen3-0.6B, 512 tokens in, 64 out, under 500 ms TTFT and 10 ms TPOT
 #   peers     transformers' static cache under torch.compile, the same steps (adapters/compiled_decode.py)
-#   sanitize  compute-sanitizer's memcheck and racecheck on tiny_qwen3
-#   kernels   gpu_bench, where it was built (README.md; GPU_BENCH, beside this script, or build/bench/gpu): rows of kernels
-#             against their twins, their times, steps, unequal lengths
+#   sanitize  compute-sanitizer's memcheck and racecheck on tiny_qwen3 and on the kernels' cases (gpu_bench)
+#   kernels   gpu_bench (beside this script in the package of ./do dist; GPU_BENCH, or build/bench/gpu): rows of kernels
+#             against their twins, their times, steps, a step as one kernel, unequal lengths
 #
 #   profile   bundles of MODELS (qwen3_0_6b llama2_7b) in OUT/profiles, BUDGET (60) seconds of passes each
 #   capacity  requests/s of each at saturation, for the lengths of fidelity's workloads
 #   fidelity  three real runs each of a loaded, an idle and a long-prompt workload, simulated from OUT/profiles and compared;
 #             needs profile and capacity before it
 #
-# Without pieces: roofs to peers. bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do; README.md beside this file how
+# Without pieces: roofs to peers. The last table has every figure that has a limit, with its count and spread (OUT/checks.md; misses
+# change no exit code); bench/gpu/publish.sh puts results into data/h200 and the README files. bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do; README.md beside this file how
 # long pieces take. TWINFER: the program, when it is neither build/twinfer nor that of the unpacked ./do dist that this script is
 # in. HARDWARE: its group (h200). PYTHON: with torch and transformers, for logits and peers. BANDWIDTH: bytes/s of a read-only
-# stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth.
+# stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth; that of roofs where it was measured.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -37,9 +39,14 @@ rehearsal
 hardware=${HARDWARE:-h200}
 models=${MODELS:-$(small 'qwen3_0_6b llama2_7b' micro)}
 budget=${BUDGET:-$(small 60 6)}
-bandwidth=${BANDWIDTH:-4.42e12}
 python=${PYTHON:-python3}
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+
+# roof NAME OTHERWISE: the median that the piece `roofs` measured.
+roof() {
+    awk -v name="\"$1\":" -v otherwise="$2" '$1 == name { here = 1 } here && $1 == "\"median\":" { sub(/,$/, "", $2); print $2; done = 1; exit }
+        END { if (!done) print otherwise }' "$out/roofs.json" 2>/dev/null || echo "$2"
+}
 
 # bench NAME SETTINGS...: a run; its folder is $out/NAME.
 bench() {
@@ -56,8 +63,27 @@ roofs() {
     grep -E '^measured +roofs|gpu_' "$out/doctor.txt" | cut -c1-160 | figure
 }
 
-# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN: median of the decode steps in which all of the sequences take part.
+# start: of tiny_qwen3, so without weights to speak of, in a cache of its own.
+start() {
+    rm -rf "$out/start"
+    mkdir -p "$out/start"
+    for time in first second third; do
+        XDG_CACHE_HOME=$out/start/cache bench "start/$time" "model=$(small tiny_qwen3 micro)" workload.num_requests=1 \
+            workload.lengths.prefill_tokens=4 workload.lengths.decode_tokens=2 scheduler.num_blocks=600 2>&1 | tee "$out/start/$time.txt"
+        seconds=$(sed -n 's/.*; open in \([0-9.]*\) s.*/\1/p' "$out/start/$time.txt" | tail -n 1)
+        echo "start, $time: engine open in $seconds s" | figure
+        case $time in
+        first) check "first start of the engine" "$seconds" s '<= 15' 1 - ;;
+        third) check "later starts, without weights" "$seconds" s '<= 1' 1 - ;;
+        esac
+    done
+    rm -rf "$out/start/cache"
+}
+
+# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN SHARE: median of the decode steps in which all of the sequences take part.
+# SHARE: the least of the floor.
 decode() {
+    bandwidth=${BANDWIDTH:-$(roof gpu_read 4.42e12)}
     prompt=$(small 960 40) answer=$(small 129 9)
     bench "decode/$1-b$2" "model=$1" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
         "workload.lengths.decode_tokens=$answer" "scheduler.batch_cap=$2" scheduler.token_budget=4096 \
@@ -65,12 +91,23 @@ decode() {
     awk -F, -v n="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["num_prefill_tokens"] == 0 && $at["num_decode_tokens"] == n { print $at["device_ns"], $at["duration_ns"] }' \
         "$out/decode/$1-b$2/batches.csv" | sort -n |
-        awk -v name="$1-b$2" -v bytes="$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')" -v bw="$bandwidth" '
+        awk -v name="$1-b$2" -v numbers="$out/decode/$1-b$2.numbers" -v bytes="$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')" -v bw="$bandwidth" '
             { d[NR] = $1; s += $2 } END {
             if (NR == 0) { print name ": no such steps"; exit 1 }
             m = d[int((NR + 1) / 2)] / 1e6; floor = bytes / bw * 1e3
             printf "%-14s %4d steps  device %8.3f ms (%.3f to %.3f)  with host %8.3f ms  floor %.3f ms  share %.2f\n",
-                name, NR, m, d[1] / 1e6, d[NR] / 1e6, s / NR / 1e6, floor, floor / m }' | figure
+                name, NR, m, d[1] / 1e6, d[NR] / 1e6, s / NR / 1e6, floor, floor / m
+            print floor / m, NR, 100 * (d[int((3 * NR + 3) / 4)] - d[int((NR + 3) / 4)]) / 1e6 / m, m >numbers }' | figure
+    read -r share steps spread ms <"$out/decode/$1-b$2.numbers"
+    check "$1, batch $2: share of the floor" "$(printf %.3f "$share")" - ">= $5" "$steps" "$(printf '%.1f %% (quartiles)' "$spread")"
+    # transformers' steps of the same OUT, where peers went before
+    theirs=$(sed -n "s/^$1-b$2 transformers compiled: \([0-9.]*\) ms.*/\1/p" "$out"/steps/peers-*.figures 2>/dev/null | tail -n 1)
+    [ -z "$theirs" ] || faster "$1-b$2" "$ms" "$theirs"
+}
+
+# faster NAME OURS THEIRS: ms of a step, against transformers'.
+faster() {
+    check "$1: step against compiled transformers" "$(awk -v a="$2" -v b="$3" 'BEGIN { printf "%.2f", b / a }')" times '>= 1' - -
 }
 
 prefill() { # MODEL
@@ -79,11 +116,15 @@ prefill() { # MODEL
         workload.lengths.decode_tokens=2 scheduler.batch_cap=1 scheduler.token_budget=2048 \
         "scheduler.max_model_len=$(small 2112 96)" scheduler.num_blocks=160
     awk -F, -v n="$tokens" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next } $at["num_prefill_tokens"] == n { print $at["device_ns"] }' \
-        "$out/decode/$1-prefill/batches.csv" | sort -n | awk -v name="$1" -v n="$tokens" '{ d[NR] = $1 } END {
+        "$out/decode/$1-prefill/batches.csv" | sort -n | awk -v name="$1" -v n="$tokens" -v numbers="$out/decode/$1-prefill.numbers" '{ d[NR] = $1 } END {
             if (NR == 0) { print name ": no such prompts"; exit 1 }
             m = d[int((NR + 1) / 2)]
             printf "%s prefill of %d tokens: %.2f ms, %.0f TFLOP/s of matrix products were it Llama-2-7B\n",
-                name, n, m / 1e6, 2 * 6.607e9 * n / m / 1e3 }' | figure
+                name, n, m / 1e6, 2 * 6.607e9 * n / m / 1e3
+            print m, NR, 100 * (d[NR] - d[1]) / m >numbers }' | figure
+    read -r ns count spread <"$out/decode/$1-prefill.numbers"
+    check "$1, prefill of $tokens tokens: share of the GEMM rate" "$(awk -v n="$tokens" -v ns="$ns" -v gemm="$(roof gpu_gemm_bf16 727e12)" \
+        'BEGIN { printf "%.3f", 2 * 6.607e9 * n / ns * 1e9 / gemm }')" - '>= 0.60' "$count" "$(printf '%.1f %% (range)' "$spread")"
 }
 
 tokens() {
@@ -101,12 +142,19 @@ tokens() {
     done
     differ=$(comm -3 "$out/tokens-cpu.ids" "$out/tokens-cuda.ids" | wc -l)
     echo "tokens: $(wc -l <"$out/tokens-cpu.ids") of the CPU engine, $differ lines differ in float32" | figure
+    check "float32 tokens that are not the CPU engine's" "$differ" - '<= 0' "$(wc -l <"$out/tokens-cpu.ids")" -
     [ "$differ" = 0 ]
 }
 
 logits() { # ARGUMENTS...
     "$python" "$root/adapters/transformers_logits.py" --twinfer "$tw" "$@" >"$out/$step_name.out" || { cat "$out/$step_name.out"; return 1; }
     figure <"$out/$step_name.out"
+    # of each model and type the run that is furthest from transformers
+    awk '$2 == "cuda" && $3 ~ /^(bfloat16|float16)$/ { r = $5 / $6; k = $1 ", " $3; n[k]++; if (r > most[k]) most[k] = r; if (!(k in least) || r < least[k]) least[k] = r }
+        END { for (k in most) printf "%s|%.2f|%d|%.2f to %.2f\n", k, most[k], n[k], least[k], most[k] }' "$out/$step_name.out" | sort |
+        while IFS='|' read -r what ratio count range; do
+            check "logits of $what: error over transformers'" "$ratio" - '<= 1.25' "$count" "$range"
+        done
 }
 
 slo() {
@@ -122,6 +170,10 @@ slo() {
 peers() { # MODEL
     "$python" "$root/adapters/compiled_decode.py" --context 1024 --batches 1 64 --models "$1" >"$out/$step_name.out"
     figure <"$out/$step_name.out"
+    sed -n 's/^\(.*-b[0-9]*\) transformers compiled: \([0-9.]*\) ms.*/\1 \2/p' "$out/$step_name.out" | while read -r name theirs; do
+        read -r _ _ _ ms <"$out/decode/$name.numbers" || continue
+        faster "$name" "$ms" "$theirs"
+    done
 }
 
 sanitize() { # TOOL
@@ -129,18 +181,41 @@ sanitize() { # TOOL
     compute-sanitizer --tool "$1" --error-exitcode 9 "$tw" bench engine=cuda model=tiny_qwen3 workload=synthetic \
         workload.num_requests=16 workload.arrival.rate=200 workload.lengths.kind=uniform workload.lengths.min_tokens=4 \
         workload.lengths.max_tokens=100 scheduler.num_blocks=160 "out=$out/sanitize-$1"
-    grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/steps/$step_name.txt" | sed "s/^=* */$1: /" | figure
+    findings "$1" "bench engine=cuda"
+}
+
+findings() { # TOOL WHAT
+    grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/steps/$step_name.txt" | sed "s/^=* */$1, $2: /" | figure
+    check "compute-sanitizer, $1, $2: findings" "$(sed -n 's/^=*  *ERROR SUMMARY: \([0-9]*\) .*/\1/p; s/^=*  *RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' \
+        "$out/steps/$step_name.txt" | awk '{ n += $1; k++ } END { if (k) print n; else print "none told" }')" - '<= 0' 1 -
+}
+
+sanitize_kernels() { # TOOL
+    program=$(gpu_bench)
+    compute-sanitizer --tool "$1" --error-exitcode 9 "$program" check all bf16 7
+    findings "$1" "one case of the kernels in 7"
+}
+
+gpu_bench() {
+    for program in "${GPU_BENCH:-}" "$here/gpu_bench" "$root/build/bench/gpu/gpu_bench"; do
+        [ ! -x "$program" ] || { echo "$program"; return; }
+    done
+    echo "no gpu_bench: cmake --build build --target gpu_bench" >&2
+    return 4
 }
 
 kernels() { # WORDS of gpu_bench
-    for program in "${GPU_BENCH:-}" "$here/gpu_bench" "$root/build/bench/gpu/gpu_bench"; do
-        [ -x "$program" ] || continue
-        "$program" "$@"
-        tail -n 12 "$out/steps/$step_name.txt" | cut -c1-150 | figure
-        return
-    done
-    echo "no gpu_bench: cmake --preset release -DTW_BENCH=ON && cmake --build build --target gpu_bench"
-    return 4
+    program=$(gpu_bench)
+    rc=0
+    "$program" "$@" || rc=$?
+    tail -n 12 "$out/steps/$step_name.txt" | cut -c1-150 | figure
+    if [ "$1" = check ]; then
+        read -r cases failed <<END
+$(sed -n 's/^\([0-9]*\) cases, \([0-9]*\) failed$/\1 \2/p' "$out/steps/$step_name.txt" | tail -n 1)
+END
+        check "kernels' cases beyond their tolerance" "$failed" - '<= 0' "${cases:--}" -
+    fi
+    return $rc
 }
 
 # ---- the simulator against the GPU: see data/h200/README.md ----
@@ -151,7 +226,9 @@ profile() { # MODEL
     # shellcheck disable=SC2046  # several words
     "$tw" profile engine=cuda "hardware=$hardware" "model=$1" model.weights=random:0 "profile.time_budget_s=$budget" \
         "profile.root=$out/profiles" $(small '' 'profile.max_tokens=128 profile.max_batch=8 profile.max_kv=200')
-    echo "profile $1: $(($(date +%s) - begin)) s" | figure
+    seconds=$(($(date +%s) - begin))
+    echo "profile $1: $seconds s" | figure
+    check "profile of $1" "$seconds" s '<= 300' 1 -
 }
 
 # lengths MODEL usual|long: the settings of the workload's lengths. Prompts of `long` are longer than any of the profile's
@@ -235,6 +312,15 @@ simulated() {
     cat "$dir/compare.txt"
     case $rc in
     0 | 1 | 5)
+        # columns: metric, percentile, real, simulated, error and its %, interval (low .. high), spread and its %
+        n=$(sed -n 's/^requests compared: \([0-9]*\)$/\1/p' "$dir/compare.txt")
+        awk '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ && $3 > 0 && ($2 != "P99" || loaded) {
+            spread = "-"
+            for (i = 7; i < NF; i++) if ($i == ".." && $(i + 3) == "%") spread = $(i + 2)
+            printf "%s %s|%+.1f|%s|%s\n", $1, $2, ($4 / $3 - 1) * 100, $1 == "TTFT" ? 5 : 3, spread }' loaded="$([ "$2" != loaded ] || echo 1)" \
+            "$dir/compare.txt" | while IFS='|' read -r cell error most spread; do
+            check "$1, $2: $cell, simulated / real - 1" "$error" % "+- $most" "$n" "$spread"
+        done
         awk '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ { printf "%s %s %s %s%% of %s", s ? "," : "    ", $1, $2, $5, $3; s = 1 }
             END { print " ms" }
             /^verdict/ { v = substr($0, 1, 150) }
@@ -249,19 +335,20 @@ steps_begin "$@"
 qwen=$(small qwen3_0_6b micro) llama=$(small llama2_7b micro)
 for piece in "$@"; do
     case $piece in
-    roofs) step roofs 15 90 roofs ;;
+    roofs) step roofs 15 "$(small 90 300)" roofs ;;
+    start) step start 10 90 start ;;
     tokens) step tokens 10 60 tokens ;;
     logits)
         step logits-cuda 60 240 logits --dtypes bfloat16,float32 --models "$(small tiny_qwen3,qwen3_0_6b,llama2_7b:num_hidden_layers=2,bloom_560m micro)"
         step logits-cpu 40 180 logits --engine cpu --models "$(small tiny_qwen3,qwen3_0_6b micro)" --prompts 2 --prompt-tokens 48
         ;;
     qwen)
-        step qwen-b1 10 60 decode "$qwen" 1 1192099840 114688
-        step qwen-b64 12 60 decode "$qwen" "$(small 64 8)" 1192099840 114688
+        step qwen-b1 10 60 decode "$qwen" 1 1192099840 114688 0.50
+        step qwen-b64 12 60 decode "$qwen" "$(small 64 8)" 1192099840 114688 0.60
         ;;
     llama)
-        step llama-b1 15 90 decode "$llama" "$(small 1 2)" 13476831232 524288
-        step llama-b64 20 90 decode "$llama" "$(small 64 6)" 13476831232 524288
+        step llama-b1 15 90 decode "$llama" "$(small 1 2)" 13476831232 524288 0.85
+        step llama-b64 20 90 decode "$llama" "$(small 64 6)" 13476831232 524288 0.85
         step llama-prefill 15 90 prefill "$llama"
         ;;
     slo) step slo 25 120 slo "$qwen" ;;
@@ -272,10 +359,12 @@ for piece in "$@"; do
     sanitize)
         step sanitize-memcheck 30 180 sanitize memcheck
         step sanitize-racecheck 60 240 sanitize racecheck
+        step sanitize-kernels-memcheck 60 240 sanitize_kernels memcheck
+        step sanitize-kernels-racecheck 90 300 sanitize_kernels racecheck
         ;;
     kernels)
         step kernels-check 75 200 kernels check
-        for words in rows steps unequal; do step "kernels-$words" 20 120 kernels $words; done
+        for words in unequal fused steps rows; do step "kernels-$words" 20 120 kernels $words; done
         ;;
     profile) for model in $models; do step "profile-$model" $((budget + 20)) $((budget * 2 + 120)) profile "$model"; done ;;
     capacity)

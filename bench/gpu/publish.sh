@@ -1,0 +1,183 @@
+#!/bin/sh
+# Puts what bench/gpu/run.sh measured into data/h200 and the README files: the maintainer's step behind a session on a GPU.
+#
+#     bench/gpu/publish.sh FROM...             folders OUT of run.sh, or packages that its PACK left
+#     bench/gpu/publish.sh                     the figures alone, again, from what is in data/h200
+#
+# Of each FROM, as far as it has them:
+#   profiles/        bundles: a model's takes the place of the one before (samples.txt stays behind)
+#   fidelity/MODEL/  workloads and three real runs of each: all of the model's runs are replaced; batches.csv of the first run stays
+#   roofs.json       roofs of the machine
+#   steps/*.checks   figures with a limit: the newest of each figure counts, in data/h200/checks.txt
+#
+# Then every recorded workload is simulated from the bundle in data/h200 by this tree's program and compared with its real runs, and the blocks
+# between `<!-- NAME: bench/gpu/publish.sh -->` and `<!-- end -->` are written anew: `fidelity` in data/h200/README.md, `checks` in
+# bench/gpu/README.md, and the two rows on the CUDA engine in README.md's table. Nothing is written before all comparisons have run. Look at
+# `git diff` then: words around the figures are yours, and tests/cli/h200_bundle holds the light or idle run to its limits.
+#
+# TWINFER: the program (build/twinfer). DATA: in place of data/h200, READMES: of the folder whose README files are written.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+tw=${TWINFER:-$root/build/twinfer}
+data=${DATA:-$root/data/h200}
+readmes=${READMES:-$root}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+out=$work # of bench/steps.sh
+. "$root/bench/steps.sh"
+"$tw" --version >/dev/null || { echo "publish.sh: no program: TWINFER, or ./do build" >&2; exit 4; }
+
+# ---- into a copy of data/h200 ----
+
+new=$work/data
+cp -R "$data" "$new"
+touch "$new/checks.txt"
+
+# take FOLDER FILES...: those that are there, of $run, into FOLDER.
+take() {
+    to=$1
+    shift
+    mkdir -p "$to"
+    for file in "$@"; do [ ! -f "$run/$file" ] || cp "$run/$file" "$to/"; done
+}
+
+take_bundle() { # FROM MODEL
+    for part in compute cpu_overhead; do
+        run=$1/profiles/data/profiling/$part/h200/$2
+        [ -d "$run" ] || { echo "publish.sh: $1: $2 has no $part" >&2; exit 3; }
+        rm -rf "$new/data/profiling/$part/h200/$2"
+        mkdir -p "$new/data/profiling/$part/h200"
+        cp -R "$run" "$new/data/profiling/$part/h200/$2"
+        rm -f "$new/data/profiling/$part/h200/$2/samples.txt"
+    done
+    echo "bundle of $2"
+}
+
+take_runs() { # FROM MODEL
+    rm -rf "$new/runs/$2"
+    for point in "$1/fidelity/$2"/*/; do
+        name=$(basename "$point")
+        for real in 1 2 3; do
+            run=$point/real-$real
+            [ -f "$run/request_metrics.csv" ] || { echo "publish.sh: $run is not whole" >&2; exit 3; }
+            take "$new/runs/$2/$name/real-$real" config.yaml overrides.yaml request_metrics.csv run_meta.json
+        done
+        run=$point/real-1
+        take "$new/runs/$2/$name/real-1" batches.csv
+        cp -R "$point/workload" "$new/runs/$2/$name/workload"
+        echo "runs of $2, $name"
+    done
+}
+
+take_checks() { # FROM: a figure's last line counts
+    cat "$new/checks.txt" "$1"/steps/*.checks 2>/dev/null | awk -F'|' '{ if (!($1 in line)) order[++n] = $1; line[$1] = $0 }
+        END { for (i = 1; i <= n; i++) print line[order[i]] }' >"$work/checks"
+    mv "$work/checks" "$new/checks.txt"
+}
+
+for from in "$@"; do
+    case $from in
+    *.tgz)
+        mkdir -p "$work/from"
+        rm -rf "$work/from"/*
+        tar xzf "$from" -C "$work/from"
+        from=$work/from
+        ;;
+    esac
+    [ -d "$from" ] || { echo "publish.sh: $from is neither a folder nor a .tgz" >&2; exit 3; }
+    for bundle in "$from"/profiles/data/profiling/compute/h200/*/; do
+        [ ! -d "$bundle" ] || take_bundle "$from" "$(basename "$bundle")"
+    done
+    for runs in "$from"/fidelity/*/; do
+        [ ! -d "$runs" ] || take_runs "$from" "$(basename "$runs")"
+    done
+    [ ! -f "$from/roofs.json" ] || cp "$from/roofs.json" "$new/"
+    take_checks "$from"
+done
+
+# ---- the figures, by this program ----
+
+# compared MODEL NAME: simulates the workload with the settings of its first real run, and compares.
+compared() {
+    dir=$new/runs/$1/$2 to=$work/figures/$1/$2
+    mkdir -p "$to"
+    settings=$(awk '/^scheduler:/ { here = 1; next } /^[^ ]/ { here = 0 }
+        here && $1 ~ /^(batch_cap|token_budget|max_model_len|num_blocks):$/ && $2 != "null" { sub(/:/, "", $1); printf "scheduler.%s=%s ", $1, $2 }' "$dir/real-1/config.yaml")
+    others=
+    for real in "$dir"/real-[2-9]; do [ ! -d "$real" ] || others=$others${others:+,}$real; done
+    # shellcheck disable=SC2086  # several words
+    "$tw" simulate hardware=h200 "model=$1" "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
+        "workload.dir=$dir/workload" "out=$to/sim" >"$to/sim.txt" 2>&1 || { cat "$to/sim.txt" >&2; exit 1; }
+    rc=0
+    "$tw" compare "real_run_dir=$dir/real-1" ${others:+"spread=[$others]"} "sim_run_dir=$to/sim" "out=$to/compare" >"$to/compare.txt" 2>&1 || rc=$?
+    case $rc in 0 | 1 | 5) ;; *) cat "$to/compare.txt" >&2; exit 1 ;; esac
+}
+
+# row MODEL NAME: of the table: each cell simulated / real - 1, with the spread of the real runs.
+row() {
+    awk -v model="$1" -v name="$2" '
+        $1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ && $3 > 0 {
+            spread = ""
+            for (i = 7; i < NF; i++) if ($i == ".." && $(i + 3) == "%") spread = " (" $(i + 2) ")"
+            e = ($4 / $3 - 1) * 100
+            cell[$1 $2] = sprintf("%+.1f%s", e, spread)
+        }
+        /^requests compared:/ { n = $3 }
+        END {
+            if (n < 1000) delete cell["TTFTP99"]; if (n < 1000) delete cell["TPOTP99"]; if (n < 1000) delete cell["E2EP99"]
+            printf "| %s, %s, %d requests", model, name, n
+            split("TTFTP50 TTFTP90 TTFTP99 TPOTP50 TPOTP90 TPOTP99 E2EP50 E2EP90 E2EP99", of, " ")
+            for (i = 1; i <= 9; i++) printf " | %s", cell[of[i]]
+            print " |"
+        }' "$work/figures/$1/$2/compare.txt"
+}
+
+points() {
+    for dir in "$new"/runs/*/*/; do
+        [ ! -f "$dir/real-1/request_metrics.csv" ] || echo "$(basename "$(dirname "$dir")") $(basename "$dir")"
+    done
+}
+
+points >"$work/points"
+{
+    echo "| simulated / real - 1, % (spread of the real runs) | TTFT P50 | P90 | P99 | TPOT P50 | P90 | P99 | E2E P50 | P90 | P99 |"
+    echo "|---|---|---|---|---|---|---|---|---|---|"
+    while read -r model name; do
+        compared "$model" "$name"
+        row "$model" "$name"
+    done <"$work/points"
+} >"$work/fidelity.md"
+checks_table "$new/checks.txt" >"$work/checks.md"
+
+# Rows of README.md: the largest error of each recorded workload; the shares of the floor.
+short=$(awk -F'|' 'NR > 2 { most = 0; for (i = 3; i <= 11; i++) { v = $i; sub(/\(.*/, "", v); e = v < 0 ? -v : v + 0; if (e > most) most = e }
+    sub(/^ */, "", $2); sub(/ *$/, "", $2); printf "%s%s: at most %.1f %%", n++ ? "; " : "", $2, most }' "$work/fidelity.md")
+shares=$(awk -F'|' '/: share of the floor\|/ { sub(/: share of the floor/, "", $1); printf "%s%s %.2f", n++ ? "; " : "", $1, $2 }' "$new/checks.txt")
+
+# block FILE NAME TEXT: writes what is between the marks, to $work/new/FILE.
+block() {
+    grep -q "<!-- $2: bench/gpu/publish.sh -->" "$readmes/$1" || { echo "publish.sh: $1 has no block $2" >&2; exit 3; }
+    mkdir -p "$work/new/$(dirname "$1")"
+    awk -v name="<!-- $2: bench/gpu/publish.sh -->" -v text="$3" '
+        $0 == name { print; print ""; while ((getline line <text) > 0) print line; print ""; skip = 1; next }
+        $0 == "<!-- end -->" { skip = 0 }
+        !skip' "$readmes/$1" >"$work/new/$1"
+}
+
+block data/h200/README.md fidelity "$work/fidelity.md"
+block bench/gpu/README.md checks "$work/checks.md"
+awk -v short="$short" -v shares="$shares" '
+    /^\| real against simulated, CUDA engine on an H200/ {
+        print "| real against simulated, CUDA engine on an H200: TTFT, TPOT and E2E at P50 and P90, with 1,000 requests P99 | " short " | [data/h200](data/h200/README.md) |"; next }
+    /^\| CUDA engine on an H200, bfloat16, decode/ && shares != "" {
+        print "| CUDA engine on an H200, bfloat16, decode at 1k context: share of the time in which weights and keys are read once | " shares " | [bench/gpu](bench/gpu) |"; next }
+    { print }' "$readmes/README.md" >"$work/new/README.md"
+
+# ---- in place ----
+
+rm -rf "$data"
+cp -R "$new" "$data"
+for file in data/h200/README.md bench/gpu/README.md README.md; do cp "$work/new/$file" "$readmes/$file"; done
+cat "$work/fidelity.md"
+echo "written: $data, and README.md, bench/gpu/README.md, data/h200/README.md of $readmes: look at git diff"
