@@ -84,7 +84,12 @@ def placed(groups):
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    rows = requests(sys.argv[1])
+    try:
+        rows = requests(sys.argv[1])
+    except (OSError, KeyError) as e:
+        sys.exit(f"{sys.argv[1]}: no request rows of a run: {e}")
+    if not rows:
+        sys.exit(f"{sys.argv[1]}: no request ended well")
     at = placed(tied(rows))
     first = min(at.values())
     n = max(at.values()) - first + 1
