@@ -9,7 +9,7 @@
 
 /* Weights of residuals, in scales: full up to CLIP, then as of CLIP (Huber), none beyond STALL. */
 static const double CLIP = 3, STALL = 9, NORMAL_MAD = 1.4826;
-enum { ROUNDS = 30 };
+enum { ROUNDS = 30, BLOCKS_LEAST = 8 };
 
 struct batch_problem {
     const struct theta_prior *prior;
@@ -20,6 +20,7 @@ struct batch_problem {
     double *slope; /* [n][ITERATION_PARAMS]: by the logarithms */
     size_t n;
     double scale, information; /* of the residuals; of a batch */
+    size_t block;              /* of batches that are alike */
 };
 
 static void gather(struct arena *a, const struct calibrate_params *p,
@@ -73,25 +74,45 @@ static double median(struct arena *scratch, const double *v, size_t n)
     return metrics_percentile(copy, n, 50);
 }
 
+/* Of how many values one is worth, as neighbours are alike: over blocks of 1, 2, 4, ... of them,
+ * the largest of the block means' variance against what independent values have (Flyvbjerg and
+ * Petersen 1989). *block: the length at which it is. v is overwritten. */
+static double correlated(double *v, size_t n, size_t *block)
+{
+    double mean = 0, alone = 0, most = 1;
+    for (size_t i = 0; i < n; i++)
+        mean += v[i] / (double)n;
+    *block = 1;
+    for (size_t length = 1; n >= BLOCKS_LEAST; length *= 2, n /= 2) {
+        double squares = 0;
+        for (size_t i = 0; i < n; i++)
+            squares += (v[i] - mean) * (v[i] - mean);
+        const double variance = squares / (double)(n - 1);
+        alone = length == 1 ? variance : alone;
+        if (variance * (double)length > most * alone) {
+            most = variance * (double)length / alone;
+            *block = length;
+        }
+        for (size_t i = 0; i + 1 < n; i += 2)
+            v[i / 2] = (v[i] + v[i + 1]) / 2;
+    }
+    return most;
+}
+
 /* Scale of the residuals, weights, and what a batch says. */
 static void weigh(struct arena *scratch, struct batch_problem *x)
 {
-    double *off = arena_array(scratch, double, x->n), products = 0, squares = 0;
+    double *off = arena_array(scratch, double, x->n);
     for (size_t i = 0; i < x->n; i++)
         off[i] = fabs(x->measured[i] - x->predicted[i]);
     x->scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
     for (size_t i = 0; i < x->n; i++) {
         double u = off[i] / x->scale;
         x->weight[i] = u <= CLIP ? 1 : u <= STALL ? CLIP / u : 0;
+        off[i] = x->weight[i] * (x->measured[i] - x->predicted[i]);
     }
-    for (size_t i = 0; i + 1 < x->n; i++) {
-        double one = sqrt(x->weight[i]) * (x->measured[i] - x->predicted[i]);
-        double other = sqrt(x->weight[i + 1]) * (x->measured[i + 1] - x->predicted[i + 1]);
-        products += one * other;
-        squares += one * one;
-    }
-    double c = squares > 0 ? fmin(fmax(products / squares, 0), 0.99) : 0;
-    x->information = (1 - c) / (1 + c) / (x->scale * x->scale);
+    const double worth = correlated(off, x->n, &x->block);
+    x->information = 1 / (worth * x->scale * x->scale);
     arena_reset(scratch);
 }
 
@@ -228,6 +249,7 @@ static void keep_unevenness(struct arena *a, const struct batch_problem *x,
         squares += (x->measured[i] / x->predicted[i] - 1) * (x->measured[i] / x->predicted[i] - 1);
     }
     out->unevenness = ratio;
+    out->bout = (double)x->block;
     out->uneven_prompt = prompt;
     if (out->n_unevenness)
         out->theta.ln[THETA_SPREAD] =

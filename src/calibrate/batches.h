@@ -7,8 +7,9 @@
  * (White, Cobb and Spratt 2000, "A comparison of five steady-state truncation heuristics for
  * simulation"): of all cuts at groups of 5 up to the middle, that with the least standard error of
  * the mean of the residuals behind it, which is none where nothing differs. Batches are no
- * independent samples: the information of n of them is cut by their residuals' lag-1 correlation c,
- * (1 - c) / (1 + c). The first batch of a shape (sim/first_use.h) takes longer where an engine
+ * independent samples, as the machine is slow in bouts: their information is cut by how much more
+ * the means over blocks of them differ than means of independent ones would, at the length of block
+ * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. The first batch of a shape (sim/first_use.h) takes longer where an engine
  * prepares something for each. By how much is the difference of the medians of residuals, of first
  * batches and of others; it counts where there are BATCHES_LEAST of both and it is beyond three
  * times its error. What is left of each batch that counted, measured / predicted in its order, is

@@ -42,7 +42,7 @@ struct uneven {
     struct predictor_ops ops;
     double spread;
     uint64_t iteration;
-    double *ratio; /* [n]: of mean 1; n == 0: the wave */
+    const double *ratio; /* [n]; n == 0: the wave */
     size_t n;
 };
 
@@ -60,24 +60,18 @@ static enum st predict_uneven(void *self, const struct batch *b, struct stage_ti
     return ST_OK;
 }
 
-static void set_ratios(struct arena *a, const struct trial *f, struct uneven *u)
-{
-    double sum = 0;
-    u->ratio = arena_array(a, double, f->n_ratios);
-    u->n = f->n_ratios;
-    for (size_t i = 0; i < u->n; i++)
-        sum += u->ratio[i] = f->ratios[i];
-    for (size_t i = 0; i < u->n; i++)
-        u->ratio[i] *= (double)u->n / sum;
-    u->iteration = u->n ? f->phase * u->n / TRIAL_WAVE : f->phase;
-}
-
 static struct predictor uneven_of(struct arena *a, const struct predictor *p, const struct trial *f,
                                   double spread)
 {
     struct uneven *u = arena_one(a, struct uneven);
-    *u = (struct uneven){.p = *p, .ops = *p->ops, .spread = spread};
-    set_ratios(a, f, u);
+    *u = (struct uneven){
+        .p = *p,
+        .ops = *p->ops,
+        .spread = spread,
+        .iteration = f->n_ratios ? f->phase * f->n_ratios / TRIAL_WAVE : f->phase,
+        .ratio = f->ratios,
+        .n = f->n_ratios,
+    };
     u->ops.predict = predict_uneven;
     return (struct predictor){.ops = &u->ops, .self = u, .stages = p->stages};
 }

@@ -20,7 +20,7 @@ struct trial {
     struct serve_params serve;             /* checked; overheads are set here */
     const volatile sig_atomic_t *stop;     /* may be NULL */
     uint64_t phase; /* iterations of the wave that have passed at the start */
-    /* Instead of the wave: measured / predicted of batches, in their order (batches.h). */
+    /* Instead of the wave: what each iteration takes of its prediction, over and over. */
     const double *ratios; /* [n_ratios]; NULL = the wave */
     size_t n_ratios;
     double first_use_s; /* of the first batch of each shape, besides (sim/first_use.h); 0 = none */

@@ -409,6 +409,85 @@ static void first_batches_of_a_shape_are_told_apart(void **state)
     assert_false(noted(&without, "the first batch of a shape"));
 }
 
+/* A machine that is slow by turns: 1.35 times in bouts of 40 to 120 batches, on a third of the
+ * time. */
+static double *bouts_of(struct test *t, uint64_t seed, int n)
+{
+    struct rng r = rng_stream(seed, "test.bouts");
+    double *ratio = arena_array(t->a, double, n);
+    for (int i = 0; i < n;) {
+        const int end = i + 40 + (int)rng_below(&r, 80);
+        const double slow = rng_below(&r, 3) == 0 ? 1.35 : 1;
+        for (; i < end && i < n; i++)
+            ratio[i] = slow * (1 + 0.03 * rng_normal(&r));
+    }
+    return ratio;
+}
+
+/* Whether the interval of E2E P50 of a run, predicted from the batches of another, holds it. */
+static bool bouts_are_held(struct test *t, struct service *s, uint64_t seed, double *width)
+{
+    enum { N = 800, RUN = 20000 };
+    struct observed_batch *b = arena_array(t->a, struct observed_batch, N);
+    const struct iteration_params truth = theta_iteration(&s->truth);
+    const double *ratio = bouts_of(t, seed, N);
+    for (int i = 0; i < N; i++) {
+        const int64_t seqs = 1 + i % 5;
+        struct iteration_batch x = {
+            .load = {.tokens = seqs, .rows = seqs, .seqs = seqs, .kv_tokens = 300 * seqs}};
+        struct iteration_terms terms;
+        iteration_terms(&s->shape, &x, 0, &terms);
+        const struct iteration_time time = iteration_time(&truth, &terms, NULL);
+        b[i] = (struct observed_batch){.load = x.load,
+                                       .duration_s = (time.host_s + time.device_s) * ratio[i]};
+    }
+    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        stage.of[m] = observed_unknown();
+    struct observed run = {.path = "r",
+                           .name = "r",
+                           .batches = b,
+                           .n_batches = N,
+                           .first_token_lag_s = exp(s->truth.ln[THETA_FIRST_TOKEN]),
+                           .stages = &stage,
+                           .n_stages = 1};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    struct calibrate_fit fit;
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    struct service other = *s;
+    other.trial.ratios = bouts_of(t, seed + 1000, RUN);
+    other.trial.n_ratios = RUN;
+    const struct observed_stage real = observe(t, &other, "1", 2, 60, 200);
+    struct calibrate_prediction q;
+    assert_ok(calibrate_predict(t->a, &p, &fit, &real, true, &q, &t->e), t);
+    const double low = q.low[OBSERVED_E2E].at[OBSERVED_P50];
+    const double high = q.high[OBSERVED_E2E].at[OBSERVED_P50];
+    *width = log(high / low);
+    return low <= real.of[OBSERVED_E2E].at[OBSERVED_P50] &&
+           real.of[OBSERVED_E2E].at[OBSERVED_P50] <= high;
+}
+
+/* Two runs meet other bouts: intervals hold both what the fit does not know of the machine's mean
+ * and what the other run meets. */
+static void intervals_hold_the_bouts_of_other_runs(void **state)
+{
+    struct test *t = *state;
+    enum { RUNS = 8 };
+    struct service s;
+    int held = 0;
+    double width, mean = 0;
+    open_service(t, &s);
+    s.truth.ln[THETA_SPREAD] = log(1e-4);
+    s.truth.ln[THETA_COMPLETION] = log(1e-6);
+    for (uint64_t seed = 0; seed < RUNS; seed++) {
+        held += bouts_are_held(t, &s, seed, &width);
+        mean += width / RUNS;
+    }
+    assert_in_range(held, 7, RUNS);
+    assert_true(mean < 0.9); /* factors between the ends of 2.5 and less */
+}
+
 /* ---- algebra, wave ------------------------------------------------------------------------------
  */
 
@@ -459,6 +538,7 @@ int main(void)
         TEST(contradictory_settings_are_refused),
         TEST(stalls_and_a_slow_start_do_not_count),
         TEST(first_batches_of_a_shape_are_told_apart),
+        TEST(intervals_hold_the_bouts_of_other_runs),
         TEST(systems_are_solved_around_what_is_left_out),
         TEST(the_wave_is_normal_and_of_mean_one),
     };
