@@ -39,13 +39,23 @@ done
 absolute() {
     (cd "$1" 2>/dev/null && pwd) || die "$1 is no folder"
 }
+# A name as the command line's grammar takes it, whatever is in it.
+quoted() {
+    printf "'%s'" "$(printf %s "$1" | sed -e 's/\\/\\\\/g' -e "s/'/\\\\'/g")"
+}
 predict=$(absolute "$predict") || exit 2
-from='' rest=$calibrate
+from='' list='' rest=$calibrate
+if [ -d "$calibrate" ]; then # one folder, commas or not
+    from=$(absolute "$calibrate") || exit 2
+    list=$(quoted "$from")
+    rest=''
+fi
 while [ -n "$rest" ]; do
     dir=${rest%%,*}
     rest=${rest#"$dir"}
     rest=${rest#,}
     dir=$(absolute "$dir") || exit 2
+    list="$list${list:+,}$(quoted "$dir")"
     from="$from${from:+,}$dir"
 done
 
@@ -121,8 +131,8 @@ done
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 # shellcheck disable=SC2086 # words of the command line
-set -- calibrate "check=[$predict]" "model=$model" "model.hub=$hub" "hardware=$hardware" "out=$out/b" log.level=error $more
-[ -z "$from" ] || set -- "$@" "from=[$from]"
+set -- calibrate "check=[$(quoted "$predict")]" "model=$model" "model.hub=$hub" "hardware=$hardware" "out=$out/b" log.level=error $more
+[ -z "$from" ] || set -- "$@" "from=[$list]"
 [ -z "$fitted" ] || set -- "$@" "stages=[$fitted]"
 code=0
 (cd "$here" && "$tw" "$@") >"$out/text" || code=$?

@@ -20,11 +20,17 @@ static bool ends_with(const char *path, const char *end)
     return n >= m && strcmp(path + n - m, end) == 0;
 }
 
+/* Records, a line each, have metadata and metrics. */
+static bool is_records(const char *path)
+{
+    return ends_with(path, ".jsonl") && read_tree_has(path, "metadata|metrics");
+}
+
 bool observed_is_aiperf(struct arena *a, const char *path)
 {
     if (fs_is_dir(path))
         return fs_exists(fs_join(a, path, RECORDS)) || fs_exists(fs_join(a, path, SUMMARY));
-    return ends_with(path, ".jsonl") || read_tree_has(path, "time_to_first_token");
+    return is_records(path) || read_tree_has(path, "request_latency|time_to_first_token");
 }
 
 /* Seconds of a value in the unit beside it; tokens and counts are as they are. */
@@ -163,16 +169,34 @@ static enum st series_of(struct arena *a, const struct node *map, const char *na
     return ST_OK;
 }
 
+static bool says(const struct node *map, const char *key, const char *text)
+{
+    const struct node *n = node_find(map, key);
+    return n && n->kind == NODE_STR && sv_eq(n->s, text);
+}
+
+/* The load that was asked for: of input_config.loadgen, or of the one phase in input_config.phases
+ * that is not a warm-up, as later versions have it. */
 static enum st load_of(const struct node *map, double *rate, bool *even, struct err *e)
 {
     const struct node *load = node_path(map, "input_config.loadgen");
+    const struct node *phases = node_path(map, "input_config.phases");
     *rate = NAN;
     *even = false;
-    if (!load || load->kind != NODE_MAP)
-        return ST_OK;
-    const struct node *mode = node_find(load, "request_rate_mode");
-    *even = mode && mode->kind == NODE_STR && sv_eq(mode->s, "constant");
-    return read_tree_number(load, "request_rate", 1e-6, 1e6, rate, e);
+    if (load && load->kind == NODE_MAP) {
+        *even = says(load, "request_rate_mode", "constant");
+        return read_tree_number(load, "request_rate", 1e-6, 1e6, rate, e);
+    }
+    for (uint32_t i = 0; phases && phases->kind == NODE_LIST && i < phases->n; i++) {
+        const struct node *phase = phases->items[i];
+        if (phase->kind != NODE_MAP || says(phase, "kind", "warmup"))
+            continue;
+        if (!isnan(*rate))
+            return node_err(phase, ST_INPUT, e, "input_config.phases: has several beside warm-up");
+        *even = says(phase, "type", "constant");
+        TRY(read_tree_number(phase, "rate", 1e-6, 1e6, rate, e));
+    }
+    return ST_OK;
 }
 
 static enum st read_summary(struct arena *a, const char *path, struct observed_stage *out,
@@ -195,10 +219,11 @@ static enum st read_summary(struct arena *a, const char *path, struct observed_s
     out->failed = whole(failed);
     m.burstiness = even ? (double)INFINITY : 1;
     if (isnan(m.rate)) {
-        err_set(e, ST_INPUT,
-                "%s: no input_config.loadgen.request_rate, and the record does not hold when "
-                "requests were sent",
-                path);
+        err_set(
+            e, ST_INPUT,
+            "%s: no rate in input_config.loadgen or input_config.phases, and the record does not "
+            "hold when requests were sent",
+            path);
         return err_hint(e, RECORDS " beside it does");
     }
     return observed_from_means(a, path, &m, out, e);

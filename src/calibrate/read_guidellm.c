@@ -7,10 +7,34 @@
 
 static const double MOST_S = 1e12; /* seconds since 1970 */
 
+#define FILE_NAME "benchmarks.json"
+
+static const char *file_of(struct arena *a, const char *path)
+{
+    return fs_is_dir(path) ? fs_join(a, path, FILE_NAME) : path;
+}
+
 bool observed_is_guidellm(struct arena *a, const char *path)
 {
-    (void)a;
-    return read_tree_has(path, "benchmarks");
+    const char *file = file_of(a, path);
+    return fs_exists(file) && read_tree_has(file, "benchmarks");
+}
+
+/* Whether its strategy plans when requests are sent. The others want each sent as soon as may be:
+ * all at the start of the benchmark, or at the end of another. */
+static bool is_planned(const struct node *benchmark)
+{
+    static const char *const at[] = {"config.strategy.type_", "args.strategy.type_",
+                                     "scheduler.strategy.type_"};
+    static const char *const planned[] = {"constant", "poisson", "async", "trace", "replay"};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        const struct node *type = node_path(benchmark, at[i]);
+        for (size_t k = 0; type && type->kind == NODE_STR && k < sizeof planned / sizeof *planned;
+             k++)
+            if (sv_eq(type->s, planned[k]))
+                return true;
+    }
+    return false;
 }
 
 /* By the members of a map inside the request, where the request itself has none. */
@@ -30,7 +54,8 @@ static int64_t whole(double v)
 }
 
 /* Planned is the time at which GuideLLM's strategy wanted the request sent. */
-static enum st row_of(const struct node *request, struct observed_row *r, struct err *e)
+static enum st row_of(const struct node *request, bool by_plan, struct observed_row *r,
+                      struct err *e)
 {
     double prompt, output, cached, planned, start, end, first, ttft_ms;
     if (request->kind != NODE_MAP)
@@ -49,7 +74,7 @@ static enum st row_of(const struct node *request, struct observed_row *r, struct
     TRY(read_tree_number(request, "time_to_first_token_ms", 0, MOST_S, &ttft_ms, e));
     if (isnan(first))
         first = start + ttft_ms / 1e3;
-    *r = (struct observed_row){.arrival_s = planned <= start ? planned : start,
+    *r = (struct observed_row){.arrival_s = by_plan && planned <= start ? planned : start,
                                .first_token_s = first,
                                .end_s = end,
                                .prompt_tokens = whole(prompt),
@@ -71,40 +96,72 @@ static enum st list_at(const struct node *benchmark, const char *path, const str
     return ST_OK;
 }
 
-static enum st read_benchmark(struct arena *a, const char *path, const struct node *benchmark,
-                              struct observed_stage *out, struct err *e)
+/* ST_INPUT: the report holds fewer requests than there were, and so not its load. */
+static enum st check_all_there(const struct node *benchmark, uint32_t n, struct err *e)
 {
-    const struct node *good, *bad;
-    if (benchmark->kind != NODE_MAP)
-        return node_err(benchmark, ST_INPUT, e, "benchmarks: expected an object, got %s",
-                        node_kind_name(benchmark->kind));
-    TRY(list_at(benchmark, "requests.successful", &good, e));
-    TRY(list_at(benchmark, "requests.errored", &bad, e));
-    if (!good || good->n == 0) {
-        node_err(benchmark, ST_INPUT, e, "benchmark %s has no successful requests", out->name);
-        return err_hint(e, "GuideLLM leaves them out with --sample-requests 0");
+    static const char *const at[] = {"metrics.request_totals", "request_totals",
+                                     "run_stats.requests_made"};
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        const struct node *totals = node_path(benchmark, at[i]);
+        int64_t had = 0;
+        if (totals && totals->kind == NODE_MAP)
+            TRY(read_tree_count(totals, "successful", &had, e));
+        if (had <= n)
+            continue;
+        node_err(benchmark, ST_INPUT, e, "it holds %u of %lld successful requests", n,
+                 (long long)had);
+        return err_hint(e, "GuideLLM keeps a sample of them with sample_requests: leave it out");
     }
+    return ST_OK;
+}
+
+static enum st read_benchmark(struct arena *a, const char *path, const struct node *benchmark,
+                              const struct node *good, struct observed_stage *out, struct err *e)
+{
+    const struct node *bad;
+    const bool by_plan = is_planned(benchmark);
+    TRY(list_at(benchmark, "requests.errored", &bad, e));
+    TRY(check_all_there(benchmark, good->n, e));
     struct observed_row *rows = arena_array(a, struct observed_row, good->n);
     for (uint32_t i = 0; i < good->n; i++)
-        TRY(row_of(good->items[i], &rows[i], e));
+        TRY(row_of(good->items[i], by_plan, &rows[i], e));
     TRY(observed_from_rows(a, path, rows, good->n, out, e));
     out->failed += bad ? bad->n : 0;
     return ST_OK;
+}
+
+/* Benchmarks without successes are no stages: the last of a sweep may have none. */
+static enum st read_all(struct arena *a, const char *path, const struct node *list,
+                        struct observed *out, struct err *e)
+{
+    const struct node *good;
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (list->items[i]->kind != NODE_MAP)
+            return node_err(list->items[i], ST_INPUT, e, "benchmarks: expected an object, got %s",
+                            node_kind_name(list->items[i]->kind));
+        TRY(list_at(list->items[i], "requests.successful", &good, e));
+        if (!good || good->n == 0)
+            continue;
+        struct observed_stage *s = &out->stages[out->n_stages++];
+        s->name = arena_printf(a, "%u", i);
+        TRY(read_benchmark(a, path, list->items[i], good, s, e));
+    }
+    if (out->n_stages)
+        return ST_OK;
+    node_err(list->items[0], ST_INPUT, e, "benchmark 0 has no successful requests%s",
+             list->n > 1 ? ", nor has another" : "");
+    return err_hint(e, "GuideLLM leaves them out with sample_requests=0");
 }
 
 enum st observed_read_guidellm(struct arena *a, const char *path, struct observed *out,
                                struct err *e)
 {
     struct node *map, *list;
-    TRY(read_tree(a, path, &map, e));
+    const char *file = file_of(a, path);
+    TRY(read_tree(a, file, &map, e));
     TRY(node_get(map, "benchmarks", NODE_LIST, &list, e));
     if (list->n == 0)
         return node_err(list, ST_INPUT, e, "benchmarks: has none");
-    out->n_stages = list->n;
     out->stages = arena_array(a, struct observed_stage, list->n);
-    for (uint32_t i = 0; i < list->n; i++) {
-        out->stages[i].name = arena_printf(a, "%u", i);
-        TRY(read_benchmark(a, path, list->items[i], &out->stages[i], e));
-    }
-    return ST_OK;
+    return read_all(a, file, list, out, e);
 }

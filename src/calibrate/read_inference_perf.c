@@ -116,7 +116,8 @@ struct summary {
     double mean, min, p1, p5, p10, p25, median, p75, p90, p95, p99, max;
 };
 
-#define QUANTITY .min = 0, .max = 1e9
+/* Which percentiles there are, its configuration says. */
+#define QUANTITY .min = 0, .max = 1e9, .optional = true
 static const struct field summary_rows[] = {
     FIELD(struct summary, mean, QUANTITY),   FIELD(struct summary, min, QUANTITY),
     FIELD(struct summary, p1, QUANTITY),     FIELD(struct summary, p5, QUANTITY),
@@ -131,21 +132,26 @@ struct latencies {
     struct summary request_latency, time_to_first_token;
 };
 static const struct field latency_rows[] = {
-    FIELD_MAP(struct latencies, request_latency, "request_latency", &summary_fields),
-    FIELD_MAP(struct latencies, time_to_first_token, "time_to_first_token", &summary_fields),
+    FIELD_MAP(struct latencies, request_latency, "request_latency", &summary_fields,
+              .optional = true),
+    FIELD_MAP(struct latencies, time_to_first_token, "time_to_first_token", &summary_fields,
+              .optional = true),
 };
 static const struct fields latency_fields = FIELDS(struct latencies, latency_rows);
 
+/* Lengths have had two names. Without streaming there is no time to first token. */
 struct successes {
     int64_t count;
     struct latencies latency;
-    struct summary prompt_len, output_len;
+    struct summary prompt_len, output_len, prompt_tokens, output_tokens;
 };
 static const struct field success_rows[] = {
-    FIELD(struct successes, count, .min = 1, .max = MOST_REQUESTS),
-    FIELD_MAP(struct successes, latency, "latency", &latency_fields),
-    FIELD_MAP(struct successes, prompt_len, "prompt_len", &summary_fields),
-    FIELD_MAP(struct successes, output_len, "output_len", &summary_fields),
+    FIELD(struct successes, count, .min = 0, .max = MOST_REQUESTS),
+    FIELD_MAP(struct successes, latency, "latency", &latency_fields, .optional = true),
+    FIELD_MAP(struct successes, prompt_len, "prompt_len", &summary_fields, .optional = true),
+    FIELD_MAP(struct successes, output_len, "output_len", &summary_fields, .optional = true),
+    FIELD_MAP(struct successes, prompt_tokens, "prompt_tokens", &summary_fields, .optional = true),
+    FIELD_MAP(struct successes, output_tokens, "output_tokens", &summary_fields, .optional = true),
 };
 static const struct fields success_fields = FIELDS(struct successes, success_rows);
 
@@ -177,17 +183,22 @@ static struct observed_series series_of(const struct summary *s)
                                            [OBSERVED_P99] = s->p99}};
 }
 
-/* Quantile function of a summary, linear between what it has. */
+/* Quantile function of a summary, linear between what it has; NAN where it has nothing. */
 static double quantile(const struct summary *s, double q)
 {
     const double at[] = {0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100};
     const double v[] = {s->min, s->p1,  s->p5,  s->p10, s->p25, s->median,
                         s->p75, s->p90, s->p95, s->p99, s->max};
-    size_t i = 1;
-    while (i + 1 < sizeof at / sizeof *at && q > at[i])
-        i++;
-    double t = (q - at[i - 1]) / (at[i] - at[i - 1]);
-    return v[i - 1] + (v[i] - v[i - 1]) * t;
+    double from_q = 0, from = (double)NAN;
+    for (size_t i = 0; i < sizeof at / sizeof *at; i++) {
+        if (isnan(v[i]))
+            continue;
+        if (q <= at[i])
+            return isnan(from) ? v[i] : from + (v[i] - from) * (q - from_q) / (at[i] - from_q);
+        from_q = at[i];
+        from = v[i];
+    }
+    return isnan(from) ? s->mean : from;
 }
 
 static int64_t whole(double v)
@@ -237,6 +248,11 @@ static struct pool make_pool(struct arena *a, const struct prompts *p, const str
     return out;
 }
 
+static bool known(const struct summary *s)
+{
+    return !isnan(quantile(s, 50));
+}
+
 /* Whether requests took longer than their answers' lengths allow: with ignore_eos every answer has
  * the length that was asked for, but a client that counts the tokens of its text again finds fewer
  * where the text has less (special tokens, spaces), or more. */
@@ -249,17 +265,22 @@ static bool lengths_refuted(const struct summary *length, const struct summary *
 static int64_t *output_lengths(struct arena *a, const struct experiment *x,
                                const struct successes *s, int64_t n, struct observed_stage *out)
 {
-    const struct summary *counted = &s->output_len;
+    const struct summary *counted = known(&s->output_len) ? &s->output_len : &s->output_tokens;
     double asked = (double)x->prompts.output_tokens_asked;
     bool refuted = lengths_refuted(counted, &s->latency.request_latency);
-    bool as_asked =
-        fabs(counted->median - asked) <= 0.03 * asked + 1 && counted->p10 >= 0.95 * asked - 1;
-    if (!x->ignore_eos || !(refuted || as_asked)) {
+    bool as_asked = fabs(quantile(counted, 50) - asked) <= 0.03 * asked + 1 &&
+                    quantile(counted, 10) >= 0.95 * asked - 1;
+    if (!known(counted)) {
+        observed_note(a, out,
+                      "it holds no lengths of answers: all are taken to have the %g tokens "
+                      "asked for",
+                      asked);
+    } else if (!x->ignore_eos || !(refuted || as_asked)) {
         if (x->ignore_eos)
             observed_note(a, out,
                           "answers end early although ignore_eos was asked for (P10 %g of %g "
                           "tokens): their counted lengths are used",
-                          counted->p10, asked);
+                          quantile(counted, 10), asked);
         return shuffled(a, counted, n, "calibrate.answers");
     }
     if (refuted)
@@ -296,7 +317,18 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
                              const struct lifecycle *l, struct observed_stage *out, struct err *e)
 {
     static const double drain_s = 60;
-    const struct pool pool = make_pool(a, &x->prompts, &l->successes.prompt_len);
+    const struct successes *done = &l->successes;
+    const double planned_length =
+        (double)(x->prompts.system_prompt_tokens + x->prompts.question_tokens);
+    struct summary length = known(&done->prompt_len) ? done->prompt_len : done->prompt_tokens;
+    if (!known(&length)) {
+        length.median = planned_length;
+        observed_note(a, out,
+                      "it holds no lengths of prompts: all are taken to have the %g tokens "
+                      "planned",
+                      planned_length);
+    }
+    const struct pool pool = make_pool(a, &x->prompts, &length);
     const double want = planned->rate * planned->duration;
     const int64_t counted = l->successes.count + l->failures.count;
     if (!(want >= 1 && want < MOST_REQUESTS))
@@ -338,6 +370,11 @@ static enum st read_stage(struct arena *a, const char *path, const struct experi
     out->of[OBSERVED_E2E] = series_of(&l.successes.latency.request_latency);
     out->of[OBSERVED_TTFT] = series_of(&l.successes.latency.time_to_first_token);
     out->of[OBSERVED_TPOT] = observed_unknown(); /* its own counts tokens twice */
+    if (l.successes.count && isnan(l.successes.latency.request_latency.median) &&
+        isnan(l.successes.latency.time_to_first_token.median))
+        return node_err(node_find(map, "successes"), ST_INPUT, e,
+                        "successes.latency: neither request_latency nor time_to_first_token has a "
+                        "median");
     return make_requests(a, x, planned, before, kind, &l, out, e);
 }
 

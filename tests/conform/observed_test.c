@@ -236,7 +236,8 @@ static void what_is_missing_or_wrong_is_named(void **state)
     refused(t, 1, "\"groups\"", "\"g\"", "prompts.groups: missing");
     refused(t, 1, "\"gpu\"", "\"card\"", "gpu: missing");
     refused(t, 1, "\"constant rate\"", "\"bursts\"", "arrivals: 'bursts' is not known here");
-    refused(t, 1, "\"request_latency\"", "\"latency\"", "request_latency: missing");
+    refused(t, 1, "\"latency\": {", "\"latencies\": {",
+            "neither request_latency nor time_to_first_token has a median");
     refused(t, 1, "\"duration\": 3}", "\"duration\": 3}, {\"rate\": 2, \"duration\": 1}",
             "has no stage_1_lifecycle_metrics.json");
     refused(t, 2, "\"unit\": \"ms\"", "\"unit\": \"days\"", "unit: 'days' is not known here");
@@ -300,6 +301,192 @@ static void prompts_of_a_group_share_their_beginning(void **state)
     assert_int_equal(o.settings.tp, 2);
 }
 
+/* ---- versions, and what generators leave out ----------------------------------------------------
+ */
+
+/* The sample with words replaced, in turn; NULL ends. */
+static struct observed changed(struct test *t, size_t sample, const char *const *words)
+{
+    struct sample s = samples[sample];
+    struct observed o;
+    struct buf text = {0};
+    for (int i = 0; i < 3 && s.files[i].name; i++) {
+        for (const char *const *w = words; *w; w += 2) {
+            const char *from = s.files[i].text;
+            buf_clear(&text);
+            for (const char *at; (at = strstr(from, w[0])); from = at + strlen(w[0])) {
+                buf_add(&text, from, (size_t)(at - from));
+                buf_puts(&text, w[1]);
+            }
+            buf_puts(&text, from);
+            s.files[i].text = arena_str(t->a, buf_str(&text));
+        }
+    }
+    buf_free(&text);
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    return o;
+}
+
+static void inference_perf_without_streaming_has_e2e_alone(void **state)
+{
+    static const char *const words[] = {"\"time_to_first_token\": {", "\"x\": {", NULL};
+    static const char *const null[] = {"\"x\"", "\"time_to_first_token\": null, \"x\"", NULL};
+    struct observed o = changed(*state, 1, words);
+    assert_true(isnan(o.stages->of[OBSERVED_TTFT].at[OBSERVED_P50]));
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-9);
+    o = changed(*state, 1, null);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-9);
+}
+
+static void inference_perf_has_the_lengths_of_either_version(void **state)
+{
+    static const char *const words[] = {"\"prompt_len\": {", "\"prompt_tokens\": {\"cached\": 0, ",
+                                        "\"output_len\": {",
+                                        "\"output_len\": null, "
+                                        "\"output_tokens\": {",
+                                        NULL};
+    static const char *const none[] = {"\"prompt_len\"", "\"p\"", "\"output_len\"", "\"o\"", NULL};
+    struct observed o = changed(*state, 1, words);
+    int64_t prompt = 0, output = 0;
+    for (int k = 0; k < 3; k++) {
+        prompt += o.stages->w.requests[k].num_prefill_tokens;
+        output += o.stages->w.requests[k].num_decode_tokens;
+    }
+    assert_int_equal(prompt, 600);
+    assert_int_equal(output, 63);
+    o = changed(*state, 1, none);
+    assert_int_equal(o.stages->n_notes, 2);
+    assert_int_equal(o.stages->w.requests[1].num_prefill_tokens, 190);
+    assert_int_equal(o.stages->w.requests[1].num_decode_tokens, 21);
+}
+
+static void inference_perf_needs_no_percentile_but_the_median(void **state)
+{
+    static const char *const words[] = {"\"p10\"", "\"a\"", "\"p99\"", "\"b\"",
+                                        "\"min\"", "\"c\"", NULL};
+    const struct observed o = changed(*state, 1, words);
+    const struct observed_series *e2e = &o.stages->of[OBSERVED_E2E];
+    assert_true(isnan(e2e->at[OBSERVED_P10]) && isnan(e2e->at[OBSERVED_P99]));
+    assert_near(e2e->at[OBSERVED_P90], 0.56, 1e-9);
+    for (int k = 0; k < 3; k++) /* P1 to the maximum */
+        assert_in_range(o.stages->w.requests[k].num_prefill_tokens, 100, 300);
+}
+
+static void a_stage_without_successes_is_left_to_the_others(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    struct sample s = samples[1];
+    s.files[1].text =
+        "{\"successes\": {\"count\": 0, \"latency\": {\"request_latency\": null, "
+        "\"time_to_first_token\": null}, \"prompt_len\": null, \"output_len\": null}, "
+        "\"failures\": {\"count\": 3}}";
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    assert_int_equal(o.stages->completed, 0);
+    assert_int_equal(o.stages->failed, 3);
+}
+
+static void aiperf_states_its_load_in_phases_too(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {
+        "\"loadgen\": {\"request_rate\": 1, \"request_rate_mode\": \"constant\"}",
+        "\"phases\": [{\"kind\": \"warmup\", \"rate\": 9}, {\"kind\": \"profiling\", \"type\": "
+        "\"constant\", \"rate\": 1.0}]",
+        NULL};
+    const struct observed o = changed(t, 3, words);
+    assert_near(o.stages->rate, 1, 0);
+    assert_near(o.stages->w.requests[2].arrival_s, 2, 1e-9);
+    refused(t, 3, "\"loadgen\": {\"request_rate\": 1, ",
+            "\"phases\": [{\"rate\": 1}, {\"rate\": 2}], \"l\": {",
+            "input_config.phases: has several beside warm-up");
+}
+
+static void aiperf_without_streaming_is_known_by_its_latency(void **state)
+{
+    static const char *const words[] = {"time_to_first_token", "x", NULL};
+    const struct observed records = changed(*state, 2, words);
+    assert_true(isnan(records.stages->of[OBSERVED_TTFT].at[OBSERVED_P50]));
+    assert_near(records.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+    const struct observed summary = changed(*state, 3, words);
+    assert_string_equal(summary.format, "aiperf");
+    assert_near(summary.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+}
+
+/* GuideLLM's strategies without a plan want every request sent at the start. */
+static void guidellm_plans_arrivals_in_some_strategies(void **state)
+{
+    static const char *const throughput[] = {
+        "\"targeted_start\": null", "\"targeted_start\": 999.5", "{\"requests\"",
+        "{\"config\": {\"strategy\": {\"type_\": \"throughput\"}}, \"requests\"", NULL};
+    static const char *const poisson[] = {
+        "\"targeted_start\": null", "\"targeted_start\": 999.5", "{\"requests\"",
+        "{\"config\": {\"strategy\": {\"type_\": \"poisson\"}}, \"requests\"", NULL};
+    struct observed o = changed(*state, 4, throughput);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+    assert_near(o.stages->w.requests[2].arrival_s, 2, 1e-6);
+    o = changed(*state, 4, poisson);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 1.9, 1e-6);
+}
+
+static void guidellm_reports_are_whole_or_refused(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {
+        "\"benchmarks\": [",
+        "\"benchmarks\": [{\"requests\": {\"successful\": [], \"errored\": []}}, ", NULL};
+    const struct observed o = changed(t, 4, words);
+    assert_int_equal(o.n_stages, 1);
+    assert_string_equal(o.stages->name, "1");
+    refused(t, 4, "{\"requests\"",
+            "{\"metrics\": {\"request_totals\": {\"successful\": 9}}, \"requests\"",
+            "it holds 3 of 9 successful requests");
+    struct observed folder;
+    test_write(t, "gl/benchmarks.json", samples[4].files[0].text);
+    assert_ok(observed_load(t->a, test_path(t, "gl"), &folder, &t->e), t);
+    assert_string_equal(folder.format, "guidellm");
+}
+
+static void vllm_results_may_follow_each_other(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    const char *one = samples[6].files[0].text;
+    test_write(t, "both.json", arena_printf(t->a, "%s\n%s\n", one, one));
+    assert_ok(observed_load(t->a, test_path(t, "both.json"), &o, &t->e), t);
+    assert_int_equal(o.n_stages, 2);
+    assert_string_equal(o.stages[1].name, "1");
+    assert_near(o.stages[1].of[OBSERVED_E2E].at[OBSERVED_P90], 0.56, 1e-9);
+    test_write(t, "cut.json", arena_printf(t->a, "%s\n{\"completed\"", one));
+    assert_told(t, observed_load(t->a, test_path(t, "cut.json"), &o, &t->e), "cut.json:2:");
+    err_clear(&t->e);
+}
+
+static void vllm_before_start_times_has_lengths_and_latencies(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {"\"start_times\": [101.0, 100.0, 102.0]",
+                                        "\"request_rate\": 2.0", NULL};
+    const struct observed o = changed(t, 5, words);
+    assert_int_equal(o.stages->w.requests[0].num_prefill_tokens, 200);
+    assert_int_equal(o.stages->w.requests[2].num_decode_tokens, 31);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+    assert_int_equal(o.stages->n_notes, 1);
+    refused(t, 5, "\"start_times\": [101.0, 100.0, 102.0]", "\"request_rate\": \"inf\"",
+            "the record does not hold when");
+}
+
+static void vllm_counts_what_did_not_complete(void **state)
+{
+    static const char *const words[] = {"\"completed\": 3", "\"completed\": 3, \"num_prompts\": 5",
+                                        NULL};
+    static const char *const sglang[] = {"e2el_ms", "e2e_latency_ms", NULL};
+    struct observed o = changed(*state, 6, words);
+    assert_int_equal(o.stages->failed, 2);
+    o = changed(*state, 6, sglang);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P90], 0.56, 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +497,17 @@ int main(void)
         TEST(other_files_are_no_record),
         TEST(counted_lengths_that_latencies_refute_are_not_taken),
         TEST(prompts_of_a_group_share_their_beginning),
+        TEST(inference_perf_without_streaming_has_e2e_alone),
+        TEST(inference_perf_has_the_lengths_of_either_version),
+        TEST(inference_perf_needs_no_percentile_but_the_median),
+        TEST(a_stage_without_successes_is_left_to_the_others),
+        TEST(aiperf_states_its_load_in_phases_too),
+        TEST(aiperf_without_streaming_is_known_by_its_latency),
+        TEST(guidellm_plans_arrivals_in_some_strategies),
+        TEST(guidellm_reports_are_whole_or_refused),
+        TEST(vllm_results_may_follow_each_other),
+        TEST(vllm_before_start_times_has_lengths_and_latencies),
+        TEST(vllm_counts_what_did_not_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
