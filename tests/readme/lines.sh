@@ -42,7 +42,6 @@ echo '{"start_timestamp": "2026-11-21 10:00:06", "end_timestamp": "2026-11-21 10
        "full_model_inference_us": 10000}' >full_model_timing.json
 echo '{"kernels": [{"name": "gemm", "tier": 2, "invocation_count": 1, "benchmark_runs": 1000, "single_time_us": 8000,
        "start_timestamp": "2026-11-21 10:00:21", "end_timestamp": "2026-11-21 10:00:29"}]}' >isolated_kernels_timing.json
-build/twinfer model init model=tiny_qwen3 out=models/tiny >"$work/out" || exit 1
 python3=$(command -v python3 || echo python3-is-not-here)
 cat >"$work/bin/python3" <<END
 #!/bin/sh
