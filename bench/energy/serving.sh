@@ -43,7 +43,7 @@ figure() {
 
 # The meta file has the settings under "energy" too, behind "config"; figures of a run stand in `energy` with "measured".
 bad=0
-printf '%-10s %-12s %-12s %s\n' "requests/s" "J/token" "simulated" "error"
+printf '%-10s %-12s %-12s %-10s %s\n' "requests/s" "J/token" "simulated" "error" "asked +-10 %"
 for load in $loads; do
     run=$out/load_$load
     real=$(figure "$run/real/run_meta.json" j_per_token)
@@ -55,7 +55,8 @@ for load in $loads; do
     fi
     awk -v l="$load" -v r="$real" -v s="$sim" 'BEGIN {
         e = 100 * (s / r - 1)
-        printf "%-10s %-12.5g %-12.5g %+.1f %%\n", l, r, s, e
-        exit e > 10 || e < -10 }' || bad=1
+        miss = e > 10 || e < -10
+        printf "%-10s %-12.5g %-12.5g %+-8.1f %% %s\n", l, r, s, e, (miss ? "MISS" : "ok")
+        exit miss }' || bad=1
 done
 exit $bad
