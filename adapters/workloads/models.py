@@ -69,8 +69,9 @@ _muted = False
 
 @contextlib.contextmanager
 def region(text):
-    """An NVTX range; none inside warm_up(), nor where PyTorch has no NVTX."""
-    on = torch.cuda.is_available() and not _muted
+    """An NVTX range; none inside warm_up(). PyTorch for CUDA has them without a GPU too, that for
+    CPUs raises."""
+    on = torch.version.cuda is not None and not _muted
     if on:
         torch.cuda.nvtx.range_push(text)
     try:

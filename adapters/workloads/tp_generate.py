@@ -5,10 +5,11 @@ and "decode" a step, on every rank.
         --nproc_per_node=2 adapters/workloads/tp_generate.py
 
 transformers splits what it loads, so rank 0 writes random weights first, made on its GPU: 15 GB of
-bfloat16 for vicuna_7b. They stay in --folder for the next run. --tiny --device cpu rehearses all of
-it without a GPU (gloo)."""
+bfloat16 for vicuna_7b. They stay in --folder for the next run. Without accelerate, which transformers
+needs for that, --split torch. --tiny --device cpu rehearses all of it without a GPU (gloo)."""
 
 import argparse
+import importlib.util
 import os
 import shutil
 import sys
@@ -35,6 +36,36 @@ def saved(folder, shape, device, tiny):
     os.rename(part, folder)
 
 
+def splits_itself():
+    """transformers' own way needs accelerate."""
+    return importlib.util.find_spec("accelerate") is not None
+
+
+def split_by_transformers(folder, dtype):
+    """From 5.18 on the plan has another place."""
+    plan = {"tp_plan": "auto"}
+    if tuple(int(x) for x in transformers.__version__.split(".")[:2]) >= (5, 18):
+        from transformers.distributed import DistributedConfig
+        plan = {"distributed_config": DistributedConfig(tp_plan="auto")}
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **plan).eval()
+
+
+def split_by_torch(shape, device, tiny):
+    """The same plan by PyTorch's own tensor parallelism: each process makes the whole model, of the
+    same seed, and keeps its part. No weights on disk."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                   parallelize_module)
+    model = models.make(shape, device, tiny)
+    styles = {"colwise": ColwiseParallel, "rowwise": RowwiseParallel}
+    plan = {f"model.{name}": styles[style]()
+            for name, style in model.config.base_model_tp_plan.items() if style in styles}
+    plan["lm_head"] = ColwiseParallel(output_layouts=Replicate())
+    mesh = init_device_mesh(device.split(":")[0], (dist.get_world_size(),))
+    return parallelize_module(model, mesh, plan)
+
+
 def generate(model, ids, tokens):
     with models.region("prefill"):
         out = model(input_ids=ids, use_cache=True, logits_to_keep=1)
@@ -59,8 +90,14 @@ def main():
     p.add_argument("--tiny", action="store_true")
     p.add_argument("--prepare", action="store_true",
                    help="only write the weights, in one process without torch.distributed")
+    p.add_argument("--split", default="auto" if splits_itself() else "torch",
+                   choices=["auto", "torch"],
+                   help="by transformers' tp_plan=\"auto\", or the same plan by PyTorch alone")
     a = p.parse_args()
     folder = f"{a.folder}-{a.shape}{'-tiny' if a.tiny else ''}"
+    if a.prepare and a.split == "torch":
+        print("tp_generate: nothing to prepare")
+        return
     if a.prepare:
         saved(folder, a.shape, "cuda:0" if a.device == "cuda" else "cpu", a.tiny)
         print(f"tp_generate: {folder}")
@@ -78,19 +115,20 @@ def main():
         dist.init_process_group("nccl", device_id=torch.device("cuda", local))
     else:
         dist.init_process_group("gloo")
-    if rank == 0:
-        saved(folder, a.shape, device, a.tiny)
-    dist.barrier()
-    dtype = torch.bfloat16 if on_gpu else torch.float32
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype,
-                                                              tp_plan="auto").eval()
+    if a.split == "torch":
+        model = split_by_torch(a.shape, device, a.tiny)
+    else:
+        if rank == 0:
+            saved(folder, a.shape, device, a.tiny)
+        dist.barrier()
+        model = split_by_transformers(folder, torch.bfloat16 if on_gpu else torch.float32)
     ids = models.prompt(model, a.prompt)
     w = next(w for n, w in model.named_parameters() if n.endswith("down_proj.weight"))
     part, whole = w.to_local().numel() if hasattr(w, "to_local") else w.numel(), (
         model.config.hidden_size * model.config.intermediate_size)
     if part * world != whole:
-        print(f"tp_generate: rank {rank} holds {part} of {whole} weights: transformers "
-              f"{transformers.__version__} did not split the model", file=sys.stderr)
+        print(f"tp_generate: rank {rank} holds {part} of {whole} weights: the model is not split "
+              f"(--split {a.split}, transformers {transformers.__version__})", file=sys.stderr)
         sys.exit(5)
     with torch.no_grad():
         with models.warm_up(device):
@@ -100,7 +138,8 @@ def main():
             generate(model, ids, a.tokens)
             models.synchronize(device)
     if rank == 0:
-        print(f"tp_generate: {a.runs} runs of {a.prompt} + {a.tokens} tokens on {world} ranks")
+        print(f"tp_generate: {a.runs} runs of {a.prompt} + {a.tokens} tokens on {world} ranks, "
+              f"--split {a.split}")
     dist.destroy_process_group()
 
 
