@@ -168,8 +168,10 @@ static void put_memory(struct drawing *d, const char *name, const char *words, b
     buf_printf(d->out, "<path class=\"line s6%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n",
                dashed ? " dashed" : "", px(d, x0), py(d, x0 * rate_), px(d, x1), py(d, x1 * rate_));
     snprintf(label, sizeof label, "%s %.0f GB/s", words, rate_ / 1e9);
-    double at = x0 * pow(x1 / x0, dashed ? 0.35 : 0.55);
-    put_text(d->out, px(d, at) + 6, py(d, at * rate_) + (dashed ? -4 : 14), NULL, "name", label);
+    /* Both rise to the right: the upper one's label is left of it, the lower one's right. */
+    double at = x0 * pow(x1 / x0, dashed ? 0.7 : 0.55);
+    put_text(d->out, px(d, at) + (dashed ? -14 : 8), py(d, at * rate_) + (dashed ? -2 : 14),
+             dashed ? "end" : NULL, "name", label);
 }
 
 static void put_unit(struct drawing *d, const struct deep_roof_row *roof)
@@ -268,7 +270,7 @@ void deep_roofline(struct buf *out, const struct deep_result *r, bool alone)
         .out = out, .r = r, .width = alone ? 860 : 400, .height = alone ? 470 : 330};
     bool any = deep_roofline_any(r);
     d.right = d.width - 24; /* room for half of the last tick's label */
-    d.top = 56 + (any ? (LABEL_PX + 2) * (legend(&d, 0, false) - 1) : 0);
+    d.top = 64 + (any ? (LABEL_PX + 2) * (legend(&d, 0, false) - 1) : 0);
     d.bottom = d.height - 50;
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" width=\"%d\" "
