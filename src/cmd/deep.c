@@ -43,6 +43,7 @@ static struct deep_params params_of(const struct job_context *c, const struct mo
         .mode = p->deep.mode,
         .trace = p->deep.trace,
         .session = p->deep.session,
+        .against = p->deep.against,
         .csv = texts_of(&p->ncu.csv),
         .top = p->deep.top,
         .max_overhead_percent = p->deep.max_overhead_percent,
@@ -131,6 +132,9 @@ static void print_result(struct job_context *c, const char *dir, const struct de
     for (size_t i = 0; i < r->n_bottlenecks; i++)
         buf_printf(&text, "bottleneck %zu: %s, %.1f %% of %.3f ms elapsed\n", i + 1,
                    r->bottlenecks[i].what, r->bottlenecks[i].share_percent, r->totals.elapsed_ms);
+    if (r->n_repeat)
+        buf_printf(&text, "against %s: %s\n", r->repeat->folder,
+                   deep_repeat_words(c->a, r->repeat));
     node_put(c->a, out, "steps", steps);
     node_put(c->a, out, "kernels", node_number(c->a, r->totals.kernels));
     node_put(c->a, out, "elapsed_ms", node_number(c->a, r->totals.elapsed_ms));

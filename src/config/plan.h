@@ -279,7 +279,7 @@ struct plan {
     struct {          /* semantics: deep/deep.h */
         bool dry_run, baseline;
         int timeline, mode; /* enum deep_timeline, enum deep_mode */
-        const char *trace, *session, *roofs;
+        const char *trace, *session, *against, *roofs;
         const struct node *stages;
         struct option_list regions, include, exclude, metrics, inputs;
         int64_t top;

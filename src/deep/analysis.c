@@ -128,6 +128,19 @@ const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis 
     return names;
 }
 
+/* A launcher that only asked how many GPUs there are is in the trace too. */
+static double processes_that_worked(struct arena *a, const struct kernels *k)
+{
+    bool *worked = arena_array(a, bool, k->t->dict.n_processes + 1);
+    double n = 0;
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        bool *it = &worked[k->t->dict.sigs[k->t->ops.sig[i]].process];
+        n += !*it;
+        *it = true;
+    }
+    return n;
+}
+
 static void add_totals(struct arena *a, const struct deep_analysis *x, struct deep_totals *t,
                        int64_t gpu_ns, size_t n_kernels)
 {
@@ -148,7 +161,7 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
         return;
     struct kernels_timeline line = kernels_timeline_of(a, x->k);
     t->devices = (double)line.n_devices;
-    t->processes = (double)x->k->t->dict.n_processes;
+    t->processes = processes_that_worked(a, x->k);
     if (line.launch_gap.n)
         t->launch_gap_us = line.launch_gap.median / 1e3;
     if (line.launch_call.n)
@@ -211,6 +224,41 @@ static void add_stages(struct arena *a, const struct deep_analysis *x, struct de
         deep_note(a, out,
                   "No stage was found: totals are of the whole trace. deep.stages names the "
                   "program's NVTX ranges.");
+}
+
+/* The first device that a process used; NAN = none. */
+static double device_of(const struct kernels *k, uint32_t process)
+{
+    const struct trace_dict *d = &k->t->dict;
+    for (uint32_t i = 0; i < d->n_sigs; i++)
+        if (d->sigs[i].process == process)
+            return d->sigs[i].device;
+    return NAN;
+}
+
+static void add_ranks(struct arena *a, const struct deep_analysis *x, struct deep_result *out)
+{
+    const struct deep_stages *s = x->stages;
+    if (!x->k || !(out->totals.processes > 1))
+        return;
+    out->ranks = arena_array(a, struct deep_rank_row, (size_t)s->n * s->n_processes + 1);
+    for (int i = 0; i < s->n; i++)
+        for (uint32_t p = 0; p < s->n_processes; p++) {
+            const struct deep_stage_sum *one = &s->p[i].by_process[p];
+            if (!one->instances)
+                continue;
+            out->ranks[out->n_ranks++] = (struct deep_rank_row){
+                .path = s->p[i].path,
+                .process = x->k->t->dict.processes[p].pid,
+                .device = device_of(x->k, p),
+                .instances = (double)one->instances,
+                .elapsed_ms = (double)one->elapsed_ns / 1e6,
+                .gpu_ms = (double)one->gpu_ns / 1e6,
+                .busy_ms = (double)one->busy_ns / 1e6,
+                .busy_percent = 100 * (double)one->busy_ns / (double)one->elapsed_ns,
+                .operations = (double)one->operations,
+            };
+        }
 }
 
 static double cell_number(const struct table *t, int row, int column)
@@ -296,6 +344,7 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
     add_roofs(a, x->roofs, out);
     add_totals(a, x, &out->totals, gpu_ns, n);
     add_stages(a, x, out);
+    add_ranks(a, x, out);
     add_operators(a, x, out);
     size_t top = n < (size_t)x->top ? n : (size_t)x->top;
     out->kernels = arena_array(a, struct deep_kernel_row, top + 1);

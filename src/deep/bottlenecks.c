@@ -88,13 +88,38 @@ static const char *kernel_advice(struct arena *a, const struct deep_result *r,
                             then, b->floor_percent, k->gflop);
     if (!isnan(k->waves))
         return arena_printf(a,
-                            "%s: a launch has blocks for %.2g waves over the GPU's SMs, and %.0f "
+                            "%s: a launch has blocks for %s waves over the GPU's SMs, and %.0f "
                             "%% of its time neither "
                             "bytes nor operations are at their roof.",
-                            then, k->waves, 100 - b->floor_percent);
+                            then,
+                            k->waves < 0.01 ? "less than 0.01" : arena_printf(a, "%.2g", k->waves),
+                            100 - b->floor_percent);
     return arena_printf(a,
                         "%s: %.0f %% of its time neither bytes nor operations are at their roof.",
                         then, 100 - b->floor_percent);
+}
+
+/* A collective that was split: what waiting and what moving data is. */
+static void split(struct arena *a, const struct deep_result *r, const struct deep_kernel_row *k,
+                  struct deep_bottleneck *b)
+{
+    double waiting = 0, moving = 0, lanes = 0;
+    for (size_t i = 0; i < r->n_collectives; i++)
+        if (strcmp(r->collectives[i].name, k->short_name) == 0) {
+            waiting += r->collectives[i].waiting_ms;
+            moving += r->collectives[i].moving_ms;
+            lanes++;
+        }
+    if (lanes == 0)
+        return;
+    b->evidence = arena_printf(
+        a, "%s Of a process's %s, %s are waiting until the last one has begun, %s moving data.",
+        b->evidence, time_words(a, (waiting + moving) / lanes), time_words(a, waiting / lanes),
+        time_words(a, moving / lanes));
+    b->advice =
+        arena_printf(a, "%s Without the waiting alone it would be %s, without the moving alone %s.",
+                     b->advice, time_words(a, r->totals.elapsed_ms - waiting / lanes),
+                     time_words(a, r->totals.elapsed_ms - moving / lanes));
 }
 
 static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_result *r,
@@ -109,6 +134,7 @@ static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_resul
     b.gain_at_roof = amdahl(b.ms, r->totals.elapsed_ms, b.floor_percent / 100);
     b.evidence = kernel_evidence(a, r, k);
     b.advice = kernel_advice(a, r, k, &b);
+    split(a, r, k, &b);
     return b;
 }
 

@@ -34,6 +34,7 @@ struct deep_params {
     int mode;                    /* enum deep_mode: what the recorder records */
     const char *trace;           /* a timeline made before, of any format; NULL = none */
     const char *session;         /* folder of an earlier session, taken again; NULL = none */
+    const char *against;         /* folder of one to compare kernel totals with; NULL = none */
     struct texts csv;            /* Nsight Compute's tables made before */
     int64_t top;                 /* kernels that ncu profiles and tables list */
     double max_overhead_percent; /* of the timeline, before it is repeated in light mode */
@@ -67,5 +68,7 @@ enum st deep_run(struct arena *a, const struct deep_params *p, const struct arti
 void deep_summary(struct arena *a, struct buf *out, const struct deep_result *r);
 /* The lines of its narrative: one paragraph for each bottleneck. */
 const char *deep_paragraph(struct arena *a, const struct deep_result *r, size_t bottleneck);
+/* "GPU time 14.456 to 14.511 ms (+0.4 %). ...": how far a session repeats an earlier one. */
+const char *deep_repeat_words(struct arena *a, const struct deep_repeat *r);
 
 #endif

@@ -64,6 +64,15 @@ static const struct field stage_rows[] = {
 static const struct fields stage_fields = FIELDS(T, stage_rows);
 #undef T
 
+#define T struct deep_rank_row
+static const struct field rank_rows[] = {
+    FIELD(T, path),       NUMBER(T, process),      NUMBER(T, device),
+    NUMBER(T, instances), NUMBER(T, elapsed_ms),   NUMBER(T, gpu_ms),
+    NUMBER(T, busy_ms),   NUMBER(T, busy_percent), NUMBER(T, operations),
+};
+static const struct fields rank_fields = FIELDS(T, rank_rows);
+#undef T
+
 #define T struct deep_operator_row
 static const struct field operator_rows[] = {
     FIELD(T, name),     NUMBER(T, total_ms),      NUMBER(T, calls),
@@ -125,6 +134,30 @@ static const struct field bottleneck_rows[] = {
 static const struct fields bottleneck_fields = FIELDS(T, bottleneck_rows);
 #undef T
 
+#define T struct deep_repeat_row
+static const struct field repeat_row_rows[] = {
+    FIELD(T, name),       TEXT(T, short_name), NUMBER(T, calls_before),   NUMBER(T, calls),
+    NUMBER(T, before_ms), NUMBER(T, ms),       NUMBER(T, change_percent),
+};
+static const struct fields repeat_row_fields = FIELDS(T, repeat_row_rows);
+#undef T
+
+#define T struct deep_repeat
+static const struct field repeat_rows[] = {
+    FIELD(T, folder),
+    NUMBER(T, before_ms),
+    NUMBER(T, ms),
+    NUMBER(T, change_percent),
+    NUMBER(T, limit_percent),
+    NUMBER(T, beyond),
+    NUMBER(T, largest_percent),
+    TEXT(T, largest),
+    NUMBER(T, only_one),
+    FIELD_MAPS(T, rows, n_rows, "kernels", &repeat_row_fields),
+};
+static const struct fields repeat_fields = FIELDS(T, repeat_rows);
+#undef T
+
 #define T struct deep_region_row
 static const struct field region_rows[] = {
     FIELD(T, region),      NUMBER(T, process),
@@ -147,10 +180,12 @@ static const struct field result_rows[] = {
     FIELD_MAPS(T, roof_rows, n_roof_rows, "roof_rates", &roof_fields),
     FIELD_MAP(T, totals, "totals", &total_fields),
     FIELD_MAPS(T, stages, n_stages, "stages", &stage_fields),
+    FIELD_MAPS(T, ranks, n_ranks, "stages_by_process", &rank_fields, .optional = true),
     FIELD_MAPS(T, operators, n_operators, "operators", &operator_fields),
     FIELD_MAPS(T, kernels, n_kernels, "kernels", &kernel_fields),
     FIELD_MAPS(T, collectives, n_collectives, "collectives", &collective_fields, .optional = true),
     FIELD_MAPS(T, bottlenecks, n_bottlenecks, "bottlenecks", &bottleneck_fields),
+    FIELD_MAPS(T, repeat, n_repeat, "repeat", &repeat_fields, .optional = true),
     FIELD_MAPS(T, gantt, n_gantt, "gantt", &kernels_gantt_fields, .optional = true),
     FIELD_LIST(T, notes, n_notes, "notes"),
 };

@@ -42,6 +42,12 @@ struct deep_stage_row {
     double flop, bytes, mfu_percent, mfu_gpu_percent, bandwidth_percent, bandwidth_gpu_percent;
 };
 
+struct deep_rank_row { /* a stage in one of several processes */
+    const char *path;
+    double process, device; /* pid; number, the first where it used several */
+    double instances, elapsed_ms, gpu_ms, busy_ms, busy_percent, operations;
+};
+
 struct deep_operator_row {
     const char *name;
     double total_ms, calls, mean_ms, share_percent;
@@ -76,6 +82,22 @@ struct deep_bottleneck {
     const char *evidence, *advice;
 };
 
+struct deep_repeat_row { /* a kernel, then and now */
+    const char *name, *short_name;
+    double calls_before, calls, before_ms, ms, change_percent;
+};
+
+struct deep_repeat {                      /* kernel totals beside an earlier session's */
+    const char *folder;                   /* deep.against */
+    double before_ms, ms, change_percent; /* GPU time of all operations */
+    double limit_percent, beyond;         /* kernels that changed by more */
+    double largest_percent;               /* NAN = no row */
+    const char *largest;
+    double only_one; /* kernels that only one of the two tables has */
+    struct deep_repeat_row *rows;
+    size_t n_rows;
+};
+
 struct deep_region_row { /* a table of kernels in one region, process and device */
     const char *region;
     double process, device; /* pid, number; NAN = all */
@@ -94,14 +116,16 @@ struct deep_result {
     struct deep_roof_row *roof_rows;
     struct deep_totals totals;
     struct deep_stage_row *stages;
+    struct deep_rank_row *ranks; /* none for one process */
     struct deep_operator_row *operators;
     struct deep_kernel_row *kernels;
     struct deep_collective_row *collectives;
     struct deep_bottleneck *bottlenecks;
+    struct deep_repeat *repeat;  /* one or none */
     struct kernels_gantt *gantt; /* of some steps of the stages, else of the trace; one or none */
     const char **notes;
-    size_t n_environment, n_steps, n_roof_rows, n_stages, n_operators, n_kernels, n_collectives,
-        n_bottlenecks, n_gantt, n_notes;
+    size_t n_environment, n_steps, n_roof_rows, n_stages, n_ranks, n_operators, n_kernels,
+        n_collectives, n_bottlenecks, n_repeat, n_gantt, n_notes;
 };
 
 /* Names of metric groups for the tables of regions: time, flop, memory, occupancy, limits. */

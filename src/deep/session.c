@@ -10,6 +10,7 @@
 #include "deep/deep.h"
 #include "deep/env.h"
 #include "deep/files.h"
+#include "deep/repeat.h"
 #include "deep/steps.h"
 #include "text/json.h"
 #include "text/yaml.h"
@@ -150,6 +151,8 @@ static enum st analyse(struct session *s, struct err *e)
     s->result->model = p->model ? p->model->name : NULL;
     add_facts(s);
     deep_analyse(s->a, &x, s->result);
+    if (p->against && (s->has_trace || s->has_ncu))
+        deep_repeat(s->a, p->against, &s->before, s->result);
     return deep_files_write(s->a, &x, s->art, p->groups, s->result, e);
 }
 
@@ -172,6 +175,14 @@ static enum st measure(struct session *s, struct err *e)
     if (go_on && p->command.n && p->ncu_enabled)
         TRY(step_ncu(s, e));
     return step_given_csv(s, e);
+}
+
+/* The session to compare with, before anything runs that could be in vain. */
+static enum st take_before(struct session *s, struct err *e)
+{
+    if (deep_result_load(s->a, fs_join(s->a, s->p->against, "deep.json"), &s->before, e) != ST_OK)
+        return err_hint(e, "deep.against= takes a folder that twinfer deep left");
+    return ST_OK;
 }
 
 /* What is to be done where nothing was measured. */
@@ -202,6 +213,8 @@ enum st deep_run(struct arena *a, const struct deep_params *p, const struct arti
     free(cwd);
     ncu_table_init(&s.ncu, a);
     enum st st = deep_stages_read(a, p->stages, &s.stages, e);
+    if (st == ST_OK && p->against)
+        st = take_before(&s, e);
     if (st == ST_OK && p->command.n)
         st = fs_mkdirs(fs_join(a, s.dir, "logs"), e);
     if (st == ST_OK)

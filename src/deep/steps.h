@@ -14,6 +14,7 @@ struct session {
     const struct artifact *art;
     const char *dir; /* the folder being built, absolute */
     struct deep_result *result;
+    struct deep_result before; /* of deep.against */
     struct node *env;
     double baseline_s; /* NAN = not measured */
     bool has_trace, has_ncu;

@@ -169,6 +169,30 @@ static void mfu(struct arena *a, struct buf *out, const struct deep_result *r)
              "load.\n");
 }
 
+static void ranks(struct arena *a, struct buf *out, const struct deep_result *r)
+{
+    static const char *const heads[] = {"Stage",        "Process",  "GPU",          "Instances",
+                                        "Elapsed (ms)", "GPU (ms)", "GPU busy (%)", "Operations"};
+    enum { HEADS = sizeof heads / sizeof *heads };
+    if (!r->n_ranks)
+        return;
+    buf_puts(out, "\n### By process\n\n");
+    struct table *t = table_headed(a, heads, HEADS);
+    for (size_t i = 0; i < r->n_ranks; i++) {
+        const struct deep_rank_row *k = &r->ranks[i];
+        table_cell(t, "%s", k->path);
+        number(t, 0, k->process);
+        number(t, 0, k->device);
+        number(t, 0, k->instances);
+        number(t, 3, k->elapsed_ms);
+        number(t, 3, k->gpu_ms);
+        number(t, 1, k->busy_percent);
+        number(t, 0, k->operations);
+    }
+    table_markdown(out, t);
+    buf_puts(out, "\nTheir kernels: regions.md.\n");
+}
+
 static void operators(struct arena *a, struct buf *out, const struct deep_result *r)
 {
     if (!r->n_operators)
@@ -248,6 +272,30 @@ static void collectives(struct arena *a, struct buf *out, const struct deep_resu
     table_markdown(out, t);
 }
 
+static void repeat(struct arena *a, struct buf *out, const struct deep_result *r)
+{
+    static const char *const heads[] = {"Kernel",    "Calls then", "Calls now",
+                                        "Then (ms)", "Now (ms)",   "Change (%)"};
+    enum { HEADS = sizeof heads / sizeof *heads };
+    if (!r->n_repeat)
+        return;
+    buf_puts(out, "\n## A Second Time\n\n");
+    table_markdown_text(
+        out, arena_printf(a, "Against %s: %s", r->repeat->folder, deep_repeat_words(a, r->repeat)));
+    buf_puts(out, "\n\n");
+    struct table *t = table_headed(a, heads, HEADS);
+    for (size_t i = 0; i < r->repeat->n_rows; i++) {
+        const struct deep_repeat_row *k = &r->repeat->rows[i];
+        table_cell(t, "%.80s", k->name);
+        number(t, 0, k->calls_before);
+        number(t, 0, k->calls);
+        number(t, 3, k->before_ms);
+        number(t, 3, k->ms);
+        number(t, 1, k->change_percent);
+    }
+    table_markdown(out, t);
+}
+
 const char *deep_paragraph(struct arena *a, const struct deep_result *r, size_t i)
 {
     const struct deep_bottleneck *b = &r->bottlenecks[i];
@@ -288,10 +336,12 @@ void deep_summary(struct arena *a, struct buf *out, const struct deep_result *r)
     environment(a, out, r);
     aggregates(a, out, r);
     stages(a, out, r);
+    ranks(a, out, r);
     mfu(a, out, r);
     operators(a, out, r);
     kernels(a, out, r);
     collectives(a, out, r);
+    repeat(a, out, r);
     narrative(a, out, r);
     if (r->n_notes)
         buf_puts(out, "\n## Notes\n\n");

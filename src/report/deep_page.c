@@ -206,6 +206,34 @@ static void stages(struct arena *a, struct buf *out, const struct deep_result *r
     buf_puts(out, "</section>\n");
 }
 
+static void ranks(struct buf *out, const struct deep_result *r)
+{
+    static const struct page_column columns[] = {
+        {"Stage", PAGE_WORDS},      {"Process", PAGE_NUMBER},   {"GPU", PAGE_NUMBER},
+        {"Instances", PAGE_NUMBER}, {"Elapsed", PAGE_NUMBER},   {"GPU time", PAGE_NUMBER},
+        {"GPU busy", PAGE_NUMBER},  {"Operations", PAGE_NUMBER}};
+    struct page_table t;
+    if (!r->n_ranks)
+        return;
+    page_section(out, "Stages by Process");
+    PAGE_TABLE(&t, out, columns);
+    for (size_t i = 0; i < r->n_ranks; i++) {
+        const struct deep_rank_row *k = &r->ranks[i];
+        page_row(&t);
+        page_cell(&t, k->path);
+        decimal(&t, 0, k->process);
+        decimal(&t, 0, k->device);
+        page_cell_count(&t, k->instances);
+        milliseconds(&t, k->elapsed_ms);
+        milliseconds(&t, k->gpu_ms);
+        page_cell_percent(&t, k->busy_percent);
+        page_cell_count(&t, k->operations);
+    }
+    page_table_end(&t);
+    page_tag(out, "p", "small", "The kernels of each: regions.md beside this page.");
+    buf_puts(out, "</section>\n");
+}
+
 static void timeline(struct buf *out, const struct deep_result *r)
 {
     if (!r->n_gantt)
@@ -249,7 +277,7 @@ static void kernel_name(struct page_table *t, const struct deep_kernel_row *k, s
 {
     page_cell_begin(t);
     if (strcmp(k->name, k->short_name) == 0) {
-        page_text(t->out, "%zu. %s", i + 1, k->name);
+        page_tag(t->out, "div", "name", "%zu. %s", i + 1, k->name);
     } else {
         buf_puts(t->out, "<details class=\"name\"><summary>");
         page_text(t->out, "%zu. %s", i + 1, k->short_name);
@@ -294,7 +322,9 @@ static void kernels(struct buf *out, const struct deep_result *r)
         return;
     page_section(out, "Roofline");
     page_tag(out, "p", NULL, "Numbers are those of the table. Roofs: %s.", r->roofs);
-    buf_puts(out, "<figure>\n");
+    buf_puts(out, "<figure class=\"on-screen\">\n");
+    deep_roofline(out, r, true);
+    buf_puts(out, "</figure>\n<figure class=\"on-phone\">\n");
     deep_roofline(out, r, false);
     buf_puts(out, "</figure>\n</section>\n");
 }
@@ -326,13 +356,39 @@ static void collectives(struct buf *out, const struct deep_result *r)
     buf_puts(out, "</section>\n");
 }
 
+static void repeat(struct arena *a, struct buf *out, const struct deep_result *r)
+{
+    static const struct page_column columns[] = {
+        {"Kernel", PAGE_WORDS}, {"Calls then", PAGE_NUMBER}, {"Calls now", PAGE_NUMBER},
+        {"Then", PAGE_NUMBER},  {"Now", PAGE_NUMBER},        {"Change", PAGE_NUMBER}};
+    struct page_table t;
+    if (!r->n_repeat)
+        return;
+    page_section(out, "A Second Time");
+    page_tag(out, "p", NULL, "Against %s: %s", r->repeat->folder, deep_repeat_words(a, r->repeat));
+    PAGE_TABLE(&t, out, columns);
+    for (size_t i = 0; i < r->repeat->n_rows; i++) {
+        const struct deep_repeat_row *k = &r->repeat->rows[i];
+        page_row(&t);
+        page_cell(&t, k->short_name ? k->short_name : k->name);
+        page_cell_count(&t, k->calls_before);
+        page_cell_count(&t, k->calls);
+        milliseconds(&t, k->before_ms);
+        milliseconds(&t, k->ms);
+        page_cell_percent(&t, k->change_percent);
+    }
+    page_table_end(&t);
+    buf_puts(out, "</section>\n");
+}
+
 static void body(struct arena *a, struct buf *out, const struct part *part)
 {
     const struct deep_data *d = part->data;
     const struct deep_result *r = &d->r;
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, part->title,
-              r->command                                          ? r->command
+              r->model && r->command                              ? r->model
+              : r->command                                        ? r->command
               : strcmp(r->totals.scope, "profiled launches") == 0 ? "What Nsight Compute measured"
                                                                   : "A timeline made before");
     tiles(a, out, r);
@@ -342,10 +398,12 @@ static void body(struct arena *a, struct buf *out, const struct part *part)
     environment(a, out, r);
     aggregates(a, out, r);
     stages(a, out, r);
+    ranks(out, r);
     timeline(out, r);
     operators(out, r);
     kernels(out, r);
     collectives(out, r);
+    repeat(a, out, r);
     steps(out, r);
     if (d->meta)
         page_analysis(a, out, d->meta);

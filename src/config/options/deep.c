@@ -16,6 +16,9 @@ static const struct option rows[] = {
     {KEY(deep.session), .commands = CMD_DEEP,
      .help =
          "folder of an earlier session: its measurements again, with other stages, roofs or model"},
+    {KEY(deep.against), .commands = CMD_DEEP,
+     .help = "folder of an earlier session of the same command: by how much kernel totals differ "
+             "from it"},
     {KEY(deep.baseline), .def = "true", .commands = CMD_DEEP,
      .help = "run the command unprofiled first; overheads count against that"},
     {KEY(deep.stages), .commands = CMD_DEEP,
