@@ -9,11 +9,11 @@
  * the mean of the residuals behind it, which is none where nothing differs. Batches are no
  * independent samples, as the machine is slow in bouts: their information is cut by how much more
  * the means over blocks of them differ than means of independent ones would, at the length of block
- * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. The first batch of a shape (sim/first_use.h) takes longer where an engine
- * prepares something for each. By how much is the difference of the medians of residuals, of first
- * batches and of others; it counts where there are BATCHES_LEAST of both and it is beyond three
- * times its error. What is left of each batch that counted, measured / predicted in its order, is
- * the machine's unevenness. */
+ * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. The first batch of a shape
+ * (sim/first_use.h) takes longer where an engine prepares something for each. By how much is the
+ * difference of the medians of residuals, of first batches and of others; it counts where there are
+ * BATCHES_LEAST of both and it is beyond three times its error. What is left of each batch that
+ * counted, measured / predicted in its order, is the machine's unevenness. */
 #ifndef CALIBRATE_BATCHES_H
 #define CALIBRATE_BATCHES_H
 
