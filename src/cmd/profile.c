@@ -206,6 +206,7 @@ static enum st measure(struct job_context *c, const struct job_model *m,
     struct meter meter = {0};
     struct power_meter power;
     TRY(check_energy(p, e));
+    TRY(profile_check_place(c->a, &pp, e)); /* before minutes of weights and kernels */
     TRY(engine->open(&job, &ex, e));
     job_catch_signals();
     const char *dir = NULL;

@@ -61,6 +61,10 @@ struct profile_params {
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e);
 
+/* What profile_run would refuse of the place, without an executor: the bundle exists already, there
+ * is none to extend (ST_USAGE), folders cannot be made (ST_IO). Leaves nothing behind. */
+enum st profile_check_place(struct arena *a, const struct profile_params *p, struct err *e);
+
 /* Limits of the grid, within the model's. An engine's cache is planned for its longest sequences,
  * as many as a batch holds. */
 struct grid_limits profile_limits(const struct profile_params *p);

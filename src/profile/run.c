@@ -1,7 +1,9 @@
 #include "profile/profile.h"
 
+#include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -30,7 +32,7 @@ static bool is_folder_name(const char *s)
     return true;
 }
 
-static enum st check_params(const struct profile_params *p, struct executor ex, struct err *e)
+static enum st check_names(const struct profile_params *p, struct err *e)
 {
     const struct {
         const char *key, *value;
@@ -41,6 +43,12 @@ static enum st check_params(const struct profile_params *p, struct executor ex, 
         if (!is_folder_name(names[i].value))
             return err_set(e, ST_USAGE, "%s: '%s' cannot be the name of a folder of the bundle",
                            names[i].key, names[i].value ? names[i].value : "");
+    return ST_OK;
+}
+
+static enum st check_params(const struct profile_params *p, struct executor ex, struct err *e)
+{
+    TRY(check_names(p, e));
     if (!(ex.ops->caps & EXEC_OP_TIMES))
         return err_set(e, ST_DEVICE, "executor %s gives no operator times", ex.ops->name);
     return ST_OK;
@@ -642,30 +650,73 @@ static enum st take_up(struct session *s, const char *final, const char *partial
     return fs_write_atomic(journal, text.p, text.n, e);
 }
 
+struct places {
+    const char *final, *host, *partial;
+    bool extends;
+};
+
+static struct places places_of(struct arena *a, const struct profile_params *p)
+{
+    const char *network = p->network_device ? p->network_device : p->hardware;
+    struct places out = {
+        .final =
+            arena_printf(a, "%s/data/profiling/compute/%s/%s", p->root, p->hardware, p->model_name),
+        .host = arena_printf(a, "%s/data/profiling/cpu_overhead/%s/%s/cpu_overheads.csv", p->root,
+                             network, p->model_name),
+        .partial = arena_printf(a, "%s/.partial/%s/%s", p->root, p->hardware, p->model_name)};
+    out.extends = p->extend && fs_exists(out.final);
+    return out;
+}
+
+/* What is there already allows this call. */
+static enum st check_places(struct arena *a, const struct profile_params *p, const struct places *x,
+                            struct err *e)
+{
+    if (fs_exists(x->final) && !x->extends) {
+        struct err ignored = {0};
+        if (journal_published(a, x->partial)) /* killed between the rename and the removal */
+            journal_remove(x->partial, &ignored);
+        return refuse(e, x->final);
+    }
+    if (p->calibration_only && !x->extends) {
+        err_set(e, ST_USAGE, "profile.measure=calibration: there is no bundle %s to extend",
+                x->final);
+        return err_hint(e, "profile with profile.measure=all first, then with profile.extend=true");
+    }
+    if (fs_exists(x->host) && !x->extends && !fs_exists(x->partial))
+        return refuse(e, x->host);
+    return ST_OK;
+}
+
+enum st profile_check_place(struct arena *a, const struct profile_params *p, struct err *e)
+{
+    TRY(check_names(p, e));
+    const struct places x = places_of(a, p);
+    TRY(check_places(a, p, &x, e));
+    if (fs_exists(x.partial))
+        return ST_OK;
+    char *up = arena_str(a, x.partial); /* up to here it is there */
+    for (char *slash; !fs_exists(up) && (slash = strrchr(up, '/')) && slash > up;)
+        *slash = 0;
+    const size_t there = fs_exists(up) ? strlen(up) : 0;
+    const enum st st = fs_mkdirs(x.partial, e);
+    char *made = arena_str(a, x.partial);
+    while (strlen(made) > there && (rmdir(made) == 0 || errno == ENOENT)) {
+        char *slash = strrchr(made, '/');
+        *(slash ? slash : made) = 0;
+    }
+    return st;
+}
+
 enum st profile_run(struct arena *a, const struct profile_params *p, struct executor ex,
                     const volatile sig_atomic_t *stop, const char **dir, struct err *e)
 {
     TRY(check_params(p, ex, e));
     struct session s = {.a = a, .p = p, .ex = ex, .stop = stop, .limits = profile_limits(p)};
-    const char *network = p->network_device ? p->network_device : p->hardware;
-    const char *final =
-        arena_printf(a, "%s/data/profiling/compute/%s/%s", p->root, p->hardware, p->model_name);
-    const char *host = arena_printf(a, "%s/data/profiling/cpu_overhead/%s/%s/cpu_overheads.csv",
-                                    p->root, network, p->model_name);
-    const char *partial = arena_printf(a, "%s/.partial/%s/%s", p->root, p->hardware, p->model_name);
-    s.extends = p->extend && fs_exists(final);
-    if (fs_exists(final) && !s.extends) {
-        struct err ignored = {0};
-        if (journal_published(a, partial)) /* killed between the rename and the removal */
-            journal_remove(partial, &ignored);
-        return refuse(e, final);
-    }
-    if (p->calibration_only && !s.extends) {
-        err_set(e, ST_USAGE, "profile.measure=calibration: there is no bundle %s to extend", final);
-        return err_hint(e, "profile with profile.measure=all first, then with profile.extend=true");
-    }
-    if (fs_exists(host) && !s.extends && !fs_exists(partial))
-        return refuse(e, host);
+    const struct places x = places_of(a, p);
+    const char *final = x.final, *host = x.host, *partial = x.partial;
+    s.extends = x.extends;
+    TRY(check_places(a, p, &x, e));
     find_padded(&s);
     profile_grid(a, &s.limits, &s.points);
     if (s.points.n == 0)

@@ -391,6 +391,7 @@ static void an_existing_bundle_is_refused_before_measuring(void **state)
     assert_ok(run(f), &f->e);
     int64_t passes = f->t.passes;
     char want[400];
+    assert_int_equal(profile_check_place(f->a, &f->p, &f->e), ST_USAGE);
     assert_int_equal(run(f), ST_USAGE);
     snprintf(want, sizeof want, "%s already exists", f->compute);
     assert_cause(&f->e, want);
@@ -585,7 +586,19 @@ static void what_cannot_be_profiled_is_refused_and_nothing_written(void **state)
     f->p.hardware = NULL;
     assert_int_equal(run(f), ST_USAGE);
     assert_cause(&f->e, "hardware.id: '' cannot be the name of a folder of the bundle");
+    assert_int_equal(profile_check_place(f->a, &f->p, &f->e), ST_USAGE);
+    assert_cause(&f->e, "hardware.id: '' cannot be the name of a folder of the bundle");
     f->p.hardware = "bench";
+    assert_ok(profile_check_place(f->a, &f->p, &f->e), &f->e);
+    const char *root = f->p.root;
+    f->p.root = fs_join(f->a, root, "not/yet/there");
+    assert_ok(profile_check_place(f->a, &f->p, &f->e), &f->e);
+    f->p.root = "/proc/self/no";
+    assert_int_equal(profile_check_place(f->a, &f->p, &f->e), ST_IO);
+    f->p.root = root;
+    f->p.calibration_only = true;
+    assert_int_equal(profile_check_place(f->a, &f->p, &f->e), ST_USAGE);
+    f->p.calibration_only = false;
     f->p.num_blocks = 0;
     assert_int_equal(run(f), ST_USAGE);
     assert_cause(&f->e, "the KV cache of 0 blocks holds no point of the grid");
