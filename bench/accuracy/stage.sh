@@ -143,10 +143,16 @@ elif [ "$code" != 0 ]; then
 fi
 awk -F, -v shown="$shown" -v full="${FULL:-}" '
 BEGIN { n = split(shown, want, ","); OFS = "," }
+FNR == 1 { columns = NF }
 {
+    more = NF - columns # commas in the name of the experiment
+    name = $1
+    for (i = 2; i <= 1 + more; i++)
+        name = name "," $i
+    stage = $(2 + more)
     take = n == 0 || FNR == 1
     for (i = 1; i <= n; i++)
-        take = take || (want[1] == "not" ? i > 1 && $2 != want[i] : $2 == want[i])
+        take = take || (want[1] == "not" ? i > 1 && stage != want[i] : stage == want[i])
 }
 take && full { print }
-take && !full { print $1, $2, $3, $4, $5, $6 }' "$out/b/check.csv"
+take && !full { print name, stage, $(3 + more), $(4 + more), $(5 + more), $(6 + more) }' "$out/b/check.csv"
