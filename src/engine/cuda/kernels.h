@@ -2,10 +2,11 @@
  *
  * Sources are CUDA C embedded as text and compiled by NVRTC on the machine they run on, which has a
  * driver and libnvrtc but no headers: they include nothing and use only what NVRTC declares itself.
- * A program is cuda_program's text: definitions (dtype, HEAD_DIM), kernels/args.h,
- * kernels/prelude.cu and one source. It holds every entry of that source for one dtype; entries end
- * in the dtype ("norm_bf16"). Compile for the device's own architecture, sm_80 or later; sources
- * ask __CUDA_ARCH__ for what only some have (programmatic dependent launch from sm_90 on).
+ * A program is cuda_program's text: definitions (dtype, HEAD_DIM), kernels/args.h, kernels/ptx.cu,
+ * kernels/prelude.cu, the files that its source shares with others, and the source. It holds every
+ * entry of that source for one dtype; entries end in the dtype ("norm_bf16"). Compile for the
+ * device's own architecture, sm_80 or later; sources ask __CUDA_ARCH__ for what only some have
+ * (programmatic dependent launch from sm_90 on).
  *
  * An entry takes one argument, a struct of kernels/args.h by value. Everything that changes from
  * step to step is read from device memory through it, so a launch can be captured in a graph: the
@@ -18,6 +19,9 @@
  * the step's metadata, which must be complete before it starts, and on the step before: what a
  * kernel reads early is weights, tables, metadata, and keys and values of a decode row's earlier
  * tokens. Kernels are equally correct without.
+ *
+ * Only kernels/ptx.cu has asm, an instruction a function: the tests' emulator of a GPU
+ * (tests/support/gpu_emulator) has these functions for the host and runs the sources as they are.
  *
  * A twin does the same in plain C on host memory: the reference of tests, the kernel's body on the
  * fake device, and the description of what it computes. It rounds to the dtype where the kernel

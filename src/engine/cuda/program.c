@@ -46,6 +46,7 @@ const char *cuda_program(struct arena *a, const char *source, enum cuda_dtype t,
     if (head_dim)
         buf_printf(&text, "#define HEAD_DIM %d\n", head_dim);
     put_file(&text, "args.h");
+    put_file(&text, "ptx.cu");
     put_file(&text, "prelude.cu");
     put_shared_files(&text, source);
     put_file(&text, source);

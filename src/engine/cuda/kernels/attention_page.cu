@@ -27,23 +27,6 @@ __device__ static inline i64 page_at(const struct cuda_attention_args &a, const 
            HEAD_DIM;
 }
 
-__device__ static inline u32 transposed(u32 v)
-{
-    u32 r;
-    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(v));
-    return r;
-}
-
-__device__ static inline uint4 load16(const elem *p)
-{
-    uint4 v;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p)
-                 : "memory");
-    return v;
-}
-
 __device__ static inline void load_keys(const elem *page, uint4 (&k)[2][CHUNKS])
 {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -51,7 +34,7 @@ __device__ static inline void load_keys(const elem *page, uint4 (&k)[2][CHUNKS])
     for (int h = 0; h < 2; h++)
 #pragma unroll
         for (int i = 0; i < CHUNKS; i++)
-            k[h][i] = load16(page + (g + 8 * h) * HEAD_DIM + i * 32 + t * 8);
+            k[h][i] = ptx_ld_no_allocate_v4(page + (g + 8 * h) * HEAD_DIM + i * 32 + t * 8);
 }
 
 /* Values of keys past the end are 0, not what the memory holds: 0 * NaN is NaN. */
@@ -63,7 +46,7 @@ __device__ static inline void load_values(const elem *page, int keys, uint4 (&v)
         const int key = 2 * t + (i & 1) + 8 * (i >> 1);
 #pragma unroll
         for (int h = 0; h < HALVES; h++)
-            v[i][h] = key < keys ? load16(page + key * HEAD_DIM + h * 64 + g * 8)
+            v[i][h] = key < keys ? ptx_ld_no_allocate_v4(page + key * HEAD_DIM + h * 64 + g * 8)
                                  : make_uint4(0, 0, 0, 0);
     }
 }
@@ -132,7 +115,8 @@ __device__ static inline void add_page(const float (&s)[4], const uint4 (&v)[4][
             out[j][i + 2] *= shrink;
         }
     }
-    const u32 b0 = transposed(pack(p[0], p[1])), b1 = transposed(pack(p[2], p[3]));
+    const u32 b0 = ptx_movmatrix_trans(pack(p[0], p[1]));
+    const u32 b1 = ptx_movmatrix_trans(pack(p[2], p[3]));
 #pragma unroll
     for (int j = 0; j < VALUE_TILES; j++) {
         const u32 a0 = both(v[0][VALUE_HALF(j, 0)], v[1][VALUE_HALF(j, 0)], VALUE_ELEM(j, 0));

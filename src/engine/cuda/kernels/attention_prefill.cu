@@ -16,30 +16,12 @@ enum {
 
 __device__ static inline u32 shared_at(const elem *base, int row, int unit)
 {
-    return (u32)__cvta_generic_to_shared(base + row * HEAD_DIM + ((unit ^ row % 8) * 8));
+    return shared_address(base + row * HEAD_DIM + ((unit ^ row % 8) * 8));
 }
 
 __device__ static inline void copy16(u32 to, const elem *from, bool valid)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
-                 "r"(valid ? 16 : 0)
-                 : "memory");
-}
-
-__device__ static inline void load4(u32 (&r)[4], u32 at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
-}
-
-__device__ static inline void load4_transposed(u32 (&r)[4], u32 at)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(at)
-                 : "memory");
+    ptx_cp_async_16(to, from, valid ? 16 : 0);
 }
 
 /* Lane j < 4: where 16 keys of step `step` stand in the cache, from its key 16 j on. Fetched a step
@@ -70,7 +52,7 @@ __device__ static inline void copy_keys(const struct cuda_attention_args &a, i64
         copy16(shared_at(k, row, unit), (const elem *)a.k + at, valid);
         copy16(shared_at(v, row, unit), (const elem *)a.v + at, valid);
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    ptx_cp_async_commit_group();
 }
 
 /* The chunk and the tile in it that is this block's; false = there are fewer. Later tiles have more
@@ -104,7 +86,7 @@ __device__ static inline bool find_tile(const struct cuda_attention_args &a,
 extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
     KERNEL(attention_prefill)(const __grid_constant__ struct cuda_attention_args a)
 {
-    extern __shared__ uint4 shared[];
+    DYNAMIC_SHARED(uint4, shared);
     elem *q_tile = (elem *)shared, *k_tile = q_tile + TILE_ELEMS, *v_tile = k_tile + 2 * TILE_ELEMS;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     struct cuda_segment segment;
@@ -139,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
     const int m = lane / 8, r8 = lane % 8;
     for (int step = 0; step < steps; step++) {
         const elem *k = k_tile + step % 2 * TILE_ELEMS, *v = v_tile + step % 2 * TILE_ELEMS;
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        ptx_cp_async_wait_group_0();
         __syncthreads(); /* this buffer is full, and the other is free */
         if (step + 1 < steps) {
             copy_keys(a, group, (step + 1) * KEYS, end, k_tile + (step + 1) % 2 * TILE_ELEMS,
@@ -149,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
         if (step == 0) {
 #pragma unroll
             for (int i = 0; i < HEAD_DIM / 16; i++)
-                load4(qf[i], shared_at(q_tile, warp * 16 + (m & 1) * 8 + r8, 2 * i + (m >> 1)));
+                ptx_ldmatrix_x4(qf[i], shared_at(q_tile, warp * 16 + (m & 1) * 8 + r8, 2 * i + (m >> 1)));
         }
         float s[KEYS / 8][4] = {};
 #pragma unroll
@@ -157,7 +139,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
 #pragma unroll
             for (int n = 0; n < KEYS / 16; n++) {
                 u32 b[4];
-                load4(b, shared_at(k, n * 16 + (m >> 1) * 8 + r8, 2 * i + (m & 1)));
+                ptx_ldmatrix_x4(b, shared_at(k, n * 16 + (m >> 1) * 8 + r8, 2 * i + (m & 1)));
                 mma(s[2 * n], qf[i][0], qf[i][1], qf[i][2], qf[i][3], b[0], b[1]);
                 mma(s[2 * n + 1], qf[i][0], qf[i][1], qf[i][2], qf[i][3], b[2], b[3]);
             }
@@ -214,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(PREFILL_WARPS * 32, 2)
 #pragma unroll
             for (int j = 0; j < HEAD_DIM / 16; j++) {
                 u32 b[4];
-                load4_transposed(b, shared_at(v, n * 16 + (m & 1) * 8 + r8, 2 * j + (m >> 1)));
+                ptx_ldmatrix_x4_trans(b, shared_at(v, n * 16 + (m & 1) * 8 + r8, 2 * j + (m >> 1)));
                 mma(out[2 * j], a0, a1, a2, a3, b[0], b[1]);
                 mma(out[2 * j + 1], a0, a1, a2, a3, b[2], b[3]);
             }

@@ -59,8 +59,8 @@ __device__ static inline void prepare_head(const struct block &b, const u64 *wor
         unpack(((const u32 *)norm)[PAIRS + at], &whi[0], &whi[1]);
     }
     do {
-        first = load_word(words + at);
-        second = load_word(words + PAIRS + at);
+        first = ptx_ld_relaxed(words + at);
+        second = ptx_ld_relaxed(words + PAIRS + at);
         look_again(looks);
     } while ((u32)(first >> 32) != epoch || (u32)(second >> 32) != epoch);
     unpack((u32)first, &lo[0], &lo[1]);
@@ -68,7 +68,7 @@ __device__ static inline void prepare_head(const struct block &b, const u64 *wor
     if (norm) {
         const float square = lo[0] * lo[0] + lo[1] * lo[1] + hi[0] * hi[0] + hi[1] * hi[1];
         const float inv =
-            inverse_root(warp_sum(b.lane < PAIRS ? square : 0) * (1.0f / HEAD_DIM) + a.eps);
+            ptx_rsqrt(warp_sum(b.lane < PAIRS ? square : 0) * (1.0f / HEAD_DIM) + a.eps);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             lo[i] = rounded(lo[i] * inv * wlo[i]);
@@ -120,7 +120,7 @@ __device__ static inline void prepare(const struct block &b, int layer)
                          false, (u32 *)b.s->fresh[1],
                          (u32 *)((elem *)((char *)a.v + layer * b.a->cache_bytes) + place));
     }
-    barrier(COMPUTE, THREADS);
+    ptx_bar_sync(COMPUTE, THREADS);
 }
 
 /* This warp's keys of a page out of the ring; the newest comes from `fresh`. */
@@ -187,7 +187,7 @@ __device__ static inline void hand_on_part(const struct block &b, int layer,
             s.outs[b.warp][2 * t + i][VALUE_DIM(j, 1, g)] = out[j][i + 2];
         }
     }
-    barrier(COMPUTE, THREADS);
+    ptx_bar_sync(COMPUTE, THREADS);
     for (int i = threadIdx.x; i < b.s->item.d.heads * (HEAD_DIM / 2); i += THREADS) {
         const int h = i / (HEAD_DIM / 2), pair = i % (HEAD_DIM / 2);
         float top = s.tops[0][h], sum = 0, lo = 0, hi = 0; /* warp 0 has a page */
@@ -323,7 +323,7 @@ __device__ static inline void find_words(const struct block &b)
 __device__ static inline void stamp(const struct block &b, int i)
 {
     if (b.a->stamps && blockIdx.x == 0 && b.lane == 0)
-        b.a->stamps[i] = now_ns();
+        b.a->stamps[i] = ptx_globaltimer();
 }
 
 __device__ static inline void compute(const struct block &b)
@@ -335,7 +335,7 @@ __device__ static inline void compute(const struct block &b)
         const bool works = phase == ATTEND ? b.s->item.from < b.s->item.to
                                            : (int)blockIdx.x < b.s->products[phase].tiles;
         if (works) {
-            barrier(COMPUTE, THREADS); /* what the last phase read is no longer read */
+            ptx_bar_sync(COMPUTE, THREADS); /* what the last phase read is no longer read */
             if (phase == ATTEND) {
                 prepare(b, layer);
             } else if (phase == OUT) {
@@ -366,8 +366,8 @@ __device__ static inline void compute(const struct block &b)
 __device__ static inline void finish(const struct block &b)
 {
     int groups = 0;
-    arrive(EMPTY, THREADS + 32);
-    arrive(EMPTY + 1, THREADS + 32);
+    ptx_bar_arrive(EMPTY, THREADS + 32);
+    ptx_bar_arrive(EMPTY + 1, THREADS + 32);
 #pragma unroll 1
     for (int layer = 0, phase = QKV; phase != END;) {
         if (phase != ATTEND)
@@ -386,7 +386,7 @@ __device__ static inline void finish(const struct block &b)
 extern "C" __global__ void __launch_bounds__(THREADS + 32 + COPIERS * 32, 1)
     KERNEL(decode_step)(const __grid_constant__ struct cuda_decode_step_args a)
 {
-    extern __shared__ uint4 memory[];
+    DYNAMIC_SHARED(uint4, memory);
     struct block b = {&a, (struct shared *)memory};
     begin();
     b.rows = a.attention.batch.step->n_decodes;
@@ -409,12 +409,12 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32 + COPIERS * 32, 1)
             chunk_init(&b.s->full[i], COPIERS * 32);
             chunk_init(&b.s->empty[i], WARPS);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        ptx_fence_mbarrier_init();
     }
     __syncthreads();
     if (b.warp > WARPS) {
         copy_all(b);
-        asm volatile("cp.async.wait_all;" ::: "memory");
+        ptx_cp_async_wait_all();
         wait();
         return;
     }

@@ -1,10 +1,5 @@
-/* What every program begins with, behind args.h. Defined outside: ELEM_F32, ELEM_F16 or ELEM_BF16,
+/* What every program begins with, behind args.h and ptx.cu. Defined outside: ELEM_F32, ELEM_F16 or ELEM_BF16,
  * KERNEL(name) = the entry's name with its dtype, HEAD_DIM where the source wants it. */
-
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
 
 #if defined(ELEM_F32)
 typedef float elem;
@@ -22,9 +17,7 @@ __device__ static inline float to_float(elem v)
 #elif defined(ELEM_BF16)
     return __uint_as_float((u32)v << 16);
 #else
-    float f;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(v));
-    return f;
+    return ptx_cvt_f32_f16(v);
 #endif
 }
 
@@ -33,13 +26,9 @@ __device__ static inline elem from_float(float v)
 #if defined(ELEM_F32)
     return v;
 #elif defined(ELEM_BF16)
-    u16 r;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(v));
-    return r;
+    return ptx_cvt_rn_bf16_f32(v);
 #else
-    u16 r;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(v));
-    return r;
+    return ptx_cvt_rn_f16_f32(v);
 #endif
 }
 
@@ -52,13 +41,11 @@ __device__ static inline float rounded(float v)
 /* lo in the low half */
 __device__ static inline u32 pack(float lo, float hi)
 {
-    u32 r;
 #if defined(ELEM_BF16)
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return ptx_cvt_rn_bf16x2_f32(hi, lo);
 #else
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return ptx_cvt_rn_f16x2_f32(hi, lo);
 #endif
-    return r;
 }
 
 __device__ static inline void unpack(u32 v, float *lo, float *hi)
@@ -72,15 +59,9 @@ __device__ static inline void unpack(u32 v, float *lo, float *hi)
 __device__ static inline void mma(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
 {
 #if defined(ELEM_BF16)
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    ptx_mma_bf16(d, a0, a1, a2, a3, b0, b1);
 #else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, "
-                 "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+    ptx_mma_f16(d, a0, a1, a2, a3, b0, b1);
 #endif
 }
 #endif
@@ -113,19 +94,13 @@ __device__ static inline void store_vec(elem *p, const float (&v)[VEC])
 /* Constant data read once: weights. What lies beside the bytes asked for is asked for soon. */
 __device__ static inline uint4 load_once(const void *p)
 {
-    uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(p));
-    return v;
+    return ptx_ld_nc_256B_v4(p);
 }
 
 /* 2^x to 2 ulp. */
 __device__ static inline float power_of_2(float x)
 {
-    float r;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
+    return ptx_ex2(x);
 }
 
 __device__ static inline float warp_sum(float v)
@@ -174,14 +149,14 @@ __device__ static inline float gelu(float x)
 __device__ static inline void begin(void)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
+    ptx_griddepcontrol_launch_dependents();
 #endif
 }
 
 __device__ static inline void wait(void)
 {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    ptx_griddepcontrol_wait();
 #endif
 }
 
@@ -196,5 +171,5 @@ __device__ static inline void fetch_ahead(const void *p, i64 bytes)
     const i64 share = (bytes / 128 + blocks - 1) / blocks * 128;
     const i64 first = block * share, end = first + share < bytes ? first + share : bytes;
     for (i64 i = first + threadIdx.x * 128; i < end; i += blockDim.x * 128)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + i));
+        ptx_prefetch_L2((const char *)p + i);
 }

@@ -67,49 +67,26 @@ static_assert(sizeof(struct shared) <= CUDA_DECODE_STEP_SHARED_BYTES, "shared me
 /* ---- waiting ----------------------------------------------------------------------------------
  */
 
-__device__ static inline void barrier(int id, int threads)
-{
-    asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-__device__ static inline void arrive(int id, int threads)
-{
-    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-__device__ static inline u32 shared_address(const void *p)
-{
-    return (u32)__cvta_generic_to_shared(p);
-}
-
 __device__ static inline void chunk_init(u64 *b, int arrivals)
 {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(b)), "r"(arrivals)
-                 : "memory");
+    ptx_mbarrier_init(shared_address(b), arrivals);
 }
 
 __device__ static inline void chunk_arrive(u64 *b)
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(b)) : "memory");
+    ptx_mbarrier_arrive(shared_address(b));
 }
 
 /* Arrives when all that this thread has copied so far is there. */
 __device__ static inline void chunk_arrive_copied(u64 *b)
 {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(b))
-                 : "memory");
+    ptx_cp_async_mbarrier_arrive_noinc(shared_address(b));
 }
 
 __device__ static inline void chunk_wait(u64 *b, u32 parity)
 {
-    u32 done;
-    do
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;"
-                     " selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(shared_address(b)), "r"(parity)
-                     : "memory");
-    while (!done);
+    while (!ptx_mbarrier_try_wait_parity(shared_address(b), parity))
+        ;
 }
 
 /* Counts looks at a word that another block has to write: a block that is missing is a fault, not a
@@ -117,51 +94,21 @@ __device__ static inline void chunk_wait(u64 *b, u32 parity)
 __device__ static inline void look_again(u32 &looks)
 {
     if (++looks > 1u << 24)
-        asm volatile("trap;");
-}
-
-__device__ static inline u64 load_word(const u64 *p)
-{
-    u64 v;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
-    return v;
-}
-
-__device__ static inline void load_words(const u64 *p, u64 &a, u64 &b)
-{
-    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0,%1}, [%2];"
-                 : "=l"(a), "=l"(b)
-                 : "l"(p)
-                 : "memory");
+        ptx_trap();
 }
 
 __device__ static inline void store_word(u64 *p, u32 v, u32 epoch)
 {
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"((u64)epoch << 32 | v)
-                 : "memory");
+    ptx_st_relaxed(p, (u64)epoch << 32 | v);
 }
 
 __device__ static inline u32 take_word(const u64 *p, u32 epoch)
 {
     u32 looks = 0;
     u64 v;
-    while ((u32)((v = load_word(p)) >> 32) != epoch)
+    while ((u32)((v = ptx_ld_relaxed(p)) >> 32) != epoch)
         look_again(looks);
     return (u32)v;
-}
-
-__device__ static inline u64 now_ns(void)
-{
-    u64 t;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-    return t;
-}
-
-__device__ static inline float inverse_root(float x)
-{
-    float r;
-    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-    return r;
 }
 
 /* What a block knows throughout. */

@@ -105,7 +105,7 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++)
                 if (from[i])
-                    load_words(from[i], w[i][0], w[i][1]);
+                    ptx_ld_relaxed_v2(from[i], w[i][0], w[i][1]);
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++)
                 ready = ready && (u32)(w[i][0] >> 32) == x.epoch && (u32)(w[i][1] >> 32) == x.epoch;
@@ -129,7 +129,7 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
                 pass = 0, row++;
         }
     }
-    barrier(COMPUTE, THREADS);
+    ptx_bar_sync(COMPUTE, THREADS);
 }
 
 /* The norm's weights for the first units of this thread. */
@@ -153,7 +153,7 @@ __device__ static inline void norm_rows(const struct block &b, const struct inpu
 #pragma unroll
         for (int i = 0; i < WARPS; i++)
             sum += b.s->squares[i][r];
-        const float by = inverse_root(sum * inverse + b.a->attention.eps);
+        const float by = ptx_rsqrt(sum * inverse + b.a->attention.eps);
 #pragma unroll
         for (int i = 0; i < TOGETHER; i++) {
             const int unit = threadIdx.x + i * THREADS;
@@ -164,7 +164,7 @@ __device__ static inline void norm_rows(const struct block &b, const struct inpu
             scale_unit(unit_at(b, x.in, r, unit), ((const uint2 *)x.norm)[unit], by);
         }
     }
-    barrier(COMPUTE, THREADS);
+    ptx_bar_sync(COMPUTE, THREADS);
 }
 
 /* 8 elements of attention's output, in the order of shared memory. */
@@ -186,9 +186,9 @@ __device__ static inline uint4 sum_parts(const struct block &b, int layer, int r
 #pragma unroll
             for (int j = 0; j < PARTS; j++)
                 if (i + j < n) {
-                    load_words(stats + j * 2, w[j][0], w[j][1]);
-                    load_words(parts + j * (HEAD_DIM / 2), w[j][2], w[j][3]);
-                    load_words(parts + j * (HEAD_DIM / 2) + 2, w[j][4], w[j][5]);
+                    ptx_ld_relaxed_v2(stats + j * 2, w[j][0], w[j][1]);
+                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2), w[j][2], w[j][3]);
+                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2) + 2, w[j][4], w[j][5]);
                 }
 #pragma unroll
             for (int j = 0; j < PARTS; j++)
@@ -239,5 +239,5 @@ __device__ static inline void take_parts(const struct block &b, int layer)
                 *(uint4 *)unit_at(b, in, r, 2 * mine) =
                     mine < in / 8 ? sum_parts(b, layer, r, mine * 8) : make_uint4(0, 0, 0, 0);
         }
-    barrier(COMPUTE, THREADS);
+    ptx_bar_sync(COMPUTE, THREADS);
 }

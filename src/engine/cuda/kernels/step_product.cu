@@ -31,7 +31,7 @@ __device__ static inline void multiply(const struct block &b, int phase, struct 
         float acc[2][4] = {};
         const elem *at = x;
         if (in_group == 0)
-            barrier(EMPTY + groups % 2, THREADS + 32);
+            ptx_bar_sync(EMPTY + groups % 2, THREADS + 32);
 #pragma unroll 1
         for (int i = 0; i < p.chunks; i++, at += step) {
             uint2 in[CHUNK];
@@ -61,7 +61,7 @@ __device__ static inline void multiply(const struct block &b, int phase, struct 
                 *(float2 *)&to[8 * i + g][2 * t] = make_float2(v, w);
         }
         if (++in_group == GROUP || tile + (int)gridDim.x >= p.tiles) {
-            arrive(FULL + groups % 2, THREADS + 32);
+            ptx_bar_arrive(FULL + groups % 2, THREADS + 32);
             groups++;
             in_group = 0;
         }
@@ -103,7 +103,7 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
             if ((phase == OUT || phase == DOWN) && r < b.rows && o < p.outs)
                 residual[j] = residual_at(b, phase, layer, r, o);
         }
-        barrier(FULL + groups % 2, THREADS + 32);
+        ptx_bar_sync(FULL + groups % 2, THREADS + 32);
 #pragma unroll
         for (int j = 0; j < PER_LANE; j++) {
             const int i = b.lane + 32 * j, r = i >> row_bits, out = i & ((1 << row_bits) - 1);
@@ -131,6 +131,6 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
                 store_word(words + r * (p.outs / 2) + o / 2, pack(v, right), b.epoch + layer);
         }
         __syncwarp();
-        arrive(EMPTY + groups % 2, THREADS + 32);
+        ptx_bar_arrive(EMPTY + groups % 2, THREADS + 32);
     }
 }

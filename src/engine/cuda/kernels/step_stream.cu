@@ -17,9 +17,7 @@ __device__ static inline void go_on(struct cursor &c)
 /* 16 bytes from memory into shared memory, or zeros. */
 __device__ static inline void copy(uint4 *to, const elem *from, bool inside)
 {
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
-                 "l"(from), "r"(inside ? 16 : 0)
-                 : "memory");
+    ptx_cp_async_16_256B(shared_address(to), from, inside ? 16 : 0);
 }
 
 /* The first vector of this lane in a free chunk, for the first of its computing warps. */
