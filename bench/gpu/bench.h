@@ -4,9 +4,14 @@
 
 #include "gpu/dev.h"
 
-/* Every row against its twin; only = name of one row, NULL or "all"; dtype = "bf16", NULL = all;
- * every = one case in so many. g NULL: the twins alone. Returns the number of failures. */
-int check_all(struct dev *g, const char *only, const char *dtype, int every);
+/* Which cases are checked. */
+struct check_scope {
+    const char *only, *dtype; /* name of a row; "bf16"; NULL = all */
+    int every;                /* one case in so many; 0 = all */
+    double most_bytes; /* whose cuda_kernel.floor, bytes + flop / 64, is at most that; 0 = all */
+};
+/* Every row against its twin. g NULL: the twins alone. Returns the number of failures. */
+int check_all(struct dev *g, const struct check_scope *scope);
 /* Every row at the sizes of real models beside its floor; quick: products of one row alone. */
 void time_rows(struct dev *g, bool quick);
 /* Whole decode steps of a model of that name made of the rows that fit few sequences; quick: one

@@ -12,19 +12,35 @@
 struct run {
     struct world w;
     struct cuda_sizes most;
-    int cases, failed, seen, every; /* every: one case in so many */
-    const char *only;               /* name of a row; NULL = all */
+    int cases, failed, seen;
+    struct check_scope scope;
     double worst[CUDA_KERNELS][CUDA_DTYPES];
     int counts[CUDA_KERNELS][CUDA_DTYPES];
 };
+
+/* Whether this case of the row is one of those to check; asked once, before its buffers are made.
+ */
+static bool wanted(struct run *r, enum cuda_kernel_id id)
+{
+    const struct check_scope *s = &r->scope;
+    if (s->only && strcmp(s->only, cuda_kernels[id].name) != 0)
+        return false;
+    return s->every < 2 || r->seen++ % s->every == 0;
+}
+
+/* Of the sizes in `args`; pointers to numbers that are not sizes may be missing yet. */
+static bool too_large(const struct run *r, enum cuda_kernel_id id, enum cuda_dtype t,
+                      const void *args)
+{
+    const struct cuda_floor f = cuda_kernels[id].floor(args, t);
+    return r->scope.most_bytes > 0 && f.bytes + f.flop / 64 > r->scope.most_bytes;
+}
 
 static void check(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t, int head_dim,
                   const void *args, const char *what)
 {
     const struct cuda_kernel *k = &cuda_kernels[id];
-    if (r->only && strcmp(r->only, k->name) != 0)
-        return;
-    if (r->seen++ % r->every != 0)
+    if (too_large(r, id, t, args))
         return;
     const double error = world_check(&r->w, k, t, head_dim, args, &r->most, what);
     const bool bad = !(error <= k->tolerance[t]);
@@ -135,8 +151,15 @@ static struct cuda_batch make_batch(struct run *r, const struct shape *s, int bl
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-static void fill_angles(struct world *w, int positions, int half, const float **c, const float **s)
+/* Of every position in the batch. */
+static void fill_angles(struct world *w, const struct shape *shape, int half, const float **c,
+                        const float **s)
 {
+    int positions = 1;
+    for (int i = 0; i < shape->n_chunks + shape->n_decodes; i++) {
+        const int end = shape->before[i] + shape->tokens[i];
+        positions = end > positions ? end : positions;
+    }
     float *cosine = world_floats(w, (int64_t)positions * half);
     float *sine = world_floats(w, (int64_t)positions * half);
     for (int64_t i = 0; i < (int64_t)positions * half; i++) {
@@ -180,7 +203,7 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
     struct world *w = &r->w;
     int n_blocks;
     char what[160];
-    if (r->only && strcmp(r->only, cuda_kernels[id].name) != 0)
+    if (!wanted(r, id))
         return;
     world_begin(w, (uint64_t)(d->heads * 1000 + d->head_dim + s->before[0] + s->tokens[0]));
     const struct cuda_batch b = make_batch(r, s, d->block_size, &n_blocks);
@@ -195,6 +218,8 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
                                     .scale = (float)(1 / sqrt((double)d->head_dim)),
                                     .fuse = fuse,
                                     .eps = 1e-6F};
+    if (too_large(r, id, t, &a))
+        return;
     a.k = world_random(w, t, cache, 1);
     a.v = world_random(w, t, cache, 1);
     a.qkv = world_random(w, t, b.step->n_tokens * row, 1.5);
@@ -209,7 +234,7 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
     if (fuse) {
         a.q_norm = world_random(w, t, d->head_dim, 1);
         a.k_norm = world_random(w, t, d->head_dim, 1);
-        fill_angles(w, 8200, d->head_dim / 2, &a.cosine, &a.sine);
+        fill_angles(w, s, d->head_dim / 2, &a.cosine, &a.sine);
         world_changes(w, a.k, t, cache);
         world_changes(w, a.v, t, cache);
     }
@@ -244,6 +269,8 @@ static void check_rope(struct run *r, enum cuda_dtype t, const struct dims *d,
     struct world *w = &r->w;
     int n_blocks;
     char what[160];
+    if (!wanted(r, CUDA_ROPE))
+        return;
     world_begin(w, 7);
     const struct cuda_batch b = make_batch(r, s, d->block_size, &n_blocks);
     const int64_t cache = (int64_t)n_blocks * d->kv_heads * d->block_size * d->head_dim;
@@ -254,6 +281,8 @@ static void check_rope(struct run *r, enum cuda_dtype t, const struct dims *d,
                                .head_dim = d->head_dim,
                                .block_size = d->block_size,
                                .eps = 1e-6F};
+    if (too_large(r, CUDA_ROPE, t, &a))
+        return;
     a.qkv = world_random(w, t, b.step->n_tokens * row, 1.5);
     world_changes(w, a.qkv, t, b.step->n_tokens * row);
     a.k = world_random(w, t, cache, 1);
@@ -265,7 +294,7 @@ static void check_rope(struct run *r, enum cuda_dtype t, const struct dims *d,
         a.k_norm = world_random(w, t, d->head_dim, 1);
     }
     if (rotate)
-        fill_angles(w, 8200, d->head_dim / 2, &a.cosine, &a.sine);
+        fill_angles(w, s, d->head_dim / 2, &a.cosine, &a.sine);
     snprintf(what, sizeof what, "%s, heads %d/%d of %d%s%s", s->name, d->heads, d->kv_heads,
              d->head_dim, norm ? ", normed" : "", rotate ? ", rotated" : "");
     check(r, CUDA_ROPE, t, 0, &a, what);
@@ -318,6 +347,8 @@ static void norm_case(struct run *r, enum cuda_dtype t, int n, int width, int va
     struct world *w = &r->w;
     char what[96];
     const bool add = variant & 1, bias = variant & 2, gather = variant & 4, keep = variant & 8;
+    if (!wanted(r, CUDA_NORM))
+        return;
     world_begin(w, (uint64_t)(n + width + variant));
     struct cuda_norm_args a = {.count = take_count(r, n), .width = width, .eps = 1e-5F};
     a.x = world_random(w, t, (int64_t)(n + 1) * width, 2);
@@ -345,6 +376,8 @@ static void act_case(struct run *r, enum cuda_dtype t, int n, int width, int act
     struct world *w = &r->w;
     char what[96];
     const int parts = act == CUDA_ACT_SILU_GATED ? 2 : 1;
+    if (!wanted(r, CUDA_ACT))
+        return;
     world_begin(w, (uint64_t)(n + width + act));
     struct cuda_act_args a = {.count = take_count(r, n), .width = width, .act = act};
     a.up = world_random(w, t, (int64_t)n * width * parts, 2);
@@ -354,10 +387,12 @@ static void act_case(struct run *r, enum cuda_dtype t, int n, int width, int act
     check(r, CUDA_ACT, t, 0, &a, what);
 }
 
-static void other_token_cases(struct run *r, enum cuda_dtype t, int n, int width)
+static void bias_case(struct run *r, enum cuda_dtype t, int n, int width)
 {
     struct world *w = &r->w;
     char what[96];
+    if (!wanted(r, CUDA_BIAS))
+        return;
     world_begin(w, (uint64_t)(n + width));
     struct cuda_bias_args b = {.count = take_count(r, n), .width = width};
     b.x = world_random(w, t, (int64_t)n * width, 2);
@@ -365,8 +400,15 @@ static void other_token_cases(struct run *r, enum cuda_dtype t, int n, int width
     world_changes(w, b.x, t, (int64_t)n * width);
     snprintf(what, sizeof what, "%d x %d", n, width);
     check(r, CUDA_BIAS, t, 0, &b, what);
+}
 
+static void embed_case(struct run *r, enum cuda_dtype t, int n, int width)
+{
     enum { VOCAB = 100 };
+    struct world *w = &r->w;
+    char what[96];
+    if (!wanted(r, CUDA_EMBED))
+        return;
     world_begin(w, (uint64_t)(n + width));
     take_count(r, n);
     struct cuda_step *step = world_take(w, sizeof *step);
@@ -379,6 +421,7 @@ static void other_token_cases(struct run *r, enum cuda_dtype t, int n, int width
     struct cuda_embed_args e = {.batch = {.step = step, .ids = ids, .last = last}, .hidden = width};
     e.table = world_random(w, t, VOCAB * width, 1);
     e.x = world_output(w, t, (int64_t)n * width);
+    snprintf(what, sizeof what, "%d x %d", n, width);
     check(r, CUDA_EMBED, t, 0, &e, what);
 }
 
@@ -394,7 +437,8 @@ static void token_cases(struct run *r, enum cuda_dtype t)
             act_case(r, t, n, width, CUDA_ACT_SILU_GATED, false);
             act_case(r, t, n, width, CUDA_ACT_SILU_GATED, true);
             act_case(r, t, n, width, CUDA_ACT_GELU_TANH, true);
-            other_token_cases(r, t, n, width);
+            bias_case(r, t, n, width);
+            embed_case(r, t, n, width);
         }
 }
 
@@ -409,7 +453,7 @@ static void matmul_case(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t
     const bool norm = variant & 1, bias = variant & 2, residual = variant & 4, gather = variant & 8;
     const bool gelu = !gated && (variant & 16), in_float = variant & 32;
     const int parts = gated ? 2 : 1;
-    if (r->only && strcmp(r->only, cuda_kernels[id].name) != 0)
+    if (!wanted(r, id))
         return;
     world_begin(w, (uint64_t)(n + in + outs + variant));
     struct cuda_matmul_args a = {.count = take_count(r, n),
@@ -420,6 +464,8 @@ static void matmul_case(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t
                                  .act = gated  ? CUDA_ACT_SILU_GATED
                                         : gelu ? CUDA_ACT_GELU_TANH
                                                : CUDA_ACT_NONE};
+    if (too_large(r, id, t, &a))
+        return;
     a.x = world_random(w, t, (int64_t)(n + 1) * in, 1.5);
     a.weight = world_random(w, t, (int64_t)in * outs * parts, 1 / sqrt(in));
     a.norm = norm ? world_random(w, t, in, 1) : NULL;
@@ -501,7 +547,7 @@ static void step_case(struct run *r, enum cuda_dtype t, const struct step_dims *
     const int qkv = q + 2 * kv;
     int n_blocks;
     char what[128];
-    if (r->only && strcmp(r->only, cuda_kernels[CUDA_DECODE_STEP].name) != 0)
+    if (!wanted(r, CUDA_DECODE_STEP))
         return;
     world_begin(w, (uint64_t)(m->hidden + s->before[0]));
     struct cuda_batch b = make_batch(r, s, d->block_size, &n_blocks);
@@ -519,15 +565,8 @@ static void step_case(struct run *r, enum cuda_dtype t, const struct step_dims *
                   at_norm = at_down + (int64_t)m->intermediate * m->hidden,
                   layer = at_norm + 2 * m->hidden + 2 * d->head_dim;
     const size_t element = (size_t)cuda_dtype_bytes(t);
-    char *weights = world_random(w, t, layer * m->layers, 1 / sqrt(m->hidden));
-    for (int i = 0; i < m->layers; i++)
-        for (int64_t j = at_norm; j < layer; j++)
-            twin_put(t, weights, i * layer + j, 1 + 0.3F * (float)(j % 3));
-    char *keys = world_random(w, t, 2 * cache * m->layers, 1);
-    for (int i = 0; i < m->layers; i++)
-        forget_unused(&b, d, t, n_blocks, keys + (size_t)(2 * i * cache) * element,
-                      keys + (size_t)((2 * i + 1) * cache) * element);
-    world_changes(w, keys, t, 2 * cache * m->layers);
+    char *weights = world_take(w, (size_t)(layer * m->layers) * element),
+         *keys = world_take(w, (size_t)(2 * cache * m->layers) * element);
     struct cuda_decode_step_args a = {
         .attention = {.batch = b,
                       .k = keys,
@@ -557,8 +596,17 @@ static void step_case(struct run *r, enum cuda_dtype t, const struct step_dims *
         .intermediate = m->intermediate,
         .vocab = m->vocab,
         .least_pages = 2};
-    if (n > cuda_decode_step_rows(&a, t, sms_of(r)))
+    if (n > cuda_decode_step_rows(&a, t, sms_of(r)) || too_large(r, CUDA_DECODE_STEP, t, &a))
         return;
+    world_randomize(w, t, weights, layer * m->layers, 1 / sqrt(m->hidden));
+    for (int i = 0; i < m->layers; i++)
+        for (int64_t j = at_norm; j < layer; j++)
+            twin_put(t, weights, i * layer + j, 1 + 0.3F * (float)(j % 3));
+    world_randomize(w, t, keys, 2 * cache * m->layers, 1);
+    for (int i = 0; i < m->layers; i++)
+        forget_unused(&b, d, t, n_blocks, keys + (size_t)(2 * i * cache) * element,
+                      keys + (size_t)((2 * i + 1) * cache) * element);
+    world_changes(w, keys, t, 2 * cache * m->layers);
     a.table = world_random(w, t, (int64_t)m->vocab * m->hidden, 1);
     a.lm_head = a.table;
     a.final_norm = world_random(w, t, m->hidden, 1);
@@ -568,7 +616,7 @@ static void step_case(struct run *r, enum cuda_dtype t, const struct step_dims *
             slopes[i] = (float)exp2(-8.0 * (i + 1) / d->heads);
         a.attention.slopes = slopes;
     } else {
-        fill_angles(w, 1100, d->head_dim / 2, &a.attention.cosine, &a.attention.sine);
+        fill_angles(w, s, d->head_dim / 2, &a.attention.cosine, &a.attention.sine);
     }
     a.x = world_scratch(w, (size_t)n * (size_t)m->hidden * element);
     a.qkv = world_scratch(w, (size_t)n * (size_t)qkv * element);
@@ -607,6 +655,9 @@ static void sample_cases(struct run *r, enum cuda_dtype t)
         for (int kind = 0; kind < 6; kind++) {
             char what[96];
             const int vocab = vocabs[i], sampled = kind == 1 ? (vocab + 1) / 2 : vocab;
+            const bool argmax = wanted(r, CUDA_ARGMAX), sample = wanted(r, CUDA_SAMPLE);
+            if (!argmax && !sample)
+                continue;
             world_begin(w, (uint64_t)(vocab + kind));
             take_count(r, ROWS);
             struct cuda_step *step = world_take(w, sizeof *step);
@@ -636,7 +687,8 @@ static void sample_cases(struct run *r, enum cuda_dtype t)
             a.partial = world_take(w, ROWS * sizeof *a.partial);
             a.counters = world_ints(w, ROWS);
             snprintf(what, sizeof what, "vocabulary %d, logits %d", vocab, kind);
-            check(r, CUDA_ARGMAX, t, 0, &a, what);
+            if (argmax)
+                check(r, CUDA_ARGMAX, t, 0, &a, what);
 
             struct cuda_sampling *how = world_take(w, ROWS * sizeof *how);
             for (int j = 0; j < ROWS; j++)
@@ -654,44 +706,63 @@ static void sample_cases(struct run *r, enum cuda_dtype t)
                                                .ids = a.ids};
             for (int j = 0; j < ROWS; j++)
                 a.ids[j] = a.batch.last[j] = -5;
-            check(r, CUDA_SAMPLE, t, 0, &b, what);
+            if (sample)
+                check(r, CUDA_SAMPLE, t, 0, &b, what);
         }
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
+static void random_case(struct run *r, enum cuda_dtype t, int64_t n)
+{
+    struct world *w = &r->w;
+    char what[64];
+    if (!wanted(r, CUDA_RANDOM))
+        return;
+    world_begin(w, (uint64_t)n);
+    take_count(r, 1);
+    const struct tensor tensor = {.name = "mlp.up_proj.weight", .n_dims = 2};
+    const struct random_weights weights = random_weights_of(&tensor, (uint64_t)n);
+    struct cuda_random_args a = {.n = n,
+                                 .key = {weights.key[0], weights.key[1]},
+                                 .stream = {weights.stream[0], weights.stream[1]}};
+    float *quantiles = world_floats(w, RANDOM_WEIGHTS_QUANTILES);
+    memcpy(quantiles, random_weights_quantiles(), RANDOM_WEIGHTS_QUANTILES * sizeof *quantiles);
+    a.quantiles = quantiles;
+    a.out = world_output(w, t, n);
+    snprintf(what, sizeof what, "%lld elements", (long long)n);
+    check(r, CUDA_RANDOM, t, 0, &a, what);
+}
+
+static void fill_case(struct run *r, enum cuda_dtype t, int64_t n)
+{
+    struct world *w = &r->w;
+    char what[64];
+    if (!wanted(r, CUDA_FILL))
+        return;
+    world_begin(w, (uint64_t)n);
+    take_count(r, 1);
+    struct cuda_fill_args a = {.n = n, .value = 1.1F};
+    a.out = world_output(w, t, n);
+    snprintf(what, sizeof what, "%lld elements", (long long)n);
+    check(r, CUDA_FILL, t, 0, &a, what);
+}
+
 static void random_cases(struct run *r, enum cuda_dtype t)
 {
     static const int64_t counts[] = {1, 4, 63, 4095, 4096, 4097, 3000001};
-    struct world *w = &r->w;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        char what[64];
-        world_begin(w, i);
-        take_count(r, 1);
-        const struct tensor tensor = {.name = "mlp.up_proj.weight", .n_dims = 2};
-        const struct random_weights weights = random_weights_of(&tensor, i);
-        struct cuda_random_args a = {.n = counts[i],
-                                     .key = {weights.key[0], weights.key[1]},
-                                     .stream = {weights.stream[0], weights.stream[1]}};
-        float *quantiles = world_floats(w, RANDOM_WEIGHTS_QUANTILES);
-        memcpy(quantiles, random_weights_quantiles(), RANDOM_WEIGHTS_QUANTILES * sizeof *quantiles);
-        a.quantiles = quantiles;
-        a.out = world_output(w, t, counts[i]);
-        snprintf(what, sizeof what, "%lld elements", (long long)counts[i]);
-        check(r, CUDA_RANDOM, t, 0, &a, what);
-        world_begin(w, i);
-        struct cuda_fill_args f = {.n = counts[i], .value = 1.1F};
-        f.out = world_output(w, t, counts[i]);
-        check(r, CUDA_FILL, t, 0, &f, what);
+        random_case(r, t, counts[i]);
+        fill_case(r, t, counts[i]);
     }
 }
 
-int check_all(struct dev *g, const char *only, const char *dtype, int every)
+int check_all(struct dev *g, const struct check_scope *scope)
 {
-    struct run r = {.only = only, .every = every};
+    struct run r = {.scope = *scope};
     world_open(&r.w, g, (size_t)320 << 20);
     for (int t = 0; t < CUDA_DTYPES; t++) {
-        if (dtype && strcmp(dtype, cuda_dtype_name((enum cuda_dtype)t)) != 0)
+        if (scope->dtype && strcmp(scope->dtype, cuda_dtype_name((enum cuda_dtype)t)) != 0)
             continue;
         token_cases(&r, (enum cuda_dtype)t);
         attention_cases(&r, (enum cuda_dtype)t);

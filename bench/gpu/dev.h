@@ -29,6 +29,10 @@ void dev_free(struct dev *g, dev_ptr p);
 void dev_upload(struct dev *g, dev_ptr to, const void *from, size_t bytes);
 void dev_download(struct dev *g, void *to, dev_ptr from, size_t bytes);
 void dev_sync(struct dev *g);
+/* Bytes that no kernel may touch until they are forgotten: where memory can be guarded, an access
+ * is a fault. A GPU cannot. */
+void dev_gap(struct dev *g, dev_ptr p, size_t bytes);
+void dev_forget_gaps(struct dev *g);
 
 /* A kernel of a program; programs are compiled once. head_dim as in cuda_program. */
 const struct gpu_kernel *dev_entry(struct dev *g, const struct cuda_kernel *k, enum cuda_dtype t,

@@ -16,13 +16,14 @@ int main(int argc, char **argv)
 {
     struct dev g;
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was found before a fault is not lost */
-    const char *what = argc > 1 ? argv[1] : "", *dtype = NULL;
-    const int every = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1;
+    const char *what = argc > 1 ? argv[1] : "";
+    struct check_scope scope = {.every = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 1};
     if (argc > 3 && strcmp(argv[3], "all") != 0)
-        dtype = argv[3];
-    const char *only = argc > 2 && strcmp(argv[2], "all") != 0 ? argv[2] : NULL;
+        scope.dtype = argv[3];
+    if (argc > 2 && strcmp(argv[2], "all") != 0)
+        scope.only = argv[2];
     if (strcmp(what, "twins") == 0)
-        return check_all(NULL, only, dtype, every < 1 ? 1 : every) > 0;
+        return check_all(NULL, &scope) > 0;
     if (strcmp(what, "uploads") == 0)
         return time_uploads();
     const bool fused = strcmp(what, "fused") == 0, unequal = strcmp(what, "unequal") == 0;
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
     printf("%s, sm_%d, %d multiprocessors\n", g.name, g.arch, g.sms);
     int failed = 0;
     if (strcmp(what, "check") == 0)
-        failed = check_all(&g, only, dtype, every < 1 ? 1 : every);
+        failed = check_all(&g, &scope);
     else if (unequal)
         failed = time_unequal(&g, quick);
     else if (strcmp(what, "rows") == 0)

@@ -29,14 +29,19 @@ void world_begin(struct world *w, uint64_t seed)
     w->rng = rng_stream(seed, "world");
     w->used = 0;
     w->n_outputs = 0;
+    if (w->gpu)
+        dev_forget_gaps(w->gpu);
 }
 
 void *world_take(struct world *w, size_t bytes)
 {
     void *p = w->host + w->used;
+    const size_t end = w->used + bytes;
     w->used += (bytes + 255) / 256 * 256 + 256; /* the gap shows writes past the end */
     ASSERT(w->used <= w->bytes);
     memset(p, 0, w->used - (size_t)((char *)p - w->host));
+    if (w->gpu)
+        dev_gap(w->gpu, w->device + end, w->used - end);
     return p;
 }
 
@@ -50,9 +55,8 @@ float *world_floats(struct world *w, int64_t n)
     return world_take(w, (size_t)n * sizeof(float));
 }
 
-void *world_random(struct world *w, enum cuda_dtype t, int64_t n, double deviation)
+void world_randomize(struct world *w, enum cuda_dtype t, void *p, int64_t n, double deviation)
 {
-    void *p = world_take(w, (size_t)n * (size_t)cuda_dtype_bytes(t));
     const float scale = (float)(deviation * 1.7320508 / 65536);
     for (int64_t i = 0; i < n; i++) { /* a sum of four uniforms: normal enough, and fast */
         const uint64_t u = rng_u64(&w->rng);
@@ -60,6 +64,12 @@ void *world_random(struct world *w, enum cuda_dtype t, int64_t n, double deviati
             (int64_t)((u & 0xffff) + (u >> 16 & 0xffff) + (u >> 32 & 0xffff) + (u >> 48));
         twin_put(t, p, i, scale * (float)(sum - 131070));
     }
+}
+
+void *world_random(struct world *w, enum cuda_dtype t, int64_t n, double deviation)
+{
+    void *p = world_take(w, (size_t)n * (size_t)cuda_dtype_bytes(t));
+    world_randomize(w, t, p, n, deviation);
     return p;
 }
 
@@ -149,10 +159,44 @@ static bool touched_others(const struct world *w)
     return false;
 }
 
+/* Of the outputs, FNV-1a by words; what is scratch may differ. */
+static uint64_t output_hash(const struct world *w)
+{
+    uint64_t h = 0xcbf29ce484222325ULL;
+    for (int i = 0; i < w->n_outputs; i++) {
+        const struct world_output *o = &w->outputs[i];
+        for (size_t at = o->from, end = o->from + o->bytes; at < end && !o->scratch; at += 8) {
+            uint64_t word = 0;
+            memcpy(&word, w->got + at, end - at < 8 ? end - at : 8);
+            h = (h ^ word) * 0x100000001b3ULL;
+            h ^= h >> 32;
+        }
+    }
+    return h;
+}
+
+/* Runs the kernel on a copy of the buffers, into w->got; false, and a line, on a fault. */
+static bool run_kernel(struct world *w, const struct cuda_kernel *k, enum cuda_dtype t,
+                       int head_dim, const void *args, const struct cuda_launch *l,
+                       const char *what)
+{
+    char device_args[1024];
+    const struct gpu_kernel *function = dev_entry(w->gpu, k, t, head_dim);
+    world_upload(w);
+    world_device_args(w, args, k->args_bytes, device_args);
+    dev_launch(w->gpu, function, l, device_args, k->args_bytes, false);
+    const char *fault = dev_fault(w->gpu);
+    if (fault) {
+        fprintf(stderr, "%s_%s %s: %s\n", k->name, cuda_dtype_name(t), what, fault);
+        return false;
+    }
+    dev_download(w->gpu, w->got, w->device, w->used);
+    return true;
+}
+
 double world_check(struct world *w, const struct cuda_kernel *k, enum cuda_dtype t, int head_dim,
                    const void *args, const struct cuda_sizes *most, const char *what)
 {
-    char device_args[1024];
     struct cuda_launch l;
     double worst = 0;
     if (!w->gpu) { /* a rehearsal: how long the twins take */
@@ -160,17 +204,17 @@ double world_check(struct world *w, const struct cuda_kernel *k, enum cuda_dtype
         k->twin(args, t);
         return 0;
     }
-    const struct gpu_kernel *function = dev_entry(w->gpu, k, t, head_dim);
-    world_upload(w);
-    world_device_args(w, args, k->args_bytes, device_args);
     k->launch(args, t, most, &l);
-    dev_launch(w->gpu, function, &l, device_args, k->args_bytes, false);
-    const char *fault = dev_fault(w->gpu);
-    if (fault) {
-        fprintf(stderr, "%s_%s %s: %s\n", k->name, cuda_dtype_name(t), what, fault);
+    if (!run_kernel(w, k, t, head_dim, args, &l, what))
+        return INFINITY;
+    const uint64_t first = output_hash(w);
+    if (!run_kernel(w, k, t, head_dim, args, &l, what))
+        return INFINITY;
+    if (output_hash(w) != first) {
+        fprintf(stderr, "%s_%s %s: other bytes the second time\n", k->name, cuda_dtype_name(t),
+                what);
         return INFINITY;
     }
-    dev_download(w->gpu, w->got, w->device, w->used);
     k->twin(args, t);
     for (int i = 0; i < w->n_outputs; i++) {
         const double error = w->outputs[i].scratch ? 0 : error_of(w, &w->outputs[i]);

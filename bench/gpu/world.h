@@ -30,8 +30,9 @@ void world_begin(struct world *w, uint64_t seed); /* forgets all buffers */
 void *world_take(struct world *w, size_t bytes);
 int *world_ints(struct world *w, int n);
 float *world_floats(struct world *w, int64_t n);
-/* n elements, normal with that standard deviation. */
+/* n elements, normal with that standard deviation; into memory taken before. */
 void *world_random(struct world *w, enum cuda_dtype t, int64_t n, double deviation);
+void world_randomize(struct world *w, enum cuda_dtype t, void *p, int64_t n, double deviation);
 /* n elements that the kernel writes; NaN before. */
 void *world_output(struct world *w, enum cuda_dtype t, int64_t n);
 /* Memory taken before that the kernel changes. */
@@ -43,9 +44,9 @@ void *world_scratch(struct world *w, size_t bytes);
 void world_upload(struct world *w);
 /* The arguments with the device's pointers. */
 void world_device_args(const struct world *w, const void *args, size_t bytes, void *out);
-/* Launches the kernel, runs the twin, and compares: outputs within the tolerance, everything else
- * untouched. Returns the largest error of an output; INFINITY and a line on stderr for a fault or
- * a foreign write. */
+/* Launches the kernel twice, each time on a copy, runs the twin, and compares: outputs within the
+ * tolerance and the same bytes both times, everything else untouched. Returns the largest error of
+ * an output; INFINITY and a line on stderr for a fault, other bytes or a foreign write. */
 double world_check(struct world *w, const struct cuda_kernel *k, enum cuda_dtype t, int head_dim,
                    const void *args, const struct cuda_sizes *most, const char *what);
 
