@@ -5,7 +5,7 @@
 /* Up to 4 rows of 4 head tiles; keys of one row in up to 4 parts. */
 static void on_16_multiprocessors(void **state)
 {
-    check_row(state, "decode_step", 16, 2e7, 3);
+    check_row(state, "decode_step", 16, 2e7, 5);
 }
 
 /* Blocks without a tile, and without keys. */
@@ -17,7 +17,7 @@ static void on_43_multiprocessors(void **state)
 /* Every block has several tiles, and the last of them is short. */
 static void on_5_multiprocessors(void **state)
 {
-    check_row(state, "decode_step", 5, 2e7, 7);
+    check_row(state, "decode_step", 5, 2e7, 13);
 }
 
 int main(void)
