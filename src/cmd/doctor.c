@@ -48,7 +48,7 @@ static const char *amount(struct arena *a, double v, const char *unit)
         const char *prefix;
     } rows[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1, ""}, {1e-3, "m"}, {0, "u"}};
     int i = 0;
-    while (v < rows[i].at)
+    while (v < rows[i].at * 0.9995) /* so that it is 1.00 of this one, not 1000 of the next */
         i++;
     const double scaled = v / (rows[i].at > 0 ? rows[i].at : 1e-6);
     return arena_printf(a, "%.*f %s%s",
