@@ -116,6 +116,7 @@ for name in idle loaded; do
     done
     [ $# = $ROUNDS ] || echo "  (only $# of $ROUNDS real runs had the cores they needed: the others do not count)"
     set --
+    set --
     [ -z "$others" ] || set -- spread="[$others]"
     run compare real_run_dir="$runs-real-$judged" "$@" \
         sim_run_dir="$runs-sim" out="$out/$name" || case $? in 1) fail=1 ;; *) unsure=1 ;; esac
@@ -134,7 +135,6 @@ for recorded in data/h200/runs/*/*; do
     run simulate hardware=h200 model="$model" scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
         workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/h200/$model-$name-sim"
     run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/h200/$model-$name-sim" out="$out/h200/$model-$name" || :
-    set --
     gpu="$gpu${gpu:+; }$model $name $(awk -f scripts/verdict.awk "$log")"
 done
 
