@@ -116,7 +116,6 @@ for name in idle loaded; do
     done
     [ $# = $ROUNDS ] || echo "  (only $# of $ROUNDS real runs had the cores they needed: the others do not count)"
     set --
-    set --
     [ -z "$others" ] || set -- spread="[$others]"
     run compare real_run_dir="$runs-real-$judged" "$@" \
         sim_run_dir="$runs-sim" out="$out/$name" || case $? in 1) fail=1 ;; *) unsure=1 ;; esac
@@ -131,6 +130,7 @@ gpu=
 for recorded in data/h200/runs/*/*; do
     name=$(basename "$recorded") model=$(basename "$(dirname "$recorded")") others=
     for real in "$recorded"/real-[2-9]; do [ ! -d "$real" ] || others="$others${others:+,}$real"; done
+    set --
     [ -z "$others" ] || set -- spread="[$others]"
     run simulate hardware=h200 model="$model" scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
         workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/h200/$model-$name-sim"
