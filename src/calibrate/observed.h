@@ -36,9 +36,9 @@ struct observed_series {
 };
 
 struct observed_stage {
-    const char *name; /* "0" */
-    int64_t completed, failed;
-    double rate; /* requests/s that were sent */
+    const char *name;          /* "0" */
+    int64_t completed, failed; /* none completed: no percentile is known */
+    double rate;               /* requests/s that were sent */
     struct observed_series of[OBSERVED_METRICS];
     struct workload w; /* what was sent, in order of arrival; ids from 0 */
     int64_t warmup;    /* first requests of w, which fill caches and are not among the latencies */

@@ -367,11 +367,12 @@ static enum st read_stage(struct arena *a, const char *path, const struct experi
     out->completed = l.successes.count;
     out->failed = l.failures.count;
     out->rate = planned->rate;
-    out->of[OBSERVED_E2E] = series_of(&l.successes.latency.request_latency);
-    out->of[OBSERVED_TTFT] = series_of(&l.successes.latency.time_to_first_token);
+    const bool any = out->completed > 0; /* else what it says of them is of nothing */
+    const struct latencies *of = &l.successes.latency;
+    out->of[OBSERVED_E2E] = any ? series_of(&of->request_latency) : observed_unknown();
+    out->of[OBSERVED_TTFT] = any ? series_of(&of->time_to_first_token) : observed_unknown();
     out->of[OBSERVED_TPOT] = observed_unknown(); /* its own counts tokens twice */
-    if (l.successes.count && isnan(l.successes.latency.request_latency.median) &&
-        isnan(l.successes.latency.time_to_first_token.median))
+    if (any && isnan(of->request_latency.median) && isnan(of->time_to_first_token.median))
         return node_err(node_find(map, "successes"), ST_INPUT, e,
                         "successes.latency: neither request_latency nor time_to_first_token has a "
                         "median");
