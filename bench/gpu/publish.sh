@@ -151,7 +151,7 @@ points >"$work/points"
 checks_table "$new/checks.txt" >"$work/checks.md"
 
 # Rows of README.md: the largest error of each recorded workload; the shares of the floor.
-short=$(awk -F'|' 'NR > 2 { most = 0; for (i = 3; i <= 11; i++) { v = $i; sub(/\(.*/, "", v); e = v < 0 ? -v : v + 0; if (e > most) most = e }
+short=$(awk -F'|' 'NR > 2 { most = 0; for (i = 3; i <= 11; i++) { v = $i; sub(/\(.*/, "", v); v += 0; e = v < 0 ? -v : v; if (e > most) most = e }
     sub(/^ */, "", $2); sub(/ *$/, "", $2); printf "%s%s: at most %.1f %%", n++ ? "; " : "", $2, most }' "$work/fidelity.md")
 shares=$(awk -F'|' '/: share of the floor\|/ { sub(/: share of the floor/, "", $1); printf "%s%s %.2f", n++ ? "; " : "", $1, $2 }' "$new/checks.txt")
 
