@@ -153,7 +153,11 @@ checks_table "$new/checks.txt" >"$work/checks.md"
 # Rows of README.md: the largest error of each recorded workload; the shares of the floor.
 short=$(awk -F'|' 'NR > 2 { most = 0; for (i = 3; i <= 11; i++) { v = $i; sub(/\(.*/, "", v); v += 0; e = v < 0 ? -v : v; if (e > most) most = e }
     sub(/^ */, "", $2); sub(/ *$/, "", $2); printf "%s%s: at most %.1f %%", n++ ? "; " : "", $2, most }' "$work/fidelity.md")
-shares=$(awk -F'|' '/: share of the floor\|/ { sub(/: share of the floor/, "", $1); printf "%s%s %.2f", n++ ? "; " : "", $1, $2 }' "$new/checks.txt")
+shares=$(awk -F'|' '/: share of the floor\|/ { sub(/: share of the floor/, "", $1); name[++n] = $1; share[n] = $2 }
+    /: step against compiled transformers\|/ { sub(/: step.*/, "", $1); sub(/-b/, ", batch ", $1); times[$1] = $2 }
+    END { for (i = 1; i <= n; i++) {
+        printf "%s%s %.2f", (i > 1 ? "; " : ""), name[i], share[i]
+        if (name[i] in times) { sub(/ .*/, "", times[name[i]]); printf " (%s times as fast as compiled transformers)", times[name[i]] } } }' "$new/checks.txt")
 
 # block FILE NAME TEXT: writes what is between the marks, to $work/new/FILE.
 block() {
