@@ -198,7 +198,8 @@ static void forget_unused(const struct cuda_batch *b, const struct dims *d, enum
 }
 
 static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t,
-                            const struct dims *d, const struct shape *s, bool alibi, bool fuse)
+                            const struct dims *d, const struct shape *s, bool alibi, bool fuse,
+                            enum cuda_deal deal)
 {
     struct world *w = &r->w;
     int n_blocks;
@@ -240,14 +241,24 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
     }
     if (id == CUDA_ATTENTION_DECODE) {
         const int tiles = cuda_attention_head_tiles(d->heads, d->kv_heads);
-        const int most = cuda_parts_most(s->n_decodes, d->heads, d->kv_heads, sms_of(r));
-        struct cuda_part *parts = world_take(w, (size_t)most * sizeof *parts);
+        const struct cuda_parts_limits limits = {
+            .deal = deal,
+            .most = deal == CUDA_DEAL_RUNS /* few, so that each has parts of several rows */
+                        ? 1 + s->n_decodes / 3
+                        : cuda_parts_most(deal, s->n_decodes, d->heads, d->kv_heads, sms_of(r)),
+            .at_once = cuda_parts_at_once(d->heads, d->kv_heads, sms_of(r))};
+        const int room = cuda_parts_room(limits.most, s->n_decodes);
+        struct cuda_part *parts = world_take(w, (size_t)room * sizeof *parts);
+        r->most.runs = limits.most + 3; /* more than there are */
+        int *runs = world_ints(w, r->most.runs + 1);
         struct cuda_step *step = (void *)(uintptr_t)b.step;
-        step->n_parts = cuda_parts_plan(b.segments + s->n_chunks, s->n_decodes, most, 0, parts);
+        cuda_parts_plan(b.segments + s->n_chunks, s->n_decodes, &limits, parts, runs, step);
+        for (int i = limits.most + 1; i <= r->most.runs; i++)
+            runs[i] = step->n_parts;
         a.batch.parts = parts;
-        r->most.parts = most + 3; /* more than there are */
+        a.batch.runs = runs;
         a.partial =
-            world_scratch(w, (size_t)(most * d->heads) * (size_t)(d->head_dim + 2) * sizeof(float));
+            world_scratch(w, (size_t)(room * d->heads) * (size_t)(d->head_dim + 2) * sizeof(float));
         a.counters = world_ints(w, r->most.rows * tiles);
     }
     /* rows of the batch that another kernel handles are not written */
@@ -257,9 +268,9 @@ static void check_attention(struct run *r, enum cuda_kernel_id id, enum cuda_dty
             for (int64_t j = 0; j < (int64_t)b.segments[i].tokens * d->heads * d->head_dim; j++)
                 twin_put(t, a.out, (int64_t)b.segments[i].first * d->heads * d->head_dim + j, 7);
     }
-    snprintf(what, sizeof what, "%s, heads %d/%d of %d, blocks of %d%s%s", s->name, d->heads,
-             d->kv_heads, d->head_dim, d->block_size, alibi ? ", ALiBi" : "",
-             fuse ? ", fused" : "");
+    snprintf(what, sizeof what, "%s, heads %d/%d of %d, blocks of %d%s%s%s", s->name, d->heads,
+             d->kv_heads, d->head_dim, d->block_size, alibi ? ", ALiBi" : "", fuse ? ", fused" : "",
+             id == CUDA_ATTENTION_DECODE && deal == CUDA_DEAL_RUNS ? ", in runs" : "");
     check(r, id, t, d->head_dim, &a, what);
 }
 
@@ -310,17 +321,23 @@ static void attention_cases(struct run *r, enum cuda_dtype t)
         const struct shape *s = &shapes[i];
         for (size_t j = 0; t != CUDA_F32 && j < sizeof fast / sizeof fast[0]; j++) {
             if (s->n_decodes > 0) {
-                check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, false, false);
-                check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, true, false);
-                check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, false, true);
+                static const enum cuda_deal deals[] = {CUDA_DEAL_SMALLEST, CUDA_DEAL_RUNS};
+                for (int k = 0; k < 2; k++) {
+                    check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, false, false,
+                                    deals[k]);
+                    check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, true, false,
+                                    deals[k]);
+                    check_attention(r, CUDA_ATTENTION_DECODE, t, &fast[j], s, false, true,
+                                    deals[k]);
+                }
             }
             if (s->n_chunks > 0) {
-                check_attention(r, CUDA_ATTENTION_PREFILL, t, &fast[j], s, false, false);
-                check_attention(r, CUDA_ATTENTION_PREFILL, t, &fast[j], s, true, false);
+                check_attention(r, CUDA_ATTENTION_PREFILL, t, &fast[j], s, false, false, CUDA_DEAL);
+                check_attention(r, CUDA_ATTENTION_PREFILL, t, &fast[j], s, true, false, CUDA_DEAL);
             }
         }
         for (size_t j = 0; j < sizeof others / sizeof others[0]; j++) {
-            check_attention(r, CUDA_ATTENTION_ANY, t, &others[j], s, j % 2 == 0, false);
+            check_attention(r, CUDA_ATTENTION_ANY, t, &others[j], s, j % 2 == 0, false, CUDA_DEAL);
             check_rope(r, t, &others[j], s, true, true);
             check_rope(r, t, &others[j], s, false, j % 2 == 0);
         }

@@ -201,13 +201,15 @@ static CUgraphExec capture(struct step *s)
 static void prepare_batch(struct step *s)
 {
     struct world *w = &s->w;
-    const int n = s->rows, blocks = (s->context + 15) / 16,
-              most = cuda_parts_most(n, s->m->heads, s->m->kv_heads, s->g->sms);
+    const int n = s->rows, blocks = (s->context + 15) / 16;
+    s->most = (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .sms = s->g->sms};
+    cuda_parts_sizes(CUDA_DEAL, s->m->heads, s->m->kv_heads, &s->most);
     struct cuda_step *step = world_take(w, sizeof *step);
     struct cuda_segment *segments = world_take(w, (size_t)n * sizeof *segments);
     int *ids = world_ints(w, n), *positions = world_ints(w, n), *kv_at = world_ints(w, n);
     int *table = world_ints(w, n * blocks), *row = world_ints(w, n);
-    struct cuda_part *parts = world_take(w, (size_t)most * sizeof *parts);
+    struct cuda_part *parts = world_take(w, (size_t)s->most.parts * sizeof *parts);
+    int *runs = world_ints(w, s->most.runs + 1);
     *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n};
     for (int i = 0; i < n * blocks; i++)
         table[i] = (int)((int64_t)i * 7919 % (n * blocks));
@@ -227,11 +229,10 @@ static void prepare_batch(struct step *s)
                                .segments = segments,
                                .blocks = table,
                                .parts = parts,
+                               .runs = runs,
                                .last = world_ints(w, n)};
-    step->n_parts = cuda_parts_plan(
-        segments, n, most, cuda_parts_at_once(s->m->heads, s->m->kv_heads, s->g->sms), parts);
-    s->most =
-        (struct cuda_sizes){.tokens = n, .rows = n, .decodes = n, .parts = most, .sms = s->g->sms};
+    const struct cuda_parts_limits limits = {CUDA_DEAL, s->most.runs, s->most.parts_at_once};
+    cuda_parts_plan(segments, n, &limits, parts, runs, step);
 }
 
 static void prepare_activations(struct step *s)

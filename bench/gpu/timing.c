@@ -219,14 +219,17 @@ static void time_attention(struct timing *x, int n_chunks, int n_decodes, int be
         a.cosine = a.sine = world_floats(&x->w, (int64_t)(before + tokens) * d / 2);
     }
     if (n_decodes) {
-        const int most = cuda_parts_most(n_decodes, heads, kv_heads, x->g->sms);
-        struct cuda_part *parts = world_take(&x->w, (size_t)most * sizeof *parts);
+        x->most.decodes = n_decodes;
+        x->most.sms = x->g->sms;
+        cuda_parts_sizes(CUDA_DEAL, heads, kv_heads, &x->most);
+        const struct cuda_parts_limits limits = {CUDA_DEAL, x->most.runs, x->most.parts_at_once};
+        struct cuda_part *parts = world_take(&x->w, (size_t)x->most.parts * sizeof *parts);
+        int *runs = world_ints(&x->w, x->most.runs + 1);
         struct cuda_step *step = (void *)(uintptr_t)a.batch.step;
-        step->n_parts = cuda_parts_plan(a.batch.segments + n_chunks, n_decodes, most,
-                                        cuda_parts_at_once(heads, kv_heads, x->g->sms), parts);
+        cuda_parts_plan(a.batch.segments + n_chunks, n_decodes, &limits, parts, runs, step);
         a.batch.parts = parts;
-        x->most.parts = most;
-        a.partial = world_take(&x->w, (size_t)(most * heads * (d + 2)) * 4);
+        a.batch.runs = runs;
+        a.partial = world_take(&x->w, (size_t)(x->most.parts * heads * (d + 2)) * 4);
         a.counters = world_ints(&x->w, n_decodes * cuda_attention_head_tiles(heads, kv_heads));
     }
     snprintf(what, sizeof what, "%d of %d behind %d, %d/%d of %d%s", n_chunks + n_decodes, tokens,

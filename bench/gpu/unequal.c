@@ -1,5 +1,6 @@
 /* Decode attention of equal and of unequal lengths with as many keys together, by the plan of
- * engine/cuda/parts.h, by the rule before it, and by plans of more parts, in one run. */
+ * engine/cuda/parts.h, by its two forms, by the rule before it, and by plans of more parts, in one
+ * run. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,9 +20,10 @@ static const struct heads models[] = {{"16/8", 16, 8}, {"32/32", 32, 32}};
 static const char *const spreads[] = {"equal", "lognormal 0.9", "one of 8x"};
 enum { MODELS = 2, SPREADS = 3, HEAD_DIM = 128 };
 
-/* Plans: today's, the one before it, and at most 1 to 4 parts a row in the mean. */
-enum way { NOW, BEFORE, ONE, TWO, THREE, FOUR, WAYS };
-static const char *const ways[WAYS] = {"now", "before", "1n", "2n", "3n", "4n"};
+/* Plans: the engine's; runs always; a part a block always; the rule before plans; at most 1 to 4
+ * parts a row in the mean, a block each. */
+enum way { NOW, RUNS, SINGLE, BEFORE, ONE, TWO, THREE, FOUR, WAYS };
+static const char *const ways[WAYS] = {"now", "runs", "single", "before", "1n", "2n", "3n", "4n"};
 
 struct unequal {
     struct dev *g;
@@ -73,7 +75,8 @@ static int plan_before(const struct unequal *x, const struct cuda_segment *rows,
                                             .position = rows[i].kv_before,
                                             .table = rows[i].table,
                                             .seq = i,
-                                            .part = j,
+                                            .from = stripes * j / parts,
+                                            .to = stripes * (j + 1) / parts,
                                             .parts = parts,
                                             .first = n};
         n += parts;
@@ -81,14 +84,32 @@ static int plan_before(const struct unequal *x, const struct cuda_segment *rows,
     return n;
 }
 
-static int room_of(const struct unequal *x, enum way way)
+static struct cuda_parts_limits limits_of(const struct unequal *x, enum way way)
 {
-    if (way == BEFORE) {
-        const int blocks = x->rows * cuda_attention_head_tiles(x->m->heads, x->m->kv_heads);
-        return x->rows * ((2 * x->g->sms + blocks - 1) / blocks);
+    const int heads = x->m->heads, kv = x->m->kv_heads, sms = x->g->sms;
+    struct cuda_parts_limits l = {.at_once = cuda_parts_at_once(heads, kv, sms)};
+    if (way < BEFORE) {
+        l.deal = way == NOW ? CUDA_DEAL : way == RUNS ? CUDA_DEAL_RUNS : CUDA_DEAL_SINGLE;
+        l.most = cuda_parts_most(l.deal, x->rows, heads, kv, sms);
+        return l;
     }
-    return way == NOW ? cuda_parts_most(x->rows, x->m->heads, x->m->kv_heads, x->g->sms)
-                      : x->rows * (1 + (int)way - ONE);
+    const int blocks = x->rows * cuda_attention_head_tiles(heads, kv);
+    l.deal = CUDA_DEAL_SMALLEST;
+    l.most = x->rows * (way == BEFORE ? (2 * sms + blocks - 1) / blocks : 1 + (int)way - ONE);
+    return l;
+}
+
+static void plan(const struct unequal *x, enum way way, const struct cuda_parts_limits *l,
+                 const struct cuda_segment *rows, struct cuda_part *parts, int *runs,
+                 struct cuda_step *step)
+{
+    if (way != BEFORE) {
+        cuda_parts_plan(rows, x->rows, l, parts, runs, step);
+        return;
+    }
+    step->n_parts = step->n_runs = plan_before(x, rows, parts);
+    for (int i = 0; i <= l->most; i++)
+        runs[i] = i < step->n_parts ? i : step->n_parts;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */
@@ -98,7 +119,7 @@ struct case_of {
     struct cuda_sizes most;
     int64_t cache_bytes; /* of keys, and of values */
     int64_t out_bytes;
-    int parts;
+    int runs;
     double floor_bytes;
 };
 
@@ -106,13 +127,16 @@ static void prepare(struct unequal *x, enum way way, struct case_of *c)
 {
     struct world *w = &x->w;
     const int n = x->rows, heads = x->m->heads, kv = x->m->kv_heads;
+    const struct cuda_parts_limits limits = limits_of(x, way);
+    const int room = cuda_parts_room(limits.most, n);
     world_begin(w, 1);
     int blocks = 0;
     for (int i = 0; i < n; i++)
         blocks += (x->keys[i] + PAGE - 1) / PAGE;
     struct cuda_step *step = world_take(w, sizeof *step);
     struct cuda_segment *rows = world_take(w, (size_t)n * sizeof *rows);
-    struct cuda_part *parts = world_take(w, (size_t)room_of(x, way) * sizeof *parts);
+    struct cuda_part *parts = world_take(w, (size_t)room * sizeof *parts);
+    int *runs = world_ints(w, limits.most + 1);
     int *table = world_ints(w, blocks);
     for (int i = 0; i < blocks; i++) /* coprime with any count of blocks: scattered */
         table[i] = (int)((int64_t)i * 7919 % blocks);
@@ -120,16 +144,18 @@ static void prepare(struct unequal *x, enum way way, struct case_of *c)
         rows[i] = (struct cuda_segment){i, 1, x->keys[i] - 1, used};
         used += (x->keys[i] + PAGE - 1) / PAGE;
     }
-    c->parts =
-        way == BEFORE
-            ? plan_before(x, rows, parts)
-            : cuda_parts_plan(rows, n, room_of(x, way),
-                              way == NOW ? cuda_parts_at_once(heads, kv, x->g->sms) : 0, parts);
-    *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n, .n_parts = c->parts};
-    c->most = (struct cuda_sizes){
-        .tokens = n, .rows = n, .decodes = n, .parts = room_of(x, way), .sms = x->g->sms};
+    *step = (struct cuda_step){.n_tokens = n, .n_rows = n, .n_decodes = n};
+    plan(x, way, &limits, rows, parts, runs, step);
+    c->runs = step->n_runs;
+    c->most = (struct cuda_sizes){.tokens = n,
+                                  .rows = n,
+                                  .decodes = n,
+                                  .runs = limits.most,
+                                  .parts = room,
+                                  .parts_at_once = limits.at_once,
+                                  .sms = x->g->sms};
     c->a = (struct cuda_attention_args){
-        .batch = {.step = step, .segments = rows, .blocks = table, .parts = parts},
+        .batch = {.step = step, .segments = rows, .blocks = table, .parts = parts, .runs = runs},
         .heads = heads,
         .kv_heads = kv,
         .head_dim = HEAD_DIM,
@@ -139,8 +165,7 @@ static void prepare(struct unequal *x, enum way way, struct case_of *c)
     c->a.qkv = world_random(w, CUDA_BF16, (int64_t)n * (heads + 2 * kv) * HEAD_DIM, 1);
     c->out_bytes = (int64_t)n * heads * HEAD_DIM * 2;
     c->a.out = world_take(w, (size_t)c->out_bytes);
-    c->a.partial =
-        world_take(w, (size_t)room_of(x, way) * (size_t)heads * (HEAD_DIM + 2) * sizeof(float));
+    c->a.partial = world_take(w, (size_t)room * (size_t)heads * (HEAD_DIM + 2) * sizeof(float));
     c->a.counters = world_ints(w, n * cuda_attention_head_tiles(heads, kv));
     c->cache_bytes = (int64_t)blocks * kv * PAGE * HEAD_DIM * 2;
     c->floor_bytes = cuda_kernels[CUDA_ATTENTION_DECODE].floor(&c->a, CUDA_BF16).bytes;
@@ -238,7 +263,7 @@ static int time_lengths(struct unequal *x, int spread, int mean, double *equal_s
         if (way <= BEFORE)
             snprintf(blocks + strlen(blocks), sizeof blocks - strlen(blocks), "%s%d",
                      way ? " " : "",
-                     c.parts * cuda_attention_head_tiles(x->m->heads, x->m->kv_heads));
+                     c.runs * cuda_attention_head_tiles(x->m->heads, x->m->kv_heads));
     }
     const int failed = compare(t, c.out_bytes);
     const double floor_s = c.floor_bytes / x->rate;
@@ -271,7 +296,7 @@ int time_unequal(struct dev *g, bool quick)
     printf("%-6s %4s %-14s %6s %8s", "heads", "rows", "lengths", "most", "floor");
     for (int way = 0; way < WAYS; way++)
         printf(" %8s", ways[way]);
-    printf("   %s %s   %s\n", "share", "/equal", "blocks: now, before");
+    printf("   %s %s   %s\n", "share", "/equal", "blocks: now, runs, single, before");
     for (int m = 0; m < (quick ? 1 : MODELS); m++)
         for (size_t i = 0; i < (quick ? 1 : sizeof all / sizeof *all); i++) {
             double equal_s = 0;

@@ -166,15 +166,13 @@ static enum st check_sizes(const struct cuda_engine *c, const struct row_batch *
 static struct cuda_sizes sizes_of(const struct cuda_engine *c, const struct row_batch *b)
 {
     const struct model *m = c->p.model;
-    const int sms = c->forward.p.most.sms;
-    return (struct cuda_sizes){
-        .tokens = (int)b->n_tokens,
-        .rows = (int)b->n_rows,
-        .chunks = (int)b->n_chunks,
-        .decodes = (int)b->n_decodes,
-        .parts = cuda_parts_most((int)b->n_decodes, (int)m->heads, (int)m->kv_heads, sms),
-        .parts_at_once = c->forward.p.most.parts_at_once,
-        .sms = sms};
+    struct cuda_sizes s = {.tokens = (int)b->n_tokens,
+                           .rows = (int)b->n_rows,
+                           .chunks = (int)b->n_chunks,
+                           .decodes = (int)b->n_decodes,
+                           .sms = c->forward.p.most.sms};
+    cuda_parts_sizes(CUDA_DEAL, (int)m->heads, (int)m->kv_heads, &s);
+    return s;
 }
 
 static struct cuda_pass pass_of(const struct cuda_engine *c, const struct cuda_step_layout *l,

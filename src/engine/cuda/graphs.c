@@ -55,14 +55,11 @@ enum st cuda_graphs_open(struct cuda_graphs *g, struct cuda_forward *f, CUstream
     for (int i = 0; i < g->n; i++) {
         struct cuda_graph *graph = &g->graphs[i];
         *graph = (struct cuda_graph){.rows = cuda_graph_bucket(rows, most_rows)};
-        const struct cuda_sizes sizes = {
-            .tokens = graph->rows,
-            .rows = graph->rows,
-            .decodes = graph->rows,
-            .parts =
-                cuda_parts_most(graph->rows, (int)f->m->heads, (int)f->m->kv_heads, f->p.most.sms),
-            .parts_at_once = f->p.most.parts_at_once,
-            .sms = f->p.most.sms};
+        struct cuda_sizes sizes = {.tokens = graph->rows,
+                                   .rows = graph->rows,
+                                   .decodes = graph->rows,
+                                   .sms = f->p.most.sms};
+        cuda_parts_sizes(CUDA_DEAL, (int)f->m->heads, (int)f->m->kv_heads, &sizes);
         cuda_step_lay_out(&sizes, most_blocks, &graph->layout);
         rows = graph->rows + 1;
     }

@@ -105,7 +105,7 @@ static void decode_launch(const void *args, enum cuda_dtype t, const struct cuda
 {
     (void)t;
     const struct cuda_attention_args *a = args;
-    set(l, cuda_attention_head_tiles(a->heads, a->kv_heads), m->parts, 1, 128, 0);
+    set(l, cuda_attention_head_tiles(a->heads, a->kv_heads), m->runs, 1, 128, 0);
 }
 
 static void prefill_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,

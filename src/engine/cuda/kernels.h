@@ -69,8 +69,9 @@ enum cuda_kernel_id {
 /* The largest step that a launch is made for. */
 struct cuda_sizes {
     int tokens, rows, chunks, decodes;
-    int parts;         /* of attention_decode: engine/cuda/parts.h */
-    int parts_at_once; /* that the device runs at once; 0 = unknown */
+    int runs; /* of attention_decode, and the parts of all: engine/cuda/parts.h */
+    int parts;
+    int parts_at_once; /* that the device runs at once */
     int sms;           /* multiprocessors of the device */
 };
 

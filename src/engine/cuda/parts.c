@@ -25,17 +25,26 @@ enum { AT_ONCE_PER_SM = 3 }; /* blocks of attention_decode */
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
-int cuda_parts_most(int n, int heads, int kv_heads, int sms)
+/* Of a part a block. */
+static int most_singles(int n, int64_t tiles, int sms)
 {
     enum { FILL_PER_SM = 2, MOST_PER_SM = 8, ROW_PARTS = 3 };
-    const int64_t tiles = cuda_attention_head_tiles(heads, kv_heads);
-    if (n == 0)
-        return 0;
     const int fill = n * min_int(div_up((int64_t)sms * FILL_PER_SM, n * tiles), CUDA_ROW_PARTS);
     const int least = max_int(fill, div_up(3 * (int64_t)n, 2));
     if (2 * n * tiles <= (int64_t)sms * AT_ONCE_PER_SM)
         return least;
     return max_int(least, min_int(ROW_PARTS * n, div_up((int64_t)sms * MOST_PER_SM, tiles)));
+}
+
+int cuda_parts_most(enum cuda_deal deal, int n, int heads, int kv_heads, int sms)
+{
+    enum { RUN_WAVES = 4 };
+    const int at_once = cuda_parts_at_once(heads, kv_heads, sms);
+    if (n == 0)
+        return 0;
+    if (deal == CUDA_DEAL_RUNS || (deal == CUDA_DEAL_FASTEST && n <= RUN_WAVES * at_once))
+        return at_once;
+    return most_singles(n, cuda_attention_head_tiles(heads, kv_heads), sms);
 }
 
 int cuda_parts_at_once(int heads, int kv_heads, int sms)
@@ -47,11 +56,23 @@ int cuda_parts_bound(int n, int heads, int kv_heads, int sms)
 {
     int most = 0;
     for (int i = 1; i <= n; i++)
-        most = max_int(most, cuda_parts_most(i, heads, kv_heads, sms));
+        most = max_int(most, cuda_parts_most(CUDA_DEAL, i, heads, kv_heads, sms));
     return most;
 }
 
-/* ---- the plan -------------------------------------------------------------------------------- */
+void cuda_parts_sizes(enum cuda_deal deal, int heads, int kv_heads, struct cuda_sizes *s)
+{
+    s->runs = cuda_parts_most(deal, s->decodes, heads, kv_heads, s->sms);
+    s->parts = cuda_parts_room(s->runs, s->decodes);
+    s->parts_at_once = cuda_parts_at_once(heads, kv_heads, s->sms);
+}
+
+int cuda_parts_room(int most, int n)
+{
+    return most + n;
+}
+
+/* ---- a part a block -------------------------------------------------------------------------- */
 
 static int stripes_of(const struct cuda_segment *row)
 {
@@ -66,7 +87,7 @@ static int64_t parts_of(const struct cuda_segment *rows, int n, int size)
     return parts;
 }
 
-/* S of the header: the parts become fewer as it grows. */
+/* The smallest S of the header: the parts become fewer as it grows. */
 static int part_size(const struct cuda_segment *rows, int n, int most)
 {
     int64_t all = 0;
@@ -97,126 +118,36 @@ static int class_of(int stripes, int parts, int size)
     return CLASSES - div_up((int64_t)div_up(stripes, parts) * CLASSES, size);
 }
 
-/* ---- how long a size takes ------------------------------------------------------------------- */
-
-/* The model of the header. Times are those of a stripe that a block reads alone. */
-static const double START = 1.75, FULL_SHARE = 245.0 / 396;
-enum { AT_ONCE_MOST = 512 };
-
-/* Parts in the order in which they start; those of a class are taken as equal. */
-struct queue {
-    int parts[CLASSES];
-    double stripes[CLASSES]; /* of a part, in the mean */
-    int at;                  /* class of the next one */
+/* A plan as it is written; runs[n_runs] is its end. */
+struct list {
+    struct cuda_part *parts;
+    int *runs;
+    int n_parts, n_runs;
 };
 
-static struct queue queue_of(const struct cuda_segment *rows, int n, int size)
+static void put_part(struct list *l, int at, const struct cuda_segment *rows, int seq, int from,
+                     int to)
 {
-    struct queue q = {0};
-    for (int i = 0; i < n; i++) {
-        const int stripes = stripes_of(&rows[i]), parts = div_up(stripes, size);
-        const int c = class_of(stripes, parts, size);
-        q.parts[c] += parts;
-        q.stripes[c] += stripes;
+    l->parts[at] = (struct cuda_part){.row = rows[seq].first,
+                                      .position = rows[seq].kv_before,
+                                      .table = rows[seq].table,
+                                      .seq = seq,
+                                      .from = from,
+                                      .to = to};
+}
+
+/* n parts from `first` on are those of one row. */
+static void join_parts(struct list *l, int first, int n)
+{
+    for (int j = 0; j < n; j++) {
+        l->parts[first + j].first = first;
+        l->parts[first + j].parts = n;
     }
-    for (int c = 0; c < CLASSES; c++)
-        q.stripes[c] /= max_int(q.parts[c], 1);
-    return q;
 }
 
-static bool queue_next(struct queue *q, double *stripes)
-{
-    while (q->at < CLASSES && q->parts[q->at] == 0)
-        q->at++;
-    if (q->at == CLASSES)
-        return false;
-    q->parts[q->at]--;
-    *stripes = q->stripes[q->at];
-    return true;
-}
-
-static bool earlier(const double *a, const double *b)
-{
-    return *a < *b;
-}
-
-/* Parts that run: they start, all for as long, then read. The ends are in stripes that each of
- * those that read has had so far. */
-struct running {
-    VEC(double) ends;
-    struct {
-        double ready_s, stripes;
-    } starting[AT_ONCE_MOST]; /* ring */
-    int first, n_starting;
-};
-
-double cuda_parts_cost(const struct cuda_segment *rows, int n, int size, int at_once)
-{
-    struct queue q = queue_of(rows, n, size);
-    struct running r = {.n_starting = 0};
-    const int room = min_int(at_once, AT_ONCE_MOST);
-    const double full = FULL_SHARE * at_once;
-    double now = 0, had = 0, stripes;
-    for (;;) {
-        while ((int)r.ends.n + r.n_starting < room && queue_next(&q, &stripes)) {
-            const int k = (r.first + r.n_starting++) % AT_ONCE_MOST;
-            r.starting[k].ready_s = now + START;
-            r.starting[k].stripes = stripes;
-        }
-        const double rate = (double)r.ends.n > full ? full / (double)r.ends.n : 1;
-        const double ready = r.n_starting ? r.starting[r.first].ready_s : INFINITY;
-        const double end = r.ends.n ? now + (r.ends.p[0] - had) / rate : INFINITY;
-        if (isinf(fmin(ready, end)))
-            break;
-        had += rate * (fmin(ready, end) - now);
-        now = fmin(ready, end);
-        if (ready <= end) {
-            const double ends = had + r.starting[r.first].stripes;
-            heap_push(&r.ends, earlier, ends);
-            r.first = (r.first + 1) % AT_ONCE_MOST;
-            r.n_starting--;
-        } else {
-            heap_pop(&r.ends, earlier, &had);
-        }
-    }
-    vec_free(&r.ends);
-    return now;
-}
-
-/* The fastest of the sizes that cut the longest row into 1, 2, 3 parts, and of the smallest. */
-static int fastest_size(const struct cuda_segment *rows, int n, int smallest, int at_once)
-{
-    enum { WAYS = 3 };
-    int best = smallest, longest = 0, last = smallest;
-    if (at_once == 0)
-        return smallest;
-    for (int i = 0; i < n; i++)
-        longest = max_int(longest, stripes_of(&rows[i]));
-    double least = cuda_parts_cost(rows, n, smallest, at_once);
-    for (int parts = WAYS; parts > 0; parts--) {
-        const int size = div_up(longest, parts);
-        if (size <= last)
-            continue;
-        const double cost = cuda_parts_cost(rows, n, size, at_once);
-        if (cost <= least) {
-            least = cost;
-            best = size;
-        }
-        last = size;
-    }
-    return best;
-}
-
-/* ---- the list -------------------------------------------------------------------------------- */
-
-int cuda_parts_plan(const struct cuda_segment *rows, int n, int most, int at_once,
-                    struct cuda_part *out)
+static void list_singles(const struct cuda_segment *rows, int n, int size, struct list *l)
 {
     int at[CLASSES] = {0}; /* parts of each class, then where the class goes on */
-    if (n == 0)
-        return 0;
-    ASSERT(most >= n);
-    const int size = fastest_size(rows, n, part_size(rows, n, most), at_once);
     for (int i = 0; i < n; i++) {
         const int stripes = stripes_of(&rows[i]), parts = div_up(stripes, size);
         at[class_of(stripes, parts, size)] += parts;
@@ -231,15 +162,176 @@ int cuda_parts_plan(const struct cuda_segment *rows, int n, int most, int at_onc
         const int stripes = stripes_of(&rows[i]), parts = div_up(stripes, size);
         int *to = &at[class_of(stripes, parts, size)];
         for (int j = 0; j < parts; j++)
-            out[*to + j] = (struct cuda_part){.row = rows[i].first,
-                                              .position = rows[i].kv_before,
-                                              .table = rows[i].table,
-                                              .seq = i,
-                                              .part = j,
-                                              .parts = parts,
-                                              .first = *to};
+            put_part(l, *to + j, rows, i, (int)((int64_t)stripes * j / parts),
+                     (int)((int64_t)stripes * (j + 1) / parts));
+        join_parts(l, *to, parts);
         *to += parts;
     }
-    ASSERT(used <= most);
-    return used;
+    l->n_parts = l->n_runs = used;
+    for (int i = 0; i <= used; i++)
+        l->runs[i] = i;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* What a part takes of a run besides its stripes, in stripes: START of the model below. */
+enum { PART_WEIGHT = 1 };
+
+/* As many runs as there is room for, none so short that a row is cut too often. */
+static void list_runs(const struct cuda_segment *rows, int n, int most, struct list *l)
+{
+    int64_t all = 0, longest = 0, begin = 0;
+    for (int i = 0; i < n; i++) {
+        const int weight = stripes_of(&rows[i]) + PART_WEIGHT;
+        all += weight;
+        longest = weight > longest ? weight : longest;
+    }
+    int64_t n_runs = most < all ? most : all;
+    if (n_runs * longest > (CUDA_ROW_PARTS - 2) * all) /* a row touches a run more at each end */
+        n_runs = max_int((int)((CUDA_ROW_PARTS - 2) * all / longest), 1);
+    int run = 0, at = 0;
+    l->runs[0] = 0;
+    for (int i = 0; i < n; i++) {
+        const int stripes = stripes_of(&rows[i]), first = at;
+        const int64_t end = begin + stripes + PART_WEIGHT;
+        int from = 0;
+        for (int64_t cut; run + 1 < n_runs && (cut = all * (run + 1) / n_runs) < end;) {
+            const int to = max_int((int)(cut - begin) - PART_WEIGHT, 0);
+            if (to > from)
+                put_part(l, at++, rows, i, from, to);
+            from = to;
+            l->runs[++run] = at;
+        }
+        put_part(l, at++, rows, i, from, stripes);
+        join_parts(l, first, at - first);
+        begin = end;
+    }
+    l->n_runs = (int)n_runs;
+    l->n_parts = l->runs[l->n_runs] = at;
+}
+
+/* ---- how long a list takes ------------------------------------------------------------------- */
+
+/* The model of the header. Times are those of a stripe that a block reads beside two others. */
+static const double BLOCK_GB_S = 15, /* a block with two others on its multiprocessor */
+    PAIR_GB_S = 21, LONE_GB_S = 28, ALL_GB_S = 4540, SLOTS = 396, START_US = 2.5,
+                    STRIPE_US = 64 * 512 / 15e3;
+
+struct reader {
+    double at; /* when it reads; then, in stripes that each has had, when it ends */
+    double stripes;
+};
+
+static bool earlier(const struct reader *a, const struct reader *b)
+{
+    return a->at < b->at;
+}
+
+/* Of a block where n read; of those that run at once. */
+static double rate_of(double n, double at_once)
+{
+    const double alone = 3 * n <= at_once ? LONE_GB_S : 2 * n <= at_once ? PAIR_GB_S : BLOCK_GB_S;
+    return fmin(alone, ALL_GB_S / SLOTS * at_once / n) / BLOCK_GB_S;
+}
+
+double cuda_parts_cost(const struct cuda_part *parts, const int *runs, int n_runs, int at_once)
+{
+    const double start = START_US / STRIPE_US;
+    VEC(struct reader) starting = {0}, reading = {0};
+    double now = 0, had = 0;
+    for (int run = 0;;) {
+        while (run < n_runs && (int)(starting.n + reading.n) < at_once) {
+            struct reader r = {.at = now};
+            for (int i = runs[run]; i < runs[run + 1]; i++) {
+                r.at += start;
+                r.stripes += parts[i].to - parts[i].from;
+            }
+            if (runs[run] < runs[run + 1])
+                heap_push(&starting, earlier, r);
+            run++;
+        }
+        const double rate = rate_of(fmax((double)reading.n, 1), at_once);
+        const double ready = starting.n ? starting.p[0].at : INFINITY;
+        const double end = reading.n ? now + (reading.p[0].at - had) / rate : INFINITY;
+        struct reader next;
+        if (isinf(fmin(ready, end)))
+            break;
+        had += rate * (fmin(ready, end) - now);
+        now = fmin(ready, end);
+        if (ready <= end) {
+            heap_pop(&starting, earlier, &next);
+            next.at = had + next.stripes;
+            heap_push(&reading, earlier, next);
+        } else {
+            heap_pop(&reading, earlier, &next);
+            had = next.at;
+        }
+    }
+    vec_free(&starting);
+    vec_free(&reading);
+    return now;
+}
+
+static double cost_of(const struct list *l, int at_once)
+{
+    return cuda_parts_cost(l->parts, l->runs, l->n_runs, at_once);
+}
+
+/* ---- the plan -------------------------------------------------------------------------------- */
+
+/* Of the fastest of the sizes that cut the longest row into 1, 2, 3 parts, and of the smallest. */
+static double list_fastest_singles(const struct cuda_segment *rows, int n, int most, int at_once,
+                                   struct list *l)
+{
+    enum { WAYS = 3 };
+    int best = part_size(rows, n, most), longest = 0, last = best;
+    for (int i = 0; i < n; i++)
+        longest = max_int(longest, stripes_of(&rows[i]));
+    list_singles(rows, n, best, l);
+    double least = cost_of(l, at_once);
+    for (int parts = WAYS; parts > 0; parts--) {
+        const int size = div_up(longest, parts);
+        if (size <= last)
+            continue;
+        list_singles(rows, n, size, l);
+        const double cost = cost_of(l, at_once);
+        if (cost <= least) {
+            least = cost;
+            best = size;
+        }
+        last = size;
+    }
+    if (best != last)
+        list_singles(rows, n, best, l);
+    return least;
+}
+
+void cuda_parts_plan(const struct cuda_segment *rows, int n, const struct cuda_parts_limits *m,
+                     struct cuda_part *parts, int *runs, struct cuda_step *step)
+{
+    struct list l = {.parts = parts, .runs = runs};
+    const bool single = m->deal != CUDA_DEAL_RUNS && n <= m->most,
+               in_runs = m->deal == CUDA_DEAL_RUNS ||
+                         (m->deal == CUDA_DEAL_FASTEST && m->most <= m->at_once);
+    ASSERT(single || in_runs);
+    if (n == 0) {
+        l.n_runs = 0;
+    } else if (m->deal == CUDA_DEAL_SMALLEST) {
+        list_singles(rows, n, part_size(rows, n, m->most), &l);
+    } else if (!single) {
+        list_runs(rows, n, m->most, &l);
+    } else {
+        double runs_cost = INFINITY;
+        if (in_runs) {
+            list_runs(rows, n, m->most, &l);
+            runs_cost = cost_of(&l, m->at_once);
+        }
+        if (list_fastest_singles(rows, n, m->most, m->at_once, &l) > runs_cost)
+            list_runs(rows, n, m->most, &l);
+    }
+    ASSERT(l.n_runs <= m->most && l.n_parts <= cuda_parts_room(m->most, n));
+    for (int i = l.n_runs; i <= m->most; i++)
+        runs[i] = l.n_parts;
+    step->n_parts = l.n_parts;
+    step->n_runs = l.n_runs;
 }

@@ -1,57 +1,66 @@
 /* How decode attention is dealt out to the GPU's blocks, so that its time follows all keys of a
- * batch together and not those of its longest row.
+ * batch together and neither those of its longest row nor how rows fill the GPU.
  *
  * The host knows the lengths when it writes a batch (engine/cuda/step.h), so it makes the plan: a
- * list of parts (struct cuda_part), each some stripes of 64 keys of one row. attention_decode has a
- * block for each part and head tile; the list travels with the batch's other arrays, so a CUDA
- * graph stays valid whatever the lengths are: its grid has room for `most` parts, and blocks past
- * the list's end leave. A list is 32 bytes a part: 4 KiB for 64 rows.
+ * list of parts (struct cuda_part), each some stripes of 64 keys of one row, and a list of runs,
+ * each some parts one behind the other. attention_decode has a block for each run and head tile,
+ * which takes the parts of its run in turn. Both lists travel with the batch's other arrays, so a
+ * CUDA graph stays valid whatever the lengths are: its grid has room for `most` runs, and blocks
+ * past the end of the list leave. 32 bytes a part, 4 a run: 4 KiB for 64 rows.
  *
- *   stripes(row) = ceil(keys / 64), parts(row) = ceil(stripes / S), cut evenly
- *   smallest S: that with sum of parts(row) <= most, and no row in more than CUDA_ROW_PARTS
+ * Two forms, of which a plan takes the faster by a model (cuda_parts_cost):
  *
- * No part is larger than S, whatever row it is of. As sum ceil(s / S) < sum s / S + rows,
+ *   single   a part a block. stripes(row) = ceil(keys / 64), parts(row) = ceil(stripes / S), cut
+ *            evenly; S the fastest of up to four sizes: that which cuts the longest row into 3, 2
+ *            and 1 parts, and the smallest with sum of parts(row) <= most and no row in more than
+ *            CUDA_ROW_PARTS, which is <= ceil(all stripes / (most - rows)). Listed by size, in
+ *            eighths of S, largest first: the GPU starts blocks in that order, so that what runs
+ *            last is small.
+ *   runs     as many blocks as run at once, and each the same share: the stripes of all rows are
+ *            laid end to end and cut into `most` equal pieces, wherever that is. A piece may cover
+ *            the end of one row, whole rows, and the begin of another; those wholly in it need no
+ *            partial sums. Each part weighs a stripe more than it has, for what it takes besides.
+ *            The first pages of a part are on their way while the part in front is finished.
  *
- *   smallest S <= ceil(all stripes / (most - rows)): with most = 2 rows the mean row, with 3 rows
- * half of it.
+ * The model: blocks start in the list's order, 3 a multiprocessor at once. One takes 2.5 us before
+ * it reads (START); a part behind another in a run takes as long, which is the most it can be and
+ * not timed yet. Then it reads at its own speed: 28 GB/s alone on its multiprocessor, 21 as one of
+ * two, 15 as one of three; all together at most at 4.54 TB/s. With up to a third, and up to half of
+ * all slots taken it counts as alone, and as one of two; beyond, blocks start where slots fall
+ * free, as if some multiprocessor had three (256 and 264 blocks are no faster than that). The
+ * launch and the end of the kernel are 5.7 us more, whatever the plan. These are the constants
+ * nearest to 130 times of `gpu_bench unequal` on an H200 (five plans each of 26 batches): root of
+ * the mean square 3.1 %, where the constants before (3 us, 19 GB/s however many read, 4.65 TB/s)
+ * were off by 12.6 %; worst 14 % (33 equal rows in 3 parts each: 42 us, the model 48). Making a
+ * plan takes the host 1 to 60 us on one core.
  *
- * Parts are listed by size, in eighths of S, largest first: the GPU starts blocks in that order, so
- * that what runs last is small.
- *
- * The smallest S is not always the fastest: more blocks start more often, and the last of them may
- * leave memory idle. So the plan takes the fastest of up to four sizes, the smallest one and those
- * that cut the longest row into 3, 2 and 1 parts, by a model (cuda_parts_cost): blocks start in the
- * list's order, 3 a multiprocessor at once; one takes START before it reads, and reads at its own
- * speed, or at its share of the bandwidth where more than 245 of 396 read. On an H200 (M = 132)
- * these are 3 us, 19 GB/s and 4.65 TB/s: 64 rows of 1,024 tokens of 8 KV heads of 128 took 75.4 us
- * with a part each (the model: 78), of 32 heads 254 us (269). That takes 2 to 30 us of the host a
- * batch, on one core.
- *
- * most, for C = head tiles of all KV heads (blocks of a part) and M multiprocessors:
+ * most, for C = head tiles of all KV heads (blocks of a run) and M multiprocessors: runs that run
+ * at once, 3 M / C, for up to 4 times as many rows; this grid has the single form too where it has
+ * room for it. More rows fill the GPU often enough that only the last of many waves is not full (32
+ * heads of 1,024 keys: 64 rows take 1.09 times the floor, 128 rows 1.03), and stay a part a block,
+ * with
  *
  *   max(n ceil(2 M / (n C)),           n rows fill two blocks a multiprocessor, as few rows must
  *       ceil(3 n / 2),                 room to cut long rows however many rows there are
  *       min(3 n, ceil(8 M / C)))       unless 2 parts of every row run at once (2 n C <= 3 M): up
  *                                      to 3 parts a row, while that is 8 blocks a multiprocessor
  *
- * Before, a row was cut into ceil(2 M / (n C)) parts whatever the others' lengths: beyond 2 M / C
- * rows into one. The model, in us, 1,024 keys in the mean, unequal: lognormal of spread 0.9 at its
- * quantiles; the parts are those of equal rows:
+ * CUDA_DEAL is the switch: with CUDA_DEAL_SINGLE in its place there are no runs.
  *
- *   rows, C   parts   equal: before, now   unequal: before, now   floor
- *    1, 8       16         5,   5               5,   5               1
- *   16, 8       32        18,  18              36,  18              14
- *   32, 8       32        42,  32              70,  37              29
- *   33, 8       33        33,  33             137,  37              30
- *   40, 8       40        39,  39             148,  50              36
- *   48, 8       48        47,  47             159,  57              43
- *   64, 8      128        78,  68             181,  71              58
- *  128, 8      128       126, 126             244, 124             115
- *   16, 32      32        78,  69             120,  66              58
- *   64, 32      64       269, 269             256, 253             231
+ * The model for equal rows of 1,024 keys, M = 132, us without the 5.7; "best" is the fastest that
+ * was measured of five single plans, less these, and "floor" bytes at 4.54 TB/s:
  *
- * With equal rows no batch takes longer than before. Not yet seen on a GPU: `gpu_bench unequal`
- * measures both rules.
+ *   rows, C   floor   best   single   fastest
+ *    16, 8     14.8   15.9    17.7     17.7
+ *    24, 8     22.2   23.1    24.9     24.9
+ *    33, 8     30.5   36.5    37.5     34.3
+ *    48, 8     44.4   44.7    47.3     47.3
+ *    64, 8     59.2   69.6    69.5     65.4
+ *   128, 8    118.3  126.1   133.9    128.4
+ *    16, 32    59.1   68.2    69.5     66.5
+ *    64, 32   236.4  251.1   262.4    262.4
+ *
+ * Runs are not timed yet: `gpu_bench unequal` measures both forms.
  *
  * The same batch has the same plan, and sums are added in its order: same inputs, same bytes. A
  * row's last bits depend on how it is cut, and so on the lengths of the others. */
@@ -60,21 +69,39 @@
 
 #include "engine/cuda/kernels.h"
 
-/* Most parts of a batch of n decode rows; n 0: 0. heads and kv_heads as in the model. */
-int cuda_parts_most(int n, int heads, int kv_heads, int sms);
-/* The largest of these for up to n rows. */
+enum cuda_deal {
+    CUDA_DEAL_SMALLEST, /* single, in parts of the smallest size */
+    CUDA_DEAL_SINGLE,   /* single, of the fastest size */
+    CUDA_DEAL_RUNS,     /* runs */
+    CUDA_DEAL_FASTEST,  /* the faster of the last two, for few rows; single for many */
+};
+static const enum cuda_deal CUDA_DEAL = CUDA_DEAL_FASTEST; /* the engine's */
+
+/* Most runs of a batch of n decode rows; n 0: 0. heads and kv_heads as in the model. */
+int cuda_parts_most(enum cuda_deal deal, int n, int heads, int kv_heads, int sms);
+/* The largest of these for up to n rows, of CUDA_DEAL. */
 int cuda_parts_bound(int n, int heads, int kv_heads, int sms);
-/* Parts, with a block for each head tile, that run at once; at least 1. */
+/* Runs, with a block for each head tile, that run at once; at least 1. */
 int cuda_parts_at_once(int heads, int kv_heads, int sms);
+/* Parts of all rows at most, in at most `most` runs. */
+int cuda_parts_room(int most, int n);
+/* Fills runs, parts and parts_at_once for s->decodes rows on s->sms multiprocessors. */
+void cuda_parts_sizes(enum cuda_deal deal, int heads, int kv_heads, struct cuda_sizes *s);
 
-/* Writes the plan of the decode rows' segments, one token each, in their order: at most `most`
- * parts, most >= n. Returns how many; n 0: 0. out has room for them. at_once 0: of the smallest
- * size, else of the fastest by cuda_parts_cost. */
-int cuda_parts_plan(const struct cuda_segment *rows, int n, int most, int at_once,
-                    struct cuda_part *out);
+struct cuda_parts_limits {
+    enum cuda_deal deal;
+    int most;    /* runs; at least n, but for runs at least 1 */
+    int at_once; /* CUDA_DEAL_SMALLEST does not read it */
+};
 
-/* The time of parts of at most `size` stripes by the model above, in that of a stripe which a block
- * reads while few others do (1.72 us on an H200 with 64 keys of 512 bytes). */
-double cuda_parts_cost(const struct cuda_segment *rows, int n, int size, int at_once);
+/* Writes the plan of the decode rows' segments, one token each, in their order: parts[room],
+ * runs[most + 1], where those past the last run are the end; n_parts and n_runs of the step. n 0:
+ * no runs. */
+void cuda_parts_plan(const struct cuda_segment *rows, int n, const struct cuda_parts_limits *m,
+                     struct cuda_part *parts, int *runs, struct cuda_step *step);
+
+/* The time of a plan by the model above, in that of a stripe which a block reads beside two others
+ * (2.18 us on an H200 with 64 keys of 512 bytes). */
+double cuda_parts_cost(const struct cuda_part *parts, const int *runs, int n_runs, int at_once);
 
 #endif

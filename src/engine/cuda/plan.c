@@ -25,15 +25,16 @@ static struct cuda_forward_params forward_params(const struct cuda_engine_params
 struct cuda_sizes cuda_memory_sizes(const struct cuda_engine_params *p, int sms)
 {
     const int64_t tokens = p->max_batch_tokens > p->max_rows ? p->max_batch_tokens : p->max_rows;
-    return (struct cuda_sizes){
-        .tokens = (int)tokens,
-        .rows = (int)p->max_rows,
-        .chunks = (int)p->max_rows,
-        .decodes = (int)p->max_rows,
-        .parts =
-            cuda_parts_bound((int)p->max_rows, (int)p->model->heads, (int)p->model->kv_heads, sms),
-        .parts_at_once = cuda_parts_at_once((int)p->model->heads, (int)p->model->kv_heads, sms),
-        .sms = sms};
+    const int heads = (int)p->model->heads, kv_heads = (int)p->model->kv_heads,
+              rows = (int)p->max_rows, runs = cuda_parts_bound(rows, heads, kv_heads, sms);
+    return (struct cuda_sizes){.tokens = (int)tokens,
+                               .rows = rows,
+                               .chunks = rows,
+                               .decodes = rows,
+                               .runs = runs,
+                               .parts = cuda_parts_room(runs, rows),
+                               .parts_at_once = cuda_parts_at_once(heads, kv_heads, sms),
+                               .sms = sms};
 }
 
 int64_t cuda_memory_blocks(const struct cuda_engine_params *p)

@@ -29,6 +29,7 @@ void cuda_step_lay_out(const struct cuda_sizes *most, int64_t most_blocks,
     out->sampling = take(&at, rows * sizeof(struct cuda_sampling));
     out->segments = take(&at, (size_t)(most->chunks + most->decodes) * sizeof(struct cuda_segment));
     out->parts = take(&at, (size_t)most->parts * sizeof(struct cuda_part));
+    out->runs = take(&at, ((size_t)most->runs + 1) * sizeof(int));
     out->blocks = take(&at, (size_t)most_blocks * sizeof(int));
     out->bytes = at;
 }
@@ -50,6 +51,7 @@ struct cuda_batch cuda_step_at(const struct cuda_step_layout *l, CUdeviceptr bas
                                .segments = device(base, l->segments),
                                .blocks = device(base, l->blocks),
                                .parts = device(base, l->parts),
+                               .runs = device(base, l->runs),
                                .last = device(last, 0)};
 }
 
@@ -129,13 +131,13 @@ size_t cuda_step_write(const struct cuda_step_layout *l, const struct row_batch 
         return 0;
     const struct cuda_segment *decodes =
         (const struct cuda_segment *)(const void *)(to + l->segments) + b->n_chunks;
-    const struct cuda_step step = {.n_tokens = (int)b->n_tokens,
-                                   .n_rows = (int)b->n_rows,
-                                   .n_chunks = (int)b->n_chunks,
-                                   .n_decodes = (int)b->n_decodes,
-                                   .n_parts = cuda_parts_plan(decodes, (int)b->n_decodes,
-                                                              l->most.parts, l->most.parts_at_once,
-                                                              (void *)(to + l->parts))};
+    struct cuda_step step = {.n_tokens = (int)b->n_tokens,
+                             .n_rows = (int)b->n_rows,
+                             .n_chunks = (int)b->n_chunks,
+                             .n_decodes = (int)b->n_decodes};
+    const struct cuda_parts_limits limits = {CUDA_DEAL, l->most.runs, l->most.parts_at_once};
+    cuda_parts_plan(decodes, (int)b->n_decodes, &limits, (void *)(to + l->parts),
+                    (void *)(to + l->runs), &step);
     memcpy(to + l->step, &step, sizeof step);
     return end;
 }

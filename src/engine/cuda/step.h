@@ -23,7 +23,7 @@
 struct cuda_step_layout {
     struct cuda_sizes most;
     size_t step, ids, positions, kv_at, row_token, row_slot, draw_at, sampling, segments, parts,
-        blocks;
+        runs, blocks;
     size_t bytes; /* with block tables of most_blocks entries */
 };
 

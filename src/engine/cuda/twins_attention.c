@@ -95,7 +95,7 @@ static float *partial_at(const struct cuda_attention_args *a, int place, int hea
 static void keep_part(const struct cuda_attention_args *a, const struct cuda_part *p, int head,
                       const struct weighted *w)
 {
-    float *to = partial_at(a, p->first + p->part, head);
+    float *to = partial_at(a, (int)(p - a->batch.parts), head);
     for (int i = 0; i < a->head_dim; i++)
         to[i] = (float)w->out[i];
     to[a->head_dim] = w->largest;
@@ -118,15 +118,13 @@ static void add_parts(const struct cuda_attention_args *a, enum cuda_dtype t,
     put_head(a, t, p->row, head, &all);
 }
 
-/* As a block does: one part of a row, for the heads of one tile. */
+/* As a block does with each part of its run: one part of a row, for the heads of one tile. */
 static void attend_part(const struct cuda_attention_args *a, enum cuda_dtype t,
                         const struct cuda_part *p, int tile, float *scores)
 {
     const int keys = p->position + 1, group = a->heads / a->kv_heads,
               tiles = cuda_attention_head_tiles(a->heads, a->kv_heads),
-              stripes = (keys + CUDA_STRIPE_KEYS - 1) / CUDA_STRIPE_KEYS,
-              from = stripes * p->part / p->parts * CUDA_STRIPE_KEYS,
-              end = stripes * (p->part + 1) / p->parts * CUDA_STRIPE_KEYS,
+              from = p->from * CUDA_STRIPE_KEYS, end = p->to * CUDA_STRIPE_KEYS,
               to = end < keys ? end : keys;
     const int per_group = tiles / a->kv_heads, in_group = tile % per_group;
     const int head0 = tile / per_group * group + in_group * CUDA_TILE_HEADS,
@@ -153,13 +151,14 @@ void twin_attention_decode(const void *args, enum cuda_dtype t)
     const struct cuda_attention_args *a = args;
     if (a->fuse)
         prepare_decodes(a, t);
-    for (int i = 0; i < a->batch.step->n_parts; i++) {
-        const struct cuda_part *p = &a->batch.parts[i];
-        float *scores = mem_alloc((size_t)(p->position + 1) * sizeof *scores);
-        for (int tile = 0; tile < cuda_attention_head_tiles(a->heads, a->kv_heads); tile++)
-            attend_part(a, t, p, tile, scores);
-        mem_free(scores);
-    }
+    for (int run = 0; run < a->batch.step->n_runs; run++)
+        for (int i = a->batch.runs[run]; i < a->batch.runs[run + 1]; i++) {
+            const struct cuda_part *p = &a->batch.parts[i];
+            float *scores = mem_alloc((size_t)(p->position + 1) * sizeof *scores);
+            for (int tile = 0; tile < cuda_attention_head_tiles(a->heads, a->kv_heads); tile++)
+                attend_part(a, t, p, tile, scores);
+            mem_free(scores);
+        }
 }
 
 void twin_attention_rows(const void *args, enum cuda_dtype t)

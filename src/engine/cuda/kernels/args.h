@@ -19,7 +19,7 @@
 /* Sizes of a step. Rows, segments and their order are those of engine/rows.h. */
 struct cuda_step {
     int n_tokens, n_rows, n_chunks, n_decodes;
-    int n_parts; /* of attention_decode */
+    int n_parts, n_runs; /* of attention_decode */
 };
 
 /* Consecutive tokens of one sequence: chunks first, then one token per decode row. */
@@ -35,17 +35,18 @@ enum { CUDA_STRIPE_KEYS = 64, CUDA_ROW_PARTS = 64 };
 /* Query heads of one KV head that a block handles at most. */
 enum { CUDA_TILE_HEADS = 8 };
 
-/* What one block of attention_decode reads for a head tile: a share of a decode row's keys. Part p
- * of n has stripes p * stripes / n up to (p + 1) * stripes / n, stripes = ceil(keys / 64). The
- * first four members are those of the row's segment, so that a block finds its keys by one load. */
+/* What a block of attention_decode reads for a head tile at a time: stripes from .. to - 1 of a
+ * decode row's keys. The first three members are those of the row's segment, so that a block finds
+ * its keys by one load. Parts of a row stand one behind the other in the list, in the order of
+ * their keys. */
 struct cuda_part {
-    int row;         /* token in the batch */
-    int position;    /* of that token: there are position + 1 keys */
-    int table;       /* as in cuda_segment */
-    int seq;         /* among the decode rows */
-    int part, parts; /* this one; of the row */
-    int first;       /* parts > 1: place of the row's part 0 in cuda_attention_args.partial */
-    int unused;
+    int row;      /* token in the batch */
+    int position; /* of that token: there are position + 1 keys */
+    int table;    /* as in cuda_segment */
+    int seq;      /* among the decode rows */
+    int from, to;
+    int first; /* place in the list of the row's first part */
+    int parts; /* of the row */
 };
 
 /* A step in device memory; what the pointers name is rewritten before the step's first kernel. */
@@ -59,7 +60,8 @@ struct cuda_batch {
     const struct cuda_segment *segments; /* [n_chunks + n_decodes] */
     const int *blocks;                   /* block tables */
     const struct cuda_part *parts;       /* [n_parts] of the decode rows: engine/cuda/parts.h */
-    int *last; /* [slots] token that the slot emitted last; written by sampling */
+    const int *runs; /* [rows of blocks + 1] parts that each row of blocks begins with */
+    int *last;       /* [slots] token that the slot emitted last; written by sampling */
 };
 
 /* x[t] = table[id(t)] */

@@ -1,10 +1,11 @@
 /* Attention of decode rows: HEAD_DIM 64 or 128, float16 or bfloat16, block_size a multiple of 16.
  *
- * grid = [kv_heads * head tiles, parts], 4 warps. A head tile is up to 8 query heads of one KV head.
+ * grid = [kv_heads * head tiles, runs], 4 warps. A head tile is up to 8 query heads of one KV head.
  * What a block reads the host has planned from the lengths of the batch (engine/cuda/parts.h): a
- * part of a row's keys, in whole stripes of 4 pages of 16. The warps take every fourth page of it,
- * each with a running maximum and sum (Milakov and Gimelshein 2018). Blocks start in the order of
- * the plan, largest parts first.
+ * run of parts one after the other, each some stripes of a row's keys, of 4 pages of 16. The warps
+ * take every fourth page of a part, each with a running maximum and sum (Milakov and Gimelshein
+ * 2018). The first pages of the next part are on their way while a part is finished. Blocks start
+ * in the order of the runs.
  *
  * Keys and values go from memory straight into tensor core fragments, without shared memory. Both
  * products are formed transposed, so that a page's 16 keys fill the 16 rows of an operand and the
@@ -83,30 +84,37 @@ __device__ static inline void prepare(const struct cuda_attention_args &a, const
     }
 }
 
+__device__ static inline int pages_of(const struct decode &d)
+{
+    return (d.kv_len + PAGE - 1) / PAGE;
+}
+
+__device__ static inline void load_page(const struct cuda_attention_args &a, const struct decode &d,
+                                        int page, uint4 (&k)[2][CHUNKS], uint4 (&v)[4][HALVES])
+{
+    const i64 at = page_at(a, d, page);
+    load_keys((const elem *)a.k + at, k);
+    load_values((const elem *)a.v + at, d.kv_len - page * PAGE, v);
+}
+
+/* The page behind the part's last. */
+__device__ static inline int end_of(const struct decode &d, const struct cuda_part &part)
+{
+    const int end = part.to * DECODE_WARPS, pages = pages_of(d);
+    return end < pages ? end : pages;
+}
+
 /* Of a part and head: HEAD_DIM values, then largest score and sum. */
 __device__ static inline float *part_of(const struct cuda_attention_args &a, int place, int head)
 {
     return a.partial + ((i64)place * a.heads + head) * (HEAD_DIM + 2);
 }
 
-extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
-    KERNEL(attention_decode)(const __grid_constant__ struct cuda_attention_args a)
+/* The part's row for the heads of this block's tile. */
+__device__ static inline void find_row(const struct cuda_attention_args &a,
+                                       const struct cuda_part &part, struct decode &d)
 {
-    __shared__ elem heads[TILE_HEADS][HEAD_DIM + 8];
-    __shared__ float outs[DECODE_WARPS][TILE_HEADS][HEAD_DIM + 4];
-    __shared__ float tops[DECODE_WARPS][TILE_HEADS], totals[DECODE_WARPS][TILE_HEADS];
-    __shared__ int is_last;
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    begin();
-    const struct cuda_step *step = a.batch.step;
     const int group = a.heads / a.kv_heads, head_tiles = (group + TILE_HEADS - 1) / TILE_HEADS;
-    if ((int)blockIdx.y >= step->n_parts) {
-        fetch_ahead(a.ahead, a.ahead_bytes);
-        wait();
-        return;
-    }
-    const struct cuda_part part = a.batch.parts[blockIdx.y];
-    struct decode d;
     d.seq = part.seq;
     d.row = part.row;
     d.position = part.position;
@@ -116,120 +124,24 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
     d.head0 = d.kv_head * group + blockIdx.x % head_tiles * TILE_HEADS;
     d.heads = group - blockIdx.x % head_tiles * TILE_HEADS;
     d.heads = d.heads < TILE_HEADS ? d.heads : TILE_HEADS;
+}
 
-    const int pages = (d.kv_len + PAGE - 1) / PAGE;
-    const int stripes = (pages + DECODE_WARPS - 1) / DECODE_WARPS;
-    const int from = stripes * part.part / part.parts * DECODE_WARPS;
-    const int end = stripes * (part.part + 1) / part.parts * DECODE_WARPS;
-    const int to = end < pages ? end : pages;
-    /* Older keys and values are complete: the first page is loaded while the kernel in front runs.
-     * The newest key's page waits for it. */
-    uint4 k[2][CHUNKS], v[4][HALVES];
-    int page = from + warp;
-    const bool early = page < to && page < pages - 1;
-    if (early) {
-        const i64 at = page_at(a, d, page);
-        load_keys((const elem *)a.k + at, k);
-        load_values((const elem *)a.v + at, PAGE, v);
-    }
-    fetch_ahead(a.ahead, a.ahead_bytes);
-    wait();
-    prepare(a, d, to == pages, heads);
-    __syncthreads();
-    if (page < to && !early) {
-        const i64 at = page_at(a, d, page);
-        load_keys((const elem *)a.k + at, k);
-        load_values((const elem *)a.v + at, d.kv_len - page * PAGE, v);
-    }
-
-    uint4 q[CHUNKS];
-#pragma unroll
-    for (int i = 0; i < CHUNKS; i++)
-        q[i] = *(const uint4 *)&heads[g][i * 32 + t * 8];
-    float slope[2] = {0, 0};
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-        if (a.slopes && 2 * t + i < d.heads)
-            slope[i] = a.slopes[d.head0 + 2 * t + i] * 1.4426950408889634f;
-    struct partial_stats st = {{NONE, NONE}, {0, 0}};
-    float out[VALUE_TILES][4] = {};
-    for (; page < to; page += DECODE_WARPS) {
-        const int next = page + DECODE_WARPS;
-        const i64 at = next < to ? page_at(a, d, next) : 0;
-        float s[4];
-        score_page(a, d, page, slope, q, k, s);
-        if (next < to)
-            load_keys((const elem *)a.k + at, k);
-        add_page(s, v, st, out);
-        if (next < to)
-            load_values((const elem *)a.v + at, d.kv_len - next * PAGE, v);
-    }
-
-    /* the warps' parts together */
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 4);
-        st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 8);
-        st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 16);
-        if (g == 0) {
-            tops[warp][2 * t + i] = st.largest[i];
-            totals[warp][2 * t + i] = st.sum[i];
-        }
-#pragma unroll
-        for (int j = 0; j < VALUE_TILES; j++) {
-            outs[warp][2 * t + i][VALUE_DIM(j, 0, g)] = out[j][i];
-            outs[warp][2 * t + i][VALUE_DIM(j, 1, g)] = out[j][i + 2];
-        }
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < d.heads * HEAD_DIM; i += DECODE_WARPS * 32) {
-        const int h = i / HEAD_DIM, dim = i % HEAD_DIM;
-        float top = tops[0][h], sum = 0, value = 0; /* warp 0 has a page */
-#pragma unroll
-        for (int w = 1; w < DECODE_WARPS; w++)
-            top = fmaxf(top, tops[w][h]);
-#pragma unroll
-        for (int w = 0; w < DECODE_WARPS; w++) {
-            const float by = power_of_2(tops[w][h] - top);
-            sum += totals[w][h] * by;
-            value += outs[w][h][dim] * by;
-        }
-        const i64 head = (i64)d.row * a.heads + d.head0 + h;
-        if (part.parts == 1) {
-            ((elem *)a.out)[head * HEAD_DIM + dim] = from_float(value / sum);
-            continue;
-        }
-        float *mine = part_of(a, part.first + part.part, d.head0 + h);
-        mine[dim] = value;
-        if (dim == 0)
-            *(float2 *)(mine + HEAD_DIM) = make_float2(top, sum);
-    }
-    if (part.parts == 1)
-        return;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        int *counter = a.counters + d.seq * gridDim.x + blockIdx.x;
-        is_last = atomicAdd(counter, 1) == part.parts - 1;
-        if (is_last)
-            *counter = 0;
-    }
-    __syncthreads();
-    if (!is_last)
-        return;
-    __threadfence();
-    /* outs is free again: the factor of each part, and 1 / sum of each head */
+/* Of a row's parts, in their order: the outputs of the tile's heads. All threads; `by` is free. */
+__device__ static inline void add_parts(const struct cuda_attention_args &a, const struct decode &d,
+                                        int first, int parts, float (*by)[CUDA_ROW_PARTS + 1])
+{
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const i64 stride = (i64)a.heads * (HEAD_DIM + 2);
-    float(*by)[CUDA_ROW_PARTS + 1] = (float(*)[CUDA_ROW_PARTS + 1]) outs;
+    /* the factor of each part, and 1 / sum of each head */
     for (int h = warp; h < d.heads; h += DECODE_WARPS) {
-        const float *stats = part_of(a, part.first, d.head0 + h) + HEAD_DIM;
+        const float *stats = part_of(a, first, d.head0 + h) + HEAD_DIM;
         float2 mine[CUDA_ROW_PARTS / 32];
         float top = NONE, sum = 0;
 #pragma unroll
         for (int i = 0; i < CUDA_ROW_PARTS / 32; i++) {
             const int p = lane + 32 * i;
-            mine[i] = p < part.parts ? __ldcg((const float2 *)(stats + p * stride))
-                                     : make_float2(NONE, 0);
+            mine[i] =
+                p < parts ? __ldcg((const float2 *)(stats + p * stride)) : make_float2(NONE, 0);
             top = fmaxf(top, mine[i].x);
         }
         top = warp_max(top);
@@ -246,10 +158,10 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
     __syncthreads();
     for (int i = 2 * threadIdx.x; i < d.heads * HEAD_DIM; i += 2 * DECODE_WARPS * 32) {
         const int h = i / HEAD_DIM, dim = i % HEAD_DIM;
-        const float *values = part_of(a, part.first, d.head0 + h) + dim;
+        const float *values = part_of(a, first, d.head0 + h) + dim;
         float lo = 0, hi = 0;
 #pragma unroll 16
-        for (int p = 0; p < part.parts; p++) {
+        for (int p = 0; p < parts; p++) {
             const float2 value = __ldcg((const float2 *)(values + p * stride));
             lo += value.x * by[h][p];
             hi += value.y * by[h][p];
@@ -257,5 +169,134 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
         const float inv = by[h][CUDA_ROW_PARTS];
         const i64 head = (i64)d.row * a.heads + d.head0 + h;
         *(u32 *)((elem *)a.out + head * HEAD_DIM + dim) = pack(lo * inv, hi * inv);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
+    KERNEL(attention_decode)(const __grid_constant__ struct cuda_attention_args a)
+{
+    __shared__ elem heads[TILE_HEADS][HEAD_DIM + 8];
+    __shared__ float outs[DECODE_WARPS][TILE_HEADS][HEAD_DIM + 4];
+    __shared__ float tops[DECODE_WARPS][TILE_HEADS], totals[DECODE_WARPS][TILE_HEADS];
+    __shared__ int is_last;
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    begin();
+    int at = a.batch.runs[blockIdx.y];
+    const int run_end = a.batch.runs[blockIdx.y + 1];
+    if (at >= run_end) {
+        fetch_ahead(a.ahead, a.ahead_bytes);
+        wait();
+        return;
+    }
+    struct decode d;
+    struct cuda_part part = a.batch.parts[at];
+    find_row(a, part, d);
+    /* Older keys and values are complete: the first page is loaded while the kernel in front runs,
+     * or the part in front is finished. The newest key's page waits for it. */
+    uint4 k[2][CHUNKS], v[4][HALVES];
+    int page = part.from * DECODE_WARPS + warp;
+    int to = end_of(d, part);
+    bool early = page < to && page < pages_of(d) - 1;
+    if (early)
+        load_page(a, d, page, k, v);
+    fetch_ahead(a.ahead, a.ahead_bytes);
+    wait();
+    for (;;) {
+        prepare(a, d, to == pages_of(d), heads);
+        __syncthreads();
+        if (page < to && !early)
+            load_page(a, d, page, k, v);
+
+        uint4 q[CHUNKS];
+#pragma unroll
+        for (int i = 0; i < CHUNKS; i++)
+            q[i] = *(const uint4 *)&heads[g][i * 32 + t * 8];
+        float slope[2] = {0, 0};
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            if (a.slopes && 2 * t + i < d.heads)
+                slope[i] = a.slopes[d.head0 + 2 * t + i] * 1.4426950408889634f;
+        struct partial_stats st = {{NONE, NONE}, {0, 0}};
+        float out[VALUE_TILES][4] = {};
+        for (; page < to; page += DECODE_WARPS) {
+            const int next = page + DECODE_WARPS;
+            const i64 place = next < to ? page_at(a, d, next) : 0;
+            float s[4];
+            score_page(a, d, page, slope, q, k, s);
+            if (next < to)
+                load_keys((const elem *)a.k + place, k);
+            add_page(s, v, st, out);
+            if (next < to)
+                load_values((const elem *)a.v + place, d.kv_len - next * PAGE, v);
+        }
+        const struct decode here = d;
+        const int first = part.first, parts = part.parts, mine_at = at;
+        if (++at < run_end) {
+            part = a.batch.parts[at];
+            find_row(a, part, d);
+            page = part.from * DECODE_WARPS + warp;
+            to = end_of(d, part);
+            early = page < to && page < pages_of(d) - 1;
+            if (early)
+                load_page(a, d, page, k, v);
+        }
+
+        /* the warps' shares together */
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 4);
+            st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 8);
+            st.sum[i] += __shfl_xor_sync(0xffffffffu, st.sum[i], 16);
+            if (g == 0) {
+                tops[warp][2 * t + i] = st.largest[i];
+                totals[warp][2 * t + i] = st.sum[i];
+            }
+#pragma unroll
+            for (int j = 0; j < VALUE_TILES; j++) {
+                outs[warp][2 * t + i][VALUE_DIM(j, 0, g)] = out[j][i];
+                outs[warp][2 * t + i][VALUE_DIM(j, 1, g)] = out[j][i + 2];
+            }
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < here.heads * HEAD_DIM; i += DECODE_WARPS * 32) {
+            const int h = i / HEAD_DIM, dim = i % HEAD_DIM;
+            float top = tops[0][h], sum = 0, value = 0; /* warp 0 has a page */
+#pragma unroll
+            for (int w = 1; w < DECODE_WARPS; w++)
+                top = fmaxf(top, tops[w][h]);
+#pragma unroll
+            for (int w = 0; w < DECODE_WARPS; w++) {
+                const float by = power_of_2(tops[w][h] - top);
+                sum += totals[w][h] * by;
+                value += outs[w][h][dim] * by;
+            }
+            const i64 head = (i64)here.row * a.heads + here.head0 + h;
+            if (parts == 1) {
+                ((elem *)a.out)[head * HEAD_DIM + dim] = from_float(value / sum);
+                continue;
+            }
+            float *mine = part_of(a, mine_at, here.head0 + h);
+            mine[dim] = value;
+            if (dim == 0)
+                *(float2 *)(mine + HEAD_DIM) = make_float2(top, sum);
+        }
+        if (parts > 1) {
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                int *counter = a.counters + here.seq * gridDim.x + blockIdx.x;
+                is_last = atomicAdd(counter, 1) == parts - 1;
+                if (is_last)
+                    *counter = 0;
+            }
+            __syncthreads();
+            if (is_last) {
+                __threadfence();
+                /* outs is free again */
+                add_parts(a, here, first, parts, (float(*)[CUDA_ROW_PARTS + 1]) outs);
+            }
+        }
+        if (at >= run_end)
+            return;
     }
 }

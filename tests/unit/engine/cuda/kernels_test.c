@@ -61,7 +61,7 @@ static void grids_cover_the_largest_step(void **state)
 {
     (void)state;
     const struct cuda_sizes most = {
-        .tokens = 130, .rows = 5, .chunks = 3, .decodes = 4, .parts = 7, .sms = 132};
+        .tokens = 130, .rows = 5, .chunks = 3, .decodes = 4, .runs = 7, .sms = 132};
     const struct cuda_attention_args a = {
         .heads = 16, .kv_heads = 1, .head_dim = 128, .block_size = 16};
     struct cuda_launch l;

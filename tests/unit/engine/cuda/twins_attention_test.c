@@ -126,22 +126,25 @@ static double error_of(const struct batch *b, const void *got, const void *want)
     return sqrt(difference / norm);
 }
 
-/* A plan of at most `most` parts: as near to whole rows as the kernel must be to its twin; the
+/* A plan of at most `most` runs: as near to whole rows as the kernel must be to its twin; the
  * counters are 0 again, `partial` is written within the plan's parts, and a second run gives the
  * same bytes. */
-static void check_parts(struct batch *b, int most)
+static void check_parts(struct batch *b, enum cuda_deal deal, int most)
 {
-    const int n = b->step.n_decodes, row = b->args.heads * (b->args.head_dim + 2);
-    struct cuda_part *parts = arena_array(b->a, struct cuda_part, most);
+    const int n = b->step.n_decodes, row = b->args.heads * (b->args.head_dim + 2),
+              room = cuda_parts_room(most, n);
+    const struct cuda_parts_limits limits = {deal, most, most};
+    struct cuda_part *parts = arena_array(b->a, struct cuda_part, room);
+    int *runs = arena_array(b->a, int, most + 1);
     int *counters = arena_array(b->a, int, n * b->tiles);
-    float *partial = arena_array(b->a, float, most *row + 8);
-    b->step.n_parts = 0;
+    float *partial = arena_array(b->a, float, room *row + 8);
     const void *want = run_copy(b, twin_attention_rows);
-    b->step.n_parts = cuda_parts_plan(b->segments + 1, n, most, 0, parts);
+    cuda_parts_plan(b->segments + 1, n, &limits, parts, runs, &b->step);
     b->args.batch.parts = parts;
+    b->args.batch.runs = runs;
     b->args.counters = counters;
     b->args.partial = partial;
-    for (int i = 0; i < most * row + 8; i++)
+    for (int i = 0; i < room * row + 8; i++)
         partial[i] = POISON;
     const void *got = run_copy(b, twin_attention_decode);
     assert_true(error_of(b, got, want) <= cuda_kernels[CUDA_ATTENTION_DECODE].tolerance[b->t]);
@@ -149,7 +152,7 @@ static void check_parts(struct batch *b, int most)
                         (size_t)b->out_elems * (size_t)cuda_dtype_bytes(b->t));
     for (int i = 0; i < n * b->tiles; i++)
         assert_int_equal(counters[i], 0);
-    for (int i = b->step.n_parts * row; i < most * row + 8; i++)
+    for (int i = b->step.n_parts * row; i < room * row + 8; i++)
         assert_true(partial[i] == (float)POISON);
 }
 
@@ -169,9 +172,14 @@ static void parts_are_whole_rows(void **state)
             struct batch b;
             const int n = i == 1 ? 33 : 1 + 2 * (int)i;
             make_batch(&b, a, (enum cuda_dtype)t, &shapes[i], n, 10 + i);
-            check_parts(&b, n); /* none is cut */
-            check_parts(&b, cuda_parts_most(n, shapes[i].heads, shapes[i].kv_heads, 132));
-            check_parts(&b, cuda_parts_most(n, shapes[i].heads, shapes[i].kv_heads, 2));
+            const int heads = shapes[i].heads, kv = shapes[i].kv_heads;
+            check_parts(&b, CUDA_DEAL_SMALLEST, n); /* none is cut */
+            check_parts(&b, CUDA_DEAL_SMALLEST,
+                        cuda_parts_most(CUDA_DEAL_SMALLEST, n, heads, kv, 132));
+            check_parts(&b, CUDA_DEAL_SMALLEST,
+                        cuda_parts_most(CUDA_DEAL_SMALLEST, n, heads, kv, 2));
+            for (int most = 1; most < 3 * n; most = 2 * most + 1)
+                check_parts(&b, CUDA_DEAL_RUNS, most);
             arena_free(&a);
         }
 }
@@ -185,8 +193,12 @@ static void a_missing_part_is_seen(void **state)
     struct cuda_part parts[40];
     make_batch(&b, a, CUDA_F32, &shapes[0], 3, 5);
     const void *want = run_copy(&b, twin_attention_rows);
-    b.step.n_parts = cuda_parts_plan(b.segments + 1, 3, 3, 0, parts) - 1;
+    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 3, 0};
+    int runs[4];
+    cuda_parts_plan(b.segments + 1, 3, &limits, parts, runs, &b.step);
+    b.step.n_runs--;
     b.args.batch.parts = parts;
+    b.args.batch.runs = runs;
     assert_true(error_of(&b, run_copy(&b, twin_attention_decode), want) > 0.1);
     arena_free(&a);
 }

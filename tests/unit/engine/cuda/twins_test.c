@@ -45,7 +45,8 @@ struct twin_model {
     struct cuda_step step;
     struct cuda_batch batch;
     struct cuda_segment segments[2];
-    struct cuda_part parts[4];
+    struct cuda_part parts[5];
+    int runs[5];
     float *partial;
     int *counters;
     int ids[POSITIONS], positions[POSITIONS], kv_at[POSITIONS], table[BLOCKS], row_token, row_slot;
@@ -148,6 +149,7 @@ static struct twin_model *twin_open(const char *name, enum cuda_dtype t)
                                    .segments = x->segments,
                                    .blocks = x->table,
                                    .parts = x->parts,
+                                   .runs = x->runs,
                                    .last = x->last};
     const int64_t n = POSITIONS, q = x->m.heads * x->m.head_dim;
     x->partial = arena_array(a, float, 4 * x->m.heads * (x->m.head_dim + 2));
@@ -261,8 +263,9 @@ static void forward(struct twin_model *x, int start, int tokens, bool decode)
         x->positions[i] = start + i;
         x->kv_at[i] = x->table[(start + i) / BLOCK] * BLOCK + (start + i) % BLOCK;
     }
+    const struct cuda_parts_limits limits = {CUDA_DEAL_SMALLEST, 4, 1};
     if (decode) /* cut where it has more than 64 keys */
-        x->step.n_parts = cuda_parts_plan(x->segments, 1, 4, 0, x->parts);
+        cuda_parts_plan(x->segments, 1, &limits, x->parts, x->runs, &x->step);
     x->row_token = tokens - 1;
     run(CUDA_EMBED, &(struct cuda_embed_args){x->batch, x->embedding, x->x, (int)m->hidden}, x->t);
     if (m->emb_norm)
