@@ -231,7 +231,7 @@ profile() { # MODEL
     check "profile of $1" "$seconds" s '<= 300' 1 -
 }
 
-# lengths MODEL usual|long: the settings of the workload's lengths. Prompts of `long` are longer than any of the profile's
+# lengths MODEL usual|long: the settings of the workload's lengths. Prompts of `long` are longer than nearly all of the profile's
 # calibration run, and its answers shorter.
 lengths() {
     mean='400 250 128 80'

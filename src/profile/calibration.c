@@ -16,10 +16,11 @@ static const struct calibration_setting settings[2][CALIBRATION_SETTINGS] = {
      {8, 16, 96, 512},
      {16, 32, 96, 512},
      {32, 48, 96, 512}},
-    /* batches of all sizes between come at the end of each, as it drains */
-    {{1, 16, 48, 1024},
-     {6, 24, 64, 1024},
-     {20, 60, 64, 1024},
+    /* batches of all sizes between come at the end of each, as it drains; prompts of few sequences
+     * up to what a batch holds: factors of the classes at the upper end are not those below */
+    {{1, 16, 48, 4096},
+     {6, 24, 64, 4096},
+     {20, 60, 64, 4096},
      {44, 100, 64, 1024},
      {72, 144, 64, 1024},
      {128, 256, 64, 1024}},

@@ -91,7 +91,8 @@ struct stats cell_1d(struct arena *scratch, const struct profile_result *r, cons
     if (passes == CELL_DECODES)
         return cell_of(scratch, r, op, OF_DECODES, x);
     const struct stats s = cell_of(scratch, r, op, OF_PROMPTS, x);
-    return s.n ? s : cell_of(scratch, r, op, OF_DECODES, x);
+    const bool alike = op->axis == AXIS_ROWS; /* whatever the batch holds besides */
+    return s.n || !alike ? s : cell_of(scratch, r, op, OF_DECODES, x);
 }
 
 int64_t *cell_counts(struct arena *a, const struct profile_result *r, int64_t *n)

@@ -87,13 +87,15 @@ void drive_bind(struct drive *d)
 
 static void fill_prefill(struct drive *d, const struct point *p, struct batch *b)
 {
-    int64_t n = point_chunks(p, &d->l), left = p->x;
+    const int64_t kv = point_kv(p), n = point_chunks(p, &d->l);
+    const int64_t most = p->kind == POINT_PROMPTS ? p->kv : d->l.max_kv - kv;
+    int64_t left = p->x;
     for (int64_t i = 0; i < n; i++) {
-        int64_t tokens = left < d->l.max_kv - p->kv ? left : d->l.max_kv - p->kv;
-        d->chunks[i] = (struct chunk){(int32_t)i, p->kv, tokens, true};
-        b->load.kv_tokens_prefill += tokens * p->kv;
+        const int64_t tokens = left < most ? left : most;
+        d->chunks[i] = (struct chunk){(int32_t)i, kv, tokens, true};
+        b->load.kv_tokens_prefill += tokens * kv;
         b->load.chunk_sq += tokens * (tokens + 1) / 2;
-        b->load.kv_read_tokens += tokens + p->kv;
+        b->load.kv_read_tokens += tokens + kv;
         left -= tokens;
     }
     b->chunks = d->chunks;
@@ -162,13 +164,13 @@ static enum st lead(struct drive *d, struct batch *b, double *spent_s, struct er
  * rests or leaves, are like the mean one while there are blocks. */
 static void place_rows(struct drive *d, const struct point *p)
 {
-    const int64_t rows = point_rows(p, &d->l), each = point_blocks(p, &d->l);
+    const int64_t rows = point_rows(p, &d->l), each = point_blocks(p, &d->l), kv = point_kv(p);
     int64_t at = 0;
     for (int64_t i = 0; i < d->l.max_batch; i++) {
         const bool fits = i < rows || at + each <= d->l.num_blocks;
         d->first_block[i] = at;
-        d->kv[i] = i < rows ? point_row_kv(p, &d->l, i) : fits ? p->kv : 0;
-        at += fits ? each + (d->kv[i] - p->kv) / d->l.block_size : 0;
+        d->kv[i] = i < rows ? point_row_kv(p, &d->l, i) : fits ? kv : 0;
+        at += fits ? each + (d->kv[i] - kv) / d->l.block_size : 0;
     }
     d->first_block[d->l.max_batch] = at;
 }

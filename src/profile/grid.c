@@ -49,8 +49,15 @@ int64_t point_tokens(const struct point *p)
     return p->x;
 }
 
+int64_t point_kv(const struct point *p)
+{
+    return p->kind == POINT_PROMPTS ? 0 : p->kv;
+}
+
 int64_t point_chunks(const struct point *p, const struct grid_limits *l)
 {
+    if (p->kind == POINT_PROMPTS)
+        return p->x / p->kv;
     return p->kind == POINT_DECODE ? 0 : (p->kv + p->x + l->max_kv - 1) / l->max_kv;
 }
 
@@ -62,6 +69,8 @@ int64_t point_rows(const struct point *p, const struct grid_limits *l)
 int64_t point_blocks(const struct point *p, const struct grid_limits *l)
 {
     int64_t tokens = p->kv + (p->kind == POINT_DECODE ? 1 : p->x);
+    if (p->kind == POINT_PROMPTS)
+        tokens = p->kv;
     if (tokens > l->max_kv)
         tokens = l->max_kv;
     return (tokens + l->block_size - 1) / l->block_size;
@@ -72,7 +81,7 @@ int64_t point_row_kv(const struct point *p, const struct grid_limits *l, int64_t
 {
     const int64_t room = l->max_kv - 1 - p->kv, half = p->kv / 2 < room ? p->kv / 2 : room;
     if (p->kind != POINT_DECODE || l->n_padded == 0 || half <= 0)
-        return p->kv;
+        return point_kv(p);
     return p->kv + half / l->block_size * (2 * row + 1 - p->x) / p->x * l->block_size;
 }
 
@@ -204,16 +213,56 @@ static bool measured_as_prefill(const points *all, int64_t tokens, int level)
     return false;
 }
 
+static int by_tokens(const void *pa, const void *pb)
+{
+    const struct knot *a = pa, *b = pb;
+    if (a->v != b->v)
+        return a->v < b->v ? -1 : 1;
+    return a->level - b->level;
+}
+
+/* Both sides of the sizes at which kernels change, where batches are padded. */
+static void step_knots(knots *out, const struct grid_limits *l)
+{
+    enum { CUTS = 4 };
+    for (int i = 0; i < l->n_padded; i++)
+        vec_push(out, (struct knot){l->padded[i] + 1, 1});
+    for (int64_t p = 64; p <= l->max_tokens; p *= 2)
+        for (int64_t i = 0; i < CUTS; i++) {
+            vec_push(out, (struct knot){p + p * i / CUTS, 1});
+            vec_push(out, (struct knot){p + p * i / CUTS + 1, 1});
+        }
+    qsort(out->p, out->n, sizeof *out->p, by_tokens);
+    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->p[i].v <= l->max_tokens && (n == 0 || out->p[i].v != out->p[n - 1].v))
+            out->p[n++] = out->p[i];
+    out->n = n;
+}
+
+/* Prompts of powers of two, as many as fit, where they make at least half of the largest batch. */
+static void prompt_points(points *out, struct point_list *list, const struct grid_limits *l)
+{
+    const int64_t longest = l->max_tokens < l->max_kv ? l->max_tokens : l->max_kv;
+    int level = 0;
+    for (int64_t c = 16; l->n_padded && c <= longest; c *= 2, level = !level) {
+        int64_t n = l->max_tokens / c < l->max_batch ? l->max_tokens / c : l->max_batch;
+        const int64_t each = (c + l->block_size - 1) / l->block_size;
+        n = n * each > l->num_blocks ? l->num_blocks / each : n;
+        if (n > 1 && 2 * n * c >= l->max_tokens)
+            add(out, list, l, (struct point){POINT_PROMPTS, n * c, c, level});
+    }
+}
+
 static void token_points(points *out, struct point_list *list, const struct grid_limits *l)
 {
     knots tokens = {0};
     doubling(&tokens, l->max_tokens, 32, 8);
     end_with(&tokens, l->max_tokens);
-    enum { FINE = 64 }; /* with padding: as fine from there on a level earlier, it is cheap */
+    if (l->n_padded)
+        step_knots(&tokens, l);
     for (size_t i = 0; i < tokens.n; i++) {
         struct knot *k = &tokens.p[i];
-        if (l->n_padded && k->v > FINE && k->level == GRID_LEVELS - 1)
-            k->level--;
         if (!measured_as_prefill(out, k->v, k->level))
             add(out, list, l, (struct point){POINT_TOKENS, k->v, 0, k->level});
     }
@@ -240,6 +289,7 @@ void profile_grid(struct arena *a, const struct grid_limits *l, struct point_lis
     decode_points(&all, out, l);
     prefill_points(&all, out, l);
     token_points(&all, out, l);
+    prompt_points(&all, out, l);
     if (all.n > 0)
         qsort(all.p, all.n, sizeof *all.p, in_order);
     out->p = arena_copy(a, all.p, all.n * sizeof *all.p);

@@ -5,12 +5,18 @@
  *            later four and two knots per doubling, where GEMM kernels switch
  *   decode   (batch, kv): batches whose caches hold kv tokens in the mean
  *   prefill  (chunk, kv): one chunk after kv cached tokens
+ *   prompts  equal prompts, as many as a batch holds, that fill a GPU (read/together.h)
  *
  * Level 0 has powers of 4, level 1 powers of 2, level 2 all; limits are on every level.
  *
  * Where an executor pads decode batches (GPUs) the time is level from one padded size to the next
  * and steps there: the decode grid then has both ends of every step, on level 0 at one cache length
  * at least; and few rows at many cache lengths, for their attention is cut into parts over these.
+ *
+ * There batches of prompts have steps too: a GPU's matrix products have kernels of their own for
+ * sizes up to p, 5/4 p, 6/4 p and 7/4 p (engine/cuda/matmul.h), p a power of two, and whole tiles.
+ * On an H200 1,281 to 1,408 tokens of Qwen3-0.6B took 0.4 ms, 10 %, more than a line between 1,024
+ * and 1,536 has. So the tokens of both sides of these sizes are measured, and of the padded ones.
  *
  * There the sequences of a decode batch differ in length, evenly from half the mean to one and a
  * half of it, in whole blocks, as far as a sequence may grow; elsewhere they are equal. Blocks of a
@@ -26,7 +32,7 @@
 
 #include "base/arena.h"
 
-enum point_kind { POINT_TOKENS, POINT_DECODE, POINT_PREFILL };
+enum point_kind { POINT_TOKENS, POINT_DECODE, POINT_PREFILL, POINT_PROMPTS, POINT_KINDS };
 /* Refined and sampled separately: a prompt of a thousand tokens costs as much as a hundred decode
  * batches. */
 enum point_group { GROUP_DECODE, GROUP_PROMPT, POINT_GROUPS };
@@ -34,8 +40,10 @@ enum { GRID_LEVELS = 3 };
 
 struct point {
     enum point_kind kind;
-    int64_t x;  /* tokens, sequences, chunk tokens */
-    int64_t kv; /* tokens in the cache before, per sequence in the mean; 0 for POINT_TOKENS */
+    int64_t x; /* tokens, sequences, chunk tokens */
+    /* tokens in the cache before, per sequence in the mean; 0 for POINT_TOKENS; of POINT_PROMPTS
+     * the tokens of each prompt, and nothing is in the cache: point_kv */
+    int64_t kv;
     int level;
 };
 
@@ -59,6 +67,7 @@ struct point_list {
 void profile_grid(struct arena *a, const struct grid_limits *l, struct point_list *out);
 
 enum point_group point_group(const struct point *p);
+int64_t point_kv(const struct point *p); /* tokens in the cache before */
 /* Chunks a point's tokens are spread over: sequences hold at most max_kv. 0 for decode points. */
 int64_t point_chunks(const struct point *p, const struct grid_limits *l);
 /* KV blocks one sequence of the point needs, in the mean. */

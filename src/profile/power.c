@@ -25,7 +25,7 @@ static bool is_of(const struct session *s, int64_t i, bool decode)
 {
     const struct point *p = &s->points.p[i];
     return (p->kind == POINT_DECODE) == decode && (decode || p->kv == 0) &&
-           s->journal.samples[i].n > 0;
+           p->kind != POINT_PROMPTS && s->journal.samples[i].n > 0;
 }
 
 /* Largest x of the regime. */

@@ -207,14 +207,16 @@ static double work_of(const struct session *s, const struct point *p)
 {
     static const double BYTE_FLOP = 4;
     const bool decode = p->kind == POINT_DECODE;
+    const int64_t kv = point_kv(p), chunks = p->kind == POINT_PROMPTS ? p->x / p->kv : 1;
+    const int64_t chunk = p->x / chunks;
     const struct op_load load = {
         .tokens = point_tokens(p),
         .rows = point_rows(p, &s->limits),
         .seqs = decode ? p->x : 0,
         .kv_tokens = decode ? p->x * (p->kv + 1) : 0,
-        .kv_tokens_prefill = decode ? 0 : p->x * p->kv,
-        .chunk_sq = decode ? 0 : p->x * (p->x + 1) / 2,
-        .kv_read_tokens = decode ? 0 : p->x + p->kv,
+        .kv_tokens_prefill = decode ? 0 : p->x * kv,
+        .chunk_sq = decode ? 0 : chunks * chunk * (chunk + 1) / 2,
+        .kv_read_tokens = decode ? 0 : chunks * (chunk + kv),
     };
     const struct model shard = shard_model(s->p->model, s->p->tp);
     struct op_list ops;
@@ -243,10 +245,10 @@ static double forecast_s(const struct session *s, const struct turn *turns, int6
  * which a table needs. */
 static enum st sample_coarsest(struct session *s, enum point_group g, struct err *e)
 {
-    enum { KINDS = POINT_PREFILL + 1, KIND_FEWEST = 3 };
+    enum { KIND_FEWEST = 3 };
     struct arena *scratch = arena_new();
     struct turn *turns = arena_array(scratch, struct turn, s->points.n);
-    int64_t n = 0, had[KINDS] = {0};
+    int64_t n = 0, had[POINT_KINDS] = {0};
     for (int64_t i = 0; i < s->points.n; i++)
         if (in_level(s, i, g, 0) && (!s->extends || begun(s, i)))
             turns[n++] = (struct turn){i, work_of(s, &s->points.p[i])};

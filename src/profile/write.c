@@ -327,7 +327,8 @@ static void fill_attention(struct arena *a, struct csv_writer *w, const struct p
 {
     attention_header(w, r);
     for (int64_t i = 0; i < r->points->n; i++) {
-        if (r->points->p[i].kind != POINT_TOKENS && profile_measured(r, i))
+        const enum point_kind kind = r->points->p[i].kind;
+        if ((kind == POINT_PREFILL || kind == POINT_DECODE) && profile_measured(r, i))
             attention_row(a, w, r, ops, i);
     }
 }

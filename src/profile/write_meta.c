@@ -119,6 +119,27 @@ static void add_operators(struct arena *a, const struct profile_result *r,
     }
 }
 
+static void add_prompt_batches(struct arena *a, const struct profile_result *r,
+                               const struct op_list *ops, struct bundle_meta *out)
+{
+    const struct op *attention = NULL;
+    for (int i = 0; i < ops->n; i++)
+        if (ops->ops[i].kind == OP_ATTN_PREFILL)
+            attention = &ops->ops[i];
+    out->prompt_batches = arena_array(a, struct bundle_prompt_batch, (size_t)r->points->n);
+    for (int64_t i = 0; attention && i < r->points->n; i++) {
+        const struct point *p = &r->points->p[i];
+        if (p->kind != POINT_PROMPTS || !profile_measured(r, i))
+            continue;
+        const struct stats s = cell_point(a, r, attention, i);
+        out->prompt_batches[out->n_prompt_batches++] =
+            (struct bundle_prompt_batch){.chunks = point_chunks(p, r->limits),
+                                         .tokens = p->kv,
+                                         .attn_prefill_s = s.median,
+                                         .samples = s.n};
+    }
+}
+
 /* The classes that the calibration run had. */
 static struct bundle_classes classes_of(struct arena *a, const struct calibration_scale *s)
 {
@@ -210,6 +231,7 @@ struct node *profile_meta(struct arena *a, const struct profile_result *r,
                                 .config = p->config};
     said.meta.has_wake = wake_said(a, r->wake, &said.meta.wake);
     add_operators(a, r, ops, &said.meta);
+    add_prompt_batches(a, r, ops, &said.meta);
     for (int k = 0; k < CALIBRATION_KINDS; k++)
         said.meta.iteration[k] = classes_of(a, r->scale[k]);
     return fields_node(a, &profile_fields, &said);

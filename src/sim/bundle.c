@@ -42,6 +42,16 @@ struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
 };
 
+/* Groups share the chunks, which are no faster than the longest of them. */
+static double prefill_of(const struct bundle *t, const struct batch *b, int64_t groups)
+{
+    struct together_sum sum = {0};
+    for (int32_t i = 0; i < b->n_chunks; i++)
+        predict_prefill_add(t, b->chunks[i].start, b->chunks[i].tokens, &sum);
+    const double all = predict_prefills_s(t, &sum) / (double)groups;
+    return all > sum.longest_s ? all : sum.longest_s;
+}
+
 static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
 {
     const struct predictor_params *p = &o->p;
@@ -49,13 +59,7 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
     int64_t groups = groups_of(p), all = b->prefill_tokens + row_tokens(b);
     int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
     int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
-    double prefill = 0, longest = 0;
-    for (int32_t i = 0; i < b->n_chunks; i++) {
-        double s = predict_prefill_s(t, b->chunks[i].start, b->chunks[i].tokens);
-        prefill += s;
-        longest = s > longest ? s : longest;
-    }
-    prefill /= (double)groups;
+    const double prefill = prefill_of(t, b, groups);
     const bool chunks = b->n_chunks > 0;
     struct parts x = {
         .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
@@ -63,7 +67,7 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
         .rows = chunks ? predict_rows_s(t, rows) : predict_decode_rows_s(t, rows),
         .attention = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max,
                                       b->draft_tokens) +
-                     (prefill > longest ? prefill : longest),
+                     prefill,
         .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
     };
     if (groups == 1)

@@ -285,6 +285,16 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
     buf_free(&missing);
 }
 
+/* A file with tables of decodes is of a GPU, whose attention takes the chunks of a batch together.
+ */
+static void build_together(struct arena *a, struct bundle *b)
+{
+    const struct bundle_meta *said = b->said;
+    if (b->has_decodes)
+        b->together = together_of(a, &b->table[OP_ATTN_PREFILL], said ? said->prompt_batches : NULL,
+                                  said ? said->n_prompt_batches : 0);
+}
+
 /* The sum of two curves that end at the same places, over the knots of both. */
 static struct curve sum_of(struct arena *a, const struct curve *p, const struct curve *q,
                            int32_t repeat)
@@ -555,6 +565,8 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     }
     if (st == ST_OK)
         build_tables(a, key, b, &points, &decodes);
+    if (st == ST_OK)
+        build_together(a, b);
     for (int k = 0; k < OP_KINDS; k++) {
         vec_free(&points.time[k]);
         vec_free(&points.energy[k]);

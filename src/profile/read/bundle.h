@@ -46,6 +46,7 @@
 #include "profile/read/iterations.h"
 #include "profile/read/overheads.h"
 #include "profile/read/table.h"
+#include "profile/read/together.h"
 
 struct bundle;
 
@@ -149,10 +150,15 @@ double predict_decode_rows_s(const struct bundle *b, int64_t rows);
  * (the tokens they are about to add not counted). All layers. */
 double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t tokens);
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before);
-/* The same for unequal lengths, the longest kv_max. Profiles of CPUs hold equal lengths only, so:
- * the time at the mean length, averaged over a window of +-(kv_max - mean) but at most a tile of
- * keys, as lengths that differ do not stand at the same place of their tiles; and never less than
- * the longest sequence takes alone. */
+/* Attention of all prefill chunks of a batch, added one by one to sum, which begins as {0}: what
+ * each takes alone, or, of bundles of GPUs, whose kernels take them together, less (together.h). */
+void predict_prefill_add(const struct bundle *b, int64_t kv_before, int64_t tokens,
+                         struct together_sum *sum);
+double predict_prefills_s(const struct bundle *b, const struct together_sum *sum);
+/* Decode attention for unequal lengths, the longest kv_max. Profiles of CPUs hold equal lengths
+ * only, so: the time at the mean length, averaged over a window of +-(kv_max - mean) but at most a
+ * tile of keys, as lengths that differ do not stand at the same place of their tiles; and never
+ * less than the longest sequence takes alone. */
 double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
                               int64_t kv_max);
 

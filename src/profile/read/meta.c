@@ -45,6 +45,16 @@ static const struct field class_rows[] = {
 static const struct fields class_fields = FIELDS(T, class_rows);
 #undef T
 
+#define T struct bundle_prompt_batch
+static const struct field prompt_batch_rows[] = {
+    FIELD(T, chunks, .min = 1, .max = 1e9),
+    FIELD(T, tokens, .min = 1, .max = 1e9),
+    FIELD(T, attn_prefill_s, .max = 1e6),
+    NUMBER(T, samples),
+};
+static const struct fields prompt_batch_fields = FIELDS(T, prompt_batch_rows);
+#undef T
+
 #define KIND(kind, key)                                                                       \
     FIELD_MAPS(struct bundle_meta, iteration[kind].of, iteration[kind].n, key, &class_fields, \
                .optional = true)
@@ -96,6 +106,8 @@ static const struct fields wake_part_fields = FIELDS(T, wake_part_rows);
 
 static const struct field meta_rows[] = {
     FIELD_KEYED(T, operators, n_operators, "operators", &operator_fields, .optional = true),
+    FIELD_MAPS(T, prompt_batches, n_prompt_batches, "prompt_batches", &prompt_batch_fields,
+               .optional = true),
     FIELD_PART("iteration", &iteration_fields, .optional = true),
     FIELD_MAP(T, host, "host", &host_fields, .optional = true),
     FIELD_PART(NULL, &wake_part_fields, FIELD_IF(T, has_wake)),

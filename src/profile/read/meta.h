@@ -72,9 +72,18 @@ struct bundle_wake {
     int64_t samples;                   /* of the level with the fewest */
 };
 
+/* A batch of equal prompts that fills the device (profile/grid.h). */
+struct bundle_prompt_batch {
+    int64_t chunks, tokens; /* tokens of each */
+    double attn_prefill_s;  /* median, of one repeat */
+    int64_t samples;
+};
+
 struct bundle_meta {
     struct bundle_operator *operators;
     size_t n_operators;
+    struct bundle_prompt_batch *prompt_batches; /* of GPUs; else none */
+    size_t n_prompt_batches;
     struct bundle_classes iteration[CALIBRATION_KINDS];
     struct bundle_host host;
     bool has_wake;

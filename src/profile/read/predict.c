@@ -119,6 +119,19 @@ double predict_prefill_s(const struct bundle *b, int64_t kv_before, int64_t toke
     return tokens > 0 ? attention(b, OP_ATTN_PREFILL, (double)tokens, (double)kv_before) : 0;
 }
 
+void predict_prefill_add(const struct bundle *b, int64_t kv_before, int64_t tokens,
+                         struct together_sum *sum)
+{
+    const double s = predict_prefill_s(b, kv_before, tokens);
+    together_add(&b->together, &b->table[OP_ATTN_PREFILL], (double)kv_before, (double)tokens, s,
+                 b->repeat[OP_ATTN_PREFILL], sum);
+}
+
+double predict_prefills_s(const struct bundle *b, const struct together_sum *sum)
+{
+    return together_s(&b->together, sum);
+}
+
 double predict_decode_s(const struct bundle *b, int64_t seqs, int64_t kv_before)
 {
     if (seqs <= 0)

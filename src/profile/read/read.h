@@ -58,6 +58,7 @@ struct bundle {
     double error[OP_KINDS];
     /* Of batches without chunks, where the file tells them apart. */
     bool has_decodes;
+    struct together together; /* {0}: chunks of a batch go one after the other */
     struct op_table decode_table[OP_KINDS];
     struct curve_sum decode_tokens, decode_rows;
     struct op_table decode_energy[OP_KINDS]; /* J of the same; none: as energy */

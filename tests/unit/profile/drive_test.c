@@ -37,7 +37,7 @@ static void look_at_slots(void *self, int64_t pass)
     }
 }
 
-static void drive_grid(const struct grid_limits *l)
+static void drive_grid(const struct grid_limits *l, int64_t driven[POINT_KINDS])
 {
     struct arena *a = arena_new();
     struct timed_executor t = {.model = &m, .at_pass = look_at_slots};
@@ -61,6 +61,10 @@ static void drive_grid(const struct grid_limits *l)
                     decode ? 3 * timed_decode_s(p->x, p->x * p->kv) : 0, 1e-15);
         if (p->kind == POINT_PREFILL)
             assert_near(op_s[0][OP_ATTN_PREFILL], 3 * timed_prefill_s(p->x, p->kv), 1e-15);
+        if (p->kind == POINT_PROMPTS) /* equal prompts, nothing in the cache */
+            assert_near(op_s[0][OP_ATTN_PREFILL],
+                        3 * (double)point_chunks(p, l) * timed_prefill_s(p->kv, 0), 1e-15);
+        driven[p->kind]++;
         /* a decode follows its like, until two windows of four take the same time */
         assert_int_equal(n, decode ? DRIVE_TRAIN : 1);
         assert_int_equal(passes, decode ? 8 + DRIVE_TRAIN : 1);
@@ -78,8 +82,11 @@ static void every_point_of_a_grid_can_be_driven(void **state)
     struct grid_limits unequal = limits;
     unequal.padded = padded;
     unequal.n_padded = 4;
-    drive_grid(&limits);
-    drive_grid(&unequal);
+    int64_t driven[2][POINT_KINDS] = {{0}};
+    drive_grid(&limits, driven[0]);
+    drive_grid(&unequal, driven[1]);
+    assert_int_equal(driven[0][POINT_PROMPTS], 0);
+    assert_int_equal(driven[1][POINT_PROMPTS], 3);
 }
 
 /* As a model that gets back into a cache it was driven out of: 20 passes, each faster. */

@@ -147,6 +147,50 @@ static void padded_batches_have_unequal_lengths(void **state)
     assert_int_equal(point_row_kv(&prompt, &l, 0), 100);
 }
 
+/* Where batches are padded: both sides of the sizes at which kernels for prompts change, on level
+ * 1; and equal prompts that fill a batch. */
+static void padded_batches_have_steps_of_prompts_too(void **state)
+{
+    (void)state;
+    static const int64_t padded[] = {1, 2, 4, 8, 16, 24, 32, 40, 48},
+                         ends[] = {640, 768, 896, 1024, 1280, 1536, 1792, 2048, 3584};
+    struct arena *a = arena_new();
+    struct grid_limits l = wide;
+    struct point_list p;
+    profile_grid(a, &l, &p);
+    assert_null(find(&p, POINT_TOKENS, 1281, 0));
+    assert_null(find(&p, POINT_PROMPTS, 4096, 256));
+    l.padded = padded;
+    l.n_padded = sizeof padded / sizeof *padded;
+    profile_grid(a, &l, &p);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const struct point *at = find(&p, POINT_TOKENS, ends[i], 0);
+        at = at ? at : find(&p, POINT_PREFILL, ends[i], 0);
+        assert_true(at && at->level <= 1);
+        assert_int_equal(find(&p, POINT_TOKENS, ends[i] + 1, 0)->level, 1);
+    }
+    for (int i = 1; i < l.n_padded; i++) /* above 1: few tokens are all there */
+        assert_true(find(&p, POINT_TOKENS, padded[i] + 1, 0) ||
+                    find(&p, POINT_PREFILL, padded[i] + 1, 0));
+    assert_int_equal(find(&p, POINT_PROMPTS, 4096, 256)->level, 0);
+    assert_int_equal(find(&p, POINT_PROMPTS, 4096, 2048)->level, 1);
+    assert_null(find(&p, POINT_PROMPTS, 768, 16)); /* 48 sequences of it are no full batch */
+    assert_null(find(&p, POINT_PROMPTS, 1536, 32));
+    const struct point *q = find(&p, POINT_PROMPTS, 48 * 64, 64);
+    assert_int_equal(q->level, 0);
+    assert_int_equal(point_tokens(q), 3072);
+    assert_int_equal(point_chunks(q, &l), 48);
+    assert_int_equal(point_rows(q, &l), 48);
+    assert_int_equal(point_blocks(q, &l), 4);
+    assert_int_equal(point_kv(q), 0);
+    assert_int_equal(point_row_kv(q, &l, 47), 0);
+    l.num_blocks = 100; /* of 16 tokens: 1,600 of them */
+    profile_grid(a, &l, &p);
+    for (int64_t i = 0; i < p.n; i++)
+        assert_true(p.p[i].kind != POINT_PROMPTS);
+    arena_free(&a);
+}
+
 static void long_prompts_are_spread_over_sequences(void **state)
 {
     (void)state;
@@ -182,6 +226,7 @@ int main(void)
         cmocka_unit_test(what_the_cache_cannot_hold_is_dropped),
         cmocka_unit_test(padded_batches_have_both_ends_of_each_step),
         cmocka_unit_test(padded_batches_have_unequal_lengths),
+        cmocka_unit_test(padded_batches_have_steps_of_prompts_too),
         cmocka_unit_test(long_prompts_are_spread_over_sequences),
         cmocka_unit_test(the_smallest_limits_give_a_grid),
     };

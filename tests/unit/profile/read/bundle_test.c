@@ -719,6 +719,10 @@ static void a_gpus_decode_batches_have_their_own_times(void **state)
     relative(bundle_launch_s(f->b, 4, false), 1);
     relative(bundle_launch_s(f->b, 4, true), 3);
     relative(bundle_answer_s(f->b), 1e-5);
+    struct together_sum chunks = {0};
+    for (int i = 0; i < 4; i++)
+        predict_prefill_add(f->b, 0, 64, &chunks);
+    assert_true(predict_prefills_s(f->b, &chunks) == chunks.sum_s);
     struct bundle_factors factors = {.decode = 1, .prompt = 1};
     for (int k = 0; k < BUNDLE_PARTS; k++)
         factors.part[k] = 2;
@@ -726,9 +730,23 @@ static void a_gpus_decode_batches_have_their_own_times(void **state)
     relative(predict_decode_tokens_s(slower, 2), 2 * (2 * 4 + 30) / 1e3);
     relative(predict_decode_rows_s(slower, 2), 80 / 1e3);
 
+    /* batches of equal prompts were measured: chunks go together, and four of these take that */
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"operators\": {}, \"prompt_batches\": [{\"chunks\": 4, "
+            "\"tokens\": 64, \"attn_prefill_s\": 4e-4}]}\n");
+    load(f);
+    chunks = (struct together_sum){0};
+    for (int i = 0; i < 4; i++)
+        predict_prefill_add(f->b, 0, 64, &chunks);
+    relative(predict_prefills_s(f->b, &chunks), 2 * 4e-4);
+
     put_mlp(f); /* without these columns all batches are alike */
     put_str(f->compute, "bundle_meta.json", "{\"schema_version\": 1, \"operators\": {}}\n");
     load(f);
+    chunks = (struct together_sum){0};
+    for (int i = 0; i < 4; i++)
+        predict_prefill_add(f->b, 0, 64, &chunks);
+    assert_true(predict_prefills_s(f->b, &chunks) == chunks.sum_s);
     assert_true(predict_decode_tokens_s(f->b, 8) == predict_tokens_s(f->b, 8));
     assert_true(predict_decode_rows_s(f->b, 8) == predict_rows_s(f->b, 8));
     assert_false(bundle_overlaps(f->b) || bundle_has(f->b, OP_GAP));
