@@ -68,14 +68,20 @@ class Lines:
             self.out.flush()
 
     def _read(self):
-        for line in sys.stdin.buffer:
-            received = time.monotonic_ns()
-            message = json.loads(line)
-            if message["type"] == "clock":  # at once, whatever the engine does
-                self._answer_clock(message["seq"], received)
-            else:
-                self.inbox.put(message)
-        self.inbox.put({"type": "shutdown"})
+        try:
+            # a reader of our own: Python cannot end while a thread waits inside sys.stdin
+            for line in open(0, "rb", closefd=False):
+                received = time.monotonic_ns()
+                if line.strip():
+                    self._take(json.loads(line), received)
+        finally:  # nothing more will come, also after what is no message
+            self.inbox.put({"type": "shutdown"})
+
+    def _take(self, message, received):
+        if message["type"] == "clock":  # at once, whatever the engine does
+            self._answer_clock(message["seq"], received)
+        else:
+            self.inbox.put(message)
 
     def _answer_clock(self, seq, received):
         with self.lock:
@@ -174,11 +180,11 @@ def step_range(prefill_tokens, context, decode, kv):
 class Batch:
     """Rows that decode together: row r of every tensor is rows[r], padded on the left."""
 
-    def __init__(self, model, device, mark_steps=False):
+    def __init__(self, model, device):
         import torch
 
         self.torch = torch
-        self.mark_steps = mark_steps
+        self.mark_steps = False
         self.model = model
         self.device = device
         self.cuda = device.startswith("cuda")
@@ -215,10 +221,10 @@ class Batch:
         """forward() gives (next ids, what else). Returns these, the ids as a list, and (start, end,
         device) in ns."""
         torch = self.torch
+        if self.mark_steps:
+            torch.cuda.nvtx.range_push(step_range(*composition))
         if self.cuda:
             begin, end = torch.cuda.Event(True), torch.cuda.Event(True)
-            if self.mark_steps:
-                torch.cuda.nvtx.range_push(step_range(*composition))
             torch.cuda.nvtx.range_push(name)
             begin.record()
         start_ns = time.monotonic_ns()
@@ -230,9 +236,9 @@ class Batch:
         device_ns = None
         if self.cuda:
             torch.cuda.nvtx.range_pop()
-            if self.mark_steps:
-                torch.cuda.nvtx.range_pop()
             device_ns = int(begin.elapsed_time(end) * 1e6)
+        if self.mark_steps:
+            torch.cuda.nvtx.range_pop()
         return chosen, on_host, more, (start_ns, end_ns, device_ns)
 
     def _forward(self, name, composition, ids, mask, cache):
@@ -369,14 +375,14 @@ class StaticBatch(Batch):
     """Rows in slots of a static cache of fixed length. All rows end in the same column; when the
     last column is used up, everything moves to the left."""
 
-    def __init__(self, model, device, slots, length, mode, mark_steps=False):
+    def __init__(self, model, device, slots, length, mode):
         import torch
         from transformers import StaticCache
 
         self.n_slots = slots
         self.length = length
         self.static = None
-        super().__init__(model, device, mark_steps)
+        super().__init__(model, device)
         self.static = StaticCache(config=model.config, max_cache_len=length)
         ones = torch.ones(slots, 1, dtype=torch.long, device=device)
         model(input_ids=ones, past_key_values=self.static, use_cache=True)  # allocates
@@ -649,10 +655,13 @@ class Engine:
                         "max_tokens": 1 << 40, "ignore_eos": True})
 
     def turn(self, cached, tokens):
-        """One decode step of what is in the batch, which then is as before; or one prompt."""
+        """One decode step of what is in the batch, which then is as before; or one prompt, which joins
+        another row where there is room: under load it always does."""
         batch = self.batch
         if cached is None:
             batch.clear()
+            if self.options.max_batch > 1:
+                batch.fill([self.stand_in(1, 1)], tokens)
             self.waiting.append(self.stand_in(0, tokens))
         else:
             for r in batch.rows:
@@ -847,13 +856,13 @@ def serve(lines):
     with torch.inference_mode():
         model = load_model(options, hello, config)
         loaded = time.monotonic()
-        mark = options.mark_steps == "yes"
         if options.cache == "static":
             batch = StaticBatch(model, options.device, options.max_batch, options.max_length,
-                                options.compile, mark)
+                                options.compile)
         else:
-            batch = Batch(model, options.device, mark)
+            batch = Batch(model, options.device)
         warm_up(batch, config.vocab_size)
+        batch.mark_steps = options.mark_steps == "yes"  # from here on: the first passes are no steps
         lines.send(type="ready", info={
             "class": type(model).__name__,
             "parameters": sum(p.numel() for p in model.parameters()),
@@ -882,6 +891,4 @@ def main():
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    os._exit(code)  # without waiting for the reader, which sits in a read
+    sys.exit(main())
