@@ -161,9 +161,8 @@ enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms)
 
 int cuda_decode_step_parts(int rows, int heads, int kv_heads, int sms)
 {
-    enum { MOST_PARTS = 16 };
     const int items = at_least_1(rows) * cuda_attention_head_tiles(heads, kv_heads);
-    return at_least_1(min_int(sms / items, MOST_PARTS));
+    return at_least_1(min_int(sms / items, CUDA_DECODE_STEP_PARTS));
 }
 
 /* A block attends to one head tile of one row at most, and holds the widest input of all rows. */
@@ -188,9 +187,9 @@ long long cuda_decode_step_words(const struct cuda_decode_step_args *a, int rows
     long long most = 0;
     for (int n = 1; n <= rows; n++) {
         const long long parts = cuda_decode_step_parts(n, x->heads, x->kv_heads, sms),
-                        elems = (x->heads + 2LL * x->kv_heads) * x->head_dim + 2LL * a->hidden +
-                                a->intermediate + x->heads * parts * x->head_dim,
-                        words = n * (elems / 2 + 2 * x->heads * parts);
+                        once = (x->heads + 2LL * x->kv_heads + x->heads * parts) * x->head_dim / 2,
+                        copied = a->hidden + a->intermediate / 2 + x->heads * parts,
+                        words = n * (once + CUDA_DECODE_STEP_COPIES * copied);
         most = words > most ? words : most;
     }
     return most;

@@ -228,6 +228,10 @@ inline float ptx_ex2(float x)
 {
     return flushed(exp2f(flushed(x)));
 }
+inline float ptx_lg2(float x)
+{
+    return flushed(log2f(flushed(x)));
+}
 inline float ptx_rsqrt(float x)
 {
     return 1 / sqrtf(flushed(x));

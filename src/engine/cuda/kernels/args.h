@@ -175,10 +175,13 @@ struct cuda_decode_step_args {
 };
 
 /* Of decode_step: warps that compute, beside one that finishes and two that copy; rows at most;
- * bytes of shared memory for the input of a product; of all of it. */
+ * parts that a row's keys are cut into at most; copies of words that all blocks read; bytes of
+ * shared memory for the input of a product; of all of it. */
 enum {
     CUDA_DECODE_STEP_WARPS = 8,
     CUDA_DECODE_STEP_ROWS = 4,
+    CUDA_DECODE_STEP_PARTS = 16,
+    CUDA_DECODE_STEP_COPIES = 4,
     CUDA_DECODE_STEP_INPUT_BYTES = 45312,
     CUDA_DECODE_STEP_SHARED_BYTES = 227 * 1024
 };

@@ -1,7 +1,7 @@
 /* A decode step of a few rows in one kernel: every layer and lm_head. One block a multiprocessor,
  * all at work at the same time. Phases of a layer, and what each hands to the next:
  *
- *   qkv    norm, product                                      -> qkv
+ *   qkv    norm, product (the norm's factor: with the sums)   -> qkv
  *   attend q/k norm, rotation, KV append, attention of parts  -> parts of each head's output
  *   out    sum of the parts, product, residual                -> x
  *   up     norm, product, activation                          -> act
@@ -13,7 +13,11 @@
  * number he waits for has the data too. A place is written once a layer; who writes it again has
  * read what all blocks computed meanwhile, and so knows that all have read what was there before:
  * the blocks of each phase read all of what the phase before wrote (those of attend read a part
- * of what blocks wrote that had read everything).
+ * of what blocks wrote that had read everything). For the same reason a block's own shared sums of
+ * squares, which its ninth warp reads before it hands on, may be overwritten behind the next norm.
+ *
+ * What all blocks read is written COPIES times, and a block reads one of the copies: readers of one
+ * line of L2 are served one by one.
  *
  * A block has 8 warps that compute, one that adds their sums, finishes and hands on, and two that
  * copy: weights, keys and values are one stream of chunks into a ring in shared memory (cp.async),
@@ -207,10 +211,9 @@ __device__ static inline void hand_on_part(const struct block &b, int layer,
             ((i64)b.s->item.d.row * a.heads + b.s->item.d.head0 + h) * a.splits + b.s->item.part;
         store_word(words_at(b, AT_PARTS) + part * (HEAD_DIM / 2) + pair, pack(lo * inv, hi * inv),
                    epoch);
-        if (pair == 0) {
-            store_word(words_at(b, AT_STATS) + part * 2, __float_as_uint(top), epoch);
-            store_word(words_at(b, AT_STATS) + part * 2 + 1, __float_as_uint(sum), epoch);
-        }
+        if (pair < COPIES)
+            store_word(words_at(b, AT_SHARES) + pair * s.copy_words[AT_SHARES] + part,
+                       __float_as_uint(top + ptx_lg2(sum)), epoch);
     }
 }
 
@@ -251,7 +254,8 @@ __device__ static inline void fill_product(const struct block &b, int phase, con
     struct product p = {(const char *)weight, in, outs, narrow, 0, NARROW};
     if (phase == UP)
         p.mode = GATED;
-    else if (16 * ((wide + grid - 1) / grid) <= 8 * ((narrow + grid - 1) / grid))
+    else if (16 * ((wide + grid - 1) / grid) <= 8 * ((narrow + grid - 1) / grid) ||
+             (OUT_WIDE && phase == OUT && wide <= grid))
         p.mode = WIDE, p.tiles = wide;
     const int span = p.mode == NARROW ? 2 * SPAN : SPAN;
     p.chunks = (in + span - 1) / span;
@@ -311,11 +315,13 @@ __device__ static inline void find_words(const struct block &b)
                                a.intermediate / 2,
                                a.hidden / 2,
                                (i64)x.heads * x.splits * (HEAD_DIM / 2),
-                               0};
+                               (i64)x.heads * x.splits};
     u64 *p = a.exchange;
     for (int i = 0; i < WORDS; i++) {
+        const bool once = i == AT_QKV || i == AT_PARTS; /* no block reads all, or spread over L2 */
         b.s->words[i] = p;
-        p += b.rows * counts[i];
+        b.s->copy_words[i] = once ? 0 : (int)(b.rows * counts[i]);
+        p += b.rows * counts[i] * (once ? 1 : COPIES);
     }
 }
 
@@ -342,12 +348,9 @@ __device__ static inline void compute(const struct block &b)
                 take_parts(b, layer);
             } else {
                 const struct input x = input_of(b, phase, layer);
-                uint2 kept[TOGETHER];
-                if (x.norm)
-                    load_norm(x, kept);
                 take_rows(b, x);
-                if (x.norm)
-                    norm_rows(b, x, kept);
+                if (x.norm && !LATE_NORM)
+                    norm_rows(b, x);
             }
             if (b.warp == 0)
                 stamp(b, 5 * layer + phase % HEAD);

@@ -62,6 +62,13 @@ __device__ static inline float ptx_ex2(float x)
     return r;
 }
 
+__device__ static inline float ptx_lg2(float x)
+{
+    float r;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+    return r;
+}
+
 __device__ static inline float ptx_rsqrt(float x)
 {
     float r;

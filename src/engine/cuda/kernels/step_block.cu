@@ -2,10 +2,22 @@
 
 /* Set by gpu_bench, which compares programs of other sizes. */
 #if !defined(STEP_PARTS)
-#define STEP_PARTS 3
+#define STEP_PARTS 8
 #endif
 #if !defined(STEP_GROUP)
 #define STEP_GROUP 2
+#endif
+#if !defined(STEP_LATE_NORM)
+#define STEP_LATE_NORM 1
+#endif
+#if !defined(STEP_COPIES)
+#define STEP_COPIES 4
+#endif
+#if !defined(STEP_OUT_WIDE)
+#define STEP_OUT_WIDE 1
+#endif
+#if !defined(STEP_CHUNKS)
+#define STEP_CHUNKS 2
 #endif
 
 enum {
@@ -20,17 +32,26 @@ enum {
     GROUP = STEP_GROUP,      /* tiles whose sums change hands together: 1 or 2 */
     PAGES = 1024,            /* of a part, found ahead */
     PAGE_CHUNKS = HEAD_DIM / 32,
-    TOGETHER = 4,      /* pairs of words that a thread waits for at once */
-    PARTS = STEP_PARTS /* likewise, parts of 8 elements of a head */
+    TOGETHER = 4,                 /* pairs of words that a thread waits for at once */
+    PARTS = STEP_PARTS,           /* likewise, parts of 8 elements of a head */
+    COPIES = STEP_COPIES,         /* of words that all blocks read: one line of L2 is one queue */
+    OUT_WIDE = STEP_OUT_WIDE,     /* out by half the blocks if those are enough: each reads all parts */
+    CHUNKS_AT_ONCE = STEP_CHUNKS, /* of a product: 1 or 2 */
+#if defined(ELEM_BF16)
+    LATE_NORM = STEP_LATE_NORM /* the norm's factor of a row goes to the sums of its product */
+#else
+    LATE_NORM = 0 /* an input that is not scaled down yet would overflow float16 */
+#endif
 };
 
 enum { QKV, ATTEND, OUT, UP, DOWN, HEAD, END };
 enum { WIDE, GATED, NARROW };
 /* Places of words: [rows, ...] of two elements each; x behind out and behind down; parts of heads
- * [rows, heads, splits, HEAD_DIM]; their largest score and sum [rows, heads, splits, 2]. */
-enum { AT_QKV, AT_OUT, AT_ACT, AT_DOWN, AT_PARTS, AT_STATS, WORDS };
+ * [rows, heads, splits, HEAD_DIM]; log2 of the sums of their keys' weights [rows, heads, splits].
+ * All but qkv's and the parts are there COPIES times. */
+enum { AT_QKV, AT_OUT, AT_ACT, AT_DOWN, AT_PARTS, AT_SHARES, WORDS };
 /* Barriers of the block; two of FULL and EMPTY. */
-enum { FULL = 1, EMPTY = 3, COMPUTE = 5 };
+enum { FULL = 1, EMPTY = 3, COMPUTE = 5, SQUARES = 6 };
 
 struct product {
     const char *weight;
@@ -57,11 +78,13 @@ struct shared {
     float cosine[HEAD_DIM / 2], sine[HEAD_DIM / 2]; /* of the item's position */
     struct item item;
     u64 *words[WORDS];
+    int copy_words[WORDS]; /* from one copy of them to the next; 0: there is one */
     u64 full[RING], empty[RING];
     struct product products[HEAD + 1];
     int parts[ROWS];
     u32 pages[PAGES];
 };
+static_assert(COPIES <= CUDA_DECODE_STEP_COPIES, "room in args.exchange");
 static_assert(sizeof(struct shared) <= CUDA_DECODE_STEP_SHARED_BYTES, "shared memory");
 
 /* ---- waiting ----------------------------------------------------------------------------------
@@ -127,4 +150,10 @@ __device__ static inline const elem *of_layer(const struct block &b, const void 
 __device__ static inline u64 *words_at(const struct block &b, int which)
 {
     return b.s->words[which];
+}
+
+/* Those that this block reads. */
+__device__ static inline const u64 *copy_at(const struct block &b, int which)
+{
+    return b.s->words[which] + (int)(blockIdx.x % COPIES) * b.s->copy_words[which];
 }

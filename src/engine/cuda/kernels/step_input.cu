@@ -53,9 +53,9 @@ struct input {
 
 __device__ static inline struct input input_of(const struct block &b, int phase, int layer)
 {
-    struct input x = {words_at(b, phase == UP     ? AT_OUT
-                                  : phase == DOWN ? AT_ACT
-                                                  : AT_DOWN),
+    struct input x = {copy_at(b, phase == UP     ? AT_OUT
+                                 : phase == DOWN ? AT_ACT
+                                                 : AT_DOWN),
                       0, b.epoch + layer, phase == HEAD, b.a->hidden};
     if (phase == DOWN)
         x.in = b.a->intermediate;
@@ -70,7 +70,14 @@ __device__ static inline struct input input_of(const struct block &b, int phase,
     return x;
 }
 
-/* Units of 4 elements: a thread has every THREADS-th of each row, and asks for several at once. */
+__device__ static inline bool are_of(const u64 (&w)[2], u32 epoch)
+{
+    return (u32)(w[0] >> 32) == epoch && (u32)(w[1] >> 32) == epoch;
+}
+
+/* Units of 4 elements: a thread has every THREADS-th of each row, and asks for several at once,
+ * again only for those that were not there. With LATE_NORM a row behind a norm has the norm's
+ * weights in it already, and its squares are for the warp that finishes too. */
 __device__ static inline void take_rows(const struct block &b, const struct input &x)
 {
     const int units = x.in / 4, all = input_stride(x.in) / 4 - 2;
@@ -80,6 +87,7 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
     while (row < b.rows) {
         const u64 *from[TOGETHER];
         u64 w[TOGETHER][2];
+        uint2 norm[TOGETHER];
         u32 looks = 0;
         int r = row, j = pass;
         bool ready;
@@ -88,10 +96,16 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
             const int unit = j * THREADS + threadIdx.x;
             from[i] = 0;
             w[i][0] = w[i][1] = (u64)x.epoch << 32;
+            norm[i] = make_uint2(0, 0);
             if (r < b.rows && unit < units) {
                 const int source = x.gather ? b.a->attention.batch.row_token[r] : r;
+                if (LATE_NORM && x.norm)
+                    norm[i] = ((const uint2 *)x.norm)[unit];
+                else if (x.norm)
+                    ptx_prefetch_L2((const uint2 *)x.norm + unit);
                 if (x.words) {
                     from[i] = x.words + (i64)source * (x.in / 2) + 2 * unit;
+                    w[i][0] = (u64)~x.epoch << 32;
                 } else {
                     const uint2 v = ((const uint2 *)embedding_of(b, source))[unit];
                     w[i][0] |= v.x, w[i][1] |= v.y;
@@ -104,11 +118,11 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
             ready = true;
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++)
-                if (from[i])
+                if (!are_of(w[i], x.epoch))
                     ptx_ld_relaxed_v2(from[i], w[i][0], w[i][1]);
 #pragma unroll
             for (int i = 0; i < TOGETHER; i++)
-                ready = ready && (u32)(w[i][0] >> 32) == x.epoch && (u32)(w[i][1] >> 32) == x.epoch;
+                ready = ready && are_of(w[i], x.epoch);
             look_again(looks);
         } while (!ready);
 #pragma unroll
@@ -119,6 +133,8 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
                 u32 *to = unit_at(b, x.in, row, unit);
                 to[0] = unit < units ? v.x : 0;
                 to[2] = unit < units ? v.y : 0;
+                if (LATE_NORM && x.norm && unit < units)
+                    scale_unit(to, norm[i], 1);
             }
             if (x.norm) {
                 const float square = warp_sum(square_of(v));
@@ -129,115 +145,121 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
                 pass = 0, row++;
         }
     }
-    ptx_bar_sync(COMPUTE, THREADS);
+    if (LATE_NORM && x.norm)
+        ptx_bar_sync(SQUARES, THREADS + 32);
+    else
+        ptx_bar_sync(COMPUTE, THREADS);
 }
 
-/* The norm's weights for the first units of this thread. */
-__device__ static inline void load_norm(const struct input &x, uint2 (&kept)[TOGETHER])
+/* What the norm multiplies row r by. */
+__device__ static inline float norm_factor(const struct block &b, int r)
 {
+    float sum = 0;
 #pragma unroll
-    for (int i = 0; i < TOGETHER; i++) {
-        const int unit = threadIdx.x + i * THREADS;
-        kept[i] = unit < x.in / 4 ? ((const uint2 *)x.norm)[unit] : make_uint2(0, 0);
-    }
+    for (int i = 0; i < WARPS; i++)
+        sum += b.s->squares[i][r];
+    return ptx_rsqrt(sum * __fdividef(1, b.a->hidden) + b.a->attention.eps);
 }
 
-__device__ static inline void norm_rows(const struct block &b, const struct input &x,
-                                        const uint2 (&kept)[TOGETHER])
+__device__ static inline void norm_rows(const struct block &b, const struct input &x)
 {
-    const int units = x.in / 4;
-    const float inverse = __fdividef(1, x.in);
 #pragma unroll 1
     for (int r = 0; r < b.rows; r++) {
-        float sum = 0;
-#pragma unroll
-        for (int i = 0; i < WARPS; i++)
-            sum += b.s->squares[i][r];
-        const float by = ptx_rsqrt(sum * inverse + b.a->attention.eps);
-#pragma unroll
-        for (int i = 0; i < TOGETHER; i++) {
-            const int unit = threadIdx.x + i * THREADS;
-            if (unit < units)
-                scale_unit(unit_at(b, x.in, r, unit), kept[i], by);
-        }
-        for (int unit = threadIdx.x + TOGETHER * THREADS; unit < units; unit += THREADS) {
+        const float by = norm_factor(b, r);
+        for (int unit = threadIdx.x; unit < x.in / 4; unit += THREADS)
             scale_unit(unit_at(b, x.in, r, unit), ((const uint2 *)x.norm)[unit], by);
-        }
     }
     ptx_bar_sync(COMPUTE, THREADS);
 }
 
-/* 8 elements of attention's output, in the order of shared memory. */
-__device__ static inline uint4 sum_parts(const struct block &b, int layer, int r, int at)
+/* Each part's share of a head, to UNITS lanes of which a lane has one or two. This little is looked
+ * at until it is there; then the parts are, or soon, and all of them are asked for at once. (They
+ * have their own numbers: nothing says that they are seen in the order of their stores.) */
+enum { UNITS = HEAD_DIM / 8, SHARES = CUDA_DECODE_STEP_PARTS / UNITS };
+
+__device__ static inline void take_shares(const struct block &b, const u64 *words, int parts,
+                                          u32 epoch, float (&share)[SHARES])
+{
+    float top = NONE, sum = 0;
+#pragma unroll
+    for (int i = 0; i < SHARES; i++) {
+        const int part = i * UNITS + b.lane % UNITS;
+        share[i] = part < parts ? __uint_as_float(take_word(words + part, epoch)) : NONE;
+        top = fmaxf(top, share[i]);
+    }
+#pragma unroll
+    for (int i = UNITS / 2; i > 0; i >>= 1)
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, i));
+#pragma unroll
+    for (int i = 0; i < SHARES; i++)
+        sum += share[i] = power_of_2(share[i] - top);
+#pragma unroll
+    for (int i = UNITS / 2; i > 0; i >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, i);
+#pragma unroll
+    for (int i = 0; i < SHARES; i++)
+        share[i] *= __fdividef(1, sum);
+}
+
+/* 8 elements of attention's output, in the order of shared memory. A whole warp, whose lanes have
+ * the units of heads in order. */
+__device__ static inline uint4 sum_parts(const struct block &b, int layer, int r, int unit)
 {
     const struct cuda_attention_args &a = b.a->attention;
     const int n = b.s->parts[r];
     const u32 epoch = b.epoch + layer;
-    const i64 head = ((i64)r * a.heads + at / HEAD_DIM) * a.splits;
-    const u64 *parts = words_at(b, AT_PARTS) + head * (HEAD_DIM / 2) + at % HEAD_DIM / 2;
-    const u64 *stats = words_at(b, AT_STATS) + head * 2;
-    float top = NONE, sum = 0, v[8] = {};
-    for (int i = 0; i < n; i += PARTS, parts += PARTS * (HEAD_DIM / 2), stats += 2 * PARTS) {
-        u64 w[PARTS][6];
+    const i64 head = ((i64)r * a.heads + unit / UNITS) * a.splits;
+    const u64 *parts = words_at(b, AT_PARTS) + head * (HEAD_DIM / 2) + unit % UNITS * 4;
+    float share[SHARES], v[8] = {};
+    take_shares(b, copy_at(b, AT_SHARES) + head, n, epoch, share);
+    for (int first = 0; first < n; first += PARTS, parts += PARTS * (HEAD_DIM / 2)) {
+        u64 w[PARTS][2][2] = {}; /* or ptxas keeps registers for it through all phases */
         u32 looks = 0;
         bool ready;
         do {
             ready = true;
 #pragma unroll
             for (int j = 0; j < PARTS; j++)
-                if (i + j < n) {
-                    ptx_ld_relaxed_v2(stats + j * 2, w[j][0], w[j][1]);
-                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2), w[j][2], w[j][3]);
-                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2) + 2, w[j][4], w[j][5]);
+                if (first + j < n) {
+                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2), w[j][0][0], w[j][0][1]);
+                    ptx_ld_relaxed_v2(parts + j * (HEAD_DIM / 2) + 2, w[j][1][0], w[j][1][1]);
                 }
 #pragma unroll
             for (int j = 0; j < PARTS; j++)
-#pragma unroll
-                for (int e = 0; e < 6; e++)
-                    ready = ready && (i + j >= n || (u32)(w[j][e] >> 32) == epoch);
+                ready =
+                    ready && (first + j >= n || (are_of(w[j][0], epoch) && are_of(w[j][1], epoch)));
             look_again(looks);
         } while (!ready);
-        float larger = top;
-#pragma unroll
-        for (int j = 0; j < PARTS; j++)
-            if (i + j < n)
-                larger = fmaxf(larger, __uint_as_float((u32)w[j][0]));
-        const float shrink = power_of_2(top - larger);
-        top = larger;
-        sum *= shrink;
-#pragma unroll
-        for (int e = 0; e < 8; e++)
-            v[e] *= shrink;
+        __syncwarp();
 #pragma unroll
         for (int j = 0; j < PARTS; j++) {
-            if (i + j >= n)
-                continue;
-            const float by =
-                __uint_as_float((u32)w[j][1]) * power_of_2(__uint_as_float((u32)w[j][0]) - top);
-            sum += by;
+            const int part = first + j;
+            if (part >= n)
+                break;
+            const float by = __shfl_sync(0xffffffffu, part < UNITS ? share[0] : share[SHARES - 1],
+                                         b.lane - b.lane % UNITS + part % UNITS);
 #pragma unroll
             for (int e = 0; e < 4; e++) {
                 float lo, hi;
-                unpack((u32)w[j][2 + e], &lo, &hi);
+                unpack((u32)w[j][e / 2][e % 2], &lo, &hi);
                 v[2 * e] += lo * by;
                 v[2 * e + 1] += hi * by;
             }
         }
     }
-    const float inv = __fdividef(1, sum);
-    return make_uint4(pack(v[0] * inv, v[1] * inv), pack(v[4] * inv, v[5] * inv),
-                      pack(v[2] * inv, v[3] * inv), pack(v[6] * inv, v[7] * inv));
+    return make_uint4(pack(v[0], v[1]), pack(v[4], v[5]), pack(v[2], v[3]), pack(v[6], v[7]));
 }
 
+/* Units of 8 elements; those behind the row, which chunks reach, are 0. */
 __device__ static inline void take_parts(const struct block &b, int layer)
 {
     const int in = b.a->attention.heads * HEAD_DIM, all = input_stride(in) / 8 - 1;
+    static_assert(2 * SPAN / 8 % 32 == 0, "a warp has units or has none");
     for (int r = 0; r < b.rows; r++)
-        for (int first = 0; first < all; first += THREADS) {
-            const int mine = first + threadIdx.x;
-            if (mine < all)
-                *(uint4 *)unit_at(b, in, r, 2 * mine) =
-                    mine < in / 8 ? sum_parts(b, layer, r, mine * 8) : make_uint4(0, 0, 0, 0);
+        for (int mine = threadIdx.x; mine < all; mine += THREADS) {
+            const bool behind = mine >= in / 8;
+            const uint4 v = sum_parts(b, layer, r, behind ? b.lane % UNITS : mine);
+            *(uint4 *)unit_at(b, in, r, 2 * mine) = behind ? make_uint4(0, 0, 0, 0) : v;
         }
     ptx_bar_sync(COMPUTE, THREADS);
 }

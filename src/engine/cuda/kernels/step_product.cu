@@ -16,6 +16,33 @@ __device__ static inline void leave_chunk(const struct block &b, struct cursor &
     go_on(c);
 }
 
+/* Several chunks at once wait for one latency of shared memory. */
+template <int N>
+__device__ static inline void multiply_chunks(const struct block &b, const elem *x, int step,
+                                              int further, struct cursor &c, float (&acc)[2][4])
+{
+    uint2 in[N][CHUNK];
+    uint4 w[N][CHUNK];
+    struct cursor taken = c;
+#pragma unroll
+    for (int i = 0; i < N; i++, go_on(taken)) {
+#pragma unroll
+        for (int u = 0; u < CHUNK; u++)
+            in[i][u] = *(const uint2 *)(x + i * step + u / 2 * (SPAN / 2) + (u % 2 ? further : 0));
+        const uint4 *from = wait_chunk(b, taken);
+#pragma unroll
+        for (int u = 0; u < CHUNK; u++)
+            w[i][u] = from[u * THREADS];
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+#pragma unroll
+        for (int u = 0; u < CHUNK; u++)
+            mma(acc[u % 2], w[i][u].x, w[i][u].y, w[i][u].z, w[i][u].w, in[i][u].x, in[i][u].y);
+        leave_chunk(b, c);
+    }
+}
+
 /* The tiles of this block: sums of this warp's share, in groups. */
 __device__ static inline void multiply(const struct block &b, int phase, struct cursor &c,
                                        int &groups)
@@ -32,22 +59,12 @@ __device__ static inline void multiply(const struct block &b, int phase, struct 
         const elem *at = x;
         if (in_group == 0)
             ptx_bar_sync(EMPTY + groups % 2, THREADS + 32);
+        int left = p.chunks;
 #pragma unroll 1
-        for (int i = 0; i < p.chunks; i++, at += step) {
-            uint2 in[CHUNK];
-            uint4 w[CHUNK];
-#pragma unroll
-            for (int u = 0; u < CHUNK; u++)
-                in[u] = *(const uint2 *)(at + u / 2 * (SPAN / 2) + (u % 2 ? further : 0));
-            const uint4 *from = wait_chunk(b, c);
-#pragma unroll
-            for (int u = 0; u < CHUNK; u++)
-                w[u] = from[u * THREADS];
-#pragma unroll
-            for (int u = 0; u < CHUNK; u++)
-                mma(acc[u % 2], w[u].x, w[u].y, w[u].z, w[u].w, in[u].x, in[u].y);
-            leave_chunk(b, c);
-        }
+        for (; left >= CHUNKS_AT_ONCE; left -= CHUNKS_AT_ONCE, at += CHUNKS_AT_ONCE * step)
+            multiply_chunks<CHUNKS_AT_ONCE>(b, at, step, further, c, acc);
+        if (left > 0)
+            multiply_chunks<1>(b, at, step, further, c, acc);
         float(*to)[ROWS] = b.s->sums[groups % 2][in_group][b.warp];
         if (narrow)
 #pragma unroll
@@ -74,7 +91,7 @@ __device__ static inline float residual_at(const struct block &b, int phase, int
 {
     if (phase == OUT && layer == 0)
         return to_float(embedding_of(b, r)[o]);
-    const u64 *words = words_at(b, phase == OUT ? AT_DOWN : AT_OUT);
+    const u64 *words = copy_at(b, phase == OUT ? AT_DOWN : AT_OUT);
     const u32 pair =
         take_word(words + r * (b.a->hidden / 2) + o / 2, b.epoch + layer - (phase == OUT));
     return to_float((u16)(o % 2 ? pair >> 16 : pair));
@@ -88,10 +105,17 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
     enum { PER_LANE = GROUP * 16 * ROWS / 32 };
     const struct product p = b.s->products[phase];
     const int bits = p.mode == WIDE ? 4 : 3, grid = gridDim.x;
-    u64 *const words = words_at(b, phase == QKV   ? AT_QKV
-                                   : phase == UP  ? AT_ACT
-                                   : phase == OUT ? AT_OUT
-                                                  : AT_DOWN);
+    const int which = phase == QKV   ? AT_QKV
+                      : phase == UP  ? AT_ACT
+                      : phase == OUT ? AT_OUT
+                                     : AT_DOWN;
+    u64 *const words = words_at(b, which);
+    const int copies = phase == QKV ? 1 : COPIES, copy_words = b.s->copy_words[which];
+    float factor = 1; /* of the row of this lane's number */
+    if (LATE_NORM && (phase == QKV || phase == UP || phase == HEAD) && (int)blockIdx.x < p.tiles) {
+        ptx_bar_sync(SQUARES, THREADS + 32);
+        factor = norm_factor(b, b.lane % ROWS);
+    }
     for (int tile = blockIdx.x; tile < p.tiles; tile += GROUP * grid, groups++) {
         const int tiles = GROUP > 1 && tile + grid < p.tiles ? 2 : 1, row_bits = bits + tiles - 1;
         float residual[PER_LANE];
@@ -121,6 +145,9 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
                         up += sums[w * 16 * ROWS + 8 * ROWS];
                 }
             }
+            const float by = LATE_NORM ? __shfl_sync(0xffffffffu, factor, r % ROWS) : 1;
+            v *= by;
+            up *= by;
             v = phase == UP ? __fdividef(v * up, 1 + __expf(-v)) : v + residual[j];
             const float right = __shfl_down_sync(0xffffffffu, v, 1);
             if (r >= b.rows || o >= p.outs)
@@ -128,7 +155,9 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
             if (phase == HEAD)
                 b.a->logits[(i64)r * p.outs + o] = v;
             else if (o % 2 == 0)
-                store_word(words + r * (p.outs / 2) + o / 2, pack(v, right), b.epoch + layer);
+                for (int copy = 0; copy < copies; copy++)
+                    store_word(words + copy * copy_words + r * (p.outs / 2) + o / 2, pack(v, right),
+                               b.epoch + layer);
         }
         __syncwarp();
         ptx_bar_arrive(EMPTY + groups % 2, THREADS + 32);

@@ -69,34 +69,51 @@ __device__ static inline i64 page_elems(const struct block &b, int page)
                      : page_at(b.a->attention, b.s->item.d, page);
 }
 
-/* Keys of earlier tokens, vectors [2][CHUNKS], then values [4][HALVES], of a page for each warp. */
+/* Keys of earlier tokens, vectors [2][CHUNKS], then values [4][HALVES], of a page for each warp.
+ * All that differs between copies of a round is a constant: a warp that copies has no other to hide
+ * the latency of its arithmetic (670 instructions a chunk took 1.5 us). */
 __device__ static inline void copy_pages(const struct block &b, int layer, struct cursor &c)
 {
     const struct cuda_attention_args &x = b.a->attention;
     const int g = b.lane / 4, t = b.lane % 4, first = (b.warp - WARPS - 1) * SHARE;
-    for (int round = b.s->item.from; round < b.s->item.to; round += WARPS)
-        for (int i = 0; i < PAGE_CHUNKS; i++, close_chunk(b, c)) {
-            const bool keys = i < PAGE_CHUNKS / 2;
-            const elem *cache =
-                (const elem *)((const char *)(keys ? x.k : x.v) + layer * b.a->cache_bytes);
+    const int position = b.s->item.d.position, end = b.s->item.to;
+    const i64 behind = layer * b.a->cache_bytes;
+    const elem *const keys = (const elem *)((const char *)x.k + behind) + g * HEAD_DIM + t * 8;
+    const elem *const values =
+        (const elem *)((const char *)x.v + behind) + 2 * t * HEAD_DIM + g * 8;
+    for (int round = b.s->item.from + first; round - first < end; round += WARPS) {
+        const elem *key[SHARE], *value[SHARE]; /* of this lane */
+#pragma unroll
+        for (int j = 0; j < SHARE; j++) {
+            const i64 page = page_elems(b, round + j < end ? round + j : end - 1);
+            key[j] = keys + page;
+            value[j] = values + page;
+        }
+#pragma unroll
+        for (int i = 0; i < PAGE_CHUNKS; i++) {
             uint4 *to = open_chunk(b, c);
 #pragma unroll
             for (int j = 0; j < SHARE; j++) {
-                const int page = round + first + j;
-                if (page >= b.s->item.to)
+                if (round + j >= end)
                     break;
-                const elem *from = cache + page_elems(b, page);
+                const int old = position - (round + j) * PAGE; /* keys of the page */
 #pragma unroll
                 for (int u = 0; u < CHUNK; u++) {
                     const int n = i * CHUNK + u, v = n - 2 * CHUNKS;
-                    const int key = keys ? g + 8 * (n / CHUNKS)
-                                         : 2 * t + (v / HALVES & 1) + 8 * (v / HALVES >> 1);
-                    const int dim = keys ? n % CHUNKS * 32 + t * 8 : v % HALVES * 64 + g * 8;
-                    copy(to + u * THREADS + j * 32, from + key * HEAD_DIM + dim,
-                         page * PAGE + key < b.s->item.d.position);
+                    if (v < 0)
+                        copy(to + u * THREADS + j * 32,
+                             key[j] + n / CHUNKS * 8 * HEAD_DIM + n % CHUNKS * 32,
+                             g + n / CHUNKS * 8 < old);
+                    else
+                        copy(to + u * THREADS + j * 32,
+                             value[j] + ((v / HALVES & 1) + (v / HALVES >> 1) * 8) * HEAD_DIM +
+                                 v % HALVES * 64,
+                             2 * t + (v / HALVES & 1) + (v / HALVES >> 1) * 8 < old);
                 }
             }
+            close_chunk(b, c);
         }
+    }
 }
 
 __device__ static inline void copy_all(const struct block &b)

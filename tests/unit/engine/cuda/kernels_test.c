@@ -111,9 +111,9 @@ static void shapes_pick_their_rows(void **state)
     assert_int_equal(cuda_decode_step_parts(1, 16, 8, 132), 16);
     assert_int_equal(cuda_decode_step_parts(4, 16, 8, 132), 4);
     assert_int_equal(cuda_decode_step_parts(2, 64, 64, 100), 1);
-    /* one row: qkv, act, x twice, 16 parts of 16 heads; their statistics */
+    /* one row: qkv, 16 parts of 16 heads; copies of x twice, act and the parts' shares */
     assert_int_equal(cuda_decode_step_words(&qwen, 1, 132),
-                     (4096 + 3072 + 2048 + 16 * 16 * 128) / 2 + 2 * 16 * 16);
+                     (4096 + 16 * 16 * 128) / 2 + 4 * (1024 + 3072 / 2 + 16 * 16));
     assert_int_equal(cuda_decode_step_stamps(28), 142);
     assert_string_equal(cuda_decode_step_phase(28, 0), "qkv");
     assert_string_equal(cuda_decode_step_phase(28, 139), "down");
