@@ -309,7 +309,7 @@ static void time_way(struct step *s, const char *name, struct result *r)
         difference += (a - b) * (a - b);
         norm += b * b;
     }
-    printf("%-12s batch %2d, context %5d, %-15s %8.4f ms, floor %7.4f ms, share %.2f, %d launches",
+    printf("%-12s batch %2d, context %5d, %-19s %8.4f ms, floor %7.4f ms, share %.2f, %d launches",
            s->m->name, s->rows, s->context, name, t * 1e3, r->bytes / r->rate * 1e3,
            r->bytes / r->rate / t, s->launches);
     if (r->first == r->logits)
@@ -345,12 +345,29 @@ static void print_phases(struct step *s)
     mem_free(stamps);
 }
 
-/* decode_step of other sizes (kernels/step_block.cu); today's is parts 3, group 2. */
+/* decode_step as the engine has it with parts of so many pages, and of other sizes
+ * (kernels/step_block.cu); bench/gpu/README.md says what each shows. */
 static const struct variant {
-    const char *name;
-    int parts, group;
+    const char *name, *defines;
+    int least_pages;
 } variants[] = {
-    {"parts 4", 4, 2}, {"parts 2", 2, 2}, {"parts 3, group 1", 3, 1}, {"parts 2, group 1", 2, 1}};
+    {"fused, 8", NULL, 8},
+    {"fused, 16", NULL, 16},
+    {"fused, 4", NULL, 4},
+    {"4, 16 parts at once", "#define STEP_PARTS 16\n", 4},
+    {"4 parts at once", "#define STEP_PARTS 4\n", 8},
+    {"copies 2", "#define STEP_COPIES 2\n", 8},
+    {"copies 1", "#define STEP_COPIES 1\n", 8},
+    {"out narrow", "#define STEP_OUT_WIDE 0\n", 8},
+    {"16, out narrow", "#define STEP_OUT_WIDE 0\n", 16},
+    {"norm first", "#define STEP_LATE_NORM 0\n", 8},
+    {"chunks 1", "#define STEP_CHUNKS 1\n", 8},
+    {"group 1", "#define STEP_GROUP 1\n", 8},
+    {"all as before",
+     "#define STEP_PARTS 3\n#define STEP_COPIES 1\n#define STEP_OUT_WIDE 0\n"
+     "#define STEP_LATE_NORM 0\n#define STEP_CHUNKS 1\n",
+     8},
+};
 
 static const struct gpu_kernel *variant_of(struct step *s, const struct variant *v)
 {
@@ -358,10 +375,9 @@ static const struct gpu_kernel *variant_of(struct step *s, const struct variant 
     static const struct gpu_kernel *known[sizeof variants / sizeof *variants];
     const struct gpu_kernel **one = &known[v - variants]; /* all models have one head_dim */
     struct arena *a = arena_new();
-    if (!*one)
+    if (v->defines && !*one)
         *one = dev_entry_of(s->g,
-                            arena_printf(a, "#define STEP_PARTS %d\n#define STEP_GROUP %d\n%s",
-                                         v->parts, v->group,
+                            arena_printf(a, "%s%s", v->defines,
                                          cuda_program(a, k->source, CUDA_BF16, s->m->head_dim)),
                             cuda_kernel_entry(a, k, CUDA_BF16));
     arena_free(&a);
@@ -383,16 +399,9 @@ static void time_fused(struct step *s, struct result *r)
     dev_upload(s->g, s->exchange, zeros, s->exchange_bytes + 8);
     mem_free(zeros);
     s->fused = true;
-    for (int least = 8; least <= 32; least *= 2) {
-        char name[32];
-        s->parts = most;
-        s->least_pages = least;
-        snprintf(name, sizeof name, "fused, %d", least);
-        time_way(s, name, r);
-        print_phases(s);
-    }
-    s->least_pages = 8;
+    s->parts = most;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
+        s->least_pages = variants[i].least_pages;
         s->variant = variant_of(s, &variants[i]);
         time_way(s, variants[i].name, r);
         print_phases(s);
