@@ -80,29 +80,30 @@ start() {
     rm -rf "$out/start/cache"
 }
 
-# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN SHARE: median of the decode steps in which all of the sequences take part.
-# SHARE: the least of the floor.
+# decode MODEL SEQUENCES WEIGHT_BYTES KV_BYTES_PER_TOKEN SHARE [FUSED]: median of the decode steps in which all of the sequences take part.
+# SHARE: the least of the floor. FUSED: true for steps as one kernel.
 decode() {
+    point=$1-b$2${6:+-fused}
     bandwidth=${BANDWIDTH:-$(roof gpu_read 4.42e12)}
     prompt=$(small 960 40) answer=$(small 129 9)
-    bench "decode/$1-b$2" "model=$1" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
+    bench "decode/$point" "model=$1" "engine.fused=${6:-false}" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
         "workload.lengths.decode_tokens=$answer" "scheduler.batch_cap=$2" scheduler.token_budget=4096 \
         "scheduler.max_model_len=$(small 1152 64)" "scheduler.num_blocks=$(($2 * 72 + 8))"
     awk -F, -v n="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["num_prefill_tokens"] == 0 && $at["num_decode_tokens"] == n { print $at["device_ns"], $at["duration_ns"] }' \
-        "$out/decode/$1-b$2/batches.csv" | sort -n |
-        awk -v name="$1-b$2" -v numbers="$out/decode/$1-b$2.numbers" -v bytes="$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')" -v bw="$bandwidth" '
+        "$out/decode/$point/batches.csv" | sort -n |
+        awk -v name="$point" -v numbers="$out/decode/$point.numbers" -v bytes="$(awk -v w="$3" -v k="$4" -v n="$2" 'BEGIN { print w + n * 1024 * k }')" -v bw="$bandwidth" '
             { d[NR] = $1; s += $2 } END {
             if (NR == 0) { print name ": no such steps"; exit 1 }
             m = d[int((NR + 1) / 2)] / 1e6; floor = bytes / bw * 1e3
-            printf "%-14s %4d steps  device %8.3f ms (%.3f to %.3f)  with host %8.3f ms  floor %.3f ms  share %.2f\n",
+            printf "%-20s %4d steps  device %8.3f ms (%.3f to %.3f)  with host %8.3f ms  floor %.3f ms  share %.2f\n",
                 name, NR, m, d[1] / 1e6, d[NR] / 1e6, s / NR / 1e6, floor, floor / m
             print floor / m, NR, 100 * (d[int((3 * NR + 3) / 4)] - d[int((NR + 3) / 4)]) / 1e6 / m, m >numbers }' | figure
-    read -r share steps spread ms <"$out/decode/$1-b$2.numbers"
-    check "$1, batch $2: share of the floor" "$(printf %.3f "$share")" - ">= $5" "$steps" "$(printf '%.1f %% (quartiles)' "$spread")"
+    read -r share steps spread ms <"$out/decode/$point.numbers"
+    check "$1, batch $2${6:+, one kernel}: share of the floor" "$(printf %.3f "$share")" - ">= $5" "$steps" "$(printf '%.1f %% (quartiles)' "$spread")"
     # transformers' steps of the same OUT, where peers went before
     theirs=$(sed -n "s/^$1-b$2 transformers compiled: \([0-9.]*\) ms.*/\1/p" "$out"/steps/peers-*.figures 2>/dev/null | tail -n 1)
-    [ -z "$theirs" ] || faster "$1-b$2" "$ms" "$theirs"
+    [ -z "$theirs" ] || faster "$point" "$ms" "$theirs"
 }
 
 # faster NAME OURS THEIRS: ms of a step, against transformers'.
@@ -344,6 +345,7 @@ for piece in "$@"; do
         ;;
     qwen)
         step qwen-b1 10 60 decode "$qwen" 1 1192099840 114688 0.50
+        step qwen-b1-fused 10 60 decode "$qwen" 1 1192099840 114688 0.50 true
         step qwen-b64 12 60 decode "$qwen" "$(small 64 8)" 1192099840 114688 0.60
         ;;
     llama)
