@@ -89,6 +89,11 @@ decode() {
     bench "decode/$point" "model=$1" "engine.fused=${6:-false}" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
         "workload.lengths.decode_tokens=$answer" "scheduler.batch_cap=$2" scheduler.token_budget=4096 \
         "scheduler.max_model_len=$(small 1152 64)" "scheduler.num_blocks=$(($2 * 72 + 8))"
+    if [ -n "${6:-}" ] && [ -z "${REHEARSE:-}" ]; then # heads of `micro` are too small for it
+        phases=$(grep -o 'last step in one kernel.*' "$out/steps/$step_name.txt" || true)
+        [ -n "$phases" ] || { echo "$point: its steps were not one kernel"; return 1; }
+        echo "$phases" | figure
+    fi
     awk -F, -v n="$2" 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
         $at["num_prefill_tokens"] == 0 && $at["num_decode_tokens"] == n { print $at["device_ns"], $at["duration_ns"] }' \
         "$out/decode/$point/batches.csv" | sort -n |
