@@ -355,6 +355,7 @@ static const struct variant {
     {"fused, 16", NULL, 16},
     {"fused, 4", NULL, 4},
     {"4, 16 parts at once", "#define STEP_PARTS 16\n", 4},
+    {"8 parts at once", "#define STEP_PARTS 8\n", 8},
     {"4 parts at once", "#define STEP_PARTS 4\n", 8},
     {"copies 2", "#define STEP_COPIES 2\n", 8},
     {"copies 1", "#define STEP_COPIES 1\n", 8},
@@ -461,6 +462,8 @@ void time_steps(struct dev *g, bool quick, bool fused)
         if (!quick && !fused)
             time_step(g, &models[i], 8, 1024, false);
     }
+    if (!quick && fused)
+        time_step(g, &models[0], 1, 1088, true); /* a ninth part of 8 pages */
     if (!quick)
         time_step(g, &models[0], 1, 8192, fused);
 }

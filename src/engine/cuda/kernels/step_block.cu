@@ -2,7 +2,7 @@
 
 /* Set by gpu_bench, which compares programs of other sizes. */
 #if !defined(STEP_PARTS)
-#define STEP_PARTS 8
+#define STEP_PARTS 12
 #endif
 #if !defined(STEP_GROUP)
 #define STEP_GROUP 2
