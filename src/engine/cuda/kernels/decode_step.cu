@@ -13,8 +13,7 @@
  * number he waits for has the data too. A place is written once a layer; who writes it again has
  * read what all blocks computed meanwhile, and so knows that all have read what was there before:
  * the blocks of each phase read all of what the phase before wrote (those of attend read a part
- * of what blocks wrote that had read everything). For the same reason a block's own shared sums of
- * squares, which its ninth warp reads before it hands on, may be overwritten behind the next norm.
+ * of what blocks wrote that had read everything).
  *
  * What all blocks read is written COPIES times, and a block reads one of the copies: readers of one
  * line of L2 are served one by one.
@@ -341,7 +340,11 @@ __device__ static inline void compute(const struct block &b)
         const bool works = phase == ATTEND ? b.s->item.from < b.s->item.to
                                            : (int)blockIdx.x < b.s->products[phase].tiles;
         if (works) {
-            ptx_bar_sync(COMPUTE, THREADS); /* what the last phase read is no longer read */
+            /* what the last phase read is no longer read */
+            if (has_late_norm(phase))
+                ptx_bar_sync(SQUARES_READ, THREADS + 32);
+            else
+                ptx_bar_sync(COMPUTE, THREADS);
             if (phase == ATTEND) {
                 prepare(b, layer);
             } else if (phase == OUT) {
@@ -371,6 +374,8 @@ __device__ static inline void finish(const struct block &b)
     int groups = 0;
     ptx_bar_arrive(EMPTY, THREADS + 32);
     ptx_bar_arrive(EMPTY + 1, THREADS + 32);
+    if (LATE_NORM)
+        ptx_bar_arrive(SQUARES_READ, THREADS + 32);
 #pragma unroll 1
     for (int layer = 0, phase = QKV; phase != END;) {
         if (phase != ATTEND)

@@ -35,7 +35,7 @@ enum {
     TOGETHER = 4,                 /* pairs of words that a thread waits for at once */
     PARTS = STEP_PARTS,           /* likewise, parts of 8 elements of a head */
     COPIES = STEP_COPIES,         /* of words that all blocks read: one line of L2 is one queue */
-    OUT_WIDE = STEP_OUT_WIDE,     /* out by half the blocks if those are enough: each reads all parts */
+    OUT_WIDE = STEP_OUT_WIDE,     /* out by half the blocks if enough: each reads all parts */
     CHUNKS_AT_ONCE = STEP_CHUNKS, /* of a product: 1 or 2 */
 #if defined(ELEM_BF16)
     LATE_NORM = STEP_LATE_NORM /* the norm's factor of a row goes to the sums of its product */
@@ -50,8 +50,14 @@ enum { WIDE, GATED, NARROW };
  * [rows, heads, splits, HEAD_DIM]; log2 of the sums of their keys' weights [rows, heads, splits].
  * All but qkv's and the parts are there COPIES times. */
 enum { AT_QKV, AT_OUT, AT_ACT, AT_DOWN, AT_PARTS, AT_SHARES, WORDS };
-/* Barriers of the block; two of FULL and EMPTY. */
-enum { FULL = 1, EMPTY = 3, COMPUTE = 5, SQUARES = 6 };
+/* Barriers of the block; two of FULL and EMPTY. With LATE_NORM the sums of squares go from the
+ * warps that compute to the one that finishes, SQUARES, and their place back, SQUARES_READ. */
+enum { FULL = 1, EMPTY = 3, COMPUTE = 5, SQUARES = 6, SQUARES_READ = 7 };
+
+__device__ static inline bool has_late_norm(int phase)
+{
+    return LATE_NORM && (phase == QKV || phase == UP || phase == HEAD);
+}
 
 struct product {
     const char *weight;

@@ -112,9 +112,10 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
     u64 *const words = words_at(b, which);
     const int copies = phase == QKV ? 1 : COPIES, copy_words = b.s->copy_words[which];
     float factor = 1; /* of the row of this lane's number */
-    if (LATE_NORM && (phase == QKV || phase == UP || phase == HEAD) && (int)blockIdx.x < p.tiles) {
+    if (has_late_norm(phase) && (int)blockIdx.x < p.tiles) {
         ptx_bar_sync(SQUARES, THREADS + 32);
         factor = norm_factor(b, b.lane % ROWS);
+        ptx_bar_arrive(SQUARES_READ, THREADS + 32);
     }
     for (int tile = blockIdx.x; tile < p.tiles; tile += GROUP * grid, groups++) {
         const int tiles = GROUP > 1 && tile + grid < p.tiles ? 2 : 1, row_bits = bits + tiles - 1;
