@@ -271,18 +271,102 @@ static int64_t member(const struct node *map, const char *key)
     return n && n->kind == NODE_INT ? n->i : 0;
 }
 
-/* One line on what was compared, and a line for each writer of bytes that differ. */
+/* "from 3 to 8 bytes" of a list of two. */
+static void add_apart(struct buf *text, const struct node *list)
+{
+    const long long low = (long long)list->items[0]->i, high = (long long)list->items[1]->i;
+    if (low == high)
+        buf_printf(text, "in %lld bytes", low);
+    else
+        buf_printf(text, "in %lld to %lld bytes", low, high);
+}
+
+static void add_variation(const struct node *v, struct buf *text)
+{
+    const struct node *replays = node_find(v, "replays_apart_bytes"),
+                      *program = node_find(v, "program_apart_bytes"),
+                      *source = node_find(v, "varies_from");
+    if (!member(v, "nondeterministic_bytes"))
+        return;
+    if (replays->kind == NODE_LIST) {
+        buf_printf(text, "  %lld replays differ from each other ", (long long)member(v, "replays"));
+        add_apart(text, replays);
+        buf_puts(text, ", the program's result from theirs ");
+        add_apart(text, program);
+        buf_putc(text, '\n');
+    }
+    if (source->kind != NODE_MAP) {
+        buf_puts(text, "  one by one its operations give the same each time: "
+                       "results vary where they overlap\n");
+        return;
+    }
+    const int64_t first = member(source, "first_dispatch"), last = member(source, "dispatch");
+    buf_puts(text, "  results vary from ");
+    if (first != last)
+        buf_printf(text, "one of operations %lld to %lld on, ", (long long)first, (long long)last);
+    else
+        buf_printf(text, "operation %lld on, ", (long long)last);
+    buf_printf(text, "%.90s\n", node_find(source, "name")->s.p);
+}
+
+static void add_writers(const struct node *v, struct buf *text)
+{
+    const struct node *writers = node_find(v, "writers"),
+                      *complete = node_find(v, "writers_complete");
+    for (uint32_t i = 0; i < writers->n; i++) {
+        const struct node *x = writers->items[i];
+        const int64_t bytes = member(x, "bytes"), wrong = member(x, "wrong_bytes"),
+                      unsettled = member(x, "unsettled_bytes");
+        const struct {
+            int64_t bytes;
+            const char *words;
+        } rows[] = {{wrong, "wrong"},
+                    {unsettled, "unsettled"},
+                    {bytes - wrong - unsettled, "nondeterministic"}};
+        const char *comma = "";
+        buf_printf(text,
+                   "  last written by operation %lld, %.90s: ", (long long)member(x, "dispatch"),
+                   node_find(x, "name")->s.p);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+            if (rows[k].bytes) {
+                buf_printf(text, "%s%lld bytes %s", comma, (long long)rows[k].bytes, rows[k].words);
+                comma = ", ";
+            }
+        buf_putc(text, '\n');
+    }
+    if (member(v, "more_writers"))
+        buf_printf(text, "  and by %lld operations more\n", (long long)member(v, "more_writers"));
+    if (!complete->b)
+        buf_puts(text, "  not all bytes that differ were followed to who wrote them\n");
+}
+
+/* One line on what was compared; what varies between replays, and since when; a line for each
+ * writer of bytes that differ. */
 static void add_verdict(const struct node *v, struct buf *text)
 {
+    static const struct {
+        const char *verdict, *words;
+    } verdicts[] = {{"same", "verified"}, {"unchanged", "nothing to verify by"}};
     char compared[STR_BYTES_MAX], changed[STR_BYTES_MAX];
-    const struct node *writers = node_find(v, "writers");
+    const char *words = "NOT verified", *verdict = node_find(v, "verdict")->s.p;
     str_from_bytes(compared, member(v, "compared_bytes"));
     str_from_bytes(changed, member(v, "changed_bytes"));
-    buf_printf(text, "%s: %s compared, %s in pages that the region changes",
-               member(v, "wrong_bytes") ? "NOT verified" : "verified", compared, changed);
+    for (size_t i = 0; i < sizeof verdicts / sizeof *verdicts; i++)
+        if (strcmp(verdict, verdicts[i].verdict) == 0)
+            words = verdicts[i].words;
+    buf_printf(text, "%s: %s compared, ", words, compared);
+    if (member(v, "changed_bytes"))
+        buf_printf(text, "%s in pages that the region changes", changed);
+    else if (member(v, "rewritten_bytes"))
+        buf_printf(text, "all as before the region; %lld bytes were others on the way",
+                   (long long)member(v, "rewritten_bytes"));
+    else
+        buf_puts(text, "all as before the region, and nothing was seen to be written: "
+                       "a replay that did nothing would be the same");
     static const struct {
         const char *key, *words;
     } rows[] = {{"wrong_bytes", "wrong"},
+                {"unsettled_bytes", "unsettled"},
                 {"nondeterministic_bytes", "nondeterministic"},
                 {"tolerated_bytes", "within the tolerance"},
                 {"undefined_bytes", "never written"}};
@@ -290,13 +374,11 @@ static void add_verdict(const struct node *v, struct buf *text)
         if (member(v, rows[i].key))
             buf_printf(text, "; %lld bytes %s", (long long)member(v, rows[i].key), rows[i].words);
     buf_putc(text, '\n');
-    for (uint32_t i = 0; writers && i < writers->n; i++) {
-        const struct node *x = writers->items[i], *wrong = node_find(x, "wrong");
-        buf_printf(text, "  %s, last written by operation %lld, %.90s: %lld bytes\n",
-                   wrong && wrong->b ? "wrong" : "nondeterministic",
-                   (long long)member(x, "dispatch"), node_find(x, "name")->s.p,
-                   (long long)member(x, "bytes"));
-    }
+    if (strcmp(verdict, "unlike") == 0)
+        buf_puts(text, "  the program's result is farther from every replay than these are from "
+                       "each other\n");
+    add_variation(v, text);
+    add_writers(v, text);
 }
 
 static struct node *us(struct arena *a, double s)
@@ -390,6 +472,12 @@ static enum st write_report(struct job_context *c, struct artifact *art, const c
     return artifact_commit(art, report_meta(c, id, art, r), e);
 }
 
+static enum st reject_unchanged(struct err *e)
+{
+    err_set(e, ST_REJECTED, "the region shows nothing to verify by");
+    return err_hint(e, "capture a pass whose input is another than that of the pass before it");
+}
+
 /* Verifies and times into a folder. Returns the exit code, 1 for a region that is not the
  * program's. */
 static int replay_into_folder(struct job_context *c, const struct replay_capsule_params *p,
@@ -413,7 +501,9 @@ static int replay_into_folder(struct job_context *c, const struct replay_capsule
     print_report(c, &r, powered ? &energy : NULL, dir);
     if (p->task != REPLAY_VERIFY && reject_hot(c->a, &r.under, e) != ST_OK)
         return err_exit_code(e->st);
-    return r.wrong_bytes > 0 ? 1 : 0;
+    if (!r.verdict || strcmp(r.verdict, "same") == 0)
+        return 0;
+    return strcmp(r.verdict, "unchanged") == 0 ? err_exit_code(reject_unchanged(e)) : 1;
 }
 
 /* Runs it once, or extracts and runs that once. */

@@ -174,6 +174,7 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
         } else if (strcmp(key, "verified") == 0) {
             r->out->verified = n;
             r->out->wrong_bytes = get_int(n, "wrong_bytes");
+            r->out->verdict = get_text(n, "verdict");
             r->order.verify = false;
         } else if (strcmp(key, "region") == 0) {
             take_timing(r, n, &r->out->region.time);

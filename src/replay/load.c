@@ -592,6 +592,28 @@ enum st load_read(struct load *l, uint64_t at, void *to, size_t bytes, struct er
     return ST_OK;
 }
 
+enum st load_gather(struct load *l, const struct place_span *s, size_t n, unsigned char *to,
+                    struct err *e)
+{
+    for (size_t i = 0; i < n; to += s[i++].bytes)
+        if (in_host(l, s[i].at))
+            memcpy(to, host_at(s[i].at), s[i].bytes);
+        else
+            TRY(gpu_download(&l->g, to, s[i].at, s[i].bytes, l->stream, e));
+    return gpu_stream_wait(&l->g, l->stream, e);
+}
+
+enum st load_scatter(struct load *l, const struct place_span *s, size_t n,
+                     const unsigned char *from, struct err *e)
+{
+    for (size_t i = 0; i < n; from += s[i++].bytes)
+        if (in_host(l, s[i].at))
+            memcpy(host_at(s[i].at), from, s[i].bytes);
+        else
+            TRY(gpu_upload(&l->g, s[i].at, from, s[i].bytes, l->stream, e));
+    return gpu_stream_wait(&l->g, l->stream, e);
+}
+
 const char *load_name(const struct load *l, size_t i)
 {
     const struct capsule_op *op = &l->c->ops[i];

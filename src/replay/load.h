@@ -56,6 +56,11 @@ enum st load_again(struct load *l, CUstream stream, struct err *e);
 
 /* Contents of captured memory now, device or host. */
 enum st load_read(struct load *l, uint64_t at, void *to, size_t bytes, struct err *e);
+/* Several stretches at once, one after the other in page-locked memory: read, and written. */
+enum st load_gather(struct load *l, const struct place_span *s, size_t n, unsigned char *to,
+                    struct err *e);
+enum st load_scatter(struct load *l, const struct place_span *s, size_t n,
+                     const unsigned char *from, struct err *e);
 
 /* "void gemm<...>(...)", "Memcpy HtoD", "Memset": of operation i. */
 const char *load_name(const struct load *l, size_t op);

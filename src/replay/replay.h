@@ -104,6 +104,7 @@ struct replay_report {
     struct replay_region region; /* time.n 0: not timed */
     const struct node *verified; /* docs/formats.md; NULL = not */
     int64_t wrong_bytes;         /* of it */
+    const char *verdict;         /* of it; NULL = not verified */
     const struct node *extracted;
     struct gpu_conditions under;
     const char *fault; /* of a trial: how the region fails; NULL = it ran */

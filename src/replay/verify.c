@@ -7,8 +7,9 @@
 #include "base/vec.h"
 #include "capsule/file.h"
 #include "gpu/stream.h"
+#include "replay/writers.h"
 
-enum { MOST_REPLAYS = 8, MOST_DIFFERENT = 16 << 20, MOST_RANGES = 64, RANGE_GAP = 4096 };
+enum { MOST_REPLAYS = VERIFY_REPLAYS, LEAST_REPLAYS = 3, MOST_DIFFERENT = 16 << 20 };
 static const unsigned char fills[] = {0x00, 0xff, 0x5a, 0xa5, 0x33, 0xcc, 0x0f, 0xf0};
 
 /* A stretch of memory with what it should hold: part of a piece of the capsule. */
@@ -99,54 +100,6 @@ static void plan(struct verifier *v)
         v->out->compared += v->stretches.p[i].bytes;
 }
 
-/* ---- numbers --------------------------------------------------------------------------------- */
-
-static size_t dtype_bytes(enum verify_dtype t)
-{
-    static const size_t bytes[] = {1, 4, 2, 2, 8};
-    return bytes[t];
-}
-
-static double number(const unsigned char *p, enum verify_dtype t)
-{
-    uint16_t half;
-    uint32_t word;
-    float f;
-    double d;
-    switch (t) {
-    case VERIFY_F64:
-        memcpy(&d, p, 8);
-        return d;
-    case VERIFY_F32:
-        memcpy(&f, p, 4);
-        return (double)f;
-    case VERIFY_BF16:
-        memcpy(&half, p, 2);
-        word = (uint32_t)half << 16;
-        memcpy(&f, &word, 4);
-        return (double)f;
-    case VERIFY_F16:
-        memcpy(&half, p, 2);
-        const int exponent = half >> 10 & 31, mantissa = half & 1023;
-        d = exponent == 31  ? (mantissa ? NAN : INFINITY)
-            : exponent == 0 ? ldexp(mantissa, -24)
-                            : ldexp(mantissa + 1024, exponent - 25);
-        return half & 0x8000 ? -d : d;
-    case VERIFY_BYTES:
-        break;
-    }
-    return *p;
-}
-
-/* Relative difference; 0 for the same number, infinite where only one of them is finite. */
-static double apart(double a, double b)
-{
-    const double large = fmax(fabs(a), fabs(b));
-    if (a == b || (isnan(a) && isnan(b)))
-        return 0;
-    return isfinite(a) && isfinite(b) ? fabs(a - b) / large : INFINITY;
-}
-
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 static void add_different(struct different_list *d, uint64_t at, unsigned char expected,
@@ -164,13 +117,12 @@ static void add_different(struct different_list *d, uint64_t at, unsigned char e
 static void compare_bytes(struct verifier *v, uint64_t at, size_t n)
 {
     const enum verify_dtype t = v->params->tolerance > 0 ? v->params->dtype : VERIFY_BYTES;
-    const size_t unit = dtype_bytes(t);
+    const size_t unit = numbers_bytes(t);
     for (size_t i = 0; i < n;) {
         const bool whole = t != VERIFY_BYTES && (at + i) % unit == 0 && i + unit <= n;
         const size_t step = whole ? unit : 1;
         if (memcmp(v->expected + i, v->actual + i, step) != 0) {
-            const double d =
-                whole ? apart(number(v->expected + i, t), number(v->actual + i, t)) : INFINITY;
+            const double d = whole ? numbers_apart(v->expected + i, v->actual + i, t) : INFINITY;
             if (d <= v->params->tolerance) {
                 v->out->tolerated += step;
                 v->out->worst = d > v->out->worst ? d : v->out->worst;
@@ -247,7 +199,6 @@ static bool is_born(const struct capsule *c, uint64_t at)
 struct byte {
     uint64_t at;
     unsigned char expected, actual[MOST_REPLAYS];
-    bool wrong;
 };
 
 /* The next one, from the sorted lists of all replays. */
@@ -271,92 +222,60 @@ static bool next_byte(const struct verifier *v, size_t at[MOST_REPLAYS], struct 
     return any;
 }
 
-/* Counts it; false for one that nothing wrote. */
-static bool judge(struct verifier *v, struct byte *b)
+enum kind { UNDEFINED, VARIES, ALIKE };
+
+static enum kind kind_of(const struct verifier *v, const struct byte *b)
 {
     bool varies = false, untouched = true;
     for (int r = 0; r < v->replays; r++) {
         varies = varies || b->actual[r] != b->actual[0];
         untouched = untouched && b->actual[r] == fills[r];
     }
-    b->wrong = false;
-    if (untouched && is_born(v->l->c, b->at)) {
-        v->out->undefined++;
-        return false;
+    return untouched && is_born(v->l->c, b->at) ? UNDEFINED : varies ? VARIES : ALIKE;
+}
+
+static void count_kinds(const struct verifier *v, uint64_t n[3])
+{
+    size_t at[MOST_REPLAYS] = {0};
+    struct byte b = {0};
+    memset(n, 0, 3 * sizeof *n);
+    while (next_byte(v, at, &b))
+        n[kind_of(v, &b)]++;
+}
+
+/* ---- far and near ---------------------------------------------------------------------------- */
+
+static void widen(struct verify_apart *x, uint64_t bytes)
+{
+    x->low = bytes < x->low ? bytes : x->low;
+    x->high = bytes > x->high ? bytes : x->high;
+}
+
+/* Bytes in which each two replays differ, and each replay and the program. */
+static void measure_apart(struct verifier *v)
+{
+    uint64_t two[MOST_REPLAYS][MOST_REPLAYS] = {0}, program[MOST_REPLAYS] = {0};
+    size_t at[MOST_REPLAYS] = {0};
+    struct byte b = {0};
+    while (next_byte(v, at, &b)) {
+        if (kind_of(v, &b) == UNDEFINED)
+            continue;
+        for (int r = 0; r < v->replays; r++) {
+            program[r] += b.actual[r] != b.expected;
+            for (int s = 0; s < r; s++)
+                two[r][s] += b.actual[r] != b.actual[s];
+        }
     }
-    if (varies) {
-        v->out->nondeterministic++;
-        return true;
+    v->out->replays_apart = v->out->program_apart = (struct verify_apart){UINT64_MAX, 0};
+    for (int r = 0; r < v->replays; r++) {
+        widen(&v->out->program_apart, program[r]);
+        for (int s = 0; s < r; s++)
+            widen(&v->out->replays_apart, two[r][s]);
     }
-    b->wrong = true;
-    if (v->out->wrong++ == 0)
-        v->out->first_wrong = b->at;
-    return true;
+    v->out->apart_known = true;
 }
 
 /* ---- writers --------------------------------------------------------------------------------- */
-
-struct watched {
-    uint64_t at, bytes;
-    unsigned char *differs; /* [bytes] 1 nondeterministic, 2 wrong */
-    unsigned char *now;
-    uint32_t *writer; /* operation + 1; 0 = none */
-};
-
-struct watch {
-    struct load *l;
-    struct watched ranges[MOST_RANGES];
-    size_t n;
-    uint64_t bytes;
-    unsigned char *fresh;
-};
-
-/* False when it is full. */
-static bool watch_byte(struct arena *a, struct watch *w, const struct byte *b)
-{
-    struct watched *last = w->n ? &w->ranges[w->n - 1] : NULL;
-    if (!last || b->at >= last->at + last->bytes + RANGE_GAP) {
-        if (w->n == MOST_RANGES || w->bytes == VERIFY_WATCHED)
-            return false;
-        last = &w->ranges[w->n++];
-        *last = (struct watched){.at = b->at};
-        last->differs = arena_alloc(a, 4096);
-    }
-    const uint64_t offset = b->at - last->at, bytes = offset + 1;
-    if (w->bytes + (bytes - last->bytes) > VERIFY_WATCHED)
-        return false;
-    /* room grows by doubling from 4096 */
-    uint64_t room = 4096;
-    while (room < last->bytes)
-        room *= 2;
-    if (bytes > room) {
-        uint64_t larger = room;
-        while (larger < bytes)
-            larger *= 2;
-        unsigned char *p = arena_alloc(a, larger);
-        memcpy(p, last->differs, last->bytes);
-        last->differs = p;
-    }
-    w->bytes += bytes - last->bytes;
-    last->bytes = bytes;
-    last->differs[offset] = b->wrong ? 2 : 1;
-    return true;
-}
-
-static enum st look(void *self, size_t op, struct err *e)
-{
-    struct watch *w = self;
-    for (size_t i = 0; i < w->n; i++) {
-        struct watched *r = &w->ranges[i];
-        TRY(load_read(w->l, r->at, w->fresh, r->bytes, e));
-        for (uint64_t k = 0; k < r->bytes; k++)
-            if (w->fresh[k] != r->now[k]) {
-                r->now[k] = w->fresh[k];
-                r->writer[k] = (uint32_t)op + 1;
-            }
-    }
-    return ST_OK;
-}
 
 static int by_bytes(const void *x, const void *y)
 {
@@ -366,78 +285,209 @@ static int by_bytes(const void *x, const void *y)
     return a->op < b->op ? -1 : a->op > b->op;
 }
 
-static void collect(struct arena *a, const struct watch *w, struct verified *out)
+static void add_wrong(struct verified *out, uint64_t at)
 {
-    const size_t n_ops = w->l->c->n_ops;
-    struct verify_writer *all = arena_array(a, struct verify_writer, n_ops);
+    if (out->wrong++ == 0)
+        out->first_wrong = at;
+}
+
+/* all [n_ops + 1]: the last is for bytes without a writer. */
+static void settle(struct verifier *v, const struct writers_byte *bytes, size_t n, size_t followed)
+{
+    const size_t n_ops = v->l->c->n_ops;
+    struct verify_writer *all = arena_array(v->l->a, struct verify_writer, n_ops + 1);
+    bool *varies = arena_array(v->l->a, bool, n_ops + 1);
     for (size_t i = 0; i < n_ops; i++)
         all[i].op = i;
-    for (size_t i = 0; i < w->n; i++)
-        for (uint64_t k = 0; k < w->ranges[i].bytes; k++)
-            if (w->ranges[i].differs[k] && w->ranges[i].writer[k]) {
-                struct verify_writer *x = &all[w->ranges[i].writer[k] - 1];
-                x->bytes++;
-                x->wrong = x->wrong || w->ranges[i].differs[k] == 2;
-            }
-    if (n_ops)
-        qsort(all, n_ops, sizeof *all, by_bytes);
-    while (out->n_writers < n_ops && out->n_writers < VERIFY_WRITERS && all[out->n_writers].bytes)
-        out->n_writers++;
-    out->writers = all;
-}
-
-/* Replays operation by operation and looks who changes the bytes. */
-static enum st find_writers(struct verifier *v, const struct program *p, struct watch *w,
-                            struct err *e)
-{
-    struct arena *a = v->l->a;
-    TRY(load_restore(v->l, fills[0], e));
-    w->fresh = arena_alloc(a, w->bytes);
-    for (size_t i = 0; i < w->n; i++) {
-        struct watched *r = &w->ranges[i];
-        r->now = arena_alloc(a, r->bytes);
-        r->writer = arena_array(a, uint32_t, r->bytes);
-        TRY(load_read(v->l, r->at, r->now, r->bytes, e));
+    for (size_t i = 0; i < followed; i++)
+        if (bytes[i].varies && bytes[i].writer)
+            varies[bytes[i].writer - 1] = true;
+    for (size_t i = 0; i < n; i++) {
+        const size_t op = i < followed && bytes[i].writer ? bytes[i].writer - 1 : n_ops;
+        all[op].bytes++;
+        if (bytes[i].varies)
+            continue;
+        if (varies[op]) {
+            v->out->unsettled++;
+            all[op].unsettled++;
+        } else {
+            add_wrong(v->out, bytes[i].at);
+            all[op].wrong++;
+        }
     }
-    TRY(issue_serial(v->l, p, look, w, e));
-    collect(a, w, v->out);
-    return ST_OK;
+    qsort(all, n_ops, sizeof *all, by_bytes);
+    size_t writers = 0;
+    while (writers < n_ops && all[writers].bytes)
+        writers++;
+    v->out->writers = all;
+    v->out->n_writers = writers < VERIFY_WRITERS ? writers : VERIFY_WRITERS;
+    v->out->more_writers = writers - v->out->n_writers;
 }
 
+static struct writers_byte to_follow(const struct verifier *v, const struct byte *b, enum kind kind)
+{
+    struct writers_byte out = {
+        .at = b->at, .usual = b->actual[0], .other = b->expected, .varies = kind == VARIES};
+    for (int r = 1; r < v->replays && out.other == out.usual; r++)
+        out.other = b->actual[r];
+    return out;
+}
+
+/* Counts all bytes that differ, and finds who wrote the first VERIFY_FOLLOWED of them. Whether the
+ * others are wrong is not known if they are alike: they count as wrong. */
 static enum st explain(struct verifier *v, const struct program *p, struct err *e)
 {
-    struct watch *w = arena_one(v->l->a, struct watch);
-    size_t at[MOST_REPLAYS] = {0};
+    VEC(struct writers_byte) bytes = {0};
+    size_t at[MOST_REPLAYS] = {0}, followed = 0;
     struct byte b = {0};
-    w->l = v->l;
-    while (next_byte(v, at, &b))
-        if (judge(v, &b) && !watch_byte(v->l->a, w, &b))
+    while (next_byte(v, at, &b)) {
+        const enum kind kind = kind_of(v, &b);
+        v->out->undefined += kind == UNDEFINED;
+        v->out->nondeterministic += kind == VARIES;
+        if (kind == UNDEFINED)
+            continue;
+        if (bytes.n < VERIFY_FOLLOWED) {
+            vec_push(&bytes, to_follow(v, &b, kind));
+        } else {
             v->out->writers_cut = true;
-    for (int r = 0; r < v->replays; r++)
-        if (v->different[r].cut) { /* more than could be kept: not one by one */
-            v->out->wrong++;
-            v->out->writers_cut = true;
+            if (kind == ALIKE)
+                add_wrong(v->out, b.at);
         }
-    return w->n ? find_writers(v, p, w, e) : ST_OK;
+    }
+    const enum st st =
+        bytes.n ? writers_find(v->l, p, fills[0], bytes.p, bytes.n, &followed, e) : ST_OK;
+    if (st == ST_OK && bytes.n)
+        settle(v, bytes.p, bytes.n, followed);
+    v->out->writers_cut = v->out->writers_cut || followed < bytes.n;
+    vec_free(&bytes);
+    return st;
+}
+
+/* ---- the source ------------------------------------------------------------------------------ */
+
+static int by_start(const void *x, const void *y)
+{
+    const struct place_span *a = x, *b = y;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static void add_page(struct place_span *pages, size_t *n, const struct capsule_page *p)
+{
+    pages[(*n)++] = (struct place_span){p->address, p->bytes};
+}
+
+/* The captured pages that the program changes, and those in which a replay differs from it. */
+static struct place_span *changing_pages(const struct verifier *v, size_t *n)
+{
+    const struct capsule *c = v->l->c;
+    struct place_span *pages = arena_array(v->l->a, struct place_span, c->n_after + c->n_pages);
+    size_t after = 0;
+    *n = 0;
+    for (size_t i = 0; i < c->n_after; i++)
+        add_page(pages, n, &c->after[i]);
+    size_t at[MOST_REPLAYS] = {0}, page = 0;
+    struct byte b = {0};
+    uint64_t until = 0;
+    while (next_byte(v, at, &b)) {
+        if (b.at < until)
+            continue;
+        while (after < c->n_after && c->after[after].address + c->after[after].bytes <= b.at)
+            after++;
+        while (page < c->n_pages && c->pages[page].address + c->pages[page].bytes <= b.at)
+            page++;
+        if (after < c->n_after && c->after[after].address <= b.at) {
+            until = c->after[after].address + c->after[after].bytes;
+        } else if (page < c->n_pages && c->pages[page].address <= b.at) {
+            until = c->pages[page].address + c->pages[page].bytes;
+            add_page(pages, n, &c->pages[page]);
+        }
+    }
+    qsort(pages, *n, sizeof *pages, by_start);
+    return pages;
+}
+
+static struct source_params source_params_of(const struct verifier *v)
+{
+    return (struct source_params){.fill = fills[0], .stop = v->params->stop};
+}
+
+static enum st find_source(struct verifier *v, const struct program *p, struct err *e)
+{
+    struct source_params params = source_params_of(v);
+    params.pages = changing_pages(v, &params.n_pages);
+    return source_find(v->l, p, &params, &v->out->source, e);
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+static bool is_cut(const struct verifier *v)
+{
+    bool cut = false;
+    for (int r = 0; r < v->replays; r++)
+        cut = cut || v->different[r].cut;
+    return cut;
+}
+
+/* As many replays as are wanted; otherwise while the last found bytes that vary and had not. */
+static enum st replay_all(struct verifier *v, struct issue *i, struct err *e)
+{
+    const int wanted = v->params->replays;
+    const int least = wanted ? wanted : LEAST_REPLAYS, most = wanted ? wanted : MOST_REPLAYS;
+    uint64_t n[3] = {0}, before;
+    TRY(replay_once(v, i, e));
+    while (v->different[0].n && v->replays < MOST_REPLAYS && v->replays < least) {
+        if (v->replays == least - 1)
+            count_kinds(v, n);
+        TRY(replay_once(v, i, e));
+    }
+    if (!v->different[0].n)
+        return ST_OK;
+    before = n[VARIES];
+    count_kinds(v, n);
+    while (v->replays < most && n[ALIKE] && n[VARIES] > before && !is_cut(v)) {
+        before = n[VARIES];
+        TRY(replay_once(v, i, e));
+        count_kinds(v, n);
+    }
+    return ST_OK;
+}
+
+static enum st judge(struct verifier *v, const struct program *p, struct err *e)
+{
+    struct verified *out = v->out;
+    const bool cut = is_cut(v);
+    TRY(explain(v, p, e));
+    if (cut) { /* more than could be kept: not one by one */
+        out->wrong++;
+        out->writers_cut = true;
+    }
+    if (out->nondeterministic && !cut)
+        measure_apart(v);
+    if (out->nondeterministic)
+        TRY(find_source(v, p, e));
+    if (out->changed == 0 && out->wrong == 0) {
+        const struct source_params params = source_params_of(v);
+        TRY(source_rewritten(v->l, p, &params, &out->rewritten, e));
+    }
+    out->verdict = out->wrong ? VERIFY_WRONG
+                   : out->apart_known && out->program_apart.low > out->replays_apart.high
+                       ? VERIFY_UNLIKE
+                   : out->changed || out->rewritten ? VERIFY_SAME
+                                                    : VERIFY_UNCHANGED;
+    return ST_OK;
+}
+
 static enum st verify(struct verifier *v, const struct program *p, struct err *e)
 {
     struct issue i;
-    int replays = v->params->replays ? v->params->replays : 3;
-    if (replays > MOST_REPLAYS)
-        replays = MOST_REPLAYS;
     plan(v);
     TRY(capsule_memory_open(v->l->c, false, &v->memory, e));
     TRY(capsule_memory_open(v->l->c, true, &v->after, e));
     TRY(issue_open(v->l, p, &i, e));
-    enum st st = replay_once(v, &i, e);
-    while (st == ST_OK && v->different[0].n && v->replays < replays)
-        st = replay_once(v, &i, e);
+    const enum st st = replay_all(v, &i, e);
     issue_close(&i);
-    return st == ST_OK ? explain(v, p, e) : st;
+    v->out->replays = v->replays;
+    return st == ST_OK ? judge(v, p, e) : st;
 }
 
 enum st verify_region(struct load *l, const struct program *p, const struct verify_params *params,

@@ -138,16 +138,66 @@ static void answer_loaded(struct worker *w)
     answer(w, "loaded", n);
 }
 
+static struct node *apart_node(struct arena *a, const struct verified *v,
+                               const struct verify_apart *x)
+{
+    struct node *list = node_new(a, v->apart_known ? NODE_LIST : NODE_NULL);
+    if (v->apart_known) {
+        node_push(a, list, node_int(a, (int64_t)x->low));
+        node_push(a, list, node_int(a, (int64_t)x->high));
+    }
+    return list;
+}
+
+/* An operation by its number and name. */
+static struct node *op_node(struct worker *w, size_t op)
+{
+    struct node *n = node_new(w->a, NODE_MAP);
+    node_put(w->a, n, "dispatch", node_int(w->a, (int64_t)op));
+    node_put(w->a, n, "name", node_str(w->a, load_name(&w->load, op)));
+    return n;
+}
+
+static struct node *source_node(struct worker *w, const struct source *s)
+{
+    if (!s->found)
+        return node_new(w->a, NODE_NULL);
+    struct node *n = op_node(w, s->last);
+    node_put(w->a, n, "first_dispatch", node_int(w->a, (int64_t)s->first));
+    return n;
+}
+
+static struct node *writers_node(struct worker *w, const struct verified *v)
+{
+    struct node *list = node_new(w->a, NODE_LIST);
+    for (size_t i = 0; i < v->n_writers; i++) {
+        const struct verify_writer *x = &v->writers[i];
+        struct node *n = op_node(w, x->op);
+        node_put(w->a, n, "bytes", node_int(w->a, (int64_t)x->bytes));
+        node_put(w->a, n, "wrong_bytes", node_int(w->a, (int64_t)x->wrong));
+        node_put(w->a, n, "unsettled_bytes", node_int(w->a, (int64_t)x->unsettled));
+        node_push(w->a, list, n);
+    }
+    return list;
+}
+
 static void answer_verified(struct worker *w, const struct verified *v)
 {
+    static const char *const verdicts[] = {[VERIFY_SAME] = "same",
+                                           [VERIFY_WRONG] = "wrong",
+                                           [VERIFY_UNLIKE] = "unlike",
+                                           [VERIFY_UNCHANGED] = "unchanged"};
     struct arena *a = w->a;
-    struct node *n = node_new(a, NODE_MAP), *list = node_new(a, NODE_LIST);
+    struct node *n = node_new(a, NODE_MAP);
     const struct {
         const char *key;
         uint64_t value;
     } rows[] = {{"compared_bytes", v->compared},   {"changed_bytes", v->changed},
-                {"wrong_bytes", v->wrong},         {"nondeterministic_bytes", v->nondeterministic},
-                {"undefined_bytes", v->undefined}, {"tolerated_bytes", v->tolerated}};
+                {"rewritten_bytes", v->rewritten}, {"wrong_bytes", v->wrong},
+                {"unsettled_bytes", v->unsettled}, {"nondeterministic_bytes", v->nondeterministic},
+                {"undefined_bytes", v->undefined}, {"tolerated_bytes", v->tolerated},
+                {"replays", (uint64_t)v->replays}, {"more_writers", v->more_writers}};
+    node_put(a, n, "verdict", node_str(a, verdicts[v->verdict]));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         node_put(a, n, rows[i].key, node_int(a, (int64_t)rows[i].value));
     node_put(a, n, "first_wrong",
@@ -156,15 +206,10 @@ static void answer_verified(struct worker *w, const struct verified *v)
                  : node_new(a, NODE_NULL));
     node_put(a, n, "worst_tolerated",
              v->tolerated ? node_number(a, v->worst) : node_new(a, NODE_NULL));
-    for (size_t i = 0; i < v->n_writers; i++) {
-        struct node *x = node_new(a, NODE_MAP);
-        node_put(a, x, "dispatch", node_int(a, (int64_t)v->writers[i].op));
-        node_put(a, x, "name", node_str(a, load_name(&w->load, v->writers[i].op)));
-        node_put(a, x, "bytes", node_int(a, (int64_t)v->writers[i].bytes));
-        node_put(a, x, "wrong", node_bool(a, v->writers[i].wrong));
-        node_push(a, list, x);
-    }
-    node_put(a, n, "writers", list);
+    node_put(a, n, "replays_apart_bytes", apart_node(a, v, &v->replays_apart));
+    node_put(a, n, "program_apart_bytes", apart_node(a, v, &v->program_apart));
+    node_put(a, n, "varies_from", source_node(w, &v->source));
+    node_put(a, n, "writers", writers_node(w, v));
     node_put(a, n, "writers_complete", node_bool(a, !v->writers_cut));
     answer(w, "verified", n);
 }

@@ -237,6 +237,19 @@ static void make_work(struct maker *m, int faults, const char payload[16])
     m->streams[0].flags = m->streams[1].flags = CAPSULE_STREAM_NON_BLOCKING;
 }
 
+/* As an application finds it that does the same again. */
+static void make_still(struct maker *m, int faults)
+{
+    const uint32_t word = REPLAY_CASE_WORD;
+    if (faults & REPLAY_CASE_ODD)
+        memcpy(m->behind[B] + 4, &word, 4);
+    for (int i = 0; i < PARTS; i++)
+        memcpy(m->before[i], m->behind[i], part_bytes[i]);
+    m->pages[m->c.n_pages++] = m->after[BORN];
+    m->allocations[BORN].flags = 0;
+    m->c.n_after = 0;
+}
+
 static void make_facts(struct maker *m)
 {
     m->facts = (struct capsule_facts){.region = add(m, "decode#2", 8),
@@ -319,6 +332,8 @@ enum st replay_case_write(const char *dir, int faults, struct sv image, struct e
         for (int i = 100; i < 103; i++)
             m->behind[A][i] ^= 0x55;
     take_arrays(m);
+    if (faults & REPLAY_CASE_STILL)
+        make_still(m, faults);
     enum st st = artifact_begin(a, dir, CAPSULE_MANIFEST, &art, e);
     if (st == ST_OK && (st = capsule_write(a, &m->c, &from, &art, NULL, e)) != ST_OK)
         artifact_discard(&art);

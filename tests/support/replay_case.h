@@ -23,10 +23,13 @@ enum replay_case_fault {
     REPLAY_CASE_UNKNOWN = 4, /* a kernel that the module does not have */
     REPLAY_CASE_NEAR = 16,   /* the host memory lies between device memory */
     REPLAY_CASE_ODD = 8,     /* operation 11 is "odd_write(B)", for a test's own twin */
+    REPLAY_CASE_STILL = 32,  /* all memory is at the start as the region leaves it, none is
+                              * allocated inside; word 1 of B is REPLAY_CASE_WORD with ODD */
 };
 
 enum { REPLAY_CASE_OPS = 13, REPLAY_CASE_CLASSES = 8 };
 #define REPLAY_CASE_BASE UINT64_C(0x300000000000)
+#define REPLAY_CASE_WORD 0x41424344u
 
 /* image: of the module; empty = the fake GPU's. */
 enum st replay_case_write(const char *dir, int faults, struct sv image, struct err *e);

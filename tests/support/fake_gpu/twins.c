@@ -98,6 +98,16 @@ static void roof_random(const struct fake_twin *self, struct gpu_dim grid, struc
     }
 }
 
+/* One of four bytes is another than it was, in each call the next. */
+static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                      void **params)
+{
+    static unsigned calls;
+    unsigned char *out = *(unsigned char **)params[0];
+    (void)self, (void)grid, (void)block;
+    out[calls++ % 4] += 1;
+}
+
 static void nothing(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
                     void **params)
 {
@@ -121,6 +131,7 @@ static const struct {
     {"roof_fma_f32", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 2}},
     {"roof_fma_f16", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 4}},
     {"roof_nothing", {.run = nothing}},
+    {"odd_write", {.run = odd_write, .param_bytes = BYTES(8)}},
 };
 
 /* ---- src/engine/cuda/kernels ---- */

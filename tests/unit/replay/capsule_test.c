@@ -64,6 +64,7 @@ static void the_region_produces_what_the_program_did(void **state)
         assert_int_equal(v.undefined, 4096 - 400); /* born, and written in part */
         assert_int_equal(v.compared, (1 << 20) + (64 << 10) + 3 * 4096);
         assert_int_equal(v.n_writers, 0);
+        assert_int_equal(v.verdict, VERIFY_SAME);
     }
     assert_int_equal(fake_gpu_attributes(6), 6); /* operation 3 of three replays each */
     close_case(&f);
@@ -79,10 +80,14 @@ static void wrong_bytes_are_found_with_their_writer(void **state)
     assert_int_equal(v.wrong, 3);
     assert_int_equal(v.nondeterministic, 0);
     assert_int_equal(v.first_wrong, REPLAY_CASE_BASE + 100);
+    assert_int_equal(v.verdict, VERIFY_WRONG);
+    assert_int_equal(v.replays, 3);
+    assert_false(v.apart_known);
+    assert_false(v.source.found);
     assert_int_equal(v.n_writers, 1);
     assert_int_equal(v.writers[0].op, 1);
     assert_int_equal(v.writers[0].bytes, 3);
-    assert_true(v.writers[0].wrong);
+    assert_int_equal(v.writers[0].wrong, 3);
     close_case(&f);
 }
 
@@ -115,8 +120,12 @@ static void nondeterministic_bytes_are_told_from_wrong_ones(void **state)
     odd_step = 1.25f;
     struct verified v = verify(t, &f, (struct verify_params){0});
     assert_true(v.nondeterministic > 0);
+    assert_int_equal(v.wrong, 0);
     assert_int_equal(v.n_writers, 1);
     assert_int_equal(v.writers[0].op, 11);
+    assert_true(v.source.found);
+    assert_int_equal(v.source.first, 11);
+    assert_int_equal(v.source.last, 11);
     odd_step = 0; /* the same each time, and not what the program produced: 0 */
     odd_value = 1e-30f;
     v = verify(t, &f, (struct verify_params){0});
@@ -124,6 +133,188 @@ static void nondeterministic_bytes_are_told_from_wrong_ones(void **state)
     assert_int_equal(v.wrong, 4);
     v = verify(t, &f, (struct verify_params){.tolerance = 0.01, .dtype = VERIFY_F32});
     assert_int_equal(v.wrong, 4); /* relative */
+    close_case(&f);
+}
+
+/* A kernel of 64 numbers of one byte, each call of which is scripted. */
+enum { DRAWN = 64 };
+static unsigned char (*draw)(int call, int i);
+static int draws;
+static void draw_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                       void **params)
+{
+    (void)self, (void)grid, (void)block;
+    for (int i = 0; i < DRAWN; i++)
+        (*(unsigned char **)params[0])[i] = draw(draws, i);
+    draws++;
+}
+
+static bool find_draw(const char *kernel, struct fake_twin *out)
+{
+    static const uint16_t bytes[] = {8, 0};
+    *out = (struct fake_twin){.run = draw_write, .param_bytes = bytes};
+    return strcmp(kernel, "odd_write") == 0;
+}
+
+static struct verified verify_drawn(struct test *t, int faults,
+                                    unsigned char (*of)(int call, int i))
+{
+    struct fixture f;
+    fake_gpu_twins(find_draw);
+    const char *dir = test_path(t, arena_printf(t->a, "drawn%d", faults));
+    draw = of;
+    draws = 0;
+    assert_ok(replay_case_write(dir, faults | REPLAY_CASE_ODD, (struct sv){0}, &t->e), t);
+    assert_ok(open_case(t, &f, "", dir), t);
+    const struct verified v = verify(t, &f, (struct verify_params){0});
+    close_case(&f);
+    return v;
+}
+
+/* What the program has in byte i: words of i * 5. */
+static unsigned char program_byte(int i)
+{
+    return (unsigned char)(i % 4 ? 0 : i / 4 * 5);
+}
+
+/* Half of the numbers vary; of the others, one is the same in all replays and another than the
+ * program's, which has none of the values that replays draw either. */
+static unsigned char seldom(int call, int i)
+{
+    return (unsigned char)(i == 1          ? 77
+                           : i < DRAWN / 2 ? 128 + (i * 31 + call * 7) % 97
+                                           : program_byte(i));
+}
+
+/* Bytes that a nondeterministic operation wrote alike in all replays are not wrong: the program may
+ * have drawn others. Those of an operation that gives the same each time are. */
+static void bytes_beside_nondeterministic_ones_are_unsettled(void **state)
+{
+    struct test *t = *state;
+    struct verified v = verify_drawn(t, 0, seldom);
+    assert_int_equal(v.wrong, 0);
+    assert_int_equal(v.unsettled, 1);
+    assert_int_equal(v.nondeterministic, DRAWN / 2 - 1);
+    assert_int_equal(v.writers[0].op, 11);
+    assert_int_equal(v.writers[0].unsettled, 1);
+    assert_int_equal(v.writers[0].bytes, DRAWN / 2);
+    v = verify_drawn(t, REPLAY_CASE_WRONG, seldom);
+    assert_int_equal(v.verdict, VERIFY_WRONG);
+    assert_int_equal(v.wrong, 3);
+    assert_int_equal(v.unsettled, 1);
+    assert_int_equal(v.first_wrong, REPLAY_CASE_BASE + 100);
+    assert_int_equal(v.n_writers, 2);
+    assert_int_equal(v.writers[1].op, 1);
+    assert_int_equal(v.writers[1].wrong, 3);
+}
+
+/* Byte i is drawn anew by call i alone. */
+static unsigned char one_more_each(int call, int i)
+{
+    return (unsigned char)(i < 16 ? i == call ? 201 : 200 : program_byte(i));
+}
+
+static void replays_go_on_while_more_bytes_vary(void **state)
+{
+    struct test *t = *state;
+    struct verified v = verify_drawn(t, 0, one_more_each);
+    assert_int_equal(v.replays, VERIFY_REPLAYS);
+    assert_int_equal(v.nondeterministic, VERIFY_REPLAYS);
+    assert_int_equal(v.unsettled, 16 - VERIFY_REPLAYS);
+    assert_true(v.apart_known);
+    assert_int_equal(v.replays_apart.low, 2);
+    assert_int_equal(v.replays_apart.high, 2);
+    assert_int_equal(v.program_apart.low, 16); /* it is not one of them: */
+    assert_int_equal(v.program_apart.high, 16);
+    assert_int_equal(v.wrong, 0);
+    assert_int_equal(v.verdict, VERIFY_UNLIKE);
+}
+
+/* All numbers are the program's or one more, by a coin: the program is a draw like the replays. */
+static unsigned char coin(int call, int i)
+{
+    const unsigned x = (unsigned)(call * DRAWN + i + 1) * 2654435761u;
+    return (unsigned char)(program_byte(i) + ((x ^ x >> 15) >> 9 & 1));
+}
+
+static void the_program_may_be_one_draw_more(void **state)
+{
+    struct test *t = *state;
+    const struct verified v = verify_drawn(t, 0, coin);
+    assert_true(v.nondeterministic > DRAWN / 2);
+    assert_int_equal(v.wrong, 0);
+    assert_true(v.program_apart.low <= v.replays_apart.high);
+    assert_int_equal(v.verdict, VERIFY_SAME);
+}
+
+/* Varies while operations are in a graph, and not one by one. */
+static unsigned char early_calls(int call, int i)
+{
+    return (unsigned char)(i ? program_byte(i) : call < 3 ? 10 * call : 0);
+}
+
+static void where_results_begin_to_vary(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct source found;
+    const struct place_span all[] = {{REPLAY_CASE_BASE, 1 << 20},
+                                     {REPLAY_CASE_BASE + (2 << 20), 64 << 10},
+                                     {REPLAY_CASE_BASE + (4 << 20), 4096}};
+    struct source_params p = {.pages = all, .n_pages = 3};
+    fake_gpu_twins(find_draw);
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_ODD), t);
+    draw = coin;
+    for (p.points = 2; p.points < 17; p.points++) {
+        draws = 0;
+        assert_ok(source_find(&f.l, &f.p, &p, &found, &t->e), t);
+        assert_true(found.found);
+        assert_int_equal(found.first, 11);
+        assert_int_equal(found.last, 11);
+    }
+    p.n_pages = 1; /* not where it shows */
+    assert_ok(source_find(&f.l, &f.p, &p, &found, &t->e), t);
+    assert_false(found.found);
+    const volatile sig_atomic_t stop = 1;
+    p.stop = &stop;
+    assert_int_equal(source_find(&f.l, &f.p, &p, &found, &t->e), ST_INTERRUPTED);
+    err_clear(&t->e);
+    close_case(&f);
+    const struct verified v = verify_drawn(t, 0, early_calls);
+    assert_int_equal(v.nondeterministic, 1);
+    assert_false(v.source.found);
+}
+
+/* What a region that is done again finds is what it leaves: only on the way can it be seen to
+ * write. */
+static void a_region_that_changes_nothing(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    const uint32_t word = REPLAY_CASE_WORD;
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_STILL), t);
+    struct verified v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.changed, 0);
+    assert_int_equal(v.wrong, 0);
+    assert_int_equal(v.rewritten, 0);
+    assert_int_equal(v.verdict, VERIFY_UNCHANGED);
+    close_case(&f);
+    fake_gpu_twins(find_odd); /* writes over what operation 8 wrote */
+    assert_ok(replay_case_write(test_path(t, "odd"), REPLAY_CASE_STILL | REPLAY_CASE_ODD,
+                                (struct sv){0}, &t->e),
+              t);
+    assert_ok(open_case(t, &f, "", test_path(t, "odd")), t);
+    odd_step = 0;
+    odd_at = 4;
+    memcpy(&odd_value, &word, 4);
+    v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.rewritten, 4);
+    assert_int_equal(v.verdict, VERIFY_SAME);
+    odd_value = 1; /* another than the program's */
+    v = verify(t, &f, (struct verify_params){0});
+    assert_int_equal(v.wrong, 4);
+    assert_int_equal(v.verdict, VERIFY_WRONG);
+    odd_at = 0;
     close_case(&f);
 }
 
@@ -549,6 +740,11 @@ int main(void)
         TEST(the_region_produces_what_the_program_did),
         TEST(wrong_bytes_are_found_with_their_writer),
         TEST(nondeterministic_bytes_are_told_from_wrong_ones),
+        TEST(bytes_beside_nondeterministic_ones_are_unsettled),
+        TEST(replays_go_on_while_more_bytes_vary),
+        TEST(the_program_may_be_one_draw_more),
+        TEST(where_results_begin_to_vary),
+        TEST(a_region_that_changes_nothing),
         TEST(a_tolerance_is_of_numbers),
         TEST(refusals),
         TEST(addresses_that_are_taken_are_named),
