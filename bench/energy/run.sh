@@ -87,7 +87,7 @@ taken() { # MODE
     rc=0
     "$tw" replay verify "capsule=$out/$1-capsule" "out=$out/$1-verified" >"$out/$1-verified.txt" || rc=$?
     cat "$out/$1-verified.txt"
-    grep -E '^(verified|NOT verified|wrong_bytes)' "$out/$1-verified.txt" | sed "s/^/$1: /" | figure
+    grep -E '^(verified|NOT verified|nothing to verify|wrong_bytes|  )' "$out/$1-verified.txt" | cut -c1-200 | sed "s/^/$1: /" | figure
     return $rc
 }
 

@@ -1,11 +1,13 @@
 """forward.py MODE [FILE [SECONDS [REPEATS]]]: a model with random weights; nothing is downloaded, one thing at a time is on the GPU.
 
-Without FILE: four steps inside the NVTX range `step`, for `twinfer capture region=step#3`. With FILE: the same step over and over
-for SECONDS (5), synchronized after each, then FILE says when that was and how long a step took (full_model_timing.json), for
+Without FILE: four steps inside the NVTX range `step`, for `twinfer capture region=step#3`, each of other tokens, which are put in place
+before the range begins: a step that repeats the one before would leave memory as it found it, and a replay that did nothing would
+pass for it. With FILE: the same step over and over
+for SECONDS (5), of the same tokens, synchronized after each, then FILE says when that was and how long a step took (full_model_timing.json), for
 `twinfer energy run application=FILE`; `idle` in it are the times before and after at which the program rested, its context open.
 That REPEATS (1) times: a % in FILE becomes 1, 2, ...
 
-A step may be repeated at will, and is the same each time: that of a decode writes its keys and values to the same place.
+A step may be repeated at will, and does the same work each time: that of a decode writes its keys and values to the same place.
 
     bloom         BLOOM-560M, 5 tokens, eager
     qwen3         Qwen3-0.6B, 512 tokens, eager
@@ -30,6 +32,7 @@ TINY = bool(os.environ.get("TINY"))
 GPU = torch.cuda.is_available() or not TINY
 DEVICE = "cuda" if GPU else "cpu"
 STEPS, SECONDS = 4, 5.0
+MOST_TOKEN = 100 if TINY else 1000
 REST = 0.3 if TINY else 2.5 # seconds before and after a loop; what counts as idle is their last second
 
 
@@ -67,7 +70,7 @@ def make(config, kind):
 
 
 def tokens(n):
-    return torch.randint(0, 100 if TINY else 1000, (1, n), device=DEVICE)
+    return torch.randint(0, MOST_TOKEN, (1, n), device=DEVICE)
 
 
 def finish():
@@ -76,8 +79,9 @@ def finish():
 
 
 def plain(config, kind, n):
+    """A step, and the tokens that it takes: so do all modes."""
     model, ids = make(config, kind), tokens(n)
-    return lambda: model(ids, use_cache=False).logits
+    return lambda: model(ids, use_cache=False).logits, ids
 
 
 def stay(cache):
@@ -106,31 +110,33 @@ def decode(config, kind):
     token, at = tokens(1), torch.tensor([context], device=DEVICE)
     stay(cache)
     tidy()
-    return lambda: model(token, past_key_values=cache, use_cache=True, cache_position=at).logits
+    return lambda: model(token, past_key_values=cache, use_cache=True, cache_position=at).logits, token
 
 
-def compiled(step):
+def compiled(step, ids):
     if not GPU: # nothing to compile for
-        return step
+        return step, ids
     run = torch.compile(step, mode="reduce-overhead")
     for _ in range(3):
         run()
         finish()
-    return lambda: run().clone()
+    return lambda: run().clone(), ids
 
 
 MODES = {
     "bloom": lambda: plain(*bloom(), 5),
     "qwen3": lambda: plain(*qwen3(), 512),
     "decode": lambda: decode(*qwen3()),
-    "compile": lambda: compiled(plain(*qwen3(layers=4), 16)),
+    "compile": lambda: compiled(*plain(*qwen3(layers=4), 16)),
     "llama": lambda: decode(*llama()),
-    "llama_compile": lambda: compiled(decode(*llama())),
+    "llama_compile": lambda: compiled(*decode(*llama())),
 }
 
 
-def region(step):
+def region(step, ids):
+    drawn = torch.Generator().manual_seed(1)
     for _ in range(STEPS):
+        ids.copy_(torch.randint(0, MOST_TOKEN, ids.shape, generator=drawn))
         finish()
         if GPU:
             torch.cuda.nvtx.range_push("step")
@@ -178,9 +184,9 @@ def steady(step, file, seconds):
 
 
 with torch.no_grad():
-    one = MODES[sys.argv[1]]()
+    one, its_tokens = MODES[sys.argv[1]]()
     if len(sys.argv) < 3:
-        region(one)
+        region(one, its_tokens)
     else:
         for i in range(int(sys.argv[4]) if len(sys.argv) > 4 else 1):
             steady(one, sys.argv[2].replace("%", str(i + 1)), float(sys.argv[3]) if len(sys.argv) > 3 else SECONDS)

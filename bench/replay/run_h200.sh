@@ -29,7 +29,7 @@ replayed() { # MODE
     # shellcheck disable=SC2046  # several words
     "$tw" replay capsule="$out/capsule_$1" $(small '' 'replay.samples=3 replay.sample_ms=0.05') out="$out/r_$1" >"$out/$1.replay" || rc=$?
     cut -c1-160 "$out/$1.replay"
-    grep -E '^([a-z_]*_us|wrong_bytes|verif|kinds|fault|note)' "$out/$1.replay" | cut -c1-150 | sed 's/^/    /' | figure
+    grep -E '^([a-z_]*_us|wrong_bytes|verif|NOT verif|nothing to verify|  [a-z0-9]|kinds|fault|note)' "$out/$1.replay" | cut -c1-150 | sed 's/^/    /' | figure
     awk '{ v[$1] = $2 } END {
         is = v["in_region_sum_us"] + 0
         was = v["application_sum_us"] + 0
