@@ -34,6 +34,7 @@ class Figures:
         self.runs = [r for r in self.runs if os.path.isfile(os.path.join(r, "gpu_energy_report.json"))]
         self.reports = [load(r, "gpu_energy_report.json") for r in self.runs]
         self.metas = [load(r, "run_meta.json") for r in self.runs]
+        self.first = load(self.runs[0], "isolated_kernels_timing.json")["kernels"] if self.runs else []
         self.missed = 0
 
     def row(self, what, values, limit, unit="%"):
@@ -65,6 +66,9 @@ def table(f, mode, seconds):
     print(f"{'figure':44} {'n':>2}  {'mean':>9}     {'spread':>8}  {'asked':>9}  {'':9} each")
     f.row("times: replayed / application, summed",
           [off(find(m, "region", "in_context_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
+    if any(find(m, "region", "as_launched_sum_us") for m in f.metas): # a program without graphs
+        f.row("  launched one by one, as by the application",
+              [off(find(m, "region", "as_launched_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
     f.row("energy: predicted / application", f.of(*app, "error_percent"), 3)
     f.row("energy above idle: predicted / application", f.of(*app, "above_idle_error_percent"), 5 if mode == "llama_compile" else 10)
     f.spread_row("repeats: measured energy of a step", f.of(*app, "measured_energy_j"), 2)
@@ -105,6 +109,36 @@ def kernels(f):
               f"  {short(half):>6}  {short(k.get('sm_mhz')):>4}{'  pool' if k.get('pooled') else ''}")
 
 
+def apart(ops, key):
+    """Sum over operations, in us, of how much longer they are than in the application; None: one is not known."""
+    known = [k["invocation_count"] * (k[key] - k["application_us"]) for k in ops if k.get(key) is not None]
+    return sum(known) if known and len(known) == len(ops) else None
+
+
+def differences(f):
+    """Where the replay's times differ from the application's: by as much each, or in proportion to them."""
+    ops = [k for k in f.first if k.get("application_us") is not None]
+    if not ops:
+        print("  no times of kernels in the application")
+        return
+
+    def line(name, some):
+        n = sum(k["invocation_count"] for k in some)
+        app = sum(k["invocation_count"] * k["application_us"] for k in some)
+        sums = [apart(some, key) for key in ("in_context_us", "as_launched_us")]
+        print(f"  {name[:38]:38} {n:6d}  {app / n:11.3f}" + "".join(
+            f"  {text(v, 1):>9}  {text(v / n if v is not None else None, 3):>8}" for v in sums))
+
+    print("  replay less application, us (first run) count  application   in graph      each   launched      each")
+    for name, low, high in (("operations under 1.5 us", 0, 1.5), ("1.5 to 3 us", 1.5, 3), ("3 to 10 us", 3, 10),
+                            ("over 10 us", 10, float("inf"))):
+        some = [k for k in ops if low <= k["application_us"] < high]
+        if some:
+            line(name, some)
+    for k in sorted(ops, key=lambda k: -abs(apart([k], "in_context_us") or 0))[:8]:
+        line(k["name"], [k])
+
+
 def causes(f):
     """Which piece of the prediction is off: each is checked against something that the others are not in."""
     print("where a miss comes from (means)")
@@ -124,6 +158,7 @@ def causes(f):
         ("the system before: windows summed / region", mean(f.of("comparison", "error_percent")), "%"),
         ("times: region's graph", mean(f.meta("region", "region_us")), "us"),
         ("  its operations inside it, summed", mean(f.meta("region", "in_context_sum_us")), "us"),
+        ("  the same, launched as by the application", mean(f.meta("region", "as_launched_sum_us")), "us"),
         ("  alone, warm, with gaps, summed", mean(f.meta("region", "alone_sum_us")), "us"),
         ("  in the application, summed", mean(f.meta("region", "application_sum_us")), "us"),
         ("a step of the application", mean(f.of("application", "inference_us")), "us"),
@@ -137,6 +172,7 @@ def causes(f):
         print(f"  {what:56} {'-' if v is None else f'{v:.2f}':>10} {unit}")
     windows(f)
     kernels(f)
+    differences(f)
     for note in sorted({n for r in f.reports for n in r.get("notes", [])}):
         print("  note: " + note)
 

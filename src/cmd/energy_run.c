@@ -126,6 +126,8 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
             .invocation_count = k->count,
             .single_time_us = k->warm.n ? k->warm.median_s * 1e6 : (double)NAN,
             .in_context_us = loops->in_context_s[i] * 1e6,
+            .as_launched_us = k->as_launched_s * 1e6,
+            .application_us = k->app_s * 1e6,
             .busy_share = NAN,
             .under = under_of(a, &(struct gpu_conditions){0})};
     }
@@ -220,8 +222,10 @@ static struct node *region_node(struct arena *a, const struct region *region)
     struct node *n = node_new(a, NODE_MAP);
     node_put(a, n, "region_us", node_number(a, region->times.time.median_s * 1e6));
     node_put(a, n, "in_context_sum_us", node_number(a, region->times.nodes_s * 1e6));
+    node_put(a, n, "as_launched_sum_us", node_number(a, region->times.as_launched_s * 1e6));
     node_put(a, n, "alone_sum_us", node_number(a, region->alone_sum_s * 1e6));
     node_put(a, n, "application_sum_us", node_number(a, region->times.app_nodes_s * 1e6));
+    node_put(a, n, "no_as_launched_times", node_str_or_null(a, region->times.why_not_as_launched));
     node_put(a, n, "application_wall_us", node_number(a, region->times.app_wall_s * 1e6));
     return n;
 }

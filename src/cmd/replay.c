@@ -442,6 +442,8 @@ static void print_report(struct job_context *c, const struct replay_report *r,
         node_put(a, out, "region_us", us(a, r->region.time.median_s));
         node_put(a, out, "alone_sum_us", us(a, replay_sum_s(&r->kernels)));
         node_put(a, out, "in_region_sum_us", us(a, r->region.nodes_s));
+        if (isfinite(r->region.as_launched_s))
+            node_put(a, out, "as_launched_sum_us", us(a, r->region.as_launched_s));
     }
     node_put(a, out, "application_sum_us", us(a, r->region.app_nodes_s));
     node_put(a, out, "application_wall_us", us(a, r->region.app_wall_s));

@@ -40,6 +40,8 @@ static const struct field kernel_rows[] = {
     FIELD_AS(struct kernel_timing, window.start, "start_timestamp", .optional = true),
     FIELD_AS(struct kernel_timing, window.end, "end_timestamp", .optional = true),
     FIELD(struct kernel_timing, in_context_us, .max = 1e15, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, as_launched_us, .max = 1e15, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, application_us, .max = 1e15, .optional = true, .omit = true),
     FIELD(struct kernel_timing, pooled, .optional = true, .omit = true),
     FIELD(struct kernel_timing, busy_share, .max = 1, .optional = true, .omit = true),
     UNDER_ROWS(struct kernel_timing),

@@ -75,6 +75,7 @@ static void take_loaded(struct run *r, const struct node *n)
                                                    .bytes = get_int(k, "bytes"),
                                                    .app_s = get_double(k, "app_s"),
                                                    .in_context_s = NAN,
+                                                   .as_launched_s = NAN,
                                                    .alone_s = NAN};
         const struct node *chosen = node_find(k, "chosen");
         if (chosen && chosen->kind == NODE_BOOL && !chosen->b)
@@ -114,6 +115,16 @@ static void take_nodes(struct run *r, const struct node *n)
     for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n;
          i++)
         r->out->kernels.p[i].in_context_s = seconds(list->items[i]);
+}
+
+static void take_as_launched(struct run *r, const struct node *n)
+{
+    const struct node *list = node_find(n, "classes");
+    r->out->region.as_launched_s = get_double(n, "sum_s");
+    r->out->region.why_not_as_launched = get_text(n, "why");
+    for (uint32_t i = 0; list && list->kind == NODE_LIST && i < list->n && i < r->out->kernels.n;
+         i++)
+        r->out->kernels.p[i].as_launched_s = seconds(list->items[i]);
 }
 
 static void take_conditions(const struct node *n, struct gpu_conditions *c)
@@ -187,6 +198,8 @@ static enum st take_line(struct run *r, struct sv line, struct err *e)
             take_held(r, n);
         } else if (strcmp(key, "nodes") == 0) {
             take_nodes(r, n);
+        } else if (strcmp(key, "as_launched") == 0) {
+            take_as_launched(r, n);
         } else if (strcmp(key, "alone") == 0) {
             take_alone(r, n);
         } else if (strcmp(key, "extracted") == 0) {
@@ -398,6 +411,7 @@ enum st replay_capsule(struct arena *a, const struct replay_capsule_params *p,
         out->held = arena_array(a, struct replay_held, out->n_held);
     }
     out->region.nodes_s = out->region.app_nodes_s = out->region.app_wall_s = NAN;
+    out->region.as_launched_s = NAN;
     if (p->task == REPLAY_TRIAL)
         return run_placed(&r, e) == ST_OK ? ST_OK : judge_trial(&r, e);
     TRY(run_all(&r, e));

@@ -47,6 +47,7 @@ static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
     node_put(a, n, "repeated_us", timing_node(a, &k->repeated));
     node_put(a, n, "alone_us", micro(a, k->alone_s));
     node_put(a, n, "in_context_us", micro(a, k->in_context_s));
+    node_put(a, n, "as_launched_us", micro(a, k->as_launched_s));
     node_put(a, n, "application_us", micro(a, k->app_s));
     if (k->mangled)
         node_put(a, n, "mangled", node_str(a, k->mangled));
@@ -89,8 +90,11 @@ struct node *replay_full_node(struct arena *a, const struct replay_region *r)
     node_put(a, n, "max_time_us", micro(a, t->max_s));
     node_put(a, n, "region_us", timing_node(a, t));
     node_put(a, n, "in_context_sum_us", micro(a, r->nodes_s));
+    node_put(a, n, "as_launched_sum_us", micro(a, r->as_launched_s));
     node_put(a, n, "application_sum_us", micro(a, r->app_nodes_s));
     node_put(a, n, "application_wall_us", micro(a, r->app_wall_s));
+    if (r->why_not_as_launched)
+        node_put(a, n, "no_as_launched_times", node_str(a, r->why_not_as_launched));
     if (r->why_no_nodes)
         node_put(a, n, "no_in_context_times", node_str(a, r->why_no_nodes));
     return n;

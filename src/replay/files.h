@@ -15,6 +15,7 @@ struct replay_kernel {
     int64_t count;            /* in the region */
     struct timing warm, cold; /* n = 0: not measured */
     double in_context_s;      /* inside the region, mean of one; NAN = unknown */
+    double as_launched_s;     /* the same, given to the GPU as the program did; NAN = unknown */
     double alone_s;           /* alone and without the gap to the next; NAN = unknown */
     double app_s;             /* in the application, mean of one; NAN = unknown */
     struct timing repeated;   /* one more of it in its place in the region */
@@ -34,9 +35,12 @@ enum st replay_write_isolated(struct arena *a, const struct artifact *art,
 
 /* The region, as a whole. */
 struct replay_region {
-    struct timing time;       /* of a launch of its graph */
-    double nodes_s;           /* its operations' times on the GPU, summed; NAN = not known */
-    double app_nodes_s;       /* the same in the application */
+    struct timing time;   /* of a launch of its graph */
+    double nodes_s;       /* its operations' times on the GPU, summed; NAN = not known */
+    double as_launched_s; /* the same, given to the GPU as the program did; NAN = not known, or
+                           * the program launched graphs */
+    const char *why_not_as_launched; /* NULL = known */
+    double app_nodes_s;              /* the same in the application */
     double app_wall_s;        /* the application's, from its start until the GPU was idle again */
     const char *why_no_nodes; /* NULL = they are known */
 };

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "gpu/stream.h"
 
 #define CHECK(l, call, ...) gpu_check(&(l)->g, (l)->g.driver.call(__VA_ARGS__), #call, e)
@@ -194,6 +195,21 @@ void issue_close(struct issue *i)
     *i = (struct issue){0};
 }
 
+/* Sleeping ends late by tens of microseconds: the last half millisecond is waited out awake. */
+static void wait_for_pace(struct issue *i, size_t op)
+{
+    const int64_t call_ns = i->l->c->ops[op].call_ns;
+    if (!i->begun) {
+        i->begun = true;
+        i->zero_ns = clock_mono_ns() - call_ns;
+    }
+    const int64_t until_ns = i->zero_ns + call_ns;
+    if (until_ns - clock_mono_ns() > 1000000)
+        clock_sleep_until_ns(until_ns - 500000);
+    while (clock_mono_ns() < until_ns)
+        ;
+}
+
 static enum st issue_step(struct issue *i, const struct program_step *s,
                           const struct issue_repeat *repeat, struct err *e)
 {
@@ -201,6 +217,8 @@ static enum st issue_step(struct issue *i, const struct program_step *s,
     const CUstream stream = i->lanes[s->lane];
     if (s->kind == PROGRAM_WAIT)
         return gpu_stream_after(&l->g, stream, i->events[i->p->steps[s->item].event], e);
+    if (s->kind == PROGRAM_OP && i->paced)
+        wait_for_pace(i, s->item);
     if (s->kind == PROGRAM_OP) {
         const bool many = repeat && repeat->class_of && repeat->class_of[s->item] == repeat->class;
         for (int k = 0; k < (many ? repeat->times : 1); k++)
@@ -213,6 +231,7 @@ static enum st issue_step(struct issue *i, const struct program_step *s,
 enum st issue_streams(struct issue *i, const struct issue_repeat *repeat, struct err *e)
 {
     const struct gpu *g = &i->l->g;
+    i->begun = false;
     TRY(gpu_event_record(g, i->fork, i->origin, e));
     for (uint32_t k = 0; k < i->p->n_lanes; k++)
         TRY(gpu_stream_after(g, i->lanes[k], i->fork, e));

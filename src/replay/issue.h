@@ -25,6 +25,9 @@ struct issue {
     CUevent *events; /* [p->n_events] */
     CUevent *joins;  /* [p->n_lanes] */
     CUevent fork;
+    bool paced; /* issue_streams: no operation before the program gave it, counted from the first */
+    bool begun; /* private, as zero_ns: when the program's time 0 would have been */
+    int64_t zero_ns;
 };
 
 enum st issue_open(struct load *l, const struct program *p, struct issue *out, struct err *e);

@@ -23,6 +23,14 @@ struct node_record {
  * cannot be known: no CUPTI, records that do not match. ST_DEVICE: the GPU failed. */
 enum st node_times(struct load *l, struct issue *i, double *op_s, const char **why, struct err *e);
 
+/* The same of a region whose operations the program gave one by one, given so again: on streams,
+ * none earlier after the first than the program did. What a kernel takes may depend on that: the
+ * nodes of a graph follow each other within a microsecond, where the GPU waits for a host it is
+ * idle between them. *why also: the program launched a graph, so that the times above are the like
+ * ones. Launches are NODE_LAUNCHES, 3 where these take more than 2 s. */
+enum st node_times_as_launched(struct load *l, struct issue *i, double *op_s, const char **why,
+                               struct err *e);
+
 /* Mean seconds of an operation in graphs of operations of one kind, which repeat alone: without the
  * gap to the next one, which a time between events holds. graph_of gives graph i, 0 <= i < n, which
  * is closed here, and how many operations it holds, or NULL to leave it out. alone_s [n]: NAN where

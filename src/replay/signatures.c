@@ -357,6 +357,7 @@ enum st replay_signatures(struct arena *a, const struct replay_signatures *in,
                                                    .bytes = in->p[i].bytes,
                                                    .first = -1,
                                                    .in_context_s = NAN,
+                                                   .as_launched_s = NAN,
                                                    .alone_s = NAN,
                                                    .app_s = in->p[i].app_s};
     TRY(gpu_open(p->gpu, &s.g, e));

@@ -267,14 +267,17 @@ static enum st time_class(struct worker *w, size_t i, double region_s, struct er
     return ST_OK;
 }
 
+typedef enum st times_of(struct load *l, struct issue *i, double *op_s, const char **why,
+                         struct err *e);
+
 /* Mean of one of each class, and the sum of all. */
-static enum st do_nodes(struct worker *w, struct err *e)
+static enum st do_nodes(struct worker *w, const char *key, times_of *of, struct err *e)
 {
     const char *why;
     double *op_s = arena_array(w->a, double, w->capsule.n_ops), sum = 0;
     struct node *n = node_new(w->a, NODE_MAP), *list = node_new(w->a, NODE_LIST);
     TRY(load_reset(&w->load, e));
-    TRY(node_times(&w->load, &w->issue, op_s, &why, e));
+    TRY(of(&w->load, &w->issue, op_s, &why, e));
     for (size_t k = 0; !why && k < w->classes.n; k++) {
         const struct replay_class *c = &w->classes.p[k];
         double s = 0;
@@ -286,7 +289,7 @@ static enum st do_nodes(struct worker *w, struct err *e)
     node_put(w->a, n, "classes", list);
     node_put(w->a, n, "sum_s", why ? node_new(w->a, NODE_NULL) : node_number(w->a, sum));
     node_put(w->a, n, "why", node_str_or_null(w->a, why));
-    answer(w, "nodes", n);
+    answer(w, key, n);
     return ST_OK;
 }
 
@@ -372,7 +375,8 @@ static enum st do_time(struct worker *w, struct err *e)
             TRY(time_class(w, i, region_s, e));
     if (w->order.dispatch >= 0)
         return ST_OK;
-    TRY(do_nodes(w, e));
+    TRY(do_nodes(w, "nodes", node_times, e));
+    TRY(do_nodes(w, "as_launched", node_times_as_launched, e));
     return do_alone(w, e);
 }
 

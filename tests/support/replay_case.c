@@ -186,6 +186,8 @@ static void make_graph(struct maker *m, int faults)
     m->edges[0].op = m->edges[1].op = 8;
     m->edges[2].op = 9;
     m->edges[3].op = 10;
+    if (faults & REPLAY_CASE_PLAIN)
+        return;
     for (int i = 0; i < 4; i++)
         nodes[i]->graph = 1;
     nodes[1]->n_edges = nodes[2]->n_edges = 1;
@@ -331,6 +333,8 @@ enum st replay_case_write(const char *dir, int faults, struct sv image, struct e
     if (faults & REPLAY_CASE_WRONG)
         for (int i = 100; i < 103; i++)
             m->behind[A][i] ^= 0x55;
+    if (faults & REPLAY_CASE_PLAIN)
+        m->facts.n_graphs = 0;
     take_arrays(m);
     if (faults & REPLAY_CASE_STILL)
         make_still(m, faults);

@@ -23,6 +23,7 @@ enum replay_case_fault {
     REPLAY_CASE_UNKNOWN = 4, /* a kernel that the module does not have */
     REPLAY_CASE_NEAR = 16,   /* the host memory lies between device memory */
     REPLAY_CASE_ODD = 8,     /* operation 11 is "odd_write(B)", for a test's own twin */
+    REPLAY_CASE_PLAIN = 64,  /* operations 8 to 11 are launches of their own, no graph's */
     REPLAY_CASE_STILL = 32,  /* all memory is at the start as the region leaves it, none is
                               * allocated inside; word 1 of B is REPLAY_CASE_WORD with ODD */
 };

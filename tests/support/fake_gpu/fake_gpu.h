@@ -75,8 +75,8 @@ struct fake_work {
     enum fake_work_kind { FAKE_WORK_KERNEL, FAKE_WORK_COPY, FAKE_WORK_SET } kind;
     const char *name; /* of a kernel */
     double start_s, end_s;
-    uint32_t launch; /* number of the graph launch, 0 = none */
-    uint64_t node;   /* of it, rising in the order in which nodes were made */
+    uint32_t launch; /* its number, rising; the same for all nodes of a graph's */
+    uint64_t node;   /* of a graph, rising in the order in which nodes were made; 0 = none */
 };
 FAKE_EXPORT void fake_gpu_on_work(void (*on)(const struct fake_work *w));
 

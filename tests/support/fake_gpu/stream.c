@@ -26,7 +26,7 @@ struct op {
     void (*run)(void *ctx);
     void *ctx; /* owned */
     bool part; /* a further row of what is one operation to others */
-    /* of a graph launch: its number, the node's from 1; 0 = none */
+    /* number of the launch, that of the graph or its own; the graph's node from 1, 0 = none */
     uint32_t launch;
     uint64_t node;
 };
@@ -267,6 +267,8 @@ static void append(struct op **first, struct op **last, struct op *o)
     *last = o;
 }
 
+static uint32_t launches; /* of graphs, and of what is in none */
+
 static CUresult push(CUstream stream, const struct op *given)
 {
     CUstream s = of(stream);
@@ -280,6 +282,8 @@ static CUresult push(CUstream stream, const struct op *given)
         append(&s->capture->first, &s->capture->last, o);
         s->capture->n += o->kind != OP_RECORD && o->kind != OP_WAIT;
     } else {
+        if (o->node == 0)
+            o->launch = ++launches;
         append(&s->first, &s->last, o);
     }
     return CUDA_SUCCESS;
@@ -712,15 +716,14 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned l
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
 {
-    static uint32_t launches;
     const int error = fake_script_fail("cuGraphLaunch");
     uint64_t node = 0;
     if (error)
         return (CUresult)error;
-    launches++;
+    const uint32_t launch = ++launches;
     for (const struct op *o = graph->first; o; o = o->next) {
         struct op *c = clone(o, copy_ctx(o->ctx));
-        c->launch = launches;
+        c->launch = launch;
         c->node = ++node;
         const CUresult result = push(stream, c);
         if (result != CUDA_SUCCESS) {

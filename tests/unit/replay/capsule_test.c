@@ -2,6 +2,7 @@
 #include <math.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "replay/extract.h"
 #include "replay/measure.h"
 #include "replay/node_times.h"
@@ -689,6 +690,33 @@ static void memory_can_be_put_back_between_samples(void **state)
     close_case(&f);
 }
 
+/* Each operation as long after the first as in the program, or later. */
+static void operations_keep_the_program_s_pace(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_PLAIN), t);
+    const struct capsule_op *ops = f.c.ops;
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    issue.paced = true;
+    for (int run = 0; run < 2; run++) { /* each begins anew */
+        const int64_t before_ns = clock_mono_ns();
+        assert_ok(issue_streams(&issue, NULL, &t->e), t);
+        assert_true(issue.zero_ns + ops[0].call_ns >= before_ns);
+        assert_true(clock_mono_ns() >= issue.zero_ns + ops[f.c.n_ops - 1].call_ns);
+    }
+    assert_true(ops[f.c.n_ops - 1].call_ns == 240000);
+    struct capsule_op *late = arena_copy(t->a, ops, f.c.n_ops * sizeof *ops);
+    late[f.c.n_ops - 1].call_ns = 5000000; /* slept for */
+    f.c.ops = late;
+    assert_ok(issue_streams(&issue, NULL, &t->e), t);
+    assert_true(clock_mono_ns() >= issue.zero_ns + 5000000);
+    issue_close(&issue);
+    close_case(&f);
+}
+
 static void records_are_matched_with_operations(void **state)
 {
     /* of the program's ten operations, in its order of steps; copies and sets are of any kind */
@@ -757,6 +785,7 @@ int main(void)
         TEST(classes_are_what_is_alike),
         TEST(one_operation_becomes_a_capsule),
         TEST(memory_can_be_put_back_between_samples),
+        TEST(operations_keep_the_program_s_pace),
         TEST(records_are_matched_with_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
