@@ -275,6 +275,12 @@ static void measure_apart(struct verifier *v)
     v->out->apart_known = true;
 }
 
+/* After measure_apart. */
+static bool is_unlike(const struct verified *v)
+{
+    return v->apart_known && v->program_apart.low > v->replays_apart.high;
+}
+
 /* ---- writers --------------------------------------------------------------------------------- */
 
 static int by_bytes(const void *x, const void *y)
@@ -428,7 +434,19 @@ static bool is_cut(const struct verifier *v)
     return cut;
 }
 
-/* As many replays as are wanted; otherwise while the last found bytes that vary and had not. */
+/* More replays may tell more: the last found bytes that vary and had not, or, of few replays, none
+ * is like the program. */
+static bool goes_on(struct verifier *v, const uint64_t n[3], uint64_t varied)
+{
+    if (n[VARIES] == 0 || is_cut(v))
+        return false;
+    if (n[ALIKE] && n[VARIES] > varied)
+        return true;
+    measure_apart(v);
+    return is_unlike(v->out);
+}
+
+/* As many as are wanted; otherwise three, and on. */
 static enum st replay_all(struct verifier *v, struct issue *i, struct err *e)
 {
     const int wanted = v->params->replays;
@@ -444,7 +462,7 @@ static enum st replay_all(struct verifier *v, struct issue *i, struct err *e)
         return ST_OK;
     before = n[VARIES];
     count_kinds(v, n);
-    while (v->replays < most && n[ALIKE] && n[VARIES] > before && !is_cut(v)) {
+    while (v->replays < most && goes_on(v, n, before)) {
         before = n[VARIES];
         TRY(replay_once(v, i, e));
         count_kinds(v, n);
@@ -469,9 +487,8 @@ static enum st judge(struct verifier *v, const struct program *p, struct err *e)
         const struct source_params params = source_params_of(v);
         TRY(source_rewritten(v->l, p, &params, &out->rewritten, e));
     }
-    out->verdict = out->wrong ? VERIFY_WRONG
-                   : out->apart_known && out->program_apart.low > out->replays_apart.high
-                       ? VERIFY_UNLIKE
+    out->verdict = out->wrong                       ? VERIFY_WRONG
+                   : is_unlike(out)                 ? VERIFY_UNLIKE
                    : out->changed || out->rewritten ? VERIFY_SAME
                                                     : VERIFY_UNCHANGED;
     return ST_OK;

@@ -22,7 +22,8 @@
  * program did what the replays do, its memory is one more draw of the same, as far from a replay as
  * another replay is. When it is farther from every replay than any two of these are from each
  * other, it is called unlike. Of R replays and a program that are draws of the same, the program is
- * the one that lies so at most once in R + 1 times.
+ * the one that lies so at most once in R + 1 times; before it is said there are VERIFY_REPLAYS
+ * replays.
  *
  * A region that leaves all memory as it was, a pass that an application repeats, would be verified
  * by a replay that does nothing. Then it is replayed operation by operation, and bytes are counted

@@ -248,6 +248,23 @@ static void the_program_may_be_one_draw_more(void **state)
     assert_int_equal(v.verdict, VERIFY_SAME);
 }
 
+/* All 16 numbers vary, in each replay in a third of them, and the program has others; so the
+ * fourth. */
+static unsigned char fourth_is_the_program_s(int call, int i)
+{
+    return (unsigned char)(i >= 16 || call > 2 ? program_byte(i) : i % 3 == call ? 201 : 200);
+}
+
+static void few_replays_do_not_make_the_program_unlike(void **state)
+{
+    struct test *t = *state;
+    const struct verified v = verify_drawn(t, 0, fourth_is_the_program_s);
+    assert_int_equal(v.replays, 4);
+    assert_int_equal(v.nondeterministic, 16);
+    assert_int_equal(v.program_apart.low, 0);
+    assert_int_equal(v.verdict, VERIFY_SAME);
+}
+
 /* Varies while operations are in a graph, and not one by one. */
 static unsigned char early_calls(int call, int i)
 {
@@ -771,6 +788,7 @@ int main(void)
         TEST(bytes_beside_nondeterministic_ones_are_unsettled),
         TEST(replays_go_on_while_more_bytes_vary),
         TEST(the_program_may_be_one_draw_more),
+        TEST(few_replays_do_not_make_the_program_unlike),
         TEST(where_results_begin_to_vary),
         TEST(a_region_that_changes_nothing),
         TEST(a_tolerance_is_of_numbers),
