@@ -16,6 +16,15 @@ static void a_whole_part_is_the_setting(void **state)
     assert_near(seconds, 12 * (24 * 0.004 + 121.19 * 0.0001), 0.001);
 }
 
+/* Of engines with batches ahead, which classes up to 3,072 tokens and more are for. */
+static void few_sequences_have_prompts_of_a_whole_batch(void **state)
+{
+    (void)state;
+    const struct calibration_setting *deep = calibration_settings_of(true);
+    for (int i = 0; i < CALIBRATION_SETTINGS; i++)
+        assert_int_equal(deep[i].longest, deep[i].sequences <= 20 ? 4096 : 1024);
+}
+
 static void outputs_get_shorter_before_requests_get_fewer(void **state)
 {
     (void)state;
@@ -55,6 +64,7 @@ static void prompts_of_unknown_times_are_not_shortened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),
         cmocka_unit_test(a_whole_part_is_the_setting),
         cmocka_unit_test(outputs_get_shorter_before_requests_get_fewer),
         cmocka_unit_test(prompts_leave_the_decodes_most_of_the_time),
