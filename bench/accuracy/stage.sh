@@ -128,6 +128,14 @@ for stage in $(echo "$shown" | tr , ' '); do
         die "stages: $predict has no stage_${stage}_lifecycle_metrics.json"
 done
 
+if [ "${shown%%,*}" = not ]; then
+    left=''
+    for file in "$predict"/stage_*_lifecycle_metrics.json; do
+        [ "$file" = "$predict/stage_${fitted}_lifecycle_metrics.json" ] || left=1
+    done
+    [ -n "$left" ] || die "stages: $predict has no other stage than $fitted: nothing is left to predict"
+fi
+
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 # shellcheck disable=SC2086 # words of the command line
