@@ -660,7 +660,7 @@ class Engine:
         batch = self.batch
         if cached is None:
             batch.clear()
-            if self.options.max_batch > 1:
+            if self.options.max_batch > 1 and self.options.cache == "dynamic":  # static: copied either way
                 batch.fill([self.stand_in(1, 1)], tokens)
             self.waiting.append(self.stand_in(0, tokens))
         else:
