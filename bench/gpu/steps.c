@@ -362,11 +362,11 @@ static const struct variant {
     {"out narrow", "#define STEP_OUT_WIDE 0\n", 8},
     {"16, out narrow", "#define STEP_OUT_WIDE 0\n", 16},
     {"norm first", "#define STEP_LATE_NORM 0\n", 8},
-    {"chunks 1", "#define STEP_CHUNKS 1\n", 8},
-    {"group 1", "#define STEP_GROUP 1\n", 8},
+    {"chunks 2", "#define STEP_CHUNKS 2\n", 8},
+    {"group 2", "#define STEP_GROUP 2\n", 8},
     {"all as before",
      "#define STEP_PARTS 3\n#define STEP_COPIES 1\n#define STEP_OUT_WIDE 0\n"
-     "#define STEP_LATE_NORM 0\n#define STEP_CHUNKS 1\n",
+     "#define STEP_LATE_NORM 0\n#define STEP_CHUNKS 1\n#define STEP_GROUP 2\n",
      8},
 };
 

@@ -38,11 +38,11 @@ static int most_singles(int n, int64_t tiles, int sms)
 
 int cuda_parts_most(enum cuda_deal deal, int n, int heads, int kv_heads, int sms)
 {
-    enum { RUN_WAVES = 4 };
+    enum { RUN_HALF_WAVES = 3 };
     const int at_once = cuda_parts_at_once(heads, kv_heads, sms);
     if (n == 0)
         return 0;
-    if (deal == CUDA_DEAL_RUNS || (deal == CUDA_DEAL_FASTEST && n <= RUN_WAVES * at_once))
+    if (deal == CUDA_DEAL_RUNS || (deal == CUDA_DEAL_FASTEST && 2 * n <= RUN_HALF_WAVES * at_once))
         return at_once;
     return most_singles(n, cuda_attention_head_tiles(heads, kv_heads), sms);
 }

@@ -35,10 +35,12 @@
  * plan takes the host 1 to 60 us on one core.
  *
  * most, for C = head tiles of all KV heads (blocks of a run) and M multiprocessors: runs that run
- * at once, 3 M / C, for up to 4 times as many rows; this grid has the single form too where it has
- * room for it. More rows fill the GPU often enough that only the last of many waves is not full (32
- * heads of 1,024 keys: 64 rows take 1.09 times the floor, 128 rows 1.03), and stay a part a block,
- * with
+ * at once, 3 M / C, for up to 3/2 times as many rows; this grid has the single form too where it has
+ * room for it. More rows fill the GPU often enough that only the last of some waves is not full, and
+ * their blocks start one by one: measured, a part a block is 1 to 4 % faster there (24 rows of 32
+ * heads 97 us against 98, lognormal 95 against 99; 128 of 8 131 against 133), below it up to 17 %
+ * slower (33 of 8 45 against 39, 64 of 8 77 against 70, 16 of 32 76 against 68). They stay a part a
+ * block, with
  *
  *   max(n ceil(2 M / (n C)),           n rows fill two blocks a multiprocessor, as few rows must
  *       ceil(3 n / 2),                 room to cut long rows however many rows there are

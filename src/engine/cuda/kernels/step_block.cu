@@ -5,7 +5,7 @@
 #define STEP_PARTS 12
 #endif
 #if !defined(STEP_GROUP)
-#define STEP_GROUP 2
+#define STEP_GROUP 1
 #endif
 #if !defined(STEP_LATE_NORM)
 #define STEP_LATE_NORM 1
@@ -17,7 +17,7 @@
 #define STEP_OUT_WIDE 1
 #endif
 #if !defined(STEP_CHUNKS)
-#define STEP_CHUNKS 2
+#define STEP_CHUNKS 1
 #endif
 
 enum {
