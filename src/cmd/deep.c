@@ -39,6 +39,7 @@ static struct deep_params params_of(const struct job_context *c, const struct mo
     const char *clocks = p->ncu.clock_control;
     return (struct deep_params){
         .baseline = p->deep.baseline,
+        .warmup = p->deep.warmup,
         .timeline = p->deep.timeline,
         .mode = p->deep.mode,
         .trace = p->deep.trace,

@@ -277,7 +277,7 @@ struct plan {
 
     const char *work; /* a command of this program, run instead of a program after -- */
     struct {          /* semantics: deep/deep.h */
-        bool dry_run, baseline;
+        bool dry_run, baseline, warmup;
         int timeline, mode; /* enum deep_timeline, enum deep_mode */
         const char *trace, *session, *against, *roofs;
         const struct node *stages;

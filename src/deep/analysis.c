@@ -48,6 +48,7 @@ static struct deep_kernel_row row_of(struct arena *a, const struct deep_kernel *
     const struct deep_place *p = &k->place;
     struct deep_kernel_row r = {.name = arena_str(a, k->name), /* the trace is freed earlier */
                                 .short_name = arena_str(a, k->short_name),
+                                .label = arena_str(a, k->label),
                                 .calls = (double)k->calls,
                                 .total_ms = k->timed ? (double)k->total_ns / 1e6 : (double)NAN,
                                 .mean_us = (double)k->total_ns / 1e3 / (double)k->timed,
@@ -205,6 +206,8 @@ static void add_stages(struct arena *a, const struct deep_analysis *x, struct de
             .instances = (double)s->all.instances,
             .elapsed_ms = elapsed_ms,
             .per_instance_ms = elapsed_ms / (double)s->all.instances,
+            .least_ms = (double)s->all.least_ns / 1e6,
+            .most_ms = (double)s->all.most_ns / 1e6,
             .host_ms = (double)s->all.host_ns / 1e6,
             .gpu_ms = (double)s->all.gpu_ns / 1e6,
             .exclusive_ms = (double)s->all.exclusive_ns / 1e6,
@@ -297,6 +300,21 @@ static void add_roofs(struct arena *a, const struct deep_roofs *roofs, struct de
                 (struct deep_roof_row){deep_unit_name(i), roofs->flop_per_s[i]};
 }
 
+/* A mean of instances that differ by much says little of any. */
+static void note_uneven(struct arena *a, struct deep_result *out)
+{
+    static const double FACTOR = 2;
+    for (size_t i = 0; i < out->n_stages; i++) {
+        const struct deep_stage_row *s = &out->stages[i];
+        if (s->most_ms > FACTOR * s->least_ms)
+            deep_note(
+                a, out,
+                "Instances of %s take %.3f to %.3f ms, %.3f in the mean: some do more, or wait "
+                "for what happens once (a library that prepares kernels for a new shape).",
+                s->path, s->least_ms, s->most_ms, s->per_instance_ms);
+    }
+}
+
 /* Kernels whose time under ncu is far from that in the app. */
 static void note_durations(struct arena *a, const struct deep_result *r, struct deep_result *out)
 {
@@ -318,9 +336,11 @@ static void note_durations(struct arena *a, const struct deep_result *r, struct 
         deep_note(a, out,
                   "%zu of %zu kernels took more than %.0f %% longer or shorter under Nsight "
                   "Compute than in the application, the most %s: %.2f us against %.2f us "
-                  "(%+.0f %%). Nsight Compute runs each kernel alone, with flushed caches; "
-                  "shares of time are the application's.",
-                  far, known, FAR_PERCENT, worst->short_name, worst->ncu_us, worst->app_us,
+                  "(%+.0f %%). Nsight Compute runs each kernel alone, with flushed caches, and one "
+                  "launch stands for all of its grid, which may be of other sizes "
+                  "(ncu.by_region=true measures stage by stage, ncu.launch_count= more launches). "
+                  "Shares of time are the application's.",
+                  far, known, FAR_PERCENT, worst->label, worst->ncu_us, worst->app_us,
                   worst->clock_percent);
 }
 
@@ -350,6 +370,12 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
     out->kernels = arena_array(a, struct deep_kernel_row, top + 1);
     for (size_t i = 0; i < top; i++)
         out->kernels[out->n_kernels++] = row_of(a, &k[i]);
+    out->kernel_totals = arena_array(a, struct deep_kernel_total, n + 1);
+    for (size_t i = 0; i < n; i++)
+        if (k[i].timed && 100 * k[i].share >= DEEP_TOTALS_SHARE)
+            out->kernel_totals[out->n_kernel_totals++] =
+                (struct deep_kernel_total){arena_str(a, k[i].name), (double)k[i].calls,
+                                           (double)k[i].total_ns / 1e6, 100 * k[i].share};
     size_t uneven = 0;
     if (x->k)
         out->collectives =
@@ -375,6 +401,7 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
                   j.unmatched, x->ncu->launches.n);
     for (size_t i = 0; x->ncu && i < x->ncu->notes.n; i++)
         deep_note(a, out, "%s", x->ncu->notes.p[i]);
+    note_uneven(a, out);
     note_durations(a, out, out);
     if (x->k && x->k->t->ops.n)
         add_gantt(a, x, out);

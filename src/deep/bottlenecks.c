@@ -45,9 +45,10 @@ static const char *kernel_evidence(struct arena *a, const struct deep_result *r,
     if (!isnan(k->occupancy_percent))
         buf_printf(&out, " Occupancy %.0f %%%s", k->occupancy_percent,
                    isnan(k->occupancy_limit_percent) ? "." : "");
+    bool limited = k->occupied && strcmp(k->occupied, "nothing") != 0;
     if (!isnan(k->occupancy_percent) && !isnan(k->occupancy_limit_percent))
         buf_printf(&out, " of %.0f %% possible%s%s.", k->occupancy_limit_percent,
-                   k->occupied ? ", limited by " : "", k->occupied ? k->occupied : "");
+                   limited ? ", limited by " : "", limited ? k->occupied : "");
     if (k->profiled <= 0 && r->n_kernels)
         buf_puts(&out, " Nsight Compute did not measure it: no roof is known for it.");
     const char *text = arena_str(a, buf_str(&out));
@@ -126,7 +127,7 @@ static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_resul
                                         const struct deep_kernel_row *k)
 {
     double lanes = r->totals.processes > 1 ? r->totals.processes : 1;
-    struct deep_bottleneck b = {.what = k->short_name, .kind = kind_of(k)};
+    struct deep_bottleneck b = {.what = k->label, .kind = kind_of(k)};
     b.ms = k->total_ms / lanes;
     b.share_percent = 100 * b.ms / r->totals.elapsed_ms;
     b.floor_percent = floor_of(k);

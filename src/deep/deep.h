@@ -7,10 +7,11 @@
  *     kernels.md operators.md regions.md regions.json roofline.svg gantt.svg
  *     deep.json stakeholder_summary.md
  *
- * The command is run several times: unprofiled (the baseline, which overheads count against), under
- * the recorder, and under Nsight Compute on the kernels that took most. It should do the same each
- * time. A tool that is missing, refuses or hangs costs its own part only: the step says why and
- * what to do. */
+ * The command is run several times: unprofiled, once to warm up (the first run of a program on a
+ * machine reads its files from the disk) and once as the baseline, which overheads count against;
+ * under the recorder, and under Nsight Compute on the kernels that took most. It should do the same
+ * each time. A tool that is missing, refuses or hangs costs its own part only: the step says why
+ * and what to do. */
 #ifndef DEEP_DEEP_H
 #define DEEP_DEEP_H
 
@@ -30,6 +31,7 @@ struct deep_params {
     struct texts command;        /* program and arguments; n = 0: only what trace and csv have */
     bool ours;                   /* it is this program: each run gets an out= of its own */
     bool baseline;               /* run it unprofiled first */
+    bool warmup;                 /* and once more before that, to no account */
     int timeline;                /* enum deep_timeline */
     int mode;                    /* enum deep_mode: what the recorder records */
     const char *trace;           /* a timeline made before, of any format; NULL = none */

@@ -68,9 +68,11 @@ void deep_dry_run(struct arena *a, const struct deep_params *p, const char *dir,
     struct argv v = {.a = a};
     if (!p->command.n)
         return;
-    argv_all(&v, step_command(a, p, dir, "baseline"));
-    if (p->baseline)
-        show(out, "baseline", &v);
+    for (int i = p->warmup ? 0 : 1; p->baseline && i < 2; i++) {
+        v = (struct argv){.a = a};
+        argv_all(&v, step_command(a, p, dir, i ? "baseline" : "warm-up"));
+        show(out, i ? "baseline" : "warm-up", &v);
+    }
     v = (struct argv){.a = a};
     argv_all(&v, step_command(a, p, dir, "timeline"));
     if (p->timeline == DEEP_TIMELINE_TWINFER)

@@ -266,7 +266,8 @@ static double compute_share(const struct deep_figures *f, const struct deep_roof
     return s / (f->duration_ns / 1e9);
 }
 
-/* The tightest of the limits on blocks per SM. */
+/* What keeps warps from filling the SMs: the grid where its blocks are fewer than an SM's other
+ * limits allow, else the tightest of these; "nothing" where they allow all warps. */
 static const char *occupancy_limit(const struct deep_figures *f)
 {
     const struct {
@@ -279,6 +280,10 @@ static const char *occupancy_limit(const struct deep_figures *f)
                   {f->limit_barriers, "barriers"}};
     const char *what = NULL;
     double least = INFINITY;
+    if (f->waves < 1 && f->waves < f->occupancy_limit_percent / 100)
+        return "the grid's few blocks";
+    if (f->occupancy_limit_percent >= 99.9)
+        return "nothing";
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (limits[i].blocks > 0 && limits[i].blocks < least) {
             least = limits[i].blocks;

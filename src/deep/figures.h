@@ -67,7 +67,8 @@ struct deep_place {                 /* NAN = not known */
     double flop_per_s, dram_per_s, l2_per_s;
     enum deep_class class;
     const char *why;      /* the figures of the rule that decided */
-    const char *occupied; /* what limits the occupancy: "registers", ...; NULL = not known */
+    const char *occupied; /* what limits the occupancy: "registers", ..., "nothing";
+                             NULL = not known */
 };
 struct deep_place deep_place_of(struct arena *a, const struct deep_figures *f,
                                 const struct deep_roofs *r);

@@ -94,7 +94,7 @@ static void kernel_table(struct arena *a, struct buf *out, const struct deep_ker
     if (class)
         table_cell(t, "Class");
     for (size_t i = 0; i < n; i++) {
-        table_cell(t, "%.100s", rows[i].name);
+        table_cell(t, "%s", rows[i].label);
         for (int c = 0; c < COLUMNS; c++)
             if (shows(&s, columns[c].group))
                 cell(t, columns[c].format,

@@ -6,15 +6,15 @@
 #include "deep/analysis.h"
 #include "deep/deep.h"
 
-static const struct deep_kernel_row *named(const struct deep_result *r, const char *name)
+static const struct deep_kernel_total *named(const struct deep_result *r, const char *name)
 {
-    for (size_t i = 0; i < r->n_kernels; i++)
-        if (strcmp(r->kernels[i].name, name) == 0)
-            return &r->kernels[i];
+    for (size_t i = 0; i < r->n_kernel_totals; i++)
+        if (strcmp(r->kernel_totals[i].name, name) == 0)
+            return &r->kernel_totals[i];
     return NULL;
 }
 
-static bool counts(const struct deep_kernel_row *k)
+static bool counts(const struct deep_kernel_total *k)
 {
     return k && k->share_percent >= DEEP_REPEAT_SHARE;
 }
@@ -24,21 +24,32 @@ static double change(double before, double now)
     return before > 0 ? 100 * (now / before - 1) : (double)NAN;
 }
 
-static void add(struct deep_repeat *r, const struct deep_kernel_row *before,
-                const struct deep_kernel_row *now)
+static void add(struct arena *a, struct deep_repeat *r, const struct deep_kernel_total *before,
+                const struct deep_kernel_total *now)
 {
     double percent = change(before->total_ms, now->total_ms);
     r->rows[r->n_rows++] = (struct deep_repeat_row){.name = now->name,
-                                                    .short_name = now->short_name,
+                                                    .short_name = trace_short_name(a, now->name),
                                                     .calls_before = before->calls,
                                                     .calls = now->calls,
                                                     .before_ms = before->total_ms,
                                                     .ms = now->total_ms,
                                                     .change_percent = percent};
     r->beyond += !(fabs(percent) <= DEEP_REPEAT_PERCENT);
-    if (!(fabs(percent) <= fabs(r->largest_percent))) {
-        r->largest_percent = percent;
-        r->largest = now->short_name;
+}
+
+static void add_labels(struct arena *a, struct deep_repeat *r)
+{
+    const char **names = arena_array(a, const char *, r->n_rows + 1), **labels;
+    for (size_t i = 0; i < r->n_rows; i++)
+        names[i] = r->rows[i].name;
+    labels = trace_labels(a, names, r->n_rows);
+    for (size_t i = 0; i < r->n_rows; i++) {
+        r->rows[i].label = labels[i];
+        if (fabs(r->rows[i].change_percent) <= fabs(r->largest_percent))
+            continue;
+        r->largest_percent = r->rows[i].change_percent;
+        r->largest = labels[i];
     }
 }
 
@@ -50,6 +61,13 @@ void deep_repeat(struct arena *a, const char *dir, const struct deep_result *bef
                   before->totals.scope, now->totals.scope);
         return;
     }
+    if (!before->n_kernel_totals && before->n_kernels) {
+        deep_note(a, now,
+                  "Not compared with %s: its deep.json is of an older version, without "
+                  "kernel_totals; twinfer deep deep.session= makes it anew.",
+                  dir);
+        return;
+    }
     struct deep_repeat *r = arena_one(a, struct deep_repeat);
     *r = (struct deep_repeat){.folder = dir,
                               .before_ms = before->totals.gpu_ms,
@@ -57,35 +75,47 @@ void deep_repeat(struct arena *a, const char *dir, const struct deep_result *bef
                               .change_percent = change(before->totals.gpu_ms, now->totals.gpu_ms),
                               .limit_percent = DEEP_REPEAT_PERCENT,
                               .largest_percent = NAN,
-                              .rows = arena_array(a, struct deep_repeat_row, now->n_kernels + 1)};
-    for (size_t i = 0; i < now->n_kernels; i++) {
-        const struct deep_kernel_row *k = &now->kernels[i], *old = named(before, k->name);
+                              .rows =
+                                  arena_array(a, struct deep_repeat_row, now->n_kernel_totals + 1)};
+    for (size_t i = 0; i < now->n_kernel_totals; i++) {
+        const struct deep_kernel_total *k = &now->kernel_totals[i], *old = named(before, k->name);
         if (old && (counts(k) || counts(old)))
-            add(r, old, k);
+            add(a, r, old, k);
         else
             r->only_one += counts(k);
     }
-    for (size_t i = 0; i < before->n_kernels; i++)
-        r->only_one += counts(&before->kernels[i]) && !named(now, before->kernels[i].name);
+    for (size_t i = 0; i < before->n_kernel_totals; i++)
+        r->only_one +=
+            counts(&before->kernel_totals[i]) && !named(now, before->kernel_totals[i].name);
+    add_labels(a, r);
     now->repeat = r;
     now->n_repeat = 1;
+}
+
+static const char *change_words(struct arena *a, double percent)
+{
+    if (fabs(percent) < 0.01)
+        return "below 0.01 %";
+    return arena_printf(a, fabs(percent) < 0.1 ? "%+.2f %%" : "%+.1f %%", percent);
 }
 
 const char *deep_repeat_words(struct arena *a, const struct deep_repeat *r)
 {
     struct buf out = {0};
     double all = (double)r->n_rows;
-    buf_printf(&out, "GPU time %.3f to %.3f ms (%+.1f %%).", r->before_ms, r->ms,
-               r->change_percent);
+    buf_printf(&out, "GPU time %.3f to %.3f ms (%s).", r->before_ms, r->ms,
+               change_words(a, r->change_percent));
     if (r->n_rows)
         buf_printf(&out,
                    " Of the kernels with %.0f %% of it or more, %.0f of %.0f are within %.0f %%; "
-                   "the largest change is %+.1f %% (%s).",
-                   DEEP_REPEAT_SHARE, all - r->beyond, all, r->limit_percent, r->largest_percent,
-                   r->largest ? r->largest : "?");
+                   "the largest change is %s (%s).",
+                   DEEP_REPEAT_SHARE, all - r->beyond, all, r->limit_percent,
+                   change_words(a, r->largest_percent), r->largest ? r->largest : "?");
     if (r->only_one > 0)
-        buf_printf(&out, " %.0f more stand%s in one session's table alone.", r->only_one,
-                   r->only_one > 1 ? "" : "s");
+        buf_printf(&out,
+                   " %.0f more take%s %.0f %% in one session and less than %.1f %% in the "
+                   "other, or nothing.",
+                   r->only_one, r->only_one > 1 ? "" : "s", DEEP_REPEAT_SHARE, DEEP_TOTALS_SHARE);
     const char *text = arena_str(a, buf_str(&out));
     buf_free(&out);
     return text;

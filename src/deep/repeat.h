@@ -1,9 +1,10 @@
 /* Was it the same a second time? Kernel totals of a session beside those of an earlier one of the
  * same command. Private to deep/.
  *
- * Compared are the tables of kernels in both deep.json, name by name, as far as one of them gives a
- * kernel DEEP_REPEAT_SHARE of the GPU's time or more: so a folder without its timeline, as those in
- * docs/examples, can be held against. Both must be of stages, or both of a whole trace. */
+ * Compared are kernel_totals in both deep.json, name by name, as far as one of them gives a kernel
+ * DEEP_REPEAT_SHARE of the GPU's time or more: so a folder without its timeline, as those in
+ * docs/examples, can be held against, and what deep.top= cut off the tables counts. Both must be of
+ * stages, or both of a whole trace. */
 #ifndef DEEP_REPEAT_H
 #define DEEP_REPEAT_H
 

@@ -1,6 +1,7 @@
 #include "deep/result.h"
 
 #include "text/json.h"
+#include "trace/trace.h"
 
 #define NUMBER(T, m) FIELD(T, m, .optional = true)
 #define TEXT(T, m)   FIELD(T, m, .optional = true)
@@ -47,6 +48,8 @@ static const struct field stage_rows[] = {
     NUMBER(T, instances),
     NUMBER(T, elapsed_ms),
     NUMBER(T, per_instance_ms),
+    NUMBER(T, least_ms),
+    NUMBER(T, most_ms),
     NUMBER(T, host_ms),
     NUMBER(T, gpu_ms),
     NUMBER(T, exclusive_ms),
@@ -85,6 +88,7 @@ static const struct fields operator_fields = FIELDS(T, operator_rows);
 static const struct field kernel_rows[] = {
     FIELD(T, name),
     FIELD(T, short_name),
+    TEXT(T, label),
     NUMBER(T, calls),
     NUMBER(T, total_ms),
     NUMBER(T, mean_us),
@@ -117,6 +121,16 @@ static const struct field kernel_rows[] = {
 static const struct fields kernel_fields = FIELDS(T, kernel_rows);
 #undef T
 
+#define T struct deep_kernel_total
+static const struct field kernel_total_rows[] = {
+    FIELD(T, name),
+    NUMBER(T, calls),
+    NUMBER(T, total_ms),
+    NUMBER(T, share_percent),
+};
+static const struct fields kernel_total_fields = FIELDS(T, kernel_total_rows);
+#undef T
+
 #define T struct deep_collective_row
 static const struct field collective_rows[] = {
     FIELD(T, name),      NUMBER(T, process),    NUMBER(T, device),    NUMBER(T, calls),
@@ -136,8 +150,8 @@ static const struct fields bottleneck_fields = FIELDS(T, bottleneck_rows);
 
 #define T struct deep_repeat_row
 static const struct field repeat_row_rows[] = {
-    FIELD(T, name),       TEXT(T, short_name), NUMBER(T, calls_before),   NUMBER(T, calls),
-    NUMBER(T, before_ms), NUMBER(T, ms),       NUMBER(T, change_percent),
+    FIELD(T, name),   TEXT(T, short_name),  TEXT(T, label), NUMBER(T, calls_before),
+    NUMBER(T, calls), NUMBER(T, before_ms), NUMBER(T, ms),  NUMBER(T, change_percent),
 };
 static const struct fields repeat_row_fields = FIELDS(T, repeat_row_rows);
 #undef T
@@ -183,6 +197,8 @@ static const struct field result_rows[] = {
     FIELD_MAPS(T, ranks, n_ranks, "stages_by_process", &rank_fields, .optional = true),
     FIELD_MAPS(T, operators, n_operators, "operators", &operator_fields),
     FIELD_MAPS(T, kernels, n_kernels, "kernels", &kernel_fields),
+    FIELD_MAPS(T, kernel_totals, n_kernel_totals, "kernel_totals", &kernel_total_fields,
+               .optional = true),
     FIELD_MAPS(T, collectives, n_collectives, "collectives", &collective_fields, .optional = true),
     FIELD_MAPS(T, bottlenecks, n_bottlenecks, "bottlenecks", &bottleneck_fields),
     FIELD_MAPS(T, repeat, n_repeat, "repeat", &repeat_fields, .optional = true),
@@ -207,6 +223,17 @@ void deep_result_json(struct buf *out, const struct deep_result *r)
     arena_free(&a);
 }
 
+/* Labels that files of before them lack. */
+static void add_labels(struct arena *a, struct deep_result *r)
+{
+    for (size_t i = 0; i < r->n_kernels; i++)
+        if (!r->kernels[i].label)
+            r->kernels[i].label = trace_label(a, r->kernels[i].name);
+    for (size_t i = 0; r->n_repeat && i < r->repeat->n_rows; i++)
+        if (!r->repeat->rows[i].label)
+            r->repeat->rows[i].label = trace_label(a, r->repeat->rows[i].name);
+}
+
 enum st deep_result_load(struct arena *a, const char *path, struct deep_result *out, struct err *e)
 {
     struct node *tree;
@@ -217,6 +244,7 @@ enum st deep_result_load(struct arena *a, const char *path, struct deep_result *
             node_err(node_find(tree, "gantt"), ST_INPUT, e, "gantt: its columns are no picture");
             return err_hint(e, "%s", result_fields.remedy);
         }
+    add_labels(a, out);
     return ST_OK;
 }
 

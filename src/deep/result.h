@@ -8,6 +8,7 @@
 #include "text/fields.h"
 
 enum { DEEP_SCHEMA = 1 };
+#define DEEP_TOTALS_SHARE 0.5 /* percent of GPU time */
 
 struct deep_fact {
     const char *title, *text;
@@ -37,6 +38,7 @@ struct deep_totals {   /* of the stages, or of the whole trace where none was fo
 struct deep_stage_row {
     const char *path;
     double depth, processes, instances;
+    double least_ms, most_ms; /* elapsed, of one instance */
     double elapsed_ms, per_instance_ms, host_ms, gpu_ms, exclusive_ms, busy_ms, operations;
     double busy_percent, share_percent; /* of elapsed time: of its own, of all stages' */
     double flop, bytes, mfu_percent, mfu_gpu_percent, bandwidth_percent, bandwidth_gpu_percent;
@@ -54,7 +56,7 @@ struct deep_operator_row {
 };
 
 struct deep_kernel_row {
-    const char *name, *short_name;
+    const char *name, *short_name, *label; /* in full, the function alone, for tables */
     double calls, total_ms, mean_us, share_percent;
     double profiled, ncu_us, app_us, clock_percent; /* ncu's duration over the app's, less 100 */
     double gflop, dram_mb, l2_mb;                   /* of one launch */
@@ -64,6 +66,11 @@ struct deep_kernel_row {
     const char *units;    /* that did its flop: "tensor_bf16 98 %, fp32 2 %" */
     const char *occupied; /* what limits occupancy */
     const char *class, *why;
+};
+
+struct deep_kernel_total { /* of every kernel that takes DEEP_TOTALS_SHARE or more */
+    const char *name;
+    double calls, total_ms, share_percent;
 };
 
 struct deep_collective_row { /* one name in one process */
@@ -83,7 +90,7 @@ struct deep_bottleneck {
 };
 
 struct deep_repeat_row { /* a kernel, then and now */
-    const char *name, *short_name;
+    const char *name, *short_name, *label;
     double calls_before, calls, before_ms, ms, change_percent;
 };
 
@@ -93,7 +100,7 @@ struct deep_repeat {                      /* kernel totals beside an earlier ses
     double limit_percent, beyond;         /* kernels that changed by more */
     double largest_percent;               /* NAN = no row */
     const char *largest;
-    double only_one; /* kernels that only one of the two tables has */
+    double only_one; /* kernels that the other session does not have */
     struct deep_repeat_row *rows;
     size_t n_rows;
 };
@@ -118,14 +125,15 @@ struct deep_result {
     struct deep_stage_row *stages;
     struct deep_rank_row *ranks; /* none for one process */
     struct deep_operator_row *operators;
-    struct deep_kernel_row *kernels;
+    struct deep_kernel_row *kernels; /* deep.top of them */
+    struct deep_kernel_total *kernel_totals;
     struct deep_collective_row *collectives;
     struct deep_bottleneck *bottlenecks;
     struct deep_repeat *repeat;  /* one or none */
     struct kernels_gantt *gantt; /* of some steps of the stages, else of the trace; one or none */
     const char **notes;
     size_t n_environment, n_steps, n_roof_rows, n_stages, n_ranks, n_operators, n_kernels,
-        n_collectives, n_bottlenecks, n_repeat, n_gantt, n_notes;
+        n_kernel_totals, n_collectives, n_bottlenecks, n_repeat, n_gantt, n_notes;
 };
 
 /* Names of metric groups for the tables of regions: time, flop, memory, occupancy, limits. */

@@ -222,7 +222,7 @@ static void put_kernels(struct drawing *d)
         double x = px(d, k->intensity), y = py(d, k->tflop_per_s * 1e12);
         y = fmin(fmax(y, d->top), d->bottom);
         buf_printf(d->out, "<g><title>%zu ", i + 1);
-        html_escape(d->out, k->short_name);
+        html_escape(d->out, k->label);
         buf_printf(d->out, ": %.1f %% of GPU time, %.3g FLOP/byte, %.3g TFLOP/s, ",
                    k->share_percent, k->intensity, k->tflop_per_s);
         html_escape(d->out, k->class ? k->class : "unknown");

@@ -156,6 +156,13 @@ static enum st analyse(struct session *s, struct err *e)
     return deep_files_write(s->a, &x, s->art, p->groups, s->result, e);
 }
 
+static enum st unprofiled(struct session *s, bool *go_on, struct err *e)
+{
+    if (s->p->warmup)
+        TRY(step_unprofiled(s, "warm-up", false, go_on, e));
+    return *go_on ? step_unprofiled(s, "baseline", true, go_on, e) : ST_OK;
+}
+
 static enum st measure(struct session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
@@ -163,7 +170,7 @@ static enum st measure(struct session *s, struct err *e)
     if (p->session)
         TRY(step_given_session(s, e));
     if (p->command.n && p->baseline)
-        TRY(step_baseline(s, &go_on, e));
+        TRY(unprofiled(s, &go_on, e));
     if (go_on && p->command.n && p->timeline != DEEP_TIMELINE_NONE)
         TRY(step_timeline(s, e));
     if (p->trace)

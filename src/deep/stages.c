@@ -224,9 +224,14 @@ static void sum_instances(struct deep_stages *s, const struct kernels *k, const 
             continue;
         const struct trace_range *range = &k->t->ranges[r];
         struct deep_stage_sum *sum = &s->p[x->stage[r]].by_process[process_of_range(k, r)];
+        int64_t elapsed_ns = x->last_ns[r] - range->start_ns;
+        if (!sum->instances || elapsed_ns < sum->least_ns)
+            sum->least_ns = elapsed_ns;
+        if (elapsed_ns > sum->most_ns)
+            sum->most_ns = elapsed_ns;
         sum->instances++;
         sum->host_ns += range->end_ns - range->start_ns;
-        sum->elapsed_ns += x->last_ns[r] - range->start_ns;
+        sum->elapsed_ns += elapsed_ns;
     }
 }
 
@@ -279,6 +284,8 @@ static void add_up(struct deep_stages *s)
             stage->all.exclusive_ns += one->exclusive_ns;
             stage->all.busy_ns += one->busy_ns;
             if (one->elapsed_ns >= stage->all.elapsed_ns) {
+                stage->all.least_ns = one->least_ns;
+                stage->all.most_ns = one->most_ns;
                 stage->all.instances = one->instances;
                 stage->all.host_ns = one->host_ns;
                 stage->all.elapsed_ns = one->elapsed_ns;
@@ -366,6 +373,28 @@ static struct op_cost cost_of(const struct model *m, const struct deep_load *l)
     return sum;
 }
 
+/* The stage around this one, the next with a load; -1 = none. */
+static int nearest_load(const struct deep_stages *s, int stage)
+{
+    int i = s->p[stage].parent;
+    while (i >= 0 && !s->p[i].load.given)
+        i = s->p[i].parent;
+    return i;
+}
+
+/* What a load of its own describes is no part of the load around it. Sub-stages come behind their
+ * parents, so theirs are whole when they are added. */
+static void add_sub_stages(struct deep_stages *s)
+{
+    for (int i = s->n - 1; i >= 0; i--) {
+        int around = nearest_load(s, i);
+        if (around < 0 || !s->p[i].load.given || !s->p[i].all.instances)
+            continue;
+        s->p[around].flop += s->p[i].flop;
+        s->p[around].bytes += s->p[i].bytes;
+    }
+}
+
 void deep_stages_rate(struct deep_stages *s, const struct model *model,
                       const struct deep_roofs *roofs)
 {
@@ -373,8 +402,7 @@ void deep_stages_rate(struct deep_stages *s, const struct model *model,
     for (int i = 0; i < s->n; i++) {
         struct deep_stage *x = &s->p[i];
         struct op_cost cost = {NAN, NAN};
-        double n = (double)x->all.instances, gpus = x->processes > 0 ? x->processes : 1;
-        double elapsed_s = (double)x->all.elapsed_ns / 1e9, gpu_s = (double)x->all.gpu_ns / 1e9;
+        double n = (double)x->all.instances;
         if (x->load.given && model && (x->load.prompt_tokens > 0 || x->load.context_tokens > 0))
             cost = cost_of(model, &x->load);
         if (!isnan(x->load.flop))
@@ -383,6 +411,12 @@ void deep_stages_rate(struct deep_stages *s, const struct model *model,
             cost.bytes = x->load.bytes;
         x->flop = cost.flop * n;
         x->bytes = cost.bytes * n;
+    }
+    add_sub_stages(s);
+    for (int i = 0; i < s->n; i++) {
+        struct deep_stage *x = &s->p[i];
+        double gpus = x->processes > 0 ? x->processes : 1;
+        double elapsed_s = (double)x->all.elapsed_ns / 1e9, gpu_s = (double)x->all.gpu_ns / 1e9;
         x->mfu = elapsed_s > 0 ? x->flop / elapsed_s / (peak * gpus) : NAN;
         x->mfu_gpu = gpu_s > 0 ? x->flop / gpu_s / peak : NAN;
         x->bandwidth = elapsed_s > 0 ? x->bytes / elapsed_s / (roofs->dram_per_s * gpus) : NAN;

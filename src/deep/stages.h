@@ -11,8 +11,9 @@
  *
  * `range` is the pattern, the stage's name when it is left out; `load` says what one instance of
  * the range computes, for the model's operator list; other keys are sub-stages. A text in place of
- * a map is the pattern. A range inside a range of the same stage belongs to that instance. Time of
- * a stage includes its sub-stages'; exclusive time does not. */
+ * a map is the pattern. A load leaves out the sub-stages that have a load of their own, whose
+ * operations and bytes are added to it. A range inside a range of the same stage belongs to that
+ * instance. Time of a stage includes its sub-stages'; exclusive time does not. */
 #ifndef DEEP_STAGES_H
 #define DEEP_STAGES_H
 
@@ -37,11 +38,12 @@ struct deep_load {
 /* Of one process, or of all. */
 struct deep_stage_sum {
     int64_t instances, operations;
-    int64_t host_ns;      /* of the ranges */
-    int64_t elapsed_ns;   /* from each range's start to its end or that of its last operation */
-    int64_t gpu_ns;       /* operations, inclusive */
-    int64_t exclusive_ns; /* less those of sub-stages */
-    int64_t busy_ns;      /* at least one operation ran */
+    int64_t host_ns;    /* of the ranges */
+    int64_t elapsed_ns; /* from each range's start to its end or that of its last operation */
+    int64_t least_ns, most_ns; /* elapsed time of one instance */
+    int64_t gpu_ns;            /* operations, inclusive */
+    int64_t exclusive_ns;      /* less those of sub-stages */
+    int64_t busy_ns;           /* at least one operation ran */
 };
 
 struct deep_stage {
@@ -50,11 +52,11 @@ struct deep_stage {
     int parent, depth; /* parent -1 = outermost */
     struct deep_load load;
     struct deep_stage_sum *by_process; /* [n_processes] */
-    /* Times and operations added up over processes; instances, host_ns and elapsed_ns of the one
-     * that took longest, as processes work side by side. */
+    /* Times and operations added up over processes; instances, host_ns and what is of elapsed time
+     * of the one that took longest, as processes work side by side. */
     struct deep_stage_sum all;
     int processes;                   /* that have instances */
-    double flop, bytes;              /* of all instances, by the operator list; NAN = not known */
+    double flop, bytes;              /* of all instances, with sub-stages'; NAN = not known */
     double mfu, mfu_gpu;             /* of elapsed time, of GPU time; NAN */
     double bandwidth, bandwidth_gpu; /* the same share of the DRAM's bandwidth */
 };

@@ -29,6 +29,22 @@ static enum st query(struct session *s, bool of_launch, const char **out, struct
     return ST_OK;
 }
 
+/* The metrics that were not asked for, as this GPU's queries do not name them. */
+static void note_unknown(struct session *s, struct texts known)
+{
+    const struct texts *wanted = &s->p->ncu.metrics;
+    struct buf names = {0};
+    for (size_t i = 0, k = 0; i < wanted->n; i++)
+        if (k < known.n && strcmp(known.items[k], wanted->items[i]) == 0)
+            k++;
+        else
+            buf_printf(&names, "%s%s", names.n ? ", " : "", wanted->items[i]);
+    deep_note(s->a, s->result,
+              "Nsight Compute knows %zu of the %zu metrics asked for on this GPU, without %s.",
+              known.n, wanted->n, buf_str(&names));
+    buf_free(&names);
+}
+
 static enum st known_metrics(struct session *s, struct texts *out, struct err *e)
 {
     const char *counters, *launch;
@@ -41,9 +57,7 @@ static enum st known_metrics(struct session *s, struct texts *out, struct err *e
     TRY(query(s, true, &launch, e));
     *out = ncu_known(s->a, s->p->ncu.metrics, counters, launch);
     if (out->n < s->p->ncu.metrics.n)
-        deep_note(s->a, s->result,
-                  "Nsight Compute knows %zu of the %zu metrics asked for on this GPU.", out->n,
-                  s->p->ncu.metrics.n);
+        note_unknown(s, *out);
     return ST_OK;
 }
 

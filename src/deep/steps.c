@@ -71,20 +71,23 @@ enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
     return ST_OK;
 }
 
-enum st step_baseline(struct session *s, bool *go_on, struct err *e)
+enum st step_unprofiled(struct session *s, const char *name, bool counts, bool *go_on,
+                        struct err *e)
 {
     struct tool_result ran;
     struct argv argv = {.a = s->a};
-    struct deep_step *step = step_add(s, "baseline", NULL);
-    argv_all(&argv, step_command(s->a, s->p, s->dir, "baseline"));
+    struct deep_step *step = step_add(s, name, NULL);
+    argv_all(&argv, step_command(s->a, s->p, s->dir, name));
     TRY(step_run(s, step, &argv, NULL, &ran, e));
     if (ran.fate == TOOL_ENDED) {
-        s->baseline_s = ran.wall_s;
+        if (counts)
+            s->baseline_s = ran.wall_s;
         step->overhead_percent = NAN;
         return ST_OK;
     }
     *go_on = false;
-    step->remedy = "the command must succeed unprofiled first; logs/baseline.log has its output";
+    step->remedy = arena_printf(
+        s->a, "the command must succeed unprofiled first; logs/%s.log has its output", name);
     if (ran.fate == TOOL_CUT_OFF)
         step->remedy = "deep.timeout_s= allows more";
     step_explain(step, "failed", ran.why, NULL);

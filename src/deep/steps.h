@@ -25,7 +25,9 @@ struct session {
 };
 
 /* *go_on is cleared when the command fails by itself. */
-enum st step_baseline(struct session *s, bool *go_on, struct err *e);
+/* The command unprofiled; false in *go_on: it failed. counts: overheads are against this run. */
+enum st step_unprofiled(struct session *s, const char *name, bool counts, bool *go_on,
+                        struct err *e);
 enum st step_timeline(struct session *s, struct err *e);
 enum st step_ncu(struct session *s, struct err *e);
 /* deep.trace and ncu.csv: unreadable ones are errors. */

@@ -14,6 +14,15 @@ static void number(struct table *t, int decimals, double v)
         table_cell(t, "%.*f", decimals, v);
 }
 
+/* Of shares from 1e-5 to 100. */
+static void significant(struct table *t, double v)
+{
+    if (isnan(v))
+        table_cell(t, "n/a");
+    else
+        table_cell(t, "%.3g", v);
+}
+
 static void environment(struct arena *a, struct buf *out, const struct deep_result *r)
 {
     struct table *t = table_new(a, 2);
@@ -101,9 +110,9 @@ static const char *indented(struct arena *a, const struct deep_stage_row *s)
 
 static void stages(struct arena *a, struct buf *out, const struct deep_result *r)
 {
-    static const char *const heads[] = {"Stage",          "Instances",    "Elapsed (ms)",
-                                        "Each (ms)",      "Share (%)",    "GPU (ms)",
-                                        "Exclusive (ms)", "GPU busy (%)", "Operations"};
+    static const char *const heads[] = {
+        "Stage",     "Instances", "Elapsed (ms)",   "Each (ms)",    "Least (ms)", "Most (ms)",
+        "Share (%)", "GPU (ms)",  "Exclusive (ms)", "GPU busy (%)", "Operations"};
     enum { HEADS = sizeof heads / sizeof *heads };
     buf_puts(out, "\n## Per-Stage Timings\n\n");
     if (!r->n_stages) {
@@ -117,6 +126,8 @@ static void stages(struct arena *a, struct buf *out, const struct deep_result *r
         number(t, 0, s->instances);
         number(t, 3, s->elapsed_ms);
         number(t, 3, s->per_instance_ms);
+        number(t, 3, s->least_ms);
+        number(t, 3, s->most_ms);
         number(t, 1, s->share_percent);
         number(t, 3, s->gpu_ms);
         number(t, 3, s->exclusive_ms);
@@ -158,15 +169,15 @@ static void mfu(struct arena *a, struct buf *out, const struct deep_result *r)
         table_cell(t, "%s", s->path);
         number(t, 3, s->flop / 1e12);
         number(t, 2, s->bytes / 1e9);
-        number(t, 2, s->mfu_percent);
-        number(t, 2, s->mfu_gpu_percent);
-        number(t, 2, s->bandwidth_percent);
-        number(t, 2, s->bandwidth_gpu_percent);
+        significant(t, s->mfu_percent);
+        significant(t, s->mfu_gpu_percent);
+        significant(t, s->bandwidth_percent);
+        significant(t, s->bandwidth_gpu_percent);
     }
     table_markdown(out, t);
     buf_puts(out,
              "\nOperations and bytes are those of the model's operator list, or of the stage's "
-             "load.\n");
+             "load, with those of sub-stages that have a load of their own.\n");
 }
 
 static void ranks(struct arena *a, struct buf *out, const struct deep_result *r)
@@ -199,7 +210,7 @@ static void operators(struct arena *a, struct buf *out, const struct deep_result
         return;
     static const char *const heads[] = {"Operator", "Total (ms)", "Calls", "Mean (ms)",
                                         "Share (%)"};
-    buf_puts(out, "\n## Top Operators\n\n");
+    buf_puts(out, "\n## Top Operators\n\nOf the whole trace, what ran outside the stages too.\n\n");
     struct table *t = table_headed(a, heads, 5);
     for (size_t i = 0; i < r->n_operators && i < 10; i++) {
         const struct deep_operator_row *o = &r->operators[i];
@@ -219,6 +230,7 @@ static void kernels(struct arena *a, struct buf *out, const struct deep_result *
                                         "Total (ms)",
                                         "Calls",
                                         "Mean (us)",
+                                        "Under ncu (us)",
                                         "Share (%)",
                                         "Compute (% of roof)",
                                         "DRAM (% of roof)",
@@ -235,10 +247,11 @@ static void kernels(struct arena *a, struct buf *out, const struct deep_result *
     for (size_t i = 0; i < r->n_kernels && i < 20; i++) {
         const struct deep_kernel_row *k = &r->kernels[i];
         table_cell(t, "%zu", i + 1);
-        table_cell(t, "%.80s", k->name);
+        table_cell(t, "%s", k->label);
         number(t, 3, k->total_ms);
         number(t, 0, k->calls);
         number(t, 2, k->mean_us);
+        number(t, 2, k->ncu_us);
         number(t, 1, k->share_percent);
         number(t, 1, k->compute_percent);
         number(t, 1, k->dram_percent);
@@ -286,12 +299,12 @@ static void repeat(struct arena *a, struct buf *out, const struct deep_result *r
     struct table *t = table_headed(a, heads, HEADS);
     for (size_t i = 0; i < r->repeat->n_rows; i++) {
         const struct deep_repeat_row *k = &r->repeat->rows[i];
-        table_cell(t, "%.80s", k->name);
+        table_cell(t, "%s", k->label);
         number(t, 0, k->calls_before);
         number(t, 0, k->calls);
         number(t, 3, k->before_ms);
         number(t, 3, k->ms);
-        number(t, 1, k->change_percent);
+        number(t, 2, k->change_percent);
     }
     table_markdown(out, t);
 }

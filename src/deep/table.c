@@ -49,6 +49,8 @@ struct deep_join deep_join_make(struct arena *a, const struct kernels *k, const 
         j.name_of[i] = entry && entry->i >= 0 ? (uint32_t)entry->i : TRACE_NONE;
         j.unmatched += k && j.name_of[i] == TRACE_NONE;
     }
+    if (!k)
+        j.labels = trace_labels(a, j.names, t->launches.n);
     return j;
 }
 
@@ -194,17 +196,19 @@ static int by_total(const void *x, const void *y)
 }
 
 static struct deep_kernel kernel_named(struct arena *a, const struct deep_join *j, uint32_t id,
-                                       const char *const *only_ncu)
+                                       const size_t *only_ncu)
 {
     struct deep_kernel out = {.app_ns = NAN};
     out.figures.duration_ns = NAN;
     if (j->k) {
         out.name = j->k->names[id];
         out.short_name = j->k->shorts[id];
+        out.label = j->k->labels[id];
         out.kind = j->k->kind[id];
     } else {
-        out.name = only_ncu[id];
-        out.short_name = trace_short_name(a, only_ncu[id]);
+        out.name = j->names[only_ncu[id]];
+        out.short_name = trace_short_name(a, out.name);
+        out.label = j->labels[only_ncu[id]];
         out.kind = TRACE_KERNEL;
     }
     return out;
@@ -218,8 +222,8 @@ struct making {
     const struct deep_scope *scope;
     struct configs configs;
     struct map only_ncu_ids;
-    VEC(const char *) only_ncu; /* kernels without a trace */
-    const char **mangled;       /* [n_names] */
+    VEC(size_t) only_ncu; /* kernels without a trace: their first launch */
+    const char **mangled; /* [n_names] */
 };
 
 static void take_trace(struct making *m, int64_t *gpu_ns)
@@ -251,7 +255,7 @@ static uint32_t ncu_kernel(struct making *m, size_t launch)
     struct map_entry *entry = map_put(&m->only_ncu_ids, name, strlen(name), &is_new);
     if (is_new) {
         entry->i = (int64_t)m->only_ncu.n;
-        vec_push(&m->only_ncu, name);
+        vec_push(&m->only_ncu, launch);
     }
     return (uint32_t)entry->i;
 }

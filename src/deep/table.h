@@ -15,7 +15,8 @@
 #include "deep/stages.h"
 
 struct deep_kernel {
-    const char *name, *short_name; /* demangled; the function alone. Copies: "Memcpy HtoD (...)" */
+    const char *name, *short_name; /* demangled; the function alone. Copies: "[CUDA memcpy ...]" */
+    const char *label;             /* for tables: no two alike, trace/trace.h */
     const char *mangled;           /* as recorded; NULL = only ncu has it */
     uint8_t kind;                  /* enum trace_kind */
     int64_t calls, total_ns;
@@ -32,6 +33,7 @@ struct deep_join {
     const struct kernels *k;   /* NULL = no trace */
     const struct ncu_table *t; /* NULL = no ncu */
     const char **names;        /* [launches] demangled */
+    const char **labels;       /* [launches] without a trace; NULL with one */
     uint32_t *name_of;         /* [launches] kernel of the trace, TRACE_NONE */
     size_t unmatched;          /* launches of kernels that the trace does not have */
 };

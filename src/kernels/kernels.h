@@ -62,6 +62,7 @@ struct kernels {
     uint32_t *name;      /* [n_sigs] index of the name */
     const char **names;  /* [n_names] in full */
     const char **shorts; /* [n_names] */
+    const char **labels; /* [n_names] for tables: short, no two alike */
     uint8_t *kind;       /* [n_names] enum trace_kind */
     uint32_t n_names;
 
@@ -179,7 +180,7 @@ void kernels_timeline_json(struct buf *out, const struct kernels_timeline *t); /
 /* By name: times and calls before and after, largest change first, totals in the first row. */
 struct table *kernels_diff_table(struct arena *a, const struct kernels *before,
                                  const struct kernels *after);
-/* That table as Markdown: long names cut in the middle. */
+/* That table as Markdown, kernels by their labels. */
 void kernels_diff_markdown(struct buf *out, const struct table *diff);
 
 /* ---- iterations ---------------------------------------------------------------------------- */

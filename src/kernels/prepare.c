@@ -84,6 +84,7 @@ static void name_sigs(struct kernels *k)
             of_recorded[id] = k->name[i];
     }
     kernels_keys_free(&recorded);
+    k->labels = trace_labels(k->a, k->names, k->n_names);
 }
 
 static void drop_ops(struct kernels *k, struct trace *t, const struct kernels_params *p)

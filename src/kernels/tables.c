@@ -11,6 +11,7 @@ struct line {
     const char *name;
     int64_t total_ns;
     uint64_t calls;
+    const char *label; /* in place of the name where tables are to be read; NULL = the name, cut */
 };
 
 static int by_total(const void *x, const void *y)
@@ -59,7 +60,10 @@ static struct table *line_table(struct arena *a, const char *what, struct line *
     }
     for (size_t i = 0; i < n; i++) {
         double ms = (double)lines[i].total_ns / 1e6;
-        table_cell(t, "%s", cut ? readable(a, lines[i].name) : lines[i].name);
+        table_cell(t, "%s",
+                   !cut             ? lines[i].name
+                   : lines[i].label ? lines[i].label
+                                    : readable(a, lines[i].name));
         table_cell(t, "%.6f", ms);
         table_cell(t, "%llu", (unsigned long long)lines[i].calls);
         table_cell(t, "%.6f", ms / (double)lines[i].calls);
@@ -96,15 +100,17 @@ static void put_kernels(const struct kernels *k, struct buf *out, const bool *me
     size_t n = 0;
     for (uint32_t i = 0; i < k->n_names; i++)
         if (lines[i].calls)
-            lines[n++] = (struct line){k->names[i], lines[i].total_ns, lines[i].calls};
+            lines[n++] =
+                (struct line){k->names[i], lines[i].total_ns, lines[i].calls, k->labels[i]};
     put_lines(k->a, out, "Kernel", lines, n);
     mem_free(lines);
 }
 
 void kernels_markdown(struct buf *out, const struct kernels *k)
 {
-    buf_puts(out, "# Kernels\n\nTime on the GPU by name; copies and sets in brackets; long names "
-                  "cut in the middle.\n\n");
+    buf_puts(out,
+             "# Kernels\n\nTime on the GPU by name; copies and sets in brackets; names without "
+             "namespaces and parameters, long ones cut in the middle.\n\n");
     put_kernels(k, out, NULL);
 }
 
@@ -112,12 +118,20 @@ void kernels_diff_markdown(struct buf *out, const struct table *diff)
 {
     struct arena *a = arena_new();
     struct table *t = table_new(a, table_columns(diff));
+    size_t rows = (size_t)table_rows(diff);
+    const char **names = arena_array(a, const char *, rows + 1), **labels;
+    for (size_t row = 1; row < rows; row++)
+        names[row - 1] = table_at(diff, (int)row, 0);
+    labels = trace_labels(a, names, rows ? rows - 1 : 0);
     for (int row = 0; row < table_rows(diff); row++) {
-        table_cell(t, "%s", readable(a, table_at(diff, row, 0)));
+        table_cell(t, "%s", row ? labels[row - 1] : table_at(diff, 0, 0));
         for (int c = 1; c < table_columns(diff); c++)
             table_cell(t, "%s", table_at(diff, row, c));
     }
-    buf_puts(out, "# Kernels, before and after\n\nLong names cut in the middle.\n\n");
+    buf_puts(
+        out,
+        "# Kernels, before and after\n\nNames without namespaces and parameters, long ones cut in "
+        "the middle: kernels_diff.csv has them in full.\n\n");
     table_markdown(out, t);
     arena_free(&a);
 }
@@ -147,7 +161,7 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
     unsigned styles = operators ? STYLES_OPERATORS : STYLES_NVTX;
     const struct range_sum *sums = kernels_range_sums(k, styles);
     struct kernels_keys texts = {0}, names = {0};
-    struct line outside = {"(outside)", 0, 0};
+    struct line outside = {.name = "(outside)"};
     for (size_t i = 0; i < t->n_ranges; i++) {
         const struct trace_range *r = &t->ranges[i];
         if (!sums[i].exclusive_ns)
@@ -157,7 +171,7 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
         if (id == lines->n) {
             const char *name = operators ? trace_text(&t->dict, r->text)
                                          : range_name(k, r->text, r->domain, r->open);
-            vec_push(lines, (struct line){name, 0, 0});
+            vec_push(lines, (struct line){.name = name});
         }
         lines->p[id].total_ns += sums[i].exclusive_ns;
         lines->p[id].calls++;

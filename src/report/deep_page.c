@@ -276,11 +276,11 @@ static void operators(struct buf *out, const struct deep_result *r)
 static void kernel_name(struct page_table *t, const struct deep_kernel_row *k, size_t i)
 {
     page_cell_begin(t);
-    if (strcmp(k->name, k->short_name) == 0) {
+    if (strcmp(k->name, k->label) == 0) {
         page_tag(t->out, "div", "name", "%zu. %s", i + 1, k->name);
     } else {
         buf_puts(t->out, "<details class=\"name\"><summary>");
-        page_text(t->out, "%zu. %s", i + 1, k->short_name);
+        page_text(t->out, "%zu. %s", i + 1, k->label);
         buf_puts(t->out, "</summary>");
         page_tag(t->out, "span", "full", "%s", k->name);
         buf_puts(t->out, "</details>");
@@ -370,7 +370,7 @@ static void repeat(struct arena *a, struct buf *out, const struct deep_result *r
     for (size_t i = 0; i < r->repeat->n_rows; i++) {
         const struct deep_repeat_row *k = &r->repeat->rows[i];
         page_row(&t);
-        page_cell(&t, k->short_name ? k->short_name : k->name);
+        page_cell(&t, k->label);
         page_cell_count(&t, k->calls_before);
         page_cell_count(&t, k->calls);
         milliseconds(&t, k->before_ms);

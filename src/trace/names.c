@@ -49,8 +49,7 @@ static bool anonymous(const char *p)
     return strncmp(p, "(anonymous namespace)", 21) == 0;
 }
 
-/* The byte behind the brackets that open at p. */
-static const char *past_brackets(const char *p)
+const char *trace_past_brackets(const char *p)
 {
     long depth = 0;
     for (; *p; p++) {
@@ -82,7 +81,7 @@ const char *trace_short_name(struct arena *a, const char *name)
             break;
         } else if (*p == '<') {
             end = p;
-            p = past_brackets(p);
+            p = trace_past_brackets(p);
         } else if (p[0] == ':' && p[1] == ':') {
             p += 2;
             start = p;

@@ -149,5 +149,14 @@ const char *trace_demangle(struct arena *a, const char *name);
 /* The function alone, as Nsight Systems' short names: without return type, namespaces, template
  * arguments and parameters. */
 const char *trace_short_name(struct arena *a, const char *demangled);
+/* The function with its template arguments, of each qualified name the last part alone, without
+ * parameters: "elementwise_kernel<128, 4, MulFunctor<float>>". At most 120 bytes: a longer one is
+ * cut in the middle. */
+const char *trace_label(struct arena *a, const char *demangled);
+/* Labels of n names, different where the names are: of several that would read the same each has
+ * its number among them, in the order of the names, behind it: "k<...> #2". */
+const char **trace_labels(struct arena *a, const char *const *names, size_t n);
+/* The byte behind the brackets that open at p. */
+const char *trace_past_brackets(const char *p);
 
 #endif

@@ -281,9 +281,29 @@ static enum st make_deep(struct arena *a, const char *dir, struct buf *html, str
             .class = classes[i % 5],
             .why = HOSTILE};
     }
-    struct deep_stage_row stages[] = {
-        {"prefill", 0, 1, 3, 90, 30, 88, 12, 4, 12, 4944, 13.9, 5, 1e12, 1e10, 12.3, 40, 1, 2},
-        {"prefill/" HOSTILE, 1, 1, 3, 9, 3, 8, 2, 2, 2, 44, 3, 1, NAN, NAN, NAN, NAN, NAN, NAN}};
+    struct deep_stage_row stages[] = {{"prefill", 0,    1,    3, 28,   33,   90,   30, 88, 12, 4,
+                                       12,        4944, 13.9, 5, 1e12, 1e10, 12.3, 40, 1,  2},
+                                      {"prefill/" HOSTILE,
+                                       1,
+                                       1,
+                                       3,
+                                       2,
+                                       4,
+                                       9,
+                                       3,
+                                       8,
+                                       2,
+                                       2,
+                                       2,
+                                       44,
+                                       3,
+                                       1,
+                                       NAN,
+                                       NAN,
+                                       NAN,
+                                       NAN,
+                                       NAN,
+                                       NAN}};
     struct deep_bottleneck worst[] = {{HOSTILE, "kernel", 50, 40, 60, 1.67, 1.19, HOSTILE, HOSTILE},
                                       {"The GPU has no work", "idle", 500, 97.5, 0, NAN, NAN,
                                        "The GPU worked 14 ms of 587 ms.", "Gaps."}};

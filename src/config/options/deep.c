@@ -21,6 +21,10 @@ static const struct option rows[] = {
              "from it"},
     {KEY(deep.baseline), .def = "true", .commands = CMD_DEEP,
      .help = "run the command unprofiled first; overheads count against that"},
+    {KEY(deep.warmup), .def = "true", .when = WHEN(IS("deep.baseline", "true")),
+     .commands = CMD_DEEP,
+     .help = "run it once more before, so that the baseline finds files in memory and caches "
+             "filled, as the runs behind it do"},
     {KEY(deep.stages), .commands = CMD_DEEP,
      .help = "tree of stages: name, or name: {range: PATTERN, load: {batch, prompt_tokens, "
              "context_tokens, steps, flop, bytes}, sub-stages}; each is an NVTX range"},

@@ -173,6 +173,18 @@ static void occupancy_has_the_tightest_limit(void **state)
                    "launch__registers_per_thread=168");
     assert_string_equal(deep_place_of(t->a, &f, &r).occupied, "shared memory");
     assert_true(f.registers == 168 && f.occupancy_limit_percent == 25);
+    /* 0.03 waves: SMs without a block, and the others with fewer than they hold */
+    f = figures(t,
+                "launch__occupancy_limit_registers=16 launch__occupancy_limit_warps=16 "
+                "sm__maximum_warps_per_active_cycle_pct=100 launch__waves_per_multiprocessor=0.03");
+    assert_string_equal(deep_place_of(t->a, &f, &r).occupied, "the grid's few blocks");
+    f = figures(
+        t, "launch__occupancy_limit_registers=1 launch__occupancy_limit_warps=5 "
+           "sm__maximum_warps_per_active_cycle_pct=18.75 launch__waves_per_multiprocessor=0.97");
+    assert_string_equal(deep_place_of(t->a, &f, &r).occupied, "registers");
+    f = figures(t, "launch__occupancy_limit_registers=16 launch__occupancy_limit_warps=16 "
+                   "sm__maximum_warps_per_active_cycle_pct=100 launch__waves_per_multiprocessor=3");
+    assert_string_equal(deep_place_of(t->a, &f, &r).occupied, "nothing");
 }
 
 static void means_leave_out_what_is_unknown(void **state)

@@ -71,12 +71,14 @@ static void a_range_outside_its_parent_is_no_stage(void **state)
     unload(x);
 }
 
-/* One instance of 100 prompt tokens, and the same figures given. */
+/* One instance of 100 prompt tokens, and the same figures given. What a sub-stage's load says is
+ * added to its parent's, bytes that it does not say are not known of both; one without a load is in
+ * its parent's. */
 static void mfu_is_by_the_operator_list(void **state)
 {
     struct test *t = *state;
     struct loaded *x = load(t,
-                            "step:\n  range: step*\n  load: {flop: 1e6, bytes: 2e3}\n  prefill:\n"
+                            "all:\n  range: step*\n  load: {flop: 1e6, bytes: 2e3}\n  prefill:\n"
                             "    load: {prompt_tokens: 100}\n",
                             2);
     struct node *config;
@@ -88,11 +90,21 @@ static void mfu_is_by_the_operator_list(void **state)
     assert_ok(yaml_load(t->a, "configs/model/qwen3_0_6b.yaml", &config, &t->e), t);
     assert_ok(model_from_config(t->a, "m", node_find(config, "config"), &m, &t->e), t);
     deep_stages_rate(&x->s, &m, &roofs);
+    assert_true(x->s.p[0].flop == 2e6 + x->s.p[1].flop);
+    assert_true(x->s.p[0].bytes == 4e3 + x->s.p[1].bytes);
+    /* two flops for each weight of the layers and token, at the least */
+    assert_true(x->s.p[1].flop > 2 * 2 * 100 * 0.4e9 && x->s.p[1].flop < 2 * 2 * 100 * 0.8e9);
+    x->s.p[1].load.flop = 7; /* of which the bytes are not known */
+    x->s.p[1].load.prompt_tokens = 0;
+    deep_stages_rate(&x->s, &m, &roofs);
+    assert_true(x->s.p[0].flop == 2e6 + 14 && isnan(x->s.p[0].bytes));
+    x->s.p[1].load = (struct deep_load){.flop = NAN, .bytes = NAN}; /* none */
+    deep_stages_rate(&x->s, &m, &roofs);
+    assert_true(isnan(x->s.p[1].flop));
     assert_true(x->s.p[0].flop == 2e6);
     assert_true(fabs(x->s.p[0].mfu - 2e6 / 180e-6 / 1e12) < 1e-12);
     assert_true(fabs(x->s.p[0].bandwidth - 4e3 / 180e-6 / 1e9) < 1e-12);
-    /* two flops for each weight of the layers and token, at the least */
-    assert_true(x->s.p[1].flop > 2 * 2 * 100 * 0.4e9 && x->s.p[1].flop < 2 * 2 * 100 * 0.8e9);
+    assert_true(x->s.p[0].all.least_ns == 90000 && x->s.p[0].all.most_ns == 90000);
     unload(x);
 }
 
