@@ -35,8 +35,8 @@ def main():
     model = models.make("qwen3_0_6b", a.device, a.tiny)
     ids = models.prompt(model, a.prompt)
     with torch.no_grad():
-        with models.warm_up(a.device):  # a decode step too: the first one loads its kernels
-            generate(model, ids, 3)
+        with models.warm_up(a.device):  # all of it: libraries prepare for each length of the keys
+            generate(model, ids, a.tokens)
         for _ in range(a.runs):
             generate(model, ids, a.tokens)
         models.synchronize(a.device)

@@ -99,7 +99,7 @@ def main():
         ids = torch.randint(3, model.language.config.vocab_size, (1, a.prompt))
     with torch.no_grad():
         with models.warm_up(a.device):
-            answer(model, image, ids, 3)
+            answer(model, image, ids, a.tokens)
         for _ in range(a.runs):
             with models.region("run"):
                 answer(model, image, ids, a.tokens)

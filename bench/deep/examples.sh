@@ -1,29 +1,37 @@
 #!/bin/sh
 # What bench/deep/run.sh left, into docs/examples: qwen3, vlm and tp, as many as are there.
 #
-#     bench/deep/examples.sh FROM        its OUT, or the PACK of it
+#     bench/deep/examples.sh FROM...     its OUT, or packs with whole sessions (FILE.qwen3.tgz, FILE.vlm.tgz)
 #
-# Summaries, rooflines and pages are made anew by this tree's program (TWINFER, else build/twinfer) where their deep.json allows.
-# docs/examples/README.md says in words what each is: look at it afterwards.
+# All tables and pages are made anew from the sessions by this tree's program (TWINFER, else build/twinfer), with the settings of run.sh
+# and the roofs in data/h200. docs/examples/README.md says in words what each is: look at it afterwards.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-from=${1:?bench/deep/examples.sh FROM}
-tw=${TWINFER:-$root/build/twinfer}
+: "${1:?bench/deep/examples.sh FROM...}"
+TWINFER=${TWINFER:-$root/build/twinfer}
+export TWINFER
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -d "$from" ]; then
-    cp -r "$from/examples" "$work/"
-else
-    tar xzf "$from" -C "$work" ./examples
-fi
+mkdir "$work/sessions"
+for from in "$@"; do
+    if [ -d "$from" ]; then cp -r "$from/." "$work/sessions/"; else tar xzf "$from" -C "$work/sessions"; fi
+done
+cd "$root"
 for name in qwen3 vlm tp; do
-    [ -s "$work/examples/$name/deep.json" ] || { echo "$name: not there" && continue; }
+    old=$work/sessions/$name
+    [ -d "$old/timeline" ] || { echo "$name: no session with a timeline" && continue; }
+    # where the package lay on that machine says nothing here
+    sed 's|[^ "]*/share/twinfer/||g' "$old/deep.json" >"$work/deep.json"
+    mv "$work/deep.json" "$old/deep.json"
+    REHEARSE='' PACK='' ROOFS=data/h200/roofs.json SESSIONS=$work/sessions "$here/run.sh" "$work/out" "$name" >"$work/said" ||
+        { cat "$work/said" && exit 1; }
     to=$root/docs/examples/$name
     rm -rf "$to"
     mkdir -p "$to"
-    cp "$work/examples/$name"/* "$to/"
-    if "$tw" report report.inputs="['$to']" out="$work/page_$name" >/dev/null; then cp "$work/page_$name/report.html" "$to/"; fi
+    cp "$work/out/examples/$name"/* "$to/"
+    rm -f "$to/gantt.svg" "$to/run_meta.json" # the page has a timeline; run_meta.json is of this machine
+    sed -i "s|$work/||g" "$to"/*
     echo "$name: $(find "$to" -type f | wc -l) files, $(du -sk "$to" | cut -f1) KiB"
 done
 echo "next: ctest -R unit.deep.summary, docs/examples/README.md"

@@ -12,7 +12,8 @@
 #
 # TWINFER: the program, when it is neither this package's nor a build's. PYTHON: with torch and transformers. ROOFS: measured roofs
 # of this GPU (`twinfer doctor doctor.measure=true doctor.roofs=FILE`). HARDWARE: its group. LIMIT: seconds that each run of a
-# program may take (120); a session is four or five runs. Downloads nothing. bench/steps.sh says what AGAIN, TIME, PACK and
+# program may take (120); a session is five or six runs. SESSIONS: a folder of sessions by these names, which are analysed anew with
+# this tree's program and settings; nothing is run. Downloads nothing. bench/steps.sh says what AGAIN, TIME, PACK and
 # REHEARSE do; a rehearsal traces the programs tiny and on the CPU, or has whole sessions of APP in place of all of them.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -75,9 +76,27 @@ ranges() {
         "$out/$name/kernels/trace_nvtx_sum.csv" | figure
 }
 
+# anew NAME SETTINGS... -- COMMAND: the session SESSIONS/NAME with these settings, but those of Nsight Compute's run.
+anew() {
+    n=$# name=$1 before=1
+    while [ "$n" -gt 0 ]; do
+        n=$((n - 1)) word=$1
+        shift
+        case $word in
+        --) before= ;;
+        ncu=* | ncu.*) ;;
+        *) [ -z "$before" ] || set -- "$@" "$word" ;;
+        esac
+    done
+    session "$@" deep.session="$SESSIONS/$name"
+}
+
 # run NAME SETTINGS... -- PROGRAM [WORD]...: a session of a program of adapters/workloads; in a rehearsal of APP, or its ranges.
 run() {
-    if [ -z "${REHEARSE:-}" ]; then
+    if [ -n "${SESSIONS:-}" ]; then
+        anew "$@"
+        return
+    elif [ -z "${REHEARSE:-}" ]; then
         session "$@"
         return
     elif [ -z "${APP:-}" ]; then
@@ -109,12 +128,13 @@ qwen3() { # NAME SETTINGS...: 512 tokens of prompt, 32 generated: 528 keys a ste
 
 # Operations of the encoders, which no operator list describes: SAM's ViT-B on 64 x 64 patches, 12 layers of width 768
 # (12 x 4096 x 24 x 768^2, attention 4 x 4096^2 x 4 x 768 in its four global layers, windows of 14 x 14 in the others), and
-# CLIP's ViT-L on 257 (24 x 257 x 24 x 1024^2 and attention).
+# CLIP's ViT-L on 257 (24 x 257 x 24 x 1024^2 and attention). The projector: 256 x 1280 x 1024.
 vlm() { # NAME SETTINGS...: 256 tokens of image, 64 of text, 16 generated
     name=$1
     shift
     run "$name" deep=vlm model.name=llama_0_4b "+model.config=$llama" +deep.stages.prefill.load.prompt_tokens=320 \
         +deep.stages.prefill.sam.load.flop=9.3e11 +deep.stages.prefill.clip.load.flop=1.62e11 \
+        +deep.stages.prefill.projector.load.flop=6.7e8 \
         +deep.stages.decode.load.context_tokens=328 "$@" -- \
         "$python" "$programs/vlm_generate.py" --prompt 64 --tokens 16 --runs 2
 }
@@ -128,7 +148,7 @@ weights_folder() {
 # 128 tokens of prompt, 16 generated: 136 keys a step in the mean. Weights are written once, so that no run of the session does.
 tensor_parallel() {
     weights=$(weights_folder)
-    [ -n "${REHEARSE:-}" ] || "$python" "$programs/tp_generate.py" --prepare --folder "$weights"
+    [ -n "${REHEARSE:-}${SESSIONS:-}" ] || "$python" "$programs/tp_generate.py" --prepare --folder "$weights"
     rc=0
     run tp deep.mode=light ncu=none model=vicuna_7b +deep.stages.prefill.load.prompt_tokens=128 \
         +deep.stages.decode.load.context_tokens=136 -- \
@@ -143,11 +163,11 @@ steps_begin "$@"
 for piece in "$@"; do
     case $piece in
     roofs) step roofs 20 120 roofs ;;
-    qwen3) step qwen3 100 420 qwen3 qwen3 deep.mode=light deep.top=10 ncu=metrics ncu.launch_count=1 ;;
-    vlm) step vlm 110 420 vlm vlm deep.mode=light deep.top=10 ncu=metrics ncu.launch_count=1 ;;
+    qwen3) step qwen3 110 420 qwen3 qwen3 deep.mode=light deep.top=10 ncu=metrics ncu.launch_count=1 ;;
+    vlm) step vlm 80 420 vlm vlm deep.mode=light deep.top=10 ncu=metrics ncu.launch_count=1 ;;
     again)
         for program in qwen3 vlm; do
-            step ${program}_again 25 180 $program ${program}_again deep.mode=light ncu=none deep.baseline=false \
+            step ${program}_again 16 180 $program ${program}_again deep.mode=light ncu=none deep.baseline=false \
                 deep.against="$out/$program"
         done
         ;;
