@@ -167,6 +167,15 @@ static void aggregates(struct arena *a, struct buf *out, const struct deep_resul
 
 /* ---- tables ---- */
 
+/* Of a batch of one a thousandth of a percent may be all there is. */
+static void small_share(struct arena *a, struct page_table *t, double percent)
+{
+    if (percent > 0 && percent < 1)
+        page_cell(t, arena_printf(a, "%.2g %%", percent));
+    else
+        page_cell_percent(t, percent);
+}
+
 static void stages(struct arena *a, struct buf *out, const struct deep_result *r)
 {
     static const struct page_column columns[] = {
@@ -195,8 +204,8 @@ static void stages(struct arena *a, struct buf *out, const struct deep_result *r
         milliseconds(&t, s->gpu_ms);
         milliseconds(&t, s->exclusive_ms);
         page_cell_percent(&t, s->busy_percent);
-        page_cell_percent(&t, s->mfu_percent);
-        page_cell_percent(&t, s->bandwidth_percent);
+        small_share(a, &t, s->mfu_percent);
+        small_share(a, &t, s->bandwidth_percent);
     }
     page_table_end(&t);
     page_tag(
