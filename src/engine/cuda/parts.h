@@ -35,12 +35,12 @@
  * plan takes the host 1 to 60 us on one core.
  *
  * most, for C = head tiles of all KV heads (blocks of a run) and M multiprocessors: runs that run
- * at once, 3 M / C, for up to 3/2 times as many rows; this grid has the single form too where it has
- * room for it. More rows fill the GPU often enough that only the last of some waves is not full, and
- * their blocks start one by one: measured, a part a block is 1 to 4 % faster there (24 rows of 32
- * heads 97 us against 98, lognormal 95 against 99; 128 of 8 131 against 133), below it up to 17 %
- * slower (33 of 8 45 against 39, 64 of 8 77 against 70, 16 of 32 76 against 68). They stay a part a
- * block, with
+ * at once, 3 M / C, for up to 3/2 times as many rows; this grid has the single form too where it
+ * has room for it. More rows fill the GPU often enough that only the last of some waves is not
+ * full, and their blocks start one by one: measured, a part a block is 1 to 4 % faster there (24
+ * rows of 32 heads 97 us against 98, lognormal 95 against 99; 128 of 8 131 against 133), below it
+ * up to 17 % slower (33 of 8 45 against 39, 64 of 8 77 against 70, 16 of 32 76 against 68). They
+ * stay a part a block, with
  *
  *   max(n ceil(2 M / (n C)),           n rows fill two blocks a multiprocessor, as few rows must
  *       ceil(3 n / 2),                 room to cut long rows however many rows there are
@@ -58,7 +58,7 @@
  *    33, 8     30.5   36.5    37.5     34.3
  *    48, 8     44.4   44.7    47.3     47.3
  *    64, 8     59.2   69.6    69.5     65.4
- *   128, 8    118.3  126.1   133.9    128.4
+ *   128, 8    118.3  126.1   133.9    133.9
  *    16, 32    59.1   68.2    69.5     66.5
  *    64, 32   236.4  251.1   262.4    262.4
  *
