@@ -98,8 +98,9 @@ static double busy_share(const struct replay_held *h, double kernels_s, int64_t 
     return kernels_s > 0 && round_s > 0 ? fmin(1, kernels_s / round_s) : NAN;
 }
 
+/* sets_s: of the time of one, what its sets take. */
 static void set_kernel(struct arena *a, const struct replay_held *h, int64_t loop_ops,
-                       double kernels_s, struct kernel_timing *k)
+                       double kernels_s, double sets_s, struct kernel_timing *k)
 {
     if (h->time.n == 0)
         return;
@@ -108,7 +109,7 @@ static void set_kernel(struct arena *a, const struct replay_held *h, int64_t loo
     k->busy_share = busy_share(h, kernels_s, loop_ops);
     k->benchmark_runs = k->pooled ? h->time.runs / loop_ops * k->invocation_count : h->time.runs;
     if (!k->pooled)
-        k->single_time_us = h->time.median_s * 1e6;
+        k->single_time_us = (h->time.median_s - sets_s) * 1e6;
 }
 
 static void take_kernels(struct arena *a, const struct replay_report *timed,
@@ -128,6 +129,8 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
             .in_context_us = loops->in_context_s[i] * 1e6,
             .as_launched_us = k->as_launched_s * 1e6,
             .application_us = k->app_s * 1e6,
+            .with_sets = k->sets,
+            .faster_when_repeated = replay_is_suspect(k),
             .busy_share = NAN,
             .under = under_of(a, &(struct gpu_conditions){0})};
     }
@@ -136,14 +139,24 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
         const struct replay_kernel *k = &timed->kernels.p[loops->pooled[i]];
         pooled_s += k->alone_s * (double)k->count;
     }
-    for (size_t i = 0; i < loops->n_alone; i++)
-        set_kernel(a, &held->held[1 + i], 1, timed->kernels.p[loops->alone[i]].alone_s,
-                   &out->kernels[loops->alone[i]]);
+    for (size_t i = 0; i < loops->n_alone; i++) {
+        const struct replay_kernel *k = &timed->kernels.p[loops->alone[i]];
+        set_kernel(a, &held->held[1 + i], 1, k->alone_s, k->sets_s, &out->kernels[loops->alone[i]]);
+    }
     for (size_t i = 0; i < loops->n_pooled; i++) {
         struct kernel_timing *k = &out->kernels[loops->pooled[i]];
         k->pooled = true;
-        set_kernel(a, &held->held[1 + loops->n_alone], loops->pooled_ops, pooled_s, k);
+        set_kernel(a, &held->held[1 + loops->n_alone], loops->pooled_ops, pooled_s, 0, k);
     }
+}
+
+static void tell_suspects(const struct replay_kernels *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (replay_is_suspect(&k->p[i]))
+            log_warn("%.80s: %.3f us repeated, %.3f us inside the region: its power may be that of "
+                     "other work",
+                     k->p[i].name, k->p[i].warm.median_s * 1e6, k->p[i].in_context_s * 1e6);
 }
 
 /* A quick look at all times, which also says what may share a loop; then the loops, in a process
@@ -168,6 +181,7 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
     region->times = timed.region;
     region->alone_sum_s = replay_sum_s(&timed.kernels);
     choose_loops(a, &timed, &loops);
+    tell_suspects(&timed.kernels);
     if (timed.region.why_no_nodes)
         log_warn("no times inside the replayed region: %s", timed.region.why_no_nodes);
     p.task = REPLAY_HOLD;

@@ -89,6 +89,24 @@ static void add_top(struct arena *a, const struct replay_kernels *k, bool region
         table_text(text, t);
 }
 
+/* What the times of some hold, or may not hold. */
+static void add_notes(const struct replay_kernels *k, struct buf *text)
+{
+    for (size_t i = 0; i < k->n; i++) {
+        const struct replay_kernel *x = &k->p[i];
+        if (x->sets && x->warm.n)
+            buf_printf(text,
+                       "class %lld: repeated with the sets that belong to it (%lld in the region), "
+                       "whose %.3f us are taken off\n",
+                       (long long)x->number, (long long)x->sets, x->sets_s * 1e6);
+        if (replay_is_suspect(x))
+            buf_printf(text,
+                       "class %lld: faster when repeated, %.3f us where it takes %.3f in the "
+                       "region: does it do the same work?\n",
+                       (long long)x->number, x->warm.median_s * 1e6, x->in_context_s * 1e6);
+    }
+}
+
 /* Reasons for what was not measured, each with its number of kinds and invocations. */
 static struct node *left_out(struct arena *a, const struct replay_kernels *k)
 {
@@ -426,6 +444,7 @@ static void print_report(struct job_context *c, const struct replay_report *r,
     const struct node *missing = left_out(a, &r->kernels);
     if (replay_measured(&r->kernels, 0))
         add_top(a, &r->kernels, true, &text);
+    add_notes(&r->kernels, &text);
     for (uint32_t i = 0; i < missing->n; i++)
         buf_printf(&text, "not measured: %lld kinds, %lld invocations: %s\n",
                    (long long)member(missing->pairs[i].value, "kinds"),
@@ -521,6 +540,8 @@ static int try_capsule(struct job_context *c, const struct replay_capsule_params
         node_put(a, out, "fault", node_str(a, r.fault));
     if (r.extracted) {
         node_put(a, out, "allocations", node_int(a, member(r.extracted, "allocations")));
+        if (member(r.extracted, "sets"))
+            node_put(a, out, "sets", node_int(a, member(r.extracted, "sets")));
         node_put(a, out, "memory_bytes", node_int(a, member(r.extracted, "bytes")));
         node_put(a, out, "file_bytes", node_int(a, member(r.extracted, "file_bytes")));
         node_put(a, out, "out", node_str(a, p->extract));

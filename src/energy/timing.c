@@ -43,6 +43,8 @@ static const struct field kernel_rows[] = {
     FIELD(struct kernel_timing, as_launched_us, .max = 1e15, .optional = true, .omit = true),
     FIELD(struct kernel_timing, application_us, .max = 1e15, .optional = true, .omit = true),
     FIELD(struct kernel_timing, pooled, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, with_sets, .max = 1e15, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, faster_when_repeated, .optional = true, .omit = true),
     FIELD(struct kernel_timing, busy_share, .max = 1, .optional = true, .omit = true),
     UNDER_ROWS(struct kernel_timing),
 };

@@ -51,7 +51,9 @@ struct kernel_timing {
     double busy_share; /* of its window: while kernels ran, the rest being gaps between them */
     double
         as_launched_us; /* as in_context_us, but given to the GPU one by one as the program did */
-    double application_us; /* in the program itself */
+    double application_us;     /* in the program itself */
+    int64_t with_sets;         /* that were repeated with its invocations of one run */
+    bool faster_when_repeated; /* by so much that it may do other work there */
 };
 
 struct isolated_timing {

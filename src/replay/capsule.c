@@ -72,6 +72,7 @@ static void take_loaded(struct run *r, const struct node *n)
                                                    .tier = (int)get_int(k, "tier"),
                                                    .count = get_int(k, "count"),
                                                    .first = get_int(k, "first"),
+                                                   .sets = get_int(k, "sets"),
                                                    .bytes = get_int(k, "bytes"),
                                                    .app_s = get_double(k, "app_s"),
                                                    .in_context_s = NAN,
@@ -93,6 +94,7 @@ static void take_class(struct run *r, const struct node *n)
     take_timing(r, node_find(n, "warm"), &k->warm);
     take_timing(r, node_find(n, "cold"), &k->cold);
     take_timing(r, node_find(n, "repeated"), &k->repeated);
+    k->sets_s = get_double(n, "sets_s");
     r->order.from_class = i + 1;
 }
 

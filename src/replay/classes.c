@@ -81,7 +81,8 @@ void replay_classes_find(const struct load *l, struct replay_classes *out)
     struct map known;
     struct buf key = {0};
     *out = (struct replay_classes){.p = arena_array(l->a, struct replay_class, c->n_ops),
-                                   .of = arena_array(l->a, uint32_t, c->n_ops)};
+                                   .of = arena_array(l->a, uint32_t, c->n_ops),
+                                   .with = arena_array(l->a, struct reach_sets, c->n_ops)};
     map_init(&known, l->a);
     for (size_t i = 0; i < c->n_ops; i++) {
         const struct capsule_op *op = &c->ops[i];
@@ -98,7 +99,9 @@ void replay_classes_find(const struct load *l, struct replay_classes *out)
             out->n++;
         }
         out->of[i] = (uint32_t)entry->i;
+        out->with[i] = reach_sets(l->a, c, i);
         out->p[entry->i].n++;
+        out->p[entry->i].sets += out->with[i].n;
         out->p[entry->i].app_s += app_s(op);
         out->app_s += app_s(op);
     }

@@ -5,6 +5,7 @@
 #define REPLAY_CLASSES_H
 
 #include "replay/load.h"
+#include "replay/reach.h"
 
 struct replay_class {
     size_t number;       /* in the list of all */
@@ -13,6 +14,7 @@ struct replay_class {
     int tier;            /* 1 copies and sets, 2 library products, 3 others */
     uint32_t *ops;       /* [n], rising */
     size_t n;
+    size_t sets;    /* with which they are repeated (reach.h), of all together */
     uint64_t bytes; /* of a copy or set; 0 for kernels */
     uint32_t grid[3], block[3], shared_bytes;
     double app_s; /* mean on the GPU in the program; NAN = not known */
@@ -21,8 +23,9 @@ struct replay_class {
 struct replay_classes {
     struct replay_class *p;
     size_t n;
-    uint32_t *of; /* [n_ops] class of an operation; CAPSULE_NONE = waits and the like */
-    double app_s; /* of all operations; NAN = not known of each */
+    uint32_t *of;            /* [n_ops] class of an operation; CAPSULE_NONE = waits and the like */
+    struct reach_sets *with; /* [n_ops] sets with which an operation is repeated */
+    double app_s;            /* of all operations; NAN = not known of each */
 };
 
 void replay_classes_find(const struct load *l, struct replay_classes *out);

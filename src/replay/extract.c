@@ -5,6 +5,7 @@
 
 #include "base/vec.h"
 #include "capsule/file.h"
+#include "replay/reach.h"
 
 /* Contents of the allocations before and after the operation, on the host. */
 struct snapshot {
@@ -18,27 +19,14 @@ struct extractor {
     VEC(struct snapshot) parts;
     struct capsule small;
     struct sv image;
+    struct reach_sets sets; /* of the operation */
 };
 
 /* ---- what it reaches ------------------------------------------------------------------------- */
 
-/* Live when the operation runs: not freed before the region's end, or the latest at that address.
- */
-static const struct capsule_allocation *allocation_at(const struct capsule *c, uint64_t at)
-{
-    const struct capsule_allocation *found = NULL;
-    for (size_t i = 0; i < c->n_allocations; i++) {
-        const struct capsule_allocation *x = &c->allocations[i];
-        if (at >= x->address && at - x->address < x->bytes &&
-            (!found || !(x->flags & CAPSULE_GONE)))
-            found = x;
-    }
-    return found;
-}
-
 static void reach(struct extractor *x, uint64_t at)
 {
-    const struct capsule_allocation *found = allocation_at(x->l->c, at);
+    const struct capsule_allocation *found = reach_allocation(x->l->c, at);
     if (!found)
         return;
     size_t k = 0;
@@ -166,12 +154,21 @@ static void set_op(struct extractor *x, const struct capsule_op *op, struct byte
 {
     const struct capsule *c = x->l->c;
     struct capsule *s = &x->small;
-    struct capsule_op *new = arena_copy(x->a, op, sizeof *new);
+    struct capsule_op *new = arena_array(x->a, struct capsule_op, x->sets.n + 1);
+    struct capsule_set *sets = arena_array(x->a, struct capsule_set, x->sets.n);
     struct capsule_stream *stream = arena_copy(x->a, &c->streams[op->stream], sizeof *stream);
-    new->item = new->stream = new->graph = new->first_edge = new->n_edges = 0;
-    new->range = CAPSULE_NONE;
+    for (size_t i = 0; i <= x->sets.n; i++) {
+        new[i] = i < x->sets.n ? c->ops[x->sets.ops[i]] : *op;
+        if (i < x->sets.n)
+            sets[i] = c->sets[new[i].item];
+        new[i].item = i < x->sets.n ? (uint32_t)i : 0;
+        new[i].stream = new[i].graph = new[i].first_edge = new[i].n_edges = 0;
+        new[i].range = CAPSULE_NONE;
+    }
     s->ops = new;
-    s->n_ops = 1;
+    s->n_ops = x->sets.n + 1;
+    s->sets = sets;
+    s->n_sets = x->sets.n;
     s->streams = stream;
     s->n_streams = 1;
     if (op->kind == CAPSULE_LAUNCH) {
@@ -266,6 +263,7 @@ static enum st extract(struct extractor *x, size_t op, const char *dir, struct e
     struct load *l = x->l;
     struct program before, alone;
     reach_all(x, &l->c->ops[op]);
+    x->sets = reach_sets(x->a, l->c, op);
     program_build(x->a, l->c, 0, op, &before);
     program_build(x->a, l->c, op, op + 1, &alone);
     TRY(load_restore(l, 0, e));
@@ -275,6 +273,7 @@ static enum st extract(struct extractor *x, size_t op, const char *dir, struct e
     TRY(take(x, true, e));
     TRY(write_small(x, &l->c->ops[op], dir, e));
     out->allocations = x->parts.n;
+    out->sets = x->sets.n;
     out->memory_bytes = x->small.facts->live_bytes;
     out->file_bytes = folder_bytes(x->a, dir);
     return ST_OK;

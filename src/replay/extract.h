@@ -1,10 +1,10 @@
-/* One operation of a capsule as a small capsule of its own: its code, its parameters, and the whole
- * allocations that its parameters reach, with their contents as the operations before it leave
- * them. What it changes there is the new capsule's memory after the region.
+/* One operation of a capsule as a small capsule of its own: its code, its parameters, the sets that
+ * belong to it (reach.h), and the whole allocations that its parameters reach, with their contents
+ * as the operations before it leave them. What it changes there is the new capsule's memory after
+ * the region.
  *
- * A parameter reaches an allocation when an aligned word of it is an address inside. Memory that is
- * reached through pointers in memory alone is not found: such a kernel fails in a trial of the new
- * capsule (replay_trial), and in nothing else before. */
+ * Memory that is reached through pointers in memory alone is not found: such a kernel fails in a
+ * trial of the new capsule (replay_trial), and in nothing else before. */
 #ifndef REPLAY_EXTRACT_H
 #define REPLAY_EXTRACT_H
 
@@ -12,6 +12,7 @@
 
 struct extracted {
     size_t allocations;
+    size_t sets;           /* before the operation, which is the last one */
     uint64_t memory_bytes; /* of them */
     uint64_t file_bytes;   /* of the folder */
 };

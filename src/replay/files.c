@@ -29,6 +29,12 @@ static struct node *timing_node(struct arena *a, const struct timing *t)
     return n;
 }
 
+bool replay_is_suspect(const struct replay_kernel *k)
+{
+    const double s = k->cold.n ? fmax(k->cold.median_s, k->warm.median_s) : k->warm.median_s;
+    return k->mangled && k->warm.n && k->in_context_s >= 10e-6 && s < 0.8 * k->in_context_s;
+}
+
 static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
 {
     const bool measured = k->warm.n > 0;
@@ -49,6 +55,12 @@ static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
     node_put(a, n, "in_context_us", micro(a, k->in_context_s));
     node_put(a, n, "as_launched_us", micro(a, k->as_launched_s));
     node_put(a, n, "application_us", micro(a, k->app_s));
+    if (k->sets) {
+        node_put(a, n, "with_sets", node_int(a, k->sets));
+        node_put(a, n, "sets_us", micro(a, measured ? k->sets_s : NAN));
+    }
+    if (replay_is_suspect(k))
+        node_put(a, n, "faster_when_repeated", node_bool(a, true));
     if (k->mangled)
         node_put(a, n, "mangled", node_str(a, k->mangled));
     if (k->bytes)

@@ -221,8 +221,11 @@ static enum st issue_step(struct issue *i, const struct program_step *s,
         wait_for_pace(i, s->item);
     if (s->kind == PROGRAM_OP) {
         const bool many = repeat && repeat->class_of && repeat->class_of[s->item] == repeat->class;
-        for (int k = 0; k < (many ? repeat->times : 1); k++)
+        for (int k = 0; k < (many ? repeat->times : 1); k++) {
+            for (size_t n = 0; k > 0 && repeat->with && n < repeat->with[s->item].n; n++)
+                TRY(issue_op(l, repeat->with[s->item].ops[n], false, stream, e));
             TRY(issue_op(l, s->item, s->early, stream, e));
+        }
     }
     return s->event == CAPSULE_NONE ? ST_OK
                                     : gpu_event_record(&l->g, i->events[s->event], stream, e);

@@ -5,6 +5,7 @@
 
 #include "replay/load.h"
 #include "replay/program.h"
+#include "replay/reach.h"
 
 /* Operation i (a launch, copy or set). early: it may start before the launch before it has ended.
  */
@@ -14,7 +15,8 @@ enum st issue_op(struct load *l, size_t i, bool early, CUstream stream, struct e
 struct issue_repeat {
     const uint32_t *class_of; /* [n_ops]; NULL = all once */
     uint32_t class;
-    int times; /* operations of that class */
+    int times;                     /* operations of that class */
+    const struct reach_sets *with; /* [n_ops] before each but the first; NULL = nothing */
 };
 
 struct issue {

@@ -48,24 +48,73 @@ struct instances {
     struct load *l;
     const uint32_t *ops;
     size_t n;
+    const struct reach_sets *with; /* [n_ops of the capsule] */
+    const bool *listed;            /* [n_ops] is among ops; NULL = no set is */
 };
+
+static struct instances instances_of(const struct measure *m, const uint32_t *ops, size_t n)
+{
+    return (struct instances){.l = m->l, .ops = ops, .n = n, .with = m->classes->with};
+}
+
+static enum st step_sets(void *self, int64_t i, CUstream stream, struct err *e)
+{
+    const struct instances *x = self;
+    const struct reach_sets *sets = &x->with[x->ops[(size_t)i % x->n]];
+    for (size_t k = 0; k < sets->n; k++)
+        if (!x->listed || !x->listed[sets->ops[k]])
+            TRY(issue_op(x->l, sets->ops[k], false, stream, e));
+    return ST_OK;
+}
 
 static enum st step(void *self, int64_t i, CUstream stream, struct err *e)
 {
     const struct instances *x = self;
+    TRY(step_sets(self, i, stream, e));
     return issue_op(x->l, x->ops[(size_t)i % x->n], false, stream, e);
 }
 
-enum st measure_class(struct measure *m, size_t class, bool cold, struct timing *warm,
-                      struct timing *cold_out, struct err *e)
+static void take_off(struct timing *t, double s)
+{
+    t->median_s -= s;
+    t->low_s -= s;
+    t->high_s -= s;
+    t->min_s -= s;
+    t->max_s -= s;
+}
+
+/* Their sets alone, off the times of both. */
+static enum st time_sets(struct measure *m, struct instances *x, struct measured_class *out,
+                         struct err *e)
+{
+    struct timing sets;
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        n += x->with[x->ops[i]].n;
+    if (n == 0)
+        return ST_OK;
+    TRY(timer_warm(&m->timer, step_sets, x, (int64_t)x->n, &sets, e));
+    out->sets_s = sets.median_s;
+    take_off(&out->warm, sets.median_s);
+    if (out->cold.n == 0)
+        return ST_OK;
+    TRY(timer_cold(&m->timer, step_sets, x, (int64_t)x->n, &sets, e));
+    take_off(&out->cold, sets.median_s);
+    return ST_OK;
+}
+
+enum st measure_class(struct measure *m, size_t class, bool cold, struct measured_class *out,
+                      struct err *e)
 {
     const struct replay_class *k = &m->classes->p[class];
-    struct instances x = {m->l, k->ops, k->n < MOST_INSTANCES ? k->n : MOST_INSTANCES};
-    *warm = *cold_out = (struct timing){0};
+    struct instances x = instances_of(m, k->ops, k->n < MOST_INSTANCES ? k->n : MOST_INSTANCES);
+    *out = (struct measured_class){0};
     TRY(load_reset(m->l, e));
-    enum st st = timer_warm(&m->timer, step, &x, (int64_t)x.n, warm, e);
+    enum st st = timer_warm(&m->timer, step, &x, (int64_t)x.n, &out->warm, e);
     if (st == ST_OK && cold)
-        st = timer_cold(&m->timer, step, &x, (int64_t)x.n, cold_out, e);
+        st = timer_cold(&m->timer, step, &x, (int64_t)x.n, &out->cold, e);
+    if (st == ST_OK)
+        st = time_sets(m, &x, out, e);
     return st == ST_OK ? ST_OK : err_add(e, "cannot time %s alone", k->name);
 }
 
@@ -74,7 +123,7 @@ enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, i
 {
     enum { MOST_RECORDED = 64 };
     const struct replay_class *k = &m->classes->p[class];
-    struct instances x = {m->l, k->ops, k->n < MOST_RECORDED ? k->n : MOST_RECORDED};
+    struct instances x = instances_of(m, k->ops, k->n < MOST_RECORDED ? k->n : MOST_RECORDED);
     TRY(load_reset(m->l, e));
     *ops = (int64_t)x.n;
     return timer_capture(&m->timer, step, &x, *ops, out, e);
@@ -96,22 +145,27 @@ enum st measure_hold_region(struct measure *m, int64_t launches, double s, struc
 enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, double s, struct timing *out,
                      struct err *e)
 {
-    struct instances x = {m->l, ops, n};
+    struct instances x = instances_of(m, ops, n);
+    bool *listed = arena_array(m->l->a, bool, m->l->c->n_ops);
     *out = (struct timing){0};
+    for (size_t i = 0; i < n; i++)
+        listed[ops[i]] = true;
+    x.listed = listed;
     TRY(load_reset(m->l, e));
     return timer_hold(&m->timer, step, &x, (int64_t)n, s, out, e) == ST_OK
                ? ST_OK
                : err_add(e, "cannot repeat %zu operations alone", n);
 }
 
-enum st measure_repeated(struct measure *m, size_t class, double region_s, double guess_s,
-                         struct timing *out, struct err *e)
+enum st measure_repeated(struct measure *m, size_t class, double region_s,
+                         const struct measured_class *alone, struct timing *out, struct err *e)
 {
     const struct replay_class *k = &m->classes->p[class];
-    const double once_s = guess_s * (double)k->n;
+    const double once_s = alone->warm.median_s * (double)k->n;
     double more = once_s > 0 ? ceil(region_s / 5 / once_s) : 1;
     more = more < 1 ? 1 : more > MOST_TIMES - 1 ? MOST_TIMES - 1 : more;
-    const struct issue_repeat repeat = {m->classes->of, (uint32_t) class, 1 + (int)more};
+    const struct issue_repeat repeat = {m->classes->of, (uint32_t) class, 1 + (int)more,
+                                        m->classes->with};
     struct timing t;
     *out = (struct timing){0};
     TRY(load_reset(m->l, e));
@@ -124,5 +178,6 @@ enum st measure_repeated(struct measure *m, size_t class, double region_s, doubl
     out->high_s = (t.high_s - region_s) / extra;
     out->min_s = (t.min_s - region_s) / extra;
     out->max_s = (t.max_s - region_s) / extra;
+    take_off(out, alone->sets_s);
     return ST_OK;
 }

@@ -18,9 +18,17 @@ enum st measure_region(struct measure *m, bool streams, struct timing *out, stru
 
 /* A class alone: its operations in turn, up to 512 of them, one after the other, memory being as
  * the region leaves it, after a reset. What they read may have been overwritten by later
- * operations, so that they may fail: the GPU is lost to this process then. */
-enum st measure_class(struct measure *m, size_t class, bool cold, struct timing *warm,
-                      struct timing *cold_out, struct err *e);
+ * operations, so that they may fail: the GPU is lost to this process then.
+ *
+ * Here and below an operation has the sets before it that belong to it (reach.h). What those take
+ * by themselves, sets_s an operation, is taken off the times; their windows and runs are of both.
+ */
+struct measured_class {
+    struct timing warm, cold; /* cold.n 0: not wanted */
+    double sets_s;            /* warm; 0 = it has none */
+};
+enum st measure_class(struct measure *m, size_t class, bool cold, struct measured_class *out,
+                      struct err *e);
 
 /* The graph of a class alone, each of its operations once, up to 64 of them: *ops. Close it. */
 enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, int64_t *ops,
@@ -28,16 +36,17 @@ enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, i
 
 /* The region, and operations [n] of it in turn in this order, over and over for a sensor of power
  * (timer_hold): the region launches times at least; the operations as many as they are, all of
- * them, so that those of several classes run in their proportions. A step of *out is one operation.
- */
+ * them, so that those of several classes run in their proportions. A step of *out is one operation
+ * with those of its sets that are not among the operations themselves. */
 enum st measure_hold_region(struct measure *m, int64_t launches, double s, struct timing *out,
                             struct err *e);
 enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, double s, struct timing *out,
                      struct err *e);
 
 /* The class repeated in its places inside the region: seconds of one more of it there. region_s: of
- * the region. Repeats so often that the region takes at least a fifth longer, 2 to 9 times. */
-enum st measure_repeated(struct measure *m, size_t class, double region_s, double guess_s,
-                         struct timing *out, struct err *e);
+ * the region; alone: of the class. Repeats so often that the region takes at least a fifth longer,
+ * 2 to 9 times. */
+enum st measure_repeated(struct measure *m, size_t class, double region_s,
+                         const struct measured_class *alone, struct timing *out, struct err *e);
 
 #endif

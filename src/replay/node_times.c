@@ -271,8 +271,8 @@ enum st node_times_as_launched(struct load *l, struct issue *i, double *op_s, co
 }
 
 /* Of the last launch that was recorded, over its operations; forgets all. NAN = no record. An
- * operation may have several nodes. */
-static double take_mean(int64_t ops)
+ * operation may have several nodes. name: these kernels alone; NULL = all. */
+static double take_mean(int64_t ops, const char *name)
 {
     double sum = 0;
     size_t n = 0;
@@ -282,7 +282,8 @@ static double take_mean(int64_t ops)
         last = recording.records.p[i].launch > last ? recording.records.p[i].launch : last;
     for (size_t i = 0; i < recording.records.n; i++) {
         const struct node_record *r = &recording.records.p[i];
-        if (r->launch != last)
+        if (r->launch != last ||
+            (name && (r->kind != NODE_KERNEL || !r->name || strcmp(r->name, name) != 0)))
             continue;
         sum += (double)(r->end_ns - r->start_ns) / 1e9;
         n++;
@@ -312,16 +313,17 @@ enum st node_times_alone(struct load *l, CUstream stream, node_graph_of *graph_o
         return ST_OK;
     for (size_t i = 0; st == ST_OK && !*why && i < n; i++) {
         CUgraphExec graph = NULL;
+        const char *name = NULL;
         int64_t ops = 0;
-        st = graph_of(self, i, &graph, &ops, e);
+        st = graph_of(self, i, &graph, &ops, &name, e);
         if (st != ST_OK || !graph)
             continue;
         st = launch_alone(l, stream, graph, e);
         gpu_graph_close(&l->g, &graph);
         flush();
-        alone_s[i] = take_mean(ops);
+        alone_s[i] = take_mean(ops, name);
     }
     finish();
-    take_mean(0);
+    take_mean(0, NULL);
     return st;
 }

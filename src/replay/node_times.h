@@ -33,9 +33,11 @@ enum st node_times_as_launched(struct load *l, struct issue *i, double *op_s, co
 
 /* Mean seconds of an operation in graphs of operations of one kind, which repeat alone: without the
  * gap to the next one, which a time between events holds. graph_of gives graph i, 0 <= i < n, which
- * is closed here, and how many operations it holds, or NULL to leave it out. alone_s [n]: NAN where
+ * is closed here, or NULL to leave it out; how many operations it holds; and of kernels their
+ * mangled name, NULL for others: what else is in the graph does not count. alone_s [n]: NAN where
  * nothing was recorded. *why and errors as above. */
-typedef enum st node_graph_of(void *self, size_t i, CUgraphExec *out, int64_t *ops, struct err *e);
+typedef enum st node_graph_of(void *self, size_t i, CUgraphExec *out, int64_t *ops,
+                              const char **name, struct err *e);
 enum st node_times_alone(struct load *l, CUstream stream, node_graph_of *graph_of, void *self,
                          size_t n, double *alone_s, const char **why, struct err *e);
 

@@ -110,6 +110,7 @@ static struct node *class_node(struct arena *a, const struct replay_class *k, bo
     node_put(a, n, "count", node_int(a, (int64_t)k->n));
     node_put(a, n, "first", node_int(a, (int64_t)k->ops[0]));
     node_put(a, n, "app_s", node_number(a, k->app_s));
+    node_put(a, n, "sets", node_int(a, (int64_t)k->sets));
     if (k->mangled) {
         node_put(a, n, "grid", triple(a, k->grid));
         node_put(a, n, "block", triple(a, k->block));
@@ -252,16 +253,18 @@ static enum st do_verify(struct worker *w, struct err *e)
 
 static enum st time_class(struct worker *w, size_t i, double region_s, struct err *e)
 {
-    struct timing warm, cold, repeated = {0};
+    struct measured_class alone;
+    struct timing repeated = {0};
     struct node *n = node_new(w->a, NODE_MAP);
     answer(w, "begin", node_int(w->a, (int64_t)i));
-    TRY(measure_class(&w->measure, i, w->order.cold, &warm, &cold, e));
+    TRY(measure_class(&w->measure, i, w->order.cold, &alone, e));
     if (w->order.repeated && w->order.dispatch < 0)
-        TRY(measure_repeated(&w->measure, i, region_s, warm.median_s, &repeated, e));
+        TRY(measure_repeated(&w->measure, i, region_s, &alone, &repeated, e));
     node_put(w->a, n, "class", node_int(w->a, (int64_t)i));
-    node_put(w->a, n, "warm", timing_node(w, &warm));
-    node_put(w->a, n, "cold", timing_node(w, &cold));
+    node_put(w->a, n, "warm", timing_node(w, &alone.warm));
+    node_put(w->a, n, "cold", timing_node(w, &alone.cold));
     node_put(w->a, n, "repeated", timing_node(w, &repeated));
+    node_put(w->a, n, "sets_s", node_number(w->a, alone.sets_s));
     answer(w, "class", n);
     w->timed[i] = true;
     return ST_OK;
@@ -293,9 +296,11 @@ static enum st do_nodes(struct worker *w, const char *key, times_of *of, struct 
     return ST_OK;
 }
 
-static enum st graph_alone(void *self, size_t i, CUgraphExec *out, int64_t *ops, struct err *e)
+static enum st graph_alone(void *self, size_t i, CUgraphExec *out, int64_t *ops, const char **name,
+                           struct err *e)
 {
     struct worker *w = self;
+    *name = w->classes.p[i].mangled;
     return w->timed[i] ? measure_class_graph(&w->measure, i, out, ops, e) : ST_OK;
 }
 
@@ -456,6 +461,7 @@ static enum st do_extract(struct worker *w, struct err *e)
     node_put(w->a, n, "bytes", node_int(w->a, (int64_t)x.memory_bytes));
     node_put(w->a, n, "file_bytes", node_int(w->a, (int64_t)x.file_bytes));
     node_put(w->a, n, "allocations", node_int(w->a, (int64_t)x.allocations));
+    node_put(w->a, n, "sets", node_int(w->a, (int64_t)x.sets));
     answer(w, "extracted", n);
     return ST_OK;
 }
@@ -467,6 +473,7 @@ static void keep_dispatch(struct worker *w)
     struct replay_class *k = &w->classes.p[w->classes.of[op]];
     k->ops = arena_copy(w->a, &op, sizeof op);
     k->n = 1;
+    k->sets = w->classes.with[op].n;
     w->chosen[0] = true;
     w->classes.p = k;
     w->classes.n = 1;

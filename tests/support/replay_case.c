@@ -5,7 +5,7 @@
 #include "gpu/abi/cuda.h"
 
 #define KIB 1024u
-enum { BLOCK = 64 * KIB, A_BYTES = 1024 * KIB, ROW = 64 };
+enum { BLOCK = 64 * KIB, A_BYTES = 1024 * KIB, ROW = 64, COUNTER = 1024 };
 
 /* Memory of the region; each part begins on a 2 MiB page of its own. */
 enum { A, B, S, HOST, BORN, PARTS }; /* by address */
@@ -21,26 +21,26 @@ struct maker {
     struct capsule c;
     struct capsule_facts facts;
     struct capsule_module modules[1];
-    struct capsule_function functions[4];
-    struct capsule_param params[4];
+    struct capsule_function functions[5];
+    struct capsule_param params[6];
     struct capsule_global globals[1];
     struct capsule_allocation allocations[PARTS];
     struct capsule_stream streams[2];
-    struct capsule_op ops[REPLAY_CASE_OPS];
+    struct capsule_op ops[REPLAY_CASE_OPS + 3];
     struct capsule_edge edges[4];
-    struct capsule_launch launches[7];
+    struct capsule_launch launches[9];
     struct capsule_attribute attributes[1];
     struct capsule_copy copies[3];
-    struct capsule_set sets[1];
+    struct capsule_set sets[2];
     struct capsule_page pages[PARTS], after[PARTS];
     struct buf bytes;
     struct sv image;
     unsigned char *before[PARTS], *behind[PARTS]; /* contents */
     uint32_t table[BLOCK / 4];
-    size_t n_ops, n_launches, n_copies;
+    size_t n_ops, n_launches, n_copies, n_sets;
 };
 
-enum function { WRITE, READ, NOTHING, ODD };
+enum function { WRITE, READ, NOTHING, ODD, TILES };
 
 static struct capsule_span add(struct maker *m, const void *p, size_t n)
 {
@@ -161,16 +161,20 @@ static void make_code(struct maker *m, int faults, struct sv image)
     const char *ours =
         faults & REPLAY_CASE_UNKNOWN
             ? "fake image\nroof_write\nroof_nothing\nodd_write\n=table 65536\n"
-            : "fake image\nroof_write\nroof_read\nroof_nothing\nodd_write\n=table 65536\n";
+            : "fake image\nroof_write\nroof_read\nroof_nothing\nodd_write\ndraw_tiles\n"
+              "=table 65536\n";
     m->image = image.n ? image : sv_of(ours);
     m->modules[0].bytes = m->image.n;
     m->params[0] = m->params[2] = (struct capsule_param){0, 8};
     m->params[1] = (struct capsule_param){8, 4};
     m->params[3] = (struct capsule_param){8, 8};
+    m->params[4] = m->params[0];
+    m->params[5] = m->params[1];
     add_function(m, WRITE, "roof_write", 0, 2, 12);
     add_function(m, READ, "roof_read", 2, 2, 16);
     add_function(m, NOTHING, "roof_nothing", 0, 0, 0);
     add_function(m, ODD, "odd_write", 0, 1, 8);
+    add_function(m, TILES, "draw_tiles", 4, 2, 12);
     m->globals[0] = (struct capsule_global){
         .name = add(m, "table", 5), .value = add(m, m->table, BLOCK), .address = TABLE};
 }
@@ -212,7 +216,7 @@ static void make_work(struct maker *m, int faults, const char payload[16])
     m->launches[m->n_launches - 1].n_attributes = 1;
     m->attributes[0] =
         (struct capsule_attribute){CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 0, {1}};
-    m->sets[0] = (struct capsule_set){
+    m->sets[m->n_sets++] = (struct capsule_set){
         .to = m->base[BORN], .width = 100, .height = 1, .value = 42, .unit_bytes = 4};
     add_op(m, CAPSULE_SET, 0, 1);
     add_op(m, CAPSULE_SYNC, CAPSULE_NONE, 0);
@@ -237,6 +241,20 @@ static void make_work(struct maker *m, int faults, const char payload[16])
                                    .from_place = CAPSULE_ON_DEVICE},
              1);
     m->streams[0].flags = m->streams[1].flags = CAPSULE_STREAM_NON_BLOCKING;
+}
+
+/* The counter is a word of S that nothing else writes; what it holds before is used up. */
+static void make_tiles(struct maker *m, int faults)
+{
+    const uint64_t counter = m->base[S] + COUNTER;
+    m->sets[m->n_sets++] =
+        (struct capsule_set){.to = counter, .width = 1, .height = 1, .unit_bytes = 4};
+    add_op(m, CAPSULE_SET, 1, 1);
+    if (faults & REPLAY_CASE_APART)
+        add_launch(m, NOTHING, 1, 0, 0, 1);
+    add_launch(m, TILES, 2, counter, REPLAY_CASE_DRAWN, 1);
+    const uint32_t drawn = REPLAY_CASE_DRAWN - 2;
+    memcpy(m->behind[S] + COUNTER, &drawn, 4);
 }
 
 /* As an application finds it that does the same again. */
@@ -293,6 +311,8 @@ static void take_arrays(struct maker *m)
     c->bytes = (const unsigned char *)m->bytes.p;
     c->n_bytes = m->bytes.n;
     c->pages = m->pages; /* n_pages: without memory that is born */
+    c->sets = m->sets;
+    c->n_sets = m->n_sets;
     c->launches = m->launches;
     c->n_launches = m->n_launches;
     c->ops = m->ops;
@@ -309,7 +329,6 @@ static void take_arrays(struct maker *m)
     ARRAY(edges)
     ARRAY(attributes)
     ARRAY(copies)
-    ARRAY(sets)
     ARRAY(after)
 #undef ARRAY
 }
@@ -330,6 +349,8 @@ enum st replay_case_write(const char *dir, int faults, struct sv image, struct e
     make_work(m, faults, payload);
     make_facts(m);
     carry_out(m, payload);
+    if (faults & (REPLAY_CASE_TILES | REPLAY_CASE_APART))
+        make_tiles(m, faults);
     if (faults & REPLAY_CASE_WRONG)
         for (int i = 100; i < 103; i++)
             m->behind[A][i] ^= 0x55;

@@ -108,6 +108,17 @@ static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct 
     out[calls++ % 4] += 1;
 }
 
+/* 5 us a tile: the first of each block, and what the blocks draw from a counter. */
+static void draw_tiles(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                       void **params)
+{
+    uint32_t *drawn = *(uint32_t **)params[0], tiles = *(uint32_t *)params[1] - grid.x;
+    const uint32_t left = *drawn < tiles ? tiles - *drawn : 0;
+    (void)self, (void)block;
+    *drawn += left;
+    fake_gpu_spend_s((grid.x + left) * 5e-6);
+}
+
 static void nothing(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
                     void **params)
 {
@@ -132,6 +143,7 @@ static const struct {
     {"roof_fma_f16", {.run = roof_fma, .param_bytes = BYTES(8, 4, 4, 4), .tag = 4}},
     {"roof_nothing", {.run = nothing}},
     {"odd_write", {.run = odd_write, .param_bytes = BYTES(8)}},
+    {"draw_tiles", {.run = draw_tiles, .param_bytes = BYTES(8, 4)}},
 };
 
 /* ---- src/engine/cuda/kernels ---- */

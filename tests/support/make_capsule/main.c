@@ -1,5 +1,5 @@
-/* make_capsule DIR [wrong|astray|unknown|near|odd|plain|still]... [image=FILE]: a capsule for tests
- * of the command line (support/replay_case.h). With an image, machine code of
+/* make_capsule DIR [wrong|astray|unknown|near|odd|plain|still|tiles|apart]... [image=FILE]: a
+ * capsule for tests of the command line (support/replay_case.h). With an image, machine code of
  * src/doctor/kernels/roofs.cu and `extern "C" __device__ unsigned table[16384];`, it runs on a real
  * GPU of that kind. */
 #include <stdio.h>
@@ -25,6 +25,8 @@ int main(int argc, char **argv)
                       : strcmp(argv[i], "odd") == 0     ? REPLAY_CASE_ODD
                       : strcmp(argv[i], "still") == 0   ? REPLAY_CASE_STILL
                       : strcmp(argv[i], "plain") == 0   ? REPLAY_CASE_PLAIN
+                      : strcmp(argv[i], "tiles") == 0   ? REPLAY_CASE_TILES
+                      : strcmp(argv[i], "apart") == 0   ? REPLAY_CASE_APART
                                                         : 0;
     if (st == ST_OK)
         st = replay_case_write(argv[1], faults, image, &e);

@@ -44,13 +44,28 @@ static struct full_timing make_full(void)
                                 .under = unknown};
 }
 
+static struct kernel_timing a_kernel(const char *name, int64_t tier, int64_t count, int64_t runs,
+                                     double single_us, double in_context_us,
+                                     struct timing_window ran)
+{
+    return (struct kernel_timing){.window = ran,
+                                  .name = name,
+                                  .tier = tier,
+                                  .invocation_count = count,
+                                  .benchmark_runs = runs,
+                                  .single_time_us = single_us,
+                                  .in_context_us = in_context_us,
+                                  .under = unknown,
+                                  .busy_share = NAN,
+                                  .as_launched_us = NAN,
+                                  .application_us = NAN};
+}
+
 static struct kernel_timing *make_kernels(struct test *t)
 {
     struct kernel_timing *k = arena_array(t->a, struct kernel_timing, 3);
-    k[0] = (struct kernel_timing){
-        window(30.1, 34.9), "gemm", 2, 2, 1200, 4000, 4000, false, unknown, NAN, NAN, NAN};
-    k[1] = (struct kernel_timing){
-        window(40.1, 44.9), "softmax", 3, 1, 4800, 1000, 1500, false, unknown, NAN, NAN, NAN};
+    k[0] = a_kernel("gemm", 2, 2, 1200, 4000, 4000, window(30.1, 34.9));
+    k[1] = a_kernel("softmax", 3, 1, 4800, 1000, 1500, window(40.1, 44.9));
     return k;
 }
 
@@ -191,8 +206,7 @@ static void kernels_without_power_are_excluded_and_counted(void **state)
         .power = &log, .full = &full, .isolated = &isolated, .idle_w = 100, .idle_half_w = NAN};
     struct energy_report r;
     /* 10 us between two samples, 0.5 % of the kernels' time; then a third of it. */
-    k[2] = (struct kernel_timing){
-        window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown, NAN, NAN, NAN};
+    k[2] = a_kernel("copy", 1, 1, 10, 50, 48, window(50.01, 50.02));
     assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
     assert_int_equal(r.num_excluded, 1);
     assert_near(r.predicted_j, 4.3, 1e-3);
@@ -370,8 +384,7 @@ static void the_documents_are_as_they_were(void **state)
     struct power_log log = make_log(t);
     const struct full_timing full = make_full();
     struct kernel_timing *k = make_kernels(t);
-    k[2] = (struct kernel_timing){
-        window(50.01, 50.02), "copy", 1, 1, 10, 50, 48, false, unknown, NAN, NAN, NAN};
+    k[2] = a_kernel("copy", 1, 1, 10, 50, 48, window(50.01, 50.02));
     const struct isolated_timing isolated = {.kernels = k, .n = 3, .source = "i.json"};
     k[0].busy_share = 0.9;
     k[0].under = (struct timing_under){1755, 3201, 50, ""};

@@ -498,7 +498,8 @@ static void times_are_those_of_the_device(void **state)
     struct fixture f;
     struct issue issue;
     struct measure m = {0};
-    struct timing region, warm, cold, repeated;
+    struct timing region, repeated;
+    struct measured_class alone;
     double sum_s = 0;
     assert_ok(open_new(t, &f, "", 0), t);
     assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
@@ -511,11 +512,12 @@ static void times_are_those_of_the_device(void **state)
     assert_int_equal(f.classes.n, 9);
     for (size_t i = 0; i < f.classes.n; i++) {
         const double n = (double)f.classes.p[i].n;
-        assert_ok(measure_class(&m, i, true, &warm, &cold, &t->e), t);
-        assert_ok(measure_repeated(&m, i, region.median_s, warm.median_s, &repeated, &t->e), t);
-        assert_near_rel(cold.median_s + 1e-6, warm.median_s + 1e-6, 1e-3);
-        assert_near_rel(repeated.median_s + 1e-6, warm.median_s + 1e-6, 1e-3);
-        sum_s += n * warm.median_s;
+        assert_ok(measure_class(&m, i, true, &alone, &t->e), t);
+        assert_ok(measure_repeated(&m, i, region.median_s, &alone, &repeated, &t->e), t);
+        assert_near_rel(alone.cold.median_s + 1e-6, alone.warm.median_s + 1e-6, 1e-3);
+        assert_near_rel(repeated.median_s + 1e-6, alone.warm.median_s + 1e-6, 1e-3);
+        assert_true(alone.sets_s == 0);
+        sum_s += n * alone.warm.median_s;
         assert_near_rel(f.classes.p[i].app_s, 10e-6, 1e-9);
     }
     assert_near_rel(sum_s, region.median_s, 1e-3); /* one after the other on this device */
@@ -525,6 +527,51 @@ static void times_are_those_of_the_device(void **state)
     issue_close(&issue);
     assert_int_equal(verify(t, &f, (struct verify_params){0}).wrong, 0);
     close_case(&f);
+}
+
+/* A kernel whose blocks draw tiles by a counter that a set clears: used up, 10 us are left of 30.
+ */
+static void a_kernel_is_repeated_with_its_sets(void **state)
+{
+    static const int faults[] = {REPLAY_CASE_TILES, REPLAY_CASE_APART};
+    const double set_s = 4e-11, tiles_s = 30e-6;
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    struct timing region, repeated, held;
+    struct measured_class alone;
+    for (int apart = 0; apart < 2; apart++) { /* of the second the set is not found */
+        const char *dir = test_path(t, apart ? "apart" : "tiles");
+        assert_ok(replay_case_write(dir, faults[apart], (struct sv){0}, &t->e), t);
+        assert_ok(open_case(t, &f, "", dir), t);
+        assert_int_equal(verify(t, &f, (struct verify_params){0}).wrong, 0);
+        assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+        struct measure m = {.l = &f.l, .classes = &f.classes, .issue = &issue};
+        const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+        assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+        assert_ok(load_restore(&f.l, 0, &t->e), t);
+        assert_ok(load_keep(&f.l, &t->e), t);
+        const size_t last = f.classes.n - 1;
+        const struct replay_class *k = &f.classes.p[last];
+        assert_string_equal(k->name, "draw_tiles");
+        assert_int_equal(k->sets, apart ? 0 : 1);
+        assert_ok(measure_region(&m, false, &region, &t->e), t);
+        assert_ok(measure_class(&m, last, true, &alone, &t->e), t);
+        assert_near_rel(alone.warm.median_s, apart ? 10e-6 : tiles_s, 1e-6);
+        assert_near_rel(alone.cold.median_s, apart ? 10e-6 : tiles_s, 1e-6);
+        assert_near_rel(alone.sets_s, apart ? 0 : set_s, 1e-6);
+        assert_ok(measure_repeated(&m, last, region.median_s, &alone, &repeated, &t->e), t);
+        assert_near_rel(repeated.median_s, apart ? 10e-6 : tiles_s, 1e-6);
+        assert_ok(measure_hold(&m, k->ops, k->n, 0, &held, &t->e), t);
+        assert_near_rel(held.median_s, apart ? 10e-6 : tiles_s + set_s, 1e-6);
+        if (!apart) { /* a set that is held beside its kernel is not done twice */
+            assert_ok(measure_hold(&m, (const uint32_t[]){13, 14}, 2, 0, &held, &t->e), t);
+            assert_near_rel(held.median_s, (tiles_s + set_s) / 2, 1e-6);
+        }
+        timer_close(&m.timer);
+        issue_close(&issue);
+        close_case(&f);
+    }
 }
 
 /* Runs are counted, and each sample is the device's time of one step: of the region, of a class, of
@@ -647,6 +694,34 @@ static void one_operation_becomes_a_capsule(void **state)
         assert_true(v.compared <= (1 << 20) + (64 << 10) + 4096);
         close_case(&f);
     }
+}
+
+/* So that it does the same work as often as it is replayed. */
+static void an_operation_takes_its_sets_along(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct extracted x;
+    struct issue issue;
+    struct timing region;
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_TILES), t);
+    assert_ok(extract_op(&f.l, 14, test_path(t, "small"), &x, &t->e), t);
+    assert_int_equal(x.sets, 1);
+    close_case(&f);
+    assert_ok(open_case(t, &f, "", test_path(t, "small")), t);
+    assert_int_equal(f.c.n_ops, 2);
+    assert_int_equal(f.c.ops[0].kind, CAPSULE_SET);
+    assert_int_equal(f.classes.p[1].sets, 1);
+    assert_int_equal(verify(t, &f, (struct verify_params){0}).wrong, 0);
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    struct measure m = {.l = &f.l, .classes = &f.classes, .issue = &issue};
+    const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+    assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+    assert_ok(measure_region(&m, false, &region, &t->e), t);
+    assert_near_rel(region.median_s, 30e-6, 1e-5);
+    timer_close(&m.timer);
+    issue_close(&issue);
+    close_case(&f);
 }
 
 static enum st count(void *self, CUstream stream, struct err *e)
@@ -798,10 +873,12 @@ int main(void)
         TEST(host_memory_may_lie_between),
         TEST(a_region_that_fails_says_where),
         TEST(times_are_those_of_the_device),
+        TEST(a_kernel_is_repeated_with_its_sets),
         TEST(what_is_held_repeats_without_gaps),
         TEST(classes_are_chosen_by_name_or_number),
         TEST(classes_are_what_is_alike),
         TEST(one_operation_becomes_a_capsule),
+        TEST(an_operation_takes_its_sets_along),
         TEST(memory_can_be_put_back_between_samples),
         TEST(operations_keep_the_program_s_pace),
         TEST(records_are_matched_with_operations),
