@@ -243,12 +243,12 @@ static void make_work(struct maker *m, int faults, const char payload[16])
     m->streams[0].flags = m->streams[1].flags = CAPSULE_STREAM_NON_BLOCKING;
 }
 
-/* The counter is a word of S that nothing else writes; what it holds before is used up. */
+/* The counter is a word of S, the first of 250 that the set clears and nothing else writes. */
 static void make_tiles(struct maker *m, int faults)
 {
     const uint64_t counter = m->base[S] + COUNTER;
     m->sets[m->n_sets++] =
-        (struct capsule_set){.to = counter, .width = 1, .height = 1, .unit_bytes = 4};
+        (struct capsule_set){.to = counter, .width = 250, .height = 1, .unit_bytes = 4};
     add_op(m, CAPSULE_SET, 1, 1);
     if (faults & REPLAY_CASE_APART)
         add_launch(m, NOTHING, 1, 0, 0, 1);

@@ -13,8 +13,8 @@
  *               8, 9, 10, 11  a graph launch in stream 1: roof_write(B, 5), then two roof_read of
  * it side by side, then roof_nothing after both 12  copy of 4 rows of 16 bytes within A
  *
- * With REPLAY_CASE_TILES also, in stream 1, 13, a set of a counter, and 14, draw_tiles, which draws
- * 6 tiles by it. */
+ * With REPLAY_CASE_TILES also, in stream 1, 13, a set of a counter and what is behind it, 10 ns,
+ * and 14, draw_tiles, which draws 6 tiles by it. */
 #ifndef SUPPORT_REPLAY_CASE_H
 #define SUPPORT_REPLAY_CASE_H
 
