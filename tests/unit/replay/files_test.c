@@ -20,7 +20,7 @@ static void kernels_that_are_too_fast_alone(void **state)
         {69, 126, 126, false, false}, /* its data stays in the L2 cache */
         {101, 101, 126, false, false}, {100, 100, 126, false, true},
         {5, 5, 9.9, false, false}, /* what is warm counts for that much */
-        {5, 5, 10.1, false, true},       {69, 69, 126, true, false},
+        {5, 5, 10.1, false, true},     {69, 69, 126, true, false},
         {0, 0, 126, false, false},     {69, 69, 0, false, false},
     };
     (void)state;
