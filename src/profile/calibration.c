@@ -321,6 +321,7 @@ static int class_of(const struct calibration *r, const struct batch *b)
 }
 
 static const double LEAST_FACTOR = 0.1;
+enum { FEW_BATCHES = 2 };
 
 struct round_sum {
     double measured, predicted;
@@ -344,24 +345,42 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
     }
 }
 
-/* Iterator over the batches of one class that were measured and predicted. */
+void calibration_find_waiting(struct calibration *r, double launch_s)
+{
+    double host_free_s = 0, done_s = 0, done_before_s = 0; /* before: of the second batch back */
+    for (size_t i = 0; i < r->batches.n && launch_s > 0; i++) {
+        struct calibration_batch *row = &r->batches.p[i];
+        const bool chunks = row->b.n_chunks > 0;
+        /* without decodes nothing tells whether a batch was in flight: none is least in favour */
+        const double free_s = row->b.n_decodes > 0 ? done_before_s : done_s;
+        const double begin_s = fmax(host_free_s, free_s), start_s = fmax(begin_s, done_s);
+        host_free_s = begin_s + (chunks ? launch_s : 0);
+        row->waited = chunks && host_free_s > start_s + row->predicted_s;
+        done_before_s = done_s;
+        done_s = start_s + (row->device_s > 0 ? row->device_s : row->predicted_s);
+        done_s = fmax(done_s, host_free_s);
+    }
+}
+
+/* Iterator over the batches of classes k to last that were measured and predicted. */
 struct walk {
     const struct calibration *r;
     enum calibration_kind kind;
-    int k;
+    int k, last;
     size_t next;
 };
 
 static bool is_known(const struct calibration_batch *row)
 {
-    return row->predicted_s > 0 && row->device_s > 0;
+    return row->predicted_s > 0 && row->device_s > 0 && !row->waited;
 }
 
 static const struct calibration_batch *walk_next(struct walk *w)
 {
     while (w->next < w->r->batches.n) {
         const struct calibration_batch *row = &w->r->batches.p[w->next++];
-        if (kind_of(&row->b) == w->kind && class_of(w->r, &row->b) == w->k && is_known(row))
+        const int k = class_of(w->r, &row->b);
+        if (kind_of(&row->b) == w->kind && k >= w->k && k <= w->last && is_known(row))
             return row;
     }
     return NULL;
@@ -384,12 +403,9 @@ static double stall_of(struct arena *a, struct walk w, int rounds)
     struct round_sum *sums = arena_array(a, struct round_sum, rounds);
     double sum = 0;
     int n = 0;
-    for (w.k = 0; w.k < CALIBRATION_CLASSES; w.k++) {
-        w.next = 0;
-        for (const struct calibration_batch *row; (row = walk_next(&w));) {
-            sums[row->round].measured += row->device_s;
-            sums[row->round].predicted += fmin(row->device_s, 3 * row->predicted_s);
-        }
+    for (const struct calibration_batch *row; (row = walk_next(&w));) {
+        sums[row->round].measured += row->device_s;
+        sums[row->round].predicted += fmin(row->device_s, 3 * row->predicted_s);
     }
     for (int i = 0; i < rounds; i++)
         if (sums[i].predicted > 0) {
@@ -447,16 +463,43 @@ void calibration_rests(const struct calibration *r,
     }
 }
 
+static int64_t known_in(struct walk w, int first, int last)
+{
+    int64_t n = 0;
+    w.k = first;
+    w.last = last;
+    while (walk_next(&w))
+        n++;
+    return n;
+}
+
+/* The last of the classes from k on that have enough batches together, and enough behind them. */
+static int last_of_group(const struct walk *all, int k)
+{
+    int last = k;
+    while (last < all->last && known_in(*all, k, last) < FEW_BATCHES)
+        last++;
+    return known_in(*all, last + 1, all->last) < FEW_BATCHES ? all->last : last;
+}
+
 void calibration_scales(struct arena *a, const struct calibration *r, enum calibration_kind kind,
                         struct calibration_scale out[CALIBRATION_CLASSES])
 {
     int rounds = 0;
     for (size_t i = 0; i < r->batches.n; i++)
         rounds = r->batches.p[i].round >= rounds ? r->batches.p[i].round + 1 : rounds;
-    const double stall = stall_of(a, (struct walk){.r = r, .kind = kind}, rounds);
-    for (int k = 0; k < CALIBRATION_CLASSES; k++) {
-        out[k] = scale_of(a, (struct walk){.r = r, .kind = kind, .k = k}, rounds);
-        out[k].stall = stall;
-        out[k].factor = fmin(out[k].factor * stall, 1 / LEAST_FACTOR);
+    const struct walk all = {.r = r, .kind = kind, .last = CALIBRATION_CLASSES - 1};
+    const double stall = stall_of(a, all, rounds);
+    for (int k = 0; k < CALIBRATION_CLASSES;) {
+        struct walk w = all;
+        w.k = k;
+        w.last = last_of_group(&all, k);
+        const struct calibration_scale s = scale_of(a, w, rounds);
+        const double factor = fmin(s.factor * stall, 1 / LEAST_FACTOR);
+        for (; k <= w.last; k++)
+            out[k] = (struct calibration_scale){.factor = factor, .stall = stall};
+        out[w.last] = s;
+        out[w.last].stall = stall;
+        out[w.last].factor = factor;
     }
 }

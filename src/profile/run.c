@@ -367,6 +367,7 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     struct calibration all = {.deep = calibration_is_deep(&s->ex)};
     calibration_load(&s->journal, &all);
     calibration_predict(s->a, &all, p->model, b);
+    calibration_find_waiting(&all, journal_launch_s(s->a, &s->journal));
     for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
         calibration_scales(s->a, &all, (enum calibration_kind)kind, r->scale[kind]);
     calibration_rests(&all, r->scale, &r->rests);

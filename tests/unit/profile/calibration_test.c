@@ -61,9 +61,104 @@ static void prompts_of_unknown_times_are_not_shortened(void **state)
     assert_near(seconds, 0, 0);
 }
 
+/* ---- batches that waited for launches, and factors ---- */
+
+static void add_batch(struct calibration *r, int round, int32_t decodes, int32_t chunks,
+                      int64_t tokens, double device_s, double predicted_s)
+{
+    struct calibration_batch row = {
+        .round = round, .device_s = device_s, .predicted_s = predicted_s};
+    row.b = (struct batch){.n_decodes = decodes,
+                           .n_chunks = chunks,
+                           .prefill_tokens = tokens,
+                           .train = chunks ? 0 : 9};
+    vec_push(&r->batches, row);
+}
+
+/* 2.8 ms of launching behind decodes of 0.8 ms: a batch of 1.3 ms takes 2.0 on the device, and one
+ * of 2.1 ms what its kernels take. */
+static void batches_that_waited_for_launches_count_nowhere(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct calibration r = {.deep = true};
+    struct calibration_scale scale[CALIBRATION_CLASSES];
+    for (int i = 0; i < 4; i++) {
+        add_batch(&r, i % 2, 4, 0, 0, 0.8e-3, 0.8e-3);
+        add_batch(&r, i % 2, 4, 0, 0, 0.8e-3, 0.8e-3);
+        add_batch(&r, i % 2, 4, 1, 100, 2.0e-3, 1.3e-3); /* waits, 0.7 ms */
+        add_batch(&r, i % 2, 5, 0, 0, 0.8e-3, 0.8e-3);
+        add_batch(&r, i % 2, 5, 0, 0, 0.8e-3, 0.8e-3);
+        add_batch(&r, i % 2, 5, 1, 103, 2.2e-3, 2.1e-3);
+        add_batch(&r, i % 2, 6, 1, 102, 2.7e-3, 2.5e-3); /* launched behind the one before */
+    }
+    calibration_find_waiting(&r, 2.8e-3);
+    for (size_t i = 0; i < r.batches.n; i++)
+        assert_int_equal(r.batches.p[i].waited, i % 7 == 2 || i % 7 == 6);
+    calibration_scales(a, &r, CALIBRATION_MIXED, scale);
+    double factor = 0;
+    for (int k = 0; k < CALIBRATION_CLASSES; k++)
+        if (scale[k].n) {
+            assert_int_equal(scale[k].n, 4);
+            factor = scale[k].factor;
+        }
+    assert_near(factor, 2.2 / 2.1, 1e-9);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
+/* A prompt with no decodes beside it begins on an idle device, whatever the batch before took. */
+static void prompts_alone_overlap_with_nothing(void **state)
+{
+    (void)state;
+    struct calibration r = {.deep = true};
+    add_batch(&r, 0, 1, 0, 0, 9e-3, 9e-3);
+    add_batch(&r, 0, 0, 1, 600, 2.8e-3, 2.5e-3);
+    add_batch(&r, 0, 1, 0, 0, 9e-3, 9e-3);
+    add_batch(&r, 0, 0, 1, 900, 3.3e-3, 3.2e-3);
+    calibration_find_waiting(&r, 2.8e-3);
+    assert_true(r.batches.p[1].waited);
+    assert_false(r.batches.p[3].waited);
+    for (size_t i = 0; i < r.batches.n; i++)
+        r.batches.p[i].waited = false;
+    calibration_find_waiting(&r, 0); /* not launched so: none waits */
+    for (size_t i = 0; i < r.batches.n; i++)
+        assert_false(r.batches.p[i].waited);
+    calibration_free(&r);
+}
+
+/* Classes from 512, 768 and 1,024 tokens: of one batch, of three, of one. */
+static void a_class_of_one_batch_is_joined_to_its_neighbour(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct calibration r = {.deep = true};
+    struct calibration_scale scale[CALIBRATION_CLASSES];
+    add_batch(&r, 0, 0, 1, 600, 1.4e-3, 1e-3);
+    for (int i = 0; i < 3; i++)
+        add_batch(&r, 0, 0, 1, 900, 3e-3, 3e-3);
+    add_batch(&r, 0, 0, 1, 1035, 2.6e-3, 4e-3);
+    calibration_scales(a, &r, CALIBRATION_PROMPT, scale);
+    int told = 0;
+    for (int k = 0; k < CALIBRATION_CLASSES; k++) {
+        assert_near(scale[k].factor, 13.0 / 14, 1e-9);
+        told += scale[k].n > 0;
+    }
+    assert_int_equal(told, 1);
+    add_batch(&r, 0, 0, 1, 1100, 4.4e-3, 4e-3); /* a second one: a class of its own */
+    calibration_scales(a, &r, CALIBRATION_PROMPT, scale);
+    assert_near(scale[0].factor, 10.4 / 10, 1e-9);
+    assert_near(scale[CALIBRATION_CLASSES - 1].factor, 7.0 / 8, 1e-9);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_that_waited_for_launches_count_nowhere),
+        cmocka_unit_test(prompts_alone_overlap_with_nothing),
+        cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),
         cmocka_unit_test(a_whole_part_is_the_setting),
         cmocka_unit_test(outputs_get_shorter_before_requests_get_fewer),

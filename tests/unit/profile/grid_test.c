@@ -103,7 +103,7 @@ static void padded_batches_have_both_ends_of_each_step(void **state)
     assert_null(find(&p, POINT_DECODE, 16, 320));
     assert_int_equal(find(&p, POINT_DECODE, 48, 2999)->level, 0);
     assert_int_equal(find(&p, POINT_TOKENS, 384, 0) ? find(&p, POINT_TOKENS, 384, 0)->level : -1,
-                     1);
+                     0);
     assert_int_equal(find(&p, POINT_PREFILL, 1024, 1024)->level, 0); /* prompts as ever */
     for (int64_t i = 0; i < p.n; i++)
         for (int64_t k = 0; k < i; k++)
@@ -147,8 +147,8 @@ static void padded_batches_have_unequal_lengths(void **state)
     assert_int_equal(point_row_kv(&prompt, &l, 0), 100);
 }
 
-/* Where batches are padded: both sides of the sizes at which kernels for prompts change, on level
- * 1; and equal prompts that fill a batch. */
+/* Where batches are padded: both sides of the sizes at which kernels for prompts change, those of
+ * 256 and more on the coarsest level; and equal prompts that fill a batch. */
 static void padded_batches_have_steps_of_prompts_too(void **state)
 {
     (void)state;
@@ -166,9 +166,10 @@ static void padded_batches_have_steps_of_prompts_too(void **state)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const struct point *at = find(&p, POINT_TOKENS, ends[i], 0);
         at = at ? at : find(&p, POINT_PREFILL, ends[i], 0);
-        assert_true(at && at->level <= 1);
-        assert_int_equal(find(&p, POINT_TOKENS, ends[i] + 1, 0)->level, 1);
+        assert_true(at && at->level == 0);
+        assert_int_equal(find(&p, POINT_TOKENS, ends[i] + 1, 0)->level, 0);
     }
+    assert_int_equal(find(&p, POINT_TOKENS, 161, 0)->level, 1);
     for (int i = 1; i < l.n_padded; i++) /* above 1: few tokens are all there */
         assert_true(find(&p, POINT_TOKENS, padded[i] + 1, 0) ||
                     find(&p, POINT_PREFILL, padded[i] + 1, 0));
