@@ -159,6 +159,7 @@ static void padded_batches_have_steps_of_prompts_too(void **state)
     struct point_list p;
     profile_grid(a, &l, &p);
     assert_null(find(&p, POINT_TOKENS, 1281, 0));
+    assert_null(find(&p, POINT_PREFILL, 1152, 1024));
     assert_null(find(&p, POINT_PROMPTS, 4096, 256));
     l.padded = padded;
     l.n_padded = sizeof padded / sizeof *padded;
@@ -170,6 +171,9 @@ static void padded_batches_have_steps_of_prompts_too(void **state)
         assert_int_equal(find(&p, POINT_TOKENS, ends[i] + 1, 0)->level, 0);
     }
     assert_int_equal(find(&p, POINT_TOKENS, 161, 0)->level, 1);
+    for (int64_t c = 288; c < 3000; c *= 2) /* one turn more of attention's blocks */
+        assert_int_equal(find(&p, POINT_PREFILL, c, 256)->level, 1);
+    assert_int_equal(find(&p, POINT_PREFILL, 1152, 1024)->level, 1);
     for (int i = 1; i < l.n_padded; i++) /* above 1: few tokens are all there */
         assert_true(find(&p, POINT_TOKENS, padded[i] + 1, 0) ||
                     find(&p, POINT_PREFILL, padded[i] + 1, 0));
