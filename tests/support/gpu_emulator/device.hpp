@@ -121,7 +121,7 @@ inline u32 __byte_perm(u32 a, u32 b, u32 selector)
 
 inline void __syncthreads()
 {
-    emulator_barrier(0, emulator_block_threads(), true);
+    emulator_barrier(0, emulator_block_threads());
 }
 inline void __threadfence() {}
 template <class T> inline T __ldcg(const T *p)
@@ -321,11 +321,7 @@ inline void ptx_cp_async_wait_all()
 
 inline void ptx_bar_sync(int id, int threads)
 {
-    emulator_barrier(id, (unsigned)threads, true);
-}
-inline void ptx_bar_arrive(int id, int threads)
-{
-    emulator_barrier(id, (unsigned)threads, false);
+    emulator_barrier(id, (unsigned)threads);
 }
 inline void ptx_mbarrier_init(u32 at, int arrivals)
 {

@@ -187,7 +187,7 @@ void emulator_warp(enum emulator_op op, unsigned mask, struct emulator_lane *min
     e.writes++;
 }
 
-void emulator_barrier(int id, unsigned threads, bool waits)
+void emulator_barrier(int id, unsigned threads)
 {
     struct thread *me = e.now;
     struct block *b = me->warp->block;
@@ -200,11 +200,9 @@ void emulator_barrier(int id, unsigned threads, bool waits)
                        b->barriers[id].expected);
     b->barriers[id].expected = threads;
     e.writes++;
-    if (waits)
-        me->warp->at_barrier[id] |= 1U << me->lane;
+    me->warp->at_barrier[id] |= 1U << me->lane;
     if (++b->barriers[id].came < threads) {
-        if (waits)
-            wait_here();
+        wait_here();
         return;
     }
     b->barriers[id].came = 0;

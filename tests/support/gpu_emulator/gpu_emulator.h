@@ -10,7 +10,7 @@
  *     before left in it);
  *   - shuffles, votes, __syncwarp, mma, ldmatrix, movmatrix: done when the last lane of the mask
  * has come. A lane that has left, or is at another of them, is a fault;
- *   - __syncthreads, bar.sync, bar.arrive by number; mbarriers with their phases;
+ *   - __syncthreads, bar.sync by number; mbarriers with their phases;
  *   - cp.async: done when issued, or as late as its waits allow (emulator_order.late);
  *   - 16-byte accesses of PTX and of cp.async that are not aligned, cp.async, ldmatrix and
  * mbarriers outside of shared memory, traps: faults;
@@ -103,7 +103,7 @@ void emulator_warp_run(enum emulator_op op, unsigned mask, struct emulator_lane 
 
 int emulator_lane_id(void);
 unsigned emulator_block_threads(void);
-void emulator_barrier(int id, unsigned threads, bool waits);
+void emulator_barrier(int id, unsigned threads);
 void *emulator_shared(void); /* the block's dynamic shared memory */
 uint32_t emulator_shared_address(const void *p);
 void *emulator_shared_at(uint32_t address, size_t bytes, size_t align);

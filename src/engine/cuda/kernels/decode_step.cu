@@ -334,24 +334,21 @@ __device__ static inline void stamp(const struct block &b, int i)
 __device__ static inline void compute(const struct block &b)
 {
     struct cursor c = {};
-    int groups = 0;
+    struct turns turns = {};
 #pragma unroll 1
     for (int layer = 0, phase = QKV; phase != END;) {
         const bool works = phase == ATTEND ? b.s->item.from < b.s->item.to
                                            : (int)blockIdx.x < b.s->products[phase].tiles;
         if (works) {
-            /* what the last phase read is no longer read */
-            if (has_late_norm(phase))
-                ptx_bar_sync(SQUARES_READ, THREADS + 32);
-            else
-                ptx_bar_sync(COMPUTE, THREADS);
+            ptx_bar_sync(COMPUTE, THREADS); /* what the last phase read is no longer read */
             if (phase == ATTEND) {
                 prepare(b, layer);
             } else if (phase == OUT) {
                 take_parts(b, layer);
             } else {
                 const struct input x = input_of(b, phase, layer);
-                take_rows(b, x);
+                take_rows(b, x, b.s->squares[turns.norms % 2]);
+                turns.norms += has_late_norm(phase);
                 if (x.norm && !LATE_NORM)
                     norm_rows(b, x);
             }
@@ -360,7 +357,7 @@ __device__ static inline void compute(const struct block &b)
             if (phase == ATTEND)
                 attend(b, layer, c);
             else
-                multiply(b, phase, c, groups);
+                multiply(b, phase, c, turns);
         }
         phase++;
         if (phase == HEAD && ++layer < b.a->layers)
@@ -371,15 +368,11 @@ __device__ static inline void compute(const struct block &b)
 /* The ninth warp. */
 __device__ static inline void finish(const struct block &b)
 {
-    int groups = 0;
-    ptx_bar_arrive(EMPTY, THREADS + 32);
-    ptx_bar_arrive(EMPTY + 1, THREADS + 32);
-    if (LATE_NORM)
-        ptx_bar_arrive(SQUARES_READ, THREADS + 32);
+    struct turns turns = {};
 #pragma unroll 1
     for (int layer = 0, phase = QKV; phase != END;) {
         if (phase != ATTEND)
-            finish_product(b, phase, layer, groups);
+            finish_product(b, phase, layer, turns);
         phase++;
         if (phase == HEAD && ++layer < b.a->layers)
             phase = QKV;
@@ -416,6 +409,10 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32 + COPIERS * 32, 1)
         for (int i = 0; i < RING; i++) {
             chunk_init(&b.s->full[i], COPIERS * 32);
             chunk_init(&b.s->empty[i], WARPS);
+        }
+        for (int i = 0; i < 2; i++) {
+            chunk_init(&b.s->sums_full[i], WARPS);
+            chunk_init(&b.s->sums_empty[i], 1);
         }
         ptx_fence_mbarrier_init();
     }

@@ -50,9 +50,10 @@ enum { WIDE, GATED, NARROW };
  * [rows, heads, splits, HEAD_DIM]; log2 of the sums of their keys' weights [rows, heads, splits].
  * All but qkv's and the parts are there COPIES times. */
 enum { AT_QKV, AT_OUT, AT_ACT, AT_DOWN, AT_PARTS, AT_SHARES, WORDS };
-/* Barriers of the block; two of FULL and EMPTY. With LATE_NORM the sums of squares go from the
- * warps that compute to the one that finishes, SQUARES, and their place back, SQUARES_READ. */
-enum { FULL = 1, EMPTY = 3, COMPUTE = 5, SQUARES = 6, SQUARES_READ = 7 };
+/* Named barriers: of the warps that compute; with LATE_NORM of them and the one that finishes, who
+ * takes their sums of squares. All of them wait there; what is handed on without waiting goes by
+ * mbarriers (with bar.arrive compute-sanitizer's racecheck told hazards that are none). */
+enum { COMPUTE = 1, SQUARES = 2 };
 
 __device__ static inline bool has_late_norm(int phase)
 {
@@ -78,7 +79,7 @@ struct shared {
         float outs[WARPS][TILE_HEADS][HEAD_DIM + 4];
     };
     float sums[2][GROUP][WARPS][16][ROWS];
-    float squares[WARPS][ROWS];
+    float squares[2][WARPS][ROWS]; /* who writes one again has met the reader at SQUARES since */
     float tops[WARPS][TILE_HEADS], totals[WARPS][TILE_HEADS];
     elem heads[TILE_HEADS][HEAD_DIM + 8], fresh[2][HEAD_DIM];
     float cosine[HEAD_DIM / 2], sine[HEAD_DIM / 2]; /* of the item's position */
@@ -86,6 +87,7 @@ struct shared {
     u64 *words[WORDS];
     int copy_words[WORDS]; /* from one copy of them to the next; 0: there is one */
     u64 full[RING], empty[RING];
+    u64 sums_full[2], sums_empty[2];
     struct product products[HEAD + 1];
     int parts[ROWS];
     u32 pages[PAGES];
@@ -146,6 +148,12 @@ struct block {
     struct shared *s;
     int rows, warp, lane;
     u32 epoch; /* of layer 0 */
+};
+
+/* What warps that compute and the one that finishes count alike. */
+struct turns {
+    int groups; /* of sums */
+    int norms;  /* late ones */
 };
 
 __device__ static inline const elem *of_layer(const struct block &b, const void *p, int layer)

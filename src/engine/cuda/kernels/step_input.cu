@@ -78,7 +78,8 @@ __device__ static inline bool are_of(const u64 (&w)[2], u32 epoch)
 /* Units of 4 elements: a thread has every THREADS-th of each row, and asks for several at once,
  * again only for those that were not there. With LATE_NORM a row behind a norm has the norm's
  * weights in it already, and its squares are for the warp that finishes too. */
-__device__ static inline void take_rows(const struct block &b, const struct input &x)
+__device__ static inline void take_rows(const struct block &b, const struct input &x,
+                                        float (*squares)[ROWS])
 {
     const int units = x.in / 4, all = input_stride(x.in) / 4 - 2;
     const int per_row = (all + THREADS - 1) / THREADS;
@@ -139,7 +140,7 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
             if (x.norm) {
                 const float square = warp_sum(square_of(v));
                 if (b.lane == 0)
-                    b.s->squares[b.warp][row] = pass ? b.s->squares[b.warp][row] + square : square;
+                    squares[b.warp][row] = pass ? squares[b.warp][row] + square : square;
             }
             if (++pass == per_row)
                 pass = 0, row++;
@@ -152,12 +153,13 @@ __device__ static inline void take_rows(const struct block &b, const struct inpu
 }
 
 /* What the norm multiplies row r by. */
-__device__ static inline float norm_factor(const struct block &b, int r)
+__device__ static inline float norm_factor(const struct block &b, const float (*squares)[ROWS],
+                                           int r)
 {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < WARPS; i++)
-        sum += b.s->squares[i][r];
+        sum += squares[i][r];
     return ptx_rsqrt(sum * __fdividef(1, b.a->hidden) + b.a->attention.eps);
 }
 
@@ -165,7 +167,7 @@ __device__ static inline void norm_rows(const struct block &b, const struct inpu
 {
 #pragma unroll 1
     for (int r = 0; r < b.rows; r++) {
-        const float by = norm_factor(b, r);
+        const float by = norm_factor(b, b.s->squares[0], r);
         for (int unit = threadIdx.x; unit < x.in / 4; unit += THREADS)
             scale_unit(unit_at(b, x.in, r, unit), ((const uint2 *)x.norm)[unit], by);
     }

@@ -45,7 +45,7 @@ __device__ static inline void multiply_chunks(const struct block &b, const elem 
 
 /* The tiles of this block: sums of this warp's share, in groups. */
 __device__ static inline void multiply(const struct block &b, int phase, struct cursor &c,
-                                       int &groups)
+                                       struct turns &turns)
 {
     const struct product p = b.s->products[phase];
     const int g = b.lane / 4, t = b.lane % 4;
@@ -58,14 +58,14 @@ __device__ static inline void multiply(const struct block &b, int phase, struct 
         float acc[2][4] = {};
         const elem *at = x;
         if (in_group == 0)
-            ptx_bar_sync(EMPTY + groups % 2, THREADS + 32);
+            chunk_wait(&b.s->sums_empty[turns.groups % 2], (turns.groups / 2 + 1) & 1);
         int left = p.chunks;
 #pragma unroll 1
         for (; left >= CHUNKS_AT_ONCE; left -= CHUNKS_AT_ONCE, at += CHUNKS_AT_ONCE * step)
             multiply_chunks<CHUNKS_AT_ONCE>(b, at, step, further, c, acc);
         if (left > 0)
             multiply_chunks<1>(b, at, step, further, c, acc);
-        float(*to)[ROWS] = b.s->sums[groups % 2][in_group][b.warp];
+        float(*to)[ROWS] = b.s->sums[turns.groups % 2][in_group][b.warp];
         if (narrow)
 #pragma unroll
             for (int i = 0; i < 4; i++)
@@ -78,8 +78,10 @@ __device__ static inline void multiply(const struct block &b, int phase, struct 
                 *(float2 *)&to[8 * i + g][2 * t] = make_float2(v, w);
         }
         if (++in_group == GROUP || tile + (int)gridDim.x >= p.tiles) {
-            ptx_bar_arrive(FULL + groups % 2, THREADS + 32);
-            groups++;
+            __syncwarp();
+            if (b.lane == 0)
+                chunk_arrive(&b.s->sums_full[turns.groups % 2]);
+            turns.groups++;
             in_group = 0;
         }
     }
@@ -100,7 +102,7 @@ __device__ static inline float residual_at(const struct block &b, int phase, int
 /* The ninth warp's part in a product: lanes have neighbouring out features, and pairs of lanes
  * hand on a word. */
 __device__ static inline void finish_product(const struct block &b, int phase, int layer,
-                                             int &groups)
+                                             struct turns &turns)
 {
     enum { PER_LANE = GROUP * 16 * ROWS / 32 };
     const struct product p = b.s->products[phase];
@@ -114,10 +116,9 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
     float factor = 1; /* of the row of this lane's number */
     if (has_late_norm(phase) && (int)blockIdx.x < p.tiles) {
         ptx_bar_sync(SQUARES, THREADS + 32);
-        factor = norm_factor(b, b.lane % ROWS);
-        ptx_bar_arrive(SQUARES_READ, THREADS + 32);
+        factor = norm_factor(b, b.s->squares[turns.norms++ % 2], b.lane % ROWS);
     }
-    for (int tile = blockIdx.x; tile < p.tiles; tile += GROUP * grid, groups++) {
+    for (int tile = blockIdx.x; tile < p.tiles; tile += GROUP * grid, turns.groups++) {
         const int tiles = GROUP > 1 && tile + grid < p.tiles ? 2 : 1, row_bits = bits + tiles - 1;
         float residual[PER_LANE];
 #pragma unroll
@@ -128,7 +129,7 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
             if ((phase == OUT || phase == DOWN) && r < b.rows && o < p.outs)
                 residual[j] = residual_at(b, phase, layer, r, o);
         }
-        ptx_bar_sync(FULL + groups % 2, THREADS + 32);
+        chunk_wait(&b.s->sums_full[turns.groups % 2], turns.groups / 2 & 1);
 #pragma unroll
         for (int j = 0; j < PER_LANE; j++) {
             const int i = b.lane + 32 * j, r = i >> row_bits, out = i & ((1 << row_bits) - 1);
@@ -138,7 +139,7 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
             float v = 0, up = 0;
             if (r < b.rows) {
                 const float *sums =
-                    &b.s->sums[groups % 2][out >> bits][0][out & ((1 << bits) - 1)][r];
+                    &b.s->sums[turns.groups % 2][out >> bits][0][out & ((1 << bits) - 1)][r];
 #pragma unroll
                 for (int w = 0; w < WARPS; w++) {
                     v += sums[w * 16 * ROWS];
@@ -161,6 +162,7 @@ __device__ static inline void finish_product(const struct block &b, int phase, i
                                b.epoch + layer);
         }
         __syncwarp();
-        ptx_bar_arrive(EMPTY + groups % 2, THREADS + 32);
+        if (b.lane == 0)
+            chunk_arrive(&b.s->sums_empty[turns.groups % 2]);
     }
 }
