@@ -38,6 +38,7 @@ import time
 from collections import deque
 
 PROTOCOL = 1
+LONGEST_WARM = 2048  # tokens of a prompt that is computed before the worker says ready
 
 
 class Refused(Exception):
@@ -716,18 +717,38 @@ class Engine:
             self.continuous()
 
 
-def warm_up(batch, vocab):
-    """The first passes load kernels and allocate: nobody's latency."""
-    for length in (1, 64):
+def warm_up(batch, vocab, rows, longest):
+    """The first passes load kernels and allocate: nobody's latency. On a GPU, which loads a kernel when it is first
+    launched, also prompts of 128, 256 ... tokens as far as the longest request has them, and every number of rows."""
+    def fakes(n, length):
         fake = {"id": 0, "prompt_ids": [i % vocab for i in range(length)], "max_tokens": 1,
                 "ignore_eos": True}
-        rows = min(2, batch.most_rows())
-        batch.prefill([Request(fake) for _ in range(rows)])
+        return [Request(fake) for _ in range(n)]
+
+    for length in (1, 64):
+        two = min(2, batch.most_rows())
+        batch.prefill(fakes(two, length))
         batch.decode()
         batch.decode()
-        batch.drop([rows - 1])
+        batch.drop([two - 1])
         batch.decode()
         batch.clear()
+    if not batch.cuda:
+        return
+    length = 128
+    while length <= min(longest, batch.most_cached() or longest, LONGEST_WARM):
+        batch.prefill(fakes(1, length))
+        batch.decode()
+        batch.clear()
+        length *= 2
+    for n in range(1, min(rows, batch.most_rows()) + 1):
+        batch.prefill(fakes(1, 16))
+        batch.decode()
+    while n > 1:
+        n -= 1
+        batch.drop(list(range(n)))
+        batch.decode()
+    batch.clear()
 
 
 # ---- the command line -------------------------------------------------------------------------
@@ -752,9 +773,9 @@ def parser():
                    help="torch.compile of decode steps, with --cache static: reduce-overhead, default")
     p.add_argument("--mark-steps", choices=["yes", "no"], default="no",
                    help="NVTX ranges that say what is in each pass")
-    p.add_argument("--cudnn-attention", choices=["yes", "no"], default="yes",
-                   help="let torch choose cuDNN's attention; no is to be tried where first batches of a shape "
-                        "take long")
+    p.add_argument("--cudnn-attention", choices=["yes", "no"], default="no",
+                   help="let torch choose cuDNN's attention, which plans 60 ms for every new number of rows or "
+                        "cached tokens (H200, PyTorch 2.11)")
     p.add_argument("--batching", choices=["continuous", "static"], default="continuous")
     p.add_argument("--max-batch", type=int, default=64, metavar="N")
     p.add_argument("--max-wait-ms", type=float, default=50, metavar="MS")
@@ -861,7 +882,7 @@ def serve(lines):
                                 options.compile)
         else:
             batch = Batch(model, options.device)
-        warm_up(batch, config.vocab_size)
+        warm_up(batch, config.vocab_size, options.max_batch, hello["max_tokens"])
         batch.mark_steps = options.mark_steps == "yes"  # from here on: the first passes are no steps
         lines.send(type="ready", info={
             "class": type(model).__name__,

@@ -47,13 +47,14 @@ engine() {
 }
 
 # The requests of MODE's runs: prompts of 51 to 256 tokens, answers of 13 to 64. Requests and rate, idle and loaded: what an
-# eager decode step (70 ms the first time of its shape) and a compiled one (5 ms, a prompt 60 ms) leave room for.
+# eager decode step (20 to 33 ms, a prompt as much) and a compiled one (5 ms, a prompt 20 to 60 ms) leave room for. The worker has
+# computed every number of rows before the first request.
 arrivals() { # MODE idle|loaded
     case $1-$2 in
     compiled-idle) n=30 rate=2 ;;
     compiled-loaded) n=120 rate=8 ;;
     *-idle) n=16 rate=0.8 ;;
-    *) n=45 rate=2.5 ;;
+    *) n=90 rate=6 ;;
     esac
     [ -z "${REHEARSE:-}" ] || { n=20 rate=$(awk -v r="$rate" 'BEGIN { print r * 10 }'); }
     rm -rf "${out:?}/$1/$2"

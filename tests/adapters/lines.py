@@ -1,6 +1,7 @@
-"""lines.py WORKER: how adapters/transformers_worker.py reads lines and how it ends. No torch is needed."""
+"""lines.py WORKER: how adapters/transformers_worker.py reads lines, how it ends and what it warms up with. No torch is needed."""
 
 import json
+import runpy
 import subprocess
 import sys
 
@@ -48,4 +49,58 @@ for text, stay_open in (("", False), ('{"type":"shutdown"}\n', True), ("nonsense
     status, said, err = worker(text, stay_open)
     assert (status, said) == (0, []), (text, status, said)
     assert "ended by itself" in err, err
-print("4 endings")
+
+
+# ---- before it says ready
+
+module = runpy.run_path(sys.argv[1])
+assert module["parser"]().parse_args([]).cudnn_attention == "no"  # plans 60 ms for every new shape
+
+
+class Rows:
+    """Notes the passes of a batch: prompts as (rows, tokens), decode steps as the number of their rows."""
+
+    def __init__(self, cuda, most_rows, most_cached):
+        self.cuda, self.most, self.cached = cuda, most_rows, most_cached
+        self.n, self.prompts, self.steps = 0, [], []
+
+    def most_rows(self):
+        return self.most
+
+    def most_cached(self):
+        return self.cached
+
+    def prefill(self, requests):
+        self.n += len(requests)
+        assert self.n <= self.most
+        self.prompts.append((len(requests), requests[0].length))
+
+    def decode(self):
+        self.steps.append(self.n)
+
+    def drop(self, keep):
+        assert keep == sorted(set(keep)) and keep[-1] < self.n
+        self.n = len(keep)
+
+    def clear(self):
+        self.n = 0
+
+
+def warm(cuda, most_rows, most_cached, rows, longest):
+    batch = Rows(cuda, most_rows, most_cached)
+    module["warm_up"](batch, 100, rows, longest)
+    assert batch.n == 0
+    return batch
+
+
+short = [(2, 1), (2, 64)]
+cpu = warm(False, 1 << 30, None, 16, 5000)
+assert (cpu.prompts, cpu.steps) == (short, [2, 2, 1] * 2), (cpu.prompts, cpu.steps)
+gpu = warm(True, 1 << 30, None, 16, 600)  # every number of rows, once with more to come and once with fewer
+assert gpu.prompts == short + [(1, 128), (1, 256), (1, 512)] + [(1, 16)] * 16, gpu.prompts
+assert gpu.steps[6:] == [1] * 3 + list(range(1, 17)) + list(range(15, 0, -1)), gpu.steps
+gpu = warm(True, 4, 255, 16, 100000)  # a static cache of 4 rows of 256 tokens
+assert gpu.prompts == short + [(1, 128)] + [(1, 16)] * 4, gpu.prompts
+gpu = warm(True, 1 << 30, None, 1, 100000)  # nobody's longest prompt
+assert gpu.prompts[-2:] == [(1, 2048), (1, 16)], gpu.prompts
+print("4 endings, 4 ways to be warm")
