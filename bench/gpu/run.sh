@@ -191,6 +191,7 @@ sanitize() { # TOOL
 }
 
 findings() { # TOOL WHAT
+    compute-sanitizer --version | grep -i version | tail -n 1 | sed 's/^/compute-sanitizer, /' | figure
     grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/steps/$step_name.txt" | sed "s/^=* */$1, $2: /" | figure
     check "compute-sanitizer, $1, $2: findings" "$(sed -n 's/^=*  *ERROR SUMMARY: \([0-9]*\) .*/\1/p; s/^=*  *RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' \
         "$out/steps/$step_name.txt" | awk '{ n += $1; k++ } END { if (k) print n; else print "none told" }')" - '<= 0' 1 -

@@ -23,16 +23,16 @@
  *            The first pages of a part are on their way while the part in front is finished.
  *
  * The model: blocks start in the list's order, 3 a multiprocessor at once. One takes 2.5 us before
- * it reads (START); a part behind another in a run takes as long, which is the most it can be and
- * not timed yet. Then it reads at its own speed: 28 GB/s alone on its multiprocessor, 21 as one of
- * two, 15 as one of three; all together at most at 4.54 TB/s. With up to a third, and up to half of
- * all slots taken it counts as alone, and as one of two; beyond, blocks start where slots fall
- * free, as if some multiprocessor had three (256 and 264 blocks are no faster than that). The
- * launch and the end of the kernel are 5.7 us more, whatever the plan. These are the constants
- * nearest to 130 times of `gpu_bench unequal` on an H200 (five plans each of 26 batches): root of
- * the mean square 3.1 %, where the constants before (3 us, 19 GB/s however many read, 4.65 TB/s)
- * were off by 12.6 %; worst 14 % (33 equal rows in 3 parts each: 42 us, the model 48). Making a
- * plan takes the host 1 to 60 us on one core.
+ * it reads (START); a part behind another in a run takes as long, which is the most it can be (runs
+ * measured since take what the model says, or up to 4 us less). Then it reads at its own speed: 28
+ * GB/s alone on its multiprocessor, 21 as one of two, 15 as one of three; all together at most
+ * at 4.54 TB/s. With up to a third, and up to half of all slots taken it counts as alone, and as
+ * one of two; beyond, blocks start where slots fall free, as if some multiprocessor had three (256
+ * and 264 blocks are no faster than that). The launch and the end of the kernel are 5.7 us more,
+ * whatever the plan. These are the constants nearest to 130 times of `gpu_bench unequal` on an H200
+ * (five plans each of 26 batches): root of the mean square 3.1 %, where the constants before (3 us,
+ * 19 GB/s however many read, 4.65 TB/s) were off by 12.6 %; worst 14 % (33 equal rows in 3 parts
+ * each: 42 us, the model 48). Making a plan takes the host 1 to 60 us on one core.
  *
  * most, for C = head tiles of all KV heads (blocks of a run) and M multiprocessors: runs that run
  * at once, 3 M / C, for up to 3/2 times as many rows; this grid has the single form too where it
@@ -50,19 +50,20 @@
  * CUDA_DEAL is the switch: with CUDA_DEAL_SINGLE in its place there are no runs.
  *
  * The model for equal rows of 1,024 keys, M = 132, us without the 5.7; "best" is the fastest that
- * was measured of five single plans, less these, and "floor" bytes at 4.54 TB/s:
+ * was measured of five single plans, "runs" what these were measured at since, both less these, and
+ * "floor" bytes at 4.54 TB/s:
  *
- *   rows, C   floor   best   single   fastest
- *    16, 8     14.8   15.9    17.7     17.7
- *    24, 8     22.2   23.1    24.9     24.9
- *    33, 8     30.5   36.5    37.5     34.3
- *    48, 8     44.4   44.7    47.3     47.3
- *    64, 8     59.2   69.6    69.5     65.4
- *   128, 8    118.3  126.1   133.9    133.9
- *    16, 32    59.1   68.2    69.5     66.5
- *    64, 32   236.4  251.1   262.4    262.4
+ *   rows, C   floor   best   runs   single   fastest
+ *    16, 8     14.8   15.9   16.8    17.7     17.7
+ *    24, 8     22.2   23.1   24.8    24.9     24.9
+ *    33, 8     30.5   36.5   33.6    37.5     34.3
+ *    48, 8     44.4   44.7   47.7    47.3     47.3
+ *    64, 8     59.2   69.6   64.4    69.5     65.4
+ *   128, 8    118.3  126.1  127.5   133.9    133.9
+ *    16, 32    59.1   68.2   62.4    69.5     66.5
+ *    64, 32   236.4  251.1  251.9   262.4    262.4
  *
- * Runs are not timed yet: `gpu_bench unequal` measures both forms.
+ * `gpu_bench unequal` measures both forms; its table is in bench/gpu/README.md.
  *
  * The same batch has the same plan, and sums are added in its order: same inputs, same bytes. A
  * row's last bits depend on how it is cut, and so on the lengths of the others. */
