@@ -55,6 +55,19 @@ check() {
         >>"$out/steps/$step_name.checks"
 }
 
+# check_comparison WHAT FILE: the cells with a limit of what `twinfer compare` printed, P99 where 1,000 requests are compared.
+check_comparison() {
+    # columns: metric, percentile, real, simulated, error and its %, interval (low .. high), spread and its %
+    n=$(sed -n 's/^requests compared: \([0-9]*\)$/\1/p' "$2")
+    awk -v n="$n" '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ && $3 > 0 && ($2 != "P99" || n >= 1000) {
+        spread = "-"
+        for (i = 7; i < NF; i++) if ($i == ".." && $(i + 3) == "%") spread = $(i + 2)
+        printf "%s %s|%+.1f|%s|%s\n", $1, $2, ($4 / $3 - 1) * 100, $1 == "TTFT" ? 5 : 3, spread }' "$2" |
+        while IFS='|' read -r cell error most spread; do
+            check "$1: $cell, simulated / real - 1" "$error" % "+- $most" "$n" "$spread"
+        done
+}
+
 # checks_table FILE...: what check wrote, as a table of Markdown.
 checks_table() {
     printf '| figure | value | limit | n | spread | holds |\n|---|---|---|---|---|---|\n'

@@ -8,12 +8,13 @@
 #   profiles/        bundles: a model's takes the place of the one before (samples.txt stays behind)
 #   fidelity/MODEL/  workloads and three real runs of each: all of the model's runs are replaced; batches.csv of the first run stays
 #   roofs.json       roofs of the machine
-#   steps/*.checks   figures with a limit: the newest of each figure counts, in data/h200/checks.txt
+#   steps/*.checks   figures with a limit: the newest of each figure counts, in data/h200/checks.txt; those of the simulator are this
+#                    program's, as below
 #
 # Then every recorded workload is simulated from the bundle in data/h200 by this tree's program and compared with its real runs, and the blocks
 # between `<!-- NAME: bench/gpu/publish.sh -->` and `<!-- end -->` are written anew: `fidelity` in data/h200/README.md, `checks` in
 # bench/gpu/README.md, and the two rows on the CUDA engine in README.md's table. Nothing is written before all comparisons have run. Look at
-# `git diff` then: words around the figures are yours, and tests/cli/h200_bundle holds the light or idle run to its limits.
+# `git diff` then: words around the figures are yours, and tests/cli/h200_bundle holds Qwen3's loaded run to its limits.
 #
 # TWINFER: the program (build/twinfer). DATA: in place of data/h200, READMES: of the folder whose README files are written.
 set -eu
@@ -24,7 +25,8 @@ data=${DATA:-$root/data/h200}
 readmes=${READMES:-$root}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-out=$work # of bench/steps.sh
+out=$work step_name=publish # of bench/steps.sh
+mkdir "$work/steps"
 . "$root/bench/steps.sh"
 "$tw" --version >/dev/null || { echo "publish.sh: no program: TWINFER, or ./do build" >&2; exit 4; }
 
@@ -148,6 +150,9 @@ points >"$work/points"
         row "$model" "$name"
     done <"$work/points"
 } >"$work/fidelity.md"
+while read -r model name; do check_comparison "$model, $name" "$work/figures/$model/$name/compare.txt"; done <"$work/points"
+grep -v 'simulated / real - 1' "$new/checks.txt" | cat - "$work/steps/$step_name.checks" >"$work/checks"
+mv "$work/checks" "$new/checks.txt"
 checks_table "$new/checks.txt" >"$work/checks.md"
 
 # Rows of README.md: the largest error of each recorded workload; the shares of the floor.

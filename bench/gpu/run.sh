@@ -319,15 +319,7 @@ simulated() {
     cat "$dir/compare.txt"
     case $rc in
     0 | 1 | 5)
-        # columns: metric, percentile, real, simulated, error and its %, interval (low .. high), spread and its %
-        n=$(sed -n 's/^requests compared: \([0-9]*\)$/\1/p' "$dir/compare.txt")
-        awk '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ && $3 > 0 && ($2 != "P99" || loaded) {
-            spread = "-"
-            for (i = 7; i < NF; i++) if ($i == ".." && $(i + 3) == "%") spread = $(i + 2)
-            printf "%s %s|%+.1f|%s|%s\n", $1, $2, ($4 / $3 - 1) * 100, $1 == "TTFT" ? 5 : 3, spread }' loaded="$([ "$2" != loaded ] || echo 1)" \
-            "$dir/compare.txt" | while IFS='|' read -r cell error most spread; do
-            check "$1, $2: $cell, simulated / real - 1" "$error" % "+- $most" "$n" "$spread"
-        done
+        check_comparison "$1, $2" "$dir/compare.txt"
         awk '$1 ~ /^(TTFT|TPOT|E2E)$/ && $2 ~ /^P(50|90|99)$/ { printf "%s %s %s %s%% of %s", s ? "," : "    ", $1, $2, $5, $3; s = 1 }
             END { print " ms" }
             /^verdict/ { v = substr($0, 1, 150) }
