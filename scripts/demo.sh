@@ -125,7 +125,7 @@ done
 
 # No GPU is needed: the bundle and the real runs were recorded on one (data/h200/README.md). They say nothing of this
 # machine, so they count in no exit code.
-say "an H200: two workloads simulated from its bundle, against the real runs recorded there"
+say "an H200: workloads simulated from its bundles, against the real runs recorded there"
 gpu=
 for recorded in data/h200/runs/*/*; do
     name=$(basename "$recorded") model=$(basename "$(dirname "$recorded")") others=
