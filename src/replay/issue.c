@@ -217,9 +217,9 @@ static enum st issue_step(struct issue *i, const struct program_step *s,
     const CUstream stream = i->lanes[s->lane];
     if (s->kind == PROGRAM_WAIT)
         return gpu_stream_after(&l->g, stream, i->events[i->p->steps[s->item].event], e);
-    if (s->kind == PROGRAM_OP && i->paced)
-        wait_for_pace(i, s->item);
     if (s->kind == PROGRAM_OP) {
+        if (i->paced)
+            wait_for_pace(i, s->item);
         const bool many = repeat && repeat->class_of && repeat->class_of[s->item] == repeat->class;
         for (int k = 0; k < (many ? repeat->times : 1); k++) {
             for (size_t n = 0; k > 0 && repeat->with && n < repeat->with[s->item].n; n++)

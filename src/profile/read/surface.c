@@ -356,7 +356,8 @@ double surface_at(const struct surface *s, double x, double kv, bool *outside)
         if (x < g->x[0] || x > g->x[g->n - 1])
             *outside = true;
         double r = row_at(s, x <= g->x[0] ? 0 : g->n - 1, kv, &out0);
-        *outside |= out0;
+        if (out0)
+            *outside = true;
         return y * r;
     }
     int32_t i = grid_find(g, x);
@@ -367,6 +368,7 @@ double surface_at(const struct surface *s, double x, double kv, bool *outside)
     else
         out1 = out0;
     /* where kv + x is bounded, the row of the longer chunk ends earlier: one row is enough */
-    *outside |= out0 && out1;
+    if (out0 && out1)
+        *outside = true;
     return y * r;
 }

@@ -49,6 +49,7 @@ void surface_build(struct arena *a, enum surface_kind kind, const struct surface
 /* Prefill: fitted seconds per score; 0 where scores never bind. */
 double surface_score_s(const struct surface *s);
 
+/* Outside the grid *outside is set, as by curve_at; it is not read. */
 double surface_at(const struct surface *s, double x, double kv, bool *outside);
 
 #endif

@@ -12,7 +12,7 @@ static double pairs(double kv_before, double tokens)
 static double latency_of(const struct op_table *prefill, double keys)
 {
     const double shortest = prefill->points[0].x;
-    bool ignored = false;
+    bool ignored;
     return op_table_at(prefill, shortest, fmax(keys - shortest, 0), &ignored);
 }
 
@@ -26,7 +26,7 @@ static double work_in(double s, double latency_s)
  * T = r hypot(latency, n w) and f = r hypot(latency, w). */
 static double work_in_batch(const struct op_table *prefill, const struct bundle_prompt_batch *b)
 {
-    bool ignored = false;
+    bool ignored;
     const double n = (double)b->chunks, tokens = (double)b->tokens, s = b->attn_prefill_s;
     const double alone = op_table_at(prefill, tokens, 0, &ignored);
     const double latency = fmin(latency_of(prefill, tokens), alone);
@@ -90,7 +90,7 @@ struct together together_of(struct arena *a, const struct op_table *prefill,
 static double work_of(const struct together *t, double kv_before, double tokens)
 {
     const struct grid *g = t->work.grid;
-    bool ignored = false;
+    bool ignored;
     if (!g) /* no batch took longer than one prompt */
         return t->pair_s * pairs(kv_before, tokens);
     const double last = g->x[g->n - 1];

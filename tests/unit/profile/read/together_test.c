@@ -49,7 +49,7 @@ static double batch_s(const struct together *t, const struct op_table *table, in
                       double kv, int32_t repeat)
 {
     struct together_sum sum = {0};
-    bool outside = false;
+    bool outside;
     for (int i = 0; i < n; i++)
         together_add(t, table, kv, c, op_table_at(table, c, kv, &outside) * repeat, repeat, &sum);
     return together_s(t, &sum);
@@ -66,7 +66,7 @@ static void one_chunk_takes_what_the_table_says(void **state)
     (void)state;
     struct arena *a = arena_new();
     struct op_table table;
-    bool outside = false;
+    bool outside;
     make(a, &table);
     const struct together t = measured(a, &table);
     for (double c = 1; c < 4000; c = 2 * c + 3)
@@ -98,7 +98,7 @@ static void a_batch_is_between_its_longest_chunk_and_the_sum(void **state)
     (void)state;
     struct arena *a = arena_new();
     struct op_table table;
-    bool outside = false;
+    bool outside;
     make(a, &table);
     const struct together t = measured(a, &table);
     const double long_s = op_table_at(&table, 1000, 0, &outside) * 2,
