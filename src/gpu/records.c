@@ -16,6 +16,7 @@ struct gpu_records {
     pthread_mutex_t lock; /* of what follows: CUPTI hands buffers over on threads of its own */
     VEC(struct gpu_record) list;
     size_t dropped;
+    bool attached; /* CUPTI has our callbacks */
 };
 
 /* CUPTI's callbacks carry no data of ours. */
@@ -79,8 +80,7 @@ enum st gpu_records_open(const struct gpu *g, struct gpu_records **out, struct e
     *r = (struct gpu_records){.gpu = g, .arena = arena_new()};
     pthread_mutex_init(&r->lock, NULL);
     *out = current = r;
-    if (gpu_cupti_open(r->arena, g->driver_version, &r->cupti, e) == ST_OK &&
-        CHECK(r, cuptiActivityRegisterCallbacks, lend_buffer, take_buffer) == ST_OK)
+    if (gpu_cupti_open(r->arena, g->driver_version, &r->cupti, e) == ST_OK)
         return ST_OK;
     gpu_records_close(out);
     return err_add(e, "cannot take records of kernels");
@@ -91,10 +91,10 @@ void gpu_records_close(struct gpu_records **out)
     struct gpu_records *r = *out;
     if (!r)
         return;
-    if (r->cupti.cuptiActivityDisable)
+    if (r->attached) {
         r->cupti.cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-    if (r->cupti.cuptiActivityFlushAll)
         r->cupti.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    }
     current = NULL;
     pthread_mutex_destroy(&r->lock);
     vec_free(&r->list);
@@ -114,8 +114,17 @@ static enum st flush(struct gpu_records *r, struct err *e)
     return CHECK(r, cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 }
 
+static enum st attach(struct gpu_records *r, struct err *e)
+{
+    if (!r->attached && CHECK(r, cuptiActivityRegisterCallbacks, lend_buffer, take_buffer) != ST_OK)
+        return err_add(e, "cannot take records of kernels");
+    r->attached = true;
+    return ST_OK;
+}
+
 enum st gpu_records_begin(struct gpu_records *r, struct err *e)
 {
+    TRY(attach(r, e));
     TRY(gpu_wait(r->gpu, e));
     TRY(CHECK(r, cuptiActivityEnable, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL));
     TRY(flush(r, e));

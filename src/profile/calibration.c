@@ -1,7 +1,9 @@
 #include "profile/calibration.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/order.h"
 #include "base/rng.h"
 #include "profile/stats.h"
 #include "serve/serve.h"
@@ -97,7 +99,9 @@ static enum st spy_next(void *self, double deadline_s, struct completion *c, str
     for (int k = 0; c->op_s && k < OP_KINDS; k++)
         sum += c->op_s[k];
     ASSERT(s->answered < s->out->batches.n);
-    s->out->batches.p[s->answered++].device_s = c->starved ? 0 : sum; /* 0: is left out */
+    struct calibration_batch *row = &s->out->batches.p[s->answered++];
+    row->device_s = c->starved ? 0 : sum; /* 0: is left out */
+    row->launch_s = row->b.n_chunks && c->launch_s > 0 ? c->prepare_s + c->launch_s : 0;
     return st;
 }
 
@@ -227,7 +231,7 @@ void calibration_free(struct calibration *r)
 /* ---- in the journal ---- */
 
 /* Line "r": these numbers, then start and tokens of each chunk. */
-enum row { DECODES, LAST_CHUNKS, PREFILL, KV_TOKENS, KV_MAX, TRAIN, DEVICE_S, ROW };
+enum row { DECODES, LAST_CHUNKS, PREFILL, KV_TOKENS, KV_MAX, TRAIN, DEVICE_S, LAUNCH_S, ROW };
 
 enum st calibration_keep(const struct calibration *r, size_t from, double spent_s,
                          struct journal *j, struct err *e)
@@ -241,7 +245,8 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
                                      [KV_TOKENS] = (double)b->decode_kv_tokens,
                                      [KV_MAX] = (double)b->decode_kv_max,
                                      [TRAIN] = (double)b->train,
-                                     [DEVICE_S] = row->device_s};
+                                     [DEVICE_S] = row->device_s,
+                                     [LAUNCH_S] = row->launch_s};
         int n = ROW;
         for (int32_t k = 0; k < b->n_chunks && n + 2 <= JOURNAL_NUMBERS; k++) {
             v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].start;
@@ -254,8 +259,10 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
 
 static void load_batch(const double *v, int n, int round, struct calibration *out)
 {
-    struct calibration_batch row = {
-        .round = round, .first_chunk = out->chunks.n, .device_s = v[DEVICE_S]};
+    struct calibration_batch row = {.round = round,
+                                    .first_chunk = out->chunks.n,
+                                    .device_s = v[DEVICE_S],
+                                    .launch_s = v[LAUNCH_S]};
     row.b = (struct batch){.n_decodes = (int32_t)v[DECODES],
                            .n_last_chunks = (int32_t)v[LAST_CHUNKS],
                            .prefill_tokens = (int64_t)v[PREFILL],
@@ -343,6 +350,17 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
         if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
             row->predicted_s = t.device_s;
     }
+}
+
+double calibration_launch_s(struct arena *a, const struct calibration *r)
+{
+    double *v = arena_array(a, double, r->batches.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < r->batches.n; i++)
+        if (r->batches.p[i].launch_s > 0)
+            v[n++] = r->batches.p[i].launch_s;
+    qsort(v, n, sizeof *v, order_double);
+    return n ? v[n - 1 - n / 20] : 0;
 }
 
 void calibration_find_waiting(struct calibration *r, double launch_s)

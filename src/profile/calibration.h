@@ -22,6 +22,7 @@ struct calibration_batch {
     struct batch b; /* chunks NULL; they are at first_chunk */
     size_t first_chunk;
     double device_s;    /* sum over operators */
+    double launch_s;    /* host time until it was launched, with chunks; 0 = not told apart */
     double predicted_s; /* of calibration_predict; 0 = unknown */
     bool waited;        /* calibration_find_waiting: for launches */
 };
@@ -78,6 +79,11 @@ enum { CALIBRATION_CLASSES = 15 }; /* at most */
 /* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. */
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
                          const struct bundle *unscaled);
+
+/* What the host took at most to launch a batch with chunks: one in twenty, the stalls, took longer.
+ * 0 = launching is not told apart. Of this run, and not of the runs for host time (profile/host.h),
+ * which are over before anything records kernels. */
+double calibration_launch_s(struct arena *a, const struct calibration *r);
 
 /* Batches with chunks are launched kernel by kernel. Where that takes longer than the batch and
  * what is left of the one before, the device waits, and its time says nothing of its kernels: such

@@ -108,7 +108,7 @@ enum st host_measure(const struct profile_params *p, struct executor ex, int64_t
     if (!p->clock->is_virtual)
         clock_restart(p->clock);
     enum st st = serve_run(&sp, p->clock, &ex, &source, &sink, stop, &counters, e);
-    if (st == ST_OK)
+    if (st == ST_OK && j)
         st = journal_host_run(j, batch, f.got.p, f.got.n, e);
     vec_free(&f.got);
     return st;

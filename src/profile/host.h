@@ -12,7 +12,7 @@ int host_batches(int64_t max_batch, int64_t out[64]);
  * wait and replace those that finish, so there are iterations with and without a prefill chunk.
  * Appends to the journal the iterations that were full: their time beyond the device's, or, where
  * the executor has several batches in flight, what it says of its host work (struct completion).
- * ST_INTERRUPTED leaves it as it was. */
+ * ST_INTERRUPTED leaves it as it was. j NULL: nothing is kept. */
 enum st host_measure(const struct profile_params *p, struct executor ex, int64_t batch,
                      int64_t decodes, const volatile sig_atomic_t *stop, struct journal *j,
                      struct err *e);

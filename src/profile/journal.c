@@ -254,17 +254,6 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
     return flush(j, e);
 }
 
-double journal_launch_s(struct arena *a, const struct journal *j)
-{
-    double *v = arena_array(a, double, j->host.n + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < j->host.n; i++)
-        if (j->host.p[i].chunks > 0 && j->host.p[i].launch_s > 0)
-            v[n++] = j->host.p[i].host_s;
-    qsort(v, n, sizeof *v, order_double);
-    return n ? v[n - 1 - n / 20] : 0;
-}
-
 enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e)
 {
     j->now[point].visits++;

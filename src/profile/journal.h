@@ -82,9 +82,6 @@ enum st journal_sample(struct journal *j, int64_t point, const double op_s[OP_KI
 /* Appends the iterations of one run of the serving loop, all or none. */
 enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sample *h, size_t n,
                          struct err *e);
-/* What the host takes at most for a batch with chunks, where launching is told apart: one in
- * twenty, the stalls, takes longer. 0 = nowhere. */
-double journal_launch_s(struct arena *a, const struct journal *j);
 /* A visit of the point is over. */
 enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e);
 /* A line of one of the kinds n, r, q, w, y, e, i, c; at most JOURNAL_NUMBERS numbers. "n" begins a

@@ -58,6 +58,7 @@ struct cuda_engine {
     int64_t most_blocks;
     struct cuda_engine_counts counts;
     struct cuda_op_times times; /* of profiles */
+    bool recorded;              /* a pass was, and graphs are made so that all can be */
 
     struct rows rows;
     struct flight flights[IN_FLIGHT];
@@ -229,12 +230,33 @@ static enum st launch(struct cuda_engine *c, struct flight *f, struct err *e)
     return gpu_event_record(&c->gpu, f->end, c->stream, e);
 }
 
+/* Those there are make way: CUPTI knows the kernels only of graphs that it has seen being made. */
+static enum st capture_graphs(struct cuda_engine *c, struct err *e)
+{
+    const struct cuda_engine_params *p = &c->p;
+    if (p->check)
+        return ST_OK;
+    cuda_graphs_close(&c->graphs);
+    TRY(cuda_graphs_open(&c->graphs, &c->forward, c->stream, c->step, c->most_blocks,
+                         (int)p->max_rows, p->op_times, e));
+    c->counts.graphs_captured = c->graphs.captured;
+    return ST_OK;
+}
+
+static enum st begin_records(struct cuda_engine *c, struct err *e)
+{
+    ASSERT(c->n_out == 0);
+    TRY(cuda_op_times_begin(&c->times, e));
+    if (!c->recorded)
+        TRY(capture_graphs(c, e));
+    c->recorded = true;
+    return ST_OK;
+}
+
 /* The pass alone on the device, with records of its kernels. */
 static enum st launch_recorded(struct cuda_engine *c, struct flight *f, const struct batch *b,
                                struct err *e)
 {
-    ASSERT(c->n_out == 0);
-    TRY(cuda_op_times_begin(&c->times, e));
     TRY(launch(c, f, e));
     const struct cuda_charges *charges =
         f->graph_rows ? &cuda_graphs_for(&c->graphs, f->rows.n_decodes)->charges : &c->times.direct;
@@ -256,6 +278,8 @@ static enum st submit(struct cuda_engine *c, const struct batch *b, uint64_t *ti
     f->shape = cuda_pass_shape_of(b);
     TRY(rows_resolve(&c->rows, b, &f->rows, e));
     TRY(check_sizes(c, &f->rows, e));
+    if (f->split)
+        TRY(begin_records(c, e));
     if ((f->split ? launch_recorded(c, f, b, e) : launch(c, f, e)) != ST_OK)
         return fail(c, f, e);
     f->ticket = *ticket = ++c->ticket;
@@ -659,17 +683,9 @@ static enum st open_pieces(struct cuda_engine *c, struct err *e)
     TRY(open_flights(c, step.bytes, e));
     if (!c->bare)
         TRY(cuda_forward_prepare(&c->forward, c->stream, e));
-    const bool records = p->op_times && !c->bare;
-    if (records) {
+    if (p->op_times && !c->bare)
         TRY(cuda_op_times_open(&c->times, &c->gpu, e));
-        TRY(gpu_records_begin(c->times.records, e));
-    }
-    if (!p->check)
-        TRY(cuda_graphs_open(&c->graphs, &c->forward, c->stream, c->step, c->most_blocks,
-                             (int)p->max_rows, p->op_times, e));
-    if (records)
-        TRY(gpu_records_end(c->times.records, &(const struct gpu_record *){NULL}, &(size_t){0}, e));
-    c->counts.graphs_captured = c->graphs.captured;
+    TRY(capture_graphs(c, e));
     return gpu_stream_wait(&c->gpu, c->stream, e);
 }
 

@@ -107,6 +107,23 @@ static void batches_that_waited_for_launches_count_nowhere(void **state)
     arena_free(&a);
 }
 
+/* One in twenty, a stall, is not counted. */
+static void launching_is_what_few_batches_exceed(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct calibration r = {.deep = true};
+    add_batch(&r, 0, 4, 0, 0, 0.8e-3, 0.8e-3);
+    assert_near(calibration_launch_s(a, &r), 0, 0); /* not told apart */
+    for (int i = 0; i < 20; i++) {
+        add_batch(&r, 0, 4, 1, 100, 2e-3, 2e-3);
+        vec_last(&r.batches).launch_s = i == 3 ? 9e-3 : 2e-3 + i * 1e-5;
+    }
+    assert_near(calibration_launch_s(a, &r), 2.19e-3, 1e-12);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
 /* A prompt with no decodes beside it begins on an idle device, whatever the batch before took. */
 static void prompts_alone_overlap_with_nothing(void **state)
 {
@@ -157,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_that_waited_for_launches_count_nowhere),
+        cmocka_unit_test(launching_is_what_few_batches_exceed),
         cmocka_unit_test(prompts_alone_overlap_with_nothing),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),

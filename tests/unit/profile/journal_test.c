@@ -66,23 +66,6 @@ static void append(const struct fixture *f, const char *text)
     fclose(o);
 }
 
-/* Of batches with chunks; one in twenty, a stall, is not counted. */
-static void launching_is_what_few_batches_exceed(void **state)
-{
-    struct fixture *f = *state;
-    struct host_sample h[22];
-    open_as(f, "key");
-    assert_near(journal_launch_s(f->a, &f->j), 0, 0);
-    for (int i = 0; i < 20; i++)
-        h[i] = (struct host_sample){
-            .batch = 4, .chunks = 1, .host_s = i == 3 ? 9e-3 : 2e-3 + i * 1e-5, .launch_s = 2e-3};
-    h[20] = (struct host_sample){.batch = 4, .host_s = 5e-3, .launch_s = 1e-3};
-    h[21] = (struct host_sample){.batch = 4, .chunks = 1, .host_s = 5e-3}; /* not told apart */
-    assert_ok(journal_host_run(&f->j, 4, h, 22, &f->e), &f->e);
-    assert_near(journal_launch_s(f->a, &f->j), 2.19e-3, 1e-12);
-    journal_close(&f->j);
-}
-
 static void what_was_written_comes_back_exactly(void **state)
 {
     struct fixture *f = *state;
@@ -297,7 +280,6 @@ int main(void)
 {
 #define with_dir(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
     const struct CMUnitTest tests[] = {
-        with_dir(launching_is_what_few_batches_exceed),
         with_dir(what_was_written_comes_back_exactly),
         with_dir(samples_without_a_gap),
         with_dir(another_key_empties_it),
