@@ -1,32 +1,76 @@
-# shellcheck shell=sh disable=SC2154  # out and script are the caller's
-# Sourced by the scripts of bench/ that need a GPU, behind their functions: runs their steps one after the other.
+# shellcheck shell=sh disable=SC2034,SC2154  # root is the caller's, and what steps_open leaves
+# Sourced by the scripts of bench/ that need a GPU: opens their OUT, and runs their steps one after the other. One of them begins
 #
-#     script=$here/run.sh out=$1               the script itself, and its folder; both absolute
-#     shift
-#     steps_begin "$@"                         after all functions are defined
+#     #!/bin/sh
+#     # What it measures, and how it is called: this comment is what --help prints.
+#     set -eu
+#     root=$(cd "$(dirname "$0")/../.." && pwd)    a sourced file cannot find itself,
+#     . "$root/bench/steps.sh"
+#     steps_open "$@"
+#     shift                                        nor take OUT from the caller's words: the pieces are left
+#
+# and ends, behind its functions,
+#
+#     steps_begin "$@"
 #     step NAME EXPECTED_S LIMIT_S FUNCTION [ARG]...
-#     steps_end                                the table, the figures, the package; exit code 1 if a step failed
+#     steps_end                                    the table, the figures, the package; exit code 1 if a step failed
 #
-# A step is a function or a program, in a process of its own that ends, with all it started, after LIMIT_S. What it prints is
-# OUT/steps/NAME.txt. One that fails does not keep the next from running. One that was done is not done again by the next call
-# with the same OUT, so a call that was cut short is simply repeated. A function tells figures with `figure`, and with `check` those
-# that have a limit.
+# A step is a function or a program, in a process of its own that ends, with all it started, after LIMIT_S. A function tells figures
+# with `figure`, and with `check` those that have a limit. For each step the script runs again, up to steps_begin: it does nothing
+# before but define. What --help adds to the script's comment:
 #
-#     AGAIN=1     all steps again; AGAIN='NAME NAME' these
-#     TIME=580    seconds of this call: a step that is expected to take more than what is left waits for the next call, and so do
-#                 all behind it
-#     PACK=FILE   all small files of OUT in FILE (.tgz), the largest left out until it is at most PACK_MB (15)
-#     REHEARSE=1  a tiny model (OUT/configs/model/micro.yaml) and few requests: a try of the steps themselves, also where the GPU
-#                 is tests/support/fake_gpu
+# Steps: what one prints is OUT/steps/NAME.txt. One that fails does not keep the next from running. One that was done is not done
+# again by the next call with the same OUT, so a call that was cut short is simply repeated.
+#     AGAIN=1      all steps again; AGAIN='NAME NAME' these
+#     TIME=580     seconds of this call: a step that is expected to take more than what is left waits for the next call, and so do
+#                  all behind it
+#     PACK=FILE    all small files of OUT in FILE (.tgz), the largest left out until it is at most PACK_MB (15)
+#     REHEARSE=1   a tiny model (OUT/configs/model/micro.yaml) and few requests: a try of the steps themselves, also where the GPU
+#                  is tests/support/fake_gpu
+#     TWINFER=FILE the program, when it is neither build/twinfer nor that of the package that the script is in
+#     PYTHON=FILE  for what needs Python (python3)
+
+# steps_open OUT [PIECE]...: leaves script and here, the script itself and its folder; out, which exists; tw and python, the
+# programs; all absolute, but a python of PATH. What is started takes the same two, downloads nothing, and knows the model `micro`
+# in a rehearsal.
+steps_open() {
+    here=$(cd "$(dirname "$0")" && pwd)
+    script=$here/$(basename "$0")
+    case ${1:-} in
+    -h | --help)
+        steps_help
+        exit
+        ;;
+    '' | -*)
+        steps_help >&2
+        exit 2
+        ;;
+    esac
+    out=$(mkdir -p "$1" && cd "$1" && pwd) || exit 3
+    tw=$(find_program) || exit 4
+    python=${PYTHON:-${TWINFER_PYTHON:-python3}}
+    case $python in
+    /*) ;;
+    */*) python=$PWD/$python ;;
+    esac
+    export TWINFER="$tw" TWINFER_PYTHON="$python" HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+    [ -z "${REHEARSE:-}" ] || rehearsal
+}
+
+steps_help() {
+    sed -n '1d; /^#/!q; s/^# \{0,1\}//p' "$script"
+    grep -q '^steps_begin' "$script" || return 0
+    echo
+    sed -n '/^# Steps: /,/^$/ s/^# \{0,1\}//p' "$root/bench/steps.sh"
+}
 
 # small A B: A, or B in a rehearsal.
 small() {
     if [ -n "${REHEARSE:-}" ]; then echo "$2"; else echo "$1"; fi
 }
 
-# rehearsal: the model `micro`, and OUT as the working folder, where twinfer finds it. Nothing outside rehearsals.
+# The model `micro`, for whatever is started.
 rehearsal() {
-    [ -n "${REHEARSE:-}" ] || return 0
     mkdir -p "$out/configs/model"
     cat >"$out/configs/model/micro.yaml" <<'END'
 name: micro
@@ -34,7 +78,7 @@ config: {model_type: qwen3, vocab_size: 128, hidden_size: 64, intermediate_size:
   num_key_value_heads: 2, head_dim: 16, max_position_embeddings: 4096, rms_norm_eps: 1e-6, rope_theta: 1e6, hidden_act: silu,
   attention_bias: false, tie_word_embeddings: true}
 END
-    cd "$out" || return
+    export TWINFER_CONFIG_DIR="$out/configs"
 }
 
 # figure: standard input to the figures of this step.
@@ -74,24 +118,35 @@ checks_table() {
     sed 's/|/ | /g; s/^/| /; s/$/ |/' "$@"
 }
 
-# find_program ROOT: $TWINFER, the program of the installed tree or unpacked package that ROOT is in, that of a build, or that of
-# dist/'s package, unpacked beside OUT.
+# find_program: $TWINFER; else the program of a build in root, that of the installed tree or unpacked package that root is in, or
+# that of dist/'s package, unpacked into OUT.
 find_program() {
-    for f in "${TWINFER:-}" "$1/../../bin/twinfer" "$1/build/twinfer" "$1"/dist/twinfer-*/bin/twinfer "$out"/dist/twinfer-*/bin/twinfer; do
-        if [ -n "$f" ] && [ -x "$f" ] && "$f" --version >/dev/null 2>&1; then
-            (cd "$(dirname "$f")" && echo "$PWD/twinfer")
-            return
-        fi
+    if [ -n "${TWINFER:-}" ]; then
+        f=$(command -v "$TWINFER") || f=$TWINFER
+        runs "$f" || { echo "TWINFER=$TWINFER does not run here" >&2; return 4; }
+        absolute "$f"
+        return
+    fi
+    for f in "$root/build/twinfer" "$root/../../bin/twinfer" "$root"/dist/twinfer-*/bin/twinfer; do
+        ! runs "$f" || { absolute "$f"; return; }
     done
-    for f in "$1"/dist/twinfer-*.tar.gz; do
+    for f in "$root"/dist/twinfer-*.tar.gz; do
         [ -f "$f" ] || continue
         mkdir -p "$out/dist"
         tar xzf "$f" -C "$out/dist"
-        echo "$out/dist/$(basename "$f" .tar.gz)/bin/twinfer"
-        return
+        f=$out/dist/$(basename "$f" .tar.gz)/bin/twinfer
+        ! runs "$f" || { echo "$f"; return; }
     done
     echo "no twinfer that runs here: set TWINFER, or unpack ./do dist" >&2
     return 4
+}
+
+runs() {
+    [ -f "$1" ] && [ -x "$1" ] && "$1" --version >/dev/null 2>&1
+}
+
+absolute() {
+    (cd "$(dirname "$1")" && echo "$PWD/$(basename "$1")")
 }
 
 steps_begin() {

@@ -13,29 +13,20 @@
 # Without pieces: eager and compiled, some 200 s. Each start of the worker takes some 12 s, with torch.compile 20 s, the first 40 s.
 # E2E and TTFT at P50 and P90 have limits (8 %), in the table at the end and in OUT/checks.md; a miss changes no exit code.
 #
-# TWINFER: the program, when it is neither this package's nor a build's. PYTHON: with torch and transformers >= 5.10. HARDWARE: the
-# GPU's group (h200). REPEATS: real runs of each workload (1); with 2 and more their spread stands beside the errors. BUDGET:
-# seconds of passes of a profile (25). Downloads nothing. bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do; a rehearsal is
-# on the CPU; its trace needs a libcuda.so.1, that of tests/fakes (README of bench/deep).
+# PYTHON: with torch and transformers >= 5.10. HARDWARE: the GPU's group (h200). REPEATS: real runs of each workload (1); with 2 and
+# more their spread stands beside the errors. BUDGET: seconds of passes of a profile (25). Downloads nothing. A rehearsal is on the
+# CPU; its trace needs a libcuda.so.1, that of tests/fakes (README of bench/deep).
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/worker_h200.sh
-: "${1:?bench/accuracy/worker_h200.sh OUT [piece]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-rehearsal
+steps_open "$@"
+shift
 model=$(small qwen3_0_6b micro)
 hardware=$(small "${HARDWARE:-h200}" cpu)
 device=$(small cuda cpu)
 repeats=${REPEATS:-1}
 budget=${BUDGET:-$(small 25 4)}
 rows=16 room=1024 # sequences at once, tokens of each in a static cache
-export TWINFER_PYTHON="${PYTHON:-${TWINFER_PYTHON:-python3}}"
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 # engine MODE: the options of the worker, the same for passes and runs.
 engine() {

@@ -6,20 +6,12 @@
 # A decode step and a prefill of engine=cuda; app.py's programs: CuPy with its usual pool and with cudaMallocAsync, PyTorch with its
 # usual allocator and with expandable segments (virtual memory). On a machine with a GPU; what is not installed there is skipped.
 # Some 20 s each, quickest first: TIME=120 stops after two minutes, and the next call with the same OUT goes on. A capsule is up to
-# 3 GB and removed when it was verified, unless KEEP is set. TWINFER: the program, when it is neither this package's nor a build's.
-# PYTHON: with torch. APP: another command to capture.
-# bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do.
+# 3 GB and removed when it was verified, unless KEEP is set. PYTHON: with torch. APP: another command to capture.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run_h200.sh
-: "${1:?bench/capture/run_h200.sh OUT [program]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+steps_open "$@"
+shift
 
 taken() { # REGION COMMAND...
     region=$1
@@ -42,7 +34,6 @@ taken() { # REGION COMMAND...
 
 # In rehearsals no more than 16 tokens a batch: products of more are cuBLASLt's, and tools do not see the stand-in for that.
 engine() { # REGION
-    rehearsal
     rm -rf "$out/$step_name-run"
     taken "$1" "$tw" bench engine=cuda "$(small model=qwen3_0_6b model=micro)" model.weights=random:1 workload=synthetic \
         workload.num_requests="$(small 4 1)" workload.arrival.rate=1000 workload.lengths.kind=fixed \
@@ -62,10 +53,10 @@ app() { # PROGRAM EXPANDABLE MODULE...
         return
     fi
     for module in "$@"; do
-        "${PYTHON:-python3}" -c "import $module" >/dev/null 2>&1 ||
+        "$python" -c "import $module" >/dev/null 2>&1 ||
             { echo "$step_name: skipped: no $module" | figure; return 0; }
     done
-    taken 'step#2' "${PYTHON:-python3}" "$here/app.py" "$program"
+    taken 'step#2' "$python" "$here/app.py" "$program"
 }
 
 steps_begin "$@"

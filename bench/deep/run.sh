@@ -10,27 +10,20 @@
 #   full   Qwen3's timeline with API calls: what that costs, and whether it is repeated in light mode
 #   tp     two GPUs: Vicuna-7B's shape split over them, tables by rank and merged
 #
-# TWINFER: the program, when it is neither this package's nor a build's. PYTHON: with torch and transformers. ROOFS: measured roofs
-# of this GPU (`twinfer doctor doctor.measure=true doctor.roofs=FILE`). HARDWARE: its group. LIMIT: seconds that each run of a
-# program may take (120); a session is five or six runs. SESSIONS: a folder of sessions by these names, which are analysed anew with
-# this tree's program and settings; nothing is run. Downloads nothing. bench/steps.sh says what AGAIN, TIME, PACK and
-# REHEARSE do; a rehearsal traces the programs tiny and on the CPU, or has whole sessions of APP in place of all of them.
+# Without pieces: qwen3 vlm again. PYTHON: with torch and transformers. ROOFS: measured roofs of this GPU (`twinfer doctor
+# doctor.measure=true doctor.roofs=FILE`). HARDWARE: its group (h200). LIMIT: seconds that each run of a program may take (120); a
+# session is five or six runs. SESSIONS: a folder of sessions by these names, which are analysed anew with this tree's program and
+# settings; nothing is run. Downloads nothing. A rehearsal traces the programs tiny and on the CPU, or has whole sessions of APP in
+# place of all of them.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run.sh
-: "${1:?bench/deep/run.sh OUT [piece]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-python=${PYTHON:-python3}
+steps_open "$@"
+shift
 limit=${LIMIT:-120}
 measured=$out/roofs.json
 hardware=${HARDWARE:-h200}
 programs=$root/adapters/workloads
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 roofs() {
     if [ -n "${REHEARSE:-}" ]; then

@@ -11,22 +11,14 @@
 #   serving  J per token of the CUDA engine at two loads against the simulator's (serving.sh)
 #
 # Without words: sensors logs bloom qwen3 decode. On a machine with an NVIDIA GPU, PyTorch and transformers, and nobody else on it.
-# Capsules are removed unless KEEP is set. TWINFER: the program, when it is neither this package's nor a build's. PYTHON: with
-# torch. APP: another command to capture, APP_LOOP: one that writes the times of its loop to the file that is its last argument.
-# bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do.
+# Capsules are removed unless KEEP is set. PYTHON: with torch. APP: another command to capture, APP_LOOP: one that writes the times
+# of its loop to the file that is its last argument.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run.sh
-: "${1:?bench/energy/run.sh OUT [piece]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-python=${PYTHON:-python3}
+steps_open "$@"
+shift
 forward=$root/bench/replay/forward.py
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 # Logs end before the step does, however it ends.
 pids=
@@ -83,7 +75,7 @@ logs() {
 taken() { # MODE
     rm -rf "${out:?}/$1-capsule" "$out/$1-verified"
     # shellcheck disable=SC2086  # several words
-    "$tw" capture region=step#3 "out=$out/$1-capsule" -- ${APP:-$python "$forward" "$1"} || return
+    "$tw" capture region=step#3 "out=$out/$1-capsule" -- ${APP:-"$python" "$forward" "$1"} || return
     rc=0
     "$tw" replay verify "capsule=$out/$1-capsule" "out=$out/$1-verified" >"$out/$1-verified.txt" || rc=$?
     cat "$out/$1-verified.txt"
@@ -93,21 +85,20 @@ taken() { # MODE
 
 # The program itself, under a log: loaded once, its loop as often as is wanted, at rest before and after each.
 application() { # MODE
-    cd "$out"
-    rm -rf "$1-power" "$1"-app-*.json
-    logged "$tw" energy log "out=$1-power"
+    rm -rf "${out:?}/$1-power" "$out/$1"-app-*.json
+    logged "$tw" energy log "out=$out/$1-power"
     sleep "$(small 3 0.3)"
     if [ -n "${APP_LOOP:-}" ]; then
         for i in $(seq "${REPEATS:-1}"); do
             # shellcheck disable=SC2086  # several words
-            $APP_LOOP "$1-app-$i.json"
+            $APP_LOOP "$out/$1-app-$i.json"
         done
     else
-        "$python" "$forward" "$1" "$1-app-%.json" "$(small 5 0.5)" "${REPEATS:-1}"
+        "$python" "$forward" "$1" "$out/$1-app-%.json" "$(small 5 0.5)" "${REPEATS:-1}"
     fi
     sleep "$(small 1 0.2)"
     logs_end
-    cat "$1"-app-*.json
+    cat "$out/$1"-app-*.json
 }
 
 # The probe's window of the first run does for the others.
@@ -140,7 +131,6 @@ figures() { # MODE
 }
 
 serving() {
-    rehearsal
     rm -rf "$out/serving"
     rc=0
     if [ -n "${REHEARSE:-}" ]; then

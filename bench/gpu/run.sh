@@ -20,27 +20,19 @@
 #   fidelity  three real runs each of a loaded, an idle and a long-prompt workload, simulated from OUT/profiles and compared;
 #             needs profile and capacity before it
 #
-# Without pieces: roofs to peers. The last table has every figure that has a limit, with its count and spread (OUT/checks.md; misses
-# change no exit code); bench/gpu/publish.sh puts results into data/h200 and the README files. bench/steps.sh says what AGAIN, TIME, PACK and REHEARSE do; README.md beside this file how
-# long pieces take. TWINFER: the program, when it is neither build/twinfer nor that of the unpacked ./do dist that this script is
-# in. HARDWARE: its group (h200). PYTHON: with torch and transformers, for logits and peers. BANDWIDTH: bytes/s of a read-only
-# stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth; that of roofs where it was measured.
+# Without pieces: roofs tokens logits qwen llama slo peers. The last table has every figure that has a limit, with its count and
+# spread (OUT/checks.md; misses change no exit code). HARDWARE: the GPU's group (h200). PYTHON: with torch and transformers, for
+# logits and peers. BANDWIDTH: bytes/s of a read-only stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth;
+# that of roofs where it was measured. bench/gpu/README.md says how long pieces take; bench/gpu/publish.sh puts results into data/h200
+# and the README files.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run.sh
-: "${1:?bench/gpu/run.sh OUT [piece]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-rehearsal
+steps_open "$@"
+shift
 hardware=${HARDWARE:-h200}
 models=${MODELS:-$(small 'qwen3_0_6b llama2_7b' micro)}
 budget=${BUDGET:-$(small 60 6)}
-python=${PYTHON:-python3}
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 # roof NAME OTHERWISE: the median that the piece `roofs` measured.
 roof() {

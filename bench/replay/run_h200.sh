@@ -4,25 +4,18 @@
 #     bench/replay/run_h200.sh OUT [bloom | qwen3 | decode | compile | llama | llama_compile]...
 #
 # forward.py says what they are; without words the first four. On a machine with a GPU, PyTorch and transformers; half a minute
-# each, two for those of the 7B. A capsule (3 GB; 15 of the 7B) is removed when it was replayed, unless KEEP is set. TWINFER: the
-# program, when it is neither this package's nor a build's. PYTHON: with torch. APP: another command to capture. bench/steps.sh says
-# what AGAIN, TIME, PACK and REHEARSE do.
+# each, two for those of the 7B. A capsule (3 GB; 15 of the 7B) is removed when it was replayed, unless KEEP is set. PYTHON: with
+# torch. APP: another command to capture.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run_h200.sh
-: "${1:?bench/replay/run_h200.sh OUT [mode]...}"
-mkdir -p "$1"
-out=$(cd "$1" && pwd)
-shift
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
-tw=$(find_program "$root")
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
+steps_open "$@"
+shift
 
 replayed() { # MODE
     rm -rf "${out:?}/capsule_$1" "$out/r_$1"
     # shellcheck disable=SC2086  # several words
-    "$tw" capture region=step#3 out="$out/capsule_$1" -- ${APP:-${PYTHON:-python3} "$here/forward.py" "$1"} >"$out/$1.capture" ||
+    "$tw" capture region=step#3 out="$out/capsule_$1" -- ${APP:-"$python" "$here/forward.py" "$1"} >"$out/$1.capture" ||
         { code=$?; tail -n 5 "$out/$1.capture"; return $code; }
     echo "$1: $(du -sm "$out/capsule_$1" | cut -f1) MB" | figure
     rc=0

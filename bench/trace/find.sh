@@ -1,10 +1,10 @@
-# shellcheck shell=sh
-# Sourced by run_h200.sh and launches_h200.sh: where things lie on this machine. Each prints one path, or nothing. $py is the
-# Python whose wheels count (python3).
+# shellcheck shell=sh disable=SC2154  # python is what steps_open left
+# Sourced by the scripts beside it: where things lie on this machine. Each prints one path, or nothing. $python is the Python whose
+# wheels count.
 
 # The folders that pip's nvidia wheels bring, one a line.
 cuda_wheels() {
-    "${py:-python3}" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*"), sep="\n")' \
+    "$python" -c 'import glob, sysconfig; print(*glob.glob(sysconfig.get_path("purelib") + "/nvidia/*"), sep="\n")' \
         2>/dev/null
 }
 

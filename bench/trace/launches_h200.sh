@@ -6,22 +6,15 @@
 # Builds launch_bound.c against the CUDA headers that it finds, runs it twice under twinfer trace (launches alone; and with the host
 # work of a framework between them), then the eager forward of overhead.py where PyTorch is there. OUT is $OUT or ./trace-launches
 # when it is left out; launches_*.txt, launches_*.json, eager.md, results.json stay there, and the tables are printed last. About 4
-# minutes; SECONDS_EACH (50) and EAGER (60 rounds, 0 leaves it out) shorten it. CUPTI names the library where it lies elsewhere,
-# TWINFER the program, when it is neither this package's nor a build's. bench/steps.sh says what AGAIN, TIME and PACK do.
+# minutes; SECONDS_EACH (50) and EAGER (60 rounds, 0 leaves it out) shorten it. CUPTI names the library where it lies elsewhere.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/launches_h200.sh
-out=${1:-${OUT:-trace-launches}}
-[ $# = 0 ] || shift
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-py=${PYTHON:-python3}
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
+[ $# -gt 0 ] || set -- "${OUT:-trace-launches}"
+steps_open "$@"
+shift
 # shellcheck source=bench/trace/find.sh
 . "$here/find.sh"
-tw=$(find_program "$root")
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 include=$(find_cuda_include)
 [ -n "$include" ] || { echo "launches_h200: no folder with cupti.h and nvtx3 (TW_CUDA_INCLUDE=)"; exit 4; }
 cupti=$(find_cupti)
@@ -50,11 +43,11 @@ launches() { # NS of host work between launches
 forward() { # ROUNDS of the eager forward
     work=$(mktemp -d)
     rc=0
-    TEARDOWN_CUPTI=1 "$tw" trace out="$work/eager" -- "$py" "$here/overhead.py" --eager "$1" --results "$out/results.json" \
+    TEARDOWN_CUPTI=1 "$tw" trace out="$work/eager" -- "$python" "$here/overhead.py" --eager "$1" --results "$out/results.json" \
         --bare "$out/libbare_cupti.so" || rc=$?
     rm -rf "$work"
     [ $rc = 0 ] || return $rc
-    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$py" report.py "$out" none) >"$out/eager.md"
+    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$python" report.py "$out" none) >"$out/eager.md"
     sed -n '1,/bare CUPTI:/p' "$out/eager.md" | figure
 }
 
@@ -62,7 +55,7 @@ steps_begin "$@"
 each=${SECONDS_EACH:-50}
 step programs 5 60 programs
 for ns in 0 10000; do step "launches-$ns" $((each + 5)) $((each + 70)) launches $ns; done
-if [ "${EAGER:-60}" -gt 0 ] && "$py" -c 'import torch, transformers' 2>/dev/null; then
+if [ "${EAGER:-60}" -gt 0 ] && "$python" -c 'import torch, transformers' 2>/dev/null; then
     step eager 90 200 forward "${EAGER:-60}"
 fi
 steps_end

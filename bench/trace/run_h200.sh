@@ -9,30 +9,23 @@
 #   graph     what the level of graphs costs, a process each, three times
 #
 # OUT is $OUT or ./trace-h200 when it is left out. Needs python3 (PYTHON) with torch and transformers, a C compiler and CUPTI's
-# headers for the bare-CUPTI mode (that mode is left out without them). TWINFER: the program, when it is neither this package's nor a
-# build's. About 4 minutes. Leaves report.md, results.json and the traces, of which PACK takes the small ones. bench/steps.sh says
-# what AGAIN, TIME, PACK and REHEARSE do; APP: in a rehearsal, the program of all traces.
+# headers for the bare-CUPTI mode (that mode is left out without them). About 4 minutes. Leaves report.md, results.json and the
+# traces, of which PACK takes the small ones. APP: in a rehearsal, the program of all traces.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-script=$here/run_h200.sh
-out=${1:-${OUT:-trace-h200}}
-[ $# = 0 ] || shift
-mkdir -p "$out/traces"
-out=$(cd "$out" && pwd)
-py=${PYTHON:-python3}
+root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
+[ $# -gt 0 ] || set -- "${OUT:-trace-h200}"
+steps_open "$@"
+shift
 # shellcheck source=bench/trace/find.sh
 . "$here/find.sh"
-tw=$(find_program "$root")
 w=$root/adapters/workloads
 t=$out/traces
-export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 facts() {
     uname -a
     nvidia-smi 2>&1 | head -20 || :
-    "$py" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)' || :
+    "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)' || :
     "$tw" doctor || : # its exit code says what is missing; the steps say what needs it
 }
 
@@ -71,19 +64,19 @@ overhead() {
     with=
     [ ! -f "$out/libbare_cupti.so" ] || with=--bare=$out/libbare_cupti.so
     # shellcheck disable=SC2086  # one word or none
-    TEARDOWN_CUPTI=1 traced overhead -- "$py" "$here/overhead.py" --results "$out/results.json" \
+    TEARDOWN_CUPTI=1 traced overhead -- "$python" "$here/overhead.py" --results "$out/results.json" \
         --rounds "${ROUNDS:-9}" --steps "${STEPS:-20}" $with
 }
 
 untraced() {
     [ -z "${REHEARSE:-}" ] || return 0
-    "$py" "$here/graph_level.py" --out "$out/graph_untraced.txt"
+    "$python" "$here/graph_level.py" --out "$out/graph_untraced.txt"
 }
 
 report() {
     [ -z "${REHEARSE:-}" ] || { echo "no report of a rehearsal" >"$out/report.md"; return 0; }
     rm -f "$out/report.md"
-    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$py" report.py "$out") >"$out/report.part"
+    (cd "$here" && PYTHONDONTWRITEBYTECODE=1 "$python" report.py "$out") >"$out/report.part"
     mv "$out/report.part" "$out/report.md"
 }
 
@@ -93,18 +86,18 @@ step facts 10 60 facts
 for piece in "$@"; do
     case $piece in
     programs)
-        step qwen3 15 120 traced qwen3 -- "$py" "$w/qwen3_generate.py"
-        step bloom 15 120 traced bloom -- "$py" "$w/bloom_generate.py"
-        step decode 15 120 traced decode 'trace.range=[decode]' -- "$py" "$w/qwen3_generate.py" --runs 1
-        step api 15 120 traced api trace.api=all -- "$py" "$w/qwen3_generate.py" --runs 1 --tokens 4
-        if [ "$("$py" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)" -ge 2 ]; then
-            step nccl 40 180 traced nccl -- "$py" -m torch.distributed.run --standalone --nproc_per_node=2 "$w/nccl_steps.py"
+        step qwen3 15 120 traced qwen3 -- "$python" "$w/qwen3_generate.py"
+        step bloom 15 120 traced bloom -- "$python" "$w/bloom_generate.py"
+        step decode 15 120 traced decode 'trace.range=[decode]' -- "$python" "$w/qwen3_generate.py" --runs 1
+        step api 15 120 traced api trace.api=all -- "$python" "$w/qwen3_generate.py" --runs 1 --tokens 4
+        if [ "$("$python" -c 'import torch; print(torch.cuda.device_count())' 2>/dev/null || echo 0)" -ge 2 ]; then
+            step nccl 40 180 traced nccl -- "$python" -m torch.distributed.run --standalone --nproc_per_node=2 "$w/nccl_steps.py"
         fi
         ;;
     endings)
-        step killed 12 90 traced killed -- "$py" "$here/ending.py" kill
-        step profiler 12 90 traced profiler trace.profiler=true -- "$py" "$here/ending.py" profiler
-        step graph 12 90 traced graph trace.graphs=graph -- "$py" "$here/ending.py" graph
+        step killed 12 90 traced killed -- "$python" "$here/ending.py" kill
+        step profiler 12 90 traced profiler trace.profiler=true -- "$python" "$here/ending.py" profiler
+        step graph 12 90 traced graph trace.graphs=graph -- "$python" "$here/ending.py" graph
         ;;
     overhead)
         [ -n "${REHEARSE:-}" ] || step bare 5 60 bare
@@ -113,7 +106,7 @@ for piece in "$@"; do
     graph)
         for i in 1 2 3; do # the level of graphs is a process's for good
             step "untraced-$i" 10 90 untraced
-            step "graph-level-$i" 10 90 traced "graph-level-$i" trace.graphs=graph -- "$py" "$here/graph_level.py" --out "$out/graph_traced.txt"
+            step "graph-level-$i" 10 90 traced "graph-level-$i" trace.graphs=graph -- "$python" "$here/graph_level.py" --out "$out/graph_traced.txt"
         done
         ;;
     *) echo "bench/trace/run_h200.sh: no piece $piece" >&2; exit 2 ;;
