@@ -1,23 +1,24 @@
 #!/bin/sh
-# Every switch of recording over CUDA graphs that exist already: late_switches.sh [FOLDER], or $OUT.
-# Needs a GPU and python3 with torch; jax and cupy where they are. Prints a table; exit 1 when a
-# program died. Before that, what a bare CUPTI program bears (late_graphs.c), where it can be built.
+# Every switch of recording over CUDA graphs that exist already:
+#
+#     bench/trace/late_switches.sh [OUT]
+#
+# OUT is $OUT or ./late-switches when it is left out. Needs a GPU and python3 (PYTHON) with torch; jax and cupy where they are. Prints a
+# table; exit 1 when a program died. Before that, what a bare CUPTI program bears (late_graphs.c), where it can be built. TWINFER:
+# the program, when it is neither build/twinfer nor that of the package that this script is in.
 set -u
-cd "$(dirname "$0")/../.." || exit 1
-out=${1:-${OUT:-late-switches}}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-work=$(mktemp -d)
-py=${PYTHON:-python3}
-
+root=$(cd "$(dirname "$0")/../.." && pwd)
+. "$root/bench/steps.sh"
+[ $# -gt 0 ] || set -- "${OUT:-late-switches}"
+steps_open "$@"
 # shellcheck source=bench/trace/find.sh
-. bench/trace/find.sh
-tw=$(find_twinfer)
-[ -n "$tw" ] || { echo "late_switches: no twinfer program that runs here"; exit 3; }
+. "$here/find.sh"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 cc=$(find_cc) include=$(find_cuda_include) cupti=$(find_cupti)
 if [ -n "$cc" ] && [ -n "$include" ] && [ -n "$cupti" ] &&
-    "$cc" -O1 -I"$include" -o "$work/late_graphs" bench/trace/late_graphs.c "$cupti" \
+    "$cc" -O1 -I"$include" -o "$work/late_graphs" "$here/late_graphs.c" "$cupti" \
         -Wl,-rpath,"$(dirname "$cupti")" -l:libcuda.so.1 2>"$work/err"; then
     "$work/late_graphs" | tee "$out/late_graphs.txt"
 else
@@ -29,9 +30,9 @@ one() { # one PROGRAM LEVEL NAME settings...: a row of the table
     shift 3
     dir=$work/$program-$level-$name
     timeout 280 "$tw" trace trace.graphs="$level" "$@" out="$dir" -- \
-        "$py" bench/trace/late_switches.py "$program" >"$dir.out" 2>"$dir.err"
+        "$python" "$here/late_switches.py" "$program" >"$dir.out" 2>"$dir.err"
     code=$?
-    counts=$("$py" - "$dir" <<'PY'
+    counts=$("$python" - "$dir" <<'PY'
 import json, sys
 try:
     m = json.load(open(sys.argv[1] + "/run_meta.json"))
@@ -51,8 +52,9 @@ programs=
 for p in torch compile jax cupy; do
     module=$p
     [ "$p" = compile ] && module=torch
-    "$py" -c "import $module" 2>/dev/null && programs="$programs $p"
+    "$python" -c "import $module" 2>/dev/null && programs="$programs $p"
 done
+[ -n "$programs" ] || { echo "late_switches: $python has none of torch, jax and cupy (PYTHON=)" >&2; exit 4; }
 for program in $programs; do
     for level in graph node; do
         one "$program" $level plain &
@@ -68,5 +70,4 @@ done
     cat "$work"/*.row
 } | tee "$out/late_switches.md"
 for f in "$work"/*.err; do printf '== %s\n' "${f##*/}"; tail -n 5 "$f"; done >"$out/late_switches.err"
-rm -rf "$work"
 ! grep -E '^\|[^|]*\|[^|]*\|[^|]*\| [1-9]' "$out/late_switches.md" >/dev/null
