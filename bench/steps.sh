@@ -13,6 +13,7 @@
 #
 #     steps_begin "$@"
 #     step NAME EXPECTED_S LIMIT_S FUNCTION [ARG]...
+#     no_piece WORD                                for one that is none
 #     steps_end                                    the table, the figures, the package; exit code 1 if a step failed
 #
 # A step is a function or a program, in a process of its own that ends, with all it started, after LIMIT_S. A function tells figures
@@ -25,8 +26,8 @@
 #     TIME=580     seconds of this call: a step that is expected to take more than what is left waits for the next call, and so do
 #                  all behind it
 #     PACK=FILE    all small files of OUT in FILE (.tgz), the largest left out until it is at most PACK_MB (15)
-#     REHEARSE=1   a tiny model (OUT/configs/model/micro.yaml) and few requests: a try of the steps themselves, also where the GPU
-#                  is tests/support/fake_gpu
+#     REHEARSE=1   a tiny model (OUT/configs/model/micro.yaml) and few requests: a try of the steps themselves, in an OUT of its own,
+#                  also where the GPU is tests/support/fake_gpu
 #     TWINFER=FILE the program, when it is neither build/twinfer nor that of the package that the script is in
 #     PYTHON=FILE  for what needs Python (python3)
 
@@ -47,6 +48,12 @@ steps_open() {
         ;;
     esac
     out=$(mkdir -p "$1" && cd "$1" && pwd) || exit 3
+    held=measurement # what a rehearsal did is not done, and the other way round
+    [ ! -f "$out/configs/model/micro.yaml" ] || held=rehearsal
+    if [ -d "$out/steps" ] && [ $held != "$(small measurement rehearsal)" ]; then
+        echo "$out has steps of a $held: name another folder, or remove it" >&2
+        exit 2
+    fi
     tw=$(find_program) || exit 4
     python=${PYTHON:-${TWINFER_PYTHON:-python3}}
     case $python in
@@ -201,14 +208,24 @@ step() {
     [ $of_rc = 0 ] || tail -n 6 "$out/steps/$of_name.txt" | cut -c1-300 | sed 's/^/    /'
 }
 
+# no_piece NAME: for a word that is none, behind others that were done.
+no_piece() {
+    echo "${script#"$root/"}: no piece $1; --help tells" >&2
+    [ -z "$steps_all" ] || steps_end || :
+    exit 2
+}
+
 # The largest files are left out first: bounds on a file's size, in KiB, until the package is small enough.
 steps_pack() {
     case $PACK in
     /*) ;;
     *) PACK=$PWD/$PACK ;;
     esac
+    mkdir -p "$(dirname "$PACK")"
     for kb in 8192 2048 512 128 32; do
-        (cd "$out" && find . -type f -size "-${kb}k" ! -name '*.safetensors' ! -path './dist/*' | sort | tar czf "$PACK" -T -)
+        rm -f "$PACK" # it may lie in OUT
+        packed=$(cd "$out" && find . -type f -size "-${kb}k" ! -name '*.safetensors' ! -path './dist/*' | sort)
+        printf '%s\n' "$packed" | tar czf "$PACK" -C "$out" -T -
         [ $(($(wc -c <"$PACK") / 1048576)) -ge "${PACK_MB:-15}" ] || break
     done
     echo "$PACK: $(tar tzf "$PACK" | wc -l) files of $(find "$out" -type f | wc -l), those under $kb KiB, $(($(wc -c <"$PACK") / 1024)) KiB"

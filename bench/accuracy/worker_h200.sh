@@ -164,10 +164,7 @@ for piece in "$@"; do
         [ -n "${REHEARSE:-}" ] ||
             for load in idle loaded; do step "trace-$load-sim" 2 60 simulated eager "$load" "$out/kernels/profile" trace; done
         ;;
-    *)
-        echo "bench/accuracy/worker_h200.sh: no piece $piece" >&2
-        exit 2
-        ;;
+    *) no_piece "$piece" ;;
     esac
 done
 steps_end

@@ -73,7 +73,7 @@ for what in "$@"; do
         ;;
     triton) modules="torch triton" ;;
     compile | bloom | qwen3) modules="torch transformers" ;;
-    *) echo "$what is no program" >&2; exit 2 ;;
+    *) no_piece "$what" ;;
     esac
     case $what in
     engine | cupy) ;;

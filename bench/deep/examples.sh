@@ -9,6 +9,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 : "${1:?bench/deep/examples.sh FROM...}"
+[ -d "$root/docs/examples" ] || { echo "examples.sh: $root has no docs/examples: run it in the source tree" >&2; exit 2; }
 TWINFER=${TWINFER:-$root/build/twinfer}
 export TWINFER
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Deep sessions on this machine's GPU, a minute or two each; README.md beside this file says what they take and leave:
+# Deep sessions on this machine's GPU, a minute or two each; bench/deep/README.md says what they take and leave:
 #
 #     bench/deep/run.sh OUT [roofs | qwen3 | vlm | again | full | tp]...
 #
@@ -166,10 +166,7 @@ for piece in "$@"; do
         ;;
     full) step qwen3_full 45 240 qwen3 qwen3_full deep.mode=full ncu=none ;;
     tp) step tp 140 420 tensor_parallel ;;
-    *)
-        echo "bench/deep/run.sh: no piece $piece" >&2
-        exit 2
-        ;;
+    *) no_piece "$piece" ;;
     esac
 done
 rc=0

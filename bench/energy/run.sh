@@ -175,7 +175,7 @@ for piece in "$@"; do
         step "$piece-figures" 1 30 figures "$piece"
         step "$piece-page" 2 60 page "$piece"
         ;;
-    *) echo "bench/energy/run.sh: no piece $piece" >&2; exit 2 ;;
+    *) no_piece "$piece" ;;
     esac
 done
 steps_end

@@ -378,7 +378,7 @@ END
             done
         done
         ;;
-    *) echo "bench/gpu/run.sh: no piece $piece" >&2; exit 2 ;;
+    *) no_piece "$piece" ;;
     esac
 done
 steps_end

@@ -40,8 +40,9 @@ steps_begin "$@"
 [ $# -gt 0 ] || set -- bloom qwen3 decode compile
 for mode in "$@"; do
     case $mode in
-    llama*) step "$mode" 120 300 replayed "$mode" ;;
-    *) step "$mode" 30 150 replayed "$mode" ;;
+    llama | llama_compile) step "$mode" 120 300 replayed "$mode" ;;
+    bloom | qwen3 | decode | compile) step "$mode" 30 150 replayed "$mode" ;;
+    *) no_piece "$mode" ;;
     esac
 done
 steps_end

@@ -109,7 +109,7 @@ for piece in "$@"; do
             step "graph-level-$i" 10 90 traced "graph-level-$i" trace.graphs=graph -- "$python" "$here/graph_level.py" --out "$out/graph_traced.txt"
         done
         ;;
-    *) echo "bench/trace/run_h200.sh: no piece $piece" >&2; exit 2 ;;
+    *) no_piece "$piece" ;;
     esac
 done
 AGAIN="${AGAIN:-} report" step report 5 60 report
