@@ -42,8 +42,11 @@ probe() {
 }
 
 idle() {
+    rc=0 # another process on the GPU is told by the exit code
     # shellcheck disable=SC2046  # several words
-    "$tw" energy idle $(small '' energy.duration_s=0.2) | figure
+    "$tw" energy idle $(small '' energy.duration_s=0.2) >"$out/idle.txt" || rc=$?
+    figure <"$out/idle.txt"
+    return $rc
 }
 
 logs() {

@@ -50,9 +50,11 @@ bench() {
 }
 
 roofs() {
-    # a machine without a figure, or in heat, is told by the exit code
-    "$tw" doctor doctor.measure=true "doctor.roofs=$out/roofs.json" >"$out/doctor.txt"
+    rc=0 # a machine without a figure, or in heat, is told by the exit code
+    "$tw" doctor doctor.measure=true "doctor.roofs=$out/roofs.json" >"$out/doctor.txt" || rc=$?
+    cat "$out/doctor.txt"
     grep -E '^measured +roofs|gpu_' "$out/doctor.txt" | cut -c1-160 | figure
+    return $rc
 }
 
 # start: of tiny_qwen3, so without weights to speak of, in a cache of its own.
@@ -61,7 +63,8 @@ start() {
     mkdir -p "$out/start"
     for time in first second third; do
         XDG_CACHE_HOME=$out/start/cache bench "start/$time" "model=$(small tiny_qwen3 micro)" workload.num_requests=1 \
-            workload.lengths.prefill_tokens=4 workload.lengths.decode_tokens=2 scheduler.num_blocks=600 2>&1 | tee "$out/start/$time.txt"
+            workload.lengths.prefill_tokens=4 workload.lengths.decode_tokens=2 scheduler.num_blocks=600 \
+            >"$out/start/$time.txt" 2>&1 || { code=$?; cat "$out/start/$time.txt"; return $code; }
         seconds=$(sed -n 's/.*; open in \([0-9.]*\) s.*/\1/p' "$out/start/$time.txt" | tail -n 1)
         echo "start, $time: engine open in $seconds s" | figure
         case $time in
@@ -78,6 +81,7 @@ decode() {
     point=$1-b$2${6:+-fused}
     bandwidth=${BANDWIDTH:-$(roof gpu_read 4.42e12)}
     prompt=$(small 960 40) answer=$(small 129 9)
+    rm -f "$out/decode/$point.numbers"
     bench "decode/$point" "model=$1" "engine.fused=${6:-false}" "workload.num_requests=$2" "workload.lengths.prefill_tokens=$prompt" \
         "workload.lengths.decode_tokens=$answer" "scheduler.batch_cap=$2" scheduler.token_budget=4096 \
         "scheduler.max_model_len=$(small 1152 64)" "scheduler.num_blocks=$(($2 * 72 + 8))"
@@ -110,6 +114,7 @@ faster() {
 
 prefill() { # MODEL
     tokens=$(small 2048 64)
+    rm -f "$out/decode/$1-prefill.numbers"
     bench "decode/$1-prefill" "model=$1" workload.num_requests=8 "workload.lengths.prefill_tokens=$tokens" \
         workload.lengths.decode_tokens=2 scheduler.batch_cap=1 scheduler.token_budget=2048 \
         "scheduler.max_model_len=$(small 2112 96)" scheduler.num_blocks=160
