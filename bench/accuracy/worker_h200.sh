@@ -15,7 +15,8 @@
 #
 # PYTHON: with torch and transformers >= 5.10. HARDWARE: the GPU's group (h200). REPEATS: real runs of each workload (1); with 2 and
 # more their spread stands beside the errors. BUDGET: seconds of passes of a profile (25). Downloads nothing. A rehearsal is on the
-# CPU; its trace needs a libcuda.so.1, that of tests/fakes (README of bench/deep).
+# CPU; its trace needs a libcuda.so.1, that of tests/fakes (README of bench/deep), and a PyTorch whose own CUPTI bears that one: of
+# PyTorch 2.15 for CUDA 13.2 it does not, and the worker ends with SIGSEGV while it loads.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 . "$root/bench/steps.sh"
