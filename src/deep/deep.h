@@ -11,7 +11,7 @@
  * machine reads its files from the disk) and once as the baseline, which overheads count against;
  * under the recorder, and under Nsight Compute on the kernels that took most. It should do the same
  * each time. A tool that is missing, refuses or hangs costs its own part only: the step says why
- * and what to do. */
+ * and what to do. What a run started ends with it, in sessions of its own too. */
 #ifndef DEEP_DEEP_H
 #define DEEP_DEEP_H
 

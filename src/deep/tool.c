@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/orphans.h"
 #include "base/process.h"
 #include "trace/settings.h"
 
@@ -112,8 +113,10 @@ enum st tool_start_and_wait(struct arena *a, const struct tool_run *run, struct 
                                           .default_signals = true};
     int64_t start_ns = clock_mono_ns();
     p.until_ns = run->limit_s > 0 ? start_ns + ns_from_s(run->limit_s) : 0;
+    struct orphans orphans = orphans_adopt();
     int error = process_start(&p.p, &params);
     if (error) {
+        orphans_end(&orphans);
         out->fate = TOOL_NOT_THERE;
         out->why = arena_printf(a, "cannot run %s: %s", run->argv[0], strerror(error));
     } else {
@@ -124,6 +127,7 @@ enum st tool_start_and_wait(struct arena *a, const struct tool_run *run, struct 
             process_end(&p.p);
             p.p.out = pipes[0], p.p.err = pipes[1];
         }
+        orphans_end(&orphans);
         drain(&p);
         process_close(&p.p.out);
         process_close(&p.p.err);

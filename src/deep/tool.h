@@ -1,6 +1,6 @@
 /* Runs one program of a session: its output goes to a log, it is cut off after a limit, it and its
- * descendants end when the session is stopped, and a failure gets a reason and a remedy. Private to
- * deep/. */
+ * descendants end when it is over, cut off or stopped, and a failure gets a reason and a remedy.
+ * Private to deep/. */
 #ifndef DEEP_TOOL_H
 #define DEEP_TOOL_H
 

@@ -66,25 +66,63 @@ static void a_missing_program_is_named(void **state)
     assert_null(tool_version(t->a, "/nothing/here"));
 }
 
-/* With its descendants: the end of a FIFO that they hold open comes when they are gone. */
-static void what_hangs_is_cut_off(void **state)
+/* Descendants hold a FIFO open, as descriptor 9: its end comes when all are gone. */
+static int held(struct test *t, const char **fifo)
+{
+    *fifo = test_path(t, "fifo");
+    unlink(*fifo);
+    assert_int_equal(mkfifo(*fifo, 0600), 0);
+    const int fd = open(*fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void assert_released(int fd)
 {
     enum { MOST_MS = 60000 };
-    struct test *t = *state;
-    const char *fifo = test_path(t, "fifo");
     char byte;
     int waited_ms = 0;
-    assert_int_equal(mkfifo(fifo, 0600), 0);
-    const int fd = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    assert_true(fd >= 0);
-    struct tool_result r =
-        run(t, arena_printf(t->a, "exec 9>'%s'; sleep 1000 & wait", fifo), 0.3, NULL);
-    assert_int_equal(r.fate, TOOL_CUT_OFF);
-    assert_string_equal(r.why, "sh did not end within 0.3 s and was cut off");
     while (read(fd, &byte, 1) < 0 && waited_ms++ < MOST_MS)
         usleep(1000);
     assert_int_equal(read(fd, &byte, 1), 0);
     close(fd);
+}
+
+static void what_hangs_is_cut_off(void **state)
+{
+    struct test *t = *state;
+    const char *fifo;
+    const int fd = held(t, &fifo);
+    struct tool_result r =
+        run(t, arena_printf(t->a, "exec 9>'%s'; sleep 1000 & wait", fifo), 0.3, NULL);
+    assert_int_equal(r.fate, TOOL_CUT_OFF);
+    assert_string_equal(r.why, "sh did not end within 0.3 s and was cut off");
+    assert_released(fd);
+}
+
+/* Launchers of several processes give each a session of its own; its children have the leader as
+ * parent, then nobody. */
+static void other_sessions_end_with_it(void **state)
+{
+    struct test *t = *state;
+    const char *fifo;
+    const char *ready = test_path(t, "ready"),
+               *ends[] = {"wait", arena_printf(t->a,
+                                               "while [ ! -e '%s' ]; do sleep 0.01; done; "
+                                               "exit 4",
+                                               ready)};
+    if (system("setsid true 2>/dev/null") != 0)
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        const int fd = held(t, &fifo);
+        const char *script =
+            arena_printf(t->a, "exec 9>'%s'; setsid sh -c 'sleep 1000 & : >\"$0\"; wait' '%s' & %s",
+                         fifo, ready, ends[i]);
+        struct tool_result r = run(t, script, i == 0 ? 0.3 : 0, NULL);
+        assert_int_equal(r.fate, i == 0 ? TOOL_CUT_OFF : TOOL_FAILED);
+        assert_released(fd);
+        unlink(ready);
+    }
 }
 
 static void the_session_stops_it(void **state)
@@ -120,13 +158,10 @@ static void known_messages_are_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(output_goes_to_the_log),
-        TEST(the_end_of_much_output_is_kept),
-        TEST(failures_have_a_reason),
-        TEST(a_missing_program_is_named),
-        TEST(what_hangs_is_cut_off),
-        TEST(the_session_stops_it),
-        TEST(the_recorders_variables_stay_here),
+        TEST(output_goes_to_the_log),       TEST(the_end_of_much_output_is_kept),
+        TEST(failures_have_a_reason),       TEST(a_missing_program_is_named),
+        TEST(what_hangs_is_cut_off),        TEST(other_sessions_end_with_it),
+        TEST(the_session_stops_it),         TEST(the_recorders_variables_stay_here),
         TEST(known_messages_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
