@@ -22,9 +22,7 @@ static enum st query(struct session *s, bool of_launch, const char **out, struct
         return ST_OK;
     }
     struct sv text;
-    const char *log = arena_printf(s->a, "%s/logs/%s.log", s->dir,
-                                   of_launch ? "ncu_metrics_of_the_launch" : "ncu_metrics");
-    TRY(fs_read(s->a, log, (size_t)64 << 20, &text, e));
+    TRY(fs_read(s->a, fs_join(s->a, s->dir, step_log(s, step)), (size_t)64 << 20, &text, e));
     *out = text.p ? text.p : "";
     return ST_OK;
 }
@@ -71,14 +69,6 @@ static const char *read_text(struct session *s, const char *path)
                : "";
 }
 
-/* A cause without the folder that is being built in front, which will have another name. */
-static const char *own_path(struct session *s, const char *cause)
-{
-    size_t n = strlen(s->dir);
-    return arena_str(s->a,
-                     strncmp(cause, s->dir, n) == 0 && cause[n] == '/' ? cause + n + 1 : cause);
-}
-
 /* The table, as far as there is one; what failed goes to the step. */
 static void take_table(struct session *s, struct deep_step *step, const char *csv,
                        const struct tool_result *ran)
@@ -89,13 +79,15 @@ static void take_table(struct session *s, struct deep_step *step, const char *cs
     bool any = s->ncu.launches.n > before;
     const char *said = arena_printf(s->a, "%s\n%s", any ? "" : read_text(s, csv), ran->tail);
     s->has_ncu |= any;
+    if (!any)
+        step_look_at_log(s, step);
     if (any && ran->fate != TOOL_ENDED)
         step_explain(step, "partial", ran->why, said);
     else if (!any)
         step_explain(step, "failed",
                      ran->why ? ran->why
                      : read   ? "no launch was profiled"
-                     : why.n  ? own_path(s, err_cause(&why, 0))
+                     : why.n  ? step_own_path(s, err_cause(&why, 0))
                               : "ncu wrote no table",
                      said);
 }

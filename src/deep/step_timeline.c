@@ -1,10 +1,12 @@
 /* The timeline: by our recorder, or by Nsight Systems where it was chosen and is there. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "deep/steps.h"
 #include "trace/record.h"
+#include "trace/spool.h"
 
 static struct trace_record recording(const struct deep_params *p, bool light)
 {
@@ -37,18 +39,46 @@ static enum st prepare(struct session *s, bool light, const char *dir,
     return ST_OK;
 }
 
+static bool has_spool(struct session *s, const char *dir)
+{
+    struct err ignored = {0};
+    const char **names;
+    size_t n = 0;
+    if (fs_list(s->a, dir, &names, &n, &ignored) != ST_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (strstr(names[i], SPOOL_SUFFIX))
+            return true;
+    return false;
+}
+
+/* Why there is no timeline: that of the run first, where it failed. */
+static void no_timeline(struct session *s, struct deep_step *step, const char *why,
+                        const char *remedy, const struct tool_result *ran)
+{
+    if (ran->why)
+        why = arena_printf(s->a, "%s; %s", ran->why, why);
+    else
+        step->remedy = remedy;
+    step_look_at_log(s, step);
+    step_explain(step, "failed", why, ran->tail);
+}
+
 static void load(struct session *s, struct deep_step *step, const char *path,
                  const struct tool_result *ran)
 {
+    static const char ON_A_GPU[] =
+        "the command must run on a GPU; twinfer doctor says what this machine lacks";
     struct err why = {0};
     if (trace_load(&s->trace, path, NULL, &why) != ST_OK) {
-        step->remedy = "twinfer doctor says what this machine lacks";
-        step_explain(step, "failed", "no process of the command used CUDA", ran->tail);
+        if (fs_is_dir(path) && !has_spool(s, path))
+            no_timeline(s, step, "no process of the command used CUDA", ON_A_GPU, ran);
+        else
+            no_timeline(s, step, step_own_path(s, err_cause(&why, (int)why.n - 1)), NULL, ran);
         return;
     }
     if (s->trace.ops.n == 0) {
-        step->remedy = "the command must run on a GPU; twinfer doctor says what this machine lacks";
-        step_explain(step, "failed", "the command did no work on a GPU", ran->tail);
+        no_timeline(s, step, "the command did no work on a GPU", ON_A_GPU, ran);
         trace_free(&s->trace);
         return;
     }
@@ -75,11 +105,10 @@ static enum st record(struct session *s, bool light, struct err *e)
     argv_all(&argv, step_command(s->a, s->p, s->dir, light ? "timeline_light" : "timeline"));
     TRY(step_run(s, step, &argv, env, &ran, e));
     if (ran.fate == TOOL_NOT_THERE) {
+        step->remedy = NO_PROGRAM;
         step_explain(step, "failed", ran.why, NULL);
         return ST_OK;
     }
-    if (ran.fate == TOOL_CUT_OFF)
-        step->remedy = "deep.timeout_s= allows more";
     load(s, step, dir, &ran);
     return ST_OK;
 }
@@ -90,10 +119,7 @@ static enum st nsys_tool(struct session *s, const char *name, struct argv *argv,
                          struct tool_result *ran, struct deep_step **step, struct err *e)
 {
     *step = step_add(s, name, "nsys");
-    TRY(step_run(s, *step, argv, NULL, ran, e));
-    if (ran->fate == TOOL_CUT_OFF)
-        (*step)->remedy = "deep.timeout_s= allows more";
-    return ST_OK;
+    return step_run(s, *step, argv, NULL, ran, e);
 }
 
 /* Tables of nsys itself, beside ours; without them the session goes on. */
@@ -126,9 +152,10 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
     TRY(nsys_tool(s, light ? "timeline, nsys, light" : "timeline, nsys", &profile, &ran, &step, e));
     const char *found = nsys_recording(a, output);
     if (ran.fate == TOOL_NOT_THERE || !found) {
-        if (!step->remedy)
+        if (ran.fate == TOOL_NOT_THERE)
             step->remedy =
                 "install Nsight Systems or set nsys.path; our own recorder takes its place";
+        step_look_at_log(s, step);
         step_explain(step, "failed", ran.why ? ran.why : "nsys left no recording", ran.tail);
         return ST_OK;
     }
@@ -136,6 +163,7 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
     TRY(nsys_tool(s, "nsys export", &export, &exported, &second, e));
     second->overhead_percent = NAN;
     if (exported.fate != TOOL_ENDED || !fs_exists(sqlite)) {
+        step_look_at_log(s, second);
         step_explain(second, "failed", exported.why ? exported.why : "nsys wrote no SQLite file",
                      exported.tail);
         return ST_OK;
@@ -149,6 +177,26 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
 static enum st once(struct session *s, bool nsys, bool light, struct err *e)
 {
     return nsys ? by_nsys(s, light, e) : record(s, light, e);
+}
+
+/* In light mode. What was recorded before stands where that leaves no timeline. */
+static enum st repeat(struct session *s, bool nsys, struct err *e)
+{
+    const char *dir = fs_join(s->a, s->dir, nsys ? "nsys" : "timeline"),
+               *aside = arena_printf(s->a, "%s_full", dir);
+    struct trace full = s->trace;
+    s->has_trace = false;
+    if (rename(dir, aside) != 0)
+        return err_errno(e, false, "%s", dir);
+    enum st st = once(s, nsys, true, e);
+    if (st != ST_OK || s->has_trace) {
+        trace_free(&full);
+        return st == ST_OK ? fs_remove_tree(aside, e) : st;
+    }
+    s->trace = full;
+    s->has_trace = true;
+    TRY(fs_remove_tree(dir, e));
+    return rename(aside, dir) == 0 ? ST_OK : err_errno(e, false, "%s", aside);
 }
 
 static bool costs_too_much(const struct session *s, size_t step)
@@ -176,7 +224,5 @@ enum st step_timeline(struct session *s, struct err *e)
                               "light mode",
                               step->overhead_percent, s->p->max_overhead_percent),
                  NULL);
-    trace_free(&s->trace);
-    s->has_trace = false;
-    return once(s, nsys, true, e);
+    return repeat(s, nsys, e);
 }

@@ -6,6 +6,8 @@
 
 #include "base/log.h"
 
+const char NO_PROGRAM[] = "the word after -- names a program";
+
 enum { STEPS_MAX = DEEP_MAX_STAGES + 64 };
 
 struct deep_step *step_add(struct session *s, const char *name, const char *tool)
@@ -50,15 +52,32 @@ static const char *file_name(struct arena *a, const char *name)
     return out;
 }
 
+const char *step_log(struct session *s, const struct deep_step *step)
+{
+    return arena_printf(s->a, "logs/%s.log", file_name(s->a, step->name));
+}
+
+const char *step_own_path(struct session *s, const char *cause)
+{
+    size_t n = strlen(s->dir);
+    return arena_str(s->a,
+                     strncmp(cause, s->dir, n) == 0 && cause[n] == '/' ? cause + n + 1 : cause);
+}
+
+void step_look_at_log(struct session *s, struct deep_step *step)
+{
+    if (!step->remedy)
+        step->remedy = arena_printf(s->a, "%s has its output", step_log(s, step));
+}
+
 enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
                  const char *const *env, struct tool_result *out, struct err *e)
 {
-    const struct tool_run run = {
-        .argv = argv_words(argv),
-        .env = env,
-        .log = arena_printf(s->a, "%s/logs/%s.log", s->dir, file_name(s->a, step->name)),
-        .limit_s = s->p->limit_s,
-        .stop = s->p->stop};
+    const struct tool_run run = {.argv = argv_words(argv),
+                                 .env = env,
+                                 .log = fs_join(s->a, s->dir, step_log(s, step)),
+                                 .limit_s = s->p->limit_s,
+                                 .stop = s->p->stop};
     log_info("deep: %s", step->name);
     TRY(tool_start_and_wait(s->a, &run, out, e));
     if (out->fate == TOOL_STOPPED) {
@@ -67,6 +86,10 @@ enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
     }
     if (out->fate != TOOL_NOT_THERE)
         step->wall_s = out->wall_s;
+    if (out->fate == TOOL_CUT_OFF)
+        step->remedy = "deep.timeout_s= allows more";
+    if (out->fate == TOOL_FAILED)
+        step_look_at_log(s, step);
     step->overhead_percent = 100 * (step->wall_s / s->baseline_s - 1);
     return ST_OK;
 }
@@ -86,10 +109,12 @@ enum st step_unprofiled(struct session *s, const char *name, bool counts, bool *
         return ST_OK;
     }
     *go_on = false;
-    step->remedy = arena_printf(
-        s->a, "the command must succeed unprofiled first; logs/%s.log has its output", name);
-    if (ran.fate == TOOL_CUT_OFF)
-        step->remedy = "deep.timeout_s= allows more";
+    if (ran.fate == TOOL_FAILED)
+        step->remedy =
+            arena_printf(s->a, "the command must succeed unprofiled first; %s has its output",
+                         step_log(s, step));
+    if (ran.fate == TOOL_NOT_THERE)
+        step->remedy = NO_PROGRAM;
     step_explain(step, "failed", ran.why, NULL);
     return ST_OK;
 }

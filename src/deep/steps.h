@@ -45,7 +45,16 @@ void step_explain(struct deep_step *step, const char *state, const char *why, co
 /* The command for a run of that name: with an out= of its own where it is this program. */
 struct texts step_command(struct arena *a, const struct deep_params *p, const char *dir,
                           const char *run);
-/* Runs argv with its log; fills wall time and overhead of the row. ST_INTERRUPTED when stopped. */
+/* Of a command that cannot be started. */
+extern const char NO_PROGRAM[];
+/* "logs/ncu.log" */
+const char *step_log(struct session *s, const struct deep_step *step);
+/* A cause without the folder that is being built in front, which will have another name. */
+const char *step_own_path(struct session *s, const char *cause);
+/* The remedy of a step that has none: its output. */
+void step_look_at_log(struct session *s, struct deep_step *step);
+/* Runs argv with its log; fills wall time and overhead of the row, and what is to be done where it
+ * failed or was cut off. ST_INTERRUPTED when stopped. */
 enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
                  const char *const *env, struct tool_result *out, struct err *e);
 
