@@ -163,41 +163,79 @@ struct deep_fact *env_facts(struct arena *a, const struct node *env, size_t *n)
 
 enum { HASHED_BYTES = 1 << 30 };
 
+/* Bytes and number of the files of a folder, without those of its folders. */
+static int64_t measure_folder(struct arena *a, const char *path, const char *const *names, size_t n,
+                              int64_t *files)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct stat s;
+        if (stat(fs_join(a, path, names[i]), &s) == 0 && S_ISREG(s.st_mode)) {
+            ++*files;
+            bytes += s.st_size;
+        }
+    }
+    return bytes;
+}
+
+/* False: it cannot be read. */
+static bool hash_file(const char *path, char hex[HASH_SHA256_HEX + 1])
+{
+    struct err ignored = {0};
+    struct fs_map map = {0};
+    if (fs_map(path, &map, &ignored) != ST_OK)
+        return false;
+    hash_sha256(map.p ? map.p : "", map.n, hex);
+    fs_unmap(&map);
+    return true;
+}
+
+/* Of the lines "<sha256>  <name>", as sha256sum prints them, by name. */
+static const char *hash_folder(struct arena *a, const char *path, const char *const *names,
+                               size_t n)
+{
+    struct buf lines = {0};
+    char hex[HASH_SHA256_HEX + 1] = "";
+    bool whole = true;
+    for (size_t i = 0; i < n && whole; i++) {
+        struct stat s;
+        const char *file = fs_join(a, path, names[i]);
+        if (stat(file, &s) != 0 || !S_ISREG(s.st_mode))
+            continue;
+        whole = hash_file(file, hex);
+        buf_printf(&lines, "%s  %s\n", hex, names[i]);
+    }
+    hash_sha256(buf_str(&lines), lines.n, hex);
+    buf_free(&lines);
+    return whole ? arena_str(a, hex) : NULL;
+}
+
 static struct node *folder_node(struct arena *a, const char *path)
 {
     struct err ignored = {0};
     const char **names;
     size_t n = 0;
-    int64_t files = 0, bytes = 0;
-    if (fs_list(a, path, &names, &n, &ignored) != ST_OK)
-        n = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct stat s;
-        if (stat(fs_join(a, path, names[i]), &s) == 0 && S_ISREG(s.st_mode)) {
-            files++;
-            bytes += s.st_size;
-        }
-    }
+    int64_t files = 0;
+    bool listed = fs_list(a, path, &names, &n, &ignored) == ST_OK;
+    int64_t bytes = measure_folder(a, path, names, listed ? n : 0, &files);
     struct node *out = node_new(a, NODE_MAP);
     node_put(a, out, "path", node_str(a, path));
     node_put(a, out, "files", node_int(a, files));
     node_put(a, out, "bytes", node_int(a, bytes));
+    node_put(a, out, "sha256",
+             node_str_or_null(a, listed && bytes <= HASHED_BYTES ? hash_folder(a, path, names, n)
+                                                                 : NULL));
     return out;
 }
 
 static struct node *file_node(struct arena *a, const char *path, int64_t bytes)
 {
-    struct err ignored = {0};
-    struct fs_map map = {0};
     char hex[HASH_SHA256_HEX + 1] = "";
+    bool hashed = bytes <= HASHED_BYTES && hash_file(path, hex);
     struct node *out = node_new(a, NODE_MAP);
-    if (bytes <= HASHED_BYTES && fs_map(path, &map, &ignored) == ST_OK) {
-        hash_sha256(map.p ? map.p : "", map.n, hex);
-        fs_unmap(&map);
-    }
     node_put(a, out, "path", node_str(a, path));
     node_put(a, out, "bytes", node_int(a, bytes));
-    node_put(a, out, "sha256", node_str_or_null(a, *hex ? hex : NULL));
+    node_put(a, out, "sha256", node_str_or_null(a, hashed ? hex : NULL));
     return out;
 }
 
@@ -212,6 +250,13 @@ static void add_input(struct arena *a, struct node *list, const char *path)
         node_push(a, list, folder_node(a, path));
 }
 
+void env_inputs_add(struct arena *a, struct node *inputs, struct texts paths)
+{
+    struct node *list = node_find(inputs, "inputs");
+    for (size_t i = 0; list && list->kind == NODE_LIST && i < paths.n; i++)
+        add_input(a, list, paths.items[i]);
+}
+
 struct node *env_inputs(struct arena *a, struct texts command, struct texts more)
 {
     struct node *out = node_new(a, NODE_MAP), *words = node_new(a, NODE_LIST),
@@ -223,9 +268,8 @@ struct node *env_inputs(struct arena *a, struct texts command, struct texts more
         if (value && value[1]) /* key=path, --option=path */
             add_input(a, files, value + 1);
     }
-    for (size_t i = 0; i < more.n; i++)
-        add_input(a, files, more.items[i]);
     node_put(a, out, "command", words);
     node_put(a, out, "inputs", files);
+    env_inputs_add(a, out, more);
     return out;
 }

@@ -46,6 +46,21 @@ enum st deep_check(const struct deep_params *p, struct err *e)
     return st;
 }
 
+/* Files that were made before and are read now. */
+static struct texts given(const struct session *s)
+{
+    const struct deep_params *p = s->p;
+    const char **out = arena_array(s->a, const char *, p->csv.n + 3);
+    size_t n = 0;
+    for (size_t i = 0; i < p->csv.n; i++)
+        out[n++] = p->csv.items[i];
+    if (p->trace)
+        out[n++] = p->trace;
+    if (p->roofs)
+        out[n++] = p->roofs;
+    return (struct texts){out, n};
+}
+
 static enum st write_provenance(struct session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
@@ -60,6 +75,7 @@ static enum st write_provenance(struct session *s, struct err *e)
         s->env = env_node(s->a, &tools);
         inputs = env_inputs(s->a, p->command, p->inputs);
     }
+    env_inputs_add(s->a, inputs, given(s));
     TRY(artifact_write_json(s->art, "env.json", s->env, e));
     yaml_write(&text, inputs);
     enum st st = artifact_write(s->art, "inputs.yaml", &text, e);
