@@ -131,8 +131,9 @@ static void print_result(struct job_context *c, const char *dir, const struct de
         node_put(c->a, steps, s->name, node_str(c->a, s->state));
     }
     for (size_t i = 0; i < r->n_bottlenecks; i++)
-        buf_printf(&text, "bottleneck %zu: %s, %.1f %% of %.3f ms elapsed\n", i + 1,
-                   r->bottlenecks[i].what, r->bottlenecks[i].share_percent, r->totals.elapsed_ms);
+        buf_printf(&text, "bottleneck %zu: %s, %.1f %% of %.3f ms %s\n", i + 1,
+                   r->bottlenecks[i].what, r->bottlenecks[i].share_percent, r->totals.elapsed_ms,
+                   deep_whole(r));
     if (r->n_repeat)
         buf_printf(&text, "against %s: %s\n", r->repeat->folder,
                    deep_repeat_words(c->a, r->repeat));

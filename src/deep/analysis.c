@@ -315,6 +315,24 @@ static void note_uneven(struct arena *a, struct deep_result *out)
     }
 }
 
+/* Recording cannot make a program faster: then the runs themselves differ by more than it costs. */
+static void note_overheads(struct arena *a, struct deep_result *out)
+{
+    static const double FASTER_PERCENT = 3;
+    double baseline_s = NAN;
+    for (size_t i = 0; i < out->n_steps; i++) {
+        const struct deep_step *s = &out->steps[i];
+        if (strcmp(s->name, "baseline") == 0)
+            baseline_s = s->wall_s;
+        if (s->overhead_percent < -FASTER_PERCENT)
+            deep_note(
+                a, out,
+                "The run '%s' took %.2f s, the baseline %.2f s (%+.1f %%): such runs differ by "
+                "more than recording costs, and what it costs is not known from these.",
+                s->name, s->wall_s, baseline_s, s->overhead_percent);
+    }
+}
+
 /* Kernels whose time under ncu is far from that in the app. */
 static void note_durations(struct arena *a, const struct deep_result *r, struct deep_result *out)
 {
@@ -401,6 +419,7 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
                   j.unmatched, x->ncu->launches.n);
     for (size_t i = 0; x->ncu && i < x->ncu->notes.n; i++)
         deep_note(a, out, "%s", x->ncu->notes.p[i]);
+    note_overheads(a, out);
     note_uneven(a, out);
     note_durations(a, out, out);
     if (x->k && x->k->t->ops.n)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "deep/analysis.h"
+#include "deep/deep.h"
 
 enum { MOST = 3 };
 
@@ -36,7 +37,7 @@ static const char *kernel_evidence(struct arena *a, const struct deep_result *r,
     buf_printf(&out, "%.0f call%s, %s together, %.2f us each: %.1f %% of the GPU's time.", k->calls,
                k->calls == 1 ? "" : "s", time_words(a, k->total_ms), k->mean_us, k->share_percent);
     if (k->profiled > 0 && k->class && strcmp(k->class, "unknown") != 0)
-        buf_printf(&out, " %s: %s.", k->class, k->why);
+        buf_printf(&out, " It is %s: %s.", k->class, k->why);
     if (!isnan(k->dram_mb) && !isnan(k->dram_gb_per_s))
         buf_printf(&out, " It moves %.3g MB of DRAM a launch at %.0f GB/s%s", k->dram_mb,
                    k->dram_gb_per_s, isnan(k->dram_percent) ? "." : "");
@@ -71,7 +72,7 @@ static const char *kernel_advice(struct arena *a, const struct deep_result *r,
                                  const struct deep_kernel_row *k, const struct deep_bottleneck *b)
 {
     if (isnan(b->floor_percent))
-        return arena_printf(a, "Without its %s the elapsed time would be %s at best.",
+        return arena_printf(a, "Without its %s the whole would be %s at best.",
                             time_words(a, b->ms), time_words(a, r->totals.elapsed_ms - b->ms));
     const char *then =
         arena_printf(a, "At its roof it would take %s instead of %s",
@@ -139,10 +140,18 @@ static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_resul
     return b;
 }
 
+/* What busy_ms adds up over: GPUs of a whole trace; of stages processes, as far as each has a GPU.
+ */
+static double idle_lanes(const struct deep_totals *t)
+{
+    double lanes = strcmp(t->scope, "trace") == 0 ? t->devices : fmin(t->processes, t->devices);
+    return lanes > 1 ? lanes : 1;
+}
+
 static struct deep_bottleneck of_idle(struct arena *a, const struct deep_result *r)
 {
     const struct deep_totals *t = &r->totals;
-    double lanes = t->processes > 1 && t->devices > 0 ? t->devices : 1;
+    double lanes = idle_lanes(t);
     double busy = t->busy_ms / lanes;
     struct deep_bottleneck b = {.what = "The GPU has no work", .kind = "idle"};
     struct buf text = {0};
@@ -191,7 +200,7 @@ void deep_bottlenecks(struct arena *a, struct deep_result *r)
         return;
     for (size_t i = 0; i < r->n_kernels; i++)
         all[n++] = of_kernel(a, r, &r->kernels[i]);
-    if (strcmp(r->totals.scope, "profiled launches") != 0)
+    if (deep_timed(r))
         all[n++] = of_idle(a, r);
     qsort(all, n, sizeof *all, by_saving);
     r->bottlenecks = all;

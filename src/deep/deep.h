@@ -68,6 +68,10 @@ enum st deep_run(struct arena *a, const struct deep_params *p, const struct arti
 
 /* stakeholder_summary.md, from the figures alone. */
 void deep_summary(struct arena *a, struct buf *out, const struct deep_result *r);
+/* What shares are of: "elapsed", or "under Nsight Compute" where nothing says how long the program
+ * ran. */
+const char *deep_whole(const struct deep_result *r);
+bool deep_timed(const struct deep_result *r); /* something does */
 /* The lines of its narrative: one paragraph for each bottleneck. */
 const char *deep_paragraph(struct arena *a, const struct deep_result *r, size_t bottleneck);
 /* "GPU time 14.456 to 14.511 ms (+0.4 %). ...": how far a session repeats an earlier one. */

@@ -35,7 +35,7 @@ static int colour_of(const struct deep_kernel_row *k)
     return 6;
 }
 
-static bool placed(const struct deep_kernel_row *k)
+bool deep_roofline_places(const struct deep_kernel_row *k)
 {
     return k->intensity > 0 && k->tflop_per_s > 0 && isfinite(k->intensity) &&
            isfinite(k->tflop_per_s);
@@ -68,7 +68,7 @@ static bool is_memory(const char *name)
 bool deep_roofline_any(const struct deep_result *r)
 {
     for (size_t i = 0; i < r->n_kernels; i++)
-        if (placed(&r->kernels[i]))
+        if (deep_roofline_places(&r->kernels[i]))
             return r->n_roof_rows > 0;
     return false;
 }
@@ -81,7 +81,7 @@ static void choose_scales(struct drawing *d)
     double x0 = 0.1, x1 = 1000, y0 = INFINITY, y1 = 0, dram = rate(r, "dram");
     for (size_t i = 0; i < r->n_kernels; i++) {
         const struct deep_kernel_row *k = &r->kernels[i];
-        if (!placed(k))
+        if (!deep_roofline_places(k))
             continue;
         x0 = fmin(x0, k->intensity);
         x1 = fmax(x1, k->intensity);
@@ -217,7 +217,7 @@ static void put_kernels(struct drawing *d)
 {
     for (size_t i = 0; i < d->r->n_kernels; i++) {
         const struct deep_kernel_row *k = &d->r->kernels[i];
-        if (!placed(k))
+        if (!deep_roofline_places(k))
             continue;
         double x = px(d, k->intensity), y = py(d, k->tflop_per_s * 1e12);
         y = fmin(fmax(y, d->top), d->bottom);
@@ -236,7 +236,8 @@ static void put_kernels(struct drawing *d)
 static bool has_class(const struct drawing *d, int class)
 {
     for (size_t k = 0; k < d->r->n_kernels; k++)
-        if (placed(&d->r->kernels[k]) && colour_of(&d->r->kernels[k]) == classes[class].colour)
+        if (deep_roofline_places(&d->r->kernels[k]) &&
+            colour_of(&d->r->kernels[k]) == classes[class].colour)
             return true;
     return false;
 }

@@ -11,5 +11,7 @@ bool deep_roofline_any(const struct deep_result *r);
 /* An svg element; draws "no data" without any. alone: a file; else of the size of a page's charts.
  */
 void deep_roofline(struct buf *out, const struct deep_result *r, bool alone);
+/* Whether it has a place there: its operations and bytes are known, and some. */
+bool deep_roofline_places(const struct deep_kernel_row *k);
 
 #endif

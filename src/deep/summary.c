@@ -67,16 +67,27 @@ static void environment(struct arena *a, struct buf *out, const struct deep_resu
     table_markdown(out, s);
 }
 
+bool deep_timed(const struct deep_result *r)
+{
+    return strcmp(r->totals.scope, "profiled launches") != 0;
+}
+
+const char *deep_whole(const struct deep_result *r)
+{
+    return deep_timed(r) ? "elapsed" : "under Nsight Compute";
+}
+
 static void aggregates(struct arena *a, struct buf *out, const struct deep_result *r)
 {
     const struct deep_totals *x = &r->totals;
+    bool timed = deep_timed(r);
     const struct {
         const char *what;
         int decimals;
         double v;
-    } rows[] = {{"Elapsed (ms)", 3, x->elapsed_ms},
+    } rows[] = {{"Elapsed (ms)", 3, timed ? x->elapsed_ms : (double)NAN},
                 {"GPU time of all operations (ms)", 3, x->gpu_ms},
-                {"GPU busy (ms)", 3, x->busy_ms},
+                {"GPU busy (ms)", 3, timed ? x->busy_ms : (double)NAN},
                 {"Operations on the GPU", 0, x->operations},
                 {"Kernels by name", 0, x->kernels},
                 {"Processes", 0, x->processes},
@@ -206,11 +217,14 @@ static void ranks(struct arena *a, struct buf *out, const struct deep_result *r)
 
 static void operators(struct arena *a, struct buf *out, const struct deep_result *r)
 {
-    if (!r->n_operators)
-        return;
     static const char *const heads[] = {"Operator", "Total (ms)", "Calls", "Mean (ms)",
                                         "Share (%)"};
-    buf_puts(out, "\n## Top Operators\n\nOf the whole trace, what ran outside the stages too.\n\n");
+    buf_puts(out, "\n## Top Operators\n\n");
+    if (!r->n_operators) {
+        buf_puts(out, "Not known: it takes a timeline.\n");
+        return;
+    }
+    buf_puts(out, "Of the whole trace, what ran outside the stages too.\n\n");
     struct table *t = table_headed(a, heads, 5);
     for (size_t i = 0; i < r->n_operators && i < 10; i++) {
         const struct deep_operator_row *o = &r->operators[i];
@@ -309,12 +323,36 @@ static void repeat(struct arena *a, struct buf *out, const struct deep_result *r
     table_markdown(out, t);
 }
 
+/* Where most of the time without work is, of several stages. */
+static void idle_stage(struct buf *out, const struct deep_result *r)
+{
+    const struct deep_stage_row *most = NULL;
+    double most_ms = 0;
+    size_t outermost = 0;
+    for (size_t i = 0; i < r->n_stages; i++) {
+        const struct deep_stage_row *s = &r->stages[i];
+        double idle_ms = s->elapsed_ms * (1 - s->busy_percent / 100);
+        if (s->depth > 0)
+            continue;
+        outermost++;
+        if (idle_ms > most_ms) {
+            most_ms = idle_ms;
+            most = s;
+        }
+    }
+    if (most && outermost > 1)
+        buf_printf(out, " %.3f ms without work are in %s, of its %.3f ms.", most_ms, most->path,
+                   most->elapsed_ms);
+}
+
 const char *deep_paragraph(struct arena *a, const struct deep_result *r, size_t i)
 {
     const struct deep_bottleneck *b = &r->bottlenecks[i];
     struct buf out = {0};
-    buf_printf(&out, "%.3f ms of %.3f ms elapsed (%.1f %%). %s", b->ms, r->totals.elapsed_ms,
-               b->share_percent, b->evidence);
+    buf_printf(&out, "%.3f ms of %.3f ms %s (%.1f %%). %s", b->ms, r->totals.elapsed_ms,
+               deep_whole(r), b->share_percent, b->evidence);
+    if (strcmp(b->kind, "idle") == 0)
+        idle_stage(&out, r);
     if (!isnan(b->gain))
         buf_printf(&out, " Without it the whole is at most %.2f times as fast (1 / (1 - %.3f))",
                    b->gain, b->share_percent / 100);

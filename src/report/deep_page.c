@@ -48,10 +48,10 @@ static void tiles(struct arena *a, struct buf *out, const struct deep_result *r)
     const struct deep_totals *t = &r->totals;
     char text[WORDS_MAX], note[WORDS_MAX];
     buf_puts(out, "<dl class=\"tiles\">\n");
-    page_tile(out, "Elapsed", words_duration(text, t->elapsed_ms / 1e3),
-              arena_printf(a, "of the %s", t->scope));
+    page_tile(out, deep_timed(r) ? "Elapsed" : "GPU time",
+              words_duration(text, t->elapsed_ms / 1e3), arena_printf(a, "of the %s", t->scope));
     double lanes = t->devices > 1 ? t->devices : 1;
-    if (t->elapsed_ms > 0 && strcmp(t->scope, "profiled launches") != 0)
+    if (t->elapsed_ms > 0 && deep_timed(r))
         page_tile(out, "GPU busy", words_percent(text, 100 * t->busy_ms / (t->elapsed_ms * lanes)),
                   words_duration(note, t->busy_ms / 1e3));
     page_tile(out, "Operations", page_count(text, t->operations), NULL);
@@ -77,7 +77,8 @@ static void bottlenecks(struct arena *a, struct buf *out, const struct deep_resu
         page_tag(out, "strong", NULL, "%s", r->bottlenecks[i].what);
         const struct deep_bottleneck *b = &r->bottlenecks[i];
         buf_puts(out, "<br>");
-        page_tag(out, "small", NULL, "%s, %.1f %% of the elapsed time%s", b->kind, b->share_percent,
+        page_tag(out, "small", NULL, "%s, %.1f %% of %s%s", b->kind, b->share_percent,
+                 deep_timed(r) ? "the elapsed time" : "the time under Nsight Compute",
                  isnan(b->gain)
                      ? ""
                      : arena_printf(a, "; at most %.2f times as fast without it", b->gain));
@@ -144,9 +145,9 @@ static void aggregates(struct arena *a, struct buf *out, const struct deep_resul
     const struct {
         const char *what;
         double v, per_s; /* per_s 0: a count */
-    } all[] = {{"Elapsed", x->elapsed_ms, 1e3},
+    } all[] = {{"Elapsed", deep_timed(r) ? x->elapsed_ms : (double)NAN, 1e3},
                {"GPU time of all operations", x->gpu_ms, 1e3},
-               {"GPU busy", x->busy_ms, 1e3},
+               {"GPU busy", deep_timed(r) ? x->busy_ms : (double)NAN, 1e3},
                {"Operations on the GPU", x->operations, 0},
                {"Kernels by name", x->kernels, 0},
                {"Processes", x->processes, 0},
@@ -282,28 +283,78 @@ static void operators(struct buf *out, const struct deep_result *r)
     buf_puts(out, "</section>\n");
 }
 
-static void kernel_name(struct page_table *t, const struct deep_kernel_row *k, size_t i)
+/* ", 12.3 MB": nothing where the figure is not known. */
+static void figure(struct buf *out, const char *before, double v, const char *after)
 {
+    if (!isnan(v))
+        buf_printf(out, "%s%s%.4g%s", out->n ? ", " : "", before, v, after);
+}
+
+/* What Nsight Compute says of one launch. */
+static const char *launch_words(struct arena *a, const struct deep_kernel_row *k)
+{
+    struct buf out = {0};
+    figure(&out, "", k->gflop, " GFLOP");
+    if (k->units && k->gflop > 0)
+        buf_printf(&out, " (%s)", k->units);
+    figure(&out, "", k->intensity, " FLOP per byte of DRAM");
+    figure(&out, "", k->dram_mb, " MB of DRAM");
+    figure(&out, "", k->l2_mb, " MB of L2");
+    figure(&out, "", k->registers, " registers");
+    figure(&out, "", k->shared_bytes, " bytes of shared memory");
+    figure(&out, "", k->waves, " waves");
+    figure(&out, "occupancy of ", k->occupancy_limit_percent, " % possible");
+    if (k->occupied)
+        buf_printf(&out, "%soccupancy limited by %s", out.n ? ", " : "", k->occupied);
+    figure(&out, "", k->ncu_us, " us under Nsight Compute");
+    if (!isnan(k->app_us))
+        figure(&out, "in the application ", k->app_us, " us");
+    const char *text = out.n ? arena_str(a, buf_str(&out)) : NULL;
+    buf_free(&out);
+    return text;
+}
+
+static void kernel_name(struct arena *a, struct page_table *t, const struct deep_kernel_row *k,
+                        size_t i)
+{
+    const char *launch = k->profiled > 0 ? launch_words(a, k) : NULL;
+    bool brief = strcmp(k->name, k->label) != 0;
     page_cell_begin(t);
-    if (strcmp(k->name, k->label) == 0) {
+    if (!brief && !launch) {
         page_tag(t->out, "div", "name", "%zu. %s", i + 1, k->name);
     } else {
-        buf_puts(t->out, "<details class=\"name\"><summary>");
+        buf_puts(t->out, "<details class=\"name kernel\"><summary>");
         page_text(t->out, "%zu. %s", i + 1, k->label);
         buf_puts(t->out, "</summary>");
-        page_tag(t->out, "span", "full", "%s", k->name);
+        if (launch)
+            page_tag(t->out, "span", "full", "A launch: %s.", launch);
+        if (brief)
+            page_tag(t->out, "span", "full", "%s", k->name);
         buf_puts(t->out, "</details>");
     }
     page_cell_end(t);
 }
 
-static void kernels(struct buf *out, const struct deep_result *r)
+static void not_placed(struct buf *out, const struct deep_result *r)
+{
+    struct buf numbers = {0};
+    for (size_t i = 0; i < r->n_kernels; i++)
+        if (!deep_roofline_places(&r->kernels[i]))
+            buf_printf(&numbers, "%s%zu", numbers.n ? ", " : "", i + 1);
+    if (numbers.n)
+        page_tag(out, "p", "small",
+                 "Not in the picture, as their operations are none or not known: %s.",
+                 buf_str(&numbers));
+    buf_free(&numbers);
+}
+
+static void kernels(struct arena *a, struct buf *out, const struct deep_result *r)
 {
     static const struct page_column columns[] = {
-        {"Kernel", PAGE_WORDS},     {"Total", PAGE_NUMBER}, {"Calls", PAGE_NUMBER},
-        {"Mean", PAGE_NUMBER},      {"Share", PAGE_NUMBER}, {"Compute", PAGE_NUMBER},
-        {"DRAM", PAGE_NUMBER},      {"L2", PAGE_NUMBER},    {"FLOP/byte", PAGE_NUMBER},
-        {"Occupancy", PAGE_NUMBER}, {"Class", PAGE_NUMBER}};
+        {"Kernel", PAGE_WORDS}, {"Total", PAGE_NUMBER}, {"Calls", PAGE_NUMBER},
+        {"Mean", PAGE_NUMBER},  {"Share", PAGE_NUMBER}, {"Compute", PAGE_NUMBER},
+        {"DRAM", PAGE_NUMBER},  {"L2", PAGE_NUMBER},    {"Occupancy", PAGE_NUMBER},
+        {"Class", PAGE_NUMBER}};
     struct page_table t;
     if (!r->n_kernels)
         return;
@@ -312,7 +363,7 @@ static void kernels(struct buf *out, const struct deep_result *r)
     for (size_t i = 0; i < r->n_kernels; i++) {
         const struct deep_kernel_row *k = &r->kernels[i];
         page_row(&t);
-        kernel_name(&t, k, i);
+        kernel_name(a, &t, k, i);
         milliseconds(&t, k->total_ms);
         page_cell_count(&t, k->calls);
         page_cell_duration(&t, k->mean_us / 1e6);
@@ -320,12 +371,14 @@ static void kernels(struct buf *out, const struct deep_result *r)
         page_cell_percent(&t, k->compute_percent);
         page_cell_percent(&t, k->dram_percent);
         page_cell_percent(&t, k->l2_percent);
-        decimal(&t, 2, k->intensity);
         page_cell_percent(&t, k->occupancy_percent);
         page_cell(&t, k->class ? k->class : "not measured");
     }
     page_table_end(&t);
-    page_tag(out, "p", "small", "Compute, DRAM and L2: of the roof. Times are the application's.");
+    page_tag(out, "p", "small",
+             "Compute, DRAM and L2: of the roof. Times are %s. Behind a name: operations, bytes, "
+             "registers and what limits occupancy, of one launch.",
+             deep_timed(r) ? "the application's" : "those under Nsight Compute");
     buf_puts(out, "</section>\n");
     if (!deep_roofline_any(r))
         return;
@@ -335,7 +388,9 @@ static void kernels(struct buf *out, const struct deep_result *r)
     deep_roofline(out, r, true);
     buf_puts(out, "</figure>\n<figure class=\"on-phone\">\n");
     deep_roofline(out, r, false);
-    buf_puts(out, "</figure>\n</section>\n");
+    buf_puts(out, "</figure>\n");
+    not_placed(out, r);
+    buf_puts(out, "</section>\n");
 }
 
 static void collectives(struct buf *out, const struct deep_result *r)
@@ -396,10 +451,10 @@ static void body(struct arena *a, struct buf *out, const struct part *part)
     const struct deep_result *r = &d->r;
     buf_puts(out, "<header class=\"banner\">\n");
     page_head(out, part->title,
-              r->model && r->command                              ? r->model
-              : r->command                                        ? r->command
-              : strcmp(r->totals.scope, "profiled launches") == 0 ? "What Nsight Compute measured"
-                                                                  : "A timeline made before");
+              r->model && r->command ? r->model
+              : r->command           ? r->command
+              : deep_timed(r)        ? "A timeline made before"
+                                     : "What Nsight Compute measured");
     tiles(a, out, r);
     buf_puts(out, "</header>\n");
     bottlenecks(a, out, r);
@@ -410,7 +465,7 @@ static void body(struct arena *a, struct buf *out, const struct part *part)
     ranks(out, r);
     timeline(out, r);
     operators(out, r);
-    kernels(out, r);
+    kernels(a, out, r);
     collectives(out, r);
     repeat(a, out, r);
     steps(out, r);

@@ -1,0 +1,98 @@
+/* Time without work, over several GPUs and stages, and the words for it. */
+#include <math.h>
+
+#include "deep/analysis.h"
+#include "deep/deep.h"
+#include "support/support.h"
+
+static const struct deep_bottleneck *idle_of(struct test *t, struct deep_result *r)
+{
+    deep_bottlenecks(t->a, r);
+    for (size_t i = 0; i < r->n_bottlenecks; i++)
+        if (strcmp(r->bottlenecks[i].kind, "idle") == 0)
+            return &r->bottlenecks[i];
+    fail_msg("no idle time among %zu bottlenecks", r->n_bottlenecks);
+    return NULL;
+}
+
+static struct deep_totals totals(const char *scope, double processes, double devices)
+{
+    return (struct deep_totals){.scope = scope,
+                                .elapsed_ms = 100,
+                                .gpu_ms = 80,
+                                .busy_ms = 80,
+                                .operations = 1000,
+                                .processes = processes,
+                                .devices = devices,
+                                .launch_gap_us = NAN,
+                                .launch_call_us = NAN};
+}
+
+/* Busy time of a trace adds up over GPUs, that of stages over processes. */
+static void idle_time_is_of_one_gpu(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *scope;
+        double processes, devices, idle_ms;
+    } cases[] = {{"trace", 1, 1, 20},  {"trace", 1, 2, 60},  {"trace", 2, 2, 60},
+                 {"stages", 1, 1, 20}, {"stages", 1, 2, 20}, {"stages", 2, 2, 60},
+                 {"stages", 2, 1, 20}, {"stages", 2, 4, 60}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct deep_result r = {.totals =
+                                    totals(cases[i].scope, cases[i].processes, cases[i].devices)};
+        assert_true(fabs(idle_of(t, &r)->ms - cases[i].idle_ms) < 1e-9);
+    }
+}
+
+static void the_stage_with_most_of_it_is_named(void **state)
+{
+    struct test *t = *state;
+    struct deep_stage_row stages[] = {
+        {.path = "prefill", .elapsed_ms = 30, .busy_percent = 90},
+        {.path = "prefill/sam", .depth = 1, .elapsed_ms = 25, .busy_percent = 0},
+        {.path = "decode", .elapsed_ms = 70, .busy_percent = 75.5}};
+    struct deep_result r = {.totals = totals("stages", 1, 1), .stages = stages, .n_stages = 3};
+    size_t at = (size_t)(idle_of(t, &r) - r.bottlenecks);
+    const char *words = deep_paragraph(t->a, &r, at);
+    assert_non_null(strstr(words, " 17.150 ms without work are in decode, of its 70.000 ms. "));
+    r.n_stages = 2; /* one outermost: it is all of it */
+    assert_null(strstr(deep_paragraph(t->a, &r, at), "without work are"));
+}
+
+/* Without a timeline nothing says how long the program ran, nor that the GPU had no work. */
+static void tables_alone_have_no_elapsed_time(void **state)
+{
+    struct test *t = *state;
+    struct deep_kernel_row kernel = {.name = "gemm",
+                                     .short_name = "gemm",
+                                     .label = "gemm",
+                                     .calls = 4,
+                                     .total_ms = 80,
+                                     .mean_us = 20000,
+                                     .share_percent = 100,
+                                     .dram_mb = NAN,
+                                     .dram_percent = NAN,
+                                     .compute_percent = NAN,
+                                     .l2_percent = NAN,
+                                     .occupancy_percent = NAN};
+    struct deep_result r = {
+        .totals = totals("profiled launches", NAN, NAN), .kernels = &kernel, .n_kernels = 1};
+    struct buf out = {0};
+    r.roofs = "not known";
+    deep_bottlenecks(t->a, &r);
+    assert_int_equal(r.n_bottlenecks, 1);
+    deep_summary(t->a, &out, &r);
+    assert_null(strstr(buf_str(&out), "lapsed"));
+    assert_non_null(strstr(buf_str(&out), "80.000 ms of 100.000 ms under Nsight Compute (80.0 %)"));
+    assert_non_null(strstr(buf_str(&out), "## Top Operators\n\nNot known"));
+    buf_free(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu),
+                                       TEST(the_stage_with_most_of_it_is_named),
+                                       TEST(tables_alone_have_no_elapsed_time)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
