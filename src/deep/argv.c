@@ -70,3 +70,30 @@ void argv_print(struct buf *out, const struct argv *v)
         buf_putc(out, '\n');
     }
 }
+
+/* Words of these bytes alone mean themselves to a shell. */
+static bool is_plain(const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./=:,+@%^";
+    return *word && !word[strspn(word, plain)];
+}
+
+const char *argv_line(struct arena *a, struct texts words)
+{
+    struct buf out = {0};
+    for (size_t i = 0; i < words.n; i++) {
+        bool plain = is_plain(words.items[i]);
+        buf_puts(&out, i ? " " : "");
+        buf_puts(&out, plain ? "" : "'");
+        for (const char *p = words.items[i]; *p; p++)
+            if (*p == '\'')
+                buf_puts(&out, "'\\''");
+            else
+                buf_putc(&out, *p);
+        buf_puts(&out, plain ? "" : "'");
+    }
+    const char *line = arena_str(a, buf_str(&out));
+    buf_free(&out);
+    return line;
+}

@@ -34,5 +34,8 @@ void argv_all(struct argv *v, struct texts words);
 const char *const *argv_words(struct argv *v);
 /* One argument a line; in an argument a line break is written \n, a backslash \\. */
 void argv_print(struct buf *out, const struct argv *v);
+/* One line for people, which a shell would read as the same words: those with spaces and quotes
+ * stand in quotes. */
+const char *argv_line(struct arena *a, struct texts words);
 
 #endif

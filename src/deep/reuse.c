@@ -54,5 +54,10 @@ enum st step_given_session(struct session *s, struct err *e)
     take_steps(s, &old);
     TRY(take_trace(s, dir, e));
     take_tables(s, dir);
+    if (!s->has_trace && !s->has_ncu) {
+        err_set(e, ST_INPUT, "%s has neither a timeline nor tables of Nsight Compute", dir);
+        return err_hint(e,
+                        "tables that it was given are where they were: ncu.csv= takes them again");
+    }
     return ST_OK;
 }

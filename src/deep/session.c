@@ -138,16 +138,6 @@ static void add_facts(struct session *s)
         (struct deep_fact){"Measured", "elsewhere: only the tables were given"};
 }
 
-static const char *command_line(struct arena *a, struct texts command)
-{
-    struct buf out = {0};
-    for (size_t i = 0; i < command.n; i++)
-        buf_printf(&out, "%s%s", i ? " " : "", command.items[i]);
-    const char *text = command.n ? arena_str(a, buf_str(&out)) : NULL;
-    buf_free(&out);
-    return text;
-}
-
 static enum st analyse(struct session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
@@ -229,8 +219,8 @@ enum st deep_run(struct arena *a, const struct deep_params *p, const struct arti
 {
     struct session s = {.a = a, .p = p, .art = art, .result = out, .baseline_s = NAN};
     char *cwd = getcwd(NULL, 0);
-    *out =
-        (struct deep_result){.schema_version = DEEP_SCHEMA, .command = command_line(a, p->command)};
+    *out = (struct deep_result){.schema_version = DEEP_SCHEMA,
+                                .command = p->command.n ? argv_line(a, p->command) : NULL};
     s.dir = art->partial.path[0] == '/' || !cwd ? art->partial.path
                                                 : fs_join(a, cwd, art->partial.path);
     free(cwd);

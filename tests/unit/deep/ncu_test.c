@@ -67,6 +67,14 @@ static void an_argument_a_line(void **state)
     buf_free(&out);
 }
 
+static void one_line_is_the_same_words_to_a_shell(void **state)
+{
+    struct test *t = *state;
+    const char *const words[] = {"python3", "my script.py", "it's", "--size=1,2", "$HOME", ""};
+    assert_string_equal(argv_line(t->a, (struct texts){words, 6}),
+                        "python3 'my script.py' 'it'\\''s' --size=1,2 '$HOME' ''");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +83,7 @@ int main(void)
         TEST(ranges_in_its_syntax),
         TEST(unknown_metrics_are_left_out),
         TEST(an_argument_a_line),
+        TEST(one_line_is_the_same_words_to_a_shell),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
