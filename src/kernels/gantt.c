@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/vec.h"
 #include "kernels/ranges.h"
@@ -171,7 +172,9 @@ static void add_operations(struct chart *c)
     const struct trace *t = k->t;
     uint8_t *tier = mem_alloc(k->n_names + 1);
     for (uint32_t i = 0; i < k->n_names; i++)
-        tier[i] = (uint8_t)kernels_tier(k->kind[i], k->names[i]);
+        tier[i] = k->kind[i] == TRACE_KERNEL && strncmp(k->shorts[i], "nccl", 4) == 0
+                      ? KERNELS_BAR_COLLECTIVE
+                      : (uint8_t)kernels_tier(k->kind[i], k->names[i]);
     for (size_t i = 0; i < t->ops.n; i++) {
         struct lane *l = lane_of(c, op_key(k, i));
         const uint32_t name = k->name[t->ops.sig[i]];
@@ -267,7 +270,7 @@ bool kernels_gantt_ok(const struct kernels_gantt *g)
         return false;
     for (size_t i = 0; i < n; i++)
         if (!is_number_below(g->lane.v[i], g->n_lanes) ||
-            !is_number_below(g->kind.v[i], KERNELS_BAR_OTHER + 1) ||
+            !is_number_below(g->kind.v[i], KERNELS_BARS) ||
             !(g->start_percent.v[i] >= 0 && g->width_percent.v[i] >= 0 &&
               g->start_percent.v[i] + g->width_percent.v[i] <= 101) ||
             (!isnan(g->name.v[i]) && !is_number_below(g->name.v[i], g->n_names)))
@@ -280,7 +283,16 @@ bool kernels_gantt_ok(const struct kernels_gantt *g)
 static const int colours[] = {[KERNELS_BAR_RANGE] = 6,
                               [KERNELS_BAR_COPY] = 4,
                               [KERNELS_BAR_MATRIX] = 0,
-                              [KERNELS_BAR_OTHER] = 2};
+                              [KERNELS_BAR_OTHER] = 2,
+                              [KERNELS_BAR_COLLECTIVE] = 5};
+
+static bool has_kind(const struct kernels_gantt *g, enum kernels_bar kind)
+{
+    for (size_t i = 0; i < g->kind.n; i++)
+        if ((int)g->kind.v[i] == (int)kind)
+            return true;
+    return false;
+}
 
 static int y_of(size_t lane)
 {
@@ -366,7 +378,9 @@ static void put_axis(struct buf *out, double span, int bottom)
 
 void kernels_gantt_draw(struct buf *out, const struct kernels_gantt *g, bool alone)
 {
-    const int bottom = y_of(g->n_lanes), height = bottom + 24 + (g->more_lanes ? 18 : 0);
+    const int bottom = y_of(g->n_lanes);
+    const int legend_rows = has_kind(g, KERNELS_BAR_COLLECTIVE) ? 2 : 1;
+    const int below = bottom + 18 * legend_rows, height = below + 6 + (g->more_lanes ? 18 : 0);
     buf_printf(out,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart gantt\" width=\"%s\""
                " height=\"%d\" role=\"img\"><style>%s",
@@ -381,18 +395,23 @@ void kernels_gantt_draw(struct buf *out, const struct kernels_gantt *g, bool alo
         put_bar(out, g, i);
     static const struct {
         const char *name;
-        int x;
-    } legend[] = {[KERNELS_BAR_COPY] = {"copies, sets", 0},
-                  [KERNELS_BAR_MATRIX] = {"matrix products", 98},
-                  [KERNELS_BAR_OTHER] = {"other kernels", 216}};
-    for (int kind = KERNELS_BAR_COPY; kind <= KERNELS_BAR_OTHER; kind++)
+        int x, row;
+    } legend[] = {[KERNELS_BAR_COPY] = {"copies, sets", 0, 0},
+                  [KERNELS_BAR_MATRIX] = {"matrix products", 98, 0},
+                  [KERNELS_BAR_OTHER] = {"other kernels", 216, 0},
+                  [KERNELS_BAR_COLLECTIVE] = {"communication (NCCL)", 0, 1}};
+    for (int kind = KERNELS_BAR_COPY; kind < KERNELS_BARS; kind++) {
+        const int y = bottom + 18 * legend[kind].row;
+        if (legend[kind].row >= legend_rows)
+            continue;
         buf_printf(out,
                    "<rect class=\"b%d\" x=\"%d\" y=\"%d\" width=\"10\" height=\"10\"/>"
                    "<text x=\"%d\" y=\"%d\">%s</text>\n",
-                   colours[kind], legend[kind].x, bottom + 6, legend[kind].x + 14, bottom + 15,
+                   colours[kind], legend[kind].x, y + 6, legend[kind].x + 14, y + 15,
                    legend[kind].name);
+    }
     if (g->more_lanes)
         buf_printf(out, "<text y=\"%d\">The first %d lanes; more are not shown.</text>\n",
-                   bottom + 33, (int)MOST_LANES);
+                   below + 15, (int)MOST_LANES);
     buf_puts(out, "</svg>\n");
 }

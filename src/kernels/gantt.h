@@ -5,7 +5,14 @@
 
 #include "kernels/kernels.h"
 
-enum kernels_bar { KERNELS_BAR_RANGE, KERNELS_BAR_COPY, KERNELS_BAR_MATRIX, KERNELS_BAR_OTHER };
+enum kernels_bar {
+    KERNELS_BAR_RANGE,
+    KERNELS_BAR_COPY,
+    KERNELS_BAR_MATRIX,
+    KERNELS_BAR_OTHER,
+    KERNELS_BAR_COLLECTIVE, /* of NCCL */
+    KERNELS_BARS
+};
 
 struct kernels_gantt {
     int64_t span_ns; /* all of the width */
