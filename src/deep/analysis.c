@@ -142,6 +142,24 @@ static double processes_that_worked(struct arena *a, const struct kernels *k)
     return n;
 }
 
+/* Calls that launched the operations of the stages, or of all; NAN = not recorded. */
+static double launches_of(const struct deep_analysis *x)
+{
+    const struct trace *t = x->k->t;
+    bool found = deep_stages_found(x->stages), *seen = mem_alloc(t->calls.n + 1);
+    double n = 0;
+    memset(seen, 0, t->calls.n + 1);
+    for (size_t i = 0; i < t->ops.n; i++) {
+        uint32_t call = t->ops.call[i];
+        if (call == TRACE_NONE || seen[call] || (found && deep_stage_of(x->stages, x->k, i) < 0))
+            continue;
+        seen[call] = true;
+        n++;
+    }
+    mem_free(seen);
+    return n > 0 ? n : (double)NAN;
+}
+
 static void add_totals(struct arena *a, const struct deep_analysis *x, struct deep_totals *t,
                        int64_t gpu_ns, size_t n_kernels)
 {
@@ -156,6 +174,7 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
                               .kernels = (double)n_kernels,
                               .processes = NAN,
                               .devices = NAN,
+                              .launches = NAN,
                               .launch_gap_us = NAN,
                               .launch_call_us = NAN};
     if (!x->k)
@@ -163,6 +182,7 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
     struct kernels_timeline line = kernels_timeline_of(a, x->k);
     t->devices = (double)line.n_devices;
     t->processes = processes_that_worked(a, x->k);
+    t->launches = launches_of(x);
     if (line.launch_gap.n)
         t->launch_gap_us = line.launch_gap.median / 1e3;
     if (line.launch_call.n)

@@ -148,6 +148,24 @@ static double idle_lanes(const struct deep_totals *t)
     return lanes > 1 ? lanes : 1;
 }
 
+/* How much of the time without work launches can be the cause of. */
+static void put_launches(struct buf *out, const struct deep_totals *t, double idle_ms, double lanes)
+{
+    double launches = t->launches / lanes,
+           host_ms = launches * (t->launch_gap_us + t->launch_call_us) / 1e3;
+    if (isnan(host_ms))
+        return;
+    buf_printf(out,
+               " %.0f launches at that cost are %.3f ms of the host: fewer or cheaper ones (CUDA "
+               "graphs, fused operators) ",
+               launches, host_ms);
+    if (host_ms < idle_ms)
+        buf_printf(out, "save that at most; the other %.3f ms without work have other causes.",
+                   idle_ms - host_ms);
+    else
+        buf_puts(out, "can close all of it.");
+}
+
 static struct deep_bottleneck of_idle(struct arena *a, const struct deep_result *r)
 {
     const struct deep_totals *t = &r->totals;
@@ -168,13 +186,8 @@ static struct deep_bottleneck of_idle(struct arena *a, const struct deep_result 
                    t->launch_gap_us, t->launch_call_us, 1e3 * t->gpu_ms / t->operations);
     b.evidence = arena_str(a, buf_str(&text));
     buf_clear(&text);
-    buf_printf(&text, "Without gaps the elapsed time would be %.3f ms", busy);
-    if (!isnan(t->launch_gap_us) && t->operations > 0)
-        buf_printf(&text,
-                   ": fewer or cheaper launches (%.0f now; CUDA graphs, fused operators) close "
-                   "them",
-                   t->operations);
-    buf_putc(&text, '.');
+    buf_printf(&text, "Without gaps the elapsed time would be %.3f ms.", busy);
+    put_launches(&text, t, b.ms, lanes);
     b.advice = arena_str(a, buf_str(&text));
     buf_free(&text);
     return b;

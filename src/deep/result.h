@@ -32,6 +32,7 @@ struct deep_totals {   /* of the stages, or of the whole trace where none was fo
     const char *scope; /* "stages", "trace", "profiled launches" */
     double elapsed_ms, gpu_ms, busy_ms, operations, kernels;
     double processes, devices;
+    double launches;                      /* that made these operations: a graph's are one */
     double launch_gap_us, launch_call_us; /* medians of the whole trace */
 };
 

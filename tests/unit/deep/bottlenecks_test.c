@@ -24,8 +24,28 @@ static struct deep_totals totals(const char *scope, double processes, double dev
                                 .operations = 1000,
                                 .processes = processes,
                                 .devices = devices,
+                                .launches = NAN,
                                 .launch_gap_us = NAN,
                                 .launch_call_us = NAN};
+}
+
+/* Launches are blamed for no more than they cost. */
+static void launches_explain_a_part(void **state)
+{
+    struct test *t = *state;
+    struct deep_result r = {.totals = totals("stages", 2, 2)}; /* 60 ms without work */
+    assert_string_equal(idle_of(t, &r)->advice,
+                        "Without gaps the elapsed time would be 40.000 ms.");
+    r.totals.launches = 2000;
+    r.totals.launch_gap_us = 12;
+    r.totals.launch_call_us = 8;
+    assert_non_null(
+        strstr(idle_of(t, &r)->advice, " 1000 launches at that cost are 20.000 ms of "));
+    assert_non_null(
+        strstr(idle_of(t, &r)->advice, "; the other 40.000 ms without work have other"));
+    r.totals.launches = 6000;
+    assert_non_null(strstr(idle_of(t, &r)->advice, "60.000 ms of the host"));
+    assert_non_null(strstr(idle_of(t, &r)->advice, " can close all of it."));
 }
 
 /* Busy time of a trace adds up over GPUs, that of stages over processes. */
@@ -91,7 +111,7 @@ static void tables_alone_have_no_elapsed_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu),
+    const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu), TEST(launches_explain_a_part),
                                        TEST(the_stage_with_most_of_it_is_named),
                                        TEST(tables_alone_have_no_elapsed_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
