@@ -22,7 +22,6 @@ static const struct query {
     {"name", "name", false},
     {"uuid", "uuid", false},
     {"driver_version", "driver", false},
-    {"compute_cap", "compute_capability", false},
     {"memory.total", "memory_mib", true},
     {"clocks.sm", "sm_mhz", true},
     {"clocks.max.sm", "max_sm_mhz", true},
@@ -30,13 +29,16 @@ static const struct query {
     {"power.limit", "power_limit_w", true},
     {"persistence_mode", "persistence", false},
     {"mig.mode.current", "mig", false},
+    {"compute_cap", "compute_capability", false}, /* since driver 510 */
 };
-enum { QUERIES = sizeof queries / sizeof *queries };
+/* Of a field that it does not know nvidia-smi refuses the whole query: the last ones are left out
+ * then. */
+enum { QUERIES = sizeof queries / sizeof *queries, QUERIES_LEAST = QUERIES - 2 };
 
-static struct node *gpu_node(struct arena *a, const char *line, size_t n)
+static struct node *gpu_node(struct arena *a, const char *line, size_t n, int asked)
 {
     struct node *gpu = node_new(a, NODE_MAP);
-    for (int i = 0; i < QUERIES; i++) {
+    for (int i = 0; i < asked; i++) {
         const char *comma = memchr(line, ',', n);
         struct sv text = sv_trim((struct sv){line, comma ? (size_t)(comma - line) : n});
         double v;
@@ -52,28 +54,36 @@ static struct node *gpu_node(struct arena *a, const char *line, size_t n)
     return gpu;
 }
 
-static struct node *gpus_node(struct arena *a)
+/* False: it answered, but refused the query. */
+static bool query_gpus(struct arena *a, int asked, struct node *gpus)
 {
     enum { MOST = 65536, LIMIT_S = 20 };
     struct buf fields = {0}, out = {0};
     buf_puts(&fields, "--query-gpu=");
-    for (int i = 0; i < QUERIES; i++)
+    for (int i = 0; i < asked; i++)
         buf_printf(&fields, "%s%s", i ? "," : "", queries[i].field);
     const char *const argv[] = {"nvidia-smi", buf_str(&fields), "--format=csv,noheader,nounits",
                                 NULL};
     const struct process_params params = {
         .argv = argv, .in = PROCESS_NULL, .err = PROCESS_NULL, .dies_with_us = true, .group = true};
     int status;
-    struct node *gpus = node_new(a, NODE_LIST);
     enum process_fate fate = process_capture(&params, MOST, LIMIT_S * NS_PER_S, &out, &status);
     for (const char *p = buf_str(&out); fate == PROCESS_WHOLE && status == 0 && *p;) {
         size_t n = strcspn(p, "\n");
         if (n)
-            node_push(a, gpus, gpu_node(a, p, n));
+            node_push(a, gpus, gpu_node(a, p, n, asked));
         p += n + (p[n] == '\n');
     }
     buf_free(&fields);
     buf_free(&out);
+    return fate != PROCESS_WHOLE || status == 0;
+}
+
+static struct node *gpus_node(struct arena *a)
+{
+    struct node *gpus = node_new(a, NODE_LIST);
+    for (int asked = QUERIES; asked >= QUERIES_LEAST && !query_gpus(a, asked, gpus); asked--)
+        ;
     return gpus;
 }
 
