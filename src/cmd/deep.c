@@ -1,6 +1,7 @@
 /* The command deep: settings to a session (deep/deep.h), its folder and result. */
 #include "deep/deep.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -139,7 +140,8 @@ static void print_result(struct job_context *c, const char *dir, const struct de
                    deep_repeat_words(c->a, r->repeat));
     node_put(c->a, out, "steps", steps);
     node_put(c->a, out, "kernels", node_number(c->a, r->totals.kernels));
-    node_put(c->a, out, "elapsed_ms", node_number(c->a, r->totals.elapsed_ms));
+    node_put(c->a, out, "elapsed_ms",
+             node_number(c->a, deep_timed(r) ? r->totals.elapsed_ms : (double)NAN));
     node_put(c->a, out, "gpu_time_ms", node_number(c->a, r->totals.gpu_ms));
     node_put(c->a, out, "out", node_str(c->a, dir));
     buf_printf(&text, "out %s\nnext: open %s/report.html in a browser\n", dir, dir);

@@ -20,8 +20,8 @@ struct job_context {
     const struct node **result;
 };
 
-/* Set by SIGINT and SIGTERM once job_catch_signals was called; a second signal, half a second later
- * or more, ends the process. */
+/* Set by SIGINT, SIGTERM and SIGHUP (unless that was ignored) once job_catch_signals was called; a
+ * second signal, half a second later or more, ends the process. */
 extern volatile sig_atomic_t job_stop;
 void job_catch_signals(void);
 
