@@ -152,6 +152,8 @@ static void known_messages_are_explained(void **state)
     struct tool_known k = tool_explain("==ERROR== ERR_NVGPUCTRPERM - The user does not have\n");
     assert_non_null(strstr(k.reason, "performance counters"));
     assert_non_null(strstr(k.remedy, "NVreg_RestrictProfilingToAdminUsers=0"));
+    k = tool_explain("  because: cannot take records of kernels\n");
+    assert_non_null(strstr(k.reason, "one profiler in a process"));
     assert_null(tool_explain("all is well").reason);
 }
 
