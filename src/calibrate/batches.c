@@ -46,8 +46,12 @@ static void gather(struct arena *a, const struct calibrate_params *p,
             if (!(b->duration_s > 0))
                 continue;
             iteration_terms(p->shape, &batch, 0, &x->terms[x->n]);
-            x->first[x->n] = !shapes_seen(a, &seen, b->chunks, b->load.tokens - b->load.seqs,
-                                          b->load.seqs, b->longest);
+            const struct shape shape = {.chunks = b->chunks,
+                                        .chunk_tokens = b->load.tokens - b->load.seqs,
+                                        .sequences = b->load.seqs,
+                                        .kv_tokens = b->load.kv_tokens,
+                                        .longest = b->longest};
+            x->first[x->n] = !shapes_seen(a, &seen, &shape);
             x->measured[x->n] = b->duration_s;
             x->prompt[x->n++] = b->chunks > 0;
         }

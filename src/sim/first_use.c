@@ -28,10 +28,11 @@ static void grow(struct arena *a, struct shapes *s)
             s->key[place_of(s, old.key[i])] = old.key[i];
 }
 
-bool shapes_seen(struct arena *a, struct shapes *s, int64_t chunks, int64_t chunk_tokens,
-                 int64_t sequences, int64_t longest)
+bool shapes_seen(struct arena *a, struct shapes *s, const struct shape *shape)
 {
-    const uint64_t hash = mix(mix(mix(mix(1, chunks), chunk_tokens), sequences), longest);
+    const bool padded = shape->kv_tokens != shape->sequences * shape->longest;
+    const uint64_t chunks = mix(mix(1, shape->chunks), shape->chunk_tokens);
+    const uint64_t hash = mix(mix(mix(chunks, shape->sequences), shape->longest), padded);
     const uint64_t key = hash ? hash : 1;
     if (2 * s->n >= s->size)
         grow(a, s);
@@ -57,8 +58,14 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
 {
     struct first_use *f = self;
     TRY(f->p.ops->predict(f->p.self, b, stages, e));
-    if (!shapes_seen(f->a, &f->seen, b->n_chunks, b->prefill_tokens, b->n_decodes,
-                     b->n_decodes ? b->decode_kv_max : 0))
+    const struct shape shape = {
+        .chunks = b->n_chunks,
+        .chunk_tokens = b->prefill_tokens,
+        .sequences = b->n_decodes,
+        .kv_tokens = b->decode_kv_tokens,
+        .longest = b->n_decodes ? b->decode_kv_max : 0,
+    };
+    if (!shapes_seen(f->a, &f->seen, &shape))
         stages[0].host_s += f->first_s[b->n_chunks > 0];
     return ST_OK;
 }

@@ -2,8 +2,10 @@
  * that is compiled or tuned. The first batch of a shape takes longer.
  *
  * A shape is the number of prefill chunks and their tokens, the number of sequences that decode,
- * and the tokens of the longest of their caches, to which others are padded. An engine has seen
- * nothing when a run begins. Replicas share what they have seen. */
+ * the tokens of the longest of their caches, and whether others are padded to it: without padding
+ * there is no mask, and another plan (two rows of 384 tokens in a run of transformers took 643 ms
+ * the first time, and 694 ms when later one of two rows was shorter). An engine has seen nothing
+ * when a run begins. Replicas share what they have seen. */
 #ifndef SIM_FIRST_USE_H
 #define SIM_FIRST_USE_H
 
@@ -15,9 +17,15 @@ struct shapes {
     uint64_t *key; /* [size], 0 = free */
     size_t n, size;
 };
+/* What a batch computes. */
+struct shape {
+    int64_t chunks, chunk_tokens;
+    int64_t sequences, kv_tokens; /* that decode; of all their caches */
+    int64_t longest;              /* of these caches; 0 = none decode, or it is not known */
+};
+
 /* Whether it is there already; afterwards it is. */
-bool shapes_seen(struct arena *a, struct shapes *s, int64_t chunks, int64_t chunk_tokens,
-                 int64_t sequences, int64_t longest);
+bool shapes_seen(struct arena *a, struct shapes *s, const struct shape *shape);
 
 /* The predictor with so much host time more for the first batch of each shape, without and with
  * chunks, under the same name. Lives in the arena; *p is copied, its pointers are borrowed. */

@@ -21,11 +21,17 @@ static void shapes_are_told_apart(void **state)
     struct shapes s = {0};
     for (int again = 0; again < 2; again++)
         for (int i = 0; i < 1000; i++) {
-            assert_int_equal(shapes_seen(t->a, &s, 0, 0, i % 16, i), again);
-            assert_int_equal(shapes_seen(t->a, &s, 1, i, 0, 0), again);
-            assert_int_equal(shapes_seen(t->a, &s, 2, i, 0, 0), again);
+            const int64_t rows = i % 16, kv = rows * i;
+            const struct shape shapes[] = {
+                {.sequences = rows, .longest = i, .kv_tokens = kv},
+                {.sequences = rows, .longest = i, .kv_tokens = kv - 1}, /* one row is padded */
+                {.chunks = 1, .chunk_tokens = i},
+                {.chunks = 2, .chunk_tokens = i},
+            };
+            for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
+                assert_int_equal(shapes_seen(t->a, &s, &shapes[k]), again);
         }
-    assert_int_equal(s.n, 3000);
+    assert_int_equal(s.n, 4000);
 }
 
 static void only_first_batches_take_longer(void **state)
@@ -33,14 +39,17 @@ static void only_first_batches_take_longer(void **state)
     struct test *t = *state;
     const struct predictor inner = {.ops = &known, .stages = 2, .idle_w = 70};
     const struct predictor p = predictor_first_use(t->a, &inner, 0.04, 0.07);
-    const struct batch decodes = {.n_decodes = 4, .decode_kv_max = 100};
-    const struct batch longer = {.n_decodes = 4, .decode_kv_max = 101};
+    const struct batch decodes = {.n_decodes = 4, .decode_kv_max = 100, .decode_kv_tokens = 390};
+    const struct batch others = {.n_decodes = 4, .decode_kv_max = 100, .decode_kv_tokens = 310};
+    const struct batch even = {.n_decodes = 4, .decode_kv_max = 100, .decode_kv_tokens = 400};
+    const struct batch longer = {.n_decodes = 4, .decode_kv_max = 101, .decode_kv_tokens = 390};
     const struct batch prompt = {.n_chunks = 1, .prefill_tokens = 100};
     const struct {
         const struct batch *b;
         bool first;
-    } rows[] = {{&decodes, true},  {&decodes, false}, {&longer, true}, {&prompt, true},
-                {&decodes, false}, {&prompt, false},  {&longer, false}};
+    } rows[] = {{&decodes, true},  {&decodes, false}, {&longer, true},  {&prompt, true},
+                {&decodes, false}, {&prompt, false},  {&longer, false}, {&others, false},
+                {&even, true},     {&even, false},    {&decodes, false}};
     assert_string_equal(p.ops->name, "known");
     assert_near(p.idle_w, 70, 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
