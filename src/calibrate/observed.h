@@ -59,8 +59,8 @@ struct observed_settings {
 struct observed_batch {
     struct op_load load;
     int64_t chunks;
-    int64_t longest; /* tokens of the longest sequence that decodes; 0 = none does */
-    double start_s, duration_s;
+    int64_t longest;   /* tokens of the longest sequence that decodes; 0 = none does */
+    double duration_s; /* to its end, for sequences that decode from that of the batch before */
 };
 
 struct observed {

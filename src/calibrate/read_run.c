@@ -156,9 +156,20 @@ static bool in_order(const struct run *r)
     return true;
 }
 
+/* When a batch began, for those whose tokens it makes: sequences that decode were in the batch
+ * before, so what an engine does between the two (it takes requests in, lets others go, copies
+ * caches together) is of this one, though records of batches leave it out. */
+static int64_t began_ns(const struct run_batch *x, const struct observed_batch *y,
+                        int64_t last_end_ns)
+{
+    const bool waited = y->load.seqs > 0 && last_end_ns != RUN_NONE && last_end_ns < x->start_ns;
+    return waited ? last_end_ns : x->start_ns;
+}
+
 /* Batches whose counts agree with what the tokens say of them. */
 static void read_batches(struct arena *a, const struct run *r, struct observed *out)
 {
+    int64_t last_end_ns = RUN_NONE;
     if (!r->batches || !r->tokens || !in_order(r))
         return;
     struct batches b = {.r = r, .n = r->n_batches};
@@ -169,11 +180,14 @@ static void read_batches(struct arena *a, const struct run *r, struct observed *
     for (size_t i = 0; i < b.n; i++) {
         const struct run_batch *x = &r->batches[i];
         struct observed_batch *y = &b.of[i];
-        if (x->stage != 0 || x->replica != 0 || y->load.seqs != x->num_decode_tokens ||
+        if (x->stage != 0 || x->replica != 0)
+            continue;
+        const int64_t start_ns = began_ns(x, y, last_end_ns);
+        last_end_ns = x->start_ns + x->duration_ns;
+        if (y->load.seqs != x->num_decode_tokens ||
             y->load.tokens - y->load.seqs != x->num_prefill_tokens || y->load.tokens == 0)
             continue;
-        y->start_s = ns_to_s(x->start_ns);
-        y->duration_s = ns_to_s(x->duration_ns);
+        y->duration_s = ns_to_s(last_end_ns - start_ns);
         kept[out->n_batches++] = *y;
     }
     out->batches = out->n_batches ? kept : NULL;
