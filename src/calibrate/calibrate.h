@@ -99,12 +99,13 @@ void calibrate_none(const struct theta_prior *prior, struct calibrate_fit *out);
 /* ---- prediction ------------------------------------------------------------------------------ */
 
 /* Percentiles of a stage as the fit predicts them: means over CALIBRATE_PHASES places at which the
- * wave of unevenness, or what was left of measured batches, may stand when the run begins. low,
- * high: 95 % interval, of CALIBRATE_DRAWS simulations with parameters drawn from the fit's
- * covariance. After a fit to batches they are CALIBRATE_BOUTS, each with bouts of its own, as which
- * request meets a slow one is chance: a stationary bootstrap (Politis and Romano 1994) of what was
- * left of the batches; and wider by Student's t, as a run has few bouts. */
-enum { CALIBRATE_PHASES = 4, CALIBRATE_DRAWS = 24, CALIBRATE_BOUTS = 96 };
+ * wave of unevenness may stand when the run begins, or CALIBRATE_PLACES of what was left of
+ * measured batches, whose few bouts are no wave. low, high: 95 % interval, of CALIBRATE_DRAWS
+ * simulations with parameters drawn from the fit's covariance. After a fit to batches they are
+ * CALIBRATE_BOUTS, each with bouts of its own, as which request meets a slow one is chance: a
+ * stationary bootstrap (Politis and Romano 1994) of what was left of the batches; and wider by
+ * Student's t, as a run has few bouts. */
+enum { CALIBRATE_PHASES = 4, CALIBRATE_PLACES = 64, CALIBRATE_DRAWS = 24, CALIBRATE_BOUTS = 96 };
 struct calibrate_prediction {
     struct observed_series of[OBSERVED_METRICS];
     struct observed_series low[OBSERVED_METRICS], high[OBSERVED_METRICS];

@@ -227,7 +227,7 @@ enum st calibrate_predict(struct arena *a, const struct calibrate_params *p,
         .left = &left,
         .iterations = iterations_of(stage, &left),
         .block = fit->bout,
-        .of = CALIBRATE_PHASES,
+        .of = left.n ? CALIBRATE_PLACES : CALIBRATE_PHASES,
     };
     enum st st = mean_of_phases(scratch, p, fit, &c, stage, out, e);
     for (int m = 0; m < OBSERVED_METRICS; m++)
