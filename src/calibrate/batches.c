@@ -20,6 +20,7 @@ struct batch_problem {
     double *slope; /* [n][ITERATION_PARAMS]: by the logarithms */
     size_t n;
     double scale, information; /* of the residuals; of a batch */
+    double inside;             /* information of a batch, of what differs inside a block */
     size_t block;              /* of batches that are alike */
 };
 
@@ -103,6 +104,36 @@ static double correlated(double *v, size_t n, size_t *block)
     return most;
 }
 
+static size_t block_end(const struct batch_problem *x, size_t from)
+{
+    return from + x->block < x->n ? from + x->block : x->n;
+}
+
+/* Sum of the weights of a block's batches; *off: predicted less measured, their weighted mean. */
+static double block_mean(const struct batch_problem *x, size_t from, double *off)
+{
+    double weights = 0, sum = 0;
+    for (size_t k = from; k < block_end(x, from); k++) {
+        weights += x->weight[k];
+        sum += x->weight[k] * (x->predicted[k] - x->measured[k]);
+    }
+    *off = weights > 0 ? sum / weights : 0;
+    return weights;
+}
+
+/* What a batch says of differences inside a block, where residuals have a scale of their own. */
+static double information_inside(struct arena *scratch, const struct batch_problem *x)
+{
+    double *off = arena_array(scratch, double, x->n), mean;
+    for (size_t from = 0; from < x->n; from += x->block) {
+        block_mean(x, from, &mean);
+        for (size_t k = from; k < block_end(x, from); k++)
+            off[k] = fabs(x->predicted[k] - x->measured[k] - mean);
+    }
+    const double scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
+    return 1 / (scale * scale);
+}
+
 /* Scale of the residuals, weights, and what a batch says. */
 static void weigh(struct arena *scratch, struct batch_problem *x)
 {
@@ -117,6 +148,7 @@ static void weigh(struct arena *scratch, struct batch_problem *x)
     }
     const double worth = correlated(off, x->n, &x->block);
     x->information = 1 / (worth * x->scale * x->scale);
+    x->inside = x->block > 1 ? information_inside(scratch, x) : 0;
     arena_reset(scratch);
 }
 
@@ -213,6 +245,41 @@ static void drop_first(struct batch_problem *x, size_t n)
     x->n -= n;
 }
 
+/* Adds w (slope slope', slope off) to the equations. */
+static void add_row(const struct theta_prior *prior, double w, const double slope[ITERATION_PARAMS],
+                    double off, double hessian[THETAS][THETAS], double gradient[THETAS])
+{
+    for (int i = 0; i < ITERATION_PARAMS; i++) {
+        if (prior->held[i])
+            continue;
+        gradient[i] += w * slope[i] * off;
+        for (int j = 0; j < ITERATION_PARAMS; j++)
+            hessian[i][j] += prior->held[j] ? 0 : w * slope[i] * slope[j];
+    }
+}
+
+/* A block of batches that are alike: its mean, known as blocks are, and what differs inside it,
+ * known as independent samples are. */
+static void add_block(const struct batch_problem *x, size_t from, double hessian[THETAS][THETAS],
+                      double gradient[THETAS])
+{
+    double mean[ITERATION_PARAMS] = {0}, off;
+    const double weights = block_mean(x, from, &off);
+    if (!(weights > 0))
+        return;
+    for (size_t k = from; k < block_end(x, from); k++)
+        for (int i = 0; i < ITERATION_PARAMS; i++)
+            mean[i] += x->weight[k] / weights * x->slope[k * ITERATION_PARAMS + (size_t)i];
+    add_row(x->prior, weights * x->information, mean, off, hessian, gradient);
+    for (size_t k = from; k < block_end(x, from); k++) {
+        double slope[ITERATION_PARAMS];
+        for (int i = 0; i < ITERATION_PARAMS; i++)
+            slope[i] = x->slope[k * ITERATION_PARAMS + (size_t)i] - mean[i];
+        add_row(x->prior, x->weight[k] * x->inside, slope, x->predicted[k] - x->measured[k] - off,
+                hessian, gradient);
+    }
+}
+
 static void equations(const struct batch_problem *x, const struct theta *t,
                       double hessian[THETAS][THETAS], double gradient[THETAS])
 {
@@ -226,17 +293,8 @@ static void equations(const struct batch_problem *x, const struct theta *t,
                 gradient[i] += prior->precision[i][j] * (t->ln[j] - prior->mean.ln[j]);
         }
     }
-    for (size_t k = 0; k < x->n; k++) {
-        const double *slope = x->slope + k * ITERATION_PARAMS;
-        const double w = x->weight[k] * x->information, off = x->predicted[k] - x->measured[k];
-        for (int i = 0; i < ITERATION_PARAMS; i++) {
-            if (prior->held[i])
-                continue;
-            gradient[i] += w * slope[i] * off;
-            for (int j = 0; j < ITERATION_PARAMS; j++)
-                hessian[i][j] += prior->held[j] ? 0 : w * slope[i] * slope[j];
-        }
-    }
+    for (size_t from = 0; from < x->n; from += x->block)
+        add_block(x, from, hessian, gradient);
 }
 
 /* Measured / predicted of the batches that counted. */
@@ -313,13 +371,15 @@ static void judge(struct arena *a, const struct batch_problem *x, size_t all,
 }
 
 /* Engines in Python take 30 times the host time of those that the prior is of. Batches tell it, so
- * an iteration need not be held to that. */
+ * an iteration and a prompt need not be held to that. */
 static void let_host_go(struct theta_prior *prior)
 {
-    for (int k = 0; k < THETAS; k++) {
-        prior->precision[ITERATION_ITERATION_S][k] *= 0.1;
-        prior->precision[k][ITERATION_ITERATION_S] *= 0.1;
-    }
+    static const int host[] = {ITERATION_ITERATION_S, ITERATION_CHUNK_S};
+    for (size_t i = 0; i < sizeof host / sizeof *host; i++)
+        for (int k = 0; k < THETAS; k++) {
+            prior->precision[host[i]][k] *= 0.1;
+            prior->precision[k][host[i]] *= 0.1;
+        }
 }
 
 /* Theta and Hessian from where *t stands. */

@@ -9,7 +9,9 @@
  * the mean of the residuals behind it, which is none where nothing differs. Batches are no
  * independent samples, as the machine is slow in bouts: their information is cut by how much more
  * the means over blocks of them differ than means of independent ones would, at the length of block
- * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. The first batch of a shape
+ * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. That is so of the
+ * blocks' means; by what batches of one block differ, bouts do not touch, and it counts as of
+ * independent samples. The first batch of a shape
  * (sim/first_use.h) takes longer where an engine prepares something for each. By how much is the
  * difference of the medians of residuals, of first batches and of others; it counts where there are
  * BATCHES_LEAST of both and it is beyond three times its error. What is left of each batch that
