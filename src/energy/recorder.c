@@ -123,7 +123,8 @@ static void *record(void *arg)
         int64_t failed;
         pthread_mutex_unlock(&r->lock);
         const struct power_sample s = read_all(r, &failed, &e);
-        atomic_store_explicit(&r->newest_w, s.power_w, memory_order_relaxed);
+        if (!isnan(s.power_w)) /* a reading that failed says nothing */
+            atomic_store_explicit(&r->newest_w, s.power_w, memory_order_relaxed);
         pthread_mutex_lock(&r->lock);
         keep(r, &s, failed, &e);
         if (last)

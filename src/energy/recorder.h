@@ -37,8 +37,8 @@ enum st recorder_open(struct arena *a, const struct recorder_params *p, struct r
 int64_t recorder_now(const struct recorder *r);
 /* The recorder's time at a time of clock_mono_ns(). */
 int64_t recorder_at(const struct recorder *r, int64_t mono_ns);
-/* Newest power, without waiting for anything: for any thread, as often as it likes. NAN = none yet,
- * or only a counter is read. */
+/* Newest power, without waiting for anything: for any thread, as often as it likes. A reading that
+ * failed leaves the one before it. NAN = none yet, or only a counter is read. */
 double recorder_power_now(const struct recorder *r);
 
 /* Readings of all sensors that ended so far, failed ones too. A busy machine takes fewer of them in

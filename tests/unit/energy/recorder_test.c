@@ -193,6 +193,22 @@ static void failing_readings_are_missing_and_counted(void **state)
     recorder_close(&r);
 }
 
+/* Who shares it among batches must not take a failed reading for no power. */
+static void the_newest_power_outlives_a_failed_reading(void **state)
+{
+    struct test *t = *state;
+    struct recorder *r;
+    const struct recorder_params p = {
+        .power = &sampler_nvml_instant, .sampler = {.uuid = uuid}, .interval_s = 0.001};
+    fake_gpu_play("fail field_186 4+ 4");
+    assert_ok(recorder_open(t->a, &p, &r, &t->e), t);
+    recorder_await(r, 6, NULL);
+    assert_true(recorder_counts(r).failed > 0);
+    assert_true(recorder_power_now(r) > 0);
+    recorder_stop(r, &t->e);
+    recorder_close(&r);
+}
+
 static void a_sensor_that_went_away_is_the_recordings_end(void **state)
 {
     struct test *t = *state;
@@ -272,6 +288,7 @@ int main(void)
         TEST(a_lone_counter_gives_power_between_its_ticks),
         TEST(a_counter_that_moved_at_every_reading),
         TEST(failing_readings_are_missing_and_counted),
+        TEST(the_newest_power_outlives_a_failed_reading),
         TEST(a_sensor_that_went_away_is_the_recordings_end),
         TEST(work_has_a_sample_before_it_and_one_behind),
         TEST(recordings_have_a_limit),
