@@ -91,8 +91,8 @@ static void choose_loops(struct arena *a, const struct replay_report *r, struct 
         out->alone[out->n_alone++] = out->pooled[--out->n_pooled];
 }
 
-/* The part of a loop in which its kernels ran: kernels_s of them take one round of it. */
-static double busy_share(const struct replay_held *h, double kernels_s, int64_t loop_ops)
+/* The part of a loop that kernels or sets take: kernels_s of them in one round of it. */
+static double share_of(const struct replay_held *h, double kernels_s, int64_t loop_ops)
 {
     const double round_s = h->time.median_s * (double)loop_ops;
     return kernels_s > 0 && round_s > 0 ? fmin(1, kernels_s / round_s) : NAN;
@@ -106,7 +106,8 @@ static void set_kernel(struct arena *a, const struct replay_held *h, int64_t loo
         return;
     k->window = window_of(&h->time);
     k->under = under_of(a, &h->under);
-    k->busy_share = busy_share(h, kernels_s, loop_ops);
+    k->busy_share = share_of(h, kernels_s, loop_ops);
+    k->sets_share = share_of(h, sets_s, loop_ops);
     k->benchmark_runs = k->pooled ? h->time.runs / loop_ops * k->invocation_count : h->time.runs;
     if (!k->pooled)
         k->single_time_us = (h->time.median_s - sets_s) * 1e6;
@@ -132,6 +133,7 @@ static void take_kernels(struct arena *a, const struct replay_report *timed,
             .with_sets = k->sets,
             .faster_when_repeated = replay_is_suspect(k),
             .busy_share = NAN,
+            .sets_share = NAN,
             .under = under_of(a, &(struct gpu_conditions){0})};
     }
     double pooled_s = 0; /* NAN as soon as one is */

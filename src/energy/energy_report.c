@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/vec.h"
+#include "energy/energy_notes.h"
 
 #define OUTSIDE_MOST  0.05 /* of a window without power */
 #define EXCLUDED_MOST 0.01 /* of the kernels' time */
-#define CLOCKS_APART  0.02 /* of the whole's */
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
@@ -94,16 +93,39 @@ static int64_t steady_from(const struct power_log *log, const struct timing_wind
     return 4 * settle_ns <= w->to_ns - w->from_ns ? w->from_ns + settle_ns : w->from_ns;
 }
 
-/* Of all invocations in one run of the whole; NAN = unknown. */
-static double context_us(const struct energy_kernel *k)
-{
-    return k->in_context_us * (double)k->invocation_count;
-}
-
 /* Of a mean power, or of an error of it: what the time in which kernels run has of it. */
 static double while_running(const struct energy_kernel *k, double w, double idle_w)
 {
     return k->busy_share > 0 && !isnan(idle_w) ? idle_w + (w - idle_w) / k->busy_share : w;
+}
+
+/* Mean power of the loops that sets ran in, by their time in the whole; NAN = unknown. */
+static double power_of_sets(const struct energy_kernel *k, size_t n)
+{
+    double joules = 0, us = 0;
+    for (size_t i = 0; i < n; i++)
+        if (k[i].tier == 1 && strncmp(k[i].name, "Memset", strlen("Memset")) == 0 &&
+            isfinite(k[i].power.mean_w) && energy_context_us(&k[i]) > 0) {
+            joules += k[i].power.mean_w * energy_context_us(&k[i]);
+            us += energy_context_us(&k[i]);
+        }
+    return us > 0 ? joules / us : NAN;
+}
+
+/* What sets drew above idle power in the loops of kernels that they were repeated with: their own
+ * kind is charged with it, so it is none of the kernel's running power. */
+static void take_sets_off(struct energy_kernel *k, size_t n, double idle_w)
+{
+    const double sets_w = power_of_sets(k, n);
+    for (size_t i = 0; i < n; i++) {
+        const double share = k[i].timing->sets_share;
+        if (!(share > 0 && k[i].busy_share > 0) || isnan(sets_w) || isnan(idle_w))
+            continue;
+        k[i].sets_share = share;
+        k[i].running_power_w =
+            while_running(&k[i], k[i].power.mean_w - (sets_w - idle_w) * share, idle_w);
+        k[i].in_context_energy_j = k[i].running_power_w * energy_context_us(&k[i]) / 1e6;
+    }
 }
 
 static struct energy_kernel kernel_of(const struct power_log *log, const struct kernel_timing *t,
@@ -121,6 +143,7 @@ static struct energy_kernel kernel_of(const struct power_log *log, const struct 
                               .share_percent = NAN,
                               .pooled = t->pooled,
                               .busy_share = t->busy_share > 0 ? fmin(1, t->busy_share) : NAN,
+                              .sets_share = 0,
                               .under = t->under};
     k.energy = (struct energy){.joules = NAN, .counter_j = NAN, .low_w = NAN, .high_w = NAN};
     if (t->benchmark_runs > 0)
@@ -142,7 +165,7 @@ static struct energy_kernel kernel_of(const struct power_log *log, const struct 
     if (t->pooled) /* of the pool, not its own */
         k.energy_per_invocation_j = k.energy_per_inference_j = NAN;
     k.running_power_w = while_running(&k, k.power.mean_w, idle_w);
-    k.in_context_energy_j = k.running_power_w * context_us(&k) / 1e6;
+    k.in_context_energy_j = k.running_power_w * energy_context_us(&k) / 1e6;
     return k;
 }
 
@@ -186,14 +209,14 @@ static double squared_halves(const struct energy_kernel *k, size_t n, double idl
     for (size_t i = 0; i < n; i++) {
         double s = 0;
         if (isnan(k[i].power.half_w) && !isnan(k[i].power.mean_w))
-            *unknown_us += context_us(&k[i]);
+            *unknown_us += energy_context_us(&k[i]);
         bool first = true;
         for (size_t j = 0; j < n; j++) {
             if (k[j].window.from_ns != k[i].window.from_ns ||
                 k[j].window.to_ns != k[i].window.to_ns || isnan(k[j].in_context_us))
                 continue;
             first = first && (j >= i);
-            s += context_us(&k[j]) / 1e6;
+            s += energy_context_us(&k[j]) / 1e6;
         }
         if (first && !isnan(k[i].power.half_w))
             sum += pow(while_running(&k[i], k[i].power.half_w, isnan(idle_w) ? NAN : 0) * s, 2);
@@ -201,35 +224,26 @@ static double squared_halves(const struct energy_kernel *k, size_t n, double idl
     return sum;
 }
 
-/* Time and energy of the kernels in one run of the whole. */
-struct context {
-    double busy_us, joules, half_j;
-    double at_loop_j; /* at the mean powers of the loops */
-    double idle_s;    /* d joules / d idle power: what was taken off for the loops' gaps, below 0 */
-    double busy_share;
-    bool known;
-    double estimated_us; /* of excluded kernels, charged the mean power */
-};
-
-static struct context in_context(const struct energy_kernel *k, size_t n, double idle_w)
+static struct energy_context in_context(const struct energy_kernel *k, size_t n, double idle_w)
 {
-    struct context c = {.busy_share = NAN};
+    struct energy_context c = {.busy_share = NAN};
     double known_us = 0, unknown_us, shared_j = 0, shares = 0;
     for (size_t i = 0; i < n; i++) {
         if (isnan(k[i].in_context_us))
             return c;
-        c.busy_us += context_us(&k[i]);
+        c.busy_us += energy_context_us(&k[i]);
         if (isnan(k[i].in_context_energy_j))
             continue;
-        known_us += context_us(&k[i]);
+        known_us += energy_context_us(&k[i]);
         c.joules += k[i].in_context_energy_j;
-        c.at_loop_j += k[i].power.mean_w * context_us(&k[i]) / 1e6;
+        c.at_loop_j += k[i].power.mean_w * energy_context_us(&k[i]) / 1e6;
         if (isnan(k[i].busy_share))
             continue;
         shared_j += k[i].in_context_energy_j;
         shares += k[i].in_context_energy_j * k[i].busy_share;
         if (!isnan(idle_w))
-            c.idle_s += (1 - 1 / k[i].busy_share) * context_us(&k[i]) / 1e6;
+            c.idle_s +=
+                (1 - (1 - k[i].sets_share) / k[i].busy_share) * energy_context_us(&k[i]) / 1e6;
     }
     if (shared_j > 0)
         c.busy_share = shares / shared_j;
@@ -246,18 +260,14 @@ static struct context in_context(const struct energy_kernel *k, size_t n, double
     return c;
 }
 
-static double percent_off(double is, double should_be)
-{
-    return 100 * (is - should_be) / should_be;
-}
-
 /* 0 where it is unknown: nothing is charged with it then. */
 static double known(double v)
 {
     return isnan(v) ? 0 : v;
 }
 
-static struct energy_prediction predict(const struct context *c, const struct energy_inputs *in,
+static struct energy_prediction predict(const struct energy_context *c,
+                                        const struct energy_inputs *in,
                                         const struct energy_whole *w)
 {
     const bool own = !isnan(w->idle_w); /* its idle power was measured beside it */
@@ -283,129 +293,16 @@ static struct energy_prediction predict(const struct context *c, const struct en
                                                             : w->counter_energy_per_inference_j;
     p.measured_low_j = w->low_j;
     p.measured_high_j = w->high_j;
-    p.error_percent = percent_off(p.energy_j, p.measured_j);
+    p.error_percent = energy_percent_off(p.energy_j, p.measured_j);
     const double whole_idle_j = idle_w * w->inference_us / 1e6; /* NAN when unknown */
     p.above_idle_j = p.energy_j - whole_idle_j;
     p.measured_above_idle_j = p.measured_j - whole_idle_j;
-    p.above_idle_error_percent = percent_off(p.above_idle_j, p.measured_above_idle_j);
+    p.above_idle_error_percent = energy_percent_off(p.above_idle_j, p.measured_above_idle_j);
     p.at_loop_j = c->at_loop_j + p.idle_j;
-    p.at_loop_error_percent = percent_off(p.at_loop_j, p.measured_j);
+    p.at_loop_error_percent = energy_percent_off(p.at_loop_j, p.measured_j);
     p.at_loop_above_idle_error_percent =
-        percent_off(p.at_loop_j - whole_idle_j, p.measured_above_idle_j);
+        energy_percent_off(p.at_loop_j - whole_idle_j, p.measured_above_idle_j);
     return p;
-}
-
-/* ---- notes ----------------------------------------------------------------------------------- */
-
-typedef VEC(const char *) note_list;
-
-static void note_log(struct arena *a, note_list *notes, const struct power_log *log)
-{
-    if (log->averaged)
-        vec_push(notes, arena_printf(a,
-                                     "the power of %s is an average over the last second: windows "
-                                     "of a few seconds are smeared",
-                                     log->source));
-    if (log->missing)
-        vec_push(notes, arena_printf(a, "%s: %lld rows without power were left out", log->source,
-                                     (long long)log->missing));
-    if (log->cut)
-        vec_push(notes,
-                 arena_printf(a, "%s: the last line has no end and was left out", log->source));
-}
-
-static void note_whole(struct arena *a, note_list *notes, const struct energy_whole *w,
-                       const char *what)
-{
-    const struct energy *g = &w->energy;
-    if (g->how == ENERGY_ONE_SAMPLE)
-        vec_push(notes, arena_printf(a, "%s: a single sample of power, taken for all of it", what));
-    if (g->outside_s > 0)
-        vec_push(notes,
-                 arena_printf(a, "%s: no power for %.3f of its %.3f s: the log's end is held", what,
-                              g->outside_s, g->duration_s));
-    if (g->how == ENERGY_TRAPEZOIDS && g->longest_gap_s > 0.1 * g->duration_s)
-        vec_push(notes, arena_printf(a, "%s: %.3f s between two samples of power, of %.3f s", what,
-                                     g->longest_gap_s, g->duration_s));
-    if (!isnan(g->counter_j) && fabs(percent_off(g->joules, g->counter_j)) > 3)
-        vec_push(
-            notes,
-            arena_printf(a, "%s: the samples integrate to %+.1f %% of the energy counter's %.4g J",
-                         what, percent_off(g->joules, g->counter_j), g->counter_j));
-}
-
-/* Kernels that overlap have more time in sum than a run takes. */
-static void note_overlap(struct arena *a, note_list *notes, const struct energy_report *r,
-                         const struct context *c)
-{
-    if (c->known && c->busy_us > 1.01 * r->full.inference_us)
-        vec_push(notes,
-                 arena_printf(a,
-                              "the kernels' times sum to %.1f %% of a run of the whole: some "
-                              "overlap, and the overlap is charged twice",
-                              100 * c->busy_us / r->full.inference_us));
-}
-
-static void note_kernels(struct arena *a, note_list *notes, const struct energy_inputs *in,
-                         const struct energy_report *r, const struct context *c)
-{
-    if (r->num_excluded)
-        vec_push(notes, arena_printf(a,
-                                     "%lld of %zu kernels have no sample of power in their window "
-                                     "and are in no sum",
-                                     (long long)r->num_excluded, r->n));
-    if (r->num_estimated)
-        vec_push(notes, arena_printf(a,
-                                     "%lld of %zu kernels have a single sample of power, taken "
-                                     "for all of their window",
-                                     (long long)r->num_estimated, r->n));
-    if (c->known && c->estimated_us > 0)
-        vec_push(notes, arena_printf(a,
-                                     "kernels without power take %.2f %% of the kernels' time and "
-                                     "are charged the mean power of the others",
-                                     100 * c->estimated_us / c->busy_us));
-    if (!c->known && c->busy_us > 0 && c->estimated_us > 0)
-        vec_push(notes, arena_printf(a,
-                                     "no in-context energy: kernels without power take %.1f %% of "
-                                     "the kernels' time",
-                                     100 * c->estimated_us / c->busy_us));
-    else if (!c->known && in->isolated && r->n)
-        vec_push(notes, "no in-context energy: the times of the kernels in the whole "
-                        "(in_context_us) are not in the timing file");
-    else if (c->known && isnan(in->idle_w) && !r->whole.known)
-        vec_push(notes, "no prediction: idle_power= is unknown");
-    if (c->known && isnan(c->half_j))
-        vec_push(notes, "the prediction has no interval: the powers of some kernels rest on fewer "
-                        "than three readings");
-    if (in->isolated && in->isolated->in_context_from &&
-        strcmp(in->isolated->in_context_from, "application") == 0)
-        vec_push(notes, "the times of the kernels inside the whole are those of the application, "
-                        "not of the replay");
-}
-
-/* A kernel alone may be held at other clocks than inside the whole: its power is another then. */
-static void note_clocks(struct arena *a, note_list *notes, const struct energy_report *r)
-{
-    const double whole = r->full.under.sm_mhz;
-    double low = NAN, high = NAN, apart_us = 0, all_us = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        const double mhz = r->kernels[i].under.sm_mhz, us = context_us(&r->kernels[i]);
-        all_us += isnan(us) ? 0 : us;
-        if (!(whole > 0 && mhz > 0 && fabs(mhz - whole) > CLOCKS_APART * whole))
-            continue;
-        n++;
-        apart_us += isnan(us) ? 0 : us;
-        low = fmin(low, mhz);
-        high = fmax(high, mhz);
-    }
-    if (n && all_us > 0)
-        vec_push(notes,
-                 arena_printf(a,
-                              "%zu of %zu kernels, %.1f %% of the kernels' time, ran alone at "
-                              "other clocks than the whole: SM at %.0f to %.0f MHz, the whole at "
-                              "%.0f MHz",
-                              n, r->n, 100 * apart_us / all_us, low, high, whole));
 }
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -431,17 +328,18 @@ static enum st add_kernels(struct arena *a, const struct energy_inputs *in,
         const double j = original_j(out->kernels, i);
         out->predicted_j += isnan(j) ? 0 : j;
     }
+    take_sets_off(out->kernels, out->n, in->idle_w);
     if (out->num_measured + out->num_estimated == 0) /* unknown, not nothing */
         out->predicted_j = NAN;
     return ST_OK;
 }
 
 static void sum_up(const struct energy_inputs *in, struct energy_report *out,
-                   const struct context *c)
+                   const struct energy_context *c)
 {
     const double full_j = out->full.energy_per_inference_j;
     out->predicted_error_j = out->predicted_j - full_j;
-    out->predicted_error_percent = percent_off(out->predicted_j, full_j);
+    out->predicted_error_percent = energy_percent_off(out->predicted_j, full_j);
     out->ratio = out->predicted_j / full_j;
     if (c->known) {
         out->in_context_j = c->joules;
@@ -462,8 +360,7 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
                            struct energy_report *out, struct err *e)
 {
     const struct power_log *app_power = in->application_power ? in->application_power : in->power;
-    note_list notes = {0};
-    struct context c = {0};
+    struct energy_context c = {0};
     *out = (struct energy_report){.predicted_j = NAN,
                                   .in_context_j = NAN,
                                   .in_context_low_j = NAN,
@@ -483,17 +380,6 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
         c = in_context(out->kernels, out->n, in->idle_w);
     }
     sum_up(in, out, &c);
-    note_log(a, &notes, in->power);
-    if (app_power != in->power)
-        note_log(a, &notes, app_power);
-    note_whole(a, &notes, &out->full, "the whole");
-    if (in->application)
-        note_whole(a, &notes, &out->application, "the application");
-    note_kernels(a, &notes, in, out, &c);
-    note_overlap(a, &notes, out, &c);
-    note_clocks(a, &notes, out);
-    out->notes = arena_copy(a, notes.p, notes.n * sizeof *notes.p);
-    out->n_notes = notes.n;
-    vec_free(&notes);
+    energy_notes(a, in, &c, out);
     return ST_OK;
 }

@@ -13,6 +13,8 @@
  * the mean power of the loop does. So the gaps' part of it (1 - busy_share) is taken at idle power:
  * running power = idle + (steady - idle) / busy_share. Without a busy share, or idle power, it is
  * the steady power. The same prediction at the loops' mean power stands beside it (`at_loop`).
+ * Sets that were repeated with a kernel are no gap: their part of the loop is taken at the mean
+ * power of the loops of sets, since the sets' own kind is charged with it.
  *
  * Steady power of a window leaves out its first 0.1 s, an update of the sensor and more (an
  * averaged log: 1.2 s), where that is at most a quarter of it, else it would be said from too
@@ -72,6 +74,7 @@ struct energy_kernel {
     double window_energy_j, energy_per_invocation_j, energy_per_inference_j;
     double power_low_w, power_high_w;
     double busy_share;                    /* NAN = unknown */
+    double sets_share;                    /* of its loop, taken at the power of sets; 0 = none */
     double running_power_w;               /* while it runs */
     double single_time_us, in_context_us; /* of one invocation */
     double in_context_energy_j;           /* of all of one run */

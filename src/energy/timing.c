@@ -46,6 +46,7 @@ static const struct field kernel_rows[] = {
     FIELD(struct kernel_timing, with_sets, .max = 1e15, .optional = true, .omit = true),
     FIELD(struct kernel_timing, faster_when_repeated, .optional = true, .omit = true),
     FIELD(struct kernel_timing, busy_share, .max = 1, .optional = true, .omit = true),
+    FIELD(struct kernel_timing, sets_share, .max = 1, .optional = true, .omit = true),
     UNDER_ROWS(struct kernel_timing),
 };
 static const struct fields kernel_fields = FIELDS(struct kernel_timing, kernel_rows);

@@ -49,6 +49,7 @@ struct kernel_timing {
     bool pooled;                    /* its window holds other kernels too */
     struct timing_under under;
     double busy_share; /* of its window: while kernels ran, the rest being gaps between them */
+    double sets_share; /* of its window: what the sets take that were repeated with it, with gaps */
     double
         as_launched_us; /* as in_context_us, but given to the GPU one by one as the program did */
     double application_us;     /* in the program itself */

@@ -138,6 +138,42 @@ static void the_application_is_predicted_from_the_same_kernels(void **state)
     assert_near(r.app.error_percent, 100 * (13.5 / 13.55 - 1), 0.01);
 }
 
+/* A kernel whose loop at 500 W has a tenth of sets, and a kind of sets whose own loop draws 300 W:
+ * those 200 W above idle are not the kernel's. Without a power of sets they count as gap. */
+static void sets_of_a_loop_are_not_charged_twice(void **state)
+{
+    struct test *t = *state;
+    const struct power_log log = make_log(t);
+    const struct full_timing full = make_full();
+    struct kernel_timing *k = make_kernels(t);
+    k[0].busy_share = 0.8;
+    k[0].sets_share = 0.1;
+    k[0].with_sets = 2;
+    k[1].name = "Memset";
+    k[1].tier = 1;
+    k[1].faster_when_repeated = true;
+    const struct isolated_timing isolated = {.kernels = k, .n = 2, .source = "i.json"};
+    const struct energy_inputs in = {
+        .power = &log, .full = &full, .isolated = &isolated, .idle_w = 100, .idle_half_w = NAN};
+    struct energy_report r;
+    assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
+    assert_near(r.kernels[0].running_power_w, 100 + (500 - 100 - 200 * 0.1) / 0.8, 0.5);
+    assert_near(r.in_context_j, 575 * 0.008 + 300 * 0.0015, 5e-3);
+    assert_near(r.whole.at_loop_j, 500 * 0.008 + 300 * 0.0015 + 0.05, 5e-3);
+    assert_near(r.predicted_j, 4.3, 1e-3); /* the first prediction is the one before, and says so */
+    assert_int_equal(r.n_notes, 2);
+    assert_string_equal(r.notes[0], "1 of 2 kernels were repeated with the sets that belong to "
+                                    "them: the sum of windows counts those sets twice");
+    assert_string_equal(r.notes[1],
+                        "1 of 2 kernels are so much faster when they are repeated that their power "
+                        "may be that of other work: Memset");
+    k[1].benchmark_runs = 0; /* the power of sets is unknown */
+    assert_ok(energy_report_make(t->a, &in, &r, &t->e), t);
+    for (size_t i = 0; i < r.n; i++)
+        if (r.kernels[i].timing == &k[0])
+            assert_near(r.kernels[i].running_power_w, 100 + 400 / 0.8, 0.5);
+}
+
 /* A loop of which kernels run four fifths: 500 W there are 600 W while they run, above 100 W idle.
  * And the program's own idle power, 120 W in two windows at rest, is that of its gaps. */
 static void gaps_of_a_loop_are_taken_at_idle_power(void **state)
@@ -410,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_two_predictions_by_hand),
         TEST(the_application_is_predicted_from_the_same_kernels),
+        TEST(sets_of_a_loop_are_not_charged_twice),
         TEST(gaps_of_a_loop_are_taken_at_idle_power),
         TEST(kernels_without_power_are_excluded_and_counted),
         TEST(nothing_known_is_not_nothing),
