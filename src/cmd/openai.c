@@ -259,7 +259,7 @@ static enum st measure(const struct bench *b, struct client_bench *run, const ch
     struct job_power power;
     struct node *shown = node_new(b->c->a, NODE_MAP);
     TRY(artifact_begin(b->c->a, dir, "run_meta.json", &art, e));
-    enum st st = job_power_open(b->c, false, &power, e);
+    enum st st = job_power_open(b->c, JOB_POWER_SERVER, &power, e);
     job_power_begin(&power);
     if (st == ST_OK)
         st = client_bench_run(run, &art, e);

@@ -69,7 +69,7 @@ static enum st keep_power(struct job_context *c, struct job_power *power,
     node_put(c->a, shown, "average_power_w", node_number(c->a, drawn.energy_j / drawn.duration_s));
     if (drawn.why)
         log_warn("the energy of the program is unknown: %s", drawn.why);
-    if (processes == 0)
+    if (processes == 0 || power->shared)
         return ST_OK;
     TRY(trace_load(&t, art->partial.path, NULL, e));
     const double least_s = power->meter.averages_s + RANGE_UPDATES * power->meter.update_s;
@@ -115,7 +115,7 @@ static enum st finish(struct job_context *c, const char *id, const char *dir, st
     for (uint32_t i = 0; i < drawn->n; i++)
         node_set(a, out, drawn->pairs[i].key, drawn->pairs[i].value);
     job_result(c, out, NULL);
-    return ST_OK;
+    return job_power_alone(power, e);
 }
 
 /* Keeps a recording that cannot be finished (disk full) where the program left it. */
@@ -139,7 +139,7 @@ static enum st record(struct job_context *c, const struct trace_record *r, int *
     if (st == ST_OK)
         st = trace_record_prepare(r, &art, at, variables, e);
     if (st == ST_OK)
-        st = job_power_open(c, false, &power, e);
+        st = job_power_open(c, JOB_POWER_PROGRAM, &power, e);
     if (st == ST_OK) {
         job_power_begin(&power);
         st = trace_record_run(c->a, c->program, variables, status, e);

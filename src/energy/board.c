@@ -58,14 +58,20 @@ int board_others(const struct board *b, bool own)
     return others;
 }
 
-enum st board_alone(const struct board *b, bool own, struct err *e)
+int board_others_settled(const struct board *b, bool own)
 {
-    enum { LOOKS = 6 }; /* over half a second: one that has just ended may still be listed */
+    enum { LOOKS = 6 };
     int n = board_others(b, own);
     for (int i = 1; n > 0 && i < LOOKS; i++) {
         clock_sleep_until_ns(clock_mono_ns() + 100 * NS_PER_MS);
         n = board_others(b, own);
     }
+    return n;
+}
+
+enum st board_alone(const struct board *b, bool own, struct err *e)
+{
+    const int n = board_others_settled(b, own);
     if (n <= 0)
         return ST_OK;
     err_set(e, ST_REJECTED, "%d other process%s on GPU %d: what they draw cannot be told apart", n,

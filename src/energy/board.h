@@ -20,6 +20,9 @@ enum st board_open(int gpu, struct board *out, struct err *e);
  * has a context there. In a pid namespace of its own its pid is another there: one of them is then
  * taken for it. */
 int board_others(const struct board *b, bool own);
+/* Looks again for half a second while there are some: one that has just ended may still be listed.
+ */
+int board_others_settled(const struct board *b, bool own);
 /* ST_REJECTED when another process computes on it: its power would be charged to what is measured.
  */
 enum st board_alone(const struct board *b, bool own, struct err *e);

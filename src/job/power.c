@@ -8,16 +8,18 @@
 
 #define POWER_CSV "power.csv"
 
-enum st job_power_open(const struct job_context *c, bool own, struct job_power *p, struct err *e)
+enum st job_power_open(const struct job_context *c, enum job_power_of of, struct job_power *p,
+                       struct err *e)
 {
     const struct plan *plan = c->plan;
-    *p = (struct job_power){.on = plan->energy.record, .interval_s = plan->energy.interval_s};
+    *p = (struct job_power){
+        .on = plan->energy.record, .interval_s = plan->energy.interval_s, .of = of};
     if (!p->on)
         return ST_OK;
     struct meter_params mp = {.gpu = (int)plan->energy.gpu,
                               .sampler = plan->energy.sampler,
                               .interval_s = plan->energy.interval_s,
-                              .own = own};
+                              .own = of == JOB_POWER_OWN};
     if (plan->device && engine_device(plan->device) == ENGINE_ON_CUDA)
         cuda_ordinal(plan->device, &mp.gpu);
     if (meter_open(c->a, &mp, &p->meter, e) != ST_OK) {
@@ -40,11 +42,18 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
+/* A server goes on: looking again would find it again. */
+static int others_now(const struct job_power *p)
+{
+    return p->of == JOB_POWER_SERVER ? board_others(&p->meter.board, p->meter.own)
+                                     : board_others_settled(&p->meter.board, p->meter.own);
+}
+
 void job_power_begin(struct job_power *p)
 {
     if (!p->on)
         return;
-    p->others = board_others(&p->meter.board, p->meter.own);
+    p->others = others_now(p);
     gpu_watch_take(p->meter.watch);
     p->rounds = recorder_rounds(p->meter.recorder);
     p->from_ns = recorder_now(p->meter.recorder);
@@ -56,7 +65,8 @@ void job_power_end(struct job_power *p)
         return;
     recorder_await(p->meter.recorder, p->rounds + 2, &job_stop);
     p->to_ns = recorder_now(p->meter.recorder);
-    p->others = most(p->others, board_others(&p->meter.board, p->meter.own));
+    p->others = most(p->others, others_now(p));
+    p->shared = p->others > 0 && p->of != JOB_POWER_SERVER;
 }
 
 /* ---- an executor with energy ------------------------------------------------------------------
@@ -151,7 +161,7 @@ enum st job_power_stop(const struct job_context *c, struct job_power *p, const s
         return ST_OK;
     TRY(recorder_stop(p->meter.recorder, e));
     recorder_log(c->a, p->meter.recorder, p->meter.board.name, &p->log);
-    if (p->others > 0)
+    if (p->others > 0 && !p->shared)
         log_warn("%d other process%s on GPU %d: what they drew is in the power", p->others,
                  p->others == 1 ? " computed" : "es computed", p->meter.board.gpu);
     return write_log(p, art, e);
@@ -170,7 +180,22 @@ struct job_energy job_power_energy(const struct job_context *c, const struct job
         out.why = arena_printf(c->a, "no sample of power in its %.3g s: one is taken every %.3g s",
                                e.duration_s, p->interval_s);
     }
+    if (p->shared) {
+        out.energy_j = NAN;
+        out.why = arena_printf(c->a, "%d other process%s on GPU %d", p->others,
+                               p->others == 1 ? " computed" : "es computed", p->meter.board.gpu);
+    }
     return out;
+}
+
+enum st job_power_alone(const struct job_power *p, struct err *e)
+{
+    if (!p->on || !p->shared)
+        return ST_OK;
+    err_set(e, ST_REJECTED,
+            "energy.record: %d other process%s on GPU %d: what they drew cannot be told apart",
+            p->others, p->others == 1 ? " computed" : "es computed", p->meter.board.gpu);
+    return err_hint(e, "nvidia-smi lists them; all but the energy is kept");
 }
 
 struct node *job_power_node(const struct job_context *c, struct job_power *p)

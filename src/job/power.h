@@ -18,6 +18,13 @@
 #include "job/context.h"
 #include "serve/executor.h"
 
+/* What computes on the GPU. */
+enum job_power_of {
+    JOB_POWER_OWN,     /* this process, or one that it asks */
+    JOB_POWER_PROGRAM, /* a program that starts after the begin and ends before the end */
+    JOB_POWER_SERVER   /* a server, which cannot be told from others: those are only counted */
+};
+
 struct job_power {
     bool on; /* energy.record=true */
     struct meter meter;
@@ -26,11 +33,14 @@ struct job_power {
     int64_t rounds;         /* recorder_rounds() at the begin */
     struct power_log log;   /* after job_power_stop */
     int others;             /* other processes that computed there at begin or end; -1 = unknown */
+    bool shared;            /* of those some are not what is measured: its energy is unknown */
+    enum job_power_of of;
 };
 
-/* Nothing unless the plan wants it. own: this process computes on the GPU; the plan's device= says
- * which one, else gpu=. ST_DEVICE: no such GPU, no sensor. Close in any case. */
-enum st job_power_open(const struct job_context *c, bool own, struct job_power *p, struct err *e);
+/* Nothing unless the plan wants it. The plan's device= says which GPU, else gpu=. ST_DEVICE: no
+ * such GPU, no sensor. Close in any case. */
+enum st job_power_open(const struct job_context *c, enum job_power_of of, struct job_power *p,
+                       struct err *e);
 void job_power_close(struct job_power *p); /* zeroed is fine */
 /* The window; it is made longer until it holds a reading, which only one of a few ms needs. All of
  * these do nothing without p->on. */
@@ -56,6 +66,8 @@ struct job_energy {
 enum st job_power_stop(const struct job_context *c, struct job_power *p, const struct artifact *art,
                        struct err *e);
 struct job_energy job_power_energy(const struct job_context *c, const struct job_power *p);
+/* ST_REJECTED when others shared the GPU; for when everything is kept. */
+enum st job_power_alone(const struct job_power *p, struct err *e);
 /* `power` of run_meta.json: sensors, conditions, window. After job_power_stop. */
 struct node *job_power_node(const struct job_context *c, struct job_power *p);
 

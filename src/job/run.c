@@ -221,7 +221,8 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     struct executor metered = {0};
     const char *id, *dir = job_out_dir(c, r->kind, &id);
     TRY(artifact_begin(a, dir, "run_meta.json", &art, e));
-    if (!r->clock->is_virtual && job_power_open(c, r->executors != NULL, &power, e) != ST_OK) {
+    if (!r->clock->is_virtual &&
+        job_power_open(c, r->executors ? JOB_POWER_OWN : JOB_POWER_SERVER, &power, e) != ST_OK) {
         artifact_discard(&art);
         return e->st;
     }
@@ -305,10 +306,13 @@ enum st job_run(struct job_context *c, const struct job_model *m, const struct j
     if (st == ST_OK)
         print_result(c, dir, counted, record_summary(rec), shown);
     const struct summary_facts facts = summary_facts(record_summary(rec));
-    if (st == ST_OK)
+    if (st == ST_OK) {
         st = metrics_measured(facts.n_requests, facts.n_not_ok, facts.n_warmup, e);
-    else if (st != ST_OK)
+        if (st == ST_OK)
+            st = job_power_alone(&power, e);
+    } else {
         artifact_discard(&art); /* nothing is left of it after commit or abandon */
+    }
     record_free(&rec);
     job_power_close(&power);
     return st;
