@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
 
 #include "fakes/fake_nvtx.h"
@@ -28,6 +29,8 @@ CUresult cuFutureLaunch(void);
 CUresult cuFutureGetThing(void);
 CUresult cuMemBatchDecompressAsync(void *p, size_t n, unsigned f, size_t *error, CUstream s);
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, const void *handle, unsigned flags);
+CUresult cuMemPoolImportPointer(CUdeviceptr *at, void *pool, void *from);
+CUresult cuTexObjectCreate(uint64_t *out, const void *r, const void *t, const void *v);
 CUresult cuIpcCloseMemHandle(CUdeviceptr at);
 CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *at, void *memory, void *desc);
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *from, int type);
@@ -38,7 +41,7 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 static CUfunction write_it, read_it;
 static CUstream streams[2];
 static CUdeviceptr values, sums, more, late;
-static uint32_t *pinned, *buffer;
+static uint32_t *pinned, *buffer, *registered;
 static CUgraphExec graph;
 static CUevent event;
 static CUmodule module;
@@ -49,7 +52,7 @@ static CUmodule module;
     X(graph) X(streams) X(allocates) X(captures) X(managed) X(unseen) X(host) X(library) \
     X(alike) X(reload) X(virtual) X(twice) X(imported) X(external) X(ipc) X(ipc_closed) \
     X(decompress) X(future) X(future_get) X(pinned) X(reached) X(round_trip) X(written_source) \
-    X(limits) X(quits) X(no_disk)
+    X(limits) X(quits) X(no_disk) X(registered) X(managed_inside) X(texture) X(pool_imported)
 /* clang-format on */
 #define X(name) STEP_##name,
 enum { STEPS(X) N_STEPS };
@@ -208,6 +211,12 @@ static void step(uint32_t i)
         CHECK(cuMemcpyDtoHAsync_v2(buffer + 16, values, 64, streams[0]));
     if (DOES(reached))
         launch_write((CUdeviceptr)(uintptr_t)buffer, i + 1, streams[0]);
+    if (DOES(registered)) { /* the GPU writes the program's own memory, and reads it */
+        launch_write((CUdeviceptr)(uintptr_t)registered, i + 3, streams[0]);
+        CHECK(cuMemcpyHtoDAsync_v2(values + 128, registered, 64, streams[0]));
+    }
+    if (DOES(managed_inside))
+        CHECK(cuMemAllocManaged(&late, 4096, 1));
     CHECK(cuMemcpyHtoDAsync_v2(values + 64, input, sizeof input, streams[0]));
     memset(input, 0xff, sizeof input); /* the source may change after the call */
     if (DOES(streams)) {
@@ -282,6 +291,18 @@ int main(int argc, char **argv)
         CHECK(cuIpcOpenMemHandle_v2(&late, NULL, 0));
     if (DOES(ipc_closed))
         CHECK(cuIpcCloseMemHandle(late));
+    if (DOES(pool_imported))
+        CHECK(cuMemPoolImportPointer(&late, NULL, NULL));
+    if (DOES(texture)) {
+        uint64_t object;
+        CHECK(cuTexObjectCreate(&object, NULL, NULL, NULL));
+    }
+    if (DOES(registered)) {
+        registered = mmap((void *)0x310000000000, BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        CHECK(registered == MAP_FAILED ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS);
+        CHECK(cuMemHostRegister_v2(registered, BYTES, 0));
+    }
     if (DOES(external))
         CHECK(cuExternalMemoryGetMappedBuffer(&late, NULL, NULL));
     if (DOES(virtual) || DOES(imported) || DOES(twice))

@@ -385,6 +385,21 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *at, const void *handle, unsigned fla
     return leave(&c, fake_cuMemAlloc_v2(at, 4096));
 }
 
+FAKE_EXPORT CUresult cuMemPoolImportPointer(CUdeviceptr *at, void *pool, void *from);
+CUresult cuMemPoolImportPointer(CUdeviceptr *at, void *pool, void *from)
+{
+    ENTER(cuMemPoolImportPointer, WORD(at), WORD(pool), WORD(from));
+    return leave(&c, fake_cuMemAlloc_v2(at, 4096));
+}
+
+FAKE_EXPORT CUresult cuTexObjectCreate(uint64_t *out, const void *r, const void *t, const void *v);
+CUresult cuTexObjectCreate(uint64_t *out, const void *r, const void *t, const void *v)
+{
+    ENTER(cuTexObjectCreate, WORD(out), WORD(r), WORD(t), WORD(v));
+    *out = 1;
+    return leave(&c, CUDA_SUCCESS);
+}
+
 FAKE_EXPORT CUresult cuIpcCloseMemHandle(CUdeviceptr at);
 CUresult cuIpcCloseMemHandle(CUdeviceptr at)
 {
