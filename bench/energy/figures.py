@@ -97,6 +97,19 @@ def windows(f):
               f" {short(clocks[-1])} MHz, {short(hot)} C; held by: {whole.get('clock_limits') or 'nothing'}")
 
 
+def repeats(f, k):
+    """How a kernel was repeated, where that is not just the kernel, as often as it likes."""
+    timing = next((t for t in f.first if t["name"] == k["name"] and t["invocation_count"] == k["invocation_count"]
+                   and t.get("start_timestamp") == k.get("start_timestamp")), {})
+    words = ["pool"] if k.get("pooled") else []
+    if timing.get("with_sets"):
+        share = short(100 * timing["sets_share"], " %") if timing.get("sets_share") else "-"
+        words.append(f"with its sets ({timing['with_sets']} in the region), {share} of the loop")
+    if timing.get("faster_when_repeated"):
+        words.append("FASTER WHEN REPEATED")
+    return "  " + ", ".join(words) if words else ""
+
+
 def kernels(f):
     """The classes that take most time, of the first run: where the prediction of the region is made."""
     print("  kernel (first run)                    count  in context us  alone us  running   power W      +-   MHz")
@@ -106,7 +119,7 @@ def kernels(f):
         half = k["steady_power_w"] - low if low is not None else None
         print(f"  {k['name'][:36]:36} {k['invocation_count']:6d}  {short(k.get('in_context_us')):>13}  {short(k.get('single_time_us')):>8}"
               f"  {short(100 * k['busy_share'] if k.get('busy_share') else None, ' %'):>7}  {short(k.get('steady_power_w')):>8}"
-              f"  {short(half):>6}  {short(k.get('sm_mhz')):>4}{'  pool' if k.get('pooled') else ''}")
+              f"  {short(half):>6}  {short(k.get('sm_mhz')):>4}{repeats(f, k)}")
 
 
 def apart(ops, key):
