@@ -81,8 +81,7 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
                          const struct bundle *unscaled);
 
 /* What the host took at most to launch a batch with chunks: one in twenty, the stalls, took longer.
- * 0 = launching is not told apart. Of this run, and not of the runs for host time (profile/host.h),
- * which are over before anything records kernels. */
+ * 0 = launching is not told apart. */
 double calibration_launch_s(struct arena *a, const struct calibration *r);
 
 /* Batches with chunks are launched kernel by kernel. Where that takes longer than the batch and

@@ -72,8 +72,7 @@ static void on_batch(void *self, const struct run_batch *b, const struct complet
                                            .answer_s = c->answer_s});
 }
 
-static int64_t prompt_tokens(const struct profile_params *p, const struct executor *ex,
-                             int64_t batch)
+int64_t host_prompt_tokens(const struct profile_params *p, const struct executor *ex, int64_t batch)
 {
     const int64_t room = p->num_blocks / batch * p->block_size;
     int64_t tokens = calibration_is_deep(ex) ? LONGER_PROMPT_TOKENS : PROMPT_TOKENS;
@@ -89,7 +88,7 @@ enum st host_measure(const struct profile_params *p, struct executor ex, int64_t
 {
     struct feed f = {.n = batch + REPLACEMENTS,
                      .batch = batch,
-                     .prompt = prompt_tokens(p, &ex, batch),
+                     .prompt = host_prompt_tokens(p, &ex, batch),
                      .decodes = decodes,
                      .vocab = (int32_t)p->model->vocab};
     struct serve_params sp = {

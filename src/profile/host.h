@@ -8,6 +8,10 @@
 /* Batch sizes measured: powers of two and the limit. */
 int host_batches(int64_t max_batch, int64_t out[64]);
 
+/* Tokens of the prompts of runs with that many sequences. */
+int64_t host_prompt_tokens(const struct profile_params *p, const struct executor *ex,
+                           int64_t batch);
+
 /* One run with that many sequences in the batch and `decodes` output tokens each; more requests
  * wait and replace those that finish, so there are iterations with and without a prefill chunk.
  * Appends to the journal the iterations that were full: their time beyond the device's, or, where

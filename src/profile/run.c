@@ -229,10 +229,9 @@ static enum st measure_reference(struct session *s, struct err *e)
     return st;
 }
 
-/* One round of the calibration run and the reference passes, unless the session had `round` of
- * them, up to CALIBRATIONS in a session and, after the first, as far as the budget's share goes:
- * *more is false when that is used up. They run between the rounds over the grid, so that a busy
- * period of the machine affects few of them. */
+/* One round of the calibration run, unless the session had `round` of them, up to CALIBRATIONS in a
+ * session and, after the first, as far as the budget's share goes: *more is false when that is used
+ * up. */
 static enum st calibrate(struct session *s, int64_t round, bool *more, struct err *e)
 {
     const int done = rows_of_session(s, 'q');
@@ -256,26 +255,35 @@ static enum st calibrate(struct session *s, int64_t round, bool *more, struct er
     if (st == ST_INTERRUPTED)
         return session_interrupted(s, e);
     session_used(s, &s->calibration_s, spent_s);
-    if (st == ST_OK)
-        st = measure_reference(s, e);
     return st == ST_OK ? ST_OK : err_add(e, "calibration run");
 }
 
-static enum st sample_grid(struct session *s, struct err *e)
+/* The rounds of the calibration run that come before anything is recorded. */
+static enum st calibrate_first(struct session *s, struct err *e)
 {
-    s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
-    reference_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->reference);
+    bool more = true;
+    drive_bind(s->drive);
+    for (int64_t round = 1; round <= s->p->samples && more; round++)
+        TRY(calibrate(s, round, &more, e));
+    return ST_OK;
+}
+
+/* Rounds over the grid, each with the reference passes behind it and, where `calibrates`, a round
+ * of the calibration run, so that a busy period of the machine affects few of each. */
+static enum st sample_grid(struct session *s, bool calibrates, struct err *e)
+{
+    bool more = calibrates;
+    int64_t visited = !s->p->calibration_only;
     drive_bind(s->drive);
     TRY(sample_warm_up(s, e));
     TRY(sample_levels(s, e));
-    bool more;
-    TRY(calibrate(s, 1, &more, e));
-    int64_t visited = !s->p->calibration_only;
-    for (int64_t round = 2; round <= s->p->samples && (visited || more); round++) {
-        visited = 0;
-        if (!s->p->calibration_only)
+    for (int64_t round = 1; round <= s->p->samples && (round == 1 || visited || more); round++) {
+        if (round > 1 && !s->p->calibration_only)
             TRY(sample_round(s, round, &visited, e));
-        TRY(calibrate(s, round, &more, e));
+        if (calibrates)
+            TRY(calibrate(s, round, &more, e));
+        if (round <= CALIBRATIONS)
+            TRY(measure_reference(s, e));
     }
     return ST_OK;
 }
@@ -364,9 +372,9 @@ static enum st measure_wake(struct session *s, struct err *e)
     return ST_OK;
 }
 
-/* What the serving loop adds. Before all else where kernels are recorded, which an executor with
- * EXEC_OP_SPLIT does: its launches take longer from the first recorded pass on (gpu/records.h).
- * Otherwise last, as the passes by then say how much the budget holds. */
+/* What the serving loop adds. Before all else, as the calibration run, where kernels are recorded,
+ * which an executor with EXEC_OP_SPLIT does: its launches take longer from the first recorded pass
+ * on (gpu/records.h). Otherwise last, as the passes by then say how much the budget holds. */
 static enum st measure_loop(struct session *s, bool first, struct err *e)
 {
     if (s->p->calibration_only)
@@ -634,9 +642,13 @@ static enum st measure(struct session *s, const char *dir, const char *host, str
     progress_begin(&s->progress, "profile", budget ? "s of the time budget" : "samples",
                    budget ? (int64_t)ceil(s->p->time_budget_s) : s->points.n * s->p->samples);
     const bool loop_first = s->ex.ops->caps & EXEC_OP_SPLIT;
+    s->drive = drive_new(s->a, s->ex, &s->limits, s->p->model->vocab, s->p->seed);
+    reference_open(s->a, s->ex, &s->limits, s->p->model->vocab, &s->reference);
     enum st st = loop_first ? measure_loop(s, true, e) : ST_OK;
+    if (st == ST_OK && loop_first)
+        st = calibrate_first(s, e);
     if (st == ST_OK)
-        st = sample_grid(s, e);
+        st = sample_grid(s, !loop_first, e);
     if (st == ST_OK && !loop_first)
         st = measure_loop(s, false, e);
     progress_end(&s->progress);

@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "model/shard.h"
+#include "profile/host.h"
 #include "profile/session.h"
 
 /* Minimum of visits of every point, whatever the budget; after them a point is skipped once it used
@@ -348,6 +349,22 @@ static double quickest(const struct session *s, int64_t point)
     return best;
 }
 
+/* Of the runs for host time, the nearest size up to that batch; 0 = there are none. */
+static double quickest_run(const struct session *s, int64_t batch, bool prompts)
+{
+    double best = 0;
+    int64_t nearest = 0;
+    for (size_t i = 0; i < s->journal.host.n; i++) {
+        const struct host_sample *h = &s->journal.host.p[i];
+        if ((h->chunks > 0) != prompts || h->device_s <= 0 || h->batch > batch ||
+            h->batch < nearest)
+            continue;
+        best = h->batch > nearest ? h->device_s : fmin(best, h->device_s);
+        nearest = h->batch;
+    }
+    return best;
+}
+
 double sample_decode_s(const struct session *s, int64_t batch)
 {
     double best = 0;
@@ -356,7 +373,7 @@ double sample_decode_s(const struct session *s, int64_t batch)
         if (q->kind == POINT_DECODE && q->x <= batch && begun(s, i) && q->kv <= 64)
             best = quickest(s, i); /* points go up with x */
     }
-    return best;
+    return best > 0 ? best : quickest_run(s, batch, false);
 }
 
 double sample_prompt_token_s(const struct session *s, int64_t tokens)
@@ -371,5 +388,5 @@ double sample_prompt_token_s(const struct session *s, int64_t tokens)
             best = quickest(s, i) / (double)q->x;
         }
     }
-    return best;
+    return best > 0 ? best : quickest_run(s, 1, true) / (double)host_prompt_tokens(s->p, &s->ex, 1);
 }

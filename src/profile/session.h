@@ -47,8 +47,8 @@ enum st sample_levels(struct session *s, struct err *e);
 /* One more visit for each point that has fewer than `round` in this session, and for which samples
  * and budget allow one. *visited: their number. */
 enum st sample_round(struct session *s, int64_t round, int64_t *visited, struct err *e);
-/* Seconds of a decode batch of up to that many sequences with short caches, undisturbed; 0 =
- * unknown. */
+/* Seconds of a decode batch of up to that many sequences with short caches, undisturbed; before any
+ * point is measured, of the runs for host time; 0 = unknown. */
 double sample_decode_s(const struct session *s, int64_t batch);
 /* And of a token of the shortest prompt with so many tokens that was measured. */
 double sample_prompt_token_s(const struct session *s, int64_t tokens);
