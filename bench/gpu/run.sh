@@ -190,6 +190,10 @@ sanitize() { # TOOL
 findings() { # TOOL WHAT
     compute-sanitizer --version | grep -i version | tail -n 1 | sed 's/^/compute-sanitizer, /' | figure
     grep -h 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/steps/$step_name.txt" | sed "s/^=* */$1, $2: /" | figure
+    # where, without addresses and threads: "Write Thread ... at multiply(...) in step_product.cu:78", racecheck's "Race reported between ..."
+    grep -h -E 'Race reported|(Read|Write) (Thread|access)|Barrier error|Invalid ' "$out/steps/$step_name.txt" |
+        sed 's/^=* *//; s/([0-9]*,[0-9]*,[0-9]*)//g; s/+0x[0-9a-f]*//g; s/0x[0-9a-f]*//g; s/\[[0-9]* hazards\]//' | sort | uniq -c | sort -rn |
+        head -n 8 | cut -c1-170 | figure
     check "compute-sanitizer, $1, $2: findings" "$(sed -n 's/^=*  *ERROR SUMMARY: \([0-9]*\) .*/\1/p; s/^=*  *RACECHECK SUMMARY: \([0-9]*\) .*/\1/p' \
         "$out/steps/$step_name.txt" | awk '{ n += $1; k++ } END { if (k) print n; else print "none told" }')" - '<= 0' 1 -
 }
