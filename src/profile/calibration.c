@@ -5,6 +5,7 @@
 
 #include "base/order.h"
 #include "base/rng.h"
+#include "profile/read/power_cap.h"
 #include "profile/stats.h"
 #include "serve/serve.h"
 #include "sim/predictor.h"
@@ -334,6 +335,22 @@ struct round_sum {
     double measured, predicted;
 };
 
+/* Seconds of a batch whose place in the run is known: the clock is where the batches before it, as
+ * long as they were measured to take, left it. */
+static double predicted_s(const struct power_cap *c, const struct calibration_batch *row,
+                          const struct stage_time *t, double *held)
+{
+    if (!c)
+        return t->device_s;
+    const struct power_cap_batch x = {
+        .tokens = size_of(&row->b), .chunks = row->b.n_chunks > 0, .decode_share = t->decode_share};
+    const struct power_cap_factors f = power_cap_factors(c, &x);
+    const double took_s = row->device_s > 0 ? row->device_s : t->device_s;
+    const double mean = power_cap_mean(c, *held, f.target, took_s);
+    *held = power_cap_after(c, *held, f.target, took_s);
+    return t->operators_s * (f.rested + (f.sustained - f.rested) * mean - 1) + t->device_s;
+}
+
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
                          const struct bundle *unscaled)
 {
@@ -342,13 +359,18 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
     struct err ignored = {0};
     if (predictor_open(a, &predictor_bundle, &params, &p, &ignored) != ST_OK)
         return;
+    double held = 0;
+    int round = -1;
     for (size_t i = 0; i < r->batches.n; i++) {
         struct calibration_batch *row = &r->batches.p[i];
         struct batch b = row->b;
         struct stage_time t;
         b.chunks = r->chunks.p + row->first_chunk;
+        if (row->round != round)
+            held = 0;
+        round = row->round;
         if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
-            row->predicted_s = t.device_s;
+            row->predicted_s = predicted_s(p.power_cap, row, &t, &held);
     }
 }
 

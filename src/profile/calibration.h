@@ -76,7 +76,9 @@ void calibration_load(const struct journal *j, struct calibration *out);
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
 enum { CALIBRATION_CLASSES = 15 }; /* at most */
 
-/* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. */
+/* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. With a
+ * power cap (read/power_cap.h) where the batches before it in its round, as they were measured,
+ * left the clock: what the cap does is in no factor then. Rounds begin rested. */
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
                          const struct bundle *unscaled);
 

@@ -40,6 +40,7 @@ static int64_t row_tokens(const struct batch *b)
 /* Seconds of a batch's operators, all layers, on one device. */
 struct parts {
     double tokens, once, rows, attention, reduce, all_to_all;
+    double decode; /* of attention */
 };
 
 /* Groups share the chunks, which are no faster than the longest of them. */
@@ -60,14 +61,15 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
     int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
     int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
     const double prefill = prefill_of(t, b, groups);
+    const double decode = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups),
+                                           b->decode_kv_max, b->draft_tokens);
     const bool chunks = b->n_chunks > 0;
     struct parts x = {
         .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
         .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,
         .rows = chunks ? predict_rows_s(t, rows) : predict_decode_rows_s(t, rows),
-        .attention = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max,
-                                      b->draft_tokens) +
-                     prefill,
+        .attention = decode + prefill,
+        .decode = decode,
         .reduce = p->tp > 1 ? predict_all_reduce_s(t, tokens) : 0,
     };
     if (groups == 1)
@@ -122,15 +124,18 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
                                : bundle_decode_scale(t, b->n_decodes, b->train);
     struct parts x = parts_of(o, b);
     double host = 0, comm = x.reduce + x.all_to_all;
+    const double operators = x.tokens + x.rows + x.attention;
+    const double decode_share = operators > 0 ? x.decode / operators : 0;
     (void)e;
     if (p->host_overhead)
         host = bundle_host_s(t, (int64_t)b->n_decodes + b->n_chunks, b->n_chunks > 0);
     if (p->pp == 1) {
-        stages[0] =
-            (struct stage_time){.host_s = host,
-                                .device_s = (x.tokens + x.rows + x.attention) * scale + comm,
-                                .launch_s = bundle_launch_s(t, host, b->n_chunks > 0),
-                                .answer_s = p->host_overhead ? bundle_answer_s(t) : 0};
+        stages[0] = (struct stage_time){.host_s = host,
+                                        .device_s = operators * scale + comm,
+                                        .operators_s = operators * scale,
+                                        .decode_share = decode_share,
+                                        .launch_s = bundle_launch_s(t, host, b->n_chunks > 0),
+                                        .answer_s = p->host_overhead ? bundle_answer_s(t) : 0};
         if (bundle_has_energy(t))
             take_energy(p, b, scale, comm, &stages[0]);
         return ST_OK;
@@ -141,7 +146,9 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
         double s = layers + (i == 0 ? x.once : 0) + (i == p->pp - 1 ? x.rows : 0);
         stages[i] = (struct stage_time){.host_s = i == 0 ? host : 0,
                                         .device_s = s * scale + comm / (double)p->pp +
-                                                    (i < p->pp - 1 ? pass_on : 0)};
+                                                    (i < p->pp - 1 ? pass_on : 0),
+                                        .operators_s = s * scale,
+                                        .decode_share = decode_share};
     }
     if (bundle_has_energy(t))
         take_energy(p, b, scale, comm + pass_on * (double)(p->pp - 1), &stages[0]);

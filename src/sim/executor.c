@@ -1,3 +1,4 @@
+#include "profile/read/power_cap.h"
 #include "sim/sim.h"
 
 struct sim {
@@ -7,6 +8,7 @@ struct sim {
     int awake;      /* and how many batches ran since */
     uint64_t tickets;
     double *free_s; /* [stages]: end of the batch before */
+    double *held;   /* [stages]: of the power cap, at free_s */
     enum serve_async async;
     double host_free_s; /* ASYNC_OVERLAP: when the host is done with the batch before */
     double *sampled_s;  /* [stages]: when the tokens of the lane's batch before reach stage 0 */
@@ -61,6 +63,22 @@ static void wake_up(struct sim *s, double submit_s)
     }
 }
 
+/* Seconds of stage i's device, which was idle from free_s to begin_s. */
+static double device_of(struct sim *s, int32_t i, const struct batch *b, double begin_s)
+{
+    const struct power_cap *c = s->p.power_cap;
+    const struct stage_time *t = &s->times[i];
+    if (!c)
+        return t->device_s;
+    const struct power_cap_batch x = {.tokens = b->prefill_tokens +
+                                                (int64_t)b->n_decodes * (1 + b->draft_tokens),
+                                      .chunks = b->n_chunks > 0,
+                                      .decode_share = t->decode_share};
+    const struct power_cap_factors f = power_cap_factors(c, &x);
+    s->held[i] = power_cap_after(c, s->held[i], 0, begin_s - s->free_s[i]);
+    return power_cap_run(c, &f, t->operators_s, t->device_s - t->operators_s, &s->held[i]);
+}
+
 static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
 {
     struct sim *s = self;
@@ -79,7 +97,7 @@ static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, s
         double start = t > free_s ? t : free_s;
         if (s->async == ASYNC_OVERLAP && i == 0)
             host = exposed_host(s, t, start, &s->times[i]);
-        spans[i] = (struct stage_span){start, host, s->times[i].device_s};
+        spans[i] = (struct stage_span){start, host, device_of(s, i, b, start + host)};
         t = s->free_s[i] = start + spans[i].host_s + spans[i].device_s;
         host_s += spans[i].host_s;
         device_s += spans[i].device_s;
@@ -149,6 +167,7 @@ struct executor sim_executor(struct arena *a, const struct predictor *p, enum se
     s->n_slots = async != ASYNC_OFF ? p->stages + 1 : p->stages;
     s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
+    s->held = arena_array(a, double, p->stages);
     s->sampled_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
     s->out = arena_array(a, struct completion, s->n_slots);

@@ -51,6 +51,8 @@ enum st predictor_open(struct arena *a, const struct predictor_ops *ops,
         return err_set(e, ST_USAGE, "parallel.ep: this predictor has no experts");
     if (ops->needs_bundle && bundle_has_energy(p->bundle))
         out->idle_w = bundle_idle_w(p->bundle) * (double)shard_devices(p->tp, p->ep);
+    if (ops == &predictor_bundle)
+        out->power_cap = bundle_power_cap(p->bundle);
     TRY(ops->open(a, p, &out->self, e));
     const bool whole = ops == &predictor_calibrated || ops == &predictor_iterations;
     const double decode_s = whole ? bundle_first_use_s(p->bundle, false) : 0;

@@ -20,6 +20,9 @@ struct stage_time {
     /* With batches in flight beside each other: launch_s, the last part of host_s, in which the
      * device already works at the batch; answer_s, besides, from the device's end to the tokens. */
     double launch_s, answer_s;
+    /* Part of device_s that goes with the clock of the device, 0 = not told; of it, the share of
+     * decode attention in batches with chunks. */
+    double operators_s, decode_share;
 };
 
 struct predictor_params {
@@ -58,6 +61,9 @@ struct predictor {
     void *self;
     int32_t stages;
     double idle_w; /* power of a stage's devices while it has no batch; 0 = unknown */
+    /* What the power limit does to operators_s, by what ran before; NULL = nothing. Who runs the
+     * batches keeps the state: predictions are without it. */
+    const struct power_cap *power_cap;
 };
 
 extern const struct predictor_ops *const predictor_registry[]; /* NULL-terminated */

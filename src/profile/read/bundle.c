@@ -373,6 +373,21 @@ void bundle_sum_tables(struct arena *a, struct bundle *b)
     }
 }
 
+static enum st load_power_cap(struct arena *a, struct bundle *b, struct err *e)
+{
+    if (!b->said || !b->said->has_power_cap)
+        return ST_OK;
+    const struct bundle_power_cap *said = &b->said->power_cap;
+    double *table_s = arena_array(a, double, said->n_rows);
+    for (size_t i = 0; i < said->n_rows; i++) {
+        const int64_t tokens = said->rows[i].tokens;
+        table_s[i] =
+            predict_tokens_s(b, tokens) + predict_rows_s(b, 1) + predict_prefill_s(b, 0, tokens);
+    }
+    *b->counts = (struct bundle_counts){0};
+    return power_cap_make(a, node_find(b->meta, "power_cap"), said, table_s, &b->power_cap, e);
+}
+
 static const char *network_dir(struct arena *a, const struct bundle_key *key, const char *network)
 {
     return arena_printf(a, "%s/data/profiling/network/%s", key->root, network);
@@ -575,6 +590,7 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     }
     TRY(st);
     bundle_sum_tables(a, b);
+    TRY(load_power_cap(a, b, e));
 
     const char *network = network_of(key), *host = host_file(a, key);
     if (key->network_device && !fs_is_dir(fs_dir(a, fs_dir(a, host))) &&
@@ -654,6 +670,11 @@ double bundle_first_use_s(const struct bundle *b, bool prompt)
     fields_read_loose(NULL, &bundle_first_use_fields, node_find(b->meta, "first_use"), &first);
     const double s = prompt ? first.prompt_s : first.decode_s;
     return s > 0 ? s : 0;
+}
+
+const struct power_cap *bundle_power_cap(const struct bundle *b)
+{
+    return b->power_cap;
 }
 
 bool bundle_has(const struct bundle *b, enum op_kind k)

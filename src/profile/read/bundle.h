@@ -49,6 +49,7 @@
 #include "profile/read/together.h"
 
 struct bundle;
+struct power_cap; /* power_cap.h */
 
 struct bundle_key {
     const char *root, *hardware, *model_name;
@@ -131,6 +132,9 @@ double bundle_decode_scale(const struct bundle *b, int64_t seqs, int64_t train);
  * longest. */
 void bundle_wake_s(const struct bundle *b, double pause_s, int k, double *device_s, double *host_s);
 int bundle_wake_iterations(const struct bundle *b);
+/* What the power limit does to the clock: of bundles of operator tables; NULL = nothing, or not
+ * measured. The times above are without it. */
+const struct power_cap *bundle_power_cap(const struct bundle *b);
 /* Look-ups so far, and those outside the profiled grid. */
 int64_t bundle_lookups(const struct bundle *b);
 int64_t bundle_extrapolations(const struct bundle *b);

@@ -98,7 +98,33 @@ static const struct field wake_rows[] = {
 static const struct fields wake_fields = FIELDS(T, wake_rows);
 #undef T
 
+#define T struct bundle_power_cap_row
+static const struct field power_cap_row_rows[] = {
+    FIELD(T, tokens, .min = 1, .max = 1e9),
+    FIELD(T, rested_s, .min = 1e-9, .max = 1e6),
+    FIELD(T, sustained_s, .min = 1e-9, .max = 1e6),
+    NUMBER(T, rested_passes),
+    NUMBER(T, sustained_passes),
+};
+static const struct fields power_cap_row_fields = FIELDS(T, power_cap_row_rows);
+#undef T
+
+#define T struct bundle_power_cap
+static const struct field power_cap_rows[] = {
+    FIELD(T, held),
+    NUMBER(T, time_constant_s, .min = 1e-4, .max = 100),
+    NUMBER(T, decode_ratio, .min = 1, .max = 10),
+    FIELD_MAPS(T, rows, n_rows, "rows", &power_cap_row_fields),
+};
+static const struct fields power_cap_fields = FIELDS(T, power_cap_rows);
+#undef T
+
 #define T struct bundle_meta
+static const struct field power_cap_part_rows[] = {
+    FIELD_MAP(T, power_cap, "power_cap", &power_cap_fields, .optional = true),
+};
+static const struct fields power_cap_part_fields = FIELDS(T, power_cap_part_rows);
+
 static const struct field wake_part_rows[] = {
     FIELD_MAP(T, wake, "wake", &wake_fields, .optional = true),
 };
@@ -111,6 +137,7 @@ static const struct field meta_rows[] = {
     FIELD_PART("iteration", &iteration_fields, .optional = true),
     FIELD_MAP(T, host, "host", &host_fields, .optional = true),
     FIELD_PART(NULL, &wake_part_fields, FIELD_IF(T, has_wake)),
+    FIELD_PART(NULL, &power_cap_part_fields, FIELD_IF(T, has_power_cap)),
 };
 const struct fields bundle_meta_fields = FIELDS(T, meta_rows);
 #undef T

@@ -79,6 +79,21 @@ struct bundle_prompt_batch {
     int64_t samples;
 };
 
+/* A prompt of so many tokens at the clock of a device that rested, and at that of one that has done
+ * nothing else for long. */
+struct bundle_power_cap_row {
+    int64_t tokens;
+    double rested_s, sustained_s;
+    int64_t rested_passes, sustained_passes; /* these are medians of */
+};
+/* What the power limit does to the clock (profile/power_cap.h, read/power_cap.h). */
+struct bundle_power_cap {
+    bool held;                            /* false: it was measured, and the clock does not fall */
+    double time_constant_s, decode_ratio; /* NAN = not held */
+    struct bundle_power_cap_row *rows;    /* tokens ascending */
+    size_t n_rows;
+};
+
 struct bundle_meta {
     struct bundle_operator *operators;
     size_t n_operators;
@@ -88,6 +103,8 @@ struct bundle_meta {
     struct bundle_host host;
     bool has_wake;
     struct bundle_wake wake;
+    bool has_power_cap;
+    struct bundle_power_cap power_cap;
 };
 extern const struct fields bundle_meta_fields;
 

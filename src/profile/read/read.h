@@ -6,6 +6,7 @@
 #include "base/vec.h"
 #include "profile/read/bundle.h"
 #include "profile/read/meta.h"
+#include "profile/read/power_cap.h"
 #include "profile/read/table.h"
 #include "profile/read/unevenness.h"
 
@@ -95,6 +96,7 @@ struct bundle {
     const struct calibrated *calibrated; /* instead of tables; NULL = not */
     const struct iterations *iterations; /* the same */
     const struct request_overheads *overheads; /* NULL = none */
+    const struct power_cap *power_cap;         /* NULL = none, or no tables */
 };
 
 /* tokens, rows and once from the tables; the sums must be empty. */

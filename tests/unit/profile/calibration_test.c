@@ -1,5 +1,7 @@
 #include "profile/calibration.h"
 
+#include "profile/read/power_cap.h"
+#include "profile/read/read.h"
 #include "support/support.h"
 
 static const struct calibration_setting set = {4, 12, 96, 512};
@@ -170,12 +172,62 @@ static void a_class_of_one_batch_is_joined_to_its_neighbour(void **state)
     arena_free(&a);
 }
 
+/* Batches of a device whose clock falls, over tables of a millisecond a token: in order, with the
+ * times that they took, nothing is left for a factor. Another round begins rested. */
+static void the_power_cap_is_in_no_factor(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
+    static const double ends[] = {1, 4096}, per_token[] = {1e-3, 4.096};
+    static const double size[] = {0, 12}, rested[] = {0.9, 0.9}, sustained[] = {1.1, 1.3},
+                        target[] = {0.5, 1};
+    struct grid *g = grid_new(a, size, 2);
+    const struct power_cap cap = {.time_constant_s = 0.3,
+                                  .decode_ratio = 1.2,
+                                  .rested = {g, rested},
+                                  .sustained = {g, sustained},
+                                  .target = {g, target}};
+    struct bundle b = {.power_cap = &cap};
+    b.counts = arena_one(a, struct bundle_counts);
+    b.tokens.n = 1;
+    b.tokens.curve[0] = (struct curve){grid_new(a, ends, 2), per_token};
+    struct calibration r = {.deep = true};
+    double held = 0, highest = 0;
+    for (int i = 0; i < 60; i++) {
+        const bool chunk = i % 3 < 2;
+        const int64_t tokens = chunk ? 64 << i % 5 : 8;
+        if (i == 30)
+            held = 0;
+        add_batch(&r, i / 30, chunk ? 0 : 8, chunk, chunk ? tokens : 0, 0, 0);
+        struct calibration_batch *row = &vec_last(&r.batches);
+        row->first_chunk = r.chunks.n;
+        if (chunk)
+            vec_push(&r.chunks, (struct chunk){.tokens = tokens});
+        const struct power_cap_batch x = {.tokens = tokens, .chunks = chunk};
+        const struct power_cap_factors f = power_cap_factors(&cap, &x);
+        row->device_s = power_cap_run(&cap, &f, 1e-3 * (double)tokens, 0, &held);
+        highest = held > highest ? held : highest;
+    }
+    calibration_predict(a, &r, &model, &b);
+    for (size_t i = 0; i < r.batches.n; i++)
+        assert_near(r.batches.p[i].predicted_s / r.batches.p[i].device_s, 1, 1e-6);
+    assert_true(highest > 0.5);
+    b.power_cap = NULL; /* without it the factors have it */
+    calibration_predict(a, &r, &model, &b);
+    assert_near(r.batches.p[2].predicted_s, 8e-3, 1e-12);
+    assert_true(r.batches.p[2].device_s > 8.1e-3);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_that_waited_for_launches_count_nowhere),
         cmocka_unit_test(launching_is_what_few_batches_exceed),
         cmocka_unit_test(prompts_alone_overlap_with_nothing),
+        cmocka_unit_test(the_power_cap_is_in_no_factor),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),
         cmocka_unit_test(a_whole_part_is_the_setting),

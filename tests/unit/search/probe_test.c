@@ -166,7 +166,7 @@ static double md1(double rho, double t) /* t in services */
 static void waits_are_those_of_a_queue_with_constant_service(void **state)
 {
     struct test *t = *state;
-    struct predictor p = {&constant_ops, NULL, 1, 0};
+    struct predictor p = {.ops = &constant_ops, .stages = 1};
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);
@@ -189,7 +189,7 @@ static void waits_are_those_of_a_queue_with_constant_service(void **state)
 static void all_at_once_takes_the_sum_of_the_services(void **state)
 {
     struct test *t = *state;
-    struct predictor p = {&constant_ops, NULL, 1, 0};
+    struct predictor p = {.ops = &constant_ops, .stages = 1};
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 1};
     struct slo slo = limit(SLO_DELAY, 5);
@@ -216,7 +216,7 @@ static const struct predictor_ops three_joules_ops = {
 static void warmup_bears_its_own_energy(void **state)
 {
     struct test *t = *state;
-    struct predictor p = {&three_joules_ops, NULL, 1, 0};
+    struct predictor p = {.ops = &three_joules_ops, .stages = 1};
     struct serve_params serve = {.policy = "vllm_v1",
                                  .replicas = 1,
                                  .batch_cap = 1,
@@ -257,7 +257,7 @@ static void gaps_are_those_of_requests_that_count(void **state)
     static const struct predictor_ops ops = {
         .name = "by cache", .help = "", .version = PREDICTOR_VERSION, .predict = by_cache};
     struct test *t = *state;
-    struct predictor p = {&ops, NULL, 1, 0};
+    struct predictor p = {.ops = &ops, .stages = 1};
     struct serve_params serve = {
         .policy = "vllm_v1", .replicas = 1, .batch_cap = 1, .block_size = 16, .num_blocks = 10};
     struct slo slo = limit(SLO_DELAY, 5);

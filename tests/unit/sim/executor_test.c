@@ -220,6 +220,90 @@ static enum st launched(void *self, const struct batch *b, struct stage_time *st
     return ST_OK;
 }
 
+/* A prompt of 100 s, all of it by the clock but 10 s. */
+static enum st clocked(void *self, const struct batch *b, struct stage_time *stages, struct err *e)
+{
+    (void)self;
+    (void)b;
+    (void)e;
+    for (int i = 0; i < 2; i++)
+        stages[i] = (struct stage_time){.host_s = 5, .device_s = 100, .operators_s = 90};
+    return ST_OK;
+}
+
+static void a_clock_falls_with_work_and_recovers_at_rest(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    static const struct predictor_ops ops = {.predict = clocked};
+    static const double size[] = {8}, rested[] = {0.9}, sustained[] = {1.2}, target[] = {1};
+    struct grid *g = grid_new(a, size, 1);
+    const struct power_cap cap = {.time_constant_s = 80,
+                                  .decode_ratio = 1.1,
+                                  .rested = {g, rested},
+                                  .sustained = {g, sustained},
+                                  .target = {g, target}};
+    struct predictor p = {.ops = &ops, .stages = 2, .power_cap = &cap};
+    struct executor x = sim_executor(a, &p, ASYNC_OFF), other = sim_executor(a, &p, ASYNC_OFF);
+    struct err e = {0};
+    struct completion c;
+    uint64_t ticket;
+    double held[2] = {0}, free_s[2] = {0};
+    for (int k = 0; k < 4; k++) { /* the third comes late, the last has decodes alone */
+        const struct batch b = {.submit_s = k < 2 ? 0 : 1000.0 * k,
+                                .n_chunks = k < 3,
+                                .prefill_tokens = k < 3 ? 256 : 0,
+                                .n_decodes = k < 3 ? 0 : 4};
+        const struct power_cap_batch y = {.tokens = b.prefill_tokens + b.n_decodes,
+                                          .chunks = k < 3};
+        const struct power_cap_factors f = power_cap_factors(&cap, &y);
+        assert_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
+        assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+        for (int i = 0; i < 2; i++) { /* a state for each stage, idle while its host works */
+            const double begin_s = c.stages[i].start_s + 5;
+            held[i] = power_cap_after(&cap, held[i], 0, begin_s - free_s[i]);
+            const double s = power_cap_run(&cap, &f, 90, 10, &held[i]);
+            assert_near(c.stages[i].device_s, s, 1e-9);
+            free_s[i] = begin_s + s;
+        }
+        if (k == 0) /* of the other replica, which has done nothing */
+            assert_ok(other.ops->submit(other.self, &b, &ticket, &e), &e);
+    }
+    assert_true(held[0] < 1e-3);
+    struct completion first;
+    assert_ok(other.ops->next(other.self, INFINITY, &first, &e), &e);
+    assert_true(first.device_s > 2 * (10 + 81) && first.device_s < 2 * (10 + 108));
+    p.power_cap = NULL;
+    x = sim_executor(a, &p, ASYNC_OFF);
+    const struct batch b = {.n_chunks = 1, .prefill_tokens = 256};
+    assert_ok(x.ops->submit(x.self, &b, &ticket, &e), &e);
+    assert_ok(x.ops->next(x.self, INFINITY, &c, &e), &e);
+    assert_true(c.device_s == 200);
+    arena_free(&a);
+}
+
+/* What goes with the clock: operators with the factor of the calibration run, not all-reduces. */
+static void a_bundle_says_what_goes_with_the_clock(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b = {0};
+    make_bundle(a, &b);
+    static const double size[] = {0, 20}, factor[] = {1.5, 1.5};
+    b.prompt_scale = (struct curve){grid_new(a, size, 2), factor};
+    const struct power_cap cap = {.time_constant_s = 1, .decode_ratio = 1};
+    b.power_cap = &cap;
+    const struct predictor_params p = {.model = &two_layers, .tp = 1, .pp = 1, .bundle = &b};
+    const struct predictor predictor = opened(a, &p);
+    assert_ptr_equal(predictor.power_cap, &cap);
+    struct stage_time t = {0};
+    struct err e = {0};
+    assert_ok(predictor.ops->predict(predictor.self, &mixed, &t, &e), &e);
+    assert_near(t.operators_s, t.device_s, 0);
+    assert_near(t.decode_share, 1.5 * 0.9 / t.device_s, 1e-9);
+    arena_free(&a);
+}
+
 static void a_device_begins_while_kernels_are_launched(void **state)
 {
     (void)state;
@@ -587,6 +671,8 @@ int main(void)
         cmocka_unit_test(rows_that_verify_drafts_have_their_tokens),
         cmocka_unit_test(batches_end_when_predicted_one_at_a_time),
         cmocka_unit_test(hosts_work_beside_the_device),
+        cmocka_unit_test(a_clock_falls_with_work_and_recovers_at_rest),
+        cmocka_unit_test(a_bundle_says_what_goes_with_the_clock),
         cmocka_unit_test(a_device_begins_while_kernels_are_launched),
         cmocka_unit_test(a_host_that_launches_sees_nothing_meanwhile),
         cmocka_unit_test(a_turn_waits_for_the_tokens_of_its_last_one),

@@ -1,0 +1,163 @@
+#include "profile/read/power_cap.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "support/support.h"
+#include "text/json.h"
+
+/* Prompts of 256 tokens and more hold the clock, of 128 hardly. */
+static const char good[] = "{\"power_cap\": {\"held\": true, \"time_constant_s\": 0.05, "
+                           "\"decode_ratio\": 1.08, \"rows\": ["
+                           "{\"tokens\": 128, \"rested_s\": 0.005, \"sustained_s\": 0.0051},"
+                           "{\"tokens\": 256, \"rested_s\": 0.006, \"sustained_s\": 0.0069},"
+                           "{\"tokens\": 1024, \"rested_s\": 0.02, \"sustained_s\": 0.024}]}}";
+static const double tables_s[] = {0.005, 0.0063, 0.022};
+
+static enum st make(struct test *t, const char *text, const double *table_s,
+                    const struct power_cap **out)
+{
+    struct node *map;
+    struct bundle_meta meta;
+    *out = NULL;
+    assert_ok(json_load(t->a, test_write(t, "meta.json", text), NULL, &map, &t->e), t);
+    TRY(fields_read(t->a, &bundle_meta_fields, map, &meta, &t->e));
+    assert_true(meta.has_power_cap);
+    return power_cap_make(t->a, node_find(map, "power_cap"), &meta.power_cap, table_s, out, &t->e);
+}
+
+static struct power_cap_factors at(const struct power_cap *c, int64_t tokens, double decode_share)
+{
+    const struct power_cap_batch b = {
+        .tokens = tokens, .chunks = true, .decode_share = decode_share};
+    return power_cap_factors(c, &b);
+}
+
+static void rows_take_the_place_of_the_tables(void **state)
+{
+    struct test *t = *state;
+    const struct power_cap *c;
+    assert_ok(make(t, good, tables_s, &c), t);
+    assert_near(at(c, 256, 0).rested, 0.006 / 0.0063, 1e-12);
+    assert_near(at(c, 256, 0).sustained, 0.0069 / 0.0063, 1e-12);
+    assert_near(at(c, 256, 0).target, 1, 1e-12);
+    assert_near(at(c, 512, 0).rested, (0.006 / 0.0063 + 0.02 / 0.022) / 2, 1e-12);
+    /* the nearest size outside */
+    assert_near(at(c, 4096, 0).sustained, 0.024 / 0.022, 1e-12);
+    assert_near(at(c, 1, 0).rested, 1, 1e-12);
+    /* a short one slows down as decodes do, and goes there a quarter of the way */
+    assert_near(at(c, 128, 0).sustained, 1.08, 1e-12);
+    assert_near(at(c, 128, 0).target, 0.25, 1e-12);
+    /* decode attention in a batch of both */
+    assert_near(at(c, 256, 0.25).sustained, 0.75 * 0.0069 / 0.0063 + 0.25 * 1.08, 1e-12);
+    assert_near(at(c, 256, 0.25).target, 0.75, 1e-12);
+    const struct power_cap_factors d =
+        power_cap_factors(c, &(struct power_cap_batch){.tokens = 64, .decode_share = 0.5});
+    assert_true(d.rested == 1 && d.sustained == 1.08 && d.target == 0);
+}
+
+static void the_state_goes_to_its_target(void **state)
+{
+    (void)state;
+    const struct power_cap c = {.time_constant_s = 0.05};
+    assert_near(power_cap_after(&c, 0, 1, 0.05), 1 - exp(-1), 1e-12);
+    assert_near(power_cap_after(&c, 0.8, 0, 0.1), 0.8 * exp(-2), 1e-12);
+    assert_true(power_cap_after(&c, 0.3, 1, 0) == 0.3 && power_cap_mean(&c, 0.3, 1, 0) == 0.3);
+    assert_near(power_cap_after(&c, 0.3, 1, 1e9), 1, 0);
+    assert_near(power_cap_mean(&c, 0.3, 0.3, 0.02), 0.3, 1e-12);
+    double sum = 0, held = 0.2; /* the mean is that of the path */
+    enum { STEPS = 20000 };
+    for (int i = 0; i < STEPS; i++) {
+        sum += held / STEPS;
+        held = power_cap_after(&c, held, 1, 0.07 / STEPS);
+    }
+    assert_near(held, power_cap_after(&c, 0.2, 1, 0.07), 1e-9);
+    assert_near(sum, power_cap_mean(&c, 0.2, 1, 0.07), 1e-4);
+}
+
+static void a_batch_takes_what_its_own_end_allows(void **state)
+{
+    struct test *t = *state;
+    const struct power_cap *c;
+    assert_ok(make(t, good, tables_s, &c), t);
+    const struct power_cap_factors f = at(c, 1024, 0);
+    double held = 0, before = 0, s = 0;
+    for (int i = 0; i < 40; i++) {
+        before = held;
+        s = power_cap_run(c, &f, 0.022, 0.001, &held);
+        const double mean = power_cap_mean(c, before, 1, s);
+        assert_near(s, 0.001 + 0.02 + 0.004 * mean, 1e-9);
+        assert_near(held, power_cap_after(c, before, 1, s), 1e-12);
+    }
+    assert_near(s, 0.001 + 0.024, 1e-6); /* prompts alone end where they were measured to */
+    const struct power_cap_factors little = at(c, 128, 0);
+    held = 0;
+    for (int i = 0; i < 200; i++)
+        s = power_cap_run(c, &little, 0.005, 0, &held);
+    assert_near(s, 0.0051, 1e-8);
+    /* far longer than the time constant: no oscillation */
+    held = 0;
+    s = power_cap_run(c, &f, 22, 0, &held);
+    assert_near(s, 24 - 4 * 0.05 / 24, 1e-3);
+}
+
+static void a_clock_that_does_not_fall_is_none(void **state)
+{
+    struct test *t = *state;
+    const struct power_cap *c;
+    assert_ok(make(t,
+                   "{\"power_cap\": {\"held\": false, \"time_constant_s\": null, \"decode_ratio\": "
+                   "null, \"rows\": [{\"tokens\": 20, \"rested_s\": 1, \"sustained_s\": 1}]}}",
+                   tables_s, &c),
+              t);
+    assert_null(c);
+}
+
+static void refused(struct test *t, const char *numbers, const char *rows, const double *table_s,
+                    const char *text)
+{
+    const struct power_cap *c;
+    const char *json =
+        arena_printf(t->a, "{\"power_cap\": {\"held\": true, %s, \"rows\": [%s]}}", numbers, rows);
+    assert_int_equal(make(t, json, table_s, &c), ST_INPUT);
+    assert_null(c);
+    const char *said = strstr(err_cause(&t->e, 0), "meta.json:1:"); /* with its place */
+    assert_non_null(said);
+    said = strstr(said, ": ");
+    assert_string_equal(said ? said + 2 : "", text);
+    err_clear(&t->e);
+}
+
+static void bad_rows_are_named(void **state)
+{
+    struct test *t = *state;
+    static const char numbers[] = "\"time_constant_s\": 0.05, \"decode_ratio\": 1.08";
+    static const char row[] = "{\"tokens\": 256, \"rested_s\": 1, \"sustained_s\": 2}";
+    refused(t, "\"decode_ratio\": 1.08", row, tables_s,
+            "power_cap: where held is true, time_constant_s and decode_ratio are numbers");
+    refused(t, "\"time_constant_s\": 0, \"decode_ratio\": 1", row, tables_s,
+            "power_cap.time_constant_s: 0 is below the minimum 0.0001");
+    refused(t, "\"time_constant_s\": 1, \"decode_ratio\": 0.5", row, tables_s,
+            "power_cap.decode_ratio: 0.5 is below the minimum 1");
+    refused(t, numbers, "", tables_s, "power_cap.rows: expected 1 to 64");
+    refused(t, numbers, arena_printf(t->a, "%s, %s", row, row), tables_s,
+            "power_cap.rows: tokens must ascend");
+    refused(t, numbers, "{\"tokens\": 256, \"rested_s\": 0, \"sustained_s\": 2}", tables_s,
+            "power_cap.rows[0].rested_s: 0 is below the minimum 1e-09");
+    refused(t, numbers, "{\"tokens\": 256, \"rested_s\": 2, \"sustained_s\": 2}", tables_s,
+            "power_cap.rows: held is true, but no sustained_s is above rested_s");
+    refused(t, numbers, row, (double[]){0},
+            "power_cap.rows: the tables have no time of such a prompt");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rows_take_the_place_of_the_tables),
+        TEST(the_state_goes_to_its_target),
+        TEST(a_batch_takes_what_its_own_end_allows),
+        TEST(a_clock_that_does_not_fall_is_none),
+        TEST(bad_rows_are_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
