@@ -3,6 +3,7 @@
 #ifndef PROFILE_DRIVE_H
 #define PROFILE_DRIVE_H
 
+#include "base/vec.h"
 #include "profile/grid.h"
 #include "serve/executor.h"
 
@@ -34,6 +35,21 @@ enum { DRIVE_TRAIN = 6 };
  * summed over repeats; *n of them; *spent_s: machine time of all passes. */
 enum st drive_point(struct drive *d, const struct point *p, int most, double op_s[][OP_KINDS],
                     int *n, double *spent_s, struct err *e);
+
+/* A pass of a train. */
+struct drive_pass {
+    double begin_s;  /* of the device's, since the train's first began there */
+    double device_s; /* 0 = the device waited for the host: not known */
+};
+struct drive_passes {
+    VEC(struct drive_pass) of;
+};
+
+/* Passes of the point, one like the other, two in flight where the executor can, until one begins
+ * after `seconds`, and at least two; appended to out. Their time is the device's, no operators are
+ * told apart. */
+enum st drive_train(struct drive *d, const struct point *p, double seconds,
+                    struct drive_passes *out, struct err *e);
 
 /* One pass of the point, then its operators of the loop over and over (executor_ops.loop, which the
  * executor must have). */

@@ -121,6 +121,7 @@ static const struct line_kind {
     {'q', 1, 1, false, keep_row},        {'w', 1, JOURNAL_NUMBERS, false, keep_row},
     {'y', 2, 2, false, keep_row},        {'c', 3, 3, false, keep_row},
     {'e', 11, 11, false, keep_row},      {'i', 8, 8, false, keep_row},
+    {'t', 5, 5, true, keep_row},         {'u', 1, 1, false, keep_row},
     {'p', 0, 0, false, read_publishing},
 };
 
@@ -324,7 +325,7 @@ void journal_leave_out(struct journal *j, int session)
     for (size_t i = 0; i < j->rows.n; i++) {
         const struct journal_row row = j->rows.p[i];
         at += row.kind == 'n';
-        if (at != session || strchr("ncei", row.kind))
+        if (at != session || strchr("nceitu", row.kind))
             j->rows.p[kept++] = row;
     }
     j->rows.n = kept;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "profile/host.h"
+#include "profile/power_cap.h"
 #include "profile/session.h"
 #include "profile/write.h"
 
@@ -258,6 +259,21 @@ static enum st calibrate(struct session *s, int64_t round, bool *more, struct er
     return st == ST_OK ? ST_OK : err_add(e, "calibration run");
 }
 
+/* Once in a session, behind the grid's first visits: kernels are found by then. */
+static enum st measure_power_cap(struct session *s, struct err *e)
+{
+    if (!(s->ex.ops->caps & EXEC_OP_SPLIT) || s->p->calibration_only || rows_of_session(s, 'u'))
+        return ST_OK;
+    double ignored = 0, spent_s;
+    enum st st = power_cap_measure(s, &spent_s, e);
+    if (st == ST_INTERRUPTED)
+        return session_interrupted(s, e);
+    if (st != ST_OK)
+        return err_add(e, "trains for the power cap");
+    session_used(s, &ignored, spent_s);
+    return ST_OK;
+}
+
 /* The rounds of the calibration run that come before anything is recorded. */
 static enum st calibrate_first(struct session *s, struct err *e)
 {
@@ -277,6 +293,7 @@ static enum st sample_grid(struct session *s, bool calibrates, struct err *e)
     drive_bind(s->drive);
     TRY(sample_warm_up(s, e));
     TRY(sample_levels(s, e));
+    TRY(measure_power_cap(s, e));
     for (int64_t round = 1; round <= s->p->samples && (round == 1 || visited || more); round++) {
         if (round > 1 && !s->p->calibration_only)
             TRY(sample_round(s, round, &visited, e));
@@ -580,6 +597,15 @@ static enum st publish(struct session *s, const char *dir, const char *host, str
         .sessions = told,
         .reference = reference_node(s->a, &passes),
     };
+    struct bundle_power_cap cap;
+    if (power_cap_fit(s->a, &s->journal, &cap))
+        r.power_cap = &cap;
+    if (r.power_cap && cap.held)
+        log_info("profile: the power limit lowers the clock: prompts of %lld tokens take %.1f ms "
+                 "rested and %.1f ms one after the other",
+                 (long long)cap.rows[cap.n_rows - 1].tokens,
+                 cap.rows[cap.n_rows - 1].rested_s * 1e3,
+                 cap.rows[cap.n_rows - 1].sustained_s * 1e3);
     struct power_table power;
     if (power_load(s->a, &s->journal, &power))
         r.power = &power;

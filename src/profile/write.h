@@ -26,8 +26,9 @@ struct profile_result {
     double measured_s;        /* operator time of all samples */
     struct contention contention;
     const struct node *sessions;
-    const struct power_table *power; /* NULL = energy was not measured (power.h) */
-    const struct node *reference;    /* of all sessions; NULL = none (reference.h) */
+    const struct bundle_power_cap *power_cap; /* NULL = was not measured (power_cap.h) */
+    const struct power_table *power;          /* NULL = energy was not measured (power.h) */
+    const struct node *reference;             /* of all sessions; NULL = none (reference.h) */
 };
 
 /* The model's operators on one shard, and the gap where it is measured. */

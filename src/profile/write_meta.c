@@ -230,6 +230,9 @@ struct node *profile_meta(struct arena *a, const struct profile_result *r,
                                 .provenance = p->provenance,
                                 .config = p->config};
     said.meta.has_wake = wake_said(a, r->wake, &said.meta.wake);
+    said.meta.has_power_cap = r->power_cap != NULL;
+    if (r->power_cap)
+        said.meta.power_cap = *r->power_cap;
     add_operators(a, r, ops, &said.meta);
     add_prompt_batches(a, r, ops, &said.meta);
     for (int k = 0; k < CALIBRATION_KINDS; k++)

@@ -135,6 +135,33 @@ static void a_slow_machine_is_not_asked_for_long_trains(void **state)
     arena_free(&a);
 }
 
+/* Passes of a train, with what they take, until one begins late. */
+static void a_train_lasts_as_long_as_asked(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct timed_executor t = {.model = &m};
+    struct drive *d = drive_new(a, timed_executor(&t), &limits, m.vocab, 1);
+    const struct point points[] = {{POINT_PREFILL, 64, 0, 0}, {POINT_DECODE, 4, 32, 0}};
+    struct err e = {0};
+    for (int k = 0; k < 2; k++) {
+        struct drive_passes passes = {0};
+        assert_ok(drive_train(d, &points[k], 0, &passes, &e), &e);
+        assert_int_equal(passes.of.n, 2);
+        const double pass_s = passes.of.p[0].device_s, step_s = passes.of.p[1].begin_s;
+        assert_true(pass_s > 0 && step_s > pass_s && passes.of.p[0].begin_s == 0);
+        vec_clear(&passes.of);
+        assert_ok(drive_train(d, &points[k], 9.5 * step_s, &passes, &e), &e);
+        assert_int_equal(passes.of.n, 11);
+        for (size_t i = 0; i < passes.of.n; i++) {
+            assert_near(passes.of.p[i].begin_s, (double)i * step_s, 1e-9);
+            assert_near(passes.of.p[i].device_s, pass_s, 1e-12);
+        }
+        vec_free(&passes.of);
+    }
+    arena_free(&a);
+}
+
 static enum st lost(void *self, double deadline_s, struct completion *out, struct err *e)
 {
     (void)self, (void)deadline_s, (void)out, (void)e;
@@ -166,6 +193,7 @@ int main(void)
         cmocka_unit_test(every_point_of_a_grid_can_be_driven),
         cmocka_unit_test(a_train_runs_until_it_is_no_faster),
         cmocka_unit_test(a_slow_machine_is_not_asked_for_long_trains),
+        cmocka_unit_test(a_train_lasts_as_long_as_asked),
         cmocka_unit_test(a_lost_batch_is_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,282 @@
+#include "profile/power_cap.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "profile/read/power_cap.h"
+#include "profile/stats.h"
+
+/* The clock of an H200 fell 40 to 80 ms after rest and was back 60 to 140 ms behind the prompts. */
+static const double REST_S = 0.3, TRAIN_S = 0.35, RESTED_S = 0.025, DECODES_S = 0.4;
+/* Of the decodes behind the prompts: those that begin before and after that. */
+static const double BEHIND_S = 0.015, SETTLED_S = 0.2;
+static const double LONGEST_S = 0.05;   /* a longer pass is not at the clock of rest to its end */
+static const double HELD_LEAST = 0.015; /* of the time; passes repeat within some 0.5 % */
+static const double SHARE = 0.1;        /* of the time budget */
+enum { SHORTEST = 128, SIZES = 24, RESTED_FEWEST = 3, SEQUENCES = 4, CACHED = 1024 };
+
+/* ---- the trains ------------------------------------------------------------------------------ */
+
+static int sizes_of(const struct grid_limits *l, int64_t sizes[SIZES])
+{
+    const int64_t blocks = l->num_blocks * l->block_size;
+    int64_t most = l->max_tokens < l->max_kv ? l->max_tokens : l->max_kv;
+    most = most < blocks ? most : blocks;
+    int n = 0;
+    for (int64_t x = SHORTEST; x <= most && n < SIZES; x *= 2)
+        sizes[n++] = x;
+    if (n == 0)
+        sizes[n++] = most;
+    return n;
+}
+
+static struct point decodes_of(const struct grid_limits *l)
+{
+    struct point p = {POINT_DECODE, l->max_batch < SEQUENCES ? l->max_batch : SEQUENCES, CACHED, 0};
+    if (p.kv > l->max_kv - 1)
+        p.kv = l->max_kv - 1;
+    while (p.kv > 1 && point_rows(&p, l) * point_blocks(&p, l) > l->num_blocks)
+        p.kv /= 2;
+    return p;
+}
+
+struct trains {
+    struct session *s;
+    int train;
+    int rested[SIZES]; /* passes at the clock of rest */
+    double spent_s;
+};
+
+static void rest(struct trains *t)
+{
+    t->spent_s += REST_S;
+    if (!t->s->p->clock->is_virtual)
+        clock_sleep_until_ns(clock_mono_ns() + ns_from_s(REST_S));
+}
+
+/* rested: where passes at the clock of rest are counted; NULL = not. */
+static enum st run_train(struct trains *t, const struct point *p, double seconds, int *rested,
+                         struct err *e)
+{
+    struct drive_passes passes = {0};
+    if (session_stopped(t->s))
+        return ST_INTERRUPTED;
+    enum st st = drive_train(t->s->drive, p, seconds, &passes, e);
+    for (size_t i = 0; i < passes.of.n && st == ST_OK; i++) {
+        const struct drive_pass *pass = &passes.of.p[i];
+        t->spent_s += pass->device_s;
+        if (pass->device_s > 0 && pass->begin_s <= RESTED_S && rested)
+            ++*rested;
+        if (pass->device_s > 0)
+            st = journal_row(&t->s->journal, 't',
+                             (double[]){t->train, p->kind != POINT_DECODE, (double)p->x,
+                                        pass->begin_s, pass->device_s},
+                             5, e);
+    }
+    t->train++;
+    vec_free(&passes.of);
+    return st;
+}
+
+/* Two passes first, so that what a size needs is there: they are no rows. *took_s: the second. */
+static enum st warm(struct trains *t, const struct point *p, double *took_s, struct err *e)
+{
+    struct drive_passes passes = {0};
+    const enum st st = drive_train(t->s->drive, p, 0, &passes, e);
+    *took_s = st == ST_OK ? vec_last(&passes.of).device_s : 0;
+    vec_free(&passes.of);
+    return st;
+}
+
+enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
+{
+    int64_t sizes[SIZES];
+    int n = sizes_of(&s->limits, sizes);
+    const struct point decodes = decodes_of(&s->limits);
+    const double share_s = SHARE * s->p->time_budget_s;
+    struct trains t = {.s = s};
+    drive_bind(s->drive);
+    for (int i = 0; i < n; i++) {
+        const struct point p = {POINT_PREFILL, sizes[i], 0, 0};
+        double took_s;
+        TRY(warm(&t, &p, &took_s, e));
+        if (i > 0 && took_s > LONGEST_S)
+            n = i;
+        if (i == n)
+            break;
+        rest(&t);
+        TRY(run_train(&t, &p, TRAIN_S, &t.rested[i], e));
+    }
+    TRY(run_train(&t, &decodes, DECODES_S, NULL, e)); /* behind the last, the longest */
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = n - 1; i >= 0; i--) {
+            const struct point p = {POINT_PREFILL, sizes[i], 0, 0};
+            const int had = t.rested[i];
+            if (had >= RESTED_FEWEST || (share_s > 0 && t.spent_s + REST_S > share_s))
+                continue;
+            rest(&t);
+            TRY(run_train(&t, &p, 0, &t.rested[i], e));
+            more |= t.rested[i] > had;
+        }
+    }
+    *spent_s = t.spent_s;
+    return journal_row(&s->journal, 'u', spent_s, 1, e);
+}
+
+/* ---- what they say --------------------------------------------------------------------------- */
+
+struct pass {
+    bool begins; /* its train */
+    bool prompt;
+    int64_t tokens;
+    double begin_s, device_s;
+};
+
+struct passes {
+    struct pass *p; /* [n] in order */
+    size_t n;
+};
+
+static struct passes load(struct arena *a, const struct journal *j)
+{
+    struct passes out = {arena_array(a, struct pass, j->rows.n), 0};
+    size_t at = 0;
+    int n;
+    double train = -1;
+    for (const double *v; (v = journal_next(j, 't', &at, &n));) {
+        if (n != 5 || !(v[2] >= 1 && v[2] <= 1e9 && v[4] > 0))
+            continue;
+        out.p[out.n++] = (struct pass){.begins = v[0] != train,
+                                       .prompt = v[1] > 0,
+                                       .tokens = (int64_t)v[2],
+                                       .begin_s = v[3],
+                                       .device_s = v[4]};
+        train = v[0];
+    }
+    return out;
+}
+
+/* Median time of prompts of a size (decodes: 0) that began then; *n of them. */
+static double median_of(const struct passes *all, int64_t tokens, double from_s, double to_s,
+                        double *scratch, int64_t *n)
+{
+    *n = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct pass *p = &all->p[i];
+        if ((p->prompt ? p->tokens : 0) == tokens && p->begin_s >= from_s && p->begin_s <= to_s)
+            scratch[(*n)++] = p->device_s;
+    }
+    return stats_of(scratch, *n).median;
+}
+
+static bool has_row(const struct bundle_power_cap *c, int64_t tokens)
+{
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (c->rows[i].tokens == tokens)
+            return true;
+    return false;
+}
+
+static int by_tokens(const void *p, const void *q)
+{
+    const struct bundle_power_cap_row *x = p, *y = q;
+    return (x->tokens > y->tokens) - (x->tokens < y->tokens);
+}
+
+static double ratio_of(const struct bundle_power_cap_row *r)
+{
+    return r->sustained_s / r->rested_s;
+}
+
+static void find_rows(struct arena *a, const struct passes *all, double *scratch,
+                      struct bundle_power_cap *out)
+{
+    out->rows = arena_array(a, struct bundle_power_cap_row, all->n);
+    for (size_t i = 0; i < all->n; i++) {
+        struct bundle_power_cap_row r = {.tokens = all->p[i].tokens};
+        if (!all->p[i].prompt || has_row(out, r.tokens))
+            continue;
+        r.rested_s = median_of(all, r.tokens, 0, RESTED_S, scratch, &r.rested_passes);
+        r.sustained_s =
+            median_of(all, r.tokens, TRAIN_S / 2, INFINITY, scratch, &r.sustained_passes);
+        if (r.rested_passes > 0 && r.sustained_passes > 0)
+            out->rows[out->n_rows++] = r;
+    }
+    if (out->n_rows)
+        qsort(out->rows, out->n_rows, sizeof *out->rows, by_tokens);
+}
+
+static const struct bundle_power_cap_row *row_of(const struct bundle_power_cap *c, int64_t tokens)
+{
+    for (size_t i = 0; i < c->n_rows; i++)
+        if (c->rows[i].tokens == tokens)
+            return &c->rows[i];
+    return NULL;
+}
+
+/* Sum of absolute errors of the state model. Trains of prompts begin rested, those of decodes where
+ * the prompts before them ended. The ratios of rows are to rested_s here, not to tables. */
+static double error_of(const struct passes *all, const struct bundle_power_cap *said,
+                       const struct power_cap *model, double free_s)
+{
+    double held = 0, sum = 0;
+    for (size_t i = 0; i < all->n; i++) {
+        const struct pass *p = &all->p[i];
+        const struct bundle_power_cap_row *r = p->prompt ? row_of(said, p->tokens) : NULL;
+        if (p->prompt && !r)
+            continue;
+        const struct power_cap_batch b = {.tokens = p->tokens, .chunks = p->prompt};
+        const struct power_cap_factors f = power_cap_factors(model, &b);
+        if (p->begins && p->prompt)
+            held = 0;
+        const double mean = power_cap_mean(model, held, f.target, p->device_s);
+        held = power_cap_after(model, held, f.target, p->device_s);
+        sum += fabs((r ? r->rested_s : free_s) * (1 + (f.sustained - 1) * mean) - p->device_s);
+    }
+    return sum;
+}
+
+static double time_constant_of(struct arena *a, const struct passes *all,
+                               const struct bundle_power_cap *said, double free_s)
+{
+    static const double FROM_S = 0.01, TO_S = 1.0001, STEP = 1.05;
+    double *rested_s = arena_array(a, double, said->n_rows);
+    struct bundle_power_cap tried = *said;
+    double best_s = FROM_S, least = INFINITY;
+    for (size_t i = 0; i < said->n_rows; i++)
+        rested_s[i] = said->rows[i].rested_s;
+    for (double s = FROM_S; s <= TO_S; s *= STEP) {
+        const struct power_cap *model;
+        struct err never = {0};
+        tried.time_constant_s = s;
+        if (power_cap_make(a, NULL, &tried, rested_s, &model, &never) != ST_OK)
+            break;
+        const double error = error_of(all, said, model, free_s);
+        if (error < least) {
+            least = error;
+            best_s = s;
+        }
+    }
+    return best_s;
+}
+
+bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out)
+{
+    *out = (struct bundle_power_cap){.time_constant_s = (double)NAN, .decode_ratio = (double)NAN};
+    const struct passes all = load(a, j);
+    double *scratch = arena_array(a, double, all.n), most = 0;
+    int64_t behind, settled;
+    find_rows(a, &all, scratch, out);
+    for (size_t i = 0; i < out->n_rows; i++)
+        most = fmax(most, ratio_of(&out->rows[i]) - 1);
+    out->held = most >= HELD_LEAST;
+    if (!out->held)
+        return out->n_rows > 0;
+    const double behind_s = median_of(&all, 0, 0, BEHIND_S, scratch, &behind);
+    const double free_s = median_of(&all, 0, SETTLED_S, INFINITY, scratch, &settled);
+    out->decode_ratio = behind && settled ? fmin(fmax(behind_s / free_s, 1), 10) : 1;
+    out->time_constant_s = time_constant_of(a, &all, out, free_s);
+    return true;
+}

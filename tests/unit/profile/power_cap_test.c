@@ -1,0 +1,123 @@
+#include "profile/power_cap.h"
+
+#include <math.h>
+
+#include "profile/read/power_cap.h"
+#include "support/support.h"
+
+static const struct size {
+    int64_t tokens;
+    double rested_s, sustained_s;
+} sizes[] = {{128, 0.0049, 0.0050}, {512, 0.0106, 0.0122}, {1024, 0.0209, 0.0241}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+static const double TRAIN_S = 0.35, DECODE_S = 0.0043, DECODE_RATIO = 1.08, FALLS_AFTER_S = 0.026;
+
+static void put(struct test *t, struct journal *j, int train, bool prompt, int64_t tokens,
+                double begin_s, double device_s)
+{
+    const double v[] = {train, prompt, (double)tokens, begin_s, device_s};
+    assert_ok(journal_row(j, 't', v, 5, &t->e), t);
+}
+
+static void open_journal(struct test *t, const char *name, struct journal *j)
+{
+    assert_ok(journal_open(t->a, test_path(t, name), "key", 1, j, &t->e), t);
+}
+
+/* Trains of a device whose clock falls as the model has it, but no earlier than some while after
+ * rest, as that of an H200; every seventh pass is disturbed. */
+static void put_trains(struct test *t, struct journal *j, double time_constant_s)
+{
+    const struct power_cap c = {.time_constant_s = time_constant_s};
+    double held = 0;
+    for (int i = 0; i < SIZES; i++) {
+        const struct size *z = &sizes[i];
+        const double excess = z->sustained_s / z->rested_s - 1;
+        const double slope = fmax(excess, DECODE_RATIO - 1), target = excess / slope;
+        held = 0;
+        int k = 0;
+        for (double s = 0; s < TRAIN_S; k++) {
+            const double late = s < FALLS_AFTER_S ? 0 : target;
+            const double took =
+                z->rested_s * (1 + slope * power_cap_mean(&c, held, late, z->rested_s));
+            put(t, j, i, true, z->tokens, s, k % 7 == 6 ? 1.3 * took : took);
+            held = power_cap_after(&c, held, late, took);
+            s += took;
+        }
+    }
+    for (double s = 0; s < TRAIN_S;) {
+        const double took =
+            DECODE_S * (1 + (DECODE_RATIO - 1) * power_cap_mean(&c, held, 0, DECODE_S));
+        put(t, j, SIZES, false, 4, s, took);
+        held = power_cap_after(&c, held, 0, took);
+        s += took;
+    }
+}
+
+static void trains_give_back_what_made_them(void **state)
+{
+    struct test *t = *state;
+    static const double made_with[] = {0.03, 0.06};
+    for (int k = 0; k < 2; k++) {
+        struct journal j;
+        struct bundle_power_cap cap;
+        open_journal(t, k ? "slow" : "quick", &j);
+        put_trains(t, &j, made_with[k]);
+        assert_true(power_cap_fit(t->a, &j, &cap));
+        assert_true(cap.held);
+        assert_int_equal(cap.n_rows, SIZES);
+        for (int i = 0; i < SIZES; i++) {
+            assert_int_equal(cap.rows[i].tokens, sizes[i].tokens);
+            assert_near(cap.rows[i].rested_s / sizes[i].rested_s, 1, 1e-9);
+            assert_near(cap.rows[i].sustained_s / sizes[i].sustained_s, 1, 0.01);
+            assert_true(cap.rows[i].rested_passes > 0 && cap.rows[i].sustained_passes > 2);
+        }
+        /* the first 15 ms behind the prompts, of a clock that recovers from the first on */
+        assert_true(cap.decode_ratio > 1.05 && cap.decode_ratio < DECODE_RATIO);
+        /* the while in which nothing fell is in it */
+        assert_true(cap.time_constant_s > made_with[k]);
+        assert_true(cap.time_constant_s < made_with[k] + 1.5 * FALLS_AFTER_S);
+        journal_close(&j);
+    }
+}
+
+static void a_clock_that_stays_is_said(void **state)
+{
+    struct test *t = *state;
+    struct journal j;
+    struct bundle_power_cap cap;
+    open_journal(t, "flat", &j);
+    assert_false(power_cap_fit(t->a, &j, &cap)); /* no trains */
+    for (int i = 0; i < 100; i++)
+        put(t, &j, 0, true, 128, 0.0049 * i, i % 2 ? 0.0049 : 0.00493);
+    put(t, &j, 1, false, 4, 0, 0.0043);
+    assert_true(power_cap_fit(t->a, &j, &cap));
+    assert_false(cap.held);
+    assert_int_equal(cap.n_rows, 1);
+    assert_true(isnan(cap.time_constant_s) && isnan(cap.decode_ratio));
+    journal_close(&j);
+}
+
+/* Prompts so long that none begins late in its train; no decodes. */
+static void what_is_missing_is_left_out(void **state)
+{
+    struct test *t = *state;
+    struct journal j;
+    struct bundle_power_cap cap;
+    open_journal(t, "few", &j);
+    put(t, &j, 0, true, 4096, 0, 0.1);
+    assert_false(power_cap_fit(t->a, &j, &cap));
+    put(t, &j, 1, true, 512, 0, 0.010);
+    put(t, &j, 1, true, 512, 0.2, 0.012);
+    assert_true(power_cap_fit(t->a, &j, &cap));
+    assert_true(cap.held && cap.n_rows == 1 && cap.decode_ratio == 1);
+    journal_close(&j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {TEST(trains_give_back_what_made_them),
+                                       TEST(a_clock_that_stays_is_said),
+                                       TEST(what_is_missing_is_left_out)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
