@@ -7,6 +7,7 @@
 
 #include "engine/engine.h"
 #include "profile/read/bundle.h"
+#include "profile/read/power_cap.h"
 #include "profile/read/reference_ratio.h"
 #include "serve/memory.h"
 #include "support/support.h"
@@ -299,6 +300,45 @@ static void the_calibration_run_alone_is_extended(void **state)
     struct bundle *b = load(f);
     relative(predict_tokens_s(b, 100), tokens_s(100, false));
     assert_near(bundle_decode_scale(b, 16, 9), 1.5, 1e-3); /* the mean of both */
+}
+
+/* Trains in the samples of a device that is held to 1.2 times a prompt's time, where the session's
+ * own batches never were: the bundle says so, and its factors are of what the state leaves. */
+static void trains_become_the_power_cap(void **state)
+{
+    struct fixture *f = *state;
+    assert_ok(run(f), &f->e);
+    struct bundle *b = load(f);
+    assert_null(bundle_power_cap(b));
+    assert_null(node_find(meta_of(f), "power_cap"));
+    assert_near(bundle_prompt_scale(b, 100, false), 1, 1e-6);
+    const double pass_s =
+        predict_tokens_s(b, 128) + predict_rows_s(b, 1) + predict_prefill_s(b, 0, 128);
+    struct buf text = {0};
+    buf_puts(&text, file(f, f->compute, "samples.txt"));
+    for (int i = 0; i < 40; i++)
+        buf_printf(&text, "t 0 1 128 %g %.17g\n", 0.01 * i, (i < 5 ? 1 : 1.2) * pass_s);
+    for (int i = 0; i < 40; i++)
+        buf_printf(&text, "t 1 0 4 %g %.17g\n", 0.01 * i, i < 5 ? 0.0011 : 0.001);
+    buf_puts(&text, "u 1\n");
+    const char *samples = fs_join(f->a, f->compute, "samples.txt");
+    assert_ok(fs_write_atomic(samples, text.p, text.n, &f->e), &f->e);
+    buf_free(&text);
+    f->p.extend = true;
+    assert_ok(run(f), &f->e);
+    const struct node *said = node_find(meta_of(f), "power_cap"), *row;
+    assert_true(node_find(said, "held")->b);
+    assert_near(node_find(said, "decode_ratio")->f, 1.1, 1e-9);
+    assert_int_equal(node_find(said, "rows")->n, 1);
+    row = node_find(said, "rows")->items[0];
+    assert_near(node_find(row, "sustained_s")->f / node_find(row, "rested_s")->f, 1.2, 1e-9);
+    b = load(f);
+    const struct power_cap_factors factors =
+        power_cap_factors(bundle_power_cap(b), &(struct power_cap_batch){128, true, 0});
+    assert_near(factors.rested, 1, 1e-6);
+    assert_near(factors.sustained, 1.2, 1e-6);
+    assert_true(bundle_prompt_scale(b, 100, false) < 0.999);
+    assert_true(bundle_prompt_scale(b, 100, false) > 1 / 1.2);
 }
 
 static void what_cannot_be_extended_is_refused(void **state)
@@ -641,6 +681,7 @@ int main(void)
         with_root(stalls_are_a_part_of_the_mean),
         with_root(neighbours_in_the_caches_are_told_apart),
         with_root(a_bundle_is_extended),
+        with_root(trains_become_the_power_cap),
         with_root(the_calibration_run_alone_is_extended),
         with_root(what_cannot_be_extended_is_refused),
         with_root(an_interrupted_extension_goes_on),
