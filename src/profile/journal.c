@@ -286,6 +286,15 @@ const double *journal_next(const struct journal *j, char kind, size_t *at, int *
     return NULL;
 }
 
+int journal_rows(const struct journal *j, char kind)
+{
+    size_t at = 0;
+    int n, rows = 0;
+    while (journal_next(j, kind, &at, &n))
+        rows++;
+    return rows;
+}
+
 static void leave_out_samples(struct journal *j, int64_t point, int session)
 {
     size_t kept = 0;

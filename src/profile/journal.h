@@ -92,6 +92,8 @@ enum { JOURNAL_NUMBERS = 512 };
 enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e);
 /* Row i of that kind, counted from row *at, which moves past it; NULL: no more. */
 const double *journal_next(const struct journal *j, char kind, size_t *at, int *n);
+/* Their number. */
+int journal_rows(const struct journal *j, char kind);
 /* Drops that session's measurements from memory where another session has the same ones; the file
  * keeps them, and rows n, c, e, i, t and u stay: power does not depend on who else wants the cores.
  */
