@@ -1,5 +1,5 @@
-/* From a session's journal to the bundle: which sessions count, the factors that the calibration run
- * gives, then the files, in place of those of an extended bundle. */
+/* From a session's journal to the bundle: which sessions count, the factors that the calibration
+ * run gives, then the files, in place of those of an extended bundle. */
 #ifndef PROFILE_PUBLISH_H
 #define PROFILE_PUBLISH_H
 
