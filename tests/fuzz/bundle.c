@@ -5,6 +5,7 @@
 
 #include "folder.h"
 #include "profile/read/bundle.h"
+#include "profile/read/power_cap.h"
 
 static const struct model model = {.family = MODEL_QWEN3,
                                    .name = "m",
@@ -45,9 +46,22 @@ static void sound(double s)
     REQUIRE(isfinite(s) && s >= 0);
 }
 
+/* Batches one after the other, whatever the limit does. */
+static void heat(const struct power_cap *c, int64_t tokens, double *held)
+{
+    const struct power_cap_batch x = {
+        .tokens = tokens, .chunks = tokens % 2, .decode_share = tokens % 3 / 2.0};
+    const struct power_cap_factors f = power_cap_factors(c, &x);
+    sound(power_cap_run(c, &f, 1e-3 * (double)tokens, 1e-4, held));
+    REQUIRE(*held >= 0 && *held <= 1);
+}
+
 static void ask(const struct bundle *b)
 {
     static const int64_t sizes[] = {0, 1, 3, 17, 400, 100000};
+    double held = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && bundle_power_cap(b); i++)
+        heat(bundle_power_cap(b), sizes[i], &held);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const int64_t n = sizes[i];
         sound(predict_tokens_s(b, n));
