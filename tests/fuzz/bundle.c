@@ -50,7 +50,7 @@ static void sound(double s)
 static void heat(const struct power_cap *c, int64_t tokens, double *held)
 {
     const struct power_cap_batch x = {
-        .tokens = tokens, .chunks = tokens % 2, .decode_share = tokens % 3 / 2.0};
+        .tokens = tokens, .chunks = tokens % 2, .decode_share = (double)(tokens % 3) / 2};
     const struct power_cap_factors f = power_cap_factors(c, &x);
     sound(power_cap_run(c, &f, 1e-3 * (double)tokens, 1e-4, held));
     REQUIRE(*held >= 0 && *held <= 1);
