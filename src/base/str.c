@@ -74,6 +74,17 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     b->n += (size_t)n;
 }
 
+void buf_shell(struct buf *b, const char *word)
+{
+    buf_putc(b, '\'');
+    for (; *word; word++)
+        if (*word == '\'')
+            buf_puts(b, "'\\''");
+        else
+            buf_putc(b, *word);
+    buf_putc(b, '\'');
+}
+
 void buf_clear(struct buf *b)
 {
     b->n = 0;

@@ -31,7 +31,8 @@ void buf_add(struct buf *b, const void *p, size_t n);
 void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
-void buf_clear(struct buf *b); /* length 0, keeps the memory */
+void buf_shell(struct buf *b, const char *word); /* in shell quotes, a quote inside as '\'' */
+void buf_clear(struct buf *b);                   /* length 0, keeps the memory */
 void buf_free(struct buf *b);
 const char *buf_str(const struct buf *b); /* "" when empty */
 

@@ -153,16 +153,11 @@ static enum st record(struct job_context *c, const struct trace_record *r, int *
     return e->st;
 }
 
-/* Writes a value in shell quotes, a quote inside as '\''. */
 static void put_export(struct buf *out, const char *name, const char *value)
 {
-    buf_printf(out, "export %s='", name);
-    for (; *value; value++)
-        if (*value == '\'')
-            buf_puts(out, "'\\''");
-        else
-            buf_putc(out, *value);
-    buf_puts(out, "'\n");
+    buf_printf(out, "export %s=", name);
+    buf_shell(out, value);
+    buf_putc(out, '\n');
 }
 
 /* attach=false: creates the folder; spools come later, from any program with the variables set. */

@@ -83,15 +83,11 @@ const char *argv_line(struct arena *a, struct texts words)
 {
     struct buf out = {0};
     for (size_t i = 0; i < words.n; i++) {
-        bool plain = is_plain(words.items[i]);
         buf_puts(&out, i ? " " : "");
-        buf_puts(&out, plain ? "" : "'");
-        for (const char *p = words.items[i]; *p; p++)
-            if (*p == '\'')
-                buf_puts(&out, "'\\''");
-            else
-                buf_putc(&out, *p);
-        buf_puts(&out, plain ? "" : "'");
+        if (is_plain(words.items[i]))
+            buf_puts(&out, words.items[i]);
+        else
+            buf_shell(&out, words.items[i]);
     }
     const char *line = arena_str(a, buf_str(&out));
     buf_free(&out);

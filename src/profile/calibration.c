@@ -346,9 +346,7 @@ static double predicted_s(const struct power_cap *c, const struct calibration_ba
         .tokens = size_of(&row->b), .chunks = row->b.n_chunks > 0, .decode_share = t->decode_share};
     const struct power_cap_factors f = power_cap_factors(c, &x);
     const double took_s = row->device_s > 0 ? row->device_s : t->device_s;
-    const double mean = power_cap_mean(c, *held, f.target, took_s);
-    *held = power_cap_after(c, *held, f.target, took_s);
-    return t->operators_s * (f.rested + (f.sustained - f.rested) * mean - 1) + t->device_s;
+    return t->operators_s * (power_cap_over(c, &f, took_s, held) - 1) + t->device_s;
 }
 
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,

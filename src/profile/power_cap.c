@@ -171,12 +171,12 @@ static double median_of(const struct passes *all, int64_t tokens, double from_s,
     return stats_of(scratch, *n).median;
 }
 
-static bool has_row(const struct bundle_power_cap *c, int64_t tokens)
+static const struct bundle_power_cap_row *row_of(const struct bundle_power_cap *c, int64_t tokens)
 {
     for (size_t i = 0; i < c->n_rows; i++)
         if (c->rows[i].tokens == tokens)
-            return true;
-    return false;
+            return &c->rows[i];
+    return NULL;
 }
 
 static int by_tokens(const void *p, const void *q)
@@ -196,7 +196,7 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
     out->rows = arena_array(a, struct bundle_power_cap_row, all->n);
     for (size_t i = 0; i < all->n; i++) {
         struct bundle_power_cap_row r = {.tokens = all->p[i].tokens};
-        if (!all->p[i].prompt || has_row(out, r.tokens))
+        if (!all->p[i].prompt || row_of(out, r.tokens))
             continue;
         r.rested_s = median_of(all, r.tokens, 0, RESTED_S, scratch, &r.rested_passes);
         r.sustained_s =
@@ -206,14 +206,6 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
     }
     if (out->n_rows)
         qsort(out->rows, out->n_rows, sizeof *out->rows, by_tokens);
-}
-
-static const struct bundle_power_cap_row *row_of(const struct bundle_power_cap *c, int64_t tokens)
-{
-    for (size_t i = 0; i < c->n_rows; i++)
-        if (c->rows[i].tokens == tokens)
-            return &c->rows[i];
-    return NULL;
 }
 
 /* Sum of absolute errors of the state model. Trains of prompts begin rested, those of decodes where
@@ -231,9 +223,8 @@ static double error_of(const struct passes *all, const struct bundle_power_cap *
         const struct power_cap_factors f = power_cap_factors(model, &b);
         if (p->begins && p->prompt)
             held = 0;
-        const double mean = power_cap_mean(model, held, f.target, p->device_s);
-        held = power_cap_after(model, held, f.target, p->device_s);
-        sum += fabs((r ? r->rested_s : free_s) * (1 + (f.sustained - 1) * mean) - p->device_s);
+        const double rested_s = r ? r->rested_s : free_s;
+        sum += fabs(rested_s * power_cap_over(model, &f, p->device_s, &held) - p->device_s);
     }
     return sum;
 }

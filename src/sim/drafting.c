@@ -64,9 +64,8 @@ struct predictor predictor_drafting(struct arena *a, const struct predictor *p, 
         d->ops.wake = wake;
         d->ops.wake_batches = wake_batches;
     }
-    return (struct predictor){.ops = &d->ops,
-                              .self = d,
-                              .stages = p->stages,
-                              .idle_w = p->idle_w,
-                              .power_cap = p->power_cap};
+    struct predictor out = *p;
+    out.ops = &d->ops;
+    out.self = d;
+    return out;
 }

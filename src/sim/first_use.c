@@ -96,9 +96,8 @@ struct predictor predictor_first_use(struct arena *a, const struct predictor *p,
         f->ops.wake = wake;
         f->ops.wake_batches = wake_batches;
     }
-    return (struct predictor){.ops = &f->ops,
-                              .self = f,
-                              .stages = p->stages,
-                              .idle_w = p->idle_w,
-                              .power_cap = p->power_cap};
+    struct predictor out = *p;
+    out.ops = &f->ops;
+    out.self = f;
+    return out;
 }

@@ -591,20 +591,6 @@ static enum st check_params(const struct cuda_engine_params *p, struct err *e)
     return cuda_forward_check(p->model, p->dtype, e);
 }
 
-/* Refuses before anything is allocated. */
-static enum st check_fits(const struct cuda_engine *c, const struct cuda_memory *m, struct err *e)
-{
-    char sum[STR_BYTES_MAX], have[STR_BYTES_MAX], total[STR_BYTES_MAX];
-    if (cuda_memory_sum(m) < c->gpu.free_bytes)
-        return ST_OK;
-    str_from_bytes(sum, (int64_t)cuda_memory_sum(m));
-    str_from_bytes(have, (int64_t)c->gpu.free_bytes);
-    str_from_bytes(total, (int64_t)c->gpu.total_bytes);
-    err_set(e, ST_USAGE, "%s are needed, and %s of %s are free on GPU %d, %s", sum, have, total,
-            c->gpu.ordinal, c->gpu.facts.name);
-    return cuda_memory_add(m, &c->p, e);
-}
-
 static enum st open_flights(struct cuda_engine *c, size_t step_bytes, struct err *e)
 {
     for (int i = 0; i < IN_FLIGHT; i++) {
@@ -709,7 +695,7 @@ static enum st open_engine(struct cuda_engine *c, struct err *e)
         return err_hint(e, "engine=cuda wants 8.0 (A100, RTX 30) or newer");
     }
     const struct cuda_memory m = cuda_memory_of(p, (int)c->gpu.facts.sms);
-    TRY(check_fits(c, &m, e));
+    TRY(cuda_memory_fits(&m, &c->gpu, p, e));
     cuda_batch_range_open();
     const int64_t begin_ns = clock_mono_ns();
     if (open_pieces(c, e) != ST_OK)

@@ -81,6 +81,20 @@ enum st cuda_memory_add(const struct cuda_memory *m, const struct cuda_engine_pa
     return err_hint(e, "lower scheduler.num_blocks or the batch limits, or take a smaller model");
 }
 
+enum st cuda_memory_fits(const struct cuda_memory *m, const struct gpu *g,
+                         const struct cuda_engine_params *p, struct err *e)
+{
+    char sum[STR_BYTES_MAX], have[STR_BYTES_MAX], total[STR_BYTES_MAX];
+    if (cuda_memory_sum(m) < g->free_bytes)
+        return ST_OK;
+    str_from_bytes(sum, (int64_t)cuda_memory_sum(m));
+    str_from_bytes(have, (int64_t)g->free_bytes);
+    str_from_bytes(total, (int64_t)g->total_bytes);
+    err_set(e, ST_USAGE, "%s are needed, and %s of %s are free on GPU %d, %s", sum, have, total,
+            g->ordinal, g->facts.name);
+    return cuda_memory_add(m, p, e);
+}
+
 /* ---- the row's plan -------------------------------------------------------------------------- */
 
 bool cuda_ordinal(const char *device, int *ordinal)

@@ -3,6 +3,7 @@
 #define ENGINE_CUDA_PLAN_H
 
 #include "engine/cuda/engine.h"
+#include "gpu/device.h"
 
 struct cuda_memory {
     size_t weights, cache, buffers, rest; /* bytes; rest: workspace, arrays of a batch */
@@ -13,6 +14,10 @@ size_t cuda_memory_sum(const struct cuda_memory *m);
 /* Adds to an error what was planned: "planned: weights 1.1 GiB, ...". */
 enum st cuda_memory_add(const struct cuda_memory *m, const struct cuda_engine_params *p,
                         struct err *e);
+/* ST_USAGE, with what was planned, when less than that is free on the GPU: before anything is
+ * allocated. */
+enum st cuda_memory_fits(const struct cuda_memory *m, const struct gpu *g,
+                         const struct cuda_engine_params *p, struct err *e);
 /* Entries of all block tables of a batch together, at most. */
 int64_t cuda_memory_blocks(const struct cuda_engine_params *p);
 /* Largest sizes of a batch. */

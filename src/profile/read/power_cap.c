@@ -89,6 +89,14 @@ double power_cap_after(const struct power_cap *c, double held, double target, do
     return seconds > 0 ? target + (held - target) * exp(-seconds / c->time_constant_s) : held;
 }
 
+double power_cap_over(const struct power_cap *c, const struct power_cap_factors *f, double seconds,
+                      double *held)
+{
+    const double mean = power_cap_mean(c, *held, f->target, seconds);
+    *held = power_cap_after(c, *held, f->target, seconds);
+    return f->rested + (f->sustained - f->rested) * mean;
+}
+
 double power_cap_run(const struct power_cap *c, const struct power_cap_factors *f,
                      double operators_s, double other_s, double *held)
 {
@@ -96,10 +104,8 @@ double power_cap_run(const struct power_cap *c, const struct power_cap_factors *
      * some ten: the mean changes less than the duration does, and that by the excess. */
     enum { STEPS = 6 };
     double s = operators_s * f->rested + other_s;
-    for (int i = 0; i < STEPS; i++) {
-        const double mean = power_cap_mean(c, *held, f->target, s);
-        s = operators_s * (f->rested + (f->sustained - f->rested) * mean) + other_s;
-    }
+    for (int i = 0; i < STEPS; i++)
+        s = operators_s * power_cap_over(c, f, s, &(double){*held}) + other_s;
     *held = power_cap_after(c, *held, f->target, s);
     return s;
 }

@@ -51,6 +51,10 @@ struct power_cap_factors power_cap_factors(const struct power_cap *c,
 double power_cap_mean(const struct power_cap *c, double held, double target, double seconds);
 /* held after them. */
 double power_cap_after(const struct power_cap *c, double held, double target, double seconds);
+/* Factor on what the tables say of a batch that takes so many seconds and begins at *held, which
+ * moves to its end. */
+double power_cap_over(const struct power_cap *c, const struct power_cap_factors *f, double seconds,
+                      double *held);
 /* Seconds of a batch that begins at *held, which moves to its end: operators_s by the tables, and
  * other_s that depend on no clock. */
 double power_cap_run(const struct power_cap *c, const struct power_cap_factors *f,

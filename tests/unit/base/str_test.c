@@ -37,6 +37,17 @@ static void a_buffer_is_always_terminated(void **state)
     buf_free(&b);
 }
 
+static void a_shell_reads_the_same_word(void **state)
+{
+    struct buf b = {0};
+    (void)state;
+    buf_shell(&b, "");
+    buf_putc(&b, ' ');
+    buf_shell(&b, "it's $HOME \"x\"");
+    assert_string_equal(buf_str(&b), "'' 'it'\\''s $HOME \"x\"'");
+    buf_free(&b);
+}
+
 static void printf_grows_the_buffer(void **state)
 {
     (void)state;
@@ -284,6 +295,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(slices),
         TEST(a_buffer_is_always_terminated),
+        TEST(a_shell_reads_the_same_word),
         TEST(printf_grows_the_buffer),
         TEST(integers),
         TEST(doubles_are_those_of_strtod),
