@@ -11,7 +11,7 @@
 #   serving  J per token of the CUDA engine at two loads against the simulator's (serving.sh)
 #
 # Without words: sensors logs bloom qwen3 decode. On a machine with an NVIDIA GPU, PyTorch and transformers, and nobody else on it.
-# Capsules are removed unless KEEP is set. PYTHON: with torch. APP: another command to capture, APP_LOOP: one that writes the times
+# Capsules are removed unless KEEP is set. HARDWARE: the GPU's group, for serving (h200). PYTHON: with torch. APP: another command to capture, APP_LOOP: one that writes the times
 # of its loop to the file that is its last argument.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -142,7 +142,8 @@ serving() {
             profile.max_kv=40' RUN_SET=scheduler.num_blocks=64 sh "$here/serving.sh" "$tw" "$out/serving" model=micro model.weights=random:1 \
             hardware=h200 >"$out/serving.txt" 2>&1 || rc=$?
     else
-        sh "$here/serving.sh" "$tw" "$out/serving" model=qwen3_0_6b model.weights=random:1 hardware=h200 >"$out/serving.txt" 2>&1 || rc=$?
+        sh "$here/serving.sh" "$tw" "$out/serving" model=qwen3_0_6b model.weights=random:1 \
+            "hardware=${HARDWARE:-h200}" >"$out/serving.txt" 2>&1 || rc=$?
     fi
     cat "$out/serving.txt"
     sed -n '/^requests\/s/,$p' "$out/serving.txt" | figure

@@ -21,8 +21,8 @@
 #             needs profile and capacity before it
 #
 # Without pieces: roofs tokens logits qwen llama slo peers. The last table has every figure that has a limit, with its count and
-# spread (OUT/checks.md; misses change no exit code). HARDWARE: the GPU's group (h200). PYTHON: with torch and transformers, for
-# logits and peers. BANDWIDTH: bytes/s of a read-only stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth;
+# spread (OUT/checks.md; misses change no exit code). HARDWARE: the GPU's group (h200). BLOCKS: KV blocks of fidelity's runs (12000: 101 GB
+# of the 7B's; 6400 where the GPU has 80 GB). PYTHON: with torch and transformers, for logits and peers. BANDWIDTH: bytes/s of a read-only stream of 4 GB or more, for the floor (weights + keys and values) / bandwidth;
 # that of roofs where it was measured. bench/gpu/README.md says how long pieces take; bench/gpu/publish.sh puts results into data/h200
 # and the README files.
 set -eu
@@ -261,7 +261,7 @@ serving() {
     *) len=$(small 4096 256) ;;
     esac
     echo "scheduler=vllm_v1 scheduler.batch_cap=128 scheduler.token_budget=2048 scheduler.max_model_len=$len" \
-        "scheduler.num_blocks=$(small 12000 600)"
+        "scheduler.num_blocks=$(small "${BLOCKS:-12000}" 600)"
 }
 
 # real MODEL NAME SETTINGS...: a run without token rows, in $out/NAME.
