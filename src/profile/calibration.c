@@ -338,7 +338,7 @@ struct round_sum {
 /* Seconds of a batch whose place in the run is known: the clock is where the batches before it, as
  * long as they were measured to take, left it. */
 static double predicted_s(const struct power_cap *c, const struct calibration_batch *row,
-                          const struct stage_time *t, double *held)
+                          const struct stage_time *t, struct power_cap_state *clock)
 {
     if (!c)
         return t->device_s;
@@ -346,7 +346,7 @@ static double predicted_s(const struct power_cap *c, const struct calibration_ba
         .tokens = size_of(&row->b), .chunks = row->b.n_chunks > 0, .decode_share = t->decode_share};
     const struct power_cap_factors f = power_cap_factors(c, &x);
     const double took_s = row->device_s > 0 ? row->device_s : t->device_s;
-    return t->operators_s * (power_cap_over(c, &f, took_s, held) - 1) + t->device_s;
+    return t->operators_s * (power_cap_over(c, &f, took_s, clock) - 1) + t->device_s;
 }
 
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
@@ -357,7 +357,7 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
     struct err ignored = {0};
     if (predictor_open(a, &predictor_bundle, &params, &p, &ignored) != ST_OK)
         return;
-    double held = 0;
+    struct power_cap_state clock = {0};
     int round = -1;
     for (size_t i = 0; i < r->batches.n; i++) {
         struct calibration_batch *row = &r->batches.p[i];
@@ -365,10 +365,10 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
         struct stage_time t;
         b.chunks = r->chunks.p + row->first_chunk;
         if (row->round != round)
-            held = 0;
+            clock = (struct power_cap_state){0};
         round = row->round;
         if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
-            row->predicted_s = predicted_s(p.power_cap, row, &t, &held);
+            row->predicted_s = predicted_s(p.power_cap, row, &t, &clock);
     }
 }
 

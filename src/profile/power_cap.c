@@ -213,7 +213,8 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
 static double error_of(const struct passes *all, const struct bundle_power_cap *said,
                        const struct power_cap *model, double free_s)
 {
-    double held = 0, sum = 0;
+    struct power_cap_state clock = {0};
+    double sum = 0;
     for (size_t i = 0; i < all->n; i++) {
         const struct pass *p = &all->p[i];
         const struct bundle_power_cap_row *r = p->prompt ? row_of(said, p->tokens) : NULL;
@@ -222,40 +223,48 @@ static double error_of(const struct passes *all, const struct bundle_power_cap *
         const struct power_cap_batch b = {.tokens = p->tokens, .chunks = p->prompt};
         const struct power_cap_factors f = power_cap_factors(model, &b);
         if (p->begins && p->prompt)
-            held = 0;
+            clock = (struct power_cap_state){0};
         const double rested_s = r ? r->rested_s : free_s;
-        sum += fabs(rested_s * power_cap_over(model, &f, p->device_s, &held) - p->device_s);
+        sum += fabs(rested_s * power_cap_over(model, &f, p->device_s, &clock) - p->device_s);
     }
     return sum;
 }
 
-static double time_constant_of(struct arena *a, const struct passes *all,
-                               const struct bundle_power_cap *said, double free_s)
+/* Sets time_constant_s and delay_s. */
+static void fit_times(struct arena *a, const struct passes *all, struct bundle_power_cap *said,
+                      double free_s)
 {
     static const double FROM_S = 0.01, TO_S = 1.0001, STEP = 1.05;
+    enum { DELAYS = 41 }; /* every 2.5 ms */
     double *rested_s = arena_array(a, double, said->n_rows);
     struct bundle_power_cap tried = *said;
-    double best_s = FROM_S, least = INFINITY;
+    const struct power_cap *made;
+    struct err never = {0};
+    double least = INFINITY;
     for (size_t i = 0; i < said->n_rows; i++)
         rested_s[i] = said->rows[i].rested_s;
-    for (double s = FROM_S; s <= TO_S; s *= STEP) {
-        const struct power_cap *model;
-        struct err never = {0};
-        tried.time_constant_s = s;
-        if (power_cap_make(a, NULL, &tried, rested_s, &model, &never) != ST_OK)
-            break;
-        const double error = error_of(all, said, model, free_s);
-        if (error < least) {
-            least = error;
-            best_s = s;
+    tried.time_constant_s = FROM_S;
+    tried.delay_s = 0;
+    if (power_cap_make(a, NULL, &tried, rested_s, &made, &never) != ST_OK)
+        return;
+    struct power_cap model = *made;
+    for (int i = 0; i < DELAYS; i++)
+        for (double s = FROM_S; s <= TO_S; s *= STEP) {
+            model.time_constant_s = s;
+            model.delay_s = i / 400.0;
+            const double error = error_of(all, said, &model, free_s);
+            if (error < least) {
+                least = error;
+                said->time_constant_s = s;
+                said->delay_s = model.delay_s;
+            }
         }
-    }
-    return best_s;
 }
 
 bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out)
 {
-    *out = (struct bundle_power_cap){.time_constant_s = (double)NAN, .decode_ratio = (double)NAN};
+    *out = (struct bundle_power_cap){
+        .time_constant_s = (double)NAN, .decode_ratio = (double)NAN, .delay_s = (double)NAN};
     const struct passes all = load(a, j);
     double *scratch = arena_array(a, double, all.n), most = 0;
     int64_t behind, settled;
@@ -268,6 +277,6 @@ bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power
     const double behind_s = median_of(&all, 0, 0, BEHIND_S, scratch, &behind);
     const double free_s = median_of(&all, 0, SETTLED_S, INFINITY, scratch, &settled);
     out->decode_ratio = behind && settled ? fmin(fmax(behind_s / free_s, 1), 10) : 1;
-    out->time_constant_s = time_constant_of(a, &all, out, free_s);
+    fit_times(a, &all, out, free_s);
     return true;
 }

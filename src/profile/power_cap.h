@@ -25,8 +25,10 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e);
  * rested: median of the passes of a size that begin RESTED_S or less after rest; sustained: of
  * those that begin in the second half of the longest trains. decode_ratio: of the decodes right
  * behind prompts to those that have settled. The clock is held where a size takes HELD_LEAST longer
- * than rested. time_constant_s: the one of a table from 10 ms to 1 s with which the state model of
- * read/power_cap.h has the least sum of absolute errors over all passes, in order. */
+ * than rested. time_constant_s, from 10 ms to 1 s, and delay_s, up to 0.1 s: the two of a table
+ * with which the state model of read/power_cap.h has the least sum of absolute errors over all
+ * passes, in order. (A first pass that outlasts the delay has some of what follows in its rested
+ * time.) */
 bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out);
 
 #endif

@@ -18,10 +18,9 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     const char *root = fs_join(s->a, s->journal.dir, "rehearsal");
     const char *dir =
         arena_printf(s->a, "%s/data/profiling/compute/%s/%s", root, p->hardware, p->model_name);
-    struct bundle_key key = {.root = root,
+    struct bundle_key key = {.root = root, /* no network: it has compute tables alone */
                              .hardware = p->hardware,
                              .model_name = p->model_name,
-                             .network_device = p->network_device,
                              .model = p->model,
                              .tp = p->tp,
                              .block_size = p->block_size};

@@ -7,8 +7,8 @@ struct sim {
     double pause_s; /* of the first stage, the last one, */
     int awake;      /* and how many batches ran since */
     uint64_t tickets;
-    double *free_s; /* [stages]: end of the batch before */
-    double *held;   /* [stages]: of the power cap, at free_s */
+    double *free_s;                /* [stages]: end of the batch before */
+    struct power_cap_state *clock; /* [stages]: of the power cap, at free_s */
     enum serve_async async;
     double host_free_s; /* ASYNC_OVERLAP: when the host is done with the batch before */
     double *sampled_s;  /* [stages]: when the tokens of the lane's batch before reach stage 0 */
@@ -75,8 +75,8 @@ static double device_of(struct sim *s, int32_t i, const struct batch *b, double 
                                       .chunks = b->n_chunks > 0,
                                       .decode_share = t->decode_share};
     const struct power_cap_factors f = power_cap_factors(c, &x);
-    s->held[i] = power_cap_after(c, s->held[i], 0, begin_s - s->free_s[i]);
-    return power_cap_run(c, &f, t->operators_s, t->device_s - t->operators_s, &s->held[i]);
+    (void)power_cap_move(c, 0, begin_s - s->free_s[i], &s->clock[i]);
+    return power_cap_run(c, &f, t->operators_s, t->device_s - t->operators_s, &s->clock[i]);
 }
 
 static enum st sim_submit(void *self, const struct batch *b, uint64_t *ticket, struct err *e)
@@ -167,7 +167,7 @@ struct executor sim_executor(struct arena *a, const struct predictor *p, enum se
     s->n_slots = async != ASYNC_OFF ? p->stages + 1 : p->stages;
     s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
-    s->held = arena_array(a, double, p->stages);
+    s->clock = arena_array(a, struct power_cap_state, p->stages);
     s->sampled_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
     s->out = arena_array(a, struct completion, s->n_slots);

@@ -90,6 +90,7 @@ struct bundle_power_cap_row {
 struct bundle_power_cap {
     bool held;                            /* false: it was measured, and the clock does not fall */
     double time_constant_s, decode_ratio; /* NAN = not held */
+    double delay_s;                       /* NAN = none, or not held */
     struct bundle_power_cap_row *rows;    /* tokens ascending */
     size_t n_rows;
 };

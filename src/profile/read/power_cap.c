@@ -57,6 +57,7 @@ enum st power_cap_make(struct arena *a, const struct node *map, const struct bun
     const struct grid *g = grid_new(a, x, (int32_t)n);
     struct power_cap *c = arena_one(a, struct power_cap);
     *c = (struct power_cap){.time_constant_s = said->time_constant_s,
+                            .delay_s = isnan(said->delay_s) ? 0 : said->delay_s,
                             .decode_ratio = said->decode_ratio,
                             .rested = {g, rested},
                             .sustained = {g, sustained},
@@ -78,34 +79,46 @@ struct power_cap_factors power_cap_factors(const struct power_cap *c,
                                       .target = p * curve_at(&c->target, x, &outside)};
 }
 
-double power_cap_mean(const struct power_cap *c, double held, double target, double seconds)
+/* Moves held towards `to`; the integral of held over the seconds. */
+static double approach(const struct power_cap *c, double to, double seconds, double *held)
 {
-    const double t = seconds / c->time_constant_s;
-    return t > 0 ? target + (held - target) * -expm1(-t) / t : held;
+    const double t = seconds / c->time_constant_s, from = *held;
+    *held = to + (from - to) * exp(-t);
+    return to * seconds + (from - to) * c->time_constant_s * -expm1(-t);
 }
 
-double power_cap_after(const struct power_cap *c, double held, double target, double seconds)
+double power_cap_move(const struct power_cap *c, double target, double seconds,
+                      struct power_cap_state *s)
 {
-    return seconds > 0 ? target + (held - target) * exp(-seconds / c->time_constant_s) : held;
+    if (!(seconds > 0))
+        return s->held;
+    const double rate = 2 * target - 1;
+    double waiting_s = 0; /* of the seconds: until the delay is spent */
+    if (rate > 0)
+        waiting_s = fmin(seconds, (1 - s->spent) * c->delay_s / rate);
+    const double sum = approach(c, 0, waiting_s, &s->held);
+    if (c->delay_s > 0)
+        s->spent = fmin(fmax(s->spent + rate * seconds / c->delay_s, 0), 1);
+    return (sum + approach(c, target, seconds - waiting_s, &s->held)) / seconds;
 }
 
 double power_cap_over(const struct power_cap *c, const struct power_cap_factors *f, double seconds,
-                      double *held)
+                      struct power_cap_state *s)
 {
-    const double mean = power_cap_mean(c, *held, f->target, seconds);
-    *held = power_cap_after(c, *held, f->target, seconds);
-    return f->rested + (f->sustained - f->rested) * mean;
+    return f->rested + (f->sustained - f->rested) * power_cap_move(c, f->target, seconds, s);
 }
 
 double power_cap_run(const struct power_cap *c, const struct power_cap_factors *f,
-                     double operators_s, double other_s, double *held)
+                     double operators_s, double other_s, struct power_cap_state *s)
 {
     /* The mean depends on the duration, which depends on the mean. Each step divides the error by
      * some ten: the mean changes less than the duration does, and that by the excess. */
     enum { STEPS = 6 };
-    double s = operators_s * f->rested + other_s;
-    for (int i = 0; i < STEPS; i++)
-        s = operators_s * power_cap_over(c, f, s, &(double){*held}) + other_s;
-    *held = power_cap_after(c, *held, f->target, s);
-    return s;
+    double seconds = operators_s * f->rested + other_s;
+    for (int i = 0; i < STEPS; i++) {
+        struct power_cap_state tried = *s;
+        seconds = operators_s * power_cap_over(c, f, seconds, &tried) + other_s;
+    }
+    (void)power_cap_move(c, f->target, seconds, s);
+    return seconds;
 }

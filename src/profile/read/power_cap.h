@@ -2,9 +2,12 @@
  * and the driver lowers its clock until the draw fits; after some time of lighter work the clock is
  * back. So the time of a batch depends on what ran before it.
  *
- * The state `held`, 0 to 1, is how far the clock is down: 0 after rest, 1 when prompts that the
- * limit binds have run for long. A batch moves it exponentially towards its target, with one time
- * constant; idle time and decodes towards 0. While it runs, a batch takes
+ * The state is two numbers, both 0 after rest. `held`, 0 to 1, is how far the clock is down: 1 when
+ * prompts that the limit binds have run for long. A batch moves it exponentially towards its
+ * target, with one time constant; idle time and decodes towards 0. But a board may draw more than
+ * its limit for a while: `spent`, 0 to 1, is how much of that while, delay_s, is over. Work with
+ * target T spends (2 T - 1) seconds of it a second, which for T below 1/2 gives back; until it is
+ * spent, such work moves held towards 0. While it runs, a batch takes
  *
  *     rested x (1 + slope x (mean of held over the batch))
  *
@@ -24,7 +27,7 @@
 #include "profile/read/meta.h"
 
 struct power_cap {
-    double time_constant_s;
+    double time_constant_s, delay_s;
     double decode_ratio;                    /* decodes at held 1 over the same at 0 */
     struct curve rested, sustained, target; /* of prompts, over log2 of tokens */
 };
@@ -47,17 +50,19 @@ struct power_cap_batch {
 struct power_cap_factors power_cap_factors(const struct power_cap *c,
                                            const struct power_cap_batch *b);
 
-/* Mean of held over so many seconds at that target, from `held` on. */
-double power_cap_mean(const struct power_cap *c, double held, double target, double seconds);
-/* held after them. */
-double power_cap_after(const struct power_cap *c, double held, double target, double seconds);
-/* Factor on what the tables say of a batch that takes so many seconds and begins at *held, which
- * moves to its end. */
+struct power_cap_state {
+    double held, spent;
+};
+/* Moves *s over so many seconds of work with that target; their mean of held. */
+double power_cap_move(const struct power_cap *c, double target, double seconds,
+                      struct power_cap_state *s);
+/* Factor on what the tables say of a batch that takes so many seconds and begins at *s, which moves
+ * to its end. */
 double power_cap_over(const struct power_cap *c, const struct power_cap_factors *f, double seconds,
-                      double *held);
-/* Seconds of a batch that begins at *held, which moves to its end: operators_s by the tables, and
+                      struct power_cap_state *s);
+/* Seconds of a batch that begins at *s, which moves to its end: operators_s by the tables, and
  * other_s that depend on no clock. */
 double power_cap_run(const struct power_cap *c, const struct power_cap_factors *f,
-                     double operators_s, double other_s, double *held);
+                     double operators_s, double other_s, struct power_cap_state *s);
 
 #endif

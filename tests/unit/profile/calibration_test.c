@@ -193,12 +193,13 @@ static void the_power_cap_is_in_no_factor(void **state)
     b.tokens.n = 1;
     b.tokens.curve[0] = (struct curve){grid_new(a, ends, 2), per_token};
     struct calibration r = {.deep = true};
-    double held = 0, highest = 0;
+    struct power_cap_state clock = {0};
+    double highest = 0;
     for (int i = 0; i < 60; i++) {
         const bool chunk = i % 3 < 2;
         const int64_t tokens = chunk ? 64 << i % 5 : 8;
         if (i == 30)
-            held = 0;
+            clock = (struct power_cap_state){0};
         add_batch(&r, i / 30, chunk ? 0 : 8, chunk, chunk ? tokens : 0, 0, 0);
         struct calibration_batch *row = &vec_last(&r.batches);
         row->first_chunk = r.chunks.n;
@@ -206,8 +207,8 @@ static void the_power_cap_is_in_no_factor(void **state)
             vec_push(&r.chunks, (struct chunk){.tokens = tokens});
         const struct power_cap_batch x = {.tokens = tokens, .chunks = chunk};
         const struct power_cap_factors f = power_cap_factors(&cap, &x);
-        row->device_s = power_cap_run(&cap, &f, 1e-3 * (double)tokens, 0, &held);
-        highest = held > highest ? held : highest;
+        row->device_s = power_cap_run(&cap, &f, 1e-3 * (double)tokens, 0, &clock);
+        highest = clock.held > highest ? clock.held : highest;
     }
     calibration_predict(a, &r, &model, &b);
     for (size_t i = 0; i < r.batches.n; i++)

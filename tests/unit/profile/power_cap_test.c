@@ -10,7 +10,7 @@ static const struct size {
     double rested_s, sustained_s;
 } sizes[] = {{128, 0.0049, 0.0050}, {512, 0.0106, 0.0122}, {1024, 0.0209, 0.0241}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
-static const double TRAIN_S = 0.35, DECODE_S = 0.0043, DECODE_RATIO = 1.08, FALLS_AFTER_S = 0.026;
+static const double TRAIN_S = 0.35, DECODE_S = 0.0043, DECODE_RATIO = 1.08;
 
 static void put(struct test *t, struct journal *j, int train, bool prompt, int64_t tokens,
                 double begin_s, double device_s)
@@ -24,32 +24,27 @@ static void open_journal(struct test *t, const char *name, struct journal *j)
     assert_ok(journal_open(t->a, test_path(t, name), "key", 1, j, &t->e), t);
 }
 
-/* Trains of a device whose clock falls as the model has it, but no earlier than some while after
- * rest, as that of an H200; every seventh pass is disturbed. */
-static void put_trains(struct test *t, struct journal *j, double time_constant_s)
+/* Trains of a device whose clock falls as the model has it; every seventh pass is disturbed. */
+static void put_trains(struct test *t, struct journal *j, const struct power_cap *c)
 {
-    const struct power_cap c = {.time_constant_s = time_constant_s};
-    double held = 0;
+    struct power_cap_state clock = {0};
     for (int i = 0; i < SIZES; i++) {
         const struct size *z = &sizes[i];
         const double excess = z->sustained_s / z->rested_s - 1;
         const double slope = fmax(excess, DECODE_RATIO - 1), target = excess / slope;
-        held = 0;
+        const struct power_cap_factors f = {.rested = 1, .sustained = 1 + slope, .target = target};
+        clock = (struct power_cap_state){0};
         int k = 0;
         for (double s = 0; s < TRAIN_S; k++) {
-            const double late = s < FALLS_AFTER_S ? 0 : target;
-            const double took =
-                z->rested_s * (1 + slope * power_cap_mean(&c, held, late, z->rested_s));
+            const double took = power_cap_run(c, &f, z->rested_s, 0, &clock);
             put(t, j, i, true, z->tokens, s, k % 7 == 6 ? 1.3 * took : took);
-            held = power_cap_after(&c, held, late, took);
             s += took;
         }
     }
+    const struct power_cap_factors decodes = {.rested = 1, .sustained = DECODE_RATIO};
     for (double s = 0; s < TRAIN_S;) {
-        const double took =
-            DECODE_S * (1 + (DECODE_RATIO - 1) * power_cap_mean(&c, held, 0, DECODE_S));
+        const double took = power_cap_run(c, &decodes, DECODE_S, 0, &clock);
         put(t, j, SIZES, false, 4, s, took);
-        held = power_cap_after(&c, held, 0, took);
         s += took;
     }
 }
@@ -57,26 +52,27 @@ static void put_trains(struct test *t, struct journal *j, double time_constant_s
 static void trains_give_back_what_made_them(void **state)
 {
     struct test *t = *state;
-    static const double made_with[] = {0.03, 0.06};
+    static const struct power_cap made_with[] = {{.time_constant_s = 0.03, .delay_s = 0.0325},
+                                                 {.time_constant_s = 0.05, .delay_s = 0.025}};
     for (int k = 0; k < 2; k++) {
         struct journal j;
         struct bundle_power_cap cap;
         open_journal(t, k ? "slow" : "quick", &j);
-        put_trains(t, &j, made_with[k]);
+        put_trains(t, &j, &made_with[k]);
         assert_true(power_cap_fit(t->a, &j, &cap));
         assert_true(cap.held);
         assert_int_equal(cap.n_rows, SIZES);
         for (int i = 0; i < SIZES; i++) {
             assert_int_equal(cap.rows[i].tokens, sizes[i].tokens);
-            assert_near(cap.rows[i].rested_s / sizes[i].rested_s, 1, 1e-9);
+            /* a pass that begins before the clock falls may end behind that */
+            assert_near(cap.rows[i].rested_s / sizes[i].rested_s, 1, 0.01);
             assert_near(cap.rows[i].sustained_s / sizes[i].sustained_s, 1, 0.01);
             assert_true(cap.rows[i].rested_passes > 0 && cap.rows[i].sustained_passes > 2);
         }
         /* the first 15 ms behind the prompts, of a clock that recovers from the first on */
         assert_true(cap.decode_ratio > 1.05 && cap.decode_ratio < DECODE_RATIO);
-        /* the while in which nothing fell is in it */
-        assert_true(cap.time_constant_s > made_with[k]);
-        assert_true(cap.time_constant_s < made_with[k] + 1.5 * FALLS_AFTER_S);
+        assert_near(cap.time_constant_s / made_with[k].time_constant_s, 1, 0.15);
+        assert_near(cap.delay_s, made_with[k].delay_s, 0.0051);
         journal_close(&j);
     }
 }
@@ -94,7 +90,7 @@ static void a_clock_that_stays_is_said(void **state)
     assert_true(power_cap_fit(t->a, &j, &cap));
     assert_false(cap.held);
     assert_int_equal(cap.n_rows, 1);
-    assert_true(isnan(cap.time_constant_s) && isnan(cap.decode_ratio));
+    assert_true(isnan(cap.time_constant_s) && isnan(cap.decode_ratio) && isnan(cap.delay_s));
     journal_close(&j);
 }
 

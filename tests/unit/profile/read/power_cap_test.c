@@ -56,23 +56,65 @@ static void rows_take_the_place_of_the_tables(void **state)
     assert_true(d.rested == 1 && d.sustained == 1.08 && d.target == 0);
 }
 
+static double held_after(const struct power_cap *c, double held, double target, double seconds)
+{
+    struct power_cap_state s = {.held = held};
+    (void)power_cap_move(c, target, seconds, &s);
+    return s.held;
+}
+
+/* The mean over a path is that of its pieces. */
+static void check_path(const struct power_cap *c, struct power_cap_state from, double target,
+                       double seconds)
+{
+    enum { STEPS = 20000 };
+    struct power_cap_state whole = from;
+    double sum = 0;
+    for (int i = 0; i < STEPS; i++)
+        sum += power_cap_move(c, target, seconds / STEPS, &from) / STEPS;
+    assert_near(sum, power_cap_move(c, target, seconds, &whole), 1e-9);
+    assert_near(from.held, whole.held, 1e-9);
+    assert_near(from.spent, whole.spent, 1e-9);
+}
+
 static void the_state_goes_to_its_target(void **state)
 {
     (void)state;
     const struct power_cap c = {.time_constant_s = 0.05};
-    assert_near(power_cap_after(&c, 0, 1, 0.05), 1 - exp(-1), 1e-12);
-    assert_near(power_cap_after(&c, 0.8, 0, 0.1), 0.8 * exp(-2), 1e-12);
-    assert_true(power_cap_after(&c, 0.3, 1, 0) == 0.3 && power_cap_mean(&c, 0.3, 1, 0) == 0.3);
-    assert_near(power_cap_after(&c, 0.3, 1, 1e9), 1, 0);
-    assert_near(power_cap_mean(&c, 0.3, 0.3, 0.02), 0.3, 1e-12);
-    double sum = 0, held = 0.2; /* the mean is that of the path */
-    enum { STEPS = 20000 };
-    for (int i = 0; i < STEPS; i++) {
-        sum += held / STEPS;
-        held = power_cap_after(&c, held, 1, 0.07 / STEPS);
-    }
-    assert_near(held, power_cap_after(&c, 0.2, 1, 0.07), 1e-9);
-    assert_near(sum, power_cap_mean(&c, 0.2, 1, 0.07), 1e-4);
+    assert_near(held_after(&c, 0, 1, 0.05), 1 - exp(-1), 1e-12);
+    assert_near(held_after(&c, 0.8, 0, 0.1), 0.8 * exp(-2), 1e-12);
+    assert_true(held_after(&c, 0.3, 1, 0) == 0.3);
+    assert_true(power_cap_move(&c, 1, 0, &(struct power_cap_state){.held = 0.3}) == 0.3);
+    assert_near(held_after(&c, 0.3, 1, 1e9), 1, 0);
+    assert_near(power_cap_move(&c, 0.3, 0.02, &(struct power_cap_state){.held = 0.3}), 0.3, 1e-12);
+    check_path(&c, (struct power_cap_state){.held = 0.2}, 1, 0.07);
+}
+
+static void work_spends_the_delay_first_and_rest_gives_it_back(void **state)
+{
+    (void)state;
+    const struct power_cap c = {.time_constant_s = 0.05, .delay_s = 0.04};
+    struct power_cap_state s = {0};
+    assert_near(power_cap_move(&c, 1, 0.04, &s), 0, 1e-12);
+    assert_near(s.spent, 1, 1e-12);
+    (void)power_cap_move(&c, 1, 0.05, &s);
+    assert_near(s.held, 1 - exp(-1), 1e-12);
+    (void)power_cap_move(&c, 0, 0.03, &s); /* a rest: three quarters of the delay are there again */
+    assert_near(s.spent, 0.25, 1e-12);
+    const double held = s.held;
+    (void)power_cap_move(&c, 1, 0.03, &s);
+    assert_near(s.held, held * exp(-0.03 / 0.05), 1e-12);
+    (void)power_cap_move(&c, 0, 1, &s);
+    assert_true(s.spent == 0);
+    /* work that draws less spends it more slowly, and that of half the target never */
+    (void)power_cap_move(&c, 0.75, 0.04, &s);
+    assert_near(s.spent, 0.5, 1e-12);
+    (void)power_cap_move(&c, 0.5, 1, &s);
+    assert_near(s.spent, 0.5, 1e-12);
+    assert_near(s.held, 0.5, 1e-6);
+    check_path(&c, (struct power_cap_state){.held = 0.4}, 1, 0.07);
+    check_path(&c, (struct power_cap_state){.held = 0.4, .spent = 0.3}, 0.8, 0.07);
+    check_path(&c, (struct power_cap_state){.held = 0.4, .spent = 0.3}, 0.1, 0.07);
 }
 
 static void a_batch_takes_what_its_own_end_allows(void **state)
@@ -81,23 +123,24 @@ static void a_batch_takes_what_its_own_end_allows(void **state)
     const struct power_cap *c;
     assert_ok(make(t, good, tables_s, &c), t);
     const struct power_cap_factors f = at(c, 1024, 0);
-    double held = 0, before = 0, s = 0;
+    struct power_cap_state clock = {0}, before;
+    double s = 0;
     for (int i = 0; i < 40; i++) {
-        before = held;
-        s = power_cap_run(c, &f, 0.022, 0.001, &held);
-        const double mean = power_cap_mean(c, before, 1, s);
+        before = clock;
+        s = power_cap_run(c, &f, 0.022, 0.001, &clock);
+        const double mean = power_cap_move(c, 1, s, &before);
         assert_near(s, 0.001 + 0.02 + 0.004 * mean, 1e-9);
-        assert_near(held, power_cap_after(c, before, 1, s), 1e-12);
+        assert_near(clock.held, before.held, 1e-12);
     }
     assert_near(s, 0.001 + 0.024, 1e-6); /* prompts alone end where they were measured to */
     const struct power_cap_factors little = at(c, 128, 0);
-    held = 0;
+    clock = (struct power_cap_state){0};
     for (int i = 0; i < 200; i++)
-        s = power_cap_run(c, &little, 0.005, 0, &held);
+        s = power_cap_run(c, &little, 0.005, 0, &clock);
     assert_near(s, 0.0051, 1e-8);
     /* far longer than the time constant: no oscillation */
-    held = 0;
-    s = power_cap_run(c, &f, 22, 0, &held);
+    clock = (struct power_cap_state){0};
+    s = power_cap_run(c, &f, 22, 0, &clock);
     assert_near(s, 24 - 4 * 0.05 / 24, 1e-3);
 }
 
@@ -155,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rows_take_the_place_of_the_tables),
         TEST(the_state_goes_to_its_target),
+        TEST(work_spends_the_delay_first_and_rest_gives_it_back),
         TEST(a_batch_takes_what_its_own_end_allows),
         TEST(a_clock_that_does_not_fall_is_none),
         TEST(bad_rows_are_named),
