@@ -27,10 +27,7 @@ static void tell_operators(const struct says *s, const struct plan *p, const str
                 s->a, "attention is predicted from rows of block size %lld, the KV cache has %lld",
                 (long long)p->predictor.block_size, (long long)p->scheduler.block_size));
     if (bundle_energy_missing(b))
-        say(s, arena_printf(s->a, "the bundle has no energy of %s: they are charged none",
-                            bundle_energy_missing(b)));
-    if (bundle_has_energy(b) && !(bundle_idle_w(b) > 0))
-        say(s, "the bundle does not say what idle devices draw: energy is that of operators alone");
+        say(s, arena_printf(s->a, "energy is unknown: %s", bundle_energy_missing(b)));
     if (missing)
         say(s,
             arena_printf(s->a, "the bundle has no times of %s: they are charged nothing", missing));

@@ -156,6 +156,7 @@ struct node *run_counters_energy(const struct job_context *c, const struct job_r
         return NULL;
     if (!k->has_energy && !k->measured)
         x.why = !r->bundle ? "predictions without a profiling bundle have no energy"
+                : bundle_energy_missing(r->bundle) ? bundle_energy_missing(r->bundle)
                 : bundle_has_energy(r->bundle)
                     ? "no batch ran"
                     : "the bundle has no energy: twinfer profile profile.energy=true measures it";

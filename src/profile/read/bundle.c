@@ -192,8 +192,8 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     struct unevenness *u;
     TRY(unevenness_load(a, fs_join(a, b->dir, BUNDLE_UNEVENNESS), &u, e));
     b->unevenness = u;
-    const struct node *energy = node_find(meta, "energy");
-    if (node_find(energy, "idle_w"))
+    const struct node *energy = node_find(meta, "energy"), *idle = node_find(energy, "idle_w");
+    if (idle && idle->kind != NODE_NULL)
         TRY(node_get_double(energy, "idle_w", 0, 1e6, &b->idle_w, e));
     if (is_whole(b))
         return ST_OK;
@@ -232,6 +232,40 @@ static void build_table(struct arena *a, const struct model *m, const struct op 
         op_table_build_experts(a, m, known, p, n, out);
     else
         op_table_build(a, op->axis, known, p, n, out);
+}
+
+static bool takes_time(const struct op_table *t)
+{
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->points[i].y > 0)
+            return true;
+    return false;
+}
+
+/* What keeps the energy of a batch from being known, where operators have any. */
+static void find_energy_missing(struct arena *a, struct bundle *b)
+{
+    struct buf without = {0};
+    for (int i = 0; b->has_energy && i < b->ops.n; i++) {
+        const struct op *op = &b->ops.ops[i];
+        const enum op_kind k = op->kind;
+        const bool both = takes_time(&b->table[k]) && b->energy[k].n == 0;
+        const bool decodes =
+            b->has_decode_energy && takes_time(&b->decode_table[k]) && b->decode_energy[k].n == 0;
+        if (both || decodes)
+            buf_printf(&without, "%s%s%s", without.n ? ", " : "", op->name,
+                       both ? "" : " in batches without chunks");
+    }
+    if (without.n)
+        b->energy_missing =
+            arena_printf(a,
+                         "the bundle has times of %s, but no energy: twinfer profile "
+                         "profile.energy=true measures it",
+                         buf_str(&without));
+    else if (b->has_energy && !(b->idle_w > 0))
+        b->energy_missing = "the bundle does not say what idle devices draw (energy.idle_w of "
+                            "bundle_meta.json)";
+    buf_free(&without);
 }
 
 static void build_decode_tables(struct arena *a, struct bundle *b, struct grid_set *known,
@@ -277,12 +311,7 @@ static void build_tables(struct arena *a, const struct bundle_key *key, struct b
         struct surface_point *own = arena_copy(a, p->p, p->n * sizeof *p->p);
         build_table(a, key->model, op, &known, own, (int64_t)p->n, &b->energy[op->kind]);
         b->has_energy |= p->n > 0;
-        if (p->n == 0)
-            buf_printf(&missing, "%s%s", missing.n ? ", " : "", op->name);
     }
-    if (missing.n && b->has_energy)
-        b->energy_missing = arena_str(a, buf_str(&missing));
-    buf_free(&missing);
 }
 
 /* A file with tables of decodes is of a GPU, whose attention takes the chunks of a batch together.
@@ -581,6 +610,8 @@ enum st bundle_load(struct arena *a, const struct bundle_key *key, struct bundle
     if (st == ST_OK)
         build_tables(a, key, b, &points, &decodes);
     if (st == ST_OK)
+        find_energy_missing(a, b);
+    if (st == ST_OK)
         build_together(a, b);
     for (int k = 0; k < OP_KINDS; k++) {
         vec_free(&points.time[k]);
@@ -714,7 +745,7 @@ const char *bundle_missing(const struct bundle *b)
 
 bool bundle_has_energy(const struct bundle *b)
 {
-    return b->has_energy;
+    return b->has_energy && !b->energy_missing;
 }
 
 const char *bundle_energy_missing(const struct bundle *b)

@@ -203,8 +203,11 @@ double predict_send_recv_s(const struct bundle *b, int64_t tokens);
  * From columns energy_stats.<op>.median_j beside the times: J of one repeat on one shard. Functions
  * of the same shape as the times, J of one shard, all layers. */
 
+/* Every operator that takes time has energy, and idle power is known: the energy of any batch is.
+ */
 bool bundle_has_energy(const struct bundle *b);
-/* Operators without energy, charged none; NULL when none, or when no operator has any. */
+/* Why it is not although some operator has energy, as a clause; NULL when it is, or when none has.
+ */
 const char *bundle_energy_missing(const struct bundle *b);
 /* Idle power of a device, energy.idle_w of bundle_meta.json; 0 = unknown. */
 double bundle_idle_w(const struct bundle *b);

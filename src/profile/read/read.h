@@ -53,9 +53,9 @@ struct bundle {
     struct op_table table[OP_KINDS];
     struct op_table energy[OP_KINDS]; /* J instead of seconds */
     struct curve_sum energy_tokens, energy_rows;
-    bool has_energy;
+    bool has_energy; /* of some operator */
     double idle_w;
-    const char *energy_missing;
+    const char *energy_missing; /* bundle_energy_missing */
     double error[OP_KINDS];
     /* Of batches without chunks, where the file tells them apart. */
     bool has_decodes;

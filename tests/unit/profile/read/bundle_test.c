@@ -656,7 +656,7 @@ static void energy_columns_are_read_beside_the_times(void **state)
     struct fixture *f = *state;
     load(f);
     assert_false(bundle_has_energy(f->b));
-    assert_null(bundle_energy_missing(f->b));
+    assert_null(bundle_energy_missing(f->b)); /* it has none at all */
     put_str(f->compute, "mlp.csv",
             "time_stats.attn_pre_proj.median,energy_stats.attn_pre_proj.median_j,"
             "energy_stats.lm_head.median_j,n_head,n_kv_head,n_embd,n_expanded_embd,use_gated_mlp,"
@@ -675,13 +675,15 @@ static void energy_columns_are_read_beside_the_times(void **state)
     put_str(f->compute, "bundle_meta.json",
             "{\"schema_version\": 1, \"operators\": {}, \"energy\": {\"idle_w\": 75}}\n");
     load(f);
-    assert_true(bundle_has_energy(f->b));
+    assert_false(bundle_has_energy(f->b)); /* prompts take time, and nobody knows what energy */
+    assert_string_equal(bundle_energy_missing(f->b),
+                        "the bundle has times of attn_prefill, but no energy: twinfer profile "
+                        "profile.energy=true measures it");
     assert_near(bundle_idle_w(f->b), 75, 0);
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5); /* two layers */
     relative(predict_rows_j(f->b, 1), 7);
     relative(predict_decode_j(f->b, 3, 3 * 250), 2 * (0.5 * 750 + 1));
     assert_true(predict_prefill_j(f->b, 0, 8) == 0 && predict_tokens_j(f->b, 0) == 0);
-    assert_non_null(strstr(bundle_energy_missing(f->b), "attn_kv_cache_save, attn_prefill, "));
     assert_int_equal(bundle_lookups(f->b), 0);
     struct bundle_factors factors = {.decode = 1, .prompt = 1};
     for (int k = 0; k < BUNDLE_PARTS; k++)
@@ -689,6 +691,54 @@ static void energy_columns_are_read_beside_the_times(void **state)
     const struct bundle *slower = bundle_perturbed(f->a, f->b, &factors);
     relative(predict_tokens_j(slower, 5), 2 * 2 * 5); /* times are uncertain, energy is not */
     relative(predict_tokens_j(f->b, 5), 2 * 2 * 5);
+}
+
+/* Energy is known when all that takes time has some, in batches without chunks too, and idle power
+ * is. */
+static void a_part_of_the_energy_is_no_energy(void **state)
+{
+    struct fixture *f = *state;
+    static const char attention[] =
+        "time_stats.attn_prefill.median,energy_stats.attn_prefill.median_j,"
+        "time_stats.attn_decode.median,energy_stats.attn_decode.median_j,n_embd,n_q_head,"
+        "n_kv_head,block_size,num_tensor_parallel_workers,batch_size,prefill_chunk_size,"
+        "kv_cache_size\n1,2,,,64,4,2,16,1,1,8,0\n,,1,2,64,4,2,16,1,1,0,100\n";
+    static const char mlp[] =
+        "time_stats.attn_pre_proj.median,energy_stats.attn_pre_proj.median_j,"
+        "time_stats.emb.median,energy_stats.emb.median_j,decode_stats.attn_pre_proj.median,"
+        "decode_energy_stats.attn_pre_proj.median_j,decode_stats.emb.median,"
+        "decode_energy_stats.emb.median_j,time_stats.lm_head.median,n_head,n_kv_head,n_embd,"
+        "n_expanded_embd,vocab_size,use_gated_mlp,num_tokens,num_tensor_parallel_workers\n"
+        "1,2,%s,1,2,%s,0,4,2,64,128,512,True,1,1\n";
+    static const char idle[] =
+        "{\"schema_version\": 1, \"operators\": {}, \"energy\": {\"idle_w\": 75}}\n";
+    static const char no_idle[] =
+        "{\"schema_version\": 1, \"operators\": {}, \"energy\": {\"idle_w\": null}}\n";
+    static const struct {
+        const char *both, *decode, *meta, *why; /* of the embedding: its time, its energy */
+    } cases[] = {
+        {"1,2", "1,2", idle, NULL},
+        {"0,", "0,", idle, NULL}, /* it takes no time */
+        {"1,", "1,2", idle, "the bundle has times of emb, but no energy: twinfer profile "},
+        {"1,2", "1,", idle,
+         "the bundle has times of emb in batches without chunks, but no energy: twinfer profile "},
+        {"1,2", "1,2", no_idle, "the bundle does not say what idle devices draw (energy.idle_w "},
+    };
+    put_str(f->compute, "attention.csv", attention);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf b = {0};
+        buf_printf(&b, mlp, cases[i].both, cases[i].decode);
+        put(f->compute, "mlp.csv", &b);
+        buf_free(&b);
+        put_str(f->compute, "bundle_meta.json", cases[i].meta);
+        load(f);
+        assert_true(bundle_has_energy(f->b) == !cases[i].why);
+        if (cases[i].why)
+            assert_ptr_equal(strstr(bundle_energy_missing(f->b), cases[i].why),
+                             bundle_energy_missing(f->b));
+        else
+            assert_null(bundle_energy_missing(f->b));
+    }
 }
 
 /* Of a GPU: batches without chunks have times of their own, there is a gap, host work is hidden. */
@@ -894,6 +944,7 @@ int main(void)
         with_bundle(neighbours_in_the_caches_have_factors_of_their_own),
         with_bundle(check_holds_points_out),
         with_bundle(energy_columns_are_read_beside_the_times),
+        with_bundle(a_part_of_the_energy_is_no_energy),
         with_bundle(a_gpus_decode_batches_have_their_own_times),
         with_bundle(vidurs_published_bundles_load),
         with_bundle(no_operator_is_worse_than_the_forest),
