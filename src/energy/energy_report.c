@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "energy/energy_notes.h"
+#include "energy/stamp.h"
 
 #define OUTSIDE_MOST  0.05 /* of a window without power */
 #define EXCLUDED_MOST 0.01 /* of the kernels' time */
@@ -45,6 +46,27 @@ static void add_idle(const struct power_log *log, const struct full_timing *t,
     out->idle_half_w = sqrt(squares) / s;
 }
 
+/* A window that the log does not cover: most often one of them is of another zone. */
+static enum st no_power(const struct power_log *log, const struct energy *g,
+                        const struct timing_window *w, struct err *e)
+{
+    char first[STAMP_MAX], last[STAMP_MAX];
+    const char *zone = log->zoned ? "Z" : "";
+    stamp_text(log->p[0].ns, 0, first);
+    stamp_text(log->p[log->n - 1].ns, 0, last);
+    if (g->how == ENERGY_EXCLUDED)
+        err_set(e, ST_REJECTED, "%s has no sample of power from %s to %s", log->source, w->start,
+                w->end);
+    else
+        err_set(e, ST_REJECTED, "%s has no power for %.3f of the %.3f s from %s to %s", log->source,
+                g->outside_s, g->duration_s, w->start, w->end);
+    return err_hint(
+        e,
+        "log power from before the run until after it, on a clock of the same zone; this "
+        "log goes from %s%s to %s%s",
+        first, zone, last, zone);
+}
+
 enum st energy_whole_of(const struct power_log *log, const struct full_timing *t,
                         struct energy_whole *out, struct err *e)
 {
@@ -56,16 +78,8 @@ enum st energy_whole_of(const struct power_log *log, const struct full_timing *t
     out->power = power_mean_of(log, w->from_ns, w->to_ns);
     add_idle(log, t, out);
     const struct energy *g = &out->energy;
-    if (g->how == ENERGY_EXCLUDED || g->outside_s > OUTSIDE_MOST * g->duration_s) {
-        if (g->how == ENERGY_EXCLUDED)
-            err_set(e, ST_REJECTED, "%s has no sample of power from %s to %s", log->source,
-                    w->start, w->end);
-        else
-            err_set(e, ST_REJECTED, "%s has no power for %.3f of the %.3f s from %s to %s",
-                    log->source, g->outside_s, g->duration_s, w->start, w->end);
-        return err_hint(e, "log power from before the run until after it, on a clock of the same "
-                           "zone");
-    }
+    if (g->how == ENERGY_EXCLUDED || g->outside_s > OUTSIDE_MOST * g->duration_s)
+        return no_power(log, g, w, e);
     const double runs = (double)t->num_runs;
     const double best_j = isnan(g->counter_j) ? g->joules : g->counter_j;
     out->how = energy_how_name(g->how);
@@ -360,7 +374,7 @@ enum st energy_report_make(struct arena *a, const struct energy_inputs *in,
                            struct energy_report *out, struct err *e)
 {
     const struct power_log *app_power = in->application_power ? in->application_power : in->power;
-    struct energy_context c = {0};
+    struct energy_context c = {.busy_share = NAN};
     *out = (struct energy_report){.predicted_j = NAN,
                                   .in_context_j = NAN,
                                   .in_context_low_j = NAN,

@@ -125,13 +125,16 @@ struct energy energy_of(const struct power_log *log, int64_t from_ns, int64_t to
     const int64_t in_from = first_ns > from_ns ? first_ns : from_ns;
     const int64_t in_to = last_ns < to_ns ? last_ns : to_ns;
     out.outside_s = in_to > in_from ? out.duration_s - ns_to_s(in_to - in_from) : out.duration_s;
-    double at_w = value_at(log, from_ns, false), joules = 0, only_w = NAN;
+    double at_w = value_at(log, from_ns, false), joules = 0, sum_w = 0;
+    int64_t rows = 0, last_row_ns = 0;
     for (size_t i = first_from(log, from_ns); i < log->n && log->p[i].ns <= to_ns; i++) {
         const struct power_sample *s = &log->p[i];
         if (isnan(s->power_w))
             continue;
-        out.samples++;
-        only_w = s->power_w;
+        out.samples += rows == 0 || s->ns != last_row_ns;
+        last_row_ns = s->ns;
+        rows++;
+        sum_w += s->power_w;
         out.low_w = fmin(out.low_w, s->power_w);
         out.high_w = fmax(out.high_w, s->power_w);
         joules += (at_w + s->power_w) / 2 * gap(&out, at_ns, s->ns);
@@ -141,7 +144,7 @@ struct energy energy_of(const struct power_log *log, int64_t from_ns, int64_t to
     joules += (at_w + value_at(log, to_ns, false)) / 2 * gap(&out, at_ns, to_ns);
     if (out.samples == 1) {
         out.how = ENERGY_ONE_SAMPLE;
-        out.joules = only_w * out.duration_s;
+        out.joules = sum_w / (double)rows * out.duration_s;
     } else if (out.samples > 1) {
         out.how = ENERGY_TRAPEZOIDS;
         out.joules = joules;

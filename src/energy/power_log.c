@@ -35,6 +35,8 @@ struct reading {
     struct csv_reader *r;
     const struct shape *shape;
     int time, gpu, power, energy; /* columns; -1 = none */
+    int id;               /* of nvidia-smi without index: what tells GPUs apart; -1 = none */
+    const char *first_id; /* of the first row; NULL = none yet */
     int64_t want;
     struct map others; /* GPUs of rows that are not wanted */
     VEC(struct power_sample) samples;
@@ -54,6 +56,11 @@ static int find_column(const struct csv_reader *r, const char *want)
     return -1;
 }
 
+/* Queries of nvidia-smi that differ from GPU to GPU. */
+static const char *const identities[] = {"uuid",       "gpu_uuid", "pci.bus_id", "gpu_bus_id",
+                                         "gpu_serial", "serial",   "gpu_name",   "name"};
+enum { IDENTITIES = sizeof identities / sizeof *identities };
+
 static enum st find_shape(struct reading *d, const char *source, struct err *e)
 {
     for (int i = 0; i < SHAPES; i++) {
@@ -64,6 +71,9 @@ static enum st find_shape(struct reading *d, const char *source, struct err *e)
         d->energy = find_column(d->r, s->energy);
         if (d->time < 0 || d->power < 0 || (s->gpu_needed && d->gpu < 0))
             continue;
+        d->id = -1;
+        for (int k = 0; s->gpu && d->gpu < 0 && d->id < 0 && k < IDENTITIES; k++)
+            d->id = find_column(d->r, identities[k]);
         d->shape = s;
         d->out->averaged = s->averaged;
         return ST_OK;
@@ -134,11 +144,38 @@ static enum st wanted(struct reading *d, bool *yes, struct err *e)
     return ST_OK;
 }
 
+static enum st no_index(const struct reading *d, int column, struct err *e, const char *what)
+{
+    csv_err(d->r, column, e, "%s: the powers of several GPUs cannot be told apart", what);
+    return err_hint(e, "log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant");
+}
+
+/* Rows of several GPUs among each other, without their numbers, would be taken for one that swings.
+ */
+static enum st check_one_gpu(struct reading *d, struct err *e)
+{
+    if (d->id < 0)
+        return ST_OK;
+    const struct sv id = sv_trim(csv_cell(d->r, d->id));
+    if (!d->first_id)
+        d->first_id = arena_strn(d->a, id.p, id.n);
+    return sv_eq(id, d->first_id) ? ST_OK
+                                  : no_index(d, d->id, e, "another GPU than in the rows above");
+}
+
+/* Whether nvidia-smi, asked without index, told two powers at a time: it takes ms to the next. */
+static bool two_at_once(const struct reading *d, const struct power_sample *s)
+{
+    return d->shape->gpu && d->gpu < 0 && d->samples.n > 0 && s->ns == vec_last(&d->samples).ns &&
+           s->power_w != vec_last(&d->samples).power_w;
+}
+
 static enum st read_row(struct reading *d, struct err *e)
 {
     struct power_sample s = {.energy_j = NAN};
     bool yes;
     TRY(wanted(d, &yes, e));
+    TRY(check_one_gpu(d, e));
     if (!yes)
         return ST_OK;
     TRY(read_time(d, &s.ns, e));
@@ -156,6 +193,8 @@ static enum st read_row(struct reading *d, struct err *e)
         return err_hint(e, "the clock was set, daylight saving ended, or two logs were joined: cut "
                            "the file there");
     }
+    if (two_at_once(d, &s))
+        return no_index(d, d->power, e, "two powers at one time");
     vec_push(&d->samples, s);
     return ST_OK;
 }
@@ -196,6 +235,25 @@ static size_t keep_telling(struct power_sample *p, size_t n)
     return kept;
 }
 
+/* Where a comma is the decimal mark, cells end with a semicolon. No cell of a log holds either for
+ * another reason, so the text is brought into the common form, each byte at its place. */
+static struct sv with_commas(struct arena *a, struct sv bytes)
+{
+    const char *end = memchr(bytes.p, '\n', bytes.n);
+    const size_t header = end ? (size_t)(end - bytes.p) : bytes.n;
+    if (!memchr(bytes.p, ';', header) || memchr(bytes.p, ',', header))
+        return bytes;
+    char *p = arena_copy(a, bytes.p, bytes.n);
+    for (size_t i = 0; i < bytes.n; i++)
+        p[i] = p[i] == ';' ? ',' : p[i] == ',' ? '.' : p[i];
+    return (struct sv){p, bytes.n};
+}
+
+static bool is_utf16(struct sv s)
+{
+    return s.n >= 2 && (memcmp(s.p, "\xff\xfe", 2) == 0 || memcmp(s.p, "\xfe\xff", 2) == 0);
+}
+
 enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, int64_t gpu,
                         struct power_log *out, struct err *e)
 {
@@ -207,6 +265,13 @@ enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, in
     out->cut = whole > 0 && whole < bytes.n;
     bytes.n = out->cut ? whole : bytes.n;
     map_init(&d.others, a);
+    if (is_utf16(bytes)) {
+        err_set(e, ST_INPUT, "%s is UTF-16", source);
+        return err_hint(
+            e, "PowerShell's > writes that: nvidia-smi -f FILE, or Out-File -Encoding utf8");
+    }
+    if (bytes.n > 0)
+        bytes = with_commas(a, bytes);
     TRY(csv_open_bytes(&d.r, source, bytes, e));
     enum st st = find_shape(&d, source, e);
     while (st == ST_OK && (st = csv_next(d.r, e)) == ST_OK)

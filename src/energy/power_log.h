@@ -6,15 +6,16 @@
  *     time,sum                      a meter, or the sum of several GPUs, in watts
  *     timestamp, index, power.draw [W]    nvidia-smi --query-gpu=timestamp,index,power.draw
  *                                   --format=csv; also nounits, power.draw.instant, without index
+ *                                   when it has one GPU alone: rows of several are refused
  *
- * Times are those of energy/stamp.h. Rows without power ("[N/A]", an empty cell) are counted,
- * and left out unless the counter ticked there; so is a last line without its end: its writer was
- * killed in it.
+ * Cells end with a comma, or with a semicolon where the comma is the decimal mark. Times are those
+ * of energy/stamp.h. Rows without power ("[N/A]", an empty cell) are counted, and left out unless
+ * the counter ticked there; so is a last line without its end: its writer was killed in it.
  *
  * The energy of a window is integrated thus: power interpolated at both edges, trapezoids between
- * the samples. A single sample in the window: its power times the duration. None: no energy,
- * however near the neighbours are. Beyond the log's ends power is that of its end, and `outside_s`
- * says for how long.
+ * the samples; rows of one time are one sample, and between them power steps. A single sample in
+ * the window: its power times the duration. None: no energy, however near the neighbours are.
+ * Beyond the log's ends power is that of its end, and `outside_s` says for how long.
  *
  * Error: with samples every T and power P(t) that is smooth between its steps, a step of height H
  * costs at most H T / 2, whatever the length of the window. Where the log has the counter's
@@ -75,7 +76,7 @@ struct energy {
     double joules;    /* NAN when excluded */
     double counter_j; /* of the counter; NAN = none */
     double duration_s;
-    int64_t samples;      /* in the window, edges included */
+    int64_t samples;      /* in the window, edges included, at different times */
     double low_w, high_w; /* of them; NAN = none */
     double outside_s;     /* of the window before the first or behind the last sample of the log */
     double longest_gap_s; /* between two samples that the integral rests on; 0 = none */

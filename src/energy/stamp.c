@@ -58,28 +58,30 @@ static bool take_fraction(struct sv *s, int64_t *ns)
     int64_t unit = NS_PER_S / 10;
     int n = 0;
     *ns = 0;
-    if (!take(s, '.'))
+    if (!take(s, '.') && !take(s, ',')) /* ISO 8601 has both; Python's loggers write the latter */
         return true;
     for (; s->n && *s->p >= '0' && *s->p <= '9'; s->p++, s->n--, n++, unit /= 10)
         *ns += unit * (*s->p - '0'); /* unit is 0 beyond nanoseconds */
     return n > 0 && n <= 9;
 }
 
-/* "Z", "+02:00", "-0330", or nothing. */
+/* "Z", "+02:00", "-0330", "+02", each also behind a blank, or nothing. */
 static bool take_zone(struct sv *s, bool *zoned, int64_t *east_s)
 {
-    int hours, minutes;
+    int hours, minutes = 0;
     *zoned = s->n > 0;
     *east_s = 0;
-    if (s->n == 0 || take(s, 'Z'))
+    if (s->n == 0)
+        return true;
+    take(s, ' ');
+    if (take(s, 'Z'))
         return true;
     const bool west = *s->p == '-';
     if (!take(s, '+') && !take(s, '-'))
         return false;
     if (!take_digits(s, 2, 0, 15, &hours))
         return false;
-    take(s, ':');
-    if (!take_digits(s, 2, 0, 59, &minutes))
+    if ((take(s, ':') || s->n > 0) && !take_digits(s, 2, 0, 59, &minutes))
         return false;
     *east_s = (west ? -1 : 1) * (hours * 3600 + minutes * 60);
     return true;

@@ -22,8 +22,9 @@ struct stamp {
     bool zoned;
 };
 
-/* "YYYY-MM-DD HH:MM:SS" with a fraction of up to nine digits; also with 'T', or with '/' as
- * nvidia-smi writes dates; a zone may follow. Or seconds since 1970, from 1e8 on. Years 1970 to
+/* "YYYY-MM-DD HH:MM:SS" with a fraction of up to nine digits behind a point or a comma; also with
+ * 'T', or with '/' as nvidia-smi writes dates; a zone may follow ("Z", "+02:00", "+0200", "+02").
+ * Or seconds since 1970, from 1e8 on. Years 1970 to
  * 2199. */
 bool stamp_parse(struct sv text, struct stamp *out);
 

@@ -305,13 +305,15 @@ static void what_was_not_logged_is_rejected(void **state)
     full.window = window(70, 80);
     assert_err(energy_report_make(t->a, &in, &r, &t->e), ST_REJECTED, t,
                "the energy of the whole\npower.csv has no sample of power from a to b\n"
-               "hint: log power from before the run until after it, on a clock of the same zone");
+               "hint: log power from before the run until after it, on a clock of the same zone; "
+               "this log goes from 1970-01-01 00:00:00.000 to 1970-01-01 00:00:59.950");
     full.window = window(50, 70);
     err_clear(&t->e);
     assert_err(
         energy_report_make(t->a, &in, &r, &t->e), ST_REJECTED, t,
         "the energy of the whole\npower.csv has no power for 10.050 of the 20.000 s from a to b\n"
-        "hint: log power from before the run until after it, on a clock of the same zone");
+        "hint: log power from before the run until after it, on a clock of the same zone; "
+        "this log goes from 1970-01-01 00:00:00.000 to 1970-01-01 00:00:59.950");
     full.window.zoned = true;
     err_clear(&t->e);
     assert_err(

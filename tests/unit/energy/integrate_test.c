@@ -59,6 +59,26 @@ static void one_sample_counts_for_all_and_none_for_nothing(void **state)
     assert_near(e.joules, 0, 0);
 }
 
+/* Two logs joined, or a clock of whole seconds: rows of one time are one sample. */
+static void rows_of_one_time_are_one_sample(void **state)
+{
+    static const struct power_sample p[] = {{0, 100, NAN},     {1 * S, 200, NAN},
+                                            {1 * S, 200, NAN}, {2 * S, 200, NAN},
+                                            {2 * S, 400, NAN}, {3 * S, 400, NAN}};
+    const struct power_log log = log_of(p, 6);
+    (void)state;
+    struct energy e = energy_of(&log, S / 2, 3 * S / 2);
+    assert_int_equal(e.how, ENERGY_ONE_SAMPLE);
+    assert_int_equal(e.samples, 1);
+    assert_near(e.joules, 200, 1e-9);
+    e = energy_of(&log, 3 * S / 2, 5 * S / 2); /* both powers at 2 s */
+    assert_int_equal(e.how, ENERGY_ONE_SAMPLE);
+    assert_near(e.joules, 300, 1e-9);
+    e = energy_of(&log, 0, 3 * S); /* it steps there */
+    assert_int_equal(e.samples, 4);
+    assert_near(e.joules, 150 + 200 + 400, 1e-9);
+}
+
 static void beyond_its_ends_the_log_is_held_and_said_to_be(void **state)
 {
     const struct power_log log = log_of(ramp, 4);
@@ -180,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(edges_are_interpolated_and_trapezoids_stand_between),
         TEST(one_sample_counts_for_all_and_none_for_nothing),
+        TEST(rows_of_one_time_are_one_sample),
         TEST(beyond_its_ends_the_log_is_held_and_said_to_be),
         TEST(samples_without_power_are_gaps),
         TEST(the_counter_is_interpolated_between_its_ticks),

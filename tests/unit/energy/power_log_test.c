@@ -89,6 +89,38 @@ static void nvidia_smi_in_its_variants(void **state)
     assert_false(log.averaged);
 }
 
+/* Of a spreadsheet, or a logger in a locale with a decimal comma. */
+static void a_decimal_comma_stands_between_semicolons(void **state)
+{
+    struct test *t = *state;
+    struct power_log log;
+    assert_ok(parse(t,
+                    "timestamp;gpu;power_w\r\n2026-11-21 10:00:00,250;0;126,31\r\n"
+                    "2026-11-21 10:00:00,500;1;80,5\r\n2026-11-21 10:00:01;0;\"127\"\r\n",
+                    0, &log),
+              t);
+    assert_int_equal(log.n, 2);
+    assert_near(log.p[0].power_w, 126.31, 0);
+    assert_int_equal(log.p[1].ns - log.p[0].ns, 750000000);
+    assert_near(log.p[1].power_w, 127, 0);
+    /* with the comma between cells a fraction behind a comma is quoted */
+    assert_ok(parse(t, "time,sum\n\"2026-11-21 10:00:00,250\",126.31\n", 0, &log), t);
+    assert_int_equal(log.p[0].ns % 1000000000, 250000000);
+}
+
+/* A query without index on a machine with several GPUs. */
+static void gpus_without_numbers_are_one(void **state)
+{
+    struct test *t = *state;
+    struct power_log log;
+    assert_ok(parse(t,
+                    "timestamp, name, power.draw.instant [W]\n2026/11/21 10:00:00.000, H200, 90 W\n"
+                    "2026/11/21 10:00:00.000, H200, 90 W\n2026/11/21 10:00:00.100, H200, 91 W\n",
+                    0, &log),
+              t);
+    assert_int_equal(log.n, 3);
+}
+
 /* A logger that is killed leaves half a line: 127 of 1270 would be believed. */
 static void a_line_without_its_end_is_left_out(void **state)
 {
@@ -131,6 +163,21 @@ static void errors_name_the_place(void **state)
         {"timestamp, index, power.draw [W]\n2026/11/21 16:30:05, 0, [Not Supported]\n",
          "power.csv has no row with a power: the sensor is not supported, or not permitted"},
         {"time,sum\n", "power.csv has no row with a power"},
+        {"timestamp, uuid, power.draw.instant [W]\n2026/11/21 16:30:05.000, GPU-a, 90 W\n"
+         "2026/11/21 16:30:05.001, GPU-b, 300 W\n",
+         "power.csv:3:2:  uuid: another GPU than in the rows above: the powers of several GPUs "
+         "cannot be told apart\n"
+         "hint: log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant"},
+        {"timestamp, power.draw [W]\n2026/11/21 16:30:05.000, 90 W\n"
+         "2026/11/21 16:30:05.000, 300 W\n",
+         "power.csv:3:2:  power.draw [W]: two powers at one time: the powers of several GPUs cannot "
+         "be told apart\n"
+         "hint: log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant"},
+        {"time;sum\n1795278605,5;1.234,5\n",
+         "power.csv:2:2: sum: expected a number, got '1.234.5'"},
+        {"\xff\xfet",
+         "power.csv is UTF-16\nhint: PowerShell's > writes that: nvidia-smi -f FILE, or "
+         "Out-File -Encoding utf8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct power_log log;
@@ -184,6 +231,8 @@ int main(void)
         TEST(a_row_that_says_nothing_is_left_out),
         TEST(a_meter_has_no_gpus),
         TEST(nvidia_smi_in_its_variants),
+        TEST(a_decimal_comma_stands_between_semicolons),
+        TEST(gpus_without_numbers_are_one),
         TEST(a_line_without_its_end_is_left_out),
         TEST(errors_name_the_place),
         TEST(a_log_is_written_as_it_is_read),
