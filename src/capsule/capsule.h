@@ -63,7 +63,8 @@ enum st capsule_image(struct arena *a, const struct capsule *c, size_t i, struct
 /* ---- memory ---- */
 
 /* Reads pieces of memory.zst (after = false) or after.zst. Handles are per thread: open one in
- * each. */
+ * each. ST_INPUT: the file is none, or ends before its last piece does: a replay whose results are
+ * equal by their hashes would not notice. */
 struct capsule_memory_reader;
 enum st capsule_memory_open(const struct capsule *c, bool after, struct capsule_memory_reader **out,
                             struct err *e);

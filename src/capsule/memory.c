@@ -22,6 +22,23 @@ uint64_t capsule_packed_bound(uint64_t n)
     return ZSTD_compressBound(n);
 }
 
+static enum st truncated(const struct capsule_memory_reader *r, uint64_t before, struct err *e)
+{
+    err_set(e, ST_INPUT, "%s is truncated: it ends before byte %llu", r->path,
+            (unsigned long long)before);
+    return err_hint(e, "copy it again, or capture the region again");
+}
+
+/* Where the last piece ends in the file. */
+static uint64_t end_of(const struct capsule_page *p, size_t n)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < n; i++)
+        if (p[i].at + p[i].file_bytes > end) /* capsule_check: they do not overflow */
+            end = p[i].at + p[i].file_bytes;
+    return end;
+}
+
 enum st capsule_memory_open(const struct capsule *c, bool after, struct capsule_memory_reader **out,
                             struct err *e)
 {
@@ -40,12 +57,16 @@ enum st capsule_memory_open(const struct capsule *c, bool after, struct capsule_
         open(r->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a FIFO would hang us */
     *out = r;
     const bool regular = r->fd >= 0 && fstat(r->fd, &s) == 0 && S_ISREG(s.st_mode);
-    if (regular && r->zstd)
+    const uint64_t end = after ? end_of(c->after, c->n_after) : end_of(c->pages, c->n_pages);
+    const bool whole = regular && (uint64_t)s.st_size >= end;
+    if (whole && r->zstd)
         return ST_OK;
     if (r->fd < 0)
         err_errno(e, true, "cannot read %s", r->path);
     else if (!regular)
         err_set(e, ST_INPUT, "%s is not a regular file", r->path);
+    else if (!whole)
+        truncated(r, end, e);
     else
         err_set(e, ST_IO, "%s: zstd does not start", r->path);
     capsule_memory_close(out);
@@ -61,11 +82,8 @@ static enum st read_whole(struct capsule_memory_reader *r, uint64_t at, size_t b
             continue;
         if (got < 0)
             return err_errno(e, true, "cannot read %s", r->path);
-        if (got == 0) {
-            err_set(e, ST_INPUT, "%s is truncated: it ends before byte %llu", r->path,
-                    (unsigned long long)(at + bytes));
-            return err_hint(e, "copy it again, or capture the region again");
-        }
+        if (got == 0)
+            return truncated(r, at + bytes, e);
         n += (size_t)got;
     }
     return ST_OK;

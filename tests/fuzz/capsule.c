@@ -126,6 +126,23 @@ static void plan(struct arena *a, const struct capsule *c)
     }
 }
 
+/* Files that are as long as their pieces say, zeros behind the input; where that is too much for a
+ * file they stay short, and are refused. */
+static void lengthen(const struct capsule *c, bool after, const struct capsule_page *p, size_t n)
+{
+    static const char *const names[2][2] = {{CAPSULE_MEMORY_RAW, CAPSULE_MEMORY},
+                                            {CAPSULE_CHANGED_RAW, CAPSULE_CHANGED}};
+    char path[400];
+    struct stat s;
+    off_t end = 0;
+    for (size_t i = 0; i < n; i++)
+        if ((off_t)(p[i].at + p[i].file_bytes) > end)
+            end = (off_t)(p[i].at + p[i].file_bytes);
+    snprintf(path, sizeof path, "%s/%s", folder(), names[after][c->facts->packed ? 1 : 0]);
+    if (end < (off_t)1 << 30 && stat(path, &s) == 0 && s.st_size < end)
+        REQUIRE(truncate(path, end) == 0);
+}
+
 static void read_memory(const struct capsule *c)
 {
     struct capsule_memory_reader *r;
@@ -133,12 +150,19 @@ static void read_memory(const struct capsule *c)
     for (int after = 0; after < 2; after++) {
         const struct capsule_page *pages = after ? c->after : c->pages;
         const size_t n = after ? c->n_after : c->n_pages;
-        REQUIRE(capsule_memory_open(c, after, &r, &e) == ST_OK);
+        lengthen(c, after, pages, n);
+        if (capsule_memory_open(c, after, &r, &e) != ST_OK) {
+            REQUIRE(e.st == ST_INPUT && !r);
+            err_clear(&e);
+            continue;
+        }
         for (size_t i = 0; i < n && i < 8; i++) {
             char *to = malloc(pages[i].bytes); /* exactly: what lies behind is a sanitizer's */
             REQUIRE(to);
-            if (capsule_memory_read(r, &pages[i], to, &e) != ST_OK)
+            if (capsule_memory_read(r, &pages[i], to, &e) != ST_OK) {
                 REQUIRE(e.st == ST_INPUT);
+                err_clear(&e);
+            }
             free(to);
         }
         capsule_memory_close(&r);

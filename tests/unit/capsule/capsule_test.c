@@ -278,8 +278,18 @@ static void damaged_memory_is_named(void **state)
         err_clear(&t->e);
         bytes[c.pages[3].at + i] ^= 4;
     }
-    test_write_bytes(t, "c/" CAPSULE_MEMORY, (struct sv){bytes, 10});
-    assert_ok(capsule_memory_open(&c, false, &r, &t->e), t);
+    test_write_bytes(t, "c/" CAPSULE_MEMORY, (struct sv){bytes, packed.n - 1});
+    assert_int_equal(capsule_memory_open(&c, false, &r, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "memory.zst is truncated: it ends before byte "));
+    assert_null(r);
+    err_clear(&t->e);
+    assert_int_equal(truncate(fs_join(t->a, dir, CAPSULE_CHANGED), 10), 0);
+    assert_int_equal(capsule_memory_open(&c, true, &r, &t->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "after.zst is truncated: it ends before byte "));
+    err_clear(&t->e);
+    test_write_bytes(t, "c/" CAPSULE_MEMORY, (struct sv){bytes, packed.n});
+    assert_ok(capsule_memory_open(&c, false, &r, &t->e), t); /* and while it is read */
+    assert_int_equal(truncate(path, 10), 0);
     assert_int_equal(capsule_memory_read(r, &c.pages[0], to, &t->e), ST_INPUT);
     assert_non_null(strstr(err_cause(&t->e, 0), "memory.zst is truncated"));
     capsule_memory_close(&r);
