@@ -46,7 +46,7 @@ class Figures:
         self.missed += not good
         verdict = "" if limit is None else "ok" if good else "MISS" if known else "NOT THERE"
         asked = "" if limit is None else f"+-{limit:g} {unit}"
-        print(f"{what:44} {len(known):2d}  {text(mean):>9} {unit:3} {text(spread).lstrip('+'):>8}  {asked:>9}  {verdict:9} "
+        print(f"{what:46} {len(known):2d}  {text(mean):>9} {unit:3} {text(spread).lstrip('+'):>8}  {asked:>9}  {verdict:9} "
               + " ".join(text(v) for v in values))
 
     def spread_row(self, what, values, limit):
@@ -63,12 +63,14 @@ class Figures:
 
 def table(f, mode, seconds):
     app = ("in_context", "application")
-    print(f"{'figure':44} {'n':>2}  {'mean':>9}     {'spread':>8}  {'asked':>9}  {'':9} each")
+    print(f"{'figure':46} {'n':>2}  {'mean':>9}     {'spread':>8}  {'asked':>9}  {'':9} each")
     f.row("times: replayed / application, summed",
           [off(find(m, "region", "in_context_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
     if any(find(m, "region", "as_launched_sum_us") for m in f.metas): # a program without graphs
         f.row("  launched one by one, as by the application",
               [off(find(m, "region", "as_launched_sum_us"), find(m, "region", "application_sum_us")) for m in f.metas], 3)
+    f.row("  graph's wall time / its operations summed",
+          [off(find(m, "region", "region_us"), find(m, "region", "in_context_sum_us")) for m in f.metas], None)
     f.row("energy: predicted / application", f.of(*app, "error_percent"), 3)
     f.row("energy above idle: predicted / application", f.of(*app, "above_idle_error_percent"), 5 if mode == "llama_compile" else 10)
     f.spread_row("repeats: measured energy of a step", f.of(*app, "measured_energy_j"), 2)
@@ -194,9 +196,9 @@ def main():
     out, mode = sys.argv[1], sys.argv[2]
     f = Figures(out, mode)
     print(f"{mode}: {len(f.runs)} runs")
-    if not f.runs:
-        return 1
     table(f, mode, float(sys.argv[3]) if len(sys.argv) > 3 else None)
+    if not f.runs: # each figure is told as not there
+        return 1
     causes(f)
     return 1 if f.missed else 0
 

@@ -192,14 +192,19 @@ static enum st record(struct arena *a, const struct energy_run_params *p,
     const int most = lookout_end(&lookout);
     out->under = gpu_watch_take(watch);
     gpu_watch_close(&watch);
-    if (st == ST_OK && most > (s->child ? 1 : 0))
-        st = err_set(e, ST_REJECTED,
-                     "%d other processes computed on GPU %d meanwhile: what they draw cannot be "
-                     "told apart",
-                     most - (s->child ? 1 : 0), p->gpu);
-    if (st == ST_OK && gpu_reasons_reject(out->under.reasons))
-        st = err_set(e, ST_REJECTED, "the clocks were held down: %s",
-                     gpu_reason_words(a, out->under.reasons));
+    const int others = most - (s->child ? 1 : 0);
+    if (st == ST_OK && others > 0) {
+        err_set(
+            e, ST_REJECTED,
+            "%d other process%s computed on GPU %d meanwhile: what they draw cannot be told apart",
+            others, others == 1 ? "" : "es", p->gpu);
+        st = err_hint(e, "nvidia-smi lists them; measure when they have ended");
+    }
+    if (st == ST_OK && gpu_reasons_reject(out->under.reasons)) {
+        err_set(e, ST_REJECTED, "the clocks were held down: %s",
+                gpu_reason_words(a, out->under.reasons));
+        st = err_hint(e, "let the GPU cool down and measure again");
+    }
     if (st == ST_OK) /* a sensor shows the last window's end up to an update late */
         clock_sleep_until_ns(clock_mono_ns() + 150 * NS_PER_MS);
     return st == ST_OK ? recorder_stop(r, e) : st;

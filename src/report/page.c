@@ -233,6 +233,11 @@ static const struct {
     {"Created", "created_at"},
     {"Workload from", "workload_dir"},
     {"Profile from", "profiling_root"},
+    {"GPU", "gpu_name"},
+    {"Power by", "power_sensor.sampler"}, /* energy and power logs */
+    {"Energy by", "energy_sensor.sampler"},
+    {"Capsule", "capsule"},
+    {"Each kernel alone, s", "window.seconds"},
     {"Processor", "host.cpu"},
     {"Cores", "host.cores"},
     {"NVIDIA driver", "host.nvidia_driver"},

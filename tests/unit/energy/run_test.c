@@ -119,11 +119,14 @@ static void what_does_not_count_is_rejected(void **state)
         const char *error;
     } rows[] = {
         {"memory=1;power_tick_ms=5;processes=1", false, ST_REJECTED,
-         "1 other processes computed on GPU 0 meanwhile: what they draw cannot be told apart"},
+         "1 other process computed on GPU 0 meanwhile: what they draw cannot be told apart\n"
+         "hint: nvidia-smi lists them; measure when they have ended"},
         {"memory=1;power_tick_ms=5;processes=2", true, ST_REJECTED,
-         "1 other processes computed on GPU 0 meanwhile: what they draw cannot be told apart"},
+         "1 other process computed on GPU 0 meanwhile: what they draw cannot be told apart\n"
+         "hint: nvidia-smi lists them; measure when they have ended"},
         {"memory=1;power_tick_ms=5;reasons=0x20", false, ST_REJECTED,
-         "the clocks were held down: software thermal slowdown"},
+         "the clocks were held down: software thermal slowdown\n"
+         "hint: let the GPU cool down and measure again"},
     };
     struct test *t = *state;
     const char *file = test_path(t, "script");
