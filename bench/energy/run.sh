@@ -20,10 +20,10 @@ steps_open "$@"
 shift
 forward=$root/bench/replay/forward.py
 
-# Logs end before the step does, however it ends.
+# Logs end before the step does, however it ends. What they print then is not the step's: the end of its text is shown where it fails.
 pids=
 logged() { # COMMAND...: beside this step
-    "$@" &
+    "$@" >>"$out/logged.txt" &
     pids="$pids $!"
 }
 logs_end() {
