@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "capsule/capsule.h"
 #include "cmd/energy.h"
 #include "energy/run.h"
 #include "replay/replay.h"
@@ -290,6 +291,19 @@ static void tell_idle(const char *when, const struct idle *i)
              i->low_w, i->high_w, i->under.sm_mhz, i->under.celsius_high);
 }
 
+/* Before the sensors are probed and idle power is measured, which takes many seconds. */
+static enum st check_capsule(struct arena *a, const char *dir, struct err *e)
+{
+    struct capsule capsule;
+    struct capsule_contents contents;
+    TRY(capsule_open(a, dir, &capsule, e));
+    const enum st st = capsule_contents_open(a, &capsule, &contents, e);
+    if (st == ST_OK)
+        capsule_contents_close(&contents);
+    capsule_close(&capsule);
+    return st;
+}
+
 enum st energy_run_capsule(struct job_context *c, struct err *e)
 {
     const struct plan *p = c->plan;
@@ -321,6 +335,7 @@ enum st energy_run_capsule(struct job_context *c, struct err *e)
         err_set(e, ST_USAGE, "application_power is not set: the application ran at another time");
         return err_hint(e, "the folder or file of the energy log that ran beside it");
     }
+    TRY(check_capsule(c->a, p->capsule, e));
     job_catch_signals();
     TRY(artifact_begin(c->a, dir, "run_meta.json", &art, e));
     enum st st = energy_run(c->a, &params, &subject, &r, e);

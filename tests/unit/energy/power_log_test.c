@@ -170,7 +170,8 @@ static void errors_name_the_place(void **state)
          "hint: log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant"},
         {"timestamp, power.draw [W]\n2026/11/21 16:30:05.000, 90 W\n"
          "2026/11/21 16:30:05.000, 300 W\n",
-         "power.csv:3:2:  power.draw [W]: two powers at one time: the powers of several GPUs cannot "
+         "power.csv:3:2:  power.draw [W]: two powers at one time: the powers of several GPUs "
+         "cannot "
          "be told apart\n"
          "hint: log index too: nvidia-smi --query-gpu=timestamp,index,power.draw.instant"},
         {"time;sum\n1795278605,5;1.234,5\n",
