@@ -3,11 +3,11 @@
  * This header is the format's manual. Guest (inject/capture.h, which records) and host (capsule.h,
  * which reads) share it and file.h; both need libc only. A capsule is a folder:
  *
- *     manifest.json         what it is, for people and for readers that refuse early
- * (docs/formats.md) launches.bin          everything below modules/NNNN.cubin    images, as the
- * driver loaded them; NNNN is the module's index memory.zst            pieces of memory as they
- * were when the region began (CAPSULE_PAGES) after.zst             pieces that differed when it
- * ended (CAPSULE_AFTER)
+ *     manifest.json         what it is, for people (docs/formats.md)
+ *     launches.bin          everything below
+ *     modules/NNNN.cubin    images, as the driver loaded them; NNNN is the module's index
+ *     memory.zst            memory as it was when the region began (CAPSULE_PAGES)
+ *     after.zst             pieces that differed when it ended (CAPSULE_AFTER)
  *
  * The recorder leaves memory.raw and after.raw in the place of the .zst files and no manifest; the
  * host packs, adds times and ranges (seal.h) and writes the manifest last.
@@ -36,8 +36,7 @@
  *   1. the operations before it in its stream;
  *   2. operations that a CAPSULE_WAIT before it in its stream names; one of a graph launch stands
  *      for the whole launch, and any for all that it waits for itself;
- *   3. everything that a CAPSULE_SYNC before it waited for, whatever its stream: the program
- * waited;
+ *   3. everything that a CAPSULE_SYNC before it waited for, whatever its stream;
  *   4. with the legacy default stream (CAPSULE_STREAM_LEGACY): an operation there waits for all
  *      earlier ones in streams that are not CAPSULE_STREAM_NON_BLOCKING, and those wait for it.
  * Operations of a graph launch carry its number in `graph` (equal, neighbouring, 1 .. n_graphs):
