@@ -52,14 +52,16 @@ static enum st no_power(const struct power_log *log, const struct energy *g,
 {
     char first[STAMP_MAX], last[STAMP_MAX];
     const char *zone = log->zoned ? "Z" : "";
-    stamp_text(log->p[0].ns, 0, first);
-    stamp_text(log->p[log->n - 1].ns, 0, last);
     if (g->how == ENERGY_EXCLUDED)
         err_set(e, ST_REJECTED, "%s has no sample of power from %s to %s", log->source, w->start,
                 w->end);
     else
         err_set(e, ST_REJECTED, "%s has no power for %.3f of the %.3f s from %s to %s", log->source,
                 g->outside_s, g->duration_s, w->start, w->end);
+    if (log->n == 0)
+        return err_hint(e, "no reading of the sensor came: twinfer energy probe says which answer");
+    stamp_text(log->p[0].ns, 0, first);
+    stamp_text(log->p[log->n - 1].ns, 0, last);
     return err_hint(
         e,
         "log power from before the run until after it, on a clock of the same zone; this "

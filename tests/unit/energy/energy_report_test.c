@@ -314,6 +314,13 @@ static void what_was_not_logged_is_rejected(void **state)
         "the energy of the whole\npower.csv has no power for 10.050 of the 20.000 s from a to b\n"
         "hint: log power from before the run until after it, on a clock of the same zone; "
         "this log goes from 1970-01-01 00:00:00.000 to 1970-01-01 00:00:59.950");
+    const struct power_log none = {.source = "power.csv", .what = "GPU 0"}; /* of a dead sensor */
+    const struct energy_inputs without = {
+        .power = &none, .full = &full, .idle_w = NAN, .idle_half_w = NAN};
+    err_clear(&t->e);
+    assert_err(energy_report_make(t->a, &without, &r, &t->e), ST_REJECTED, t,
+               "the energy of the whole\npower.csv has no sample of power from a to b\n"
+               "hint: no reading of the sensor came: twinfer energy probe says which answer");
     full.window.zoned = true;
     err_clear(&t->e);
     assert_err(
