@@ -108,6 +108,17 @@ static struct node *result_node(struct arena *a, const struct energy_report *r, 
     return n;
 }
 
+enum st energy_write_report(struct arena *a, const struct artifact *art,
+                            const struct energy_report *r, struct err *e)
+{
+    struct buf text = {0};
+    TRY(artifact_write_json(art, "gpu_energy_report.json", energy_report_node(a, r), e));
+    energy_report_text(a, &text, r);
+    const enum st st = artifact_write(art, "summary.txt", &text, e);
+    buf_free(&text);
+    return st;
+}
+
 void energy_print_report(struct job_context *c, const struct energy_report *r, const char *dir)
 {
     struct node *result = result_node(c->a, r, dir);
@@ -134,7 +145,7 @@ static enum st write_report(struct job_context *c, const struct energy_report *r
     node_put(a, from, "isolated", node_str_or_null(a, s->in.isolated ? s->isolated.source : NULL));
     node_put(a, extra, "sources", from);
     node_put(a, extra, "gpu", node_int(a, c->plan->energy.gpu));
-    TRY(artifact_write_json(art, "gpu_energy_report.json", energy_report_node(a, r), e));
+    TRY(energy_write_report(a, art, r, e));
     TRY(energy_write_log(art, &s->power, c->plan->energy.gpu, 0, true, e));
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, energy_meta(c, id, art, "energy", extra), e);

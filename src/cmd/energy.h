@@ -15,6 +15,9 @@ enum st energy_write_log(const struct artifact *art, const struct power_log *log
 struct node *energy_meta(struct job_context *c, const char *id, const struct artifact *art,
                          const char *type, struct node *extra);
 struct node *energy_sensor_node(struct arena *a, const struct recorder_sensor *s);
+/* gpu_energy_report.json, and summary.txt, which is what is printed. */
+enum st energy_write_report(struct arena *a, const struct artifact *art,
+                            const struct energy_report *r, struct err *e);
 /* The report as text or JSON. */
 void energy_print_report(struct job_context *c, const struct energy_report *r, const char *dir);
 /* application= and application_power=, where they are given; NULL where not. */

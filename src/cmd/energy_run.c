@@ -275,7 +275,7 @@ static enum st write_all(struct job_context *c, const struct energy_run *r,
                          struct err *e)
 {
     struct arena *a = c->a;
-    TRY(artifact_write_json(art, "gpu_energy_report.json", energy_report_node(a, &r->report), e));
+    TRY(energy_write_report(a, art, &r->report, e));
     TRY(artifact_write_json(art, "full_model_timing.json", full_timing_node(a, &r->full), e));
     TRY(artifact_write_json(art, "isolated_kernels_timing.json",
                             isolated_timing_node(a, &r->isolated), e));
