@@ -57,14 +57,26 @@ static const char *kernel_evidence(struct arena *a, const struct deep_result *r,
     return text;
 }
 
-/* Share of the kernel's time that it would need at its roof; NAN = not known. */
+static bool has_class(const struct deep_kernel_row *k, unsigned class)
+{
+    return k->class && strcmp(k->class, deep_class_name(class)) == 0;
+}
+
+/* Share of the kernel's time that it would need at its roof; NAN = not known: a roof was not
+ * measured against, or what holds the kernel (busy SMs, Nsight Compute's own peak) is none. */
 static double floor_of(const struct deep_kernel_row *k)
 {
     double floor = NAN;
     const double shares[] = {k->compute_percent, k->dram_percent, k->l2_percent};
+    bool memory = has_class(k, DEEP_MEMORY);
+    if (!k->class || has_class(k, DEEP_UNKNOWN) || isnan(k->dram_percent) ||
+        (isnan(k->compute_percent) && !memory))
+        return NAN;
     for (size_t i = 0; i < 3; i++)
         if (!isnan(shares[i]) && !(floor >= shares[i]))
             floor = shares[i];
+    if (!has_class(k, DEEP_LATENCY_BOUND) && floor < 100 * DEEP_LATENCY)
+        return NAN;
     return floor > 100 ? 100 : floor;
 }
 
@@ -77,13 +89,14 @@ static const char *kernel_advice(struct arena *a, const struct deep_result *r,
     const char *then =
         arena_printf(a, "At its roof it would take %s instead of %s",
                      time_words(a, b->ms * b->floor_percent / 100), time_words(a, b->ms));
-    if (k->class && strcmp(k->class, "memory-bound") == 0)
+    bool by_l2 = k->l2_percent > k->dram_percent;
+    if (has_class(k, DEEP_MEMORY))
         return arena_printf(
             a,
             "%s. %.0f %% of its time are bytes at full rate: only fewer bytes (%.3g "
-            "MB a launch now) make it faster than that.",
-            then, b->floor_percent, k->dram_mb);
-    if (k->class && strcmp(k->class, "compute-bound") == 0)
+            "MB of %s a launch now) make it faster than that.",
+            then, b->floor_percent, by_l2 ? k->l2_mb : k->dram_mb, by_l2 ? "the L2" : "DRAM");
+    if (has_class(k, DEEP_COMPUTE))
         return arena_printf(a,
                             "%s. %.0f %% of its time are operations at full rate: only fewer or "
                             "cheaper ones (%.3g GFLOP a launch now) make it faster than that.",

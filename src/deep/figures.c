@@ -292,6 +292,23 @@ static const char *occupancy_limit(const struct deep_figures *f)
     return what;
 }
 
+/* What a share is of: of a roof where one is known, else of what Nsight Compute takes for the peak.
+ */
+static const char *whose(bool roof)
+{
+    return roof ? "the roof" : "Nsight Compute's peak";
+}
+
+static const char *share_words(struct arena *a, double compute, bool compute_roof,
+                               const char *memory_name, double memory, bool memory_roof)
+{
+    if (compute_roof == memory_roof)
+        return arena_printf(a, "compute %.0f %%, %s %.0f %% of %s", 100 * compute, memory_name,
+                            100 * memory, whose(memory_roof));
+    return arena_printf(a, "compute %.0f %% of %s, %s %.0f %% of %s", 100 * compute,
+                        whose(compute_roof), memory_name, 100 * memory, whose(memory_roof));
+}
+
 static void classify(struct arena *a, struct deep_place *p, const struct deep_figures *f,
                      const struct deep_roofs *r)
 {
@@ -300,9 +317,8 @@ static void classify(struct arena *a, struct deep_place *p, const struct deep_fi
     double l2 = first_of(p->l2, f->l2_percent / 100);
     double memory = isnan(dram) ? l2 : isnan(l2) ? dram : fmax(dram, l2);
     memory = first_of(memory, f->memory_percent / 100);
-    const char *which = !isnan(dram) && (isnan(l2) || dram >= l2) ? "DRAM"
-                        : isnan(l2)                               ? "memory"
-                                                                  : "L2";
+    bool by_dram = !isnan(dram) && (isnan(l2) || dram >= l2), by_l2 = !by_dram && !isnan(l2);
+    const char *which = by_dram ? "DRAM" : by_l2 ? "L2" : "memory";
     if (isnan(compute) || isnan(memory)) {
         p->why = f->uncounted > 0 ? "it uses tensor cores, whose operations were not counted"
                  : !deep_roofs_known(r) && isnan(f->sm_percent)
@@ -310,8 +326,8 @@ static void classify(struct arena *a, struct deep_place *p, const struct deep_fi
                      : "its operations or bytes were not counted";
         return;
     }
-    const char *figures = arena_printf(a, "compute %.0f %%, %s %.0f %% of the roof", 100 * compute,
-                                       which, 100 * memory);
+    bool of_roof = (by_dram && !isnan(p->dram)) || (by_l2 && !isnan(p->l2));
+    const char *figures = share_words(a, compute, !isnan(p->compute), which, memory, of_roof);
     p->why = figures;
     if (fmax(compute, memory) < DEEP_LATENCY && isnan(f->uncounted) && isnan(f->sm_percent)) {
         p->why = arena_printf(a, "%s, but nothing says what its tensor cores did", figures);

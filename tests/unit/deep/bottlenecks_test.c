@@ -109,10 +109,65 @@ static void tables_alone_have_no_elapsed_time(void **state)
     buf_free(&out);
 }
 
+/* What a kernel would need "at its roof" is said only where the roof that holds it is known. */
+static void a_floor_takes_the_roof_that_holds(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *class;
+        double compute, dram, l2, floor; /* % */
+    } cases[] = {{"latency-bound", 2, 30, NAN, 30},    {"latency-bound", 0, NAN, NAN, NAN},
+                 {"latency-bound", 0, NAN, 5, NAN},    {"latency-bound", NAN, 30, NAN, NAN},
+                 {"memory-bound", 10, 90, 20, 90},     {"memory-bound", NAN, 90, NAN, 90},
+                 {"memory-bound", 10, 20, NAN, NAN}, /* by the L2's share of ncu's peak */
+                 {"memory-bound", 10, 20, 60, 60},     {"compute-bound", 80, 50, NAN, 80},
+                 {"compute-bound", 0, 10, NAN, NAN}, /* its SMs are busy with other instructions */
+                 {"compute-bound", NAN, 30, NAN, NAN}, {"balanced", 80, 70, NAN, 80},
+                 {"unknown", 2, 30, NAN, NAN},         {NULL, 2, 30, NAN, NAN},
+                 {"memory-bound", 10, 103, NAN, 100}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct deep_kernel_row kernel = {.name = "gemm",
+                                         .short_name = "gemm",
+                                         .label = "gemm",
+                                         .calls = 4,
+                                         .total_ms = 80,
+                                         .mean_us = 20000,
+                                         .share_percent = 100,
+                                         .profiled = 1,
+                                         .class = cases[i].class,
+                                         .why = "why",
+                                         .compute_percent = cases[i].compute,
+                                         .dram_percent = cases[i].dram,
+                                         .l2_percent = cases[i].l2,
+                                         .dram_mb = 12,
+                                         .l2_mb = 34,
+                                         .dram_gb_per_s = NAN,
+                                         .waves = NAN,
+                                         .occupancy_percent = NAN};
+        struct deep_result r = {
+            .totals = totals("profiled launches", NAN, NAN), .kernels = &kernel, .n_kernels = 1};
+        deep_bottlenecks(t->a, &r);
+        if (cases[i].floor == 100) { /* nothing to save */
+            assert_int_equal(r.n_bottlenecks, 0);
+            continue;
+        }
+        assert_int_equal(r.n_bottlenecks, 1);
+        const struct deep_bottleneck *b = r.bottlenecks;
+        bool known = !isnan(cases[i].floor);
+        assert_int_equal(known, b->floor_percent == cases[i].floor);
+        assert_int_equal(known, strstr(b->advice, "At its roof") != NULL);
+        assert_int_equal(known, strstr(deep_paragraph(t->a, &r, 0), "t its roof") != NULL);
+        if (known && strcmp(cases[i].class, "memory-bound") == 0)
+            assert_non_null(strstr(b->advice, cases[i].floor == 60 ? "(34 MB of the L2 a launch"
+                                                                   : "(12 MB of DRAM a launch"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu), TEST(launches_explain_a_part),
                                        TEST(the_stage_with_most_of_it_is_named),
-                                       TEST(tables_alone_have_no_elapsed_time)};
+                                       TEST(tables_alone_have_no_elapsed_time),
+                                       TEST(a_floor_takes_the_roof_that_holds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

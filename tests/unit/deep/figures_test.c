@@ -120,6 +120,25 @@ static void classes_follow_the_rules(void **state)
                         "unknown: its operations or bytes were not counted");
 }
 
+/* Shares that Nsight Compute made are not called those of a roof. */
+static void a_share_says_what_it_is_of(void **state)
+{
+    struct test *t = *state;
+    static const char COMPUTE[] = "sm__throughput.avg.pct_of_peak_sustained_elapsed=3 ",
+                      DRAM[] = "dram__throughput.avg.pct_of_peak_sustained_elapsed=60 ";
+    assert_string_equal(class_of(t, arena_printf(t->a, ONE_US "%s%s", COMPUTE, DRAM)),
+                        "memory-bound: compute 3 %, DRAM 60 % of Nsight Compute's peak");
+    assert_string_equal(
+        class_of(t, arena_printf(t->a, ONE_US "%sdram__bytes.sum=600000", COMPUTE)),
+        "memory-bound: compute 3 % of Nsight Compute's peak, DRAM 60 % of the roof");
+    assert_string_equal(
+        class_of(t, arena_printf(t->a,
+                                 ONE_US "%slts__throughput.avg.pct_of_peak_sustained_elapsed=9 "
+                                        "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=0",
+                                 COMPUTE)),
+        "latency-bound: compute 0 % of the roof, L2 9 % of Nsight Compute's peak");
+}
+
 /* The metrics that roofline tutorials ask for: by SM, with the tensor cores' instructions. */
 static void tensor_cores_that_nobody_counted(void **state)
 {
@@ -267,6 +286,7 @@ int main(void)
         TEST(tensor_work_is_counted_once),
         TEST(rates_times_the_duration),
         TEST(classes_follow_the_rules),
+        TEST(a_share_says_what_it_is_of),
         TEST(tensor_cores_that_nobody_counted),
         TEST(units_have_peaks_of_their_own),
         TEST(occupancy_has_the_tightest_limit),
