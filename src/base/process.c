@@ -322,11 +322,24 @@ void process_end(struct process *p)
 
 /* ---- capture ---- */
 
-static enum process_fate read_all(int fd, struct buf *out, size_t most, int64_t until_ns)
+enum { STOP_MS = 50 }; /* between two looks at stop */
+
+static bool stopped(const volatile sig_atomic_t *stop)
 {
+    return stop && *stop;
+}
+
+static enum process_fate read_all(int fd, struct buf *out, size_t most, int64_t until_ns,
+                                  const volatile sig_atomic_t *stop)
+{
+    const int slice_ms = stop ? STOP_MS : 1000;
     for (size_t n = 0;;) {
         int64_t left_ns = until_ns - clock_mono_ns();
-        int left_ms = left_ns <= 0 ? 0 : left_ns > NS_PER_S ? 1000 : (int)(left_ns / NS_PER_MS) + 1;
+        int left_ms = left_ns <= 0                     ? 0
+                      : left_ns > slice_ms * NS_PER_MS ? slice_ms
+                                                       : (int)(left_ns / NS_PER_MS) + 1;
+        if (stopped(stop))
+            return PROCESS_STOPPED;
         struct pollfd f = {.fd = fd, .events = POLLIN};
         int ready = poll(&f, 1, left_ms); /* past the deadline, read what is there */
         if (n >= most)
@@ -356,9 +369,14 @@ enum process_fate process_capture(const struct process_params *params, size_t mo
     *status = process_start(&p, &with_pipe);
     if (*status)
         return PROCESS_NOT_STARTED;
-    enum process_fate fate = read_all(p.out, out, most, until_ns);
-    if (fate == PROCESS_WHOLE && !process_wait(&p, until_ns))
-        fate = PROCESS_TOO_LATE; /* it closed stdout and still runs */
+    enum process_fate fate = read_all(p.out, out, most, until_ns, params->stop);
+    while (fate == PROCESS_WHOLE && !process_reap(&p, false)) /* it closed stdout and still runs */
+        if (stopped(params->stop))
+            fate = PROCESS_STOPPED;
+        else if (clock_mono_ns() >= until_ns)
+            fate = PROCESS_TOO_LATE;
+        else
+            nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
     process_end(&p);
     *status = p.status;
     return fate;

@@ -42,6 +42,8 @@ struct process_params {
     uint64_t cpu_s;        /* SIGXCPU beyond */
     uint64_t memory_bytes; /* of address space: allocations fail beyond */
     uint64_t file_bytes;   /* per file it writes: SIGXFSZ beyond */
+    /* process_capture alone: it ends the child soon after this is set; NULL = never. */
+    const volatile sig_atomic_t *stop;
 };
 
 struct process {
@@ -75,6 +77,7 @@ enum process_fate {
     PROCESS_WHOLE,       /* it ended, and its output is complete: status is valid */
     PROCESS_TOO_MUCH,    /* killed after `most` bytes or a little more */
     PROCESS_TOO_LATE,    /* killed after timeout_ns */
+    PROCESS_STOPPED,     /* killed as params->stop was set */
     PROCESS_NOT_STARTED, /* status is an errno */
 };
 /* Uses in and err of params (not PROCESS_PIPE); appends stdout to out. Output continues while

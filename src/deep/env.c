@@ -6,8 +6,7 @@
 #include "artifact/artifact.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/process.h"
-#include "deep/tool.h"
+#include "base/log.h"
 #include "gpu/cuda.h"
 #include "gpu/library.h"
 
@@ -54,35 +53,43 @@ static struct node *gpu_node(struct arena *a, const char *line, size_t n, int as
     return gpu;
 }
 
-/* False: it answered, but refused the query. */
-static bool query_gpus(struct arena *a, int asked, struct node *gpus)
+/* Its answer when it did not come in time is noted. */
+static struct tool_answer noted(struct env_silence *silence, struct tool_answer answer)
 {
-    enum { MOST = 65536, LIMIT_S = 20 };
-    struct buf fields = {0}, out = {0};
+    if (answer.hung && silence->n_hung < ENV_ASKED) {
+        silence->hung[silence->n_hung++] = answer.why;
+        log_warn("%s", answer.why);
+    }
+    return answer;
+}
+
+/* False: it answered, but refused the query. */
+static bool query_gpus(struct arena *a, const struct tool_limits *limits, int asked,
+                       struct node *gpus, struct env_silence *silence)
+{
+    struct buf fields = {0};
     buf_puts(&fields, "--query-gpu=");
     for (int i = 0; i < asked; i++)
         buf_printf(&fields, "%s%s", i ? "," : "", queries[i].field);
     const char *const argv[] = {"nvidia-smi", buf_str(&fields), "--format=csv,noheader,nounits",
                                 NULL};
-    const struct process_params params = {
-        .argv = argv, .in = PROCESS_NULL, .err = PROCESS_NULL, .dies_with_us = true, .group = true};
-    int status;
-    enum process_fate fate = process_capture(&params, MOST, LIMIT_S * NS_PER_S, &out, &status);
-    for (const char *p = buf_str(&out); fate == PROCESS_WHOLE && status == 0 && *p;) {
+    const struct tool_answer answer = noted(silence, tool_ask(a, argv, limits));
+    for (const char *p = answer.text; p && answer.code == 0 && *p;) {
         size_t n = strcspn(p, "\n");
         if (n)
             node_push(a, gpus, gpu_node(a, p, n, asked));
         p += n + (p[n] == '\n');
     }
     buf_free(&fields);
-    buf_free(&out);
-    return fate != PROCESS_WHOLE || status == 0;
+    return !answer.text || answer.code == 0;
 }
 
-static struct node *gpus_node(struct arena *a)
+static struct node *gpus_node(struct arena *a, const struct tool_limits *limits,
+                              struct env_silence *silence)
 {
     struct node *gpus = node_new(a, NODE_LIST);
-    for (int asked = QUERIES; asked >= QUERIES_LEAST && !query_gpus(a, asked, gpus); asked--)
+    for (int asked = QUERIES;
+         asked >= QUERIES_LEAST && !query_gpus(a, limits, asked, gpus, silence); asked--)
         ;
     return gpus;
 }
@@ -98,16 +105,20 @@ static const char *cuda_version(struct arena *a)
     return arena_printf(a, "%d.%d", v / 1000, v % 1000 / 10);
 }
 
-struct node *env_node(struct arena *a, const struct env_tools *tools)
+struct node *env_node(struct arena *a, const struct env_tools *tools, struct env_silence *silence)
 {
+    const struct tool_limits *limits = &tools->limits;
+    *silence = (struct env_silence){0};
     struct node *env = node_new(a, NODE_MAP), *versions = node_new(a, NODE_MAP);
     node_put(a, env, "schema_version", node_int(a, DEEP_SCHEMA));
     node_put(a, env, "started_at", artifact_time(a, clock_wall_ns()));
     node_put(a, env, "host", artifact_host(a));
-    node_put(a, env, "gpus", gpus_node(a));
+    node_put(a, env, "gpus", gpus_node(a, limits, silence));
     node_put(a, env, "cuda_driver", node_str_or_null(a, cuda_version(a)));
-    node_put(a, versions, "ncu", node_str_or_null(a, tool_version(a, tools->ncu)));
-    node_put(a, versions, "nsys", node_str_or_null(a, tool_version(a, tools->nsys)));
+    silence->ncu = noted(silence, tool_version(a, tools->ncu, limits));
+    node_put(a, versions, "ncu", node_str_or_null(a, silence->ncu.text));
+    node_put(a, versions, "nsys",
+             node_str_or_null(a, noted(silence, tool_version(a, tools->nsys, limits)).text));
     node_put(a, env, "tools", versions);
     node_put(a, env, "tool", artifact_tool(a));
     node_put(a, env, "env", artifact_env(a));

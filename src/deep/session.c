@@ -65,14 +65,19 @@ static enum st write_provenance(struct session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
     struct buf text = {0};
-    const struct env_tools tools = {p->ncu.path, p->nsys.path};
+    const struct env_tools tools = {p->ncu.path, p->nsys.path, {p->limit_s, p->stop}};
     struct node *inputs;
     if (p->session) { /* of the machine that measured */
         if (json_load(s->a, fs_join(s->a, p->session, "env.json"), NULL, &s->env, e) != ST_OK)
             return err_hint(e, "deep.session= takes a folder that twinfer deep left");
         TRY(yaml_load(s->a, fs_join(s->a, p->session, "inputs.yaml"), &inputs, e));
     } else {
-        s->env = env_node(s->a, &tools);
+        s->env = env_node(s->a, &tools, &s->silence);
+        if (p->stop && *p->stop)
+            return err_set(e, ST_INTERRUPTED, "interrupted");
+        for (size_t i = 0; i < s->silence.n_hung; i++)
+            deep_note(s->a, s->result, "%s: env.json lacks what it would have said.",
+                      s->silence.hung[i]);
         inputs = env_inputs(s->a, p->command, p->inputs);
     }
     env_inputs_add(s->a, inputs, given(s));

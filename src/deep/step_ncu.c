@@ -155,10 +155,14 @@ static const char *top_regex(struct session *s)
 enum st step_ncu(struct session *s, struct err *e)
 {
     struct texts metrics;
-    if (!tool_version(s->a, s->p->ncu.path)) {
+    const struct tool_answer *version = &s->silence.ncu;
+    if (!version->text) {
         struct deep_step *step = step_add(s, "ncu", NULL);
-        step->remedy = "install Nsight Compute or set ncu.path; ncu=none leaves it out";
-        step_explain(step, "skipped", arena_printf(s->a, "%s is not there", s->p->ncu.path), NULL);
+        step->remedy = version->hung
+                           ? "its --version must answer; ncu.path= names another, ncu=none leaves "
+                             "it out"
+                           : "install Nsight Compute or set ncu.path; ncu=none leaves it out";
+        step_explain(step, "skipped", version->why, NULL);
         return ST_OK;
     }
     if (!s->has_trace && s->p->timeline != DEEP_TIMELINE_NONE && !s->p->ncu.kernel_name) {

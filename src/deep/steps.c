@@ -79,7 +79,10 @@ enum st step_run(struct session *s, struct deep_step *step, struct argv *argv,
                                  .limit_s = s->p->limit_s,
                                  .stop = s->p->stop};
     log_info("deep: %s", step->name);
-    TRY(tool_start_and_wait(s->a, &run, out, e));
+    if (s->p->stop && *s->p->stop) /* between two runs */
+        *out = (struct tool_result){.fate = TOOL_STOPPED, .tail = ""};
+    else
+        TRY(tool_start_and_wait(s->a, &run, out, e));
     if (out->fate == TOOL_STOPPED) {
         err_set(e, ST_INTERRUPTED, "interrupted");
         return err_add(e, "%s", step->name);

@@ -4,9 +4,9 @@
 #define DEEP_STEPS_H
 
 #include "deep/deep.h"
+#include "deep/env.h"
 #include "deep/stages.h"
 #include "deep/table.h"
-#include "deep/tool.h"
 
 struct session {
     struct arena *a;
@@ -16,7 +16,8 @@ struct session {
     struct deep_result *result;
     struct deep_result before; /* of deep.against */
     struct node *env;
-    double baseline_s; /* NAN = not measured */
+    struct env_silence silence; /* of the tools that env was made with */
+    double baseline_s;          /* NAN = not measured */
     bool has_trace, has_ncu;
     struct trace trace;
     struct kernels kernels; /* of trace, open once has_trace */

@@ -181,30 +181,68 @@ struct tool_known tool_explain(const char *output)
     return (struct tool_known){NULL, NULL};
 }
 
-const char *tool_version(struct arena *a, const char *path)
+/* ---- short questions ---- */
+
+static const char *no_answer(struct arena *a, const char *name, enum process_fate fate, int error,
+                             double limit_s)
 {
-    enum { MOST = 8192, LIMIT_S = 20 };
-    const char *const argv[] = {path, "--version", NULL};
+    switch (fate) {
+    case PROCESS_NOT_STARTED:
+        return error == ENOENT ? arena_printf(a, "%s is not there", name)
+                               : arena_printf(a, "cannot run %s: %s", name, strerror(error));
+    case PROCESS_TOO_LATE:
+        return arena_printf(a, "%s did not end within %g s and was cut off", name, limit_s);
+    case PROCESS_TOO_MUCH:
+        return arena_printf(a, "%s said more than anyone asked and was cut off", name);
+    case PROCESS_STOPPED:
+        return "the session was interrupted";
+    case PROCESS_WHOLE:
+        break;
+    }
+    return NULL;
+}
+
+struct tool_answer tool_ask(struct arena *a, const char *const *argv,
+                            const struct tool_limits *limits)
+{
+    enum { MOST = 65536 };
     const struct process_params params = {.argv = argv,
                                           .without = ours,
                                           .in = PROCESS_NULL,
                                           .err = PROCESS_NULL,
                                           .group = true,
-                                          .dies_with_us = true};
-    struct buf out = {0};
+                                          .dies_with_us = true,
+                                          .stop = limits->stop};
+    double limit_s =
+        limits->limit_s > 0 && limits->limit_s < TOOL_ASK_S ? limits->limit_s : (double)TOOL_ASK_S;
+    struct tool_answer out = {0};
+    struct buf text = {0};
     int status;
-    const char *found = NULL;
-    enum process_fate fate = process_capture(&params, MOST, LIMIT_S * NS_PER_S, &out, &status);
-    const char *text = buf_str(&out);
-    for (const char *p = text; fate == PROCESS_WHOLE && *p && !found;) {
+    enum process_fate fate = process_capture(&params, MOST, ns_from_s(limit_s), &text, &status);
+    if (fate == PROCESS_WHOLE) {
+        out.text = arena_str(a, buf_str(&text));
+        out.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    } else {
+        out.why = no_answer(a, argv[0], fate, status, limit_s);
+        out.hung = fate == PROCESS_TOO_LATE;
+    }
+    buf_free(&text);
+    return out;
+}
+
+struct tool_answer tool_version(struct arena *a, const char *path, const struct tool_limits *limits)
+{
+    const char *const argv[] = {path, "--version", NULL};
+    struct tool_answer out = tool_ask(a, argv, limits);
+    const char *text = out.text, *found = NULL;
+    for (const char *p = text; p && *p && !found;) {
         size_t n = strcspn(p, "\n");
         const char *digit = strpbrk(p, "0123456789");
         if (memchr(p, '.', n) && digit && digit < p + n && !memchr(p, '(', n ? 1 : 0))
             found = arena_strn(a, p, n);
         p += n + (p[n] == '\n');
     }
-    if (!found && fate == PROCESS_WHOLE)
-        found = arena_strn(a, text, strcspn(text, "\n"));
-    buf_free(&out);
-    return found;
+    if (text)
+        out.text = found ? found : arena_strn(a, text, strcspn(text, "\n"));
+    return out;
 }

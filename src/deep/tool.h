@@ -45,7 +45,25 @@ struct tool_known {
 };
 struct tool_known tool_explain(const char *output);
 
-/* First line of `<path> --version` that holds a digit, NULL when it cannot be run. At most 20 s. */
-const char *tool_version(struct arena *a, const char *path);
+/* ---- short questions ---- */
+
+struct tool_limits {
+    double limit_s; /* of each run of a session; 0 = none. Of a question at most TOOL_ASK_S */
+    const volatile sig_atomic_t *stop;
+};
+enum { TOOL_ASK_S = 20 };
+
+struct tool_answer {
+    const char *text; /* its stdout; NULL = it did not end by itself */
+    int code;         /* then: its exit code, 128 + signal */
+    const char *why;  /* text is NULL: it cannot be run, was cut off or stopped */
+    bool hung;        /* cut off */
+};
+struct tool_answer tool_ask(struct arena *a, const char *const *argv,
+                            const struct tool_limits *limits);
+
+/* First line of `<path> --version` that holds a version; text is NULL where it is not there. */
+struct tool_answer tool_version(struct arena *a, const char *path,
+                                const struct tool_limits *limits);
 
 #endif

@@ -43,7 +43,9 @@ static const struct option rows[] = {
     {KEY(deep.max_overhead_percent), .unit = "%", .def = "25", .max = 1e6, .commands = CMD_DEEP,
      .help = "a timeline that costs more is made again with deep.mode=light"},
     {KEY(deep.timeout_s), .unit = "s", .def = "600", .max = 1e6, .commands = CMD_DEEP,
-     .help = "cut off each run of the command or a tool after so long; 0 is never"},
+     .help = "cut off each run of the command or a tool after so long; 0 is never; what a tool is "
+             "asked "
+             "about itself (--version) after 20 s at most"},
     {KEY(deep.roofs), .commands = CMD_DEEP,
      .help = "measured roofs of the GPU (doctor doctor.measure=true); the rates of hardware= when "
              "unset"},

@@ -106,6 +106,30 @@ static void too_much_and_too_late_end_it(void **state)
     buf_free(&out);
 }
 
+static void a_capture_is_stopped(void **state)
+{
+    (void)state;
+    const char *const slow[] = {"sh", "-c", "echo begun; sleep 100", NULL};
+    const char *const closed[] = {"sh", "-c", "exec >&-; sleep 100", NULL};
+    const char *const *const programs[] = {slow, closed};
+    static volatile sig_atomic_t stop;
+    struct buf out = {0};
+    for (size_t i = 0; i < 2; i++) {
+        const struct process_params p = {.argv = programs[i], .group = true, .stop = &stop};
+        const int64_t before_ns = clock_mono_ns();
+        int status;
+        stop = 0; /* then nothing but the limit ends it */
+        assert_int_equal(process_capture(&p, 1000, 100 * NS_PER_MS, &out, &status),
+                         PROCESS_TOO_LATE);
+        stop = 1;
+        assert_int_equal(process_capture(&p, 1000, 10 * LONG_S * NS_PER_S, &out, &status),
+                         PROCESS_STOPPED);
+        assert_true(clock_mono_ns() - before_ns < LONG_S * NS_PER_S);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    buf_free(&out);
+}
+
 /* The end of a pipe that a process holds open: EOF says that it is gone, and all that it started.
  */
 static void assert_end(int fd)
@@ -317,6 +341,7 @@ int main(void)
         TEST(environment_and_folder_are_its_own),
         TEST(what_cannot_start_is_an_errno),
         TEST(too_much_and_too_late_end_it),
+        TEST(a_capture_is_stopped),
         TEST(a_group_ends_with_its_leader),
         TEST(a_pipe_each_way),
         TEST(signals_are_what_was_asked_for),

@@ -63,7 +63,10 @@ static void a_missing_program_is_named(void **state)
               t);
     assert_int_equal(r.fate, TOOL_NOT_THERE);
     assert_string_equal(r.why, "cannot run /nothing/here: No such file or directory");
-    assert_null(tool_version(t->a, "/nothing/here"));
+    const struct tool_limits limits = {0};
+    const struct tool_answer none = tool_version(t->a, "/nothing/here", &limits);
+    assert_null(none.text);
+    assert_string_equal(none.why, "/nothing/here is not there");
 }
 
 /* Descendants hold a FIFO open, as descriptor 9: its end comes when all are gone. */
@@ -127,6 +130,32 @@ static void other_sessions_end_with_it(void **state)
     }
 }
 
+static void a_question_ends_by_limit_or_stop(void **state)
+{
+    struct test *t = *state;
+    volatile sig_atomic_t stop = 0;
+    const char *const hangs[] = {"sh", "-c", "echo begun; sleep 1000", NULL};
+    const char *const says[] = {"sh", "-c", "echo out; echo err >&2; exit 3", NULL};
+    struct tool_limits limits = {.limit_s = 0.2, .stop = &stop};
+    struct tool_answer r = tool_ask(t->a, hangs, &limits);
+    assert_null(r.text);
+    assert_true(r.hung);
+    assert_string_equal(r.why, "sh did not end within 0.2 s and was cut off");
+    stop = 1;
+    limits.limit_s = 0;
+    r = tool_ask(t->a, hangs, &limits);
+    assert_null(r.text);
+    assert_false(r.hung);
+    assert_string_equal(r.why, "the session was interrupted");
+    stop = 0;
+    r = tool_ask(t->a, says, &limits);
+    assert_string_equal(r.text, "out\n");
+    assert_int_equal(r.code, 3);
+    const char *const denied[] = {test_write(t, "text", "x"), NULL};
+    r = tool_ask(t->a, denied, &limits);
+    assert_string_equal(r.why, arena_printf(t->a, "cannot run %s: Permission denied", denied[0]));
+}
+
 static void the_session_stops_it(void **state)
 {
     struct test *t = *state;
@@ -162,10 +191,15 @@ static void known_messages_are_explained(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(output_goes_to_the_log),       TEST(the_end_of_much_output_is_kept),
-        TEST(failures_have_a_reason),       TEST(a_missing_program_is_named),
-        TEST(what_hangs_is_cut_off),        TEST(other_sessions_end_with_it),
-        TEST(the_session_stops_it),         TEST(the_recorders_variables_stay_here),
+        TEST(output_goes_to_the_log),
+        TEST(the_end_of_much_output_is_kept),
+        TEST(failures_have_a_reason),
+        TEST(a_missing_program_is_named),
+        TEST(what_hangs_is_cut_off),
+        TEST(other_sessions_end_with_it),
+        TEST(the_session_stops_it),
+        TEST(a_question_ends_by_limit_or_stop),
+        TEST(the_recorders_variables_stay_here),
         TEST(known_messages_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
