@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "deep/ncu_text.h"
+#include "deep/tool.h"
 
 /* Valid UTF-8 without control characters. */
 static const char *text_of(struct arena *a, struct sv s)
@@ -468,13 +469,13 @@ enum st ncu_csv_parse(struct ncu_table *t, const char *source, struct sv text, s
         st = read_rows(&r, source, text, e);
     } else if (st == ST_OK) {
         const char *said = tool_said(t->a, text);
-        st = said ? err_at(e, ST_INPUT, source, 0, 0,
-                           "there is no table of Nsight Compute in it; "
-                           "it says: %s",
-                           said)
-                  : err_at(e, ST_INPUT, source, 0, 0, "there is no table of Nsight Compute in it");
-        err_hint(e, "ncu --csv --page raw --log-file FILE makes one; ncu --import REPORT --csv "
-                    "--page raw too");
+        st = err_at(e, ST_INPUT, source, 0, 0, "there is no table of Nsight Compute in it%s%s",
+                    said ? "; it says: " : "", said ? said : "");
+        const char *remedy = said ? tool_explain(said).remedy : NULL;
+        err_hint(e, "%s",
+                 remedy ? remedy
+                        : "ncu --csv --page raw --log-file FILE makes one; ncu --import REPORT "
+                          "--csv --page raw too");
     }
     vec_free(&r.names.v);
     vec_free(&r.units.v);

@@ -2,6 +2,8 @@
  * other stages, roofs or groups of figures. Nothing is run. */
 #include <string.h>
 
+#include "base/log.h"
+#include "deep/analysis.h"
 #include "deep/env.h"
 #include "deep/steps.h"
 #include "text/json.h"
@@ -14,18 +16,24 @@ static void take_steps(struct session *s, const struct deep_result *old)
     s->result->command = old->command;
 }
 
-static enum st take_trace(struct session *s, const char *dir, struct err *e)
+/* Its timeline; why: of the first that cannot be read, as that of a session whose recorder saw
+ * nothing. */
+static void take_trace(struct session *s, const char *dir, struct err *why)
 {
     const char *places[] = {fs_join(s->a, dir, "timeline"), fs_join(s->a, dir, "nsys/run.sqlite")};
     for (size_t i = 0; i < 2 && !s->has_trace; i++) {
+        struct err one = {0};
         if (!fs_exists(places[i]))
             continue;
-        TRY(trace_load(&s->trace, places[i], NULL, e));
+        if (trace_load(&s->trace, places[i], NULL, &one) != ST_OK) {
+            if (why->st == ST_OK)
+                *why = one;
+            continue;
+        }
         s->has_trace = s->trace.ops.n > 0;
         if (!s->has_trace)
             trace_free(&s->trace);
     }
-    return ST_OK;
 }
 
 /* Its tables. One that is damaged was in the session too: its step says so. */
@@ -52,8 +60,19 @@ enum st step_given_session(struct session *s, struct err *e)
     TRY(deep_result_load(s->a, fs_join(s->a, dir, "deep.json"), &old, e));
     TRY(json_load(s->a, fs_join(s->a, dir, "env.json"), NULL, &s->env, e));
     take_steps(s, &old);
-    TRY(take_trace(s, dir, e));
+    struct err no_trace = {0};
+    take_trace(s, dir, &no_trace);
     take_tables(s, dir);
+    if (!s->has_trace && !s->has_ncu && no_trace.st != ST_OK) {
+        *e = no_trace;
+        return e->st;
+    }
+    if (!s->has_trace && no_trace.st != ST_OK) {
+        deep_note(s->a, s->result, "%s has no timeline that can be read: %s.", dir,
+                  err_cause(&no_trace, (int)no_trace.n - 1));
+        log_warn("%s has no timeline that can be read: %s", dir,
+                 err_cause(&no_trace, (int)no_trace.n - 1));
+    }
     if (!s->has_trace && !s->has_ncu) {
         err_set(e, ST_INPUT, "%s has neither a timeline nor tables of Nsight Compute", dir);
         return err_hint(e,

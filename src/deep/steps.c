@@ -137,9 +137,12 @@ enum st step_given_csv(struct session *s, struct err *e)
         TRY(ncu_csv_read(&s->ncu, s->p->csv.items[i], e));
         struct deep_step *step =
             step_add(s, "ncu", arena_printf(s->a, "made before: %s", s->p->csv.items[i]));
-        if (s->ncu.launches.n == before)
-            step_explain(step, "failed", "the table has no launches", NULL);
-        else
+        if (s->ncu.launches.n == before) {
+            step->remedy = "Nsight Compute writes one row or more for each launch that it profiled";
+            step_explain(step, "failed",
+                         arena_printf(s->a, "the table %s has no launches", s->p->csv.items[i]),
+                         NULL);
+        } else
             s->has_ncu = true;
     }
     return ST_OK;

@@ -322,7 +322,13 @@ static void a_file_without_a_table_is_refused(void **state)
                              SV("==PROF== Connected\n==ERROR== ERR_NVGPUCTRPERM - no\n"), &t->e),
                ST_INPUT, t,
                "t.csv: there is no table of Nsight Compute in it; it says: ==ERROR== "
-               "ERR_NVGPUCTRPERM - no" HINT);
+               "ERR_NVGPUCTRPERM - no\nhint: run as root or with CAP_SYS_ADMIN, or load the nvidia "
+               "module with NVreg_RestrictProfilingToAdminUsers=0 and reboot");
+    err_clear(&t->e);
+    assert_err(ncu_csv_parse(&x, "t.csv", SV("==ERROR== nobody knows this one\n"), &t->e), ST_INPUT,
+               t,
+               "t.csv: there is no table of Nsight Compute in it; it says: ==ERROR== nobody knows "
+               "this one" HINT);
     ncu_table_free(&x);
 }
 
