@@ -320,68 +320,6 @@ static void add_roofs(struct arena *a, const struct deep_roofs *roofs, struct de
                 (struct deep_roof_row){deep_unit_name(i), roofs->flop_per_s[i]};
 }
 
-/* A mean of instances that differ by much says little of any. */
-static void note_uneven(struct arena *a, struct deep_result *out)
-{
-    static const double FACTOR = 2;
-    for (size_t i = 0; i < out->n_stages; i++) {
-        const struct deep_stage_row *s = &out->stages[i];
-        if (s->most_ms > FACTOR * s->least_ms)
-            deep_note(
-                a, out,
-                "Instances of %s take %.3f to %.3f ms, %.3f in the mean: some do more, or wait "
-                "for what happens once (a library that prepares kernels for a new shape).",
-                s->path, s->least_ms, s->most_ms, s->per_instance_ms);
-    }
-}
-
-/* Recording cannot make a program faster: then the runs themselves differ by more than it costs. */
-static void note_overheads(struct arena *a, struct deep_result *out)
-{
-    static const double FASTER_PERCENT = 3;
-    double baseline_s = NAN;
-    for (size_t i = 0; i < out->n_steps; i++) {
-        const struct deep_step *s = &out->steps[i];
-        if (strcmp(s->name, "baseline") == 0)
-            baseline_s = s->wall_s;
-        if (s->overhead_percent < -FASTER_PERCENT)
-            deep_note(
-                a, out,
-                "The run '%s' took %.2f s, the baseline %.2f s (%+.1f %%): such runs differ by "
-                "more than recording costs, and what it costs is not known from these.",
-                s->name, s->wall_s, baseline_s, s->overhead_percent);
-    }
-}
-
-/* Kernels whose time under ncu is far from that in the app. */
-static void note_durations(struct arena *a, const struct deep_result *r, struct deep_result *out)
-{
-    static const double FAR_PERCENT = 20;
-    size_t far = 0, known = 0;
-    const struct deep_kernel_row *worst = NULL;
-    for (size_t i = 0; i < r->n_kernels; i++) {
-        const struct deep_kernel_row *k = &r->kernels[i];
-        if (isnan(k->clock_percent))
-            continue;
-        known++;
-        if (fabs(k->clock_percent) <= FAR_PERCENT)
-            continue;
-        far++;
-        if (!worst || fabs(k->clock_percent) > fabs(worst->clock_percent))
-            worst = k;
-    }
-    if (far)
-        deep_note(a, out,
-                  "%zu of %zu kernels took more than %.0f %% longer or shorter under Nsight "
-                  "Compute than in the application, the most %s: %.2f us against %.2f us "
-                  "(%+.0f %%). Nsight Compute runs each kernel alone, with flushed caches, and one "
-                  "launch stands for all of its grid, which may be of other sizes "
-                  "(ncu.by_region=true measures stage by stage, ncu.launch_count= more launches). "
-                  "Shares of time are the application's.",
-                  far, known, FAR_PERCENT, worst->label, worst->ncu_us, worst->app_us,
-                  worst->clock_percent);
-}
-
 static void add_gantt(struct arena *a, const struct deep_analysis *x, struct deep_result *out)
 {
     const struct deep_stages *s = x->stages;
@@ -439,9 +377,7 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
                   j.unmatched, x->ncu->launches.n);
     for (size_t i = 0; x->ncu && i < x->ncu->notes.n; i++)
         deep_note(a, out, "%s", x->ncu->notes.p[i]);
-    note_overheads(a, out);
-    note_uneven(a, out);
-    note_durations(a, out, out);
+    deep_notes(a, out);
     if (x->k && x->k->t->ops.n)
         add_gantt(a, x, out);
     deep_bottlenecks(a, out);

@@ -35,5 +35,8 @@ const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis 
 void deep_bottlenecks(struct arena *a, struct deep_result *r);
 
 void deep_note(struct arena *a, struct deep_result *r, const char *fmt, ...) PRINTF_LIKE(3, 4);
+/* What its figures give away: overheads below the noise, loads that cannot be, uneven stages,
+ * kernels that take another time under Nsight Compute. */
+void deep_notes(struct arena *a, struct deep_result *r);
 
 #endif
