@@ -51,7 +51,7 @@ session() {
     sed -n "s/^against [^:]*: /$name: /p;s/^\(timeline\|ncu\).*/$name: &/p" "$out/steps/$name.said" | figure
     [ "$rc" = 0 ] || return "$rc"
     mkdir -p "$out/examples/$name"
-    for file in stakeholder_summary.md report.html roofline.svg gantt.svg regions.md operators.md deep.json run_meta.json; do
+    for file in stakeholder_summary.md report.html roofline.svg gantt.svg regions.md operators.md kernels.md deep.json run_meta.json; do
         [ ! -e "$out/$name/$file" ] || [ "$(wc -c <"$out/$name/$file")" -gt 400000 ] || cp "$out/$name/$file" "$out/examples/$name/"
     done
 }

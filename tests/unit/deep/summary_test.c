@@ -19,6 +19,15 @@ static void same(struct test *t, const char *path, struct buf *made)
     buf_free(made);
 }
 
+/* Nsight Compute measured some of its kernels: a session has a roofline then. */
+static bool has_counters(const struct deep_result *r)
+{
+    for (size_t i = 0; i < r->n_kernels; i++)
+        if (r->kernels[i].profiled > 0)
+            return true;
+    return false;
+}
+
 static void examples_are_current(void **state)
 {
     struct test *t = *state;
@@ -34,9 +43,13 @@ static void examples_are_current(void **state)
         assert_ok(deep_result_load(t->a, fs_join(t->a, dir, "deep.json"), &r, &t->e), t);
         deep_summary(t->a, &summary, &r);
         same(t, fs_join(t->a, dir, "stakeholder_summary.md"), &summary);
+        checked++;
+        if (!has_counters(&r)) {
+            assert_false(fs_exists(fs_join(t->a, dir, "roofline.svg")));
+            continue;
+        }
         deep_roofline(&roofline, &r, true);
         same(t, fs_join(t->a, dir, "roofline.svg"), &roofline);
-        checked++;
     }
     assert_true(checked > 0);
 }
