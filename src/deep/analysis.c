@@ -115,17 +115,23 @@ static struct deep_scope summary_scope(const struct deep_analysis *x)
                                .device = -1};
 }
 
-const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis *x, size_t *n)
+const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis *x, bool nccl,
+                                    size_t *n, size_t *left_out)
 {
     struct deep_join j = deep_join_make(a, x->k, NULL);
     struct deep_scope scope = summary_scope(x);
     size_t all;
     struct deep_kernel *k = deep_kernels_of(a, &j, &scope, x->roofs, &all, NULL);
     const char **names = arena_array(a, const char *, all + 1);
-    *n = 0;
-    for (size_t i = 0; i < all && *n < (size_t)x->top; i++)
-        if (k[i].kind == TRACE_KERNEL)
+    *n = *left_out = 0;
+    for (size_t i = 0; i < all && *n < (size_t)x->top; i++) {
+        bool no = !nccl && strncmp(k[i].short_name, "nccl", 4) == 0;
+        if (k[i].kind != TRACE_KERNEL)
+            continue;
+        *left_out += no;
+        if (!no)
             names[(*n)++] = k[i].mangled;
+    }
     return names;
 }
 

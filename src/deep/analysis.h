@@ -27,8 +27,10 @@ void deep_analyse(struct arena *a, const struct deep_analysis *x, struct deep_re
 struct deep_region_row *deep_regions_of(struct arena *a, const struct deep_analysis *x, size_t *n);
 
 /* The names of the kernels that took most in the stages (in the trace where no stage was found),
- * mangled, at most top. Copies and sets are none. */
-const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis *x, size_t *n);
+ * mangled, at most top. Copies and sets are none. nccl: NCCL's kernels are taken, else *left_out
+ * of them are not: where Nsight Compute repeats a kernel alone, they wait for other processes. */
+const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis *x, bool nccl,
+                                    size_t *n, size_t *left_out);
 
 /* The three that cost most time, from a result whose other members are filled. all: kernels of the
  * scope, not only the top ones. */

@@ -137,13 +137,21 @@ static const char *top_regex(struct session *s)
     struct deep_roofs none;
     struct deep_rates no_rates = {0};
     struct err ignored = {0};
-    size_t n, used;
+    size_t n, used, nccl;
     if (!s->has_trace || deep_roofs_make(s->a, NULL, &no_rates, NULL, &none, &ignored) != ST_OK)
         return NULL;
     const struct deep_analysis x = {
         .k = &s->kernels, .roofs = &none, .stages = &s->stages, .top = s->p->top};
-    const char *const *names = deep_top_kernels(s->a, &x, &n);
+    bool alone = strcmp(s->p->ncu.replay, "kernel") == 0; /* not ranges, nor the whole program */
+    const char *const *names = deep_top_kernels(s->a, &x, !alone, &n, &nccl);
     const char *regex = ncu_regex(s->a, names, n, &used);
+    if (nccl)
+        deep_note(
+            s->a, s->result,
+            "Nsight Compute was not asked for %zu of the top kernels, NCCL's: it repeats each "
+            "kernel alone, and these would wait for the other processes until they are cut "
+            "off (ncu.replay=application repeats the program instead).",
+            nccl);
     if (used < n)
         deep_note(s->a, s->result,
                   "The names of %zu of the %zu top kernels are too long for one "
@@ -171,11 +179,11 @@ enum st step_ncu(struct session *s, struct err *e)
         step_explain(step, "skipped", "without a timeline the top kernels are not known", NULL);
         return ST_OK;
     }
-    const char *regex = top_regex(s);
+    const char *regex = s->p->ncu.kernel_name ? NULL : top_regex(s);
     if (s->has_trace && !regex && !s->p->ncu.kernel_name) {
         struct deep_step *step = step_add(s, "ncu", NULL);
         step->remedy = "deep.stages= names ranges around the kernels";
-        step_explain(step, "skipped", "the timeline has no kernels in the stages", NULL);
+        step_explain(step, "skipped", "the timeline has no kernels but NCCL's in the stages", NULL);
         return ST_OK;
     }
     TRY(fs_mkdirs(fs_join(s->a, s->dir, "ncu"), e));
