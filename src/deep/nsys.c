@@ -1,5 +1,7 @@
 #include "deep/nsys.h"
 
+#include <string.h>
+
 #include "base/fs.h"
 
 void nsys_profile(struct argv *v, const struct nsys_settings *s, bool light, const char *output,
@@ -49,13 +51,41 @@ void nsys_export(struct argv *v, const struct nsys_settings *s, const char *reco
     argv_add(v, recording);
 }
 
-const char *nsys_recording(struct arena *a, const char *output)
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t n = strlen(name), m = strlen(ending);
+    return n > m && strcmp(name + n - m, ending) == 0;
+}
+
+/* By number: run.2 before run.10. */
+static bool before(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    return n != m ? n < m : strcmp(a, b) < 0;
+}
+
+const char *nsys_recording(struct arena *a, const char *output, size_t *more)
 {
     static const char *const endings[] = {".nsys-rep", ".qdrep"};
+    const char *base = fs_base(output), **names, *first = NULL;
+    const char *folder = arena_strn(a, output, (size_t)(base - output));
+    struct err ignored = {0};
+    size_t n = 0;
+    *more = 0;
     for (size_t i = 0; i < 2; i++) {
         const char *path = arena_printf(a, "%s%s", output, endings[i]);
         if (fs_exists(path))
             return path;
     }
-    return NULL;
+    if (fs_list(a, *folder ? folder : ".", &names, &n, &ignored) != ST_OK)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(names[i], base, strlen(base)) != 0 ||
+            (!ends_with(names[i], endings[0]) && !ends_with(names[i], endings[1])))
+            continue;
+        *more += first != NULL;
+        if (!first || before(names[i], first))
+            first = names[i];
+    }
+    return first ? arena_printf(a, "%s%s", folder, first) : NULL;
 }

@@ -27,8 +27,9 @@ void nsys_stats(struct argv *v, const struct nsys_settings *s, const char *recor
 /* nsys export: the SQLite file that trace/ reads. */
 void nsys_export(struct argv *v, const struct nsys_settings *s, const char *recording,
                  const char *sqlite);
-/* The file that nsys profile left for that output: .nsys-rep, of older versions .qdrep. NULL =
- * neither is there. */
-const char *nsys_recording(struct arena *a, const char *output);
+/* The file that nsys profile left for that output: .nsys-rep, of older versions .qdrep; the first
+ * of several (nsys.capture_end=repeat:N leaves <output>.1.nsys-rep and so on), *more others. NULL =
+ * none is there. */
+const char *nsys_recording(struct arena *a, const char *output, size_t *more);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "deep/analysis.h"
 #include "deep/steps.h"
 #include "trace/record.h"
 #include "trace/spool.h"
@@ -150,7 +151,8 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
     nsys_profile(&profile, &s->p->nsys, light, output,
                  step_command(a, s->p, s->dir, light ? "nsys_light" : "nsys"));
     TRY(nsys_tool(s, light ? "timeline, nsys, light" : "timeline, nsys", &profile, &ran, &step, e));
-    const char *found = nsys_recording(a, output);
+    size_t more;
+    const char *found = nsys_recording(a, output, &more);
     if (ran.fate == TOOL_NOT_THERE || !found) {
         if (ran.fate == TOOL_NOT_THERE)
             step->remedy =
@@ -159,6 +161,11 @@ static enum st by_nsys(struct session *s, bool light, struct err *e)
         step_explain(step, "failed", ran.why ? ran.why : "nsys left no recording", ran.tail);
         return ST_OK;
     }
+    if (more)
+        deep_note(a, s->result,
+                  "nsys left %zu recordings: %s is the timeline; nsys export --type sqlite and "
+                  "deep.trace= take another.",
+                  more + 1, fs_base(found));
     nsys_export(&export, &s->p->nsys, found, sqlite);
     TRY(nsys_tool(s, "nsys export", &export, &exported, &second, e));
     second->overhead_percent = NAN;
