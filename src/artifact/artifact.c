@@ -73,7 +73,8 @@ static enum st refuse_existing(const struct artifact *art, struct err *e)
     bool abandoned = fs_exists(fs_join(a, dir, INCOMPLETE_NAME));
     arena_free(&a);
     if (whole)
-        return err_hint(e, "choose another out=, or set repeat= for a further run of the same job");
+        return err_hint(e, "choose another out=; for a further run of the same job bench and "
+                           "simulate take repeat=");
     if (abandoned)
         return err_hint(e, "it is incomplete (%s says why): remove it, or choose another out=",
                         INCOMPLETE_NAME);

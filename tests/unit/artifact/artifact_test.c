@@ -108,7 +108,9 @@ static void refuses_what_is_in_the_way(void **state)
     const char *done = in_tmp(f, "done");
     assert_int_equal(artifact_begin(f->a, done, "run_meta.json", &other, &f->e), ST_USAGE);
     assert_cause(&f->e, arena_printf(f->a, "out: %s already exists", done));
-    check_hint(&f->e, "choose another out=, or set repeat= for a further run of the same job");
+    check_hint(
+        &f->e,
+        "choose another out=; for a further run of the same job bench and simulate take repeat=");
 
     const char *bare = in_tmp(f, "bare");
     mkdir(bare, 0700);
