@@ -4,6 +4,33 @@
 
 #include "base/fs.h"
 
+/* "repeat:3" of "repeat:" */
+static bool counted(const char *text, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    return strncmp(text, prefix, n) == 0 && text[n] >= '1' && text[n] <= '9' &&
+           !text[n + strspn(text + n, "0123456789")];
+}
+
+enum st nsys_check(const struct nsys_settings *s, struct err *e)
+{
+    static const char *const ends[] = {"none", "stop", "stop-shutdown", "repeat"};
+    const char *end = s->capture_end;
+    bool known = !end || counted(end, "repeat:") || counted(end, "repeat-shutdown:");
+    for (size_t i = 0; !known && i < sizeof ends / sizeof *ends; i++)
+        known = strcmp(end, ends[i]) == 0;
+    if (!known) {
+        err_set(e, ST_USAGE, "nsys.capture_end: nsys does not know '%s'", end);
+        return err_hint(e, "there are none, stop, stop-shutdown, repeat, repeat:N and "
+                           "repeat-shutdown:N");
+    }
+    if (s->capture_range == NSYS_RANGE_NVTX && !(s->nvtx_capture && *s->nvtx_capture)) {
+        err_set(e, ST_USAGE, "nsys.capture_range=nvtx: no range is named");
+        return err_hint(e, "nsys.nvtx_capture=RANGE@DOMAIN names it; RANGE@* is in any domain");
+    }
+    return ST_OK;
+}
+
 void nsys_profile(struct argv *v, const struct nsys_settings *s, bool light, const char *output,
                   struct texts command)
 {

@@ -18,6 +18,9 @@ struct nsys_settings {
     struct texts args;        /* further arguments of nsys profile */
 };
 
+/* ST_USAGE: a range that begins the recording is not named, or its end is none that nsys knows. */
+enum st nsys_check(const struct nsys_settings *s, struct err *e);
+
 /* nsys profile: writes <output>.nsys-rep. light: traces CUDA and NVTX alone. */
 void nsys_profile(struct argv *v, const struct nsys_settings *s, bool light, const char *output,
                   struct texts command);

@@ -29,6 +29,8 @@ enum st deep_check(const struct deep_params *p, struct err *e)
             st = err_hint(e, "there are time, flop, memory, occupancy, limits");
         }
     }
+    if (st == ST_OK)
+        st = nsys_check(&p->nsys, e);
     if (st == ST_OK && !p->command.n && !p->trace && !p->csv.n && !p->session) {
         err_set(e, ST_USAGE, "there is nothing to profile");
         st = err_hint(e,
