@@ -51,6 +51,7 @@ static struct deep_kernel_row row_of(struct arena *a, const struct deep_kernel *
                                 .label = arena_str(a, k->label),
                                 .calls = (double)k->calls,
                                 .total_ms = k->timed ? (double)k->total_ns / 1e6 : (double)NAN,
+                                .running_ms = k->timed ? (double)k->running_ns / 1e6 : (double)NAN,
                                 .mean_us = (double)k->total_ns / 1e3 / (double)k->timed,
                                 .share_percent = k->timed ? 100 * k->share : (double)NAN,
                                 .profiled = (double)k->profiled};

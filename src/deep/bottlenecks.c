@@ -36,6 +36,9 @@ static const char *kernel_evidence(struct arena *a, const struct deep_result *r,
     struct buf out = {0};
     buf_printf(&out, "%.0f call%s, %s together, %.2f us each: %.1f %% of the GPU's time.", k->calls,
                k->calls == 1 ? "" : "s", time_words(a, k->total_ms), k->mean_us, k->share_percent);
+    if (k->running_ms < 0.995 * k->total_ms)
+        buf_printf(&out, " Some run side by side: for %s at least one runs.",
+                   time_words(a, k->running_ms));
     if (k->profiled > 0 && k->class && strcmp(k->class, "unknown") != 0)
         buf_printf(&out, " It is %s: %s.", k->class, k->why);
     if (!isnan(k->dram_mb) && !isnan(k->dram_gb_per_s))
@@ -85,7 +88,8 @@ static const char *kernel_advice(struct arena *a, const struct deep_result *r,
 {
     if (isnan(b->floor_percent))
         return arena_printf(a, "Without its %s the whole would be %s at best.",
-                            time_words(a, b->ms), time_words(a, r->totals.elapsed_ms - b->ms));
+                            time_words(a, b->ms),
+                            time_words(a, fmax(r->totals.elapsed_ms - b->ms, 0)));
     const char *then =
         arena_printf(a, "At its roof it would take %s instead of %s",
                      time_words(a, b->ms * b->floor_percent / 100), time_words(a, b->ms));
@@ -142,7 +146,7 @@ static struct deep_bottleneck of_kernel(struct arena *a, const struct deep_resul
 {
     double lanes = r->totals.processes > 1 ? r->totals.processes : 1;
     struct deep_bottleneck b = {.what = k->label, .kind = kind_of(k)};
-    b.ms = k->total_ms / lanes;
+    b.ms = (isnan(k->running_ms) ? k->total_ms : k->running_ms) / lanes;
     b.share_percent = 100 * b.ms / r->totals.elapsed_ms;
     b.floor_percent = floor_of(k);
     b.gain = amdahl(b.ms, r->totals.elapsed_ms, 0);

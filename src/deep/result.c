@@ -91,6 +91,7 @@ static const struct field kernel_rows[] = {
     TEXT(T, label),
     NUMBER(T, calls),
     NUMBER(T, total_ms),
+    NUMBER(T, running_ms),
     NUMBER(T, mean_us),
     NUMBER(T, share_percent),
     NUMBER(T, profiled),

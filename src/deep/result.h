@@ -59,6 +59,7 @@ struct deep_operator_row {
 struct deep_kernel_row {
     const char *name, *short_name, *label; /* in full, the function alone, for tables */
     double calls, total_ms, mean_us, share_percent;
+    double running_ms; /* while at least one call ran, added up over processes: calls overlap */
     double profiled, ncu_us, app_us, clock_percent; /* ncu's duration over the app's, less 100 */
     double gflop, dram_mb, l2_mb;                   /* of one launch */
     double intensity, l2_intensity, tflop_per_s, dram_gb_per_s, l2_gb_per_s;

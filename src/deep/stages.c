@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "deep/ncu_csv.h"
 
 /* ---- the tree ---- */
@@ -186,6 +187,40 @@ static void free_instances(struct instances *x)
     mem_free(x->last_ns);
 }
 
+/* GPUs of processes, numbered: by_sig[sig]. */
+static uint32_t *number_gpus(struct arena *a, const struct kernels *k, uint32_t *n)
+{
+    const struct trace_dict *d = &k->t->dict;
+    uint32_t *by_sig = arena_array(a, uint32_t, d->n_sigs + 1);
+    struct map seen;
+    map_init(&seen, a);
+    for (uint32_t i = 0; i < d->n_sigs; i++) {
+        const int64_t key[] = {d->sigs[i].process, d->sigs[i].device};
+        bool is_new;
+        struct map_entry *entry = map_put(&seen, (const char *)key, sizeof key, &is_new);
+        if (is_new)
+            entry->i = (int64_t)seen.n - 1;
+        by_sig[i] = (uint32_t)entry->i;
+    }
+    *n = seen.n;
+    return by_sig;
+}
+
+static void count_gpus(struct deep_stages *s, const struct kernels *k)
+{
+    struct arena *a = arena_new();
+    uint32_t n;
+    const uint32_t *by_sig = number_gpus(a, k, &n);
+    bool *used = arena_array(a, bool, (size_t)s->n *n + 1);
+    for (size_t i = 0; i < k->t->ops.n; i++)
+        for (int at = deep_stage_of(s, k, i); at >= 0; at = s->p[at].parent) {
+            bool *it = &used[(size_t)at * n + by_sig[k->t->ops.sig[i]]];
+            s->p[at].gpus += !*it;
+            *it = true;
+        }
+    arena_free(&a);
+}
+
 static void sum_operations(struct deep_stages *s, const struct kernels *k, struct instances *x)
 {
     const struct trace *t = k->t;
@@ -303,6 +338,7 @@ void deep_stages_measure(struct arena *a, struct deep_stages *s, const struct ke
     struct instances x = find_instances(s, k);
     sum_operations(s, k, &x);
     sum_instances(s, k, &x);
+    count_gpus(s, k);
     find_window(s, k, &x);
     free_instances(&x);
     add_up(s);
@@ -415,7 +451,7 @@ void deep_stages_rate(struct deep_stages *s, const struct model *model,
     add_sub_stages(s);
     for (int i = 0; i < s->n; i++) {
         struct deep_stage *x = &s->p[i];
-        double gpus = x->processes > 0 ? x->processes : 1;
+        double gpus = x->gpus > 0 ? x->gpus : 1;
         double elapsed_s = (double)x->all.elapsed_ns / 1e9, gpu_s = (double)x->all.gpu_ns / 1e9;
         x->mfu = elapsed_s > 0 ? x->flop / elapsed_s / (peak * gpus) : NAN;
         x->mfu_gpu = gpu_s > 0 ? x->flop / gpu_s / peak : NAN;

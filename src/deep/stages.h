@@ -56,6 +56,7 @@ struct deep_stage {
      * of the one that took longest, as processes work side by side. */
     struct deep_stage_sum all;
     int processes;                   /* that have instances */
+    int gpus;                        /* of each of these processes, added up */
     double flop, bytes;              /* of all instances, with sub-stages'; NAN = not known */
     double mfu, mfu_gpu;             /* of elapsed time, of GPU time; NAN */
     double bandwidth, bandwidth_gpu; /* the same share of the DRAM's bandwidth */

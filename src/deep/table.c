@@ -224,12 +224,30 @@ struct making {
     struct map only_ncu_ids;
     VEC(size_t) only_ncu; /* kernels without a trace: their first launch */
     const char **mangled; /* [n_names] */
+    int64_t *running_ns;  /* [n_names] */
+    int64_t *until_ns;    /* [n_names * processes]: the end of what ran there */
 };
+
+/* Operations are in the order of their starts. */
+static void add_running(struct making *m, uint32_t name, uint32_t process, size_t op)
+{
+    const struct kernels *k = m->j->k;
+    int64_t *until = &m->until_ns[(size_t)name * k->t->dict.n_processes + process];
+    int64_t start = k->t->ops.start_ns[op], end = k->t->ops.end_ns[op];
+    int64_t from = start > *until ? start : *until;
+    m->running_ns[name] += end > from ? end - from : 0;
+    *until = end > *until ? end : *until;
+}
 
 static void take_trace(struct making *m, int64_t *gpu_ns)
 {
     const struct kernels *k = m->j->k;
+    size_t lanes = (size_t)k->n_names * k->t->dict.n_processes;
     m->mangled = arena_array(m->scratch, const char *, k->n_names + 1);
+    m->running_ns = arena_array(m->scratch, int64_t, k->n_names + 1);
+    m->until_ns = arena_array(m->scratch, int64_t, lanes + 1);
+    for (size_t i = 0; i < lanes; i++)
+        m->until_ns[i] = INT64_MIN;
     for (size_t i = 0; i < k->t->ops.n; i++) {
         if (!in_scope(k, m->scope, i))
             continue;
@@ -242,6 +260,7 @@ static void take_trace(struct making *m, int64_t *gpu_ns)
         c->calls++;
         c->timed++;
         c->total_ns += kernels_duration(k, i);
+        add_running(m, name, sig->process, i);
         m->mangled[name] = trace_text(&k->t->dict, sig->name);
     }
 }
@@ -318,6 +337,7 @@ struct deep_kernel *deep_kernels_of(struct arena *a, const struct deep_join *j,
         if (!x.calls || !wanted(scope, x.name, x.short_name))
             continue;
         x.share = all_ns > 0 ? (double)x.total_ns / (double)all_ns : 0;
+        x.running_ns = j->k ? m.running_ns[order[i]->kernel] : x.total_ns;
         x.mangled = j->k ? m.mangled[order[i]->kernel] : NULL;
         weigh(a, &x, order + i, end - i, j->k != NULL, roofs);
         out[(*n)++] = x;

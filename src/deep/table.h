@@ -20,10 +20,12 @@ struct deep_kernel {
     const char *mangled;           /* as recorded; NULL = only ncu has it */
     uint8_t kind;                  /* enum trace_kind */
     int64_t calls, total_ns;
-    int64_t timed;    /* of calls: those whose time is known, which total_ns is of */
-    double share;     /* of all operations in the scope */
-    int64_t profiled; /* launches that ncu measured; 0 = none: no figures */
-    double app_ns;    /* mean time in the trace of the configurations that ncu measured; NAN */
+    int64_t running_ns; /* while at least one call ran, added up over processes; without a trace as
+                           total_ns */
+    int64_t timed;      /* of calls: those whose time is known, which total_ns is of */
+    double share;       /* of all operations in the scope */
+    int64_t profiled;   /* launches that ncu measured; 0 = none: no figures */
+    double app_ns;      /* mean time in the trace of the configurations that ncu measured; NAN */
     struct deep_figures figures;
     struct deep_place place;
 };

@@ -89,6 +89,7 @@ static void tables_alone_have_no_elapsed_time(void **state)
                                      .label = "gemm",
                                      .calls = 4,
                                      .total_ms = 80,
+                                     .running_ms = 80,
                                      .mean_us = 20000,
                                      .share_percent = 100,
                                      .dram_mb = NAN,
@@ -131,6 +132,7 @@ static void a_floor_takes_the_roof_that_holds(void **state)
                                          .label = "gemm",
                                          .calls = 4,
                                          .total_ms = 80,
+                                         .running_ms = NAN, /* older sessions */
                                          .mean_us = 20000,
                                          .share_percent = 100,
                                          .profiled = 1,
