@@ -145,6 +145,22 @@ static void add_facts(struct session *s)
         (struct deep_fact){"Measured", "elsewhere: only the tables were given"};
 }
 
+/* What is to be done where nothing was measured. */
+static enum st reject(const struct session *s, struct err *e)
+{
+    const struct deep_result *r = s->result;
+    for (size_t i = 0; i < r->n_steps; i++)
+        if (strcmp(r->steps[i].state, "failed") == 0 || strcmp(r->steps[i].state, "skipped") == 0) {
+            err_set(e, ST_REJECTED, "%s: %s", r->steps[i].name, r->steps[i].reason);
+            if (r->steps[i].remedy)
+                err_hint(e, "%s", r->steps[i].remedy);
+            break;
+        }
+    if (e->st == ST_OK)
+        err_set(e, ST_REJECTED, "every step was switched off");
+    return err_add(e, "nothing was measured");
+}
+
 static enum st analyse(struct session *s, struct err *e)
 {
     const struct deep_params *p = s->p;
@@ -163,6 +179,13 @@ static enum st analyse(struct session *s, struct err *e)
                                     .top = p->top};
     s->result->model = p->model ? p->model->name : NULL;
     add_facts(s);
+    if (!s->has_trace && !s->has_ncu) {
+        struct err why = {0};
+        reject(s, &why);
+        const char *hint = err_hint_text(&why);
+        deep_note(s->a, s->result, "Nothing was measured: %s%s%s.", err_cause(&why, (int)why.n - 1),
+                  hint ? "; " : "", hint ? hint : "");
+    }
     deep_analyse(s->a, &x, s->result);
     if (p->against && (s->has_trace || s->has_ncu))
         deep_repeat(s->a, p->against, &s->before, s->result);
@@ -203,22 +226,6 @@ static enum st take_before(struct session *s, struct err *e)
     if (deep_result_load(s->a, fs_join(s->a, s->p->against, "deep.json"), &s->before, e) != ST_OK)
         return err_hint(e, "deep.against= takes a folder that twinfer deep left");
     return ST_OK;
-}
-
-/* What is to be done where nothing was measured. */
-static enum st reject(const struct session *s, struct err *e)
-{
-    const struct deep_result *r = s->result;
-    for (size_t i = 0; i < r->n_steps; i++)
-        if (strcmp(r->steps[i].state, "failed") == 0 || strcmp(r->steps[i].state, "skipped") == 0) {
-            err_set(e, ST_REJECTED, "%s: %s", r->steps[i].name, r->steps[i].reason);
-            if (r->steps[i].remedy)
-                err_hint(e, "%s", r->steps[i].remedy);
-            break;
-        }
-    if (e->st == ST_OK)
-        err_set(e, ST_REJECTED, "every step was switched off");
-    return err_add(e, "nothing was measured");
 }
 
 enum st deep_run(struct arena *a, const struct deep_params *p, const struct artifact *art,
