@@ -132,7 +132,7 @@ def main():
         sys.exit(5)
     with torch.no_grad():
         with models.warm_up(device):
-            generate(model, ids, 3)
+            generate(model, ids, a.tokens)
         for _ in range(a.runs):
             dist.barrier()
             generate(model, ids, a.tokens)
