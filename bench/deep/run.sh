@@ -1,7 +1,7 @@
 #!/bin/sh
 # Deep sessions on this machine's GPU, a minute or two each; bench/deep/README.md says what they take and leave:
 #
-#     bench/deep/run.sh OUT [roofs | qwen3 | vlm | again | full | tp]...
+#     bench/deep/run.sh OUT [roofs | qwen3 | vlm | again | full | tp | tp_again]...
 #
 #   roofs  roofs of this GPU, OUT/roofs.json; sessions behind it use them
 #   qwen3  Qwen3-0.6B generates: prefill and decode, MFU by the operator list, ncu on the ten kernels that took most
@@ -9,6 +9,7 @@
 #   again  the timelines of both once more: by how much kernel totals differ from the first (10 % is the aim)
 #   full   Qwen3's timeline with API calls: what that costs, and whether it is repeated in light mode
 #   tp     two GPUs: Vicuna-7B's shape split over them, tables by rank and merged
+#   tp_again  its timeline once more: by how much kernel totals differ
 #
 # Without pieces: qwen3 vlm again. PYTHON: with torch and transformers. ROOFS: measured roofs of this GPU (`twinfer doctor
 # doctor.measure=true doctor.roofs=FILE`). HARDWARE: its group (h200). LIMIT: seconds that each run of a program may take (120); a
@@ -132,27 +133,35 @@ vlm() { # NAME SETTINGS...: 256 tokens of image, 64 of text, 16 generated
         "$python" "$programs/vlm_generate.py" --prompt 64 --tokens 16 --runs 2
 }
 
-# Weights of 15 GB go where they are fastest and there is room.
+# Weights of 15 GB go where they are fastest and there is room; those that are there are taken.
 weights_folder() {
+    for place in /dev/shm "${TMPDIR:-/tmp}"; do
+        [ ! -d "$place/twinfer-tp-vicuna_7b" ] || { echo "$place/twinfer-tp" && return; }
+    done
     room=$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')
     if [ "${room:-0}" -gt 20000000 ]; then echo /dev/shm/twinfer-tp; else echo "${TMPDIR:-/tmp}/twinfer-tp"; fi
 }
 
-# 128 tokens of prompt, 16 generated: 136 keys a step in the mean. Weights are written once, so that no run of the session does.
-tensor_parallel() {
+remove_weights() {
+    for place in /dev/shm "${TMPDIR:-/tmp}"; do rm -rf "$place/twinfer-tp-vicuna_7b" "$place/twinfer-tp-vicuna_7b-tiny"; done
+}
+
+# 128 tokens of prompt, 16 generated: 136 keys a step in the mean. Weights are written once, so that no run of a session does, and
+# stay until the end of the script.
+tensor_parallel() { # NAME SETTINGS...
+    name=$1
+    shift
     weights=$(weights_folder)
     [ -n "${REHEARSE:-}${SESSIONS:-}" ] || "$python" "$programs/tp_generate.py" --prepare --folder "$weights"
-    rc=0
-    run tp deep.mode=light ncu=none model=vicuna_7b +deep.stages.prefill.load.prompt_tokens=128 \
-        +deep.stages.decode.load.context_tokens=136 -- \
+    run "$name" deep.mode=light ncu=none model=vicuna_7b +deep.stages.prefill.load.prompt_tokens=128 \
+        +deep.stages.decode.load.context_tokens=136 "$@" -- \
         "$python" -m torch.distributed.run --standalone --nproc_per_node=2 "$programs/tp_generate.py" --prompt 128 --tokens 16 \
-        --runs 2 --folder "$weights" || rc=$?
-    rm -rf "$weights-vicuna_7b" "$weights-vicuna_7b-tiny"
-    return "$rc"
+        --runs 2 --folder "$weights"
 }
 
 steps_begin "$@"
 [ $# -gt 0 ] || set -- qwen3 vlm again
+split=
 for piece in "$@"; do
     case $piece in
     roofs) step roofs 20 120 roofs ;;
@@ -165,10 +174,12 @@ for piece in "$@"; do
         done
         ;;
     full) step qwen3_full 45 240 qwen3 qwen3_full deep.mode=full ncu=none ;;
-    tp) step tp 140 420 tensor_parallel ;;
+    tp) split=1 && step tp 140 420 tensor_parallel tp ;;
+    tp_again) split=1 && step tp_again 60 240 tensor_parallel tp_again deep.baseline=false deep.against="$out/tp" ;;
     *) no_piece "$piece" ;;
     esac
 done
+[ -z "$split" ] || [ -n "${SESSIONS:-}" ] || remove_weights
 rc=0
 steps_end || rc=$?
 # What each session measured, to analyse it anew elsewhere (deep.session=): PACK with its name, where it is small enough.
