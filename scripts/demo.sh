@@ -123,24 +123,28 @@ for name in idle loaded; do
     found="$found${found:+; }$name $(awk -f scripts/verdict.awk "$log")"
 done
 
-# No GPU is needed: the bundle and the real runs were recorded on one (data/h200/README.md). They say nothing of this
+# No GPU is needed: the bundles and the real runs were recorded on some (data/h200/README.md). They say nothing of this
 # machine, so they count in no exit code.
-say "an H200: workloads simulated from its bundles, against the real runs recorded there"
-gpu=
-for recorded in data/h200/runs/*/*; do
-    name=$(basename "$recorded") model=$(basename "$(dirname "$recorded")") others=
+say "GPUs: workloads simulated from their bundles, against the real runs recorded there"
+recorded_gpus=
+for recorded in data/*/runs/*/*; do
+    name=$(basename "$recorded") of=$(dirname "$recorded") others=
+    model=$(basename "$of") gpu=${of#data/}
+    gpu=${gpu%%/*}
     for real in "$recorded"/real-[2-9]; do [ ! -d "$real" ] || others="$others${others:+,}$real"; done
     set --
     [ -z "$others" ] || set -- spread="[$others]"
-    run simulate hardware=h200 model="$model" scheduler.batch_cap=128 scheduler.num_blocks=12000 output.tokens=none \
-        workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/h200/$model-$name-sim"
-    run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/h200/$model-$name-sim" out="$out/h200/$model-$name" || :
-    gpu="$gpu${gpu:+; }$model $name $(awk -f scripts/verdict.awk "$log")"
+    blocks=$(sed -n 's/^  num_blocks: //p' "$recorded/real-1/config.yaml")
+    run simulate hardware="$gpu" model="$model" scheduler.batch_cap=128 scheduler.num_blocks="$blocks" output.tokens=none \
+        workload.warmup_requests=10 workload.dir="$recorded/workload" out="$out/$gpu/$model-$name-sim"
+    run compare real_run_dir="$recorded/real-1" "$@" sim_run_dir="$out/$gpu/$model-$name-sim" out="$out/$gpu/$model-$name" || :
+    recorded_gpus="$recorded_gpus
+  $gpu $model $name $(awk -f scripts/verdict.awk "$log")"
 done
 
 "$tw" report out="$out" report.inputs="[$out/idle,$out/loaded]" >/dev/null
 say "done: open $out/report.html"
 printf 'simulated against real, %s\n' "$found"
-printf 'and on the H200, %s\n' "$gpu"
+printf 'and on GPUs:%s\n' "$recorded_gpus"
 [ $fail = 0 ] || exit 1
 [ $unsure = 0 ] || exit 5

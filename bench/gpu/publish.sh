@@ -1,27 +1,29 @@
 #!/bin/sh
-# Puts what bench/gpu/run.sh measured into data/h200 and the README files: the maintainer's step behind a session on a GPU.
+# Puts what bench/gpu/run.sh measured into data/GPU and the README files: the maintainer's step behind a session on a GPU.
 #
 #     bench/gpu/publish.sh FROM...             folders OUT of run.sh, or packages that its PACK left
-#     bench/gpu/publish.sh                     the figures alone, again, from what is in data/h200
+#     bench/gpu/publish.sh                     the figures alone, again, from what is in data/GPU
 #
 # Of each FROM, as far as it has them:
 #   profiles/        bundles: a model's takes the place of the one before (samples.txt stays behind)
 #   fidelity/MODEL/  workloads and three real runs of each: all of the model's runs are replaced; batches.csv of the first run stays
 #   roofs.json       roofs of the machine
-#   steps/*.checks   figures with a limit: the newest of each figure counts, in data/h200/checks.txt; those of the simulator are this
+#   steps/*.checks   figures with a limit: the newest of each figure counts, in data/GPU/checks.txt; those of the simulator are this
 #                    program's, as below
 #
-# Then every recorded workload is simulated from the bundle in data/h200 by this tree's program and compared with its real runs, and the blocks
-# between `<!-- NAME: bench/gpu/publish.sh -->` and `<!-- end -->` are written anew: `fidelity` in data/h200/README.md, `checks` in
-# bench/gpu/README.md, and the two rows on the CUDA engine in README.md's table. Nothing is written before all comparisons have run. Look at
+# Then every recorded workload is simulated from the bundle in data/GPU by this tree's program and compared with its real runs, and the blocks
+# between `<!-- NAME: bench/gpu/publish.sh -->` and `<!-- end -->` are written anew: `fidelity` in data/GPU/README.md, `checks GPU` in
+# bench/gpu/README.md, and the rows on the CUDA engine on that GPU in README.md's table. Nothing is written before all comparisons have run. Look at
 # `git diff` then: words around the figures are yours, and tests/cli/h200_bundle holds Qwen3's loaded run to its limits.
 #
-# TWINFER: the program (build/twinfer). DATA: in place of data/h200, READMES: of the folder whose README files are written.
+# GPU: the group of hardware that was measured (h200). TWINFER: the program (build/twinfer). DATA: in place of data/GPU, READMES: of the folder whose README files are written.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 tw=${TWINFER:-$root/build/twinfer}
-data=${DATA:-$root/data/h200}
+gpu=${GPU:-h200}
+named=$(echo "$gpu" | tr a-z A-Z) # in the README files
+data=${DATA:-$root/data/$gpu}
 readmes=${READMES:-$root}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -30,7 +32,7 @@ mkdir "$work/steps"
 . "$root/bench/steps.sh"
 "$tw" --version >/dev/null || { echo "publish.sh: no program: TWINFER, or ./do build" >&2; exit 4; }
 
-# ---- into a copy of data/h200 ----
+# ---- into a copy of data/GPU ----
 
 new=$work/data
 cp -R "$data" "$new"
@@ -44,14 +46,14 @@ take() {
     for file in "$@"; do [ ! -f "$run/$file" ] || cp "$run/$file" "$to/"; done
 }
 
+# Host times lie in the folder of the GPU's network, where its group names one.
 take_bundle() { # FROM MODEL
-    for part in compute cpu_overhead; do
-        run=$1/profiles/data/profiling/$part/h200/$2
-        [ -d "$run" ] || { echo "publish.sh: $1: $2 has no $part" >&2; exit 3; }
-        rm -rf "$new/data/profiling/$part/h200/$2"
-        mkdir -p "$new/data/profiling/$part/h200"
-        cp -R "$run" "$new/data/profiling/$part/h200/$2"
-        rm -f "$new/data/profiling/$part/h200/$2/samples.txt"
+    host=$(cd "$1/profiles/data/profiling" && ls -d cpu_overhead/*/"$2") || { echo "publish.sh: $1: $2 has no cpu_overhead" >&2; exit 3; }
+    for part in "compute/$gpu/$2" "$host"; do
+        rm -rf "${new:?}/data/profiling/$part"
+        mkdir -p "$new/data/profiling/$(dirname "$part")"
+        cp -R "$1/profiles/data/profiling/$part" "$new/data/profiling/$part"
+        rm -f "$new/data/profiling/$part/samples.txt"
     done
     echo "bundle of $2"
 }
@@ -88,7 +90,7 @@ for from in "$@"; do
         ;;
     esac
     [ -d "$from" ] || { echo "publish.sh: $from is neither a folder nor a .tgz" >&2; exit 3; }
-    for bundle in "$from"/profiles/data/profiling/compute/h200/*/; do
+    for bundle in "$from"/profiles/data/profiling/compute/"$gpu"/*/; do
         [ ! -d "$bundle" ] || take_bundle "$from" "$(basename "$bundle")"
     done
     for runs in "$from"/fidelity/*/; do
@@ -109,7 +111,7 @@ compared() {
     others=
     for real in "$dir"/real-[2-9]; do [ ! -d "$real" ] || others=$others${others:+,}$real; done
     # shellcheck disable=SC2086  # several words
-    "$tw" simulate hardware=h200 "model=$1" "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
+    "$tw" simulate "hardware=$gpu" "model=$1" "profile.root=$new" $settings output.tokens=none workload.warmup_requests=10 \
         "workload.dir=$dir/workload" "out=$to/sim" >"$to/sim.txt" 2>&1 || { cat "$to/sim.txt" >&2; exit 1; }
     rc=0
     "$tw" compare "real_run_dir=$dir/real-1" ${others:+"spread=[$others]"} "sim_run_dir=$to/sim" "out=$to/compare" >"$to/compare.txt" 2>&1 || rc=$?
@@ -174,19 +176,19 @@ block() {
         !skip' "$readmes/$1" >"$work/new/$1"
 }
 
-block data/h200/README.md fidelity "$work/fidelity.md"
-block bench/gpu/README.md checks "$work/checks.md"
-awk -v short="$short" -v shares="$shares" '
-    /^\| real against simulated, CUDA engine on an H200/ {
-        print "| real against simulated, CUDA engine on an H200: TTFT, TPOT and E2E at P50 and P90, with 1,000 requests P99 | " short " | [data/h200](data/h200/README.md) |"; next }
-    /^\| CUDA engine on an H200, bfloat16, decode/ && shares != "" {
-        print "| CUDA engine on an H200, bfloat16, decode at 1k context: share of the time in which weights and keys are read once | " shares " | [bench/gpu](bench/gpu) |"; next }
+block "data/$gpu/README.md" fidelity "$work/fidelity.md"
+block bench/gpu/README.md "checks $gpu" "$work/checks.md"
+awk -v short="$short" -v shares="$shares" -v gpu="$gpu" -v name="$named" '
+    index($0, "| real against simulated, CUDA engine on an " name ":") == 1 {
+        print "| real against simulated, CUDA engine on an " name ": TTFT, TPOT and E2E at P50 and P90, with 1,000 requests P99 | " short " | [data/" gpu "](data/" gpu "/README.md) |"; next }
+    index($0, "| CUDA engine on an " name ", bfloat16, decode") == 1 && shares != "" {
+        print "| CUDA engine on an " name ", bfloat16, decode at 1k context: share of the time in which weights and keys are read once | " shares " | [bench/gpu](bench/gpu) |"; next }
     { print }' "$readmes/README.md" >"$work/new/README.md"
 
 # ---- in place ----
 
 rm -rf "$data"
 cp -R "$new" "$data"
-for file in data/h200/README.md bench/gpu/README.md README.md; do cp "$work/new/$file" "$readmes/$file"; done
+for file in "data/$gpu/README.md" bench/gpu/README.md README.md; do cp "$work/new/$file" "$readmes/$file"; done
 cat "$work/fidelity.md"
-echo "written: $data, and README.md, bench/gpu/README.md, data/h200/README.md of $readmes: look at git diff"
+echo "written: $data, and README.md, bench/gpu/README.md, data/$gpu/README.md of $readmes: look at git diff"
