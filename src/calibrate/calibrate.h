@@ -51,6 +51,10 @@ const char *calibrate_left_out(struct arena *a, const struct observed_stage *s, 
 enum st calibrate_check(struct arena *a, const struct observed *runs, size_t n,
                         struct calibrate_input *out, struct err *e);
 
+/* ST_INPUT: x states another engine or other number formats than first. */
+enum st calibrate_same_engine(const struct observed *first, const struct observed *x,
+                              struct err *e);
+
 /* What a model of this kind leaves over of a metric: standard deviation of ln. */
 extern const double calibrate_left_over[OBSERVED_METRICS];
 

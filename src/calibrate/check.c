@@ -44,12 +44,28 @@ static enum st differ(const struct observed *first, const struct observed *x, co
 }
 
 static enum st same_text(const struct observed *first, const struct observed *x, const char *what,
-                         const char **have, const char *b, struct err *e)
+                         bool (*same)(const char *, const char *), const char **have, const char *b,
+                         struct err *e)
 {
-    if (b && *have && strcasecmp(*have, b) != 0)
+    if (b && *have && !same(*have, b))
         return differ(first, x, what, *have, b, e);
     if (b)
         *have = b;
+    return ST_OK;
+}
+
+enum st calibrate_same_engine(const struct observed *first, const struct observed *x, struct err *e)
+{
+    const struct observed_settings *a = &first->settings, *b = &x->settings;
+    const char *one = a->weights ? a->weights : "none", *other = b->weights ? b->weights : "none";
+    if (a->engine && b->engine && strcmp(a->engine, b->engine) != 0)
+        return differ(first, x, "the engine", a->engine, b->engine, e);
+    if (strcmp(one, other) != 0)
+        return differ(first, x, "the quantisation of the weights", one, other, e);
+    one = a->kv ? a->kv : "none";
+    other = b->kv ? b->kv : "none";
+    if (strcmp(one, other) != 0)
+        return differ(first, x, "the quantisation of keys and values", one, other, e);
     return ST_OK;
 }
 
@@ -70,9 +86,22 @@ static enum st add_settings(const struct observed *first, const struct observed 
                             struct observed_settings *all, struct err *e)
 {
     const struct observed_settings *s = &x->settings;
-    TRY(same_text(first, x, "the model", &all->model, s->model, e));
-    TRY(same_text(first, x, "the GPU", &all->gpu, s->gpu, e));
+    TRY(same_text(first, x, "the model", observed_same_model, &all->model, s->model, e));
+    TRY(same_text(first, x, "the GPU", observed_same_gpu, &all->gpu, s->gpu, e));
     TRY(same_count(first, x, "the tensor-parallel degree", &all->tp, s->tp, e));
+    TRY(same_count(first, x, "the pipeline-parallel degree", &all->pp, s->pp, e));
+    TRY(same_count(first, x, "the expert-parallel degree", &all->ep, s->ep, e));
+    TRY(same_count(first, x, "the number of KV blocks", &all->num_blocks, s->num_blocks, e));
+    TRY(same_count(first, x, "the size of a KV block", &all->block_size, s->block_size, e));
+    if (s->gpu_memory_utilization > 0 && all->gpu_memory_utilization > 0 &&
+        s->gpu_memory_utilization != all->gpu_memory_utilization) {
+        char one[32], other[32];
+        snprintf(one, sizeof one, "%g", all->gpu_memory_utilization);
+        snprintf(other, sizeof other, "%g", s->gpu_memory_utilization);
+        return differ(first, x, "gpu_memory_utilization", one, other, e);
+    }
+    if (s->gpu_memory_utilization > 0)
+        all->gpu_memory_utilization = s->gpu_memory_utilization;
     TRY(same_count(first, x, "the token budget (max_num_batched_tokens)", &all->token_budget,
                    s->token_budget, e));
     TRY(same_count(first, x, "the batch cap (max_num_seqs)", &all->batch_cap, s->batch_cap, e));

@@ -50,10 +50,20 @@ struct observed_stage {
 struct observed_settings {
     const char *model; /* its name on the hub */
     const char *gpu;
-    int64_t tp;
-    int64_t token_budget, batch_cap, max_model_len;
-    int prefix_caching; /* 0, 1 */
+    const char *engine; /* "vllm", "transformers, continuous batching" */
+    int64_t tp, pp, ep;
+    int64_t token_budget, batch_cap, max_model_len, num_blocks, block_size;
+    double gpu_memory_utilization;
+    int prefix_caching;       /* 0, 1 */
+    const char *weights, *kv; /* model.dtype, model.kv_dtype: "fp8"; NULL = as the model has them */
 };
+/* Names on the hub that differ in who tuned or quantised the model: one shape. NULL = NULL alone.
+ */
+bool observed_same_model(const char *a, const char *b);
+/* Names of GPUs that may be of one kind: "H100 SXM 80GB", "NVIDIA H100 80GB HBM3"; not of PCIe or
+ * NVL where the other is not, nor of other memory. */
+bool observed_same_gpu(const char *a, const char *b);
+bool observed_says(const char *text, const char *word); /* in either case */
 
 /* A batch, for records that have them. */
 struct observed_batch {
@@ -71,6 +81,8 @@ struct observed {
     size_t n_stages;
     const struct observed_batch *batches; /* [n_batches]; NULL = none */
     size_t n_batches;
+    const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
+    size_t n_doubts;
     double first_token_lag_s; /* P50 from the end of the batch to the first token; NAN = unknown */
 };
 

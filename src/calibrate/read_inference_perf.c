@@ -5,107 +5,17 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "calibrate/observed.h"
+#include "calibrate/read_experiment.h"
 #include "text/fields.h"
 #include "text/json.h"
 
 #define STAGE_FILE "stage_%d_lifecycle_metrics.json"
-enum { MOST_STAGES = 1000, PIECE = 16, MOST_REQUESTS = 5000000 };
+enum { PIECE = 16, MOST_REQUESTS = 5000000 };
 
 bool observed_is_inference_perf(struct arena *a, const char *path)
 {
     return fs_is_dir(path) && (fs_exists(fs_join(a, path, "stage_0_lifecycle_metrics.json")) ||
                                fs_exists(fs_join(a, path, "experiment.json")));
-}
-
-/* ---- experiment.json ------------------------------------------------------------------------- */
-
-struct planned_stage {
-    double rate, duration;
-};
-
-struct prompts {
-    int64_t groups, prompts_per_group, system_prompt_tokens, question_tokens, output_tokens_asked;
-};
-
-struct experiment {
-    const char *model, *gpu, *arrivals, *engine;
-    int64_t tensor_parallel, max_num_batched_tokens, max_num_seqs, max_model_len;
-    bool ignore_eos;
-    struct prompts prompts;
-    struct planned_stage *stages;
-    size_t n_stages;
-};
-
-static const struct field stage_rows[] = {
-    FIELD(struct planned_stage, rate, .min = 1e-6, .max = 1e6),
-    FIELD(struct planned_stage, duration, .min = 1e-3, .max = 1e8),
-};
-static const struct fields stage_fields = FIELDS(struct planned_stage, stage_rows);
-
-#define LENGTH .min = 0, .max = 1 << 30
-#define COUNT  .min = 1, .max = 1 << 20
-static const struct field prompts_rows[] = {
-    FIELD(struct prompts, groups, COUNT),
-    FIELD(struct prompts, prompts_per_group, COUNT),
-    FIELD(struct prompts, system_prompt_tokens, LENGTH),
-    FIELD(struct prompts, question_tokens, LENGTH),
-    FIELD(struct prompts, output_tokens_asked, .min = 1, .max = 1 << 30),
-};
-static const struct fields prompts_fields = FIELDS(struct prompts, prompts_rows);
-
-static const struct field experiment_rows[] = {
-    FIELD(struct experiment, model),
-    FIELD(struct experiment, gpu),
-    FIELD(struct experiment, arrivals),
-    FIELD(struct experiment, engine),
-    FIELD(struct experiment, tensor_parallel, .min = 1, .max = 1024),
-    FIELD(struct experiment, max_num_batched_tokens, .min = 1, .max = 1 << 24),
-    FIELD(struct experiment, max_num_seqs, .min = 1, .max = 1 << 20),
-    FIELD(struct experiment, max_model_len, .min = 1, .max = 1 << 30),
-    FIELD(struct experiment, ignore_eos),
-    FIELD_MAP(struct experiment, prompts, "prompts", &prompts_fields),
-    FIELD_MAPS(struct experiment, stages, n_stages, "stages", &stage_fields),
-};
-static const struct fields experiment_fields =
-    FIELDS(struct experiment, experiment_rows,
-           .remedy = "experiment.json says what was sent, and the limits of the server");
-
-enum arrivals { EVEN, POISSON };
-
-static enum st arrivals_of(const struct node *map, const struct experiment *x, enum arrivals *out,
-                           struct err *e)
-{
-    static const struct {
-        const char *begins;
-        enum arrivals kind;
-    } known[] = {{"constant", EVEN}, {"poisson", POISSON}, {"Poisson", POISSON}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strncmp(x->arrivals, known[i].begins, strlen(known[i].begins)) == 0) {
-            *out = known[i].kind;
-            return ST_OK;
-        }
-    }
-    node_err(node_find(map, "arrivals"), ST_INPUT, e, "arrivals: '%s' is not known here",
-             x->arrivals);
-    return err_hint(e, "arrivals begin with \"constant\" or \"poisson\"");
-}
-
-static enum st read_experiment(struct arena *a, const char *dir, struct experiment *x,
-                               enum arrivals *kind, struct err *e)
-{
-    const char *path = fs_join(a, dir, "experiment.json");
-    struct node *map;
-    if (!fs_exists(path)) {
-        err_set(e, ST_INPUT, "%s has no experiment.json", dir);
-        return err_hint(e, "it says what was sent and to which server: docs/formats.md");
-    }
-    TRY(json_load(a, path, NULL, &map, e));
-    TRY(fields_read(a, &experiment_fields, map, x, e));
-    if (x->n_stages == 0 || x->n_stages > MOST_STAGES)
-        return node_err(node_find(map, "stages"), ST_INPUT, e, "stages: expected 1 to %d",
-                        (int)MOST_STAGES);
-    return arrivals_of(map, x, kind, e);
 }
 
 /* ---- stage_N_lifecycle_metrics.json -----------------------------------------------------------
@@ -208,7 +118,8 @@ static int64_t whole(double v)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-/* The prompts of the experiment, in the order in which they are sent. */
+/* The prompts of the experiment, in the order in which they are sent. hash_ids NULL: none is like
+ * another. */
 struct pool {
     int64_t n;
     int64_t *length;
@@ -230,11 +141,15 @@ static int64_t *shuffled(struct arena *a, const struct summary *s, int64_t n, co
     return v;
 }
 
-/* Groups take turns; whole pieces of the system prompt are shared in a group. */
-static struct pool make_pool(struct arena *a, const struct prompts *p, const struct summary *length)
+/* Groups take turns; whole pieces of the system prompt are shared in a group. Without groups each
+ * of the n requests has a prompt of its own. */
+static struct pool make_pool(struct arena *a, const struct prompts *p, const struct summary *length,
+                             int64_t n)
 {
-    struct pool out = {.n = p->groups * p->prompts_per_group};
+    struct pool out = {.n = p->groups ? p->groups * p->prompts_per_group : n};
     out.length = shuffled(a, length, out.n, "calibrate.prompts");
+    if (!p->groups)
+        return out;
     out.hash_ids = arena_array(a, int64_t *, out.n);
     int64_t next = p->groups * (p->system_prompt_tokens / PIECE);
     for (int64_t i = 0; i < out.n; i++) {
@@ -253,6 +168,27 @@ static bool known(const struct summary *s)
     return !isnan(quantile(s, 50));
 }
 
+/* Lengths are in experiment.json or in the stage. */
+static enum st check_lengths(const struct experiment *x, const struct summary *prompt,
+                             const struct successes *done, struct err *e)
+{
+    const char *missing = NULL, *plan = NULL;
+    if (!known(&done->output_len) && !known(&done->output_tokens) &&
+        !x->prompts.output_tokens_asked) {
+        missing = "output_len";
+        plan = "output_tokens_asked";
+    }
+    if (!known(prompt) && x->prompts.question_tokens < 0) {
+        missing = "prompt_len";
+        plan = "question_tokens";
+    }
+    if (!missing)
+        return ST_OK;
+    err_set(e, ST_INPUT, "neither prompts.%s of %s nor %s of a stage says how long %s are", plan,
+            x->path, missing, missing[0] == 'p' ? "prompts" : "answers");
+    return err_hint(e, "prompts.%s states it", plan);
+}
+
 /* Whether requests took longer than their answers' lengths allow: with ignore_eos every answer has
  * the length that was asked for, but a client that counts the tokens of its text again finds fewer
  * where the text has less (special tokens, spaces), or more. */
@@ -267,7 +203,7 @@ static int64_t *output_lengths(struct arena *a, const struct experiment *x,
 {
     const struct summary *counted = known(&s->output_len) ? &s->output_len : &s->output_tokens;
     double asked = (double)x->prompts.output_tokens_asked;
-    bool refuted = lengths_refuted(counted, &s->latency.request_latency);
+    bool refuted = asked > 0 && lengths_refuted(counted, &s->latency.request_latency);
     bool as_asked = fabs(quantile(counted, 50) - asked) <= 0.03 * asked + 1 &&
                     quantile(counted, 10) >= 0.95 * asked - 1;
     if (!known(counted)) {
@@ -276,7 +212,7 @@ static int64_t *output_lengths(struct arena *a, const struct experiment *x,
                       "asked for",
                       asked);
     } else if (!x->ignore_eos || !(refuted || as_asked)) {
-        if (x->ignore_eos)
+        if (x->ignore_eos && asked > 0)
             observed_note(a, out,
                           "answers end early although ignore_eos was asked for (P10 %g of %g "
                           "tokens): their counted lengths are used",
@@ -305,15 +241,15 @@ static struct workload_request request_at(double s, int64_t id, const struct poo
         .arrival_s = ns_to_s(ns),
         .num_prefill_tokens = pool->length[k],
         .num_decode_tokens = output_tokens,
-        .hash_ids = pool->hash_ids[k],
-        .hash_tokens = PIECE,
+        .hash_ids = pool->hash_ids ? pool->hash_ids[k] : NULL,
+        .hash_tokens = pool->hash_ids ? PIECE : 0,
     };
 }
 
 /* Stages follow each other on one server: those after the first find the prompts in the cache. A
  * round of them at `before` requests/s comes first then, and a pause in which the server drains. */
 static enum st make_requests(struct arena *a, const struct experiment *x,
-                             const struct planned_stage *planned, double before, enum arrivals kind,
+                             const struct planned_stage *planned, double before,
                              const struct lifecycle *l, struct observed_stage *out, struct err *e)
 {
     static const double drain_s = 60;
@@ -321,6 +257,7 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
     const double planned_length =
         (double)(x->prompts.system_prompt_tokens + x->prompts.question_tokens);
     struct summary length = known(&done->prompt_len) ? done->prompt_len : done->prompt_tokens;
+    TRY(check_lengths(x, &length, done, e));
     if (!known(&length)) {
         length.median = planned_length;
         observed_note(a, out,
@@ -328,20 +265,20 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
                       "planned",
                       planned_length);
     }
-    const struct pool pool = make_pool(a, &x->prompts, &length);
     const double want = planned->rate * planned->duration;
     const int64_t counted = l->successes.count + l->failures.count;
     if (!(want >= 1 && want < MOST_REQUESTS))
-        return err_set(e, ST_INPUT, "experiment.json: stages: %g s at %g/s are %g requests",
+        return err_set(e, ST_INPUT, "%s: stages: %g s at %g/s are %g requests", x->path,
                        planned->duration, planned->rate, want);
     const int64_t n = (int64_t)(want + 0.5);
+    const struct pool pool = make_pool(a, &x->prompts, &length, n);
     if (fabs((double)counted - want) > 0.02 * want + 2)
         observed_note(a, out,
                       "%lld requests are counted, and %g s at %g/s are %lld: as many are simulated",
                       (long long)counted, planned->duration, planned->rate, (long long)n);
     const int64_t *answers = output_lengths(a, x, &l->successes, n, out);
     struct rng gaps = rng_stream(0, "calibrate.arrivals");
-    out->warmup = before > 0 ? pool.n : 0;
+    out->warmup = before > 0 && x->prompts.groups ? pool.n : 0;
     const double from = out->warmup ? (double)out->warmup / before + drain_s : 0;
     out->w.n = (size_t)(out->warmup + n);
     out->w.requests = arena_array(a, struct workload_request, out->w.n);
@@ -349,15 +286,15 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
         out->w.requests[i] = request_at((double)i / before, i, &pool, answers[i % n]);
     double at = from;
     for (int64_t i = 0; i < n; i++) {
-        at = kind == EVEN ? from + (double)i / planned->rate
-                          : at + rng_exponential(&gaps) / planned->rate;
+        at = x->arrivals == EVEN ? from + (double)i / planned->rate
+                                 : at + rng_exponential(&gaps) / planned->rate;
         out->w.requests[out->warmup + i] = request_at(at, out->warmup + i, &pool, answers[i]);
     }
     return ST_OK;
 }
 
 static enum st read_stage(struct arena *a, const char *path, const struct experiment *x,
-                          const struct planned_stage *planned, double before, enum arrivals kind,
+                          const struct planned_stage *planned, double before,
                           struct observed_stage *out, struct err *e)
 {
     struct node *map;
@@ -376,22 +313,23 @@ static enum st read_stage(struct arena *a, const char *path, const struct experi
         return node_err(node_find(map, "successes"), ST_INPUT, e,
                         "successes.latency: neither request_latency nor time_to_first_token has a "
                         "median");
-    return make_requests(a, x, planned, before, kind, &l, out, e);
+    return make_requests(a, x, planned, before, &l, out, e);
+}
+
+static enum st no_stage(const char *dir, int i, size_t n, struct err *e)
+{
+    err_set(e, ST_INPUT, "%s has no " STAGE_FILE ", and experiment.json has %zu stages", dir, i, n);
+    return err_hint(e, "add the file, or leave the stage out of experiment.json");
 }
 
 enum st observed_read_inference_perf(struct arena *a, const char *dir, struct observed *out,
                                      struct err *e)
 {
     struct experiment x;
-    enum arrivals kind = EVEN;
-    TRY(read_experiment(a, dir, &x, &kind, e));
-    out->settings = (struct observed_settings){.model = x.model,
-                                               .gpu = x.gpu,
-                                               .tp = x.tensor_parallel,
-                                               .token_budget = x.max_num_batched_tokens,
-                                               .batch_cap = x.max_num_seqs,
-                                               .max_model_len = x.max_model_len,
-                                               .prefix_caching = -1};
+    TRY(experiment_read(a, dir, &x, e));
+    out->settings = x.settings;
+    out->doubts = x.doubts;
+    out->n_doubts = x.n_doubts;
     out->n_stages = x.n_stages;
     out->stages = arena_array(a, struct observed_stage, x.n_stages);
     for (size_t i = 0; i < x.n_stages; i++) {
@@ -399,10 +337,8 @@ enum st observed_read_inference_perf(struct arena *a, const char *dir, struct ob
         const char *path = fs_join(a, dir, arena_printf(a, STAGE_FILE, (int)i));
         s->name = arena_printf(a, "%zu", i);
         if (!fs_exists(path))
-            return err_set(e, ST_INPUT,
-                           "%s has no " STAGE_FILE ", and experiment.json has %zu stages", dir,
-                           (int)i, x.n_stages);
-        TRY(read_stage(a, path, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, kind, s, e));
+            return no_stage(dir, (int)i, x.n_stages, e);
+        TRY(read_stage(a, path, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, s, e));
     }
     const char *next = arena_printf(a, STAGE_FILE, (int)x.n_stages);
     if (fs_exists(fs_join(a, dir, next)))

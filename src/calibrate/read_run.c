@@ -53,9 +53,19 @@ static int64_t count_at(const struct node *meta, const char *path)
     return n && n->kind == NODE_INT && n->i > 0 ? n->i : 0;
 }
 
+/* A worker says who it is, and on which GPU. */
+static void worker_of(struct arena *a, const struct node *meta, struct observed_settings *s)
+{
+    const char *name = text_at(meta, "worker.hello.name");
+    const char *batching = text_at(meta, "worker.hello.capabilities.batching");
+    s->gpu = text_at(meta, "worker.hello.info.gpu");
+    if (name)
+        s->engine = batching ? arena_printf(a, "%s, %s batching", name, batching) : name;
+}
+
 /* A run of our own engines has the scheduler it ran with; that of a server that batches by itself
  * (openai, worker) has our defaults, which say nothing of it. */
-static void settings_of(const struct node *meta, struct observed_settings *s)
+static void settings_of(struct arena *a, const struct node *meta, struct observed_settings *s)
 {
     const char *kind = text_at(meta, "params.engine.kind");
     s->model = text_at(meta, "params.model.hub");
@@ -64,6 +74,8 @@ static void settings_of(const struct node *meta, struct observed_settings *s)
         s->gpu = NULL;
         if (kind && strcmp(kind, "openai") == 0)
             s->model = NULL;
+        else if (kind)
+            worker_of(a, meta, s);
         return;
     }
     const struct node *caching = node_path(meta, "params.scheduler.prefix_caching");
@@ -204,7 +216,7 @@ enum st observed_read_run(struct arena *a, const char *path, struct observed *ou
     out->n_stages = 1;
     out->stages = arena_one(a, struct observed_stage);
     out->stages->name = "0";
-    settings_of(r.meta, &out->settings);
+    settings_of(a, r.meta, &out->settings);
     read_batches(a, &r, out);
     return observed_from_rows(a, path, rows, n, out->stages, e);
 }

@@ -104,11 +104,20 @@ static void print(struct job_context *c, const struct job_calibration *j)
     buf_free(&text);
 }
 
-static void warn(const struct job_calibration *j)
+static void warn_of(const struct observed *runs, size_t n)
 {
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < runs[i].n_doubts; k++)
+            log_warn("%s: %s", runs[i].path, runs[i].doubts[k]);
+}
+
+static void warn(const struct job_context *c, const struct job_calibration *j)
+{
+    warn_of(j->runs, c->plan->calibrate.from.n);
+    warn_of(j->checks, c->plan->calibrate.check.n);
     for (size_t i = 0; i < j->in.n; i++) {
         const struct calibrate_stage *s = &j->in.stages[i];
-        if (s->left_out)
+        if (s->left_out && !j->in.batches) /* batches are fitted, not the stage */
             log_warn("stage %s of %s is left out: %s", s->stage->name, s->run->path, s->left_out);
         for (size_t k = 0; k < s->stage->n_notes; k++)
             log_info("stage %s of %s: %s", s->stage->name, s->run->path, s->stage->notes[k]);
@@ -124,7 +133,7 @@ static int run_calibrate(struct job_context *c, struct err *e)
         err_add(e, "calibrate");
         return err_exit_code(e->st);
     }
-    warn(j);
+    warn(c, j);
     print(c, j);
     if (j->fit.fits)
         return 0;

@@ -40,29 +40,55 @@ static enum st take(const struct job_context *c, const char *path, const char *k
     return ST_OK;
 }
 
-/* "H100 SXM 80GB" is of h100: the letters and digits of the id's first word, among those of the
- * name.
- */
+static enum st take_fraction(const struct job_context *c, const char *path, double stated,
+                             struct plan *p, struct err *e)
+{
+    static const char key[] = "scheduler.gpu_memory_utilization";
+    double *have = &p->scheduler.gpu_memory_utilization;
+    if (!(stated > 0) || stated == *have)
+        return ST_OK;
+    if (typed(c, key))
+        return contradicts(path, key, arena_printf(c->a, "%g", stated),
+                           arena_printf(c->a, "%g", *have), e);
+    *have = stated;
+    return ST_OK;
+}
+
+/* "H100 SXM 80GB" is of h100, "2x A100" of a100: the letters and digits of the id's first word,
+ * among those of the name; no PCIe or NVL card is of an id without it. */
 static bool same_gpu(const char *stated, const char *id)
 {
+    static const char *const kinds[] = {"pcie", "nvl"};
     size_t n = strcspn(id, "_-");
-    for (const char *p = stated; *p; p++)
-        if (strncasecmp(p, id, n) == 0 && !isalnum((unsigned char)p[n]) &&
-            (p == stated || !isalnum((unsigned char)p[-1])))
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (observed_says(stated, kinds[i]) && strncmp(id, "h", 1) == 0 && !strstr(id, kinds[i]))
+            return false;
+    for (const char *p = stated; *p; p++) {
+        const bool begins = p == stated || !isalnum((unsigned char)p[-1]) ||
+                            (p[-1] == 'x' && p - 2 >= stated && isdigit((unsigned char)p[-2]));
+        if (begins && strncasecmp(p, id, n) == 0 && !isalnum((unsigned char)p[n]))
             return true;
+    }
     return false;
 }
 
 /* The plan with what a record states of its server. */
-static enum st settle(const struct job_context *c, const char *path,
-                      const struct observed_settings *s, struct plan *p, struct err *e)
+static enum st settle(const struct job_context *c, const struct job_calibration *j,
+                      const char *path, const struct observed_settings *s, struct plan *p,
+                      struct err *e)
 {
-    if (s->model && p->model.hub && strcasecmp(s->model, p->model.hub) != 0 &&
+    if (s->model && p->model.hub && !observed_same_model(s->model, p->model.hub) &&
         strcasecmp(s->model, p->model.name) != 0)
         return contradicts(path, "model", s->model, p->model.hub, e);
     if (s->gpu && p->hardware.id && !same_gpu(s->gpu, p->hardware.id))
         return contradicts(path, "hardware", s->gpu, p->hardware.id, e);
     TRY(take(c, path, "parallel.tp", s->tp, &p->parallel.tp, e));
+    TRY(take(c, path, "parallel.pp", s->pp, &p->parallel.pp, e));
+    if (j->m.m.experts)
+        TRY(take(c, path, "parallel.ep", s->ep, &p->parallel.ep, e));
+    TRY(take(c, path, "scheduler.num_blocks", s->num_blocks, &p->scheduler.num_blocks, e));
+    TRY(take(c, path, "scheduler.block_size", s->block_size, &p->scheduler.block_size, e));
+    TRY(take_fraction(c, path, s->gpu_memory_utilization, p, e));
     TRY(take(c, path, "scheduler.token_budget", s->token_budget, &p->scheduler.token_budget, e));
     TRY(take(c, path, "scheduler.batch_cap", s->batch_cap, &p->scheduler.batch_cap, e));
     TRY(take(c, path, "scheduler.max_model_len", s->max_model_len, &p->scheduler.max_model_len, e));
@@ -72,6 +98,18 @@ static enum st settle(const struct job_context *c, const char *path,
         return contradicts(path, "scheduler.prefix_caching", s->prefix_caching ? "true" : "false",
                            p->scheduler.prefix_caching ? "true" : "false", e);
     p->scheduler.prefix_caching = s->prefix_caching == 1;
+    return ST_OK;
+}
+
+/* The number formats of the server: of the model, which is made before all else. */
+static enum st take_format(const struct job_context *c, const char *path, const char *key,
+                           const char *stated, const char **have, struct err *e)
+{
+    if (!stated || (*have && strcmp(stated, *have) == 0))
+        return ST_OK;
+    if (typed(c, key))
+        return contradicts(path, key, stated, *have ? *have : "null", e);
+    *have = stated;
     return ST_OK;
 }
 
@@ -181,17 +219,23 @@ static void add_checked(const struct job_context *c, struct job_calibration *j,
     }
 }
 
-/* The server of a record that is predicted; the parameters hold for `tp` shards. */
+/* The server of a record that is predicted; the parameters hold for these degrees. */
 static enum st serve_of_record(const struct job_context *c, const struct job_calibration *j,
-                               const struct observed *run, int64_t tp, struct serve_params *out,
-                               struct err *e)
+                               const struct observed *run, const struct predictor_params *of,
+                               struct serve_params *out, struct err *e)
 {
     struct plan plan = *c->plan;
-    TRY(settle(c, run->path, &run->settings, &plan, e));
-    if (plan.parallel.tp != tp)
-        return err_set(e, ST_INPUT,
-                       "%s states a tensor-parallel degree of %lld, and the fit is of %lld",
-                       run->path, (long long)plan.parallel.tp, (long long)tp);
+    TRY(settle(c, j, run->path, &run->settings, &plan, e));
+    if (plan.parallel.tp != of->tp || plan.parallel.pp != of->pp || plan.parallel.ep != of->ep) {
+        err_set(e, ST_INPUT,
+                "%s states parallel degrees (tp, pp, ep) of %lld, %lld, %lld, and the "
+                "fit is of %lld, %lld, %lld",
+                run->path, (long long)plan.parallel.tp, (long long)plan.parallel.pp,
+                (long long)plan.parallel.ep, (long long)of->tp, (long long)of->pp,
+                (long long)of->ep);
+        return err_hint(e,
+                        "calibrate from runs of these degrees, or leave from= out: uncalibrated");
+    }
     return serve_of(&plan, j, out, e);
 }
 
@@ -201,7 +245,7 @@ static enum st check_settings(const struct job_context *c, const struct plan *p,
 {
     struct serve_params serve;
     for (size_t i = 0; i < p->calibrate.check.n; i++)
-        TRY(serve_of_record(c, j, &j->checks[i], p->parallel.tp, &serve, e));
+        TRY(serve_of_record(c, j, &j->checks[i], &j->trial.params, &serve, e));
     return ST_OK;
 }
 
@@ -217,7 +261,7 @@ static enum st check_all(const struct job_context *c, const struct calibrate_par
         const struct observed *run = &j->checks[i];
         struct trial trial = *p->trial;
         const struct calibrate_params here = {&trial, p->shape, p->prior};
-        TRY(serve_of_record(c, j, run, p->trial->params.tp, &trial.serve, e));
+        TRY(serve_of_record(c, j, run, &p->trial->params, &trial.serve, e));
         for (size_t k = 0; k < run->n_stages; k++) {
             struct calibrate_prediction predicted;
             TRY(calibrate_predict(c->a, &here, &j->fit, &run->stages[k], true, &predicted, e));
@@ -344,6 +388,23 @@ static enum st check_words(const struct job_context *c, struct err *e)
                        "bench serve, inference-perf, GuideLLM or AIPerf");
 }
 
+/* The model in the number formats that all records state. */
+static enum st load_model(const struct job_context *c, struct plan *p, struct job_calibration *j,
+                          struct err *e)
+{
+    struct job_context here = *c;
+    const struct observed *first = p->calibrate.from.n ? j->runs : j->checks;
+    for (size_t i = 0; i < p->calibrate.from.n + p->calibrate.check.n; i++) {
+        const bool check = i >= p->calibrate.from.n;
+        const struct observed *x = check ? &j->checks[i - p->calibrate.from.n] : &j->runs[i];
+        TRY(calibrate_same_engine(first, x, e));
+    }
+    TRY(take_format(c, first->path, "model.dtype", first->settings.weights, &p->model.dtype, e));
+    TRY(take_format(c, first->path, "model.kv_dtype", first->settings.kv, &p->model.kv_dtype, e));
+    here.plan = p;
+    return job_model(&here, false, &j->m, e);
+}
+
 enum st job_calibrate(const struct job_context *c, struct job_calibration *j, struct err *e)
 {
     struct plan p = *c->plan;
@@ -351,15 +412,15 @@ enum st job_calibrate(const struct job_context *c, struct job_calibration *j, st
     *j = (struct job_calibration){.n_checked = 0};
     TRY(check_words(c, e));
     j->root = job_out_dir(c, "calibrations", &id);
-    TRY(job_model(c, false, &j->m, e));
     TRY(load_all(c, &p.calibrate.from, &j->runs, e));
     TRY(load_all(c, &p.calibrate.check, &j->checks, e));
+    TRY(load_model(c, &p, j, e));
     if (p.calibrate.from.n) {
         TRY(calibrate_check(c->a, j->runs, p.calibrate.from.n, &j->in, e));
         TRY(choose_stages(c, &j->in, e));
-        TRY(settle(c, j->runs[0].path, &j->in.settings, &p, e));
+        TRY(settle(c, j, j->runs[0].path, &j->in.settings, &p, e));
     } else {
-        TRY(settle(c, j->checks[0].path, &j->checks[0].settings, &p, e));
+        TRY(settle(c, j, j->checks[0].path, &j->checks[0].settings, &p, e));
     }
     TRY(prepare(c, &p, j, e));
     TRY(check_settings(c, &p, j, e));

@@ -232,8 +232,8 @@ static void refused(struct test *t, size_t sample, const char *word, const char 
 static void what_is_missing_or_wrong_is_named(void **state)
 {
     struct test *t = *state;
-    refused(t, 1, "\"max_num_seqs\"", "\"max_seqs\"", "max_num_seqs: missing");
-    refused(t, 1, "\"groups\"", "\"g\"", "prompts.groups: missing");
+    refused(t, 1, "\"tensor_parallel\"", "\"shards\"", "tensor_parallel: missing");
+    refused(t, 1, "\"max_num_seqs\": 128", "\"max_num_seqs\": \"many\"", "max_num_seqs");
     refused(t, 1, "\"gpu\"", "\"card\"", "gpu: missing");
     refused(t, 1, "\"constant rate\"", "\"bursts\"", "arrivals: 'bursts' is not known here");
     refused(t, 1, "\"latency\": {", "\"latencies\": {",
@@ -299,6 +299,130 @@ static void prompts_of_a_group_share_their_beginning(void **state)
     }
     assert_int_equal(o.settings.batch_cap, 128);
     assert_int_equal(o.settings.tp, 2);
+}
+
+/* ---- experiment.json --------------------------------------------------------------------------
+ */
+
+static struct observed changed(struct test *t, size_t sample, const char *const *words);
+
+static bool doubts(const struct observed *o, const char *text)
+{
+    for (size_t i = 0; i < o->n_doubts; i++)
+        if (strstr(o->doubts[i], text))
+            return true;
+    return false;
+}
+
+static void experiments_say_what_they_leave_open(void **state)
+{
+    static const char *const as_is[] = {NULL};
+    assert_int_equal(changed(*state, 1, as_is).n_doubts, 0);
+    static const char *const words[] = {"\"max_num_seqs\"",
+                                        "\"max_seqs\"",
+                                        "\"groups\"",
+                                        "\"g\"",
+                                        "\"ignore_eos\"",
+                                        "\"ignore\"",
+                                        "\"max_model_len\"",
+                                        "\"cpu_offload_gb\"",
+                                        "\"vLLM (V1)\"",
+                                        "\"SGLang 0.5\"",
+                                        NULL};
+    const struct observed o = changed(*state, 1, words);
+    assert_int_equal(o.n_doubts, 9);
+    assert_true(doubts(&o, "max_num_seqs is not stated: taken to be what vLLM takes on this GPU"));
+    assert_true(doubts(&o, "max_model_len is not stated: taken to be that of the model"));
+    assert_true(doubts(&o, "max_seqs is not read"));
+    assert_true(doubts(&o, "cpu_offload_gb is not read"));
+    assert_true(doubts(&o, "prompts.g is not read"));
+    assert_true(doubts(&o, "prompts are taken to share nothing"));
+    assert_true(doubts(&o, "ignore_eos is not stated: taken to be true"));
+    assert_true(doubts(&o, "engine 'SGLang 0.5': vLLM's scheduler stands in for its own"));
+    assert_int_equal(o.settings.batch_cap, 0);
+    assert_string_equal(o.settings.engine, "sglang");
+    assert_null(o.stages->w.requests[1].hash_ids);
+}
+
+static void experiments_state_more_of_the_server(void **state)
+{
+    static const char *const words[] = {
+        "\"tensor_parallel\": 2",
+        "\"tensor_parallel_size\": 4, \"pp\": 2, \"enable_expert_parallel\": true, "
+        "\"quantization\": \"fp8\", \"kv_cache_dtype\": \"fp8_e4m3\", \"dtype\": \"auto\", "
+        "\"gpu_memory_utilization\": 0.8, \"num_gpu_blocks\": 900, \"block_size\": 32, "
+        "\"enable_prefix_caching\": false, \"data_parallel\": 1, \"note\": \"none\"",
+        "\"question_tokens\"", "\"question_len\"", NULL};
+    const struct observed o = changed(*state, 1, words);
+    const struct observed_settings *s = &o.settings;
+    assert_int_equal(o.n_doubts, 0);
+    assert_int_equal(s->tp, 4);
+    assert_int_equal(s->pp, 2);
+    assert_int_equal(s->ep, 4);
+    assert_string_equal(s->weights, "fp8");
+    assert_string_equal(s->kv, "fp8");
+    assert_near(s->gpu_memory_utilization, 0.8, 0);
+    assert_int_equal(s->num_blocks, 900);
+    assert_int_equal(s->block_size, 32);
+    assert_int_equal(s->prefix_caching, 0);
+    static const char *const named[] = {"a/b", "Org/Llama-3.3-70B-Instruct-FP8-dynamic", NULL};
+    assert_string_equal(changed(*state, 1, named).settings.weights, "fp8");
+    static const char *const plain[] = {"a/b", "Org/Llama-3.3-70B-Instruct", NULL};
+    assert_null(changed(*state, 1, plain).settings.weights);
+}
+
+static void experiments_that_no_replica_stands_for_are_refused(void **state)
+{
+    struct test *t = *state;
+    static const char tp[] = "\"tensor_parallel\": 2";
+    refused(t, 1, tp, "\"tensor_parallel\": 2, \"data_parallel\": 2",
+            "data_parallel: 2 replicas, and one is simulated");
+    refused(t, 1, tp, "\"tensor_parallel\": 2, \"tp\": 4",
+            "tp and tensor_parallel say different things");
+    refused(t, 1, tp, "\"tensor_parallel\": 2, \"quantization\": \"q4_k_m\"",
+            "quantization: 'q4_k_m' is not known here");
+    refused(t, 1, tp, "\"tensor_parallel\": 2, \"enable_prefix_caching\": \"on\"",
+            "enable_prefix_caching: expected true or false");
+    refused(t, 1, "\"output_tokens_asked\": 21", "\"output_tokens_asked\": 0",
+            "output_tokens_asked: 0 is below the minimum 1");
+}
+
+static void names_of_one_model_and_of_one_gpu_are_equal(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"meta-llama/Llama-3.1-8B", "RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w8a8"},
+        {"mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b-instruct-v0.1"},
+        {"mistralai/Mistral-Nemo-Base-2407", "mistralai/Mistral-Nemo-Instruct-2407"},
+        {"Qwen/Qwen3-8B", "Qwen/Qwen3-8B-FP8"},
+        {"meta-llama/Llama-2-7b-hf", "meta-llama/Llama-2-7b-chat-hf"},
+    };
+    static const char *const other[][2] = {
+        {"meta-llama/Llama-3.1-8B", "meta-llama/Llama-3-8B"},
+        {"mistralai/Mixtral-8x7B-v0.1", "mistralai/Mixtral-8x22B-v0.1"},
+        {"Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-32B"},
+        {"a/b", NULL},
+    };
+    static const char *const same_gpu[][2] = {
+        {"H100 SXM 80GB", "NVIDIA H100 80GB HBM3"},
+        {"A100-SXM4-80GB", "NVIDIA A100 80GB"},
+        {"NVIDIA H200", "H200 SXM 141GB"},
+    };
+    static const char *const other_gpu[][2] = {
+        {"H100 SXM 80GB", "H100 PCIe 80GB"},
+        {"A100-SXM4-80GB", "A100-SXM4-40GB"},
+        {"H100", "H200"},
+        {"L40", "L40S"},
+        {"H100 NVL", "H100"},
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        assert_true(observed_same_model(same[i][0], same[i][1]));
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        assert_false(observed_same_model(other[i][0], other[i][1]));
+    for (size_t i = 0; i < sizeof same_gpu / sizeof *same_gpu; i++)
+        assert_true(observed_same_gpu(same_gpu[i][0], same_gpu[i][1]));
+    for (size_t i = 0; i < sizeof other_gpu / sizeof *other_gpu; i++)
+        assert_false(observed_same_gpu(other_gpu[i][0], other_gpu[i][1]));
 }
 
 /* ---- versions, and what generators leave out ----------------------------------------------------
@@ -497,6 +621,10 @@ int main(void)
         TEST(other_files_are_no_record),
         TEST(counted_lengths_that_latencies_refute_are_not_taken),
         TEST(prompts_of_a_group_share_their_beginning),
+        TEST(experiments_say_what_they_leave_open),
+        TEST(experiments_state_more_of_the_server),
+        TEST(experiments_that_no_replica_stands_for_are_refused),
+        TEST(names_of_one_model_and_of_one_gpu_are_equal),
         TEST(inference_perf_without_streaming_has_e2e_alone),
         TEST(inference_perf_has_the_lengths_of_either_version),
         TEST(inference_perf_needs_no_percentile_but_the_median),

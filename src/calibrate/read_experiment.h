@@ -1,0 +1,37 @@
+/* experiment.json of a record of inference-perf: what was sent, and to which server.
+ * docs/formats.md has its members, and the other names that they may have. What it does not state
+ * and vLLM has a default for is assumed, and said so in doubts; members that are not known here are
+ * named there too, as a prediction holds without them. */
+#ifndef CALIBRATE_READ_EXPERIMENT_H
+#define CALIBRATE_READ_EXPERIMENT_H
+
+#include "calibrate/observed.h"
+
+struct planned_stage {
+    double rate, duration;
+};
+
+/* groups 0: prompts share nothing, and none is sent twice. 0 tokens asked, -1 planned: unknown. */
+struct prompts {
+    int64_t groups, prompts_per_group, system_prompt_tokens, question_tokens, output_tokens_asked;
+};
+
+enum arrivals { EVEN, POISSON };
+
+struct experiment {
+    const char *path;
+    struct observed_settings settings;
+    enum arrivals arrivals;
+    bool ignore_eos;
+    struct prompts prompts;
+    struct planned_stage *stages;
+    size_t n_stages;
+    const char *const *doubts; /* [n_doubts] */
+    size_t n_doubts;
+};
+
+/* Of the folder dir. ST_INPUT, at its place: what is missing or wrong, and servers that no single
+ * replica stands for. */
+enum st experiment_read(struct arena *a, const char *dir, struct experiment *out, struct err *e);
+
+#endif
