@@ -5,6 +5,7 @@
 
 #include "calibrate/batches.h"
 #include "calibrate/solve.h"
+#include "calibrate/tell.h"
 
 const double calibrate_left_over[OBSERVED_METRICS] = {
     [OBSERVED_TTFT] = 0.04, [OBSERVED_TPOT] = 0.01, [OBSERVED_E2E] = 0.01};
@@ -325,46 +326,6 @@ static enum st descend(struct problem *x, struct state *s, const double step[THE
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static void add_note(struct arena *a, struct calibrate_fit *f, const char *text)
-{
-    const char **notes = arena_array(a, const char *, f->n_notes + 1);
-    if (f->n_notes)
-        memcpy(notes, f->notes, f->n_notes * sizeof *notes);
-    notes[f->n_notes++] = text;
-    f->notes = notes;
-}
-
-static double prior_sd(const double covariance[THETAS][THETAS], int i)
-{
-    return sqrt(covariance[i][i]);
-}
-
-/* What the data said: the names of parameters that stayed as uncertain as they were, and of pairs
- * of which only a combination is known. */
-static void tell(struct arena *a, const struct theta_prior *prior, struct calibrate_fit *f)
-{
-    double before[THETAS][THETAS];
-    const char *nothing = "", *pairs = "";
-    if (!solve_inverse(THETAS, THETAS, prior->precision[0], prior->held, before[0]))
-        return;
-    for (int i = 0; i < THETAS; i++) {
-        f->told[i] = f->held[i] ? 1 : sqrt(f->covariance[i][i]) / prior_sd(before, i);
-        if (!f->held[i] && f->told[i] > 0.8)
-            nothing = arena_printf(a, "%s%s%s", nothing, *nothing ? ", " : "", theta_name(i));
-        for (int j = 0; j < i; j++) {
-            double c = f->covariance[i][j] / sqrt(f->covariance[i][i] * f->covariance[j][j]);
-            if (!f->held[i] && !f->held[j] && f->told[i] <= 0.8 && fabs(c) > 0.8)
-                pairs = arena_printf(a, "%s%s%s with %s", pairs, *pairs ? ", " : "", theta_name(j),
-                                     theta_name(i));
-        }
-    }
-    if (*nothing)
-        add_note(a, f,
-                 arena_printf(a, "the data could not tell: %s (as the prior has them)", nothing));
-    if (*pairs)
-        add_note(a, f, arena_printf(a, "only together: %s", pairs));
-}
-
 static void note_queue(struct problem *x, const struct state *s, struct calibrate_fit *f)
 {
     for (size_t i = 0; i < x->n_stages; i++) {
@@ -374,17 +335,17 @@ static void note_queue(struct problem *x, const struct state *s, struct calibrat
         const double off = (seen - o->of[OBSERVED_TTFT].at[OBSERVED_P50]) / o->iteration_s;
         const char *name = arena_printf(x->a, "stage %s of %s", st->name, x->stages[i]->run->name);
         if (o->preemptions)
-            add_note(x->a, f,
-                     arena_printf(x->a,
-                                  "%s: %lld preemptions in the simulation; more KV blocks "
-                                  "(scheduler.num_blocks) avoid them",
-                                  name, (long long)o->preemptions));
+            tell_note(x->a, f,
+                      arena_printf(x->a,
+                                   "%s: %lld preemptions in the simulation; more KV blocks "
+                                   "(scheduler.num_blocks) avoid them",
+                                   name, (long long)o->preemptions));
         if (fabs(off) > 0.6)
-            add_note(x->a, f,
-                     arena_printf(x->a,
-                                  "%s: TTFT is %.1f iterations %s than simulated, as with "
-                                  "another scheduler.async_scheduling or other settings",
-                                  name, fabs(off), off > 0 ? "longer" : "shorter"));
+            tell_note(x->a, f,
+                      arena_printf(x->a,
+                                   "%s: TTFT is %.1f iterations %s than simulated, as with "
+                                   "another scheduler.async_scheduling or other settings",
+                                   name, fabs(off), off > 0 ? "longer" : "shorter"));
     }
 }
 
@@ -406,21 +367,21 @@ static void judge(struct problem *x, const struct state *s, struct calibrate_fit
         if (d->point != OBSERVED_P50 || !miss)
             continue;
         f->fits = false;
-        add_note(x->a, f,
-                 arena_printf(x->a,
-                              "does not fit: %s P50 of stage %s of %s is %.4g s, fitted %.4g s "
-                              "(%+.1f %%)",
-                              observed_metric_name(d->metric), d->stage->stage->name,
-                              d->stage->run->name, d->observed, fitted,
-                              100 * (fitted / d->observed - 1)));
+        tell_note(x->a, f,
+                  arena_printf(x->a,
+                               "does not fit: %s P50 of stage %s of %s is %.4g s, fitted %.4g s "
+                               "(%+.1f %%)",
+                               observed_metric_name(d->metric), d->stage->stage->name,
+                               d->stage->run->name, d->observed, fitted,
+                               100 * (fitted / d->observed - 1)));
     }
     if (shapes && missed * 4 > shapes) {
         f->fits = false;
-        add_note(x->a, f,
-                 arena_printf(x->a,
-                              "does not fit: %zu of %zu percentiles beside P50 are off "
-                              "by more than %g standard deviations",
-                              missed, shapes, OUTLIER));
+        tell_note(x->a, f,
+                  arena_printf(x->a,
+                               "does not fit: %zu of %zu percentiles beside P50 are off "
+                               "by more than %g standard deviations",
+                               missed, shapes, OUTLIER));
     }
 }
 
@@ -480,7 +441,9 @@ enum st calibrate_fit(struct arena *a, const struct calibrate_params *p,
         arena_free(&x.scratch);
         TRY(st);
     }
-    tell(a, p->prior, out);
+    tell_what_data_said(a, p->prior, out);
+    if (!in->batches) /* which tell what they take, whoever made them */
+        tell_far(a, out);
     return ST_OK;
 }
 

@@ -162,8 +162,10 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     struct serve_counters n;
     TRY(serve_run(&serve, &clock, ex, &source, &sink, f->stop, &n, e));
     finish(scratch, &s, &n, serve.prefix_caching);
-    if (out->completed == 0)
-        return err_set(e, ST_INPUT, "no request of stage %s can be served with these settings",
-                       stage->name);
-    return ST_OK;
+    if (out->completed > 0)
+        return ST_OK;
+    err_set(e, ST_INPUT, "no request of stage %s can be served with these settings", stage->name);
+    return err_hint(e,
+                    "a prompt and its answer have to fit max_model_len (scheduler.max_model_len) "
+                    "and the KV cache");
 }

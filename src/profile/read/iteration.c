@@ -146,7 +146,13 @@ static enum st need_flop(const struct iteration_hardware *hw, enum precision p, 
 {
     char key[64];
     snprintf(key, sizeof key, "hardware.peak_tflops.%s", precision_name(p));
-    return need(peak_of(hw, p), key, "the arithmetic peak in that format", e);
+    if (peak_of(hw, p) > 0)
+        return ST_OK;
+    err_set(e, ST_USAGE, "%s: the arithmetic peak in that format of this hardware is unknown", key);
+    return err_hint(e,
+                    "%s= sets it; a GPU without such units has the peak of the format that servers "
+                    "multiply in there, bf16 for fp8 and fp4; hardware= takes a group that has it",
+                    key);
 }
 
 enum st iteration_shape(const struct model *m, const struct iteration_hardware *hw, int64_t tp,

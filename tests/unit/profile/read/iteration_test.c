@@ -231,8 +231,9 @@ static void unknown_peaks_are_named(void **state)
     m.multiply = PRECISION_FP4;
     assert_err(iteration_shape(&m, &hw, 1, 1, 1, &s, &t->e), ST_USAGE, t,
                "hardware.peak_tflops.fp4: the arithmetic peak in that format of this hardware is "
-               "unknown\nhint: hardware.peak_tflops.fp4= sets it; hardware= takes a group that has "
-               "it");
+               "unknown\nhint: hardware.peak_tflops.fp4= sets it; a GPU without such units has the "
+               "peak of the format that servers multiply in there, bf16 for fp8 and fp4; hardware= "
+               "takes a group that has it");
     assert_err(iteration_shape(&llama, &gpu, 3, 1, 1, &s, &t->e), ST_USAGE, t,
                "parallel.tp: 3 shards do not divide the 16 heads of llama");
 }

@@ -1,0 +1,63 @@
+#include "calibrate/tell.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "calibrate/solve.h"
+
+void tell_note(struct arena *a, struct calibrate_fit *f, const char *text)
+{
+    const char **notes = arena_array(a, const char *, f->n_notes + 1);
+    if (f->n_notes)
+        memcpy(notes, f->notes, f->n_notes * sizeof *notes);
+    notes[f->n_notes++] = text;
+    f->notes = notes;
+}
+
+static double prior_sd(const double covariance[THETAS][THETAS], int i)
+{
+    return sqrt(covariance[i][i]);
+}
+
+void tell_what_data_said(struct arena *a, const struct theta_prior *prior, struct calibrate_fit *f)
+{
+    double before[THETAS][THETAS];
+    const char *nothing = "", *pairs = "";
+    if (!solve_inverse(THETAS, THETAS, prior->precision[0], prior->held, before[0]))
+        return;
+    for (int i = 0; i < THETAS; i++) {
+        f->told[i] = f->held[i] ? 1 : sqrt(f->covariance[i][i]) / prior_sd(before, i);
+        if (!f->held[i] && f->told[i] > 0.8)
+            nothing = arena_printf(a, "%s%s%s", nothing, *nothing ? ", " : "", theta_name(i));
+        for (int j = 0; j < i; j++) {
+            double c = f->covariance[i][j] / sqrt(f->covariance[i][i] * f->covariance[j][j]);
+            if (!f->held[i] && !f->held[j] && f->told[i] <= 0.8 && fabs(c) > 0.8)
+                pairs = arena_printf(a, "%s%s%s with %s", pairs, *pairs ? ", " : "", theta_name(j),
+                                     theta_name(i));
+        }
+    }
+    if (*nothing)
+        tell_note(a, f,
+                  arena_printf(a, "the data could not tell: %s (as the prior has them)", nothing));
+    if (*pairs)
+        tell_note(a, f, arena_printf(a, "only together: %s", pairs));
+}
+
+/* A parameter that had to go this many of the prior's standard deviations stands for something that
+ * the model does not have. */
+static const double FAR = 4;
+
+void tell_far(struct arena *a, struct calibrate_fit *f)
+{
+    for (int i = 0; i < THETAS; i++) {
+        const double value = exp(f->theta.ln[i]), before = exp(f->before.ln[i]);
+        const double by = fabs(f->theta.ln[i] - f->before.ln[i]) / f->before_sd[i];
+        if (!f->held[i] && f->before_sd[i] > 0 && f->told[i] <= 0.8 && by > FAR)
+            tell_note(a, f,
+                      arena_printf(a,
+                                   "far from the prior: %s is %.3g, and %.3g was expected (%.0f "
+                                   "standard deviations): another model, GPU or engine than "
+                                   "stated, or settings that slow it down",
+                                   theta_name(i), value, before, by));
+    }
+}

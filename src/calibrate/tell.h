@@ -1,0 +1,15 @@
+/* Notes of a fit, for people. */
+#ifndef CALIBRATE_TELL_H
+#define CALIBRATE_TELL_H
+
+#include "calibrate/calibrate.h"
+
+void tell_note(struct arena *a, struct calibrate_fit *f, const char *text);
+/* What the data said: the names of parameters that stayed as uncertain as they were, and of pairs
+ * of which only a combination is known. Sets told. */
+void tell_what_data_said(struct arena *a, const struct theta_prior *prior, struct calibrate_fit *f);
+/* Parameters that the data moved far from the prior: they stand for something that the model does
+ * not have. After tell_what_data_said. */
+void tell_far(struct arena *a, struct calibrate_fit *f);
+
+#endif
