@@ -88,12 +88,9 @@ for x in $models; do
     cat "$out/left-$n/check.csv" >>"$out/left_one_out.csv"
 done
 t=$data/h200_transformers
-rm -rf "$out/transformers"
-# The transformers worker computes one prompt alone, then decodes once: lightllm with one decode between prompts, one prompt a batch.
-"$tw" calibrate "from=[$t/a_idle]" "check=[$t/a_load,$t/a_load2]" model=qwen3_0_6b hardware=h200 scheduler=lightllm \
-    scheduler.max_waiting_iters=1 scheduler.max_tokens_in_batch=1 scheduler.block_size=1 "out=$out/transformers" \
-    log.level=error >/dev/null || [ $? = 5 ]
-cp "$out/transformers/check.csv" "$out/transformers.csv"
+for n in a_load a_load2; do
+    stage "calibrate=$t/a_idle" "predict=$t/$n" >>"$out/transformers.csv"
+done
 
 echo "## Calibrated on general, both rates; roleplay predicted"
 echo
