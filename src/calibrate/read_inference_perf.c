@@ -146,7 +146,8 @@ static int64_t *shuffled(struct arena *a, const struct summary *s, int64_t n, co
 static struct pool make_pool(struct arena *a, const struct prompts *p, const struct summary *length,
                              int64_t n)
 {
-    struct pool out = {.n = p->groups ? p->groups * p->prompts_per_group : n};
+    const int64_t all = p->groups * p->prompts_per_group;
+    struct pool out = {.n = p->groups && all < n ? all : n};
     out.length = shuffled(a, length, out.n, "calibrate.prompts");
     if (!p->groups)
         return out;

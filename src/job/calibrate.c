@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/log.h"
 #include "job/sim.h"
 #include "text/csv.h"
 
@@ -22,7 +23,10 @@ static enum st contradicts(const char *path, const char *key, const char *stated
                            struct err *e)
 {
     err_set(e, ST_INPUT, "%s states %s, and %s=%s was given", path, stated, key, given);
-    return err_hint(e, "leave %s out, or calibrate from runs of that setting", key);
+    return err_hint(e, "leave %s out, or calibrate from runs of that setting%s", key,
+                    strcmp(key, "model") == 0
+                        ? "; prior=[ROOT] takes what a calibration of another model found"
+                        : "");
 }
 
 /* *have becomes what the record states, unless another value was typed. */
@@ -265,6 +269,11 @@ static enum st check_all(const struct job_context *c, const struct calibrate_par
         for (size_t k = 0; k < run->n_stages; k++) {
             struct calibrate_prediction predicted;
             TRY(calibrate_predict(c->a, &here, &j->fit, &run->stages[k], true, &predicted, e));
+            if (predicted.rejected)
+                log_warn("stage %s of %s: %lld of %zu requests do not fit max_model_len or the KV "
+                         "cache; they are not in its prediction",
+                         run->stages[k].name, run->path, (long long)predicted.rejected,
+                         run->stages[k].w.n);
             add_checked(c, j, run, &run->stages[k], &predicted);
         }
     }
