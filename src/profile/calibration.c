@@ -13,20 +13,20 @@
 enum { SHORTEST = 8, LONGEST_LEAST = 64 }; /* tokens per prompt */
 
 static const struct calibration_setting settings[2][CALIBRATION_SETTINGS] = {
-    {{1, 16, 48, 512},
-     {2, 8, 96, 512},
-     {4, 12, 96, 512},
-     {8, 16, 96, 512},
-     {16, 32, 96, 512},
-     {32, 48, 96, 512}},
+    {{1, 16, 48, 512, 0.5},
+     {2, 8, 96, 512, 0.5},
+     {4, 12, 96, 512, 0.5},
+     {8, 16, 96, 512, 0.5},
+     {16, 32, 96, 512, 0.5},
+     {32, 48, 96, 512, 0.5}},
     /* batches of all sizes between come at the end of each, as it drains; prompts of few sequences
      * up to what a batch holds: factors of the classes at the upper end are not those below */
-    {{1, 16, 48, 4096},
-     {6, 24, 64, 4096},
-     {20, 60, 64, 4096},
-     {44, 100, 64, 1024},
-     {72, 144, 64, 1024},
-     {128, 256, 64, 1024}},
+    {{1, 16, 48, 4096, 2},
+     {6, 24, 64, 4096, 2},
+     {20, 60, 64, 4096, 2},
+     {44, 100, 64, 1024, 2},
+     {72, 144, 64, 1024, 2},
+     {128, 256, 64, 1024, 2}},
 };
 
 const struct calibration_setting *calibration_settings_of(bool deep)
@@ -41,10 +41,10 @@ bool calibration_is_deep(const struct executor *ex)
 
 /* ---- how much of a setting is run ---- */
 
-static double mean_prompt_s(int64_t longest, double decode_s, double token_s)
+/* Mean tokens of prompts up to that length. */
+static double mean_tokens(int64_t longest)
 {
-    double tokens = (double)(longest - SHORTEST) / log((double)longest / SHORTEST);
-    return fmax(tokens * token_s, decode_s);
+    return (double)(longest - SHORTEST) / log((double)longest / SHORTEST);
 }
 
 struct calibration_part calibration_part(const struct calibration_setting *set, double length,
@@ -57,9 +57,9 @@ struct calibration_part calibration_part(const struct calibration_setting *set, 
                                    .longest = set->longest};
     const double each_s = decode_s * (double)out.decodes / (double)set->sequences;
     while (out.longest > LONGEST_LEAST &&
-           mean_prompt_s(out.longest, decode_s, token_s) > each_s / 2)
+           mean_tokens(out.longest) * token_s > set->prompts * each_s)
         out.longest /= 2;
-    *seconds = (double)out.requests * (each_s + mean_prompt_s(out.longest, decode_s, token_s));
+    *seconds = (double)out.requests * (each_s + fmax(mean_tokens(out.longest) * token_s, decode_s));
     return out;
 }
 

@@ -36,10 +36,12 @@ struct calibration {
 void calibration_free(struct calibration *r);
 
 /* Sequences at a time, requests, their output tokens on average: trains of decodes between two
- * prompts are output tokens / sequences long. */
+ * prompts are output tokens / sequences long. Prompts take at most `prompts` times the time of the
+ * decodes. */
 enum { CALIBRATION_SETTINGS = 6 };
 struct calibration_setting {
     int64_t sequences, requests, decodes, longest;
+    double prompts;
 };
 /* The settings; deep: for devices that serve a hundred sequences at once. */
 const struct calibration_setting *calibration_settings_of(bool deep);
@@ -52,11 +54,13 @@ struct calibration_part {
     int64_t requests, decodes, longest;
 };
 /* The part for `length` (0 to 1): outputs are shortened down to CALIBRATION_FEWEST tokens, then
- * there are fewer requests. Prompts are shortened until they take no more than half the time of the
- * decodes, since most batches of a run are decodes: on a CPU prompts of 120 tokens on average left
- * decodes a sixth of the batches. A decode batch of the setting takes decode_s, a prompt token
- * token_s, no prompt less than decode_s; 0 = unknown: nothing is shortened. *seconds: estimated
- * duration of the part. */
+ * there are fewer requests. Prompts are shortened until their tokens take no more than the setting
+ * allows: on a CPU half the time of the decodes, since most batches of a run are decodes (prompts
+ * of 120 tokens on average left decodes a sixth of the batches); where a batch holds a hundred
+ * sequences twice, as prompts take two thirds of the time of a loaded GPU, and batches of many
+ * prompt tokens would be missing. A decode batch of the setting takes decode_s, a prompt token
+ * token_s; 0 = unknown: nothing is shortened. *seconds: estimated duration of the part, in which no
+ * prompt takes less than decode_s. */
 enum { CALIBRATION_FEWEST = 16 };
 struct calibration_part calibration_part(const struct calibration_setting *set, double length,
                                          double decode_s, double token_s, double *seconds);

@@ -4,7 +4,7 @@
 #include "profile/read/read.h"
 #include "support/support.h"
 
-static const struct calibration_setting set = {4, 12, 96, 512};
+static const struct calibration_setting set = {4, 12, 96, 512, 0.5};
 
 static void a_whole_part_is_the_setting(void **state)
 {
@@ -25,6 +25,22 @@ static void few_sequences_have_prompts_of_a_whole_batch(void **state)
     const struct calibration_setting *deep = calibration_settings_of(true);
     for (int i = 0; i < CALIBRATION_SETTINGS; i++)
         assert_int_equal(deep[i].longest, deep[i].sequences <= 20 ? 4096 : 1024);
+}
+
+/* Llama-2-7B on an H100, in rounds of the least length: a decode of many sequences takes longer
+ * than all the decodes of a request, which once left no prompt above 64 tokens. */
+static void many_sequences_have_long_prompts_too(void **state)
+{
+    (void)state;
+    const struct calibration_setting *deep = calibration_settings_of(true);
+    for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
+        double seconds;
+        const double decode_s = 0.005 + 1e-4 * (double)deep[i].sequences;
+        const struct calibration_part part =
+            calibration_part(&deep[i], 0.1, decode_s, 2.1e-5, &seconds);
+        assert_int_equal(part.decodes, CALIBRATION_FEWEST);
+        assert_true(part.longest >= (deep[i].sequences > 100 ? 512 : deep[i].longest / 2));
+    }
 }
 
 static void outputs_get_shorter_before_requests_get_fewer(void **state)
@@ -231,6 +247,7 @@ int main(void)
         cmocka_unit_test(the_power_cap_is_in_no_factor),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),
+        cmocka_unit_test(many_sequences_have_long_prompts_too),
         cmocka_unit_test(a_whole_part_is_the_setting),
         cmocka_unit_test(outputs_get_shorter_before_requests_get_fewer),
         cmocka_unit_test(prompts_leave_the_decodes_most_of_the_time),
