@@ -3,8 +3,9 @@
 #
 #     bench/deep/examples.sh FROM...     its OUT, or packs with whole sessions (FILE.qwen3.tgz, FILE.vlm.tgz)
 #
-# All tables and pages are made anew from the sessions by this tree's program (TWINFER, else build/twinfer), with the settings of run.sh
-# and the roofs in data/h200. docs/examples/README.md says in words what each is: look at it afterwards.
+# All tables and pages are made anew from the sessions by this tree's program (TWINFER, else build/twinfer), with the settings of run.sh,
+# the group of hardware that the session had, and the roofs in data/ of that GPU. docs/examples/README.md says in words what each is: look
+# at it afterwards.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -25,7 +26,8 @@ for name in qwen3 vlm tp; do
     # where the package lay on that machine says nothing here
     sed 's|[^ "]*/share/twinfer/||g' "$old/deep.json" >"$work/deep.json"
     mv "$work/deep.json" "$old/deep.json"
-    REHEARSE='' PACK='' ROOFS=data/h200/roofs.json SESSIONS=$work/sessions "$here/run.sh" "$work/out" "$name" >"$work/said" ||
+    gpu=$(sed -n '/^hardware:/,/^[^ ]/s/^ *id: *//p' "$old/config.yaml")
+    REHEARSE='' PACK='' HARDWARE=$gpu ROOFS=data/$gpu/roofs.json SESSIONS=$work/sessions "$here/run.sh" "$work/out" "$name" >"$work/said" ||
         { cat "$work/said" && exit 1; }
     to=$root/docs/examples/$name
     rm -rf "$to"

@@ -34,11 +34,10 @@ roofs() {
     "$tw" doctor doctor.measure=true doctor.roofs="$measured"
 }
 
-best_roofs() { # those of ROOFS, of this GPU, of the one in data/
-    for file in "${ROOFS:-}" "$measured" "$root/data/h200/roofs.json"; do
-        [ ! -s "$file" ] || break
+best_roofs() { # the setting: those of ROOFS, of this GPU, of one of its kind in data/; nothing
+    for file in "${ROOFS:-}" "$measured" "$root/data/$hardware/roofs.json"; do
+        [ ! -s "$file" ] || { echo "deep.roofs=$file" && return; }
     done
-    echo "$file"
 }
 
 # session NAME SETTINGS... -- COMMAND: a deep session in $out/NAME, its small files in $out/examples/NAME.
@@ -46,7 +45,8 @@ session() {
     name=$1 rc=0
     shift
     rm -rf "${out:?}/$name"
-    "$tw" deep "out=$out/$name" hardware="$hardware" deep.roofs="$(best_roofs)" deep.timeout_s="$limit" "$@" \
+    best=$(best_roofs)
+    "$tw" deep "out=$out/$name" hardware="$hardware" ${best:+"$best"} deep.timeout_s="$limit" "$@" \
         >"$out/steps/$name.said" || rc=$?
     cat "$out/steps/$name.said"
     sed -n "s/^against [^:]*: /$name: /p;s/^\(timeline\|ncu\).*/$name: &/p" "$out/steps/$name.said" | figure

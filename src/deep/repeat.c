@@ -19,21 +19,40 @@ static bool counts(const struct deep_kernel_total *k)
     return k && k->share_percent >= DEEP_REPEAT_SHARE;
 }
 
+/* Of the collectives of that short name, of all for NULL, in all processes. */
+static double waiting_ms(const struct deep_result *r, const char *short_name)
+{
+    double ms = 0;
+    for (size_t i = 0; i < r->n_collectives; i++) {
+        const struct deep_collective_row *c = &r->collectives[i];
+        if (c->waiting_ms > 0 && (!short_name || strcmp(c->name, short_name) == 0))
+            ms += c->waiting_ms;
+    }
+    return ms;
+}
+
 static double change(double before, double now)
 {
     return before > 0 ? 100 * (now / before - 1) : (double)NAN;
 }
 
-static void add(struct arena *a, struct deep_repeat *r, const struct deep_kernel_total *before,
-                const struct deep_kernel_total *now)
+struct side {
+    const struct deep_result *r;
+    const struct deep_kernel_total *k;
+};
+
+static void add(struct arena *a, struct deep_repeat *r, struct side before, struct side now)
 {
-    double percent = change(before->total_ms, now->total_ms);
-    r->rows[r->n_rows++] = (struct deep_repeat_row){.name = now->name,
-                                                    .short_name = trace_short_name(a, now->name),
-                                                    .calls_before = before->calls,
-                                                    .calls = now->calls,
-                                                    .before_ms = before->total_ms,
-                                                    .ms = now->total_ms,
+    const char *name = trace_short_name(a, now.k->name);
+    const double before_ms = before.k->total_ms - waiting_ms(before.r, name);
+    const double ms = now.k->total_ms - waiting_ms(now.r, name);
+    double percent = change(before_ms, ms);
+    r->rows[r->n_rows++] = (struct deep_repeat_row){.name = now.k->name,
+                                                    .short_name = name,
+                                                    .calls_before = before.k->calls,
+                                                    .calls = now.k->calls,
+                                                    .before_ms = before_ms,
+                                                    .ms = ms,
                                                     .change_percent = percent};
     r->beyond += !(fabs(percent) <= DEEP_REPEAT_PERCENT);
 }
@@ -69,10 +88,15 @@ void deep_repeat(struct arena *a, const char *dir, const struct deep_result *bef
         return;
     }
     struct deep_repeat *r = arena_one(a, struct deep_repeat);
+    const double waited_before = waiting_ms(before, NULL), waited = waiting_ms(now, NULL);
+    const double before_ms = before->totals.gpu_ms - waited_before;
+    const double ms = now->totals.gpu_ms - waited;
     *r = (struct deep_repeat){.folder = dir,
-                              .before_ms = before->totals.gpu_ms,
-                              .ms = now->totals.gpu_ms,
-                              .change_percent = change(before->totals.gpu_ms, now->totals.gpu_ms),
+                              .before_ms = before_ms,
+                              .ms = ms,
+                              .change_percent = change(before_ms, ms),
+                              .waiting_before_ms = waited_before,
+                              .waiting_ms = waited,
                               .limit_percent = DEEP_REPEAT_PERCENT,
                               .largest_percent = NAN,
                               .rows =
@@ -80,7 +104,7 @@ void deep_repeat(struct arena *a, const char *dir, const struct deep_result *bef
     for (size_t i = 0; i < now->n_kernel_totals; i++) {
         const struct deep_kernel_total *k = &now->kernel_totals[i], *old = named(before, k->name);
         if (old && (counts(k) || counts(old)))
-            add(a, r, old, k);
+            add(a, r, (struct side){before, old}, (struct side){now, k});
         else
             r->only_one += counts(k);
     }
@@ -105,6 +129,11 @@ const char *deep_repeat_words(struct arena *a, const struct deep_repeat *r)
     double all = (double)r->n_rows;
     buf_printf(&out, "GPU time %.3f to %.3f ms (%s).", r->before_ms, r->ms,
                change_words(a, r->change_percent));
+    if (r->waiting_before_ms > 0 || r->waiting_ms > 0)
+        buf_printf(&out,
+                   " That is without the %.3f and %.3f ms in which collectives waited for another "
+                   "rank.",
+                   r->waiting_before_ms, r->waiting_ms);
     if (r->n_rows)
         buf_printf(&out,
                    " Of the kernels with %.0f %% of it or more, %.0f of %.0f are within %.0f %%; "

@@ -4,7 +4,10 @@
  * Compared are kernel_totals in both deep.json, name by name, as far as one of them gives a kernel
  * DEEP_REPEAT_SHARE of the GPU's time or more: so a folder without its timeline, as those in
  * docs/examples, can be held against, and what deep.top= cut off the tables counts. Both must be of
- * stages, or both of a whole trace. */
+ * stages, or both of a whole trace.
+ *
+ * A collective's kernel runs until the last rank has come: that part is the ranks' hosts, which no
+ * run repeats, so it is left out of its total and of the GPU's time, and told. */
 #ifndef DEEP_REPEAT_H
 #define DEEP_REPEAT_H
 

@@ -163,6 +163,8 @@ static const struct field repeat_rows[] = {
     NUMBER(T, before_ms),
     NUMBER(T, ms),
     NUMBER(T, change_percent),
+    NUMBER(T, waiting_before_ms),
+    NUMBER(T, waiting_ms),
     NUMBER(T, limit_percent),
     NUMBER(T, beyond),
     NUMBER(T, largest_percent),

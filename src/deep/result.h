@@ -98,7 +98,8 @@ struct deep_repeat_row { /* a kernel, then and now */
 
 struct deep_repeat {                      /* kernel totals beside an earlier session's */
     const char *folder;                   /* deep.against */
-    double before_ms, ms, change_percent; /* GPU time of all operations */
+    double before_ms, ms, change_percent; /* GPU time of all operations, less the waiting */
+    double waiting_before_ms, waiting_ms; /* of collectives, in no figure here */
     double limit_percent, beyond;         /* kernels that changed by more */
     double largest_percent;               /* NAN = no row */
     const char *largest;

@@ -107,8 +107,9 @@ static enum st from_file(struct arena *a, const char *file, struct deep_roofs *o
         return err_hint(e, "twinfer doctor doctor.measure=true on a machine with a GPU makes it");
     }
     out->measured = true;
-    out->source = arena_printf(a, "measured by doctor: %s%s%s%s", file, gpu ? " (" : "",
-                               gpu && gpu->kind == NODE_STR ? gpu->s.p : "", gpu ? ")" : "");
+    out->gpu = gpu && gpu->kind == NODE_STR ? gpu->s.p : NULL;
+    out->source = arena_printf(a, "measured by doctor: %s%s%s%s", file, out->gpu ? " (" : "",
+                               out->gpu ? out->gpu : "", out->gpu ? ")" : "");
     return ST_OK;
 }
 

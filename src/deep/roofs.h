@@ -34,6 +34,7 @@ struct deep_roofs {
     double dram_per_s, l2_per_s; /* bytes; NAN = not known */
     const char *source;          /* "measured: data/h200/roofs.json (NVIDIA H200)" */
     const char *l2_source;       /* where it is another; NULL = none */
+    const char *gpu;             /* that was measured; NULL = not known */
     bool measured;
 };
 

@@ -145,6 +145,28 @@ static void add_facts(struct session *s)
         (struct deep_fact){"Measured", "elsewhere: only the tables were given"};
 }
 
+/* Whether the roofs are of a GPU that the session's machine has, as far as both are known. */
+static void note_roofs(struct session *s, const struct deep_roofs *roofs)
+{
+    const struct node *gpus = node_find(s->env, "gpus");
+    const char *other = NULL;
+    for (size_t i = 0; gpus && i < gpus->n; i++) {
+        const struct node *name = node_find(gpus->items[i], "name");
+        if (!name || name->kind != NODE_STR)
+            continue;
+        if (!roofs->gpu || sv_eq(name->s, roofs->gpu))
+            return;
+        other = name->s.p;
+    }
+    if (other)
+        deep_note(
+            s->a, s->result,
+            "The roofs are of another GPU, %s, than the session's, %s: what stands in percent "
+            "of a roof is that of neither (twinfer doctor doctor.measure=true measures those "
+            "of this GPU, for deep.roofs=).",
+            roofs->gpu, other);
+}
+
 /* What is to be done where nothing was measured. */
 static enum st reject(const struct session *s, struct err *e)
 {
@@ -179,6 +201,7 @@ static enum st analyse(struct session *s, struct err *e)
                                     .top = p->top};
     s->result->model = p->model ? p->model->name : NULL;
     add_facts(s);
+    note_roofs(s, &roofs);
     if (!s->has_trace && !s->has_ncu) {
         struct err why = {0};
         reject(s, &why);

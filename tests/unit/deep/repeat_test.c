@@ -37,6 +37,34 @@ static void a_kernel_that_crosses_the_limit_is_in_both(void **state)
         "less than 0.5 % in the other, or nothing.");
 }
 
+/* Ranks wait for each other as long as their hosts make them. */
+static void waiting_of_collectives_does_not_count(void **state)
+{
+    struct test *t = *state;
+    struct deep_kernel_total before[] = {{"void k<1>(int)", 4, 40, 0},
+                                         {"ncclAllReduce(Args)", 8, 60, 0}};
+    struct deep_kernel_total now[] = {{"void k<1>(int)", 4, 40, 0},
+                                      {"ncclAllReduce(Args)", 8, 20, 0}};
+    struct deep_collective_row old_rows[] = {
+        {.name = "ncclAllReduce", .total_ms = 50, .waiting_ms = 45, .moving_ms = 5},
+        {.name = "ncclAllReduce", .process = 1, .total_ms = 10, .waiting_ms = 5, .moving_ms = 5}};
+    struct deep_collective_row rows[] = {
+        {.name = "ncclAllReduce", .total_ms = 20, .waiting_ms = 9.5, .moving_ms = 10.5}};
+    struct deep_result first = session(before, 2), second = session(now, 2);
+    first.collectives = old_rows;
+    first.n_collectives = 2;
+    second.collectives = rows;
+    second.n_collectives = 1;
+    deep_repeat(t->a, "d", &first, &second);
+    assert_int_equal(second.repeat->n_rows, 2);
+    assert_true(second.repeat->rows[1].before_ms == 10 && second.repeat->rows[1].ms == 10.5);
+    assert_string_equal(deep_repeat_words(t->a, second.repeat),
+                        "GPU time 50.000 to 50.500 ms (+1.0 %). That is without the 50.000 and "
+                        "9.500 ms in which collectives waited for another rank. Of the kernels "
+                        "with 1 % of it or more, 2 of 2 are within 10 %; the largest change is "
+                        "+5.0 % (ncclAllReduce).");
+}
+
 /* Tables that deep.top cut at different lengths are not what is compared. */
 static void cut_tables_do_not_count(void **state)
 {
@@ -70,6 +98,7 @@ static void an_older_session_is_not_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(a_kernel_that_crosses_the_limit_is_in_both),
+                                       TEST(waiting_of_collectives_does_not_count),
                                        TEST(cut_tables_do_not_count),
                                        TEST(an_older_session_is_not_compared)};
     return cmocka_run_group_tests(tests, NULL, NULL);
