@@ -24,8 +24,8 @@ struct region {
 
 /* Which classes run alone, which together; numbers of kernels. */
 struct loops {
-    int64_t *alone, *pooled;
-    size_t n_alone, n_pooled;
+    int64_t *alone, *pooled, *in_front; /* in_front: of alone */
+    size_t n_alone, n_pooled, n_in_front;
     int64_t pooled_ops;   /* in the region */
     bool of_application;  /* times inside the region are the application's */
     double *in_context_s; /* [kernels] of one operation; NAN = unknown */
@@ -67,8 +67,9 @@ static void choose_loops(struct arena *a, const struct replay_report *r, struct 
 {
     const size_t n = r->kernels.n;
     double *s = arena_array(a, double, n), sum = 0;
-    *out =
-        (struct loops){.alone = arena_array(a, int64_t, n), .pooled = arena_array(a, int64_t, n)};
+    *out = (struct loops){.alone = arena_array(a, int64_t, n),
+                          .pooled = arena_array(a, int64_t, n),
+                          .in_front = arena_array(a, int64_t, n)};
     take_times(a, r, out);
     for (size_t i = 0; i < n; i++) {
         const struct replay_kernel *k = &r->kernels.p[i];
@@ -81,7 +82,9 @@ static void choose_loops(struct arena *a, const struct replay_report *r, struct 
     for (size_t i = 0; i < n; i++) {
         if (r->kernels.p[i].warm.n == 0) /* it fails alone, or is not wanted */
             continue;
-        if (s[i] >= POOLED_BELOW * sum) {
+        if (r->kernels.p[i].in_front)
+            out->in_front[out->n_in_front++] = (int64_t)i;
+        if (s[i] >= POOLED_BELOW * sum || r->kernels.p[i].in_front) {
             out->alone[out->n_alone++] = (int64_t)i;
             continue;
         }
@@ -197,6 +200,8 @@ static enum st replay(void *self, struct arena *a, const struct energy_wish *wis
     p.n_alone = loops.n_alone;
     p.pooled = loops.pooled;
     p.n_pooled = loops.n_pooled;
+    p.in_front = loops.in_front;
+    p.n_in_front = loops.n_in_front;
     TRY(replay_capsule(a, &p, &held, e));
     const struct timing *t = &held.held[0].time;
     *full = (struct full_timing){.window = window_of(t),

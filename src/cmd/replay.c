@@ -99,6 +99,12 @@ static void add_notes(const struct replay_kernels *k, struct buf *text)
                        "class %lld: repeated with the sets that belong to it (%lld in the region), "
                        "whose %.3f us are taken off\n",
                        (long long)x->number, (long long)x->sets, x->sets_s * 1e6);
+        if (x->in_front && x->warm.n)
+            buf_printf(
+                text,
+                "class %lld: the first of it alone, behind all before it: in turn, on memory "
+                "at the region's begin, they fail\n",
+                (long long)x->number);
         if (replay_is_suspect(x))
             buf_printf(text,
                        "class %lld: faster when repeated, %.3f us where it takes %.3f in the "

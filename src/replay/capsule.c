@@ -22,6 +22,7 @@ struct run {
     struct replay_report *out;
     const char *taken; /* address that was not free */
     bool done;
+    bool *tried; /* [kernels.n] in front; NULL = none yet */
     int64_t
         at_class; /* of what is timed, or loop of what is held: begun and not ended; -1 = none */
 };
@@ -84,6 +85,14 @@ static void take_loaded(struct run *r, const struct node *n)
     }
 }
 
+static bool is_in_front(const struct run *r, int64_t class)
+{
+    for (size_t i = 0; i < r->order.n_in_front; i++)
+        if (r->order.in_front[i] == class)
+            return true;
+    return false;
+}
+
 static void take_class(struct run *r, const struct node *n)
 {
     const int64_t i = get_int(n, "class");
@@ -95,6 +104,7 @@ static void take_class(struct run *r, const struct node *n)
     take_timing(r, node_find(n, "cold"), &k->cold);
     take_timing(r, node_find(n, "repeated"), &k->repeated);
     k->sets_s = get_double(n, "sets_s");
+    k->in_front = is_in_front(r, i);
     r->order.from_class = i + 1;
 }
 
@@ -307,6 +317,43 @@ static bool skip_loop(struct run *r, const struct err *e)
     return true;
 }
 
+/* The class that failed alone, or whose loop did; -1 = none, or several. */
+static int64_t failed_class(const struct run *r)
+{
+    if (r->at_class < 0 || r->order.dispatch >= 0)
+        return -1;
+    if (!r->order.hold)
+        return (size_t)r->at_class < r->out->kernels.n ? r->at_class : -1;
+    return r->at_class >= 1 && (size_t)r->at_class <= r->order.n_alone
+               ? r->order.alone[r->at_class - 1]
+               : -1;
+}
+
+/* Alone, but behind what comes before it: an index that it reads is there then. */
+static bool try_in_front(struct run *r, const struct err *e)
+{
+    const int64_t class = failed_class(r);
+    const size_t n = r->out->kernels.n;
+    if (class < 0 || (size_t) class >= n || e->st != ST_DEVICE)
+        return false;
+    if (!r->tried)
+        r->tried = arena_array(r->a, bool, n);
+    if (r->tried[class] || is_in_front(r, class))
+        return false;
+    r->tried[class] = true;
+    log_info("%s: the first of it is repeated, behind all before it", err_cause(e, e->n - 1));
+    int64_t *list = arena_array(r->a, int64_t, r->order.n_in_front + 1);
+    for (size_t i = 0; i < r->order.n_in_front; i++)
+        list[i] = r->order.in_front[i];
+    list[r->order.n_in_front++] = class;
+    r->order.in_front = list;
+    if (r->order.hold)
+        r->order.from_loop = r->at_class;
+    else
+        r->order.from_class = r->at_class;
+    return true;
+}
+
 /* A region that counts in its memory runs a few times and then out of it: once more, with the
  * memory put back between samples. */
 static bool try_again(struct run *r, const struct err *e)
@@ -317,6 +364,8 @@ static bool try_again(struct run *r, const struct err *e)
         return false;
     log_info("%s: from here on memory is put back between samples", err_cause(e, e->n - 1));
     r->order.again = true;
+    if (r->order.n_in_front && r->order.in_front[r->order.n_in_front - 1] == failed_class(r))
+        r->order.n_in_front--; /* it counts itself: in turn, and put back */
     return true;
 }
 
@@ -326,7 +375,7 @@ static enum st run_all(struct run *r, struct err *e)
     for (;;) {
         if (run_placed(r, e) == ST_OK)
             return ST_OK;
-        if (try_again(r, e)) {
+        if (try_in_front(r, e) || try_again(r, e)) {
             err_clear(e);
             continue;
         }
@@ -365,6 +414,8 @@ static struct worker_order order_of(struct arena *a, const struct replay_capsule
         .n_alone = p->n_alone,
         .pooled = arena_copy(a, p->pooled, p->n_pooled * sizeof *p->pooled),
         .n_pooled = p->n_pooled,
+        .in_front = arena_copy(a, p->in_front, p->n_in_front * sizeof *p->in_front),
+        .n_in_front = p->n_in_front,
         .streams = p->streams,
         .cold = p->cold,
         .repeated = p->repeated,

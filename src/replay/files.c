@@ -59,6 +59,8 @@ static struct node *kernel_node(struct arena *a, const struct replay_kernel *k)
         node_put(a, n, "with_sets", node_int(a, k->sets));
         node_put(a, n, "sets_us", micro(a, measured ? k->sets_s : NAN));
     }
+    if (k->in_front)
+        node_put(a, n, "in_front", node_bool(a, true));
     if (replay_is_suspect(k))
         node_put(a, n, "faster_when_repeated", node_bool(a, true));
     if (k->mangled)

@@ -24,6 +24,7 @@ struct replay_kernel {
     int64_t bytes;            /* of a copy or set; 0 = not known, or a kernel */
     int64_t sets;             /* with which its operations are repeated (reach.h), all together */
     double sets_s;            /* what these take of one, not in the times above */
+    bool in_front;            /* alone: the first of it, behind all before it (measure.h) */
     const char *why;          /* reason for warm.n == 0; NULL otherwise */
 };
 

@@ -57,6 +57,25 @@ static struct instances instances_of(const struct measure *m, const uint32_t *op
     return (struct instances){.l = m->l, .ops = ops, .n = n, .with = m->classes->with};
 }
 
+/* Memory as the operations find it that are repeated: at the region's begin, or in front of the
+ * first, which is the only one left then. Nothing puts it back between samples there. */
+static enum st set_memory(struct measure *m, bool in_front, struct instances *x, struct err *e)
+{
+    struct program before;
+    TRY(load_reset(m->l, e));
+    if (!in_front)
+        return ST_OK;
+    x->n = 1;
+    m->timer.before = NULL;
+    program_build(m->l->a, m->l->c, 0, x->ops[0], &before);
+    return issue_serial(m->l, &before, NULL, NULL, e);
+}
+
+static bool is_in_front(const struct measure *m, size_t class)
+{
+    return m->in_front && m->in_front[class];
+}
+
 static enum st step_sets(void *self, int64_t i, CUstream stream, struct err *e)
 {
     const struct instances *x = self;
@@ -108,13 +127,16 @@ enum st measure_class(struct measure *m, size_t class, bool cold, struct measure
 {
     const struct replay_class *k = &m->classes->p[class];
     struct instances x = instances_of(m, k->ops, k->n < MOST_INSTANCES ? k->n : MOST_INSTANCES);
+    const struct timer as_it_was = m->timer;
     *out = (struct measured_class){0};
-    TRY(load_reset(m->l, e));
-    enum st st = timer_warm(&m->timer, step, &x, (int64_t)x.n, &out->warm, e);
+    enum st st = set_memory(m, is_in_front(m, class), &x, e);
+    if (st == ST_OK)
+        st = timer_warm(&m->timer, step, &x, (int64_t)x.n, &out->warm, e);
     if (st == ST_OK && cold)
         st = timer_cold(&m->timer, step, &x, (int64_t)x.n, &out->cold, e);
     if (st == ST_OK)
         st = time_sets(m, &x, out, e);
+    m->timer.before = as_it_was.before;
     return st == ST_OK ? ST_OK : err_add(e, "cannot time %s alone", k->name);
 }
 
@@ -124,7 +146,9 @@ enum st measure_class_graph(struct measure *m, size_t class, CUgraphExec *out, i
     enum { MOST_RECORDED = 64 };
     const struct replay_class *k = &m->classes->p[class];
     struct instances x = instances_of(m, k->ops, k->n < MOST_RECORDED ? k->n : MOST_RECORDED);
-    TRY(load_reset(m->l, e));
+    const struct timer as_it_was = m->timer;
+    TRY(set_memory(m, is_in_front(m, class), &x, e));
+    m->timer.before = as_it_was.before; /* of no use to a graph that is only captured */
     *ops = (int64_t)x.n;
     return timer_capture(&m->timer, step, &x, *ops, out, e);
 }
@@ -142,19 +166,21 @@ enum st measure_hold_region(struct measure *m, int64_t launches, double s, struc
     return st == ST_OK ? ST_OK : err_add(e, "cannot repeat the region");
 }
 
-enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, double s, struct timing *out,
-                     struct err *e)
+enum st measure_hold(struct measure *m, const uint32_t *ops, size_t n, bool in_front, double s,
+                     struct timing *out, struct err *e)
 {
     struct instances x = instances_of(m, ops, n);
     bool *listed = arena_array(m->l->a, bool, m->l->c->n_ops);
+    const struct timer as_it_was = m->timer;
     *out = (struct timing){0};
     for (size_t i = 0; i < n; i++)
         listed[ops[i]] = true;
     x.listed = listed;
-    TRY(load_reset(m->l, e));
-    return timer_hold(&m->timer, step, &x, (int64_t)n, s, out, e) == ST_OK
-               ? ST_OK
-               : err_add(e, "cannot repeat %zu operations alone", n);
+    enum st st = set_memory(m, in_front, &x, e);
+    if (st == ST_OK)
+        st = timer_hold(&m->timer, step, &x, (int64_t)x.n, s, out, e);
+    m->timer.before = as_it_was.before;
+    return st == ST_OK ? ST_OK : err_add(e, "cannot repeat %zu operations alone", x.n);
 }
 
 enum st measure_repeated(struct measure *m, size_t class, double region_s,

@@ -80,6 +80,8 @@ struct replay_capsule_params {
     const int64_t *alone, *pooled; /* numbers of kernels: a loop each; all in one loop, in the
                                     * proportions of the region. [n_alone], [n_pooled] */
     size_t n_alone, n_pooled;
+    const int64_t *in_front; /* [n_in_front] kernels that an earlier replay told so; NULL = none */
+    size_t n_in_front;
     bool cold, repeated; /* these times too */
     bool streams;        /* the region on streams, not as a graph */
     double tolerance;    /* of verification, with */

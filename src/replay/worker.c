@@ -22,6 +22,7 @@ static const struct field order_rows[] = {
     FIELD_LIST(struct worker_order, pooled, n_pooled, "pooled"),
     FIELD(struct worker_order, from_loop),
     FIELD(struct worker_order, again),
+    FIELD_LIST(struct worker_order, in_front, n_in_front, "in_front"),
     FIELD(struct worker_order, streams),
     FIELD(struct worker_order, cold),
     FIELD(struct worker_order, repeated),
@@ -56,8 +57,9 @@ struct worker {
     struct program program;
     struct issue issue;
     struct replay_classes classes;
-    bool *chosen; /* [classes.n] */
-    bool *timed;  /* [classes.n] alone, by this process */
+    bool *chosen;   /* [classes.n] */
+    bool *timed;    /* [classes.n] alone, by this process */
+    bool *in_front; /* [classes.n] */
     struct measure measure;
     struct gpu_watch *watch;
 };
@@ -357,7 +359,8 @@ static enum st do_time(struct worker *w, struct err *e)
         .samples = w->order.samples, .sample_s = w->order.sample_s, .stop = w->stop};
     double region_s = w->order.region_s;
     struct timing region;
-    w->measure = (struct measure){.l = &w->load, .classes = &w->classes, .issue = &w->issue};
+    w->measure = (struct measure){
+        .l = &w->load, .classes = &w->classes, .issue = &w->issue, .in_front = w->in_front};
     TRY(timer_open(&w->load.g, &p, &w->measure.timer, e));
     set_again(w);
     TRY(load_restore(&w->load, 0, e));
@@ -421,11 +424,12 @@ static enum st hold_loop(struct worker *w, size_t loop, struct timing *out, stru
         return measure_hold_region(&w->measure, o->region_runs, 2 * o->hold_s, out, e);
     if (loop <= o->n_alone) {
         const struct replay_class *k = &w->classes.p[o->alone[loop - 1]];
-        return measure_hold(&w->measure, k->ops, k->n, o->hold_s, out, e);
+        return measure_hold(&w->measure, k->ops, k->n, w->in_front[o->alone[loop - 1]], o->hold_s,
+                            out, e);
     }
     size_t n;
     const uint32_t *ops = pooled_ops(w, &n);
-    return measure_hold(&w->measure, ops, n, o->hold_s, out, e);
+    return measure_hold(&w->measure, ops, n, false, o->hold_s, out, e);
 }
 
 static enum st do_hold(struct worker *w, struct err *e)
@@ -433,7 +437,8 @@ static enum st do_hold(struct worker *w, struct err *e)
     const struct worker_order *o = &w->order;
     const struct timer_params p = {.samples = o->samples, .sample_s = o->sample_s, .stop = w->stop};
     const size_t loops = 1 + o->n_alone + (o->n_pooled > 0);
-    w->measure = (struct measure){.l = &w->load, .classes = &w->classes, .issue = &w->issue};
+    w->measure = (struct measure){
+        .l = &w->load, .classes = &w->classes, .issue = &w->issue, .in_front = w->in_front};
     TRY(check_loops(w, e));
     TRY(timer_open(&w->load.g, &p, &w->measure.timer, e));
     set_again(w);
@@ -512,6 +517,10 @@ static enum st work(struct worker *w, struct err *e)
     replay_classes_find(&w->load, &w->classes);
     w->chosen = arena_array(w->a, bool, w->classes.n + 1);
     w->timed = arena_array(w->a, bool, w->classes.n + 1);
+    w->in_front = arena_array(w->a, bool, w->classes.n + 1);
+    for (size_t i = 0; i < o->n_in_front; i++)
+        if (o->in_front[i] >= 0 && (uint64_t)o->in_front[i] < w->classes.n)
+            w->in_front[o->in_front[i]] = true;
     TRY(replay_classes_choose(w->classes.p, w->classes.n, o->classes, o->n_classes, w->chosen, e));
     if (o->dispatch >= 0 && !o->extract)
         keep_dispatch(w);

@@ -42,7 +42,9 @@ struct worker_order {
     int64_t *alone, *pooled; /* [n_alone], [n_pooled] */
     size_t n_alone, n_pooled;
     int64_t from_loop;
-    bool again; /* memory is put back between samples */
+    bool again;        /* memory is put back between samples */
+    int64_t *in_front; /* [n_in_front] classes that are repeated so (measure.h) */
+    size_t n_in_front;
     bool streams, cold, repeated;
     int64_t samples;
     double sample_s;

@@ -49,7 +49,8 @@ bool fake_memory_is_pinned(const void *at, size_t bytes);
 int64_t fake_memory_allocations(void);
 
 void fake_stream_drain_all(void);
-bool fake_stream_is_capturing(void); /* on this thread */
-CUresult fake_stream_fault(void);    /* after which the context is lost; CUDA_SUCCESS = none */
+bool fake_stream_is_capturing(void);   /* on this thread */
+CUresult fake_stream_fault(void);      /* after which the context is lost; CUDA_SUCCESS = none */
+void fake_stream_raise(CUresult code); /* of the kernel that runs: such a fault */
 
 #endif

@@ -80,6 +80,11 @@ bool fake_stream_is_capturing(void)
     return capturing > 0;
 }
 
+void fake_stream_raise(CUresult code)
+{
+    fault = code;
+}
+
 CUresult fake_stream_fault(void)
 {
     return fault;

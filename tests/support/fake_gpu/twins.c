@@ -98,13 +98,22 @@ static void roof_random(const struct fake_twin *self, struct gpu_dim grid, struc
     }
 }
 
-/* One of four bytes is another than it was, in each call the next. */
+/* One of four bytes is another than it was, in each call the next. With index=1: asserts that word
+ * 2 is the 10 that something before it wrote. */
 static void odd_write(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
                       void **params)
 {
     static unsigned calls;
     unsigned char *out = *(unsigned char **)params[0];
+    uint32_t word;
     (void)self, (void)grid, (void)block;
+    memcpy(&word, out + 8, sizeof word);
+    if (fake_script_number("index", 0)) {
+        if (word != 10)
+            fake_stream_raise(CUDA_ERROR_ASSERT);
+        fake_gpu_spend_s(7e-6);
+        return;
+    }
     out[calls++ % 4] += 1;
 }
 

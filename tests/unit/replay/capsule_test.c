@@ -562,16 +562,78 @@ static void a_kernel_is_repeated_with_its_sets(void **state)
         assert_near_rel(alone.sets_s, apart ? 0 : set_s, 1e-6);
         assert_ok(measure_repeated(&m, last, region.median_s, &alone, &repeated, &t->e), t);
         assert_near_rel(repeated.median_s, apart ? 10e-6 : tiles_s, 1e-6);
-        assert_ok(measure_hold(&m, k->ops, k->n, 0, &held, &t->e), t);
+        assert_ok(measure_hold(&m, k->ops, k->n, false, 0, &held, &t->e), t);
         assert_near_rel(held.median_s, apart ? 10e-6 : tiles_s + set_s, 1e-6);
         if (!apart) { /* a set that is held beside its kernel is not done twice */
-            assert_ok(measure_hold(&m, (const uint32_t[]){13, 14}, 2, 0, &held, &t->e), t);
+            assert_ok(measure_hold(&m, (const uint32_t[]){13, 14}, 2, false, 0, &held, &t->e), t);
             assert_near_rel(held.median_s, (tiles_s + set_s) / 2, 1e-6);
         }
         timer_close(&m.timer);
         issue_close(&issue);
         close_case(&f);
     }
+}
+
+/* A kernel that takes what operation 8 wrote: word 2 of B. */
+static int64_t took_right, took_wrong;
+static void take_index(const struct fake_twin *self, struct gpu_dim grid, struct gpu_dim block,
+                       void **params)
+{
+    uint32_t word;
+    (void)self, (void)grid, (void)block;
+    memcpy(&word, *(char **)params[0] + 8, sizeof word);
+    *(word == 10 ? &took_right : &took_wrong) += 1;
+}
+
+static bool find_take(const char *kernel, struct fake_twin *out)
+{
+    static const uint16_t bytes[] = {8, 0};
+    *out = (struct fake_twin){.run = take_index, .param_bytes = bytes};
+    return strcmp(kernel, "odd_write") == 0;
+}
+
+static enum st put_all_back(void *self, CUstream stream, struct err *e)
+{
+    return load_again(self, stream, e);
+}
+
+static void a_kernel_is_repeated_behind_what_it_reads(void **state)
+{
+    struct test *t = *state;
+    struct fixture f;
+    struct issue issue;
+    struct measured_class alone;
+    struct timing held;
+    CUgraphExec graph;
+    int64_t ops;
+    fake_gpu_twins(find_take);
+    assert_ok(open_new(t, &f, "", REPLAY_CASE_ODD), t);
+    assert_ok(issue_open(&f.l, &f.p, &issue, &t->e), t);
+    const uint32_t odd = f.classes.of[11];
+    bool *in_front = arena_array(t->a, bool, f.classes.n);
+    struct measure m = {.l = &f.l, .classes = &f.classes, .issue = &issue, .in_front = in_front};
+    const struct timer_params tp = {.samples = 3, .sample_s = 1e-6, .warm_up_s = 1e-6};
+    assert_ok(timer_open(&f.l.g, &tp, &m.timer, &t->e), t);
+    m.timer.before = put_all_back;
+    m.timer.before_self = &f.l;
+    assert_ok(load_restore(&f.l, 0, &t->e), t);
+    assert_ok(load_keep(&f.l, &t->e), t);
+    took_right = took_wrong = 0;
+    assert_ok(measure_class(&m, odd, true, &alone, &t->e), t);
+    assert_true(took_right == 0 && took_wrong > 6); /* as the region finds it */
+    took_wrong = 0;
+    in_front[odd] = true;
+    assert_ok(measure_class(&m, odd, true, &alone, &t->e), t);
+    assert_true(took_wrong == 0 && took_right > 6 && alone.warm.n == 3 && alone.cold.n == 3);
+    assert_ok(measure_hold(&m, &(uint32_t){11}, 1, true, 0, &held, &t->e), t);
+    assert_true(took_wrong == 0 && held.n >= 3);
+    assert_ok(measure_class_graph(&m, odd, &graph, &ops, &t->e), t);
+    assert_int_equal(ops, 1);
+    assert_true(took_wrong == 0 && m.timer.before == put_all_back);
+    gpu_graph_close(&f.l.g, &graph);
+    timer_close(&m.timer);
+    issue_close(&issue);
+    close_case(&f);
 }
 
 /* Runs are counted, and each sample is the device's time of one step: of the region, of a class, of
@@ -595,12 +657,12 @@ static void what_is_held_repeats_without_gaps(void **state)
     assert_near_rel(held.median_s, 13.813e-6, 1e-3);
     assert_true(held.start_wall_ns > 0 && held.end_wall_ns >= held.start_wall_ns);
     const struct replay_class *read = &f.classes.p[4], *nothing = &f.classes.p[7];
-    assert_ok(measure_hold(&m, read->ops, read->n, 0, &held, &t->e), t);
+    assert_ok(measure_hold(&m, read->ops, read->n, false, 0, &held, &t->e), t);
     assert_near_rel(held.median_s, 0.16384e-6, 1e-3);
     assert_int_equal(held.runs % (int64_t)read->n, 0);
     const uint32_t both[] = {read->ops[0], read->ops[1], read->ops[2], nothing->ops[0]};
     fake_gpu_reset();
-    assert_ok(measure_hold(&m, both, 4, 0, &held, &t->e), t);
+    assert_ok(measure_hold(&m, both, 4, false, 0, &held, &t->e), t);
     assert_near_rel(held.median_s, (3 * 0.16384e-6 + 12e-6) / 4, 1e-3);
     assert_int_equal(fake_gpu_launches("roof_read"), 3 * fake_gpu_launches("roof_nothing"));
     timer_close(&m.timer);
@@ -874,6 +936,7 @@ int main(void)
         TEST(a_region_that_fails_says_where),
         TEST(times_are_those_of_the_device),
         TEST(a_kernel_is_repeated_with_its_sets),
+        TEST(a_kernel_is_repeated_behind_what_it_reads),
         TEST(what_is_held_repeats_without_gaps),
         TEST(classes_are_chosen_by_name_or_number),
         TEST(classes_are_what_is_alike),
