@@ -328,6 +328,7 @@ static void set_overheads(const struct calibrate_input *in, struct calibrate_fit
         out->theta.ln[THETA_FIRST_TOKEN] = log(fmax(lag, 1e-6));
         out->theta.ln[THETA_PROMPT_TOKEN] = log(1e-9);
         out->theta.ln[THETA_COMPLETION] = log(1e-6);
+        out->theta.ln[THETA_STREAM] = log(1e-8);
         return;
     }
 }

@@ -225,7 +225,7 @@ static enum st arrivals_of(const struct node *map, const char *said, enum arriva
     static const struct {
         const char *begins;
         enum arrivals kind;
-    } known[] = {{"constant", EVEN}, {"evenly", EVEN}, {"fixed", EVEN}, {"poisson", POISSON}};
+    } known[] = {{"constant", POISSON}, {"evenly", EVEN}, {"fixed", EVEN}, {"poisson", POISSON}};
     for (size_t i = 0; i < N(known); i++) {
         if (strncasecmp(said, known[i].begins, strlen(known[i].begins)) == 0) {
             *out = known[i].kind;

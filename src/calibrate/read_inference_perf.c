@@ -285,12 +285,14 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
     out->w.requests = arena_array(a, struct workload_request, out->w.n);
     for (int64_t i = 0; i < out->warmup; i++)
         out->w.requests[i] = request_at((double)i / before, i, &pool, answers[i % n]);
-    double at = from;
-    for (int64_t i = 0; i < n; i++) {
-        at = x->arrivals == EVEN ? from + (double)i / planned->rate
-                                 : at + rng_exponential(&gaps) / planned->rate;
-        out->w.requests[out->warmup + i] = request_at(at, out->warmup + i, &pool, answers[i]);
-    }
+    /* Drawn gaps are scaled so that together they last as long as the stage. */
+    double *at = arena_array(a, double, n), sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        at[i] = sum += x->arrivals == EVEN ? 1 : rng_exponential(&gaps);
+    const double gap_s = (double)n / planned->rate / sum;
+    for (int64_t i = 0; i < n; i++)
+        out->w.requests[out->warmup + i] =
+            request_at(from + (at[i] - at[0]) * gap_s, out->warmup + i, &pool, answers[i]);
     return ST_OK;
 }
 

@@ -12,6 +12,8 @@ static const struct {
     {"first_token_s", "s", "outside the engine, before the first token", 0, 0.6, 1e-6, 10},
     {"prompt_token_s", "s", "the same, per prompt token", 0, 0.8, 1e-9, 1e-2},
     {"completion_s", "s", "outside the engine, after the last token", 0, 0.8, 1e-6, 10},
+    {"stream_s", "s", "outside the engine, before the first token, per running request", 0, 0.8,
+     1e-8, 1e-2},
     {"spread", "1", "unevenness of iterations over longer times", 0.02, 0.6, 1e-4, 0.5},
 };
 
@@ -25,6 +27,8 @@ static double other_value(int i)
         return o->prompt_token_s;
     case THETA_COMPLETION:
         return o->completion_s;
+    case THETA_STREAM:
+        return o->stream_s;
     default:
         return others[i - ITERATION_PARAMS].value;
     }
@@ -53,7 +57,8 @@ struct request_overheads theta_overheads(const struct theta *t)
 {
     return (struct request_overheads){.first_token_s = exp(t->ln[THETA_FIRST_TOKEN]),
                                       .prompt_token_s = exp(t->ln[THETA_PROMPT_TOKEN]),
-                                      .completion_s = exp(t->ln[THETA_COMPLETION])};
+                                      .completion_s = exp(t->ln[THETA_COMPLETION]),
+                                      .stream_s = exp(t->ln[THETA_STREAM])};
 }
 
 double theta_spread(const struct theta *t)

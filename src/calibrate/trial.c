@@ -143,7 +143,10 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
     struct predictor even;
     params.parameters = &parameters;
     params.host_overhead = true;
-    serve.overheads = (struct serve_overheads){o.first_token_s, o.prompt_token_s, o.completion_s};
+    serve.overheads = (struct serve_overheads){.first_token_s = o.first_token_s,
+                                               .prompt_token_s = o.prompt_token_s,
+                                               .completion_s = o.completion_s,
+                                               .stream_s = o.stream_s};
     serve.emit_tokens = false;
     *out = (struct trial_result){.completed = 0};
     TRY(predictor_open(scratch, f->predictor, &params, &even, e));

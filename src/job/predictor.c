@@ -216,8 +216,10 @@ void job_predictor_serving(const struct job_context *c, const struct predictor_p
     const struct request_overheads *o = overheads_of(c, params);
     job_predictor_async(c, params, serve);
     if (o)
-        serve->overheads =
-            (struct serve_overheads){o->first_token_s, o->prompt_token_s, o->completion_s};
+        serve->overheads = (struct serve_overheads){.first_token_s = o->first_token_s,
+                                                    .prompt_token_s = o->prompt_token_s,
+                                                    .completion_s = o->completion_s,
+                                                    .stream_s = o->stream_s};
 }
 
 /* Parameters and peaks of the iteration model, where that predicts. */

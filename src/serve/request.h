@@ -85,11 +85,11 @@ struct request {
     bool fixed_blocks; /* reserved to the end: takes no more blocks while decoding */
     bool announced;    /* the executor was notified that the slot entered the set */
 
-    int64_t delivered; /* tokens counted and, with token rows, written */
-    int64_t unwritten; /* decode set: first tick whose token was not delivered */
-    int64_t last_token_ns;
-    int32_t *ids;                  /* prompt and tokens so far, where they are known; heap */
-    struct request_prefix *prefix; /* with prefix caching (serve/prefix.h); heap */
+    int64_t delivered;                 /* tokens counted and, with token rows, written */
+    int64_t unwritten;                 /* decode set: first tick whose token was not delivered */
+    int64_t last_token_ns, outside_ns; /* outside: between engine and client, of the first token */
+    int32_t *ids;                      /* prompt and tokens so far, where they are known; heap */
+    struct request_prefix *prefix;     /* with prefix caching (serve/prefix.h); heap */
 
     struct spent spent;  /* by the batches delivered; while decoding: those before joining */
     struct spent joined; /* the lane's, when the last chunk was delivered */

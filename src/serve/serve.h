@@ -57,6 +57,7 @@ struct serve_overheads {
     double first_token_s;  /* before its first token */
     double prompt_token_s; /* besides, per prompt token */
     double completion_s;   /* besides, after its last token */
+    double stream_s; /* besides, per request that runs at the replica when its first token comes */
 };
 
 struct serve_params {

@@ -37,20 +37,23 @@ void tokens_note_end(struct replica *r, struct lane *lane, int64_t end_ns)
     vec_push(&lane->ends_ns, end_ns);
 }
 
-/* Time between the engine and the client of a request, before its first token. */
-static int64_t outside_ns(const struct serve_params *p, const struct request *q)
+/* Time between the engine and the client of a request, before its first token, when so many run. */
+static int64_t outside_ns(const struct serve_params *p, const struct request *q, int64_t running)
 {
     const struct serve_overheads *o = &p->overheads;
-    double s = o->first_token_s + o->prompt_token_s * (double)q->w.num_prefill_tokens;
+    const double s = o->first_token_s + o->prompt_token_s * (double)q->w.num_prefill_tokens +
+                     o->stream_s * (double)running;
     return s > 0 ? ns_from_s(s) : 0;
 }
 
 void tokens_deliver(struct replica *r, struct request *q, int64_t time_ns, int64_t id)
 {
     const struct serve_sink *sink = r->run->sink;
-    time_ns += outside_ns(r->run->p, q);
-    if (q->first_token_ns == RUN_NONE)
-        q->first_token_ns = time_ns;
+    if (q->first_token_ns == RUN_NONE) {
+        q->outside_ns = outside_ns(r->run->p, q, r->active);
+        q->first_token_ns = time_ns + q->outside_ns;
+    }
+    time_ns += q->outside_ns;
     bool asked = sink->over && r->computes;
     if (r->run->write_tokens || asked) {
         struct run_token row = {.request_id = q->w.request_id,
@@ -102,7 +105,8 @@ void tokens_request_row(struct serve_run_state *run, struct request *q, enum run
     run->counters->tokens += q->delivered;
     run->finished++;
     if (completion_ns != RUN_NONE) {
-        int64_t outside = outside_ns(run->p, q) + ns_from_s(run->p->overheads.completion_s);
+        int64_t outside = q->first_token_ns == RUN_NONE ? outside_ns(run->p, q, 0) : q->outside_ns;
+        outside += ns_from_s(run->p->overheads.completion_s);
         completion_ns += outside;
         end = (struct moment){completion_ns, run->event_s + ns_to_s(outside)};
     }

@@ -7,6 +7,7 @@ const struct request_overheads request_overheads_server = {
     .first_token_s = 6e-3,
     .prompt_token_s = 2e-6,
     .completion_s = 1e-3,
+    .stream_s = 25e-6,
     .source = "prior of an OpenAI-style server, not measured",
 };
 
@@ -16,6 +17,7 @@ static const struct field rows[] = {
     FIELD(struct request_overheads, first_token_s, .max = MOST_S),
     FIELD(struct request_overheads, prompt_token_s, .max = MOST_S, .optional = true),
     FIELD(struct request_overheads, completion_s, .max = MOST_S, .optional = true),
+    FIELD(struct request_overheads, stream_s, .max = MOST_S, .optional = true),
     FIELD(struct request_overheads, source, .optional = true),
 };
 const struct fields request_overheads_fields = FIELDS(struct request_overheads, rows);
@@ -34,6 +36,8 @@ enum st request_overheads_load(struct arena *a, const char *path, struct request
         o->prompt_token_s = 0;
     if (!(o->completion_s >= 0))
         o->completion_s = 0;
+    if (!(o->stream_s >= 0))
+        o->stream_s = 0;
     *out = o;
     return ST_OK;
 }

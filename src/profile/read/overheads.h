@@ -13,11 +13,13 @@ struct request_overheads {
     double first_token_s;  /* before the first token reaches the client */
     double prompt_token_s; /* besides, per prompt token */
     double completion_s;   /* besides, from the last token to the end that the client sees */
-    const char *source;    /* where they come from; NULL = not stated */
+    double stream_s; /* besides, before the first token, per request that runs beside it: a server
+                      * hands the tokens of a batch out one after the other */
+    const char *source; /* where they come from; NULL = not stated */
 };
 /* What requests pay at an OpenAI-style server in Python that nobody measured, and the prior of
  * calibrations (docs/methodology.md). A few ms to parse, tokenize and answer, a client as much
- * again; tokenizers encode 0.3 to 1 million tokens a second. */
+ * again; tokenizers encode 0.3 to 1 million tokens a second, a process streams some 40,000 out. */
 extern const struct request_overheads request_overheads_server;
 
 /* Where the overheads of a prediction come from: values of predictor.request_overheads. */

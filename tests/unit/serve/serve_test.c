@@ -491,7 +491,8 @@ static void overheads_are_no_work(void **state)
 {
     (void)state;
     struct harness h = with(two, 2), plain = with(two, 2);
-    h.p.overheads = (struct serve_overheads){0.5, 0.01, 0.125};
+    h.p.overheads = (struct serve_overheads){
+        .first_token_s = 0.5, .prompt_token_s = 0.01, .completion_s = 0.125};
     harness_run(&h);
     harness_run(&plain);
     harness_check(&plain);
@@ -512,6 +513,32 @@ static void overheads_are_no_work(void **state)
     assert_true(h.n.end_s == plain.n.end_s);
     harness_free(&h);
     harness_free(&plain);
+}
+
+/* A first token waits for the requests that run then, and the later ones follow at their pace. */
+static void tokens_are_handed_out_one_after_the_other(void **state)
+{
+    (void)state;
+    static const struct workload_request both[] = {
+        {.request_id = 0, .num_prefill_tokens = 4, .num_decode_tokens = 30},
+        {.request_id = 1, .num_prefill_tokens = 4, .num_decode_tokens = 20},
+    };
+    for (size_t n = 1; n <= 2; n++) { /* alone, and together */
+        struct harness h = with(both, n), plain = with(both, n);
+        h.p.overheads = (struct serve_overheads){.stream_s = 0.25};
+        harness_run(&h);
+        harness_run(&plain);
+        for (int64_t id = 0; id < (int64_t)n; id++) {
+            const struct run_request *r = harness_row(&h, id), *p = harness_row(&plain, id);
+            const int64_t shift = (int64_t)n * 250 * NS_PER_MS;
+            assert_int_equal(r->first_token_ns, p->first_token_ns + shift);
+            assert_int_equal(r->completion_ns, p->completion_ns + shift);
+        }
+        for (size_t i = 0; i < h.tokens.n; i++)
+            assert_int_equal(h.tokens.p[i].token_latency_ns, plain.tokens.p[i].token_latency_ns);
+        harness_free(&h);
+        harness_free(&plain);
+    }
 }
 
 /* Rows of a long and many short requests: the log of ends is trimmed and never short. */
@@ -551,6 +578,7 @@ int main(void)
         TEST(errors_of_the_source_end_the_run),
         TEST(clocks_and_executors_must_match),
         TEST(overheads_are_no_work),
+        cmocka_unit_test(tokens_are_handed_out_one_after_the_other),
         TEST(tokens_of_long_and_short_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
