@@ -379,7 +379,7 @@ __device__ static inline void finish(const struct block &b)
     }
     stamp(b, 5 * b.a->layers + 1);
     if (b.lane == 0 && atomicAdd(b.a->sync + 1, 1) == gridDim.x - 1) { /* all have begun */
-        b.a->sync[0] = b.epoch + b.a->layers - 1;
+        *(volatile unsigned *)b.a->sync = b.epoch + b.a->layers - 1;
         b.a->sync[1] = 0;
     }
 }
