@@ -36,6 +36,9 @@ struct alignas(16) float4 {
     float x, y, z, w;
 };
 
+/* Where a function is called, as its last parameter. */
+#define SOURCE emulator_source at = {__builtin_FILE(), __builtin_LINE()}
+
 namespace
 {
 
@@ -119,21 +122,21 @@ inline u32 __byte_perm(u32 a, u32 b, u32 selector)
     return r;
 }
 
-inline void __syncthreads()
+inline void __syncthreads(SOURCE)
 {
-    emulator_barrier(0, emulator_block_threads());
+    emulator_barrier(0, emulator_block_threads(), at);
 }
-inline void __threadfence() {}
+inline void __threadfence(SOURCE)
+{
+    emulator_fence(at);
+}
 template <class T> inline T __ldcg(const T *p)
 {
     return *p;
 }
 template <class T> inline T atomicAdd(T *p, T v)
 {
-    const T before = *p;
-    *p = before + v;
-    emulator_wrote();
-    return before;
+    return (T)emulator_atomic(EMULATOR_ADD, p, sizeof v, (u64)v);
 }
 inline u32 atomicAdd(u32 *p, int v)
 {
@@ -141,22 +144,17 @@ inline u32 atomicAdd(u32 *p, int v)
 }
 inline u64 atomicMax(u64 *p, u64 v)
 {
-    const u64 before = *p;
-    *p = v > before ? v : before;
-    emulator_wrote();
-    return before;
+    return emulator_atomic(EMULATOR_MAX, p, sizeof v, v);
 }
 inline u64 atomicExch(u64 *p, u64 v)
 {
-    const u64 before = *p;
-    *p = v;
-    emulator_wrote();
-    return before;
+    return emulator_atomic(EMULATOR_EXCHANGE, p, sizeof v, v);
 }
 
-inline void __syncwarp()
+inline void __syncwarp(SOURCE)
 {
     emulator_lane l = {};
+    l.at = at;
     emulator_warp(EMULATOR_SYNCWARP, 0xffffffffu, &l);
 }
 template <class T> inline T shuffle(u32 mask, T v, int source)
@@ -288,18 +286,18 @@ inline void ptx_prefetch_L2(const void *) {}
 inline u64 ptx_ld_relaxed(const u64 *p)
 {
     emulator_turn();
-    return *(const u64 *)emulator_aligned(p, 8);
+    return emulator_atomic(EMULATOR_LOAD, (u64 *)emulator_aligned(p, 8), 8, 0);
 }
 inline void ptx_ld_relaxed_v2(const u64 *p, u64 &a, u64 &b)
 {
     emulator_turn();
-    a = ((const u64 *)emulator_aligned(p, 16))[0];
-    b = p[1];
+    u64 *const words = (u64 *)emulator_aligned(p, 16);
+    a = emulator_atomic(EMULATOR_LOAD, words, 8, 0);
+    b = emulator_atomic(EMULATOR_LOAD, words + 1, 8, 0);
 }
 inline void ptx_st_relaxed(u64 *p, u64 v)
 {
-    *(u64 *)emulator_aligned(p, 8) = v;
-    emulator_wrote();
+    emulator_atomic(EMULATOR_STORE, (u64 *)emulator_aligned(p, 8), 8, v);
 }
 inline void ptx_cp_async_16(u32 to, const void *from, int bytes)
 {
@@ -310,42 +308,42 @@ inline void ptx_cp_async_16_256B(u32 to, const void *from, int bytes)
     emulator_copy(to, from, bytes);
 }
 inline void ptx_cp_async_commit_group() {}
-inline void ptx_cp_async_wait_group_0() /* all groups; a copy behind the last commit may wait on */
+inline void
+ptx_cp_async_wait_group_0(SOURCE) /* all groups; a copy behind the last commit may wait on */
 {
-    emulator_copy_wait();
+    emulator_copy_wait(at);
 }
-inline void ptx_cp_async_wait_all()
+inline void ptx_cp_async_wait_all(SOURCE)
 {
-    emulator_copy_wait();
+    emulator_copy_wait(at);
 }
 
-inline void ptx_bar_sync(int id, int threads)
+inline void ptx_bar_sync(int id, int threads, SOURCE)
 {
-    emulator_barrier(id, (unsigned)threads);
+    emulator_barrier(id, (unsigned)threads, at);
 }
-inline void ptx_mbarrier_init(u32 at, int arrivals)
+inline void ptx_mbarrier_init(u32 mbarrier, int arrivals)
 {
-    emulator_mbarrier_init(at, arrivals);
+    emulator_mbarrier_init(mbarrier, arrivals);
 }
 inline void ptx_fence_mbarrier_init() {}
-inline void ptx_mbarrier_arrive(u32 at)
+inline void ptx_mbarrier_arrive(u32 mbarrier, SOURCE)
 {
-    emulator_mbarrier_arrive(at);
+    emulator_mbarrier_arrive(mbarrier, at);
 }
-inline void ptx_cp_async_mbarrier_arrive_noinc(u32 at)
+inline void ptx_cp_async_mbarrier_arrive_noinc(u32 mbarrier, SOURCE)
 {
-    emulator_copy_arrive(at);
+    emulator_copy_arrive(mbarrier, at);
 }
-inline u32 ptx_mbarrier_try_wait_parity(u32 at, u32 parity)
+inline u32 ptx_mbarrier_try_wait_parity(u32 mbarrier, u32 parity, SOURCE)
 {
-    return emulator_mbarrier_test(at, parity);
+    return emulator_mbarrier_test(mbarrier, parity, at);
 }
 inline void ptx_griddepcontrol_launch_dependents() {}
 inline void ptx_griddepcontrol_wait() {}
 inline u64 ptx_globaltimer() /* no clock: the number of times it was asked */
 {
-    static u64 asked;
-    return ++asked;
+    return emulator_clock();
 }
 inline void ptx_trap()
 {

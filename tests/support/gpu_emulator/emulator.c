@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "support/gpu_emulator/races.h"
 #include "support/gpu_emulator/stack.h"
 
 enum {
@@ -20,10 +21,13 @@ struct copy {
     uint32_t to; /* from NULL: an mbarrier, to arrive there */
     int bytes;
     const void *from;
+    unsigned copies;           /* of the thread so far: what the mbarrier stands for */
+    struct emulator_source at; /* likewise */
 };
 
 struct thread {
-    struct emulator_place place; /* first: emulator_place points here */
+    struct emulator_place *place; /* on its stack: accesses there are its own */
+    struct racer *racer;
     struct warp *warp;
     int lane;
     void *stack;         /* where it stands */
@@ -36,7 +40,8 @@ struct warp {
     struct thread *threads;
     uint32_t ready, turned, left; /* lanes that can go on; can with the next turn; are gone */
     uint32_t at_barrier[BARRIERS];
-    uint32_t came, mask; /* to the operation under way */
+    uint32_t ordered[BARRIERS]; /* of those, by a place that orders */
+    uint32_t came, mask;        /* to the operation under way */
     enum emulator_op op;
     struct emulator_lane *lanes[32];
 };
@@ -47,6 +52,7 @@ struct block {
     char *shared;
     struct {
         unsigned expected, came;
+        struct meeting meeting;
     } barriers[BARRIERS];
 };
 
@@ -57,6 +63,7 @@ static struct {
     unsigned n_blocks; /* at once */
     struct thread *now;
     void *scheduler; /* where it stands */
+    const void *pc;  /* of the ldmatrix under way */
     long writes;     /* counts what a waiting thread may wait for */
     int left;        /* threads that have not ended */
     bool failed;
@@ -86,9 +93,12 @@ static struct thread *next_lane(struct warp *w, int after)
 /* The thread that runs leaves off: to the next lane of its warp, or to the scheduler. */
 static void leave_off(void)
 {
+    if (!e.failed)
+        races_settle();
     struct thread *me = e.now, *next = e.failed ? NULL : next_lane(me->warp, me->lane);
     e.now = next;
-    emulator_place = next ? &next->place : NULL;
+    emulator_place = next ? next->place : NULL;
+    races_turn(next ? next->racer : NULL);
     stack_switch(&me->stack, next ? next->stack : e.scheduler);
 }
 
@@ -100,14 +110,14 @@ static void wait_here(void)
 
 void emulator_fault(const char *fmt, ...)
 {
-    const struct emulator_dim b = e.now->place.block;
+    const struct emulator_dim b = e.now->place->block;
     va_list args;
     va_start(args, fmt);
     vsnprintf(e.fault, sizeof e.fault, fmt, args);
     va_end(args);
     const size_t n = strlen(e.fault);
     snprintf(e.fault + n, sizeof e.fault - n, " (block %u,%u,%u thread %u)", b.x, b.y, b.z,
-             e.now->place.thread.x);
+             e.now->place->thread.x);
     e.failed = true;
     leave_off(); /* and never comes back */
     ASSERT(false);
@@ -122,11 +132,6 @@ void emulator_turn(void)
     copy_some(me, 0);
     me->warp->turned |= 1U << me->lane;
     wait_here();
-}
-
-void emulator_wrote(void)
-{
-    e.writes++;
 }
 
 /* ---- a thread -------------------------------------------------------------------------------- */
@@ -152,12 +157,61 @@ int emulator_lane_id(void)
     return e.now->lane;
 }
 
+uint64_t emulator_clock(void)
+{
+    static uint64_t asked;
+    return ++asked;
+}
+
 unsigned emulator_block_threads(void)
 {
     return e.launch.block;
 }
 
 /* ---- waiting for others ---------------------------------------------------------------------- */
+
+/* Who has come by a place that orders has what the others who have did before. */
+static void order_warp(struct warp *w)
+{
+    struct meeting m = {0};
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < 32; i++) {
+            if (!(w->mask >> i & 1) || !races_counts(w->lanes[i]->at))
+                continue;
+            if (turn == 0)
+                races_come(&m, w->threads[i].racer);
+            else
+                races_leave(&m, w->threads[i].racer);
+        }
+    races_forget(&m);
+}
+
+void emulator_read(int lane, const void *p, size_t bytes)
+{
+    races_access(e.now->warp->threads[lane].racer, p, bytes, RACES_READ, e.pc);
+}
+
+void emulator_fence(struct emulator_source at)
+{
+    if (races_counts(at))
+        races_fence(e.now->racer);
+}
+
+uint64_t emulator_atomic(enum emulator_atomic op, void *p, size_t bytes, uint64_t v)
+{
+    uint64_t before = 0;
+    races_atomic(e.now->racer, p, bytes, op != EMULATOR_STORE, op != EMULATOR_LOAD,
+                 __builtin_return_address(0));
+    memcpy(&before, p, bytes); /* little-endian */
+    if (op == EMULATOR_LOAD)
+        return before;
+    const uint64_t after = op == EMULATOR_ADD                 ? before + v
+                           : op == EMULATOR_MAX && before > v ? before
+                                                              : v;
+    memcpy(p, &after, bytes);
+    e.writes++;
+    return before;
+}
 
 void emulator_warp(enum emulator_op op, unsigned mask, struct emulator_lane *mine)
 {
@@ -181,13 +235,16 @@ void emulator_warp(enum emulator_op op, unsigned mask, struct emulator_lane *min
         wait_here();
         return;
     }
+    if (op == EMULATOR_SYNCWARP)
+        order_warp(w);
+    e.pc = __builtin_return_address(0);
     emulator_warp_run(op, mask, w->lanes);
     w->came = 0;
     w->ready |= mask;
     e.writes++;
 }
 
-void emulator_barrier(int id, unsigned threads)
+void emulator_barrier(int id, unsigned threads, struct emulator_source at)
 {
     struct thread *me = e.now;
     struct block *b = me->warp->block;
@@ -201,15 +258,23 @@ void emulator_barrier(int id, unsigned threads)
     b->barriers[id].expected = threads;
     e.writes++;
     me->warp->at_barrier[id] |= 1U << me->lane;
+    if (races_counts(at)) {
+        me->warp->ordered[id] |= 1U << me->lane;
+        races_come(&b->barriers[id].meeting, me->racer);
+    }
     if (++b->barriers[id].came < threads) {
         wait_here();
         return;
     }
     b->barriers[id].came = 0;
     for (unsigned i = 0; i < warps; i++) {
-        b->warps[i].ready |= b->warps[i].at_barrier[id];
-        b->warps[i].at_barrier[id] = 0;
+        struct warp *w = &b->warps[i];
+        for (uint32_t left = w->ordered[id]; left; left &= left - 1)
+            races_leave(&b->barriers[id].meeting, w->threads[__builtin_ctz(left)].racer);
+        w->ready |= w->at_barrier[id];
+        w->at_barrier[id] = w->ordered[id] = 0;
     }
+    races_forget(&b->barriers[id].meeting);
 }
 
 /* ---- shared memory --------------------------------------------------------------------------- */
@@ -265,38 +330,54 @@ static struct mbarrier *mbarrier_at(uint32_t at)
     return b;
 }
 
-void emulator_mbarrier_init(uint32_t at, int arrivals)
+void emulator_mbarrier_init(uint32_t mbarrier, int arrivals)
 {
-    struct mbarrier *b = emulator_shared_at(at, sizeof *b, sizeof *b);
+    struct mbarrier *b = emulator_shared_at(mbarrier, sizeof *b, sizeof *b);
+    races_access(e.now->racer, b, sizeof *b, RACES_WRITE, __builtin_return_address(0));
     *b = (struct mbarrier){(uint16_t)arrivals, (uint16_t)arrivals, 0, MADE};
 }
 
-void emulator_mbarrier_arrive(uint32_t at)
+static void arrive(struct thread *t, uint32_t mbarrier, struct emulator_source at)
 {
-    struct mbarrier *b = mbarrier_at(at);
+    struct mbarrier *b = mbarrier_at(mbarrier);
     e.writes++;
+    races_mbarrier_arrive(t->racer, b, races_counts(at), b->missing == 1);
     if (--b->missing == 0) {
         b->missing = b->arrivals;
         b->phase++;
     }
 }
 
-/* Whether the phase of that parity is complete; if not, after the others' turn. */
-bool emulator_mbarrier_test(uint32_t at, uint32_t parity)
+void emulator_mbarrier_arrive(uint32_t mbarrier, struct emulator_source at)
 {
-    if ((mbarrier_at(at)->phase & 1) != parity)
-        return true;
-    emulator_turn();
-    return (mbarrier_at(at)->phase & 1) != parity;
+    const struct mbarrier *b = mbarrier_at(mbarrier);
+    races_access(e.now->racer, b, sizeof *b, RACES_ATOMIC, __builtin_return_address(0));
+    arrive(e.now, mbarrier, at);
 }
 
-static void copy_now(const struct copy *c)
+/* Whether the phase of that parity is complete; if not, after the others' turn. */
+bool emulator_mbarrier_test(uint32_t mbarrier, uint32_t parity, struct emulator_source at)
+{
+    const struct mbarrier *b = mbarrier_at(mbarrier);
+    races_access(e.now->racer, b, sizeof *b, RACES_ATOMIC, __builtin_return_address(0));
+    if ((b->phase & 1) == parity)
+        emulator_turn();
+    if ((b->phase & 1) == parity)
+        return false;
+    races_mbarrier_passed(e.now->racer, b, races_counts(at));
+    return true;
+}
+
+static void copy_now(struct thread *t, const struct copy *c)
 {
     if (!c->from) {
-        emulator_mbarrier_arrive(c->to);
+        if (races_counts(c->at))
+            races_copied(t->racer, c->copies);
+        arrive(t, c->to, c->at);
         return;
     }
     char *to = emulator_shared_at(c->to, 16, 16);
+    races_access(t->racer, c->from, (size_t)c->bytes, RACES_READ, NULL);
     memset(to, 0, 16);
     memcpy(to, c->from, (size_t)c->bytes);
 }
@@ -308,7 +389,7 @@ static void copy_some(struct thread *t, unsigned keep)
         const struct copy c = t->copies[t->first_copy];
         t->first_copy = (t->first_copy + 1) % COPIES;
         t->n_copies--;
-        copy_now(&c);
+        copy_now(t, &c);
     }
 }
 
@@ -316,7 +397,7 @@ static void copy_later(const struct copy *c)
 {
     struct thread *me = e.now;
     if (!e.order.late) {
-        copy_now(c);
+        copy_now(me, c);
         return;
     }
     if (!me->copies)
@@ -329,18 +410,20 @@ void emulator_copy(uint32_t to, const void *from, int bytes)
 {
     if (bytes < 0 || bytes > 16)
         emulator_fault("a copy of %d bytes, of at most 16", bytes);
-    emulator_shared_at(to, 16, 16);
-    copy_later(&(struct copy){to, bytes, emulator_aligned(from, 16)});
+    races_copy(e.now->racer, emulator_shared_at(to, 16, 16), __builtin_return_address(0));
+    copy_later(&(struct copy){.to = to, .bytes = bytes, .from = emulator_aligned(from, 16)});
 }
 
-void emulator_copy_arrive(uint32_t mbarrier)
+void emulator_copy_arrive(uint32_t mbarrier, struct emulator_source at)
 {
-    copy_later(&(struct copy){mbarrier, 0, NULL});
+    copy_later(&(struct copy){.to = mbarrier, .copies = races_copies(e.now->racer), .at = at});
 }
 
-void emulator_copy_wait(void)
+void emulator_copy_wait(struct emulator_source at)
 {
     copy_some(e.now, 0);
+    if (races_counts(at))
+        races_copied(e.now->racer, races_copies(e.now->racer));
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
@@ -353,7 +436,8 @@ static void run_warp(struct warp *w)
     if (!t)
         return;
     e.now = t;
-    emulator_place = &t->place;
+    emulator_place = t->place;
+    races_turn(t->racer);
     stack_switch(&e.scheduler, t->stack);
 }
 
@@ -413,18 +497,23 @@ static void begin_block(struct block *b, unsigned number)
                                          .grid_dim = {l->grid[0], l->grid[1], l->grid[2]}};
     if (l->shared_bytes)
         memset(b->shared, 0xff, l->shared_bytes);
+    for (int i = 0; i < BARRIERS; i++)
+        races_forget(&b->barriers[i].meeting);
     memset(b->barriers, 0, sizeof b->barriers);
+    races_block((unsigned)(b - e.blocks), number, b->shared);
     for (unsigned i = 0; i < l->block / 32; i++)
         b->warps[i] =
             (struct warp){.block = b, .threads = b->threads + (size_t)32 * i, .ready = 0xffffffffU};
     for (unsigned i = 0; i < l->block; i++) {
         struct thread *t = &b->threads[i];
-        t->place = place;
-        t->place.thread.x = i;
+        const size_t slot = (size_t)(b - e.blocks) * l->block + i;
+        t->place = stack_top(slot);
+        *t->place = place;
+        t->place->thread.x = i;
+        t->racer = races_thread((unsigned)(b - e.blocks), i);
         t->warp = &b->warps[i / 32];
         t->lane = (int)(i % 32);
         t->first_copy = t->n_copies = 0;
-        const size_t slot = (size_t)(b - e.blocks) * l->block + i;
         t->stack = stack_begin(slot, thread_body);
     }
     e.left += (int)l->block;
@@ -441,6 +530,7 @@ const char *emulator_run(const struct emulator_launch *l, struct emulator_order 
     e.left = 0;
     e.blocks = zeros(e.n_blocks * sizeof *e.blocks);
     stacks_open((size_t)e.n_blocks * l->block);
+    races_begin(order.races, e.n_blocks, l->block, l->shared_bytes);
     for (unsigned i = 0; i < e.n_blocks; i++) {
         struct block *b = &e.blocks[i];
         b->threads = zeros(l->block * sizeof *b->threads);
@@ -457,11 +547,14 @@ const char *emulator_run(const struct emulator_launch *l, struct emulator_order 
     for (unsigned i = 0; i < e.n_blocks; i++) {
         for (unsigned j = 0; j < l->block; j++)
             mem_free(e.blocks[i].threads[j].copies);
+        for (int j = 0; j < BARRIERS; j++)
+            races_forget(&e.blocks[i].barriers[j].meeting);
         mem_free(e.blocks[i].threads);
         mem_free(e.blocks[i].warps);
         mem_free(e.blocks[i].shared);
     }
     mem_free(e.blocks);
+    races_end();
     return e.failed ? e.fault : NULL;
 }
 

@@ -85,3 +85,72 @@ void faulty_alignment(const void *args)
     DYNAMIC_SHARED(uint4, shared);
     ptx_cp_async_16(shared_address(shared), of(args).in + 1, 16);
 }
+
+void faulty_orders(const void *args)
+{
+    const faulty_args &a = of(args);
+    const u32 me = threadIdx.x, n = blockDim.x, next = (me + 1) % n;
+    DYNAMIC_SHARED(uint4, shared);
+    __shared__ bool last;
+    u32 *const words = (u32 *)shared;
+    const u32 mbarrier = shared_address(shared + n), mine = shared_address(shared + me);
+    if (me == 0)
+        ptx_mbarrier_init(mbarrier, (int)n);
+    ptx_cp_async_16(mine, a.in + 4 * me, 16);
+    ptx_cp_async_wait_all();
+    __syncthreads();
+    u32 v = shared[next].x;
+    ptx_bar_sync(3, (int)n); /* all have read */
+    words[me] = v;
+    __syncwarp();
+    v += words[me ^ 1];
+    ptx_mbarrier_arrive(mbarrier);
+    while (!ptx_mbarrier_try_wait_parity(mbarrier, 0)) /* all have read again */
+        ;
+    ptx_cp_async_16(mine, a.in + 4 * me, 16);
+    ptx_cp_async_mbarrier_arrive_noinc(mbarrier);
+    while (!ptx_mbarrier_try_wait_parity(mbarrier, 1))
+        ;
+    a.out[blockIdx.x * n + me] = v + shared[next].x;
+    __threadfence();
+    __syncthreads();
+    if (me == 0)
+        last = atomicAdd(a.counter, 1) == (int)gridDim.x - 1;
+    __syncthreads();
+    if (!last)
+        return;
+    __threadfence();
+    u32 sum = 0;
+    for (u32 i = 0; i < gridDim.x; i++)
+        sum += a.out[i * n + next];
+    a.sums[me] = sum;
+}
+
+void faulty_shuffle(const void *args)
+{
+    DYNAMIC_SHARED(u32, shared);
+    shared[threadIdx.x] = threadIdx.x;
+    __shfl_sync(0xffffffffu, threadIdx.x, 0);
+    of(args).out[threadIdx.x] = shared[threadIdx.x ^ 1];
+}
+
+void faulty_blocks(const void *args)
+{
+    if (threadIdx.x == 0)
+        of(args).out[0] = blockIdx.x;
+}
+
+void faulty_same(const void *args)
+{
+    if (threadIdx.x == 0)
+        of(args).out[0] = 7;
+}
+
+void faulty_plain(const void *args)
+{
+    int *const counter = of(args).counter;
+    if (threadIdx.x == 0)
+        atomicAdd(counter, 1);
+    else if (threadIdx.x == 32)
+        *counter += 1;
+}

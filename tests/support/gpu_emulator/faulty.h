@@ -6,6 +6,8 @@ struct faulty_args {
     unsigned *out;            /* [threads] */
     const unsigned *in;       /* [4 threads + 4], 16-byte aligned */
     unsigned long long *word; /* 0 */
+    unsigned *sums;           /* [threads] of `orders`, whose out is [blocks, threads] */
+    int *counter;             /* 0 */
 };
 
 #ifdef __cplusplus
@@ -23,6 +25,15 @@ void faulty_wait(const void *args);           /* as none, without waiting for th
 void faulty_mbarrier(const void *args);       /* arrives at one that was not initialized */
 void faulty_shared(const void *args);         /* a copy past dynamic shared memory */
 void faulty_alignment(const void *args);      /* a copy from an address that is not aligned */
+/* Without a fault, by everything that orders, of which each is needed: out = in[4 i] of the next
+ * thread + in of its neighbour's next + in of the next once more; sums[i] = those of the thread
+ * behind i of all blocks, by the last of them. shared_bytes: 16 threads + 16. */
+void faulty_orders(const void *args);
+void faulty_shuffle(
+    const void *args); /* lanes exchange by shared memory, and only shuffle between */
+void faulty_blocks(const void *args); /* every block writes its number to out[0] */
+void faulty_same(const void *args);   /* every block writes 7 there: none */
+void faulty_plain(const void *args);  /* one thread adds to the counter atomically, one plainly */
 #ifdef __cplusplus
 }
 #endif

@@ -76,7 +76,9 @@ static void ldmatrix(bool transposed, struct emulator_lane *const lanes[32])
             uint16_t e[2];
             for (int i = 0; i < 2; i++) {
                 const int row = transposed ? 2 * t + i : g, column = transposed ? g : 2 * t + i;
-                memcpy(&e[i], (const char *)lanes[8 * m + row]->row + 2 * column, sizeof e[i]);
+                const char *from = (const char *)lanes[8 * m + row]->row + 2 * column;
+                emulator_read(lane, from, sizeof e[i]);
+                memcpy(&e[i], from, sizeof e[i]);
             }
             lanes[lane]->out[m] = e[0] | (uint32_t)e[1] << 16;
         }

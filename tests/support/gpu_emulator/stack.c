@@ -25,6 +25,16 @@ void stacks_open(size_t n)
     n_all = n;
 }
 
+void *stack_top(size_t i)
+{
+    return all + (i + 1) * STACK_BYTES - STACK_TOP_BYTES;
+}
+
+bool stacks_hold(const void *p)
+{
+    return (size_t)((const char *)p - all) < n_all * STACK_BYTES;
+}
+
 #if defined(__SANITIZE_ADDRESS__)
 #define WITH_ASAN 1
 #elif defined(__has_feature)
@@ -60,7 +70,7 @@ __asm__(".text\n"
 void *stack_begin(size_t i, void (*run)(void))
 {
     /* six registers, where to go on, and a return address that is none */
-    void **sp = (void **)(void *)(all + (i + 1) * STACK_BYTES) - 10;
+    void **sp = (void **)stack_top(i) - 10;
     for (int j = 0; j < 10; j++)
         sp[j] = NULL;
     sp[6] = (void *)(uintptr_t)run;
@@ -74,7 +84,7 @@ void *stack_begin(size_t i, void (*run)(void))
 /* A place is a ucontext_t: at the end of a stack, or the scheduler's own. */
 void *stack_begin(size_t i, void (*run)(void))
 {
-    ucontext_t *c = (ucontext_t *)(void *)(all + (i + 1) * STACK_BYTES) - 1;
+    ucontext_t *c = (ucontext_t *)stack_top(i) - 1;
     getcontext(c);
     c->uc_stack.ss_sp = all + i * STACK_BYTES;
     c->uc_stack.ss_size = (size_t)((char *)c - (all + i * STACK_BYTES));
