@@ -7,11 +7,12 @@
 
 #include "engine/cuda/twins.h"
 
-/* Far from stacks, heaps and programs: what they leave in the padding of arguments, behind a float,
- * say, is then no address in here (world_device_args). */
+/* Behind a size or a float at the end of arguments are four bytes that nobody sets, with half of
+ * some address in them, of this memory too. So it lies where the lower half of none of its
+ * addresses is a size or a float that kernels take: from 0xa0000000 on (world_device_args). */
 static void *host_memory(size_t bytes)
 {
-    void *p = mmap((void *)0x200000000000, bytes, PROT_READ | PROT_WRITE,
+    void *p = mmap((void *)0x2a51a0000000, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT(p != MAP_FAILED);
     return p;
