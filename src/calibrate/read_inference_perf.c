@@ -205,7 +205,7 @@ static int64_t *output_lengths(struct arena *a, const struct experiment *x,
     const struct summary *counted = known(&s->output_len) ? &s->output_len : &s->output_tokens;
     double asked = (double)x->prompts.output_tokens_asked;
     bool refuted = asked > 0 && lengths_refuted(counted, &s->latency.request_latency);
-    bool as_asked = fabs(quantile(counted, 50) - asked) <= 0.03 * asked + 1 &&
+    bool as_asked = asked > 0 && fabs(quantile(counted, 50) - asked) <= 0.03 * asked + 1 &&
                     quantile(counted, 10) >= 0.95 * asked - 1;
     if (!known(counted)) {
         observed_note(a, out,
