@@ -254,28 +254,26 @@ static enum st drive_split(struct drive *d, const struct point *p, int most,
     return st;
 }
 
-enum st drive_train(struct drive *d, const struct point *p, double seconds,
+enum st drive_train(struct drive *d, const struct point *points, size_t n, double seconds,
                     struct drive_passes *out, struct err *e)
 {
-    const int in_flight = d->ex.ops->max_in_flight(d->ex.self) > 1 ? 2 : 1;
+    const size_t in_flight = d->ex.ops->max_in_flight(d->ex.self) > 1 ? 2 : 1;
+    const size_t fewest = n < 2 ? 2 : n;
     double begin_s = 0, first_s = 0;
-    int given = 0, taken = 0;
+    size_t given = 0, taken = 0;
     struct completion c;
-    struct batch b = batch_of(d, p);
-    b.op_times = false;
     for (;;) {
-        while (given < taken + in_flight && (given < 2 || begin_s < seconds)) {
+        while (given < taken + in_flight && (given < fewest || begin_s < seconds)) {
+            struct batch b = batch_of(d, &points[given++ % n]);
+            b.op_times = false;
             TRY(give(d, &b, e));
-            given++;
-            if (p->kind == POINT_DECODE)
-                b.n_left = d->in_set;
         }
         if (taken == given)
             return ST_OK;
         TRY(take(d, &c, e));
-        first_s = taken++ ? first_s : c.end_s - c.device_s;
+        first_s = taken ? first_s : c.end_s - c.device_s;
         begin_s = c.end_s - c.device_s - first_s;
-        vec_push(&out->of, (struct drive_pass){begin_s, c.starved ? 0 : c.device_s});
+        vec_push(&out->of, (struct drive_pass){begin_s, c.starved ? 0 : c.device_s, taken++ % n});
     }
 }
 

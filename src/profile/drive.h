@@ -40,15 +40,16 @@ enum st drive_point(struct drive *d, const struct point *p, int most, double op_
 struct drive_pass {
     double begin_s;  /* of the device's, since the train's first began there */
     double device_s; /* 0 = the device waited for the host: not known */
+    size_t point;    /* of the train's points */
 };
 struct drive_passes {
     VEC(struct drive_pass) of;
 };
 
-/* Passes of the point, one like the other, two in flight where the executor can, until one begins
- * after `seconds`, and at least two; appended to out. Their time is the device's, no operators are
- * told apart. */
-enum st drive_train(struct drive *d, const struct point *p, double seconds,
+/* Passes of the points in turn, two in flight where the executor can: once through all [n], then
+ * around until one begins after `seconds`, and at least two; appended to out. Their time is the
+ * device's, no operators are told apart. */
+enum st drive_train(struct drive *d, const struct point *points, size_t n, double seconds,
                     struct drive_passes *out, struct err *e);
 
 /* One pass of the point, then its operators of the loop over and over (executor_ops.loop, which the

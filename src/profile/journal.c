@@ -115,14 +115,14 @@ static const struct line_kind {
     bool part;
     line_fn *read;
 } kinds[] = {
-    {'n', 1, 1, false, begin_session},   {'s', OP_SAMPLE + 2, OP_KINDS + 1, false, read_sample},
-    {'v', 2, 2, false, read_visit},      {'h', 5, 7, true, read_host_sample},
-    {'b', 1, 1, false, read_run},        {'r', 1, JOURNAL_NUMBERS, true, keep_row},
-    {'q', 1, 1, false, keep_row},        {'w', 1, JOURNAL_NUMBERS, false, keep_row},
-    {'y', 2, 2, false, keep_row},        {'c', 3, 3, false, keep_row},
-    {'e', 11, 11, false, keep_row},      {'i', 8, 8, false, keep_row},
-    {'t', 5, 5, true, keep_row},         {'u', 1, 1, false, keep_row},
-    {'p', 0, 0, false, read_publishing},
+    {'n', 1, 1, false, begin_session}, {'s', OP_SAMPLE + 2, OP_KINDS + 1, false, read_sample},
+    {'v', 2, 2, false, read_visit},    {'h', 5, 7, true, read_host_sample},
+    {'b', 1, 1, false, read_run},      {'r', 1, JOURNAL_NUMBERS, true, keep_row},
+    {'q', 1, 1, false, keep_row},      {'w', 1, JOURNAL_NUMBERS, false, keep_row},
+    {'y', 2, 2, false, keep_row},      {'c', 3, 3, false, keep_row},
+    {'e', 11, 11, false, keep_row},    {'i', 8, 8, false, keep_row},
+    {'t', 5, 5, true, keep_row},       {'m', 5, 5, true, keep_row},
+    {'u', 1, 1, false, keep_row},      {'p', 0, 0, false, read_publishing},
 };
 
 static const struct line_kind *kind_of(char letter)
@@ -334,7 +334,7 @@ void journal_leave_out(struct journal *j, int session)
     for (size_t i = 0; i < j->rows.n; i++) {
         const struct journal_row row = j->rows.p[i];
         at += row.kind == 'n';
-        if (at != session || strchr("nceitu", row.kind))
+        if (at != session || strchr("nceitmu", row.kind))
             j->rows.p[kept++] = row;
     }
     j->rows.n = kept;

@@ -12,7 +12,7 @@
  *     q <s>                                               a calibration round is complete
  *     w <numbers>                                         a request after a pause (wake.h)
  *     y <point> <s>                                       a reference pass (reference.h)
- *     t <train> <prompts> <tokens> <s> <s>                a pass of a train (power_cap.h)
+ *     t, m <train> <prompts> <tokens> <s> <s>             a pass of a train (power_cap.h)
  *     u <s>                                               trains of the power cap are complete
  *     e, i <numbers>                                      power of a loop, idle power (power.h)
  *     c <s> <waiting> <stolen>                            a session is over: its contention
@@ -46,7 +46,7 @@ struct host_sample {
     int session;
 };
 
-/* A line of the kinds n, r, q, w, y, t, u, e, i, c: its letter, and the range of its numbers. */
+/* A line of the kinds n, r, q, w, y, t, m, u, e, i, c: its letter, and the range of its numbers. */
 struct journal_row {
     char kind;
     int n;
@@ -86,7 +86,7 @@ enum st journal_host_run(struct journal *j, int64_t batch, const struct host_sam
                          struct err *e);
 /* A visit of the point is over. */
 enum st journal_visit(struct journal *j, int64_t point, double spent_s, struct err *e);
-/* A line of one of the kinds n, r, q, w, y, t, u, e, i, c; at most JOURNAL_NUMBERS numbers. "n"
+/* A line of one of the kinds n, r, q, w, y, t, m, u, e, i, c; at most JOURNAL_NUMBERS numbers. "n"
  * begins a session. */
 enum { JOURNAL_NUMBERS = 512 };
 enum st journal_row(struct journal *j, char kind, const double *v, int n, struct err *e);
@@ -95,7 +95,8 @@ const double *journal_next(const struct journal *j, char kind, size_t *at, int *
 /* Their number. */
 int journal_rows(const struct journal *j, char kind);
 /* Drops that session's measurements from memory where another session has the same ones; the file
- * keeps them, and rows n, c, e, i, t and u stay: power does not depend on who else wants the cores.
+ * keeps them, and rows n, c, e, i, t, m and u stay: power does not depend on who else wants the
+ * cores.
  */
 void journal_leave_out(struct journal *j, int session);
 enum st journal_publish(struct journal *j, struct err *e);

@@ -9,12 +9,15 @@
 
 /* The clock of an H200 fell 40 to 80 ms after rest and was back 60 to 140 ms behind the prompts. */
 static const double REST_S = 0.3, TRAIN_S = 0.35, RESTED_S = 0.025, DECODES_S = 0.4;
+static const double HELD_S = 0.2, MIXED_S = 0.5; /* until prompts are sustained; of a mixed train */
+static const double BREAKS_S[] = {0.01, 0.04};   /* with decodes, between two prompts */
 /* Of the decodes behind the prompts: those that begin before and after that. */
 static const double BEHIND_S = 0.015, SETTLED_S = 0.2;
 static const double LONGEST_S = 0.05;   /* a longer pass is not at the clock of rest to its end */
 static const double HELD_LEAST = 0.015; /* of the time; passes repeat within some 0.5 % */
 static const double SHARE = 0.1;        /* of the time budget */
 enum { SHORTEST = 128, SIZES = 24, RESTED_FEWEST = 3, SEQUENCES = 4, CACHED = 1024 };
+enum { BEHIND = 3, TURN = 256 }; /* passes of each size behind long prompts; points of a train */
 
 /* ---- the trains ------------------------------------------------------------------------------ */
 
@@ -55,21 +58,34 @@ static void rest(struct trains *t)
         clock_sleep_until_ns(clock_mono_ns() + ns_from_s(REST_S));
 }
 
-/* rested: where passes at the clock of rest are counted; NULL = not. */
-static enum st run_train(struct trains *t, const struct point *p, double seconds, int *rested,
-                         struct err *e)
+/* Points of a train, in turn; more than fit are left out. */
+struct turn {
+    struct point p[TURN];
+    size_t n;
+};
+
+static void turn_put(struct turn *u, const struct point *p, int64_t times)
+{
+    for (int64_t i = 0; i < times && u->n < TURN; i++)
+        u->p[u->n++] = *p;
+}
+
+/* kind: of its rows. rested: where passes at the clock of rest are counted; NULL = not. */
+static enum st run_turn(struct trains *t, char kind, const struct point *points, size_t n,
+                        double seconds, int *rested, struct err *e)
 {
     struct drive_passes passes = {0};
     if (session_stopped(t->s))
         return ST_INTERRUPTED;
-    enum st st = drive_train(t->s->drive, p, seconds, &passes, e);
+    enum st st = drive_train(t->s->drive, points, n, seconds, &passes, e);
     for (size_t i = 0; i < passes.of.n && st == ST_OK; i++) {
         const struct drive_pass *pass = &passes.of.p[i];
+        const struct point *p = &points[pass->point];
         t->spent_s += pass->device_s;
         if (pass->device_s > 0 && pass->begin_s <= RESTED_S && rested)
             ++*rested;
         if (pass->device_s > 0)
-            st = journal_row(&t->s->journal, 't',
+            st = journal_row(&t->s->journal, kind,
                              (double[]){t->train, p->kind != POINT_DECODE, (double)p->x,
                                         pass->begin_s, pass->device_s},
                              5, e);
@@ -79,14 +95,57 @@ static enum st run_train(struct trains *t, const struct point *p, double seconds
     return st;
 }
 
+static enum st run_train(struct trains *t, const struct point *p, double seconds, int *rested,
+                         struct err *e)
+{
+    return run_turn(t, 't', p, 1, seconds, rested, e);
+}
+
 /* Two passes first, so that what a size needs is there: they are no rows. *took_s: the second. */
 static enum st warm(struct trains *t, const struct point *p, double *took_s, struct err *e)
 {
     struct drive_passes passes = {0};
-    const enum st st = drive_train(t->s->drive, p, 0, &passes, e);
+    const enum st st = drive_train(t->s->drive, p, 1, 0, &passes, e);
     *took_s = st == ST_OK ? vec_last(&passes.of).device_s : 0;
     vec_free(&passes.of);
     return st;
+}
+
+/* Passes in so many seconds, at most half a turn; each takes took_s, 0 = not known. */
+static int64_t passes_in(double seconds, double took_s)
+{
+    return took_s > 0 ? (int64_t)fmin(ceil(seconds / took_s), TURN / 2.0) : 1;
+}
+
+static struct point prompt_of(int64_t tokens)
+{
+    return (struct point){POINT_PREFILL, tokens, 0, 0};
+}
+
+/* n sizes, of which the last takes so long; a decode likewise. */
+static enum st run_mixed(struct trains *t, const int64_t *sizes, int n, double longest_s,
+                         const struct point *decodes, double decode_s, struct err *e)
+{
+    const struct point longest = prompt_of(sizes[n - 1]);
+    struct turn u = {0};
+    turn_put(&u, &longest, passes_in(HELD_S, longest_s));
+    for (int i = 0; i < BEHIND * (n - 1); i++) {
+        const struct point p = prompt_of(sizes[i % (n - 1)]);
+        turn_put(&u, &p, 1);
+        turn_put(&u, &longest, 2);
+    }
+    rest(t);
+    TRY(run_turn(t, 'm', u.p, u.n, 0, NULL, e));
+    for (int i = n - 1; i >= 0 && i >= n - 2; i--)
+        for (size_t k = 0; k < sizeof BREAKS_S / sizeof *BREAKS_S; k++) {
+            const struct point p = prompt_of(sizes[i]);
+            u.n = 0;
+            turn_put(&u, &p, 1);
+            turn_put(&u, decodes, passes_in(BREAKS_S[k], decode_s));
+            rest(t);
+            TRY(run_turn(t, 'm', u.p, u.n, MIXED_S, NULL, e));
+        }
+    return ST_OK;
 }
 
 enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
@@ -96,15 +155,18 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
     const struct point decodes = decodes_of(&s->limits);
     const double share_s = SHARE * s->p->time_budget_s;
     struct trains t = {.s = s};
+    double took_s = 0, decode_s;
     drive_bind(s->drive);
+    TRY(warm(&t, &decodes, &decode_s, e));
     for (int i = 0; i < n; i++) {
-        const struct point p = {POINT_PREFILL, sizes[i], 0, 0};
-        double took_s;
-        TRY(warm(&t, &p, &took_s, e));
-        if (i > 0 && took_s > LONGEST_S)
+        const struct point p = prompt_of(sizes[i]);
+        double this_s;
+        TRY(warm(&t, &p, &this_s, e));
+        if (i > 0 && this_s > LONGEST_S)
             n = i;
         if (i == n)
             break;
+        took_s = this_s;
         rest(&t);
         TRY(run_train(&t, &p, TRAIN_S, &t.rested[i], e));
     }
@@ -112,7 +174,7 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
     for (bool more = true; more;) {
         more = false;
         for (int i = n - 1; i >= 0; i--) {
-            const struct point p = {POINT_PREFILL, sizes[i], 0, 0};
+            const struct point p = prompt_of(sizes[i]);
             const int had = t.rested[i];
             if (had >= RESTED_FEWEST || (share_s > 0 && t.spent_s + REST_S > share_s))
                 continue;
@@ -121,6 +183,9 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
             more |= t.rested[i] > had;
         }
     }
+    struct bundle_power_cap so_far;
+    if (power_cap_fit(s->a, &s->journal, &so_far) && so_far.held)
+        TRY(run_mixed(&t, sizes, n, took_s, &decodes, decode_s, e));
     *spent_s = t.spent_s;
     return journal_row(&s->journal, 'u', spent_s, 1, e);
 }
@@ -129,6 +194,7 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e)
 
 struct pass {
     bool begins; /* its train */
+    bool mixed;  /* of a mixed train */
     bool prompt;
     int64_t tokens;
     double begin_s, device_s;
@@ -139,36 +205,60 @@ struct passes {
     size_t n;
 };
 
-static struct passes load(struct arena *a, const struct journal *j)
+static void load_kind(const struct journal *j, char kind, struct passes *out)
 {
-    struct passes out = {arena_array(a, struct pass, j->rows.n), 0};
     size_t at = 0;
     int n;
     double train = -1;
-    for (const double *v; (v = journal_next(j, 't', &at, &n));) {
+    for (const double *v; (v = journal_next(j, kind, &at, &n));) {
         if (n != 5 || !(v[2] >= 1 && v[2] <= 1e9 && v[4] > 0))
             continue;
-        out.p[out.n++] = (struct pass){.begins = v[0] != train,
-                                       .prompt = v[1] > 0,
-                                       .tokens = (int64_t)v[2],
-                                       .begin_s = v[3],
-                                       .device_s = v[4]};
+        out->p[out->n++] = (struct pass){.begins = v[0] != train,
+                                         .mixed = kind == 'm',
+                                         .prompt = v[1] > 0,
+                                         .tokens = (int64_t)v[2],
+                                         .begin_s = v[3],
+                                         .device_s = v[4]};
         train = v[0];
     }
+}
+
+static struct passes load(struct arena *a, const struct journal *j)
+{
+    struct passes out = {arena_array(a, struct pass, j->rows.n), 0};
+    load_kind(j, 't', &out);
+    load_kind(j, 'm', &out);
     return out;
 }
 
-/* Median time of prompts of a size (decodes: 0) that began then; *n of them. */
+/* Median time of prompts of a size (decodes: 0) that began then in trains of their own; *n of
+ * them. */
 static double median_of(const struct passes *all, int64_t tokens, double from_s, double to_s,
                         double *scratch, int64_t *n)
 {
     *n = 0;
     for (size_t i = 0; i < all->n; i++) {
         const struct pass *p = &all->p[i];
-        if ((p->prompt ? p->tokens : 0) == tokens && p->begin_s >= from_s && p->begin_s <= to_s)
+        if (!p->mixed && (p->prompt ? p->tokens : 0) == tokens && p->begin_s >= from_s &&
+            p->begin_s <= to_s)
             scratch[(*n)++] = p->device_s;
     }
     return stats_of(scratch, *n).median;
+}
+
+/* Median time of prompts of a size behind two of a longer one that began late in a mixed train;
+ * NAN: there are none. */
+static double median_behind(const struct passes *all, int64_t tokens, double *scratch, int64_t *n)
+{
+    *n = 0;
+    for (size_t i = 2; i < all->n; i++) {
+        const struct pass *p = &all->p[i], *before = p - 1, *first = p - 2;
+        if (p->mixed && p->prompt && p->tokens == tokens && !p->begins && !before->begins &&
+            before->prompt && first->prompt && before->tokens > tokens &&
+            first->tokens == before->tokens && p->begin_s >= TRAIN_S / 2)
+            scratch[(*n)++] = p->device_s;
+    }
+    return *n ? stats_of(scratch, *n).median : (double)NAN;
 }
 
 static const struct bundle_power_cap_row *row_of(const struct bundle_power_cap *c, int64_t tokens)
@@ -201,6 +291,7 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
         r.rested_s = median_of(all, r.tokens, 0, RESTED_S, scratch, &r.rested_passes);
         r.sustained_s =
             median_of(all, r.tokens, TRAIN_S / 2, INFINITY, scratch, &r.sustained_passes);
+        r.behind_s = median_behind(all, r.tokens, scratch, &r.behind_passes);
         if (r.rested_passes > 0 && r.sustained_passes > 0)
             out->rows[out->n_rows++] = r;
     }
@@ -208,8 +299,9 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
         qsort(out->rows, out->n_rows, sizeof *out->rows, by_tokens);
 }
 
-/* Sum of absolute errors of the state model. Trains of prompts begin rested, those of decodes where
- * the prompts before them ended. The ratios of rows are to rested_s here, not to tables. */
+/* Sum of absolute errors of the state model. Trains that begin with prompts begin rested, those of
+ * decodes where the prompts before them ended. The ratios of rows are to rested_s here, not to
+ * tables. What lies between two passes of a train, or was not told, is rest. */
 static double error_of(const struct passes *all, const struct bundle_power_cap *said,
                        const struct power_cap *model, double free_s)
 {
@@ -224,6 +316,8 @@ static double error_of(const struct passes *all, const struct bundle_power_cap *
         const struct power_cap_factors f = power_cap_factors(model, &b);
         if (p->begins && p->prompt)
             clock = (struct power_cap_state){0};
+        else if (!p->begins)
+            (void)power_cap_move(model, 0, p->begin_s - (p[-1].begin_s + p[-1].device_s), &clock);
         const double rested_s = r ? r->rested_s : free_s;
         sum += fabs(rested_s * power_cap_over(model, &f, p->device_s, &clock) - p->device_s);
     }
@@ -238,26 +332,25 @@ static void fit_times(struct arena *a, const struct passes *all, struct bundle_p
     enum { DELAYS = 41 }; /* every 2.5 ms */
     double *rested_s = arena_array(a, double, said->n_rows);
     struct bundle_power_cap tried = *said;
-    const struct power_cap *made;
     struct err never = {0};
     double least = INFINITY;
     for (size_t i = 0; i < said->n_rows; i++)
         rested_s[i] = said->rows[i].rested_s;
-    tried.time_constant_s = FROM_S;
-    tried.delay_s = 0;
-    if (power_cap_make(a, NULL, &tried, rested_s, &made, &never) != ST_OK)
-        return;
-    struct power_cap model = *made;
     for (int i = 0; i < DELAYS; i++)
         for (double s = FROM_S; s <= TO_S; s *= STEP) {
-            model.time_constant_s = s;
-            model.delay_s = i / 400.0;
-            const double error = error_of(all, said, &model, free_s);
-            if (error < least) {
-                least = error;
-                said->time_constant_s = s;
-                said->delay_s = model.delay_s;
+            struct arena *scratch = arena_new();
+            const struct power_cap *model;
+            tried.time_constant_s = s;
+            tried.delay_s = i / 400.0;
+            if (power_cap_make(scratch, NULL, &tried, rested_s, &model, &never) == ST_OK) {
+                const double error = error_of(all, said, model, free_s);
+                if (error < least) {
+                    least = error;
+                    said->time_constant_s = s;
+                    said->delay_s = tried.delay_s;
+                }
             }
+            arena_free(&scratch);
         }
 }
 

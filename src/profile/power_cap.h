@@ -1,5 +1,6 @@
-/* What the power limit does to a GPU's clock, measured: trains of prompts after rest, and decodes
- * right behind the longest prompts. Private to profile/. What is made of it: read/power_cap.h.
+/* What the power limit does to a GPU's clock, measured: trains of prompts after rest, decodes and
+ * short prompts right behind the longest prompts, and prompts that alternate with decodes. Private
+ * to profile/. What is made of it: read/power_cap.h.
  *
  * The tables come from passes by ones and twos, in a run a device is busy for minutes. On an H200
  * of 700 W a prompt of 2,048 tokens of Llama-2-7B took 41.9 ms after rest and 47.9 ms once prompts
@@ -8,8 +9,12 @@
  *
  * Sizes are powers of two, as far as a pass ends before the clock can fall. Each one's train lasts
  * TRAIN_S after REST_S of rest, and sizes with few passes at the clock of rest get more short ones.
- * The journal has a row "t" per pass: number of its train, 1 for prompts or 0 for decodes, tokens
- * or sequences, when it began, in the train, and its time; a row "u" ends the trains. */
+ * Then come mixed trains, each after rest too: the longest prompts until they are sustained and
+ * each shorter size behind two of them; and the two longest sizes, each prompt with decodes of some
+ * 10 or 40 ms behind it, which is what tells how fast the clock comes back: in trains of one size
+ * it only falls. The journal has a row "t" per pass, "m" in mixed trains: number of its train, 1
+ * for prompts or 0 for decodes, tokens or sequences, when it began, in the train, and its time; a
+ * row "u" ends the trains. */
 #ifndef PROFILE_POWER_CAP_H
 #define PROFILE_POWER_CAP_H
 
@@ -23,12 +28,11 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e);
 /* From the journal's trains; false: it has none.
  *
  * rested: median of the passes of a size that begin RESTED_S or less after rest; sustained: of
- * those that begin in the second half of the longest trains. decode_ratio: of the decodes right
- * behind prompts to those that have settled. The clock is held where a size takes HELD_LEAST longer
- * than rested. time_constant_s, from 10 ms to 1 s, and delay_s, up to 0.1 s: the two of a table
- * with which the state model of read/power_cap.h has the least sum of absolute errors over all
- * passes, in order. (A first pass that outlasts the delay has some of what follows in its rested
- * time.) */
+ * those that begin in the second half of the longest trains; behind: of those in mixed trains that
+ * follow two of the longest. decode_ratio: of the decodes right behind prompts to those that have
+ * settled. The clock is held where a size takes HELD_LEAST longer than rested. time_constant_s,
+ * from 10 ms to 1 s, and delay_s, up to 0.1 s: the two of a table with which the state model of
+ * read/power_cap.h has the least sum of absolute errors over all passes, in order. */
 bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out);
 
 #endif

@@ -105,6 +105,8 @@ static const struct field power_cap_row_rows[] = {
     FIELD(T, sustained_s, .min = 1e-9, .max = 1e6),
     NUMBER(T, rested_passes),
     NUMBER(T, sustained_passes),
+    NUMBER(T, behind_s, .min = 1e-9, .max = 1e6),
+    NUMBER(T, behind_passes),
 };
 static const struct fields power_cap_row_fields = FIELDS(T, power_cap_row_rows);
 #undef T

@@ -84,7 +84,8 @@ struct bundle_prompt_batch {
 struct bundle_power_cap_row {
     int64_t tokens;
     double rested_s, sustained_s;
-    int64_t rested_passes, sustained_passes; /* these are medians of */
+    double behind_s; /* right behind long prompts that have gone on for long; NAN = not measured */
+    int64_t rested_passes, sustained_passes, behind_passes; /* these are medians of */
 };
 /* What the power limit does to the clock (profile/power_cap.h, read/power_cap.h). */
 struct bundle_power_cap {

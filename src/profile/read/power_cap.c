@@ -9,6 +9,35 @@ static double excess_of(const struct bundle_power_cap_row *row)
     return fmax(row->sustained_s / row->rested_s - 1, 0);
 }
 
+/* Prompts of a row. */
+struct prompts {
+    double free_s; /* at held 0 from begin to end */
+    double slope, target;
+};
+
+static struct prompts prompts_at(const struct power_cap *c, const struct bundle_power_cap_row *row,
+                                 double free_s)
+{
+    const double excess = fmax(row->sustained_s / free_s - 1, 0);
+    const double behind = isnan(row->behind_s) ? c->decode_ratio : row->behind_s / free_s;
+    const double slope = fmax(excess, behind - 1);
+    return (struct prompts){free_s, slope, slope > 0 ? excess / slope : 0};
+}
+
+/* A prompt that outlasts the delay ends at a lower clock than it began at, so its time after rest
+ * is not that at held 0. Each step leaves a tenth of the error or less: a part of the slope. */
+static struct prompts prompts_of(const struct power_cap *c, const struct bundle_power_cap_row *row)
+{
+    enum { STEPS = 8 };
+    struct prompts p = prompts_at(c, row, row->rested_s);
+    for (int i = 0; i < STEPS; i++) {
+        struct power_cap_state clock = {0};
+        const double held = power_cap_move(c, p.target, row->rested_s, &clock);
+        p = prompts_at(c, row, row->rested_s / (1 + p.slope * held));
+    }
+    return p;
+}
+
 static enum st check(const struct node *map, const struct bundle_power_cap *said,
                      const double *table_s, struct err *e)
 {
@@ -42,26 +71,24 @@ enum st power_cap_make(struct arena *a, const struct node *map, const struct bun
         return ST_OK;
     TRY(check(map, said, table_s, e));
     const size_t n = said->n_rows;
-    const double least = said->decode_ratio - 1;
     double x[MOST_ROWS];
     double *rested = arena_array(a, double, n), *sustained = arena_array(a, double, n);
     double *target = arena_array(a, double, n);
-    for (size_t i = 0; i < n; i++) {
-        const struct bundle_power_cap_row *row = &said->rows[i];
-        const double excess = excess_of(row), slope = fmax(excess, least);
-        x[i] = log2((double)row->tokens);
-        rested[i] = row->rested_s / table_s[i];
-        sustained[i] = rested[i] * (1 + slope);
-        target[i] = slope > 0 ? excess / slope : 0;
-    }
-    const struct grid *g = grid_new(a, x, (int32_t)n);
     struct power_cap *c = arena_one(a, struct power_cap);
     *c = (struct power_cap){.time_constant_s = said->time_constant_s,
                             .delay_s = isnan(said->delay_s) ? 0 : said->delay_s,
-                            .decode_ratio = said->decode_ratio,
-                            .rested = {g, rested},
-                            .sustained = {g, sustained},
-                            .target = {g, target}};
+                            .decode_ratio = said->decode_ratio};
+    for (size_t i = 0; i < n; i++) {
+        const struct prompts p = prompts_of(c, &said->rows[i]);
+        x[i] = log2((double)said->rows[i].tokens);
+        rested[i] = p.free_s / table_s[i];
+        sustained[i] = rested[i] * (1 + p.slope);
+        target[i] = p.target;
+    }
+    const struct grid *g = grid_new(a, x, (int32_t)n);
+    c->rested = (struct curve){g, rested};
+    c->sustained = (struct curve){g, sustained};
+    c->target = (struct curve){g, target};
     *out = c;
     return ST_OK;
 }

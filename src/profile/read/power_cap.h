@@ -12,12 +12,14 @@
  *     rested x (1 + slope x (mean of held over the batch))
  *
  * The slope of decodes is measured behind prompts. That of prompts is their own excess, sustained /
- * rested - 1, at target 1: their sustained time is that at their target. Prompts so short that they
- * hardly hold the clock down have at least the slope of decodes, and as target the part of it that
- * they show. In a batch of both, decode attention counts as decodes do, by its share of the time,
+ * rested - 1, at target 1: their sustained time is that at their target. Short prompts hold the
+ * clock down less than longer ones that went before: their slope is measured behind these where it
+ * was, else it is at least that of decodes; their target is the part of it that they show by
+ * themselves. In a batch of both, decode attention counts as decodes do, by its share of the time,
  * the rest as a prompt of all its tokens.
  *
- * Prompts were measured rested and sustained, whole; the tables hold their operators at a clock
+ * Prompts were measured rested, sustained and behind long ones, whole; the time at held 0 is what
+ * makes a prompt after rest take its rested time; the tables hold their operators at a clock
  * that nobody knows. So the factors on a prediction are ratios of these times to what the tables
  * say of the same prompt. Docs: docs/methodology.md. */
 #ifndef PROFILE_READ_POWER_CAP_H

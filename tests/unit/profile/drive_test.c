@@ -146,12 +146,12 @@ static void a_train_lasts_as_long_as_asked(void **state)
     struct err e = {0};
     for (int k = 0; k < 2; k++) {
         struct drive_passes passes = {0};
-        assert_ok(drive_train(d, &points[k], 0, &passes, &e), &e);
+        assert_ok(drive_train(d, &points[k], 1, 0, &passes, &e), &e);
         assert_int_equal(passes.of.n, 2);
         const double pass_s = passes.of.p[0].device_s, step_s = passes.of.p[1].begin_s;
         assert_true(pass_s > 0 && step_s > pass_s && passes.of.p[0].begin_s == 0);
         vec_clear(&passes.of);
-        assert_ok(drive_train(d, &points[k], 9.5 * step_s, &passes, &e), &e);
+        assert_ok(drive_train(d, &points[k], 1, 9.5 * step_s, &passes, &e), &e);
         assert_int_equal(passes.of.n, 11);
         for (size_t i = 0; i < passes.of.n; i++) {
             assert_near(passes.of.p[i].begin_s, (double)i * step_s, 1e-9);
@@ -159,6 +159,32 @@ static void a_train_lasts_as_long_as_asked(void **state)
         }
         vec_free(&passes.of);
     }
+    arena_free(&a);
+}
+
+/* Points in turn: once through them however long that takes, and around while there is time. */
+static void a_train_of_several_points_takes_them_in_turn(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    struct timed_executor t = {.model = &m};
+    struct drive *d = drive_new(a, timed_executor(&t), &limits, m.vocab, 1);
+    const struct point points[] = {
+        {POINT_PREFILL, 64, 0, 0}, {POINT_DECODE, 4, 32, 0}, {POINT_DECODE, 4, 32, 0}};
+    struct drive_passes passes = {0};
+    struct err e = {0};
+    assert_ok(drive_train(d, points, 3, 0, &passes, &e), &e);
+    assert_int_equal(passes.of.n, 3);
+    const double round_s = passes.of.p[2].begin_s + passes.of.p[2].device_s;
+    assert_true(passes.of.p[0].device_s > passes.of.p[1].device_s);
+    vec_clear(&passes.of);
+    assert_ok(drive_train(d, points, 3, 2.5 * round_s, &passes, &e), &e);
+    assert_true(passes.of.n >= 7 && passes.of.n <= 10);
+    for (size_t i = 0; i < passes.of.n; i++)
+        assert_int_equal(passes.of.p[i].point, i % 3);
+    assert_near(passes.of.p[3].device_s, passes.of.p[0].device_s, 1e-12);
+    assert_near(passes.of.p[4].device_s, passes.of.p[2].device_s, 1e-12);
+    vec_free(&passes.of);
     arena_free(&a);
 }
 
@@ -194,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_train_runs_until_it_is_no_faster),
         cmocka_unit_test(a_slow_machine_is_not_asked_for_long_trains),
         cmocka_unit_test(a_train_lasts_as_long_as_asked),
+        cmocka_unit_test(a_train_of_several_points_takes_them_in_turn),
         cmocka_unit_test(a_lost_batch_is_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -335,7 +335,7 @@ static void trains_become_the_power_cap(void **state)
     b = load(f);
     const struct power_cap_factors factors =
         power_cap_factors(bundle_power_cap(b), &(struct power_cap_batch){128, true, 0});
-    assert_near(factors.rested, 1, 1e-6);
+    assert_near(factors.rested, 1, 0.01); /* a little of the fall is in the rested time */
     assert_near(factors.sustained, 1.2, 1e-6);
     assert_true(bundle_prompt_scale(b, 100, false) < 0.999);
     assert_true(bundle_prompt_scale(b, 100, false) > 1 / 1.2);

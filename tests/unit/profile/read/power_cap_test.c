@@ -6,9 +6,9 @@
 #include "support/support.h"
 #include "text/json.h"
 
-/* Prompts of 256 tokens and more hold the clock, of 128 hardly. */
+/* Prompts of 256 tokens and more hold the clock, of 128 hardly. None outlasts the delay. */
 static const char good[] = "{\"power_cap\": {\"held\": true, \"time_constant_s\": 0.05, "
-                           "\"decode_ratio\": 1.08, \"rows\": ["
+                           "\"delay_s\": 0.02, \"decode_ratio\": 1.08, \"rows\": ["
                            "{\"tokens\": 128, \"rested_s\": 0.005, \"sustained_s\": 0.0051},"
                            "{\"tokens\": 256, \"rested_s\": 0.006, \"sustained_s\": 0.0069},"
                            "{\"tokens\": 1024, \"rested_s\": 0.02, \"sustained_s\": 0.024}]}}";
@@ -44,16 +44,54 @@ static void rows_take_the_place_of_the_tables(void **state)
     assert_near(at(c, 512, 0).rested, (0.006 / 0.0063 + 0.02 / 0.022) / 2, 1e-12);
     /* the nearest size outside */
     assert_near(at(c, 4096, 0).sustained, 0.024 / 0.022, 1e-12);
-    assert_near(at(c, 1, 0).rested, 1, 1e-12);
-    /* a short one slows down as decodes do, and goes there a quarter of the way */
-    assert_near(at(c, 128, 0).sustained, 1.08, 1e-12);
-    assert_near(at(c, 128, 0).target, 0.25, 1e-12);
+    assert_near(at(c, 1, 0).rested, 1, 2e-3);
+    /* a short one slows down as decodes do, and goes there a quarter of the way, from the start */
+    assert_near(at(c, 128, 0).sustained / at(c, 128, 0).rested, 1.08, 1e-9);
+    assert_near(at(c, 128, 0).target, 0.25, 0.02);
     /* decode attention in a batch of both */
     assert_near(at(c, 256, 0.25).sustained, 0.75 * 0.0069 / 0.0063 + 0.25 * 1.08, 1e-12);
     assert_near(at(c, 256, 0.25).target, 0.75, 1e-12);
     const struct power_cap_factors d =
         power_cap_factors(c, &(struct power_cap_batch){.tokens = 64, .decode_share = 0.5});
     assert_true(d.rested == 1 && d.sustained == 1.08 && d.target == 0);
+}
+
+/* Behind long prompts a short one takes a fifth longer, and by itself a twentieth; a long one is no
+ * longer behind others than by itself. */
+static void short_prompts_have_the_slope_measured_behind_long_ones(void **state)
+{
+    struct test *t = *state;
+    const struct power_cap *c;
+    assert_ok(make(t,
+                   "{\"power_cap\": {\"held\": true, \"time_constant_s\": 0.05, \"delay_s\": 0.02, "
+                   "\"decode_ratio\": 1.08, \"rows\": [{\"tokens\": 128, \"rested_s\": 0.005, "
+                   "\"sustained_s\": 0.00525, \"behind_s\": 0.006, \"behind_passes\": 3}, "
+                   "{\"tokens\": 512, \"rested_s\": 0.01, \"sustained_s\": 0.012, "
+                   "\"behind_s\": 0.0119}]}}",
+                   (double[]){0.005, 0.01}, &c),
+              t);
+    assert_near(at(c, 128, 0).sustained, 1.2, 1e-9);
+    assert_near(at(c, 128, 0).target, 0.25, 0.02);
+    assert_near(at(c, 512, 0).sustained, 1.2, 1e-12);
+    assert_near(at(c, 512, 0).target, 1, 1e-12);
+}
+
+/* 40 ms of which the clock falls during all but the first 10: free, it would take less. */
+static void a_prompt_after_rest_takes_its_rested_time(void **state)
+{
+    struct test *t = *state;
+    const struct power_cap *c;
+    assert_ok(make(t,
+                   "{\"power_cap\": {\"held\": true, \"time_constant_s\": 0.03, \"delay_s\": 0.01, "
+                   "\"decode_ratio\": 1.08, \"rows\": [{\"tokens\": 2048, \"rested_s\": 0.04, "
+                   "\"sustained_s\": 0.048}]}}",
+                   (double[]){0.042}, &c),
+              t);
+    struct power_cap_state clock = {0};
+    const struct power_cap_factors f = at(c, 2048, 0);
+    assert_true(f.rested < 0.96 * 0.04 / 0.042);
+    assert_near(f.sustained, 0.048 / 0.042, 1e-12);
+    assert_near(power_cap_run(c, &f, 0.042, 0, &clock), 0.04, 1e-6);
 }
 
 static double held_after(const struct power_cap *c, double held, double target, double seconds)
@@ -141,7 +179,7 @@ static void a_batch_takes_what_its_own_end_allows(void **state)
     /* far longer than the time constant: no oscillation */
     clock = (struct power_cap_state){0};
     s = power_cap_run(c, &f, 22, 0, &clock);
-    assert_near(s, 24 - 4 * 0.05 / 24, 1e-3);
+    assert_near(s, 24 - 4 * (0.05 + 0.02) / 24, 1e-3);
 }
 
 static void a_clock_that_does_not_fall_is_none(void **state)
@@ -197,6 +235,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rows_take_the_place_of_the_tables),
+        TEST(short_prompts_have_the_slope_measured_behind_long_ones),
+        TEST(a_prompt_after_rest_takes_its_rested_time),
         TEST(the_state_goes_to_its_target),
         TEST(work_spends_the_delay_first_and_rest_gives_it_back),
         TEST(a_batch_takes_what_its_own_end_allows),
