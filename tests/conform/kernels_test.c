@@ -40,7 +40,7 @@ static void products(void **state)
 static void products_on_a_small_gpu(void **state)
 {
     for (int id = CUDA_MATMUL_FEW; id <= CUDA_MATMUL_SOME_GATED; id++)
-        check_row(state, cuda_kernels[id].name, 3, 1e6, 101);
+        check_row(state, cuda_kernels[id].name, 3, 1e6, 23);
 }
 
 static void sampling(void **state)
