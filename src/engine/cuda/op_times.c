@@ -68,7 +68,7 @@ static void divide(const struct cuda_op_times *t, double device_s, double op_s[O
     const double scale = kernels_s > device_s ? device_s / kernels_s : 1;
     for (int k = 0; k < OP_KINDS; k++)
         op_s[k] = t->kernel_s[k] * scale;
-    op_s[OP_GAP] = device_s - kernels_s * scale;
+    op_s[OP_GAP] = fmax(device_s - kernels_s * scale, 0); /* rounded, not below 0 */
 }
 
 bool cuda_op_times_of(struct cuda_op_times *t, const struct cuda_pass_shape *shape, bool split,

@@ -104,6 +104,26 @@ static void a_pass_divides_by_its_kernels(void **state)
     }
 }
 
+/* Kernels that were recorded longer than the pass took fill it: what rounding leaves over is no gap,
+ * and none below 0, which no bundle could hold. */
+static void a_pass_shorter_than_its_kernels_has_no_gap(void **state)
+{
+    (void)state;
+    struct cuda_op_times times = {.known = true};
+    const struct cuda_pass_shape shape = {.chunks = 0};
+    double op_s[OP_KINDS];
+    for (int i = 0; i < 1000; i++) {
+        double kernels_s = 0;
+        for (int k = 0; k < OP_GAP; k++)
+            kernels_s += times.kernel_s[k] = 1e-3 / (1.7 + k + 0.37 * i);
+        const double pass_s = kernels_s * (0.9 + i / 11e3);
+        assert_true(cuda_op_times_of(&times, &shape, false, pass_s, op_s));
+        assert_true(op_s[OP_GAP] >= 0 && op_s[OP_GAP] < 1e-15);
+        assert_near(sum_of(op_s) / pass_s, 1, 1e-12);
+    }
+    cuda_op_times_close(&times);
+}
+
 static void rows_are_padded_as_graphs_are(void **state)
 {
     struct test *t = *state;
@@ -168,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_pass_divides_by_its_kernels),
+        TEST(a_pass_shorter_than_its_kernels_has_no_gap),
         TEST(rows_are_padded_as_graphs_are),
         TEST(heat_is_reported),
         TEST(cupti_that_refuses_is_reported),
