@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/order.h"
 #include "base/rng.h"
 #include "profile/read/power_cap.h"
@@ -13,20 +14,20 @@
 enum { SHORTEST = 8, LONGEST_LEAST = 64 }; /* tokens per prompt */
 
 static const struct calibration_setting settings[2][CALIBRATION_SETTINGS] = {
-    {{1, 16, 48, 512, 0.5},
-     {2, 8, 96, 512, 0.5},
-     {4, 12, 96, 512, 0.5},
-     {8, 16, 96, 512, 0.5},
-     {16, 32, 96, 512, 0.5},
-     {32, 48, 96, 512, 0.5}},
+    {{1, 16, 48, 512, 0.5, 1},
+     {2, 8, 96, 512, 0.5, 1},
+     {4, 12, 96, 512, 0.5, 1},
+     {8, 16, 96, 512, 0.5, 1},
+     {16, 32, 96, 512, 0.5, 1},
+     {32, 48, 96, 512, 0.5, 1}},
     /* batches of all sizes between come at the end of each, as it drains; prompts of few sequences
      * up to what a batch holds: factors of the classes at the upper end are not those below */
-    {{1, 16, 48, 4096, 2},
-     {6, 24, 64, 4096, 2},
-     {20, 60, 64, 4096, 2},
-     {44, 100, 64, 1024, 2},
-     {72, 144, 64, 1024, 2},
-     {128, 256, 64, 1024, 2}},
+    {{1, 16, 48, 4096, 2, 0.6},
+     {6, 24, 64, 4096, 2, 0.6},
+     {20, 60, 64, 4096, 2, 1},
+     {44, 100, 64, 1024, 2, 1},
+     {72, 144, 64, 1024, 2, 1},
+     {128, 256, 64, 1024, 2, 1}},
 };
 
 const struct calibration_setting *calibration_settings_of(bool deep)
@@ -59,7 +60,10 @@ struct calibration_part calibration_part(const struct calibration_setting *set, 
     while (out.longest > LONGEST_LEAST &&
            mean_tokens(out.longest) * token_s > set->prompts * each_s)
         out.longest /= 2;
-    *seconds = (double)out.requests * (each_s + fmax(mean_tokens(out.longest) * token_s, decode_s));
+    const double request_s = each_s + fmax(mean_tokens(out.longest) * token_s, decode_s);
+    if (set->busy < 1)
+        out.gap_s = request_s / set->busy;
+    *seconds = (double)out.requests * request_s / set->busy;
     return out;
 }
 
@@ -70,6 +74,7 @@ struct spy {
     struct calibration *out;
     size_t answered; /* batches of out; those of one lane come back in order */
     int round;
+    double done_s; /* by the device, the last batch of the setting; NAN = none */
 };
 
 static int32_t spy_max_in_flight(void *self)
@@ -103,6 +108,9 @@ static enum st spy_next(void *self, double deadline_s, struct completion *c, str
     struct calibration_batch *row = &s->out->batches.p[s->answered++];
     row->device_s = c->starved ? 0 : sum; /* 0: is left out */
     row->launch_s = row->b.n_chunks && c->launch_s > 0 ? c->prepare_s + c->launch_s : 0;
+    const double done_s = c->end_s - c->answer_s, idle_s = done_s - c->device_s - s->done_s;
+    row->idle_s = idle_s > 0 ? idle_s : 0; /* 0 for NAN */
+    s->done_s = done_s;
     return st;
 }
 
@@ -130,6 +138,7 @@ static void spy_close(void *self)
 struct feed {
     struct rng rng;
     int64_t next, n, longest, decodes;
+    double gap_s, at_s;
     int32_t vocab;
 };
 
@@ -145,8 +154,12 @@ static enum st feed_next(void *self, struct workload_request *out, struct err *e
     int64_t decodes = f->decodes / 2 + (int64_t)rng_below(&f->rng, (uint64_t)f->decodes) + 1;
     *out =
         (struct workload_request){.request_id = f->next++,
+                                  .arrival_ns = ns_from_s(f->at_s),
+                                  .arrival_s = ns_to_s(ns_from_s(f->at_s)),
                                   .num_prefill_tokens = prompt < f->longest ? prompt : f->longest,
                                   .num_decode_tokens = decodes};
+    if (f->gap_s > 0)
+        f->at_s += f->gap_s * rng_exponential(&f->rng);
     return ST_OK;
 }
 
@@ -176,6 +189,7 @@ static enum st run_at(const struct profile_params *p, struct executor ex,
                      .n = part->requests,
                      .longest = longest,
                      .decodes = decodes,
+                     .gap_s = part->gap_s,
                      .vocab = (int32_t)p->model->vocab};
     struct serve_params sp = {
         .policy = "vllm_v1",
@@ -217,6 +231,7 @@ enum st calibration_round(const struct profile_params *p, struct executor ex, in
         const struct calibration_setting *set = &sets[i];
         char name[48];
         snprintf(name, sizeof name, "profile.rehearsal.%d.%d", round, i);
+        spy.done_s = (double)NAN; /* the clock is set back */
         if (set->sequences <= p->max_batch)
             TRY(run_at(p, spied, set, &parts[i], rng_stream(p->seed, name), stop, e));
     }
@@ -231,8 +246,20 @@ void calibration_free(struct calibration *r)
 
 /* ---- in the journal ---- */
 
-/* Line "r": these numbers, then start and tokens of each chunk. */
-enum row { DECODES, LAST_CHUNKS, PREFILL, KV_TOKENS, KV_MAX, TRAIN, DEVICE_S, LAUNCH_S, ROW };
+/* Line "r": these numbers, then start and tokens of each chunk. Before 2026-11-26 there was no
+ * IDLE_S, and their number was even. */
+enum row {
+    DECODES,
+    LAST_CHUNKS,
+    PREFILL,
+    KV_TOKENS,
+    KV_MAX,
+    TRAIN,
+    DEVICE_S,
+    LAUNCH_S,
+    IDLE_S,
+    ROW
+};
 
 enum st calibration_keep(const struct calibration *r, size_t from, double spent_s,
                          struct journal *j, struct err *e)
@@ -247,7 +274,8 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
                                      [KV_MAX] = (double)b->decode_kv_max,
                                      [TRAIN] = (double)b->train,
                                      [DEVICE_S] = row->device_s,
-                                     [LAUNCH_S] = row->launch_s};
+                                     [LAUNCH_S] = row->launch_s,
+                                     [IDLE_S] = row->idle_s};
         int n = ROW;
         for (int32_t k = 0; k < b->n_chunks && n + 2 <= JOURNAL_NUMBERS; k++) {
             v[n++] = (double)r->chunks.p[row->first_chunk + (size_t)k].start;
@@ -260,18 +288,20 @@ enum st calibration_keep(const struct calibration *r, size_t from, double spent_
 
 static void load_batch(const double *v, int n, int round, struct calibration *out)
 {
+    const int first = n % 2 ? ROW : IDLE_S; /* chunk */
     struct calibration_batch row = {.round = round,
                                     .first_chunk = out->chunks.n,
                                     .device_s = v[DEVICE_S],
-                                    .launch_s = v[LAUNCH_S]};
+                                    .launch_s = v[LAUNCH_S],
+                                    .idle_s = first == ROW ? v[IDLE_S] : 0};
     row.b = (struct batch){.n_decodes = (int32_t)v[DECODES],
                            .n_last_chunks = (int32_t)v[LAST_CHUNKS],
                            .prefill_tokens = (int64_t)v[PREFILL],
                            .decode_kv_tokens = (int64_t)v[KV_TOKENS],
                            .decode_kv_max = (int64_t)v[KV_MAX],
                            .train = (int64_t)v[TRAIN],
-                           .n_chunks = (n - ROW) / 2};
-    for (int i = ROW; i + 1 < n; i += 2)
+                           .n_chunks = (n - first) / 2};
+    for (int i = first; i + 1 < n; i += 2)
         vec_push(&out->chunks, (struct chunk){.start = (int64_t)v[i], .tokens = (int64_t)v[i + 1]});
     vec_push(&out->batches, row);
 }
@@ -283,7 +313,7 @@ void calibration_load(const struct journal *j, struct calibration *out)
         const struct journal_row *row = &j->rows.p[i];
         if (row->kind == 'q')
             round++;
-        else if (row->kind == 'r' && row->n >= ROW)
+        else if (row->kind == 'r' && row->n >= IDLE_S)
             load_batch(j->numbers.p + row->first, row->n, round, out);
     }
 }
@@ -358,17 +388,28 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
     if (predictor_open(a, &predictor_bundle, &params, &p, &ignored) != ST_OK)
         return;
     struct power_cap_state clock = {0};
-    int round = -1;
+    double pause_s = 0, host_s;
+    const int wakes = bundle_wake_iterations(unscaled);
+    int round = -1, awake = wakes; /* batches since the pause */
     for (size_t i = 0; i < r->batches.n; i++) {
         struct calibration_batch *row = &r->batches.p[i];
         struct batch b = row->b;
         struct stage_time t;
+        double wake_s = 0;
         b.chunks = r->chunks.p + row->first_chunk;
         if (row->round != round)
             clock = (struct power_cap_state){0};
         round = row->round;
+        if (row->idle_s > 0) {
+            pause_s = row->idle_s;
+            awake = 0;
+        }
+        if (awake < wakes)
+            bundle_wake_s(unscaled, pause_s, awake++, &wake_s, &host_s);
+        if (p.power_cap)
+            (void)power_cap_move(p.power_cap, 0, row->idle_s, &clock);
         if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
-            row->predicted_s = predicted_s(p.power_cap, row, &t, &clock);
+            row->predicted_s = wake_s + predicted_s(p.power_cap, row, &t, &clock);
     }
 }
 

@@ -23,6 +23,7 @@ struct calibration_batch {
     size_t first_chunk;
     double device_s;    /* sum over operators */
     double launch_s;    /* host time until it was launched, with chunks; 0 = not told apart */
+    double idle_s;      /* of the device, before it; 0 = none, or not known */
     double predicted_s; /* of calibration_predict; 0 = unknown */
     bool waited;        /* calibration_find_waiting: for launches */
 };
@@ -37,11 +38,13 @@ void calibration_free(struct calibration *r);
 
 /* Sequences at a time, requests, their output tokens on average: trains of decodes between two
  * prompts are output tokens / sequences long. Prompts take at most `prompts` times the time of the
- * decodes. */
+ * decodes. busy: part of the time in which the device computes, with requests that come by
+ * themselves; 1 = the next comes when one ends. A GPU that has few sequences at a time rests between
+ * them, which its clock shows (read/power_cap.h). */
 enum { CALIBRATION_SETTINGS = 6 };
 struct calibration_setting {
     int64_t sequences, requests, decodes, longest;
-    double prompts;
+    double prompts, busy;
 };
 /* The settings; deep: for devices that serve a hundred sequences at once. */
 const struct calibration_setting *calibration_settings_of(bool deep);
@@ -52,6 +55,7 @@ bool calibration_is_deep(const struct executor *ex);
  */
 struct calibration_part {
     int64_t requests, decodes, longest;
+    double gap_s; /* between arrivals, in the mean; 0 = all are there */
 };
 /* The part for `length` (0 to 1): outputs are shortened down to CALIBRATION_FEWEST tokens, then
  * there are fewer requests. Prompts are shortened until their tokens take no more than the setting
@@ -80,9 +84,10 @@ void calibration_load(const struct journal *j, struct calibration *out);
 /* Batches without prefill chunks are classed by their sequences, those with by their tokens. */
 enum { CALIBRATION_CLASSES = 15 }; /* at most */
 
-/* What `unscaled`, tables without factors, predicts of each batch: before scales and rests. With a
- * power cap (read/power_cap.h) where the batches before it in its round, as they were measured,
- * left the clock: what the cap does is in no factor then. Rounds begin rested. */
+/* What `unscaled`, tables without factors, predicts of each batch: before scales and rests, with
+ * what waking up takes after a pause. With a power cap (read/power_cap.h) where the batches before
+ * it in its round, as they were measured, and the rests between them left the clock: what the cap
+ * does is in no factor then. Rounds begin rested. */
 void calibration_predict(struct arena *a, struct calibration *r, const struct model *m,
                          const struct bundle *unscaled);
 

@@ -10,7 +10,7 @@
 /* The clock of an H200 fell 40 to 80 ms after rest and was back 60 to 140 ms behind the prompts. */
 static const double REST_S = 0.3, TRAIN_S = 0.35, RESTED_S = 0.025, DECODES_S = 0.4;
 static const double HELD_S = 0.2, MIXED_S = 0.5; /* until prompts are sustained; of a mixed train */
-static const double BREAKS_S[] = {0.01, 0.04};   /* with decodes, between two prompts */
+static const double BREAKS_S[] = {0.01, 0.04};   /* between prompts */
 /* Of the decodes behind the prompts: those that begin before and after that. */
 static const double BEHIND_S = 0.015, SETTLED_S = 0.2;
 static const double LONGEST_S = 0.05;   /* a longer pass is not at the clock of rest to its end */
@@ -51,11 +51,16 @@ struct trains {
     double spent_s;
 };
 
+static void rest_for(struct trains *t, double seconds)
+{
+    t->spent_s += seconds;
+    if (!t->s->p->clock->is_virtual)
+        clock_sleep_until_ns(clock_mono_ns() + ns_from_s(seconds));
+}
+
 static void rest(struct trains *t)
 {
-    t->spent_s += REST_S;
-    if (!t->s->p->clock->is_virtual)
-        clock_sleep_until_ns(clock_mono_ns() + ns_from_s(REST_S));
+    rest_for(t, REST_S);
 }
 
 /* Points of a train, in turn; more than fit are left out. */
@@ -70,9 +75,10 @@ static void turn_put(struct turn *u, const struct point *p, int64_t times)
         u->p[u->n++] = *p;
 }
 
-/* kind: of its rows. rested: where passes at the clock of rest are counted; NULL = not. */
+/* kind: of its rows. from_s: when it begins, in its train. rested: where passes at the clock of
+ * rest are counted; NULL = not. */
 static enum st run_turn(struct trains *t, char kind, const struct point *points, size_t n,
-                        double seconds, int *rested, struct err *e)
+                        double from_s, double seconds, int *rested, struct err *e)
 {
     struct drive_passes passes = {0};
     if (session_stopped(t->s))
@@ -87,10 +93,9 @@ static enum st run_turn(struct trains *t, char kind, const struct point *points,
         if (pass->device_s > 0)
             st = journal_row(&t->s->journal, kind,
                              (double[]){t->train, p->kind != POINT_DECODE, (double)p->x,
-                                        pass->begin_s, pass->device_s},
+                                        from_s + pass->begin_s, pass->device_s},
                              5, e);
     }
-    t->train++;
     vec_free(&passes.of);
     return st;
 }
@@ -98,7 +103,9 @@ static enum st run_turn(struct trains *t, char kind, const struct point *points,
 static enum st run_train(struct trains *t, const struct point *p, double seconds, int *rested,
                          struct err *e)
 {
-    return run_turn(t, 't', p, 1, seconds, rested, e);
+    const enum st st = run_turn(t, 't', p, 1, 0, seconds, rested, e);
+    t->train++;
+    return st;
 }
 
 /* Two passes first, so that what a size needs is there: they are no rows. *took_s: the second. */
@@ -122,6 +129,23 @@ static struct point prompt_of(int64_t tokens)
     return (struct point){POINT_PREFILL, tokens, 0, 0};
 }
 
+/* Twos of prompts with rests of so long between. */
+static enum st run_with_rests(struct trains *t, const struct point *p, double rest_s,
+                              struct err *e)
+{
+    const int64_t begin_ns = clock_mono_ns();
+    rest(t);
+    for (double at_s = 0; at_s < MIXED_S;) {
+        TRY(run_turn(t, 'm', p, 1, at_s, 0, NULL, e));
+        rest_for(t, rest_s);
+        at_s = ns_to_s(clock_mono_ns() - begin_ns) - REST_S;
+        if (t->s->p->clock->is_virtual)
+            break;
+    }
+    t->train++;
+    return ST_OK;
+}
+
 /* n sizes, of which the last takes so long; a decode likewise. */
 static enum st run_mixed(struct trains *t, const int64_t *sizes, int n, double longest_s,
                          const struct point *decodes, double decode_s, struct err *e)
@@ -135,7 +159,8 @@ static enum st run_mixed(struct trains *t, const int64_t *sizes, int n, double l
         turn_put(&u, &longest, 2);
     }
     rest(t);
-    TRY(run_turn(t, 'm', u.p, u.n, 0, NULL, e));
+    TRY(run_turn(t, 'm', u.p, u.n, 0, 0, NULL, e));
+    t->train++;
     for (int i = n - 1; i >= 0 && i >= n - 2; i--)
         for (size_t k = 0; k < sizeof BREAKS_S / sizeof *BREAKS_S; k++) {
             const struct point p = prompt_of(sizes[i]);
@@ -143,7 +168,9 @@ static enum st run_mixed(struct trains *t, const int64_t *sizes, int n, double l
             turn_put(&u, &p, 1);
             turn_put(&u, decodes, passes_in(BREAKS_S[k], decode_s));
             rest(t);
-            TRY(run_turn(t, 'm', u.p, u.n, MIXED_S, NULL, e));
+            TRY(run_turn(t, 'm', u.p, u.n, 0, MIXED_S, NULL, e));
+            t->train++;
+            TRY(run_with_rests(t, &p, BREAKS_S[k], e));
         }
     return ST_OK;
 }

@@ -10,9 +10,9 @@
  * Sizes are powers of two, as far as a pass ends before the clock can fall. Each one's train lasts
  * TRAIN_S after REST_S of rest, and sizes with few passes at the clock of rest get more short ones.
  * Then come mixed trains, each after rest too: the longest prompts until they are sustained and
- * each shorter size behind two of them; and the two longest sizes, each prompt with decodes of some
- * 10 or 40 ms behind it, which is what tells how fast the clock comes back: in trains of one size
- * it only falls. The journal has a row "t" per pass, "m" in mixed trains: number of its train, 1
+ * each shorter size behind two of them; and the two longest sizes, with decodes of some 10 or 40 ms
+ * behind each prompt, and with rests of that length behind each two: which is what tells how fast
+ * the clock comes back, as in trains of one size it only falls. The journal has a row "t" per pass, "m" in mixed trains: number of its train, 1
  * for prompts or 0 for decodes, tokens or sequences, when it began, in the train, and its time; a
  * row "u" ends the trains. */
 #ifndef PROFILE_POWER_CAP_H

@@ -4,7 +4,7 @@
 #include "profile/read/read.h"
 #include "support/support.h"
 
-static const struct calibration_setting set = {4, 12, 96, 512, 0.5};
+static const struct calibration_setting set = {4, 12, 96, 512, 0.5, 1};
 
 static void a_whole_part_is_the_setting(void **state)
 {
@@ -16,6 +16,23 @@ static void a_whole_part_is_the_setting(void **state)
     assert_int_equal(part.longest, 512);
     /* 12 requests of 24 decode batches each, and prompts of 504 / ln 64 tokens on average */
     assert_near(seconds, 12 * (24 * 0.004 + 121.19 * 0.0001), 0.001);
+}
+
+/* Requests that come by themselves, and the time until the last has come. */
+static void few_sequences_of_a_gpu_have_rests(void **state)
+{
+    (void)state;
+    struct calibration_setting rests = set;
+    double seconds, busy_s;
+    assert_true(calibration_part(&set, 1, 0.004, 0.0001, &busy_s).gap_s == 0);
+    rests.busy = 0.5;
+    assert_near(calibration_part(&rests, 1, 0.004, 0.0001, &seconds).gap_s, 2 * busy_s / 12, 1e-9);
+    assert_near(seconds, 2 * busy_s, 1e-9);
+    for (int deep = 0; deep < 2; deep++)
+        for (int i = 0; i < CALIBRATION_SETTINGS; i++) {
+            const struct calibration_setting *s = &calibration_settings_of(deep)[i];
+            assert_true(s->busy == (deep && s->sequences < 20 ? 0.6 : 1));
+        }
 }
 
 /* Of engines with batches ahead, which classes up to 3,072 tokens and more are for. */
@@ -223,6 +240,8 @@ static void the_power_cap_is_in_no_factor(void **state)
             vec_push(&r.chunks, (struct chunk){.tokens = tokens});
         const struct power_cap_batch x = {.tokens = tokens, .chunks = chunk};
         const struct power_cap_factors f = power_cap_factors(&cap, &x);
+        row->idle_s = i % 7 == 3 ? 0.1 : 0;
+        (void)power_cap_move(&cap, 0, row->idle_s, &clock);
         row->device_s = power_cap_run(&cap, &f, 1e-3 * (double)tokens, 0, &clock);
         highest = clock.held > highest ? clock.held : highest;
     }
@@ -246,6 +265,7 @@ int main(void)
         cmocka_unit_test(prompts_alone_overlap_with_nothing),
         cmocka_unit_test(the_power_cap_is_in_no_factor),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
+        cmocka_unit_test(few_sequences_of_a_gpu_have_rests),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),
         cmocka_unit_test(many_sequences_have_long_prompts_too),
         cmocka_unit_test(a_whole_part_is_the_setting),
