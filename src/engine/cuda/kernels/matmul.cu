@@ -1,8 +1,6 @@
 /* Matrix products of few rows, at the speed of reading the weights.
  *
- * A tile is 8 out features, or two or gate and up 8 each. Blocks take tiles in turn; what is left
- * behind two and more rounds they divide evenly, in tiles of which only the first features are
- * live: else a few blocks would read alone, and memory wait for them. The block's 8 warps divide the inner
+ * A tile is 8 out features, or two or gate and up 8 each. The block's 8 warps divide the inner
  * dimension; a stage is 4 or 8 vectors of 16 bytes per lane, 1,024 or 2,048 elements of each weight
  * row. Weights go from memory into registers and from there into the tensor cores as operand b
  * [16, 8]; the rows of x are operand a. The order of the inner dimension inside a product is free
@@ -52,38 +50,27 @@ __device__ static inline void finish(const struct cuda_matmul_args &a, int r, in
 
 #if !defined(ELEM_F32)
 
-/* Out features of a tile: the first, and how many there are; 0: this block has no more. */
-struct span {
-    int first, live;
-};
-
-template <int PER_TILE>
-__device__ static inline struct span span_of(const struct cuda_matmul_args &a, int round)
+/* First weight row of tile i of this block's tiles; gated, tile 1 is the up part of tile 0. */
+template <int TILES, bool GATED>
+__device__ static inline i64 weight_row(const struct cuda_matmul_args &a, int tile, int i, int g)
 {
-    const int blocks = gridDim.x, whole = a.outs / (PER_TILE * blocks);
-    int first = (round * blocks + blockIdx.x) * PER_TILE, most = PER_TILE;
-    if (whole >= 2 && round >= whole) {
-        const int done = whole * blocks * PER_TILE;
-        most = round == whole ? (a.outs - done + blocks - 1) / blocks : 0;
-        first = done + blockIdx.x * most;
+    if (GATED) {
+        const int o = tile * 8 + g;
+        return (o < a.outs ? o : a.outs - 1) + (i64)i * a.outs;
     }
-    const int left = a.outs - first;
-    return {first, left < most ? left : most};
+    const int o = (tile * TILES + i) * 8 + g;
+    return o < a.outs ? o : a.outs - 1;
 }
 
-/* Where this lane's vectors of a stage begin, per tile, 32 elements apart; NULL: it has none.
- * Gated, tile 1 is the up part of tile 0. */
+/* Where this lane's vectors of a stage begin, per tile; they are 32 elements apart. */
 template <int TILES, bool GATED>
-__device__ static inline void stage_at(const struct cuda_matmul_args &a, struct span s, int k,
+__device__ static inline void stage_at(const struct cuda_matmul_args &a, int tile, int k,
                                        const elem *(&p)[TILES])
 {
-    const int g = threadIdx.x % 32 / 4;
 #pragma unroll
-    for (int i = 0; i < TILES; i++) {
-        const int o = GATED ? g : i * 8 + g;
-        const i64 row = s.first + o + (GATED ? (i64)i * a.outs : 0);
-        p[i] = o < s.live ? (const elem *)a.weight + row * a.in + k : 0;
-    }
+    for (int i = 0; i < TILES; i++)
+        p[i] = (const elem *)a.weight +
+               weight_row<TILES, GATED>(a, tile, i, threadIdx.x % 32 / 4) * a.in + k;
 }
 
 /* x * norm, packed again; *square += the squares of x. */
@@ -119,20 +106,22 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
     float(*const sums)[MATMUL_WARPS][SUMS] = (float(*)[MATMUL_WARPS][SUMS])s.sums;
     float(*const squares)[ROWS] = (float(*)[ROWS])s.squares; /* float16: [0] holds scales */
     const int warp = threadIdx.x / 32, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    constexpr int PER_TILE = GATED ? 8 : TILES * 8;
+    const int per_tile = GATED ? 8 : TILES * 8;
+    const int tiles = (a.outs + per_tile - 1) / per_tile;
     const int stages = (a.in + STAGE_ELEMS - 1) / STAGE_ELEMS;
     const int k0 = warp * (STAGE * 32) + t * 8; /* of stage 0 */
     const uint4 *norm = a.in <= NORM_KEPT ? s.norm : (const uint4 *)a.norm;
-    struct span tile = span_of<PER_TILE>(a, 0);
+    int tile = blockIdx.x;
     uint4 w[TILES][STAGE], v[HALVES][STAGE];
     const elem *p[TILES];
-    stage_at<TILES, GATED>(a, tile, k0, p);
+    if (tile < tiles)
+        stage_at<TILES, GATED>(a, tile, k0, p);
 #pragma unroll
     for (int u = 0; u < STAGE; u++) {
-        const bool inside = k0 + u * 32 < a.in;
+        const bool inside = tile < tiles && k0 + u * 32 < a.in;
 #pragma unroll
         for (int i = 0; i < TILES; i++)
-            w[i][u] = p[i] && inside ? load_once(p[i] + u * 32) : no_vector();
+            w[i][u] = inside ? load_once(p[i] + u * 32) : no_vector();
     }
     for (int i = threadIdx.x; NORM && a.in <= NORM_KEPT && i < a.in / 8; i += MATMUL_WARPS * 32)
         s.norm[i] = ((const uint4 *)a.norm)[i];
@@ -179,20 +168,19 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
     static_assert((GATED ? ROWS * 8 : SUMS) <= MATMUL_WARPS * 32, "a thread finishes one sum");
     const int id = threadIdx.x, r = id / 8 % ROWS, col = id % 8;
     const bool finishes = id < (GATED ? ROWS * 8 : SUMS) && r < n;
-    const int at = GATED ? col : id / (ROWS * 8) * 8 + col; /* its feature of the tile */
-    struct span next = tile;
-    for (int round = 0; tile.live > 0; tile = next, round++) {
-        const int buffer = round & 1, o = tile.first + at;
-        const float residual = finishes && at < tile.live ? residual_at(a, r, o) : 0;
+    bool first = true;
+    for (int buffer = 0; tile < tiles; tile += gridDim.x, buffer ^= 1, first = false) {
+        const int o = GATED ? tile * 8 + col : (tile * TILES + id / (ROWS * 8)) * 8 + col;
+        const float residual = finishes && o < a.outs ? residual_at(a, r, o) : 0;
         float acc[TILES][4] = {};
         float square[HALVES] = {};
         for (int stage = 0; stage < stages; stage++) {
             const bool last = stage + 1 == stages;
             const int k = stage * STAGE_ELEMS + k0, k_next = last ? k0 : k + STAGE_ELEMS;
-            if (last)
-                next = span_of<PER_TILE>(a, round + 1);
-            const bool more = next.live > 0;
-            stage_at<TILES, GATED>(a, next, k_next, p);
+            const int tile_next = last ? tile + (int)gridDim.x : tile;
+            const bool more = tile_next < tiles;
+            if (more)
+                stage_at<TILES, GATED>(a, tile_next, k_next, p);
 #pragma unroll
             for (int u = 0; u < STAGE; u++) {
                 uint4 b[2] = {no_vector(), no_vector()}, m = no_vector();
@@ -213,7 +201,7 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
                 for (int i = 0; i < TILES; i++) {
                     mma(acc[i], b[0].x, b[1].x, b[0].y, b[1].y, w[i][u].x, w[i][u].y);
                     mma(acc[i], b[0].z, b[1].z, b[0].w, b[1].w, w[i][u].z, w[i][u].w);
-                    w[i][u] = p[i] && inside ? load_once(p[i] + u * 32) : no_vector();
+                    w[i][u] = inside ? load_once(p[i] + u * 32) : no_vector();
                 }
                 if (stages > 1) { /* else they stay */
 #pragma unroll
@@ -231,7 +219,7 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
                 to[1] = acc[i][2 * h + 1];
             }
 #if !defined(ELEM_F16)
-        if (NORM && round == 0) {
+        if (NORM && first) {
 #pragma unroll
             for (int h = 0; h < HALVES; h++) {
                 square[h] += __shfl_xor_sync(0xffffffffu, square[h], 1);
@@ -242,7 +230,7 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
         }
 #endif
         __syncthreads();
-        if (!finishes || at >= tile.live)
+        if (!finishes || o >= a.outs)
             continue;
         float sum = 0, up = 0, by = 1;
 #pragma unroll
