@@ -387,7 +387,9 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
     struct err ignored = {0};
     if (predictor_open(a, &predictor_bundle, &params, &p, &ignored) != ST_OK)
         return;
-    struct power_cap_state clock = {0};
+    struct power_cap_state clock =
+        p.power_cap ? power_cap_rested(p.power_cap) : (struct power_cap_state){0};
+    const struct power_cap_state begins = clock;
     double pause_s = 0, host_s;
     const int wakes = bundle_wake_iterations(unscaled);
     int round = -1, awake = wakes; /* batches since the pause */
@@ -398,7 +400,7 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
         double wake_s = 0;
         b.chunks = r->chunks.p + row->first_chunk;
         if (row->round != round)
-            clock = (struct power_cap_state){0};
+            clock = begins;
         round = row->round;
         if (row->idle_s > 0) {
             pause_s = row->idle_s;
@@ -407,7 +409,7 @@ void calibration_predict(struct arena *a, struct calibration *r, const struct mo
         if (awake < wakes)
             bundle_wake_s(unscaled, pause_s, awake++, &wake_s, &host_s);
         if (p.power_cap)
-            (void)power_cap_move(p.power_cap, 0, row->idle_s, &clock);
+            power_cap_rest(p.power_cap, row->idle_s, &clock);
         if (p.ops->predict(p.self, &b, &t, &ignored) == ST_OK)
             row->predicted_s = wake_s + predicted_s(p.power_cap, row, &t, &clock);
     }

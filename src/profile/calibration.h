@@ -39,8 +39,8 @@ void calibration_free(struct calibration *r);
 /* Sequences at a time, requests, their output tokens on average: trains of decodes between two
  * prompts are output tokens / sequences long. Prompts take at most `prompts` times the time of the
  * decodes. busy: part of the time in which the device computes, with requests that come by
- * themselves; 1 = the next comes when one ends. A GPU that has few sequences at a time rests between
- * them, which its clock shows (read/power_cap.h). */
+ * themselves; 1 = the next comes when one ends. A GPU that has few sequences at a time rests
+ * between them, which its clock shows (read/power_cap.h). */
 enum { CALIBRATION_SETTINGS = 6 };
 struct calibration_setting {
     int64_t sequences, requests, decodes, longest;

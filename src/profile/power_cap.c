@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "profile/read/power_cap.h"
@@ -15,6 +16,7 @@ static const double BREAKS_S[] = {0.01, 0.04};   /* between prompts */
 static const double BEHIND_S = 0.015, SETTLED_S = 0.2;
 static const double LONGEST_S = 0.05;   /* a longer pass is not at the clock of rest to its end */
 static const double HELD_LEAST = 0.015; /* of the time; passes repeat within some 0.5 % */
+static const double VARY_MOST = 0.05;   /* between quartiles, of the median */
 static const double SHARE = 0.1;        /* of the time budget */
 enum { SHORTEST = 128, SIZES = 24, RESTED_FEWEST = 3, SEQUENCES = 4, CACHED = 1024 };
 enum { BEHIND = 3, TURN = 256 }; /* passes of each size behind long prompts; points of a train */
@@ -130,8 +132,7 @@ static struct point prompt_of(int64_t tokens)
 }
 
 /* Twos of prompts with rests of so long between. */
-static enum st run_with_rests(struct trains *t, const struct point *p, double rest_s,
-                              struct err *e)
+static enum st run_with_rests(struct trains *t, const struct point *p, double rest_s, struct err *e)
 {
     const int64_t begin_ns = clock_mono_ns();
     rest(t);
@@ -258,8 +259,8 @@ static struct passes load(struct arena *a, const struct journal *j)
     return out;
 }
 
-/* Median time of prompts of a size (decodes: 0) that began then in trains of their own; *n of
- * them. */
+/* Median time of prompts of a size (decodes: 0) that began then in trains of their own; *n of them,
+ * in scratch, sorted. */
 static double median_of(const struct passes *all, int64_t tokens, double from_s, double to_s,
                         double *scratch, int64_t *n)
 {
@@ -318,7 +319,11 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
         r.rested_s = median_of(all, r.tokens, 0, RESTED_S, scratch, &r.rested_passes);
         r.sustained_s =
             median_of(all, r.tokens, TRAIN_S / 2, INFINITY, scratch, &r.sustained_passes);
+        const int64_t n = r.sustained_passes;
+        if (n > 0 && scratch[n - 1 - n / 4] - scratch[n / 4] > VARY_MOST * r.sustained_s)
+            continue; /* they wait for their launches */
         r.behind_s = median_behind(all, r.tokens, scratch, &r.behind_passes);
+        r.rested_s = fmin(r.rested_s, r.sustained_s); /* more is waking up, not the clock */
         if (r.rested_passes > 0 && r.sustained_passes > 0)
             out->rows[out->n_rows++] = r;
     }
@@ -332,7 +337,7 @@ static void find_rows(struct arena *a, const struct passes *all, double *scratch
 static double error_of(const struct passes *all, const struct bundle_power_cap *said,
                        const struct power_cap *model, double free_s)
 {
-    struct power_cap_state clock = {0};
+    struct power_cap_state clock = power_cap_rested(model);
     double sum = 0;
     for (size_t i = 0; i < all->n; i++) {
         const struct pass *p = &all->p[i];
@@ -342,49 +347,91 @@ static double error_of(const struct passes *all, const struct bundle_power_cap *
         const struct power_cap_batch b = {.tokens = p->tokens, .chunks = p->prompt};
         const struct power_cap_factors f = power_cap_factors(model, &b);
         if (p->begins && p->prompt)
-            clock = (struct power_cap_state){0};
+            clock = power_cap_rested(model);
         else if (!p->begins)
-            (void)power_cap_move(model, 0, p->begin_s - (p[-1].begin_s + p[-1].device_s), &clock);
+            power_cap_rest(model, p->begin_s - (p[-1].begin_s + p[-1].device_s), &clock);
         const double rested_s = r ? r->rested_s : free_s;
         sum += fabs(rested_s * power_cap_over(model, &f, p->device_s, &clock) - p->device_s);
     }
     return sum;
 }
 
-/* Sets time_constant_s and delay_s. */
+enum { FITTED = 4 };
+
+static void set_fitted(struct bundle_power_cap *said, const double v[FITTED])
+{
+    said->smoothing_s = v[0];
+    said->control_s = v[1];
+    said->decode_below = v[2];
+    said->rest_below = v[3];
+}
+
+struct fitting {
+    const struct passes *all;
+    struct bundle_power_cap said;
+    double *rested_s; /* [n_rows] */
+    double free_s;
+};
+
+static double error_at(struct fitting *x, const double v[FITTED])
+{
+    struct arena *scratch = arena_new();
+    const struct power_cap *model;
+    struct err never = {0};
+    double error = INFINITY;
+    set_fitted(&x->said, v);
+    if (power_cap_make(scratch, NULL, &x->said, x->rested_s, &model, &never) == ST_OK)
+        error = error_of(x->all, &x->said, model, x->free_s);
+    arena_free(&scratch);
+    return error;
+}
+
+/* The best of a coarse table, then steps along each number, by ever smaller factors. */
 static void fit_times(struct arena *a, const struct passes *all, struct bundle_power_cap *said,
                       double free_s)
 {
-    static const double FROM_S = 0.01, TO_S = 1.0001, STEP = 1.05;
-    enum { DELAYS = 41 }; /* every 2.5 ms */
-    double *rested_s = arena_array(a, double, said->n_rows);
-    struct bundle_power_cap tried = *said;
-    struct err never = {0};
-    double least = INFINITY;
+    static const double starts[FITTED][3] = {
+        {0.01, 0.02, 0.05}, {0.015, 0.03, 0.08}, {0.05, 0.15, 0.5}, {1, 2, 4}};
+    static const double from[FITTED] = {0.002, 0.002, 0.05, 0.1}, to[FITTED] = {1, 1, 10, 30};
+    enum { STARTS = 81 };
+    struct fitting x = {.all = all, .said = *said, .free_s = free_s};
+    double best[FITTED] = {0}, v[FITTED], least = INFINITY;
+    x.rested_s = arena_array(a, double, said->n_rows);
     for (size_t i = 0; i < said->n_rows; i++)
-        rested_s[i] = said->rows[i].rested_s;
-    for (int i = 0; i < DELAYS; i++)
-        for (double s = FROM_S; s <= TO_S; s *= STEP) {
-            struct arena *scratch = arena_new();
-            const struct power_cap *model;
-            tried.time_constant_s = s;
-            tried.delay_s = i / 400.0;
-            if (power_cap_make(scratch, NULL, &tried, rested_s, &model, &never) == ST_OK) {
-                const double error = error_of(all, said, model, free_s);
-                if (error < least) {
-                    least = error;
-                    said->time_constant_s = s;
-                    said->delay_s = tried.delay_s;
-                }
-            }
-            arena_free(&scratch);
+        x.rested_s[i] = said->rows[i].rested_s;
+    for (int k = 0; k < STARTS; k++) {
+        for (int i = 0, digits = k; i < FITTED; i++, digits /= 3)
+            v[i] = starts[i][digits % 3];
+        const double error = error_at(&x, v);
+        if (error < least) {
+            least = error;
+            memcpy(best, v, sizeof best);
         }
+    }
+    for (double factor = 1.4; factor > 1.005;) {
+        bool better = false;
+        for (int i = 0; i < 2 * FITTED; i++) {
+            memcpy(v, best, sizeof v);
+            v[i / 2] =
+                fmin(fmax(i % 2 ? v[i / 2] / factor : v[i / 2] * factor, from[i / 2]), to[i / 2]);
+            const double error = error_at(&x, v);
+            if (error < least) {
+                least = error;
+                memcpy(best, v, sizeof best);
+                better = true;
+            }
+        }
+        if (!better)
+            factor = sqrt(factor);
+    }
+    set_fitted(said, best);
 }
 
 bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out)
 {
-    *out = (struct bundle_power_cap){
-        .time_constant_s = (double)NAN, .decode_ratio = (double)NAN, .delay_s = (double)NAN};
+    static const double unknown[FITTED] = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
+    *out = (struct bundle_power_cap){.decode_ratio = (double)NAN};
+    set_fitted(out, unknown);
     const struct passes all = load(a, j);
     double *scratch = arena_array(a, double, all.n), most = 0;
     int64_t behind, settled;

@@ -12,9 +12,9 @@
  * Then come mixed trains, each after rest too: the longest prompts until they are sustained and
  * each shorter size behind two of them; and the two longest sizes, with decodes of some 10 or 40 ms
  * behind each prompt, and with rests of that length behind each two: which is what tells how fast
- * the clock comes back, as in trains of one size it only falls. The journal has a row "t" per pass, "m" in mixed trains: number of its train, 1
- * for prompts or 0 for decodes, tokens or sequences, when it began, in the train, and its time; a
- * row "u" ends the trains. */
+ * the clock comes back, as in trains of one size it only falls. The journal has a row "t" per pass,
+ * "m" in mixed trains: number of its train, 1 for prompts or 0 for decodes, tokens or sequences,
+ * when it began, in the train, and its time; a row "u" ends the trains. */
 #ifndef PROFILE_POWER_CAP_H
 #define PROFILE_POWER_CAP_H
 
@@ -30,9 +30,11 @@ enum st power_cap_measure(struct session *s, double *spent_s, struct err *e);
  * rested: median of the passes of a size that begin RESTED_S or less after rest; sustained: of
  * those that begin in the second half of the longest trains; behind: of those in mixed trains that
  * follow two of the longest. decode_ratio: of the decodes right behind prompts to those that have
- * settled. The clock is held where a size takes HELD_LEAST longer than rested. time_constant_s,
- * from 10 ms to 1 s, and delay_s, up to 0.1 s: the two of a table with which the state model of
- * read/power_cap.h has the least sum of absolute errors over all passes, in order. */
+ * settled. Sizes whose passes vary as no clock does wait for their launches and are left out, and
+ * none is faster behind others than after rest: that is waking up (wake.h). The clock is held where
+ * a size takes HELD_LEAST longer than rested. smoothing_s, control_s, decode_below, rest_below:
+ * those with which the state model of read/power_cap.h has the least sum of absolute errors over
+ * all passes, in order, as a coarse table and steps along each from its best place find them. */
 bool power_cap_fit(struct arena *a, const struct journal *j, struct bundle_power_cap *out);
 
 #endif

@@ -75,7 +75,7 @@ static double device_of(struct sim *s, int32_t i, const struct batch *b, double 
                                       .chunks = b->n_chunks > 0,
                                       .decode_share = t->decode_share};
     const struct power_cap_factors f = power_cap_factors(c, &x);
-    (void)power_cap_move(c, 0, begin_s - s->free_s[i], &s->clock[i]);
+    power_cap_rest(c, begin_s - s->free_s[i], &s->clock[i]);
     return power_cap_run(c, &f, t->operators_s, t->device_s - t->operators_s, &s->clock[i]);
 }
 
@@ -168,6 +168,8 @@ struct executor sim_executor(struct arena *a, const struct predictor *p, enum se
     s->wake_batches = p->ops->wake ? p->ops->wake_batches(p->self) : 0;
     s->free_s = arena_array(a, double, p->stages);
     s->clock = arena_array(a, struct power_cap_state, p->stages);
+    for (int32_t i = 0; i < p->stages && p->power_cap; i++)
+        s->clock[i] = power_cap_rested(p->power_cap);
     s->sampled_s = arena_array(a, double, p->stages);
     s->times = arena_array(a, struct stage_time, p->stages);
     s->out = arena_array(a, struct completion, s->n_slots);

@@ -114,8 +114,10 @@ static const struct fields power_cap_row_fields = FIELDS(T, power_cap_row_rows);
 #define T struct bundle_power_cap
 static const struct field power_cap_rows[] = {
     FIELD(T, held),
-    NUMBER(T, time_constant_s, .min = 1e-4, .max = 100),
-    NUMBER(T, delay_s, .max = 100),
+    NUMBER(T, smoothing_s, .min = 1e-4, .max = 100),
+    NUMBER(T, control_s, .min = 1e-4, .max = 100),
+    NUMBER(T, decode_below, .min = 0, .max = 100),
+    NUMBER(T, rest_below, .min = 0, .max = 100),
     NUMBER(T, decode_ratio, .min = 1, .max = 10),
     FIELD_MAPS(T, rows, n_rows, "rows", &power_cap_row_fields),
 };

@@ -89,10 +89,9 @@ struct bundle_power_cap_row {
 };
 /* What the power limit does to the clock (profile/power_cap.h, read/power_cap.h). */
 struct bundle_power_cap {
-    bool held;                            /* false: it was measured, and the clock does not fall */
-    double time_constant_s, decode_ratio; /* NAN = not held */
-    double delay_s;                       /* NAN = none, or not held */
-    struct bundle_power_cap_row *rows;    /* tokens ascending */
+    bool held; /* false: it was measured, and the clock does not fall; the numbers are NAN */
+    double smoothing_s, control_s, decode_below, rest_below, decode_ratio;
+    struct bundle_power_cap_row *rows; /* tokens ascending */
     size_t n_rows;
 };
 

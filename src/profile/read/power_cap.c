@@ -31,7 +31,7 @@ static struct prompts prompts_of(const struct power_cap *c, const struct bundle_
     enum { STEPS = 8 };
     struct prompts p = prompts_at(c, row, row->rested_s);
     for (int i = 0; i < STEPS; i++) {
-        struct power_cap_state clock = {0};
+        struct power_cap_state clock = power_cap_rested(c);
         const double held = power_cap_move(c, p.target, row->rested_s, &clock);
         p = prompts_at(c, row, row->rested_s / (1 + p.slope * held));
     }
@@ -42,10 +42,12 @@ static enum st check(const struct node *map, const struct bundle_power_cap *said
                      const double *table_s, struct err *e)
 {
     const struct node *rows = node_find(map, "rows");
-    if (!isfinite(said->time_constant_s) || !isfinite(said->decode_ratio))
-        return node_err(
-            map, ST_INPUT, e,
-            "power_cap: where held is true, time_constant_s and decode_ratio are numbers");
+    if (!isfinite(said->smoothing_s) || !isfinite(said->control_s) ||
+        !isfinite(said->decode_below) || !isfinite(said->rest_below) ||
+        !isfinite(said->decode_ratio))
+        return node_err(map, ST_INPUT, e,
+                        "power_cap: where held is true, smoothing_s, control_s, decode_below, "
+                        "rest_below and decode_ratio are numbers");
     if (said->n_rows == 0 || said->n_rows > MOST_ROWS)
         return node_err(map, ST_INPUT, e, "power_cap.rows: expected 1 to %d", MOST_ROWS);
     double most = 0;
@@ -63,6 +65,14 @@ static enum st check(const struct node *map, const struct bundle_power_cap *said
     return ST_OK;
 }
 
+/* Prompts one after the other that take longer than the tables say by more than any clock does wait
+ * for their launches. */
+static bool is_launching(const struct bundle_power_cap_row *row, double table_s)
+{
+    static const double most = 1.25;
+    return row->rested_s > most * table_s;
+}
+
 enum st power_cap_make(struct arena *a, const struct node *map, const struct bundle_power_cap *said,
                        const double *table_s, const struct power_cap **out, struct err *e)
 {
@@ -70,22 +80,30 @@ enum st power_cap_make(struct arena *a, const struct node *map, const struct bun
     if (!said->held)
         return ST_OK;
     TRY(check(map, said, table_s, e));
-    const size_t n = said->n_rows;
-    double x[MOST_ROWS];
-    double *rested = arena_array(a, double, n), *sustained = arena_array(a, double, n);
-    double *target = arena_array(a, double, n);
+    double x[MOST_ROWS], most = 0;
+    double *rested = arena_array(a, double, said->n_rows),
+           *sustained = arena_array(a, double, said->n_rows),
+           *target = arena_array(a, double, said->n_rows);
     struct power_cap *c = arena_one(a, struct power_cap);
-    *c = (struct power_cap){.time_constant_s = said->time_constant_s,
-                            .delay_s = isnan(said->delay_s) ? 0 : said->delay_s,
+    *c = (struct power_cap){.smoothing_s = said->smoothing_s,
+                            .control_s = said->control_s,
+                            .decode_below = said->decode_below,
+                            .rest_below = said->rest_below,
                             .decode_ratio = said->decode_ratio};
-    for (size_t i = 0; i < n; i++) {
+    int32_t n = 0;
+    for (size_t i = 0; i < said->n_rows; i++) {
         const struct prompts p = prompts_of(c, &said->rows[i]);
-        x[i] = log2((double)said->rows[i].tokens);
-        rested[i] = p.free_s / table_s[i];
-        sustained[i] = rested[i] * (1 + p.slope);
-        target[i] = p.target;
+        if (is_launching(&said->rows[i], table_s[i]))
+            continue;
+        x[n] = log2((double)said->rows[i].tokens);
+        rested[n] = p.free_s / table_s[i];
+        sustained[n] = rested[n] * (1 + p.slope);
+        target[n++] = p.target;
+        most = fmax(most, p.target);
     }
-    const struct grid *g = grid_new(a, x, (int32_t)n);
+    if (!(most > 0))
+        return ST_OK;
+    const struct grid *g = grid_new(a, x, n);
     c->rested = (struct curve){g, rested};
     c->sustained = (struct curve){g, sustained};
     c->target = (struct curve){g, target};
@@ -98,35 +116,44 @@ struct power_cap_factors power_cap_factors(const struct power_cap *c,
 {
     bool outside;
     if (!b->chunks || b->tokens < 1)
-        return (struct power_cap_factors){.rested = 1, .sustained = c->decode_ratio};
+        return (struct power_cap_factors){
+            .rested = 1, .sustained = c->decode_ratio, .target = -c->decode_below};
     const double x = log2((double)b->tokens), d = b->decode_share, p = 1 - d;
-    return (struct power_cap_factors){.rested = p * curve_at(&c->rested, x, &outside) + d,
-                                      .sustained = p * curve_at(&c->sustained, x, &outside) +
-                                                   d * c->decode_ratio,
-                                      .target = p * curve_at(&c->target, x, &outside)};
+    return (struct power_cap_factors){
+        .rested = p * curve_at(&c->rested, x, &outside) + d,
+        .sustained = p * curve_at(&c->sustained, x, &outside) + d * c->decode_ratio,
+        .target = p * curve_at(&c->target, x, &outside) - d * c->decode_below};
 }
 
-/* Moves held towards `to`; the integral of held over the seconds. */
-static double approach(const struct power_cap *c, double to, double seconds, double *held)
+struct power_cap_state power_cap_rested(const struct power_cap *c)
 {
-    const double t = seconds / c->time_constant_s, from = *held;
-    *held = to + (from - to) * exp(-t);
-    return to * seconds + (from - to) * c->time_constant_s * -expm1(-t);
+    return (struct power_cap_state){.excess = -c->rest_below};
 }
 
+/* In steps that are short beside both times. Far behind the beginning the state stands still, and
+ * where one time is far longer than the other, steps are stable though not short. */
 double power_cap_move(const struct power_cap *c, double target, double seconds,
                       struct power_cap_state *s)
 {
+    enum { STEPS = 16, MOST_STEPS = 4096, TIMES = 40 };
     if (!(seconds > 0))
         return s->held;
-    const double rate = 2 * target - 1;
-    double waiting_s = 0; /* of the seconds: until the delay is spent */
-    if (rate > 0)
-        waiting_s = fmin(seconds, (1 - s->spent) * c->delay_s / rate);
-    const double sum = approach(c, 0, waiting_s, &s->held);
-    if (c->delay_s > 0)
-        s->spent = fmin(fmax(s->spent + rate * seconds / c->delay_s, 0), 1);
-    return (sum + approach(c, target, seconds - waiting_s, &s->held)) / seconds;
+    const double moving_s = fmin(seconds, TIMES * (c->smoothing_s + c->control_s));
+    const double n = fmin(ceil(moving_s / fmin(c->smoothing_s, c->control_s) * STEPS), MOST_STEPS);
+    const double step_s = moving_s / n, nearer = -expm1(-step_s / c->smoothing_s);
+    double sum = 0;
+    for (double i = 0; i < n; i++) {
+        const double held = s->held;
+        s->excess += nearer * (target - held - s->excess);
+        s->held = fmin(fmax(held + step_s / c->control_s * s->excess, 0), 1);
+        sum += step_s * (held + s->held) / 2;
+    }
+    return (sum + (seconds - moving_s) * s->held) / seconds;
+}
+
+void power_cap_rest(const struct power_cap *c, double seconds, struct power_cap_state *s)
+{
+    (void)power_cap_move(c, -c->rest_below, seconds, s);
 }
 
 double power_cap_over(const struct power_cap *c, const struct power_cap_factors *f, double seconds,

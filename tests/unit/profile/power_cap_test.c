@@ -39,7 +39,8 @@ struct train {
 /* Every seventh pass is disturbed. */
 static void pass(struct train *r, const struct size *z)
 {
-    struct power_cap_factors f = {.rested = 1, .sustained = DECODE_RATIO};
+    struct power_cap_factors f = {
+        .rested = 1, .sustained = DECODE_RATIO, .target = -r->c->decode_below};
     if (z) {
         const double excess = z->sustained_s / z->rested_s - 1, slope = fmax(excess, z->slope);
         f.sustained = 1 + slope;
@@ -54,7 +55,7 @@ static void pass(struct train *r, const struct size *z)
 static void next_train(struct train *r, bool rested)
 {
     if (rested)
-        r->clock = (struct power_cap_state){0};
+        r->clock = power_cap_rested(r->c);
     r->number++;
     r->passes = 0;
     r->now_s = 0;
@@ -82,13 +83,20 @@ static void put_trains(struct test *t, struct journal *j, const struct power_cap
             for (int i = 0; i < decodes; i++)
                 pass(&r, NULL);
         }
+    for (double rest_s = 0.01; rest_s < 0.05; rest_s += 0.03)
+        for (next_train(&r, true); r.now_s < TRAIN_S; r.now_s += rest_s) {
+            pass(&r, &sizes[SIZES - 1]);
+            pass(&r, &sizes[SIZES - 1]);
+            power_cap_rest(c, rest_s, &r.clock);
+        }
 }
 
 static void trains_give_back_what_made_them(void **state)
 {
     struct test *t = *state;
-    static const struct power_cap made_with[] = {{.time_constant_s = 0.03, .delay_s = 0.0325},
-                                                 {.time_constant_s = 0.05, .delay_s = 0.025}};
+    static const struct power_cap made_with[] = {
+        {.smoothing_s = 0.02, .control_s = 0.03, .decode_below = 0.1, .rest_below = 1.8},
+        {.smoothing_s = 0.03, .control_s = 0.06, .decode_below = 0.3, .rest_below = 3}};
     for (int k = 0; k < 2; k++) {
         struct journal j;
         struct bundle_power_cap cap;
@@ -110,8 +118,10 @@ static void trains_give_back_what_made_them(void **state)
         assert_true(isnan(cap.rows[2].behind_s) && cap.rows[2].behind_passes == 0);
         /* the first 15 ms behind the prompts, of a clock that recovers from the first on */
         assert_true(cap.decode_ratio > 1.04 && cap.decode_ratio < DECODE_RATIO);
-        assert_near(cap.time_constant_s / made_with[k].time_constant_s, 1, 0.15);
-        assert_near(cap.delay_s, made_with[k].delay_s, 0.0051);
+        assert_near(cap.smoothing_s / made_with[k].smoothing_s, 1, 0.15);
+        assert_near(cap.control_s / made_with[k].control_s, 1, 0.15);
+        assert_near(cap.decode_below / made_with[k].decode_below, 1, 0.2);
+        assert_near(cap.rest_below / made_with[k].rest_below, 1, 0.2);
         journal_close(&j);
     }
 }
@@ -129,7 +139,29 @@ static void a_clock_that_stays_is_said(void **state)
     assert_true(power_cap_fit(t->a, &j, &cap));
     assert_false(cap.held);
     assert_int_equal(cap.n_rows, 1);
-    assert_true(isnan(cap.time_constant_s) && isnan(cap.decode_ratio) && isnan(cap.delay_s));
+    assert_true(isnan(cap.smoothing_s) && isnan(cap.control_s) && isnan(cap.decode_ratio));
+    assert_true(isnan(cap.decode_below) && isnan(cap.rest_below));
+    journal_close(&j);
+}
+
+/* Prompts that wait for the host, now and then, and one that was slow to wake up. */
+static void what_the_host_takes_is_left_out(void **state)
+{
+    struct test *t = *state;
+    struct journal j;
+    struct bundle_power_cap cap;
+    open_journal(t, "host", &j);
+    for (int i = 0; i < 100; i++)
+        put(t, &j, 't', 0, true, 128, 0.003 * i, i % 3 ? 0.0015 : 0.0025);
+    for (int i = 0; i < 60; i++)
+        put(t, &j, 't', 1, true, 256, 0.0066 * i, i < 5 ? 0.009 : 0.0066);
+    for (int i = 0; i < 40; i++)
+        put(t, &j, 't', 2, true, 512, 0.0122 * i, i < 3 ? 0.0106 : 0.0122);
+    assert_true(power_cap_fit(t->a, &j, &cap));
+    assert_true(cap.held && cap.n_rows == 2);
+    assert_int_equal(cap.rows[0].tokens, 256);
+    assert_true(cap.rows[0].rested_s == 0.0066 && cap.rows[0].sustained_s == 0.0066);
+    assert_int_equal(cap.rows[1].tokens, 512);
     journal_close(&j);
 }
 
@@ -151,8 +183,8 @@ static void what_is_missing_is_left_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(trains_give_back_what_made_them),
-                                       TEST(a_clock_that_stays_is_said),
-                                       TEST(what_is_missing_is_left_out)};
+    const struct CMUnitTest tests[] = {
+        TEST(trains_give_back_what_made_them), TEST(a_clock_that_stays_is_said),
+        TEST(what_the_host_takes_is_left_out), TEST(what_is_missing_is_left_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -316,8 +316,12 @@ static void trains_become_the_power_cap(void **state)
         predict_tokens_s(b, 128) + predict_rows_s(b, 1) + predict_prefill_s(b, 0, 128);
     struct buf text = {0};
     buf_puts(&text, file(f, f->compute, "samples.txt"));
-    for (int i = 0; i < 40; i++)
-        buf_printf(&text, "t 0 1 128 %g %.17g\n", 0.01 * i, (i < 5 ? 1 : 1.2) * pass_s);
+    double at_s = 0;
+    for (int i = 0; at_s < 0.35; i++) {
+        const double took_s = (at_s < 0.03 ? 1 : 1.2) * pass_s;
+        buf_printf(&text, "t 0 1 128 %.17g %.17g\n", at_s, took_s);
+        at_s += took_s;
+    }
     for (int i = 0; i < 40; i++)
         buf_printf(&text, "t 1 0 4 %g %.17g\n", 0.01 * i, i < 5 ? 0.0011 : 0.001);
     buf_puts(&text, "u 1\n");
@@ -337,8 +341,8 @@ static void trains_become_the_power_cap(void **state)
         power_cap_factors(bundle_power_cap(b), &(struct power_cap_batch){128, true, 0});
     assert_near(factors.rested, 1, 0.01); /* a little of the fall is in the rested time */
     assert_near(factors.sustained, 1.2, 1e-6);
-    assert_true(bundle_prompt_scale(b, 100, false) < 0.999);
-    assert_true(bundle_prompt_scale(b, 100, false) > 1 / 1.2);
+    /* the calibration run's prompts are few among decodes, and took what prompts after rest take */
+    assert_near(bundle_prompt_scale(b, 100, false), 1, 0.01);
 }
 
 static void what_cannot_be_extended_is_refused(void **state)
