@@ -104,8 +104,8 @@ static void a_pass_divides_by_its_kernels(void **state)
     }
 }
 
-/* Kernels that were recorded longer than the pass took fill it: what rounding leaves over is no gap,
- * and none below 0, which no bundle could hold. */
+/* Kernels that were recorded longer than the pass took fill it: what rounding leaves over is no
+ * gap, and none below 0, which no bundle could hold. */
 static void a_pass_shorter_than_its_kernels_has_no_gap(void **state)
 {
     (void)state;
@@ -187,10 +187,8 @@ static void cupti_that_refuses_is_reported(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_pass_divides_by_its_kernels),
-        TEST(a_pass_shorter_than_its_kernels_has_no_gap),
-        TEST(rows_are_padded_as_graphs_are),
-        TEST(heat_is_reported),
+        TEST(a_pass_divides_by_its_kernels),  TEST(a_pass_shorter_than_its_kernels_has_no_gap),
+        TEST(rows_are_padded_as_graphs_are),  TEST(heat_is_reported),
         TEST(cupti_that_refuses_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
