@@ -15,6 +15,10 @@ static const double OUTLIERS[] = {1000, 100, 10, 3};
 enum { ROUNDS = sizeof OUTLIERS / sizeof *OUTLIERS, STEPS = 8, HALVINGS = 5 };
 #define OUTLIER OUTLIERS[ROUNDS - 1]
 
+/* Of each stage whose arrivals are drawn: so many draws are simulated for every residual, and all
+ * that there are for what the luck of one does. */
+enum { DRAWS = 4 };
+
 /* A percentile that is compared: its residual is of the level (P50), or of the shape. */
 struct datum {
     const struct calibrate_stage *stage;
@@ -22,6 +26,7 @@ struct datum {
     enum observed_metric metric;
     int point;
     double observed, sd;
+    double known_sd; /* without what the arrivals' luck adds */
 };
 
 struct problem {
@@ -67,13 +72,15 @@ static void add_metric(struct problem *x, size_t run, enum observed_metric m)
     for (int k = OBSERVED_P10; k <= OBSERVED_P90; k++) {
         if (!(s->at[k] > 0))
             continue;
+        const double sd = sqrt(square(calibrate_left_over[m]) + square(sampling(k) * width / root));
         x->data[x->n++] = (struct datum){
             .stage = st,
             .run = run,
             .metric = m,
             .point = k,
             .observed = s->at[k],
-            .sd = sqrt(square(calibrate_left_over[m]) + square(sampling(k) * width / root)),
+            .sd = sd,
+            .known_sd = sd,
         };
     }
 }
@@ -93,14 +100,85 @@ static void gather(struct problem *x, const struct calibrate_input *in)
 
 /* ---- residuals ------------------------------------------------------------------------------- */
 
-static enum st simulate(struct problem *x, const struct theta *t, struct trial_result *of,
-                        struct err *e)
+/* The first `most` draws of a stage's arrivals; one where they are known. */
+static enum st simulate_draws(struct problem *x, size_t stage, const struct theta *t, int most,
+                              struct trial_result *each, int *n, struct err *e)
 {
-    for (size_t i = 0; i < x->n_stages; i++) {
-        enum st st = trial_run(x->scratch, x->p->trial, x->stages[i]->stage, t, &of[i], e);
+    const struct observed_stage *s = x->stages[stage]->stage;
+    struct trial f = *x->p->trial;
+    *n = s->drawn_ns ? most : 1;
+    for (f.draw = 0; f.draw < *n; f.draw++) {
+        enum st st = trial_run(x->scratch, &f, s, t, &each[f.draw], e);
         arena_reset(x->scratch);
         x->simulations++;
         TRY(st);
+    }
+    return ST_OK;
+}
+
+/* of: [n_stages], means of at most that many draws. first: of the first draw; may be NULL. */
+static enum st simulate(struct problem *x, const struct theta *t, int most, struct trial_result *of,
+                        struct trial_result *first, struct err *e)
+{
+    for (size_t i = 0; i < x->n_stages; i++) {
+        struct trial_result each[DRAWS];
+        int n;
+        TRY(simulate_draws(x, i, t, most, each, &n, e));
+        of[i] = each[0];
+        if (first)
+            first[i] = each[0];
+        for (int m = 0; m < OBSERVED_METRICS; m++)
+            for (int k = 0; k < OBSERVED_POINTS; k++) {
+                double sum = 0;
+                for (int d = 0; d < n; d++)
+                    sum += each[d].of[m].at[k];
+                of[i].of[m].at[k] = sum / n;
+            }
+    }
+    return ST_OK;
+}
+
+/* Variance of one draw's residuals of a metric: of the level, and the mean of the shapes'. */
+static void luck_of(const struct trial_result *each, int n, int metric, double *level,
+                    double *shape)
+{
+    double squares[OBSERVED_POINTS] = {0}, mean[OBSERVED_POINTS] = {0};
+    for (int pass = 0; pass < 2; pass++) /* means, then squares around them */
+        for (int d = 0; d < n; d++) {
+            const double *at = each[d].of[metric].at, middle = log(at[OBSERVED_P50]);
+            for (int k = OBSERVED_P10; k <= OBSERVED_P90; k++) {
+                const double v = k == OBSERVED_P50 ? middle : log(at[k]) - middle;
+                if (pass == 0)
+                    mean[k] += v / n;
+                else
+                    squares[k] += square(v - mean[k]) / (n - 1);
+            }
+        }
+    *level = squares[OBSERVED_P50];
+    *shape = 0;
+    for (int k = OBSERVED_P10; k <= OBSERVED_P90; k++)
+        *shape += k == OBSERVED_P50 ? 0 : squares[k] / (OBSERVED_P90 - OBSERVED_P10);
+}
+
+/* What was observed is one draw of the arrivals, and compared with the mean of several. */
+static enum st weigh_luck(struct problem *x, const struct theta *t, struct err *e)
+{
+    for (size_t i = 0; i < x->n_stages; i++) {
+        struct trial_result each[OBSERVED_DRAWS];
+        double level, shape;
+        int n;
+        if (!x->stages[i]->stage->drawn_ns)
+            continue;
+        TRY(simulate_draws(x, i, t, OBSERVED_DRAWS, each, &n, e));
+        for (size_t k = 0; k < x->n; k++) {
+            struct datum *d = &x->data[k];
+            if (d->run != i)
+                continue;
+            luck_of(each, n, d->metric, &level, &shape);
+            const double luck = d->point == OBSERVED_P50 ? level : shape;
+            if (isfinite(luck))
+                d->sd = sqrt(square(d->known_sd) + luck * (1 + 1.0 / DRAWS));
+        }
     }
     return ST_OK;
 }
@@ -185,12 +263,14 @@ static void overhead_column(const struct problem *x, const struct theta *t, int 
     }
 }
 
-/* jacobian: [THETAS][n] */
+/* jacobian: [THETAS][n]. By the first draw alone, here and there: of the others' luck the slopes
+ * have little. of: its results. */
 static enum st derive(struct problem *x, const struct theta *t, const struct trial_result *of,
-                      const double *r, double *jacobian, struct err *e)
+                      int most, double *jacobian, struct err *e)
 {
     struct trial_result *moved = arena_array(x->a, struct trial_result, x->n_stages);
-    double *there = arena_array(x->a, double, x->n);
+    double *here = arena_array(x->a, double, x->n), *there = arena_array(x->a, double, x->n);
+    residuals_of(x, of, here);
     for (int i = 0; i < THETAS; i++) {
         double *column = jacobian + (size_t)i * x->n;
         const double step = i == THETA_SPREAD ? 0.2 : 0.03;
@@ -202,10 +282,10 @@ static enum st derive(struct problem *x, const struct theta *t, const struct tri
         }
         struct theta near = *t;
         near.ln[i] += step;
-        TRY(simulate(x, &near, moved, e));
+        TRY(simulate(x, &near, most, moved, NULL, e));
         residuals_of(x, moved, there);
         for (size_t k = 0; k < x->n; k++)
-            column[k] = (there[k] - r[k]) / step;
+            column[k] = (there[k] - here[k]) / step;
     }
     return ST_OK;
 }
@@ -223,9 +303,11 @@ static double lesser(double a, double b)
  * for known ones (bench/accuracy/coverage.py). So the steps are wide, and to both sides; where a
  * queue begins on one of them, or the sides disagree, the lesser slope counts. */
 static enum st derive_wide(struct problem *x, const struct theta *t, const struct trial_result *of,
-                           const double *r, double *jacobian, struct err *e)
+                           double *jacobian, struct err *e)
 {
     static const double step = 0.3;
+    double *here = arena_array(x->a, double, x->n);
+    residuals_of(x, of, here);
     struct trial_result *moved = arena_array(x->a, struct trial_result, x->n_stages);
     double *above = arena_array(x->a, double, x->n), *below = arena_array(x->a, double, x->n);
     for (int i = 0; i < THETAS; i++) {
@@ -239,12 +321,12 @@ static enum st derive_wide(struct problem *x, const struct theta *t, const struc
         }
         up.ln[i] += step;
         down.ln[i] -= step;
-        TRY(simulate(x, &up, moved, e));
+        TRY(simulate(x, &up, 1, moved, NULL, e));
         residuals_of(x, moved, above);
-        TRY(simulate(x, &down, moved, e));
+        TRY(simulate(x, &down, 1, moved, NULL, e));
         residuals_of(x, moved, below);
         for (size_t k = 0; k < x->n; k++)
-            column[k] = lesser((above[k] - r[k]) / step, (r[k] - below[k]) / step);
+            column[k] = lesser((above[k] - here[k]) / step, (here[k] - below[k]) / step);
     }
     return ST_OK;
 }
@@ -278,14 +360,14 @@ static void normal_equations(const struct problem *x, const struct theta *t, con
 
 struct state {
     struct theta theta;
-    struct trial_result *of; /* [n_stages] */
+    struct trial_result *of, *first; /* [n_stages]: means of the draws, and the first one's */
     double *r;
     double objective;
 };
 
 static enum st evaluate(struct problem *x, struct state *s, struct err *e)
 {
-    TRY(simulate(x, &s->theta, s->of, e));
+    TRY(simulate(x, &s->theta, DRAWS, s->of, s->first, e));
     residuals_of(x, s->of, s->r);
     s->objective = objective(x, &s->theta, s->r);
     return ST_OK;
@@ -294,6 +376,7 @@ static enum st evaluate(struct problem *x, struct state *s, struct err *e)
 static struct state state_new(const struct problem *x)
 {
     return (struct state){.of = arena_array(x->a, struct trial_result, x->n_stages),
+                          .first = arena_array(x->a, struct trial_result, x->n_stages),
                           .r = arena_array(x->a, double, x->n)};
 }
 
@@ -393,7 +476,7 @@ static enum st run_round(struct problem *x, struct state *s, double *jacobian,
     const bool last = x->outlier == OUTLIER;
     s->objective = objective(x, &s->theta, s->r);
     for (int i = 0;; i++) {
-        TRY(derive(x, &s->theta, s->of, s->r, jacobian, e));
+        TRY(derive(x, &s->theta, last ? s->of : s->first, last ? DRAWS : 1, jacobian, e));
         normal_equations(x, &s->theta, s->r, jacobian, hessian, gradient);
         if (i == STEPS || gain < (last ? 0.05 : 0.02 * s->objective))
             return ST_OK;
@@ -415,9 +498,11 @@ static enum st fit_latencies(struct problem *x, struct calibrate_fit *f, struct 
     TRY(evaluate(x, &s, e));
     for (int i = 0; i < ROUNDS; i++) {
         x->outlier = OUTLIERS[i];
+        TRY(weigh_luck(x, &s.theta, e));
+        residuals_of(x, s.of, s.r);
         TRY(run_round(x, &s, jacobian, hessian, &f->steps, e));
     }
-    TRY(derive_wide(x, &s.theta, s.of, s.r, jacobian, e));
+    TRY(derive_wide(x, &s.theta, s.first, jacobian, e));
     normal_equations(x, &s.theta, s.r, jacobian, hessian, gradient);
     if (!solve_inverse(THETAS, THETAS, hessian[0], x->p->prior->held, f->covariance[0]))
         return err_set(e, ST_REJECTED, "the observed latencies depend on no parameter");

@@ -205,23 +205,31 @@ enum st observed_from_means(struct arena *a, const char *path, const struct obse
                        (long long)out->completed, m->rate);
     if (!(prompt >= 1 && prompt < most_tokens && answer >= 1 && answer < most_tokens))
         return err_set(e, ST_INPUT, "%s: it holds no mean lengths of prompts and answers", path);
-    struct rng r = rng_stream(0, "calibrate.arrivals");
-    double at = 0;
+    const bool drawn = isfinite(m->burstiness);
+    const size_t n = (size_t)out->completed;
+    int64_t *other_ns = drawn ? arena_array(a, int64_t, (OBSERVED_DRAWS - 1) * n) : NULL;
     out->rate = m->rate;
-    out->w = (struct workload){.requests = arena_array(a, struct workload_request, out->completed),
-                               .n = (size_t)out->completed};
-    for (size_t i = 0; i < out->w.n; i++) {
-        if (!(at < most_s))
-            return err_set(e, ST_INPUT, "%s: %zu requests at %g/s take too long", path, out->w.n,
-                           m->rate);
-        out->w.requests[i] = (struct workload_request){.request_id = (int64_t)i,
-                                                       .arrival_ns = ns_from_s(at),
-                                                       .arrival_s = ns_to_s(ns_from_s(at)),
-                                                       .num_prefill_tokens = (int64_t)prompt,
-                                                       .num_decode_tokens = (int64_t)answer};
-        at +=
-            (isfinite(m->burstiness) ? rng_gamma(&r, m->burstiness) / m->burstiness : 1) / m->rate;
+    out->w = (struct workload){.requests = arena_array(a, struct workload_request, n), .n = n};
+    for (int k = 0; k < (drawn ? OBSERVED_DRAWS : 1); k++) {
+        struct rng r = rng_stream((uint64_t)k, "calibrate.arrivals");
+        double at = 0;
+        for (size_t i = 0; i < n; i++) {
+            if (!(at < most_s))
+                return err_set(e, ST_INPUT, "%s: %zu requests at %g/s take too long", path, n,
+                               m->rate);
+            if (k > 0)
+                other_ns[(size_t)(k - 1) * n + i] = ns_from_s(at);
+            else
+                out->w.requests[i] =
+                    (struct workload_request){.request_id = (int64_t)i,
+                                              .arrival_ns = ns_from_s(at),
+                                              .arrival_s = ns_to_s(ns_from_s(at)),
+                                              .num_prefill_tokens = (int64_t)prompt,
+                                              .num_decode_tokens = (int64_t)answer};
+            at += (drawn ? rng_gamma(&r, m->burstiness) / m->burstiness : 1) / m->rate;
+        }
     }
+    out->drawn_ns = other_ns;
     observed_note(a, out,
                   "the record holds no requests: all are taken to have its mean lengths (%g and %g "
                   "tokens), at arrivals drawn anew",

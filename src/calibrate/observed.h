@@ -35,6 +35,10 @@ struct observed_series {
     double at[OBSERVED_POINTS];
 };
 
+/* Where a record does not say when requests were sent, arrivals are drawn, and near saturation one
+ * draw's percentiles are several per cent from another's: so there are several. */
+enum { OBSERVED_DRAWS = 8 };
+
 struct observed_stage {
     const char *name;          /* "0" */
     int64_t completed, failed; /* none completed: no percentile is known */
@@ -42,6 +46,7 @@ struct observed_stage {
     struct observed_series of[OBSERVED_METRICS];
     struct workload w; /* what was sent, in order of arrival; ids from 0 */
     int64_t warmup;    /* first requests of w, which fill caches and are not among the latencies */
+    const int64_t *drawn_ns;  /* [OBSERVED_DRAWS - 1][w.n]: other arrivals; NULL = w's are known */
     const char *const *notes; /* what was assumed, [n_notes] */
     size_t n_notes;
 };

@@ -247,6 +247,18 @@ static struct workload_request request_at(double s, int64_t id, const struct poo
     };
 }
 
+/* Seconds from the first. Drawn gaps are scaled so that together they last as long as the stage. */
+static void draw_arrivals(enum arrivals kind, double rate, int draw, double *at, int64_t n)
+{
+    struct rng gaps = rng_stream((uint64_t)draw, "calibrate.arrivals");
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        at[i] = sum += kind == EVEN ? 1 : rng_exponential(&gaps);
+    const double first = at[0], gap_s = (double)n / rate / sum;
+    for (int64_t i = 0; i < n; i++)
+        at[i] = (at[i] - first) * gap_s;
+}
+
 /* Stages follow each other on one server: those after the first find the prompts in the cache. A
  * round of them at `before` requests/s comes first then, and a pause in which the server drains. */
 static enum st make_requests(struct arena *a, const struct experiment *x,
@@ -278,21 +290,28 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
                       "%lld requests are counted, and %g s at %g/s are %lld: as many are simulated",
                       (long long)counted, planned->duration, planned->rate, (long long)n);
     const int64_t *answers = output_lengths(a, x, &l->successes, n, out);
-    struct rng gaps = rng_stream(0, "calibrate.arrivals");
     out->warmup = before > 0 && x->prompts.groups ? pool.n : 0;
     const double from = out->warmup ? (double)out->warmup / before + drain_s : 0;
     out->w.n = (size_t)(out->warmup + n);
     out->w.requests = arena_array(a, struct workload_request, out->w.n);
     for (int64_t i = 0; i < out->warmup; i++)
         out->w.requests[i] = request_at((double)i / before, i, &pool, answers[i % n]);
-    /* Drawn gaps are scaled so that together they last as long as the stage. */
-    double *at = arena_array(a, double, n), sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        at[i] = sum += x->arrivals == EVEN ? 1 : rng_exponential(&gaps);
-    const double gap_s = (double)n / planned->rate / sum;
+    double *at = arena_array(a, double, n);
+    draw_arrivals(x->arrivals, planned->rate, 0, at, n);
     for (int64_t i = 0; i < n; i++)
         out->w.requests[out->warmup + i] =
-            request_at(from + (at[i] - at[0]) * gap_s, out->warmup + i, &pool, answers[i]);
+            request_at(from + at[i], out->warmup + i, &pool, answers[i]);
+    if (x->arrivals == EVEN)
+        return ST_OK;
+    int64_t *other_ns = arena_array(a, int64_t, (OBSERVED_DRAWS - 1) * out->w.n);
+    out->drawn_ns = other_ns;
+    for (int k = 1; k < OBSERVED_DRAWS; k++) {
+        draw_arrivals(x->arrivals, planned->rate, k, at, n);
+        for (int64_t i = 0; i < out->warmup; i++)
+            *other_ns++ = out->w.requests[i].arrival_ns;
+        for (int64_t i = 0; i < n; i++)
+            *other_ns++ = ns_from_s(from + at[i]);
+    }
     return ST_OK;
 }
 

@@ -106,6 +106,7 @@ static enum st draw_starts(struct arena *a, const char *path, const struct node 
     for (size_t i = 0; i < made.w.n; i++)
         node_push(a, starts, node_float(a, made.w.requests[i].arrival_s));
     l->starts = starts;
+    out->drawn_ns = made.drawn_ns;
     observed_note(a, out,
                   "the record does not hold when requests were sent: arrivals are drawn "
                   "anew, at %g/s",
@@ -123,7 +124,10 @@ static enum st read_rows(struct arena *a, const char *path, const struct node *m
     struct observed_row *rows = arena_array(a, struct observed_row, l.input->n);
     for (uint32_t i = 0; i < l.input->n; i++)
         TRY(row_of(&l, i, &rows[i], e));
-    return observed_from_rows(a, path, rows, l.input->n, out, e);
+    TRY(observed_from_rows(a, path, rows, l.input->n, out, e));
+    if (out->w.n != l.input->n)
+        out->drawn_ns = NULL; /* which of them failed is known, which draw's is not */
+    return ST_OK;
 }
 
 /* ---- means and percentiles ------------------------------------------------------------------- */

@@ -80,6 +80,7 @@ static struct predictor uneven_of(struct arena *a, const struct predictor *p, co
 
 struct serving {
     const struct workload *w;
+    const int64_t *arrival_ns; /* NULL = those of w */
     int64_t warmup;
     size_t next;
     double *v[OBSERVED_METRICS];
@@ -94,7 +95,12 @@ static enum st next_request(void *self, struct workload_request *out, struct err
     (void)e;
     if (s->next == s->w->n)
         return ST_END;
-    *out = s->w->requests[s->next++];
+    *out = s->w->requests[s->next];
+    if (s->arrival_ns) {
+        out->arrival_ns = s->arrival_ns[s->next];
+        out->arrival_s = ns_to_s(out->arrival_ns);
+    }
+    s->next++;
     return ST_OK;
 }
 
@@ -154,6 +160,8 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
         even = predictor_first_use(scratch, &even, f->first_use_s, f->first_use_s);
     const struct predictor p = uneven_of(scratch, &even, f, theta_spread(t));
     struct serving s = {.w = &stage->w, .warmup = stage->warmup, .from_s = INFINITY, .out = out};
+    if (f->draw > 0 && stage->drawn_ns)
+        s.arrival_ns = stage->drawn_ns + (size_t)(f->draw - 1) * stage->w.n;
     for (int m = 0; m < OBSERVED_METRICS; m++)
         s.v[m] = arena_array(scratch, double, stage->w.n);
     struct executor *ex = arena_array(scratch, struct executor, serve.replicas);

@@ -19,6 +19,7 @@ struct trial {
     struct predictor_params params;        /* its own; `parameters` is set here */
     struct serve_params serve;             /* checked; overheads are set here */
     const volatile sig_atomic_t *stop;     /* may be NULL */
+    int draw;       /* of the stage's arrivals, where they are drawn; 0 = those of its workload */
     uint64_t phase; /* iterations of the wave that have passed at the start */
     /* Instead of the wave: what each iteration takes of its prediction, over and over. */
     const double *ratios; /* [n_ratios]; NULL = the wave */

@@ -157,6 +157,55 @@ static void one_rate_leaves_more_open_than_two(void **state)
 
 /* Servers drawn from the prior itself: 95 % intervals hold what was drawn. Steps for the
  * derivatives so short that jumps of percentiles count as information left half of them outside. */
+/* Requests near saturation that were sent as one draw of the arrivals has it, of a record that does
+ * not say which. */
+static struct observed_stage observe_draw(struct test *t, const struct service *s, int draw,
+                                          double rate)
+{
+    const struct observed_means m = {
+        .rate = rate, .burstiness = 1, .prompt_tokens = 400, .output_tokens = 150};
+    struct observed_stage o = {.name = "0", .completed = 1000};
+    struct trial f = s->trial;
+    struct trial_result r;
+    assert_ok(observed_from_means(t->a, "r", &m, &o, &t->e), t);
+    f.draw = draw;
+    assert_ok(trial_run(t->a, &f, &o, &s->truth, &r, &t->e), t);
+    for (int k = 0; k < OBSERVED_METRICS; k++)
+        o.of[k] = r.of[k];
+    return o;
+}
+
+static void which_arrivals_there_were_is_luck(void **state)
+{
+    struct test *t = *state;
+    struct service s;
+    open_service(t, &s);
+    const struct observed_stage other = observe(t, &s, "1", 8, 1000, 400);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    double by_one = 0, by_several = 0;
+    for (int draw = 4; draw < OBSERVED_DRAWS; draw++) { /* none of those that are simulated */
+        struct observed_stage stage = observe_draw(t, &s, draw, 22);
+        struct observed run = {.path = "r", .name = "r", .stages = &stage, .n_stages = 1};
+        const struct calibrate_input in = input_of(t, &run);
+        struct calibrate_fit several, one;
+        struct calibrate_prediction a, b;
+        assert_ok(calibrate_fit(t->a, &p, &in, &several, &t->e), t);
+        assert_ok(calibrate_predict(t->a, &p, &several, &other, true, &a, &t->e), t);
+        stage.drawn_ns = NULL; /* as if these arrivals were known */
+        assert_ok(calibrate_fit(t->a, &p, &in, &one, &t->e), t);
+        assert_ok(calibrate_predict(t->a, &p, &one, &other, true, &b, &t->e), t);
+        const double seen = other.of[OBSERVED_E2E].at[OBSERVED_P50];
+        by_several += relative(a.of[OBSERVED_E2E].at[OBSERVED_P50], seen);
+        by_one += relative(b.of[OBSERVED_E2E].at[OBSERVED_P50], seen);
+        assert_true(several.fits);
+        assert_true(several.told[ITERATION_KV_EFFICIENCY] > one.told[ITERATION_KV_EFFICIENCY]);
+        assert_true(a.low[OBSERVED_E2E].at[OBSERVED_P50] < seen &&
+                    a.high[OBSERVED_E2E].at[OBSERVED_P50] > seen);
+    }
+    print_message("errors at another rate: %.3f, by one draw %.3f\n", by_several / 4, by_one / 4);
+    assert_true(by_several < by_one);
+}
+
 static void intervals_hold_the_truth(void **state)
 {
     struct test *t = *state;
@@ -581,6 +630,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(two_rates_predict_a_third_and_other_prompts),
         TEST(one_rate_leaves_more_open_than_two),
+        TEST(which_arrivals_there_were_is_luck),
         TEST(intervals_hold_the_truth),
         TEST(equal_input_gives_equal_parameters),
         TEST(another_schedule_does_not_fit),
