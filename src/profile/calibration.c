@@ -109,7 +109,8 @@ static enum st spy_next(void *self, double deadline_s, struct completion *c, str
     row->device_s = c->starved ? 0 : sum; /* 0: is left out */
     row->launch_s = row->b.n_chunks && c->launch_s > 0 ? c->prepare_s + c->launch_s : 0;
     const double done_s = c->end_s - c->answer_s, idle_s = done_s - c->device_s - s->done_s;
-    row->idle_s = idle_s > 0 ? idle_s : 0; /* 0 for NAN */
+    /* of others the time between two batches is the host's, and in no pause; 0 for NAN */
+    row->idle_s = calibration_is_deep(&s->inner) && idle_s > 0 ? idle_s : 0;
     s->done_s = done_s;
     return st;
 }

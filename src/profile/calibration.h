@@ -23,7 +23,7 @@ struct calibration_batch {
     size_t first_chunk;
     double device_s;    /* sum over operators */
     double launch_s;    /* host time until it was launched, with chunks; 0 = not told apart */
-    double idle_s;      /* of the device, before it; 0 = none, or not known */
+    double idle_s;      /* of a deep executor's device, before it; 0 = none, or not known */
     double predicted_s; /* of calibration_predict; 0 = unknown */
     bool waited;        /* calibration_find_waiting: for launches */
 };
