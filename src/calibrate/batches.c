@@ -134,16 +134,35 @@ static double information_inside(struct arena *scratch, const struct batch_probl
     return 1 / (scale * scale);
 }
 
-/* Scale of the residuals, weights, and what a batch says. */
+/* Scale of the residuals of batches with chunks, or of those without; of few, `otherwise`. */
+static double scale_of(struct arena *scratch, const struct batch_problem *x, bool prompt,
+                       double otherwise)
+{
+    double *off = arena_array(scratch, double, x->n);
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        if (x->prompt[i] == prompt)
+            off[n++] = fabs(x->measured[i] - x->predicted[i]);
+    return n < BATCHES_LEAST ? otherwise
+                             : fmax(NORMAL_MAD * median(scratch, off, n), 1e-4 * x->predicted[0]);
+}
+
+/* Scales of the residuals, weights, and what a batch says. Prompts that take five decode steps'
+ * time and vary by more than one would all be stalls beside these: each kind has a scale. */
 static void weigh(struct arena *scratch, struct batch_problem *x)
 {
     double *off = arena_array(scratch, double, x->n);
     for (size_t i = 0; i < x->n; i++)
         off[i] = fabs(x->measured[i] - x->predicted[i]);
     x->scale = fmax(NORMAL_MAD * median(scratch, off, x->n), 1e-4 * x->predicted[0]);
+    const double scale[] = {scale_of(scratch, x, false, x->scale),
+                            scale_of(scratch, x, true, x->scale)};
     for (size_t i = 0; i < x->n; i++) {
-        double u = off[i] / x->scale;
-        x->weight[i] = u <= CLIP ? 1 : u <= STALL ? CLIP / u : 0;
+        const double own = scale[x->prompt[i]], u = off[i] / own;
+        x->weight[i] = (u <= CLIP    ? 1
+                        : u <= STALL ? CLIP / u
+                                     : 0) *
+                       (x->scale / own) * (x->scale / own);
         off[i] = x->weight[i] * (x->measured[i] - x->predicted[i]);
     }
     const double worth = correlated(off, x->n, &x->block);
@@ -188,17 +207,28 @@ static void find_first_use(struct arena *scratch, struct batch_problem *x, const
     arena_reset(scratch);
 }
 
-/* Engines in Python take tens of ms where the prior expects few: the iteration's constant begins
- * where the median batch fits. */
-static void begin_at_median(struct arena *scratch, struct batch_problem *x, struct theta *t)
+/* What the median batch takes more than predicted, of all or of those with chunks; 0: less. */
+static double median_more(struct arena *scratch, struct batch_problem *x, const struct theta *t,
+                          bool prompts)
 {
     double *off = arena_array(scratch, double, x->n);
+    size_t n = 0;
     predict_all(x, t);
     for (size_t i = 0; i < x->n; i++)
-        off[i] = x->measured[i] - x->predicted[i];
-    const double more = median(scratch, off, x->n);
-    if (more > 0)
-        t->ln[ITERATION_ITERATION_S] = log(exp(t->ln[ITERATION_ITERATION_S]) + more);
+        if (x->prompt[i] || !prompts)
+            off[n++] = x->measured[i] - x->predicted[i];
+    return n ? fmax(median(scratch, off, n), 0) : 0;
+}
+
+/* Engines in Python take tens of ms where the prior expects few, and prompts five times that where
+ * decode steps alone are compiled: the iteration's constant begins where the median batch fits, a
+ * chunk's where the median prompt does. */
+static void begin_at_medians(struct arena *scratch, struct batch_problem *x, struct theta *t)
+{
+    t->ln[ITERATION_ITERATION_S] =
+        log(exp(t->ln[ITERATION_ITERATION_S]) + median_more(scratch, x, t, false));
+    t->ln[ITERATION_CHUNK_S] =
+        log(exp(t->ln[ITERATION_CHUNK_S]) + median_more(scratch, x, t, true));
     arena_reset(scratch);
 }
 
@@ -419,7 +449,7 @@ enum st batches_fit(struct arena *a, const struct calibrate_params *p,
         return err_set(e, ST_REJECTED, "%zu batches are too few for a fit: %d are needed", x.n,
                        (int)BATCHES_LEAST);
     struct arena *scratch = arena_new();
-    begin_at_median(scratch, &x, &out->theta);
+    begin_at_medians(scratch, &x, &out->theta);
     enum st st = iterate(scratch, &x, &out->theta, hessian, &out->steps, e);
     const size_t all = x.n;
     const size_t cut = st == ST_OK && x.n >= 2 * BATCHES_LEAST ? unsettled(scratch, &x) : 0;

@@ -1,8 +1,8 @@
 /* The fit to batches: runs whose engine says what each batch held and how long it took.
  *
  * Least squares of the batches' durations with the prior, each batch weighted by its residual over
- * the residuals' own scale (1.48 median absolute deviations): fully up to 3 scales, as 3 up to 9,
- * not at all beyond: stalls do not belong to a mean. A run may not have settled when it began
+ * the scale of such residuals (1.48 median absolute deviations, of those with chunks and of those
+ * without): fully up to 3 scales, as 3 up to 9, not at all beyond: stalls do not belong to a mean. A run may not have settled when it began
  * (kernels are compiled, memory is taken, clocks go up). Its first batches are cut by MSER-5
  * (White, Cobb and Spratt 2000, "A comparison of five steady-state truncation heuristics for
  * simulation"): of all cuts at groups of 5 up to the middle, that with the least standard error of

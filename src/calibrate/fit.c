@@ -139,8 +139,8 @@ static enum st simulate(struct problem *x, const struct theta *t, int most, stru
 }
 
 /* Variance of one draw's residuals of a metric: of the level, and the mean of the shapes'. */
-static void luck_of(const struct trial_result *each, int n, int metric, double *level,
-                    double *shape)
+static void luck_of(const struct trial_result *each, int n, enum observed_metric metric,
+                    double *level, double *shape)
 {
     double squares[OBSERVED_POINTS] = {0}, mean[OBSERVED_POINTS] = {0};
     for (int pass = 0; pass < 2; pass++) /* means, then squares around them */

@@ -524,6 +524,55 @@ static void what_differs_inside_bouts_is_told(void **state)
     }
 }
 
+/* Decode steps that are compiled, of 5.6 ms, and one batch in 13 a prompt, which is not: 22 to 38
+ * ms. Beside what the steps vary by, all of them would be stalls. */
+static void prompts_of_five_times_a_step_are_no_stalls(void **state)
+{
+    struct test *t = *state;
+    enum { N = 1300 };
+    struct service s;
+    struct rng r = rng_stream(1, "test.prompts");
+    open_service(t, &s);
+    struct observed_batch *b = arena_array(t->a, struct observed_batch, N);
+    for (int i = 0; i < N; i++)
+        b[i] =
+            i % 13
+                ? (struct observed_batch){.load = {.tokens = 4,
+                                                   .rows = 4,
+                                                   .seqs = 4,
+                                                   .kv_tokens = 1200},
+                                          .longest = 300,
+                                          .duration_s = 0.0056 * (1 + 0.02 * rng_normal(&r))}
+                : (struct observed_batch){
+                      .load = {.tokens = 100, .rows = 1, .chunk_sq = 5050, .kv_read_tokens = 100},
+                      .chunks = 1,
+                      .duration_s = 0.022 + 0.016 * rng_unit(&r)};
+    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        stage.of[m] = observed_unknown();
+    struct observed run = {.path = "r",
+                           .name = "r",
+                           .batches = b,
+                           .n_batches = N,
+                           .first_token_lag_s = 0.002,
+                           .stages = &stage,
+                           .n_stages = 1};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
+    struct calibrate_fit fit;
+    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    assert_true(fit.fits);
+    assert_true(fit.n_unevenness > N - 20);
+    const struct iteration_params found = theta_iteration(&fit.theta);
+    for (int k = 0; k < 2; k++) {
+        struct iteration_terms terms;
+        const struct iteration_batch x = {.load = b[k].load, .chunks = b[k].chunks};
+        iteration_terms(&s.shape, &x, 0, &terms);
+        const struct iteration_time time = iteration_time(&found, &terms, NULL);
+        assert_near_rel(time.host_s + time.device_s, k ? 0.0056 : 0.03, 0.04);
+    }
+}
+
 /* Whether the interval of E2E P50 of a run, predicted from the batches of another, holds it. */
 static bool bouts_are_held(struct test *t, struct service *s, uint64_t seed, double *width)
 {
@@ -640,6 +689,7 @@ int main(void)
         TEST(stalls_and_a_slow_start_do_not_count),
         TEST(first_batches_of_a_shape_are_told_apart),
         TEST(what_differs_inside_bouts_is_told),
+        TEST(prompts_of_five_times_a_step_are_no_stalls),
         TEST(intervals_hold_the_bouts_of_other_runs),
         TEST(systems_are_solved_around_what_is_left_out),
         TEST(the_wave_is_normal_and_of_mean_one),

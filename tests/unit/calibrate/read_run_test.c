@@ -1,6 +1,8 @@
 /* The batches of a run directory: what is in each, and how long its sequences waited for it. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "calibrate/observed.h"
 #include "support/support.h"
 
@@ -35,13 +37,10 @@ static void put_run(const struct tmp *tmp)
         "4,0,0,901000000,99000000,,,5,0,1,\n");
 }
 
-static void sequences_wait_from_the_batch_before(void **state)
+static void check_batches(struct test *t, const struct tmp *tmp)
 {
-    struct test *t = *state;
-    struct tmp tmp = tmp_new();
-    struct observed run = {.path = tmp.dir, .name = "r"};
-    put_run(&tmp);
-    assert_ok(observed_read_run(t->a, tmp.dir, &run, &t->e), t);
+    struct observed run = {.path = tmp->dir, .name = "r"};
+    assert_ok(observed_read_run(t->a, tmp->dir, &run, &t->e), t);
     static const struct {
         double duration_s; /* prompts: their own; decode steps: with what was before them */
         int64_t chunks, seqs, kv_tokens, longest;
@@ -59,11 +58,42 @@ static void sequences_wait_from_the_batch_before(void **state)
         assert_int_equal(b->longest, want[i].longest);
     }
     assert_near(run.first_token_lag_s, 0.001, 1e-12);
+}
+
+static void sequences_wait_from_the_batch_before(void **state)
+{
+    struct test *t = *state;
+    struct tmp tmp = tmp_new();
+    put_run(&tmp);
+    check_batches(t, &tmp);
+    tmp_free(&tmp);
+}
+
+/* output.tokens=none: which sequences a batch decoded follows from when they began and ended. */
+static void batches_are_known_without_rows_of_tokens(void **state)
+{
+    struct test *t = *state;
+    struct tmp tmp = tmp_new();
+    struct observed run = {.path = tmp.dir, .name = "r"};
+    put_run(&tmp);
+    assert_int_equal(remove(fs_join(t->a, tmp.dir, "token_metrics.csv")), 0);
+    check_batches(t, &tmp);
+    /* the first request has a token more than there are batches that decode, so of four in five it
+     * is not known what they read: too few are left */
+    put(&tmp, "request_metrics.csv",
+        "request_id,arrival_time_ns,first_token_time_ns,ttft_ns,completion_time_ns,"
+        "num_prefill_tokens,num_decode_tokens,num_decode_tokens_actual,status\n"
+        "0,0,101000000,101000000,475000000,4,4,4,ok\n"
+        "1,160000000,305000000,145000000,475000000,7,2,2,ok\n"
+        "2,900000000,1000000000,100000000,1000000000,5,1,1,ok\n");
+    assert_ok(observed_read_run(t->a, tmp.dir, &run, &t->e), t);
+    assert_true(run.n_batches == 0 && run.batches == NULL);
     tmp_free(&tmp);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(sequences_wait_from_the_batch_before)};
+    const struct CMUnitTest tests[] = {TEST(sequences_wait_from_the_batch_before),
+                                       TEST(batches_are_known_without_rows_of_tokens)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
