@@ -2,20 +2,20 @@
  *
  * Least squares of the batches' durations with the prior, each batch weighted by its residual over
  * the scale of such residuals (1.48 median absolute deviations, of those with chunks and of those
- * without): fully up to 3 scales, as 3 up to 9, not at all beyond: stalls do not belong to a mean. A run may not have settled when it began
- * (kernels are compiled, memory is taken, clocks go up). Its first batches are cut by MSER-5
- * (White, Cobb and Spratt 2000, "A comparison of five steady-state truncation heuristics for
- * simulation"): of all cuts at groups of 5 up to the middle, that with the least standard error of
- * the mean of the residuals behind it, which is none where nothing differs. Batches are no
- * independent samples, as the machine is slow in bouts: their information is cut by how much more
- * the means over blocks of them differ than means of independent ones would, at the length of block
- * where that is most (Flyvbjerg and Petersen 1989), down to 8 blocks. That is so of the
- * blocks' means; by what batches of one block differ, bouts do not touch, and it counts as of
- * independent samples. The first batch of a shape
- * (sim/first_use.h) takes longer where an engine prepares something for each. By how much is the
- * difference of the medians of residuals, of first batches and of others; it counts where there are
- * BATCHES_LEAST of both and it is beyond three times its error. What is left of each batch that
- * counted, measured / predicted in its order, is the machine's unevenness. */
+ * without): fully up to 3 scales, as 3 up to 9, not at all beyond: stalls do not belong to a mean.
+ * A run may not have settled when it began (kernels are compiled, memory is taken, clocks go up).
+ * Its first batches are cut by MSER-5 (White, Cobb and Spratt 2000, "A comparison of five
+ * steady-state truncation heuristics for simulation"): of all cuts at groups of 5 up to the middle,
+ * that with the least standard error of the mean of the residuals behind it, which is none where
+ * nothing differs. Batches are no independent samples, as the machine is slow in bouts: their
+ * information is cut by how much more the means over blocks of them differ than means of
+ * independent ones would, at the length of block where that is most (Flyvbjerg and Petersen 1989),
+ * down to 8 blocks. That is so of the blocks' means; by what batches of one block differ, bouts do
+ * not touch, and it counts as of independent samples. The first batch of a shape (sim/first_use.h)
+ * takes longer where an engine prepares something for each. By how much is the difference of the
+ * medians of residuals, of first batches and of others; it counts where there are BATCHES_LEAST of
+ * both and it is beyond three times its error. What is left of each batch that counted, measured /
+ * predicted in its order, is the machine's unevenness. */
 #ifndef CALIBRATE_BATCHES_H
 #define CALIBRATE_BATCHES_H
 
