@@ -10,6 +10,8 @@
 #             them, by which both runs of eager are simulated; after eager
 #   static    a static cache without torch.compile
 #
+# Each mode's idle run is simulated from the batches of its first loaded run too (twinfer calibrate), once they are there.
+#
 # Without pieces: eager and compiled, some 200 s. Each start of the worker takes some 12 s, with torch.compile 20 s, the first 40 s.
 # E2E and TTFT at P50 and P90 have limits (8 %), in the table at the end and in OUT/checks.md; a miss changes no exit code.
 #
@@ -141,6 +143,19 @@ steps_of_trace() {
         "$out/kernels/profile/data/profiling/compute/$hardware/$model/bundle_meta.json" | figure
 }
 
+# The bundle that a run's batches make.
+calibrated() { # MODE
+    rm -rf "$out/profiles/$1-batches"
+    rc=0 # 5: does not fit, which the notes say
+    "$tw" calibrate "from=[$out/$1/loaded/real-1]" "hardware=$hardware" "model=$model" scheduler=lightllm scheduler.max_waiting_iters=1 \
+        scheduler.max_tokens_in_batch=1 scheduler.block_size=1 "scheduler.batch_cap=$rows" "out=$out/profiles/$1-batches" || rc=$?
+    grep -hE 'batches, residuals|does not fit' "$out/steps/$step_name.txt" | sed "s/^/$1, calibrated: /" | figure
+    case $rc in
+    0 | 5) ;;
+    *) return $rc ;;
+    esac
+}
+
 steps_begin "$@"
 [ $# -gt 0 ] || set -- eager compiled
 for piece in "$@"; do
@@ -158,6 +173,8 @@ for piece in "$@"; do
             done
             step "$piece-$load-sim" 2 60 simulated "$piece" "$load" "$out/profiles/$piece" passes
         done
+        step "$piece-calibrated" 5 120 calibrated "$piece"
+        step "$piece-idle-calibrated" 2 60 simulated "$piece" idle "$out/profiles/$piece-batches" batches
         ;;
     trace)
         step trace 40 180 traced
