@@ -371,6 +371,37 @@ static void contradictory_settings_are_refused(void **state)
 /* ---- batches ------------------------------------------------------------------------------------
  */
 
+/* The fit to a run of these batches, which has nothing else. */
+static void fit_batches(struct test *t, const struct service *s, const struct observed_batch *b,
+                        size_t n, struct calibrate_fit *out)
+{
+    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
+    for (int m = 0; m < OBSERVED_METRICS; m++)
+        stage.of[m] = observed_unknown();
+    struct observed run = {.path = "r",
+                           .name = "r",
+                           .batches = b,
+                           .n_batches = n,
+                           .first_token_lag_s = 0.002,
+                           .stages = &stage,
+                           .n_stages = 1};
+    const struct calibrate_input in = input_of(t, &run);
+    const struct calibrate_params p = {&s->trial, &s->shape, &s->prior};
+    assert_ok(calibrate_fit(t->a, &p, &in, out, &t->e), t);
+}
+
+/* What such a batch takes, by the fit. */
+static double fitted_s(const struct service *s, const struct calibrate_fit *fit,
+                       const struct observed_batch *b)
+{
+    struct iteration_terms terms;
+    const struct iteration_batch x = {.load = b->load, .chunks = b->chunks};
+    const struct iteration_params found = theta_iteration(&fit->theta);
+    iteration_terms(&s->shape, &x, 0, &terms);
+    const struct iteration_time time = iteration_time(&found, &terms, NULL);
+    return time.host_s + time.device_s;
+}
+
 /* Batches of a slow engine: 60 ms and 0.5 ms a sequence, stalls, and a first half that is slower.
  */
 static void stalls_and_a_slow_start_do_not_count(void **state)
@@ -386,26 +417,12 @@ static void stalls_and_a_slow_start_do_not_count(void **state)
             .load = {.tokens = seqs, .rows = seqs, .seqs = seqs, .kv_tokens = 300 * seqs},
             .duration_s = (0.06 + 0.004 * sin(i)) * (i < N / 2 ? 1.3 : 1) * (i % 50 == 49 ? 9 : 1)};
     }
-    struct observed run = {
-        .path = "r", .name = "r", .batches = b, .n_batches = N, .first_token_lag_s = 0.002};
-    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
-    for (int m = 0; m < OBSERVED_METRICS; m++)
-        stage.of[m] = observed_unknown();
-    run.stages = &stage;
-    run.n_stages = 1;
-    const struct calibrate_input in = input_of(t, &run);
-    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
     struct calibrate_fit fit;
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_batches(t, &s, b, N, &fit);
     assert_true(fit.fits);
     assert_true(noted(&fit, "the first 300 of its 600 batches do not count"));
     assert_true(noted(&fit, "6 left out as stalls or warm-up"));
-    struct iteration_terms terms;
-    const struct iteration_batch x = {.load = b[2].load};
-    const struct iteration_params found = theta_iteration(&fit.theta);
-    iteration_terms(&s.shape, &x, 0, &terms);
-    const struct iteration_time time = iteration_time(&found, &terms, NULL);
-    assert_near_rel(time.host_s + time.device_s, 0.06, 0.02);
+    assert_near_rel(fitted_s(&s, &fit, &b[2]), 0.06, 0.02);
     assert_near_rel(exp(fit.theta.ln[THETA_FIRST_TOKEN]), 0.002, 1e-9);
 }
 
@@ -425,24 +442,10 @@ static void fit_shapes(struct test *t, double extra, struct calibrate_fit *fit)
             .longest = 300 + shape,
             .duration_s = 0.06 + 0.004 * sin(i) + (first ? extra : 0)};
     }
-    struct observed run = {
-        .path = "r", .name = "r", .batches = b, .n_batches = N, .first_token_lag_s = 0.002};
-    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
-    for (int m = 0; m < OBSERVED_METRICS; m++)
-        stage.of[m] = observed_unknown();
-    run.stages = &stage;
-    run.n_stages = 1;
-    const struct calibrate_input in = input_of(t, &run);
-    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
-    assert_ok(calibrate_fit(t->a, &p, &in, fit, &t->e), t);
+    fit_batches(t, &s, b, N, fit);
     assert_true(fit->fits);
     assert_true(fit->n_unevenness >= N - 10); /* they are no start that does not count */
-    struct iteration_terms terms;
-    const struct iteration_batch x = {.load = b[2].load};
-    const struct iteration_params found = theta_iteration(&fit->theta);
-    iteration_terms(&s.shape, &x, 0, &terms);
-    const struct iteration_time time = iteration_time(&found, &terms, NULL);
-    assert_near_rel(time.host_s + time.device_s, 0.06, 0.02);
+    assert_near_rel(fitted_s(&s, fit, &b[2]), 0.06, 0.02);
 }
 
 static void first_batches_of_a_shape_are_told_apart(void **state)
@@ -497,30 +500,9 @@ static void what_differs_inside_bouts_is_told(void **state)
                                                              .kv_read_tokens = 100},
                                                     .chunks = 1,
                                                     .duration_s = 0.068 * ratio[i]};
-        struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
-        for (int m = 0; m < OBSERVED_METRICS; m++)
-            stage.of[m] = observed_unknown();
-        struct observed run = {.path = "r",
-                               .name = "r",
-                               .batches = b,
-                               .n_batches = N,
-                               .first_token_lag_s = 0.002,
-                               .stages = &stage,
-                               .n_stages = 1};
-        const struct calibrate_input in = input_of(t, &run);
-        const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
         struct calibrate_fit fit;
-        assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
-        const struct iteration_params found = theta_iteration(&fit.theta);
-        double of[2];
-        for (int k = 0; k < 2; k++) {
-            struct iteration_terms terms;
-            const struct iteration_batch x = {.load = b[k].load, .chunks = b[k].chunks};
-            iteration_terms(&s.shape, &x, 0, &terms);
-            const struct iteration_time time = iteration_time(&found, &terms, NULL);
-            of[k] = time.host_s + time.device_s;
-        }
-        assert_near_rel(of[0] / of[1], 0.068 / 0.06, 0.03);
+        fit_batches(t, &s, b, N, &fit);
+        assert_near_rel(fitted_s(&s, &fit, &b[0]) / fitted_s(&s, &fit, &b[1]), 0.068 / 0.06, 0.03);
     }
 }
 
@@ -547,30 +529,12 @@ static void prompts_of_five_times_a_step_are_no_stalls(void **state)
                       .load = {.tokens = 100, .rows = 1, .chunk_sq = 5050, .kv_read_tokens = 100},
                       .chunks = 1,
                       .duration_s = 0.022 + 0.016 * rng_unit(&r)};
-    struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
-    for (int m = 0; m < OBSERVED_METRICS; m++)
-        stage.of[m] = observed_unknown();
-    struct observed run = {.path = "r",
-                           .name = "r",
-                           .batches = b,
-                           .n_batches = N,
-                           .first_token_lag_s = 0.002,
-                           .stages = &stage,
-                           .n_stages = 1};
-    const struct calibrate_input in = input_of(t, &run);
-    const struct calibrate_params p = {&s.trial, &s.shape, &s.prior};
     struct calibrate_fit fit;
-    assert_ok(calibrate_fit(t->a, &p, &in, &fit, &t->e), t);
+    fit_batches(t, &s, b, N, &fit);
     assert_true(fit.fits);
     assert_true(fit.n_unevenness > N - 20);
-    const struct iteration_params found = theta_iteration(&fit.theta);
-    for (int k = 0; k < 2; k++) {
-        struct iteration_terms terms;
-        const struct iteration_batch x = {.load = b[k].load, .chunks = b[k].chunks};
-        iteration_terms(&s.shape, &x, 0, &terms);
-        const struct iteration_time time = iteration_time(&found, &terms, NULL);
-        assert_near_rel(time.host_s + time.device_s, k ? 0.0056 : 0.03, 0.04);
-    }
+    assert_near_rel(fitted_s(&s, &fit, &b[0]), 0.03, 0.04);
+    assert_near_rel(fitted_s(&s, &fit, &b[1]), 0.0056, 0.04);
 }
 
 /* Whether the interval of E2E P50 of a run, predicted from the batches of another, holds it. */
