@@ -103,7 +103,8 @@ void calibrate_none(const struct theta_prior *prior, struct calibrate_fit *out);
 /* ---- prediction ------------------------------------------------------------------------------ */
 
 /* Percentiles of a stage as the fit predicts them: means over CALIBRATE_PHASES places at which the
- * wave of unevenness may stand when the run begins, or CALIBRATE_PLACES of what was left of
+ * wave of unevenness may stand when the run begins, each with another draw of arrivals that are
+ * drawn, or CALIBRATE_PLACES of what was left of
  * measured batches, whose few bouts are no wave. low, high: 95 % interval, of CALIBRATE_DRAWS
  * simulations with parameters drawn from the fit's covariance. After a fit to batches they are
  * CALIBRATE_BOUTS, each with bouts of its own, as which request meets a slow one is chance: a
