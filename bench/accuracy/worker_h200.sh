@@ -12,11 +12,11 @@
 #
 # Each mode's idle run is simulated from the batches of its first loaded run too (twinfer calibrate), once they are there.
 #
-# Without pieces: eager and compiled, some 200 s. Each start of the worker takes some 12 s, with torch.compile 20 s, the first 40 s.
+# Without pieces: eager and compiled, some 230 s. Each start of the worker takes some 12 s, with torch.compile 20 s, the first 40 s.
 # E2E and TTFT at P50 and P90 have limits (8 %), in the table at the end and in OUT/checks.md; a miss changes no exit code.
 #
 # PYTHON: with torch and transformers >= 5.10. HARDWARE: the GPU's group (h200). REPEATS: real runs of each workload (1); with 2 and
-# more their spread stands beside the errors. BUDGET: seconds of passes of a profile (25). Downloads nothing. A rehearsal is on the
+# more their spread stands beside the errors. BUDGET: seconds of passes and of the calibration run of a profile (40). Downloads nothing. A rehearsal is on the
 # CPU; its trace needs a libcuda.so.1, that of tests/fakes (README of bench/deep), and a PyTorch whose own CUPTI bears that one: of
 # PyTorch 2.15 for CUDA 13.2 it does not, and the worker ends with SIGSEGV while it loads.
 set -eu
@@ -28,7 +28,7 @@ model=$(small qwen3_0_6b micro)
 hardware=$(small "${HARDWARE:-h200}" cpu)
 device=$(small cuda cpu)
 repeats=${REPEATS:-1}
-budget=${BUDGET:-$(small 25 4)}
+budget=${BUDGET:-$(small 40 6)}
 rows=16 room=1024 # sequences at once, tokens of each in a static cache
 
 # engine MODE: the options of the worker, the same for passes and runs.
@@ -67,6 +67,7 @@ profile() { # MODE
     awk -v mode="$1" '/"(decode_s|prompt_s|loo_error|rows|iterations|measured_s|points|points_left_out)":/ {
             gsub(/[",:]/, ""); text = text (text ? ", " : "") $1 " " $2 }
         END { print mode " profile: " text }' "$meta" | figure
+    sed -n "s/^\\(decode\\|prompt\\)_factor  */$1 calibration run, measured over passes: \\1 /p" "$out/steps/$step_name.txt" | figure
 }
 
 run() { # MODE idle|loaded REPEAT

@@ -15,9 +15,9 @@ capsule 3
 profile/read 3
 serve 4
 sim 5
+metrics 5
 engine 6
 profile 6
-metrics 6
 client 7
 server 7
 compare 7

@@ -42,7 +42,7 @@ static void gather(struct arena *a, const struct calibrate_params *p,
         const struct observed *run = in->stages[i].run;
         struct shapes seen = {0};
         for (size_t k = 0; run != last && k < run->n_batches; k++) {
-            const struct observed_batch *b = &run->batches[k];
+            const struct batch_load *b = &run->batches[k];
             const struct iteration_batch batch = {.load = b->load, .chunks = b->chunks};
             if (!(b->duration_s > 0))
                 continue;

@@ -17,7 +17,7 @@
 #ifndef CALIBRATE_OBSERVED_H
 #define CALIBRATE_OBSERVED_H
 
-#include "model/model.h"
+#include "metrics/batch_load.h"
 #include "text/node.h"
 #include "workload/workload.h"
 
@@ -70,21 +70,13 @@ bool observed_same_model(const char *a, const char *b);
 bool observed_same_gpu(const char *a, const char *b);
 bool observed_says(const char *text, const char *word); /* in either case */
 
-/* A batch, for records that have them. */
-struct observed_batch {
-    struct op_load load;
-    int64_t chunks;
-    int64_t longest;   /* tokens of the longest sequence that decodes; 0 = none does */
-    double duration_s; /* to its end, for sequences that decode from that of the batch before */
-};
-
 struct observed {
     const char *path, *name; /* name: of the folder or file, without .json */
     const char *format;
     struct observed_settings settings;
     struct observed_stage *stages;
     size_t n_stages;
-    const struct observed_batch *batches; /* [n_batches]; NULL = none */
+    const struct batch_load *batches; /* [n_batches]; NULL = none */
     size_t n_batches;
     const char *const *doubts; /* what it states and is not simulated, or is assumed; [n_doubts] */
     size_t n_doubts;

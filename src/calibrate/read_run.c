@@ -1,8 +1,6 @@
-/* Run directories of twinfer. With batches.csv the load of each batch is known: which sequences it
- * decoded, and how long their caches were, by token_metrics.csv or, where that was not kept, as
- * sequences that are there have a token in each batch that decodes. */
+/* Run directories of twinfer. With batches.csv the load of each batch is known
+ * (metrics/batch_load.h). */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "artifact/run.h"
@@ -89,158 +87,18 @@ static void settings_of(struct arena *a, const struct node *meta, struct observe
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-struct batches {
-    const struct run *r;
-    struct observed_batch *of; /* [n] */
-    bool *unknown;             /* [n] what it decoded */
-    size_t n;
-};
-
-/* The batch a token came with: the first that ends at or after it, within the clocks' slack; tokens
- * are handed on a little later than their batch ends, so that is the last that began before it. */
-static struct observed_batch *batch_of(const struct batches *b, int64_t time_ns)
-{
-    size_t low = 0, high = b->n;
-    while (low < high) { /* the first that begins at or after time_ns */
-        size_t mid = low + (high - low) / 2;
-        if (b->r->batches[mid].start_ns < time_ns)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low ? &b->of[low - 1] : NULL;
-}
-
-static void add_prompt(struct observed_batch *x, int64_t tokens)
-{
-    x->load.chunk_sq += tokens * (tokens + 1) / 2;
-    x->load.kv_read_tokens += tokens;
-    x->load.tokens += tokens;
-    x->load.rows++;
-    x->chunks++;
-}
-
-static void add_decode(struct observed_batch *x, int64_t cached)
-{
-    x->load.kv_tokens += cached;
-    x->longest = cached > x->longest ? cached : x->longest;
-    x->load.seqs++;
-    x->load.tokens++;
-    x->load.rows++;
-}
-
-/* Adds what a request read in each batch: its prompt in the one of its first token, its cache in
- * those of the others. */
-static void add_request(const struct batches *b, size_t i)
-{
-    const struct run *r = b->r;
-    const int64_t prompt = r->requests[i].num_prefill_tokens;
-    for (size_t k = r->first_token[i]; k < r->first_token[i + 1]; k++) {
-        const struct run_token *t = &r->tokens[k];
-        struct observed_batch *x = batch_of(b, t->token_time_ns);
-        if (x && t->token_index == 0)
-            add_prompt(x, prompt);
-        else if (x)
-            add_decode(x, prompt + t->token_index);
-    }
-}
-
-/* Likewise without rows of tokens. Where the last one does not come with the batch that it then has
- * to, nothing is known of those between. */
-static void follow_request(const struct batches *b, size_t i)
-{
-    const struct run_request *q = &b->r->requests[i];
-    if (q->status != RUN_OK || q->first_token_ns == RUN_NONE || q->completion_ns == RUN_NONE)
-        return;
-    struct observed_batch *const first = batch_of(b, q->first_token_ns), *const last = batch_of(
-                                                                             b, q->completion_ns);
-    if (!first || !last)
-        return;
-    add_prompt(first, q->num_prefill_tokens);
-    int64_t token = 1;
-    for (struct observed_batch *x = first + 1; x <= last; x++)
-        if (b->r->batches[x - b->of].num_decode_tokens > 0)
-            add_decode(x, q->num_prefill_tokens + token++);
-    for (struct observed_batch *x = first; x <= last && token != q->num_decode_tokens_actual; x++)
-        b->unknown[x - b->of] = true;
-}
-
-static int ascending(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return a < b ? -1 : a > b;
-}
-
-/* From the end of the batch that made it to the moment a first token was handed on. */
-static double first_token_lag(struct arena *a, const struct batches *b)
-{
-    const struct run *r = b->r;
-    double *lag = arena_array(a, double, r->n_requests);
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_requests; i++) {
-        const struct observed_batch *x = r->requests[i].first_token_ns == RUN_NONE
-                                             ? NULL
-                                             : batch_of(b, r->requests[i].first_token_ns);
-        const struct run_batch *from = x ? &r->batches[x - b->of] : NULL;
-        if (from)
-            lag[n++] = ns_to_s(r->requests[i].first_token_ns - from->start_ns - from->duration_ns);
-    }
-    qsort(lag, n, sizeof *lag, ascending);
-    return n ? fmax(lag[n / 2], 0) : (double)NAN;
-}
-
-static bool in_order(const struct run *r)
-{
-    for (size_t i = 1; i < r->n_batches; i++)
-        if (r->batches[i].start_ns < r->batches[i - 1].start_ns)
-            return false;
-    return true;
-}
-
-/* When a batch began, for those whose tokens it makes: sequences that decode were in the batch
- * before, so what an engine does between the two (it takes requests in, lets others go, copies
- * caches together) is of this one, though records of batches leave it out. */
-static int64_t began_ns(const struct run_batch *x, const struct observed_batch *y,
-                        int64_t last_end_ns)
-{
-    const bool waited = y->load.seqs > 0 && last_end_ns != RUN_NONE && last_end_ns < x->start_ns;
-    return waited ? last_end_ns : x->start_ns;
-}
-
-/* Batches whose counts agree with what the requests say of them. */
 static void read_batches(struct arena *a, const struct run *r, struct observed *out)
 {
-    int64_t last_end_ns = RUN_NONE;
-    if (!r->batches || !in_order(r))
-        return;
-    struct batches b = {.r = r, .n = r->n_batches, .unknown = arena_array(a, bool, r->n_batches)};
-    struct observed_batch *kept = arena_array(a, struct observed_batch, b.n);
-    b.of = arena_array(a, struct observed_batch, b.n);
-    for (size_t i = 0; i < r->n_requests; i++)
-        if (r->tokens)
-            add_request(&b, i);
-        else
-            follow_request(&b, i);
-    for (size_t i = 0; i < b.n; i++) {
-        const struct run_batch *x = &r->batches[i];
-        struct observed_batch *y = &b.of[i];
-        if (x->stage != 0 || x->replica != 0)
-            continue;
-        const int64_t start_ns = began_ns(x, y, last_end_ns);
-        last_end_ns = x->start_ns + x->duration_ns;
-        if (y->load.seqs != x->num_decode_tokens ||
-            y->load.tokens - y->load.seqs != x->num_prefill_tokens || y->load.tokens == 0 ||
-            b.unknown[i])
-            continue;
-        y->duration_s = ns_to_s(last_end_ns - start_ns);
-        kept[out->n_batches++] = *y;
-    }
+    struct batch_load *loads = batch_loads(a, r);
+    for (size_t i = 0; loads && i < r->n_batches; i++)
+        if (loads[i].known)
+            loads[out->n_batches++] = loads[i];
     if (!r->tokens &&
-        2 * out->n_batches < b.n) /* prompts in chunks, preemptions, several replicas */
+        2 * out->n_batches < r->n_batches) /* prompts in chunks, preemptions, several replicas */
         out->n_batches = 0;
-    out->batches = out->n_batches ? kept : NULL;
+    out->batches = out->n_batches ? loads : NULL;
     if (out->batches)
-        out->first_token_lag_s = first_token_lag(a, &b);
+        out->first_token_lag_s = batch_first_token_lag_s(a, r);
 }
 
 enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e)

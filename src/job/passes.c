@@ -1,15 +1,19 @@
-/* A bundle from the passes that a worker carries out on request. */
+/* A bundle from the passes that a worker carries out on request, and from requests that it serves.
+ */
 #include "profile/passes.h"
 
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/vec.h"
 #include "job/worker.h"
 
 struct passes_job {
     struct job_context *c;
     struct worker *worker;
     struct arena *scratch; /* of one visit */
+    int64_t vocab;
+    int64_t served; /* requests so far: ids go on */
 };
 
 static enum st run_point(void *self, const struct passes_point *p, int64_t warmup, int64_t n,
@@ -35,6 +39,101 @@ static enum st run_point(void *self, const struct passes_point *p, int64_t warmu
     }
     return st;
 }
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+struct rows {
+    struct arena *a;
+    struct run_request *requests; /* by id less first_id */
+    int64_t first_id;
+    const char *failed; /* of a request that did not end well */
+    VEC(struct run_batch) batches;
+};
+
+static void take_request(void *self, const struct run_request *r)
+{
+    struct rows *x = self;
+    x->requests[r->request_id - x->first_id] = *r;
+    if (r->status != RUN_OK)
+        x->failed =
+            arena_printf(x->a, "a request ended with status %s%s%s", run_status_name(r->status),
+                         r->error_msg ? ": " : "", r->error_msg ? r->error_msg : "");
+}
+
+static void take_batch(void *self, const struct run_batch *b, const struct completion *c)
+{
+    struct rows *x = self;
+    (void)c;
+    vec_push(&x->batches, *b);
+}
+
+/* Any ids: the times are wanted, not the words. */
+static int32_t *some_ids(struct arena *a, const struct passes_job *j, int64_t request, int64_t n)
+{
+    int32_t *ids = arena_array(a, int32_t, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        ids[i] = (int32_t)((request * 13 + i * 11) % j->vocab);
+    return ids;
+}
+
+static struct worker_work work_of(struct arena *a, struct passes_job *j,
+                                  const struct rehearsal_request *q, size_t n, int64_t sequences)
+{
+    struct workload_request *requests = arena_array(a, struct workload_request, n);
+    int32_t **ids = arena_array(a, int32_t *, n);
+    for (size_t i = 0; i < n; i++) {
+        requests[i] = (struct workload_request){.request_id = j->served + (int64_t)i,
+                                                .num_prefill_tokens = q[i].prompt,
+                                                .num_decode_tokens = q[i].output};
+        ids[i] = some_ids(a, j, requests[i].request_id, q[i].prompt);
+    }
+    return (struct worker_work){.requests = requests,
+                                .n = n,
+                                .concurrency = concurrency_of(a, sequences, 0),
+                                .ids = ids,
+                                .more_follows = true};
+}
+
+static enum st rest(double s, struct err *e)
+{
+    const int64_t until_ns = clock_mono_ns() + ns_from_s(s);
+    while (!job_stop && clock_mono_ns() < until_ns)
+        clock_sleep_until_ns(until_ns); /* a signal ends it early */
+    return job_stop ? err_set(e, ST_INTERRUPTED, "interrupted by a signal") : ST_OK;
+}
+
+static enum st serve(void *self, struct arena *a, const struct rehearsal_request *q, size_t n,
+                     int64_t sequences, double pause_s, struct run *out, const char **why,
+                     struct err *e)
+{
+    struct passes_job *j = self;
+    struct rows rows = {
+        .a = j->c->a, .requests = arena_array(a, struct run_request, n), .first_id = j->served};
+    const struct worker_work work = work_of(a, j, q, n, sequences);
+    const struct serve_sink sink = {.self = &rows, .request = take_request, .batch = take_batch};
+    struct worker_counters counters;
+    TRY(rest(pause_s, e));
+    j->served += (int64_t)n;
+    enum st st = worker_run(j->worker, &work, &sink, &counters, e);
+    *out = (struct run){.requests = rows.requests, .n_requests = n, .n_batches = rows.batches.n};
+    out->batches = arena_copy(a, rows.batches.p, rows.batches.n * sizeof *rows.batches.p);
+    vec_free(&rows.batches);
+    if (st == ST_OK && rows.failed) {
+        *why = rows.failed;
+        return ST_END;
+    }
+    return st;
+}
+
+static const char *why_no_requests(struct arena *a, const struct worker_hello *h)
+{
+    if (h->prompt_ids && h->batches)
+        return NULL;
+    return arena_printf(a, "the worker %s %s", h->name,
+                        h->batches ? "takes no token ids" : "sends no batch messages");
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static uint32_t kinds_of(const struct worker_hello *h)
 {
@@ -101,6 +200,10 @@ static void show(struct job_context *c, const struct passes_result *r)
         if (r->first_use_s[prompt] > 0)
             node_put(c->a, n, prompt ? "first_prompt_ms" : "first_decode_ms",
                      node_float(c->a, round(r->first_use_s[prompt] * 1e5) / 1e2));
+    for (int prompt = 0; prompt < 2; prompt++)
+        if (isfinite(r->bundle.factor[prompt]))
+            node_put(c->a, n, prompt ? "prompt_factor" : "decode_factor",
+                     node_float(c->a, round(r->bundle.factor[prompt] * 1e3) / 1e3));
     node_put(c->a, n, "out", node_str(c->a, r->bundle.dir));
     job_result(c, n, NULL);
 }
@@ -110,7 +213,10 @@ static enum st measure(struct passes_job *j, const struct passes_params *params,
     struct passes_params p = *params;
     struct passes_result r;
     const struct worker_hello *h = worker_facts(j->worker);
-    const struct passes_engine engine = {j, run_point};
+    const struct rehearsal_engine loop = {j, serve};
+    struct passes_engine engine = {j, run_point, NULL, why_no_requests(j->c->a, h)};
+    if (!engine.why_no_loop)
+        engine.loop = &loop;
     TRY(check_able(h, e));
     p.kinds = kinds_of(h);
     if (h->max_model_len > 0)
@@ -143,10 +249,11 @@ enum st job_passes(struct job_context *c, struct err *e)
     };
     TRY(whole_check(c->a, &params.to, &dir, e)); /* before a model is loaded for minutes */
     struct worker_params wp = job_worker_params(c, &m, params.limits.max_kv);
-    wp.only_passes = true;
+    wp.only_passes = wp.ignore_eos = true;
     job_catch_signals();
     TRY(worker_open(&wp, &j.worker, e));
     j.scratch = arena_new();
+    j.vocab = m.m.vocab;
     enum st st = measure(&j, &params, e);
     arena_free(&j.scratch);
     worker_close(&j.worker);

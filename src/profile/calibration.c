@@ -585,3 +585,19 @@ void calibration_scales(struct arena *a, const struct calibration *r, enum calib
         out[w.last].factor = factor;
     }
 }
+
+struct bundle_classes calibration_classes(struct arena *a,
+                                          const struct calibration_scale s[CALIBRATION_CLASSES])
+{
+    struct bundle_classes out = {arena_array(a, struct bundle_class, CALIBRATION_CLASSES), 0};
+    for (int k = 0; k < CALIBRATION_CLASSES; k++)
+        if (s[k].n > 0)
+            out.of[out.n++] = (struct bundle_class){.x = s[k].x,
+                                                    .factor = s[k].factor,
+                                                    .error = s[k].error,
+                                                    .drift = s[k].drift,
+                                                    .stall = s[k].stall,
+                                                    .batches = s[k].n,
+                                                    .rounds = s[k].rounds};
+    return out;
+}

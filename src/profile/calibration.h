@@ -135,6 +135,10 @@ void calibration_rests(const struct calibration *r,
                        struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES],
                        struct calibration_rests *out);
 
+/* As a bundle says them: those that had batches. */
+struct bundle_classes calibration_classes(struct arena *a,
+                                          const struct calibration_scale s[CALIBRATION_CLASSES]);
+
 void calibration_scales(struct arena *a, const struct calibration *r, enum calibration_kind kind,
                         struct calibration_scale out[CALIBRATION_CLASSES]);
 

@@ -12,6 +12,7 @@
 #include "profile/read/meta.h"
 
 enum { LEVELS = 2, LEAST_KV = 16, LEAST_FIRSTS = 5 };
+const double PASSES_SHARE = 0.6;
 
 /* ---- the grid -------------------------------------------------------------------------------- */
 
@@ -138,6 +139,7 @@ struct session {
     VEC(struct whole_sample) samples;
     struct rng rng;
     int64_t began_ns;
+    double budget_s, measured_s; /* of the passes */
     const char *why;
 };
 
@@ -234,7 +236,7 @@ static double first_use_of(const struct session *s, bool prompt)
 /* Points from `from` to before `to`, in shuffled order. `whole`: however long it takes. */
 static enum st visit_all(struct session *s, size_t from, size_t to, bool whole, struct err *e)
 {
-    const double budget_s = s->p->time_budget_s;
+    const double budget_s = s->budget_s;
     const size_t n = to - from;
     size_t *order = mem_alloc((n + 1) * sizeof *order);
     enum st st = ST_OK;
@@ -262,7 +264,7 @@ static bool finished(const struct session *s, size_t n)
 
 static enum st measure(struct session *s, struct err *e)
 {
-    const double budget_s = s->p->time_budget_s;
+    const double budget_s = s->budget_s;
     size_t n = s->coarse;
     TRY(visit_all(s, 0, n, true, e));
     const double finer_s = spent_s(s) * (double)(s->n - n) / (double)(n ? n : 1);
@@ -273,6 +275,45 @@ static enum st measure(struct session *s, struct err *e)
     while (!finished(s, n) && (budget_s == 0 || spent_s(s) < budget_s))
         TRY(visit_all(s, 0, n, false, e));
     return ST_OK;
+}
+
+/* ---- the calibration run ----------------------------------------------------------------------
+ */
+
+/* Mean time of a pass, of prompts or of decode steps. */
+static double mean_s(const struct session *s, bool prompt)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < s->samples.n; i++) {
+        const struct whole_sample *x = &s->samples.p[i];
+        if ((x->b.chunk_tokens > 0) == prompt) {
+            sum += x->host_s + x->device_s;
+            n++;
+        }
+    }
+    return n ? sum / (double)n : 0;
+}
+
+static enum st rehearse(struct arena *a, const struct session *s, struct rehearsal *out,
+                        const char **why, struct err *e)
+{
+    const struct passes_params *p = s->p;
+    const struct rehearsal_params params = {.max_tokens = p->limits.max_tokens,
+                                            .max_batch = p->limits.max_batch,
+                                            .max_kv = p->limits.max_kv,
+                                            .prompt_s = mean_s(s, true),
+                                            .decode_s = mean_s(s, false),
+                                            .time_budget_s = p->time_budget_s - s->budget_s,
+                                            .seed = p->seed,
+                                            .stop = p->stop};
+    *why = s->engine->why_no_loop ? s->engine->why_no_loop : "the engine takes no requests";
+    if (!s->engine->loop)
+        return ST_OK;
+    enum st st = rehearsal_run(a, &params, s->engine->loop, out, why, e);
+    if (st == ST_OK)
+        *why = NULL;
+    return st == ST_END ? ST_OK : st;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -319,13 +360,14 @@ static struct node *grid_node(struct arena *a, const struct session *s,
     node_put(a, n, "samples", node_int(a, s->p->samples));
     node_put(a, n, "warmup", node_int(a, s->p->warmup));
     node_put(a, n, "time_budget_s", node_float(a, s->p->time_budget_s));
-    node_put(a, n, "measured_s", node_float(a, spent_s(s)));
+    node_put(a, n, "measured_s", node_float(a, s->measured_s));
     return n;
 }
 
 static enum st publish(struct arena *a, struct session *s, struct passes_result *out, struct err *e)
 {
     struct whole_params to = s->p->to;
+    struct rehearsal loop = {0};
     for (size_t i = 0; i < s->n; i++) {
         out->points += s->of[i].samples > 0;
         out->left_out += s->of[i].refused;
@@ -333,16 +375,26 @@ static enum st publish(struct arena *a, struct session *s, struct passes_result 
     out->samples = s->samples.n;
     out->why = s->why;
     TRY(check_kinds(s, e));
+    TRY(rehearse(a, s, &loop, &out->why_no_loop, e));
+    if (out->why_no_loop)
+        log_warn("profile: no calibration run, so times are of passes alone: %.300s",
+                 out->why_no_loop);
+    else
+        to.loop = &loop;
     to.meta = to.meta ? node_copy(a, to.meta) : node_new(a, NODE_MAP);
+    if (out->why_no_loop)
+        node_put(a, to.meta, "no_calibration_run", node_str(a, out->why_no_loop));
     node_put(a, to.meta, "grid", grid_node(a, s, out));
     for (int prompt = 0; prompt < 2; prompt++)
-        out->first_use_s[prompt] = first_use_of(s, prompt);
+        to.first_use_s[prompt] = out->first_use_s[prompt] = first_use_of(s, prompt);
     const struct bundle_first_use first = {out->first_use_s[false], out->first_use_s[true]};
     node_put(a, to.meta, "first_use", fields_node(a, &bundle_first_use_fields, &first));
     if (out->left_out)
         log_warn("profile: %zu batches are left out, which the engine refused: %.200s",
                  out->left_out, s->why ? s->why : "");
-    return whole_write(a, &to, s->samples.p, s->samples.n, &out->bundle, e);
+    const enum st st = whole_write(a, &to, s->samples.p, s->samples.n, &out->bundle, e);
+    rehearsal_free(&loop);
+    return st;
 }
 
 enum st passes_profile(struct arena *a, const struct passes_params *p,
@@ -352,12 +404,14 @@ enum st passes_profile(struct arena *a, const struct passes_params *p,
     const char *dir;
     *out = (struct passes_result){0};
     TRY(whole_check(a, &p->to, &dir, e));
+    s.budget_s = p->time_budget_s * (engine->loop ? PASSES_SHARE : 1);
     s.rng = rng_stream(p->seed, "profile.passes");
     s.points = passes_grid(a, &p->limits, p->kinds, &s.n);
     s.of = arena_array(a, struct state, s.n + 1);
     while (s.coarse < s.n && s.points[s.coarse].level == 0)
         s.coarse++;
     enum st st = measure(&s, e);
+    s.measured_s = spent_s(&s);
     if (st == ST_OK)
         st = publish(a, &s, out, e);
     vec_free(&s.samples);

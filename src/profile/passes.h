@@ -13,7 +13,10 @@
  * this engine prepares for each new shape (sim/first_use.h), where that is beyond three times its
  * error and 2 % of a pass.
  *
- * Batches that the engine refuses, and kinds that it does not make, are left out and counted. */
+ * Batches that the engine refuses, and kinds that it does not make, are left out and counted.
+ *
+ * Where the engine takes requests as well, PASSES_SHARE of the time is theirs, and the rest is for
+ * a calibration run (rehearsal.h). Without one the bundle is of passes alone, and says why. */
 #ifndef PROFILE_PASSES_H
 #define PROFILE_PASSES_H
 
@@ -22,6 +25,7 @@
 #include "profile/whole.h"
 
 enum { PASSES_VISIT = 5 };
+extern const double PASSES_SHARE;
 
 /* Kinds of batches, as bits. */
 enum passes_kind {
@@ -54,6 +58,8 @@ struct passes_engine {
     void *self;
     enum st (*run)(void *self, const struct passes_point *p, int64_t warmup, int64_t n,
                    double *total_s, double *device_s, const char **why, struct err *e);
+    const struct rehearsal_engine *loop; /* NULL: it takes no requests, for the reason */
+    const char *why_no_loop;
 };
 
 struct passes_params {
@@ -69,8 +75,9 @@ struct passes_params {
 struct passes_result {
     struct whole_result bundle;
     size_t points, left_out, samples;
-    double first_use_s[2]; /* without and with prompt tokens; 0 = it does not show */
-    const char *why;       /* of the last that was left out */
+    double first_use_s[2];   /* without and with prompt tokens; 0 = it does not show */
+    const char *why;         /* of the last that was left out */
+    const char *why_no_loop; /* NULL = there was a calibration run */
 };
 
 /* ST_INTERRUPTED: *stop was set, and nothing is written. ST_REJECTED: the engine refused so many

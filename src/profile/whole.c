@@ -164,24 +164,68 @@ static enum st write_iterations(const struct artifact *art, const struct rows *r
     return artifact_close_file(art, BUNDLE_ITERATIONS_FILE, &w.f, e);
 }
 
-static enum st write_unevenness(const struct artifact *art, const struct rows *r, struct err *e)
+static void put_ratio(struct csv_writer *w, bool prompt, int64_t from, double ratio)
+{
+    csv_put_str(w, prompt ? "prompt" : "decode");
+    csv_put_int(w, from);
+    csv_put_double(w, fmax(1e-3, fmin(1e3, round(ratio * 1e4) / 1e4)));
+    csv_end_row(w);
+}
+
+/* rests: of the calibration run; NULL = there was none. */
+static enum st write_unevenness(const struct artifact *art, const struct rows *r,
+                                const struct calibration_rests *rests, struct err *e)
 {
     static const char *const names[] = {"batches", "from", "ratio"};
     struct csv_writer w = {0};
     TRY(artifact_create_file(art, BUNDLE_UNEVENNESS, &w.f, e));
     put_names(&w, names, sizeof names / sizeof *names);
-    for (size_t i = 0; i < r->n; i++) {
+    for (size_t i = 0; rests && i < rests->of.n; i++)
+        put_ratio(&w, rests->of.p[i].prompt, rests->of.p[i].from, rests->of.p[i].ratio);
+    for (size_t i = 0; !rests && i < r->n; i++) {
         const struct row *row = &r->of[r->row_of[i]];
         const struct whole_sample *s = &r->s[i];
-        if (row->n < WHOLE_LIKE)
-            continue;
-        const double ratio = (s->host_s + s->device_s) / row->total_s;
-        csv_put_str(&w, s->b.chunk_tokens > 0 ? "prompt" : "decode");
-        csv_put_int(&w, 1);
-        csv_put_double(&w, fmax(1e-3, fmin(1e3, round(ratio * 1e4) / 1e4)));
-        csv_end_row(&w);
+        if (row->n >= WHOLE_LIKE)
+            put_ratio(&w, s->b.chunk_tokens > 0, 1, (s->host_s + s->device_s) / row->total_s);
     }
     return artifact_close_file(art, BUNDLE_UNEVENNESS, &w.f, e);
+}
+
+static void add_all(struct arena *a, struct node *to, const struct node *from)
+{
+    for (uint32_t i = 0; from && i < from->n; i++)
+        node_set(a, to, from->pairs[i].key, node_copy(a, from->pairs[i].value));
+}
+
+/* What a bundle says of the calibration run. */
+static void add_loop(struct arena *a, struct node *m, const struct rehearsal *loop,
+                     const struct rehearsal_result *x)
+{
+    struct bundle_meta said = {0};
+    struct node *run = node_new(a, NODE_MAP);
+    for (unsigned k = 0; k < CALIBRATION_KINDS; k++)
+        said.iteration[k] = calibration_classes(a, x->scale[k]);
+    said.has_wake = wake_said(a, &loop->wake, &said.wake);
+    add_all(a, m, fields_node(a, &bundle_loop_fields, &said));
+    node_put(a, run, "rounds", node_int(a, loop->rounds));
+    node_put(a, run, "batches", node_int(a, (int64_t)loop->batches.batches.n));
+    node_put(a, run, "unknown", node_int(a, loop->unknown));
+    node_put(a, run, "took_s", node_float(a, loop->took_s));
+    node_put(a, m, "calibration_run", run);
+}
+
+/* Measured over predicted of all batches of the calibration run. */
+static double factor_of(const struct rehearsal *loop, bool prompt)
+{
+    double measured = 0, predicted = 0;
+    for (size_t i = 0; i < loop->batches.batches.n; i++) {
+        const struct calibration_batch *row = &loop->batches.batches.p[i];
+        if ((row->b.n_chunks > 0) == prompt && row->device_s > 0) {
+            measured += row->device_s;
+            predicted += row->predicted_s;
+        }
+    }
+    return predicted > 0 ? measured / predicted : (double)NAN;
 }
 
 static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct rows *r)
@@ -196,8 +240,7 @@ static struct node *meta_of(struct arena *a, const struct whole_params *p, const
     struct node *m = fields_node(a, &bundle_title_fields, &title);
     node_put(a, m, "iterations", node_int(a, (int64_t)r->n));
     node_put(a, m, "rows", node_int(a, (int64_t)r->n_rows));
-    for (uint32_t i = 0; p->meta && i < p->meta->n; i++)
-        node_set(a, m, p->meta->pairs[i].key, node_copy(a, p->meta->pairs[i].value));
+    add_all(a, m, p->meta);
     return m;
 }
 
@@ -229,16 +272,25 @@ enum st whole_write(struct arena *a, const struct whole_params *p, const struct 
     struct rows r;
     struct artifact art;
     struct iterations *read = NULL;
+    struct rehearsal_result loop = {0};
+    out->factor[false] = out->factor[true] = (double)NAN;
     TRY(whole_check(a, p, &out->dir, e));
     group(a, s, n, &r);
     TRY(artifact_begin(a, out->dir, BUNDLE_META, &art, e));
     enum st st = write_iterations(&art, &r, p->tp, e);
     if (st == ST_OK) /* as a simulation will read it */
         st = iterations_load(a, artifact_path(a, &art, BUNDLE_ITERATIONS_FILE), p->tp, &read, e);
+    if (st == ST_OK && p->loop) {
+        rehearsal_judge(a, p->loop, read, p->first_use_s, &loop);
+        for (int prompt = 0; prompt < 2; prompt++)
+            out->factor[prompt] = factor_of(p->loop, prompt);
+    }
     if (st == ST_OK)
-        st = write_unevenness(&art, &r, e);
+        st = write_unevenness(&art, &r, p->loop ? &loop.rests : NULL, e);
     if (st == ST_OK) {
         struct node *meta = meta_of(a, p, &r);
+        if (p->loop)
+            add_loop(a, meta, p->loop, &loop);
         out->rows = r.n_rows;
         out->error = iterations_facts(read).error;
         node_put(a, meta, "loo_error",
@@ -247,5 +299,6 @@ enum st whole_write(struct arena *a, const struct whole_params *p, const struct 
     }
     if (st != ST_OK)
         artifact_discard(&art);
+    vec_free(&loop.rests.of);
     return st;
 }

@@ -6,12 +6,14 @@
  * quantities, the medians of the times, their count and spread.
  *
  * unevenness.csv: measured / median of its row, iteration by iteration in the order given, of rows
- * with at least WHOLE_LIKE iterations. So the order must be that in which they ran. */
+ * with at least WHOLE_LIKE iterations. So the order must be that in which they ran. With a
+ * calibration run (rehearsal.h) it is of that one's batches, and bundle_meta.json has its factors.
+ */
 #ifndef PROFILE_WHOLE_H
 #define PROFILE_WHOLE_H
 
 #include "artifact/artifact.h"
-#include "profile/read/iterations.h"
+#include "profile/rehearsal.h"
 
 enum { WHOLE_LIKE = 5 };
 
@@ -23,14 +25,19 @@ struct whole_sample {
 struct whole_params {
     const char *root, *hardware, *model_name;
     int64_t tp;
-    const char *method; /* "passes", "trace" */
-    struct node *meta;  /* map: what else bundle_meta.json is to hold; NULL = nothing */
+    const char *method;     /* "passes", "trace" */
+    struct node *meta;      /* map: what else bundle_meta.json is to hold; NULL = nothing */
+    struct rehearsal *loop; /* the calibration run, whose batches are predicted; NULL = none */
+    double first_use_s[2];  /* what first batches of a shape take more, without chunks and with */
 };
 
 struct whole_result {
     const char *dir; /* the compute folder */
     size_t rows;
     struct holdout error; /* of rows held out one at a time */
+    /* Of the calibration run: its time over what the iterations say of its batches, of those that
+     * decode alone and of those with chunks; NAN = none. */
+    double factor[2];
 };
 
 /* The compute folder, which must not exist. ST_USAGE: it does, or a name cannot be a folder. */

@@ -140,22 +140,6 @@ static void add_prompt_batches(struct arena *a, const struct profile_result *r,
     }
 }
 
-/* The classes that the calibration run had. */
-static struct bundle_classes classes_of(struct arena *a, const struct calibration_scale *s)
-{
-    struct bundle_classes out = {arena_array(a, struct bundle_class, CALIBRATION_CLASSES), 0};
-    for (int k = 0; k < CALIBRATION_CLASSES; k++)
-        if (s[k].n > 0)
-            out.of[out.n++] = (struct bundle_class){.x = s[k].x,
-                                                    .factor = s[k].factor,
-                                                    .error = s[k].error,
-                                                    .drift = s[k].drift,
-                                                    .stall = s[k].stall,
-                                                    .batches = s[k].n,
-                                                    .rounds = s[k].rounds};
-    return out;
-}
-
 /* Part of the host's time that comes after the device could begin, of iterations with or without
  * chunks. */
 static double launch_share(const struct journal *j, bool prefill)
@@ -236,6 +220,6 @@ struct node *profile_meta(struct arena *a, const struct profile_result *r,
     add_operators(a, r, ops, &said.meta);
     add_prompt_batches(a, r, ops, &said.meta);
     for (int k = 0; k < CALIBRATION_KINDS; k++)
-        said.meta.iteration[k] = classes_of(a, r->scale[k]);
+        said.meta.iteration[k] = calibration_classes(a, r->scale[k]);
     return fields_node(a, &profile_fields, &said);
 }

@@ -108,10 +108,27 @@ static enum st predict_iterations(void *self, const struct batch *b, struct stag
         .decode_kv_tokens = (double)b->decode_kv_tokens,
     };
     const struct iterations_time t = bundle_iteration_s(p->bundle, &x);
+    const int64_t tokens = b->prefill_tokens + b->n_decodes;
+    const double scale = b->n_chunks ? bundle_prompt_scale(p->bundle, tokens, b->n_decodes > 0)
+                                     : bundle_decode_scale(p->bundle, b->n_decodes, b->train);
     (void)e;
-    stages[0] =
-        (struct stage_time){.host_s = p->host_overhead ? t.host_s : 0, .device_s = t.device_s};
+    stages[0] = (struct stage_time){.host_s = p->host_overhead ? t.host_s * scale : 0,
+                                    .device_s = t.device_s * scale};
     return ST_OK;
+}
+
+static int iterations_wake_batches(void *self)
+{
+    const struct predictor_params *p = self;
+    return p->host_overhead ? bundle_wake_iterations(p->bundle) : 0;
+}
+
+static struct stage_time iterations_wake(void *self, double pause_s, int k)
+{
+    const struct predictor_params *p = self;
+    struct stage_time t = {0};
+    bundle_wake_s(p->bundle, pause_s, k, &t.device_s, &t.host_s);
+    return t;
 }
 
 const struct predictor_ops predictor_iterations = {
@@ -121,4 +138,6 @@ const struct predictor_ops predictor_iterations = {
     .needs_bundle = true,
     .open = open_iterations,
     .predict = predict_iterations,
+    .wake = iterations_wake,
+    .wake_batches = iterations_wake_batches,
 };

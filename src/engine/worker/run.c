@@ -277,7 +277,7 @@ static enum st send_due(struct serving *s, struct err *e)
         submit(s, take(s));
         TRY(release_next(&s->release, &s->next, e));
     }
-    if (s->n_released < s->work->n || s->drained)
+    if (s->n_released < s->work->n || s->drained || s->work->more_follows)
         return ST_OK;
     worker_put_plain(&s->w->line, "drain");
     worker_send_line(s->w);
@@ -556,10 +556,12 @@ static enum st clocks_again(struct serving *s, struct err *e)
 enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
                    struct worker_counters *counters, struct err *e)
 {
-    ASSERT(!w->delays_ns);
     struct serving s = {.w = w, .work = work, .sink = sink};
     s.live = mem_alloc(work->n * sizeof *s.live);
-    w->delays_ns = mem_alloc(work->n * sizeof *w->delays_ns);
+    w->n_delays = 0;
+    w->delays_ns = mem_resize(w->delays_ns, work->n * sizeof *w->delays_ns);
+    w->counters = (struct worker_counters){.messages = w->counters.messages,
+                                           .bytes_sent = w->counters.bytes_sent};
     s.order = mem_alloc(work->n * sizeof *s.order);
     const struct release_params release = {
         .self = &s, .next = next_request, .concurrency = work->concurrency};

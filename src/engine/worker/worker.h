@@ -41,6 +41,7 @@ struct worker_work {
     int32_t *const *ids;                   /* [n] prompts as ids, or with params.text */
     const char *const *texts;              /* [n] */
     int64_t warmup_requests;               /* the first n requests are labelled warm-up */
+    bool more_follows;                     /* the worker is not told that no request will come */
 };
 
 struct worker_counters {
@@ -59,8 +60,8 @@ struct worker_counters {
 /* Serves the work, rows to the sink (sink.batch gets no completion); second 0 is when this is
  * called. Every request gets one row. When the run breaks off, those that were running have status
  * error (interrupted: cancelled), and after an error those that were not sent have none. Compares
- * the clocks again at the end. At most one call per worker.
- */
+ * the clocks again at the end. With ids that no call before it had, a worker serves several works
+ * one after another, all but the last with more_follows. */
 enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
                    struct worker_counters *counters, struct err *e);
 

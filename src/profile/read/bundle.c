@@ -658,12 +658,7 @@ double bundle_replayed(const struct bundle *b, bool prompt, int64_t size)
 struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x)
 {
     bool outside;
-    const bool prompt = x->chunk_tokens > 0;
-    struct iterations_time s = iterations_at(b->iterations, x, &outside);
-    const double ratio = bundle_replayed(
-        b, prompt, (int64_t)(prompt ? x->chunk_tokens : 0) + (int64_t)x->decode_sequences);
-    s.host_s *= ratio;
-    s.device_s *= ratio;
+    const struct iterations_time s = iterations_at(b->iterations, x, &outside);
     b->counts->lookups++;
     b->counts->outside += outside;
     return s;

@@ -119,9 +119,9 @@ double bundle_host_s(const struct bundle *b, int64_t batch_size, bool prefill);
  * already works at the batch. And what comes besides between the device's end and the tokens. */
 double bundle_launch_s(const struct bundle *b, double host_s, bool prefill);
 double bundle_answer_s(const struct bundle *b);
-/* Factor on the sum of an iteration's operators, from the profiler's calibration run; 1 when the
- * bundle has none. For iterations with prefill chunks, by tokens, alone or `mixed` with decodes (as
- * alone where the bundle does not distinguish them). */
+/* Factor on the sum of an iteration's operators, or on a measured iteration, from the calibration
+ * run; 1 when the bundle has none. For iterations with prefill chunks, by tokens, alone or `mixed`
+ * with decodes (as alone where the bundle does not distinguish them). */
 double bundle_prompt_scale(const struct bundle *b, int64_t tokens, bool mixed);
 /* For iterations without, by sequences and place in the train of such batches (struct batch): the
  * first passes after a prompt find other data in the caches. train 0: unknown, as the later ones.

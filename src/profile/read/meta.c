@@ -145,6 +145,12 @@ static const struct field meta_rows[] = {
     FIELD_PART(NULL, &power_cap_part_fields, FIELD_IF(T, has_power_cap)),
 };
 const struct fields bundle_meta_fields = FIELDS(T, meta_rows);
+
+static const struct field loop_rows[] = {
+    FIELD_PART("iteration", &iteration_fields, .optional = true),
+    FIELD_PART(NULL, &wake_part_fields, FIELD_IF(T, has_wake)),
+};
+const struct fields bundle_loop_fields = FIELDS(T, loop_rows);
 #undef T
 
 #define T struct bundle_first_use

@@ -108,6 +108,7 @@ struct bundle_meta {
     struct bundle_power_cap power_cap;
 };
 extern const struct fields bundle_meta_fields;
+extern const struct fields bundle_loop_fields; /* of these, what a calibration run says */
 
 /* Of measured iterations: what the first batch of a shape takes more, without chunks and with. */
 struct bundle_first_use {

@@ -6,6 +6,8 @@
  *            max_model_len=N   ids=0  tokens without ids    takes=ids|text   of prompts
  *            passes=1  it carries out passes: sequences and tokens take 1 us each, cached tokens
  *            1 ns, a pass 100 us; of that the device has half (passes_device=0: unknown)
+ *            loop=N  requests take their time: one after another, every token what a pass takes, in
+ *            thousandths, and 20 us more behind a prompt; with batches that say so
  *            passes_most=N   more sequences are refused     pass_FAULT=[N]  at the Nth pass
  *            weigh=1  token k is weight + k instead, the sum of place * id over the prompt, modulo
  * 1000 FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs: see the table at
@@ -109,6 +111,30 @@ static void serve(long long id, long long n)
                    "\"device_ns\": 1}\n",
                    start, now_ns() + 1, k == 0 ? 7 : 0, k > 0);
         fflush(stdout);
+    }
+    finished(id, n, "length");
+}
+
+static long long pass_ns(long long sequences, long long cached, long long chunk, long long before)
+{
+    return 100000 + 1000 * (sequences + chunk) + sequences * cached + before;
+}
+
+/* A request on a time line of its own, which the clock follows: times are exact on any machine. */
+static void serve_in_time(long long id, long long prompt, long long n)
+{
+    static long long free_ns;
+    free_ns = free_ns > now_ns() ? free_ns : now_ns();
+    for (long long k = 0; k < n; k++) {
+        const long long start_ns = free_ns + (k == 1 ? 20000 : 0);
+        const long long whole_ns = k ? pass_ns(1, prompt + k - 1, 0, 0) : pass_ns(0, 0, prompt, 0);
+        free_ns = start_ns + whole_ns * arg("loop", 0) / 1000;
+        while (now_ns() < free_ns)
+            pause_us((free_ns - now_ns()) / 1000 + 1);
+        token(id, k, free_ns);
+        printf("{\"type\": \"batch\", \"start_ns\": %lld, \"end_ns\": %lld, "
+               "\"num_prefill_tokens\": %lld, \"num_decode_tokens\": %d, \"batch_size\": 1}\n",
+               start_ns, free_ns, k ? 0 : prompt, k > 0);
     }
     finished(id, n, "length");
 }
@@ -263,7 +289,10 @@ static void submit(const char *line)
             faults[i].serve(id, n);
             return;
         }
-    serve(id, n);
+    if (arg("loop", 0))
+        serve_in_time(id, number(line, "num_prefill_tokens"), n);
+    else
+        serve(id, n);
 }
 
 /* ---- passes ---- */
@@ -283,7 +312,7 @@ static void pass(const char *line)
     long long id = number(line, "id"), sequences = number(line, "decode_sequences");
     long long cached = number(line, "cached_tokens"), chunk = number(line, "chunk_tokens");
     long long before = number(line, "chunk_cached_tokens"), n = number(line, "repeats");
-    long long ns = 100000 + 1000 * (sequences + chunk) + sequences * cached + before;
+    long long ns = pass_ns(sequences, cached, chunk, before);
     count++;
     if (arg("pass_crash", 0) == count)
         exit(3);
@@ -337,7 +366,7 @@ static void hello(void)
            "\"batches\": %s, \"cancel\": true, \"batching\": \"none\", \"max_model_len\": %lld%s}, "
            "\"info\": {\"libraries\": {\"libc\": \"a\"}}}\n",
            is_arg("takes=text") ? "false" : "true", is_arg("takes=ids") ? "false" : "true",
-           arg("ids", 1) ? "true" : "false", arg("batches", 0) ? "true" : "false",
+           arg("ids", 1) ? "true" : "false", arg("batches", 0) || arg("loop", 0) ? "true" : "false",
            arg("max_model_len", 0),
            arg("passes_wrong", 0)    ? ", \"passes\": [\"decode\", \"jump\"]"
            : arg("passes_decode", 0) ? ", \"passes\": [\"decode\"]"

@@ -372,7 +372,7 @@ static void contradictory_settings_are_refused(void **state)
  */
 
 /* The fit to a run of these batches, which has nothing else. */
-static void fit_batches(struct test *t, const struct service *s, const struct observed_batch *b,
+static void fit_batches(struct test *t, const struct service *s, const struct batch_load *b,
                         size_t n, struct calibrate_fit *out)
 {
     struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
@@ -392,7 +392,7 @@ static void fit_batches(struct test *t, const struct service *s, const struct ob
 
 /* What such a batch takes, by the fit. */
 static double fitted_s(const struct service *s, const struct calibrate_fit *fit,
-                       const struct observed_batch *b)
+                       const struct batch_load *b)
 {
     struct iteration_terms terms;
     const struct iteration_batch x = {.load = b->load, .chunks = b->chunks};
@@ -410,10 +410,10 @@ static void stalls_and_a_slow_start_do_not_count(void **state)
     enum { N = 600 };
     struct service s;
     open_service(t, &s);
-    static struct observed_batch b[N];
+    static struct batch_load b[N];
     for (int i = 0; i < N; i++) {
         const int64_t seqs = 1 + i % 5;
-        b[i] = (struct observed_batch){
+        b[i] = (struct batch_load){
             .load = {.tokens = seqs, .rows = seqs, .seqs = seqs, .kv_tokens = 300 * seqs},
             .duration_s = (0.06 + 0.004 * sin(i)) * (i < N / 2 ? 1.3 : 1) * (i % 50 == 49 ? 9 : 1)};
     }
@@ -433,11 +433,11 @@ static void fit_shapes(struct test *t, double extra, struct calibrate_fit *fit)
     enum { N = 600 };
     struct service s;
     open_service(t, &s);
-    static struct observed_batch b[N];
+    static struct batch_load b[N];
     for (int i = 0; i < N; i++) {
         const int shape = i < 200 ? i : i < 400 ? 100 + i % 200 / 2 : 300 + i % 100;
         const bool first = i < 200 || i == 400 + shape - 300;
-        b[i] = (struct observed_batch){
+        b[i] = (struct batch_load){
             .load = {.tokens = 4, .rows = 4, .seqs = 4, .kv_tokens = 4 * (int64_t)(300 + shape)},
             .longest = 300 + shape,
             .duration_s = 0.06 + 0.004 * sin(i) + (first ? extra : 0)};
@@ -485,21 +485,21 @@ static void what_differs_inside_bouts_is_told(void **state)
     struct service s;
     open_service(t, &s);
     for (uint64_t seed = 0; seed < 4; seed++) {
-        struct observed_batch *b = arena_array(t->a, struct observed_batch, N);
+        struct batch_load *b = arena_array(t->a, struct batch_load, N);
         const double *ratio = bouts_of(t, seed, N);
         for (int i = 0; i < N; i++)
-            b[i] = i % 20 ? (struct observed_batch){.load = {.tokens = 4,
-                                                             .rows = 4,
-                                                             .seqs = 4,
-                                                             .kv_tokens = 1200},
-                                                    .longest = 300,
-                                                    .duration_s = 0.06 * ratio[i]}
-                          : (struct observed_batch){.load = {.tokens = 100,
-                                                             .rows = 1,
-                                                             .chunk_sq = 5050,
-                                                             .kv_read_tokens = 100},
-                                                    .chunks = 1,
-                                                    .duration_s = 0.068 * ratio[i]};
+            b[i] = i % 20 ? (struct batch_load){.load = {.tokens = 4,
+                                                         .rows = 4,
+                                                         .seqs = 4,
+                                                         .kv_tokens = 1200},
+                                                .longest = 300,
+                                                .duration_s = 0.06 * ratio[i]}
+                          : (struct batch_load){.load = {.tokens = 100,
+                                                         .rows = 1,
+                                                         .chunk_sq = 5050,
+                                                         .kv_read_tokens = 100},
+                                                .chunks = 1,
+                                                .duration_s = 0.068 * ratio[i]};
         struct calibrate_fit fit;
         fit_batches(t, &s, b, N, &fit);
         assert_near_rel(fitted_s(&s, &fit, &b[0]) / fitted_s(&s, &fit, &b[1]), 0.068 / 0.06, 0.03);
@@ -515,17 +515,17 @@ static void prompts_of_five_times_a_step_are_no_stalls(void **state)
     struct service s;
     struct rng r = rng_stream(1, "test.prompts");
     open_service(t, &s);
-    struct observed_batch *b = arena_array(t->a, struct observed_batch, N);
+    struct batch_load *b = arena_array(t->a, struct batch_load, N);
     for (int i = 0; i < N; i++)
         b[i] =
             i % 13
-                ? (struct observed_batch){.load = {.tokens = 4,
-                                                   .rows = 4,
-                                                   .seqs = 4,
-                                                   .kv_tokens = 1200},
-                                          .longest = 300,
-                                          .duration_s = 0.0056 * (1 + 0.02 * rng_normal(&r))}
-                : (struct observed_batch){
+                ? (struct batch_load){.load = {.tokens = 4,
+                                               .rows = 4,
+                                               .seqs = 4,
+                                               .kv_tokens = 1200},
+                                      .longest = 300,
+                                      .duration_s = 0.0056 * (1 + 0.02 * rng_normal(&r))}
+                : (struct batch_load){
                       .load = {.tokens = 100, .rows = 1, .chunk_sq = 5050, .kv_read_tokens = 100},
                       .chunks = 1,
                       .duration_s = 0.022 + 0.016 * rng_unit(&r)};
@@ -541,7 +541,7 @@ static void prompts_of_five_times_a_step_are_no_stalls(void **state)
 static bool bouts_are_held(struct test *t, struct service *s, uint64_t seed, double *width)
 {
     enum { N = 800, RUN = 20000 };
-    struct observed_batch *b = arena_array(t->a, struct observed_batch, N);
+    struct batch_load *b = arena_array(t->a, struct batch_load, N);
     const struct iteration_params truth = theta_iteration(&s->truth);
     const double *ratio = bouts_of(t, seed, N);
     for (int i = 0; i < N; i++) {
@@ -551,8 +551,8 @@ static bool bouts_are_held(struct test *t, struct service *s, uint64_t seed, dou
         struct iteration_terms terms;
         iteration_terms(&s->shape, &x, 0, &terms);
         const struct iteration_time time = iteration_time(&truth, &terms, NULL);
-        b[i] = (struct observed_batch){.load = x.load,
-                                       .duration_s = (time.host_s + time.device_s) * ratio[i]};
+        b[i] = (struct batch_load){.load = x.load,
+                                   .duration_s = (time.host_s + time.device_s) * ratio[i]};
     }
     struct observed_stage stage = {.name = "0", .completed = 10, .rate = 1};
     for (int m = 0; m < OBSERVED_METRICS; m++)

@@ -50,7 +50,7 @@ static void check_batches(struct test *t, const struct tmp *tmp)
     };
     assert_int_equal(run.n_batches, 5);
     for (size_t i = 0; i < 5; i++) {
-        const struct observed_batch *b = &run.batches[i];
+        const struct batch_load *b = &run.batches[i];
         assert_near(b->duration_s, want[i].duration_s, 1e-12);
         assert_int_equal(b->chunks, want[i].chunks);
         assert_int_equal(b->load.seqs, want[i].seqs);

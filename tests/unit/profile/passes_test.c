@@ -111,7 +111,8 @@ static void a_bundle_predicts_what_was_measured(void **state)
     struct passes_result r;
     struct iterations *read;
     bool outside;
-    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), t);
+    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+              t);
     assert_int_equal(r.left_out, 0);
     assert_int_equal(r.samples + r.points, m.passes); /* a first one of each besides */
     assert_int_equal(r.samples, 7 * r.points);
@@ -149,7 +150,8 @@ static void a_device_that_is_not_told_apart_has_all_the_time(void **state)
     struct passes_result r;
     struct iterations *read;
     bool outside;
-    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), t);
+    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+              t);
     assert_ok(iterations_load(t->a, fs_join(t->a, r.bundle.dir, "iteration.csv"), 1, &read, &t->e),
               t);
     const struct iterations_batch b = {0, 0, 4, 4 * 16};
@@ -165,7 +167,8 @@ static void what_is_refused_is_left_out(void **state)
     struct passes_params p = params(t, &m);
     struct passes_result r;
     struct node *meta;
-    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), t);
+    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+              t);
     assert_true(r.left_out > 0);
     assert_ok(json_load(t->a, fs_join(t->a, r.bundle.dir, "bundle_meta.json"), NULL, &meta, &t->e),
               t);
@@ -173,8 +176,8 @@ static void what_is_refused_is_left_out(void **state)
     assert_string_equal(node_path(meta, "grid.left_out_because")->s.p, "too many");
     m = (struct made){.most = 0};
     p.to.hardware = "other";
-    assert_err(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), ST_REJECTED,
-               t, "no decode pass was carried out: too many");
+    assert_err(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+               ST_REJECTED, t, "no decode pass was carried out: too many");
     assert_false(fs_exists(test_path(t, "data/profiling/compute/other/m")));
 }
 
@@ -184,7 +187,7 @@ static void an_interrupted_profile_leaves_nothing(void **state)
     struct made m = {.most = 100, .stop_at = 6};
     const struct passes_params p = params(t, &m);
     struct passes_result r;
-    assert_err(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e),
+    assert_err(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
                ST_INTERRUPTED, t, "interrupted by a signal");
     assert_int_equal(m.runs, 6);
     assert_false(fs_exists(test_path(t, "data")));
@@ -196,10 +199,12 @@ static void a_bundle_is_never_overwritten(void **state)
     struct made m = {.most = 100};
     const struct passes_params p = params(t, &m);
     struct passes_result r;
-    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), t);
+    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+              t);
     m.runs = 0;
-    assert_int_equal(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e),
-                     ST_USAGE);
+    assert_int_equal(
+        passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+        ST_USAGE);
     assert_non_null(strstr(err_cause(&t->e, 0), "already exists"));
     assert_int_equal(m.runs, 0);
 }
@@ -211,7 +216,8 @@ static void first_passes_are_told_apart(void **state)
     const struct passes_params p = params(t, &m);
     struct passes_result r;
     struct node *meta;
-    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){&m, run}, &r, &t->e), t);
+    assert_ok(passes_profile(t->a, &p, &(struct passes_engine){.self = &m, .run = run}, &r, &t->e),
+              t);
     assert_near(r.first_use_s[0], 0, 0);
     assert_near(r.first_use_s[1], 0.03, 1e-9);
     assert_ok(json_load(t->a, fs_join(t->a, r.bundle.dir, "bundle_meta.json"), NULL, &meta, &t->e),
