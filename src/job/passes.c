@@ -83,13 +83,15 @@ static struct worker_work work_of(struct arena *a, struct passes_job *j,
     int32_t **ids = arena_array(a, int32_t *, n);
     for (size_t i = 0; i < n; i++) {
         requests[i] = (struct workload_request){.request_id = j->served + (int64_t)i,
+                                                .arrival_s = q[i].arrival_s,
+                                                .arrival_ns = ns_from_s(q[i].arrival_s),
                                                 .num_prefill_tokens = q[i].prompt,
                                                 .num_decode_tokens = q[i].output};
         ids[i] = some_ids(a, j, requests[i].request_id, q[i].prompt);
     }
     return (struct worker_work){.requests = requests,
                                 .n = n,
-                                .concurrency = concurrency_of(a, sequences, 0),
+                                .concurrency = sequences ? concurrency_of(a, sequences, 0) : NULL,
                                 .ids = ids,
                                 .more_follows = true};
 }

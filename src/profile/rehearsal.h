@@ -5,16 +5,18 @@
  * cold: batches take longer, in Python by a third. So after its passes the engine serves requests
  * for a while, and its batches are compared with what the passes predict of them.
  *
- * A round is, for 1, 4, 16, ... and the most sequences at a time, a closed loop of requests whose
- * prompts are uniform over octaves and whose answers vary, so that they do not end together; then,
- * for each pause of wake.h, three requests one after another behind it, of which the first is
- * compared with the third.
+ * A round is: requests that come by themselves, such that the engine rests for two fifths of the
+ * time, as lightly loaded ones do; for 4, 16, ... and the most sequences at a time, a closed loop;
+ * and for each pause of wake.h three requests one after another behind it, of which the first is
+ * compared with the third. Prompts are uniform over octaves, answers vary, so that they do not end
+ * together.
  *
  * What comes of it is what calibration.h has for operators: factors by kind and size of batches and
  * by place in a train of decodes, with what is left of each batch in the order in which they ran,
  * and what the first iterations behind a pause take more. A batch's time is that to its end from
  * the end of the one before, where sequences decode that were in it, so what the engine does in
- * between is the batch's. Behind a pause it begins when the request was sent. */
+ * between is the batch's. Behind a pause it begins when the request was sent; the first batches
+ * behind one count for waking up alone. */
 #ifndef PROFILE_REHEARSAL_H
 #define PROFILE_REHEARSAL_H
 
@@ -24,12 +26,13 @@
 #include "profile/wake.h"
 
 struct rehearsal_request {
+    double arrival_s;       /* where they come by themselves */
     int64_t prompt, output; /* tokens */
 };
 
-/* Serves requests in a closed loop, `sequences` at a time, after pause_s in which nothing is sent.
- * Times count from when the first could be sent. *run: requests and batches, and nothing else; in
- * the arena a. ST_END: the engine could not serve them, for *why. */
+/* Serves requests after pause_s in which nothing is sent: `sequences` at a time, or with 0 each
+ * when it arrives. Times count from the end of the pause. *run: requests and batches, and nothing
+ * else; in the arena a. ST_END: the engine could not serve them, for *why. */
 struct rehearsal_engine {
     void *self;
     enum st (*serve)(void *self, struct arena *a, const struct rehearsal_request *q, size_t n,
@@ -65,6 +68,7 @@ enum st rehearsal_run(struct arena *a, const struct rehearsal_params *p,
                       const char **why, struct err *e);
 
 struct rehearsal_result {
+    bool padded; /* batches are told better by the longest of their caches than by the sum */
     struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES];
     struct calibration_rests rests; /* of.p is the caller's to free */
 };

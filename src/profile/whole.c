@@ -212,6 +212,7 @@ static void add_loop(struct arena *a, struct node *m, const struct rehearsal *lo
     node_put(a, run, "unknown", node_int(a, loop->unknown));
     node_put(a, run, "took_s", node_float(a, loop->took_s));
     node_put(a, m, "calibration_run", run);
+    node_put(a, m, "padded", node_bool(a, x->padded));
 }
 
 /* Measured over predicted of all batches of the calibration run. */

@@ -101,12 +101,8 @@ static enum st predict_iterations(void *self, const struct batch *b, struct stag
                                   struct err *e)
 {
     const struct predictor_params *p = self;
-    const struct iterations_batch x = {
-        .chunk_tokens = (double)b->prefill_tokens,
-        .chunk_context = (double)(b->load.kv_tokens_prefill + b->load.chunk_sq),
-        .decode_sequences = (double)b->n_decodes,
-        .decode_kv_tokens = (double)b->decode_kv_tokens,
-    };
+    const struct iterations_batch x =
+        iterations_batch_of(&b->load, b->decode_kv_max, bundle_pads(p->bundle));
     const struct iterations_time t = bundle_iteration_s(p->bundle, &x);
     const int64_t tokens = b->prefill_tokens + b->n_decodes;
     const double scale = b->n_chunks ? bundle_prompt_scale(p->bundle, tokens, b->n_decodes > 0)

@@ -664,6 +664,12 @@ struct iterations_time bundle_iteration_s(const struct bundle *b, const struct i
     return s;
 }
 
+bool bundle_pads(const struct bundle *b)
+{
+    const struct node *said = node_find(b->meta, "padded");
+    return said && said->kind == NODE_BOOL && said->b;
+}
+
 struct iterations_facts bundle_iterations(const struct bundle *b)
 {
     return iterations_facts(b->iterations);

@@ -78,6 +78,8 @@ enum bundle_form { BUNDLE_OPERATORS, BUNDLE_ITERATIONS, BUNDLE_CALIBRATED };
 enum bundle_form bundle_form(const struct bundle *b);
 const struct calibrated *bundle_calibrated(const struct bundle *b); /* NULL unless of that form */
 struct iterations_time bundle_iteration_s(const struct bundle *b, const struct iterations_batch *x);
+/* Of measured iterations: the engine computes the caches of all rows as long as the longest. */
+bool bundle_pads(const struct bundle *b);
 struct iterations_facts bundle_iterations(const struct bundle *b);        /* BUNDLE_ITERATIONS */
 const struct request_overheads *bundle_overheads(const struct bundle *b); /* NULL = none */
 /* Settings that its times hold for, a map from keys of the configuration; NULL = none stated. */

@@ -195,6 +195,18 @@ static struct iterations_time at(const struct kind *k, const struct row *at_row,
     return (struct iterations_time){sum[0], sum[1]};
 }
 
+struct iterations_batch iterations_batch_of(const struct op_load *load, int64_t longest,
+                                            bool padded)
+{
+    const int64_t sum = load->kv_tokens - load->seqs, all = longest * load->seqs;
+    return (struct iterations_batch){
+        .chunk_tokens = (double)(load->tokens - load->seqs),
+        .chunk_context = (double)(load->kv_tokens_prefill + load->chunk_sq),
+        .decode_sequences = (double)load->seqs,
+        .decode_kv_tokens = (double)(padded && all > 0 ? all : sum),
+    };
+}
+
 struct iterations_time iterations_at(const struct iterations *t, const struct iterations_batch *b,
                                      bool *outside)
 {

@@ -35,6 +35,11 @@ struct iterations_batch {
     double chunk_tokens, chunk_context, decode_sequences, decode_kv_tokens;
 };
 
+/* Of a load without drafts. longest: tokens in the longest of the caches before the batch, 0 =
+ * unknown. padded: the engine computes all rows as if they were that long. */
+struct iterations_batch iterations_batch_of(const struct op_load *load, int64_t longest,
+                                            bool padded);
+
 /* *out: NULL when there is no such file. ST_INPUT: a cell out of range, fewer than ITERATIONS_LEAST
  * rows, none for that tp. */
 enum st iterations_load(struct arena *a, const char *path, int64_t tp, struct iterations **out,

@@ -1,4 +1,5 @@
 #include "base/clock.h"
+#include "base/fs.h"
 #include "profile/read/bundle.h"
 #include "profile/rehearsal.h"
 #include "profile/whole.h"
@@ -11,6 +12,7 @@
  * `first_s`. */
 struct made {
     double slower, behind_s, cold_s, first_s;
+    bool pads;             /* all caches count as long as the longest */
     bool mute, liar, deaf; /* no batches; wrong counts; refuses requests */
     volatile sig_atomic_t stop;
     int stop_at;
@@ -36,7 +38,8 @@ struct loop {
     struct seq live[64];
     size_t n_live;
     double now_s;
-    bool rested, prompt; /* nothing has run yet; the batch before was a prompt */
+    bool open;           /* requests come by themselves */
+    bool rested, prompt; /* nothing ran before; the batch before was a prompt */
 };
 
 static void put(struct loop *l, double took_s, int64_t prefill, int64_t decodes)
@@ -62,10 +65,11 @@ static void prompt(struct loop *l, size_t i)
 {
     const int64_t tokens = l->q[i].prompt;
     double s = time_of(tokens, 0, 0) * l->m->slower;
-    l->out->requests[i] = (struct run_request){.request_id = (int64_t)i,
-                                               .sent_ns = ns_from_s(l->now_s),
-                                               .num_prefill_tokens = tokens,
-                                               .num_decode_tokens = l->q[i].output};
+    l->out->requests[i] =
+        (struct run_request){.request_id = (int64_t)i,
+                             .sent_ns = ns_from_s(l->open ? l->q[i].arrival_s : l->now_s),
+                             .num_prefill_tokens = tokens,
+                             .num_decode_tokens = l->q[i].output};
     s += l->rested ? l->m->cold_s : 0;
     s += l->m->seen[tokens] ? 0 : l->m->first_s;
     l->m->seen[tokens] = true;
@@ -78,9 +82,13 @@ static void prompt(struct loop *l, size_t i)
 
 static void decode(struct loop *l)
 {
-    int64_t kv = 0;
-    for (size_t i = 0; i < l->n_live; i++)
-        kv += l->q[l->live[i].request].prompt + l->live[i].tokens - 1;
+    int64_t kv = 0, longest = 0;
+    for (size_t i = 0; i < l->n_live; i++) {
+        const int64_t cached = l->q[l->live[i].request].prompt + l->live[i].tokens - 1;
+        kv += cached;
+        longest = cached > longest ? cached : longest;
+    }
+    kv = l->m->pads ? longest * (int64_t)l->n_live : kv;
     l->now_s += l->prompt ? l->m->behind_s : 0;
     put(l, time_of(0, (int64_t)l->n_live, kv) * l->m->slower, 0, (int64_t)l->n_live);
     l->prompt = false;
@@ -98,10 +106,10 @@ static enum st serve(void *self, struct arena *a, const struct rehearsal_request
                      struct err *e)
 {
     struct made *m = self;
-    struct loop l = {.m = m, .q = q, .out = out, .rested = pause_s > 0};
+    struct loop l = {.m = m, .q = q, .out = out, .open = sequences == 0, .rested = pause_s > 0};
     size_t next = 0, batches = n;
     (void)e;
-    assert_true(sequences >= 1 && sequences <= 64 && n >= 1);
+    assert_true(sequences >= 0 && sequences <= 64 && n >= 1);
     m->stop = ++m->loops == m->stop_at;
     m->most = sequences > m->most ? sequences : m->most;
     m->paused_s += pause_s;
@@ -116,7 +124,11 @@ static enum st serve(void *self, struct arena *a, const struct rehearsal_request
     *out = (struct run){.requests = arena_array(a, struct run_request, n), .n_requests = n};
     out->batches = arena_array(a, struct run_batch, batches);
     while (next < n || l.n_live) {
-        if (next < n && (int64_t)l.n_live < sequences)
+        if (l.open && !l.n_live && q[next].arrival_s > l.now_s) {
+            l.now_s = q[next].arrival_s;
+            l.rested = true;
+        }
+        if (next < n && (l.open ? q[next].arrival_s <= l.now_s : (int64_t)l.n_live < sequences))
             prompt(&l, next++);
         decode(&l);
     }
@@ -206,6 +218,32 @@ static void batches_of_a_run_are_slower_than_passes(void **state)
     rehearsal_free(&r);
 }
 
+/* By which of the two the times of batches of unequal caches are told. */
+static void padding_shows(void **state)
+{
+    struct test *t = *state;
+    for (int pads = 0; pads < 2; pads++) {
+        struct made m = {.slower = 1.2, .pads = pads};
+        const struct rehearsal_params p = params(&m);
+        struct rehearsal r;
+        struct whole_result w;
+        struct rehearsal_result x;
+        struct iterations *read;
+        const char *why;
+        assert_ok(rehearsal_run(t->a, &p, &(struct rehearsal_engine){&m, serve}, &r, &why, &t->e),
+                  t);
+        whole(t, pads ? "pads" : "none", &r, (double[2]){0}, &w);
+        assert_ok(iterations_load(t->a, fs_join(t->a, w.dir, "iteration.csv"), 1, &read, &t->e), t);
+        rehearsal_judge(t->a, &r, read, (double[2]){0}, &x);
+        assert_int_equal(x.padded, pads);
+        for (int c = 0; c < CALIBRATION_CLASSES; c++)
+            if (x.scale[CALIBRATION_DECODE][c].n)
+                assert_near(x.scale[CALIBRATION_DECODE][c].factor, 1.2, 0.02);
+        vec_free(&x.rests.of);
+        rehearsal_free(&r);
+    }
+}
+
 static void an_engine_that_takes_no_requests_says_why(void **state)
 {
     struct test *t = *state;
@@ -267,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(batches_of_a_run_are_slower_than_passes),
+        TEST(padding_shows),
         TEST(an_engine_that_takes_no_requests_says_why),
         TEST(it_can_be_interrupted),
         TEST(more_time_is_more_rounds),
