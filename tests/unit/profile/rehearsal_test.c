@@ -250,10 +250,8 @@ static void an_engine_that_takes_no_requests_says_why(void **state)
     struct made mute = {.slower = 1, .mute = true}, liar = {.slower = 1, .liar = true};
     struct made deaf = {.deaf = true};
     struct made *const of[] = {&mute, &liar, &deaf};
-    static const char *const said[] = {"it says nothing of its batches",
-                                       "what it says of its batches does not agree with the "
-                                       "requests",
-                                       "no room"};
+    static const char disagrees[] = "what it says of its batches does not agree with the requests";
+    static const char *const said[] = {"it says nothing of its batches", disagrees, "no room"};
     for (size_t i = 0; i < 3; i++) {
         const struct rehearsal_params p = params(of[i]);
         struct rehearsal r;
