@@ -129,10 +129,13 @@ static enum st serve(void *self, struct arena *a, const struct rehearsal_request
 
 static const char *why_no_requests(struct arena *a, const struct worker_hello *h)
 {
-    if (h->prompt_ids && h->batches)
-        return NULL;
-    return arena_printf(a, "the worker %s %s", h->name,
-                        h->batches ? "takes no token ids" : "sends no batch messages");
+    const struct node *batching = node_find(h->capabilities, "batching");
+    const bool waits = batching && batching->kind == NODE_STR && sv_eq(batching->s, "static");
+    const char *why = !h->batches      ? "sends no batch messages"
+                      : !h->prompt_ids ? "takes no token ids"
+                      : waits          ? "waits until a batch is full"
+                                       : NULL;
+    return why ? arena_printf(a, "the worker %s %s", h->name, why) : NULL;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */

@@ -280,40 +280,53 @@ static enum st measure(struct session *s, struct err *e)
 /* ---- the calibration run ----------------------------------------------------------------------
  */
 
-/* Mean time of a pass, of prompts or of decode steps. */
-static double mean_s(const struct session *s, bool prompt)
+/* Of the decode steps that were carried out, and of the prompts: the most sequences, the most
+ * cached tokens at that many, the longest prompt; and times, for an estimate. */
+static struct rehearsal_params carried_out(const struct session *s)
 {
-    double sum = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < s->samples.n; i++) {
-        const struct whole_sample *x = &s->samples.p[i];
-        if ((x->b.chunk_tokens > 0) == prompt) {
-            sum += x->host_s + x->device_s;
-            n++;
+    const struct passes_params *p = s->p;
+    struct rehearsal_params r = {
+        .time_budget_s = p->time_budget_s - s->budget_s, .seed = p->seed, .stop = p->stop};
+    for (size_t i = 0; i < s->n; i++) {
+        const struct passes_point *x = &s->points[i];
+        const bool more =
+            x->decodes > r.max_batch || (x->decodes == r.max_batch && x->kv >= r.max_kv);
+        if (s->of[i].samples == 0)
+            continue;
+        if (x->decodes && !x->chunk && more) {
+            r.max_batch = x->decodes;
+            r.max_kv = x->kv + 1;
+            r.decode_most_s = s->of[i].visit_s[s->of[i].n_visit / 2];
+        }
+        if (x->decodes == 1 && !x->chunk && r.decode_s == 0)
+            r.decode_s = s->of[i].visit_s[s->of[i].n_visit / 2];
+        if (!x->decodes && !x->chunk_kv && x->chunk > r.prompt_tokens) {
+            r.max_tokens = r.prompt_tokens = x->chunk;
+            r.prompt_s = s->of[i].visit_s[s->of[i].n_visit / 2];
         }
     }
-    return n ? sum / (double)n : 0;
+    return r;
 }
 
+/* An engine that fails at requests has still carried out its passes. */
 static enum st rehearse(struct arena *a, const struct session *s, struct rehearsal *out,
                         const char **why, struct err *e)
 {
-    const struct passes_params *p = s->p;
-    const struct rehearsal_params params = {.max_tokens = p->limits.max_tokens,
-                                            .max_batch = p->limits.max_batch,
-                                            .max_kv = p->limits.max_kv,
-                                            .prompt_s = mean_s(s, true),
-                                            .decode_s = mean_s(s, false),
-                                            .time_budget_s = p->time_budget_s - s->budget_s,
-                                            .seed = p->seed,
-                                            .stop = p->stop};
+    const struct rehearsal_params params = carried_out(s);
     *why = s->engine->why_no_loop ? s->engine->why_no_loop : "the engine takes no requests";
     if (!s->engine->loop)
+        return ST_OK;
+    *why = "there are no passes of prompts or none of decode steps";
+    if (!params.max_batch || !params.max_tokens)
         return ST_OK;
     enum st st = rehearsal_run(a, &params, s->engine->loop, out, why, e);
     if (st == ST_OK)
         *why = NULL;
-    return st == ST_END ? ST_OK : st;
+    if (st == ST_OK || st == ST_END || st == ST_INTERRUPTED)
+        return st == ST_END ? ST_OK : st;
+    *why = arena_str(a, err_cause(e, 0));
+    err_clear(e);
+    return ST_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -381,6 +394,9 @@ static enum st publish(struct arena *a, struct session *s, struct passes_result 
                  out->why_no_loop);
     else
         to.loop = &loop;
+    if (to.loop && loop.wake.samples.n == 0)
+        log_warn("profile: nothing is known of waking up: the engine does not compute single "
+                 "requests batch by batch");
     to.meta = to.meta ? node_copy(a, to.meta) : node_new(a, NODE_MAP);
     if (out->why_no_loop)
         node_put(a, to.meta, "no_calibration_run", node_str(a, out->why_no_loop));

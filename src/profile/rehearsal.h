@@ -7,16 +7,15 @@
  *
  * A round is: requests that come by themselves, such that the engine rests for two fifths of the
  * time, as lightly loaded ones do; for 4, 16, ... and the most sequences at a time, a closed loop;
- * and for each pause of wake.h three requests one after another behind it, of which the first is
- * compared with the third. Prompts are uniform over octaves, answers vary, so that they do not end
- * together.
+ * and for each pause of wake.h three requests one after another behind it, of which the first, from
+ * when it was sent, is compared with the third, from when it began. Prompts are uniform over
+ * octaves, answers vary, so that they do not end together.
  *
  * What comes of it is what calibration.h has for operators: factors by kind and size of batches and
  * by place in a train of decodes, with what is left of each batch in the order in which they ran,
  * and what the first iterations behind a pause take more. A batch's time is that to its end from
- * the end of the one before, where sequences decode that were in it, so what the engine does in
- * between is the batch's. Behind a pause it begins when the request was sent; the first batches
- * behind one count for waking up alone. */
+ * the end of the one before, unless the engine had nothing to do, so what it does in between is the
+ * batch's. The first batches behind a pause count for waking up alone. */
 #ifndef PROFILE_REHEARSAL_H
 #define PROFILE_REHEARSAL_H
 
@@ -42,8 +41,12 @@ struct rehearsal_engine {
 
 struct rehearsal_params {
     int64_t max_tokens, max_batch, max_kv; /* as in passes.h */
-    double prompt_s, decode_s;             /* of a typical prompt, and of a decode step */
-    double time_budget_s;                  /* 0 = none: all there is */
+    /* What passes took, for an estimate: a prompt of so many tokens; decode steps of one sequence
+     * and of max_batch. 0 = unknown. */
+    int64_t prompt_tokens;
+    double prompt_s, decode_s, decode_most_s;
+    double time_budget_s; /* 0 = none: all there is. Answers, prompts and sequences at a time are
+                             cut, in this order, until REHEARSAL_ROUNDS_LEAST fit */
     uint64_t seed;
     const volatile sig_atomic_t *stop;
 };
@@ -53,7 +56,7 @@ enum { REHEARSAL_ROUNDS_LEAST = 2, REHEARSAL_ROUNDS = 6 };
 
 struct rehearsal {
     struct calibration batches; /* load, train and device_s of those that are known; no chunks */
-    VEC(struct shape) shapes;   /* [batches.n] */
+    VEC(bool) first;            /* [batches.n] of its shape */
     struct wake wake;
     int rounds;
     int64_t unknown; /* batches whose counts do not agree with the requests */

@@ -557,6 +557,9 @@ enum st worker_run(struct worker *w, const struct worker_work *work, const struc
                    struct worker_counters *counters, struct err *e)
 {
     struct serving s = {.w = w, .work = work, .sink = sink};
+    if (w->passes > 0 || w->runs > 0) /* a while ago */
+        TRY(worker_set_offset(w, e));
+    w->runs++;
     s.live = mem_alloc(work->n * sizeof *s.live);
     w->n_delays = 0;
     w->delays_ns = mem_resize(w->delays_ns, work->n * sizeof *w->delays_ns);

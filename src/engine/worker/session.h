@@ -16,6 +16,7 @@ struct worker {
     struct clock_offset before, after;
     bool same_clock;
     int64_t passes;     /* requested so far */
+    int64_t runs;       /* begun so far */
     bool orderly;       /* the run completed: its exit status is meaningful */
     int64_t offset_ns;  /* the worker's clock - ours, as used */
     int64_t slack_ns;   /* times off by more are errors */
@@ -40,6 +41,8 @@ enum st worker_exchange_clocks(struct worker *w,
                                enum st (*other)(void *self, const struct worker_event *ev,
                                                 struct err *e),
                                void *self, struct clock_offset *out, struct err *e);
+/* Compares the clocks: w->before and the offset that is used. */
+enum st worker_set_offset(struct worker *w, struct err *e);
 /* Sends w->line and empties it. True when it is all written. */
 bool worker_send_line(struct worker *w);
 

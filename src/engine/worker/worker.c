@@ -147,9 +147,16 @@ static bool is_our_clock(const struct worker_hello *h)
     return same;
 }
 
-static enum st set_offset(struct worker *w, struct err *e)
+/* Messages about batches may come behind all else of the run before. */
+static enum st ignore_batches(void *self, const struct worker_event *ev, struct err *e)
 {
-    TRY(worker_exchange_clocks(w, NULL, NULL, &w->before, e));
+    return ev->type == WORKER_BATCH ? ST_OK
+                                    : worker_unexpected(self, ev, "before its first request", e);
+}
+
+enum st worker_set_offset(struct worker *w, struct err *e)
+{
+    TRY(worker_exchange_clocks(w, ignore_batches, w, &w->before, e));
     w->same_clock = is_our_clock(&w->hello) && clock_offset_contains(&w->before, 0);
     w->offset_ns = w->same_clock ? 0 : clock_offset_ns(&w->before);
     w->slack_ns = clock_uncertainty_ns(&w->before) + NS_PER_MS;
@@ -204,7 +211,7 @@ static enum st greet(struct worker *w, struct err *e)
     TRY(expect(w, WORKER_READY, w->p.load_timeout_s, "while it loaded its model", "was not ready",
                &ev, e));
     w->ready_info = ev.info ? node_copy(w->a, ev.info) : NULL;
-    return set_offset(w, e);
+    return worker_set_offset(w, e);
 }
 
 enum st worker_open(const struct worker_params *p, struct worker **out, struct err *e)

@@ -20,7 +20,7 @@ struct worker_params {
     double start_timeout_s, load_timeout_s, silence_timeout_s, request_timeout_s, stop_timeout_s;
     int64_t clock_rounds; /* of each of the two exchanges, >= 1 */
     bool text;            /* submit texts, not ids */
-    bool only_passes;     /* no requests will be sent: which prompts it takes does not matter */
+    bool only_passes;     /* which prompts it takes is left to the caller */
     bool ignore_eos;
     const volatile sig_atomic_t *stop; /* set: end soon, ST_INTERRUPTED; NULL = never */
 };
@@ -61,7 +61,8 @@ struct worker_counters {
  * called. Every request gets one row. When the run breaks off, those that were running have status
  * error (interrupted: cancelled), and after an error those that were not sent have none. Compares
  * the clocks again at the end. With ids that no call before it had, a worker serves several works
- * one after another, all but the last with more_follows. */
+ * one after another, with more_follows where another may come; the clocks are compared before each.
+ */
 enum st worker_run(struct worker *w, const struct worker_work *work, const struct serve_sink *sink,
                    struct worker_counters *counters, struct err *e);
 

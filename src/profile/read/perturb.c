@@ -289,6 +289,16 @@ static void perturb_curve(struct arena *a, const struct bundle_factors *f, enum 
 static double typical_s(const struct bundle *b, bool prompt, int64_t n)
 {
     enum { CALIBRATED_KV = 160 };
+    if (b->iterations) {
+        const double x = (double)n;
+        const struct iterations_batch batch = {.chunk_tokens = prompt ? x : 0,
+                                               .chunk_context = prompt ? x * (x + 1) / 2 : 0,
+                                               .decode_sequences = prompt ? 0 : x,
+                                               .decode_kv_tokens = prompt ? 0 : x * CALIBRATED_KV};
+        bool outside;
+        const struct iterations_time s = iterations_at(b->iterations, &batch, &outside);
+        return s.host_s + s.device_s;
+    }
     struct bundle quiet = *b;
     struct bundle_counts ignored = {0};
     quiet.counts = &ignored;
@@ -348,10 +358,10 @@ struct bundle *bundle_perturbed(struct arena *a, const struct bundle *b,
     p->energy_tokens = p->energy_rows = p->decode_tokens = p->decode_rows = (struct curve_sum){0};
     p->decode_energy_tokens = p->decode_energy_rows = (struct curve_sum){0};
     bundle_sum_tables(a, p);
-    for (int i = 0; i < SCALES; i++)
-        perturb_scale(a, b, p, f, &scales[i]);
     if (f->places && b->iterations)
         p->iterations = iterations_drawn(a, b->iterations, f->places->iteration, f->places_seed);
+    for (int i = 0; i < SCALES; i++)
+        perturb_scale(a, b, p, f, &scales[i]);
     if (f->places && b->calibrated)
         p->calibrated = calibrated_drawn(a, b->calibrated, f->places_seed);
     p->host_draws = f->host_draws ? arena_copy(a, f->host_draws, sizeof *f->host_draws) : NULL;

@@ -181,6 +181,33 @@ static void what_is_refused_is_left_out(void **state)
     assert_false(fs_exists(test_path(t, "data/profiling/compute/other/m")));
 }
 
+static enum st give_up(void *self, struct arena *a, const struct rehearsal_request *q, size_t n,
+                       int64_t sequences, double pause_s, struct run *out, const char **why,
+                       struct err *e)
+{
+    struct made *m = self;
+    (void)a, (void)q, (void)n, (void)sequences, (void)pause_s, (void)out, (void)why;
+    return m->stop_at ? err_set(e, ST_INTERRUPTED, "interrupted by a signal")
+                      : err_set(e, ST_DEVICE, "the worker gave up: CUDA out of memory");
+}
+
+static void passes_are_kept_when_requests_fail(void **state)
+{
+    struct test *t = *state;
+    struct made m = {.most = 100, .device = true};
+    const struct passes_params p = params(t, &m);
+    const struct rehearsal_engine loop = {&m, give_up};
+    const struct passes_engine engine = {.self = &m, .run = run, .loop = &loop};
+    struct passes_result r;
+    struct node *meta;
+    assert_ok(passes_profile(t->a, &p, &engine, &r, &t->e), t);
+    assert_string_equal(r.why_no_loop, "the worker gave up: CUDA out of memory");
+    assert_ok(json_load(t->a, fs_join(t->a, r.bundle.dir, "bundle_meta.json"), NULL, &meta, &t->e),
+              t);
+    assert_string_equal(node_path(meta, "no_calibration_run")->s.p, r.why_no_loop);
+    assert_null(node_path(meta, "iteration"));
+}
+
 static void an_interrupted_profile_leaves_nothing(void **state)
 {
     struct test *t = *state;
@@ -233,6 +260,7 @@ int main(void)
         TEST(a_device_that_is_not_told_apart_has_all_the_time),
         TEST(what_is_refused_is_left_out),
         TEST(first_passes_are_told_apart),
+        TEST(passes_are_kept_when_requests_fail),
         TEST(an_interrupted_profile_leaves_nothing),
         TEST(a_bundle_is_never_overwritten),
     };

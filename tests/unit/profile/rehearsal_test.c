@@ -9,14 +9,15 @@
 /* An engine that computes one prompt, then decodes what it has, on a time line of its own. Passes
  * take what time_of says; in a run everything takes `slower` times as long, a decode step behind a
  * prompt `behind_s` more, a prompt behind a pause `cold_s`, the first batch of each prompt's length
- * `first_s`. */
+ * `first_s`; between a decode step and a prompt go by leave_s, and tokens come late_s after their
+ * batch, before the next. */
 struct made {
-    double slower, behind_s, cold_s, first_s;
+    double slower, behind_s, cold_s, first_s, leave_s, late_s;
     bool pads;             /* all caches count as long as the longest */
     bool mute, liar, deaf; /* no batches; wrong counts; refuses requests */
     volatile sig_atomic_t stop;
     int stop_at;
-    int64_t loops, most, requests;
+    int64_t loops, most, requests, longest;
     double paused_s;
     bool seen[4096];
 };
@@ -49,7 +50,7 @@ static void put(struct loop *l, double took_s, int64_t prefill, int64_t decodes)
                            .duration_ns = ns_from_s(took_s),
                            .num_prefill_tokens = prefill + l->m->liar,
                            .num_decode_tokens = decodes};
-    l->now_s = ns_to_s(ns_from_s(l->now_s) + ns_from_s(took_s));
+    l->now_s = ns_to_s(ns_from_s(l->now_s) + ns_from_s(took_s + l->m->late_s));
 }
 
 static void end_token(struct loop *l, struct seq *s)
@@ -70,6 +71,7 @@ static void prompt(struct loop *l, size_t i)
                              .sent_ns = ns_from_s(l->open ? l->q[i].arrival_s : l->now_s),
                              .num_prefill_tokens = tokens,
                              .num_decode_tokens = l->q[i].output};
+    l->now_s += l->n_live ? l->m->leave_s : 0;
     s += l->rested ? l->m->cold_s : 0;
     s += l->m->seen[tokens] ? 0 : l->m->first_s;
     l->m->seen[tokens] = true;
@@ -120,6 +122,7 @@ static enum st serve(void *self, struct arena *a, const struct rehearsal_request
     for (size_t i = 0; i < n; i++) {
         assert_true(q[i].prompt >= 1 && q[i].output >= 1 && q[i].prompt + q[i].output <= 300);
         batches += (size_t)q[i].output;
+        m->longest = q[i].prompt > m->longest ? q[i].prompt : m->longest;
     }
     *out = (struct run){.requests = arena_array(a, struct run_request, n), .n_requests = n};
     out->batches = arena_array(a, struct run_batch, batches);
@@ -144,8 +147,9 @@ static struct rehearsal_params params(struct made *m)
                                      .max_batch = 16,
                                      .max_kv = 300,
                                      .prompt_s = 2e-3,
+                                     .prompt_tokens = 100,
                                      .decode_s = 1e-3,
-                                     .time_budget_s = 1e-9,
+                                     .decode_most_s = 2e-3,
                                      .stop = &m->stop};
 }
 
@@ -180,18 +184,19 @@ static void whole(struct test *t, const char *hardware, struct rehearsal *r, con
 static void batches_of_a_run_are_slower_than_passes(void **state)
 {
     struct test *t = *state;
-    struct made m = {.slower = 1.3, .behind_s = 4e-4, .cold_s = 7e-3, .first_s = 0.02};
+    struct made m = {
+        .slower = 1.3, .behind_s = 4e-4, .cold_s = 7e-3, .first_s = 0.02, .late_s = 2e-6};
     const struct rehearsal_params p = params(&m);
     struct rehearsal r;
     struct whole_result w;
     struct node *meta;
     const char *why;
     assert_ok(rehearsal_run(t->a, &p, &(struct rehearsal_engine){&m, serve}, &r, &why, &t->e), t);
-    assert_int_equal(r.rounds, REHEARSAL_ROUNDS_LEAST); /* no more for that budget */
+    assert_int_equal(r.rounds, REHEARSAL_ROUNDS);
     assert_int_equal(r.unknown, 0);
     assert_int_equal(m.most, 16);
-    assert_near(m.paused_s, 2 * wake_round_s(), 1e-9);
-    assert_int_equal(r.wake.samples.n, 2 * WAKE_LEVELS);
+    assert_near(m.paused_s, REHEARSAL_ROUNDS * wake_round_s(), 1e-9);
+    assert_int_equal(r.wake.samples.n, REHEARSAL_ROUNDS * WAKE_LEVELS);
     for (size_t i = 0; i < r.wake.samples.n; i++) {
         assert_true(r.wake.samples.p[i].pause_s >= wake_pauses_s[r.wake.samples.p[i].level]);
         assert_near(r.wake.samples.p[i].device_s[0], 7e-3, 1e-8);
@@ -200,7 +205,7 @@ static void batches_of_a_run_are_slower_than_passes(void **state)
     whole(t, "h", &r, (double[]){0, 0.02}, &w);
     assert_near(w.factor[true], 1.3, 0.01); /* without what first batches take */
     assert_ok(json_load(t->a, fs_join(t->a, w.dir, "bundle_meta.json"), NULL, &meta, &t->e), t);
-    assert_int_equal(node_path(meta, "calibration_run.rounds")->i, 2);
+    assert_int_equal(node_path(meta, "calibration_run.rounds")->i, REHEARSAL_ROUNDS);
     assert_int_equal(node_path(meta, "wake.pause_s")->n, WAKE_LEVELS);
 
     const struct model model = {.name = "m"};
@@ -215,6 +220,21 @@ static void batches_of_a_run_are_slower_than_passes(void **state)
     double device_s, host_s;
     bundle_wake_s(b, 1, 0, &device_s, &host_s);
     assert_near(device_s, 7e-3, 1e-6);
+    rehearsal_free(&r);
+}
+
+static void what_lies_between_two_batches_counts(void **state)
+{
+    struct test *t = *state;
+    struct made m = {.slower = 1, .leave_s = 5e-4};
+    const struct rehearsal_params p = params(&m);
+    struct rehearsal r;
+    struct whole_result w;
+    const char *why;
+    assert_ok(rehearsal_run(t->a, &p, &(struct rehearsal_engine){&m, serve}, &r, &why, &t->e), t);
+    whole(t, "h", &r, (double[2]){0}, &w);
+    assert_true(w.factor[true] > 1.1 && w.factor[true] < 1.4); /* not where one is alone */
+    assert_near(w.factor[false], 1, 1e-3);
     rehearsal_free(&r);
 }
 
@@ -286,16 +306,25 @@ static void it_can_be_interrupted(void **state)
     assert_int_equal(r.batches.batches.n, 0);
 }
 
-static void more_time_is_more_rounds(void **state)
+/* Answers, prompts and sequences at a time are cut; two rounds there always are. */
+static void little_time_is_little_of_all(void **state)
 {
     struct test *t = *state;
-    struct made m = {.slower = 1};
+    struct made m = {.slower = 1}, all = {.slower = 1};
     struct rehearsal_params p = params(&m);
     struct rehearsal r;
     const char *why = NULL;
-    p.time_budget_s = 0;
+    p.time_budget_s = 1e-9;
     assert_ok(rehearsal_run(t->a, &p, &(struct rehearsal_engine){&m, serve}, &r, &why, &t->e), t);
+    assert_int_equal(r.rounds, REHEARSAL_ROUNDS_LEAST);
+    assert_int_equal(m.most, 1);
+    assert_true(m.longest < 128);
+    rehearsal_free(&r);
+    p.time_budget_s = 1000;
+    assert_ok(rehearsal_run(t->a, &p, &(struct rehearsal_engine){&all, serve}, &r, &why, &t->e), t);
     assert_int_equal(r.rounds, REHEARSAL_ROUNDS);
+    assert_int_equal(all.most, 16);
+    assert_true(all.longest > 128);
     rehearsal_free(&r);
 }
 
@@ -303,10 +332,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(batches_of_a_run_are_slower_than_passes),
+        TEST(what_lies_between_two_batches_counts),
         TEST(padding_shows),
         TEST(an_engine_that_takes_no_requests_says_why),
         TEST(it_can_be_interrupted),
-        TEST(more_time_is_more_rounds),
+        TEST(little_time_is_little_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
