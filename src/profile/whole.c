@@ -215,18 +215,17 @@ static void add_loop(struct arena *a, struct node *m, const struct rehearsal *lo
     node_put(a, m, "padded", node_bool(a, x->padded));
 }
 
-/* Measured over predicted of all batches of the calibration run. */
-static double factor_of(const struct rehearsal *loop, bool prompt)
+/* Median of measured / predicted over batches of the calibration run. */
+static double factor_of(struct arena *a, const struct rehearsal *loop, bool prompt)
 {
-    double measured = 0, predicted = 0;
+    double *ratio = arena_array(a, double, loop->batches.batches.n + 1);
+    int64_t n = 0;
     for (size_t i = 0; i < loop->batches.batches.n; i++) {
         const struct calibration_batch *row = &loop->batches.batches.p[i];
-        if ((row->b.n_chunks > 0) == prompt && row->device_s > 0) {
-            measured += row->device_s;
-            predicted += row->predicted_s;
-        }
+        if ((row->b.n_chunks > 0) == prompt && row->device_s > 0 && row->predicted_s > 0)
+            ratio[n++] = row->device_s / row->predicted_s;
     }
-    return predicted > 0 ? measured / predicted : (double)NAN;
+    return n ? stats_of(ratio, n).median : (double)NAN;
 }
 
 static struct node *meta_of(struct arena *a, const struct whole_params *p, const struct rows *r)
@@ -284,7 +283,7 @@ enum st whole_write(struct arena *a, const struct whole_params *p, const struct 
     if (st == ST_OK && p->loop) {
         rehearsal_judge(a, p->loop, read, p->first_use_s, &loop);
         for (int prompt = 0; prompt < 2; prompt++)
-            out->factor[prompt] = factor_of(p->loop, prompt);
+            out->factor[prompt] = factor_of(a, p->loop, prompt);
     }
     if (st == ST_OK)
         st = write_unevenness(&art, &r, p->loop ? &loop.rests : NULL, e);

@@ -35,7 +35,7 @@ struct whole_result {
     const char *dir; /* the compute folder */
     size_t rows;
     struct holdout error; /* of rows held out one at a time */
-    /* Of the calibration run: its time over what the iterations say of its batches, of those that
+    /* Of the calibration run: median of measured / predicted by the iterations, of batches that
      * decode alone and of those with chunks; NAN = none. */
     double factor[2];
 };
