@@ -8,6 +8,7 @@
  *            1 ns, a pass 100 us; of that the device has half (passes_device=0: unknown)
  *            loop=N  requests take their time: one after another, every token what a pass takes, in
  *            thousandths, and 20 us more behind a prompt; with batches that say so
+ *            trails=1  a last batch message comes behind the clock message after the requests
  *            passes_most=N   more sequences are refused     pass_FAULT=[N]  at the Nth pass
  *            weigh=1  token k is weight + k instead, the sum of place * id over the prompt, modulo
  * 1000 FAULT[=N]  at the Nth submit (default 1), or where else the fault belongs: see the table at
@@ -98,6 +99,8 @@ static void finished(long long id, long long n, const char *reason)
            n, reason);
 }
 
+static long long trails; /* a batch message is to come behind the next clock message */
+
 static void serve(long long id, long long n)
 {
     for (long long k = 0; k < n; k++) {
@@ -113,6 +116,7 @@ static void serve(long long id, long long n)
         fflush(stdout);
     }
     finished(id, n, "length");
+    trails = arg("trails", 0);
 }
 
 static long long pass_ns(long long sequences, long long cached, long long chunk, long long before)
@@ -394,6 +398,12 @@ static void answer_clock(const char *line)
         recv += seq * 1000000000;
     printf("{\"type\": \"clock\", \"seq\": %lld, \"recv_ns\": %lld, \"send_ns\": %lld}\n", seq,
            recv, arg("bad_clock", 0) ? recv : now_ns());
+    const long long at_ns = now_ns();
+    if (trails)
+        printf("{\"type\": \"batch\", \"start_ns\": %lld, \"end_ns\": %lld, "
+               "\"num_prefill_tokens\": 0, \"num_decode_tokens\": 1, \"batch_size\": 1}\n",
+               at_ns, at_ns + 1);
+    trails = 0;
 }
 
 int main(int argc, char **argv)

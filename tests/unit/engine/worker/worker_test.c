@@ -465,6 +465,42 @@ static void passes_are_carried_out(void **state)
     worker_close(&w);
 }
 
+/* Passes, then runs; the last batch of each comes when its clocks have been compared. */
+static void several_runs_follow_passes(void **state)
+{
+    struct test *t = *state;
+    struct worker *w;
+    struct worker_times times;
+    const char *why = NULL;
+    int32_t ids[PREFILL] = {1, 2, 3}, *all_ids[2] = {ids, ids};
+    assert_ok(open_passes(t, (const char *[3]){"passes", "batches", "trails"}, LONG_S, &w), t);
+    assert_ok(worker_passes(w, t->a, three, &times, &why, &t->e), t);
+    for (int64_t k = 0; k < 3; k++) {
+        struct seen seen = {0};
+        struct worker_counters n;
+        struct workload_request q[2];
+        for (int i = 0; i < 2; i++)
+            q[i] = (struct workload_request){.request_id = 2 * k + i,
+                                             .num_prefill_tokens = PREFILL,
+                                             .num_decode_tokens = DECODE};
+        const struct worker_work work = {.requests = q,
+                                         .n = 2,
+                                         .concurrency = concurrency_of(t->a, 1, 0),
+                                         .ids = all_ids,
+                                         .more_follows = true};
+        const struct serve_sink sink = {
+            .self = &seen, .request = see_request, .token = see_token, .batch = see_batch};
+        assert_ok(worker_run(w, &work, &sink, &n, &t->e), t);
+        assert_int_equal(seen.n_requests, 2);
+        assert_int_equal(seen.requests[1].request_id, 2 * k + 1);
+        assert_int_equal(seen.requests[1].status, RUN_OK);
+        assert_int_equal(seen.n_batches, 2 * DECODE);
+        assert_int_equal(n.requests, 2);
+        assert_int_equal(n.batches, 2 * DECODE);
+    }
+    worker_close(&w);
+}
+
 static void a_device_that_is_not_told_apart_is_unknown(void **state)
 {
     struct test *t = *state;
@@ -669,6 +705,7 @@ int main(void)
         TEST(what_was_measured_before_a_crash_is_handed_over),
         TEST(an_interrupted_run_has_a_row_for_each),
         TEST(passes_are_carried_out),
+        TEST(several_runs_follow_passes),
         TEST(a_device_that_is_not_told_apart_is_unknown),
         TEST(every_fault_of_a_pass_is_told),
         TEST(unknown_kinds_of_passes_are_refused),
