@@ -277,8 +277,7 @@ static enum st measure(struct session *s, struct err *e)
     return ST_OK;
 }
 
-/* ---- the calibration run ----------------------------------------------------------------------
- */
+/* ---- the calibration run --------------------------------------------------------------------- */
 
 /* Of the decode steps that were carried out, and of the prompts: the most sequences, the most
  * cached tokens at that many, the longest prompt; and times, for an estimate. */

@@ -81,7 +81,7 @@ static double round_s(const struct rehearsal_params *p, const struct plan *x)
     return s;
 }
 
-/* Cuts what takes longest. False: there is nothing left to cut. */
+/* Cuts one of them in two, sequences in four. False: there is nothing left to cut. */
 static bool cut(const struct rehearsal_params *p, struct plan *x)
 {
     if (x->output / 2 >= OUTPUT_LEAST)
@@ -351,8 +351,8 @@ static double error_of(const struct rehearsal_result *x)
 void rehearsal_judge(struct arena *a, struct rehearsal *r, const struct iterations *t,
                      const double first_use_s[2], struct rehearsal_result *out)
 {
-    static const double CLEARLY =
-        0.97; /* lengths that make no difference make this one by chance */
+    /* where lengths make no difference, chance makes this one */
+    static const double CLEARLY = 0.97;
     struct rehearsal_result padded = {.padded = true};
     const size_t n = r->batches.batches.n;
     double *took_s = arena_array(a, double, n + 1);
