@@ -466,7 +466,8 @@ static void matmul_case(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t
 {
     struct world *w = &r->w;
     char what[128];
-    const bool gated = id == CUDA_MATMUL_FEW_GATED || id == CUDA_MATMUL_SOME_GATED;
+    const bool gated =
+        id == CUDA_MATMUL_ONE_GATED || id == CUDA_MATMUL_FEW_GATED || id == CUDA_MATMUL_SOME_GATED;
     const bool norm = variant & 1, bias = variant & 2, residual = variant & 4, gather = variant & 8;
     const bool gelu = !gated && (variant & 16), in_float = variant & 32;
     const int parts = gated ? 2 : 1;
@@ -493,8 +494,6 @@ static void matmul_case(struct run *r, enum cuda_kernel_id id, enum cuda_dtype t
             rows[i] = n - i;
         a.gather = rows;
     }
-    a.ahead = a.weight;
-    a.ahead_bytes = (long long)in * outs * parts * cuda_dtype_bytes(t);
     if (residual && !in_float) {
         void *x = world_random(w, t, (int64_t)n * outs, 1);
         world_changes(w, x, t, (int64_t)n * outs);
@@ -516,13 +515,16 @@ static void matmul_cases(struct run *r, enum cuda_dtype t)
     static const int outs[] = {1, 8, 48, 300, 1024, 11008};
     static const int rows[] = {0, 1, 2, 7, 8, 9, 16};
     int n = 0;
-    for (int id = CUDA_MATMUL_FEW; id <= CUDA_MATMUL_SOME_GATED; id++)
+    for (int id = CUDA_MATMUL_ONE; id <= CUDA_MATMUL_SOME_GATED; id++)
         for (size_t i = 0; i < sizeof ins / sizeof ins[0]; i++)
             for (size_t o = 0; o < sizeof outs / sizeof outs[0]; o++)
                 for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++) {
-                    const bool few = id <= CUDA_MATMUL_FEW_GATED;
+                    const int most = id <= CUDA_MATMUL_ONE_GATED   ? 1
+                                     : id <= CUDA_MATMUL_FEW_GATED ? 8
+                                                                   : 16;
                     const bool large = (int64_t)ins[i] * outs[o] > 2000000;
-                    if ((few && rows[k] > 8) || (large && (rows[k] != 2 || outs[o] != 1024)))
+                    const int whole = most == 1 ? 1 : 2; /* of the large ones */
+                    if (rows[k] > most || (large && (rows[k] != whole || outs[o] != 1024)))
                         continue;
                     matmul_case(r, (enum cuda_kernel_id)id, t, rows[k], ins[i], outs[o], n++ % 64);
                 }
@@ -541,7 +543,9 @@ static const struct step_dims step_dims[] = {
     {{4, 4, 128, 32}, 3, 520, 1032, 2050, false, false},
     {{16, 8, 128, 16}, 2, 1024, 3072, 5000, true, false}, /* Qwen3-0.6B */
     {{6, 2, 64, 16}, 2, 264, 88, 300, true, true},
-    {{16, 1, 64, 16}, 1, 1160, 136, 8, false, false}, /* two head tiles */
+    {{16, 1, 64, 16}, 1, 1160, 136, 8, false, false},  /* two head tiles */
+    {{4, 2, 64, 16}, 1, 4104, 136, 300, false, false}, /* inputs of 4,096 elements and more */
+    {{4, 2, 64, 16}, 1, 264, 4104, 300, false, false},
 };
 
 static const struct shape step_shapes[] = {

@@ -37,7 +37,7 @@ struct step {
     const float *cosine, *sine;
     int launches, parts, least_pages;
     const struct gpu_kernel *variant; /* of decode_step; NULL = the engine's */
-    bool dependent, ahead, fused;
+    bool dependent, fused;
 };
 
 static void put(struct step *s, enum cuda_kernel_id id, const void *args)
@@ -80,15 +80,8 @@ static const void *weight(const struct step *s, int64_t at)
     return (const void *)(uintptr_t)(s->weights + 2 * (uint64_t)at);
 }
 
-/* At most an eighth of L2: more pushes out what is about to be read. */
-static long long ahead_bytes(const struct step *s, int64_t elems)
-{
-    return 2 * elems < s->g->l2_bytes / 8 ? 2 * elems : s->g->l2_bytes / 8;
-}
-
 static void matmul(struct step *s, const void *x, int64_t at, int in, int outs, int act,
-                   const void *norm, const void *residual, void *out, int64_t ahead,
-                   int64_t ahead_elems)
+                   const void *norm, const void *residual, void *out)
 {
     const struct cuda_matmul_args a = {.count = &s->b.step->n_tokens,
                                        .x = x,
@@ -100,10 +93,8 @@ static void matmul(struct step *s, const void *x, int64_t at, int in, int outs, 
                                        .outs = outs,
                                        .act = act,
                                        .out_float = out == s->logits,
-                                       .eps = 1e-6F,
-                                       .ahead = s->ahead ? weight(s, ahead) : NULL,
-                                       .ahead_bytes = ahead_bytes(s, ahead_elems)};
-    put(s, cuda_matmul_pick(s->rows, outs, act, s->g->sms), &a);
+                                       .eps = 1e-6F};
+    put(s, cuda_matmul_pick(&a, s->rows, CUDA_BF16, s->g->sms), &a);
 }
 
 static void put_layer(struct step *s, int i)
@@ -111,26 +102,19 @@ static void put_layer(struct step *s, int i)
     const struct dims *m = s->m;
     const struct layer l = layer_at(s, i);
     const int qkv = (m->heads + 2 * m->kv_heads) * m->head_dim, q = m->heads * m->head_dim;
-    const int64_t next = l.end; /* the next layer's qkv, or the embedding */
-    const int64_t next_elems = i + 1 < m->layers ? (int64_t)qkv * m->hidden : 8 << 20;
     struct cuda_attention_args a = s->attention;
     a.k = (void *)(uintptr_t)(s->cache + 2 * (uint64_t)(2 * i * s->cache_elems));
     a.v = (void *)(uintptr_t)(s->cache + 2 * (uint64_t)((2 * i + 1) * s->cache_elems));
-    a.ahead = s->ahead ? weight(s, l.up) : NULL;
-    a.ahead_bytes = ahead_bytes(s, l.down - l.up);
     if (m->qk_norm) {
         a.q_norm = weight(s, l.q_norm);
         a.k_norm = weight(s, l.k_norm);
     }
-    matmul(s, s->x, l.qkv, m->hidden, qkv, CUDA_ACT_NONE, weight(s, l.input_norm), NULL, s->qkv,
-           l.out, l.up - l.out);
+    matmul(s, s->x, l.qkv, m->hidden, qkv, CUDA_ACT_NONE, weight(s, l.input_norm), NULL, s->qkv);
     put(s, CUDA_ATTENTION_DECODE, &a);
-    matmul(s, s->att, l.out, q, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x, l.down,
-           (l.end - l.down) / 2);
+    matmul(s, s->att, l.out, q, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x);
     matmul(s, s->x, l.up, m->hidden, m->intermediate, CUDA_ACT_SILU_GATED, weight(s, l.post_norm),
-           NULL, s->act, l.down, l.end - l.down);
-    matmul(s, s->act, l.down, m->intermediate, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x, next,
-           next_elems);
+           NULL, s->act);
+    matmul(s, s->act, l.down, m->intermediate, m->hidden, CUDA_ACT_NONE, NULL, s->x, s->x);
 }
 
 static int64_t embedding_at(const struct step *s)
@@ -192,7 +176,7 @@ static CUgraphExec capture(struct step *s)
         for (int i = 0; i < m->layers; i++)
             put_layer(s, i);
         matmul(s, s->x, embedding, m->hidden, m->vocab, CUDA_ACT_NONE,
-               weight(s, s->layer_elems * m->layers), NULL, s->logits, 0, 0);
+               weight(s, s->layer_elems * m->layers), NULL, s->logits);
     }
     put(s, CUDA_ARGMAX, &s->argmax);
     return dev_graph_end(s->g);
@@ -414,7 +398,7 @@ static void time_fused(struct step *s, struct result *r)
 
 static void time_step(struct dev *g, const struct dims *m, int rows, int context, bool fused)
 {
-    static const char *const ways[] = {"plain", "overlap", "overlap, ahead"};
+    static const char *const ways[] = {"plain", "overlap"};
     struct step s = {.g = g, .m = m, .rows = rows, .context = context};
     s.layer_elems = layer_at(&s, 0).end;
     s.weight_elems = embedding_at(&s) + (int64_t)m->vocab * m->hidden;
@@ -436,9 +420,8 @@ static void time_step(struct dev *g, const struct dims *m, int rows, int context
                        .n = (int64_t)rows * m->vocab};
     float *first = mem_alloc((size_t)r.n * sizeof(float));
     float *logits = mem_alloc((size_t)r.n * sizeof(float));
-    for (int way = fused ? 1 : 0; way < (fused ? 2 : 3); way++) {
+    for (int way = fused ? 1 : 0; way < 2; way++) {
         s.dependent = way > 0;
-        s.ahead = way > 1;
         r.first = first;
         r.logits = way == (fused ? 1 : 0) ? first : logits;
         time_way(&s, ways[way], &r);

@@ -149,16 +149,17 @@ static void time_matmul(struct timing *x, int n, int in, int outs, int act, bool
     a.out_float = outs > 100000;
     snprintf(what, sizeof what, "%d x %d -> %d%s", n, in, outs * parts, norm ? ", norm" : "");
     const size_t pointers[] = {offsetof(struct cuda_matmul_args, weight)};
-    time_row(x, cuda_matmul_pick(n, outs, act, x->g->sms), 0, &a, 1, pointers,
-             (int64_t)in * outs * parts * 2, what);
-    if (parts == 1) { /* the one that was not picked */
-        const bool few = n <= 8;
-        const enum cuda_kernel_id narrow = few ? CUDA_MATMUL_FEW : CUDA_MATMUL_SOME;
-        const enum cuda_kernel_id wide = few ? CUDA_MATMUL_FEW_WIDE : CUDA_MATMUL_SOME_WIDE;
-        const bool is_wide = cuda_matmul_pick(n, outs, act, x->g->sms) == wide;
-        time_row(x, is_wide ? narrow : wide, 0, &a, 1, pointers, (int64_t)in * outs * parts * 2,
-                 what);
-    }
+    const enum cuda_kernel_id picked = cuda_matmul_pick(&a, n, CUDA_BF16, x->g->sms);
+    static const enum cuda_kernel_id all[2][2][2] = {
+        {{CUDA_MATMUL_FEW, CUDA_MATMUL_FEW_WIDE}, {CUDA_MATMUL_SOME, CUDA_MATMUL_SOME_WIDE}},
+        {{CUDA_MATMUL_FEW_GATED, CUDA_MATMUL_FEW_GATED},
+         {CUDA_MATMUL_SOME_GATED, CUDA_MATMUL_SOME_GATED}}};
+    const enum cuda_kernel_id *others = all[parts - 1][n > 8];
+    const int64_t bytes = (int64_t)in * outs * parts * 2;
+    time_row(x, picked, 0, &a, 1, pointers, bytes, what);
+    for (int i = 0; i < 3 - parts; i++) /* those that were not picked */
+        if (others[i] != picked)
+            time_row(x, others[i], 0, &a, 1, pointers, bytes, what);
 }
 
 /* A batch of equal sequences whose tables run through the cache. */
@@ -344,6 +345,7 @@ void time_rows(struct dev *g, bool quick)
         time_matmul(&x, n, 1024, 3072, CUDA_ACT_SILU_GATED, true);
         time_matmul(&x, n, 3072, 1024, CUDA_ACT_NONE, false);
         time_matmul(&x, n, 1024, 151936, CUDA_ACT_NONE, true);
+        time_matmul(&x, n, 4096, 32000, CUDA_ACT_NONE, true);
         time_matmul(&x, n, 4096, 12288, CUDA_ACT_NONE, true);
         time_matmul(&x, n, 4096, 4096, CUDA_ACT_NONE, false);
         time_matmul(&x, n, 4096, 11008, CUDA_ACT_SILU_GATED, true);

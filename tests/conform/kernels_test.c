@@ -32,15 +32,16 @@ static void rope(void **state)
 
 static void products(void **state)
 {
-    for (int id = CUDA_MATMUL_FEW; id <= CUDA_MATMUL_SOME_GATED; id++)
-        check_row(state, cuda_kernels[id].name, H200_SMS, 1e6, 61);
+    for (int id = CUDA_MATMUL_ONE; id <= CUDA_MATMUL_SOME_GATED; id++)
+        check_row(state, cuda_kernels[id].name, H200_SMS, 1e6,
+                  id <= CUDA_MATMUL_ONE_GATED ? 11 : 61);
 }
 
-/* A block has several tiles. */
+/* A block has several tiles, a warp several features. */
 static void products_on_a_small_gpu(void **state)
 {
-    for (int id = CUDA_MATMUL_FEW; id <= CUDA_MATMUL_SOME_GATED; id++)
-        check_row(state, cuda_kernels[id].name, 3, 1e6, 23);
+    for (int id = CUDA_MATMUL_ONE; id <= CUDA_MATMUL_SOME_GATED; id++)
+        check_row(state, cuda_kernels[id].name, 3, 1e6, id <= CUDA_MATMUL_ONE_GATED ? 5 : 23);
 }
 
 static void sampling(void **state)

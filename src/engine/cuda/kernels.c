@@ -132,6 +132,20 @@ static void matmul_launch(const struct cuda_matmul_args *a, const struct cuda_si
     set(l, min_int(tiles, m->sms * CUDA_MATMUL_PER_SM), 1, 1, CUDA_MATMUL_WARPS * 32, 0);
 }
 
+/* Out features of a block: two a warp, or one with gate and up. */
+static int one_outs(int act)
+{
+    return (act == CUDA_ACT_SILU_GATED ? 1 : 2) * CUDA_MATMUL_WARPS;
+}
+
+static void one_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
+                       struct cuda_launch *l)
+{
+    const struct cuda_matmul_args *a = args;
+    matmul_launch(a, m, one_outs(a->act), l);
+    l->shared_bytes = (unsigned)(a->in * cuda_dtype_bytes(t));
+}
+
 static void narrow_launch(const void *args, enum cuda_dtype t, const struct cuda_sizes *m,
                           struct cuda_launch *l)
 {
@@ -146,13 +160,18 @@ static void wide_launch(const void *args, enum cuda_dtype t, const struct cuda_s
     matmul_launch(args, m, 16, l);
 }
 
-/* Wide tiles read the input half as often; they are taken where the busiest multiprocessor has no
- * more weights to read with them. */
-enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms)
+/* One row has a kernel of its own where its blocks fill the device: matmul_few has more of them,
+ * whose warps divide the input. Wide tiles read the input half as often; they are taken where the
+ * busiest multiprocessor has no more weights to read with them. */
+enum cuda_kernel_id cuda_matmul_pick(const struct cuda_matmul_args *a, int rows, enum cuda_dtype t,
+                                     int sms)
 {
-    const bool few = rows <= 8;
-    const bool wide = 16 * div_up(div_up(outs, 16), sms) <= 8 * div_up(div_up(outs, 8), sms);
-    if (act == CUDA_ACT_SILU_GATED)
+    const bool few = rows <= 8, gated = a->act == CUDA_ACT_SILU_GATED;
+    const bool wide = 16 * div_up(div_up(a->outs, 16), sms) <= 8 * div_up(div_up(a->outs, 8), sms);
+    if (rows == 1 && a->in * cuda_dtype_bytes(t) <= CUDA_MATMUL_ONE_BYTES &&
+        a->outs >= one_outs(a->act) * sms)
+        return gated ? CUDA_MATMUL_ONE_GATED : CUDA_MATMUL_ONE;
+    if (gated)
         return few ? CUDA_MATMUL_FEW_GATED : CUDA_MATMUL_SOME_GATED;
     if (wide)
         return few ? CUDA_MATMUL_FEW_WIDE : CUDA_MATMUL_SOME_WIDE;
@@ -419,9 +438,18 @@ enum {
             .floor = least}
 
 /* clang-format off */
-#define MATMUL(id, entry, rule, text)                                                    \
-    ROW(id, entry, "matmul.cu", ALL, false, cuda_matmul_args, ROUNDED, rule, twin_matmul, \
-        matmul_floor, text)
+#define MATMUL(id, entry, file, rule, text)                \
+    [id] = {.name = entry,                                 \
+            .source = file,                                \
+            .shares = {"matmul_finish.cu"},                \
+            .help = text,                                  \
+            .dtypes = ALL,                                 \
+            .min_arch = 80,                                \
+            .args_bytes = sizeof(struct cuda_matmul_args), \
+            .tolerance = ROUNDED,                          \
+            .launch = rule,                                \
+            .twin = twin_matmul,                           \
+            .floor = matmul_floor}
 #define ATTENTION(id, entry, types, head, rule, body, least, text)                       \
     ROW(id, entry, entry ".cu", types, head, cuda_attention_args, ROUNDED, rule, body, least, text)
 
@@ -452,12 +480,14 @@ const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
               twin_attention_prefill, prefill_floor, "attention of prefill chunks"),
     ATTENTION(CUDA_ATTENTION_ANY, "attention_any", ALL, false, any_launch,
               twin_attention_any, any_floor, "attention of any shape"),
-    MATMUL(CUDA_MATMUL_FEW, "matmul_few", narrow_launch, "product of up to 8 rows"),
-    MATMUL(CUDA_MATMUL_FEW_WIDE, "matmul_few_wide", wide_launch, "with many out features"),
-    MATMUL(CUDA_MATMUL_FEW_GATED, "matmul_few_gated", narrow_launch, "gate and up"),
-    MATMUL(CUDA_MATMUL_SOME, "matmul_some", narrow_launch, "product of up to 16 rows"),
-    MATMUL(CUDA_MATMUL_SOME_WIDE, "matmul_some_wide", wide_launch, "with many out features"),
-    MATMUL(CUDA_MATMUL_SOME_GATED, "matmul_some_gated", narrow_launch, "gate and up"),
+    MATMUL(CUDA_MATMUL_ONE, "matmul_one", "matmul_one.cu", one_launch, "product of one row"),
+    MATMUL(CUDA_MATMUL_ONE_GATED, "matmul_one_gated", "matmul_one.cu", one_launch, "gate and up"),
+    MATMUL(CUDA_MATMUL_FEW, "matmul_few", "matmul.cu", narrow_launch, "product of up to 8 rows"),
+    MATMUL(CUDA_MATMUL_FEW_WIDE, "matmul_few_wide", "matmul.cu", wide_launch, "with many out features"),
+    MATMUL(CUDA_MATMUL_FEW_GATED, "matmul_few_gated", "matmul.cu", narrow_launch, "gate and up"),
+    MATMUL(CUDA_MATMUL_SOME, "matmul_some", "matmul.cu", narrow_launch, "product of up to 16 rows"),
+    MATMUL(CUDA_MATMUL_SOME_WIDE, "matmul_some_wide", "matmul.cu", wide_launch, "with many out features"),
+    MATMUL(CUDA_MATMUL_SOME_GATED, "matmul_some_gated", "matmul.cu", narrow_launch, "gate and up"),
     [CUDA_DECODE_STEP] = {.name = "decode_step",
                           .source = "decode_step.cu",
                           .shares = {"attention_page.cu", "step_block.cu", "step_stream.cu",

@@ -52,10 +52,12 @@ enum cuda_kernel_id {
     CUDA_ATTENTION_DECODE,  /* split-KV, GQA-packed; head_dim 64 or 128, 16 bit */
     CUDA_ATTENTION_PREFILL, /* tensor cores, causal, cached context; likewise */
     CUDA_ATTENTION_ANY,     /* any head_dim up to 256, any dtype, chunks and decode rows */
-    CUDA_MATMUL_FEW,        /* up to 8 rows, 8 out features a block; norm, bias, act, residual */
-    CUDA_MATMUL_FEW_WIDE,   /* 16 out features a block */
-    CUDA_MATMUL_FEW_GATED,  /* gate and up, then silu(gate) * up */
-    CUDA_MATMUL_SOME,       /* the same for up to 16 rows */
+    CUDA_MATMUL_ONE, /* one row, of at most CUDA_MATMUL_ONE_BYTES; norm, bias, act, residual */
+    CUDA_MATMUL_ONE_GATED, /* gate and up, then silu(gate) * up */
+    CUDA_MATMUL_FEW,       /* up to 8 rows, 8 out features a block; norm, bias, act, residual */
+    CUDA_MATMUL_FEW_WIDE,  /* 16 out features a block */
+    CUDA_MATMUL_FEW_GATED, /* gate and up, then silu(gate) * up */
+    CUDA_MATMUL_SOME,      /* the same for up to 16 rows */
     CUDA_MATMUL_SOME_WIDE,
     CUDA_MATMUL_SOME_GATED,
     CUDA_DECODE_STEP, /* all layers and lm_head for up to 4 decode rows; 16 bit */
@@ -136,7 +138,9 @@ enum { CUDA_STEP_PHASES = 6 };
 int cuda_decode_step_stamps(int layers);
 const char *cuda_decode_step_phase(int layers, int interval); /* between stamps i and i + 1 */
 
-/* The matmul for up to `rows` rows, at most 16. */
-enum cuda_kernel_id cuda_matmul_pick(int rows, int outs, int act, int sms);
+/* The matmul for `a`, whose pointers are not read, with up to `rows` rows, at most 16. */
+enum cuda_kernel_id cuda_matmul_pick(const struct cuda_matmul_args *a, int rows, enum cuda_dtype t,
+                                     int sms);
+enum { CUDA_MATMUL_ONE_BYTES = 48 << 10 }; /* of the longest row that matmul_one takes */
 
 #endif

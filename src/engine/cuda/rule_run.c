@@ -178,8 +178,8 @@ enum st rule_few(const struct rule_use *u, struct err *e)
     if (act)
         a.act = gated ? CUDA_ACT_SILU_GATED : CUDA_ACT_GELU_TANH;
     return launch(u,
-                  cuda_matmul_pick(head ? u->p->sizes.rows : u->p->sizes.tokens, a.outs, a.act,
-                                   u->p->sizes.sms),
+                  cuda_matmul_pick(&a, head ? u->p->sizes.rows : u->p->sizes.tokens,
+                                   f->programs->dtype, u->p->sizes.sms),
                   &a, e);
 }
 

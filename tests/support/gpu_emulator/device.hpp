@@ -278,6 +278,14 @@ inline uint4 ptx_ld_nc_256B_v4(const void *p)
 {
     return *(const uint4 *)emulator_aligned(p, 16);
 }
+inline uint4 ptx_ld_256B_v4(const void *p)
+{
+    return *(const uint4 *)emulator_aligned(p, 16);
+}
+inline uint4 ptx_ld_nc_v4(const void *p)
+{
+    return *(const uint4 *)emulator_aligned(p, 16);
+}
 inline uint4 ptx_ld_no_allocate_v4(const void *p)
 {
     return *(const uint4 *)emulator_aligned(p, 16);

@@ -27,8 +27,16 @@ namespace any
 }
 namespace matrix
 {
+#include "engine/cuda/kernels/matmul_finish.cu"
+
 #include "engine/cuda/kernels/matmul.cu"
-}
+} // namespace matrix
+namespace one
+{
+#include "engine/cuda/kernels/matmul_finish.cu"
+
+#include "engine/cuda/kernels/matmul_one.cu"
+} // namespace one
 namespace sampling
 {
 #include "engine/cuda/kernels/sample.cu"
@@ -81,6 +89,8 @@ extern "C" const struct emulator_entry TABLE[] = {
     ENTRY(token, bias),
     ENTRY(rope_, rope),
     ENTRY(any, attention_any),
+    ENTRY(one, matmul_one),
+    ENTRY(one, matmul_one_gated),
     ENTRY(matrix, matmul_few),
     ENTRY(matrix, matmul_few_wide),
     ENTRY(matrix, matmul_few_gated),

@@ -131,19 +131,17 @@ struct cuda_attention_args {
     const void *q_norm, *k_norm;
     const float *cosine, *sine;
     float eps;
-    int splits;        /* of decode_step: a row's keys are cut into at most so many parts */
-    float *partial;    /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
-    int *counters;     /* [decode rows, head tiles of all KV heads], 0 before and after */
-    const void *ahead; /* weights of the next matmul: fetched into L2; NULL = none */
-    long long ahead_bytes;
+    int splits;     /* of decode_step: a row's keys are cut into at most so many parts */
+    float *partial; /* [parts, heads, head_dim + 2] values, largest score, sum; 8-byte aligned */
+    int *counters;  /* [decode rows, head tiles of all KV heads], 0 before and after */
 };
 
 /* Warps of a block, and blocks that a multiprocessor holds. */
 enum { CUDA_MATMUL_WARPS = 8, CUDA_MATMUL_PER_SM = 2 };
 
-/* out[r] = act(norm(x[g]) weight^T + bias) + residual[r] for the rows of *count, at most 8
- * (matmul_few) or 16 (matmul_some). With norm the input is RMS-normed on the fly; with
- * CUDA_ACT_SILU_GATED weight is [2 outs, in], gate first. */
+/* out[r] = act(norm(x[g]) weight^T + bias) + residual[r] for the rows of *count, at most one
+ * (matmul_one), 8 (matmul_few) or 16 (matmul_some). With norm the input is RMS-normed on the fly;
+ * with CUDA_ACT_SILU_GATED weight is [2 outs, in], gate first. */
 struct cuda_matmul_args {
     const int *count;
     const int *gather;                               /* NULL = rows in order */
@@ -152,8 +150,6 @@ struct cuda_matmul_args {
     int in, outs, act;                               /* in a multiple of 16 bytes */
     int out_float;                                   /* out is float32 */
     float eps;
-    const void *ahead; /* as above */
-    long long ahead_bytes;
 };
 
 /* A whole step of decode rows: all layers and lm_head, of models with RMS norms, gated SiLU and no

@@ -184,7 +184,6 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
     int at = a.batch.runs[blockIdx.y];
     const int run_end = a.batch.runs[blockIdx.y + 1];
     if (at >= run_end) {
-        fetch_ahead(a.ahead, a.ahead_bytes);
         wait();
         return;
     }
@@ -199,7 +198,6 @@ extern "C" __global__ void __launch_bounds__(DECODE_WARPS * 32, 3)
     bool early = page < to && page < pages_of(d) - 1;
     if (early)
         load_page(a, d, page, k, v);
-    fetch_ahead(a.ahead, a.ahead_bytes);
     wait();
     for (;;) {
         prepare(a, d, to == pages_of(d), heads);

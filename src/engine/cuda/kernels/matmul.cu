@@ -13,39 +13,12 @@
  *
  * Sums of warps are added in the order of the warps: results do not depend on timing. */
 
-enum { MATMUL_WARPS = CUDA_MATMUL_WARPS, NORM_KEPT = 4096 };
+enum { NORM_KEPT = 4096 };
 
 __device__ static inline const elem *input_row(const struct cuda_matmul_args &a, int r, int n)
 {
     r = r < n ? r : n > 0 ? n - 1 : 0;
     return (const elem *)a.x + (i64)(a.gather ? a.gather[r] : r) * a.in;
-}
-
-__device__ static inline float residual_at(const struct cuda_matmul_args &a, int r, int o)
-{
-    return a.residual ? to_float(((const elem *)a.residual)[(i64)r * a.outs + o]) : 0;
-}
-
-/* Applies what follows the sum of row r, out feature o, and stores. */
-__device__ static inline void finish(const struct cuda_matmul_args &a, int r, int o, float v,
-                                     float up, float residual)
-{
-    const elem *bias = (const elem *)a.bias;
-    if (bias) {
-        v += to_float(bias[o]);
-        if (a.act == CUDA_ACT_SILU_GATED)
-            up += to_float(bias[a.outs + o]);
-    }
-    if (a.act == CUDA_ACT_SILU_GATED)
-        v = v * sigmoid(v) * up;
-    else if (a.act == CUDA_ACT_GELU_TANH)
-        v = gelu(v);
-    const i64 at = (i64)r * a.outs + o;
-    v += residual;
-    if (a.out_float)
-        ((float *)a.out)[at] = v;
-    else
-        ((elem *)a.out)[at] = from_float(v);
 }
 
 #if !defined(ELEM_F32)
@@ -121,7 +94,7 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
         const bool inside = tile < tiles && k0 + u * 32 < a.in;
 #pragma unroll
         for (int i = 0; i < TILES; i++)
-            w[i][u] = inside ? load_once(p[i] + u * 32) : no_vector();
+            w[i][u] = inside ? load_once_early(p[i] + u * 32) : no_vector();
     }
     for (int i = threadIdx.x; NORM && a.in <= NORM_KEPT && i < a.in / 8; i += MATMUL_WARPS * 32)
         s.norm[i] = ((const uint4 *)a.norm)[i];
@@ -131,7 +104,6 @@ __device__ static inline void multiply(const struct cuda_matmul_args &a,
 #pragma unroll
     for (int h = 0; h < HALVES; h++)
         x[h] = input_row(a, g + 8 * h, n), scale[h] = 1;
-    fetch_ahead(a.ahead, a.ahead_bytes);
     wait();
     if (n == 0)
         return;
@@ -319,11 +291,11 @@ __device__ static inline void matmul(const struct cuda_matmul_args &a)
 
 #endif
 
-#define ENTRY(name, tiles, halves, gated)                                                  \
-    extern "C" __global__ void __launch_bounds__(MATMUL_WARPS * 32, CUDA_MATMUL_PER_SM)    \
-        KERNEL(name)(const __grid_constant__ struct cuda_matmul_args a)                    \
-    {                                                                                      \
-        matmul<tiles, halves, gated>(a);                                                   \
+#define ENTRY(name, tiles, halves, gated)                                               \
+    extern "C" __global__ void __launch_bounds__(MATMUL_WARPS * 32, CUDA_MATMUL_PER_SM) \
+        KERNEL(name)(const __grid_constant__ struct cuda_matmul_args a)                 \
+    {                                                                                   \
+        matmul<tiles, halves, gated>(a);                                                \
     }
 
 ENTRY(matmul_few, 1, 1, false)

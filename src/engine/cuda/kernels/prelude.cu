@@ -1,5 +1,5 @@
-/* What every program begins with, behind args.h and ptx.cu. Defined outside: ELEM_F32, ELEM_F16 or ELEM_BF16,
- * KERNEL(name) = the entry's name with its dtype, HEAD_DIM where the source wants it. */
+/* What every program begins with, behind args.h and ptx.cu. Defined outside: ELEM_F32, ELEM_F16 or
+ * ELEM_BF16, KERNEL(name) = the entry's name with its dtype, HEAD_DIM where the source wants it. */
 
 #if defined(ELEM_F32)
 typedef float elem;
@@ -97,6 +97,24 @@ __device__ static inline uint4 load_once(const void *p)
     return ptx_ld_nc_256B_v4(p);
 }
 
+/* The same where a warp asks for whole lines. */
+__device__ static inline uint4 load_line(const void *p)
+{
+    return ptx_ld_nc_v4(p);
+}
+
+/* In front of `wait`. The compiler moves the two above behind it where it likes, as nothing may
+ * write what they read: 6 % of a decode step. */
+__device__ static inline uint4 load_once_early(const void *p)
+{
+    return ptx_ld_256B_v4(p);
+}
+
+__device__ static inline uint4 load_early(const void *p)
+{
+    return ptx_ld_no_allocate_v4((const u16 *)p);
+}
+
 /* 2^x to 2 ulp. */
 __device__ static inline float power_of_2(float x)
 {
@@ -158,18 +176,4 @@ __device__ static inline void wait(void)
 #if __CUDA_ARCH__ >= 900
     ptx_griddepcontrol_wait();
 #endif
-}
-
-/* Fetches this block's share of [p, p + bytes) into L2: memory stays busy while blocks start,
- * reduce and end. */
-__device__ static inline void fetch_ahead(const void *p, i64 bytes)
-{
-    if (!p)
-        return;
-    const i64 blocks = (i64)gridDim.x * gridDim.y * gridDim.z;
-    const i64 block = blockIdx.x + (i64)gridDim.x * (blockIdx.y + (i64)gridDim.y * blockIdx.z);
-    const i64 share = (bytes / 128 + blocks - 1) / blocks * 128;
-    const i64 first = block * share, end = first + share < bytes ? first + share : bytes;
-    for (i64 i = first + threadIdx.x * 128; i < end; i += blockDim.x * 128)
-        ptx_prefetch_L2((const char *)p + i);
 }

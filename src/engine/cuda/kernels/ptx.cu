@@ -130,6 +130,25 @@ __device__ static inline uint4 ptx_ld_nc_256B_v4(const void *p)
     return v;
 }
 
+__device__ static inline uint4 ptx_ld_256B_v4(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.L1::no_allocate.L2::256B.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p)
+                 : "memory");
+    return v;
+}
+
+__device__ static inline uint4 ptx_ld_nc_v4(const void *p)
+{
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(p));
+    return v;
+}
+
 __device__ static inline uint4 ptx_ld_no_allocate_v4(const u16 *p)
 {
     uint4 v;
@@ -165,8 +184,9 @@ __device__ static inline void ptx_st_relaxed(u64 *p, u64 v)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
-/* 16 bytes into shared memory, of which those behind `bytes` are 0. Pointers to elements, not to void,
- * here and above: with those NVRTC orders the address arithmetic of attention_decode otherwise. */
+/* 16 bytes into shared memory, of which those behind `bytes` are 0. Pointers to elements, not to
+ * void, here and above: with those NVRTC orders the address arithmetic of attention_decode
+ * otherwise. */
 __device__ static inline void ptx_cp_async_16(u32 to, const u16 *from, int bytes)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)

@@ -33,30 +33,52 @@ __device__ static inline void close_chunk(const struct block &b, struct cursor &
     go_on(c);
 }
 
+/* How the lanes of a warp copy its share of a chunk, in SHARE rounds: the first vector of this lane
+ * and what a round adds. `place` is where the lane that computes with it looks. */
+struct lanes {
+    int row, col, place;
+    int rows, cols, places;
+};
+
+/* Rounds over columns, 64 bytes of 8 rows at once; or, of rows of LINES and more, over rows, 256
+ * bytes of 2 rows at once: whole lines. Those take 5 % off Llama's step and add 2 % to Qwen3's. */
+__device__ static inline struct lanes find_lanes(const struct block &b, int in)
+{
+    enum { LINES = 4096, WIDTH = 16 }; /* elements; lanes of a row */
+    const int lane = b.lane, at = lane % WIDTH;
+    if (in < LINES)
+        return {lane / 4, lane % 4 * 8, lane, 0, 32, 32};
+    return {lane / WIDTH, at * 8, at / 4 * 32 + lane / WIDTH * 4 + at % 4, 2, 0, 8};
+}
+
 __device__ static inline void copy_product(const struct block &b, int phase, int layer,
                                            struct cursor &c)
 {
     const struct product p = b.s->products[phase];
-    const int g = b.lane / 4, t = b.lane % 4, last = p.outs - 1;
-    const int k0 = (b.warp - WARPS - 1) * (SHARE * 32) + t * 8;
+    const struct lanes l = find_lanes(b, p.in);
     const int further = p.mode == NARROW ? SPAN : 0, step = p.mode == NARROW ? 2 * SPAN : SPAN;
+    const int k0 = (b.warp - WARPS - 1) * (SHARE * 32) + l.col, below = p.mode == WIDE ? 8 : 0;
+    const i64 to_second = (i64)(below + (p.mode == GATED ? p.outs : 0)) * p.in + further;
+    const i64 round = (i64)l.rows * p.in + l.cols;
     const elem *weight = of_layer(b, p.weight, phase == HEAD ? 0 : layer) + k0;
     for (int tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
-        int row = tile * (p.mode == WIDE ? 16 : 8) + g, second = p.mode == WIDE ? row + 8 : row;
-        row = row < last ? row : last;
-        second = (second < last ? second : last) + (p.mode == GATED ? p.outs : 0);
+        const int row = tile * (p.mode == WIDE ? 16 : 8) + l.row;
         const elem *a = weight + (i64)row * p.in;
-        const elem *z = weight + (i64)second * p.in + further;
-        for (int i = 0, left = p.in - k0; i < p.chunks; i++, a += step, z += step, left -= step) {
-            uint4 *to = open_chunk(b, c);
+        for (int i = 0, left = p.in - k0; i < p.chunks; i++, a += step, left -= step) {
+            uint4 *to = open_chunk(b, c) - b.lane + l.place;
+            const elem *first = a;
 #pragma unroll
-            for (int j = 0; j < SHARE; j++)
+            for (int j = 0; j < SHARE; j++, first += round) {
+                const int there = p.outs - row - j * l.rows, more = left - j * l.cols;
 #pragma unroll
                 for (int u = 0; u < CHUNK / 2; u++) {
-                    const int at = u * (SPAN / 2) + j * 32;
-                    copy(to + 2 * u * THREADS + j * 32, a + at, at < left);
-                    copy(to + (2 * u + 1) * THREADS + j * 32, z + at, at < left - further);
+                    const int at = u * (SPAN / 2);
+                    uint4 *place = to + 2 * u * THREADS + j * l.places;
+                    copy(place, first + at, at < more && there > 0);
+                    copy(place + THREADS, first + to_second + at,
+                         at < more - further && there > below);
                 }
+            }
             close_chunk(b, c);
         }
     }

@@ -76,12 +76,37 @@ static void grids_cover_the_largest_step(void **state)
     const struct cuda_matmul_args m = {.in = 1024, .outs = 1000};
     cuda_kernels[CUDA_MATMUL_FEW].launch(&m, CUDA_BF16, &most, &l);
     assert_int_equal(l.grid[0], 125);
+    cuda_kernels[CUDA_MATMUL_ONE].launch(&m, CUDA_F32, &most, &l);
+    assert_int_equal(l.grid[0], 63); /* two features a warp */
+    assert_int_equal(l.shared_bytes, 4096);
     cuda_kernels[CUDA_DECODE_STEP].launch(&(struct cuda_decode_step_args){0}, CUDA_BF16, &most, &l);
     assert_int_equal(l.grid[0], 132);            /* one a multiprocessor */
     const struct cuda_sizes none = {.sms = 132}; /* an empty grid cannot be launched */
     cuda_kernels[CUDA_ROPE].launch(&(struct cuda_rope_args){.heads = 1, .kv_heads = 1}, CUDA_BF16,
                                    &none, &l);
     assert_int_equal(l.grid[0], 1);
+}
+
+static enum cuda_kernel_id picked(int rows, int in, int outs, int act)
+{
+    const struct cuda_matmul_args a = {.in = in, .outs = outs, .act = act};
+    return cuda_matmul_pick(&a, rows, CUDA_BF16, 132);
+}
+
+static void products_pick_their_rows(void **state)
+{
+    (void)state;
+    assert_int_equal(picked(1, 4096, 2112, CUDA_ACT_NONE), CUDA_MATMUL_ONE);
+    assert_int_equal(picked(1, 4096, 2111, CUDA_ACT_NONE), CUDA_MATMUL_FEW_WIDE);
+    assert_int_equal(picked(1, 4096, 1056, CUDA_ACT_SILU_GATED), CUDA_MATMUL_ONE_GATED);
+    assert_int_equal(picked(1, 4096, 1055, CUDA_ACT_SILU_GATED), CUDA_MATMUL_FEW_GATED);
+    assert_int_equal(picked(1, 24576, 8192, CUDA_ACT_NONE), CUDA_MATMUL_ONE); /* 48 KiB */
+    assert_int_equal(picked(1, 24584, 8192, CUDA_ACT_NONE), CUDA_MATMUL_FEW_WIDE);
+    assert_int_equal(picked(2, 4096, 8192, CUDA_ACT_NONE), CUDA_MATMUL_FEW_WIDE);
+    assert_int_equal(picked(1, 2048, 1024, CUDA_ACT_NONE), CUDA_MATMUL_FEW);
+    assert_int_equal(picked(8, 1024, 151936, CUDA_ACT_NONE), CUDA_MATMUL_FEW_WIDE);
+    assert_int_equal(picked(9, 1024, 3072, CUDA_ACT_SILU_GATED), CUDA_MATMUL_SOME_GATED);
+    assert_int_equal(picked(16, 3072, 1024, CUDA_ACT_NONE), CUDA_MATMUL_SOME);
 }
 
 static void shapes_pick_their_rows(void **state)
@@ -92,10 +117,6 @@ static void shapes_pick_their_rows(void **state)
     assert_false(cuda_attention_fits(CUDA_F32, 128, 16));
     assert_false(cuda_attention_fits(CUDA_BF16, 80, 16));
     assert_false(cuda_attention_fits(CUDA_BF16, 128, 8));
-    assert_int_equal(cuda_matmul_pick(1, 1024, CUDA_ACT_NONE, 132), CUDA_MATMUL_FEW);
-    assert_int_equal(cuda_matmul_pick(8, 151936, CUDA_ACT_NONE, 132), CUDA_MATMUL_FEW_WIDE);
-    assert_int_equal(cuda_matmul_pick(9, 3072, CUDA_ACT_SILU_GATED, 132), CUDA_MATMUL_SOME_GATED);
-    assert_int_equal(cuda_matmul_pick(16, 1024, CUDA_ACT_NONE, 132), CUDA_MATMUL_SOME);
     struct cuda_decode_step_args qwen = {
         .attention = {.heads = 16, .kv_heads = 8, .head_dim = 128, .block_size = 16},
         .hidden = 1024,
@@ -268,7 +289,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(entries_are_found_again),  TEST(rows_are_whole),
         TEST(programs_include_nothing), TEST(grids_cover_the_largest_step),
-        TEST(shapes_pick_their_rows),   TEST(programs_compile),
+        TEST(shapes_pick_their_rows),   TEST(products_pick_their_rows),
+        TEST(programs_compile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
