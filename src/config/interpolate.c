@@ -228,8 +228,9 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
-/* A file that ships with twinfer: below ./data in the source tree, else where the program was built
- * (<tree>/build/twinfer) or installed (<prefix>/bin/twinfer). */
+/* A file that ships with twinfer: where the program was installed (<prefix>/bin/twinfer), else below
+ * ./data, else where it was built (<tree>/build/twinfer). A package has documents of the same names
+ * at its top, so the installed ones come first. */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
                             size_t n, struct node **out)
 {
@@ -237,7 +238,7 @@ static enum st resolve_data(struct interpolation *x, const struct cursor *c, con
     (void)n;
     const char *here = arena_printf(x->a, "data/%s", args[0]);
     const char *prefix = fs_dir(x->a, fs_self_dir(x->a));
-    const char *places[] = {here, arena_printf(x->a, "%s/share/twinfer/%s", prefix, here),
+    const char *places[] = {arena_printf(x->a, "%s/share/twinfer/%s", prefix, here), here,
                             arena_printf(x->a, "%s/%s", prefix, here)};
     const char *found = here;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
