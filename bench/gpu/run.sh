@@ -15,7 +15,7 @@
 #   kernels   gpu_bench (beside this script in the package of ./do dist; GPU_BENCH, or build/bench/gpu): rows of kernels
 #             against their twins, their times, steps, a step as one kernel, unequal lengths
 #
-#   profile   bundles of MODELS (qwen3_0_6b llama2_7b) in OUT/profiles, BUDGET (60) seconds of passes each
+#   profile   bundles of MODELS (qwen3_0_6b llama2_7b) in OUT/profiles, BUDGET (130) seconds of passes each
 #   capacity  requests/s of each at saturation, for the lengths of fidelity's workloads
 #   fidelity  three real runs each of a loaded, an idle and a long-prompt workload, simulated from OUT/profiles and compared;
 #             needs profile and capacity before it
@@ -32,7 +32,7 @@ steps_open "$@"
 shift
 hardware=${HARDWARE:-h200}
 models=${MODELS:-$(small 'qwen3_0_6b llama2_7b' micro)}
-budget=${BUDGET:-$(small 60 6)}
+budget=${BUDGET:-$(small 130 6)}
 
 # roof NAME OTHERWISE: the median that the piece `roofs` measured.
 roof() {

@@ -32,7 +32,7 @@ struct rule {
     enum op_kind ops[RULE_OPS]; /* in the order of the list, the first n */
     int n;
     uint32_t needs, lacks;
-    const char *carrier;
+    const char *carrier; /* as bundle_meta.json tells it: "matmul" for all kernels of few rows */
     enum st (*run)(const struct rule_use *u, struct err *e); /* NULL: nothing to do */
 };
 
