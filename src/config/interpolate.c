@@ -228,7 +228,8 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
     return ST_OK;
 }
 
-/* A file that ships with twinfer: where the program was installed (<prefix>/bin/twinfer), else below
+/* A file that ships with twinfer: where the program was installed (<prefix>/bin/twinfer), else
+ * below
  * ./data, else where it was built (<tree>/build/twinfer). A package has documents of the same names
  * at its top, so the installed ones come first. */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
