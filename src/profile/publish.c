@@ -32,6 +32,7 @@ static enum st judge_calibration(struct session *s, struct profile_result *r, st
     calibration_load(&s->journal, &all);
     calibration_predict(s->a, &all, p->model, b);
     calibration_find_waiting(&all, calibration_launch_s(s->a, &all));
+    calibration_fit_beside(s->a, &all, p->model, b, &r->decode_beside);
     for (int kind = 0; kind < CALIBRATION_KINDS; kind++)
         calibration_scales(s->a, &all, (enum calibration_kind)kind, r->scale[kind]);
     calibration_rests(&all, r->scale, &r->rests);

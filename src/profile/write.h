@@ -16,7 +16,8 @@ struct profile_result {
     const struct wake *wake;
     struct calibration_scale scale[CALIBRATION_KINDS][CALIBRATION_CLASSES];
     struct calibration_rests rests;
-    int level[POINT_GROUPS]; /* finest level that was measured */
+    struct bundle_decode_beside decode_beside; /* batches 0: not known */
+    int level[POINT_GROUPS];                   /* finest level that was measured */
     bool split;    /* executors with EXEC_OP_SPLIT: gaps are measured, and tables of their own for
                       decode batches (cells.h) */
     bool overlaps; /* the executor has several batches in flight */

@@ -221,5 +221,7 @@ struct node *profile_meta(struct arena *a, const struct profile_result *r,
     add_prompt_batches(a, r, ops, &said.meta);
     for (int k = 0; k < CALIBRATION_KINDS; k++)
         said.meta.iteration[k] = calibration_classes(a, r->scale[k]);
+    said.meta.has_decode_beside = r->decode_beside.batches > 0;
+    said.meta.decode_beside = r->decode_beside;
     return fields_node(a, &profile_fields, &said);
 }

@@ -61,9 +61,9 @@ static struct parts parts_of(const struct of_bundle *o, const struct batch *b)
     int64_t tokens = share(all, groups), seqs = share(b->n_decodes, groups);
     int64_t rows = share(row_tokens(b) + b->n_last_chunks, groups);
     const double prefill = prefill_of(t, b, groups);
-    const double decode = predict_verify_s(t, seqs, share(b->decode_kv_tokens, groups),
-                                           b->decode_kv_max, b->draft_tokens);
     const bool chunks = b->n_chunks > 0;
+    const double decode = (chunks ? predict_decode_beside_s : predict_verify_s)(
+        t, seqs, share(b->decode_kv_tokens, groups), b->decode_kv_max, b->draft_tokens);
     struct parts x = {
         .tokens = chunks ? predict_tokens_s(t, tokens) : predict_decode_tokens_s(t, tokens),
         .once = p->pp > 1 ? predict_once_s(t, tokens) : 0,

@@ -185,6 +185,7 @@ static enum st load_meta(struct arena *a, struct bundle *b, struct err *e)
     b->said = said;
     TRY(fields_read(a, &bundle_meta_fields, meta, said, e));
     take_host(b, &said->host);
+    b->decode_beside = said->has_decode_beside ? &said->decode_beside : NULL;
     for (unsigned k = 0; k < CALIBRATION_KINDS; k++)
         TRY(read_factors(a, meta, k, &said->iteration[k], factors[k], e));
     if (said->has_wake)

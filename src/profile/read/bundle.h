@@ -178,6 +178,15 @@ double predict_decode_mixed_s(const struct bundle *b, int64_t seqs, int64_t kv_b
 double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before, int64_t kv_max,
                         int64_t draft_tokens);
 
+/* The same beside prompts. Tables hold decode attention as batches without prompts take it: on a
+ * GPU mostly waiting, with rotation and KV append in its kernel. Beside prompts another kernel has
+ * done these, and the prompts' attention runs meanwhile: a time for each cached token and each row
+ * is left, which the calibration run of a GPU tells. Other bundles: predict_verify_s. */
+double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                               int64_t kv_max, int64_t draft_tokens);
+/* For who finds out, of a bundle of his own; NULL: as in batches without prompts. Borrowed. */
+void bundle_set_decode_beside(struct bundle *b, const struct bundle_decode_beside *beside);
+
 /* The part of predict_tokens_s that is not repeated per layer (the embedding). */
 double predict_once_s(const struct bundle *b, int64_t tokens);
 /* The experts' part of predict_tokens_s: GEMMs and activation, for that many tokens to route.

@@ -55,13 +55,30 @@ static const struct field prompt_batch_rows[] = {
 static const struct fields prompt_batch_fields = FIELDS(T, prompt_batch_rows);
 #undef T
 
+#define T struct bundle_decode_beside
+static const struct field beside_rows[] = {
+    FIELD(T, per_key_s, .max = 1),
+    FIELD(T, per_row_s, .max = 1),
+    NUMBER(T, batches),
+};
+static const struct fields beside_fields = FIELDS(T, beside_rows);
+#undef T
+
+static const struct field beside_part_rows[] = {
+    FIELD_MAP(struct bundle_meta, decode_beside, "decode_beside", &beside_fields, .optional = true),
+};
+static const struct fields beside_part_fields = FIELDS(struct bundle_meta, beside_part_rows);
+
 #define KIND(kind, key)                                                                       \
     FIELD_MAPS(struct bundle_meta, iteration[kind].of, iteration[kind].n, key, &class_fields, \
                .optional = true)
 static const struct field iteration_rows[] = {
-    KIND(CALIBRATION_DECODE, "decode"),        KIND(CALIBRATION_FIRST, "decode_first"),
-    KIND(CALIBRATION_SECOND, "decode_second"), KIND(CALIBRATION_PROMPT, "prompt"),
+    KIND(CALIBRATION_DECODE, "decode"),
+    KIND(CALIBRATION_FIRST, "decode_first"),
+    KIND(CALIBRATION_SECOND, "decode_second"),
+    KIND(CALIBRATION_PROMPT, "prompt"),
     KIND(CALIBRATION_MIXED, "prompt_mixed"),
+    FIELD_PART(NULL, &beside_part_fields, FIELD_IF(struct bundle_meta, has_decode_beside)),
 };
 static const struct fields iteration_fields = FIELDS(struct bundle_meta, iteration_rows);
 

@@ -95,12 +95,20 @@ struct bundle_power_cap {
     size_t n_rows;
 };
 
+/* Decode attention beside prompts (predict_decode_beside_s). */
+struct bundle_decode_beside {
+    double per_key_s, per_row_s; /* all layers */
+    int64_t batches;             /* from so many of the calibration run */
+};
+
 struct bundle_meta {
     struct bundle_operator *operators;
     size_t n_operators;
     struct bundle_prompt_batch *prompt_batches; /* of GPUs; else none */
     size_t n_prompt_batches;
     struct bundle_classes iteration[CALIBRATION_KINDS];
+    bool has_decode_beside;
+    struct bundle_decode_beside decode_beside;
     struct bundle_host host;
     bool has_wake;
     struct bundle_wake wake;

@@ -175,6 +175,20 @@ double predict_verify_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
     return reading > computing ? reading : computing;
 }
 
+double predict_decode_beside_s(const struct bundle *b, int64_t seqs, int64_t kv_before,
+                               int64_t kv_max, int64_t draft_tokens)
+{
+    const struct bundle_decode_beside *x = b->decode_beside;
+    if (!x || seqs <= 0)
+        return predict_verify_s(b, seqs, kv_before, kv_max, draft_tokens);
+    return (double)seqs * x->per_row_s + (double)(kv_before + seqs * draft_tokens) * x->per_key_s;
+}
+
+void bundle_set_decode_beside(struct bundle *b, const struct bundle_decode_beside *beside)
+{
+    b->decode_beside = beside;
+}
+
 /* ---- energy: the times' look-ups count already -------------------------------------------- */
 
 static double sum_j(const struct curve_sum *sum, int64_t v)

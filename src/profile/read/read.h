@@ -86,6 +86,7 @@ struct bundle {
     /* Over log2 of sequences or tokens; no grid: 1. Of the passes of a train of decodes: the first,
      * the second and third (no grid: as the rest), the rest. */
     struct curve first_scale, second_scale, decode_scale, prompt_scale, mixed_scale;
+    const struct bundle_decode_beside *decode_beside; /* NULL = as in batches without prompts */
     const char *estimated;
     struct bundle_counts {
         int64_t lookups, outside;

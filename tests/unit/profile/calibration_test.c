@@ -260,6 +260,106 @@ static void the_power_cap_is_in_no_factor(void **state)
     arena_free(&a);
 }
 
+/* ---- decode attention beside prompts ---- */
+
+static const double TOKEN_S = 1e-3, KEY_S = 2e-7, ROW_S = 1e-4; /* of the batches below */
+
+/* A batch whose class has another factor than the next; not_told: seconds that no part has. */
+static void add_beside(struct calibration *r, int i, double key_s, double row_s, double not_told)
+{
+    static const int rows[] = {2, 7, 20, 60, 3}, keys[] = {60, 900, 300};
+    const int64_t tokens = 40 << i % 4;
+    const int n = rows[i % 5], kv = n * keys[i % 3];
+    const double factor = i % 4 < 2 ? 1.2 : 0.9;
+    add_batch(r, i / 40, n, 1, tokens, 0, 1);
+    struct calibration_batch *row = &vec_last(&r->batches);
+    row->first_chunk = r->chunks.n;
+    vec_push(&r->chunks, (struct chunk){.tokens = tokens});
+    row->b.decode_kv_tokens = kv;
+    row->b.decode_kv_max = 2 * keys[i % 3];
+    row->device_s = factor * (TOKEN_S * (double)(tokens + n) + key_s * kv + row_s * n) + not_told;
+}
+
+/* Tables of a millisecond a token that know nothing of decode attention. */
+static void beside_tables(struct arena *a, struct bundle *b)
+{
+    static const double ends[] = {1, 4096}, per_token[] = {1e-3, 4.096};
+    *b = (struct bundle){.counts = arena_one(a, struct bundle_counts)};
+    b->tokens.n = 1;
+    b->tokens.curve[0] = (struct curve){grid_new(a, ends, 2), per_token};
+}
+
+static void decode_attention_beside_prompts_is_found(void **state)
+{
+    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b;
+    struct bundle_decode_beside out;
+    struct calibration_scale scale[CALIBRATION_CLASSES];
+    struct calibration r = {.deep = true};
+    beside_tables(a, &b);
+    for (int i = 0; i < 80; i++)
+        add_beside(&r, i, KEY_S, ROW_S, 0);
+    add_beside(&r, 80, KEY_S, ROW_S, 60); /* a stall */
+    calibration_predict(a, &r, &model, &b);
+    calibration_fit_beside(a, &r, &model, &b, &out);
+    assert_int_equal(out.batches, 80);
+    assert_near_rel(out.per_key_s, KEY_S, 1e-3);
+    assert_near_rel(out.per_row_s, ROW_S, 1e-3);
+    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 0), 5 * ROW_S + 1000 * KEY_S, 1e-3);
+    assert_near_rel(predict_decode_beside_s(&b, 5, 1000, 300, 2), 5 * ROW_S + 1010 * KEY_S, 1e-3);
+    assert_true(predict_decode_beside_s(&b, 0, 0, 0, 0) == 0);
+    r.batches.n--;
+    calibration_scales(a, &r, CALIBRATION_MIXED, scale);
+    for (int k = 0; k < CALIBRATION_CLASSES; k++)
+        assert_true(scale[k].n == 0 || scale[k].error < 2e-3);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
+/* Rows that take less than nothing take nothing, and the keys what is best then. */
+static void nothing_takes_less_than_no_time(void **state)
+{
+    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
+    (void)state;
+    struct arena *a = arena_new();
+    struct bundle b;
+    struct bundle_decode_beside out;
+    struct calibration r = {.deep = true};
+    beside_tables(a, &b);
+    for (int i = 0; i < 80; i++)
+        add_beside(&r, i, KEY_S, -ROW_S, 0);
+    calibration_predict(a, &r, &model, &b);
+    calibration_fit_beside(a, &r, &model, &b, &out);
+    assert_int_equal(out.batches, 80);
+    assert_true(out.per_row_s == 0 && out.per_key_s > 0 && out.per_key_s < KEY_S);
+    calibration_free(&r);
+    arena_free(&a);
+}
+
+static void few_batches_and_other_executors_keep_the_tables(void **state)
+{
+    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
+    (void)state;
+    struct arena *a = arena_new();
+    for (int deep = 0; deep < 2; deep++) {
+        struct bundle b;
+        struct bundle_decode_beside out;
+        struct calibration r = {.deep = deep};
+        beside_tables(a, &b);
+        for (int i = 0; i < (deep ? 49 : 80); i++)
+            add_beside(&r, i, KEY_S, ROW_S, 0);
+        calibration_predict(a, &r, &model, &b);
+        calibration_fit_beside(a, &r, &model, &b, &out);
+        assert_int_equal(out.batches, 0);
+        assert_null(b.decode_beside);
+        assert_near(r.batches.p[0].predicted_s, 42e-3, 1e-9);
+        calibration_free(&r);
+    }
+    arena_free(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -267,6 +367,9 @@ int main(void)
         cmocka_unit_test(launching_is_what_few_batches_exceed),
         cmocka_unit_test(prompts_alone_overlap_with_nothing),
         cmocka_unit_test(the_power_cap_is_in_no_factor),
+        cmocka_unit_test(decode_attention_beside_prompts_is_found),
+        cmocka_unit_test(nothing_takes_less_than_no_time),
+        cmocka_unit_test(few_batches_and_other_executors_keep_the_tables),
         cmocka_unit_test(a_class_of_one_batch_is_joined_to_its_neighbour),
         cmocka_unit_test(few_sequences_of_a_gpu_have_rests),
         cmocka_unit_test(few_sequences_have_prompts_of_a_whole_batch),

@@ -633,6 +633,27 @@ static void neighbours_in_the_caches_have_factors_of_their_own(void **state)
     assert_true(bundle_decode_scale(f->b, 4, 0) == 1.5);
 }
 
+static void decode_attention_beside_prompts_has_times_of_its_own(void **state)
+{
+    struct fixture *f = *state;
+    load(f);
+    assert_true(predict_decode_beside_s(f->b, 4, 400, 100, 0) ==
+                predict_verify_s(f->b, 4, 400, 100, 0));
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"iteration\": {\"decode_beside\": {\"per_key_s\": 1e-6, "
+            "\"per_row_s\": 1e-3, \"batches\": 90}}, \"operators\": {}}\n");
+    load(f);
+    relative(predict_decode_beside_s(f->b, 4, 400, 100, 0), 4e-3 + 400e-6);
+    relative(predict_decode_beside_s(f->b, 4, 400, 100, 3), 4e-3 + 412e-6); /* 12 drafts */
+    assert_true(predict_decode_beside_s(f->b, 0, 0, 0, 0) == 0);
+    relative(predict_verify_s(f->b, 4, 400, 100, 0), decode_ms(4, 100) / 1e3 * 2);
+    put_str(f->compute, "bundle_meta.json",
+            "{\"schema_version\": 1, \"iteration\": {\"decode_beside\": {\"per_key_s\": -1, "
+            "\"per_row_s\": 1e-3, \"batches\": 90}}, \"operators\": {}}\n");
+    assert_int_equal(bundle_load(f->a, &f->key, &f->b, &f->e), ST_INPUT);
+    assert_non_null(strstr(err_cause(&f->e, 0), "per_key_s"));
+}
+
 static void check_holds_points_out(void **state)
 {
     struct fixture *f = *state;
@@ -942,6 +963,7 @@ int main(void)
         with_bundle(waking_up_is_interpolated_over_the_pause),
         with_bundle(our_meta_brings_errors_and_scales),
         with_bundle(neighbours_in_the_caches_have_factors_of_their_own),
+        with_bundle(decode_attention_beside_prompts_has_times_of_its_own),
         with_bundle(check_holds_points_out),
         with_bundle(energy_columns_are_read_beside_the_times),
         with_bundle(a_part_of_the_energy_is_no_energy),
