@@ -468,101 +468,6 @@ static const struct calibration_batch *walk_next(struct walk *w)
     return NULL;
 }
 
-/* A batch of the fit, in parts of its measured time: what is left without decode attention, with
- * one unit a cached token, with one a row. */
-struct beside_row {
-    int k; /* class */
-    double rest, keys, rows;
-};
-typedef VEC(struct beside_row) beside_rows;
-
-/* Predictions of all batches with that decode attention beside prompts. [batches] */
-static const double *predictions(struct arena *a, struct calibration *r, const struct model *m,
-                                 struct bundle *b, double per_key_s, double per_row_s)
-{
-    const struct bundle_decode_beside beside = {.per_key_s = per_key_s, .per_row_s = per_row_s};
-    double *out = arena_array(a, double, r->batches.n + 1);
-    bundle_set_decode_beside(b, &beside);
-    calibration_predict(a, r, m, b);
-    bundle_set_decode_beside(b, NULL);
-    for (size_t i = 0; i < r->batches.n; i++)
-        out[i] = r->batches.p[i].predicted_s;
-    return out;
-}
-
-/* The factors of classes that leave the least squares. */
-static void fit_factors(const beside_rows *rows, const double unit[2],
-                        double factor[CALIBRATION_CLASSES])
-{
-    double sum[CALIBRATION_CLASSES] = {0}, squares[CALIBRATION_CLASSES] = {0};
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct beside_row *x = &rows->p[i];
-        const double q = x->rest + unit[0] * x->keys + unit[1] * x->rows;
-        sum[x->k] += q;
-        squares[x->k] += q * q;
-    }
-    for (int k = 0; k < CALIBRATION_CLASSES; k++)
-        factor[k] = squares[k] > 0 ? sum[k] / squares[k] : 1;
-}
-
-/* The units, none below 0, that leave the least squares with these factors. */
-static void fit_units(const beside_rows *rows, const double factor[CALIBRATION_CLASSES],
-                      double unit[2])
-{
-    double kk = 0, kr = 0, rr = 0, ky = 0, ry = 0;
-    for (size_t i = 0; i < rows->n; i++) {
-        const struct beside_row *x = &rows->p[i];
-        const double f = factor[x->k], y = 1 - f * x->rest, k = f * x->keys, r = f * x->rows;
-        kk += k * k, kr += k * r, rr += r * r, ky += k * y, ry += r * y;
-    }
-    const double det = kk * rr - kr * kr;
-    unit[0] = det > 0 ? (ky * rr - ry * kr) / det : 0;
-    unit[1] = det > 0 ? (ry * kk - ky * kr) / det : 0;
-    if (unit[0] < 0)
-        unit[0] = 0, unit[1] = rr > 0 ? fmax(ry / rr, 0) : 0;
-    else if (unit[1] < 0)
-        unit[1] = 0, unit[0] = kk > 0 ? fmax(ky / kk, 0) : 0;
-}
-
-void calibration_fit_beside(struct arena *a, struct calibration *r, const struct model *m,
-                            struct bundle *unscaled, struct bundle_decode_beside *out)
-{
-    enum { LEAST_BATCHES = 50, TURNS = 100 };
-    static const double FAR = 1.5, KEY_S = 1e-8, ROW_S = 1e-5; /* stalls; the units' sizes */
-    const double *table, *rest, *keys, *each;
-    double unit[2] = {0}, factor[CALIBRATION_CLASSES];
-    beside_rows rows = {0};
-    *out = (struct bundle_decode_beside){0};
-    if (!r->deep)
-        return;
-    double *known = arena_array(a, double, r->batches.n + 1);
-    for (size_t i = 0; i < r->batches.n; i++)
-        known[i] = r->batches.p[i].predicted_s;
-    table = known;
-    rest = predictions(a, r, m, unscaled, 0, 0);
-    keys = predictions(a, r, m, unscaled, KEY_S, 0);
-    each = predictions(a, r, m, unscaled, 0, ROW_S);
-    for (size_t i = 0; i < r->batches.n; i++) {
-        const struct calibration_batch *row = &r->batches.p[i];
-        const double s = row->device_s;
-        if (kind_of(&row->b) == CALIBRATION_MIXED && is_known(row) && s < FAR * table[i] &&
-            table[i] < FAR * s)
-            vec_push(&rows, (struct beside_row){class_of(r, &row->b), rest[i] / s,
-                                                (keys[i] - rest[i]) / s, (each[i] - rest[i]) / s});
-    }
-    for (int i = 0; i < TURNS && rows.n >= LEAST_BATCHES; i++) {
-        fit_factors(&rows, unit, factor);
-        fit_units(&rows, factor, unit);
-    }
-    if (rows.n >= LEAST_BATCHES) {
-        *out = (struct bundle_decode_beside){
-            .per_key_s = unit[0] * KEY_S, .per_row_s = unit[1] * ROW_S, .batches = (int64_t)rows.n};
-        bundle_set_decode_beside(unscaled, out);
-    }
-    calibration_predict(a, r, m, unscaled);
-    vec_free(&rows);
-}
-
 static double deviation(const double *v, int n)
 {
     double mean = 0, sum = 0;
@@ -695,4 +600,103 @@ struct bundle_classes calibration_classes(struct arena *a,
                                                     .batches = s[k].n,
                                                     .rounds = s[k].rounds};
     return out;
+}
+
+/* ---- decode attention beside prompts ---- */
+
+/* A batch of the fit, in parts of its measured time: what is left without decode attention, with
+ * one unit a cached token, with one a row. */
+struct beside_row {
+    int k; /* class */
+    double rest, keys, rows;
+};
+typedef VEC(struct beside_row) beside_rows;
+
+/* What is predicted of all batches now. [batches] */
+static const double *predictions(struct arena *a, const struct calibration *r)
+{
+    double *out = arena_array(a, double, r->batches.n + 1);
+    for (size_t i = 0; i < r->batches.n; i++)
+        out[i] = r->batches.p[i].predicted_s;
+    return out;
+}
+
+/* The same with that decode attention beside prompts. */
+static const double *predictions_with(struct arena *a, struct calibration *r, const struct model *m,
+                                      struct bundle *b, double per_key_s, double per_row_s)
+{
+    const struct bundle_decode_beside beside = {.per_key_s = per_key_s, .per_row_s = per_row_s};
+    bundle_set_decode_beside(b, &beside);
+    calibration_predict(a, r, m, b);
+    bundle_set_decode_beside(b, NULL);
+    return predictions(a, r);
+}
+
+/* The factors of classes that leave the least squares. */
+static void fit_factors(const beside_rows *rows, const double unit[2],
+                        double factor[CALIBRATION_CLASSES])
+{
+    double sum[CALIBRATION_CLASSES] = {0}, squares[CALIBRATION_CLASSES] = {0};
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct beside_row *x = &rows->p[i];
+        const double q = x->rest + unit[0] * x->keys + unit[1] * x->rows;
+        sum[x->k] += q;
+        squares[x->k] += q * q;
+    }
+    for (int k = 0; k < CALIBRATION_CLASSES; k++)
+        factor[k] = squares[k] > 0 ? sum[k] / squares[k] : 1;
+}
+
+/* The units, none below 0, that leave the least squares with these factors. */
+static void fit_units(const beside_rows *rows, const double factor[CALIBRATION_CLASSES],
+                      double unit[2])
+{
+    double kk = 0, kr = 0, rr = 0, ky = 0, ry = 0;
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct beside_row *x = &rows->p[i];
+        const double f = factor[x->k], y = 1 - f * x->rest, k = f * x->keys, r = f * x->rows;
+        kk += k * k, kr += k * r, rr += r * r, ky += k * y, ry += r * y;
+    }
+    const double det = kk * rr - kr * kr;
+    unit[0] = det > 0 ? (ky * rr - ry * kr) / det : 0;
+    unit[1] = det > 0 ? (ry * kk - ky * kr) / det : 0;
+    if (unit[0] < 0)
+        unit[0] = 0, unit[1] = rr > 0 ? fmax(ry / rr, 0) : 0;
+    else if (unit[1] < 0)
+        unit[1] = 0, unit[0] = kk > 0 ? fmax(ky / kk, 0) : 0;
+}
+
+void calibration_fit_beside(struct arena *a, struct calibration *r, const struct model *m,
+                            struct bundle *unscaled, struct bundle_decode_beside *out)
+{
+    enum { LEAST_BATCHES = 50, TURNS = 100 };
+    static const double FAR = 1.5, KEY_S = 1e-8, ROW_S = 1e-5; /* stalls; the units' sizes */
+    double unit[2] = {0}, factor[CALIBRATION_CLASSES];
+    beside_rows rows = {0};
+    *out = (struct bundle_decode_beside){0};
+    if (!r->deep)
+        return;
+    const double *table = predictions(a, r);
+    const double *rest = predictions_with(a, r, m, unscaled, 0, 0);
+    const double *keys = predictions_with(a, r, m, unscaled, KEY_S, 0);
+    const double *each = predictions_with(a, r, m, unscaled, 0, ROW_S);
+    for (size_t i = 0; i < r->batches.n; i++) {
+        const struct calibration_batch *row = &r->batches.p[i];
+        const double s = row->device_s;
+        if (kind_of(&row->b) == CALIBRATION_MIXED && is_known(row) && s < FAR * table[i] &&
+            table[i] < FAR * s)
+            vec_push(&rows, (struct beside_row){class_of(r, &row->b), rest[i] / s,
+                                                (keys[i] - rest[i]) / s, (each[i] - rest[i]) / s});
+    }
+    if (rows.n >= LEAST_BATCHES) {
+        for (int i = 0; i < TURNS; i++) {
+            fit_factors(&rows, unit, factor);
+            fit_units(&rows, factor, unit);
+        }
+        *out = (struct bundle_decode_beside){
+            .per_key_s = unit[0] * KEY_S, .per_row_s = unit[1] * ROW_S, .batches = (int64_t)rows.n};
+        bundle_set_decode_beside(unscaled, out);
+    }
+    calibration_predict(a, r, m, unscaled);
+    vec_free(&rows);
 }

@@ -205,13 +205,14 @@ static void a_class_of_one_batch_is_joined_to_its_neighbour(void **state)
     arena_free(&a);
 }
 
+static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
+
 /* Batches of a device whose clock falls, over tables of a millisecond a token: in order, with the
  * times that they took, nothing is left for a factor. Another round begins rested. */
 static void the_power_cap_is_in_no_factor(void **state)
 {
     (void)state;
     struct arena *a = arena_new();
-    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
     static const double ends[] = {1, 4096}, per_token[] = {1e-3, 4.096};
     static const double size[] = {0, 12}, rested[] = {0.9, 0.9}, sustained[] = {1.1, 1.3},
                         target[] = {0.5, 1};
@@ -289,21 +290,26 @@ static void beside_tables(struct arena *a, struct bundle *b)
     b->tokens.curve[0] = (struct curve){grid_new(a, ends, 2), per_token};
 }
 
+static struct bundle_decode_beside fitted(struct arena *a, struct calibration *r, struct bundle *b)
+{
+    static struct bundle_decode_beside out; /* the bundle borrows it */
+    beside_tables(a, b);
+    calibration_predict(a, r, &model, b);
+    calibration_fit_beside(a, r, &model, b, &out);
+    return out;
+}
+
 static void decode_attention_beside_prompts_is_found(void **state)
 {
-    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
     (void)state;
     struct arena *a = arena_new();
     struct bundle b;
-    struct bundle_decode_beside out;
     struct calibration_scale scale[CALIBRATION_CLASSES];
     struct calibration r = {.deep = true};
-    beside_tables(a, &b);
     for (int i = 0; i < 80; i++)
         add_beside(&r, i, KEY_S, ROW_S, 0);
     add_beside(&r, 80, KEY_S, ROW_S, 60); /* a stall */
-    calibration_predict(a, &r, &model, &b);
-    calibration_fit_beside(a, &r, &model, &b, &out);
+    const struct bundle_decode_beside out = fitted(a, &r, &b);
     assert_int_equal(out.batches, 80);
     assert_near_rel(out.per_key_s, KEY_S, 1e-3);
     assert_near_rel(out.per_row_s, ROW_S, 1e-3);
@@ -321,17 +327,13 @@ static void decode_attention_beside_prompts_is_found(void **state)
 /* Rows that take less than nothing take nothing, and the keys what is best then. */
 static void nothing_takes_less_than_no_time(void **state)
 {
-    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
     (void)state;
     struct arena *a = arena_new();
     struct bundle b;
-    struct bundle_decode_beside out;
     struct calibration r = {.deep = true};
-    beside_tables(a, &b);
     for (int i = 0; i < 80; i++)
         add_beside(&r, i, KEY_S, -ROW_S, 0);
-    calibration_predict(a, &r, &model, &b);
-    calibration_fit_beside(a, &r, &model, &b, &out);
+    const struct bundle_decode_beside out = fitted(a, &r, &b);
     assert_int_equal(out.batches, 80);
     assert_true(out.per_row_s == 0 && out.per_key_s > 0 && out.per_key_s < KEY_S);
     calibration_free(&r);
@@ -340,18 +342,14 @@ static void nothing_takes_less_than_no_time(void **state)
 
 static void few_batches_and_other_executors_keep_the_tables(void **state)
 {
-    static const struct model model = {.layers = 2, .hidden = 64, .heads = 4, .head_dim = 16};
     (void)state;
     struct arena *a = arena_new();
     for (int deep = 0; deep < 2; deep++) {
         struct bundle b;
-        struct bundle_decode_beside out;
         struct calibration r = {.deep = deep};
-        beside_tables(a, &b);
         for (int i = 0; i < (deep ? 49 : 80); i++)
             add_beside(&r, i, KEY_S, ROW_S, 0);
-        calibration_predict(a, &r, &model, &b);
-        calibration_fit_beside(a, &r, &model, &b, &out);
+        const struct bundle_decode_beside out = fitted(a, &r, &b);
         assert_int_equal(out.batches, 0);
         assert_null(b.decode_beside);
         assert_near(r.batches.p[0].predicted_s, 42e-3, 1e-9);
