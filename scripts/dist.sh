@@ -17,7 +17,7 @@ cp "$(find "$build" -name gpu_bench -type f -perm -100 | head -n 1)" "$root/shar
 # what people read first stands first
 mv "$root/share/doc/twinfer"/* "$root/"
 rmdir "$root/share/doc/twinfer" "$root/share/doc"
-find "$root/docs" "$root/bench" "$root/data" -type d -empty -delete
+find "$root/docs" "$root/bench" "$root/data" -type d -empty -delete # had no documents
 
 # glibc, the loader and what must match the kernel stay behind.
 ldd "$build/twinfer" | awk '$3 ~ /^\// { print $3 }' |
@@ -33,9 +33,9 @@ sh scripts/ci/links.sh "$root"
 (cd / && "$root/bin/twinfer" --version) >/dev/null
 # the documents at its top have the names of folders in share/twinfer, which they must not hide
 out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
 (cd "$root" && bin/twinfer workload model=tiny_qwen3 "out=$out/workload" && bin/twinfer simulate hardware=h200 \
     model=qwen3_0_6b workload.num_requests=2 "out=$out/run") >"$out/log" 2>&1 || { cat "$out/log" >&2; exit 1; }
 ! grep uncalibrated "$out/log" >&2 || exit 1 # its bundle was not found
-rm -rf "$out"
 tar -C dist -czf "dist/$name.tar.gz" "$name"
 echo "dist/$name.tar.gz"

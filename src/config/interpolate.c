@@ -229,9 +229,8 @@ static enum st resolve_stable_id(struct interpolation *x, const struct cursor *c
 }
 
 /* A file that ships with twinfer: where the program was installed (<prefix>/bin/twinfer), else
- * below
- * ./data, else where it was built (<tree>/build/twinfer). A package has documents of the same names
- * at its top, so the installed ones come first. */
+ * below ./data, else where it was built (<tree>/build/twinfer). A package has documents of the same
+ * names at its top, so the installed ones come first. */
 static enum st resolve_data(struct interpolation *x, const struct cursor *c, const char **args,
                             size_t n, struct node **out)
 {

@@ -424,32 +424,24 @@ enum {
         0     \
     }
 
-#define ROW(id, entry, file, types, head, type, bound, rule, body, least, text) \
-    [id] = {.name = entry,                                                      \
-            .source = file,                                                     \
-            .help = text,                                                       \
-            .dtypes = types,                                                    \
-            .min_arch = 80,                                                     \
-            .head_dim = head,                                                   \
-            .args_bytes = sizeof(struct type),                                  \
-            .tolerance = bound,                                                 \
-            .launch = rule,                                                     \
-            .twin = body,                                                       \
-            .floor = least}
+#define ROW(id, entry, file, types, head, type, bound, rule, body, least, text, ...) \
+    [id] = {.name = entry,                                                           \
+            .source = file,                                                          \
+            .help = text,                                                            \
+            .dtypes = types,                                                         \
+            .min_arch = 80,                                                          \
+            .head_dim = head,                                                        \
+            .args_bytes = sizeof(struct type),                                       \
+            .tolerance = bound,                                                      \
+            .launch = rule,                                                          \
+            .twin = body,                                                            \
+            .floor = least,                                                          \
+            __VA_ARGS__}
 
 /* clang-format off */
-#define MATMUL(id, entry, file, rule, text)                \
-    [id] = {.name = entry,                                 \
-            .source = file,                                \
-            .shares = {"matmul_finish.cu"},                \
-            .help = text,                                  \
-            .dtypes = ALL,                                 \
-            .min_arch = 80,                                \
-            .args_bytes = sizeof(struct cuda_matmul_args), \
-            .tolerance = ROUNDED,                          \
-            .launch = rule,                                \
-            .twin = twin_matmul,                           \
-            .floor = matmul_floor}
+#define MATMUL(id, entry, file, rule, text)                                                \
+    ROW(id, entry, file, ALL, false, cuda_matmul_args, ROUNDED, rule, twin_matmul,         \
+        matmul_floor, text, .shares = {"matmul_finish.cu"})
 #define ATTENTION(id, entry, types, head, rule, body, least, text)                       \
     ROW(id, entry, entry ".cu", types, head, cuda_attention_args, ROUNDED, rule, body, least, text)
 
@@ -464,18 +456,9 @@ const struct cuda_kernel cuda_kernels[CUDA_KERNELS] = {
         twin_act, act_floor, "gated SiLU or GELU"),
     ROW(CUDA_BIAS, "bias", "token.cu", ALL, false, cuda_bias_args, EXACT, bias_launch,
         twin_bias, bias_floor, "bias add"),
-    [CUDA_ATTENTION_DECODE] = {.name = "attention_decode",
-                               .source = "attention_decode.cu",
-                               .shares = {"attention_page.cu"},
-                               .help = "attention of decode rows",
-                               .dtypes = HALF,
-                               .min_arch = 80,
-                               .head_dim = true,
-                               .args_bytes = sizeof(struct cuda_attention_args),
-                               .tolerance = ROUNDED,
-                               .launch = decode_launch,
-                               .twin = twin_attention_decode,
-                               .floor = decode_floor},
+    ROW(CUDA_ATTENTION_DECODE, "attention_decode", "attention_decode.cu", HALF, true,
+        cuda_attention_args, ROUNDED, decode_launch, twin_attention_decode, decode_floor,
+        "attention of decode rows", .shares = {"attention_page.cu"}),
     ATTENTION(CUDA_ATTENTION_PREFILL, "attention_prefill", HALF, true, prefill_launch,
               twin_attention_prefill, prefill_floor, "attention of prefill chunks"),
     ATTENTION(CUDA_ATTENTION_ANY, "attention_any", ALL, false, any_launch,

@@ -11,7 +11,8 @@
  * grid = at most CUDA_MATMUL_PER_SM blocks a multiprocessor; dynamic shared memory for the row.
  * Lanes' sums are added in a fixed order: results do not depend on timing. */
 
-/* Vectors of a stage, of each of the two rows: a row of 8 KiB is as many stages either way. */
+/* Vectors of a stage that a lane takes of each of the two rows, and of each of two long ones: with
+ * as many a short row would leave half of its stage empty. */
 enum { ONE_LOADS = 4, ONE_LOADS_LONG = 8, ONE_LONG = 512 /* vectors of a row */ };
 
 /* sum + 16 bytes of weights times their inputs */
@@ -113,7 +114,8 @@ __device__ static inline void multiply_one(const struct cuda_matmul_args &a, uin
     for (int u = 0; u < LOADS; u++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            w[i][u] = unit < units && lane + u * 32 < vectors ? load_early(rows[i] + u * 32) : none;
+            w[i][u] =
+                unit < units && lane + u * 32 < vectors ? load_line_early(rows[i] + u * 32) : none;
     const int n = *a.count;
     wait();
     if (n == 0)

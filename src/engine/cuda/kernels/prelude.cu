@@ -110,7 +110,7 @@ __device__ static inline uint4 load_once_early(const void *p)
     return ptx_ld_256B_v4(p);
 }
 
-__device__ static inline uint4 load_early(const void *p)
+__device__ static inline uint4 load_line_early(const void *p)
 {
     return ptx_ld_no_allocate_v4((const u16 *)p);
 }
