@@ -45,8 +45,12 @@ static enum st model(struct job_context *c, struct err *e)
         return err_hint(e, "twinfer model inspect model=tiny_qwen3");
     }
     struct job_model m;
-    TRY(job_model(c, false, &m, e));
-    return strcmp(c->words[0], "init") == 0 ? init(c, &m, e) : inspect(c, &m, e);
+    if (strcmp(c->words[0], "init") == 0) {
+        TRY(job_model(c, false, &m, e));
+        return init(c, &m, e);
+    }
+    TRY(job_model_described(c, &m, e));
+    return inspect(c, &m, e);
 }
 
 static int run_model(struct job_context *c, struct err *e)

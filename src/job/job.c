@@ -67,13 +67,21 @@ static enum st add_generation_config(const struct job_context *c, struct job_mod
 enum st job_model(const struct job_context *c, bool need_weights, struct job_model *out,
                   struct err *e)
 {
+    TRY(job_model_described(c, out, e));
+    TRY(model_check_uniform(&out->m, e));
+    return need_weights ? find_weights(c, out, e) : ST_OK;
+}
+
+enum st job_model_described(const struct job_context *c, struct job_model *out, struct err *e)
+{
     const struct plan *p = c->plan;
     *out = (struct job_model){.dir = p->model.ref, .config = p->model.config};
     const char *name = p->model.name;
     if (p->model.ref) {
         const char *path = fs_join(c->a, p->model.ref, "config.json");
+        const struct json_limits limits = {.python = true}; /* time_step_limit: [0, Infinity] */
         struct node *tree;
-        TRY(json_load(c->a, path, NULL, &tree, e));
+        TRY(json_load(c->a, path, &limits, &tree, e));
         out->config = tree;
         if (!name)
             name = model_folder_name(c->a, p->model.ref);
@@ -94,7 +102,7 @@ enum st job_model(const struct job_context *c, bool need_weights, struct job_mod
         if (fs_exists(path))
             out->tokenizer = path;
     }
-    return need_weights ? find_weights(c, out, e) : ST_OK;
+    return ST_OK;
 }
 
 /* Ignores the model of a shipped configuration: it is no evidence of the server's model. */

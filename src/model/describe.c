@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "model/describe_layers.h"
 #include "text/table.h"
 
 /* ---- the figures ----------------------------------------------------------------------------- */
@@ -53,6 +54,20 @@ static struct figures figures_of(const struct model *m, const struct describe_pa
     return f;
 }
 
+/* Keys and values, of elements of so many bytes: a token of a long sequence in all layers. */
+static double kv_bytes(const struct model *m, double element_bytes)
+{
+    if (!m->structure)
+        return element_bytes * (double)model_kv_bytes_per_token(m, 1);
+    const struct layer_bytes b = layer_bytes_of(m->structure, element_bytes, sizeof(float));
+    return b.token + b.window_token;
+}
+
+static int64_t parameters(const struct model *m)
+{
+    return m->layered ? structure_params(m->structure) : model_params(m);
+}
+
 /* ---- for people ------------------------------------------------------------------------------ */
 
 /* "1,234,567" */
@@ -94,25 +109,59 @@ static const char *bytes(struct arena *a, double v)
     return scaled(a, v, 1024, units);
 }
 
+static void put_name(const struct model *m, struct buf *out)
+{
+    buf_printf(out, "%s: %s, %lld layers, hidden %lld, ", m->name, model_family_name(m),
+               (long long)m->layers, (long long)m->hidden);
+    if (!m->layered) {
+        buf_printf(out, "%lld heads of %lld, %lld KV heads, ", (long long)m->heads,
+                   (long long)m->head_dim, (long long)m->kv_heads);
+        if (m->experts)
+            buf_printf(out, "%lld experts, %lld per token, ", (long long)m->experts,
+                       (long long)m->experts_per_token);
+        buf_printf(out, "intermediate %lld, ", (long long)m->intermediate);
+    }
+    buf_printf(out, "vocabulary %lld\n", (long long)m->vocab);
+}
+
+static void put_sizes(struct arena *a, const struct model *m, struct buf *out)
+{
+    const int64_t params = parameters(m);
+    const struct structure *s = m->structure;
+    buf_printf(out, "parameters          %s%s\n", grouped(a, params),
+               m->tied ? " (lm_head is the embedding, counted once)" : "");
+    if (s && structure_active_params(s) != params)
+        buf_printf(out, "                    %s of them for each token\n",
+                   grouped(a, structure_active_params(s)));
+    buf_printf(out, "weights             %s as float32, %s as bfloat16\n",
+               bytes(a, 4 * (double)params), bytes(a, 2 * (double)params));
+    buf_printf(out, "KV cache per token  %s as float32, %s as bfloat16\n", bytes(a, kv_bytes(m, 4)),
+               bytes(a, kv_bytes(m, 2)));
+    if (!s)
+        return;
+    const struct layer_bytes b = layer_bytes_of(s, 2, sizeof(float));
+    if (b.window > 0)
+        buf_printf(out,
+                   "                    of it %s in layers with a window, at most %s a sequence\n",
+                   bytes(a, b.window_token), bytes(a, b.window));
+    if (b.state > 0)
+        buf_printf(out, "state per sequence  %s, of elements in bfloat16 and float32\n",
+                   bytes(a, b.state));
+    if (s->draft_layers)
+        buf_printf(out, "not counted         %lld layers that draft tokens (MTP)\n",
+                   (long long)s->draft_layers);
+    if (s->encoder)
+        buf_printf(
+            out,
+            "not counted         the encoder of %s; what images or sound cost is not modelled\n",
+            s->encoder);
+}
+
 static void put_head(struct arena *a, const struct model *m, const struct figures *f,
                      struct buf *out)
 {
-    int64_t params = model_params(m);
-    buf_printf(out, "%s: %s, %lld layers, hidden %lld, %lld heads of %lld, %lld KV heads, ",
-               m->name, model_family_name(m->family), (long long)m->layers, (long long)m->hidden,
-               (long long)m->heads, (long long)m->head_dim, (long long)m->kv_heads);
-    if (m->experts)
-        buf_printf(out, "%lld experts, %lld per token, ", (long long)m->experts,
-                   (long long)m->experts_per_token);
-    buf_printf(out, "intermediate %lld, vocabulary %lld\n", (long long)m->intermediate,
-               (long long)m->vocab);
-    buf_printf(out, "parameters          %s%s\n", grouped(a, params),
-               m->tied ? " (lm_head is the embedding, counted once)" : "");
-    buf_printf(out, "weights             %s as float32, %s as bfloat16\n",
-               bytes(a, 4 * (double)params), bytes(a, 2 * (double)params));
-    buf_printf(out, "KV cache per token  %s as float32, %s as bfloat16\n",
-               bytes(a, (double)model_kv_bytes_per_token(m, 4)),
-               bytes(a, (double)model_kv_bytes_per_token(m, 2)));
+    put_name(m, out);
+    put_sizes(a, m, out);
     buf_printf(out,
                "\nFLOPs and bytes moved per token, %s: a prompt of %s tokens, and a decode step ",
                f->p.element_bytes == 4 ? "float32" : "bfloat16", grouped(a, f->p.prompt_tokens));
@@ -135,6 +184,13 @@ void model_describe(struct arena *a, const struct model *m, const struct describ
                                         "parameters",   "prefill FLOPs", "prefill bytes",
                                         "decode FLOPs", "decode bytes"};
     enum { COLUMNS = sizeof heads / sizeof *heads };
+    if (m->layered) {
+        put_name(m, out);
+        put_sizes(a, m, out);
+        buf_putc(out, '\n');
+        describe_layers(a, m->structure, out);
+        return;
+    }
     struct figures f = figures_of(m, p);
     struct table *t = table_new(a, COLUMNS);
     put_head(a, m, &f, out);
@@ -202,6 +258,13 @@ static struct node *by_dtype(struct arena *a, int64_t elements)
     return n;
 }
 
+/* Bytes are whole unless several tokens share an entry. */
+static struct node *whole_number(struct arena *a, double v)
+{
+    const int64_t whole = (int64_t)v;
+    return (double)whole < v ? node_float(a, v) : node_int(a, whole);
+}
+
 static struct node *operator_node(struct arena *a, const struct row *r)
 {
     struct node *n = node_new(a, NODE_MAP), *shape = node_new(a, r->op.m ? NODE_LIST : NODE_NULL);
@@ -218,26 +281,48 @@ static struct node *operator_node(struct arena *a, const struct row *r)
     return n;
 }
 
-struct node *model_describe_node(struct arena *a, const struct model *m,
-                                 const struct describe_params *p)
+static void put_costs_node(struct arena *a, const struct model *m, const struct describe_params *p,
+                           struct node *n)
 {
     struct figures f = figures_of(m, p);
-    struct node *n = node_new(a, NODE_MAP), *ops = node_new(a, NODE_LIST);
-    struct node *total = node_new(a, NODE_MAP);
+    struct node *ops = node_new(a, NODE_LIST), *total = node_new(a, NODE_MAP);
     for (int i = 0; i < f.n; i++)
         node_push(a, ops, operator_node(a, &f.rows[i]));
     set(a, total, "prefill", cost_node(a, f.prefill));
     set(a, total, "decode", cost_node(a, f.decode));
-    set(a, n, "model", node_str(a, m->name));
-    set(a, n, "family", node_str(a, model_family_name(m->family)));
-    set(a, n, "dimensions", dimensions_node(a, m));
-    set(a, n, "parameters", node_int(a, model_params(m)));
-    set(a, n, "weight_bytes", by_dtype(a, model_params(m)));
-    set(a, n, "kv_bytes_per_token", by_dtype(a, model_kv_bytes_per_token(m, 1)));
     set(a, n, "prompt_tokens", node_int(a, f.p.prompt_tokens));
     set(a, n, "kv_tokens", node_int(a, f.p.kv_tokens));
     set(a, n, "element_bytes", node_int(a, f.p.element_bytes));
     set(a, n, "operators", ops);
     set(a, n, "total", total);
+}
+
+static void put_layers_node(struct arena *a, const struct structure *s, struct node *n)
+{
+    const struct layer_bytes b = layer_bytes_of(s, 2, sizeof(float));
+    set(a, n, "active_parameters", node_int(a, structure_active_params(s)));
+    set(a, n, "expert_parameters", node_int(a, structure_expert_params(s)));
+    set(a, n, "window_kv_bytes_per_token", node_float(a, b.window_token));
+    set(a, n, "window_bytes_per_sequence", node_float(a, b.window));
+    set(a, n, "state_bytes_per_sequence", node_float(a, b.state));
+    set(a, n, "layers", describe_layers_node(a, s));
+}
+
+struct node *model_describe_node(struct arena *a, const struct model *m,
+                                 const struct describe_params *p)
+{
+    struct node *n = node_new(a, NODE_MAP), *kv = node_new(a, NODE_MAP);
+    set(a, kv, "float32", whole_number(a, kv_bytes(m, 4)));
+    set(a, kv, "bfloat16", whole_number(a, kv_bytes(m, 2)));
+    set(a, n, "model", node_str(a, m->name));
+    set(a, n, "family", node_str(a, model_family_name(m)));
+    set(a, n, "dimensions", dimensions_node(a, m));
+    set(a, n, "parameters", node_int(a, parameters(m)));
+    set(a, n, "weight_bytes", by_dtype(a, parameters(m)));
+    set(a, n, "kv_bytes_per_token", kv);
+    if (m->structure)
+        put_layers_node(a, m->structure, n);
+    if (!m->layered)
+        put_costs_node(a, m, p, n);
     return n;
 }

@@ -10,9 +10,11 @@
 #include <stdint.h>
 
 #include "model/precision.h"
+#include "model/structure.h"
 #include "text/node.h"
 
-/* MODEL_LLAMA covers InternLM's first version too: Llama with optional biases. */
+/* Families whose tensors engines know. MODEL_LLAMA covers InternLM's first version and Mistral too:
+ * Llama with optional biases. */
 enum model_family {
     MODEL_QWEN3,
     MODEL_LLAMA,
@@ -21,14 +23,17 @@ enum model_family {
     MODEL_PHI,
     MODEL_MIXTRAL,
     MODEL_QWEN3_MOE,
+    MODEL_OTHER, /* structure->family */
 };
-enum model_norm { NORM_RMS, NORM_LAYER };
-enum model_act { ACT_SILU_GATED, ACT_GELU_TANH };
-enum model_position { POSITION_ROPE, POSITION_ALIBI };
 
+/* The dimensions below say all of a model whose layers are alike: attention to the whole sequence,
+ * and either a dense MLP or experts. Of any other, layered is set and only structure describes it.
+ */
 struct model {
     const char *name;
     enum model_family family;
+    const struct structure *structure; /* NULL: made from dimensions */
+    bool layered;
     enum model_norm norm;
     enum model_act act;
     enum model_position position;
@@ -59,10 +64,10 @@ struct model {
 /* The eos_token_id of a generation_config.json, one or a list, beside those the model has. */
 enum st model_add_eos(struct model *m, const struct node *generation_config, struct err *e);
 
-/* From a config.json tree (or a configuration map with the same keys). Unknown model_type, rope
- * scaling, sliding windows, unknown quantisation and other settings that change the computation are
- * ST_INPUT, by name. Dimensions are checked: positive, heads divisible by kv_heads, sizes that fit
- * memory sums. */
+/* From a config.json tree (or a configuration map with the same keys): its family's structure
+ * (families/family.h) and, where layers are alike, dimensions. Families without a row, keys that
+ * are not known and may change shapes, and unknown quantisation are ST_INPUT, by name. Dimensions
+ * are checked: positive, heads divisible by kv_heads, sizes that fit memory sums. */
 enum st model_from_config(struct arena *a, const char *name, const struct node *config,
                           struct model *out, struct err *e);
 /* The folder's own name, resolved for "." and "models/x/": default name of a model. */
@@ -70,10 +75,11 @@ const char *model_folder_name(struct arena *a, const char *dir);
 /* dir/config.json */
 enum st model_load(struct arena *a, const char *dir, struct model *out, struct err *e);
 
-const char *model_family_name(enum model_family f); /* "phi" */
-/* ST_INPUT for families whose operators are listed, so that bundles of them can be read and
- * simulated, but which no engine here computes: phi, qwen (the first version), and those with
- * experts; and for quantised weights. */
+const char *model_family_name(const struct model *m); /* "phi" */
+/* ST_INPUT where layers differ, saying what is not modelled yet. */
+enum st model_check_uniform(const struct model *m, struct err *e);
+/* ST_INPUT for what can be described and predicted but no engine here computes, by name: families,
+ * scaled rotary positions, other activations, quantised weights. */
 enum st model_check_computed(const struct model *m, struct err *e);
 
 /* ---- operators --------------------------------------------------------------------------- */

@@ -32,6 +32,9 @@ struct json_limits {
     size_t max_string_bytes; /* 0 = 16 MiB */
     size_t max_bytes;        /* of a whole document; 0 = 64 MiB (trees only) */
     uint32_t first_line;     /* number of the text's first line, for places; 0 = 1 */
+    /* Python's json module writes NaN, Infinity and -Infinity, which RFC 8259 has not: read NaN as
+     * null and the others as JSON_FLOAT. */
+    bool python;
 };
 
 struct json_reader;

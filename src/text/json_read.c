@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "text/json.h"
@@ -29,6 +30,7 @@ struct json_reader {
     enum partial partial;
     bool escaped; /* a partial string ends in an open backslash */
     bool finished, failed;
+    bool python; /* json_limits.python */
     uint32_t depth, max_depth;
     size_t max_string_bytes;
     struct buf held;    /* raw bytes of a token cut by the end of a feed */
@@ -47,6 +49,7 @@ struct json_reader *json_reader_new(const char *source, const struct json_limits
     r->max_depth = limits && limits->max_depth ? limits->max_depth : MAX_DEPTH;
     r->max_string_bytes =
         limits && limits->max_string_bytes ? limits->max_string_bytes : MAX_STRING_BYTES;
+    r->python = limits && limits->python;
     r->is_map = mem_alloc(r->max_depth * sizeof *r->is_map);
     size_t n = strlen(source) + 1;
     r->source = mem_alloc(n);
@@ -404,12 +407,27 @@ static enum json_event number_event(struct json_reader *r, struct sv w)
     return value_done(r, JSON_FLOAT);
 }
 
+/* Infinity, -Infinity, NaN; JSON_ERROR = none of them. */
+static enum json_event python_event(struct json_reader *r, struct sv w)
+{
+    if (sv_eq(w, "NaN"))
+        return value_done(r, JSON_NULL);
+    const bool negative = sv_eq(w, "-Infinity");
+    if (!negative && !sv_eq(w, "Infinity"))
+        return JSON_ERROR;
+    r->f = negative ? -(double)INFINITY : (double)INFINITY;
+    return value_done(r, JSON_FLOAT);
+}
+
 static enum json_event word_event(struct json_reader *r, struct sv w)
 {
     static const struct {
         const char *text;
         enum json_event event;
     } literals[] = {{"null", JSON_NULL}, {"true", JSON_TRUE}, {"false", JSON_FALSE}};
+    const enum json_event python = r->python ? python_event(r, w) : JSON_ERROR;
+    if (python != JSON_ERROR)
+        return python;
     if (w.p[0] == '-' || is_digit(w.p[0]))
         return number_event(r, w);
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++)

@@ -1,0 +1,153 @@
+#include "model/structure.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+const char *attention_type_name(enum attention_type t)
+{
+    static const char *const names[ATTENTION_TYPES] = {
+        [ATTENTION_NONE] = "none",     [ATTENTION_FULL] = "full",
+        [ATTENTION_WINDOW] = "window", [ATTENTION_CHUNKED] = "chunked",
+        [ATTENTION_LATENT] = "latent", [ATTENTION_STATE] = "state",
+    };
+    ASSERT(t >= 0 && t < ATTENTION_TYPES);
+    return names[t];
+}
+
+void structure_init(struct structure *s, struct arena *a, int64_t layers)
+{
+    s->layers = layers;
+    s->attention_of = arena_array(a, uint8_t, layers);
+    s->mlp_of = arena_array(a, uint8_t, layers);
+}
+
+/* Kinds are compared byte for byte: whoever makes one begins with zeros, and modules are literals
+ * of one place each. */
+static int32_t find_kind(const void *kinds, int32_t n, size_t size, const void *kind)
+{
+    for (int32_t i = 0; i < n; i++)
+        if (memcmp((const char *)kinds + (size_t)i * size, kind, size) == 0)
+            return i;
+    return n;
+}
+
+bool structure_set_layer(struct structure *s, int64_t i, const struct attention *attention,
+                         const struct mlp *mlp)
+{
+    int32_t at = find_kind(s->attention, s->n_attentions, sizeof *attention, attention);
+    int32_t to = find_kind(s->mlp, s->n_mlps, sizeof *mlp, mlp);
+    if (at == STRUCTURE_ATTENTIONS || to == STRUCTURE_MLPS)
+        return false;
+    if (at == s->n_attentions)
+        memcpy(&s->attention[s->n_attentions++], attention, sizeof *attention);
+    if (to == s->n_mlps)
+        memcpy(&s->mlp[s->n_mlps++], mlp, sizeof *mlp);
+    s->attention_of[i] = (uint8_t)at;
+    s->mlp_of[i] = (uint8_t)to;
+    return true;
+}
+
+void attention_cache(struct attention *a, struct cache c)
+{
+    ASSERT(a->n_caches < ATTENTION_CACHES);
+    struct cache *to = &a->caches[a->n_caches++];
+    to->elements = c.elements;
+    to->bytes = c.bytes;
+    to->ratio = c.ratio ? c.ratio : 1;
+    to->window = c.window;
+    to->whole = c.whole;
+}
+
+void projections_add(struct projections *w, const char *module, enum projection_cut cut,
+                     int64_t rows, int64_t columns, int64_t copies, bool bias)
+{
+    if (rows == 0 || columns == 0 || copies == 0)
+        return;
+    ASSERT(w->n < PROJECTIONS_MOST);
+    struct projection *to = &w->w[w->n++];
+    to->module = module;
+    to->cut = cut;
+    to->rows = rows;
+    to->columns = columns;
+    to->copies = copies;
+    to->bias = bias;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+static int64_t projection_params(const struct projection *w)
+{
+    return w->copies * w->rows * (w->columns + w->bias);
+}
+
+static bool is_expert(const struct projection *w)
+{
+    return w->cut == CUT_EXPERT_ROWS || w->cut == CUT_EXPERT_COLUMNS;
+}
+
+int64_t projections_params(const struct projections *w)
+{
+    int64_t sum = w->vectors;
+    for (int32_t i = 0; i < w->n; i++)
+        sum += projection_params(&w->w[i]);
+    return sum;
+}
+
+int64_t projections_expert_params(const struct projections *w)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < w->n; i++)
+        if (is_expert(&w->w[i]))
+            sum += projection_params(&w->w[i]);
+    return sum;
+}
+
+static int64_t count(const uint8_t *kind_of, int64_t layers, int32_t kind)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < layers; i++)
+        n += kind_of[i] == kind;
+    return n;
+}
+
+int64_t structure_layers_of_attention(const struct structure *s, int32_t kind)
+{
+    return count(s->attention_of, s->layers, kind);
+}
+
+int64_t structure_layers_of_mlp(const struct structure *s, int32_t kind)
+{
+    return count(s->mlp_of, s->layers, kind);
+}
+
+int64_t structure_params(const struct structure *s)
+{
+    int64_t sum = projections_params(&s->outside);
+    for (int32_t i = 0; i < s->n_attentions; i++)
+        sum += structure_layers_of_attention(s, i) * projections_params(&s->attention[i].weights);
+    for (int32_t i = 0; i < s->n_mlps; i++)
+        sum += structure_layers_of_mlp(s, i) * projections_params(&s->mlp[i].weights);
+    return sum;
+}
+
+int64_t structure_expert_params(const struct structure *s)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < s->n_mlps; i++)
+        sum += structure_layers_of_mlp(s, i) * projections_expert_params(&s->mlp[i].weights);
+    return sum;
+}
+
+int64_t structure_active_params(const struct structure *s)
+{
+    int64_t sum = structure_params(s);
+    for (int32_t i = 0; i < s->n_mlps; i++) {
+        const struct mlp *m = &s->mlp[i];
+        if (m->experts == 0)
+            continue;
+        int64_t all = structure_layers_of_mlp(s, i) * projections_expert_params(&m->weights);
+        sum -= all / m->experts * (m->experts - m->experts_per_token);
+    }
+    return sum;
+}

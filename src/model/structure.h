@@ -1,0 +1,149 @@
+/* What a model consists of, layer by layer: which matrices it holds, and what a token leaves in the
+ * cache. Made from the config.json of any family (families/family.h); the base of parameter counts,
+ * bytes and memory.
+ *
+ * A layer is an attention and an MLP, either of which may be absent. Layers that are alike share a
+ * kind: attention_of[layer] and mlp_of[layer] are places in the two lists of kinds, which hold each
+ * kind once, in the order of their first layer.
+ *
+ * What is cached (struct cache) belongs to the attention: keys and values of a token, a state that
+ * does not grow with the sequence, or nothing. A window bounds how many tokens a query sees, and so
+ * how many need to stay. */
+#ifndef MODEL_STRUCTURE_H
+#define MODEL_STRUCTURE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+enum model_norm { NORM_RMS, NORM_LAYER };
+enum model_act { ACT_SILU_GATED, ACT_GELU_TANH };
+enum model_position { POSITION_ROPE, POSITION_ALIBI, POSITION_TABLE };
+
+/* How tensor parallelism cuts a matrix [rows, columns]. */
+enum projection_cut {
+    CUT_NONE,    /* every shard holds all of it */
+    CUT_ROWS,    /* out features */
+    CUT_KV,      /* out features by KV heads, of which a shard holds one at least */
+    CUT_COLUMNS, /* in features: outputs are partial sums */
+    CUT_EXPERT_ROWS,
+    CUT_EXPERT_COLUMNS, /* of each expert, or the experts are shared out whole */
+};
+
+/* A matrix, or several of one shape. */
+struct projection {
+    const char *module; /* its name in the model's files, below the layer: "self_attn.q_proj" */
+    enum projection_cut cut;
+    bool bias;             /* [rows] for each copy */
+    int64_t rows, columns; /* out and in features */
+    int64_t copies;        /* experts, heads with a matrix of their own; else 1 */
+};
+
+enum { PROJECTIONS_MOST = 20 };
+struct projections {
+    struct projection w[PROJECTIONS_MOST];
+    int32_t n;
+    int64_t vectors; /* parameters beside the matrices: norms, sinks, rates of decay, short
+                        convolutions */
+};
+
+enum attention_type {
+    ATTENTION_NONE,
+    ATTENTION_FULL,    /* keys of the whole sequence */
+    ATTENTION_WINDOW,  /* of the last `window` tokens */
+    ATTENTION_CHUNKED, /* of the present piece of `window` tokens */
+    ATTENTION_LATENT,  /* MLA: keys and values are made of one latent vector a token */
+    ATTENTION_STATE,   /* a state of fixed size: linear attention, state spaces, convolutions */
+    ATTENTION_TYPES,
+};
+const char *attention_type_name(enum attention_type t);
+
+/* What a token leaves in one layer, all heads; some attentions keep several such lists. */
+struct cache {
+    int64_t elements; /* of keys and values, a token, in the format of the cache */
+    int64_t bytes;    /* besides, in a format of its own: keys of an index with their scale */
+    int64_t ratio;    /* tokens that share one entry; 1 = each has its own */
+    int64_t window;   /* only the last so many tokens are needed; 0 = all */
+    bool whole;       /* every shard of tensor parallelism holds all of it */
+};
+
+/* What a sequence leaves in one layer, however long it is. */
+struct sequence_state {
+    int64_t elements; /* in the model's type: inputs of short convolutions, and states */
+    int64_t float32;  /* elements in float32, or what the configuration says */
+};
+
+enum { ATTENTION_CACHES = 3 };
+
+struct attention {
+    enum attention_type type;
+    int64_t heads, kv_heads; /* 0 where the type has none */
+    int64_t k_dim, v_dim;    /* of a head; of a latent attention as it multiplies them */
+    int64_t window;          /* tokens that a query sees; 0 = no bound */
+    int64_t top_k;           /* keys that an index selects for a query; 0 = all are read */
+    int64_t rotary_dim;      /* of a head's k_dim; 0 = positions are not rotated */
+    bool qk_norm;            /* of each head, before the rotation */
+    bool shared_cache;       /* reads another layer's keys and values, and caches none */
+    struct cache caches[ATTENTION_CACHES];
+    int32_t n_caches;
+    struct sequence_state state;
+    struct projections weights;
+};
+
+struct mlp {
+    int64_t intermediate; /* of the dense MLP, or of one expert; 0 = no MLP */
+    int64_t experts, experts_per_token;
+    int64_t shared; /* width of the experts that every token goes through, together; 0 = none */
+    bool gated;     /* up and gate */
+    struct projections weights;
+};
+
+enum { STRUCTURE_ATTENTIONS = 32, STRUCTURE_MLPS = 64 };
+
+struct structure {
+    const char *name, *family; /* family: model_type of the part that makes text */
+    int64_t layers, hidden, vocab, max_positions;
+    struct attention attention[STRUCTURE_ATTENTIONS];
+    struct mlp mlp[STRUCTURE_MLPS];
+    int32_t n_attentions, n_mlps;
+    uint8_t *attention_of, *mlp_of; /* [layers] */
+    struct projections outside;     /* embeddings, final norm, LM head unless it is the embedding */
+    bool tied;                      /* the LM head is the embedding */
+    enum model_norm norm;
+    double norm_eps;
+    bool one_norm;   /* attention and MLP of a layer read the same normed input */
+    bool emb_norm;   /* a norm behind the embedding */
+    const char *act; /* as the configuration calls it: "silu"; "" = the family's */
+    enum model_position position;
+    double rope_theta;
+    const char *rope_scaling; /* "llama3", "yarn"; NULL = positions as they are */
+    int64_t draft_layers;     /* layers that only draft tokens (MTP); not counted anywhere here */
+    const char *encoder;      /* "vision_config": weights besides, not counted; NULL = none */
+};
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+void structure_init(struct structure *s, struct arena *a, int64_t layers);
+/* Layer i is of these kinds. False when there are more kinds than have room. */
+bool structure_set_layer(struct structure *s, int64_t i, const struct attention *attention,
+                         const struct mlp *mlp);
+void attention_cache(struct attention *a, struct cache c);
+/* Appends a matrix; none where rows, columns or copies are 0. */
+void projections_add(struct projections *w, const char *module, enum projection_cut cut,
+                     int64_t rows, int64_t columns, int64_t copies, bool bias);
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+int64_t projections_params(const struct projections *w);
+/* Experts only, every copy. */
+int64_t projections_expert_params(const struct projections *w);
+int64_t structure_layers_of_attention(const struct structure *s, int32_t kind);
+int64_t structure_layers_of_mlp(const struct structure *s, int32_t kind);
+/* A tied LM head is counted once; draft layers and encoders are not. */
+int64_t structure_params(const struct structure *s);
+int64_t structure_expert_params(const struct structure *s);
+/* Parameters that a token goes through. */
+int64_t structure_active_params(const struct structure *s);
+
+#endif

@@ -1,0 +1,239 @@
+/* Every family against transformers' own count of its parameters. */
+#include "model/families/family.h"
+
+#include "base/fs.h"
+#include "model/describe_layers.h"
+#include "support/support.h"
+#include "text/gz.h"
+#include "text/json.h"
+
+/* Parameters that stand beside the matrices and are not told apart here: scales of activations,
+ * biases of routers, norms inside an attention. At most so much of all of them. */
+static const double UNCOUNTED = 2e-4;
+
+static void assert_parameters(struct test *t, const char *name, const struct node *config,
+                              int64_t want)
+{
+    struct structure s;
+    assert_ok(family_read(t->a, name, config, NULL, &s, &t->e), t);
+    const double off = (double)(structure_params(&s) - want) / (double)want;
+    if (off < -UNCOUNTED || off > UNCOUNTED)
+        fail_msg("%s: %lld parameters, transformers counts %lld", name,
+                 (long long)structure_params(&s), (long long)want);
+}
+
+/* Rows that transformers has and families.c has not: refused by name, never counted wrong. */
+static bool is_refused(struct test *t, const char *name, const struct node *config)
+{
+    struct structure s;
+    struct err e = {0};
+    if (family_read(t->a, name, config, NULL, &s, &e) == ST_OK)
+        return false;
+    assert_int_equal(e.st, ST_INPUT);
+    return true;
+}
+
+static void parameters_are_those_of_transformers(void **state)
+{
+    struct test *t = *state;
+    struct sv text;
+    int counted = 0, refused = 0;
+    assert_ok(fs_read(t->a, "tests/golden/families/families.jsonl", 8 << 20, &text, &t->e), t);
+    while (text.n > 0) {
+        const char *end = memchr(text.p, '\n', text.n);
+        const struct sv line = {text.p, end ? (size_t)(end - text.p) : text.n};
+        struct node *row, *config;
+        const char *family;
+        int64_t want;
+        assert_ok(json_parse(t->a, "families.jsonl", line, NULL, &row, &t->e), t);
+        assert_ok(node_get_str(row, "family", &family, &t->e), t);
+        assert_ok(node_get_int(row, "parameters", 1, INT64_MAX, &want, &t->e), t);
+        assert_ok(node_get(row, "config", NODE_MAP, &config, &t->e), t);
+        if (is_refused(t, family, config)) {
+            refused++;
+        } else {
+            assert_parameters(t, family, config, want);
+            counted++;
+        }
+        text = (struct sv){line.p + line.n + 1, text.n > line.n ? text.n - line.n - 1 : 0};
+    }
+    print_message("%d configurations counted, %d refused by name\n", counted, refused);
+    assert_true(counted >= 180);
+}
+
+static void models_that_people_serve(void **state)
+{
+    struct test *t = *state;
+    struct node *all;
+    struct sv text;
+    int accepted = 0, counted = 0;
+    const char *path = test_data(t, "models/configs.json.gz");
+    const struct json_limits limits = {.max_bytes = 64 << 20, .python = true};
+    assert_ok(gz_read(t->a, path, limits.max_bytes, &text, &t->e), t);
+    assert_ok(json_parse(t->a, path, text, &limits, &all, &t->e), t);
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct node *model = all->pairs[i].value;
+        const char *name = all->pairs[i].key.p;
+        struct structure s;
+        struct err e = {0};
+        struct node *config;
+        const char *json;
+        assert_ok(node_get_str(node_find(model, "files"), "config.json", &json, &t->e), t);
+        assert_ok(json_parse(t->a, name, sv_of(json), &limits, &config, &t->e), t);
+        const struct node *params = node_find(node_find(model, "parameters"), "params");
+        if (family_read(t->a, name, config, NULL, &s, &e) != ST_OK) {
+            print_message("refused: %s\n", err_cause(&e, 0));
+            continue;
+        }
+        accepted++;
+        if (params && params->kind == NODE_INT) {
+            assert_parameters(t, name, config, params->i);
+            counted++;
+        }
+    }
+    print_message("%d of %u accepted, %d counted\n", accepted, all->n, counted);
+    assert_true(accepted >= 94);
+    assert_true(counted >= 75);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+static struct structure read(struct test *t, const char *json)
+{
+    struct node *config;
+    struct structure s;
+    assert_ok(json_parse(t->a, "config.json", sv_of(json), NULL, &config, &t->e), t);
+    assert_ok(family_read(t->a, "test", config, NULL, &s, &t->e), t);
+    return s;
+}
+
+#define SIZES                                                                \
+    "\"vocab_size\": 1000, \"hidden_size\": 64, \"intermediate_size\": 128," \
+    " \"num_hidden_layers\": 4, \"num_attention_heads\": 4, \"num_key_value_heads\": 2,"
+
+/* K and V of 2 heads of 16 in four layers, of which three keep the last 8 tokens. */
+static void windows_keep_the_last_tokens(void **state)
+{
+    struct test *t = *state;
+    const struct structure s =
+        read(t, "{\"model_type\": \"gemma3_text\"," SIZES " \"head_dim\": 16,"
+                " \"sliding_window\": 8, \"sliding_window_pattern\": 4}");
+    const struct layer_bytes b = layer_bytes_of(&s, 2, 4);
+    assert_int_equal(s.n_attentions, 2);
+    assert_int_equal(s.attention[0].type, ATTENTION_WINDOW);
+    assert_int_equal(structure_layers_of_attention(&s, 0), 3);
+    assert_true(b.token == 1 * 2 * 2 * 16 * 2);
+    assert_true(b.window_token == 3 * 2 * 2 * 16 * 2);
+    assert_true(b.window == 8 * b.window_token);
+    assert_true(b.state == 0);
+}
+
+/* The latent vector and the rotated part, once for all heads and shards; index keys in fp8 with a
+ * float32 scale. */
+static void latent_attention_keeps_one_vector(void **state)
+{
+    struct test *t = *state;
+    const struct structure s =
+        read(t, "{\"model_type\": \"deepseek_v32\"," SIZES
+                " \"q_lora_rank\": 24, \"kv_lora_rank\": 32, \"qk_nope_head_dim\": 16,"
+                " \"qk_rope_head_dim\": 8, \"v_head_dim\": 16, \"index_head_dim\": 16,"
+                " \"index_n_heads\": 2, \"index_topk\": 64}");
+    const struct attention *x = &s.attention[0];
+    assert_int_equal(x->type, ATTENTION_LATENT);
+    assert_int_equal(x->top_k, 64);
+    assert_int_equal(x->n_caches, 2);
+    assert_int_equal(x->caches[0].elements, 32 + 8);
+    assert_true(x->caches[0].whole);
+    assert_int_equal(x->caches[1].bytes, 16 + 4);
+    assert_true(layer_bytes_of(&s, 2, 4).token == 4 * (40 * 2 + 20));
+}
+
+/* Three of four layers keep a state of 4 heads of 8 x 16 in float32, and 3 inputs of a convolution
+ * over q, k of 2 heads of 8 and v. */
+static void states_do_not_grow(void **state)
+{
+    struct test *t = *state;
+    const struct structure s =
+        read(t, "{\"model_type\": \"qwen3_5_text\"," SIZES
+                " \"head_dim\": 16, \"full_attention_interval\": 4, \"linear_conv_kernel_dim\": 4,"
+                " \"linear_key_head_dim\": 8, \"linear_value_head_dim\": 16,"
+                " \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4}");
+    const struct layer_bytes b = layer_bytes_of(&s, 2, 4);
+    assert_true(b.token == 2 * 2 * 16 * 2);
+    assert_true(b.state == 3 * (4 * 8 * 16 * 4 + 3 * (2 * 16 + 64) * 2));
+}
+
+static void experts_that_a_token_goes_through(void **state)
+{
+    struct test *t = *state;
+    const struct structure s =
+        read(t, "{\"model_type\": \"qwen2_moe\"," SIZES
+                " \"moe_intermediate_size\": 32, \"shared_expert_intermediate_size\": 48,"
+                " \"num_experts\": 8, \"num_experts_per_tok\": 2, \"mlp_only_layers\": [1]}");
+    const int64_t expert = 3 * 32 * 64;
+    assert_int_equal(s.n_mlps, 2);
+    assert_int_equal(structure_layers_of_mlp(&s, 0), 3);
+    assert_int_equal(structure_expert_params(&s), 3 * 8 * expert);
+    assert_int_equal(structure_params(&s) - structure_active_params(&s), 3 * 6 * expert);
+}
+
+/* A wrapper's text part counts; its encoder is told. */
+static void wrappers(void **state)
+{
+    struct test *t = *state;
+    const struct structure s = read(
+        t, "{\"model_type\": \"some_vl\", \"tie_word_embeddings\": true,"
+           " \"vision_config\": {\"depth\": 4}, \"text_config\": {\"model_type\": \"qwen3\"," SIZES
+           " \"head_dim\": 16}}");
+    assert_string_equal(s.family, "qwen3");
+    assert_string_equal(s.encoder, "vision_config");
+    assert_true(s.tied);
+}
+
+static void refused(void **state)
+{
+    struct test *t = *state;
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"{\"model_type\": \"llama\"," SIZES "\n \"new_kind_of_layer\": 7}",
+         "config.json:2:23: new_kind_of_layer: is not known for llama, and may change its shapes"},
+        {"{\"model_type\": \"deepseek_v3\"," SIZES "\n \"q_lora_rank\": 24}",
+         "config.json:1:1: kv_lora_rank: missing"},
+        {"{\"model_type\": \"gpt2\"," SIZES "\n \"add_cross_attention\": true}",
+         "config.json:1:1: n_positions: missing"},
+        {"{\"model_type\": \"minimax_m2\"," SIZES "\n \"qk_norm_type\": \"per_head\","
+         " \"num_local_experts\": 4, \"num_experts_per_tok\": 2}",
+         "config.json:2:18: qk_norm_type: only per_layer is supported for minimax_m2, got "
+         "per_head"},
+        {"{\"model_type\": \"nemotron_h\", \"vocab_size\": 9, \"hidden_size\": 8,\n"
+         " \"hybrid_override_pattern\": \"M?\", \"num_hidden_layers\": 2, \"num_attention_heads\": "
+         "1,"
+         " \"mamba_num_heads\": 2, \"mamba_head_dim\": 4, \"n_groups\": 1, \"ssm_state_size\": 4,"
+         " \"conv_kernel\": 4, \"intermediate_size\": 8}",
+         "config.json:2:29: hybrid_override_pattern: M, *, - or E for each of 2 layers"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct node *config;
+        struct structure s;
+        struct err e = {0};
+        assert_ok(json_parse(t->a, "config.json", sv_of(cases[i].json), NULL, &config, &t->e), t);
+        assert_int_equal(family_read(t->a, "test", config, NULL, &s, &e), ST_INPUT);
+        assert_string_equal(err_cause(&e, 0), cases[i].error);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(parameters_are_those_of_transformers),
+        TEST(models_that_people_serve),
+        TEST(windows_keep_the_last_tokens),
+        TEST(latent_attention_keeps_one_vector),
+        TEST(states_do_not_grow),
+        TEST(experts_that_a_token_goes_through),
+        TEST(wrappers),
+        TEST(refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
