@@ -7,7 +7,7 @@
  * How time is charged to ranges (NVTX ranges, PyTorch's annotations and operators):
  * - An operation belongs to the ranges that held, on the thread that launched it, all of the call
  *   that launched it. The time it runs on the GPU does not matter. Operations whose launch was not
- *   recorded belong to none.
+ *   recorded belong to none, or to the operator whose id they carry and what is around it.
  * - The innermost of these is the one that started last (of two that started at once, the one that
  *   ends first). It gets the operation's time as *exclusive* time; all of them get it as
  *   *inclusive* time, whether they nest or merely overlap. So exclusive times of all ranges add up
@@ -70,6 +70,7 @@ struct kernels {
     uint32_t *call_range;                 /* [calls.n] innermost range open as it began */
     uint32_t *call_path;                  /* [calls.n] */
     uint32_t *range_class, *range_parent; /* [n_ranges] */
+    uint32_t *range_path; /* [n_ranges] of a call inside; NULL where no operation needs it */
     struct kernels_class *classes;
     struct kernels_path *paths;
     uint32_t n_classes, n_paths;
@@ -82,16 +83,21 @@ void kernels_close(struct kernels *k);
 
 /* '*' any bytes, '?' one byte. Linear in the product of the lengths. */
 bool kernels_match(const char *pattern, const char *text);
-/* The ranges around operation i: as call_range and call_path. */
+/* The ranges around operation i: as call_range and call_path. Without a call, the operator that
+ * launched it by its id, and those around that. */
 static inline uint32_t kernels_range_of(const struct kernels *k, size_t i)
 {
     uint32_t call = k->t->ops.call[i];
-    return call == TRACE_NONE ? TRACE_NONE : k->call_range[call];
+    if (call == TRACE_NONE)
+        return k->t->ops.range ? k->t->ops.range[i] : TRACE_NONE;
+    return k->call_range[call];
 }
 static inline uint32_t kernels_path_of(const struct kernels *k, size_t i)
 {
-    uint32_t call = k->t->ops.call[i];
-    return call == TRACE_NONE ? TRACE_NONE : k->call_path[call];
+    uint32_t call = k->t->ops.call[i], range = kernels_range_of(k, i);
+    if (call == TRACE_NONE)
+        return range == TRACE_NONE ? TRACE_NONE : k->range_path[range];
+    return k->call_path[call];
 }
 static inline int64_t kernels_duration(const struct kernels *k, size_t i)
 {

@@ -304,6 +304,27 @@ static void outside_rows(const struct kernels *k, const struct leaves *l,
     mem_free(group);
 }
 
+/* Adds those of operations without a call, whose operator is known by its id. */
+static void count_by_id(const struct kernels *k, const struct leaves *l,
+                        const struct range_kernels *rk, uint32_t *count)
+{
+    const struct trace *t = k->t;
+    struct kernels_keys seen = {0};
+    for (size_t i = 0; i < t->ops.n && t->ops.range; i++) {
+        uint32_t chain[KERNELS_MAX_DEPTH];
+        if (t->ops.call[i] != TRACE_NONE || l->group[i] == TRACE_NONE)
+            continue;
+        int depth = kernels_chain(k, i, STYLES_NVTX, chain);
+        const uint32_t *pair = rk->pair_of.p + rk->first_of_leaf[l->group[i]];
+        size_t known = rk->first_of_leaf[l->group[i] + 1] - rk->first_of_leaf[l->group[i]];
+        for (size_t d = 0; depth > 0 && d < known; d++) {
+            uint32_t before = seen.n;
+            count[pair[d]] += kernels_key(&seen, kernels_pair(pair[d], chain[--depth])) == before;
+        }
+    }
+    kernels_keys_free(&seen);
+}
+
 /* Instances of ranges that launched each pair's kernel. Calls come in order of time, thread by
  * thread, so a range's first launch comes after those of ranges that began before it; the ranges
  * around a launch are visited from the outermost in. */
@@ -342,6 +363,7 @@ static uint32_t *count_instances(const struct kernels *k, const struct leaves *l
     mem_free(latest);
     mem_free(order);
     mem_free(first);
+    count_by_id(k, l, rk, count);
     return count;
 }
 

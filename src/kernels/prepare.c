@@ -106,6 +106,10 @@ static void drop_ops(struct kernels *k, struct trace *t, const struct kernels_pa
         o->sig[n] = o->sig[i];
         o->correlation[n] = o->correlation[i];
         o->call[n] = o->call[i];
+        if (o->external)
+            o->external[n] = o->external[i];
+        if (o->range)
+            o->range[n] = o->range[i];
         if (o->graph_node)
             o->graph_node[n] = o->graph_node[i];
         n++;
@@ -180,6 +184,21 @@ static uint32_t parent_of(const struct sweep *s, uint32_t i)
     return n ? s->open.p[n - 1] : TRACE_NONE;
 }
 
+/* The chain of enclosing ranges that last until end_ns, when some do not. */
+static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns)
+{
+    uint32_t chain[KERNELS_MAX_DEPTH];
+    int n = 0;
+    for (uint32_t i = innermost; i != TRACE_NONE && n < KERNELS_MAX_DEPTH;
+         i = s->k->range_parent[i])
+        if (s->k->t->ranges[i].end_ns >= end_ns)
+            chain[n++] = s->k->range_class[i];
+    uint32_t path = TRACE_NONE;
+    while (n > 0)
+        path = path_below(s, path, chain[--n]);
+    return path;
+}
+
 static void open_range(struct sweep *s, uint32_t i)
 {
     struct kernels *k = s->k;
@@ -194,21 +213,8 @@ static void open_range(struct sweep *s, uint32_t i)
         s->range_path[i] = path_below(s, parent == TRACE_NONE ? TRACE_NONE : s->range_path[parent],
                                       k->range_class[i]);
     vec_push(&s->open, i);
-}
-
-/* The chain of enclosing ranges that last until end_ns, when some do not. */
-static uint32_t broken_chain(struct sweep *s, uint32_t innermost, int64_t end_ns)
-{
-    uint32_t chain[KERNELS_MAX_DEPTH];
-    int n = 0;
-    for (uint32_t i = innermost; i != TRACE_NONE && n < KERNELS_MAX_DEPTH;
-         i = s->k->range_parent[i])
-        if (s->k->t->ranges[i].end_ns >= end_ns)
-            chain[n++] = s->k->range_class[i];
-    uint32_t path = TRACE_NONE;
-    while (n > 0)
-        path = path_below(s, path, chain[--n]);
-    return path;
+    if (k->range_path)
+        k->range_path[i] = s->nested[i] ? s->range_path[i] : broken_chain(s, i, r[i].end_ns);
 }
 
 static void place_call(struct sweep *s, size_t call)
@@ -233,6 +239,8 @@ static void place_calls(struct kernels *k)
     s.nested = mem_alloc(t->n_ranges * sizeof *s.nested);
     k->call_range = mem_alloc(t->calls.n * sizeof *k->call_range);
     k->call_path = mem_alloc(t->calls.n * sizeof *k->call_path);
+    if (t->ops.range)
+        k->range_path = mem_alloc(t->n_ranges * sizeof *k->range_path);
     size_t range = 0;
     uint32_t thread = TRACE_NONE;
     for (size_t call = 0; call <= t->calls.n; call++) {
@@ -281,6 +289,7 @@ void kernels_close(struct kernels *k)
     mem_free(k->call_path);
     mem_free(k->range_class);
     mem_free(k->range_parent);
+    mem_free(k->range_path);
     mem_free(k->classes);
     mem_free(k->paths);
     mem_free(k->nvtx_sums);

@@ -8,7 +8,8 @@ int kernels_chain(const struct kernels *k, size_t i, unsigned styles,
     uint32_t range = kernels_range_of(k, i);
     if (range == TRACE_NONE)
         return 0;
-    int64_t end_ns = t->calls.end_ns[t->ops.call[i]];
+    uint32_t call = t->ops.call[i];
+    int64_t end_ns = call == TRACE_NONE ? t->ranges[range].end_ns : t->calls.end_ns[call];
     for (int depth = 0; range != TRACE_NONE && depth < KERNELS_MAX_DEPTH; depth++) {
         const struct trace_range *r = &t->ranges[range];
         if (r->end_ns >= end_ns && kernels_has_style(styles, r->style))
@@ -32,9 +33,10 @@ static struct range_sum *make_sums(const struct kernels *k, unsigned styles)
     for (size_t i = 0; i < t->ops.n; i++) {
         int n = kernels_chain(k, i, styles, chain);
         int64_t start = t->ops.start_ns[i], end = t->ops.end_ns[i];
-        bool first = n > 0 && !counted[t->ops.call[i]];
-        if (first)
-            counted[t->ops.call[i]] = true;
+        uint32_t call = t->ops.call[i];
+        bool first = n > 0 && (call == TRACE_NONE || !counted[call]);
+        if (first && call != TRACE_NONE)
+            counted[call] = true;
         for (int j = 0; j < n; j++) {
             struct range_sum *s = &sums[chain[j]];
             s->first_ns = !s->n_ops || start < s->first_ns ? start : s->first_ns;

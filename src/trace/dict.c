@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 /* Open addressing; a slot holds id + 1, the upper half of the hash stands beside it. */
 struct trace_ids {
     struct slot {
@@ -108,6 +110,7 @@ void trace_dict_free(struct trace_dict *d)
     mem_free(d->devices);
     mem_free(d->notes);
     mem_free(d->facts);
+    mem_free(d->gpu_uses);
     arena_free(&d->a);
     *d = (struct trace_dict){0};
 }
@@ -237,6 +240,54 @@ uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts)
     for (uint32_t next = 0; number_taken(d, new->number); next++)
         new->number = next;
     return d->n_devices++;
+}
+
+static bool gpu_in_use(const struct trace_dict *d, uint32_t number)
+{
+    for (uint32_t i = 0; i < d->n_gpu_uses; i++)
+        if (d->gpu_uses[i].number == number)
+            return true;
+    return false;
+}
+
+/* What is known of GPU `local` is so of its other number. */
+static void number_device(struct trace_dict *d, uint32_t local, uint32_t number)
+{
+    for (uint32_t i = 0; i < d->n_devices; i++)
+        if (d->devices[i].number == local) {
+            struct trace_device facts = d->devices[i];
+            facts.number = number;
+            trace_device_of(d, &facts);
+            return;
+        }
+}
+
+uint32_t trace_gpu_number(struct trace_dict *d, uint32_t owner, uint32_t local, bool apart)
+{
+    enum { MOST = 4096 }; /* of a file that was made to have more */
+    uint32_t number = local;
+    for (uint32_t i = 0; i < d->n_gpu_uses; i++)
+        if (d->gpu_uses[i].owner == owner && d->gpu_uses[i].local == local)
+            return d->gpu_uses[i].number;
+    if (d->n_gpu_uses >= MOST)
+        return local;
+    if (gpu_in_use(d, local)) {
+        for (number = apart ? 0 : local; apart && gpu_in_use(d, number);)
+            number++;
+        if (apart) {
+            trace_note(d, LOG_INFO, "several ranks use a GPU that they call %u: one is GPU %u here",
+                       local, number);
+            number_device(d, local, number);
+        } else {
+            trace_note(d, LOG_WARN,
+                       "GPU %u is in several files, and nothing says their ranks: taken for one "
+                       "GPU",
+                       local);
+        }
+    }
+    d->gpu_uses = room(d->gpu_uses, d->n_gpu_uses, sizeof *d->gpu_uses);
+    d->gpu_uses[d->n_gpu_uses++] = (struct trace_gpu_use){owner, local, number};
+    return number;
 }
 
 bool trace_times_ok(struct trace_dict *d, enum trace_record_kind kind, int64_t start_ns,

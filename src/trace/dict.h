@@ -41,6 +41,8 @@ struct trace_process {
     uint32_t pid;
     uint32_t name, host; /* strings */
     int32_t rank;        /* -1 = none */
+    uint32_t team; /* processes of a file whose operations do not say which of them launched them:
+                      equal numbers; 0 = they do */
 };
 
 struct trace_thread {
@@ -57,6 +59,11 @@ struct trace_device {
     uint32_t major, minor, sms, max_threads_per_sm;
     uint64_t memory_bytes, bandwidth_bytes_per_s;
     uint32_t clock_khz, l2_bytes;
+};
+
+/* A GPU as one reader's processes number it, and its number in reports. */
+struct trace_gpu_use {
+    uint32_t owner, local, number;
 };
 
 struct trace_note {
@@ -95,8 +102,10 @@ struct trace_dict {
     struct trace_thread *threads; /* 0 is unknown, of process 0 */
     struct trace_device *devices;
     struct trace_note *notes;
+    struct trace_gpu_use *gpu_uses;
     struct trace_fact *facts; /* in order of arrival; several texts of one kind: several machines */
     uint32_t n_strings, n_sigs, n_processes, n_threads, n_devices, n_notes, n_facts;
+    uint32_t n_gpu_uses, n_gpu_owners, n_teams;
 
     uint64_t dropped;                   /* records that the recorder lost */
     uint64_t skipped;                   /* records of kinds that are not represented */
@@ -106,6 +115,8 @@ struct trace_dict {
     bool has_clock; /* of the first spool; spools of other hosts are shifted to it */
     uint64_t clock_host;
     int64_t wall_less_clock_ns;
+    bool has_time_base; /* of a PyTorch trace: what its times count from */
+    int64_t time_base_ns;
     bool launches_only; /* calls are launches only, not every API call */
 
     struct trace_ids *string_ids, *sig_ids, *process_ids, *thread_ids;
@@ -123,6 +134,10 @@ uint32_t trace_process_of(struct trace_dict *d, uint32_t pid, uint32_t host);
 uint32_t trace_thread_of(struct trace_dict *d, uint32_t process, uint32_t tid);
 /* The index of the device; fills in facts that were unknown. */
 uint32_t trace_device_of(struct trace_dict *d, const struct trace_device *facts);
+/* The number in reports of GPU `local` of an owner (a file, or a rank in it; ids from
+ * d->n_gpu_owners): its own number, unless another owner has that one: the same GPU then, or with
+ * `apart` another one, which gets the next free number. Either is told in a note. */
+uint32_t trace_gpu_number(struct trace_dict *d, uint32_t owner, uint32_t local, bool apart);
 /* Whether these times are possible; if not, counts the record in d->impossible, and the reader
  * leaves it out. Accepted times keep later sums inside 64 bits: times within +-73 years, end not
  * before start, no record longer than TRACE_SPAN_MAX_NS, operations together no longer than that

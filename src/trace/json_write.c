@@ -127,6 +127,8 @@ static void put_op_args(struct trace_writer *w, const struct trace_op *r, const 
     buf_printf(b, ", \"args\": {\"device\": %u, \"context\": %u, \"stream\": %u", s->device,
                s->context, s->stream);
     put_nonzero(b, "correlation", r->correlation);
+    if (r->external)
+        put_nonzero(b, "External id", r->external);
     if (s->kind == TRACE_KERNEL) {
         put_nonzero(b, "registers per thread", s->registers);
         put_known(b, "shared memory", true, s->static_shared + s->dynamic_shared);
@@ -202,10 +204,15 @@ static enum st write_range(void *self, const struct trace_range *r, struct err *
              r->end_ns);
     buf_printf(b, ", \"pid\": %u, \"tid\": %u", thread_pid(w, r->thread),
                w->d->threads[r->thread].tid);
-    if (r->shapes)
-        buf_printf(b, ", \"args\": {\"Input Dims\": %s, \"Input type\": %s}",
-                   trace_text(w->d, r->shapes), r->types ? trace_text(w->d, r->types) : "[]");
-    else if (r->domain || r->values) {
+    if (r->shapes || r->external) {
+        buf_puts(b, ", \"args\": {");
+        if (r->external)
+            buf_printf(b, "\"External id\": %u%s", r->external, r->shapes ? ", " : "");
+        if (r->shapes)
+            buf_printf(b, "\"Input Dims\": %s, \"Input type\": %s", trace_text(w->d, r->shapes),
+                       r->types ? trace_text(w->d, r->types) : "[]");
+        buf_puts(b, "}");
+    } else if (r->domain || r->values) {
         buf_puts(b, ", \"args\": {");
         if (r->domain)
             put_text(b, "domain", trace_text(w->d, r->domain));

@@ -1,14 +1,18 @@
 /* PyTorch's Kineto JSON and other Chrome traces. A pipeline of three threads over a ring of pieces
  * of the file: read and unpack; parse events in place; assign ids and pass to the sink. Memory is
- * the ring and the dictionary. */
+ * the ring, the dictionary, and operations that wait for the first call (kineto_ids.h).
+ *
+ * Other people's writers, killed programs and editors leave odd places: what cannot be read is
+ * skipped, counted and told with the first place. A file that ends too early is read to there. */
 #include <pthread.h>
 #include <string.h>
 
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/vec.h"
 #include "text/json.h"
 #include "trace/formats.h"
-#include "trace/kineto_scan.h"
+#include "trace/kineto_ids.h"
 #include "trace/stream.h"
 
 enum {
@@ -16,6 +20,8 @@ enum {
     PIECE_BYTES = 1 << 20,
     MAX_EVENT_BYTES = 32 << 20, /* of one event, and of the text before the events */
 };
+
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 enum slot_state { SLOT_FREE, SLOT_READ, SLOT_PARSED };
 
@@ -46,19 +52,21 @@ struct reader {
     bool bare;  /* the file is the list of events alone */
     bool first; /* no item of the current list or map yet */
     bool had_events;
+    bool cut;    /* the text ends inside the trace */
     long line;   /* of the first byte not yet parsed */
     long column; /* of the same */
+    uint64_t odd;
+    long odd_line, odd_column; /* of the first */
+    const char *odd_why;
+    int resyncs;
 
     /* of the consumer */
     struct trace_dict *dict;
     const struct trace_sink *sink;
-    uint32_t process; /* of the GPU's records */
-    bool process_known;
-    VEC(struct trace_op) held; /* until the process is known: writers need its pid */
+    struct kineto_ids ids;
     struct buf scratch;
-    uint64_t last_tid;
-    int64_t last_pid;
-    uint32_t last_thread;
+    uint64_t odd_lists; /* shapes that are no JSON */
+    bool other_base;    /* its times count from another moment than those of the file before */
 };
 
 /* ---- the ring ---- */
@@ -123,8 +131,22 @@ static bool fault(struct reader *r, struct slot *s, const char *from, const char
     return false;
 }
 
+/* Notes the odd places that c met since the text at `from`, where line and column are. */
+static void take_odd(struct reader *r, struct scan *c, const char *from)
+{
+    if (c->odd && !r->odd) {
+        struct reader place = {.line = r->line, .column = r->column};
+        count_lines(&place, from, c->odd_at);
+        r->odd_line = place.line;
+        r->odd_column = place.column;
+        r->odd_why = c->odd_why;
+    }
+    r->odd += c->odd;
+    c->odd = 0;
+}
+
 /* Moves to the next item of the list or map that c is in: past a comma. *ended: past its closing
- * bracket instead. False when the text ends first. */
+ * bracket instead, which may follow a comma. False when the text ends first. */
 static bool next_item(struct reader *r, struct scan *c, char close, bool *ended, const char **why)
 {
     struct scan at = *c;
@@ -133,19 +155,25 @@ static bool next_item(struct reader *r, struct scan *c, char close, bool *ended,
     *why = NULL;
     if (at.p == at.end)
         return false;
-    if (*at.p == close) {
-        *ended = true;
-        at.p++;
-    } else if (!r->first) {
-        if (*at.p != ',') {
+    if (*at.p != close && !r->first) {
+        bool event = close == ']' && *at.p == '{';
+        if (*at.p != ',' && !event) {
             *why = close == ']' ? "expected ',' or ']'" : "expected ',' or '}'";
             c->p = at.p;
             return false;
         }
-        at.p++;
+        if (event)
+            trace_scan_odd(c, at.p, "expected ','");
+        at.p += !event;
         trace_scan_space(&at);
         if (at.p == at.end)
             return false;
+        if (*at.p == close)
+            trace_scan_odd(c, at.p, "expected a value behind ','");
+    }
+    if (*at.p == close) {
+        *ended = true;
+        at.p++;
     }
     c->p = at.p;
     return true;
@@ -155,31 +183,33 @@ static bool next_item(struct reader *r, struct scan *c, char close, bool *ended,
 static bool parse_events(struct reader *r, struct slot *s, struct scan *c, const char *from)
 {
     bool ended;
-    const char *why;
+    const char *why, *item = c->p;
     while (next_item(r, c, ']', &ended, &why)) {
         if (ended) {
             r->place = r->bare ? AT_END : IN_TOP;
             r->first = false;
             return true;
         }
-        const char *event = c->p;
-        if (*event != '{')
-            return fault(r, s, from, event, "expected an event");
+        const char *event = c->p, *end;
         vec_reserve(&s->events, s->events.n + 1);
-        if (!trace_scan_event(c, &s->events.p[s->events.n])) {
-            if (!trace_scan_value_end(event, c->end)) { /* cut, not wrong */
-                if (!r->first)
-                    while (*--event != ',')
-                        ;
-                c->p = event;
-                c->fault = NULL;
-                return true;
-            }
-            return fault(r, s, from, c->fault, c->why);
+        if (*event == '{' && trace_scan_event(c, &s->events.p[s->events.n])) {
+            s->events.n++;
+        } else if (!(end = trace_scan_value_end(event, c->end))) { /* cut, not wrong */
+            c->p = item;
+            c->fault = NULL;
+            return true;
+        } else if (end == event) {
+            return fault(r, s, from, event, "expected an event");
+        } else {
+            trace_scan_odd(c, c->fault ? c->fault : event, c->fault ? c->why : "expected an event");
+            c->p = end;
+            c->fault = NULL;
         }
-        s->events.n++;
+        take_odd(r, c, from);
+        item = c->p;
         r->first = false;
     }
+    take_odd(r, c, from);
     return !why || fault(r, s, from, c->p, why);
 }
 
@@ -194,13 +224,14 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
         const char *item = c->p;
         if (!next_item(r, c, '}', &ended, &why))
             return !why || fault(r, s, from, c->p, why);
+        take_odd(r, c, from);
         if (ended) {
             r->place = AT_END;
             return true;
         }
         struct sv key;
         const char *start = c->p, *key_end = trace_scan_value_end(start, c->end);
-        struct scan at = {start, c->end, NULL, NULL};
+        struct scan at = {.p = start, .end = c->end};
         if (*start != '"')
             return fault(r, s, from, start, "expected a key in quotes");
         c->p = item;
@@ -229,8 +260,12 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
         const char *value_end = trace_scan_value_end(at.p, c->end);
         if (!value_end)
             return true;
-        if (value_end == at.p)
+        if (value_end == at.p && *at.p != ',' && *at.p != '}')
             return fault(r, s, from, at.p, "expected a value");
+        if (value_end == at.p) {
+            trace_scan_odd(c, at.p, "expected a value");
+            take_odd(r, c, from);
+        }
         struct sv value = {at.p, (size_t)(value_end - at.p)};
         vec_push(&s->header, key);
         vec_push(&s->header, value);
@@ -241,6 +276,8 @@ static bool parse_top(struct reader *r, struct slot *s, struct scan *c, const ch
 
 static bool parse_start(struct reader *r, struct slot *s, struct scan *c, const char *from)
 {
+    if (c->end - c->p >= 3 && memcmp(c->p, BYTE_ORDER_MARK, 3) == 0)
+        c->p += 3;
     trace_scan_space(c);
     if (c->p == c->end)
         return true;
@@ -280,15 +317,50 @@ static bool parse_piece(struct reader *r, struct slot *s, struct scan *c)
     return ok;
 }
 
-static bool finish_parse(struct reader *r, struct slot *s, const struct scan *c)
+/* The next event behind one that does not end, as where two writers shared a file: its brackets
+ * are no measure. False: there is none, or there were many such. */
+static bool resync(struct reader *r, struct scan *c)
 {
-    /* Chrome leaves a bare list open when it is killed. */
-    if (r->place == AT_END || (r->bare && c->p == c->end))
-        return r->had_events ||
-               (err_set(&s->error, ST_INPUT, "%s: has no traceEvents", r->path), false);
-    count_lines(r, c->p, c->end);
-    err_at(&s->error, ST_INPUT, r->path, r->line, r->column, "the text ends inside the trace");
+    enum { MOST = 1000 }; /* each searches all of the text that is left */
+    if (r->place != IN_EVENTS || r->resyncs++ == MOST)
+        return false;
+    const char *from = c->p;
+    struct scan at = *c;
+    trace_scan_space(&at);
+    at.p += at.p < at.end && *at.p == ',';
+    trace_scan_space(&at);
+    for (const char *p = at.p + 1; p < c->end; p++) {
+        struct scan key = {.p = p + 1, .end = c->end};
+        if (*p != '{')
+            continue;
+        trace_scan_space(&key);
+        if (key.end - key.p < 4 || memcmp(key.p, "\"ph\"", 4) != 0)
+            continue;
+        trace_scan_odd(c, at.p, "the event does not end");
+        take_odd(r, c, from);
+        count_lines(r, from, p);
+        c->p = p;
+        r->first = true;
+        return true;
+    }
     return false;
+}
+
+/* Chrome leaves the list open when it is killed; so do full disks and copies that were broken off.
+ */
+static bool finish_parse(struct reader *r, struct slot *s, struct scan *c)
+{
+    while (c->p < c->end && resync(r, c))
+        if (!parse_piece(r, s, c))
+            return false;
+    count_lines(r, c->p, c->end);
+    r->cut = r->place != AT_END;
+    if (!r->had_events && r->cut && r->place != AT_START) {
+        err_at(&s->error, ST_INPUT, r->path, r->line, r->column, "the text ends inside the trace");
+        return false;
+    }
+    return r->had_events ||
+           (err_set(&s->error, ST_INPUT, "%s: has no traceEvents", r->path), false);
 }
 
 static void *parse_pieces(void *arg)
@@ -310,10 +382,12 @@ static void *parse_pieces(void *arg)
         char *text = s->memory + s->headroom - tail.n;
         if (tail.n)
             memcpy(text, tail.p, tail.n);
-        struct scan c = {text, s->memory + s->headroom + s->bytes, NULL, NULL};
+        struct scan c = {.p = text, .end = s->memory + s->headroom + s->bytes};
         vec_clear(&s->events);
         vec_clear(&s->header);
         ok = ok && parse_piece(r, s, &c);
+        while (ok && c.end - c.p > MAX_EVENT_BYTES && resync(r, &c))
+            ok = parse_piece(r, s, &c);
         buf_clear(&tail);
         buf_add(&tail, c.p, (size_t)(c.end - c.p));
         if (ok && tail.n > MAX_EVENT_BYTES)
@@ -337,25 +411,15 @@ static uint32_t string_of(struct reader *r, struct sv raw, bool escaped)
     return trace_string(r->dict, escaped ? trace_scan_unescape(&r->scratch, raw) : raw);
 }
 
-static uint32_t process_of(struct reader *r, uint32_t pid)
+/* A list of shapes or types, 0 where it cannot be one. */
+static uint32_t list_of(struct reader *r, struct sv raw)
 {
-    if (!r->process_known) {
-        r->process_known = true;
-        r->dict->processes[r->process].pid = pid;
-    }
-    return r->dict->processes[r->process].pid == pid ? r->process
-                                                     : trace_process_of(r->dict, pid, 0);
-}
-
-static uint32_t thread_of(struct reader *r, const struct kineto_event *v)
-{
-    if (r->last_thread && r->last_pid == v->pid && r->last_tid == (uint64_t)v->tid)
-        return r->last_thread;
-    uint32_t process = process_of(r, v->pid < 0 ? 0 : (uint32_t)v->pid);
-    r->last_pid = v->pid;
-    r->last_tid = (uint64_t)v->tid;
-    r->last_thread = trace_thread_of(r->dict, process, (uint32_t)v->tid);
-    return r->last_thread;
+    if (!raw.n)
+        return 0;
+    if (trace_scan_list(&r->scratch, raw))
+        return trace_string(r->dict, (struct sv){buf_str(&r->scratch), r->scratch.n});
+    r->odd_lists++;
+    return 0;
 }
 
 /* "Memcpy HtoD (Pageable -> Device)" to kinds. */
@@ -391,10 +455,8 @@ static enum st take_op(struct reader *r, const struct kineto_event *v, struct er
     struct trace_sig sig = {
         .kind = kinds[v->type],
         .name = string_of(r, v->name, v->escaped),
-        .process = v->process ? process_of(r, v->process) : r->process,
-        .device = v->device,
         .context = v->context,
-        .stream = v->stream,
+        .stream = kineto_ids_stream(&r->ids, v),
         .green_context = TRACE_NONE,
         .source_device = TRACE_NONE,
         .target_device = TRACE_NONE,
@@ -406,59 +468,51 @@ static enum st take_op(struct reader *r, const struct kineto_event *v, struct er
     };
     if (v->type != KINETO_KERNEL)
         memory_kinds(v->name, &sig);
-    struct trace_op op = {v->ts_ns, v->ts_ns + v->dur_ns, trace_sig_id(r->dict, &sig),
-                          v->correlation, v->graph_node};
-    enum { MOST_HELD = 1 << 20 };
-    if (r->process_known || r->held.n == MOST_HELD)
-        return r->sink->op(r->sink->self, &op, e);
-    vec_push(&r->held, op);
-    return ST_OK;
-}
-
-static enum st release(struct reader *r, struct err *e)
-{
-    for (size_t i = 0; i < r->held.n; i++)
-        TRY(r->sink->op(r->sink->self, &r->held.p[i], e));
-    vec_clear(&r->held);
-    return ST_OK;
+    struct trace_op op = {.start_ns = v->ts_ns,
+                          .end_ns = v->ts_ns + v->dur_ns,
+                          .correlation = kineto_ids_correlation(&r->ids, v->correlation),
+                          .external = v->external,
+                          .graph_node = v->graph_node};
+    return kineto_ids_op(&r->ids, v, &sig, &op, e);
 }
 
 static enum st take_call(struct reader *r, const struct kineto_event *v, struct err *e)
 {
-    if (!r->sink->call)
-        return ST_OK;
     struct trace_call call = {.start_ns = v->ts_ns,
                               .end_ns = v->ts_ns + v->dur_ns,
-                              .correlation = v->correlation,
-                              .thread = thread_of(r, v),
+                              .correlation = kineto_ids_correlation(&r->ids, v->correlation),
                               .name = string_of(r, v->name, v->escaped),
                               .driver = v->type == KINETO_DRIVER};
+    TRY(kineto_ids_thread(&r->ids, v, &call.thread, e));
+    if (!r->sink->call)
+        return ST_OK;
     return r->sink->call(r->sink->self, &call, e);
 }
 
 static enum st take_range(struct reader *r, const struct kineto_event *v, struct err *e)
 {
-    if (!r->sink->range)
-        return ST_OK;
     struct trace_range range = {
         .start_ns = v->ts_ns,
         .end_ns = v->ts_ns + v->dur_ns,
         .text = string_of(r, v->name, v->escaped),
-        .thread = thread_of(r, v),
-        .shapes = v->shapes.n ? trace_string(r->dict, v->shapes) : 0,
-        .types = v->types.n ? trace_string(r->dict, v->types) : 0,
+        .shapes = list_of(r, v->shapes),
+        .types = list_of(r, v->types),
+        .external = v->external,
         .style = v->type == KINETO_OPERATOR ? TRACE_OPERATOR : TRACE_ANNOTATION,
     };
+    TRY(kineto_ids_thread(&r->ids, v, &range.thread, e));
     range.end_thread = range.thread;
+    if (!r->sink->range)
+        return ST_OK;
     return r->sink->range(r->sink->self, &range, e);
 }
 
 static enum st take_name(struct reader *r, const struct kineto_event *v, struct err *e)
 {
     (void)e;
-    if (v->type == KINETO_PROCESS_NAME && r->process_known &&
-        v->pid == (int64_t)r->dict->processes[r->process].pid)
-        r->dict->processes[r->process].name = string_of(r, v->label, true);
+    uint32_t process = kineto_ids_known(&r->ids, v);
+    if (process != TRACE_NONE)
+        r->dict->processes[process].name = string_of(r, v->label, true);
     return ST_OK;
 }
 
@@ -512,11 +566,26 @@ static bool take_version(struct reader *r, struct sv key, struct sv value)
     return false;
 }
 
+/* Newer PyTorch counts from the begin of a quarter of a year. Files of one trace must agree. */
+static void take_time_base(struct reader *r, struct sv value)
+{
+    int64_t base;
+    if (!str_int64(value, &base))
+        return;
+    r->other_base = r->dict->has_time_base && r->dict->time_base_ns != base;
+    r->dict->has_time_base = true;
+    r->dict->time_base_ns = base;
+}
+
 /* Facts from the top-level members; skips malformed ones. */
 static void take_header(struct reader *r, struct sv key, struct sv value)
 {
     if (take_version(r, key, value))
         return;
+    if (sv_eq(key, "baseTimeNanoseconds")) {
+        take_time_base(r, value);
+        return;
+    }
     bool devices = sv_eq(key, "deviceProperties"), ranks = sv_eq(key, "distributedInfo");
     if (!devices && !ranks)
         return;
@@ -529,7 +598,7 @@ static void take_header(struct reader *r, struct sv key, struct sv value)
                 take_device(r, n->items[i]);
         const struct node *rank = ranks ? node_find(n, "rank") : NULL;
         if (rank && rank->kind == NODE_INT && rank->i >= 0 && rank->i < INT32_MAX)
-            r->dict->processes[r->process].rank = (int32_t)rank->i;
+            r->ids.rank = (int32_t)rank->i;
     }
     arena_free(&a);
 }
@@ -565,15 +634,13 @@ static enum st consume(struct reader *r, struct err *e)
                 r->dict->skipped++;
             else if (times_ok(r, v))
                 TRY(takers[v->type](r, v, e));
-            if (r->process_known && r->held.n)
-                TRY(release(r, e));
         }
         if (s->error.st != ST_OK) {
             *e = s->error;
             return e->st;
         }
         if (s->last)
-            return release(r, e);
+            return kineto_ids_finish(&r->ids, e);
         pass_on(r, s, SLOT_FREE);
     }
 }
@@ -603,6 +670,26 @@ static enum st run(struct reader *r, struct err *e)
     return st;
 }
 
+static void tell_odd(struct reader *r)
+{
+    const char *name = fs_base(r->path);
+    if (r->odd)
+        trace_note(r->dict, LOG_WARN,
+                   "%s: %llu odd place%s skipped, the first at line %ld, column %ld: %s", name,
+                   (unsigned long long)r->odd, r->odd == 1 ? " was" : "s were", r->odd_line,
+                   r->odd_column, r->odd_why);
+    if (r->odd_lists)
+        trace_note(r->dict, LOG_WARN, "%s: %llu shapes or types are no JSON lists: left out", name,
+                   (unsigned long long)r->odd_lists);
+    if (r->cut) {
+        r->dict->incomplete = true;
+        trace_note(r->dict, LOG_WARN,
+                   "%s: the text ends inside the trace, at line %ld, column %ld: what follows is "
+                   "missing",
+                   name, r->line, r->column);
+    }
+}
+
 enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct trace_sink *sink,
                           struct err *e)
 {
@@ -611,10 +698,7 @@ enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct t
     r->dict = d;
     r->sink = sink;
     r->line = r->column = 1;
-    r->process = d->n_processes; /* its pid comes with the first event of the host */
-    trace_process_of(d, UINT32_MAX, r->process);
-    d->processes[r->process].host = 0;
-    d->processes[r->process].pid = 0;
+    kineto_ids_open(&r->ids, path, d, sink);
     enum st st = trace_stream_open(&r->stream, path, e);
     if (st == ST_OK) {
         pthread_mutex_init(&r->lock, NULL);
@@ -636,7 +720,14 @@ enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct t
     if (st == ST_OK && d->skipped)
         trace_note(d, LOG_INFO, "%llu events of kinds that are not read were passed over",
                    (unsigned long long)d->skipped);
-    vec_free(&r->held);
+    if (st == ST_OK && r->other_base)
+        st = err_set(e, ST_INPUT,
+                     "%s: its times count from another moment (baseTimeNanoseconds) than those of "
+                     "the other files",
+                     path);
+    if (st == ST_OK)
+        tell_odd(r);
+    kineto_ids_close(&r->ids);
     buf_free(&r->scratch);
     mem_free(r);
     return st;
@@ -644,7 +735,8 @@ enum st trace_kineto_read(const char *path, struct trace_dict *d, const struct t
 
 bool trace_kineto_recognises(struct sv head)
 {
-    for (size_t i = 0; i < head.n; i++) {
+    size_t mark = head.n >= 3 && memcmp(head.p, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    for (size_t i = mark; i < head.n; i++) {
         char c = head.p[i];
         if (c == '{' || c == '[')
             return true;

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "trace/dict.h"
+
 /* ---- passing over ---- */
 
 #define EVERY(byte) (UINT64_C(0x0101010101010101) * (byte))
@@ -101,6 +103,14 @@ static bool fail(struct scan *s, const char *at, const char *why)
     return false;
 }
 
+void trace_scan_odd(struct scan *s, const char *at, const char *why)
+{
+    if (s->odd++ == 0) {
+        s->odd_at = at;
+        s->odd_why = why;
+    }
+}
+
 void trace_scan_space(struct scan *s)
 {
     while (s->p < s->end && (*s->p == ' ' || *s->p == '\n' || *s->p == '\t' || *s->p == '\r'))
@@ -138,6 +148,33 @@ static bool skip_value(struct scan *s)
         return fail(s, s->p, "expected a value");
     s->p = q;
     return true;
+}
+
+/* Passes over a value that could not be read, or that is missing: the next byte ends it. */
+static bool skip_odd(struct scan *s, const char *from)
+{
+    const char *at = s->fault ? s->fault : from, *why = s->fault ? s->why : "expected a value";
+    s->p = from;
+    s->fault = s->why = NULL;
+    trace_scan_space(s);
+    if (s->p >= s->end)
+        return fail(s, s->p, "expected a value");
+    if (*s->p != ',' && *s->p != '}' && *s->p != ']' && !skip_value(s))
+        return false;
+    trace_scan_odd(s, at, why);
+    return true;
+}
+
+/* Past a comma to the next member; false at the closing bracket, which may follow a comma. */
+static bool next_member(struct scan *s, char close)
+{
+    if (!take(s, ','))
+        return false;
+    trace_scan_space(s);
+    if (s->p >= s->end || *s->p != close)
+        return true;
+    trace_scan_odd(s, s->p, "expected a value behind ','");
+    return false;
 }
 
 static bool at_word(const struct scan *s, const char *word)
@@ -247,26 +284,87 @@ static bool whole32(struct scan *s, uint32_t *out)
     return true;
 }
 
-/* A pid or tid; text ("Spans") is none of a process. */
-static bool number_or_text(struct scan *s, int64_t *out)
+/* A pid or tid. Of a text the number at its end ("stream 7", "[TP01] 2000") and what is before it;
+ * "Spans" is none of a process. */
+static bool number_or_text(struct scan *s, int64_t *out, struct sv *prefix)
 {
-    trace_scan_space(s);
-    if (s->p < s->end && (digit(*s->p) || *s->p == '-'))
-        return number(s, 0, out);
+    struct sv text;
+    bool escaped;
     *out = -1;
-    return skip_value(s);
+    *prefix = (struct sv){0};
+    trace_scan_space(s);
+    if (s->p < s->end && *s->p != '"')
+        return number(s, 0, out);
+    if (!trace_scan_string(s, &text, &escaped))
+        return false;
+    size_t n = text.n;
+    while (n > 0 && text.n - n < 18 && digit(text.p[n - 1]))
+        n--;
+    if (n < text.n)
+        str_int64((struct sv){text.p + n, text.n - n}, out);
+    if (n < text.n || (n > 0 && *text.p == '['))
+        *prefix = (struct sv){text.p, n};
+    return true;
 }
 
+/* "[8, 1, 1]" in quotes too. An empty list is unknown. */
 static bool triple(struct scan *s, uint32_t out[3])
 {
+    static const char why[] = "expected a list of three numbers";
+    uint32_t v[3] = {0};
+    const char *from = s->p;
+    bool quoted = take(s, '"');
     if (!take(s, '['))
-        return fail(s, s->p, "expected a list of three numbers");
-    if (take(s, ']')) /* unknown */
+        return fail(s, from, why);
+    bool empty = take(s, ']');
+    for (int i = 0; i < 3 && !empty; i++)
+        if ((i && !take(s, ',')) || !whole32(s, &v[i]))
+            return fail(s, from, why);
+    if ((!empty && !take(s, ']')) || (quoted && !take(s, '"')))
+        return fail(s, from, why);
+    memcpy(out, v, sizeof v);
+    return true;
+}
+
+/* A GPU's number; a negative one says none. */
+static bool device_number(struct scan *s, uint32_t *out)
+{
+    int64_t v;
+    const char *at = s->p;
+    if (!number(s, 0, &v))
+        return false;
+    if (v < 0 || v >= KINETO_DEVICES)
+        return fail(s, at, "expected the number of a GPU");
+    *out = (uint32_t)v;
+    return true;
+}
+
+/* The number of a stream, or a handle: text, or a number of more bits. */
+static bool stream_of(struct scan *s, struct kineto_event *v)
+{
+    trace_scan_space(s);
+    const char *from = s->p;
+    struct scan number_only = *s;
+    v->has_stream = true;
+    if (*from != '-' && whole32(&number_only, &v->stream)) {
+        *s = number_only;
         return true;
-    for (int i = 0; i < 3; i++)
-        if ((i && !take(s, ',')) || !whole32(s, &out[i]))
-            return fail(s, s->p, "expected a list of three numbers");
-    return take(s, ']') || fail(s, s->p, "expected a list of three numbers");
+    }
+    if (!skip_value(s) || *from == '[' || *from == '{')
+        return fail(s, from, "expected a stream");
+    v->stream = 0;
+    v->stream_handle = (struct sv){from, (size_t)(s->p - from)};
+    return true;
+}
+
+/* Counted from 1, up to 64 bits; a negative one is unknown. */
+static bool correlation(struct scan *s, uint64_t *out)
+{
+    uint64_t v;
+    if (!whole64(s, &v))
+        return false;
+    *out = (int64_t)v > 0 ? v : 0;
+    return true;
 }
 
 static bool list_text(struct scan *s, struct sv *out)
@@ -297,6 +395,7 @@ enum arg {
     ARG_TYPES,
     ARG_NAME,
     ARG_PROCESS,
+    ARG_EXTERNAL,
 };
 
 /* Types of events for which an argument is read. */
@@ -327,6 +426,8 @@ static const struct {
     {{"Input type", 10}, ARG_TYPES, OF(KINETO_OPERATOR)},
     {{"name", 4}, ARG_NAME, NAMES},
     {{"process", 7}, ARG_PROCESS, GPU},
+    {{"External id", 11}, ARG_EXTERNAL, GPU | OF(KINETO_OPERATOR)},
+    {{"external id", 11}, ARG_EXTERNAL, GPU | OF(KINETO_OPERATOR)},
 };
 
 #define LEN(x) (sizeof(x) / sizeof *(x))
@@ -351,13 +452,13 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
         return skip_value(s);
     switch (arg) {
     case ARG_DEVICE:
-        return whole32(s, &v->device);
+        return device_number(s, &v->device);
     case ARG_CONTEXT:
         return whole32(s, &v->context);
     case ARG_STREAM:
-        return whole32(s, &v->stream);
+        return stream_of(s, v);
     case ARG_CORRELATION:
-        return whole32(s, &v->correlation);
+        return correlation(s, &v->correlation);
     case ARG_REGISTERS:
         return whole32(s, &v->registers);
     case ARG_SHARED:
@@ -376,6 +477,8 @@ static bool read_arg(struct scan *s, enum arg arg, struct kineto_event *v)
         return list_text(s, &v->types);
     case ARG_PROCESS:
         return whole32(s, &v->process);
+    case ARG_EXTERNAL:
+        return whole32(s, &v->external);
     case ARG_NAME:
         return trace_scan_string(s, &v->label, &escaped);
     case ARG_NONE:
@@ -397,10 +500,32 @@ static bool read_args(struct scan *s, struct kineto_event *v)
             return false;
         if (!take(s, ':'))
             return fail(s, s->p, "expected ':'");
-        if (!read_arg(s, arg_of(key, (unsigned)v->type), v))
+        const char *from = s->p;
+        if (!read_arg(s, arg_of(key, (unsigned)v->type), v) && !skip_odd(s, from))
             return false;
-    } while (take(s, ','));
+    } while (next_member(s, '}'));
     return take(s, '}') || fail(s, s->p, "expected ',' or '}'");
+}
+
+/* The external id alone, which is the first of an operator's arguments; the others are skipped. */
+static bool read_external(struct scan *s, struct kineto_event *v)
+{
+    trace_scan_space(s);
+    struct scan inner = {.p = s->p, .end = s->end};
+    struct sv key;
+    bool escaped;
+    if (!skip_value(s))
+        return false;
+    inner.end = s->p;
+    if (!take(&inner, '{'))
+        return true;
+    do {
+        if (!trace_scan_string(&inner, &key, &escaped) || !take(&inner, ':'))
+            return true;
+        if (arg_of(key, KINETO_OPERATOR) == ARG_EXTERNAL)
+            return whole32(&inner, &v->external) || true;
+    } while (skip_value(&inner) && take(&inner, ','));
+    return true;
 }
 
 /* ---- events ---- */
@@ -424,6 +549,11 @@ static const struct {
     {{"Operator", 8}, KINETO_OPERATOR},
 };
 
+static bool ends_with(struct sv text, struct sv end)
+{
+    return text.n >= end.n && memcmp(text.p + text.n - end.n, end.p, end.n) == 0;
+}
+
 static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
 {
     if (ph.n != 1)
@@ -437,7 +567,10 @@ static enum kineto_type type_of(struct sv ph, struct sv cat, struct sv name)
     for (size_t i = 0; i < LEN(categories); i++)
         if (same(cat, categories[i].cat))
             return categories[i].type;
-    return KINETO_SKIPPED;
+    /* hip_runtime, xpu_runtime, privateuse1_runtime, mtia_runtime, ... */
+    return ends_with(cat, SV("_runtime"))  ? KINETO_RUNTIME
+           : ends_with(cat, SV("_driver")) ? KINETO_DRIVER
+                                           : KINETO_SKIPPED;
 }
 
 /* Whether an operator multiplies matrices: only their shapes are kept. */
@@ -455,11 +588,13 @@ static bool multiplies(struct sv name)
     return false;
 }
 
-static bool wants_args(const struct kineto_event *v)
+static bool take_args(struct scan *s, struct kineto_event *v)
 {
-    if (v->type == KINETO_OPERATOR)
-        return multiplies(v->name);
-    return v->type != KINETO_IGNORED && v->type != KINETO_SKIPPED && v->type != KINETO_ANNOTATION;
+    if (v->type == KINETO_OPERATOR && !multiplies(v->name))
+        return read_external(s, v);
+    bool wanted =
+        v->type != KINETO_IGNORED && v->type != KINETO_SKIPPED && v->type != KINETO_ANNOTATION;
+    return wanted ? read_args(s, v) : skip_value(s);
 }
 
 /* Keys of an event, by their first byte and length. */
@@ -471,6 +606,7 @@ struct event_text {
 
 static bool read_member(struct scan *s, struct sv key, struct event_text *t, struct kineto_event *v)
 {
+    struct sv prefix;
     bool escaped;
     if (is_absent(s)) {
         if (sv_eq(key, "dur"))
@@ -488,16 +624,16 @@ static bool read_member(struct scan *s, struct sv key, struct event_text *t, str
     if (sv_eq(key, "name"))
         return trace_scan_string(s, &v->name, &v->escaped);
     if (sv_eq(key, "pid"))
-        return number_or_text(s, &v->pid);
+        return number_or_text(s, &v->pid, &v->pid_prefix);
     if (sv_eq(key, "tid"))
-        return number_or_text(s, &v->tid);
+        return number_or_text(s, &v->tid, &prefix);
     if (!sv_eq(key, "args"))
         return skip_value(s);
     /* PyTorch writes ph, cat and name before args; read in place then. */
     if (t->ph.n && v->name.n && (t->cat.n || t->ph.p[0] == 'M')) {
         v->type = type_of(t->ph, t->cat, v->name);
         t->typed = true;
-        return wants_args(v) ? read_args(s, v) : skip_value(s);
+        return take_args(s, v);
     }
     trace_scan_space(s);
     t->args.p = s->p;
@@ -512,12 +648,16 @@ static bool late_args(struct scan *s, const struct event_text *t, struct kineto_
     if (t->typed)
         return true;
     v->type = type_of(t->ph, t->cat, v->name);
-    if (!t->args.n || !wants_args(v))
+    if (!t->args.n)
         return true;
-    struct scan inner = {t->args.p, t->args.p + t->args.n, NULL, NULL};
-    if (read_args(&inner, v))
-        return true;
-    return fail(s, inner.fault, inner.why);
+    struct scan inner = {.p = t->args.p, .end = t->args.p + t->args.n};
+    bool ok = take_args(&inner, v);
+    if (inner.odd && !s->odd) {
+        s->odd_at = inner.odd_at;
+        s->odd_why = inner.odd_why;
+    }
+    s->odd += inner.odd;
+    return ok || fail(s, inner.fault, inner.why);
 }
 
 bool trace_scan_event(struct scan *s, struct kineto_event *v)
@@ -525,7 +665,7 @@ bool trace_scan_event(struct scan *s, struct kineto_event *v)
     struct event_text t = {0};
     struct sv key;
     bool escaped;
-    *v = (struct kineto_event){0};
+    *v = (struct kineto_event){.device = TRACE_NONE};
     if (!take(s, '{'))
         return fail(s, s->p, "expected an event");
     if (!take(s, '}')) {
@@ -534,47 +674,16 @@ bool trace_scan_event(struct scan *s, struct kineto_event *v)
                 return false;
             if (!take(s, ':'))
                 return fail(s, s->p, "expected ':'");
-            if (!read_member(s, key, &t, v))
-                return false;
-        } while (take(s, ','));
+            const char *from = s->p;
+            if (!read_member(s, key, &t, v)) {
+                if (!skip_odd(s, from))
+                    return false;
+                if (sv_eq(key, "dur"))
+                    v->dur_ns = -1; /* counted as impossible */
+            }
+        } while (next_member(s, '}'));
         if (!take(s, '}'))
             return fail(s, s->p, "expected ',' or '}'");
     }
     return late_args(s, &t, v);
-}
-
-static int hex4(const char *p, const char *end)
-{
-    int v = 0;
-    for (int i = 0; i < 4; i++) {
-        int c = p + i < end ? (p[i] | 0x20) : 0;
-        int d = digit(p + i < end ? p[i] : 'x') ? c - '0' : c >= 'a' && c <= 'f' ? c - 87 : -1;
-        if (d < 0)
-            return -1;
-        v = v * 16 + d;
-    }
-    return v;
-}
-
-struct sv trace_scan_unescape(struct buf *scratch, struct sv raw)
-{
-    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    buf_clear(scratch);
-    if (raw.n == 0)
-        return (struct sv){"", 0};
-    for (const char *p = raw.p, *end = raw.p + raw.n; p < end; p++) {
-        const char *known = *p == '\\' && p + 1 < end && p[1] ? strchr(from, p[1]) : NULL;
-        int code = *p == '\\' && p + 1 < end && p[1] == 'u' ? hex4(p + 2, end) : -1;
-        if (known) {
-            buf_putc(scratch, to[known - from]);
-            p++;
-        } else if (code >= 0) {
-            /* names are ASCII; shows '?' for anything else */
-            buf_putc(scratch, code < 0x80 && code ? (char)code : '?');
-            p += 5;
-        } else {
-            buf_putc(scratch, *p);
-        }
-    }
-    return (struct sv){buf_str(scratch), scratch->n};
 }

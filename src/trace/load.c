@@ -77,12 +77,67 @@ static bool is_stub(const char *path)
     return stat(path, &info) == 0 && info.st_size < (off_t)sizeof(struct spool_header);
 }
 
-/* All spools of a folder; else the first file that bears a format's name. */
+/* Files of other tools by their ends. PyTorch writes one for each rank: together they are a trace.
+ */
+static const struct {
+    const char *end;
+    bool together;
+} foreign[] = {
+    {".pt.trace.json", true}, {".pt.trace.json.gz", true}, {".trace.json", true},
+    {".trace.json.gz", true}, {".sqlite", false},
+};
+
+static bool is_foreign(const char *name, bool together)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (foreign[i].together == together && ends_with(name, foreign[i].end))
+            return true;
+    return false;
+}
+
+/* SGLang leaves a merged file beside those that it was made of. */
+static bool is_merged(const char *name)
+{
+    return strncmp(name, "merged", 6) == 0;
+}
+
+typedef VEC(const char *) path_list;
+
+static enum st find_foreign(struct arena *a, const char *dir, const char *const *names, size_t n,
+                            path_list *out, struct err *e)
+{
+    size_t merged = 0;
+    for (size_t i = 0; i < n; i++)
+        merged += is_foreign(names[i], true) && is_merged(names[i]);
+    for (size_t i = 0; i < n; i++)
+        if (is_foreign(names[i], true) && !is_merged(names[i]))
+            vec_push(out, fs_join(a, dir, names[i]));
+    for (size_t i = 0; i < n && !out->n && merged == 1; i++)
+        if (is_foreign(names[i], true))
+            vec_push(out, fs_join(a, dir, names[i]));
+    for (size_t i = 0; i < n && !out->n; i++) {
+        size_t others = 0;
+        if (!is_foreign(names[i], false))
+            continue;
+        for (size_t k = 0; k < n; k++)
+            others += k != i && is_foreign(names[k], false);
+        if (others) {
+            err_set(e, ST_INPUT, "%s: %zu files of Nsight Systems", dir, others + 1);
+            return err_hint(e, "each is a trace: name one of them, as %s",
+                            fs_join(a, dir, names[i]));
+        }
+        vec_push(out, fs_join(a, dir, names[i]));
+    }
+    return ST_OK;
+}
+
+/* All spools of a folder; else the first file that bears a format's name; else those of other
+ * tools. */
 static enum st look_into(struct arena *a, const char *dir, struct sources *out, struct err *e)
 {
     const char **names;
     size_t n;
-    VEC(const char *) spools = {0};
+    path_list spools = {0};
     TRY(fs_list(a, dir, &names, &n, e));
     out->stubs = arena_array(a, const char *, n);
     for (size_t i = 0; i < n; i++) {
@@ -95,6 +150,11 @@ static enum st look_into(struct arena *a, const char *dir, struct sources *out, 
     for (const struct trace_format *const *f = trace_formats; *f && !spools.n; f++)
         if (fs_exists(fs_join(a, dir, (*f)->file)))
             vec_push(&spools, fs_join(a, dir, (*f)->file));
+    bool recorded = spools.n || fs_is_dir(fs_join(a, dir, "spool"));
+    if (!recorded && find_foreign(a, dir, names, n, &spools, e) != ST_OK) {
+        vec_free(&spools);
+        return e->st;
+    }
     out->paths = arena_copy(a, spools.p, spools.n * sizeof *spools.p);
     out->n = spools.n;
     vec_free(&spools);
@@ -254,6 +314,11 @@ enum st trace_convert(const char *from, const struct trace_format *format, const
         st = format->create(to, &d, &writer, &sink, e);
     if (st == ST_OK) {
         st = read_window(&s, w, &d, &sink, e);
+        if (st == ST_OK && d.n_teams)
+            st = err_set(e, ST_INPUT,
+                         "%s: several processes launch, and operations do not say which did: that "
+                         "is found by reading all of it, and is not written",
+                         from);
         if (st == ST_OK)
             st = format->finish(&writer, e);
         else

@@ -211,8 +211,8 @@ static enum st take_kernel(struct reader *r, const void *record, struct err *e)
     }
     if (!times_ok(r, TRACE_OP, x->start_ns, x->end_ns) || !r->sink->op)
         return ST_OK;
-    struct trace_op op = {time_of(r, x->start_ns), time_of(r, x->end_ns), sig, x->correlation,
-                          x->graph_node};
+    struct trace_op op = {time_of(r, x->start_ns), time_of(r, x->end_ns), sig,
+                          x->correlation,          x->graph_node,         0};
     return r->sink->op(r->sink->self, &op, e);
 }
 
@@ -226,8 +226,8 @@ static enum st put_op(struct reader *r, struct trace_sig *s, int64_t start_ns, i
     s->green_context = TRACE_NONE;
     if (s->kind != TRACE_GRAPH)
         s->name = trace_memory_op_name(r->d, s);
-    struct trace_op op = {time_of(r, start_ns), time_of(r, end_ns), trace_sig_id(r->d, s),
-                          correlation, node};
+    struct trace_op op = {
+        time_of(r, start_ns), time_of(r, end_ns), trace_sig_id(r->d, s), correlation, node, 0};
     return r->sink->op(r->sink->self, &op, e);
 }
 

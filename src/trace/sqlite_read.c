@@ -249,7 +249,8 @@ static enum st put_op(struct reader *r, sqlite3_stmt *s, const struct trace_sig 
 {
     if (!times_ok(r, TRACE_OP, s) || !r->sink->op)
         return ST_OK;
-    struct trace_op op = {int_at(s, 1), int_at(s, 2), trace_sig_id(r->d, sig), u32_at(s, 7), node};
+    struct trace_op op = {int_at(s, 1), int_at(s, 2), trace_sig_id(r->d, sig),
+                          u32_at(s, 7), node,         0};
     return r->sink->op(r->sink->self, &op, e);
 }
 

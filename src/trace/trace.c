@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/join.h"
+
 /* ---- filling ---- */
 
 static size_t grown(size_t cap)
@@ -30,9 +32,13 @@ static enum st add_op(void *self, const struct trace_op *r, struct err *e)
         GROW(o->correlation, o->cap);
         if (o->graph_node)
             GROW(o->graph_node, o->cap);
+        if (o->external)
+            GROW(o->external, o->cap);
     }
     if (r->graph_node && !o->graph_node)
         o->graph_node = mem_alloc(o->cap * sizeof *o->graph_node);
+    if (r->external && !o->external)
+        o->external = mem_alloc(o->cap * sizeof *o->external);
     size_t i = o->n++;
     o->start_ns[i] = r->start_ns;
     o->end_ns[i] = r->end_ns;
@@ -40,6 +46,8 @@ static enum st add_op(void *self, const struct trace_op *r, struct err *e)
     o->correlation[i] = r->correlation;
     if (o->graph_node)
         o->graph_node[i] = r->graph_node;
+    if (o->external)
+        o->external[i] = r->external;
     return ST_OK;
 }
 
@@ -107,6 +115,8 @@ void trace_free(struct trace *t)
     mem_free(t->ops.correlation);
     mem_free(t->ops.call);
     mem_free(t->ops.graph_node);
+    mem_free(t->ops.external);
+    mem_free(t->ops.range);
     mem_free(t->calls.start_ns);
     mem_free(t->calls.end_ns);
     mem_free(t->calls.correlation);
@@ -183,6 +193,7 @@ static void sort_ops(struct trace_ops *o)
     PERMUTE(o->sig, k, o->n);
     PERMUTE(o->correlation, k, o->n);
     PERMUTE(o->graph_node, k, o->n);
+    PERMUTE(o->external, k, o->n);
     o->cap = o->n;
     mem_free(k);
 }
@@ -221,105 +232,6 @@ static int by_sync(const void *x, const void *y)
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
     return a->correlation < b->correlation ? -1 : a->correlation > b->correlation;
-}
-
-/* ---- operations and the calls that launched them ---- */
-
-/* Correlation ids of one process. CUPTI counts up, so a table from the least to the largest is
- * small; sparse ids (or hostile ones) are searched in a sorted list instead. */
-struct launches {
-    uint32_t min, max;
-    size_t count;
-    uint32_t *call;     /* [max - min + 1] by correlation - min */
-    struct key *sparse; /* [n_sparse] by correlation */
-    size_t n_sparse;
-};
-
-static struct launches *launches_of(struct launches *all, const struct trace *t, size_t call)
-{
-    return t->calls.correlation[call] ? &all[t->dict.threads[t->calls.thread[call]].process] : NULL;
-}
-
-static void launches_count(struct launches *all, const struct trace *t)
-{
-    for (size_t i = 0; i < t->calls.n; i++) {
-        struct launches *l = launches_of(all, t, i);
-        if (!l)
-            continue;
-        uint32_t c = t->calls.correlation[i];
-        l->min = l->count == 0 || c < l->min ? c : l->min;
-        l->max = c > l->max ? c : l->max;
-        l->count++;
-    }
-}
-
-static void launches_allocate(struct launches *l)
-{
-    size_t span = (size_t)(l->max - l->min) + 1;
-    if (l->count && span <= 16 * l->count + 1024) {
-        l->call = mem_alloc(span * sizeof *l->call);
-        memset(l->call, 0xff, span * sizeof *l->call);
-    } else if (l->count) {
-        l->sparse = mem_alloc(l->count * sizeof *l->sparse);
-    }
-}
-
-static void launches_fill(struct launches *all, const struct trace *t)
-{
-    for (size_t i = 0; i < t->calls.n; i++) {
-        struct launches *l = launches_of(all, t, i);
-        if (!l)
-            continue;
-        uint32_t c = t->calls.correlation[i];
-        if (l->sparse) {
-            l->sparse[l->n_sparse++] = (struct key){t->calls.start_ns[i], c, (uint32_t)i};
-            continue;
-        }
-        /* a runtime call and the driver call in it may share the id: take the outer one */
-        uint32_t *at = &l->call[c - l->min];
-        if (*at == TRACE_NONE || t->calls.start_ns[i] < t->calls.start_ns[*at])
-            *at = (uint32_t)i;
-    }
-}
-
-static uint32_t launches_find(const struct launches *l, uint32_t correlation)
-{
-    if (l->call)
-        return correlation >= l->min && correlation <= l->max ? l->call[correlation - l->min]
-                                                              : TRACE_NONE;
-    size_t lo = 0, hi = l->n_sparse;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        if (l->sparse[mid].thread < correlation)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo < l->n_sparse && l->sparse[lo].thread == correlation ? l->sparse[lo].at : TRACE_NONE;
-}
-
-static void join(struct trace *t)
-{
-    struct trace_ops *o = &t->ops;
-    uint32_t n = t->dict.n_processes;
-    struct launches *l = mem_alloc((n ? n : 1) * sizeof *l);
-    launches_count(l, t);
-    for (uint32_t i = 0; i < n; i++)
-        launches_allocate(&l[i]);
-    launches_fill(l, t);
-    for (uint32_t i = 0; i < n; i++)
-        if (l[i].sparse)
-            qsort(l[i].sparse, l[i].n_sparse, sizeof *l[i].sparse, by_key);
-    o->call = mem_resize(o->call, (o->n ? o->n : 1) * sizeof *o->call);
-    for (size_t i = 0; i < o->n; i++)
-        o->call[i] = o->correlation[i]
-                         ? launches_find(&l[t->dict.sigs[o->sig[i]].process], o->correlation[i])
-                         : TRACE_NONE;
-    for (uint32_t i = 0; i < n; i++) {
-        mem_free(l[i].call);
-        mem_free(l[i].sparse);
-    }
-    mem_free(l);
 }
 
 static void widen(int64_t *start, int64_t *end, int64_t from, int64_t to)
@@ -391,6 +303,8 @@ static void drop_far(struct trace *t)
         o->correlation[n_ops] = o->correlation[i];
         if (o->graph_node)
             o->graph_node[n_ops] = o->graph_node[i];
+        if (o->external)
+            o->external[n_ops] = o->external[i];
         n_ops++;
     }
     for (size_t i = 0; i < c->n; i++) {
@@ -431,5 +345,5 @@ void trace_finish(struct trace *t)
         drop_far(t);
         find_extent(t);
     }
-    join(t);
+    trace_join(t);
 }

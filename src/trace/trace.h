@@ -23,6 +23,7 @@ struct trace_op {
     uint32_t sig;         /* trace_dict.sigs */
     uint32_t correlation; /* of the call that launched it, in its process; 0 = unknown */
     uint64_t graph_node;  /* 0 = none */
+    uint32_t external;    /* trace_range.external of its operator; 0 = unknown */
 };
 
 /* A call of the runtime or driver API, on the host. */
@@ -47,8 +48,9 @@ struct trace_range {
     uint32_t shapes, types; /* strings, JSON lists as PyTorch wrote them; of matrix products only */
     uint32_t values;        /* string, a JSON object: named numbers of an NVTX payload */
     uint32_t category, color;
-    uint8_t style; /* enum trace_style */
-    bool open;     /* never closed: end_ns is the end of the recording */
+    uint32_t external; /* PyTorch's id of an operator, in its process; 0 = none */
+    uint8_t style;     /* enum trace_style */
+    bool open;         /* never closed: end_ns is the end of the recording */
 };
 
 struct trace_sync {
@@ -74,6 +76,9 @@ struct trace_ops {
     int64_t *start_ns, *end_ns;
     uint32_t *sig, *correlation;
     uint32_t *call;       /* index into calls, TRACE_NONE = its launch was not recorded */
+    uint32_t *external;   /* NULL when no operation has one */
+    uint32_t *range;      /* its operator by that id, where `call` is TRACE_NONE; TRACE_NONE = not
+                             known. NULL = of none */
     uint64_t *graph_node; /* NULL when no operation has one */
 };
 
@@ -103,7 +108,8 @@ struct trace_window {
 };
 
 /* Read a file of any format, or a folder: one with trace.spool or trace.sqlite in it, or with any
- * number of *.spool files, which are read as one trace. */
+ * number of *.spool files, which are read as one trace; or with PyTorch's *.pt.trace.json[.gz] or
+ * *.trace.json[.gz], one for each rank; or with one *.sqlite. */
 enum st trace_load(struct trace *t, const char *path, const struct trace_window *w, struct err *e);
 void trace_free(struct trace *t); /* of a zeroed one too */
 

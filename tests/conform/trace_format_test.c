@@ -235,13 +235,13 @@ static void impossible_times_are_left_out_and_counted(void **state)
         for (size_t i = 0; i < good.ops.n; i++)
             assert_ok(sink.op(sink.self,
                               &(struct trace_op){good.ops.start_ns[i], good.ops.end_ns[i],
-                                                 good.ops.sig[i], good.ops.correlation[i], 0},
+                                                 good.ops.sig[i], good.ops.correlation[i], 0, 0},
                               &t->e),
                       t);
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
             assert_ok(sink.op(sink.self,
                               &(struct trace_op){bad[i].start_ns, bad[i].end_ns, good.ops.sig[0],
-                                                 good.ops.correlation[0], 0},
+                                                 good.ops.correlation[0], 0, 0},
                               &t->e),
                       t);
         for (size_t i = 0; i < good.calls.n; i++)

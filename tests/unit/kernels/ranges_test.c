@@ -122,8 +122,8 @@ static void make(struct test *t, struct loaded *x, const struct span *spans,
                                .correlation = i + 1,
                                .thread = thread,
                                .name = trace_string(&x->t.dict, SV("cudaLaunchKernel"))};
-        struct trace_op o = {launches[i] + 2, launches[i] + 3, trace_sig_id(&x->t.dict, &sig),
-                             i + 1, 0};
+        struct trace_op o = {
+            launches[i] + 2, launches[i] + 3, trace_sig_id(&x->t.dict, &sig), i + 1, 0, 0};
         assert_ok(sink.call(sink.self, &c, &t->e), t);
         assert_ok(sink.op(sink.self, &o, &t->e), t);
     }
@@ -207,7 +207,7 @@ static void as_nsys_has_it(void **state)
                                .correlation = i + 1,
                                .thread = thread,
                                .name = trace_string(&x.t.dict, SV("cudaLaunchKernel"))};
-        struct trace_op o = {work[i][2], work[i][3], trace_sig_id(&x.t.dict, &sig), i + 1, 0};
+        struct trace_op o = {work[i][2], work[i][3], trace_sig_id(&x.t.dict, &sig), i + 1, 0, 0};
         if (c.end_ns)
             assert_ok(sink.call(sink.self, &c, &t->e), t);
         assert_ok(sink.op(sink.self, &o, &t->e), t);
@@ -363,7 +363,7 @@ static void any_overlap_equals_a_plain_search(void **state)
                                    .end_ns = at + 1 + random() % 20,
                                    .correlation = i + 1,
                                    .thread = thread[random() % 2]};
-            struct trace_op o = {at + 25, at + 25 + run, trace_sig_id(&x.dict, &sig), i + 1, 0};
+            struct trace_op o = {at + 25, at + 25 + run, trace_sig_id(&x.dict, &sig), i + 1, 0, 0};
             assert_ok(sink.call(sink.self, &c, &t->e), t);
             assert_ok(sink.op(sink.self, &o, &t->e), t);
         }

@@ -122,15 +122,10 @@ static void faults_name_their_place(void **state)
 {
     struct test *t = *state;
     bad(t, "{\"a\": 1}", "DIR/bad.json: has no traceEvents");
-    bad(t, "{\"traceEvents\": [\n 3]}", "DIR/bad.json:2:2: expected an event");
-    bad(t, "{\"traceEvents\": [\n {\"ts\": x}]}", "DIR/bad.json:2:9: expected a number");
-    bad(t, "{\"traceEvents\": [{} {}]}", "DIR/bad.json:1:21: expected ',' or ']'");
-    bad(t, "{\"traceEvents\": [{}", "DIR/bad.json:1:20: the text ends inside the trace");
     bad(t, "{\"traceEvents\": []} x", "DIR/bad.json:1:21: expected nothing more");
     bad(t, "{\"traceEvents\": [], \"traceEvents\": []}",
         "DIR/bad.json:1:21: traceEvents stands here twice");
-    bad(t, "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"ts\":1,\"args\":{\"grid\":[1,2]}}]",
-        "DIR/bad.json:1:64: expected a list of three numbers");
+    bad(t, "{\"schemaVersion\": 1, ", "DIR/bad.json:1:22: the text ends inside the trace");
     bad(t, "PK",
         "DIR/bad.json: is no trace of a known format\n"
         "hint: read are our spool, Nsight Systems' SQLite export (nsys export --type "
@@ -179,8 +174,6 @@ static void odd_events_cost_themselves(void **state)
     assert_int_equal(x.dict.skipped, 0);
     assert_string_equal(trace_text(&x.dict, x.dict.processes[0].name), "serve");
     trace_free(&x);
-    bad(t, "[{\"ts\": nullx}]", "DIR/bad.json:1:9: expected a number");
-    bad(t, "[{\"ts\": true}]", "DIR/bad.json:1:9: expected a number");
 }
 
 static void a_cut_file_is_told(void **state)

@@ -133,6 +133,98 @@ static void a_conversion_that_fails_leaves_no_file(void **state)
     assert_string_equal(test_read(t, to), "mine");
 }
 
+/* One kernel on the GPU that its process calls 0; `head` stands before the events. */
+static void write_rank(struct test *t, const char *name, const char *head, const char *kernel)
+{
+    test_write(
+        t, name,
+        arena_printf(t->a,
+                     "{%s\"traceEvents\": [{\"ph\": \"X\", \"cat\": \"cuda_runtime\", "
+                     "\"name\": \"launch\", \"pid\": 7, \"tid\": 7, \"ts\": 1, \"dur\": 1, "
+                     "\"args\": {\"correlation\": 5}}, {\"ph\": \"X\", \"cat\": \"kernel\", "
+                     "\"name\": \"%s\", \"pid\": 0, \"tid\": 7, \"ts\": 3, \"dur\": 9, \"args\": "
+                     "{\"device\": 0, \"correlation\": 5}}]}",
+                     head, kernel));
+}
+
+/* A file for each rank is one trace: processes with equal pids, and GPUs, are others in each. */
+static void ranks_of_pytorch_in_a_folder(void **state)
+{
+    struct test *t = *state;
+    struct trace x;
+    const char *dir = test_path(t, "ranks");
+    assert_ok(fs_mkdirs(dir, &t->e), t);
+    write_rank(t, "ranks/h_7.1.pt.trace.json", "\"distributedInfo\": {\"rank\": 0}, ", "a");
+    write_rank(t, "ranks/w_rank1.2.pt.trace.json", "", "b"); /* the name says it */
+    write_rank(t, "ranks/merged-x.trace.json", "", "c");
+    assert_ok(trace_load(&x, dir, NULL, &t->e), t);
+    assert_int_equal(x.ops.n, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct trace_sig *s = &x.dict.sigs[x.ops.sig[i]];
+        assert_int_equal(s->device, i);
+        assert_int_equal(x.dict.processes[s->process].rank, i);
+        assert_int_equal(x.dict.processes[s->process].pid, 7);
+        assert_int_not_equal(x.ops.call[i], TRACE_NONE);
+    }
+    assert_int_not_equal(x.ops.call[0], x.ops.call[1]);
+    trace_free(&x);
+    write_rank(t, "ranks/x_rank1.2.pt.trace.json", "", "d");
+    assert_err(
+        trace_load(&x, dir, NULL, &t->e), ST_INPUT, t,
+        "cannot read the trace DIR/ranks\nDIR/ranks/x_rank1.2.pt.trace.json: rank 1 is in two "
+        "files\nhint: a folder is read as one trace with a file for each rank: name one file, "
+        "or move the others away");
+    err_clear(&t->e);
+    write_rank(t, "ranks/x_rank1.2.pt.trace.json",
+               "\"distributedInfo\": {\"rank\": 2}, \"baseTimeNanoseconds\": 5, ", "d");
+    write_rank(t, "ranks/y_rank3.2.pt.trace.json", "\"baseTimeNanoseconds\": 6, ", "e");
+    assert_err(
+        trace_load(&x, dir, NULL, &t->e), ST_INPUT, t,
+        "cannot read the trace DIR/ranks\nDIR/ranks/y_rank3.2.pt.trace.json: its times count "
+        "from another moment (baseTimeNanoseconds) than those of the other files");
+}
+
+/* Without ranks one number is taken for one GPU, which is said. */
+static void files_without_ranks_in_a_folder(void **state)
+{
+    struct test *t = *state;
+    struct trace x;
+    const char *dir = test_path(t, "files");
+    assert_ok(fs_mkdirs(dir, &t->e), t);
+    write_rank(t, "files/a.pt.trace.json", "", "a");
+    write_rank(t, "files/b.pt.trace.json", "", "b");
+    assert_ok(trace_load(&x, dir, NULL, &t->e), t);
+    assert_int_equal(x.dict.sigs[x.ops.sig[0]].device, 0);
+    assert_int_equal(x.dict.sigs[x.ops.sig[1]].device, 0);
+    assert_int_equal(x.dict.n_notes, 1);
+    assert_string_equal(x.dict.notes[0].text, "GPU 0 is in several files, and nothing says their "
+                                              "ranks: taken for one GPU");
+    trace_free(&x);
+}
+
+/* Nsight Systems' own names: report1.sqlite; several are several traces. */
+static void an_export_in_a_folder(void **state)
+{
+    struct test *t = *state;
+    struct trace x;
+    struct fake_spool f = {.steps = 2};
+    const char *dir = test_path(t, "nsys");
+    assert_ok(fs_mkdirs(dir, &t->e), t);
+    fake_spool_write(test_path(t, "t.spool"), &f);
+    assert_ok(trace_convert(test_path(t, "t.spool"), trace_format_named("sqlite"),
+                            test_path(t, "nsys/report1.sqlite"), NULL, &t->e),
+              t);
+    assert_ok(trace_load(&x, dir, NULL, &t->e), t);
+    assert_string_equal(x.format, "sqlite");
+    assert_true(x.ops.n > 0);
+    trace_free(&x);
+    test_write(t, "nsys/report2.sqlite", "");
+    assert_err(
+        trace_load(&x, dir, NULL, &t->e), ST_INPUT, t,
+        "cannot read the trace DIR/nsys\nDIR/nsys: 2 files of Nsight Systems\nhint: each is a "
+        "trace: name one of them, as DIR/nsys/report1.sqlite");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +235,9 @@ int main(void)
         TEST(a_broken_spool_among_others_is_named),
         TEST(windows_count_from_the_first_record),
         TEST(a_conversion_that_fails_leaves_no_file),
+        TEST(ranks_of_pytorch_in_a_folder),
+        TEST(files_without_ranks_in_a_folder),
+        TEST(an_export_in_a_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

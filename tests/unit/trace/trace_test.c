@@ -25,7 +25,7 @@ static void begin(struct fixture *f)
 static void add_op(struct test *t, struct fixture *f, int64_t start_ns, int64_t end_ns,
                    uint32_t which, uint32_t correlation)
 {
-    struct trace_op op = {start_ns, end_ns, f->sig[which], correlation, 0};
+    struct trace_op op = {start_ns, end_ns, f->sig[which], correlation, 0, 0};
     assert_ok(f->sink.op(f->sink.self, &op, &t->e), t);
 }
 
@@ -173,7 +173,7 @@ static void graph_nodes_have_a_column_when_there_are_any(void **state)
     begin(&f);
     for (uint32_t i = 0; i < 1500; i++)
         add_op(t, &f, 10 + i, 11 + i, 0, 0);
-    struct trace_op in_graph = {5, 6, f.sig[0], 0, 99}; /* comes last, starts first */
+    struct trace_op in_graph = {5, 6, f.sig[0], 0, 99, 0}; /* comes last, starts first */
     assert_null(f.x.ops.graph_node);
     assert_ok(f.sink.op(f.sink.self, &in_graph, &t->e), t);
     trace_finish(&f.x);
