@@ -275,8 +275,8 @@ uint32_t trace_gpu_number(struct trace_dict *d, uint32_t owner, uint32_t local, 
         for (number = apart ? 0 : local; apart && gpu_in_use(d, number);)
             number++;
         if (apart) {
-            trace_note(d, LOG_INFO, "several ranks use a GPU that they call %u: one is GPU %u here",
-                       local, number);
+            trace_note(d, LOG_INFO, "GPU %u: its process calls it %u, as others call another GPU",
+                       number, local);
             number_device(d, local, number);
         } else {
             trace_note(d, LOG_WARN,
@@ -376,12 +376,20 @@ const char *trace_fact_words(struct arena *a, const struct trace_dict *d, enum t
 static const struct {
     const char *name, *brief;
 } copies[TRACE_COPY_KINDS] = {
-    [0] = {"Unknown", "unknown"},       [1] = {"Host-to-Device", "HtoD"},
-    [2] = {"Device-to-Host", "DtoH"},   [3] = {"Host-to-Array", "HtoA"},
-    [4] = {"Array-to-Host", "AtoH"},    [5] = {"Array-to-Array", "AtoA"},
-    [6] = {"Array-to-Device", "AtoD"},  [7] = {"Device-to-Array", "DtoA"},
-    [8] = {"Device-to-Device", "DtoD"}, [9] = {"Host-to-Host", "HtoH"},
+    [0] = {"Unknown", "unknown"},
+    [1] = {"Host-to-Device", "HtoD"},
+    [2] = {"Device-to-Host", "DtoH"},
+    [3] = {"Host-to-Array", "HtoA"},
+    [4] = {"Array-to-Host", "AtoH"},
+    [5] = {"Array-to-Array", "AtoA"},
+    [6] = {"Array-to-Device", "AtoD"},
+    [7] = {"Device-to-Array", "DtoA"},
+    [8] = {"Device-to-Device", "DtoD"},
+    [9] = {"Host-to-Host", "HtoH"},
     [10] = {"Peer-to-Peer", "PtoP"},
+    [11] = {"Unified Host-to-Device", "UVM HtoD"},
+    [12] = {"Unified Device-to-Host", "UVM DtoH"},
+    [13] = {"Unified Device-to-Device", "UVM DtoD"},
 };
 
 static const char *const memories[TRACE_MEMORY_KINDS] = {

@@ -156,8 +156,9 @@ void trace_fact(struct trace_dict *d, enum trace_fact_kind kind, struct sv text)
 const char *trace_fact_words(struct arena *a, const struct trace_dict *d,
                              enum trace_fact_kind kind);
 
-/* Numbers of copy and memory kinds as Nsight Systems and PyTorch call them; 0 is unknown. */
-enum { TRACE_COPY_KINDS = 11, TRACE_MEMORY_KINDS = 8 };
+/* Numbers of copy and memory kinds as CUPTI has them, copies of unified memory from 11 on as nsys
+ * does; their names as Nsight Systems and PyTorch call them; 0 is unknown. */
+enum { TRACE_COPY_KINDS = 14, TRACE_MEMORY_KINDS = 8 };
 const char *trace_copy_name(uint32_t copy_kind);     /* "Host-to-Device" */
 const char *trace_copy_short(uint32_t copy_kind);    /* "HtoD" */
 uint8_t trace_copy_kind(struct sv short_name);       /* 0 = unknown */

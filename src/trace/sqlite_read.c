@@ -10,6 +10,22 @@
 #include "trace/kineto_scan.h"
 #include "trace/sqlite_schema.h"
 
+/* A GPU of TARGET_INFO_GPU, or a part of one (MIG) that TARGET_INFO_CUDA_DEVICE tells. */
+struct gpu {
+    int64_t id;      /* gpuId */
+    uint32_t uuid;   /* string, of TARGET_INFO_CUDA_DEVICE */
+    uint32_t number; /* in reports; TRACE_NONE = nothing ran on it yet */
+    uint32_t facts;  /* index into reader.facts; TRACE_NONE */
+};
+
+/* What a process calls a GPU. */
+struct ordinal {
+    int64_t pid, cuda;
+    uint32_t gpu;
+};
+
+enum { MOST_GPUS = 4096 }; /* rows of a file that was made to have more are left out */
+
 struct reader {
     const char *path;
     sqlite3 *db;
@@ -26,6 +42,13 @@ struct reader {
     int64_t last_gpid, last_gtid;
     uint32_t last_process, last_thread;
     bool has_process, has_thread;
+    VEC(struct trace_device) facts; /* of TARGET_INFO_GPU */
+    VEC(int64_t) fact_ids;
+    VEC(struct gpu) gpus;
+    VEC(struct ordinal) ordinals; /* none: the export does not say what processes call GPUs */
+    int64_t last_gpu_gpid, last_cuda;
+    uint32_t last_number;
+    bool has_number;
     uint64_t odd;
     int64_t nvtx_end_ns; /* of all its events */
 };
@@ -232,10 +255,36 @@ static enum st take_string(struct reader *r, sqlite3_stmt *s, struct err *e)
     return ST_OK;
 }
 
+/* The number in reports of what the process of `global` calls GPU `cuda`. */
+static uint32_t gpu_number(struct reader *r, int64_t global, uint32_t cuda)
+{
+    struct gpu *g = NULL;
+    if (!r->ordinals.n || cuda == TRACE_NONE)
+        return cuda;
+    if (r->has_number && r->last_gpu_gpid == global >> 24 && r->last_cuda == cuda)
+        return r->last_number;
+    for (size_t i = 0; i < r->ordinals.n && !g; i++)
+        if (r->ordinals.p[i].pid == ((global >> 24) & 0xffffff) && r->ordinals.p[i].cuda == cuda)
+            g = &r->gpus.p[r->ordinals.p[i].gpu];
+    if (g && g->number == TRACE_NONE) {
+        g->number = trace_gpu_number(r->d, r->d->n_gpu_owners++, cuda, true);
+        if (g->facts != TRACE_NONE) {
+            struct trace_device facts = r->facts.p[g->facts];
+            facts.number = g->number;
+            trace_device_of(r->d, &facts);
+        }
+    }
+    r->has_number = true;
+    r->last_gpu_gpid = global >> 24;
+    r->last_cuda = cuda;
+    r->last_number = g ? g->number : cuda;
+    return r->last_number;
+}
+
 static struct trace_sig place_of(struct reader *r, sqlite3_stmt *s, enum trace_kind kind)
 {
     return (struct trace_sig){.kind = kind,
-                              .device = u32_at(s, 3),
+                              .device = gpu_number(r, int_at(s, 8), u32_at(s, 3)),
                               .context = u32_at(s, 4),
                               .green_context = known_at(s, 5),
                               .stream = u32_at(s, 6),
@@ -281,8 +330,8 @@ static enum st take_copy(struct reader *r, sqlite3_stmt *s, struct err *e)
     sig.copy_kind = u8_at(s, 10);
     sig.source_kind = memory_kind_at(s, 12);
     sig.target_kind = memory_kind_at(s, 13);
-    sig.source_device = known_at(s, 14);
-    sig.target_device = known_at(s, 16);
+    sig.source_device = gpu_number(r, int_at(s, 8), known_at(s, 14));
+    sig.target_device = gpu_number(r, int_at(s, 8), known_at(s, 16));
     sig.name = trace_memory_op_name(r->d, &sig);
     return put_op(r, s, &sig, (uint64_t)int_at(s, 19), e);
 }
@@ -485,9 +534,48 @@ static enum st take_gpu(struct reader *r, sqlite3_stmt *s, struct err *e)
         .max_threads_per_sm = u32_at(s, 12),
     };
     read_uuid(text_at(s, 8), d.uuid);
-    if (r->d->n_devices < 4096)
-        trace_device_of(r->d, &d);
+    if (r->facts.n < MOST_GPUS) {
+        vec_push(&r->facts, d);
+        vec_push(&r->fact_ids, int_at(s, 1));
+    }
     return ST_OK;
+}
+
+static uint32_t gpu_of(struct reader *r, int64_t id, uint32_t uuid)
+{
+    struct gpu g = {.id = id, .uuid = uuid, .number = TRACE_NONE, .facts = TRACE_NONE};
+    for (size_t i = 0; i < r->gpus.n; i++)
+        if (r->gpus.p[i].id == id && r->gpus.p[i].uuid == uuid)
+            return (uint32_t)i;
+    for (size_t i = 0; i < r->facts.n; i++)
+        if (r->fact_ids.p[i] == id)
+            g.facts = (uint32_t)i;
+    vec_push(&r->gpus, g);
+    return (uint32_t)r->gpus.n - 1;
+}
+
+static enum st take_ordinal(struct reader *r, sqlite3_stmt *s, struct err *e)
+{
+    (void)e;
+    if (is_int(s, 1) && is_int(s, 2) && is_int(s, 3) && r->ordinals.n < MOST_GPUS)
+        vec_push(
+            &r->ordinals,
+            ((struct ordinal){.pid = int_at(s, 3),
+                              .cuda = int_at(s, 2),
+                              .gpu = gpu_of(r, int_at(s, 1), trace_string(r->d, text_at(s, 4)))}));
+    return ST_OK;
+}
+
+/* Facts of GPUs; of those whose number processes tell, when something runs on them. */
+static void put_facts(struct reader *r)
+{
+    for (size_t i = 0; i < r->facts.n; i++) {
+        bool told = false;
+        for (size_t k = 0; k < r->gpus.n; k++)
+            told = told || r->gpus.p[k].facts == i;
+        if (!told)
+            trace_device_of(r->d, &r->facts.p[i]);
+    }
 }
 
 /* Takes only known facts of the machine: the table also has the environment of the traced process,
@@ -529,11 +617,11 @@ static enum st read_tables(struct reader *r, struct err *e)
         enum sql_table table;
         row_fn *take;
     } steps[] = {
-        {SQL_STRINGS, take_string}, {SQL_GPU, take_gpu},       {SQL_PROCESSES, take_process},
-        {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},   {SQL_NVTX, take_nvtx_end},
-        {SQL_NVTX, take_nvtx},      {SQL_RUNTIME, take_call},  {SQL_KERNEL, take_kernel},
-        {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},    {SQL_GRAPH, take_graph},
-        {SQL_SYNC, take_sync},      {SQL_SYSTEM, take_system},
+        {SQL_STRINGS, take_string},    {SQL_GPU, take_gpu},        {SQL_CUDA_DEVICE, take_ordinal},
+        {SQL_PROCESSES, take_process}, {SQL_THREADS, take_thread}, {SQL_NVTX, take_domain},
+        {SQL_NVTX, take_nvtx_end},     {SQL_NVTX, take_nvtx},      {SQL_RUNTIME, take_call},
+        {SQL_KERNEL, take_kernel},     {SQL_MEMCPY, take_copy},    {SQL_MEMSET, take_set},
+        {SQL_GRAPH, take_graph},       {SQL_SYNC, take_sync},      {SQL_SYSTEM, take_system},
     };
     bool known = false, nameless = false, there;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -541,7 +629,12 @@ static enum st read_tables(struct reader *r, struct err *e)
         known = known || there;
         nameless = nameless || (steps[i].table == SQL_STRINGS && !there);
         TRY(each_row(r, steps[i].table, steps[i].take, e));
+        if (steps[i].table == SQL_CUDA_DEVICE)
+            put_facts(r);
     }
+    for (size_t i = 0; i < r->gpus.n; i++) /* those on which nothing ran */
+        if (r->gpus.p[i].number == TRACE_NONE && r->gpus.p[i].facts != TRACE_NONE)
+            trace_device_of(r->d, &r->facts.p[r->gpus.p[i].facts]);
     if (!known) {
         err_set(e, ST_INPUT, "%s: has none of the tables of an Nsight Systems export", r->path);
         return err_hint(e, "make one with: nsys export --type sqlite report.nsys-rep");
@@ -564,6 +657,10 @@ enum st trace_sqlite_read(const char *path, struct trace_dict *d, const struct t
         st = read_tables(&r, e);
     sqlite3_close(r.db);
     vec_free(&r.strings);
+    vec_free(&r.facts);
+    vec_free(&r.fact_ids);
+    vec_free(&r.gpus);
+    vec_free(&r.ordinals);
     vec_free(&r.domain_ids);
     vec_free(&r.domain_pids);
     vec_free(&r.domain_names);

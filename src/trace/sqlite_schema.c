@@ -44,6 +44,7 @@ const struct sql_table_def trace_sql_tables[SQL_TABLES] = {
                  COLUMNS("id", "$name", "l2CacheSize", "totalMemory", "memoryBandwidth",
                          "clockRate", "smCount", "$uuid", "cuDevice", "computeMajor",
                          "computeMinor", "threadsPerSm")},
+    [SQL_CUDA_DEVICE] = {"TARGET_INFO_CUDA_DEVICE", COLUMNS("gpuId", "cudaId", "pid", "$uuid")},
     [SQL_SYSTEM] = {"TARGET_INFO_SYSTEM_ENV", COLUMNS("$name", "$value")},
     [SQL_META] = {"META_DATA_EXPORT", COLUMNS("$name", "$value")},
     [SQL_MEMCPY_OPER] = {"ENUM_CUDA_MEMCPY_OPER", COLUMNS("id", "$name", "$label")},

@@ -15,6 +15,7 @@ enum sql_table {
     SQL_PROCESSES,
     SQL_THREADS,
     SQL_GPU,
+    SQL_CUDA_DEVICE, /* which GPU a process calls what; only read */
     SQL_SYSTEM,
     SQL_META,
     SQL_MEMCPY_OPER,
