@@ -213,6 +213,32 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
     t->operations = (double)x->k->t->ops.n;
 }
 
+static void note_work(struct arena *a, struct deep_result *out, const struct deep_work *w,
+                      const char *what)
+{
+    if (w->operations)
+        deep_note(a, out, "%lld operation%s (%.3f ms) %s", (long long)w->operations,
+                  w->operations == 1 ? "" : "s", (double)w->gpu_ns / 1e6, what);
+}
+
+/* Work that no stage launched on its own thread. */
+static void note_other_work(struct arena *a, const struct deep_stages *s, struct deep_result *out)
+{
+    note_work(a, out, &s->strays,
+              "began on a thread without a stage while a stage was open on another (as PyTorch's "
+              "backward pass does): that stage includes them.");
+    note_work(
+        a, out, &s->ran_beside,
+        "ran in the time of the stages and were launched outside of them: busy time, kernels, "
+        "shares and bottlenecks include them, GPU time of the stages does not.");
+    note_work(a, out, &s->outside,
+              "ran before, between or after the stages: no figure of the stages includes them.");
+    for (int i = 0; i < s->n; i++)
+        if (s->p[i].parent < 0 && s->p[i].all.instances && !s->p[i].all.operations)
+            deep_note(a, out, "Nothing was launched in stage %s: other processes may work for it.",
+                      s->p[i].path);
+}
+
 static void add_stages(struct arena *a, const struct deep_analysis *x, struct deep_result *out)
 {
     int n = x->k ? x->stages->n : 0;
@@ -250,6 +276,8 @@ static void add_stages(struct arena *a, const struct deep_analysis *x, struct de
             .bandwidth_gpu_percent = 100 * s->bandwidth_gpu,
         };
     }
+    if (x->k && out->n_stages)
+        note_other_work(a, x->stages, out);
     if (x->k && x->stages->n && !out->n_stages)
         deep_note(a, out,
                   "No stage was found: totals are of the whole trace. deep.stages names the "

@@ -6,6 +6,7 @@
 
 #include "base/map.h"
 #include "deep/ncu_csv.h"
+#include "deep/stage_windows.h"
 
 /* ---- the tree ---- */
 
@@ -125,20 +126,27 @@ static int enter_class(const struct deep_stages *s, const struct kernels *k, int
     return c->style == TRACE_OPERATOR ? from : enter(s, from, trace_text(&k->t->dict, c->text));
 }
 
-static void stages_of_paths(struct arena *a, struct deep_stages *s, const struct kernels *k)
+static void stages_by_launch(struct arena *a, struct deep_stages *s, const struct kernels *k)
 {
-    s->of_path = arena_array(a, int, k->n_paths + 1);
+    int *of_path = mem_alloc((k->n_paths + 1) * sizeof *of_path);
     for (uint32_t p = 0; p < k->n_paths; p++) {
         const struct kernels_path *path = &k->paths[p];
-        int outer = path->parent == TRACE_NONE ? -1 : s->of_path[path->parent];
-        s->of_path[p] = enter_class(s, k, outer, path->class);
+        int outer = path->parent == TRACE_NONE ? -1 : of_path[path->parent];
+        of_path[p] = enter_class(s, k, outer, path->class);
     }
+    s->of_op = arena_array(a, int, k->t->ops.n + 1);
+    s->beside = arena_array(a, bool, k->t->ops.n + 1);
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        uint32_t path = kernels_path_of(k, i);
+        s->of_op[i] = path == TRACE_NONE ? -1 : of_path[path];
+    }
+    mem_free(of_path);
 }
 
 int deep_stage_of(const struct deep_stages *s, const struct kernels *k, size_t op)
 {
-    uint32_t path = kernels_path_of(k, op);
-    return path == TRACE_NONE ? -1 : s->of_path[path];
+    (void)k;
+    return s->of_op[op];
 }
 
 bool deep_stage_within(const struct deep_stages *s, int inner, int outer)
@@ -151,24 +159,18 @@ bool deep_stage_within(const struct deep_stages *s, int inner, int outer)
 
 /* ---- sums ---- */
 
-struct instances {    /* by range */
-    int *stage;       /* that it is in; -1 = none */
-    uint32_t *owner;  /* the range that is the innermost instance of a stage around it, or itself */
-    int64_t *last_ns; /* of an instance: its end, or that of its last operation */
-};
-
 static uint32_t process_of_range(const struct kernels *k, size_t r)
 {
     return k->t->dict.threads[k->t->ranges[r].thread].process;
 }
 
 /* Ranges are sorted so that the parent of a range comes before it. */
-static struct instances find_instances(const struct deep_stages *s, const struct kernels *k)
+static struct deep_instances find_instances(const struct deep_stages *s, const struct kernels *k)
 {
     size_t n = k->t->n_ranges;
-    struct instances x = {mem_alloc((n + 1) * sizeof *x.stage),
-                          mem_alloc((n + 1) * sizeof *x.owner),
-                          mem_alloc((n + 1) * sizeof *x.last_ns)};
+    struct deep_instances x = {mem_alloc((n + 1) * sizeof *x.stage),
+                               mem_alloc((n + 1) * sizeof *x.owner),
+                               mem_alloc((n + 1) * sizeof *x.last_ns)};
     for (size_t r = 0; r < n; r++) {
         uint32_t parent = k->range_parent[r];
         bool inside = parent != TRACE_NONE && parent < r;
@@ -180,7 +182,7 @@ static struct instances find_instances(const struct deep_stages *s, const struct
     return x;
 }
 
-static void free_instances(struct instances *x)
+static void free_instances(struct deep_instances *x)
 {
     mem_free(x->stage);
     mem_free(x->owner);
@@ -221,38 +223,45 @@ static void count_gpus(struct deep_stages *s, const struct kernels *k)
     arena_free(&a);
 }
 
-static void sum_operations(struct deep_stages *s, const struct kernels *k, struct instances *x)
+/* The operation that ends at end_ns belongs to instance r and those around it, as far as they were
+ * open at until_ns: ranges may overlap. */
+static void extend(const struct kernels *k, struct deep_instances *x, uint32_t r, int64_t until_ns,
+                   int64_t end_ns)
+{
+    while (r != TRACE_NONE) {
+        bool inside = until_ns <= k->t->ranges[r].end_ns;
+        x->last_ns[r] = inside && end_ns > x->last_ns[r] ? end_ns : x->last_ns[r];
+        uint32_t parent = k->range_parent[r];
+        r = parent == TRACE_NONE || parent >= r ? TRACE_NONE : x->owner[parent];
+    }
+}
+
+/* stray[op]: the instance on another thread; TRACE_NONE = the one around the launch. */
+static void sum_operations(struct deep_stages *s, const struct kernels *k, struct deep_instances *x,
+                           const uint32_t *stray)
 {
     const struct trace *t = k->t;
-    int64_t *busy_until = mem_alloc(((size_t)s->n * s->n_processes + 1) * sizeof *busy_until);
-    for (size_t i = 0; i < (size_t)s->n * s->n_processes; i++)
-        busy_until[i] = INT64_MIN;
     for (size_t i = 0; i < t->ops.n; i++) {
         uint32_t process = t->dict.sigs[t->ops.sig[i]].process;
-        int64_t start = t->ops.start_ns[i], end = t->ops.end_ns[i];
+        int64_t time_ns = kernels_duration(k, i);
         int inner = deep_stage_of(s, k, i);
         for (int at = inner; at >= 0; at = s->p[at].parent) {
             struct deep_stage_sum *sum = &s->p[at].by_process[process];
-            int64_t *until = &busy_until[(size_t)at * s->n_processes + process];
-            int64_t from = start > *until ? start : *until;
             sum->operations++;
-            sum->gpu_ns += end - start;
-            sum->exclusive_ns += at == inner ? end - start : 0;
-            sum->busy_ns += end > from ? end - from : 0;
-            *until = end > *until ? end : *until;
+            sum->gpu_ns += time_ns;
+            sum->exclusive_ns += at == inner ? time_ns : 0;
         }
-        uint32_t call = t->ops.call[i], r = call == TRACE_NONE ? call : k->call_range[call];
-        for (r = r == TRACE_NONE ? r : x->owner[r]; r != TRACE_NONE;) {
-            bool inside = t->calls.end_ns[call] <= t->ranges[r].end_ns; /* ranges may overlap */
-            x->last_ns[r] = inside && end > x->last_ns[r] ? end : x->last_ns[r];
-            uint32_t parent = k->range_parent[r];
-            r = parent == TRACE_NONE || parent >= r ? TRACE_NONE : x->owner[parent];
-        }
+        uint32_t call = t->ops.call[i], r = kernels_range_of(k, i);
+        int64_t until_ns = call == TRACE_NONE ? INT64_MIN : t->calls.end_ns[call];
+        if (stray[i] != TRACE_NONE)
+            extend(k, x, stray[i], INT64_MIN, t->ops.end_ns[i]);
+        else if (r != TRACE_NONE)
+            extend(k, x, x->owner[r], until_ns, t->ops.end_ns[i]);
     }
-    mem_free(busy_until);
 }
 
-static void sum_instances(struct deep_stages *s, const struct kernels *k, const struct instances *x)
+static void sum_instances(struct deep_stages *s, const struct kernels *k,
+                          const struct deep_instances *x)
 {
     for (size_t r = 0; r < k->t->n_ranges; r++) {
         if (x->owner[r] != r)
@@ -270,7 +279,7 @@ static void sum_instances(struct deep_stages *s, const struct kernels *k, const 
     }
 }
 
-static bool outermost(const struct deep_stages *s, const struct instances *x, size_t r)
+static bool outermost(const struct deep_stages *s, const struct deep_instances *x, size_t r)
 {
     return x->owner[r] == r && s->p[x->stage[r]].parent < 0;
 }
@@ -281,7 +290,8 @@ static int by_start(const void *x, const void *y)
     return a[0] < b[0] ? -1 : a[0] > b[0];
 }
 
-static void find_window(struct deep_stages *s, const struct kernels *k, const struct instances *x)
+static void find_window(struct deep_stages *s, const struct kernels *k,
+                        const struct deep_instances *x)
 {
     const struct trace_range *ranges = k->t->ranges;
     size_t first = SIZE_MAX;
@@ -334,9 +344,14 @@ void deep_stages_measure(struct arena *a, struct deep_stages *s, const struct ke
     s->n_processes = k->t->dict.n_processes;
     for (int i = 0; i < s->n; i++)
         s->p[i].by_process = arena_array(a, struct deep_stage_sum, s->n_processes + 1);
-    stages_of_paths(a, s, k);
-    struct instances x = find_instances(s, k);
-    sum_operations(s, k, &x);
+    stages_by_launch(a, s, k);
+    struct deep_instances x = find_instances(s, k);
+    uint32_t *stray = mem_alloc((k->t->ops.n + 1) * sizeof *stray);
+    deep_windows_strays(s, k, &x, stray);
+    sum_operations(s, k, &x, stray);
+    mem_free(stray);
+    deep_windows_busy(s, k, &x);
+    deep_windows_beside(s, k, &x);
     sum_instances(s, k, &x);
     count_gpus(s, k);
     find_window(s, k, &x);
@@ -366,6 +381,8 @@ struct deep_stage_sum deep_stages_total(const struct deep_stages *s)
         sum.gpu_ns += one->gpu_ns;
         sum.busy_ns += one->busy_ns;
     }
+    sum.operations += s->ran_beside.operations;
+    sum.gpu_ns += s->ran_beside.gpu_ns;
     return sum;
 }
 

@@ -13,7 +13,11 @@
  * the range computes, for the model's operator list; other keys are sub-stages. A text in place of
  * a map is the pattern. A load leaves out the sub-stages that have a load of their own, whose
  * operations and bytes are added to it. A range inside a range of the same stage belongs to that
- * instance. Time of a stage includes its sub-stages'; exclusive time does not. */
+ * instance. Time of a stage includes its sub-stages'; exclusive time does not.
+ *
+ * Work belongs to the stage around its launch. What another thread of the process launches while
+ * the stage is open belongs to it too, unless that thread has a stage of its own. Busy time is that
+ * of the GPU in the stage's time, whoever launched the work. */
 #ifndef DEEP_STAGES_H
 #define DEEP_STAGES_H
 
@@ -43,7 +47,11 @@ struct deep_stage_sum {
     int64_t least_ns, most_ns; /* elapsed time of one instance */
     int64_t gpu_ns;            /* operations, inclusive */
     int64_t exclusive_ns;      /* less those of sub-stages */
-    int64_t busy_ns;           /* at least one operation ran */
+    int64_t busy_ns;           /* at least one operation of the process ran, in elapsed time */
+};
+
+struct deep_work {
+    int64_t operations, gpu_ns;
 };
 
 struct deep_stage {
@@ -66,7 +74,10 @@ struct deep_stages {
     struct deep_stage *p; /* [n], parents before children, in the order of the tree */
     int n;
     uint32_t n_processes;
-    int *of_path; /* [k->n_paths]: the innermost stage, -1 = none */
+    int *of_op;              /* [ops.n]: the innermost stage, -1 = none */
+    bool *beside;            /* [ops.n]: of no stage, but began in the time of an outermost one */
+    struct deep_work strays; /* given to a stage that was open on another thread */
+    struct deep_work ran_beside, outside; /* of no stage: `beside`, and all others */
     /* A piece to look at: the last instance of the first stage that has some, and the next
      * outermost instances of its process, DEEP_WINDOW in all. 0, 0 = there is none. */
     int64_t window_start_ns, window_end_ns;
@@ -85,7 +96,8 @@ int deep_stage_of(const struct deep_stages *s, const struct kernels *k, size_t o
 /* Stage `inner` is `outer` or inside it. */
 bool deep_stage_within(const struct deep_stages *s, int inner, int outer);
 bool deep_stages_found(const struct deep_stages *s);
-/* Elapsed time and busy time of all outermost stages. */
+/* Elapsed time and busy time of all outermost stages; operations and gpu_ns with what ran beside.
+ */
 struct deep_stage_sum deep_stages_total(const struct deep_stages *s);
 /* The unit of a model's matrix products. */
 enum deep_unit deep_unit_of(const struct model *m);

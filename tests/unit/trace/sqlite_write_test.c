@@ -29,12 +29,13 @@ static void kinds_have_nsys_names(void **state)
     assert_string_equal(
         column(t, db,
                "SELECT id || ' ' || name || ' ' || label FROM ENUM_CUDA_MEMCPY_OPER "
-               "WHERE id IN (0, 1, 8, 10) ORDER BY id"),
+               "WHERE id IN (0, 1, 8, 10, 11) ORDER BY id"),
         "0 CUDA_MEMCPY_KIND_UNKNOWN Unknown|"
         "1 CUDA_MEMCPY_KIND_HTOD Host-to-Device|"
         "8 CUDA_MEMCPY_KIND_DTOD Device-to-Device|"
-        "10 CUDA_MEMCPY_KIND_PTOP Peer-to-Peer|");
-    assert_string_equal(column(t, db, "SELECT count(*) FROM ENUM_CUDA_MEMCPY_OPER"), "11|");
+        "10 CUDA_MEMCPY_KIND_PTOP Peer-to-Peer|"
+        "11 CUDA_MEMCPY_KIND_UVM_HTOD Unified Host-to-Device|");
+    assert_string_equal(column(t, db, "SELECT count(*) FROM ENUM_CUDA_MEMCPY_OPER"), "14|");
     assert_string_equal(
         column(t, db, "SELECT id || ' ' || name FROM ENUM_CUDA_MEM_KIND ORDER BY id"),
         "0 CUDA_MEMOPR_MEMORY_KIND_PAGEABLE|1 CUDA_MEMOPR_MEMORY_KIND_PINNED|"
