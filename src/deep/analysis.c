@@ -181,6 +181,7 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
                               .kernels = (double)n_kernels,
                               .processes = NAN,
                               .devices = NAN,
+                              .beside_ms = NAN,
                               .launches = NAN,
                               .launch_gap_us = NAN,
                               .launch_call_us = NAN};
@@ -201,6 +202,8 @@ static void add_totals(struct arena *a, const struct deep_analysis *x, struct de
         t->busy_ms = (double)sum.busy_ns / 1e6;
         t->operations = (double)sum.operations;
         t->gpu_ms = (double)sum.gpu_ns / 1e6;
+        if (x->stages->ran_beside.operations)
+            t->beside_ms = (double)x->stages->ran_beside.gpu_ns / 1e6;
         return;
     }
     t->scope = "trace";
@@ -227,10 +230,9 @@ static void note_other_work(struct arena *a, const struct deep_stages *s, struct
     note_work(a, out, &s->strays,
               "began on a thread without a stage while a stage was open on another (as PyTorch's "
               "backward pass does): that stage includes them.");
-    note_work(
-        a, out, &s->ran_beside,
-        "ran in the time of the stages and were launched outside of them: busy time, kernels, "
-        "shares and bottlenecks include them, GPU time of the stages does not.");
+    note_work(a, out, &s->ran_beside,
+              "ran in the time of the stages and were launched outside of them: busy time and "
+              "bottlenecks include them, kernels and GPU time of the stages do not.");
     note_work(a, out, &s->outside,
               "ran before, between or after the stages: no figure of the stages includes them.");
     for (int i = 0; i < s->n; i++)

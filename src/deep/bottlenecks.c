@@ -210,6 +210,25 @@ static struct deep_bottleneck of_idle(struct arena *a, const struct deep_result 
     return b;
 }
 
+/* What ran in the stages' time and none of them launched. */
+static struct deep_bottleneck of_beside(struct arena *a, const struct deep_result *r)
+{
+    const struct deep_totals *t = &r->totals;
+    struct deep_bottleneck b = {.what = "Work launched outside of the stages", .kind = "kernel"};
+    b.ms = t->beside_ms / idle_lanes(t);
+    b.share_percent = 100 * b.ms / t->elapsed_ms;
+    b.floor_percent = NAN;
+    b.gain = amdahl(b.ms, t->elapsed_ms, 0);
+    b.gain_at_roof = NAN;
+    b.evidence =
+        arena_printf(a,
+                     "%s of GPU time in the time of the stages, launched before them or by "
+                     "nothing that was recorded.",
+                     time_words(a, t->beside_ms));
+    b.advice = "deep.stages may name the ranges around its launches.";
+    return b;
+}
+
 /* Time that could be saved. */
 static double saving(const struct deep_bottleneck *b)
 {
@@ -224,7 +243,7 @@ static int by_saving(const void *x, const void *y)
 
 void deep_bottlenecks(struct arena *a, struct deep_result *r)
 {
-    struct deep_bottleneck *all = arena_array(a, struct deep_bottleneck, r->n_kernels + 1);
+    struct deep_bottleneck *all = arena_array(a, struct deep_bottleneck, r->n_kernels + 2);
     size_t n = 0;
     if (!(r->totals.elapsed_ms > 0))
         return;
@@ -232,6 +251,8 @@ void deep_bottlenecks(struct arena *a, struct deep_result *r)
         all[n++] = of_kernel(a, r, &r->kernels[i]);
     if (deep_timed(r))
         all[n++] = of_idle(a, r);
+    if (r->totals.beside_ms > 0)
+        all[n++] = of_beside(a, r);
     qsort(all, n, sizeof *all, by_saving);
     r->bottlenecks = all;
     for (r->n_bottlenecks = 0; r->n_bottlenecks < n && r->n_bottlenecks < MOST; r->n_bottlenecks++)

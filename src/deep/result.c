@@ -33,9 +33,10 @@ static const struct fields step_fields = FIELDS(T, step_rows);
 
 #define T struct deep_totals
 static const struct field total_rows[] = {
-    FIELD(T, scope),       NUMBER(T, elapsed_ms),    NUMBER(T, gpu_ms),         NUMBER(T, busy_ms),
-    NUMBER(T, operations), NUMBER(T, kernels),       NUMBER(T, processes),      NUMBER(T, devices),
-    NUMBER(T, launches),   NUMBER(T, launch_gap_us), NUMBER(T, launch_call_us),
+    FIELD(T, scope),          NUMBER(T, elapsed_ms),     NUMBER(T, gpu_ms),
+    NUMBER(T, busy_ms),       NUMBER(T, operations),     NUMBER(T, kernels),
+    NUMBER(T, processes),     NUMBER(T, devices),        NUMBER(T, launches),
+    NUMBER(T, launch_gap_us), NUMBER(T, launch_call_us), FIELD(T, beside_ms, .omit = true),
 };
 static const struct fields total_fields = FIELDS(T, total_rows);
 #undef T

@@ -32,7 +32,8 @@ struct deep_totals {   /* of the stages, or of the whole trace where none was fo
     const char *scope; /* "stages", "trace", "profiled launches" */
     double elapsed_ms, gpu_ms, busy_ms, operations, kernels;
     double processes, devices;
-    double launches;                      /* that made these operations: a graph's are one */
+    double beside_ms; /* of the GPU, in the stages' time, launched outside of them; NAN = none */
+    double launches;  /* that made these operations: a graph's are one */
     double launch_gap_us, launch_call_us; /* medians of the whole trace */
 };
 

@@ -213,8 +213,8 @@ void deep_windows_beside(struct deep_stages *s, const struct kernels *k,
     for (size_t i = 0; i < t->ops.n; i++) {
         if (s->of_op[i] >= 0)
             continue;
-        s->beside[i] = spans_hold(&windows[process_of_op(k, i)], t->ops.start_ns[i]);
-        struct deep_work *sum = s->beside[i] ? &s->ran_beside : &s->outside;
+        bool beside = spans_hold(&windows[process_of_op(k, i)], t->ops.start_ns[i]);
+        struct deep_work *sum = beside ? &s->ran_beside : &s->outside;
         sum->operations++;
         sum->gpu_ns += kernels_duration(k, i);
     }

@@ -20,7 +20,7 @@ void deep_windows_strays(struct deep_stages *s, const struct kernels *k,
 /* busy_ns of the sums by process: over the time of all instances, from their starts to last_ns. */
 void deep_windows_busy(struct deep_stages *s, const struct kernels *k,
                        const struct deep_instances *x);
-/* Marks what ran in the time of an outermost stage and belongs to none; counts the rest. */
+/* Counts what belongs to no stage: what began in the time of an outermost one, and the rest. */
 void deep_windows_beside(struct deep_stages *s, const struct kernels *k,
                          const struct deep_instances *x);
 

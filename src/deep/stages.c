@@ -135,7 +135,6 @@ static void stages_by_launch(struct arena *a, struct deep_stages *s, const struc
         of_path[p] = enter_class(s, k, outer, path->class);
     }
     s->of_op = arena_array(a, int, k->t->ops.n + 1);
-    s->beside = arena_array(a, bool, k->t->ops.n + 1);
     for (size_t i = 0; i < k->t->ops.n; i++) {
         uint32_t path = kernels_path_of(k, i);
         s->of_op[i] = path == TRACE_NONE ? -1 : of_path[path];
@@ -381,8 +380,6 @@ struct deep_stage_sum deep_stages_total(const struct deep_stages *s)
         sum.gpu_ns += one->gpu_ns;
         sum.busy_ns += one->busy_ns;
     }
-    sum.operations += s->ran_beside.operations;
-    sum.gpu_ns += s->ran_beside.gpu_ns;
     return sum;
 }
 

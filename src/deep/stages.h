@@ -75,9 +75,9 @@ struct deep_stages {
     int n;
     uint32_t n_processes;
     int *of_op;              /* [ops.n]: the innermost stage, -1 = none */
-    bool *beside;            /* [ops.n]: of no stage, but began in the time of an outermost one */
     struct deep_work strays; /* given to a stage that was open on another thread */
-    struct deep_work ran_beside, outside; /* of no stage: `beside`, and all others */
+    struct deep_work ran_beside,
+        outside; /* of no stage: began in the time of an outermost one, and all others */
     /* A piece to look at: the last instance of the first stage that has some, and the next
      * outermost instances of its process, DEEP_WINDOW in all. 0, 0 = there is none. */
     int64_t window_start_ns, window_end_ns;
@@ -96,8 +96,7 @@ int deep_stage_of(const struct deep_stages *s, const struct kernels *k, size_t o
 /* Stage `inner` is `outer` or inside it. */
 bool deep_stage_within(const struct deep_stages *s, int inner, int outer);
 bool deep_stages_found(const struct deep_stages *s);
-/* Elapsed time and busy time of all outermost stages; operations and gpu_ns with what ran beside.
- */
+/* Sums of all outermost stages. */
 struct deep_stage_sum deep_stages_total(const struct deep_stages *s);
 /* The unit of a model's matrix products. */
 enum deep_unit deep_unit_of(const struct model *m);

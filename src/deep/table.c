@@ -78,8 +78,7 @@ static bool in_scope(const struct kernels *k, const struct deep_scope *s, size_t
     if (!s->stages || (s->stage < 0 && !s->any_stage))
         return true;
     int stage = deep_stage_of(s->stages, k, op);
-    return s->any_stage ? stage >= 0 || s->stages->beside[op]
-                        : deep_stage_within(s->stages, stage, s->stage);
+    return s->any_stage ? stage >= 0 : deep_stage_within(s->stages, stage, s->stage);
 }
 
 /* A launch without ranges may be anywhere. Beside a trace it speaks for its kernel in all

@@ -110,7 +110,7 @@ static void work_outside_is_counted_apart(void **state)
     assert_int_equal(x->s.ran_beside.gpu_ns, 30000);
     assert_int_equal(x->s.outside.operations, 2);
     assert_int_equal(x->s.outside.gpu_ns, 45000);
-    assert_int_equal(deep_stages_total(&x->s).gpu_ns, 70000);
+    assert_int_equal(deep_stages_total(&x->s).gpu_ns, 40000);
     assert_int_equal(deep_stages_total(&x->s).busy_ns, 90000);
     unload(x);
 }
