@@ -126,7 +126,7 @@ const char *const *deep_top_kernels(struct arena *a, const struct deep_analysis 
     const char **names = arena_array(a, const char *, all + 1);
     *n = *left_out = 0;
     for (size_t i = 0; i < all && *n < (size_t)x->top; i++) {
-        bool no = !nccl && strncmp(k[i].short_name, "nccl", 4) == 0;
+        bool no = !nccl && kernels_communicates(k[i].kind, k[i].name, k[i].short_name);
         if (k[i].kind != TRACE_KERNEL)
             continue;
         *left_out += no;

@@ -27,7 +27,7 @@ static const char *kind_of(const struct deep_kernel_row *k)
 {
     if (strncmp(k->name, "[CUDA mem", 9) == 0)
         return "copy";
-    return strncmp(k->short_name, "nccl", 4) == 0 ? "communication" : "kernel";
+    return kernels_communicates(TRACE_KERNEL, k->name, k->short_name) ? "communication" : "kernel";
 }
 
 static const char *kernel_evidence(struct arena *a, const struct deep_result *r,

@@ -33,6 +33,20 @@ static void charge_gap(const struct kernels *k, struct kernels_device *d, int64_
     d->idle_queue_ns += overlap(from, to, end > start ? end : start, INT64_MAX);
 }
 
+/* Time covered by spans that come in the order of their starts. */
+struct cover {
+    int64_t until_ns, sum_ns;
+};
+
+static void cover_add(struct cover *c, int64_t start, int64_t end)
+{
+    int64_t from = start > c->until_ns ? start : c->until_ns;
+    c->sum_ns += end > from ? end - from : 0;
+    c->until_ns = end > c->until_ns ? end : c->until_ns;
+}
+
+enum { COMPUTE, COMMUNICATION, EITHER, COVERS };
+
 static void take_op(const struct kernels *k, struct kernels_device *d, size_t i)
 {
     int64_t start = k->t->ops.start_ns[i], end = k->t->ops.end_ns[i];
@@ -45,6 +59,37 @@ static void take_op(const struct kernels *k, struct kernels_device *d, size_t i)
     d->busy_ns += overlap(start, end, d->last_ns, INT64_MAX);
     d->sum_ns += end - start;
     d->last_ns = end > d->last_ns ? end : d->last_ns;
+}
+
+/* Computing and communicating, by device. */
+static void split_kernels(const struct kernels *k, struct kernels_keys *devices,
+                          struct kernels_timeline *t)
+{
+    struct cover(*covers)[COVERS] = mem_alloc((t->n_devices + 1) * sizeof *covers);
+    bool *communicates = mem_alloc(k->n_names + 1);
+    for (uint32_t n = 0; n < k->n_names; n++)
+        communicates[n] = kernels_communicates(k->kind[n], k->names[n], k->shorts[n]);
+    for (size_t d = 0; d < t->n_devices; d++)
+        for (int c = 0; c < COVERS; c++)
+            covers[d][c].until_ns = INT64_MIN;
+    for (size_t i = 0; i < k->t->ops.n; i++) {
+        const uint32_t name = k->name[k->t->ops.sig[i]];
+        struct cover *c = covers[kernels_key(devices, number_of(k, i))];
+        if (k->kind[name] == TRACE_COPY || k->kind[name] == TRACE_SET)
+            continue;
+        cover_add(&c[communicates[name] ? COMMUNICATION : COMPUTE], k->t->ops.start_ns[i],
+                  k->t->ops.end_ns[i]);
+        cover_add(&c[EITHER], k->t->ops.start_ns[i], k->t->ops.end_ns[i]);
+    }
+    for (size_t d = 0; d < t->n_devices; d++) {
+        const struct cover *c = covers[d];
+        t->devices[d].compute_ns = (double)c[COMPUTE].sum_ns;
+        t->devices[d].communication_ns = (double)c[COMMUNICATION].sum_ns;
+        t->devices[d].overlap_ns =
+            (double)(c[COMPUTE].sum_ns + c[COMMUNICATION].sum_ns - c[EITHER].sum_ns);
+    }
+    mem_free(covers);
+    mem_free(communicates);
 }
 
 /* Times between two launches of one thread, and from a launch's return to the start on the GPU. */
@@ -99,6 +144,7 @@ struct kernels_timeline kernels_timeline_of(struct arena *a, const struct kernel
     t.n_devices = seen.n;
     for (size_t i = 0; i < k->t->ops.n; i++)
         take_op(k, &t.devices[kernels_key(&seen, number_of(k, i))], i);
+    split_kernels(k, &seen, &t);
     kernels_keys_free(&seen);
     size_t n = 0; /* windows and patterns may leave devices without work */
     for (size_t i = 0; i < t.n_devices; i++)
@@ -136,12 +182,17 @@ void kernels_timeline_json(struct buf *out, const struct kernels_timeline *t)
         buf_printf(out,
                    "%s\n    {\"device\": %u, \"operations\": %llu, \"span_ns\": %lld, "
                    "\"busy_ns\": %lld, \"sum_ns\": %lld, \"gaps\": %llu, \"idle_host_ns\": %lld, "
-                   "\"idle_launch_ns\": %lld, \"idle_queue_ns\": %lld, \"idle_unknown_ns\": %lld}",
+                   "\"idle_launch_ns\": %lld, \"idle_queue_ns\": %lld, \"idle_unknown_ns\": %lld",
                    i ? "," : "", d->number, (unsigned long long)d->operations,
                    (long long)(d->last_ns - d->first_ns), (long long)d->busy_ns,
                    (long long)d->sum_ns, (unsigned long long)d->gaps, (long long)d->idle_host_ns,
                    (long long)d->idle_launch_ns, (long long)d->idle_queue_ns,
                    (long long)d->idle_unknown_ns);
+        if (d->communication_ns > 0)
+            buf_printf(out,
+                       ", \"compute_ns\": %.0f, \"communication_ns\": %.0f, \"overlap_ns\": %.0f",
+                       d->compute_ns, d->communication_ns, d->overlap_ns);
+        buf_puts(out, "}");
     }
     buf_puts(out, t->n_devices ? "\n  ],\n" : "],\n");
     put_stats(out, "launch_call", &t->launch_call);
@@ -167,6 +218,9 @@ static const struct field device_rows[] = {
     FIELD(T, idle_launch_ns),
     FIELD(T, idle_queue_ns),
     FIELD(T, idle_unknown_ns),
+    FIELD(T, compute_ns, .optional = true),
+    FIELD(T, communication_ns, .optional = true),
+    FIELD(T, overlap_ns, .optional = true),
 };
 static const struct fields device_fields = FIELDS(T, device_rows);
 #undef T

@@ -172,7 +172,7 @@ static void add_operations(struct chart *c)
     const struct trace *t = k->t;
     uint8_t *tier = mem_alloc(k->n_names + 1);
     for (uint32_t i = 0; i < k->n_names; i++)
-        tier[i] = k->kind[i] == TRACE_KERNEL && strncmp(k->shorts[i], "nccl", 4) == 0
+        tier[i] = kernels_communicates(k->kind[i], k->names[i], k->shorts[i])
                       ? KERNELS_BAR_COLLECTIVE
                       : (uint8_t)kernels_tier(k->kind[i], k->names[i]);
     for (size_t i = 0; i < t->ops.n; i++) {

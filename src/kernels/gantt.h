@@ -10,7 +10,7 @@ enum kernels_bar {
     KERNELS_BAR_COPY,
     KERNELS_BAR_MATRIX,
     KERNELS_BAR_OTHER,
-    KERNELS_BAR_COLLECTIVE, /* of NCCL */
+    KERNELS_BAR_COLLECTIVE, /* kernels_communicates */
     KERNELS_BARS
 };
 

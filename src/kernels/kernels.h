@@ -43,8 +43,10 @@ struct kernels_params {
 /* Properties shared by ranges of one name on one thread. */
 struct kernels_class {
     uint32_t text, domain, thread;
-    uint8_t style; /* enum trace_style */
-    bool open;     /* never closed */
+    uint8_t style;    /* enum trace_style */
+    bool open;        /* never closed */
+    uint32_t base;    /* equal for texts that differ in what emit_nvtx adds alone */
+    const char *name; /* the text without that: "aten::mm" of "aten::mm, op_id = 12" */
 };
 
 /* A chain of classes, outermost first: the ranges around a launch. */
@@ -107,6 +109,9 @@ static inline int64_t kernels_duration(const struct kernels *k, size_t i)
 const char *kernels_range_name(struct arena *a, const struct kernels *k, uint32_t text,
                                uint32_t domain);
 const char *kernels_style_name(uint8_t style); /* "PushPop" */
+/* Bytes of a range's text before what torch.autograd.profiler.emit_nvtx adds to an operator's name:
+ * ", seq = 4", ", op_id = 12", ", sizes = [[2, 3]]", ", input_op_ids = [...]". All without it. */
+size_t kernels_base_length(const char *text);
 
 /* ---- nsys' reports ------------------------------------------------------------------------- */
 
@@ -147,8 +152,10 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
 /* ---- unique kernels ------------------------------------------------------------------------ */
 
 /* 1 copies and sets, 2 matrix products of libraries (cuBLAS, cuBLASLt, CUTLASS, nvjet, gemv,
- * splitKreduce; attention kernels made of CUTLASS parts are none), 3 the rest. */
+ * splitKreduce, Tensile; attention kernels made of CUTLASS parts are none), 3 the rest. */
 int kernels_tier(uint8_t kind, const char *full_name);
+/* Whether it moves data between GPUs: of NCCL, RCCL, oneCCL and their kin. */
+bool kernels_communicates(uint8_t kind, const char *full_name, const char *short_name);
 /* unique_kernels.jsonl and kernel_signatures.json (docs/formats.md), most frequent first. */
 void kernels_unique_jsonl(struct buf *out, const struct kernels *k);
 void kernels_signatures_json(struct buf *out, const struct kernels *k);
@@ -168,6 +175,9 @@ struct kernels_device {
      * nothing for the GPU; during the call; after it the work waited to start. */
     int64_t idle_host_ns, idle_launch_ns, idle_queue_ns;
     int64_t idle_unknown_ns; /* its launch was not recorded */
+    /* At least one kernel that computes, at least one that communicates, both: what communication
+     * costs is communication_ns - overlap_ns. Copies and sets are neither. NAN = not known. */
+    double compute_ns, communication_ns, overlap_ns;
 };
 
 struct kernels_timeline {

@@ -119,11 +119,33 @@ static void drop_ops(struct kernels *k, struct trace *t, const struct kernels_pa
 
 /* ---- ranges around calls ---- */
 
+size_t kernels_base_length(const char *text)
+{
+    static const char *const added[] = {
+        ", seq = ", ", op_id = ", ", sizes = ", ", input_op_ids = "};
+    for (const char *p = text; (p = strchr(p, ',')); p++)
+        for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+            size_t n = strlen(added[i]);
+            if (p > text && strncmp(p, added[i], n) == 0 && p[n] && strchr("0123456789[", p[n]))
+                return (size_t)(p - text);
+        }
+    return strlen(text);
+}
+
+static void name_class(struct map *bases, struct kernels *k, struct kernels_class *c)
+{
+    const char *text = trace_text(&k->t->dict, c->text);
+    struct map_entry *e = map_put(bases, text, kernels_base_length(text), NULL);
+    c->base = (uint32_t)(e - bases->entries);
+    c->name = e->key;
+}
+
 static void classify(struct kernels *k)
 {
     const struct trace *t = k->t;
-    struct map known;
+    struct map known, bases;
     map_init(&known, k->a);
+    map_init(&bases, k->a);
     k->range_class = mem_alloc(t->n_ranges * sizeof *k->range_class);
     k->range_parent = mem_alloc(t->n_ranges * sizeof *k->range_parent);
     VEC(struct kernels_class) classes = {0};
@@ -134,8 +156,9 @@ static void classify(struct kernels *k)
         struct map_entry *e = map_put(&known, (const char *)key, sizeof key, &new);
         if (new) {
             e->i = (int64_t)classes.n;
-            vec_push(&classes,
-                     (struct kernels_class){r->text, r->domain, r->thread, r->style, r->open});
+            struct kernels_class c = {r->text, r->domain, r->thread, r->style, r->open, 0, NULL};
+            name_class(&bases, k, &c);
+            vec_push(&classes, c);
         }
         k->range_class[i] = (uint32_t)e->i;
     }

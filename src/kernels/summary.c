@@ -67,6 +67,7 @@ static const struct field summary_rows[] = {
     FIELD_LIST(T, notes, n_notes, "notes"),
     FIELD_MAPS(T, machine, n_machine, "machine", &fact_fields),
     FIELD_MAPS(T, kernels, n_kernels, "kernels", &name_fields),
+    FIELD_MAPS(T, copies, n_copies, "copies", &name_fields, .optional = true),
     FIELD_ENUM(T, by_range, "operators_are", operator_kind, 2),
     FIELD_MAPS(T, operators, n_operators, "operators", &operator_fields),
     FIELD_MAPS(T, regions, n_regions, "regions", &region_fields),
@@ -81,6 +82,14 @@ static const struct fields summary_fields =
            .remedy = "run twinfer kernels again: its files were edited, or are of another version");
 
 /* ---- from a trace -------------------------------------------------------------------------- */
+
+static const struct table *report_table(struct arena *a, const struct kernels *k, const char *name)
+{
+    const struct kernels_report *r = kernels_reports;
+    while (strcmp(r->name, name) != 0)
+        r++;
+    return kernels_report_table(a, k, r);
+}
 
 /* The rows of a table as records. */
 static void *records_of(struct arena *a, const struct table *t, const struct fields *f, size_t *n)
@@ -173,8 +182,10 @@ void kernels_summary_of(struct arena *a, const struct kernels *k, const char *tr
                                     .gantt = kernels_gantt_of(a, k)};
     out->notes = notes_of(a, &t->dict, &out->n_notes);
     out->machine = machine_of(a, &t->dict, &out->n_machine);
-    out->kernels = records_of(a, kernels_report_table(a, k, &kernels_reports[0]), &name_fields,
-                              &out->n_kernels);
+    out->kernels =
+        records_of(a, report_table(a, k, "cuda_gpu_kern_sum"), &name_fields, &out->n_kernels);
+    out->copies =
+        records_of(a, report_table(a, k, "cuda_gpu_mem_time_sum"), &name_fields, &out->n_copies);
     out->operators = records_of(a, operators, &operator_fields, &out->n_operators);
     out->regions = records_of(a, kernels_region_table(a, k), &region_fields, &out->n_regions);
 }

@@ -38,10 +38,11 @@ struct kernels_summary {
     const char *const *notes;        /* what the reader of numbers must know */
     struct kernels_fact *machine;    /* what the trace itself says of it */
     struct kernels_by_name *kernels; /* by total */
+    struct kernels_by_name *copies;  /* and sets: cuda_gpu_mem_time_sum */
     struct kernels_by_operator *operators;
     struct kernels_by_region *regions;
     struct kernels_change *changes; /* the largest first */
-    size_t n_notes, n_machine, n_kernels, n_operators, n_regions, n_changes;
+    size_t n_notes, n_machine, n_kernels, n_copies, n_operators, n_regions, n_changes;
     size_t n_operations;
     bool by_range; /* operators are NVTX ranges: the trace has no PyTorch operators */
     struct kernels_timeline timeline;

@@ -136,10 +136,16 @@ void kernels_diff_markdown(struct buf *out, const struct table *diff)
     arena_free(&a);
 }
 
-static const char *range_name(const struct kernels *k, uint32_t text, uint32_t domain, bool open)
+/* "LLM:decode": as kernels_range_name, without what emit_nvtx adds. */
+static const char *bare_name(const struct kernels *k, const struct kernels_class *c)
 {
-    const char *name = kernels_range_name(k->a, k, text, domain);
-    return open ? arena_printf(k->a, "%s (never closed)", name) : name;
+    return arena_printf(k->a, "%s:%s", trace_text(&k->t->dict, c->domain), c->name);
+}
+
+static const char *range_name(const struct kernels *k, const struct kernels_class *c)
+{
+    const char *name = bare_name(k, c);
+    return c->open ? arena_printf(k->a, "%s (never closed)", name) : name;
 }
 
 /* ---- operators ---- */
@@ -163,14 +169,13 @@ static void find_operators(const struct kernels *k, bool operators, line_list *l
     struct kernels_keys texts = {0}, names = {0};
     struct line outside = {.name = "(outside)"};
     for (size_t i = 0; i < t->n_ranges; i++) {
-        const struct trace_range *r = &t->ranges[i];
+        const struct kernels_class *c = &k->classes[k->range_class[i]];
         if (!sums[i].exclusive_ns)
             continue;
         uint32_t id = kernels_key(
-            &names, kernels_pair(kernels_key(&texts, kernels_pair(r->text, r->domain)), r->open));
+            &names, kernels_pair(kernels_key(&texts, kernels_pair(c->base, c->domain)), c->open));
         if (id == lines->n) {
-            const char *name = operators ? trace_text(&t->dict, r->text)
-                                         : range_name(k, r->text, r->domain, r->open);
+            const char *name = operators ? c->name : range_name(k, c);
             vec_push(lines, (struct line){.name = name});
         }
         lines->p[id].total_ns += sums[i].exclusive_ns;
@@ -234,7 +239,7 @@ static uint32_t region_below(struct regions *g, const struct kernels *k, uint32_
                              uint32_t class)
 {
     const struct kernels_class *c = &k->classes[class];
-    uint32_t name = kernels_key(&g->names, kernels_pair(c->text, c->domain));
+    uint32_t name = kernels_key(&g->names, kernels_pair(c->base, c->domain));
     uint32_t id = kernels_key(&g->keys, kernels_pair(parent + 1, name << 1 | c->open));
     if (id == g->list.n) {
         int depth = parent == TRACE_NONE ? 0 : g->list.p[parent].depth + 1;
@@ -278,8 +283,7 @@ static void find_regions(const struct kernels *k, const struct range_sum *sums, 
 
 static const char *region_name(const struct kernels *k, const struct region *r)
 {
-    const struct kernels_class *c = &k->classes[r->class];
-    return range_name(k, c->text, c->domain, c->open);
+    return range_name(k, &k->classes[r->class]);
 }
 
 static void put_region(const struct kernels *k, const struct regions *g, uint32_t id,
@@ -298,14 +302,17 @@ static void put_region(const struct kernels *k, const struct regions *g, uint32_
     buf_free(&indent);
 }
 
-/* Writes regions depth first, in order of first appearance; children are linked through first and
- * next. */
+/* Writes regions depth first, in order of first appearance, those without work on a GPU behind the
+ * others beside them; children are linked through first and next. */
 static void put_regions(const struct kernels *k, const struct regions *g, struct table *t)
 {
     size_t n = g->list.n;
     uint32_t *first = mem_alloc((n + 1) * sizeof *first), *next = mem_alloc((n + 1) * sizeof *next);
     VEC(uint32_t) stack = {0};
-    for (size_t i = n; i-- > 0;) { /* 0 = none; entry n is the root */
+    for (size_t j = 2 * n; j-- > 0;) { /* 0 = none; entry n is the root */
+        size_t i = j % n;
+        if ((j >= n) != (g->list.p[i].ops == 0))
+            continue;
         size_t parent = g->list.p[i].parent == TRACE_NONE ? n : g->list.p[i].parent;
         next[i] = first[parent];
         first[parent] = (uint32_t)i + 1;
@@ -332,7 +339,7 @@ static void put_region_kernels(const struct kernels *k, struct buf *out, const c
     for (uint32_t p = 0; p < k->n_paths; p++) { /* parents come before their children */
         const struct kernels_class *c = &k->classes[k->paths[p].class];
         member[p] = (k->paths[p].parent != TRACE_NONE && member[k->paths[p].parent]) ||
-                    (kernels_has_style(STYLES_NVTX, c->style) && c->text == of->text &&
+                    (kernels_has_style(STYLES_NVTX, c->style) && c->base == of->base &&
                      c->domain == of->domain && c->open == of->open);
     }
     buf_puts(out, "\n## ");
@@ -396,7 +403,7 @@ void kernels_regions_markdown(struct buf *out, const struct kernels *k, const ch
     map_init(&done, k->a);
     for (size_t i = 0; i < g.list.n && done.n < MOST; i++) {
         const struct kernels_class *c = &k->classes[g.list.p[i].class];
-        const char *bare = kernels_range_name(k->a, k, c->text, c->domain);
+        const char *bare = bare_name(k, c);
         const char *name = region_name(k, &g.list.p[i]);
         bool new;
         if (!g.list.p[i].ops || !wanted(bare, &g.list.p[i], patterns, n_patterns))

@@ -19,17 +19,39 @@ static bool has(const char *name, const char *const *parts, size_t n)
 
 #define LEN(x) (sizeof(x) / sizeof *(x))
 
+/* "gemm" that is no part of "fbgemm", a library of embeddings and quantization. */
+static bool says_gemm(const char *name)
+{
+    for (const char *p = name; (p = strstr(p, "gemm")); p++)
+        if (p < name + 2 || strncmp(p - 2, "fb", 2) != 0)
+            return true;
+    return false;
+}
+
 int kernels_tier(uint8_t kind, const char *name)
 {
-    static const char *const gemm[] = {"gemm",   "GEMM",     "Gemm",  "nvjet",     "cutlass",
-                                       "cublas", "cuBLAS",   "gemv",  "GEMV",      "splitKreduce",
-                                       "splitK", "cublasLt", "xmma_", "dot_kernel"};
+    /* Cijk_: the contractions of Tensile, which rocBLAS and hipBLASLt use */
+    static const char *const gemm[] = {"GEMM", "Gemm", "nvjet",  "cutlass", "cublas",     "cuBLAS",
+                                       "gemv", "GEMV", "splitK", "xmma_",   "dot_kernel", "Cijk_"};
     /* built from CUTLASS, or with a name containing one of the above, but no library's product */
     static const char *const others[] = {"fmha",      "flash",   "Flash", "attention",
                                          "Attention", "softmax", "conv",  "implicit_gemm"};
     if (kind == TRACE_COPY || kind == TRACE_SET)
         return 1;
-    return has(name, gemm, LEN(gemm)) && !has(name, others, LEN(others)) ? 2 : 3;
+    return (has(name, gemm, LEN(gemm)) || says_gemm(name)) && !has(name, others, LEN(others)) ? 2
+                                                                                              : 3;
+}
+
+bool kernels_communicates(uint8_t kind, const char *full_name, const char *short_name)
+{
+    /* NCCL, and RCCL, which keeps its names; MSCCL; NVSHMEM */
+    static const char *const begins[] = {"nccl", "rccl", "msccl", "nvshmem"};
+    /* oneCCL; the all-reduce of vLLM and SGLang for GPUs of one host */
+    static const char *const parts[] = {"oneccl", "oneapi::ccl", "cross_device_reduce"};
+    bool begins_so = false;
+    for (size_t i = 0; i < LEN(begins); i++)
+        begins_so = begins_so || strncmp(short_name, begins[i], strlen(begins[i])) == 0;
+    return kind == TRACE_KERNEL && (begins_so || has(full_name, parts, LEN(parts)));
 }
 
 /* ---- unique kernels ---- */

@@ -10,11 +10,14 @@ static void tiles(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     char text[WORDS_MAX], note[WORDS_MAX];
     int64_t span = 0, busy = 0, host = 0;
+    double communication = 0, overlap = 0;
     for (size_t i = 0; i < d->s.timeline.n_devices; i++) {
         const struct kernels_device *g = &d->s.timeline.devices[i];
         span += g->last_ns - g->first_ns;
         busy += g->busy_ns;
         host += g->idle_host_ns;
+        communication += g->communication_ns;
+        overlap += g->overlap_ns;
     }
     buf_puts(out, "<dl class=\"tiles\">\n");
     page_tile(out, "Kernels, copies, sets", words_count(text, (int64_t)d->s.n_operations), NULL);
@@ -25,6 +28,10 @@ static void tiles(struct arena *a, struct buf *out, const struct trace_data *d)
         page_tile(out, "Idle, waiting for the host",
                   words_percent(text, 100 * (double)host / (double)span), NULL);
     }
+    if (span > 0 && communication > 0)
+        page_tile(out, "Communication", words_percent(text, 100 * communication / (double)span),
+                  arena_printf(a, "%s of it beside compute",
+                               words_percent(note, 100 * overlap / communication)));
     if (d->s.timeline.launch_gap.n)
         page_tile(out, "Between two launches",
                   words_duration(text, d->s.timeline.launch_gap.median / 1e9), "median");

@@ -125,35 +125,44 @@ static void cut_remark(struct buf *out, size_t rows, size_t shown, const char *f
 
 /* ---- sections ---- */
 
-void section_kernels(struct arena *a, struct buf *out, const struct trace_data *d)
+/* A section of times by name; `file` has all rows. */
+static void times_by_name(struct arena *a, struct buf *out, const char *heading, const char *head,
+                          const struct kernels_by_name *all, size_t rows, const char *file)
 {
-    static const struct page_column columns[] = {
-        {.head = "kernel"}, {.head = "share"},  {.head = "total"},   {.head = "instances"},
-        {.head = "mean"},   {.head = "median"}, {.head = "minimum"}, {.head = "maximum"}};
-    const size_t rows = d->s.n_kernels, shown = least(rows, MAX_KERNELS);
+    const struct page_column columns[] = {
+        {.head = head},   {.head = "share"},  {.head = "total"},   {.head = "instances"},
+        {.head = "mean"}, {.head = "median"}, {.head = "minimum"}, {.head = "maximum"}};
+    const size_t shown = least(rows, MAX_KERNELS);
     struct names names = names_new(a, shown);
     struct page_table t;
     if (!rows)
         return;
     for (size_t i = 0; i < shown; i++)
-        names_add(a, &names, d->s.kernels[i].name);
-    page_section(out, "Kernels");
+        names_add(a, &names, all[i].name);
+    page_section(out, heading);
     PAGE_TABLE(&t, out, columns);
     for (size_t i = 0; i < shown; i++) {
-        const struct kernels_by_name *k = &d->s.kernels[i];
         page_row(&t);
         name_cell(&t, &names, (int)i);
-        bar_cell(&t, k->share_percent);
-        time_cell(&t, k->total_ns, 1e9);
-        page_cell_count(&t, k->instances);
-        time_cell(&t, k->mean_ns, 1e9);
-        time_cell(&t, k->median_ns, 1e9);
-        time_cell(&t, k->min_ns, 1e9);
-        time_cell(&t, k->max_ns, 1e9);
+        bar_cell(&t, all[i].share_percent);
+        time_cell(&t, all[i].total_ns, 1e9);
+        page_cell_count(&t, all[i].instances);
+        time_cell(&t, all[i].mean_ns, 1e9);
+        time_cell(&t, all[i].median_ns, 1e9);
+        time_cell(&t, all[i].min_ns, 1e9);
+        time_cell(&t, all[i].max_ns, 1e9);
     }
     page_table_end(&t);
-    cut_remark(out, rows, shown, "trace_cuda_gpu_kern_sum.csv");
+    cut_remark(out, rows, shown, file);
     buf_puts(out, "</section>\n");
+}
+
+void section_kernels(struct arena *a, struct buf *out, const struct trace_data *d)
+{
+    times_by_name(a, out, "Kernels", "kernel", d->s.kernels, d->s.n_kernels,
+                  "trace_cuda_gpu_kern_sum.csv");
+    times_by_name(a, out, "Copies and sets", "operation", d->s.copies, d->s.n_copies,
+                  "trace_cuda_gpu_mem_time_sum.csv");
 }
 
 void section_operators(struct buf *out, const struct trace_data *d)
@@ -250,17 +259,28 @@ void section_regions(struct buf *out, const struct trace_data *d)
     buf_puts(out, "\n</section>\n");
 }
 
+static bool communicates(const struct trace_data *d)
+{
+    for (size_t i = 0; i < d->s.timeline.n_devices; i++)
+        if (d->s.timeline.devices[i].communication_ns > 0)
+            return true;
+    return false;
+}
+
 void section_busy(struct arena *a, struct buf *out, const struct trace_data *d)
 {
     static const struct page_column columns[] = {
         {.head = "GPU"},           {.head = "first to last"}, {.head = "busy"},
         {.head = "idle: host"},    {.head = "idle: launch"},  {.head = "idle: queue"},
-        {.head = "idle: unknown"}, {.head = "gaps"}};
+        {.head = "idle: unknown"}, {.head = "gaps"},          {.head = "compute"},
+        {.head = "communication"}, {.head = "overlap"}};
+    const bool links = communicates(d);
+    const int n = (int)(sizeof columns / sizeof *columns) - (links ? 0 : 3);
     struct page_table t;
     if (!d->s.timeline.n_devices)
         return;
     page_section(out, "Busy and idle");
-    PAGE_TABLE(&t, out, columns);
+    page_table_begin(&t, out, columns, n);
     for (size_t i = 0; i < d->s.timeline.n_devices; i++) {
         const struct kernels_device *g = &d->s.timeline.devices[i];
         int64_t span = g->last_ns - g->first_ns;
@@ -273,12 +293,23 @@ void section_busy(struct arena *a, struct buf *out, const struct trace_data *d)
         share_cell(&t, g->idle_queue_ns, span);
         share_cell(&t, g->idle_unknown_ns, span);
         page_cell_count(&t, (double)g->gaps);
+        if (!links)
+            continue;
+        page_cell_percent(&t, 100 * g->compute_ns / (double)span);
+        page_cell_percent(&t, 100 * g->communication_ns / (double)span);
+        page_cell_percent(&t, 100 * g->overlap_ns / g->communication_ns);
     }
     page_table_end(&t);
     page_tag(out, "p", "small",
              "Each gap is charged to the operation that ends it: before its launch began the host "
              "had nothing for the GPU; during the launch it was handing it over; after it the work "
              "waited in the queue; unknown where the launch was not recorded.");
+    if (links)
+        page_tag(
+            out, "p", "small",
+            "Communication: a kernel of NCCL, RCCL, oneCCL or their kin runs; compute: another "
+            "kernel does. Overlap is the part of communication beside which something "
+            "computes; the rest is what communication costs.");
     buf_puts(out, "\n</section>\n");
 }
 

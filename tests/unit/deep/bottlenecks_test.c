@@ -165,11 +165,26 @@ static void a_floor_takes_the_roof_that_holds(void **state)
     }
 }
 
+/* What the stages did not launch, and yet ran in their time. */
+static void work_beside_the_stages_has_a_share(void **state)
+{
+    struct test *t = *state;
+    struct deep_result r = {.totals = totals("stages", 1, 1)};
+    r.totals.beside_ms = 25;
+    deep_bottlenecks(t->a, &r);
+    assert_int_equal(r.n_bottlenecks, 2);
+    assert_string_equal(r.bottlenecks[0].what, "Work launched outside of the stages");
+    assert_near(r.bottlenecks[0].share_percent, 25, 1e-9);
+    assert_near(r.bottlenecks[1].share_percent, 20, 1e-9); /* no work */
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu), TEST(launches_explain_a_part),
+    const struct CMUnitTest tests[] = {TEST(idle_time_is_of_one_gpu),
+                                       TEST(launches_explain_a_part),
                                        TEST(the_stage_with_most_of_it_is_named),
                                        TEST(tables_alone_have_no_elapsed_time),
-                                       TEST(a_floor_takes_the_roof_that_holds)};
+                                       TEST(a_floor_takes_the_roof_that_holds),
+                                       TEST(work_beside_the_stages_has_a_share)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,9 +52,34 @@ static void one_launch_has_no_deviation(void **state)
                            "\"stddev_ns\": null},\n  \"launch_gap\": null"));
 }
 
+#define WORK(cat, name, stream, ts, dur)                          \
+    "{\"ph\": \"X\", \"cat\": \"" cat "\", \"name\": \"" name     \
+    "\", \"pid\": 0, \"tid\": 1, \"ts\": " #ts ", \"dur\": " #dur \
+    ", \"args\": {\"device\": 0, \"stream\": " #stream "}}"
+
+/* Two kernels of NCCL overlap each other, and one of them a product; a copy beside is neither. */
+static void communication_is_a_share_of_its_own(void **state)
+{
+    struct test *t = *state;
+    const char *path = test_write(
+        t, "t.json",
+        "[" WORK("kernel", "gemm", 7, 0, 100) ", " WORK("kernel", "gemm", 9, 50, 70) ", " WORK(
+            "kernel", "ncclDevKernel_AllReduce_Sum_f16_RING(ncclArgs)", 8, 90,
+            60) ", " WORK("kernel", "ncclDevKernel_AllGather_RING(ncclArgs)", 10, 140,
+                          20) ", " WORK("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 7, 130,
+                                        50) "]");
+    const char *text = timeline(t, path);
+    static const char want[] = "\"busy_ns\": 180000, \"sum_ns\": 300000, ";
+    static const char links[] = "\"compute_ns\": 120000, \"communication_ns\": 70000, "
+                                "\"overlap_ns\": 30000}";
+    if (!strstr(text, want) || !strstr(text, links))
+        fail_msg("no %s or %s in\n%s", want, links, text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(gaps_are_charged_to_what_ends_them),
-                                       TEST(one_launch_has_no_deviation)};
+                                       TEST(one_launch_has_no_deviation),
+                                       TEST(communication_is_a_share_of_its_own)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

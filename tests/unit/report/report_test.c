@@ -435,6 +435,8 @@ static void kernels_show_the_machine_that_was_recorded(void **state)
                                         "<th>NVIDIA driver</th><td>580.82.07</td>",
                                         "<th>Processor</th><td>EPYC</td>",
                                         "<h2>Operators</h2>",
+                                        "<h2>Copies and sets</h2>",
+                                        "[CUDA memcpy Host-to-Device]",
                                         "<h2>Before and after</h2>",
                                         "old. After: this trace.",
                                         "class=\"chart gantt\"",
