@@ -272,9 +272,12 @@ uint32_t trace_gpu_number(struct trace_dict *d, uint32_t owner, uint32_t local, 
     if (d->n_gpu_uses >= MOST)
         return local;
     if (gpu_in_use(d, local)) {
-        for (number = apart ? 0 : local; apart && gpu_in_use(d, number);)
-            number++;
         if (apart) {
+            bool used[MOST + 1] = {false};
+            for (uint32_t i = 0; i < d->n_gpu_uses; i++)
+                used[d->gpu_uses[i].number < MOST ? d->gpu_uses[i].number : MOST] = true;
+            for (number = 0; used[number];)
+                number++;
             trace_note(d, LOG_INFO, "GPU %u: its process calls it %u, as others call another GPU",
                        number, local);
             number_device(d, local, number);

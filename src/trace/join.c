@@ -121,6 +121,7 @@ static void launches_close(struct launches *l, uint32_t n)
 /* ---- operations of teams ---- */
 
 enum { NOBODY = UINT32_MAX, SEVERAL = UINT32_MAX - 1 };
+enum { MOST_SEARCHED = 1024 }; /* processes; a file that was made to have more is not settled */
 
 static uint32_t one_of(uint32_t so_far, uint32_t process)
 {
@@ -193,14 +194,15 @@ static void settle_teams(struct trace *t, const struct launches *l)
     size_t unknown = 0;
     for (uint32_t i = 0; i < t->dict.n_sigs; i++)
         devices = t->dict.sigs[i].device >= devices ? t->dict.sigs[i].device + 1 : devices;
-    uint32_t *owner = find_owners(t, l, devices, teams);
+    bool many = t->dict.n_processes > MOST_SEARCHED;
+    uint32_t *owner = many ? NULL : find_owners(t, l, devices, teams);
     for (size_t i = 0; i < o->n; i++) {
         const struct trace_sig *s = &t->dict.sigs[o->sig[i]];
         uint32_t team = t->dict.processes[s->process].team, process;
         if (!team)
             continue;
-        process = launcher_of(t, l, team, i, true);
-        if (process >= SEVERAL)
+        process = many ? SEVERAL : launcher_of(t, l, team, i, true);
+        if (process >= SEVERAL && !many)
             process = owner[s->device * teams + team];
         if (process < SEVERAL) {
             give_to(t, i, process);

@@ -111,20 +111,37 @@ uint32_t kineto_ids_known(struct kineto_ids *x, const struct kineto_event *v)
 
 /* ---- operations ---- */
 
-static uint32_t gpu_of(struct kineto_ids *x, struct kineto_group *g, uint32_t local)
+/* PyTorch puts the work of a GPU under a pid that is its number. Under another one, which is no
+ * process either, it is a GPU of another rank. */
+static uint32_t owner_of(struct kineto_ids *x, uint32_t group, const struct kineto_event *v)
 {
-    if (g->local != local) {
+    const int64_t key[] = {group, v->pid};
+    bool is_new;
+    if (v->device == TRACE_NONE || v->pid < 0 || v->pid == (int64_t)v->device || v->process ||
+        map_find(&x->hosts, (const char *)key, sizeof key))
+        return x->list.p[group].owner;
+    struct map_entry *at = map_put(&x->tracks, (const char *)key, sizeof key, &is_new);
+    if (is_new)
+        at->i = x->dict->n_gpu_owners++;
+    return (uint32_t)at->i;
+}
+
+static uint32_t gpu_of(struct kineto_ids *x, struct kineto_group *g, uint32_t owner, uint32_t local)
+{
+    if (g->local != local || g->last_owner != owner) {
+        bool apart = g->merged || x->rank >= 0 || owner != g->owner;
         g->local = local;
-        g->number = trace_gpu_number(x->dict, g->owner, local, g->merged || x->rank >= 0);
+        g->last_owner = owner;
+        g->number = trace_gpu_number(x->dict, owner, local, apart);
     }
     return g->number;
 }
 
-static enum st emit(struct kineto_ids *x, struct kineto_group *g, uint32_t process,
+static enum st emit(struct kineto_ids *x, struct kineto_group *g, uint32_t owner, uint32_t process,
                     struct trace_sig *sig, struct trace_op *op, struct err *e)
 {
     sig->process = process;
-    sig->device = gpu_of(x, g, sig->device);
+    sig->device = gpu_of(x, g, owner, sig->device);
     op->sig = trace_sig_id(x->dict, sig);
     return x->sink->op(x->sink->self, op, e);
 }
@@ -140,7 +157,7 @@ static enum st release(struct kineto_ids *x, struct kineto_group *g, uint32_t pr
         struct trace_sig sig = x->pending.sigs[h->op.sig];
         at = h->next;
         x->n_waiting--;
-        TRY(emit(x, g, process, &sig, &h->op, e));
+        TRY(emit(x, g, h->owner, process, &sig, &h->op, e));
     }
     if (x->n_waiting == 0)
         vec_clear(&x->held);
@@ -175,13 +192,13 @@ static enum st settle(struct kineto_ids *x, struct err *e)
     return ST_OK;
 }
 
-static enum st hold(struct kineto_ids *x, struct kineto_group *g, const struct trace_sig *sig,
-                    struct trace_op *op, struct err *e)
+static enum st hold(struct kineto_ids *x, struct kineto_group *g, uint32_t owner,
+                    const struct trace_sig *sig, struct trace_op *op, struct err *e)
 {
     if (x->n_waiting == MOST_HELD)
         TRY(settle(x, e));
     op->sig = trace_sig_id(&x->pending, sig);
-    vec_push(&x->held, (struct kineto_held){.op = *op});
+    vec_push(&x->held, ((struct kineto_held){.op = *op, .owner = owner}));
     uint32_t at = (uint32_t)x->held.n;
     if (g->last)
         x->held.p[g->last - 1].next = at;
@@ -195,7 +212,7 @@ static enum st hold(struct kineto_ids *x, struct kineto_group *g, const struct t
 enum st kineto_ids_op(struct kineto_ids *x, const struct kineto_event *v, struct trace_sig *sig,
                       struct trace_op *op, struct err *e)
 {
-    uint32_t group = group_of(x, v->pid_prefix);
+    uint32_t group = group_of(x, v->pid_prefix), owner = owner_of(x, group, v);
     bool by_pid = v->device == TRACE_NONE && v->pid >= 0 && v->pid < KINETO_DEVICES;
     sig->device = by_pid ? (uint32_t)v->pid : v->device; /* its pid is the GPU's number */
     if (sig->device == TRACE_NONE) {
@@ -203,12 +220,12 @@ enum st kineto_ids_op(struct kineto_ids *x, const struct kineto_event *v, struct
         x->unplaced++;
     }
     if (v->process)
-        return emit(x, &x->list.p[group], process_of(x, group, v->process), sig, op, e);
+        return emit(x, &x->list.p[group], owner, process_of(x, group, v->process), sig, op, e);
     struct kineto_group *g = &x->list.p[group];
     if (g->launcher == TRACE_NONE)
-        return hold(x, g, sig, op, e);
+        return hold(x, g, owner, sig, op, e);
     g->implied = true;
-    return emit(x, g, g->launcher, sig, op, e);
+    return emit(x, g, owner, g->launcher, sig, op, e);
 }
 
 /* ---- threads, streams, correlations ---- */
@@ -280,6 +297,7 @@ void kineto_ids_open(struct kineto_ids *x, const char *path, struct trace_dict *
                              .first_process = d->n_processes};
     map_init(&x->groups, x->a);
     map_init(&x->hosts, x->a);
+    map_init(&x->tracks, x->a);
     map_init(&x->handles, x->a);
     map_init(&x->correlations, x->a);
     trace_dict_init(&x->pending);

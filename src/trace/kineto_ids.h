@@ -4,8 +4,9 @@
  * process whose calls are in the file, whatever else has a pid there (annotations of other
  * processes, "Spans"): events of the GPU wait for the first call. A merged file puts a rank before
  * every pid ("[TP01] 2000"): such prefixes are files of their own, with processes and GPUs of their
- * own. Plain pids of several processes that launch are a team: trace_finish finds their operations
- * by correlation. One thread at a time. Private to trace/. */
+ * own. So do merged files that shift the pids under which GPUs stand: one number under two pids is
+ * two GPUs. Plain pids of several processes that launch are a team: trace_finish finds their
+ * operations by correlation. One thread at a time. Private to trace/. */
 #ifndef TRACE_KINETO_IDS_H
 #define TRACE_KINETO_IDS_H
 
@@ -14,22 +15,24 @@
 #include "trace/kineto_scan.h"
 #include "trace/trace.h"
 
-struct kineto_group {       /* events whose pids have one prefix */
-    uint32_t owner;         /* of its GPUs: trace_gpu_number */
-    int32_t rank;           /* -1 = none */
-    bool merged;            /* its pids have a prefix */
-    uint32_t launcher;      /* process of the first call; TRACE_NONE = none yet */
-    uint32_t host;          /* process of the operators, else of the annotations; TRACE_NONE */
-    bool host_works;        /* it is of operators */
-    bool shared;            /* several processes launch */
-    bool implied;           /* operations were taken to be the launcher's */
-    uint32_t first, last;   /* held operations, + 1; 0 = none */
+struct kineto_group {     /* events whose pids have one prefix */
+    uint32_t owner;       /* of its GPUs: trace_gpu_number */
+    int32_t rank;         /* -1 = none */
+    bool merged;          /* its pids have a prefix */
+    uint32_t launcher;    /* process of the first call; TRACE_NONE = none yet */
+    uint32_t host;        /* process of the operators, else of the annotations; TRACE_NONE */
+    bool host_works;      /* it is of operators */
+    bool shared;          /* several processes launch */
+    bool implied;         /* operations were taken to be the launcher's */
+    uint32_t first, last; /* held operations, + 1; 0 = none */
+    uint32_t last_owner;
     uint32_t local, number; /* the last GPU that was asked for; local TRACE_NONE = none */
 };
 
 struct kineto_held {
     struct trace_op op; /* sig: of `pending` */
     uint32_t next;      /* of the same group, + 1 */
+    uint32_t owner;     /* of its GPU */
 };
 
 struct kineto_ids {
@@ -41,6 +44,7 @@ struct kineto_ids {
     uint32_t first_process;  /* of the file's */
     struct map groups;       /* prefix to index */
     struct map hosts;        /* (group, pid) to process */
+    struct map tracks;       /* (group, pid of GPUs that is not their number) to owner */
     struct map handles;      /* streams that are no numbers of 32 bits */
     struct map correlations; /* of more than 32 bits */
     VEC(struct kineto_group) list;

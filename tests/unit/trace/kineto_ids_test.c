@@ -213,6 +213,50 @@ static void ranks_of_a_merged_file_are_apart(void **state)
     trace_free(&x);
 }
 
+/* Merged under plain pids that were shifted by rank: GPU 0 of both is two GPUs. */
+static void gpus_under_shifted_pids_are_apart(void **state)
+{
+    struct test *t = *state;
+    struct trace x;
+    load(
+        t, &x,
+        "[" CALL("cuda_runtime", "10",
+                 1000, 5) ", " CALL("cuda_runtime",
+                                    "1000010", 1001, 6) ", " WORK("a", "0", 1030,
+                                                                  "\"device\": 0, \"correlation\": "
+                                                                  "5") ", " WORK("b", "1000000",
+                                                                                 1031,
+                                                                                 "\"device\": 0, "
+                                                                                 "\"correlation\": "
+                                                                                 "6") ", " WORK("c",
+                                                                                                "1"
+                                                                                                "0",
+                                                                                                1060,
+                                                                                                "\""
+                                                                                                "de"
+                                                                                                "vi"
+                                                                                                "ce"
+                                                                                                "\""
+                                                                                                ": "
+                                                                                                "0,"
+                                                                                                " "
+                                                                                                "\""
+                                                                                                "co"
+                                                                                                "rr"
+                                                                                                "el"
+                                                                                                "at"
+                                                                                                "io"
+                                                                                                "n"
+                                                                                                "\""
+                                                                                                ": "
+                                                                                                "5") "]");
+    assert_int_equal(gpu_of(&x, "a"), 0);
+    assert_int_equal(gpu_of(&x, "b"), 1);
+    assert_int_equal(gpu_of(&x, "c"), 0); /* a process's own pid is no shifted one */
+    assert_int_equal(x.dict.processes[x.dict.sigs[x.ops.sig[1]].process].pid, 1000010);
+    trace_free(&x);
+}
+
 /* Plain pids: a correlation that one process alone has tells whose GPU it is; where none does, no
  * operator is guessed. */
 static void processes_that_count_alike_are_not_guessed(void **state)
@@ -307,6 +351,7 @@ int main(void)
         TEST(the_process_is_the_one_that_launches),
         TEST(operators_are_found_by_their_ids),
         TEST(ranks_of_a_merged_file_are_apart),
+        TEST(gpus_under_shifted_pids_are_apart),
         TEST(processes_that_count_alike_are_not_guessed),
         TEST(names_beyond_ascii_are_kept_apart),
         TEST(shapes_lose_the_white_space_of_printers),
