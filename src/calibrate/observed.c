@@ -16,9 +16,10 @@ const struct observed_format observed_formats[] = {
     {"inference_perf", "inference-perf: experiment.json and stage_N_lifecycle_metrics.json",
      "a folder with experiment.json or stage_0_lifecycle_metrics.json", observed_is_inference_perf,
      observed_read_inference_perf},
-    {"aiperf", "AIPerf: profile_export.jsonl or profile_export_aiperf.json",
-     "profile_export.jsonl or profile_export_aiperf.json, or their folder", observed_is_aiperf,
-     observed_read_aiperf},
+    {"aiperf", "AIPerf and GenAI-Perf: profile_export.jsonl, or the means of a profile_export",
+     "profile_export.jsonl, profile_export_aiperf.json, profile_export_genai_perf.json or .csv, or "
+     "their folder",
+     observed_is_aiperf, observed_read_aiperf},
     {"guidellm", "GuideLLM: benchmarks.json", "JSON with \"benchmarks\", or its folder",
      observed_is_guidellm, observed_read_guidellm},
     {"vllm", "vLLM: result of vllm bench serve", "JSON with \"mean_ttft_ms\" or \"ttfts\"",
@@ -143,6 +144,80 @@ static void set_cached(struct arena *a, struct workload_request *q, int64_t cach
     q->hash_tokens = CACHE_PIECE;
 }
 
+/* ---- speculative decoding ------------------------------------------------------------------- */
+
+static enum st refuse_speculation(const struct node *at, const char *said, struct err *e)
+{
+    node_err(
+        at, ST_INPUT, e,
+        "%s: the server decoded speculatively, which is not simulated: its times per token are "
+        "not those of an iteration",
+        said);
+    return err_hint(e, "measure the server without speculative decoding");
+}
+
+/* Names of SGLang's bench_serving, vLLM's bench serve and sweep, and their servers' settings. */
+enum st observed_check_speculation(const struct node *map, struct err *e)
+{
+    static const struct {
+        const char *key;
+        double above; /* says so */
+    } numbers[] = {{"accept_length", 1},
+                   {"acceptance_length", 1},
+                   {"avg_spec_accept_length", 1},
+                   {"spec_accept_length", 1},
+                   {"spec_decode_acceptance_length", 1},
+                   {"num_speculative_tokens", 0},
+                   {"spec_decode_draft_tokens", 0},
+                   {"spec_decode_num_drafts", 0},
+                   {"speculative_num_draft_tokens", 0},
+                   {"speculative_num_steps", 0}};
+    static const char *const settings[] = {"speculative_config", "speculative_algorithm",
+                                           "speculative_model", "decoding_stats"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const struct node *n = node_find(map, numbers[i].key);
+        const double v = !n                      ? 0
+                         : n->kind == NODE_INT   ? (double)n->i
+                         : n->kind == NODE_FLOAT ? n->f
+                                                 : 0;
+        char said[80];
+        snprintf(said, sizeof said, "%s %g", numbers[i].key, v);
+        if (v > numbers[i].above)
+            return refuse_speculation(n, said, e);
+    }
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const struct node *n = node_find(map, settings[i]);
+        const bool stated = n && (n->kind == NODE_MAP || (n->kind == NODE_STR && n->s.n));
+        if (stated && !(n->kind == NODE_STR && sv_eq(n->s, "NONE")))
+            return refuse_speculation(n, settings[i], e);
+    }
+    return ST_OK;
+}
+
+/* Messages with several tokens each, up to what a step of speculation accepts. A proxy that
+ * collects the stream sends more at once, and its record has the times of whole answers all the
+ * same; vLLM joins a message here and there when its client is slow. */
+static enum st check_messages(const char *path, const struct observed_row *const *rows, size_t n,
+                              struct err *e)
+{
+    enum { LEAST_TOKENS = 100 };
+    static const double joined = 1.15, accepted = 16;
+    int64_t tokens = 0, gaps = 0;
+    for (size_t i = 0; i < n; i++) {
+        tokens += rows[i]->gaps ? rows[i]->output_tokens - 1 : 0;
+        gaps += rows[i]->gaps;
+    }
+    const double each = gaps ? (double)tokens / (double)gaps : 1;
+    if (tokens < LEAST_TOKENS || each < joined || each > accepted)
+        return ST_OK;
+    err_set(e, ST_INPUT,
+            "%s: its messages brought %.3g tokens each: the server decoded speculatively, which is "
+            "not simulated, or held tokens back",
+            path, each);
+    return err_hint(e, "measure the server without speculative decoding, and with a message for "
+                       "each token (stream_interval 1)");
+}
+
 enum st observed_from_rows(struct arena *a, const char *path, const struct observed_row *rows,
                            size_t n, struct observed_stage *out, struct err *e)
 {
@@ -159,6 +234,7 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
     }
     if (n_sent == 0)
         return err_set(e, ST_INPUT, "%s: no request with times and lengths ended well", path);
+    TRY(check_messages(path, sent, n_sent, e));
     qsort(sent, n_sent, sizeof *sent, by_arrival);
     out->completed = (int64_t)n_sent;
     out->w =
@@ -194,45 +270,87 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
     return ST_OK;
 }
 
+/* Evenly from as far below the mean as the longest is above it. */
+static int64_t even_length(struct rng *r, double mean, double most)
+{
+    if (!(most > mean))
+        return (int64_t)mean;
+    const double least = fmax(1, 2 * mean - most);
+    return (int64_t)(least + (double)rng_below(r, (uint64_t)(most - least) + 1));
+}
+
+/* Draw k of the arrivals, in s from the start. */
+static enum st draw_arrivals(const char *path, const struct observed_means *m, int k, double *at,
+                             size_t n, struct err *e)
+{
+    static const double most_s = 9e9;
+    struct rng r = rng_stream((uint64_t)k, "calibrate.arrivals");
+    const bool drawn = isfinite(m->burstiness);
+    double s = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(s < most_s))
+            return err_set(e, ST_INPUT, "%s: %zu requests at %g/s take too long", path, n, m->rate);
+        at[i] = m->concurrency ? 0 : s;
+        s += m->concurrency ? 0
+                            : (drawn ? rng_gamma(&r, m->burstiness) / m->burstiness : 1) / m->rate;
+    }
+    return ST_OK;
+}
+
+static void note_means(struct arena *a, const struct observed_means *m, double prompt,
+                       double answer, struct observed_stage *out)
+{
+    const bool even = m->most_prompt_tokens > prompt || m->most_output_tokens > answer;
+    const char *lengths =
+        even ? "have lengths drawn evenly around its means" : "have its mean lengths";
+    if (m->concurrency)
+        observed_note(a, out,
+                      "the record holds no requests: all are taken to %s (%g and %g tokens), %lld "
+                      "at a time",
+                      lengths, prompt, answer, (long long)m->concurrency);
+    else
+        observed_note(a, out,
+                      "the record holds no requests: all are taken to %s (%g and %g tokens), at "
+                      "arrivals drawn anew",
+                      lengths, prompt, answer);
+}
+
 enum st observed_from_means(struct arena *a, const char *path, const struct observed_means *m,
                             struct observed_stage *out, struct err *e)
 {
     enum { MOST_REQUESTS = 5000000 };
-    static const double most_tokens = 1 << 30, most_s = 9e9;
+    static const double most_tokens = 1 << 30;
     const double prompt = round(m->prompt_tokens), answer = round(m->output_tokens);
-    if (out->completed < 1 || out->completed > MOST_REQUESTS || !(m->rate > 0))
+    if (out->completed < 1 || out->completed > MOST_REQUESTS || !(m->concurrency || m->rate > 0))
         return err_set(e, ST_INPUT, "%s: %lld requests ended well, sent at %g/s", path,
                        (long long)out->completed, m->rate);
     if (!(prompt >= 1 && prompt < most_tokens && answer >= 1 && answer < most_tokens))
         return err_set(e, ST_INPUT, "%s: it holds no mean lengths of prompts and answers", path);
-    const bool drawn = isfinite(m->burstiness);
+    const bool drawn = isfinite(m->burstiness) && !m->concurrency;
     const size_t n = (size_t)out->completed;
     int64_t *other_ns = drawn ? arena_array(a, int64_t, (OBSERVED_DRAWS - 1) * n) : NULL;
+    double *at = arena_array(a, double, n);
+    struct rng lengths = rng_stream(0, "calibrate.lengths");
     out->rate = m->rate;
     out->w = (struct workload){.requests = arena_array(a, struct workload_request, n), .n = n};
+    if (m->concurrency)
+        out->w.concurrency = concurrency_of(a, m->concurrency, 0);
     for (int k = 0; k < (drawn ? OBSERVED_DRAWS : 1); k++) {
-        struct rng r = rng_stream((uint64_t)k, "calibrate.arrivals");
-        double at = 0;
+        TRY(draw_arrivals(path, m, k, at, n, e));
         for (size_t i = 0; i < n; i++) {
-            if (!(at < most_s))
-                return err_set(e, ST_INPUT, "%s: %zu requests at %g/s take too long", path, n,
-                               m->rate);
-            if (k > 0)
-                other_ns[(size_t)(k - 1) * n + i] = ns_from_s(at);
-            else
-                out->w.requests[i] =
-                    (struct workload_request){.request_id = (int64_t)i,
-                                              .arrival_ns = ns_from_s(at),
-                                              .arrival_s = ns_to_s(ns_from_s(at)),
-                                              .num_prefill_tokens = (int64_t)prompt,
-                                              .num_decode_tokens = (int64_t)answer};
-            at += (drawn ? rng_gamma(&r, m->burstiness) / m->burstiness : 1) / m->rate;
+            if (k > 0) {
+                other_ns[(size_t)(k - 1) * n + i] = ns_from_s(at[i]);
+                continue;
+            }
+            out->w.requests[i] = (struct workload_request){
+                .request_id = (int64_t)i,
+                .arrival_ns = ns_from_s(at[i]),
+                .arrival_s = ns_to_s(ns_from_s(at[i])),
+                .num_prefill_tokens = even_length(&lengths, prompt, m->most_prompt_tokens),
+                .num_decode_tokens = even_length(&lengths, answer, m->most_output_tokens)};
         }
     }
     out->drawn_ns = other_ns;
-    observed_note(a, out,
-                  "the record holds no requests: all are taken to have its mean lengths (%g and %g "
-                  "tokens), at arrivals drawn anew",
-                  prompt, answer);
+    note_means(a, m, prompt, answer, out);
     return ST_OK;
 }

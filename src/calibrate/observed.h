@@ -8,7 +8,8 @@
  *     inference_perf   experiment.json and stage_N_lifecycle_metrics.json: quantiles alone
  *     vllm             result of `vllm bench serve`, with --save-detailed or without
  *     guidellm         benchmarks.json of GuideLLM, with its requests
- *     aiperf           profile_export.jsonl of AIPerf, or profile_export_aiperf.json: quantiles
+ *     aiperf           profile_export.jsonl of AIPerf, or the quantiles that it and GenAI-Perf
+ *                      write: profile_export_aiperf.json, profile_export_genai_perf.json, .csv
  *
  * Latencies are those of successful requests, in seconds. Of records with rows they count from the
  * planned arrival where the record has one, else from the send. A record is taken at its word but
@@ -44,8 +45,10 @@ struct observed_stage {
     int64_t completed, failed; /* none completed: no percentile is known */
     double rate;               /* requests/s that were sent */
     struct observed_series of[OBSERVED_METRICS];
-    struct workload w; /* what was sent, in order of arrival; ids from 0 */
-    int64_t warmup;    /* first requests of w, which fill caches and are not among the latencies */
+    /* What was sent, in order of arrival; ids from 0. Of a closed loop its concurrency, and no
+     * arrivals. */
+    struct workload w;
+    int64_t warmup; /* first requests of w, which fill caches and are not among the latencies */
     const int64_t *drawn_ns;  /* [OBSERVED_DRAWS - 1][w.n]: other arrivals; NULL = w's are known */
     const char *const *notes; /* what was assumed, [n_notes] */
     size_t n_notes;
@@ -107,10 +110,12 @@ struct observed_row {
     double arrival_s, first_token_s, end_s;
     int64_t prompt_tokens, output_tokens;
     int64_t cached_tokens; /* of the prompt, found in the prefix cache; -1 = unknown */
+    int64_t gaps;          /* between the messages that brought the answer; 0 = unknown */
     bool ok;
 };
 /* Requests and latencies of a stage from its rows; rows without output or times are failures.
- * ST_INPUT when no request ended well. */
+ * ST_INPUT when no request ended well, or when messages brought several tokens each, as speculative
+ * decoding does. */
 enum st observed_from_rows(struct arena *a, const char *path, const struct observed_row *rows,
                            size_t n, struct observed_stage *out, struct err *e);
 
@@ -119,9 +124,17 @@ enum st observed_from_rows(struct arena *a, const char *path, const struct obser
  * for counts and lengths that say no requests. Notes it. */
 struct observed_means {
     double rate, burstiness, prompt_tokens, output_tokens;
+    /* Longest prompt and answer where lengths were drawn evenly up to them; 0 = all have the mean.
+     */
+    double most_prompt_tokens, most_output_tokens;
+    int64_t concurrency; /* of a closed loop, whose rate is what came of it; 0 = open loop */
 };
 enum st observed_from_means(struct arena *a, const char *path, const struct observed_means *m,
                             struct observed_stage *out, struct err *e);
+
+/* ST_INPUT where a member of the map states that the server decoded speculatively: accept lengths
+ * above 1, drafts, a draft model. No such server is simulated. */
+enum st observed_check_speculation(const struct node *map, struct err *e);
 
 void observed_note(struct arena *a, struct observed_stage *s, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

@@ -355,6 +355,7 @@ static enum st check_server(struct arena *a, const struct node *map, const struc
                  "data_parallel: %lld replicas, and one is simulated", (long long)s->data_parallel);
         return err_hint(e, "state one replica (data_parallel 1), with its share of the rate");
     }
+    TRY(observed_check_speculation(map, e));
     TRY(switch_of(map, "enable_chunked_prefill", 1, &chunked, e));
     if (!chunked)
         doubt(a, x,

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "calibrate/read_experiment.h"
+#include "calibrate/read_tree.h"
 #include "text/fields.h"
-#include "text/json.h"
 
 #define STAGE_FILE "stage_%d_lifecycle_metrics.json"
 enum { PIECE = 16, MOST_REQUESTS = 5000000 };
@@ -49,15 +49,26 @@ static const struct field latency_rows[] = {
 };
 static const struct fields latency_fields = FIELDS(struct latencies, latency_rows);
 
+/* Counts of the client where the server sent none. */
+struct fallbacks {
+    int64_t output;
+};
+static const struct field fallback_rows[] = {
+    FIELD(struct fallbacks, output, .min = 0, .max = MOST_REQUESTS, .optional = true)};
+static const struct fields fallback_fields = FIELDS(struct fallbacks, fallback_rows);
+
 /* Lengths have had two names. Without streaming there is no time to first token. */
 struct successes {
     int64_t count;
+    struct fallbacks client_fallback_requests;
     struct latencies latency;
     struct summary prompt_len, output_len, prompt_tokens, output_tokens;
 };
 static const struct field success_rows[] = {
     FIELD(struct successes, count, .min = 0, .max = MOST_REQUESTS),
     FIELD_MAP(struct successes, latency, "latency", &latency_fields, .optional = true),
+    FIELD_MAP(struct successes, client_fallback_requests, "client_fallback_requests",
+              &fallback_fields, .optional = true),
     FIELD_MAP(struct successes, prompt_len, "prompt_len", &summary_fields, .optional = true),
     FIELD_MAP(struct successes, output_len, "output_len", &summary_fields, .optional = true),
     FIELD_MAP(struct successes, prompt_tokens, "prompt_tokens", &summary_fields, .optional = true),
@@ -190,42 +201,97 @@ static enum st check_lengths(const struct experiment *x, const struct summary *p
     return err_hint(e, "prompts.%s states it", plan);
 }
 
+/* Lengths of prompts and answers as the server counted them (prompt_tokens, output_tokens), else as
+ * the client did (prompt_len, output_len), or as a version without the others names them. */
+static struct summary prompts_of(const struct successes *s)
+{
+    return known(&s->prompt_tokens) ? s->prompt_tokens : s->prompt_len;
+}
+
+static const struct summary *answers_of(const struct successes *s)
+{
+    return known(&s->output_tokens) ? &s->output_tokens : &s->output_len;
+}
+
+/* The server's own counts need no second thought. A version that writes both says how many requests
+ * had none of the server's. */
+static bool server_counted(const struct successes *s)
+{
+    return known(&s->output_tokens) && known(&s->output_len) &&
+           2 * s->client_fallback_requests.output < s->count;
+}
+
 /* Whether requests took longer than their answers' lengths allow: with ignore_eos every answer has
  * the length that was asked for, but a client that counts the tokens of its text again finds fewer
- * where the text has less (special tokens, spaces), or more. */
-static bool lengths_refuted(const struct summary *length, const struct summary *e2e)
+ * where the text has less (special tokens, spaces), or more. Short answers are judged by P1, where
+ * the record has it: it lasts as long as a first token and its share of the median's decode. */
+static bool lengths_refuted(const struct summary *length, const struct latencies *of)
 {
+    const struct summary *e2e = &of->request_latency;
+    const bool p1 = !isnan(length->p1) && !isnan(e2e->p1);
+    const double q = p1 ? 1 : 10, part = quantile(length, q) / length->median;
+    const double ttft = isnan(of->time_to_first_token.median) ? 0 : of->time_to_first_token.median;
+    const double first = fmin(ttft / e2e->median, 1);
     return length->median > 0 && e2e->median > 0 &&
-           e2e->p1 / e2e->median > 1.5 * length->p1 / length->median;
+           quantile(e2e, q) / e2e->median > 1.5 * (first + (1 - first) * part);
+}
+
+static bool as_asked(const struct summary *length, double asked)
+{
+    return fabs(quantile(length, 50) - asked) <= 0.03 * asked + 1 &&
+           quantile(length, 10) >= 0.95 * asked - 1;
+}
+
+/* Whether the server gave every answer the length asked for: one decision for all stages, as they
+ * are of one server. A stage that refutes its own counts decides; else most requests do. */
+static bool heeds_ignore_eos(const struct experiment *x, const struct lifecycle *l, size_t n)
+{
+    const double asked = (double)x->prompts.output_tokens_asked;
+    int64_t all = 0, yes = 0;
+    if (!x->ignore_eos || !(asked > 0))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct successes *s = &l[i].successes;
+        const struct summary *counted = answers_of(s);
+        if (s->count == 0 || !known(counted))
+            continue;
+        if (server_counted(s))
+            return false;
+        if (lengths_refuted(counted, &s->latency))
+            return true;
+        all += s->count;
+        yes += as_asked(counted, asked) ? s->count : 0;
+    }
+    return all > 0 && 2 * yes >= all;
 }
 
 static int64_t *output_lengths(struct arena *a, const struct experiment *x,
-                               const struct successes *s, int64_t n, struct observed_stage *out)
+                               const struct successes *s, bool heeded, int64_t n,
+                               struct observed_stage *out)
 {
-    const struct summary *counted = known(&s->output_len) ? &s->output_len : &s->output_tokens;
-    double asked = (double)x->prompts.output_tokens_asked;
-    bool refuted = asked > 0 && lengths_refuted(counted, &s->latency.request_latency);
-    bool as_asked = asked > 0 && fabs(quantile(counted, 50) - asked) <= 0.03 * asked + 1 &&
-                    quantile(counted, 10) >= 0.95 * asked - 1;
+    const struct summary *counted = answers_of(s);
+    const double asked = (double)x->prompts.output_tokens_asked;
     if (!known(counted)) {
         observed_note(a, out,
                       "it holds no lengths of answers: all are taken to have the %g tokens "
                       "asked for",
                       asked);
-    } else if (!x->ignore_eos || !(refuted || as_asked)) {
-        if (x->ignore_eos && asked > 0)
+    } else if (!heeded) {
+        if (x->ignore_eos && asked > 0 && !as_asked(counted, asked))
             observed_note(a, out,
                           "answers end early although ignore_eos was asked for (P10 %g of %g "
                           "tokens): their counted lengths are used",
                           quantile(counted, 10), asked);
         return shuffled(a, counted, n, "calibrate.answers");
-    }
-    if (refuted)
+    } else if (!as_asked(counted, asked)) {
         observed_note(a, out,
-                      "output_len (P1 %g, P50 %g) contradicts the latencies (P1 %.3g s, P50 %.3g "
-                      "s): with ignore_eos every answer has the %g tokens asked for",
-                      counted->p1, counted->median, s->latency.request_latency.p1,
-                      s->latency.request_latency.median, asked);
+                      "output_len (P10 %.4g, P50 %.4g) contradicts the latencies (P10 %.3g s, P50 "
+                      "%.3g s) or the other stages: with ignore_eos every answer has the %g tokens "
+                      "asked for",
+                      quantile(counted, 10), quantile(counted, 50),
+                      quantile(&s->latency.request_latency, 10), s->latency.request_latency.median,
+                      asked);
+    }
     int64_t *v = arena_array(a, int64_t, n);
     for (int64_t i = 0; i < n; i++)
         v[i] = x->prompts.output_tokens_asked;
@@ -263,13 +329,14 @@ static void draw_arrivals(enum arrivals kind, double rate, int draw, double *at,
  * round of them at `before` requests/s comes first then, and a pause in which the server drains. */
 static enum st make_requests(struct arena *a, const struct experiment *x,
                              const struct planned_stage *planned, double before,
-                             const struct lifecycle *l, struct observed_stage *out, struct err *e)
+                             const struct lifecycle *l, bool heeded, struct observed_stage *out,
+                             struct err *e)
 {
     static const double drain_s = 60;
     const struct successes *done = &l->successes;
     const double planned_length =
         (double)(x->prompts.system_prompt_tokens + x->prompts.question_tokens);
-    struct summary length = known(&done->prompt_len) ? done->prompt_len : done->prompt_tokens;
+    struct summary length = prompts_of(done);
     TRY(check_lengths(x, &length, done, e));
     if (!known(&length)) {
         length.median = planned_length;
@@ -289,7 +356,7 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
         observed_note(a, out,
                       "%lld requests are counted, and %g s at %g/s are %lld: as many are simulated",
                       (long long)counted, planned->duration, planned->rate, (long long)n);
-    const int64_t *answers = output_lengths(a, x, &l->successes, n, out);
+    const int64_t *answers = output_lengths(a, x, &l->successes, heeded, n, out);
     out->warmup = before > 0 && x->prompts.groups ? pool.n : 0;
     const double from = out->warmup ? (double)out->warmup / before + drain_s : 0;
     out->w.n = (size_t)(out->warmup + n);
@@ -315,27 +382,35 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
     return ST_OK;
 }
 
-static enum st read_stage(struct arena *a, const char *path, const struct experiment *x,
-                          const struct planned_stage *planned, double before,
-                          struct observed_stage *out, struct err *e)
+static enum st read_lifecycle(struct arena *a, const char *path, struct lifecycle *out,
+                              struct err *e)
 {
     struct node *map;
-    struct lifecycle l;
-    TRY(json_load(a, path, NULL, &map, e));
-    TRY(fields_read(a, &lifecycle_fields, map, &l, e));
-    out->completed = l.successes.count;
-    out->failed = l.failures.count;
-    out->rate = planned->rate;
-    const bool any = out->completed > 0; /* else what it says of them is of nothing */
-    const struct latencies *of = &l.successes.latency;
-    out->of[OBSERVED_E2E] = any ? series_of(&of->request_latency) : observed_unknown();
-    out->of[OBSERVED_TTFT] = any ? series_of(&of->time_to_first_token) : observed_unknown();
-    out->of[OBSERVED_TPOT] = observed_unknown(); /* its own counts tokens twice */
-    if (any && isnan(of->request_latency.median) && isnan(of->time_to_first_token.median))
+    TRY(read_tree(a, path, &map, e));
+    TRY(fields_read(a, &lifecycle_fields, map, out, e));
+    const struct latencies *of = &out->successes.latency;
+    if (out->successes.count > 0 && isnan(of->request_latency.median) &&
+        isnan(of->time_to_first_token.median))
         return node_err(node_find(map, "successes"), ST_INPUT, e,
                         "successes.latency: neither request_latency nor time_to_first_token has a "
                         "median");
-    return make_requests(a, x, planned, before, &l, out, e);
+    return ST_OK;
+}
+
+static enum st make_stage(struct arena *a, const struct experiment *x,
+                          const struct planned_stage *planned, double before,
+                          const struct lifecycle *l, bool heeded, struct observed_stage *out,
+                          struct err *e)
+{
+    out->completed = l->successes.count;
+    out->failed = l->failures.count;
+    out->rate = planned->rate;
+    const bool any = out->completed > 0; /* else what it says of them is of nothing */
+    const struct latencies *of = &l->successes.latency;
+    out->of[OBSERVED_E2E] = any ? series_of(&of->request_latency) : observed_unknown();
+    out->of[OBSERVED_TTFT] = any ? series_of(&of->time_to_first_token) : observed_unknown();
+    out->of[OBSERVED_TPOT] = observed_unknown(); /* its own counts tokens twice */
+    return make_requests(a, x, planned, before, l, heeded, out, e);
 }
 
 static enum st no_stage(const char *dir, int i, size_t n, struct err *e)
@@ -354,13 +429,18 @@ enum st observed_read_inference_perf(struct arena *a, const char *dir, struct ob
     out->n_doubts = x.n_doubts;
     out->n_stages = x.n_stages;
     out->stages = arena_array(a, struct observed_stage, x.n_stages);
+    struct lifecycle *l = arena_array(a, struct lifecycle, x.n_stages);
     for (size_t i = 0; i < x.n_stages; i++) {
-        struct observed_stage *s = &out->stages[i];
         const char *path = fs_join(a, dir, arena_printf(a, STAGE_FILE, (int)i));
-        s->name = arena_printf(a, "%zu", i);
         if (!fs_exists(path))
             return no_stage(dir, (int)i, x.n_stages, e);
-        TRY(read_stage(a, path, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, s, e));
+        TRY(read_lifecycle(a, path, &l[i], e));
+    }
+    const bool heeded = heeds_ignore_eos(&x, l, x.n_stages);
+    for (size_t i = 0; i < x.n_stages; i++) {
+        out->stages[i].name = arena_printf(a, "%zu", i);
+        TRY(make_stage(a, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, &l[i], heeded,
+                       &out->stages[i], e));
     }
     const char *next = arena_printf(a, STAGE_FILE, (int)x.n_stages);
     if (fs_exists(fs_join(a, dir, next)))

@@ -13,7 +13,7 @@ enum st read_tree(struct arena *a, const char *path, struct node **out, struct e
 {
     struct gz_file f;
     TRY(gz_open(path, &f, e));
-    const struct json_limits limits = {.max_bytes = MOST_BYTES};
+    const struct json_limits limits = {.max_bytes = MOST_BYTES, .python = true};
     enum st st = json_parse(a, arena_str(a, path), f.text, &limits, out, e);
     if (st == ST_OK && (*out)->kind != NODE_MAP)
         st =
@@ -41,7 +41,7 @@ bool read_tree_has(const char *path, const char *keys)
     bool found = false;
     if (fs_is_dir(path) || gz_open(path, &f, &ignored) != ST_OK)
         return false;
-    struct json_reader *r = json_reader_new(path, NULL);
+    struct json_reader *r = json_reader_new(path, &(struct json_limits){.python = true});
     json_feed(r, f.text.p, f.text.n);
     json_finish(r);
     int depth = 0;

@@ -87,6 +87,7 @@ static enum st row_of(const struct lists *l, uint32_t i, struct observed_row *r,
         TRY(node_to_double(l->ttfts->items[i], "ttfts", 0, MOST_S, &ttft, e));
     TRY(node_to_double(l->starts->items[i], "start_times", 0, MOST_S, &start, e));
     TRY(sum_of(l->itls->items[i], &gaps, e));
+    r->gaps = l->itls->items[i]->n;
     r->arrival_s = start;
     r->first_token_s = start + ttft;
     r->end_s = start + ttft + gaps;
@@ -107,10 +108,17 @@ static enum st draw_starts(struct arena *a, const char *path, const struct node 
         node_push(a, starts, node_float(a, made.w.requests[i].arrival_s));
     l->starts = starts;
     out->drawn_ns = made.drawn_ns;
-    observed_note(a, out,
-                  "the record does not hold when requests were sent: arrivals are drawn "
-                  "anew, at %g/s",
-                  m.rate);
+    if (made.w.concurrency)
+        observed_note(a, out,
+                      "the record does not hold when requests were sent: %lld at a time, in its "
+                      "order",
+                      (long long)m.concurrency);
+    else
+        observed_note(a, out,
+                      "the record does not hold when requests were sent: arrivals are drawn "
+                      "anew, at %g/s",
+                      m.rate);
+    out->w.concurrency = made.w.concurrency;
     return ST_OK;
 }
 
@@ -124,7 +132,9 @@ static enum st read_rows(struct arena *a, const char *path, const struct node *m
     struct observed_row *rows = arena_array(a, struct observed_row, l.input->n);
     for (uint32_t i = 0; i < l.input->n; i++)
         TRY(row_of(&l, i, &rows[i], e));
+    const struct concurrency *closed = out->w.concurrency;
     TRY(observed_from_rows(a, path, rows, l.input->n, out, e));
+    out->w.concurrency = closed;
     if (out->w.n != l.input->n)
         out->drawn_ns = NULL; /* which of them failed is known, which draw's is not */
     return ST_OK;
@@ -151,28 +161,47 @@ static enum st series_of(struct arena *a, const struct node *map, const char *na
     return ST_OK;
 }
 
-/* Rate and burstiness that were asked for. ST_INPUT: no rate. */
+/* The load that was asked for: a rate and its burstiness; or, where the rate is infinite, so many
+ * at a time. ST_INPUT: neither. */
 static enum st load_of(const struct node *map, struct observed_means *m, struct err *e)
 {
     const struct node *asked = node_find(map, "request_rate");
-    if (!asked || (asked->kind != NODE_INT && asked->kind != NODE_FLOAT)) {
-        node_err(asked ? asked : map, ST_INPUT, e,
-                 "requests were sent all at once, or a number at a time, and the record does not "
-                 "hold when");
-        return err_hint(e, "vllm bench serve --save-detailed writes start_times");
+    const bool rated =
+        asked && (asked->kind == NODE_INT || (asked->kind == NODE_FLOAT && isfinite(asked->f)));
+    if (rated) {
+        TRY(read_tree_number(map, "request_rate", 1e-6, 1e6, &m->rate, e));
+        TRY(read_tree_number(map, "burstiness", 1e-3, 1e6, &m->burstiness, e));
+        m->burstiness = isnan(m->burstiness) ? 1 : m->burstiness;
+        return ST_OK;
     }
-    TRY(read_tree_number(map, "request_rate", 1e-6, 1e6, &m->rate, e));
-    TRY(read_tree_number(map, "burstiness", 1e-3, 1e6, &m->burstiness, e));
-    m->burstiness = isnan(m->burstiness) ? 1 : m->burstiness;
-    return ST_OK;
+    TRY(read_tree_count(map, "max_concurrency", &m->concurrency, e));
+    TRY(read_tree_number(map, "request_throughput", 0, 1e9, &m->rate, e));
+    if (asked && m->concurrency > 0 && m->concurrency <= CONCURRENCY_MOST)
+        return ST_OK;
+    node_err(asked ? asked : map, ST_INPUT, e,
+             "requests were sent all at once, or a number at a time, and the record does not "
+             "hold when");
+    return err_hint(e, "vllm bench serve --save-detailed writes start_times; with a finite "
+                       "--request-rate, or --max-concurrency, they are not needed");
+}
+
+/* SGLang's random prompts: lengths drawn evenly from random_range_ratio times the longest up. */
+static enum st even_lengths_of(const struct node *map, struct observed_means *m, struct err *e)
+{
+    const struct node *data = node_find(map, "dataset_name");
+    if (!data || data->kind != NODE_STR || !sv_eq(data->s, "random"))
+        return ST_OK;
+    TRY(read_tree_number(map, "random_input_len", 0, MOST_TOKENS, &m->most_prompt_tokens, e));
+    return read_tree_number(map, "random_output_len", 0, MOST_TOKENS, &m->most_output_tokens, e);
 }
 
 static enum st made_requests(struct arena *a, const char *path, const struct node *map,
                              struct observed_stage *out, struct err *e)
 {
     const double n = (double)out->completed;
-    struct observed_means m;
+    struct observed_means m = {0};
     TRY(load_of(map, &m, e));
+    TRY(even_lengths_of(map, &m, e));
     TRY(read_tree_number(map, "total_input_tokens", 0, 1e15, &m.prompt_tokens, e));
     TRY(read_tree_number(map, "total_output_tokens", 0, 1e15, &m.output_tokens, e));
     m.prompt_tokens /= n;
@@ -222,6 +251,7 @@ static enum st read_result(struct arena *a, const char *path, const struct node 
     struct observed_stage *stages = arena_array(a, struct observed_stage, out->n_stages + 1);
     if (map->kind != NODE_MAP)
         return node_err(map, ST_INPUT, e, "expected an object, got %s", node_kind_name(map->kind));
+    TRY(observed_check_speculation(map, e));
     if (out->n_stages)
         memcpy(stages, out->stages, out->n_stages * sizeof *stages);
     out->stages = stages;
@@ -236,7 +266,7 @@ static enum st read_result(struct arena *a, const char *path, const struct node 
 static enum st read_results(struct arena *a, const char *path, struct sv text, struct observed *out,
                             struct err *e)
 {
-    struct json_limits limits = {.max_bytes = MOST_BYTES, .first_line = 1};
+    struct json_limits limits = {.max_bytes = MOST_BYTES, .first_line = 1, .python = true};
     do {
         const struct sv one = first_of(text);
         struct node *map;

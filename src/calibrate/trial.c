@@ -154,6 +154,7 @@ enum st trial_run(struct arena *scratch, const struct trial *f, const struct obs
                                                .completion_s = o.completion_s,
                                                .stream_s = o.stream_s};
     serve.emit_tokens = false;
+    serve.concurrency = stage->w.concurrency;
     *out = (struct trial_result){.completed = 0};
     TRY(predictor_open(scratch, f->predictor, &params, &even, e));
     if (f->first_use_s > 0)

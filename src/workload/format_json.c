@@ -52,7 +52,7 @@ static enum st events_open(struct events *v, const char *path, struct err *e)
 {
     *v = (struct events){.path = path};
     TRY(gz_open(path, &v->file, e));
-    v->r = json_reader_new(path, NULL);
+    v->r = json_reader_new(path, &(struct json_limits){.python = true});
     json_feed(v->r, v->file.text.p, v->file.text.n);
     return ST_OK;
 }

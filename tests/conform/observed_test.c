@@ -106,6 +106,17 @@ static const struct sample samples[] = {
                                                          "560", "596") "}"}},
      "s.json",
      false},
+    {"aiperf",
+     {{"m-openai-chat-request_rate1.0/profile_export_genai_perf.csv",
+       "Metric,avg,min,max,p99,p95,p90,p75,p50,p25\r\n"
+       "Time To First Token (ms),200.00,100.00,300.00,298.00,290.00,280.00,250.00,200.00,150.00\r\n"
+       "Request Latency (ms),400.00,200.00,600.00,596.00,580.00,560.00,500.00,400.00,300.00\r\n"
+       "Output Sequence Length,21.00,11.00,31.00,31.00,30.00,29.00,26.00,21.00,16.00\r\n"
+       "Input Sequence Length,200.00,100.00,300.00,298.00,290.00,280.00,250.00,200.00,150.00\r\n"
+       "\r\nMetric,Value\r\nOutput Token Throughput (per sec),\"1,024.00\"\r\n"
+       "Request Throughput (per sec),1.10\r\nRequest Count (count),3.00\r\n"}},
+     "m-openai-chat-request_rate1.0",
+     false},
     {"guidellm",
      {{"g.json",
        "{\"metadata\": {\"version\": 1}, \"benchmarks\": [{\"requests\": {\"successful\": "
@@ -242,12 +253,12 @@ static void what_is_missing_or_wrong_is_named(void **state)
             "has no stage_1_lifecycle_metrics.json");
     refused(t, 2, "\"unit\": \"ms\"", "\"unit\": \"days\"", "unit: 'days' is not known here");
     refused(t, 2, "1759813208000000000", "\"soon\"", "request_start_ns");
-    refused(t, 3, "\"request_rate\"", "\"concurrency\"", "does not hold when requests were sent");
-    refused(t, 4, "\"successful\"", "\"good\"", "has no successful requests");
-    refused(t, 4, "\"prompt_tokens\": 100", "\"prompt_tokens\": \"many\"", "prompt_tokens");
-    refused(t, 5, "\"itls\": [[0.1, 0.1]", "\"itls\": [7", "itls: expected a list of lists");
-    refused(t, 5, "[21, 11, 31]", "[21, 11]", "output_lens has 2 values, input_lens 3");
-    refused(t, 6, "\"request_rate\": 1.0", "\"request_rate\": \"inf\"",
+    refused(t, 3, "\"request_rate\"", "\"request_count\"", "does not hold when requests were sent");
+    refused(t, 5, "\"successful\"", "\"good\"", "has no successful requests");
+    refused(t, 5, "\"prompt_tokens\": 100", "\"prompt_tokens\": \"many\"", "prompt_tokens");
+    refused(t, 6, "\"itls\": [[0.1, 0.1]", "\"itls\": [7", "itls: expected a list of lists");
+    refused(t, 6, "[21, 11, 31]", "[21, 11]", "output_lens has 2 values, input_lens 3");
+    refused(t, 7, "\"request_rate\": 1.0", "\"request_rate\": \"inf\"",
             "the record does not hold when");
 }
 
@@ -546,10 +557,10 @@ static void guidellm_plans_arrivals_in_some_strategies(void **state)
     static const char *const poisson[] = {
         "\"targeted_start\": null", "\"targeted_start\": 999.5", "{\"requests\"",
         "{\"config\": {\"strategy\": {\"type_\": \"poisson\"}}, \"requests\"", NULL};
-    struct observed o = changed(*state, 4, throughput);
+    struct observed o = changed(*state, 5, throughput);
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
     assert_near(o.stages->w.requests[2].arrival_s, 2, 1e-6);
-    o = changed(*state, 4, poisson);
+    o = changed(*state, 5, poisson);
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 1.9, 1e-6);
 }
 
@@ -559,14 +570,14 @@ static void guidellm_reports_are_whole_or_refused(void **state)
     static const char *const words[] = {
         "\"benchmarks\": [",
         "\"benchmarks\": [{\"requests\": {\"successful\": [], \"errored\": []}}, ", NULL};
-    const struct observed o = changed(t, 4, words);
+    const struct observed o = changed(t, 5, words);
     assert_int_equal(o.n_stages, 1);
     assert_string_equal(o.stages->name, "1");
-    refused(t, 4, "{\"requests\"",
+    refused(t, 5, "{\"requests\"",
             "{\"metrics\": {\"request_totals\": {\"successful\": 9}}, \"requests\"",
             "it holds 3 of 9 successful requests");
     struct observed folder;
-    test_write(t, "gl/benchmarks.json", samples[4].files[0].text);
+    test_write(t, "gl/benchmarks.json", samples[5].files[0].text);
     assert_ok(observed_load(t->a, test_path(t, "gl"), &folder, &t->e), t);
     assert_string_equal(folder.format, "guidellm");
 }
@@ -575,7 +586,7 @@ static void vllm_results_may_follow_each_other(void **state)
 {
     struct test *t = *state;
     struct observed o;
-    const char *one = samples[6].files[0].text;
+    const char *one = samples[7].files[0].text;
     test_write(t, "both.json", arena_printf(t->a, "%s\n%s\n", one, one));
     assert_ok(observed_load(t->a, test_path(t, "both.json"), &o, &t->e), t);
     assert_int_equal(o.n_stages, 2);
@@ -591,12 +602,12 @@ static void vllm_before_start_times_has_lengths_and_latencies(void **state)
     struct test *t = *state;
     static const char *const words[] = {"\"start_times\": [101.0, 100.0, 102.0]",
                                         "\"request_rate\": 2.0", NULL};
-    const struct observed o = changed(t, 5, words);
+    const struct observed o = changed(t, 6, words);
     assert_int_equal(o.stages->w.requests[0].num_prefill_tokens, 200);
     assert_int_equal(o.stages->w.requests[2].num_decode_tokens, 31);
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
     assert_int_equal(o.stages->n_notes, 1);
-    refused(t, 5, "\"start_times\": [101.0, 100.0, 102.0]", "\"request_rate\": \"inf\"",
+    refused(t, 6, "\"start_times\": [101.0, 100.0, 102.0]", "\"request_rate\": \"inf\"",
             "the record does not hold when");
 }
 
@@ -605,10 +616,199 @@ static void vllm_counts_what_did_not_complete(void **state)
     static const char *const words[] = {"\"completed\": 3", "\"completed\": 3, \"num_prompts\": 5",
                                         NULL};
     static const char *const sglang[] = {"e2el_ms", "e2e_latency_ms", NULL};
-    struct observed o = changed(*state, 6, words);
+    struct observed o = changed(*state, 7, words);
     assert_int_equal(o.stages->failed, 2);
-    o = changed(*state, 6, sglang);
+    o = changed(*state, 7, sglang);
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P90], 0.56, 1e-9);
+}
+
+/* ---- closed loops ----------------------------------------------------------------------------
+ */
+
+/* As SGLang writes it; NaN is unknown. */
+static void an_infinite_rate_is_a_closed_loop(void **state)
+{
+    static const char *const words[] = {"\"request_rate\": 1.0",
+                                        "\"request_rate\": Infinity, \"max_concurrency\": 2, "
+                                        "\"request_throughput\": 1.5, \"p99_ttft_ms\": NaN",
+                                        NULL};
+    static const char *const text[] = {"\"request_rate\": 1.0",
+                                       "\"request_rate\": \"inf\", \"max_concurrency\": 2", NULL};
+    static const char *const rows[] = {"\"start_times\": [101.0, 100.0, 102.0]",
+                                       "\"request_rate\": Infinity, \"max_concurrency\": 2", NULL};
+    struct observed o = changed(*state, 7, words);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_int_equal(o.stages->w.requests[2].arrival_ns, 0);
+    assert_near(o.stages->rate, 1.5, 0);
+    assert_true(isnan(o.stages->of[OBSERVED_TTFT].at[OBSERVED_P99]));
+    assert_null(o.stages->drawn_ns);
+    o = changed(*state, 7, text);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    o = changed(*state, 6, rows); /* its lengths, in its order */
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_int_equal(o.stages->w.requests[0].num_prefill_tokens, 200);
+    assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
+}
+
+static void random_lengths_lie_evenly_around_their_means(void **state)
+{
+    static const char *const words[] = {"\"request_rate\": 1.0",
+                                        "\"request_rate\": 1.0, \"dataset_name\": \"random\", "
+                                        "\"random_input_len\": 390, \"random_output_len\": 21",
+                                        NULL};
+    const struct observed o = changed(*state, 7, words);
+    for (int k = 0; k < 3; k++) {
+        assert_in_range(o.stages->w.requests[k].num_prefill_tokens, 10, 390);
+        assert_int_equal(o.stages->w.requests[k].num_decode_tokens, 21);
+    }
+    assert_int_not_equal(o.stages->w.requests[0].num_prefill_tokens,
+                         o.stages->w.requests[1].num_prefill_tokens);
+}
+
+static void aiperf_and_genai_perf_state_a_concurrency(void **state)
+{
+    static const char loadgen[] =
+        "\"loadgen\": {\"request_rate\": 1, \"request_rate_mode\": \"constant\"}";
+    const char *const words[] = {loadgen,
+                                 "\"loadgen\": {\"request_rate\": null, \"concurrency\": 4}", NULL};
+    const char *const stimulus[] = {
+        loadgen, "\"perf_analyzer\": {\"stimulus\": {\"concurrency\": 5}}", NULL};
+    const char *const plain[] = {loadgen, "\"concurrency\": null, \"request_rate\": 2.0", NULL};
+    assert_int_equal(concurrency_peak(changed(*state, 3, words).stages->w.concurrency), 4);
+    assert_int_equal(concurrency_peak(changed(*state, 3, stimulus).stages->w.concurrency), 5);
+    const struct observed o = changed(*state, 3, plain);
+    assert_null(o.stages->w.concurrency);
+    assert_near(o.stages->rate, 2, 0);
+}
+
+/* ---- speculation ------------------------------------------------------------------------------
+ */
+
+static void records_of_speculation_are_refused(void **state)
+{
+    struct test *t = *state;
+    static const char *const said[] = {
+        "\"accept_length\": 2.9", "\"spec_decode_acceptance_length\": 1.01",
+        "\"spec_decode_num_drafts\": 7", "\"speculative_config\": {\"method\": \"eagle\"}"};
+    static const char *const plain[] = {
+        "\"request_rate\": 1.0",
+        "\"request_rate\": 1.0, \"accept_length\": null, "
+        "\"speculative_config\": null, \"avg_spec_accept_length\": 1.0",
+        NULL};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        refused(t, 7, "\"request_rate\": 1.0",
+                arena_printf(t->a, "\"request_rate\": 1.0, %s", said[i]),
+                "the server decoded speculatively, which is not simulated");
+    refused(t, 1, "\"tensor_parallel\": 2",
+            "\"tensor_parallel\": 2, \"speculative_config\": {\"num_speculative_tokens\": 3}",
+            "the server decoded speculatively");
+    assert_int_equal(changed(t, 7, plain).stages->completed, 3);
+}
+
+/* A result of two requests with 100 and 40 tokens, in so many gaps. */
+static enum st load_messages(struct test *t, int first, int second, struct observed *o)
+{
+    struct buf b = {0};
+    buf_puts(&b, "{\"ttfts\": [0.1, 0.1], \"start_times\": [0, 1], \"input_lens\": [9, 9], "
+                 "\"output_lens\": [100, 40], \"itls\": [");
+    for (int k = 0; k < 2; k++) {
+        buf_puts(&b, k ? ", [" : "[");
+        for (int i = 0; i < (k ? second : first); i++)
+            buf_puts(&b, i ? ", 0.01" : "0.01");
+        buf_puts(&b, "]");
+    }
+    buf_puts(&b, "]}");
+    const char *path = test_write(t, "m.json", buf_str(&b));
+    buf_free(&b);
+    return observed_load(t->a, path, o, &t->e);
+}
+
+static void messages_of_several_tokens_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    assert_ok(load_messages(t, 99, 39, &o), t);
+    assert_ok(load_messages(t, 95, 37, &o), t); /* joined here and there */
+    assert_ok(load_messages(t, 1, 1, &o), t);   /* collected on the way */
+    assert_told(t, load_messages(t, 33, 13, &o), "its messages brought 3 tokens each");
+    err_clear(&t->e);
+    assert_told(t, load_messages(t, 70, 39, &o), "its messages brought 1.27 tokens each");
+    err_clear(&t->e);
+}
+
+/* ---- counts of the server ---------------------------------------------------------------------
+ */
+
+static void what_the_server_counted_wins(void **state)
+{
+    struct test *t = *state;
+    static const char *const words[] = {
+        "\"inter_chunk_latency\"",
+        "\"usage_prompt_tokens\": {\"value\": 2000, \"unit\": \"tokens\"}, "
+        "\"usage_completion_tokens\": {\"value\": 75, \"unit\": \"tokens\"}, \"x\"",
+        NULL};
+    static const char *const means[] = {
+        "{\"request_count\"",
+        "{\"usage_prompt_tokens\": {\"unit\": \"tokens\", \"avg\": 2000}, "
+        "\"usage_completion_tokens\": {\"unit\": \"tokens\", \"avg\": 75}, \"request_count\"",
+        NULL};
+    struct observed o = changed(t, 2, words);
+    assert_int_equal(o.stages->w.requests[1].num_prefill_tokens, 2000);
+    assert_int_equal(o.stages->w.requests[1].num_decode_tokens, 75);
+    assert_near(o.stages->of[OBSERVED_TPOT].at[OBSERVED_P50], 0.2 / 74, 1e-6);
+    assert_non_null(strstr(o.stages->notes[0], "where the client counted 200 and 21"));
+    o = changed(t, 3, means);
+    assert_int_equal(o.stages->w.requests[1].num_prefill_tokens, 2000);
+    assert_int_equal(o.stages->w.requests[1].num_decode_tokens, 75);
+    /* one request without: the client's counts for all */
+    struct sample s = samples[2];
+    const char *usage = ", \"usage_prompt_tokens\": {\"value\": 2000, \"unit\": \"tokens\"}, "
+                        "\"usage_completion_tokens\": {\"value\": 75, \"unit\": \"tokens\"}";
+    char *at = strstr(s.files[0].text, ", \"inter_chunk_latency");
+    s.files[0].text =
+        arena_printf(t->a, "%.*s%s%s", (int)(at - s.files[0].text), s.files[0].text, usage, at);
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    assert_int_equal(o.stages->w.requests[1].num_decode_tokens, 21);
+}
+
+static void inference_perf_counts_of_the_server_win(void **state)
+{
+    static const char *const words[] = {
+        "\"output_len\": {",
+        "\"output_tokens\": {\"total\": 3, \"mean\": 75, \"median\": 75}, "
+        "\"prompt_tokens\": {\"total\": 3, \"mean\": 900, \"median\": 900}, "
+        "\"output_len\": {",
+        NULL};
+    const struct observed o = changed(*state, 1, words);
+    assert_int_equal(o.stages->w.requests[1].num_prefill_tokens, 900);
+    assert_int_equal(o.stages->w.requests[1].num_decode_tokens, 75);
+}
+
+/* A stage refutes its client's counts, another does not: one server, one decision. */
+static void lengths_under_ignore_eos_are_one_decision(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    struct sample s = samples[1];
+    s.files[0].text =
+        "{\"arrivals\": \"constant rate\", \"gpu\": \"H100\", \"ignore_eos\": true, \"model\": "
+        "\"a/b\", \"prompts\": {\"question_tokens\": 150, \"output_tokens_asked\": 21}, "
+        "\"stages\": [{\"rate\": 1, \"duration\": 3}, {\"rate\": 1, \"duration\": 3}], "
+        "\"tensor_parallel\": 2}";
+    s.files[2].name = "i/stage_1_lifecycle_metrics.json";
+    s.files[2].text = REFUTED;
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    for (size_t i = 0; i < 2; i++)
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(o.stages[i].w.requests[k].num_decode_tokens, 21);
+    s.files[2].text = LIFECYCLE;
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    int64_t sum = 0;
+    for (int k = 0; k < 3; k++)
+        sum += o.stages[1].w.requests[k].num_decode_tokens;
+    assert_int_equal(sum, 63);
+    assert_int_not_equal(o.stages[1].w.requests[0].num_decode_tokens,
+                         o.stages[1].w.requests[1].num_decode_tokens);
 }
 
 int main(void)
@@ -636,6 +836,14 @@ int main(void)
         TEST(vllm_results_may_follow_each_other),
         TEST(vllm_before_start_times_has_lengths_and_latencies),
         TEST(vllm_counts_what_did_not_complete),
+        TEST(an_infinite_rate_is_a_closed_loop),
+        TEST(random_lengths_lie_evenly_around_their_means),
+        TEST(aiperf_and_genai_perf_state_a_concurrency),
+        TEST(records_of_speculation_are_refused),
+        TEST(messages_of_several_tokens_are_refused),
+        TEST(what_the_server_counted_wins),
+        TEST(inference_perf_counts_of_the_server_win),
+        TEST(lengths_under_ignore_eos_are_one_decision),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,22 @@ static void limits_hold(void **state)
     }
 }
 
+/* Python's json module writes them; RFC 8259 has no such numbers. */
+static void numbers_of_python_are_read_where_asked(void **state)
+{
+    struct test *t = *state;
+    const struct json_limits python = {.python = true};
+    for (size_t piece = 1; piece < 40; piece++) {
+        assert_string_equal(events(t, SV("[NaN, Infinity, -Infinity, -1]"), piece, &python),
+                            "[ null f:inf f:-inf i:-1 ]");
+        assert_null(events(t, SV("[Infinity]"), piece, NULL));
+        assert_err(t->e.st, ST_INPUT, t, "t.json:1:2: expected a value, got 'Infinity'");
+        err_clear(&t->e);
+        assert_null(events(t, SV("[Inf]"), piece, &python));
+        err_clear(&t->e);
+    }
+}
+
 static void a_million_open_brackets_are_refused(void **state)
 {
     struct test *t = *state;
@@ -237,15 +253,11 @@ static void an_error_repeats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_event_in_pieces_of_every_size),
-        TEST(scalars_stand_alone),
-        TEST(nul_escapes_are_part_of_the_text),
-        TEST(places_count_lines_and_bytes),
-        TEST(faults_are_named_at_their_place),
-        TEST(limits_hold),
-        TEST(a_million_open_brackets_are_refused),
-        TEST(a_number_of_a_megabyte_is_refused),
-        TEST(an_error_repeats),
+        TEST(every_event_in_pieces_of_every_size),    TEST(scalars_stand_alone),
+        TEST(nul_escapes_are_part_of_the_text),       TEST(places_count_lines_and_bytes),
+        TEST(faults_are_named_at_their_place),        TEST(limits_hold),
+        TEST(numbers_of_python_are_read_where_asked), TEST(a_million_open_brackets_are_refused),
+        TEST(a_number_of_a_megabyte_is_refused),      TEST(an_error_repeats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
