@@ -77,6 +77,21 @@ static enum st need_path(const struct job_context *c, const char *what, struct e
     return err_set(e, ST_USAGE, "%s needs path=FILE", what);
 }
 
+/* Of a format that may hold arrivals, a file that does. */
+static enum st check_no_arrivals(const struct job_context *c, struct err *e)
+{
+    static const char *const keys[] = {
+        "workload.arrival.kind",       "workload.arrival.rate",
+        "workload.arrival.stages",     "workload.arrival.ramp_s",
+        "workload.arrival.burstiness", "workload.arrival.inter_arrival_ns",
+        "workload.arrival.trace"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (config_origin(c->config, keys[i]) == ORIGIN_COMMAND_LINE)
+            return err_set(e, ST_USAGE, "%s is not read: %s has arrivals of its own", keys[i],
+                           c->plan->path);
+    return ST_OK;
+}
+
 static enum st import(struct job_context *c, const struct job_model *m, struct job_workload *w,
                       struct err *e)
 {
@@ -85,13 +100,17 @@ static enum st import(struct job_context *c, const struct job_model *m, struct j
     struct format_result r;
     TRY(workload_format_find(p->import, false, &f, e));
     TRY(need_path(c, "import", e));
-    bool texts = f->traits & FORMAT_TEXTS;
+    bool texts = f->traits & FORMAT_TEXTS && (!f->has_texts || f->has_texts(p->path));
+    if (!texts)
+        TRY(check_no_arrivals(c, e));
     /* Without num_requests on the command line the whole file is used, whatever a group sets. */
     bool limited = config_origin(c->config, "workload.num_requests") == ORIGIN_COMMAND_LINE;
     struct workload_params arrivals = job_arrivals(p);
     TRY(job_stages(c, &arrivals, e));
     struct format_params fp = {.path = p->path,
                                .max_requests = limited ? p->workload.num_requests : 0,
+                               .block_tokens = p->workload.import.block_tokens,
+                               .time_unit = p->workload.import.time_unit,
                                .arrivals = &arrivals};
     if (texts)
         TRY(job_tokenizer(m, arena_printf(c->a, "import=%s", f->name), &w->tokenizer, e));

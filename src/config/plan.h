@@ -73,6 +73,10 @@ struct plan {
         double concurrency_ramp_s;
         struct option_list concurrency_stages;
         struct {
+            int64_t block_tokens;
+            const char *time_unit; /* NULL = what the format has */
+        } import;
+        struct {
             int64_t turns, max_turns;
             int think_kind; /* enum plan_think */
             double think_s, think_stddev_s;

@@ -4,21 +4,34 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "workload/make.h"
+
+/* Why formats of conversations are not written. */
+#define NO_ANSWERS \
+    "it says an output length by the text of an answer, and a workload has no answers"
 
 const struct workload_format workload_formats[] = {
     {"azure", "Azure LLM inference traces of 2023 and 2024",
-     FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 100, format_azure_read, format_azure_write, NULL},
-    {"burstgpt", "BurstGPT", FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 1, format_burstgpt_read,
-     format_burstgpt_write, NULL},
-    {"mooncake", "Mooncake's traces, with hash_ids", FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES,
-     NS_PER_MS, format_mooncake_read, format_mooncake_write, NULL},
-    {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS, 0,
-     format_sharegpt_read, NULL,
-     "it says an output length by the text of an answer, and a workload has no answers"},
-    {"vidur", "Vidur's trace.csv", FORMAT_HOLDS_PREFILLS, 1, format_vidur_read, format_vidur_write,
+     FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 100, format_azure_read, format_azure_write, NULL,
      NULL},
-    {"vllm", "vLLM's detailed benchmark result; written: its custom dataset", FORMAT_HOLDS_TEXTS, 0,
-     format_vllm_read, format_vllm_write, NULL},
+    {"bailian", "Alibaba's Bailian traces, with hash_ids and the chats that go on", 0, 0,
+     format_bailian_read, NULL, "export=mooncake holds the same but the chats", NULL},
+    {"burstgpt", "BurstGPT", FORMAT_HOLDS_PREFILLS | FORMAT_FROM_ZERO, 1, format_burstgpt_read,
+     format_burstgpt_write, NULL, NULL},
+    {"lmsys", "LMSYS-Chat-1M: first question, length of the answer", FORMAT_TEXTS, 0,
+     format_sharegpt_read, NULL, NO_ANSWERS, NULL},
+    {"mooncake", "Mooncake's traces, with hash_ids; sessions",
+     FORMAT_HOLDS_PREFILLS | FORMAT_HOLDS_HASHES, NS_PER_MS, format_mooncake_read,
+     format_mooncake_write, NULL, NULL},
+    {"sharegpt", "ShareGPT conversations: first question, length of the answer", FORMAT_TEXTS, 0,
+     format_sharegpt_read, NULL, NO_ANSWERS, NULL},
+    {"vidur", "Vidur's trace.csv", FORMAT_HOLDS_PREFILLS, 1, format_vidur_read, format_vidur_write,
+     NULL, NULL},
+    {"vllm", "vLLM's detailed benchmark result, or its custom dataset, which is written",
+     FORMAT_TEXTS | FORMAT_HOLDS_TEXTS, 0, format_vllm_read, format_vllm_write, NULL,
+     format_vllm_has_texts},
+    {"wildchat", "WildChat: first question, length of the answer", FORMAT_TEXTS, 0,
+     format_sharegpt_read, NULL, NO_ANSWERS, NULL},
     {0},
 };
 
@@ -117,6 +130,30 @@ enum st format_settle(const char *path, struct format_result *r, bool from_zero,
         }
     }
     return ST_OK;
+}
+
+enum st format_count(struct arena *scratch, const struct tokenizer *t, const char *text, int64_t *n,
+                     struct err *e)
+{
+    struct prompt p = {"", text};
+    int64_t *counts;
+    TRY(workload_count_tokens(scratch, t, &p, 1, &counts, e));
+    *n = counts[0];
+    return ST_OK;
+}
+
+enum st format_arrive(const struct format_params *p, struct workload *w, struct err *e)
+{
+    struct arrivals g;
+    TRY(arrivals_begin(p->arrivals, &g, e));
+    enum st st = ST_OK;
+    for (size_t i = 0; i < w->n && st == ST_OK; i++)
+        st = arrivals_next(&g, &w->requests[i], e);
+    arrivals_end(&g);
+    if (st == ST_END)
+        return err_set(e, ST_USAGE, "%s has fewer rows than %s has requests",
+                       p->arrivals->arrival_trace, p->path);
+    return st;
 }
 
 /* ---- times of day ------------------------------------------------------------------------- */

@@ -20,6 +20,9 @@ struct format_params {
     /* Formats with FORMAT_TEXTS only: */
     const struct tokenizer *tokenizer;
     const struct workload_params *arrivals; /* arrival_* and rates, and the seed */
+    /* Mooncake's: */
+    int64_t block_tokens;  /* of a hash id; 0 = 512 */
+    const char *time_unit; /* "s", "ms", "us", "ns"; NULL = ms, if that can be */
 };
 
 struct format_result {
@@ -50,6 +53,8 @@ struct workload_format {
     enum st (*write)(struct buf *out, const struct workload *w, const char *const *texts,
                      struct err *e);
     const char *import_only; /* reason without `write`, a clause; else NULL */
+    /* Of FORMAT_TEXTS: whether that file holds texts, or lengths and arrivals. NULL = it does. */
+    bool (*has_texts)(const char *path);
 };
 
 extern const struct workload_format workload_formats[]; /* ends with name == NULL */
@@ -62,7 +67,8 @@ enum st workload_format_find(const char *name, bool write, const struct workload
 const char *workload_format_lost(struct arena *a, const struct workload_format *f,
                                  const struct workload *w, const char *const *texts);
 
-/* ---- the rows of the table (format_csv.c, format_json.c) ---------------------------------- */
+/* ---- the rows of the table (format_*.c, bailian.c, mooncake.c)
+ * ---------------------------------- */
 
 enum st format_azure_read(struct arena *a, const struct format_params *p, struct format_result *out,
                           struct err *e);
@@ -76,12 +82,15 @@ enum st format_vidur_read(struct arena *a, const struct format_params *p, struct
                           struct err *e);
 enum st format_vidur_write(struct buf *out, const struct workload *w, const char *const *texts,
                            struct err *e);
+enum st format_bailian_read(struct arena *a, const struct format_params *p,
+                            struct format_result *out, struct err *e);
 enum st format_mooncake_read(struct arena *a, const struct format_params *p,
                              struct format_result *out, struct err *e);
 enum st format_mooncake_write(struct buf *out, const struct workload *w, const char *const *texts,
                               struct err *e);
 enum st format_sharegpt_read(struct arena *a, const struct format_params *p,
                              struct format_result *out, struct err *e);
+bool format_vllm_has_texts(const char *path);
 enum st format_vllm_read(struct arena *a, const struct format_params *p, struct format_result *out,
                          struct err *e);
 enum st format_vllm_write(struct buf *out, const struct workload *w, const char *const *texts,
@@ -89,6 +98,12 @@ enum st format_vllm_write(struct buf *out, const struct workload *w, const char 
 
 /* Order, numbers and, with from_zero, the first arrival at 0. No requests is ST_INPUT. */
 enum st format_settle(const char *path, struct format_result *r, bool from_zero, struct err *e);
+
+/* Tokens of a text. */
+enum st format_count(struct arena *scratch, const struct tokenizer *t, const char *text, int64_t *n,
+                     struct err *e);
+/* Arrivals of p->arrivals, in the order of the requests. */
+enum st format_arrive(const struct format_params *p, struct workload *w, struct err *e);
 
 /* "2023-11-16 18:15:46.6805900", "2024-05-10 00:00:00.009930+00:00": ns since 1970, UTC. False
  * unless it is such a time between 1970 and 2200. */

@@ -28,10 +28,19 @@ enum st workload_trace_next(struct trace_reader *r, struct trace_row *out,
                             struct err *e); /* or ST_END */
 void workload_trace_close(struct trace_reader *r);
 
-/* workload_load_mooncake for an import: lines in any order, which the requests keep; those without
- * a prompt or an output token are left out and counted. */
-enum st mooncake_import(struct arena *a, const char *path, struct workload *out, int64_t *left_out,
+/* workload_load_mooncake for an import: the first max_requests lines (0 = all) in any order; those
+ * without a prompt or an output token are left out and counted. Lines with a session_id are the
+ * turns of a session: a later one comes `delay` after the end of the one before, and has the length
+ * of what is new in it, unless its hash_ids hold those of the turn before. Times of which no
+ * service's could be are ST_INPUT unless the unit is stated. */
+struct mooncake_params {
+    int64_t block_tokens, unit_ns;
+    bool stated; /* the unit */
+};
+enum st mooncake_import(struct arena *a, const char *path, const struct mooncake_params *p,
+                        int64_t max_requests, struct workload *out, int64_t *left_out,
                         struct err *e);
+bool mooncake_unit(const char *name, int64_t *ns); /* "s", "ms", "us", "ns" */
 
 /* Reads and checks the whole file: *n >= 1 rows. */
 enum st workload_trace_count(const char *path, bool arrivals, bool lengths, int64_t *n,

@@ -61,6 +61,16 @@ static const struct sample {
      0},
     {"vidur", "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,1100,7\n1.5,3,44\n2.0,600,1\n",
      0},
+    {"bailian",
+     "{\"chat_id\": 9, \"parent_chat_id\": -1, \"timestamp\": 2.0, \"input_length\": 600, "
+     "\"output_length\": 1, \"type\": \"text\", \"turn\": 1}\n"
+     "{\"chat_id\": 7, \"parent_chat_id\": -1, \"timestamp\": 0, \"input_length\": 1100, "
+     "\"output_length\": 7, \"type\": \"text\", \"turn\": 1}\n"
+     "{\"chat_id\": 8, \"parent_chat_id\": 5, \"timestamp\": 1.5, \"input_length\": 3, "
+     "\"output_length\": 44, \"type\": \"image\", \"turn\": 2, \"hash_ids\": [4]}\n"
+     "{\"chat_id\": 10, \"parent_chat_id\": -1, \"timestamp\": 3, \"input_length\": 3, "
+     "\"output_length\": 0}\n",
+     1},
     {"vllm",
      "{\"date\": \"20250101-000000\", \"backend\": \"vllm\", \"input_lens\": [600, 1100, 3, 5], "
      "\"output_lens\": [1, 7, 44, 0], \"start_times\": [102.0, 100.0, 101.5, 103], "
@@ -96,7 +106,8 @@ static void samples_give_their_requests(void **state)
         assert_int_equal(r.n_prompts, 0);
         assert_ok(read_as(t, format(samples[i].name), samples[i].text, 1, &r), t);
         assert_int_equal(r.w.n, 1);
-        assert_int_equal(r.w.requests[0].arrival_ns, 0);
+        const bool first_last = strcmp(samples[i].name, "bailian") == 0; /* the file's first */
+        assert_int_equal(r.w.requests[0].arrival_ns, first_last ? 2 * NS_PER_S : 0);
     }
 }
 
@@ -177,31 +188,52 @@ static void every_format_has_a_sample(void **state)
     }
 }
 
-/* What every format can write: lengths and arrivals of the sample, and texts. */
+/* Whatever a format writes it reads: lengths and arrivals, or, of texts, the texts and the lengths
+ * of answers. */
 static void what_is_written_reads_back(void **state)
 {
     struct test *t = *state;
     struct format_result r, again;
-    assert_ok(read_as(t, format("mooncake"), samples[3].text, 0, &r), t);
     const char *const texts[] = {"one \"text\"", "two\n", "three"};
+    assert_ok(read_as(t, format("mooncake"), samples[3].text, 0, &r), t);
     for (const struct workload_format *f = workload_formats; f->name; f++) {
         struct buf out = {0};
         if (!f->write)
             continue;
         assert_ok(f->write(&out, &r.w, texts, &t->e), t);
-        if (f->read != format_vllm_read) { /* another kind of file than the one read */
-            assert_ok(read_as(t, f, buf_str(&out), 0, &again), t);
-            check_requests(&again.w);
-            if (f->read == format_mooncake_read)
-                assert_int_equal(again.w.requests[2].hash_ids[1], 9);
-        } else {
-            assert_string_equal(buf_str(&out),
-                                "{\"prompt\": \"one \\\"text\\\"\", \"output_tokens\": 7}\n"
-                                "{\"prompt\": \"two\\n\", \"output_tokens\": 44}\n"
-                                "{\"prompt\": \"three\", \"output_tokens\": 1}\n");
+        assert_ok(read_as(t, f, buf_str(&out), 0, &again), t);
+        assert_int_equal(again.w.n, 3);
+        for (size_t i = 0; i < 3 && f->traits & FORMAT_HOLDS_TEXTS; i++) {
+            assert_string_equal(again.prompts[i].text, texts[i]);
+            assert_int_equal(again.w.requests[i].num_decode_tokens,
+                             r.w.requests[i].num_decode_tokens);
+            assert_int_equal(again.w.requests[i].arrival_ns, (int64_t)i * NS_PER_S);
+            assert_true(again.w.requests[i].num_prefill_tokens > 0);
         }
+        if (f->traits & FORMAT_HOLDS_PREFILLS)
+            check_requests(&again.w);
+        if (f->traits & FORMAT_HOLDS_HASHES)
+            assert_int_equal(again.w.requests[2].hash_ids[1], 9);
         buf_free(&out);
     }
+}
+
+static void a_custom_dataset_holds_texts(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    struct buf out = {0};
+    const char *const texts[] = {"one \"text\"", "two\n", "three"};
+    assert_ok(read_as(t, format("vidur"), samples[4].text, 0, &r), t);
+    assert_ok(format("vllm")->write(&out, &r.w, texts, &t->e), t);
+    assert_string_equal(buf_str(&out), "{\"prompt\": \"one \\\"text\\\"\", \"output_tokens\": 7}\n"
+                                       "{\"prompt\": \"two\\n\", \"output_tokens\": 44}\n"
+                                       "{\"prompt\": \"three\", \"output_tokens\": 1}\n");
+    assert_true(format("vllm")->has_texts(test_write(t, "d", buf_str(&out))));
+    assert_false(format("vllm")->has_texts(test_write(t, "r", samples[6].text)));
+    assert_ok(read_as(t, format("vllm"), buf_str(&out), 2, &r), t);
+    assert_int_equal(r.w.n, 2);
+    buf_free(&out);
 }
 
 static void what_is_lost_is_told(void **state)
@@ -341,6 +373,167 @@ static void conversations_with_system_turns_and_by_line(void **state)
     assert_int_equal(r.w.n, 1);
 }
 
+#define LMSYS                                                                               \
+    "{\"conversation_id\": \"a\", \"model\": \"vicuna\", \"conversation\": [{\"content\": " \
+    "\"Hello "                                                                              \
+    "there\", \"role\": \"user\"}, {\"content\": \"General\", \"role\": \"assistant\"}], "  \
+    "\"turn\": 1, "                                                                         \
+    "\"openai_moderation\": [{\"flagged\": false}], \"redacted\": false}\n"
+#define WILDCHAT                                                                                   \
+    "{\"conversation_hash\": \"b\", \"timestamp\": \"2023-04-09 00:02:53+00:00\", "                \
+    "\"conversation\": "                                                                           \
+    "[{\"content\": \"Hello there\", \"role\": \"user\", \"turn_identifier\": 1, \"state\": "      \
+    "null}, "                                                                                      \
+    "{\"content\": \"General\", \"role\": \"assistant\", \"turn_identifier\": 1}], \"turn\": 1}\n" \
+    "{\"conversation_hash\": \"c\", \"conversation\": [{\"content\": null, \"role\": "             \
+    "\"user\"}]}\n"
+
+/* Whichever of the names is asked for. */
+static void conversations_of_lmsys_and_wildchat(void **state)
+{
+    struct test *t = *state;
+    static const char *const names[] = {"lmsys", "wildchat", "sharegpt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct format_result r;
+        assert_ok(read_as(t, format(names[i]), LMSYS WILDCHAT, 0, &r), t);
+        check_dialogues(t, &r);
+        assert_string_equal(r.prompts[0].id, "a");
+        assert_string_equal(r.prompts[1].id, "b");
+    }
+}
+
+/* ---- sessions ----------------------------------------------------------------------------- */
+
+#define CHAT(id, parent, time, input, output, ids)                                  \
+    "{\"chat_id\": " #id ", \"parent_chat_id\": " #parent ", \"timestamp\": " #time \
+    ", \"input_length\": " #input ", \"output_length\": " #output ids "}\n"
+
+struct turn {
+    int64_t session, turn, think_ms, arrival_ms, prefill;
+};
+
+static void check_turns(const struct workload *w, const struct turn *want, size_t n)
+{
+    assert_int_equal(w->n, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct workload_request *q = &w->requests[i];
+        assert_int_equal(q->request_id, i);
+        assert_int_equal(q->turn, want[i].turn);
+        assert_int_equal(q->turn ? q->session_id : 0, want[i].session);
+        assert_int_equal(q->think_ns, want[i].think_ms * NS_PER_MS);
+        assert_int_equal(q->arrival_ns, want[i].arrival_ms * NS_PER_MS);
+        assert_int_equal(q->num_prefill_tokens, want[i].prefill);
+    }
+}
+
+/* A chat that goes on from two answers, one from another whose parent is not in the file, lines in
+ * no order, a cycle; the arrival of all turns is the first's. */
+static void chats_that_go_on_are_sessions(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    static const char text[] = CHAT(4, 2, 72.5, 60, 7, ", \"hash_ids\": [1, 2, 7, 8]")
+        CHAT(2, -1, 61.114, 21, 13, ", \"hash_ids\": [1, 2]") CHAT(5, 2, 80, 40, 7, "")
+            CHAT(6, 99, 75.25, 17, 3, ", \"hash_ids\": [9]") CHAT(7, 4, 90, 90, 1, "")
+                CHAT(8, 9, 95, 10, 1, "") CHAT(9, 8, 95, 11, 1, "");
+    static const struct turn want[] = {
+        {0, 1, 0, 61114, 21}, {0, 2, 11386, 61114, 60}, {0, 3, 17500, 61114, 90},
+        {0, 0, 0, 75250, 17}, {0, 0, 0, 80000, 40},     {1, 1, 0, 95000, 10},
+        {1, 2, 0, 95000, 11},
+    };
+    assert_ok(read_as(t, format("bailian"), text, 0, &r), t);
+    check_turns(&r.w, want, sizeof want / sizeof *want);
+    assert_int_equal(r.w.requests[1].hash_tokens, 16);
+    assert_int_equal(r.w.requests[1].hash_ids[3], 8);
+    assert_int_equal(r.w.requests[3].hash_ids[0], 9); /* the last, cut piece has none of its own */
+    assert_true(r.w.requests[3].hash_ids[1] > 1000000);
+}
+
+/* A later turn has the length of what is new in it, unless its ids hold the prompt before. */
+static void mooncakes_sessions_go_on(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    static const char text[] =
+        "{\"session_id\": \"s1\", \"timestamp\": 20, \"input_length\": 300, \"output_length\": "
+        "40}\n"
+        "{\"session_id\": 2, \"timestamp\": 10, \"input_length\": 600, \"output_length\": 8, "
+        "\"hash_ids\": [5, 6]}\n"
+        "{\"session_id\": \"s1\", \"delay\": 500.5, \"input_length\": 150, \"output_length\": 20}\n"
+        "{\"session_id\": 2, \"timestamp\": 90, \"input_length\": 700, \"output_length\": 8, "
+        "\"hash_ids\": [5, 7]}\n"
+        "{\"timestamp\": 30, \"input_length\": 1, \"output_length\": 1}\n"
+        "{\"session_id\": \"s1\", \"delay\": 1, \"input_length\": 5, \"output_length\": 1}\n";
+    assert_ok(read_as(t, format("mooncake"), text, 0, &r), t);
+    assert_int_equal(r.w.n, 6);
+    static const int64_t prefill[] = {600, 700, 300, 490, 515, 1}, turns[] = {1, 2, 1, 2, 3, 0};
+    static const int64_t think_us[] = {0, 80000, 0, 500500, 1000, 0};
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(r.w.requests[i].num_prefill_tokens, prefill[i]);
+        assert_int_equal(r.w.requests[i].turn, turns[i]);
+        assert_int_equal(r.w.requests[i].think_ns, 1000 * think_us[i]);
+    }
+    assert_int_equal(r.w.requests[4].hash_ids[0], r.w.requests[2].hash_ids[0]);
+    assert_int_equal(r.w.requests[1].hash_ids[1], 7);
+}
+
+/* ---- units -------------------------------------------------------------------------------- */
+
+static enum st read_mooncake(struct test *t, const char *text, int64_t block, const char *unit,
+                             struct format_result *out)
+{
+    struct format_params p = {
+        .path = test_write(t, "f", text), .block_tokens = block, .time_unit = unit};
+    return format("mooncake")->read(t->a, &p, out, &t->e);
+}
+
+static void mooncakes_units_are_settings(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    static const char text[] =
+        "{\"timestamp\": 0.5, \"input_length\": 60, \"output_length\": 1, \"hash_ids\": [1, 2]}\n"
+        "{\"timestamp\": 1, \"input_length\": 33, \"output_length\": 1, \"hash_ids\": [1, 3]}\n";
+    static const struct {
+        const char *unit;
+        int64_t last_ns;
+    } units[] = {{"s", NS_PER_S}, {"ms", NS_PER_MS}, {"us", 1000}, {"ns", 1}};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        assert_ok(read_mooncake(t, text, 32, units[i].unit, &r), t);
+        assert_int_equal(r.w.requests[1].arrival_ns, units[i].last_ns);
+        assert_int_equal(r.w.requests[1].hash_tokens, 32);
+    }
+    assert_err(
+        read_mooncake(t, text, 0, "s", &r), ST_INPUT, t,
+        "DIR/f:1:72: hash_ids: 2 ids for a prompt of 60 tokens, expected 1 (one for each 512 "
+        "tokens)");
+}
+
+/* Seconds that are read as milliseconds make a rate that no service has. */
+static void times_that_cannot_be_are_refused(void **state)
+{
+    struct test *t = *state;
+    struct format_result r;
+    struct buf b = {0};
+#define LINE(time) "{\"timestamp\": " time ", \"input_length\": 3, \"output_length\": 1}\n"
+    assert_err(read_mooncake(t, LINE("61.114") LINE("72.5") LINE("75.25"), 0, NULL, &r), ST_INPUT,
+               t,
+               "DIR/f: timestamp: 3 requests within 0.014136 s, if it is in ms, as in Mooncake's "
+               "traces\n"
+               "hint: workload.import.time_unit=s reads it in s; =ms says that it is so");
+    err_clear(&t->e);
+    assert_ok(read_mooncake(t, LINE("61") LINE("61") LINE("62"), 0, NULL, &r), t); /* too few */
+    assert_ok(read_mooncake(t, LINE("5.5") LINE("5.5"), 0, NULL, &r), t);          /* at once */
+    for (int i = 0; i < 300; i++)
+        buf_printf(&b, LINE("%d"), i / 2);
+    assert_int_equal(read_mooncake(t, buf_str(&b), 0, NULL, &r), ST_INPUT);
+    err_clear(&t->e);
+    assert_ok(read_mooncake(t, buf_str(&b), 0, "ms", &r), t);
+    assert_int_equal(r.w.requests[299].arrival_ns, 149 * NS_PER_MS);
+    assert_ok(read_mooncake(t, buf_str(&b), 0, "s", &r), t);
+    buf_free(&b);
+}
+
 /* ---- faults ------------------------------------------------------------------------------- */
 
 static const struct bad {
@@ -383,7 +576,8 @@ static const struct bad {
     {"vllm", "{} x", "DIR/f:1:4: expected nothing more, got 'x'"},
     {"vllm", "{}", "DIR/f: has no requests"},
     {"sharegpt", "3", "DIR/f:1:1: expected a list of conversations"},
-    {"sharegpt", "{}", "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"sharegpt", "{}",
+     "DIR/f: no conversation has the member conversations, or conversation, among: nothing"},
     {"sharegpt", FIRST "\n[]\n", "DIR/f:2:1: expected a conversation: an object"},
     {"sharegpt", FIRST "\n\n{\"conversations\": 5}\n",
      "DIR/f:3:19: conversations: expected a list of turns"},
@@ -394,7 +588,29 @@ static const struct bad {
      "DIR/f:1:20: conversations: expected a list of turns"},
     {"sharegpt", "[{\"conversations\": [\n3]}]",
      "DIR/f:2:1: expected a turn: an object with value"},
-    {"sharegpt", "[{\"id\": \"a\"}]", "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"sharegpt", "[{\"id\": \"a\"}]",
+     "DIR/f: no conversation has the member conversations, or conversation, among: id"},
+    {"lmsys", "[{\"id\": \"a\", \"messages\": [1]}]",
+     "DIR/f: no conversation has the member conversations, or conversation, among: id, messages"},
+    {"sharegpt", "[{\"conversations\": [{\"from\": \"human\", \"text\": \"a\"}]}]",
+     "DIR/f: no turn has the member value, or content, among: text"},
+    {"sharegpt", "[{\"conversations\": []}]",
+     "DIR/f: all 1 requests lack a prompt or an output token"},
+    {"bailian", "{\"timestamp\": 1, \"input_length\": 3, \"output_length\": 1}\n",
+     "DIR/f:1:1: chat_id: missing"},
+    {"bailian", "{\"chat_id\": 1, \"input_length\": 3, \"output_length\": 1}\n",
+     "DIR/f:1:1: timestamp: missing"},
+    {"mooncake",
+     "{\"chat_id\": 1, \"timestamp\": 61.1, \"input_length\": 3, \"output_length\": 1}\n",
+     "DIR/f:1:13: chat_id: this is a Bailian trace, whose times are in s and whose hash_ids are of "
+     "16 "
+     "tokens\nhint: twinfer workload import=bailian reads it"},
+    {"mooncake", "{\"session_id\": 1, \"delay\": 3, \"input_length\": 3, \"output_length\": 1}\n",
+     "DIR/f:1:1: timestamp: missing"},
+    {"vllm", "{\"output_lens\": [1]}",
+     "DIR/f: input_lens: missing\n"
+     "hint: vllm bench serve writes it with --save-result --save-detailed"},
+    {"vllm", "{\"prompt\": \"a\"}\n", "DIR/f:1:1: output_tokens: missing"},
     {"sharegpt", "[]", "DIR/f: has no requests"},
     {"sharegpt", "[{\"id\": \"a\",]", "DIR/f:1:13: expected a key in quotes, got ']'"},
 };
@@ -416,7 +632,8 @@ static void unknown_formats_are_told(void **state)
     const struct workload_format *f;
     assert_err(workload_format_find("azur", false, &f, &t->e), ST_USAGE, t,
                "there is no format 'azur' to import\n"
-               "hint: formats: azure, burstgpt, mooncake, sharegpt, vidur, vllm");
+               "hint: formats: azure, bailian, burstgpt, lmsys, mooncake, sharegpt, vidur, vllm, "
+               "wildchat");
     err_clear(&t->e);
     assert_err(workload_format_find("made_up", true, &f, &t->e), ST_USAGE, t,
                "there is no format 'made_up' to export\nhint: formats: azure, burstgpt, mooncake, "
@@ -474,11 +691,17 @@ int main(void)
         TEST(rows_in_any_order),
         TEST(every_format_has_a_sample),
         TEST(what_is_written_reads_back),
+        TEST(a_custom_dataset_holds_texts),
         TEST(what_is_lost_is_told),
         TEST(logs_are_written_as_they_are_published),
         TEST(a_missing_text_is_told),
         TEST(conversations_give_prompts),
         TEST(conversations_with_system_turns_and_by_line),
+        TEST(conversations_of_lmsys_and_wildchat),
+        TEST(chats_that_go_on_are_sessions),
+        TEST(mooncakes_sessions_go_on),
+        TEST(mooncakes_units_are_settings),
+        TEST(times_that_cannot_be_are_refused),
         TEST(every_fault_is_told_at_its_place),
         TEST(unknown_formats_are_told),
         TEST(times_of_day_are_exact),

@@ -2,22 +2,30 @@
 
 /* A workload is made, its requests and lengths; all but its arrivals; those alone. Formats of
  * import that have texts without arrivals leave them to the settings. */
-#define MADE          UNSET("workload.dir|workload.trace|import")
-#define NOT_GIVEN     UNSET("workload.dir|workload.trace")
-#define CLOSED        "workload.concurrency|workload.concurrency_stages"
-#define MADE_ARRIVALS NOT_GIVEN, NOT("import", "azure|burstgpt|mooncake|vidur|vllm"), UNSET(CLOSED)
-#define SESSIONS      MADE, SET("workload.session.turns")
-#define RATES         "fixed_interval|poisson|gamma"
+#define MADE      UNSET("workload.dir|workload.trace|import")
+#define NOT_GIVEN UNSET("workload.dir|workload.trace")
+#define CLOSED    "workload.concurrency|workload.concurrency_stages"
+#define MADE_ARRIVALS \
+    NOT_GIVEN, NOT("import", "azure|bailian|burstgpt|mooncake|vidur"), UNSET(CLOSED)
+#define SESSIONS MADE, SET("workload.session.turns")
+#define RATES    "fixed_interval|poisson|gamma"
 
 static const struct option rows[] = {
     {KEY(import), .commands = CMD_WORKLOAD,
-     .help = "make the workload of another tool's trace: azure, burstgpt, mooncake, sharegpt, "
-             "vidur, vllm"},
+     .help =
+         "make the workload of another tool's trace: azure, bailian, burstgpt, lmsys, mooncake, "
+         "sharegpt, vidur, vllm, wildchat"},
     {KEY(export), .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_UNSET("import")),
      .help = "write the workload for another tool instead of a directory: azure, burstgpt, "
              "mooncake, vidur, vllm"},
     {KEY(path), .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_SET("import|export")),
      .help = "the file that is imported or exported"},
+    {KEY(workload.import.block_tokens), .unit = "tokens", .min = 1, .max = 1 << 20,
+     .commands = CMD_WORKLOAD, .when = WHEN(ALWAYS_IS("import", "mooncake")),
+     .help = "tokens of the prompt that a hash id stands for; 512 when unset"},
+    {KEY(workload.import.time_unit), .allowed = "s|ms|us|ns", .commands = CMD_WORKLOAD,
+     .when = WHEN(ALWAYS_IS("import", "mooncake")),
+     .help = "unit of timestamp and delay; ms when unset"},
     {KEY(workload.dir), .commands = RUNS | CMD_WORKLOAD, .when = WHEN(UNSET("import")),
      .help = "workload directory to run instead of making one"},
     {KEY(workload.trace), .commands = RUNS | CMD_WORKLOAD,

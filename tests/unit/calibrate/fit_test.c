@@ -638,6 +638,28 @@ static void the_wave_is_normal_and_of_mean_one(void **state)
     assert_near(sqrt(squares / TRIAL_WAVE), 0.1, 2e-3);
 }
 
+/* All at time 0, so many in the service: what a closed loop is. */
+static void a_closed_loop_has_so_many_at_a_time(void **state)
+{
+    enum { N = 200, AT_ONCE = 4 };
+    struct test *t = *state;
+    struct service s;
+    struct trial_result open, closed;
+    struct observed_stage o = {.name = "c", .completed = N};
+    open_service(t, &s);
+    o.w = (struct workload){.requests = arena_array(t->a, struct workload_request, N), .n = N};
+    for (int i = 0; i < N; i++)
+        o.w.requests[i] = (struct workload_request){
+            .request_id = i, .num_prefill_tokens = 200 + i, .num_decode_tokens = 50 + i % 30};
+    assert_ok(trial_run(t->a, &s.trial, &o, &s.truth, &open, &t->e), t);
+    o.w.concurrency = concurrency_of(t->a, AT_ONCE, 0);
+    assert_ok(trial_run(t->a, &s.trial, &o, &s.truth, &closed, &t->e), t);
+    assert_int_equal(closed.completed, N);
+    assert_in_range(closed.running, AT_ONCE, AT_ONCE + 1);
+    assert_true(10 * closed.of[OBSERVED_TTFT].at[OBSERVED_P50] <
+                open.of[OBSERVED_TTFT].at[OBSERVED_P50]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -657,6 +679,7 @@ int main(void)
         TEST(intervals_hold_the_bouts_of_other_runs),
         TEST(systems_are_solved_around_what_is_left_out),
         TEST(the_wave_is_normal_and_of_mean_one),
+        TEST(a_closed_loop_has_so_many_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
