@@ -13,9 +13,11 @@ const double observed_points[OBSERVED_POINTS] = {10, 25, 50, 75, 90, 99};
 const struct observed_format observed_formats[] = {
     {"run", "run directory of twinfer", "a folder with run_meta.json", observed_is_run,
      observed_read_run},
-    {"inference_perf", "inference-perf: experiment.json and stage_N_lifecycle_metrics.json",
-     "a folder with experiment.json or stage_0_lifecycle_metrics.json", observed_is_inference_perf,
-     observed_read_inference_perf},
+    {"inference_perf",
+     "inference-perf: stage_N_lifecycle_metrics.json with its config.yaml or an experiment.json",
+     "a folder with experiment.json, stage_0_lifecycle_metrics.json or "
+     "per_request_lifecycle_metrics.json",
+     observed_is_inference_perf, observed_read_inference_perf},
     {"aiperf", "AIPerf and GenAI-Perf: profile_export.jsonl, or the means of a profile_export",
      "profile_export.jsonl, profile_export_aiperf.json, profile_export_genai_perf.json or .csv, or "
      "their folder",

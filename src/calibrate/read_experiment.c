@@ -147,9 +147,7 @@ static enum st rename_all(struct arena *a, struct node *map, const struct alias 
 
 /* ---- doubts ---------------------------------------------------------------------------------- */
 
-static void doubt(struct arena *a, struct experiment *x, const char *fmt, ...) PRINTF_LIKE(3, 4);
-
-static void doubt(struct arena *a, struct experiment *x, const char *fmt, ...)
+void experiment_doubt(struct arena *a, struct experiment *x, const char *fmt, ...)
 {
     va_list ap;
     const char **list = arena_array(a, const char *, x->n_doubts + 1);
@@ -194,7 +192,7 @@ static void doubt_unknown(struct arena *a, const struct node *map, const struct 
         if (!stands(map->pairs[i].value) || in_fields(key, f) || in_aliases(key, aliases, n) ||
             in_list(key, remarks, N(remarks)) || in_list(key, switches, N(switches)))
             continue;
-        doubt(a, x, "%s%s is not read: predictions hold without it", of, key);
+        experiment_doubt(a, x, "%s%s is not read: predictions hold without it", of, key);
     }
 }
 
@@ -212,9 +210,10 @@ static void doubt_missing(struct arena *a, const struct stated *s, struct experi
     };
     for (size_t i = 0; i < N(rows); i++)
         if (!rows[i].stated)
-            doubt(a, x, "%s is not stated: taken to be %s", rows[i].name, rows[i].assumed);
+            experiment_doubt(a, x, "%s is not stated: taken to be %s", rows[i].name,
+                             rows[i].assumed);
     if (!s->prompts.groups)
-        doubt(a, x, "prompts.groups is not stated: prompts are taken to share nothing");
+        experiment_doubt(a, x, "prompts.groups is not stated: prompts are taken to share nothing");
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -358,15 +357,16 @@ static enum st check_server(struct arena *a, const struct node *map, const struc
     TRY(observed_check_speculation(map, e));
     TRY(switch_of(map, "enable_chunked_prefill", 1, &chunked, e));
     if (!chunked)
-        doubt(a, x,
-              "enable_chunked_prefill false is not simulated: prompts are computed in chunks");
+        experiment_doubt(
+            a, x, "enable_chunked_prefill false is not simulated: prompts are computed in chunks");
     if (s->engine && strncasecmp(s->engine, "vllm", 4) != 0)
-        doubt(a, x,
-              "engine '%s': vLLM's scheduler stands in for its own (scheduler= takes another)",
-              s->engine);
+        experiment_doubt(
+            a, x, "engine '%s': vLLM's scheduler stands in for its own (scheduler= takes another)",
+            s->engine);
     else if (s->engine && observed_says(s->engine, "V0"))
-        doubt(a, x, "engine '%s': V1 is simulated, which computes prompts beside decode steps",
-              s->engine);
+        experiment_doubt(a, x,
+                         "engine '%s': V1 is simulated, which computes prompts beside decode steps",
+                         s->engine);
     return ST_OK;
 }
 
@@ -377,10 +377,8 @@ enum st experiment_read(struct arena *a, const char *dir, struct experiment *x, 
     struct stated s;
     int ignore_eos;
     *x = (struct experiment){.path = path};
-    if (!fs_exists(path)) {
-        err_set(e, ST_INPUT, "%s has no experiment.json", dir);
-        return err_hint(e, "it says what was sent and to which server: docs/formats.md");
-    }
+    if (!fs_exists(path))
+        return experiment_of_config(a, dir, x, e);
     TRY(json_load(a, path, NULL, &map, e));
     TRY(rename_all(a, map, experiment_aliases, N(experiment_aliases), e));
     prompts = node_find(map, "prompts");
@@ -395,7 +393,8 @@ enum st experiment_read(struct arena *a, const char *dir, struct experiment *x, 
     TRY(check_server(a, map, &s, x, e));
     TRY(switch_of(map, "ignore_eos", -1, &ignore_eos, e));
     if (ignore_eos < 0)
-        doubt(a, x, "ignore_eos is not stated: taken to be true, as inference-perf has it");
+        experiment_doubt(a, x,
+                         "ignore_eos is not stated: taken to be true, as inference-perf has it");
     doubt_missing(a, &s, x);
     doubt_unknown(a, map, &stated_fields, experiment_aliases, N(experiment_aliases), "", x);
     doubt_unknown(a, prompts, &prompts_fields, prompts_aliases, N(prompts_aliases), "prompts.", x);

@@ -9,6 +9,7 @@
 
 struct planned_stage {
     double rate, duration;
+    int64_t concurrency, requests; /* of a closed loop; 0 = open loop */
 };
 
 /* groups 0: prompts share nothing, and none is sent twice. 0 tokens asked, -1 planned: unknown. */
@@ -26,6 +27,8 @@ struct experiment {
     struct observed_settings settings;
     enum arrivals arrivals;
     bool ignore_eos;
+    const char
+        *load; /* a kind of load without rates or concurrency: requests alone tell; or NULL */
     struct prompts prompts;
     struct planned_stage *stages;
     size_t n_stages;
@@ -33,8 +36,19 @@ struct experiment {
     size_t n_doubts;
 };
 
+/* inference-perf's own config.yaml where no experiment.json stands beside it: what was sent. It
+ * says nothing of the server: settings are those of the command line. Stages that it does not have
+ * (a sweep's) are those of the files, as `stages` of them say what was sent. */
+enum st experiment_of_config(struct arena *a, const char *dir, struct experiment *out,
+                             struct err *e);
+
+enum st experiment_no_load(const struct experiment *x, struct err *e); /* refuses x->load */
+
 /* Of the folder dir. ST_INPUT, at its place: what is missing or wrong, and servers that no single
  * replica stands for. */
 enum st experiment_read(struct arena *a, const char *dir, struct experiment *out, struct err *e);
+
+void experiment_doubt(struct arena *a, struct experiment *x, const char *fmt, ...)
+    PRINTF_LIKE(3, 4);
 
 #endif

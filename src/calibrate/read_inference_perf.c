@@ -1,11 +1,13 @@
 /* inference-perf: stage_N_lifecycle_metrics.json of each stage has quantiles alone; experiment.json
- * beside them says what was sent and to which server. docs/formats.md has its members. */
+ * beside them says what was sent and to which server, or its own config.yaml what was sent.
+ * per_request_lifecycle_metrics.json has the requests. docs/formats.md has their members. */
 #include <math.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/rng.h"
 #include "calibrate/read_experiment.h"
+#include "calibrate/read_requests.h"
 #include "calibrate/read_tree.h"
 #include "text/fields.h"
 
@@ -15,6 +17,7 @@ enum { PIECE = 16, MOST_REQUESTS = 5000000 };
 bool observed_is_inference_perf(struct arena *a, const char *path)
 {
     return fs_is_dir(path) && (fs_exists(fs_join(a, path, "stage_0_lifecycle_metrics.json")) ||
+                               fs_exists(fs_join(a, path, REQUESTS_FILE)) ||
                                fs_exists(fs_join(a, path, "experiment.json")));
 }
 
@@ -345,30 +348,35 @@ static enum st make_requests(struct arena *a, const struct experiment *x,
                       "planned",
                       planned_length);
     }
-    const double want = planned->rate * planned->duration;
     const int64_t counted = l->successes.count + l->failures.count;
+    const double want = !planned->concurrency ? planned->rate * planned->duration
+                        : planned->requests   ? (double)planned->requests
+                                              : (double)counted;
     if (!(want >= 1 && want < MOST_REQUESTS))
         return err_set(e, ST_INPUT, "%s: stages: %g s at %g/s are %g requests", x->path,
                        planned->duration, planned->rate, want);
     const int64_t n = (int64_t)(want + 0.5);
     const struct pool pool = make_pool(a, &x->prompts, &length, n);
-    if (fabs((double)counted - want) > 0.02 * want + 2)
+    if (!planned->concurrency && fabs((double)counted - want) > 0.02 * want + 2)
         observed_note(a, out,
                       "%lld requests are counted, and %g s at %g/s are %lld: as many are simulated",
                       (long long)counted, planned->duration, planned->rate, (long long)n);
     const int64_t *answers = output_lengths(a, x, &l->successes, heeded, n, out);
-    out->warmup = before > 0 && x->prompts.groups ? pool.n : 0;
+    if (planned->concurrency)
+        out->w.concurrency = concurrency_of(a, planned->concurrency, 0);
+    out->warmup = before > 0 && x->prompts.groups && !planned->concurrency ? pool.n : 0;
     const double from = out->warmup ? (double)out->warmup / before + drain_s : 0;
     out->w.n = (size_t)(out->warmup + n);
     out->w.requests = arena_array(a, struct workload_request, out->w.n);
     for (int64_t i = 0; i < out->warmup; i++)
         out->w.requests[i] = request_at((double)i / before, i, &pool, answers[i % n]);
     double *at = arena_array(a, double, n);
-    draw_arrivals(x->arrivals, planned->rate, 0, at, n);
+    if (!planned->concurrency)
+        draw_arrivals(x->arrivals, planned->rate, 0, at, n);
     for (int64_t i = 0; i < n; i++)
         out->w.requests[out->warmup + i] =
             request_at(from + at[i], out->warmup + i, &pool, answers[i]);
-    if (x->arrivals == EVEN)
+    if (x->arrivals == EVEN || planned->concurrency)
         return ST_OK;
     int64_t *other_ns = arena_array(a, int64_t, (OBSERVED_DRAWS - 1) * out->w.n);
     out->drawn_ns = other_ns;
@@ -413,38 +421,116 @@ static enum st make_stage(struct arena *a, const struct experiment *x,
     return make_requests(a, x, planned, before, l, heeded, out, e);
 }
 
-static enum st no_stage(const char *dir, int i, size_t n, struct err *e)
+static enum st no_stage(const char *dir, int i, const struct experiment *x, struct err *e)
 {
-    err_set(e, ST_INPUT, "%s has no " STAGE_FILE ", and experiment.json has %zu stages", dir, i, n);
-    return err_hint(e, "add the file, or leave the stage out of experiment.json");
+    const char *plan = fs_base(x->path);
+    err_set(e, ST_INPUT, "%s has no " STAGE_FILE ", and %s has %zu stages", dir, i, plan,
+            x->n_stages);
+    return err_hint(e, "add the file, or leave the stage out of %s", plan);
+}
+
+/* ---- its requests ---------------------------------------------------------------------------- */
+
+/* Prompts of a pool that are sent over and over are in the cache or not: only a server that says so
+ * tells which. Its stages follow each other, so their counts cut the requests. */
+static bool requests_tell(const struct experiment *x, const struct lifecycle *l,
+                          const struct requests *q)
+{
+    int64_t counted = 0;
+    for (size_t i = 0; i < x->n_stages; i++)
+        counted += l[i].successes.count + l[i].failures.count;
+    return q->n > 0 && counted == (int64_t)q->n && (!x->prompts.groups || q->cached);
+}
+
+static enum st stage_of_rows(struct arena *a, const char *path, const struct experiment *x,
+                             const struct lifecycle *l, bool heeded, struct observed_row *rows,
+                             bool usage, struct observed_stage *out, struct err *e)
+{
+    const size_t n = (size_t)(l->successes.count + l->failures.count);
+    for (size_t i = 0; i < n && heeded && !usage; i++)
+        rows[i].output_tokens = x->prompts.output_tokens_asked;
+    if (heeded && !usage)
+        observed_note(a, out, "with ignore_eos every answer has the %lld tokens asked for",
+                      (long long)x->prompts.output_tokens_asked);
+    return observed_from_rows(a, path, rows, n, out, e);
+}
+
+/* The requests alone, without a stage's file: one stage. */
+static enum st read_rows_alone(struct arena *a, const char *dir, struct observed *out,
+                               struct err *e)
+{
+    const char *path = fs_join(a, dir, REQUESTS_FILE);
+    struct requests q;
+    struct experiment x = {.settings = {.prefix_caching = -1}};
+    TRY(requests_load(a, path, &q, e));
+    if (fs_exists(fs_join(a, dir, "config.yaml")))
+        TRY(experiment_of_config(a, dir, &x, e));
+    if (x.n_stages > 1) {
+        err_set(e, ST_INPUT,
+                "%s: requests of %zu stages, and no " STAGE_FILE " says how many each "
+                "has",
+                path, x.n_stages, 0);
+        return err_hint(e, "report.request_lifecycle.per_stage writes these files");
+    }
+    out->settings = x.settings;
+    out->doubts = x.doubts;
+    out->n_doubts = x.n_doubts;
+    out->n_stages = 1;
+    out->stages = arena_one(a, struct observed_stage);
+    out->stages->name = "0";
+    return observed_from_rows(a, path, q.rows, q.n, out->stages, e);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static enum st read_stages(struct arena *a, const char *dir, const struct experiment *x,
+                           struct observed *out, struct err *e)
+{
+    const char *path = fs_join(a, dir, REQUESTS_FILE);
+    struct lifecycle *l = arena_array(a, struct lifecycle, x->n_stages);
+    struct requests q = {0};
+    for (size_t i = 0; i < x->n_stages; i++) {
+        const char *file = fs_join(a, dir, arena_printf(a, STAGE_FILE, (int)i));
+        if (!fs_exists(file))
+            return no_stage(dir, (int)i, x, e);
+        TRY(read_lifecycle(a, file, &l[i], e));
+    }
+    if (fs_exists(path))
+        TRY(requests_load(a, path, &q, e));
+    const bool heeded = heeds_ignore_eos(x, l, x->n_stages), rows = requests_tell(x, l, &q);
+    if (x->load && !rows)
+        return experiment_no_load(x, e);
+    size_t at = 0;
+    for (size_t i = 0; i < x->n_stages; i++) {
+        struct observed_stage *s = &out->stages[i];
+        s->name = arena_printf(a, "%zu", i);
+        if (rows && l[i].successes.count)
+            TRY(stage_of_rows(a, path, x, &l[i], heeded, q.rows + at, q.usage, s, e));
+        else
+            TRY(make_stage(a, x, &x->stages[i], i ? x->stages[i - 1].rate : 0, &l[i], heeded, s,
+                           e));
+        at += (size_t)(l[i].successes.count + l[i].failures.count);
+    }
+    return ST_OK;
 }
 
 enum st observed_read_inference_perf(struct arena *a, const char *dir, struct observed *out,
                                      struct err *e)
 {
     struct experiment x;
+    if (!fs_exists(fs_join(a, dir, "experiment.json")) &&
+        !fs_exists(fs_join(a, dir, arena_printf(a, STAGE_FILE, 0))))
+        return read_rows_alone(a, dir, out, e);
     TRY(experiment_read(a, dir, &x, e));
     out->settings = x.settings;
     out->doubts = x.doubts;
     out->n_doubts = x.n_doubts;
     out->n_stages = x.n_stages;
     out->stages = arena_array(a, struct observed_stage, x.n_stages);
-    struct lifecycle *l = arena_array(a, struct lifecycle, x.n_stages);
-    for (size_t i = 0; i < x.n_stages; i++) {
-        const char *path = fs_join(a, dir, arena_printf(a, STAGE_FILE, (int)i));
-        if (!fs_exists(path))
-            return no_stage(dir, (int)i, x.n_stages, e);
-        TRY(read_lifecycle(a, path, &l[i], e));
-    }
-    const bool heeded = heeds_ignore_eos(&x, l, x.n_stages);
-    for (size_t i = 0; i < x.n_stages; i++) {
-        out->stages[i].name = arena_printf(a, "%zu", i);
-        TRY(make_stage(a, &x, &x.stages[i], i ? x.stages[i - 1].rate : 0, &l[i], heeded,
-                       &out->stages[i], e));
-    }
+    TRY(read_stages(a, dir, &x, out, e));
     const char *next = arena_printf(a, STAGE_FILE, (int)x.n_stages);
     if (fs_exists(fs_join(a, dir, next)))
-        observed_note(a, &out->stages[x.n_stages - 1],
-                      "%s is not read: experiment.json has %zu stages", next, x.n_stages);
+        observed_note(a, &out->stages[x.n_stages - 1], "%s is not read: %s has %zu stages", next,
+                      fs_base(x.path), x.n_stages);
     return ST_OK;
 }

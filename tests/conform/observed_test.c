@@ -69,6 +69,20 @@ static const char run_requests[] =
     "{\"unit\": \"" unit "\", \"avg\": " avg ", \"p1\": 0, \"p10\": " p10 ", \"p25\": " p25 \
     ", \"p50\": " p50 ", \"p75\": " p75 ", \"p90\": " p90 ", \"p99\": " p99 "}"
 
+/* inference-perf's own */
+#define CONFIG                                                                                     \
+    "api:\n  type: completion\n  streaming: true\ndata:\n  type: random\nload:\n  type: "          \
+    "constant\n"                                                                                   \
+    "  interval: 1.0\n  sweep: null\n  stages:\n  - rate: 1.0\n    duration: 3\nserver:\n  type: " \
+    "vllm\n"                                                                                       \
+    "  model_name: a/b\n  base_url: http://x:8000\n  ignore_eos: true\n"
+
+#define REQUEST(start, end, first, input, output)                                               \
+    "{\"start_time\": " start ", \"end_time\": " end ", \"request\": \"x\", \"info\": "         \
+    "{\"request_metrics\": {\"text\": {\"input_tokens\": " input                                \
+    "}}, \"response_metrics\": {\"output_tokens\": " output ", \"output_token_times\": [" first \
+    "], \"server_usage\": null}}, \"error\": null}"
+
 struct sample {
     const char *format;
     struct {
@@ -140,6 +154,17 @@ static const struct sample samples[] = {
                  "\"p90_ttft_ms\": 280, \"median_e2el_ms\": 400, \"p90_e2el_ms\": 560}"}},
      "w.json",
      false},
+    {"inference_perf",
+     {{"own/config.yaml", CONFIG}, {"own/stage_0_lifecycle_metrics.json", LIFECYCLE}},
+     "own",
+     false},
+    {"inference_perf",
+     {{"each/per_request_lifecycle_metrics.json",
+       "[" REQUEST("1001.0", "1001.4", "1001.2", "200", "21") ", " REQUEST(
+           "1000.0", "1000.2", "1000.1", "100", "11") ", " REQUEST("1002.0", "1002.6", "1002.3",
+                                                                   "300", "31") "]"}},
+     "each",
+     true},
 };
 
 static const char *put(struct test *t, const struct sample *s)
@@ -811,6 +836,70 @@ static void lengths_under_ignore_eos_are_one_decision(void **state)
                          o.stages[1].w.requests[1].num_decode_tokens);
 }
 
+/* ---- inference-perf's own folder ---------------------------------------------------------------
+ */
+
+static void inference_perf_needs_no_experiment(void **state)
+{
+    struct test *t = *state;
+    static const char *const shared[] = {
+        "type: random",
+        "type: shared_prefix\n  shared_prefix: {num_unique_system_prompts: 1, "
+        "num_users_per_system_prompt: 3, system_prompt_len: 40, question_len: 150, output_len: 21}",
+        NULL};
+    static const char *const closed[] = {
+        "rate: 1.0\n    duration: 3", "num_requests: 3\n    concurrency_level: 2\n    rate: null",
+        "type: constant", "type: concurrent", NULL};
+    static const char *const sweep[] = {
+        "sweep: null", "sweep: {num_stages: 1}", "{\"successes\"",
+        "{\"load_summary\": {\"count\": 3, \"requested_rate\": 0.5}, \"successes\"", NULL};
+    struct observed o = changed(t, 8, shared);
+    assert_string_equal(o.settings.model, "a/b");
+    assert_int_equal(o.settings.tp, 0);
+    assert_true(doubts(&o, "config.yaml says nothing of the server"));
+    const struct workload_request *q = o.stages->w.requests;
+    assert_int_equal(q[1].hash_ids[1], q[0].hash_ids[1]); /* 40 tokens: two whole pieces */
+    assert_int_not_equal(q[1].hash_ids[2], q[0].hash_ids[2]);
+    o = changed(t, 8, closed);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_null(o.stages->drawn_ns);
+    o = changed(t, 8, sweep);
+    assert_near(o.stages->rate, 0.5, 0);
+    assert_int_equal(o.stages->w.n, 3);
+    refused(t, 8, "type: constant", "type: trace_replay",
+            "load.type 'trace_replay' has no rate and no concurrency");
+    refused(t, 8, "rate: 1.0", "speed: 1.0",
+            "load.stages: neither rate and duration nor concurrency_level");
+}
+
+/* What stages' files count cuts the requests; the server's counts win. */
+static void inference_perf_has_its_requests(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    struct sample s = samples[8];
+    s.files[2].name = "own/"
+                      "per_request_lifecycle_metrics.json";
+    s.files[2].text = samples[9].files[0].text;
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    assert_int_equal(o.stages->w.requests[2].num_prefill_tokens, 300);
+    assert_near(o.stages->of[OBSERVED_TPOT].at[OBSERVED_P50], 0.01, 1e-6);
+    static const char *const usage[] = {
+        "\"server_usage\": null",
+        "\"server_usage\": {\"prompt_tokens\": 900, \"completion_tokens\": 75, "
+        "\"prompt_tokens_details\": {\"cached_tokens\": 32}}",
+        NULL};
+    o = changed(t, 9, usage);
+    assert_int_equal(o.stages->w.requests[2].num_prefill_tokens, 900);
+    assert_int_equal(o.stages->w.requests[2].num_decode_tokens, 75);
+    assert_int_equal(o.stages->w.requests[2].hash_ids[1], o.stages->w.requests[0].hash_ids[1]);
+    static const char *const failed[] = {"\"error\": null}]",
+                                         "\"error\": {\"error_type\": \"HTTP Error 503\"}}]", NULL};
+    o = changed(t, 9, failed);
+    assert_int_equal(o.stages->failed, 1);
+    refused(t, 9, "\"start_time\"", "\"began\"", "start_time: missing");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -844,6 +933,8 @@ int main(void)
         TEST(what_the_server_counted_wins),
         TEST(inference_perf_counts_of_the_server_win),
         TEST(lengths_under_ignore_eos_are_one_decision),
+        TEST(inference_perf_needs_no_experiment),
+        TEST(inference_perf_has_its_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

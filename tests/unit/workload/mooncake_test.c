@@ -67,7 +67,7 @@ static void faults_are_named(void **state)
          "DIR/t.jsonl:1:34: chat_id: this is a Bailian trace, whose times are in s and whose "
          "hash_ids are of 16 tokens\nhint: twinfer workload import=bailian reads it"},
         {"{\"timestamp\": 5, \"session_id\": 1, \"input_length\": 9, \"output_length\": 2}\n",
-         "DIR/t.jsonl:1:33: session_id: turns of sessions follow each other's ends\n"
+         "DIR/t.jsonl:1:32: session_id: turns of sessions follow each other's ends\n"
          "hint: twinfer workload import=mooncake makes sessions of them"},
         {"{\"timestamp\": 5,\n",
          "DIR/t.jsonl:1:17: the text ends where a key in quotes was expected"},
