@@ -5,8 +5,12 @@
  * each must hold:
  *
  *     run              a run directory of twinfer (bench, engine=openai|worker|cpu)
- *     inference_perf   experiment.json and stage_N_lifecycle_metrics.json: quantiles alone
+ *     inference_perf   stage_N_lifecycle_metrics.json: quantiles alone, with its config.yaml or an
+ *                      experiment.json; its requests where they are there
  *     vllm             result of `vllm bench serve`, with --save-detailed or without
+ *     sweep            folders and tables of `vllm bench sweep serve`
+ *     llmperf          NAME_summary.json and NAME_individual_responses.json of LLMPerf
+ *     trtllm           report of trtllm-bench: quantiles
  *     guidellm         benchmarks.json of GuideLLM, with its requests
  *     aiperf           profile_export.jsonl of AIPerf, or the quantiles that it and GenAI-Perf
  *                      write: profile_export_aiperf.json, profile_export_genai_perf.json, .csv
@@ -143,6 +147,9 @@ bool observed_is_run(struct arena *a, const char *path);
 bool observed_is_inference_perf(struct arena *a, const char *path);
 bool observed_is_vllm(struct arena *a, const char *path);
 bool observed_is_guidellm(struct arena *a, const char *path);
+bool observed_is_llmperf(struct arena *a, const char *path);
+bool observed_is_sweep(struct arena *a, const char *path);
+bool observed_is_trtllm(struct arena *a, const char *path);
 bool observed_is_aiperf(struct arena *a, const char *path);
 enum st observed_read_run(struct arena *a, const char *path, struct observed *out, struct err *e);
 enum st observed_read_inference_perf(struct arena *a, const char *path, struct observed *out,
@@ -150,6 +157,11 @@ enum st observed_read_inference_perf(struct arena *a, const char *path, struct o
 enum st observed_read_vllm(struct arena *a, const char *path, struct observed *out, struct err *e);
 enum st observed_read_guidellm(struct arena *a, const char *path, struct observed *out,
                                struct err *e);
+enum st observed_read_llmperf(struct arena *a, const char *path, struct observed *out,
+                              struct err *e);
+enum st observed_read_sweep(struct arena *a, const char *path, struct observed *out, struct err *e);
+enum st observed_read_trtllm(struct arena *a, const char *path, struct observed *out,
+                             struct err *e);
 enum st observed_read_aiperf(struct arena *a, const char *path, struct observed *out,
                              struct err *e);
 

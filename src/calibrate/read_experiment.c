@@ -244,10 +244,13 @@ static const struct format_word dtype_words[] = {
     {"fp16", NULL}, {"fp8", "fp8"},     {"float32", "fp32"}, {"float", "fp32"}, {"fp32", "fp32"},
 };
 static const struct format_word weight_words[] = {
-    {"none", NULL},          {"fp8", "fp8"},    {"fbgemm_fp8", "fp8"},  {"modelopt", "fp8"},
-    {"modelopt_fp4", "fp4"}, {"nvfp4", "fp4"},  {"fp4", "fp4"},         {"w8a8", "int8"},
-    {"int8", "int8"},        {"awq", "int4"},   {"awq_marlin", "int4"}, {"gptq", "int4"},
-    {"gptq_marlin", "int4"}, {"w4a16", "int4"}, {"int4", "int4"},
+    {"none", NULL},          {"fp8", "fp8"},          {"fbgemm_fp8", "fp8"},
+    {"modelopt", "fp8"},     {"modelopt_fp4", "fp4"}, {"nvfp4", "fp4"},
+    {"fp4", "fp4"},          {"w8a8", "int8"},        {"int8", "int8"},
+    {"awq", "int4"},         {"awq_marlin", "int4"},  {"gptq", "int4"},
+    {"gptq_marlin", "int4"}, {"w4a16", "int4"},       {"int4", "int4"},
+    {"w4a16_awq", "int4"},   {"w4a16_gptq", "int4"},  {"fp8_block_scales", "fp8"},
+    {"auto", NULL},
 };
 static const struct format_word kv_words[] = {
     {"auto", NULL}, {"bfloat16", NULL},  {"bf16", NULL},      {"float16", NULL},  {"fp16", NULL},
@@ -268,6 +271,20 @@ static enum st format_of(const struct node *map, const char *key, const char *sa
     node_err(node_find(map, key), ST_INPUT, e, "%s: '%s' is not known here", key, said);
     return err_hint(e,
                     "it is one of vLLM's words: fp8, awq, gptq, modelopt_fp4, auto and the like");
+}
+
+static const char *word_at(const struct node *map, const char *key)
+{
+    const struct node *n = node_find(map, key);
+    return n && n->kind == NODE_STR && n->s.n ? n->s.p : NULL;
+}
+
+enum st experiment_formats(const struct node *map, const char *weights, const char *kv,
+                           struct observed_settings *out, struct err *e)
+{
+    TRY(format_of(map, weights, word_at(map, weights), weight_words, N(weight_words), &out->weights,
+                  e));
+    return format_of(map, kv, word_at(map, kv), kv_words, N(kv_words), &out->kv, e);
 }
 
 /* A part of the name such as FP8: between '-', '.' and '_'. */

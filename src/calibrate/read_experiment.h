@@ -48,6 +48,11 @@ enum st experiment_no_load(const struct experiment *x, struct err *e); /* refuse
  * replica stands for. */
 enum st experiment_read(struct arena *a, const char *dir, struct experiment *out, struct err *e);
 
+/* Number formats of weights and of keys and values, by vLLM's and TensorRT-LLM's words for them.
+ * ST_INPUT: a word that is not known. */
+enum st experiment_formats(const struct node *map, const char *weights, const char *kv,
+                           struct observed_settings *out, struct err *e);
+
 void experiment_doubt(struct arena *a, struct experiment *x, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calibrate/read_tree.h"
+#include "calibrate/read_vllm.h"
 #include "text/gz.h"
 #include "text/json.h"
 
@@ -245,8 +246,8 @@ static struct sv first_of(struct sv text)
     return text;
 }
 
-static enum st read_result(struct arena *a, const char *path, const struct node *map,
-                           struct observed *out, struct err *e)
+enum st vllm_read_result(struct arena *a, const char *path, const struct node *map,
+                         struct observed *out, struct err *e)
 {
     struct observed_stage *stages = arena_array(a, struct observed_stage, out->n_stages + 1);
     if (map->kind != NODE_MAP)
@@ -263,15 +264,15 @@ static enum st read_result(struct arena *a, const char *path, const struct node 
     return (node_find(map, "ttfts") ? read_rows : read_summary)(a, path, map, s, e);
 }
 
-static enum st read_results(struct arena *a, const char *path, struct sv text, struct observed *out,
-                            struct err *e)
+enum st vllm_read_results(struct arena *a, const char *path, struct sv text, struct observed *out,
+                          struct err *e)
 {
     struct json_limits limits = {.max_bytes = MOST_BYTES, .first_line = 1, .python = true};
     do {
         const struct sv one = first_of(text);
         struct node *map;
         TRY(json_parse(a, arena_str(a, path), one, &limits, &map, e));
-        TRY(read_result(a, path, map, out, e));
+        TRY(vllm_read_result(a, path, map, out, e));
         for (size_t i = 0; i < one.n; i++)
             limits.first_line += one.p[i] == '\n';
         text = (struct sv){text.p + one.n, text.n - one.n};
@@ -285,7 +286,7 @@ enum st observed_read_vllm(struct arena *a, const char *path, struct observed *o
 {
     struct gz_file f;
     TRY(gz_open(path, &f, e));
-    enum st st = read_results(a, path, f.text, out, e);
+    enum st st = vllm_read_results(a, path, f.text, out, e);
     gz_close(&f);
     return st;
 }

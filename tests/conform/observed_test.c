@@ -83,6 +83,27 @@ static const char run_requests[] =
     "}}, \"response_metrics\": {\"output_tokens\": " output ", \"output_token_times\": [" first \
     "], \"server_usage\": null}}, \"error\": null}"
 
+#define SWEPT                                                                                  \
+    "{\"completed\": 3, \"request_rate\": 1.0, \"total_input_tokens\": 600, "                  \
+    "\"total_output_tokens\": 63, \"mean_ttft_ms\": 200, \"median_ttft_ms\": 200, "            \
+    "\"p90_ttft_ms\": 280, \"median_e2el_ms\": 400, \"p90_e2el_ms\": 560, \"run_number\": 0, " \
+    "\"max_num_seqs\": 64}"
+
+#define LLMPERF                                                                               \
+    "{\"version\": \"2023-08-31\", \"name\": \"m\", \"model\": \"a/b\", "                     \
+    "\"num_concurrent_requests\": 2, "                                                        \
+    "\"results_ttft_s_quantiles_p50\": 0.2, \"results_ttft_s_quantiles_p90\": 0.28, "         \
+    "\"results_ttft_s_mean\": 0.2, \"results_end_to_end_latency_s_quantiles_p50\": 0.4, "     \
+    "\"results_end_to_end_latency_s_quantiles_p90\": 0.56, "                                  \
+    "\"results_end_to_end_latency_s_mean\": 0.4, \"results_number_input_tokens_mean\": 200, " \
+    "\"results_number_output_tokens_mean\": 21, \"results_num_completed_requests\": 3, "      \
+    "\"results_number_errors\": 0, \"results_num_completed_requests_per_min\": 60}"
+
+#define RESPONSE(input, output, ttft, e2e)                                                     \
+    "{\"error_code\": null, \"error_msg\": \"\", \"inter_token_latency_s\": 0.02, "            \
+    "\"ttft_s\": " ttft ", \"end_to_end_latency_s\": " e2e ", \"number_input_tokens\": " input \
+    ", \"number_output_tokens\": " output "}"
+
 struct sample {
     const char *format;
     struct {
@@ -165,6 +186,41 @@ static const struct sample samples[] = {
                                                                    "300", "31") "]"}},
      "each",
      true},
+    {"sweep",
+     {{"sw/20260101_101112/SERVE-max_num_seqs=64-BENCH-request_rate=1/run=0.json", SWEPT},
+      {"sw/20260101_101112/SERVE-max_num_seqs=64-BENCH-request_rate=1/warmup.json", "{}"},
+      {"sw/20260101_101112/summary.csv", "x"}},
+     "sw",
+     false},
+    {"sweep", {{"list/summary.json", "[" SWEPT "]"}}, "list/summary.json", false},
+    {"sweep",
+     {{"table/summary.csv",
+       ",date,completed,request_rate,total_input_tokens,total_output_tokens,mean_ttft_ms,"
+       "median_ttft_ms,p90_ttft_ms,median_e2el_ms,p90_e2el_ms,input_lens,p99_ttft_ms,max_num_seqs\n"
+       "0,20260101-101112,3,1.0,600,63,200.0,200.0,280.0,400.0,560.0,\"[1, 2]\",,64\n"}},
+     "table",
+     false},
+    {"llmperf",
+     {{"l/m_200_21_summary.json", LLMPERF},
+      {"l/m_200_21_individual_responses.json",
+       "[" RESPONSE("200", "21", "0.2", "0.4") ", " RESPONSE(
+           "100", "11", "0.1", "0.2") ", " RESPONSE("300", "31", "0.3", "0.6") "]"}},
+     "l",
+     false},
+    {"llmperf", {{"only_summary.json", LLMPERF}}, "only_summary.json", false},
+    {"trtllm",
+     {{"trt.json",
+       "{\"engine\": {\"model\": \"a/b\", \"backend\": \"Pytorch\", \"kv_cache_dtype\": \"FP8\", "
+       "\"quantization\": \"W4A16_AWQ\", \"max_sequence_length\": 4096}, \"machine\": {\"name\": "
+       "\"NVIDIA H100 80GB HBM3\"}, \"world_info\": {\"tp_size\": 2, \"pp_size\": 1, \"ep_size\": "
+       "1, "
+       "\"max_batch_size\": 64, \"max_num_tokens\": 2048, \"issue_rate\": 1.2}, \"request_info\": "
+       "{\"num_requests\": 3, \"avg_num_concurrent_requests\": 1.93, \"avg_input_length\": 200.0, "
+       "\"avg_output_length\": 21.0}, \"performance\": {\"request_throughput_req_s\": 1.0, "
+       "\"request_latency_percentiles_ms\": {\"p50\": 400, \"p90\": 560, \"average\": 400}}, "
+       "\"streaming_metrics\": {\"ttft_percentiles\": {\"p50\": 200, \"p90\": 280}}}"}},
+     "trt.json",
+     false},
 };
 
 static const char *put(struct test *t, const struct sample *s)
@@ -900,6 +956,75 @@ static void inference_perf_has_its_requests(void **state)
     refused(t, 9, "\"start_time\"", "\"began\"", "start_time: missing");
 }
 
+/* ---- sweeps, LLMPerf and trtllm-bench ----------------------------------------------------------
+ */
+
+enum { SWEEP = 10, SWEEP_TABLE = 12, LLMPERF_BOTH = 13, LLMPERF_MEANS = 14, TRTLLM = 15 };
+
+static void sweeps_are_of_one_server(void **state)
+{
+    struct test *t = *state;
+    struct observed o;
+    struct sample s = samples[SWEEP];
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    assert_int_equal(o.settings.batch_cap, 64);
+    s.files[1].name = "sw/20260101_101112/SERVE-max_num_seqs=64-BENCH-request_rate=2/run=0.json";
+    s.files[1].text = SWEPT;
+    assert_ok(observed_load(t->a, put(t, &s), &o, &t->e), t);
+    assert_int_equal(o.n_stages, 2);
+    s.files[1].name = "sw/20260101_101112/SERVE-max_num_seqs=8-BENCH-request_rate=2/run=0.json";
+    assert_told(t, observed_load(t->a, put(t, &s), &o, &t->e),
+                "the sweep has several servers: SERVE-max_num_seqs=64 and SERVE-max_num_seqs=8");
+    err_clear(&t->e);
+    assert_ok(
+        observed_load(t->a,
+                      test_path(t, "sw/20260101_101112/SERVE-max_num_seqs=8-BENCH-request_rate=2"),
+                      &o, &t->e),
+        t);
+    refused(t, SWEEP_TABLE, ",64\n", ",64\n1,x,3,1.0,600,63,200.0,200.0,280.0,400.0,560.0,,,8\n",
+            "the sweep has servers of max_num_seqs 64 and 8");
+    refused(t, SWEEP_TABLE, "max_num_seqs\n", "num_speculative_tokens\n",
+            "num_speculative_tokens 64: the server decoded speculatively");
+}
+
+static void llmperf_is_a_closed_loop(void **state)
+{
+    struct test *t = *state;
+    static const char *const as_is[] = {NULL};
+    struct observed o = changed(t, LLMPERF_BOTH, as_is);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_int_equal(o.stages->w.requests[0].num_prefill_tokens, 200);
+    assert_near(o.stages->of[OBSERVED_TPOT].at[OBSERVED_P50], 0.01, 1e-6);
+    assert_string_equal(o.settings.model, "a/b");
+    o = changed(t, LLMPERF_MEANS, as_is);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_true(isnan(o.stages->of[OBSERVED_TPOT].at[OBSERVED_P50]));
+    const char *alone =
+        test_write(t, "x_individual_responses.json", samples[LLMPERF_BOTH].files[1].text);
+    assert_told(t, observed_load(t->a, alone, &o, &t->e),
+                "does not say how many requests were sent at a time");
+    err_clear(&t->e);
+}
+
+static void trtllm_states_its_engine(void **state)
+{
+    struct test *t = *state;
+    static const char *const as_is[] = {NULL};
+    static const char *const at_once[] = {"\"issue_rate\": 1.2", "\"issue_rate\": 90000.0", NULL};
+    struct observed o = changed(t, TRTLLM, as_is);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_int_equal(o.settings.tp, 2);
+    assert_int_equal(o.settings.batch_cap, 64);
+    assert_int_equal(o.settings.max_model_len, 4096);
+    assert_string_equal(o.settings.kv, "fp8");
+    assert_string_equal(o.settings.weights, "int4");
+    assert_true(doubts(&o, "vLLM's scheduler stands in for its own"));
+    o = changed(t, TRTLLM, at_once);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 3);
+    refused(t, TRTLLM, "\"streaming_metrics\"", "\"decoding_stats\": {\"mode\": \"Eagle\"}, \"s\"",
+            "decoding_stats: the server decoded speculatively");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -935,6 +1060,9 @@ int main(void)
         TEST(lengths_under_ignore_eos_are_one_decision),
         TEST(inference_perf_needs_no_experiment),
         TEST(inference_perf_has_its_requests),
+        TEST(sweeps_are_of_one_server),
+        TEST(llmperf_is_a_closed_loop),
+        TEST(trtllm_states_its_engine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
