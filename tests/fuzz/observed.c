@@ -1,6 +1,8 @@
-/* Any bytes as every record of latencies; those of inference-perf cut at a byte 1e into its two
- * files. What was read holds requests in order and percentiles that are no nonsense. */
+/* Any bytes as every record of latencies, under the names that formats are known by; those of
+ * inference-perf cut at a byte 1e into its two files, or at 1f with its own configuration. What was
+ * read holds requests in order and percentiles that are no nonsense. */
 #include <math.h>
+#include <unistd.h>
 
 #include "calibrate/observed.h"
 #include "folder.h"
@@ -30,18 +32,31 @@ static void try_path(struct arena *a, const char *path)
         check_stage(&o.stages[i]);
 }
 
+static void try_folder(struct arena *a, const char *plan, const uint8_t *data, const uint8_t *cut,
+                       size_t size)
+{
+    const size_t part = (size_t)(cut - data);
+    unlink(fs_join(a, folder(), "experiment.json"));
+    folder_put(a, plan, data, part);
+    folder_put(a, "stage_0_lifecycle_metrics.json", cut + 1, size - part - 1);
+    try_path(a, folder());
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const char *const names[] = {"record.json",  "record.jsonl", "record.csv",
+                                        "summary.json", "summary.csv",  "a_summary.json"};
     struct arena *a = arena_new();
     const uint8_t *cut = size ? memchr(data, 0x1e, size) : NULL;
-    if (cut) {
-        size_t part = (size_t)(cut - data);
-        folder_put(a, "experiment.json", data, part);
-        folder_put(a, "stage_0_lifecycle_metrics.json", cut + 1, size - part - 1);
-        try_path(a, folder());
-    } else {
-        try_path(a, folder_put(a, "record.json", data, size));
-        try_path(a, folder_put(a, "record.jsonl", data, size));
+    const uint8_t *own = size ? memchr(data, 0x1f, size) : NULL;
+    if (cut)
+        try_folder(a, "experiment.json", data, cut, size);
+    else if (own)
+        try_folder(a, "config.yaml", data, own, size);
+    for (size_t i = 0; !cut && !own && i < sizeof names / sizeof *names; i++) {
+        const char *path = folder_put(a, names[i], data, size);
+        try_path(a, path);
+        unlink(path);
     }
     arena_free(&a);
     return 0;
