@@ -17,9 +17,20 @@ static double seconds(int64_t ns)
     return ns == RUN_NONE ? (double)NAN : ns_to_s(ns);
 }
 
+/* Gaps between the messages of a server's answer; tokens of one message have one time. */
+static int64_t gaps_of(const struct run *r, size_t request)
+{
+    int64_t gaps = 0;
+    for (size_t k = r->first_token[request] + 1; k < r->first_token[request + 1]; k++)
+        gaps += r->tokens[k].token_time_ns > r->tokens[k - 1].token_time_ns;
+    return gaps;
+}
+
 static struct observed_row *rows_of(struct arena *a, const struct run *r, size_t *n)
 {
     struct observed_row *rows = arena_array(a, struct observed_row, r->n_requests);
+    const struct node *kind = node_path(r->meta, "params.engine.kind");
+    const bool server = kind && kind->kind == NODE_STR && sv_eq(kind->s, "openai");
     *n = 0;
     for (size_t i = 0; i < r->n_requests; i++) {
         const struct run_request *q = &r->requests[i];
@@ -32,6 +43,7 @@ static struct observed_row *rows_of(struct arena *a, const struct run *r, size_t
             .prompt_tokens = q->num_prefill_tokens,
             .output_tokens = q->num_decode_tokens_actual,
             .cached_tokens = -1,
+            .gaps = server && r->tokens ? gaps_of(r, i) : 0,
             .ok = q->status == RUN_OK,
         };
     }

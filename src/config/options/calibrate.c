@@ -2,8 +2,8 @@
 
 static const struct option rows[] = {
     {KEY_AT("from", calibrate.from), .commands = CMD_CALIBRATE,
-     .help = "records of runs that are fitted: run directories, or what vllm bench serve, "
-             "inference-perf, GuideLLM or AIPerf wrote"},
+     .help = "records of runs that are fitted: run directories, or what vllm bench serve or sweep, "
+             "SGLang, inference-perf, GuideLLM, AIPerf, GenAI-Perf, LLMPerf or trtllm-bench wrote"},
     {KEY_AT("stages", calibrate.stages), .commands = CMD_CALIBRATE,
      .when = WHEN(ALWAYS_SET("from")), .help = "stages of these that are fitted; all when unset"},
     {KEY_AT("check", calibrate.check), .commands = CMD_CALIBRATE,

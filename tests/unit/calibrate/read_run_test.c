@@ -91,9 +91,44 @@ static void batches_are_known_without_rows_of_tokens(void **state)
     tmp_free(&tmp);
 }
 
+/* A request of 121 tokens, `each` of them at a time. */
+static enum st load_server(struct test *t, const struct tmp *tmp, int each)
+{
+    enum { N = 121 };
+    struct observed run = {.path = tmp->dir, .name = "r"};
+    struct buf b = {0};
+    put(tmp, "run_meta.json",
+        "{\"schema_version\": 1, \"run_type\": \"real\", \"params\": {\"engine\": {\"kind\": "
+        "\"openai\"}}}");
+    put(tmp, "request_metrics.csv",
+        "request_id,arrival_time_ns,first_token_time_ns,ttft_ns,completion_time_ns,"
+        "num_prefill_tokens,num_decode_tokens,num_decode_tokens_actual,status\n"
+        "0,0,1000,1000,121000,4,121,121,ok\n");
+    buf_puts(&b, "request_id,token_index,token_time_ns,token_latency_ns\n");
+    for (int k = 0, before = 0; k < N; k++) {
+        const int now = 1 + (k + each - 1) / each * each;
+        buf_printf(&b, "0,%d,%d000,%d000\n", k, now, now - before);
+        before = now;
+    }
+    put(tmp, "token_metrics.csv", buf_str(&b));
+    buf_free(&b);
+    return observed_read_run(t->a, tmp->dir, &run, &t->e);
+}
+
+static void a_server_of_several_tokens_a_message_is_refused(void **state)
+{
+    struct test *t = *state;
+    struct tmp tmp = tmp_new();
+    assert_ok(load_server(t, &tmp, 1), t);
+    assert_int_equal(load_server(t, &tmp, 3), ST_INPUT);
+    assert_non_null(strstr(err_cause(&t->e, 0), "its messages brought 3 tokens each"));
+    tmp_free(&tmp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(sequences_wait_from_the_batch_before),
-                                       TEST(batches_are_known_without_rows_of_tokens)};
+                                       TEST(batches_are_known_without_rows_of_tokens),
+                                       TEST(a_server_of_several_tokens_a_message_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
