@@ -162,22 +162,41 @@ static enum st series_of(struct arena *a, const struct node *map, const char *na
     return ST_OK;
 }
 
-/* The load that was asked for: a rate and its burstiness; or, where the rate is infinite, so many
- * at a time. ST_INPUT: neither. */
+/* Whether the limit of requests at a time held requests back: nearly so many were in the service,
+ * by Little's law, or they came slower than the rate that was asked for. */
+static enum st limit_reached(const struct node *map, double rate, int64_t most, bool *out,
+                             struct err *e)
+{
+    static const double nearly = 0.8, slower = 0.85;
+    double served, e2e_ms;
+    TRY(read_tree_number(map, "request_throughput", 0, 1e9, &served, e));
+    TRY(read_tree_number(map, "mean_e2el_ms|mean_e2e_latency_ms", 0, MOST_S, &e2e_ms, e));
+    *out = most > 0 && (served * e2e_ms / 1e3 >= nearly * (double)most ||
+                        (isnan(e2e_ms) && served < slower * rate));
+    return ST_OK;
+}
+
+/* The load that was asked for: a rate and its burstiness; or so many at a time, where the rate is
+ * infinite or that limit decided. ST_INPUT: neither. */
 static enum st load_of(const struct node *map, struct observed_means *m, struct err *e)
 {
     const struct node *asked = node_find(map, "request_rate");
     const bool rated =
         asked && (asked->kind == NODE_INT || (asked->kind == NODE_FLOAT && isfinite(asked->f)));
+    bool limited = !rated;
+    int64_t most;
+    TRY(read_tree_count(map, "max_concurrency", &most, e));
     if (rated) {
         TRY(read_tree_number(map, "request_rate", 1e-6, 1e6, &m->rate, e));
         TRY(read_tree_number(map, "burstiness", 1e-3, 1e6, &m->burstiness, e));
         m->burstiness = isnan(m->burstiness) ? 1 : m->burstiness;
-        return ST_OK;
+        TRY(limit_reached(map, m->rate, most, &limited, e));
     }
-    TRY(read_tree_count(map, "max_concurrency", &m->concurrency, e));
+    if (!limited)
+        return ST_OK;
     TRY(read_tree_number(map, "request_throughput", 0, 1e9, &m->rate, e));
-    if (asked && m->concurrency > 0 && m->concurrency <= CONCURRENCY_MOST)
+    m->concurrency = most;
+    if (asked && most > 0 && most <= CONCURRENCY_MOST)
         return ST_OK;
     node_err(asked ? asked : map, ST_INPUT, e,
              "requests were sent all at once, or a number at a time, and the record does not "

@@ -32,6 +32,26 @@ static void an_infinite_rate_is_a_closed_loop(void **state)
     assert_near(o.stages->of[OBSERVED_E2E].at[OBSERVED_P50], 0.4, 1e-6);
 }
 
+/* A rate beside a limit that held requests back, and one that did not. */
+static void a_limit_that_decides_is_a_closed_loop(void **state)
+{
+#define LIMITED(throughput, e2e)                                                                 \
+    {                                                                                            \
+        "\"request_rate\": 1.0",                                                                 \
+            "\"request_rate\": 1.0, \"max_concurrency\": 2, \"request_throughput\": " throughput \
+                e2e,                                                                             \
+            NULL                                                                                 \
+    }
+    static const char *const reached[] = LIMITED("0.9", ", \"mean_e2el_ms\": 2000");
+    static const char *const far[] = LIMITED("0.9", ", \"mean_e2e_latency_ms\": 400");
+    static const char *const slower[] = LIMITED("0.5", "");
+    const struct observed o = changed(*state, 7, reached);
+    assert_int_equal(concurrency_peak(o.stages->w.concurrency), 2);
+    assert_near(o.stages->rate, 0.9, 0);
+    assert_null(changed(*state, 7, far).stages->w.concurrency);
+    assert_int_equal(concurrency_peak(changed(*state, 7, slower).stages->w.concurrency), 2);
+}
+
 static void random_lengths_lie_evenly_around_their_means(void **state)
 {
     static const char *const words[] = {"\"request_rate\": 1.0",
@@ -330,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_infinite_rate_is_a_closed_loop),
+        TEST(a_limit_that_decides_is_a_closed_loop),
         TEST(random_lengths_lie_evenly_around_their_means),
         TEST(aiperf_and_genai_perf_state_a_concurrency),
         TEST(records_of_speculation_are_refused),

@@ -109,8 +109,9 @@ static void conditions_are_told(void **state)
                              "only with workload.arrival.rate");
     buf_clear(&b);
     when_text(&b, option_find("workload.arrival.rate"), CMD_WORKLOAD);
-    assert_string_equal(b.p, "not with import=azure, bailian, burstgpt, mooncake or vidur; only with "
-                             "workload.arrival.kind=fixed_interval, poisson or gamma");
+    assert_string_equal(b.p,
+                        "not with import=azure, bailian, burstgpt, mooncake or vidur; only with "
+                        "workload.arrival.kind=fixed_interval, poisson or gamma");
     buf_clear(&b);
     when_text(&b, option_find("cluster.replicas"), CMD_SIMULATE);
     assert_int_equal(b.n, 0);
