@@ -57,7 +57,7 @@ static int64_t whole(double v)
 static enum st row_of(const struct node *request, bool by_plan, struct observed_row *r,
                       struct err *e)
 {
-    double prompt, output, cached, planned, start, end, first, ttft_ms;
+    double prompt, output, cached, planned, start, end, first, ttft_ms, messages;
     if (request->kind != NODE_MAP)
         return node_err(request, ST_INPUT, e, "requests: expected an object, got %s",
                         node_kind_name(request->kind));
@@ -71,6 +71,7 @@ static enum st row_of(const struct node *request, bool by_plan, struct observed_
     TRY(number_in(request, "request_end_time|end_time", "info.timings", "request_end", &end, e));
     TRY(number_in(request, "first_token_time", "info.timings", "first_token_iteration", &first, e));
     TRY(number_in(request, "targeted_start", "info.timings", "targeted_start", &planned, e));
+    TRY(number_in(request, "token_iterations", "info.timings", "token_iterations", &messages, e));
     TRY(read_tree_number(request, "time_to_first_token_ms", 0, MOST_S, &ttft_ms, e));
     if (isnan(first))
         first = start + ttft_ms / 1e3;
@@ -80,6 +81,7 @@ static enum st row_of(const struct node *request, bool by_plan, struct observed_
                                .prompt_tokens = whole(prompt),
                                .output_tokens = whole(output),
                                .cached_tokens = isnan(cached) ? -1 : whole(cached),
+                               .gaps = messages > 1 ? whole(messages) - 1 : 0,
                                .ok = true};
     return ST_OK;
 }

@@ -138,6 +138,17 @@ static void messages_of_several_tokens_are_refused(void **state)
     err_clear(&t->e);
 }
 
+/* GuideLLM counts the messages that had tokens. */
+static void messages_of_guidellm_are_counted(void **state)
+{
+    struct test *t = *state;
+    static const char *const each[] = {"\"output_tokens\": 31",
+                                       "\"output_tokens\": 310, \"token_iterations\": 310", NULL};
+    assert_int_equal(changed(t, 5, each).stages->completed, 3);
+    refused(t, 5, "\"output_tokens\": 31", "\"output_tokens\": 310, \"token_iterations\": 104",
+            "its messages brought 3 tokens each");
+}
+
 /* ---- counts of the server ---------------------------------------------------------------------
  */
 
@@ -355,6 +366,7 @@ int main(void)
         TEST(aiperf_and_genai_perf_state_a_concurrency),
         TEST(records_of_speculation_are_refused),
         TEST(messages_of_several_tokens_are_refused),
+        TEST(messages_of_guidellm_are_counted),
         TEST(what_the_server_counted_wins),
         TEST(inference_perf_counts_of_the_server_win),
         TEST(lengths_under_ignore_eos_are_one_decision),
