@@ -17,6 +17,11 @@ const char *energy_file(struct arena *a, const char *path, const char *name)
     return fs_is_dir(path) ? fs_join(a, path, name) : path;
 }
 
+int64_t energy_log_gpu(const struct job_context *c, const char *key, int64_t gpu)
+{
+    return config_origin(c->config, key) > ORIGIN_DEFAULT ? gpu : POWER_LOG_ONLY_GPU;
+}
+
 enum st energy_write_log(const struct artifact *art, const struct power_log *log, int64_t gpu,
                          int64_t utc_offset_s, bool keep_zone, struct err *e)
 {
@@ -64,7 +69,7 @@ enum st energy_read_application(struct job_context *c, struct energy_application
         return ST_OK;
     out->has_power = &out->power;
     return power_log_read(c->a, energy_file(c->a, p->energy.application_power, power_name),
-                          p->energy.gpu, &out->power, e);
+                          energy_log_gpu(c, "gpu", p->energy.gpu), &out->power, e);
 }
 
 static enum st read_sources(struct job_context *c, struct sources *s, struct err *e)
@@ -88,8 +93,8 @@ static enum st read_sources(struct job_context *c, struct sources *s, struct err
                                  energy_file(a, p->energy.isolated, "isolated_kernels_timing.json"),
                                  &s->isolated, e));
     }
-    TRY(power_log_read(a, energy_file(a, p->energy.power, power_name), p->energy.gpu, &s->power,
-                       e));
+    TRY(power_log_read(a, energy_file(a, p->energy.power, power_name),
+                       energy_log_gpu(c, "gpu", p->energy.gpu), &s->power, e));
     TRY(energy_read_application(c, &s->application, e));
     s->in.application = s->application.has_timing;
     s->in.application_power = s->application.has_power;
@@ -144,9 +149,9 @@ static enum st write_report(struct job_context *c, const struct energy_report *r
     node_put(a, from, "full", node_str(a, s->full.source));
     node_put(a, from, "isolated", node_str_or_null(a, s->in.isolated ? s->isolated.source : NULL));
     node_put(a, extra, "sources", from);
-    node_put(a, extra, "gpu", node_int(a, c->plan->energy.gpu));
+    node_put(a, extra, "gpu", node_int(a, s->power.gpu));
     TRY(energy_write_report(a, art, r, e));
-    TRY(energy_write_log(art, &s->power, c->plan->energy.gpu, 0, true, e));
+    TRY(energy_write_log(art, &s->power, s->power.gpu, 0, true, e));
     TRY(job_snapshot(c, art, e));
     return artifact_commit(art, energy_meta(c, id, art, "energy", extra), e);
 }

@@ -9,6 +9,8 @@
 
 /* A file, or the folder that holds it under its usual name. */
 const char *energy_file(struct arena *a, const char *path, const char *name);
+/* The GPU whose rows of a log are read: what that key says, else the log's only one. */
+int64_t energy_log_gpu(const struct job_context *c, const char *key, int64_t gpu);
 /* power.csv. keep_zone: the times of a log in UTC keep their zone. */
 enum st energy_write_log(const struct artifact *art, const struct power_log *log, int64_t gpu,
                          int64_t utc_offset_s, bool keep_zone, struct err *e);

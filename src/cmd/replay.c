@@ -418,8 +418,8 @@ static enum st region_energy(struct job_context *c, const struct replay_report *
     const struct plan *p = c->plan;
     const struct timing *t = &r->region.time;
     struct power_log log;
-    TRY(power_log_read(c->a, energy_file(c->a, p->energy.power, "power.csv"), p->replay.gpu, &log,
-                       e));
+    TRY(power_log_read(c->a, energy_file(c->a, p->energy.power, "power.csv"),
+                       energy_log_gpu(c, "replay.gpu", p->replay.gpu), &log, e));
     const int64_t east_ns = log.zoned ? 0 : stamp_utc_offset_s(t->start_wall_ns) * NS_PER_S;
     struct full_timing full = {
         .window = timing_window_of(c->a, t->start_wall_ns + east_ns, t->end_wall_ns + east_ns, 0),

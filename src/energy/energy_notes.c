@@ -17,8 +17,21 @@ static void note_log(struct arena *a, note_list *notes, const struct power_log *
                                      "of a few seconds are smeared",
                                      log->source));
     if (log->missing)
-        vec_push(notes, arena_printf(a, "%s: %lld rows without power were left out", log->source,
-                                     (long long)log->missing));
+        vec_push(notes,
+                 arena_printf(a, "%s: %lld rows without power were left out%s%s%s", log->source,
+                              (long long)log->missing, log->no_power ? ", the first '" : "",
+                              log->no_power ? log->no_power : "", log->no_power ? "'" : ""));
+    if (log->counted)
+        vec_push(notes, arena_printf(a, "%s has no index: %s was read", log->source, log->what));
+    if (log->headers)
+        vec_push(notes, arena_printf(a, "%s: %lld repeated headers were skipped", log->source,
+                                     (long long)log->headers));
+    if (log->doubtful)
+        vec_push(notes, arena_printf(a,
+                                     "%s: no column says which GPU its rows are of; their powers "
+                                     "or times change in turn as those of several GPUs do: log "
+                                     "the index too",
+                                     log->source));
     if (log->cut)
         vec_push(notes,
                  arena_printf(a, "%s: the last line has no end and was left out", log->source));

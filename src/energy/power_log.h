@@ -1,16 +1,18 @@
 /* Power over time: the samples of one GPU, or of one meter, and the energy of a window of them.
  *
- * Files that are read, by their header:
+ * Files that are read, by their header (energy/power_columns.h has all names and units):
  *
  *     timestamp,gpu,power_w         ours (with energy_j, the reading of an energy counter)
- *     time,sum                      a meter, or the sum of several GPUs, in watts
+ *     time,sum                      a meter, or the sum of several GPUs
  *     timestamp, index, power.draw [W]    nvidia-smi --query-gpu=timestamp,index,power.draw
- *                                   --format=csv; also nounits, power.draw.instant, without index
- *                                   when it has one GPU alone: rows of several are refused
+ *                                   --format=csv; also nounits, power.draw.instant
+ *     #Date  Time  gpu  pwr         nvidia-smi dmon -o DT
+ *     time,gpu0_power_w,gpu1_power_w    a column for each GPU
  *
- * Cells end with a comma, or with a semicolon where the comma is the decimal mark. Times are those
- * of energy/stamp.h. Rows without power ("[N/A]", an empty cell) are counted, and left out unless
- * the counter ticked there; so is a last line without its end: its writer was killed in it.
+ * energy/power_text.h brings them into one form, energy/power_gpus.h tells GPUs apart: a log of
+ * several is read for the one that is asked for, and refused without. Times are those of
+ * energy/stamp.h. Rows without power ("[N/A]", "ERR!", an empty cell) are counted, and left out
+ * unless the counter ticked there; so is a last line without its end: its writer was killed in it.
  *
  * The energy of a window is integrated thus: power interpolated at both edges, trapezoids between
  * the samples; rows of one time are one sample, and between them power steps. A single sample in
@@ -38,17 +40,26 @@ struct power_sample {
 struct power_log {
     const struct power_sample *p; /* [n], in order of time */
     size_t n;
-    bool zoned;         /* ns is since 1970 in UTC; else as the wall's clock counted */
-    const char *source; /* for messages */
-    const char *what;   /* "GPU 0", "the sum of a meter" */
-    bool averaged;      /* known to be an average over about a second (nvidia-smi's power.draw) */
-    int64_t missing;    /* rows without power */
-    bool cut;           /* the last line was left out */
+    bool zoned;           /* ns is since 1970 in UTC; else as the wall's clock counted */
+    const char *source;   /* for messages */
+    const char *what;     /* "GPU 0", "the sum of a meter" */
+    int64_t gpu;          /* its number, 0 where the log has none */
+    bool meter;           /* of no GPU */
+    bool counted;         /* no column has numbers of GPUs: `what` says which it is */
+    bool averaged;        /* known to be an average over about a second (nvidia-smi's power.draw) */
+    bool doubtful;        /* names no GPU, and several could have written it (power_gpus_mixed) */
+    int64_t missing;      /* rows without power */
+    const char *no_power; /* what the first of them says instead; NULL = nothing */
+    int64_t headers;      /* repeated ones that were left out */
+    bool cut;             /* the last line was left out */
 };
 
-/* gpu: the rows with that number, where the log tells GPUs apart. ST_INPUT: no such file, an
- * unknown header, a cell at its place, time that goes back, no row of that GPU (the others are
- * named). */
+/* Of a log with one GPU alone that one, without asking for its number. */
+enum { POWER_LOG_ONLY_GPU = -1 };
+
+/* gpu: the rows with that number, where the log tells GPUs apart; POWER_LOG_ONLY_GPU. ST_INPUT: no
+ * such file, an unknown header, a cell at its place, time that goes back, no row of that GPU, or
+ * several GPUs and none asked for (they are named). */
 enum st power_log_read(struct arena *a, const char *path, int64_t gpu, struct power_log *out,
                        struct err *e);
 enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, int64_t gpu,
@@ -57,8 +68,9 @@ enum st power_log_parse(struct arena *a, const char *source, struct sv bytes, in
 /* Forgets readings of the counter that repeat the one before: those between two ticks. */
 void power_log_ticks(struct power_sample *p, size_t n);
 
-/* The file of ours, times without a zone: those of a log in UTC so many seconds east of it, those
- * of any other as they are. Without any reading of the counter the column is left out. */
+/* The file of ours, or of a meter: times without a zone: those of a log in UTC so many seconds east
+ * of it, those of any other as they are. Without any reading of the counter the column is left out.
+ */
 void power_log_write(FILE *f, const struct power_log *log, int64_t gpu, int64_t utc_offset_s);
 /* The same in UTC, with its zone. */
 void power_log_write_zoned(FILE *f, const struct power_log *log, int64_t gpu);

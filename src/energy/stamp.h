@@ -20,13 +20,20 @@
 struct stamp {
     int64_t ns; /* since 1970: in UTC when zoned, else as the wall's clock counts */
     bool zoned;
+    int digits; /* decimals of a second in the text: 3 = milliseconds */
 };
 
 /* "YYYY-MM-DD HH:MM:SS" with a fraction of up to nine digits behind a point or a comma; also with
- * 'T', or with '/' as nvidia-smi writes dates; a zone may follow ("Z", "+02:00", "+0200", "+02").
- * Or seconds since 1970, from 1e8 on. Years 1970 to
- * 2199. */
+ * 'T', or with '/' as nvidia-smi writes dates; a zone may follow ("Z", "UTC", "+02:00", "+0200",
+ * "+02"). Dates may also be "YYYYMMDD", "DD.MM.YYYY", and "M/D/YYYY" with AM or PM; without these
+ * two, day and month with '/' must be told apart by a day over 12.
+ *
+ * Or a number: seconds, milliseconds, microseconds or nanoseconds since 1970. From 1973 to 2199
+ * their ranges do not meet, so the magnitude tells which. Years 1970 to 2199. */
 bool stamp_parse(struct sv text, struct stamp *out);
+/* The same, where the unit of numbers is known: 1 = ns, NS_PER_S = s; 0 = by magnitude. A number
+ * that is no time of 1973 to 2199 in that unit is refused. */
+bool stamp_parse_unit(struct sv text, int64_t unit_ns, struct stamp *out);
 
 enum { STAMP_MAX = 32 };
 /* "2026-11-21 16:30:05.123" of a time in UTC, so many seconds east of it; down to the

@@ -31,6 +31,22 @@ static void forms_of_one_time(void **state)
         {"2026-11-21 16:30:05 Z", 0, true},
         {"1795278605.5", 500000000, true},
         {"1795278605", 0, true},
+        {"2026-11-21 16:30:05 UTC", 0, true},
+        {"2026-11-21 16:30:05.25 +0000 UTC", 250000000, true},
+        {"20261121 16:30:05", 0, false},     /* nvidia-smi dmon */
+        {"11/21/2026 4:30:05 PM", 0, false}, /* Windows, en-US */
+        {"11/21/2026 4:30:05.5\xe2\x80\xafpm", 500000000, false},
+        {"2026-11-21 04:30:05 PM", 0, false},
+        {"11/21/2026 16:30:05", 0, false},
+        {"21/11/2026 16:30:05", 0, false},
+        {"21.11.2026 16:30:05,5", 500000000, false},
+        /* since 1970, by magnitude */
+        {"1795278605123", 123000000, true},
+        {"1795278605123.5", 123500000, true},
+        {"1795278605123456", 123456000, true},
+        {"1795278605123456789", 123456789, true},
+        {"1795278605.123456789", 123456789, true},
+        {"1.7952786055e9", 500000000, true},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -66,6 +82,13 @@ static void what_is_no_time_is_refused(void **state)
         "1969-12-31 23:59:59",
         "2200-01-01 00:00:00",
         "1e300",
+        "11/12/2026 16:30:05", /* the 11th or the 12th */
+        "13/13/2026 16:30:05",
+        "11/21/2026 0:30:05 PM",
+        "11/21/2026 16:30:05 PM",
+        "2026-11-21 16:30:05 CET",
+        "12345678901", /* 2361 in seconds, April 1970 in milliseconds */
+        "1795278605123456789012",
         "-1795278605",
         "nan",
     };
@@ -75,6 +98,21 @@ static void what_is_no_time_is_refused(void **state)
         if (stamp_parse(sv_of(rows[i]), &at))
             fail_msg("'%s' is taken", rows[i]);
     assert_true(stamp_parse(sv_of("2028-02-29 23:59:60"), &at)); /* a leap day, a leap second */
+}
+
+static void a_unit_in_the_header_decides(void **state)
+{
+    struct stamp at;
+    (void)state;
+    assert_true(stamp_parse_unit(sv_of("1795278605123"), NS_PER_MS, &at));
+    assert_int_equal(at.ns, wall_s * NS_PER_S + 123 * NS_PER_MS);
+    assert_int_equal(at.digits, 3);
+    assert_false(stamp_parse_unit(sv_of("1795278605123"), NS_PER_S, &at));
+    assert_false(stamp_parse_unit(sv_of("1795278605"), NS_PER_MS, &at));
+    /* nanoseconds since boot: without a unit they would be microseconds of 1974 */
+    assert_false(stamp_parse_unit(sv_of("130000000000000"), 1, &at));
+    assert_true(stamp_parse_unit(sv_of("2026-11-21 16:30:05.25"), NS_PER_MS, &at));
+    assert_int_equal(at.digits, 2);
 }
 
 static void times_are_written_in_local_time_of_an_offset(void **state)
@@ -113,6 +151,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(forms_of_one_time),
         TEST(what_is_no_time_is_refused),
+        TEST(a_unit_in_the_header_decides),
         TEST(times_are_written_in_local_time_of_an_offset),
         TEST(zones_of_the_machine_count_for_writing_alone),
     };
