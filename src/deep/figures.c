@@ -128,20 +128,26 @@ static double tensor_activity(const struct source *s)
 }
 
 /* The tensor cores' part of the figures. Volta's instruction is 512 operations of fp16 whatever its
- * form; later ones differ by shape and type: only their own counters tell. */
-static void take_tensor(struct deep_figures *f, const struct source *s)
+ * form; later ones differ by shape and type: only their own counters tell. A count of 0 of some
+ * types says nothing of the others that the GPU has. Returns the operations that were counted. */
+static double take_tensor(struct deep_figures *f, const struct source *s)
 {
     static const struct {
         enum deep_unit unit;
         const char *type;
-    } rows[] = {{UNIT_TENSOR_FP64, "fp64"}, {UNIT_TENSOR_TF32, "tf32"}, {UNIT_TENSOR_BF16, "bf16"},
-                {UNIT_TENSOR_FP16, "fp16"}, {UNIT_TENSOR_FP8, "fp8"},   {UNIT_TENSOR_FP4, "fp4"},
-                {UNIT_TENSOR_INT8, "int8"}};
+        double since; /* compute capability; 0 = which GPUs have it is left open */
+    } rows[] = {{UNIT_TENSOR_FP64, "fp64", 0},   {UNIT_TENSOR_TF32, "tf32", 8.0},
+                {UNIT_TENSOR_BF16, "bf16", 8.0}, {UNIT_TENSOR_FP16, "fp16", 7.0},
+                {UNIT_TENSOR_FP8, "fp8", 8.9},   {UNIT_TENSOR_FP4, "fp4", 10.0},
+                {UNIT_TENSOR_INT8, "int8", 7.2}};
+    const double cc = s->l->cc;
     double sum = NAN, activity = tensor_activity(s);
-    bool volta = s->l->cc >= 7.0 && s->l->cc<7.25, none = s->l->cc> 0 && s->l->cc < 7.0;
+    bool volta = cc >= 7.0 && cc<7.25, none = cc> 0 && cc < 7.0, all = true;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         f->flop[rows[i].unit] = tensor(s, rows[i].type);
         sum = both(sum, f->flop[rows[i].unit]);
+        if (rows[i].since > 0 && (cc > 0 ? rows[i].since <= cc : rows[i].since <= 8.0))
+            all &= !isnan(f->flop[rows[i].unit]);
     }
     if (isnan(sum) && volta) {
         f->flop[UNIT_TENSOR_FP16] = 512 * count(s, "sm__inst_executed_pipe_tensor");
@@ -151,8 +157,9 @@ static void take_tensor(struct deep_figures *f, const struct source *s)
         f->uncounted = 0;
     else if (activity > 0)
         f->uncounted = 1;
-    else if (!isnan(sum)) /* counted, of some types at least, and 0 */
+    else if (all || (volta && !isnan(sum))) /* counted, and 0 */
         f->uncounted = 0;
+    return sum;
 }
 
 /* Its own counter, else cycles over their rate. */
@@ -180,7 +187,10 @@ struct deep_figures deep_figures_of(const struct ncu_table *t, const struct ncu_
     f.flop[UNIT_FP64] = scalar(&s, 'd', 1);
     f.flop[UNIT_FP32] = scalar(&s, 'f', 1);
     f.flop[UNIT_FP16] = scalar(&s, 'h', 2);
-    take_tensor(&f, &s);
+    const double tensor_sum = take_tensor(&f, &s);
+    f.complete =
+        tensor_sum > 0 ||
+        (f.uncounted <= 0 && !isnan(f.flop[UNIT_FP64] + f.flop[UNIT_FP32] + f.flop[UNIT_FP16]));
     f.dram_bytes = get(&s, "dram__bytes_read.sum") + get(&s, "dram__bytes_write.sum");
     f.dram_bytes = first_of(f.dram_bytes, count(&s, "dram__bytes"));
     f.dram_bytes = first_of(
@@ -236,7 +246,7 @@ double deep_flop(const struct deep_figures *f)
         return NAN;
     for (int i = 0; i < UNITS; i++)
         sum = both(sum, f->flop[i]);
-    return sum;
+    return sum > 0 || f->complete >= 1 ? sum : (double)NAN;
 }
 
 /* ---- the place under the roofs ---- */
@@ -248,8 +258,8 @@ const char *deep_class_name(unsigned c)
     return names[c];
 }
 
-/* Share of the duration that the operations take at peak. Operations of a unit without a known peak
- * make it unknown. */
+/* Share of the duration that the counted operations take at peak. Operations of a unit without a
+ * known peak make it unknown, and so do those that were not counted where the others are none. */
 static double compute_share(const struct deep_figures *f, const struct deep_roofs *r)
 {
     double s = NAN;
@@ -263,7 +273,7 @@ static double compute_share(const struct deep_figures *f, const struct deep_roof
     for (int i = 0; i < UNITS; i++)
         if (f->flop[i] > 0 && isnan(r->flop_per_s[i]))
             return NAN;
-    return s / (f->duration_ns / 1e9);
+    return s > 0 || f->complete >= 1 ? s / (f->duration_ns / 1e9) : (double)NAN;
 }
 
 /* What keeps warps from filling the SMs: the grid where its blocks are fewer than an SM's other
@@ -299,49 +309,82 @@ static const char *whose(bool roof)
     return roof ? "the roof" : "Nsight Compute's peak";
 }
 
-static const char *share_words(struct arena *a, double compute, bool compute_roof,
-                               const char *memory_name, double memory, bool memory_roof)
+struct shares {
+    double compute, memory;
+    bool compute_roof, memory_roof; /* of a roof, not of ncu's peak */
+    bool at_least;                  /* compute is a lower bound: not all operations were counted */
+    const char *memory_name;
+};
+
+static const char *share_words(struct arena *a, const struct shares *s)
 {
-    if (compute_roof == memory_roof)
-        return arena_printf(a, "compute %.0f %%, %s %.0f %% of %s", 100 * compute, memory_name,
-                            100 * memory, whose(memory_roof));
-    return arena_printf(a, "compute %.0f %% of %s, %s %.0f %% of %s", 100 * compute,
-                        whose(compute_roof), memory_name, 100 * memory, whose(memory_roof));
+    const char *least = s->at_least ? "at least " : "";
+    if (s->compute_roof == s->memory_roof)
+        return arena_printf(a, "compute %s%.0f %%, %s %.0f %% of %s", least, 100 * s->compute,
+                            s->memory_name, 100 * s->memory, whose(s->memory_roof));
+    return arena_printf(a, "compute %s%.0f %% of %s, %s %.0f %% of %s", least, 100 * s->compute,
+                        whose(s->compute_roof), s->memory_name, 100 * s->memory,
+                        whose(s->memory_roof));
+}
+
+static struct shares shares_of(const struct deep_place *p, const struct deep_figures *f)
+{
+    struct shares s = {.compute = p->compute, .compute_roof = true};
+    const double dram = first_of(p->dram, f->dram_percent / 100),
+                 l2 = first_of(p->l2, f->l2_percent / 100), sm = f->sm_percent / 100;
+    const bool partial = !(f->complete >= 1);
+    if (isnan(s.compute)) {
+        s.compute = sm;
+        s.compute_roof = false;
+    }
+    s.at_least = partial && s.compute_roof && isnan(sm);
+    s.memory = isnan(dram) ? l2 : isnan(l2) ? dram : fmax(dram, l2);
+    s.memory = first_of(s.memory, f->memory_percent / 100);
+    const bool by_dram = !isnan(dram) && (isnan(l2) || dram >= l2), by_l2 = !by_dram && !isnan(l2);
+    s.memory_name = by_dram ? "DRAM" : by_l2 ? "L2" : "memory";
+    s.memory_roof = (by_dram && !isnan(p->dram)) || (by_l2 && !isnan(p->l2));
+    return s;
+}
+
+static const char *no_shares(const struct deep_figures *f, const struct deep_roofs *r)
+{
+    if (f->uncounted > 0)
+        return "it uses tensor cores, whose operations were not counted";
+    if (!deep_roofs_known(r) && isnan(f->sm_percent))
+        return "the roofs of this GPU are not known";
+    return "its operations or bytes were not counted";
+}
+
+static enum deep_class class_of(double compute, double memory)
+{
+    const double low = fmin(compute, memory), high = fmax(compute, memory);
+    if (high < DEEP_LATENCY)
+        return DEEP_LATENCY_BOUND;
+    if (low >= DEEP_LATENCY && low >= DEEP_BALANCED * high)
+        return DEEP_BALANCED_CLASS;
+    return compute > memory ? DEEP_COMPUTE : DEEP_MEMORY;
 }
 
 static void classify(struct arena *a, struct deep_place *p, const struct deep_figures *f,
                      const struct deep_roofs *r)
 {
-    double compute = first_of(p->compute, f->sm_percent / 100);
-    double dram = first_of(p->dram, f->dram_percent / 100);
-    double l2 = first_of(p->l2, f->l2_percent / 100);
-    double memory = isnan(dram) ? l2 : isnan(l2) ? dram : fmax(dram, l2);
-    memory = first_of(memory, f->memory_percent / 100);
-    bool by_dram = !isnan(dram) && (isnan(l2) || dram >= l2), by_l2 = !by_dram && !isnan(l2);
-    const char *which = by_dram ? "DRAM" : by_l2 ? "L2" : "memory";
-    if (isnan(compute) || isnan(memory)) {
-        p->why = f->uncounted > 0 ? "it uses tensor cores, whose operations were not counted"
-                 : !deep_roofs_known(r) && isnan(f->sm_percent)
-                     ? "the roofs of this GPU are not known"
-                     : "its operations or bytes were not counted";
+    const struct shares s = shares_of(p, f);
+    const double sm = f->sm_percent / 100;
+    if (isnan(s.compute) || isnan(s.memory)) {
+        p->why = no_shares(f, r);
         return;
     }
-    bool of_roof = (by_dram && !isnan(p->dram)) || (by_l2 && !isnan(p->l2));
-    const char *figures = share_words(a, compute, !isnan(p->compute), which, memory, of_roof);
-    p->why = figures;
-    if (fmax(compute, memory) < DEEP_LATENCY && isnan(f->uncounted) && isnan(f->sm_percent)) {
-        p->why = arena_printf(a, "%s, but nothing says what its tensor cores did", figures);
-    } else if (fmax(compute, memory) < DEEP_LATENCY) {
-        p->class = DEEP_LATENCY_BOUND;
-        if (f->sm_percent / 100 >= DEEP_ISSUE) {
-            p->class = DEEP_COMPUTE;
-            p->why = arena_printf(a, "%s, but the SMs are %.0f %% busy", figures, f->sm_percent);
-        }
-    } else if (fmin(compute, memory) >= DEEP_LATENCY &&
-               fmin(compute, memory) >= DEEP_BALANCED * fmax(compute, memory)) {
-        p->class = DEEP_BALANCED_CLASS;
-    } else {
-        p->class = compute > memory ? DEEP_COMPUTE : DEEP_MEMORY;
+    p->why = share_words(a, &s);
+    p->class = class_of(s.compute, s.memory);
+    const bool short_of = p->class == DEEP_LATENCY_BOUND || p->class == DEEP_MEMORY;
+    if (s.at_least && short_of && s.memory < DEEP_CERTAIN) {
+        p->class = DEEP_UNKNOWN;
+        p->why = arena_printf(a, "%s, but %s", p->why,
+                              isnan(f->uncounted) ? "nothing says what its tensor cores did"
+                                                  : "not all of its operations were counted");
+    } else if (short_of && sm >= DEEP_ISSUE && sm > s.memory) {
+        p->class = class_of(sm, s.memory);
+        p->why = arena_printf(a, "%s, but the SMs are %.0f %% busy", p->why, f->sm_percent);
     }
 }
 

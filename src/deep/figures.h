@@ -12,10 +12,12 @@
  *     latency  neither compute nor memory (the larger of dram and l2) reaches DEEP_LATENCY
  *     balanced both do, and the smaller is at least DEEP_BALANCED of the larger
  *     compute, memory  the larger one
- * Without operation counts or peaks, ncu's own throughput percentages stand in. Where tensor cores
- * worked and their operations were not counted, flop are not known; where no metric speaks of
- * tensor cores nor of the SMs, a kernel is not called latency-bound. Integer and other instructions
- * are no flop: a kernel that would be latency-bound while ncu's SM throughput is DEEP_ISSUE or more
+ * Without operation counts or peaks, ncu's own throughput percentages stand in. A type of operation
+ * that was not counted is unknown, not 0: where some are missing and the counted ones are 0, ncu's
+ * SM throughput is taken; where they are not, they are a lower bound. A lower bound alone makes no
+ * kernel latency-bound, and memory-bound from DEEP_CERTAIN on. Where tensor cores worked and their
+ * operations were not counted, flop are not known. Integer and other instructions are no flop:
+ * where ncu's SM throughput is DEEP_ISSUE or more and more than the share of the memory, a kernel
  * is bound by compute. */
 #ifndef DEEP_FIGURES_H
 #define DEEP_FIGURES_H
@@ -25,6 +27,7 @@
 #define DEEP_LATENCY  0.40
 #define DEEP_BALANCED 0.80
 #define DEEP_ISSUE    0.60
+#define DEEP_CERTAIN  0.80
 
 enum deep_class {
     DEEP_UNKNOWN,
@@ -42,6 +45,7 @@ struct deep_figures {
     double flop[UNITS];
     double uncounted; /* > 0: tensor cores worked, and nothing says how many operations; 0: what
                          they did is in flop; NAN = nothing speaks of them */
+    double complete;  /* 1: every type of operation was counted; less: of some launches, or none */
     double dram_bytes, l2_bytes;
     double sm_percent, memory_percent, dram_percent, l2_percent; /* ncu's throughputs */
     double l2_hit_percent;

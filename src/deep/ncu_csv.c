@@ -125,6 +125,9 @@ struct reader {
     bool *is_metric; /* [names] */
     bool found, wide, wants_units;
     size_t first_launch, damaged;
+    size_t nameless; /* rows of no launch: without a number or a kernel */
+    long nameless_at;
+    const char *ambiguous; /* the first number that could be read both ways; NULL = none */
     VEC(struct entry) entries;
 };
 
@@ -299,7 +302,11 @@ static void put_value(struct reader *r, uint32_t launch, struct sv name, struct 
     if (!metric_name.n || !text.n)
         return;
     if (r->voting) {
-        r->votes += ncu_locale_hint(text, ncu_is_count(metric_name, unit));
+        const int hint = ncu_locale_hint(text, ncu_is_count(metric_name, unit));
+        r->votes += hint;
+        if (hint == 0 && !r->ambiguous && (memchr(text.p, ',', text.n) || has_part(text, ".")) &&
+            ncu_number(text, (struct ncu_locale){'.'}, &v))
+            r->ambiguous = text_of(r->t->a, text);
         return;
     }
     if (!ncu_number(text, r->locale, &v))
@@ -375,7 +382,22 @@ static bool is_units(const struct reader *r)
     return said > 0;
 }
 
-static void take(struct reader *r)
+/* A row of values that names no launch: of a spreadsheet with merged cells. */
+static bool is_nameless(const struct reader *r)
+{
+    double v;
+    const struct ncu_locale any = {'.'};
+    if (r->row.v.n != r->names.v.n || (sv_trim(get(r, KERNEL)).n && sv_trim(get(r, ID)).n))
+        return false;
+    if (!r->wide)
+        return sv_trim(get(r, METRIC)).n && sv_trim(get(r, VALUE)).n;
+    for (size_t i = 0; i < r->names.v.n; i++)
+        if (r->is_metric[i] && ncu_number(r->row.v.p[i], any, &v))
+            return true;
+    return false;
+}
+
+static void take(struct reader *r, long line)
 {
     if (is_units(r)) {
         ncu_swap(&r->row, &r->units);
@@ -384,6 +406,8 @@ static void take(struct reader *r)
         take_wide(r);
     } else if (is_row(r)) {
         take_long(r);
+    } else if (is_nameless(r) && r->nameless++ == 0) {
+        r->nameless_at = line;
     }
 }
 
@@ -418,12 +442,12 @@ static enum st read_rows(struct reader *r, const char *source, struct sv text, s
                 r->row.v.n <= (size_t)(r->wide ? r->names.v.n : (size_t)r->at[VALUE] + 1))
                 note(r, source, l.at, "the file ends inside this row, which is left out");
             else
-                take(r);
+                take(r, l.at);
             break;
         }
         case NCU_OPEN:
             if (ncu_split_on(&r->row, &l, line, r->separator))
-                take(r);
+                take(r, l.at);
             else if (begins_row(line) && l.p >= l.end)
                 note(r, source, l.at, "the file ends inside this row, which is left out");
             else if (begins_row(line) && r->damaged++ == 0)
@@ -435,14 +459,35 @@ static enum st read_rows(struct reader *r, const char *source, struct sv text, s
     return ST_OK;
 }
 
-/* The tool's first error, for a file without a table. */
+static void note_rest(struct reader *r, const char *source)
+{
+    struct arena *a = r->t->a;
+    if (r->nameless)
+        note(r, source, r->nameless_at,
+             arena_printf(a,
+                          "%zu row%s without an ID or a kernel, this first, %s left out: "
+                          "whose values they are is not said",
+                          r->nameless, r->nameless > 1 ? "s" : "",
+                          r->nameless > 1 ? "were" : "was"));
+    if (r->ambiguous && r->votes == 0)
+        vec_push(&r->t->notes,
+                 arena_printf(a,
+                              "%s: no number tells which sign is the decimal one (as '%.40s'); "
+                              "the point was taken for it: LC_ALL=C ncu writes it so",
+                              text_of(a, sv_of(fs_base(source))), r->ambiguous));
+}
+
+/* The tool's first error, else its first warning or other line, for a file without a table. */
 static const char *tool_said(struct arena *a, struct sv text)
 {
     struct ncu_lines l = ncu_lines_of(text);
     struct sv row, first = {NULL, 0};
+    bool warned = false;
     while (ncu_line(&l, &row)) {
-        if (row.n > 2 && memcmp(row.p, "==", 2) == 0 && !first.p)
+        const bool warning = row.n > 11 && memcmp(row.p, "==WARNING==", 11) == 0;
+        if (row.n > 2 && memcmp(row.p, "==", 2) == 0 && (!first.p || (warning && !warned)))
             first = row;
+        warned |= warning;
         if (row.n > 9 && memcmp(row.p, "==ERROR==", 9) == 0) {
             first = row;
             break;
@@ -465,8 +510,9 @@ enum st ncu_csv_parse(struct ncu_table *t, const char *source, struct sv text, s
     if (st == ST_OK && r.found) {
         r.voting = false;
         r.locale.decimal = r.votes < 0 ? ',' : '.';
-        r.damaged = 0;
+        r.damaged = r.nameless = 0;
         st = read_rows(&r, source, text, e);
+        note_rest(&r, source);
     } else if (st == ST_OK) {
         const char *said = tool_said(t->a, text);
         st = err_at(e, ST_INPUT, source, 0, 0, "there is no table of Nsight Compute in it%s%s",

@@ -13,8 +13,11 @@
  * point. Which is which is found from all numbers of the file: two different separators in a
  * number, one that repeats, one that is not followed by three digits, or three digits behind one in
  * what can only be a whole number (a sum of bytes, of instructions) decide; without any such number
- * the comma separates thousands. Values are brought to base units (ns, byte, hz, %), and titles of
- * the details page to the names of their metrics. "n/a", "no data" and empty cells are no values.
+ * the comma separates thousands, which is noted where a number could be read the other way. Values
+ * are brought to base units (ns, byte, hz, %), and titles of the details page to the names of their
+ * metrics. "n/a", "no data" and empty cells are no values.
+ *
+ * Rows with values and without a launch's ID or kernel are left out and noted.
  *
  * Files are untrusted: a cut last row is left out and noted, too long rows are errors by place. */
 #ifndef DEEP_NCU_CSV_H

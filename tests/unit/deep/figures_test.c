@@ -83,6 +83,12 @@ static const char *class_of(struct test *t, const char *metrics)
 
 #define ONE_US "gpu__time_duration.sum=1000 "
 
+/* No operation of the types that such a GPU has beside fp32. */
+#define NO_OTHER                                             \
+    "sm__inst_executed_pipe_tensor.sum=0 "                   \
+    "smsp__sass_thread_inst_executed_op_hfma_pred_on.sum=0 " \
+    "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum=0 "
+
 static void classes_follow_the_rules(void **state)
 {
     struct test *t = *state;
@@ -90,32 +96,32 @@ static void classes_follow_the_rules(void **state)
     assert_string_equal(class_of(t, ONE_US
                                  "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=40000000 "
                                  "dram__bytes.sum=500000"),
-                        "compute-bound: compute 80 %, DRAM 50 % of the roof");
+                        "compute-bound: compute at least 80 %, DRAM 50 % of the roof");
     assert_string_equal(class_of(t, ONE_US
                                  "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=5000000 "
                                  "dram__bytes.sum=900000"),
-                        "memory-bound: compute 10 %, DRAM 90 % of the roof");
+                        "memory-bound: compute at least 10 %, DRAM 90 % of the roof");
     assert_string_equal(class_of(t, ONE_US
                                  "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=40000000 "
                                  "dram__bytes.sum=700000"),
-                        "balanced: compute 80 %, DRAM 70 % of the roof");
+                        "balanced: compute at least 80 %, DRAM 70 % of the roof");
+    assert_string_equal(
+        class_of(t, ONE_US "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=1000000 " NO_OTHER
+                           "dram__bytes.sum=300000"),
+        "latency-bound: compute 2 %, DRAM 30 % of the roof");
     assert_string_equal(class_of(t, ONE_US
                                  "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=1000000 "
-                                 "sm__ops_path_tensor_src_bf16_dst_fp32.sum=0 "
                                  "dram__bytes.sum=300000"),
-                        "latency-bound: compute 2 %, DRAM 30 % of the roof");
-    assert_string_equal(
-        class_of(t, ONE_US "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=1000000 "
-                           "dram__bytes.sum=300000"),
-        "unknown: compute 2 %, DRAM 30 % of the roof, but nothing says what its tensor cores did");
+                        "unknown: compute at least 2 %, DRAM 30 % of the roof, but nothing says "
+                        "what its tensor cores did");
     assert_string_equal(
         class_of(t, ONE_US "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=0 "
                            "dram__bytes.sum=100000 "
                            "sm__throughput.avg.pct_of_peak_sustained_elapsed=85"),
-        "compute-bound: compute 0 %, DRAM 10 % of the roof, but the SMs are 85 % busy");
+        "compute-bound: compute 85 % of Nsight Compute's peak, DRAM 10 % of the roof");
     assert_string_equal(class_of(t, ONE_US "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=0 "
                                            "dram__bytes.sum=100000 lts__t_bytes.sum=2000000"),
-                        "memory-bound: compute 0 %, L2 50 % of the roof");
+                        "unknown: its operations or bytes were not counted");
     assert_string_equal(class_of(t, ONE_US "dram__bytes.sum=100000"),
                         "unknown: its operations or bytes were not counted");
 }
@@ -136,7 +142,48 @@ static void a_share_says_what_it_is_of(void **state)
                                  ONE_US "%slts__throughput.avg.pct_of_peak_sustained_elapsed=9 "
                                         "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum=0",
                                  COMPUTE)),
-        "latency-bound: compute 0 % of the roof, L2 9 % of Nsight Compute's peak");
+        "latency-bound: compute 3 %, L2 9 % of Nsight Compute's peak");
+}
+
+/* A table of a few counters: 0 operations of one type say nothing of the others. */
+static void what_was_not_counted_is_unknown(void **state)
+{
+    struct test *t = *state;
+    static const char BF16[] = ONE_US "sm__ops_path_tensor_src_bf16_dst_fp32.sum=0 ",
+                      FP32[] = ONE_US "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum=500000 ",
+                      SM[] = "sm__throughput.avg.pct_of_peak_sustained_elapsed=85 ",
+                      DRAM[] = "dram__throughput.avg.pct_of_peak_sustained_elapsed=45 ";
+    struct deep_figures f = figures(t, arena_printf(t->a, "%s%s%s", BF16, SM, DRAM));
+    const struct deep_roofs r = roofs();
+    assert_true(isnan(deep_flop(&f)) && isnan(f.uncounted) && f.complete == 0);
+    assert_true(isnan(deep_place_of(t->a, &f, &r).compute));
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s%s", BF16, SM, DRAM)),
+                        "compute-bound: compute 85 %, DRAM 45 % of Nsight Compute's peak");
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s", BF16, DRAM)),
+                        "unknown: its operations or bytes were not counted");
+    /* a few operations of fp32, and tensor cores of which nothing is said */
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s%s", FP32, SM, DRAM)),
+                        "compute-bound: compute 2 % of the roof, DRAM 45 % of Nsight Compute's "
+                        "peak, but the SMs are 85 % busy");
+    assert_string_equal(class_of(t, arena_printf(t->a, "%s%s", FP32, DRAM)),
+                        "unknown: compute at least 2 % of the roof, DRAM 45 % of Nsight Compute's "
+                        "peak, but nothing says what its tensor cores did");
+    /* all counted, and 0: integers alone keep the SMs busy */
+    f = figures(t, arena_printf(t->a, "%s" NO_OTHER, FP32));
+    assert_true(f.complete == 1 && deep_flop(&f) == 1e6);
+    assert_string_equal(
+        class_of(t, arena_printf(t->a, "%s" NO_OTHER "%s", FP32, DRAM)),
+        "memory-bound: compute 2 % of the roof, DRAM 45 % of Nsight Compute's peak");
+    assert_string_equal(
+        class_of(t, arena_printf(t->a, "%s" NO_OTHER "%s%s", FP32, SM, DRAM)),
+        "compute-bound: compute 2 % of the roof, DRAM 45 % of Nsight Compute's peak, but the SMs "
+        "are 85 % busy");
+    assert_string_equal(
+        class_of(t, arena_printf(t->a,
+                                 "%s" NO_OTHER "%sdram__throughput.avg.pct_of_peak_"
+                                 "sustained_elapsed=95",
+                                 FP32, SM)),
+        "memory-bound: compute 2 % of the roof, DRAM 95 % of Nsight Compute's peak");
 }
 
 /* The metrics that roofline tutorials ask for: by SM, with the tensor cores' instructions. */
@@ -286,6 +333,7 @@ int main(void)
         TEST(tensor_work_is_counted_once),
         TEST(rates_times_the_duration),
         TEST(classes_follow_the_rules),
+        TEST(what_was_not_counted_is_unknown),
         TEST(a_share_says_what_it_is_of),
         TEST(tensor_cores_that_nobody_counted),
         TEST(units_have_peaks_of_their_own),

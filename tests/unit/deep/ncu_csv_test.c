@@ -378,9 +378,68 @@ static void tables_of_an_h200(void **state)
     }
 }
 
+/* Cells that a spreadsheet merged: the values of a launch that only the row above names. */
+static void rows_of_no_launch_are_told(void **state)
+{
+    struct test *t = *state;
+    struct ncu_table x;
+    ncu_table_init(&x, t->a);
+    assert_ok(ncu_csv_parse(&x, "t.csv",
+                            SV("\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Unit\",\"Metric "
+                               "Value\"\n"
+                               "1,\"gemm\",\"gpu__time_duration.sum\",\"us\",20.5\n"
+                               ",,\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"%\",90\n"
+                               "epoch 1, done\n" /* the program's own output is no row */
+                               ",\"copy\",\"gpu__time_duration.sum\",\"us\",5\n"),
+                            &t->e),
+              t);
+    assert_int_equal(x.launches.n, 1);
+    assert_int_equal(x.notes.n, 1);
+    assert_string_equal(x.notes.p[0],
+                        "t.csv:3: 2 rows without an ID or a kernel, this first, were left out: "
+                        "whose values they are is not said");
+    ncu_table_free(&x);
+    ncu_table_init(&x, t->a);
+    assert_ok(ncu_csv_parse(&x, "t.csv",
+                            SV("ID,Kernel Name,gpu__time_duration.sum\n,,ns\n0,f,12.5\n,,14.5\n"),
+                            &t->e),
+              t);
+    assert_int_equal(x.launches.n, 1);
+    assert_string_equal(x.notes.p[0],
+                        "t.csv:4: 1 row without an ID or a kernel, this first, was left out: whose "
+                        "values they are is not said");
+    ncu_table_free(&x);
+}
+
+static void a_number_that_could_be_two_is_told(void **state)
+{
+    struct test *t = *state;
+    struct ncu_table x;
+    ncu_table_init(&x, t->a);
+    assert_ok(ncu_csv_parse(&x, "t.csv",
+                            SV("ID,Kernel Name,gpu__time_duration.sum [us]\n0,f,\"1,234\"\n"),
+                            &t->e),
+              t);
+    assert_int_equal(x.notes.n, 1);
+    assert_string_equal(x.notes.p[0],
+                        "t.csv: no number tells which sign is the decimal one (as '1,234'); the "
+                        "point was taken for it: LC_ALL=C ncu writes it so");
+    ncu_table_free(&x);
+    ncu_table_init(&x, t->a);
+    assert_ok(ncu_csv_parse(&x, "t.csv",
+                            SV("ID,Kernel Name,gpu__time_duration.sum [us]\n0,f,\"1,234\"\n"
+                               "1,f,\"17,5\"\n"),
+                            &t->e),
+              t);
+    assert_int_equal(x.notes.n, 0);
+    ncu_table_free(&x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(rows_of_no_launch_are_told),
+        TEST(a_number_that_could_be_two_is_told),
         TEST(the_long_form),
         TEST(the_wide_form_has_a_row_of_units),
         TEST(titles_of_the_details_page),
