@@ -86,7 +86,7 @@ struct asked {
     void *self;
     int64_t long_run; /* at most so many times */
     const char *model;
-    const char *warnings[3];
+    const char *warnings[4];
     size_t n_warnings;
     struct node *extra; /* of run_meta.json */
 };
@@ -152,10 +152,12 @@ static struct node *meta_node(struct job_context *c, const char *id, const struc
 /* Latencies in one unit: mean over the seeds and its interval. */
 static void print_operating(struct arena *a, struct buf *out, const struct capacity_result *r)
 {
-    static const char *const heads[] = {"ms", "P50", "95 % interval", "P99", "95 % interval"};
-    enum { COLUMNS = sizeof heads / sizeof *heads };
+    static const char *const heads[] = {"ms", "P50", "95 % interval", "P99", "95 % interval"},
+                             *const of_one[] = {"ms", "P50", "P99"};
+    const bool one = r->n_seeds == 1;
     struct capacity_mean tokens = {0};
-    struct table *t = table_headed(a, heads, COLUMNS);
+    struct table *t = one ? table_headed(a, of_one, sizeof of_one / sizeof *of_one)
+                          : table_headed(a, heads, sizeof heads / sizeof *heads);
     char low[WORDS_MAX], mean[WORDS_MAX], high[WORDS_MAX];
     for (int i = 0; i < PROBE_FIELDS; i++) {
         const char *name = probe_fields[i].key;
@@ -168,13 +170,25 @@ static void print_operating(struct arena *a, struct buf *out, const struct capac
         if (median)
             table_cell(t, "%.*s", (int)strcspn(name, "_"), name);
         table_cell(t, "%s", words_ms(mean, m.mean));
-        table_cell(t, "%s .. %s", words_ms(low, m.low), words_ms(high, m.high));
+        if (!one)
+            table_cell(t, "%s .. %s", words_ms(low, m.low), words_ms(high, m.high));
     }
     buf_printf(out, "at %.0f %% of it, %.4g requests/s, over %zu seed%s:\n", 100 * r->load,
                r->load * r->sum.rate, r->n_seeds, r->n_seeds == 1 ? "" : "s");
     if (table_rows(t) > 1)
         table_text(out, t);
-    buf_printf(out, "output tokens/s: %.4g (%.4g to %.4g)\n", tokens.mean, tokens.low, tokens.high);
+    buf_printf(out, "output tokens/s: %.4g", tokens.mean);
+    if (!one)
+        buf_printf(out, " (%.4g to %.4g)", tokens.low, tokens.high);
+    buf_putc(out, '\n');
+}
+
+/* "465", "440 to 465" */
+static const char *runs_words(struct arena *a, const struct capacity_result *r)
+{
+    const struct capacity_runs runs = capacity_runs(r);
+    return runs.least < runs.most ? arena_printf(a, "%.0f to %.0f", runs.least, runs.most)
+                                  : arena_printf(a, "%.0f", runs.most);
 }
 
 static void print_result(struct job_context *c, const char *dir, const struct capacity_result *r)
@@ -184,18 +198,17 @@ static void print_result(struct job_context *c, const char *dir, const struct ca
     node_set(c->a, map, SV("out"), node_str(c->a, dir));
     buf_printf(&out, "objective: %s\n", slo_words(c->a, &r->params.slo));
     if (r->sum.end == CAPACITY_BROKEN)
-        buf_printf(&out,
-                   "capacity: %.4g requests/s (95 %% interval %.4g to %.4g) of runs of %.0f "
-                   "requests\n",
-                   r->sum.rate, r->sum.low, r->sum.high, r->seeds[0].probes[0].r.requests);
+        buf_printf(&out, "capacity: %.4g requests/s (%s) of runs of %s requests\n", r->sum.rate,
+                   capacity_sure(c->a, r->n_seeds, r->sum.low, r->sum.high), runs_words(c->a, r));
+    else if (r->sum.end == CAPACITY_CLIENT && !(r->sum.rate > 0))
+        buf_puts(&out, "capacity: unknown\n");
     else
         buf_printf(&out, "capacity: %.4g requests/s or more\n", r->sum.rate);
     if (r->long_run.requests > 0)
-        buf_printf(&out,
-                   "in the long run: %.4g requests/s (95 %% interval %.4g to %.4g), from %.0f "
-                   "requests%s\n",
-                   r->long_run.rate, r->long_run.low, r->long_run.high, r->long_run.requests,
-                   r->long_run.settled ? "" : ", and still changing");
+        buf_printf(&out, "in the long run: %.4g requests/s (%s), from %.0f requests%s\n",
+                   r->long_run.rate,
+                   capacity_sure(c->a, r->n_seeds, r->long_run.low, r->long_run.high),
+                   r->long_run.requests, r->long_run.settled ? "" : ", and still changing");
     if (r->operating)
         print_operating(c->a, &out, r);
     for (size_t i = 0; i < r->n_notes; i++)
@@ -280,6 +293,7 @@ static enum st of_simulator(struct job_context *c, struct capacity_result *r, st
                       .model = probe->m.m.name,
                       .extra = node_new(c->a, NODE_MAP)};
     const char *const remarks[] = {job_predictor_uncalibrated(c, &probe->predictor),
+                                   job_predictor_disturbed(c, &probe->params),
                                    job_predictor_settings(c, &probe->params),
                                    job_predictor_warning(c, &probe->params)};
     for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++)
@@ -332,6 +346,8 @@ static enum st judge(const struct capacity_result *r, struct err *e)
     if (r->sum.end != CAPACITY_CLIENT)
         return ST_OK;
     err_set(e, ST_REJECTED, "the search is inconclusive: the client did not keep its schedule");
+    if (!(r->sum.rate > 0))
+        return err_hint(e, "give the client a core of its own: something else has the machine's");
     return err_hint(e,
                     "give the client a core of its own, or set capacity.max_rate below that rate");
 }

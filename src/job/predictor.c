@@ -1,5 +1,7 @@
+#include <math.h>
 #include <string.h>
 
+#include "base/contention.h"
 #include "job/memory.h"
 #include "job/sim.h"
 #include "model/formats.h"
@@ -137,6 +139,22 @@ const char *job_predictor_uncalibrated(const struct job_context *c, const struct
                         "uncalibrated: times are a roofline of %s's peak rates with default "
                         "efficiencies; no measurement stands behind them",
                         c->plan->hardware.id);
+}
+
+const char *job_predictor_disturbed(const struct job_context *c,
+                                    const struct predictor_params *params)
+{
+    if (!params->bundle)
+        return NULL;
+    const struct contention busy = contention_of(bundle_meta(params->bundle), "contention");
+    const double share = contention_share(&busy);
+    if (!(share > CONTENTION_TOO_MUCH))
+        return NULL;
+    return arena_printf(c->a,
+                        "the bundle was measured while something else had the machine: for %.0f %% "
+                        "of the time the profile needed a core, it had none. Its times are too "
+                        "long, and rates from them too low: profile again on an idle machine",
+                        100 * fmin(share, 1));
 }
 
 const char *job_predictor_warning(const struct job_context *c,

@@ -17,6 +17,9 @@ struct iteration_hardware job_hardware(const struct plan *p);
 
 /* Remark for results: nothing was measured for these times. NULL = something was. */
 const char *job_predictor_uncalibrated(const struct job_context *c, const struct predictor *p);
+/* Remark for results: the bundle was measured on a busy machine. NULL = it was not. */
+const char *job_predictor_disturbed(const struct job_context *c,
+                                    const struct predictor_params *params);
 /* Remark for results: settings of the run that the bundle's times do not hold for. NULL = none. */
 const char *job_predictor_settings(const struct job_context *c,
                                    const struct predictor_params *params);

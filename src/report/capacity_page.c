@@ -48,16 +48,14 @@ static const char *bound_of(const struct capacity_result *r)
 
 static void tiles(struct arena *a, struct buf *out, const struct capacity_result *r)
 {
-    char text[WORDS_MAX], low[WORDS_MAX], high[WORDS_MAX];
+    char text[WORDS_MAX], low[WORDS_MAX];
     buf_puts(out, "<dl class=\"tiles\">\n");
     const char *bound = bound_of(r);
-    const char *sure = arena_printf(a, "95 %% interval %s to %s", rate_text(low, r->sum.low),
-                                    rate_text(high, r->sum.high));
+    const char *sure = capacity_sure(a, r->n_seeds, r->sum.low, r->sum.high);
     page_tile(out, "Capacity, requests/s", rate_text(text, r->sum.rate), bound ? bound : sure);
     if (r->has_long_run)
         page_tile(out, "In the long run, requests/s", rate_text(text, r->long_run.rate),
-                  arena_printf(a, "95 %% interval %s to %s", rate_text(low, r->long_run.low),
-                               rate_text(high, r->long_run.high)));
+                  capacity_sure(a, r->n_seeds, r->long_run.low, r->long_run.high));
     if (r->n_operating) {
         page_tile(out, "Operating point, requests/s", rate_text(text, r->operating_per_s),
                   arena_printf(a, "%.0f %% of the capacity", 100 * r->load));
@@ -218,8 +216,9 @@ static void latency_row(struct page_table *t, const struct capacity_result *r, i
         const struct capacity_mean *v = over_seeds(r, PROBE_PLACE(latency_s[latencies[m].m][p]));
         page_cell_begin(t);
         page_text(t->out, "%s", words_duration(mean, v->mean));
-        page_tag(t->out, "small", "range", "%s to %s", words_duration(low, v->low),
-                 words_duration(high, v->high));
+        if (r->n_seeds > 1)
+            page_tag(t->out, "small", "range", "%s to %s", words_duration(low, v->low),
+                     words_duration(high, v->high));
         page_cell_end(t);
     }
 }

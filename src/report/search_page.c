@@ -295,11 +295,12 @@ static void front_table(struct arena *a, struct buf *out, const struct search_da
 
 static void config_table(struct arena *a, struct buf *out, const struct search_data *d)
 {
-    static const struct page_column columns[] = {{.head = "configuration"},
-                                                 {.head = "GPUs"},
-                                                 {.head = "requests/s per GPU"},
-                                                 {.head = "capacity, requests/s"},
-                                                 {.head = "95 % interval"}};
+    const struct page_column columns[] = {
+        {.head = "configuration"},
+        {.head = "GPUs"},
+        {.head = "requests/s per GPU"},
+        {.head = "capacity, requests/s"},
+        {.head = d->r.seeds == 1 ? "between, one seed" : "95 % interval"}};
     char low[WORDS_MAX], high[WORDS_MAX];
     size_t n;
     struct ranked *best = rank_configs(a, d, false, &n);

@@ -6,9 +6,8 @@
 #include "metrics/metrics.h"
 
 enum { MAX_STEPS = 10, MAX_PROBES = 64 }; /* doublings or halvings; of one seed */
-enum { LATE_RATES = 3 }; /* late rates in a row, the last below EASY_RATE: lower ones do not help */
-enum { ALONE_LEAST = 3 };           /* least number of requests alone: fewer may be chance */
-static const double EASY_RATE = 10; /* requests/s at which no client is late by itself */
+enum { ALONE_LEAST = 3 };                 /* least number of requests alone: fewer may be chance */
+static const double EASY_RATE = 10;       /* requests/s at which no client is late by itself */
 
 const char *capacity_end_name(enum capacity_end end)
 {
@@ -18,7 +17,12 @@ const char *capacity_end_name(enum capacity_end end)
 
 bool capacity_holds(const struct slo *s, const struct probe_result *r)
 {
-    return !(r->unhealthy > 0) && r->good >= s->fraction; /* false for NAN */
+    return r->good >= s->fraction && (!(r->unhealthy > 0) || slo_from_plan(s)); /* not for NAN */
+}
+
+bool capacity_undecided(const struct slo *s, const struct probe_result *r)
+{
+    return r->unhealthy > 0 && !capacity_holds(s, r);
 }
 
 struct bisection {
@@ -40,7 +44,7 @@ static enum st try_rate(struct bisection *b, double rate, bool *holds, struct er
         o->low = rate;
     if (!*holds && rate < o->high) {
         o->high = rate;
-        o->end = c->r.unhealthy > 0 ? CAPACITY_CLIENT : CAPACITY_BROKEN;
+        o->end = capacity_undecided(&b->p->slo, &c->r) ? CAPACITY_CLIENT : CAPACITY_BROKEN;
     }
     return ST_OK;
 }
@@ -77,12 +81,10 @@ static enum st too_slow(const struct bisection *b, double rate, double least, st
 }
 
 /* The machine makes the client late, not the rate: lower rates would only take longer. */
-static bool is_late_anyway(const struct capacity_seed *o)
+static bool is_late_anyway(const struct bisection *b)
 {
-    size_t late = 0;
-    while (late < o->n && o->probes[o->n - 1 - late].r.unhealthy > 0)
-        late++;
-    return late >= LATE_RATES && o->probes[o->n - 1].rate < EASY_RATE;
+    const struct capacity_probe *last = &b->out->probes[b->out->n - 1];
+    return capacity_undecided(&b->p->slo, &last->r) && last->rate < EASY_RATE;
 }
 
 /* Most of the requests alone in the system miss the objective, and are enough to break it: lower
@@ -114,7 +116,7 @@ static enum st bracket(struct bisection *b, double rate, struct err *e)
             return ST_OK;
         }
         rate = up ? capped(b, rate * by) : rate / by;
-        if (rate < least || is_late_anyway(o) || (!up && is_hopeless(b)))
+        if (rate < least || is_late_anyway(b) || (!up && is_hopeless(b)))
             return ST_OK; /* low stays 0 */
         TRY(try_rate(b, rate, &holds, e));
     }

@@ -7,11 +7,13 @@
  * so that it covers both the bracket of the bisection and the variation between draws; with one
  * seed it is that seed's bracket and excludes other draws.
  *
- * Where the client of a probe did not keep its schedule, its result is not about the system: such a
- * probe bounds the search from above like one that fails, but if no lower rate fails by itself the
- * result is CAPACITY_CLIENT, inconclusive, and not a capacity. A client that is late at three
- * halvings in a row, down to less than 10 requests/s, is not late because of the rate, and the
- * search ends. Where most of the requests that were alone in the system miss the objective, and are
+ * Latencies count from the planned arrival, so a client that did not keep its schedule can only
+ * make requests miss: a probe that meets the objective all the same holds. (With a limit on tpot
+ * alone it does not: slo_from_plan.) Where the client was late and the objective is not met,
+ * nothing is known of the system: such a probe bounds the search from above like one that fails,
+ * but if no lower rate fails by itself the result is CAPACITY_CLIENT, inconclusive, and not a
+ * capacity. At less than 10 requests/s no client is late because of the rate: the search ends
+ * there. Where most of the requests that were alone in the system miss the objective, and are
  * enough to break it, no lower rate is tried.
  *
  * The capacity is that of the workload's length: a queue that grows slowly may meet a limit for as
@@ -50,7 +52,7 @@ struct capacity_probe {
 /* Meaning of `high`. */
 enum capacity_end {
     CAPACITY_BROKEN, /* the objective did not hold there */
-    CAPACITY_CLIENT, /* the client did not keep its schedule there: inconclusive */
+    CAPACITY_CLIENT, /* nor did the client keep its schedule there: inconclusive */
     CAPACITY_CAPPED, /* it is max_rate, where the objective holds: the capacity is at least that */
     CAPACITY_ENDS,
 };
@@ -70,6 +72,8 @@ struct capacity_seed {
 
 /* Whether the result meets the objective. */
 bool capacity_holds(const struct slo *s, const struct probe_result *r);
+/* Whether it does not, and the client was late: nothing is known of the system at that rate. */
+bool capacity_undecided(const struct slo *s, const struct probe_result *r);
 
 /* ST_REJECTED when the SLO holds at 1024 times the first rate too: the workload ends before a queue
  * can form. Probes live in the arena. */

@@ -54,10 +54,12 @@ static const char *unbounded(struct arena *a, const struct capacity_result *r)
             if (p->rate == r->seeds[i].high)
                 return arena_printf(
                     a,
-                    "Inconclusive: at %.4g requests/s the client did not keep its schedule (p99 of "
-                    "its delay %.1f ms), so what failed there may be the client. The capacity is "
-                    "at least the rate given. A core of its own for the client may help.",
-                    p->rate, 1e3 * p->r.client_delay_p99_s);
+                    "Inconclusive: at %.4g requests/s the objective is not met, and the client did "
+                    "not keep its schedule (p99 of its delay %.1f ms), so what failed there may be "
+                    "the client. %s A core of its own for the client may help.",
+                    p->rate, 1e3 * p->r.client_delay_p99_s,
+                    r->sum.rate > 0 ? "The capacity is at least the rate given."
+                                    : "Nothing is known of the system.");
         }
     return NULL;
 }
@@ -91,8 +93,8 @@ enum { FEW_SEEDS = 5 };
 static const char *wide(struct arena *a, const struct capacity_result *r)
 {
     if (r->n_seeds == 1)
-        return "One seed: the interval is that of the bisection and says nothing of other "
-               "arrivals.";
+        return "One seed has no interval: the rates are those between which its search ended, and "
+               "say nothing of other arrivals.";
     if (r->n_seeds < 2 || r->n_seeds >= FEW_SEEDS || !(r->sum.rate > 0) ||
         r->sum.high - r->sum.low < 0.2 * r->sum.rate)
         return NULL;
@@ -109,7 +111,7 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
 {
     const char *made[13];
     size_t n = 0;
-    double requests = r->n_seeds && r->seeds[0].n ? r->seeds[0].probes[0].r.requests : 0;
+    const double requests = capacity_runs(r).most;
     const char *bound = unbounded(a, r);
     if (bound)
         made[n++] = bound;
@@ -147,7 +149,8 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
         made[n++] = wide(a, r);
     if (largest(r, offsetof(struct probe_result, failed)) > 0)
         made[n++] = arena_printf(a, "Up to %.0f of %.0f requests fail at the operating point.",
-                                 largest(r, offsetof(struct probe_result, failed)), requests);
+                                 largest(r, offsetof(struct probe_result, failed)),
+                                 largest(r, offsetof(struct probe_result, requests)));
     if (largest(r, offsetof(struct probe_result, extrapolated)) > 0)
         made[n++] = arena_printf(
             a, "Up to %.0f look-ups of a run fell outside the profiled grid and were extrapolated.",
@@ -163,6 +166,29 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
         all[k++] = made[i];
     r->notes = all;
     r->n_notes = k;
+}
+
+const char *capacity_sure(struct arena *a, size_t seeds, double low, double high)
+{
+    if (seeds != 1)
+        return arena_printf(a, "95 %% interval %.4g to %.4g", low, high);
+    return low > 0 ? arena_printf(a, "one seed: held at %.4g, not at %.4g", low, high)
+                   : arena_printf(a, "one seed: not at %.4g", high);
+}
+
+struct capacity_runs capacity_runs(const struct capacity_result *r)
+{
+    struct capacity_runs runs = {(double)INFINITY, 0};
+    for (size_t i = 0; i < r->n_seeds; i++) {
+        const struct capacity_seed *s = &r->seeds[i];
+        double requests = s->n ? s->probes[s->n - 1].r.requests : 0;
+        for (size_t k = 0; k < s->n && s->low > 0; k++)
+            if (s->probes[k].rate == s->low)
+                requests = s->probes[k].r.requests;
+        runs.least = fmin(runs.least, requests);
+        runs.most = fmax(runs.most, requests);
+    }
+    return runs;
 }
 
 struct capacity_mean capacity_operating(const struct capacity_result *r, int field)
@@ -226,6 +252,7 @@ static const struct field result_rows[] = {
     FIELD_PART("objective", &objective_fields),
     FIELD_AS(struct capacity_result, sum.rate, "capacity_per_s", .max = 1e300),
     FIELD_PAIR(struct capacity_result, sum.low, sum.high, "interval_per_s", .nulls = true),
+    FIELD(struct capacity_result, interval_of, .optional = true),
     FIELD_ENUM(struct capacity_result, sum.end, "end", capacity_end_name, CAPACITY_ENDS),
     FIELD_AS(struct capacity_result, params.tolerance, "tolerance"),
     FIELD_AS(struct capacity_result, sum.growing, "queue_grows"),
@@ -240,6 +267,7 @@ struct node *capacity_node(struct arena *a, const struct capacity_result *r)
 {
     struct capacity_result all = *r;
     all.objective = slo_words(a, &r->params.slo);
+    all.interval_of = r->n_seeds == 1 ? "bisection" : "seeds";
     all.n_operating = r->operating ? r->n_seeds : 0;
     all.has_long_run = r->long_run.requests > 0;
     all.operating_per_s = r->load * r->sum.rate;

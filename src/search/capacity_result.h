@@ -25,7 +25,8 @@ struct capacity_result {
     size_t n_notes;
 
     /* For capacity.json, whose writer fills them. */
-    const char *objective; /* slo_words */
+    const char *objective;   /* slo_words */
+    const char *interval_of; /* "seeds": 95 %; "bisection": the bracket of one seed */
     size_t n_operating;
     bool has_long_run;
     double operating_per_s;                        /* requests/s */
@@ -39,6 +40,16 @@ void capacity_notes(struct arena *a, struct capacity_result *r, const char *cons
 
 /* Mean over the seeds of one field of the operating point, and its range. */
 struct capacity_mean capacity_operating(const struct capacity_result *r, int field);
+
+/* "95 % interval 9 to 11"; of one seed, which has no interval, where its search ended: "one seed:
+ * held at 9, not at 11". rate is %.4g's. */
+const char *capacity_sure(struct arena *a, size_t seeds, double low, double high);
+/* Requests of the probes that decided, over the seeds: those at the highest rate that held, else at
+ * the last one. */
+struct capacity_runs {
+    double least, most;
+};
+struct capacity_runs capacity_runs(const struct capacity_result *r);
 
 struct node *capacity_node(struct arena *a, const struct capacity_result *r);
 enum st capacity_write(const struct artifact *art, const struct capacity_result *r, struct err *e);

@@ -13,7 +13,7 @@
 #include "search/capacity.h"
 
 enum { LINE_MAX_BYTES = 1 << 20, MAX_WORDS = 16, EXIT_REJECTED = 5, TRIES = 2 };
-static const double patience_s = 5, nap_s = 0.2;
+static const double patience_s = 5, nap_s = 0.2, tell_every_s = 10;
 
 static int64_t s_ns(double s)
 {
@@ -39,6 +39,27 @@ static void drain(struct child *child)
         ;
 }
 
+/* A line at the start, and then as often as a person would begin to wonder. */
+struct waiting {
+    double rate;
+    uint64_t seed;
+    int64_t begun_ns, next_ns;
+};
+
+static void tell_waiting(struct waiting *w, double least_s)
+{
+    const int64_t now = w->next_ns == w->begun_ns ? w->begun_ns : clock_mono_ns();
+    if (now < w->next_ns)
+        return;
+    w->next_ns = now + s_ns(tell_every_s);
+    if (now == w->begun_ns)
+        log_info("%.4g requests/s, seed %llu: asked, for %.0f s or more", w->rate,
+                 (unsigned long long)w->seed, least_s);
+    else
+        log_info("%.4g requests/s, seed %llu: %.0f s of %.0f or more", w->rate,
+                 (unsigned long long)w->seed, (double)(now - w->begun_ns) / 1e9, least_s);
+}
+
 static void wait_until(struct child *child, int64_t until_ns, const volatile sig_atomic_t *stop)
 {
     while (!child->ended && clock_mono_ns() < until_ns && !(stop && *stop)) {
@@ -48,9 +69,16 @@ static void wait_until(struct child *child, int64_t until_ns, const volatile sig
     }
 }
 
-static enum ended wait_for(const struct probe_bench *b, struct child *child)
+static enum ended wait_for(const struct probe_bench *b, struct child *child, double rate,
+                           uint64_t seed)
 {
-    wait_until(child, clock_mono_ns() + s_ns(b->p.timeout_s), b->p.stop);
+    const int64_t now = clock_mono_ns(), end_ns = now + s_ns(b->p.timeout_s);
+    const double least_s = b->p.span_s(b->p.self, seed) / rate;
+    struct waiting w = {rate, seed, now, now};
+    while (!child->ended && clock_mono_ns() < end_ns && !(b->p.stop && *b->p.stop)) {
+        tell_waiting(&w, least_s);
+        wait_until(child, w.next_ns < end_ns ? w.next_ns : end_ns, b->p.stop);
+    }
     if (child->ended)
         return ENDED;
     enum ended how = b->p.stop && *b->p.stop ? ENDED_STOPPED : ENDED_LATE;
@@ -108,7 +136,7 @@ static enum st run_child(struct probe_bench *b, double rate, uint64_t seed, cons
         argv[n++] = words[i];
     enum st st = child_start(&child, argv, LINE_MAX_BYTES, e);
     if (st == ST_OK) {
-        *how = wait_for(b, &child);
+        *how = wait_for(b, &child, rate, seed);
         child_stop(&child, clock_mono_ns() + s_ns(1));
         int code = WIFEXITED(child.p.status) ? WEXITSTATUS(child.p.status) : -1;
         if (*how == ENDED_STOPPED)
@@ -244,10 +272,10 @@ static bool is_there(struct probe_bench *b, const char *name, const char *dir)
 static void tell(const struct probe_bench *b, double rate, uint64_t seed, bool again,
                  const struct probe_result *r)
 {
-    const char *verdict = r->timed_out > 0              ? "ended at its time limit"
-                          : r->unhealthy > 0            ? "the client was late"
-                          : capacity_holds(b->p.slo, r) ? "holds"
-                                                        : "does not hold";
+    const char *verdict = r->timed_out > 0                  ? "ended at its time limit"
+                          : capacity_undecided(b->p.slo, r) ? "undecided, the client was late"
+                          : capacity_holds(b->p.slo, r)     ? "holds"
+                                                            : "does not hold";
     char good[32] = "";
     if (isfinite(r->good))
         snprintf(good, sizeof good, ", %.1f %% of %.0f good", 100 * r->good, r->requests);
@@ -284,7 +312,7 @@ static enum st run_probe(void *self, double rate, uint64_t seed, struct probe_re
     for (int try = 0; try < TRIES && st == ST_OK; try++) {
         arena_reset(b->a);
         st = run_once(b, rate, seed, try, out, e);
-        if (!(out->unhealthy > 0))
+        if (!capacity_undecided(b->p.slo, out))
             break;
     }
     return st;

@@ -8,8 +8,9 @@
  *   - it is never flooded: rates grow by doubling at most
  *   - time limit: a child not done within timeout_s (its start included) gets SIGTERM and, 5 s
  *     later, SIGKILL with all it started; the result is timed_out, and holds nothing
- *   - the client: a run that bench rejects because its client was late (exit 5) is repeated once;
- *     if that one is late too the result is unhealthy (see search/capacity.h)
+ *   - the client: a run that bench rejects because its client was late (exit 5), and that misses
+ *     the objective, is repeated once; if that one is so too, nothing is known (search/capacity.h)
+ *   - progress: a line when a probe begins and every 10 s, one with its verdict
  *   - no server: a run whose requests all have status error ends the search with the first one's
  *     reason (ST_DEVICE), and its folder is removed
  *   - wrong lengths: a run that bench rejects because answers have other lengths than requested

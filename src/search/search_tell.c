@@ -55,8 +55,9 @@ struct table *search_table(struct arena *a, const struct search_result *r, size_
     struct table *t = table_new(a, (int)axes + 6);
     for (size_t k = 0; k < axes; k++)
         table_cell(t, "%s", r->space->axes[k].key);
-    static const char *const heads[] = {"GPUs",    "capacity, req/s", "95 % interval",
-                                        "per GPU", "tok/s/GPU",       "tok/s/user"};
+    const char *const sure = r->seeds == 1 ? "between, one seed" : "95 % interval";
+    const char *const heads[] = {"GPUs",    "capacity, req/s", sure,
+                                 "per GPU", "tok/s/GPU",       "tok/s/user"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(t, "%s", heads[i]);
     for (size_t i = 0; i < r->n && i < most; i++) {

@@ -70,6 +70,12 @@ bool slo_meets(const struct slo *s, const double latency_s[SLO_METRICS])
     return true;
 }
 
+bool slo_from_plan(const struct slo *s)
+{
+    return isfinite(s->limit_s[SLO_DELAY]) || isfinite(s->limit_s[SLO_TTFT]) ||
+           isfinite(s->limit_s[SLO_E2EL]);
+}
+
 const char *slo_words(struct arena *a, const struct slo *s)
 {
     struct buf b = {0};

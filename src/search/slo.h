@@ -35,6 +35,10 @@ enum st slo_parse(const char *const *items, size_t n, double fraction, struct sl
 /* Whether a request's latencies meet every limit; NAN = no such latency, which meets any. */
 bool slo_meets(const struct slo *s, const double latency_s[SLO_METRICS]);
 
+/* Whether a limit counts from the planned arrival. Where one does, a client that is late can only
+ * make a request miss it; tpot alone does not see how late a request was sent. */
+bool slo_from_plan(const struct slo *s);
+
 /* "99 % of requests: delay <= 5 s, ttft <= 500 ms" */
 const char *slo_words(struct arena *a, const struct slo *s);
 
