@@ -4,8 +4,8 @@
  * halving and then bisected until high <= low (1 + tolerance): at `low` the SLO held, at `high` it
  * did not. The capacity is the mean of the seeds' `low`; its 95 % interval is Student's
  *     mean(low) - t s(low) / sqrt(n)  ..  mean(high) + t s(high) / sqrt(n)
- * so that it covers both the bracket of the bisection and the variation between draws; with one
- * seed it is that seed's bracket and excludes other draws.
+ * so that it covers both the bracket of the bisection and the variation between draws. One seed has
+ * no interval: low and high are its bracket then, and are called so.
  *
  * Latencies count from the planned arrival, so a client that did not keep its schedule can only
  * make requests miss: a probe that meets the objective all the same holds. (With a limit on tpot

@@ -53,7 +53,7 @@ static void write_and_read(struct arena *a, const struct power_log *log, int64_t
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct arena *a = arena_new();
-    for (int64_t gpu = 0; gpu < 2; gpu++) {
+    for (int64_t gpu = POWER_LOG_ONLY_GPU; gpu < 2; gpu++) {
         struct power_log log;
         struct err e = {0};
         const enum st st =
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             continue;
         REQUIRE(log.n > 0);
         look(&log);
-        write_and_read(a, &log, gpu);
+        write_and_read(a, &log, log.gpu);
     }
     arena_free(&a);
     return 0;
