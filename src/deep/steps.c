@@ -133,8 +133,10 @@ enum st step_given_trace(struct session *s, struct err *e)
 enum st step_given_csv(struct session *s, struct err *e)
 {
     for (size_t i = 0; i < s->p->csv.n; i++) {
-        size_t before = s->ncu.launches.n;
+        size_t before = s->ncu.launches.n, told = s->ncu.notes.n;
         TRY(ncu_csv_read(&s->ncu, s->p->csv.items[i], e));
+        for (; told < s->ncu.notes.n; told++)
+            log_warn("%s", s->ncu.notes.p[told]);
         struct deep_step *step =
             step_add(s, "ncu", arena_printf(s->a, "made before: %s", s->p->csv.items[i]));
         if (s->ncu.launches.n == before) {

@@ -9,6 +9,17 @@
 
 typedef VEC(const char *) note_list;
 
+/* A GPU that draws less than this, even at its highest, is one whose powers are in kilowatts. */
+#define LEAST_GPU_W 2.0
+
+static double highest_w(const struct power_log *log)
+{
+    double most = 0;
+    for (size_t i = 0; i < log->n; i++)
+        most = fmax(most, log->p[i].power_w);
+    return most;
+}
+
 static void note_log(struct arena *a, note_list *notes, const struct power_log *log)
 {
     if (log->averaged)
@@ -21,6 +32,12 @@ static void note_log(struct arena *a, note_list *notes, const struct power_log *
                  arena_printf(a, "%s: %lld rows without power were left out%s%s%s", log->source,
                               (long long)log->missing, log->no_power ? ", the first '" : "",
                               log->no_power ? log->no_power : "", log->no_power ? "'" : ""));
+    if (!log->meter && highest_w(log) > 0 && highest_w(log) < LEAST_GPU_W)
+        vec_push(notes,
+                 arena_printf(a,
+                              "%s: %.3g W at most is little for a GPU: kilowatts belong in a "
+                              "column power_kw",
+                              log->source, highest_w(log)));
     if (log->counted)
         vec_push(notes, arena_printf(a, "%s has no index: %s was read", log->source, log->what));
     if (log->headers)

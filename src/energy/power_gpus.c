@@ -246,7 +246,7 @@ const char *power_gpus_what(const struct power_gpus *g, int64_t which, int64_t g
 /* ---- rows that name no GPU --------------------------------------------------------------------
  */
 
-enum { MOST_GPUS = 16 /* of one machine */, FEWEST_BUNCHES = 3 };
+enum { MOST_GPUS = 16 /* of one machine */, FEWEST_BUNCHES = 2 };
 /* Rows of one query are milliseconds apart, two queries a period: where the long gaps are not this
  * much longer, the period varied. */
 #define APART 4.0

@@ -67,6 +67,8 @@ static bool is_message(struct sv line)
 static size_t split(struct sv line, char mark, struct sv cells[MAX_CELLS])
 {
     size_t n = 0;
+    if (!line.p)
+        return 0;
     const char *p = line.p, *end = line.p + line.n;
     while (n < MAX_CELLS) {
         while (mark == ' ' && p < end && isspace((unsigned char)*p))
@@ -222,11 +224,11 @@ static struct sv from_csv(struct arena *a, struct sv bytes, struct power_text *o
     size_t columns = 0;
     char mark = ',';
     for (long at = 1; next_line(&rest, &line); at++) {
-        const struct sv shown = sv_trim(line);
+        const struct sv shown = sv_trim(without_mark(line));
         const bool said = header.n && same_line(shown, header);
         out->headers += said;
         out->messages += is_message(shown);
-        if (shown.n && *shown.p != '#' && !said && !is_message(shown)) {
+        if (shown.n && *shown.p != '#' && !said && !is_message(shown) && !starts(shown, "sep=")) {
             if (header.n == 0) {
                 header = shown;
                 mark = mark_of(header, ',');

@@ -330,6 +330,7 @@ static void rows_without_a_gpu_are_of_one_or_refused(void **state)
         {"two GPUs, 3 ms apart", 250, {0, 3}, {300, 60}, 2, 3, true, false},
         {"two GPUs of one power", 250, {0, 3}, {300, 300}, 2, 3, true, false},
         {"four GPUs", 500, {0, 2, 5, 7}, {300, 60, 310, 70}, 4, 3, true, false},
+        {"two GPUs, two rows each", 5000, {0, 3}, {300, 60}, 2, 3, true, false},
         {"at one time", 250, {0, 0}, {300, 60}, 2, 3, true, false},
         {"at one time, whole seconds", 1000, {0, 0}, {300, 60}, 2, 0, true, false},
         {"one GPU", 250, {0}, {300}, 1, 3, false, false},
