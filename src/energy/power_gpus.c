@@ -41,7 +41,17 @@ static bool number_of(struct sv s, int64_t *out)
 
 static bool says_nothing(struct sv s)
 {
-    return s.n == 0 || s.p[0] == '[' || sv_eq(s, "N/A") || strncasecmp(s.p, "unknown", 7) == 0;
+    return s.n == 0 || s.p[0] == '[' || sv_eq(s, "N/A") || sv_eq(s, "ERR!") ||
+           (s.n >= 7 && strncasecmp(s.p, "unknown", 7) == 0);
+}
+
+/* The number in a cell of that column. Of a product's name only "GPU 0" and the like: "H100" and
+ * "NVIDIA 4090" have none. */
+static bool column_number(const struct identity_column *c, struct sv s, int64_t *out)
+{
+    if (c->kind == ID_NAME)
+        return s.n > 3 && strncasecmp(s.p, "gpu", 3) == 0 && number_of(s, out) && *out < MAX_GPUS;
+    return c->kind <= ID_LABEL && number_of(s, out);
 }
 
 struct row_id {
@@ -60,7 +70,7 @@ static enum st read_ids(const struct power_gpus *g, const struct csv_reader *r, 
         int64_t number;
         if (says_nothing(s))
             continue;
-        const bool is_number = c->kind <= ID_LABEL && number_of(s, &number);
+        const bool is_number = column_number(c, s, &number);
         if (c->kind == ID_NUMBER && !is_number)
             return csv_err(r, c->column, e, "expected the number of a GPU, got '%.*s'",
                            (int)(s.n < 40 ? s.n : 40), s.p);
@@ -80,12 +90,13 @@ static bool same_gpu(const struct power_gpus *g, const struct power_gpu *gpu,
     for (int i = 0; i < g->columns->n_id; i++) {
         if (row->id[i].n == 0 || !gpu->id[i])
             continue;
-        int64_t number;
-        const bool by_number = g->columns->id[i].kind <= ID_LABEL && gpu->number >= 0 &&
-                               number_of(row->id[i], &number);
-        if (by_number ? number != gpu->number : !sv_eq(row->id[i], gpu->id[i]))
+        int64_t a, b;
+        const struct identity_column *c = &g->columns->id[i];
+        const bool by_number =
+            column_number(c, row->id[i], &a) && column_number(c, sv_of(gpu->id[i]), &b);
+        if (by_number ? a != b : !sv_eq(row->id[i], gpu->id[i]))
             return false;
-        agree += g->columns->id[i].kind != ID_HOST;
+        agree += c->kind != ID_HOST;
     }
     return agree > 0;
 }
@@ -204,34 +215,47 @@ static enum st refuse(const struct power_gpus *g, struct err *e)
     return ST_INPUT;
 }
 
+static size_t with_number(const struct power_gpus *g, int64_t number, int64_t *which)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < g->list.n; i++)
+        if (number_for(g, i) == number) {
+            *which = (int64_t)i;
+            found++;
+        }
+    return found;
+}
+
+static enum st of_machines(const struct power_gpus *g, const char *source, int64_t number,
+                           size_t found, struct err *e)
+{
+    const int column = telling_column(g);
+    err_set(e, ST_INPUT, "%s has %zu GPUs with the number %lld, of several machines", source, found,
+            (long long)number);
+    return err_hint(e, "they differ by %s: keep the rows of one",
+                    column >= 0 ? g->columns->id[column].name : "their identity");
+}
+
 enum st power_gpus_pick(const struct power_gpus *g, const char *source, int64_t gpu, int64_t *which,
                         struct err *e)
 {
-    size_t found = 0;
     *which = 0;
     if (g->list.n <= 1 && (gpu < 0 || !all_numbered(g)))
         return ST_OK;
+    for (size_t i = 0; i < g->list.n && all_numbered(g); i++)
+        for (size_t k = 0; k < i; k++)
+            if (g->list.p[i].number == g->list.p[k].number)
+                return of_machines(g, source, g->list.p[i].number,
+                                   with_number(g, g->list.p[i].number, which), e);
     if (gpu < 0) {
         err_set(e, ST_INPUT, "%s has the powers of %zu GPUs, and gpu= is not set", source,
                 g->list.n);
         return refuse(g, e);
     }
-    for (size_t i = 0; i < g->list.n; i++)
-        if (number_for(g, i) == gpu) {
-            *which = (int64_t)i;
-            found++;
-        }
-    if (found == 1)
+    if (with_number(g, gpu, which) == 1)
         return ST_OK;
-    if (found == 0) {
-        err_set(e, ST_INPUT, "%s has no row of GPU %lld", source, (long long)gpu);
-        return refuse(g, e);
-    }
-    const int column = telling_column(g);
-    err_set(e, ST_INPUT, "%s has %zu GPUs with the number %lld, of several machines", source, found,
-            (long long)gpu);
-    return err_hint(e, "they differ by %s: keep the rows of one",
-                    column >= 0 ? g->columns->id[column].name : "their identity");
+    err_set(e, ST_INPUT, "%s has no row of GPU %lld", source, (long long)gpu);
+    return refuse(g, e);
 }
 
 const char *power_gpus_what(const struct power_gpus *g, int64_t which, int64_t gpu)

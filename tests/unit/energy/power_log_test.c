@@ -253,8 +253,26 @@ static void several_gpus_and_none_asked_for(void **state)
         assert_ok(parse(t, rows[i].text, 0, &log), t);
         assert_int_equal(log.n, 1);
     }
-    /* two machines whose logs were joined */
     struct power_log log;
+    /* columns of numbers that do not agree are one GPU still */
+    err_clear(&t->e);
+    assert_ok(parse(t,
+                    "timestamp,index,minor_number,power_w\n2026-11-21 16:30:05,0,3,90\n"
+                    "2026-11-21 16:30:06,0,3,300\n",
+                    POWER_LOG_ONLY_GPU, &log),
+              t);
+    assert_int_equal(log.n, 2);
+    assert_err(parse(t, "time,name,power_w\n1795278605,GPU 1,90\n1795278605,GPU 2,30\n", 0, &log),
+               ST_INPUT, t,
+               "power.csv has no row of GPU 0\nhint: it has rows of 1, 2: gpu= picks one");
+    err_clear(&t->e);
+    assert_err(parse(t, "time,host,gpu,power_w\n1795278605,a,0,90\n1795278605,b,0,30\n",
+                     POWER_LOG_ONLY_GPU, &log),
+               ST_INPUT, t,
+               "power.csv has 2 GPUs with the number 0, of several machines\n"
+               "hint: they differ by host: keep the rows of one");
+    err_clear(&t->e);
+    /* two machines whose logs were joined */
     assert_err(parse(t,
                      "timestamp,gpu,uuid,power_w\n2026-11-21 16:30:05,0,GPU-a,90\n"
                      "2026-11-21 16:30:05,0,GPU-b,300\n",
