@@ -27,7 +27,8 @@ static const struct option rows[] = {
          "tokens, of NVTX ranges"},
     {KEY_AT("gpu", energy.gpu), .def = "0", .max = 1023,
      .commands = CMD_ENERGY | CMD_BENCH | CMD_TRACE, .when = WHEN(RECORDS_POWER),
-     .help = "which GPU, as CUDA counts them; of a log, the number in its rows. bench with "
+     .help = "which GPU, as CUDA counts them; of a log, the number in its rows, unset its only "
+             "one. bench with "
              "device=cuda:<n> takes that one"},
     {KEY_AT("idle_power", energy.idle_power), .unit = "W", .min = 0.001, .max = 1e5,
      .commands = CMD_ENERGY,
