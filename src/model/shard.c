@@ -5,6 +5,17 @@ static int64_t divided_up(int64_t n, int64_t parts)
     return (n + parts - 1) / parts;
 }
 
+int64_t shard_stage_layers(const struct model *m, int64_t pp, int64_t stage)
+{
+    const int64_t left_over = m->layers % pp, last = pp - 1;
+    return m->layers / pp + (stage < last && stage >= last - left_over);
+}
+
+int64_t shard_most_layers(const struct model *m, int64_t pp)
+{
+    return divided_up(m->layers, pp);
+}
+
 int64_t shard_groups(int64_t tp, int64_t ep)
 {
     return ep > tp ? ep / tp : 1;
@@ -17,8 +28,8 @@ int64_t shard_devices(int64_t tp, int64_t ep)
 
 enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, struct err *e)
 {
-    if (pp < 1 || m->layers % pp != 0)
-        return err_set(e, ST_USAGE, "parallel.pp: %lld stages do not divide the %lld layers of %s",
+    if (pp < 1 || pp > m->layers)
+        return err_set(e, ST_USAGE, "parallel.pp: %lld stages for the %lld layers of %s",
                        (long long)pp, (long long)m->layers, m->name);
     if (tp < 1 || m->heads % tp != 0)
         return err_set(e, ST_USAGE, "parallel.tp: %lld shards do not divide the %lld heads of %s",

@@ -18,8 +18,9 @@
  * Where there are fewer KV heads than shards, several shards hold the same one. Biases of operators
  * cut by in features are added once, to the sum.
  *
- * Pipeline: pp stages hold layers / pp layers each; the first has what stands before the layers,
- * the last what stands after them.
+ * Pipeline: stages hold layers / pp layers each, as vLLM deals them. Of those left over, one each
+ * goes to the stages before the last, from the back (vllm/distributed/utils.py, get_pp_indices).
+ * The first stage has what stands before the layers, the last what stands after them.
  *
  * Experts: ep devices share the experts. ep > tp is ep / tp groups of tp shards, each of which
  * attends to its own part of a batch with keys and values of its own, and holds an equal part of
@@ -30,9 +31,12 @@
 
 #include "model/weights.h"
 
-/* ST_USAGE, with the setting's name, where pp does not divide the layers or tp the heads, or ep is
- * no multiple of tp that divides the experts. */
+/* ST_USAGE, with the setting's name, where pp is more than the layers, tp does not divide the
+ * heads, or ep is no multiple of tp that divides the experts. */
 enum st shard_check(const struct model *m, int64_t tp, int64_t pp, int64_t ep, struct err *e);
+
+int64_t shard_stage_layers(const struct model *m, int64_t pp, int64_t stage);
+int64_t shard_most_layers(const struct model *m, int64_t pp); /* of a stage */
 
 int64_t shard_groups(int64_t tp, int64_t ep);
 int64_t shard_devices(int64_t tp, int64_t ep); /* of a stage */

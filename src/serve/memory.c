@@ -24,7 +24,7 @@ static double weight_bytes(const struct memory_facts *f)
         else
             layer += (double)(op->m * op->k) * element;
     }
-    return layer * (double)(f->model->layers / f->pp);
+    return layer * (double)shard_most_layers(f->model, f->pp);
 }
 
 enum st memory_plan(const struct memory_facts *f, struct memory_plan *out, struct err *e)
@@ -39,7 +39,8 @@ enum st memory_plan_vidur(const struct memory_facts *f, struct memory_plan *out,
     const struct model shard = shard_model(m, f->tp);
     *out = (struct memory_plan){0};
     out->weight_bytes = weight_bytes(f);
-    out->request_bytes = model_kv_bytes(&shard) * (double)f->request_tokens;
+    const double charged = (double)(shard_most_layers(m, f->pp) * f->pp) / (double)m->layers;
+    out->request_bytes = model_kv_bytes(&shard) * (double)f->request_tokens * charged;
     double fit = floor((avail - out->weight_bytes) / out->request_bytes);
     if (!(fit >= 1)) {
         err_set(e, ST_USAGE,

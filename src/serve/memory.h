@@ -6,8 +6,8 @@
  * MEMORY_VIDUR (memory_plan_vidur), as Vidur's planner says:
  *
  *     avail    = memory_gb 2^30 (1 - margin)
- *     weights  = bytes x layers/pp x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
- *     request  = bytes x 2 h ceil(kv/tp) x request_tokens x layers
+ *     weights  = bytes x L x [E h (q/tp + 2 ceil(kv/tp)) + E h q/tp + g E mlp/tp]
+ *     request  = bytes x 2 h ceil(kv/tp) x request_tokens x L pp
  *     max_batch  = floor((avail - weights) / request)
  *     num_blocks = floor(request_tokens / block_size) x max_batch x pp
  *
@@ -17,9 +17,9 @@
  * per device, with E hidden size, h head size, q and kv heads, g = 3 for gated MLPs, else 2.
  * Divisions of dimensions round down, as Vidur's do. Bytes are those of the
  * model's formats (model/precision.h), 2 unless it says otherwise; the embedding, the
- * router, LM head, activations and workspace are not counted: the margin must cover them. A request
- * is charged all layers even where a device holds layers/pp of them, and the pp-fold number of
- * requests pays that back; rounding aside the two cancel.
+ * router, LM head, activations and workspace are not counted: the margin must cover them. L is
+ * layers/pp, rounded up. A request is charged the layers of all stages even where a device holds
+ * those of one, and the pp-fold number of requests pays that back; rounding aside the two cancel.
  *
  * Engines that keep keys and values in the host's memory (memory_plan_host): room for as many of
  * the longest requests as may run at once, but at most cache_bytes and at least one request; the

@@ -12,7 +12,7 @@
  *     graphs      = graphs x layers of the stage x 384 KiB
  *     other       = 0.13 GiB, 4.125 S V on the last stage (counts and marks of tokens, for
  *                   penalties), and for tp > 1 communication: 1.3 GiB over NVLink, 0.1 over PCIe
- *     blocks      = (usable - the sum) / (block_size x 2 e h ceil(kv/tp) x layers/pp)
+ *     blocks      = (usable - the sum) / (block_size x 2 e h ceil(kv/tp) x layers)
  *
  * Graphs are captured in two modes, for sizes 1, 2, 4, multiples of 8 below 256 and of 16 from
  * there, up to 512, 2 S and T (pieces), and to S as well (whole decode batches).
@@ -36,16 +36,12 @@ struct stage {
     const struct memory_facts *f;
     struct model shard;
     bool first, last;
+    double layers;
 };
 
 static double padded_vocab(const struct model *m)
 {
     return (double)((m->vocab + VOCAB_MULTIPLE - 1) / VOCAB_MULTIPLE * VOCAB_MULTIPLE);
-}
-
-static double stage_layers(const struct memory_facts *f)
-{
-    return (double)(f->model->layers / f->pp);
 }
 
 /* The embedding and the LM head are cut along the vocabulary; one that is tied is held once where
@@ -77,7 +73,7 @@ static double weights(const struct stage *s)
         m->position == POSITION_ROPE
             ? (double)m->max_positions * (double)(m->rotary_dim ? m->rotary_dim : m->head_dim)
             : 0;
-    return layer * stage_layers(f) + element * (ends + rotary);
+    return layer * s->layers + element * (ends + rotary);
 }
 
 /* Neighbouring tensors live at once: q, k, v and attention's output; the MLP's input to its
@@ -114,11 +110,12 @@ static int64_t graph_sizes(int64_t most)
     return n;
 }
 
-static double graphs(const struct memory_facts *f)
+static double graphs(const struct stage *s)
 {
+    const struct memory_facts *f = s->f;
     int64_t pieces = 2 * f->batch_cap < f->batch_tokens ? 2 * f->batch_cap : f->batch_tokens;
     int64_t whole = f->batch_cap < pieces ? f->batch_cap : pieces;
-    return (double)(graph_sizes(pieces) + graph_sizes(whole)) * stage_layers(f) * GRAPH_LAYER_BYTES;
+    return (double)(graph_sizes(pieces) + graph_sizes(whole)) * s->layers * GRAPH_LAYER_BYTES;
 }
 
 static void plan_stage(const struct stage *s, struct memory_plan *out)
@@ -130,7 +127,7 @@ static void plan_stage(const struct stage *s, struct memory_plan *out)
         .usable_bytes = (f->memory_gb - f->reserved_gb) * GIB * f->utilization,
         .weight_bytes = weights(s),
         .activation_bytes = fmax(forward(s), LOGIT_BYTES * logits),
-        .graph_bytes = graphs(f),
+        .graph_bytes = graphs(s),
         .other_bytes = (ALONE_GIB + together) * GIB + STATE_BYTES * logits,
     };
     out->cache_bytes = out->usable_bytes - out->weight_bytes - out->activation_bytes -
@@ -153,18 +150,22 @@ static enum st no_room(const struct memory_facts *f, const struct memory_plan *p
 enum st memory_plan_vllm(const struct memory_facts *f, struct memory_plan *out, struct err *e)
 {
     const struct model shard = shard_model(f->model, f->tp);
-    const double token_bytes = model_kv_bytes(&shard) / (double)f->pp;
+    const double layer_bytes = model_kv_bytes(&shard) / (double)shard.layers; /* of a token */
     const int64_t request_blocks = (f->request_tokens + f->block_size - 1) / f->block_size;
-    const struct stage ends[] = {{f, shard, true, f->pp == 1}, {f, shard, f->pp == 1, true}};
-    plan_stage(&ends[0], out);
-    for (int i = 1; i < (f->pp > 1 ? 2 : 1); i++) {
-        struct memory_plan other;
-        plan_stage(&ends[i], &other);
-        if (other.cache_bytes < out->cache_bytes)
-            *out = other;
+    double blocks = INFINITY;
+    for (int64_t i = 0; i < f->pp; i++) {
+        const struct stage s = {f, shard, i == 0, i == f->pp - 1,
+                                (double)shard_stage_layers(f->model, f->pp, i)};
+        const double token_bytes = layer_bytes * s.layers;
+        struct memory_plan x;
+        plan_stage(&s, &x);
+        x.request_bytes = token_bytes * (double)(request_blocks * f->block_size);
+        const double fit = floor(x.cache_bytes / (token_bytes * (double)f->block_size));
+        if (fit >= blocks)
+            continue;
+        blocks = fit;
+        *out = x;
     }
-    out->request_bytes = token_bytes * (double)(request_blocks * f->block_size);
-    const double blocks = floor(out->cache_bytes / (token_bytes * (double)f->block_size));
     if (!(blocks >= (double)request_blocks))
         return no_room(f, out, e);
     const double all = blocks * (double)shard_groups(f->tp, f->ep);

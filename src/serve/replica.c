@@ -48,6 +48,7 @@ void replica_init(struct replica *r, struct serve_run_state *run, int32_t index,
     r->turns = executor_turns(&ex);
     r->per_lane = r->turns ? 2 : r->max_in_flight / r->n_lanes;
     r->shares = run->sched->traits & SCHED_SHARES && r->n_lanes > 1 && r->per_lane == 1;
+    r->queues = r->turns || (r->shares && run->sched->traits & SCHED_BATCH_QUEUE);
     r->flights = arena_array(run->a, struct flight, r->max_in_flight);
     for (int32_t i = r->max_in_flight - 1; i >= 0; i--) {
         link_init(&r->flights[i].finishing);

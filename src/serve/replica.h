@@ -29,7 +29,7 @@ struct flight {
     VEC(struct spec_step) steps; /* with speculation: of its decode rows */
     int64_t spec_blocks;         /* taken for its decode rows, all drafts accepted */
     VEC(struct detached) detached;
-    int32_t hollow; /* turns without a batch right behind it */
+    int32_t hollow; /* steps without a batch right behind it */
     int64_t tick;   /* of the lane's last batch with its decode set, this one included */
     double look_s;  /* virtual clock: when a host begins to take its tokens */
     bool seen;      /* and has begun */
@@ -125,9 +125,10 @@ struct replica {
 
     struct flight *flights; /* [max_in_flight] */
     int32_t max_in_flight, in_flight, per_lane;
-    bool turns;           /* lanes take turns, with one batch more than lanes out (turns.c) */
+    bool queues;          /* steps without a batch stand in the queue of those out (turns.c) */
+    bool turns;           /* and lanes take turns, with one batch more than lanes out */
     int64_t turn;         /* counts also those without a batch */
-    int32_t hollow;       /* turns without a batch in the queue of those out, */
+    int32_t hollow;       /* steps without a batch in the queue of those out, */
     int32_t hollow_first; /* those of them ahead of every batch */
     struct flight *last;  /* submitted last */
     VEC(struct flight *) free_flights;
@@ -163,10 +164,10 @@ bool replica_drop_waiting(struct replica *r, int64_t request_id);
 enum st replica_submit(struct replica *r, int32_t lane, double start_s, struct flight **f,
                        struct err *e);
 
-/* The next turn (turns.c): builds and submits a batch of the lane whose turn it is. *f as above.
- * False: every place in the queue of batches out is taken, or there is nothing to wait for. */
-bool replica_next_turn(struct replica *r);
-enum st replica_take_turn(struct replica *r, double start_s, struct flight **f, struct err *e);
+/* Where r->queues, the next step (turns.c): builds and submits a batch. *f as above. False: every
+ * place in the queue of batches out is taken, or there is nothing to wait for. */
+bool replica_next_step(struct replica *r);
+enum st replica_take_step(struct replica *r, double start_s, struct flight **f, struct err *e);
 
 /* Requests of the lane whose prefill is complete enter its decode set. */
 void replica_gather_ready(struct replica *r, struct lane *lane);

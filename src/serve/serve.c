@@ -276,13 +276,13 @@ static enum st follow(struct loop *l, struct replica *r, struct flight *f, struc
 
 static enum st fill(struct loop *l, struct replica *r, double now_s, struct err *e)
 {
-    while (r->turns && replica_next_turn(r)) {
+    while (r->queues && replica_next_step(r)) {
         struct flight *f;
-        TRY(replica_take_turn(r, now_s, &f, e));
+        TRY(replica_take_step(r, now_s, &f, e));
         if (f)
             TRY(follow(l, r, f, e));
     }
-    if (r->turns)
+    if (r->queues)
         return ST_OK;
     for (int32_t lane = 0; lane < r->n_lanes; lane++) {
         const struct lane *x = &r->lanes[lane];

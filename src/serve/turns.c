@@ -1,11 +1,11 @@
-/* Asynchronous scheduling with pipeline stages, as vLLM's engine has it (vllm/v1/engine/core.py,
- * step_with_batch_queue; v1/core/sched/async_scheduler.py): up to stages + 1 batches are out, and a
- * sequence decodes again as many steps of the scheduler later as there are stages. A step counts
- * even when no batch comes of it. So steps take turns on as many lanes as there are stages, and
- * sequences that a step left out may go with the next one.
+/* Pipeline stages, as vLLM's engine has them (vllm/v1/engine/core.py, step_with_batch_queue): the
+ * engine waits for the batch ahead only when its queue of batches is full. Steps of the scheduler
+ * that give no batch stand in that queue too, and are over as soon as those ahead of them are.
  *
- * The engine waits for the batch ahead only when its queue of stages + 1 batches is full. Steps
- * without a batch stand in that queue too, and are over as soon as those ahead of them are. */
+ * The queue holds as many batches as there are stages. With asynchronous scheduling it holds one
+ * more, and a sequence decodes again as many steps later as there are stages, whether or not a
+ * batch came of them (v1/core/sched/async_scheduler.py). So these steps take turns on as many lanes
+ * as there are stages; sequences that a step left out may go with the next one. */
 #include "serve/replica.h"
 
 static bool has_requests(const struct replica *r)
@@ -20,7 +20,7 @@ static void pop_hollow(struct replica *r)
     r->hollow_first = 0;
 }
 
-bool replica_next_turn(struct replica *r)
+bool replica_next_step(struct replica *r)
 {
     if (!has_requests(r)) {
         pop_hollow(r);
@@ -35,10 +35,20 @@ bool replica_next_turn(struct replica *r)
     return true;
 }
 
-enum st replica_take_turn(struct replica *r, double start_s, struct flight **f, struct err *e)
+/* Without turns, the lanes share their requests, and there is one without a batch. */
+static int32_t lane_of_step(struct replica *r)
 {
-    const int32_t lane = (int32_t)(r->turn++ % r->n_lanes);
-    TRY(replica_submit(r, lane, start_s, f, e));
+    if (r->turns)
+        return (int32_t)(r->turn++ % r->n_lanes);
+    int32_t lane = 0;
+    while (r->lanes[lane].submitted != r->lanes[lane].delivered)
+        lane++;
+    return lane;
+}
+
+enum st replica_take_step(struct replica *r, double start_s, struct flight **f, struct err *e)
+{
+    TRY(replica_submit(r, lane_of_step(r), start_s, f, e));
     if (*f) {
         r->last = *f;
         return ST_OK;

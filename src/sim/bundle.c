@@ -141,14 +141,16 @@ static enum st predict(void *self, const struct batch *b, struct stage_time *sta
         return ST_OK;
     }
     double pass_on = predict_send_recv_s(t, share(tokens, groups_of(p)));
-    double layers = (x.tokens - x.once + x.attention) / (double)p->pp;
+    const double layers = x.tokens - x.once + x.attention;
     for (int64_t i = 0; i < p->pp; i++) {
-        double s = layers + (i == 0 ? x.once : 0) + (i == p->pp - 1 ? x.rows : 0);
-        stages[i] = (struct stage_time){.host_s = i == 0 ? host : 0,
-                                        .device_s = s * scale + comm / (double)p->pp +
-                                                    (i < p->pp - 1 ? pass_on : 0),
-                                        .operators_s = s * scale,
-                                        .decode_share = decode_share};
+        const double part =
+            (double)shard_stage_layers(p->model, p->pp, i) / (double)p->model->layers;
+        const double s = layers * part + (i == 0 ? x.once : 0) + (i == p->pp - 1 ? x.rows : 0);
+        stages[i] =
+            (struct stage_time){.host_s = i == 0 ? host : 0,
+                                .device_s = s * scale + comm * part + (i < p->pp - 1 ? pass_on : 0),
+                                .operators_s = s * scale,
+                                .decode_share = decode_share};
     }
     if (bundle_has_energy(t))
         take_energy(p, b, scale, comm + pass_on * (double)(p->pp - 1), &stages[0]);

@@ -28,7 +28,7 @@ struct stage_time {
 struct predictor_params {
     const struct model *model;
     int64_t tp; /* tensor-parallel degree */
-    int64_t pp; /* pipeline stages; divides the layers */
+    int64_t pp; /* pipeline stages */
     int64_t ep; /* devices that share the experts: 0 or 1 = the shards, else a multiple of tp that
                    divides the experts */
     double expert_skew; /* how unevenly tokens choose experts: model/expert_load.h; 0 = evenly */
@@ -82,11 +82,11 @@ double predictor_idle_j(const struct predictor *p, int64_t replicas, double busy
 
 /* bundle. Device: every operator of the forward pass, prefill attention summed over the chunks,
  * decode attention at the sum and the maximum of its rows' cache lengths (predict_decode_mixed_s),
- * and two all-reduces per layer at tp > 1. Layers are spread evenly over the stages; the first has
- * the embedding too, the last what depends on rows (LM head), all others pass their activations on
- * (send_recv). Host: per iteration, by number of sequences, for iterations with and without prefill
- * chunks, on the first stage; 0 without host_overhead. Rows that verify drafts: attention is that
- * of predict_verify_s; the other operators have 1 + draft_tokens tokens per row.
+ * and two all-reduces per layer at tp > 1. Layers are spread over the stages (model/shard.h); the
+ * first has the embedding too, the last what depends on rows (LM head), all others pass their
+ * activations on (send_recv). Host: per iteration, by number of sequences, for iterations with and
+ * without prefill chunks, on the first stage; 0 without host_overhead. Rows that verify drafts:
+ * attention is that of predict_verify_s; the other operators have 1 + draft_tokens tokens per row.
  *
  * Experts at ep > tp: ep / tp groups of tp shards each attend to an equal part of the batch and
  * hold an equal part of the experts, whole. What depends on tokens and rows is that of a group's
@@ -119,12 +119,12 @@ extern const struct predictor_ops predictor_iterations; /* opened by name bundle
  *     comm  = all_reduce[Tr] + 0.02 at tp > 1, else 0
  *     attn  = pre_proj + post_proj + rope + kv_cache_save[T] + decode + prefill + comm + input_norm
  *     mlp   = up_proj + down_proj + act + comm + post_attention_norm
- *     stage = (attn + mlp + add) layers / pp, plus send_recv[Tr] where it is not the last
- * decode = attn_decode[rows, mean of (cached tokens + 1), rounded down, then up];
- * prefill = attn_prefill[sum of cached tokens, each rounded up; round(sqrt(sum of chunk^2))^2];
- * each times 1.1 for more than one request if the model has fewer KV than query heads. Sums are
- * made in Vidur's order, so they are equal to its own to the last bit. No embedding, LM head or
- * host time. A batch outside the tables is an error, as in Vidur. */
+ *     stage = (attn + mlp + add) layers / pp, plus send_recv[Tr] where it is not the last; pp
+ * divides the layers decode = attn_decode[rows, mean of (cached tokens + 1), rounded down, then
+ * up]; prefill = attn_prefill[sum of cached tokens, each rounded up; round(sqrt(sum of
+ * chunk^2))^2]; each times 1.1 for more than one request if the model has fewer KV than query
+ * heads. Sums are made in Vidur's order, so they are equal to its own to the last bit. No
+ * embedding, LM head or host time. A batch outside the tables is an error, as in Vidur. */
 extern const struct predictor_ops predictor_vidur_tables;
 
 #endif

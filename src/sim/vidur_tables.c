@@ -215,6 +215,11 @@ static enum st open_tables(struct arena *a, const struct predictor_params *p, vo
     }
     struct tables *t = arena_one(a, struct tables);
     const struct model *m = p->model;
+    if (m->layers % p->pp != 0)
+        return err_set(
+            e, ST_USAGE,
+            "parallel.pp: %lld stages do not divide the %lld layers of %s, as Vidur wants",
+            (long long)p->pp, (long long)m->layers, m->name);
     double more = m->heads > m->kv_heads ? BATCHING : 0;
     t->dir = arena_str(a, p->tables);
     t->layers = (double)(m->layers / p->pp);

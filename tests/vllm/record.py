@@ -10,7 +10,7 @@ Request classes are vLLM's. What they import and do not use here (torch, configu
 multimodal parts) is replaced by stubs; the loop around them follows EngineCore.step and
 step_with_batch_queue, and the times of batches are those of cases/bundle:
 
-    host 5 ms on stage 0; device, divided evenly over the stages,
+    host 5 ms on stage 0; device, divided over the stages by their layers (vLLM's get_pp_indices),
     0.01 ms a token + 32 (1e-7 ms (c kv + c (c + 1) / 2) + 0.001 ms) a chunk of c tokens behind kv
                     + 32 (1e-6 ms sum of kv + 0.001 ms) when sequences decode
 
@@ -33,6 +33,7 @@ import types
 from types import SimpleNamespace
 
 REAL = (
+    "vllm.distributed.utils",
     "vllm.v1.core.block_pool",
     "vllm.v1.core.encoder_cache_manager",
     "vllm.v1.core.kv_cache_coordinator",
@@ -172,8 +173,10 @@ def load(root):
     from vllm.v1.core.sched.async_scheduler import AsyncScheduler
     from vllm.v1.core.sched.scheduler import Scheduler
 
-    return Scheduler, AsyncScheduler
+    import vllm.envs
 
+    vllm.envs.VLLM_PP_LAYER_PARTITION = None
+    return Scheduler, AsyncScheduler
 
 
 # ---- the engine around the scheduler ---------------------------------------------------------
@@ -279,12 +282,21 @@ def make_request(a, i, prompt, output, ids):
     return request
 
 
+def stage_shares(stages):
+    """The part of the layers that each stage holds."""
+    from vllm.distributed.utils import get_pp_indices
+
+    cuts = [get_pp_indices(LAYERS, i, stages) for i in range(stages)]
+    return [(end - start) / LAYERS for start, end in cuts]
+
+
 class Engine:
     def __init__(self, classes, a, requests):
         self.a, self.requests = a, requests
         self.scheduler, self.size = make_scheduler(classes, a)
         self.pool = self.scheduler.kv_cache_manager.block_pool
         self.free_s = [0.0] * a.pp
+        self.share = stage_shares(a.pp)
         self.sampled_s = []  # of each step, empty ones too: when its tokens were sampled, or 0
         self.queue = []
         self.staggered = bool(a.async_) and a.pp > 1
@@ -299,9 +311,8 @@ class Engine:
         self.preempted += sum(r.num_preemptions - before[r.request_id][1] for r in s.requests.values())
         self.sampled_s.append(0.0)
         if out.total_num_scheduled_tokens == 0:
-            if self.staggered:  # elsewhere it makes no difference
-                self.queue.append(None)
-            return False
+            self.queue.append(None)
+            return
         for new in out.scheduled_new_reqs:
             before[new.req_id] = (new.num_computed_tokens, 0)
             self.target[new.req_id] = s.requests[new.req_id].num_tokens
@@ -314,13 +325,13 @@ class Engine:
             else:
                 chunks.append((n, at))
             samples.append((rid, not request.is_prefill_chunk))
-        device = device_s(chunks, kv, nd) / self.a.pp
+        device = device_s(chunks, kv, nd)
         t = now
         if self.staggered and len(self.sampled_s) > self.a.pp:
             t = max(t, self.sampled_s[-1 - self.a.pp])  # v1/worker/gpu/pp_utils.py
         for i in range(self.a.pp):
             start = max(t, self.free_s[i])
-            t = self.free_s[i] = start + (HOST_S if i == 0 else 0) + device
+            t = self.free_s[i] = start + (HOST_S if i == 0 else 0) + device * self.share[i]
             begin = start if i == 0 else begin
         used = self.pool.num_gpu_blocks - 1 - self.pool.get_num_free_blocks()
         self.peak = max(self.peak, used)
@@ -329,7 +340,6 @@ class Engine:
             self.sampled_s[-1] = t
         self.rows.append((begin, t, pf, nd, nd + len(chunks), used, now))
         self.queue.append((t, out, samples))
-        return True
 
     def update(self):
         from vllm.v1.outputs import ModelRunnerOutput
@@ -352,6 +362,9 @@ class Engine:
         return end
 
     def run(self):
+        """EngineCore.step_with_batch_queue: a step without tokens is a batch in the queue as well, over
+        as soon as those ahead of it are; the engine waits only when the queue is full. With a queue
+        of one batch that is EngineCore.step."""
         now, arrived = 0.0, 0
         while True:
             while arrived < len(self.requests) and self.requests[arrived][0] <= now:
@@ -359,7 +372,8 @@ class Engine:
                 self.scheduler.add_request(make_request(self.a, arrived, prompt, output, ids))
                 arrived += 1
             if len(self.queue) < self.size and self.scheduler.get_num_unfinished_requests():
-                if (self.schedule(now) or self.staggered) and len(self.queue) < self.size:
+                self.schedule(now)
+                if len(self.queue) < self.size:
                     continue
             if self.queue and not self.queue[0]:
                 self.queue.pop(0)
@@ -463,7 +477,7 @@ def random_case(rng, case):
     pick("--watermark", 0.3, 0.01, 0.02, 0.1)
     pick("--long-prefill", 0.3, 16, 40, 100, 300)
     pick("--async", 0.5, 1)
-    pick("--pp", 0.5, 2, 4)
+    pick("--pp", 0.5, 2, 3, 4)
     if prefix:
         args.extend(["--prefix", "1"])
     rate = rng.choice((10, 30, 100)) if tight else rng.choice((1, 4, 10, 30, 100))

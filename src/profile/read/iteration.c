@@ -170,7 +170,7 @@ enum st iteration_shape(const struct model *m, const struct iteration_hardware *
     const struct shaping x = {
         .m = &shard, .hw = hw, .s = out, .dtype_bytes = precision_bytes(m->dtype)};
     struct op_list ops;
-    out->layers = (double)(m->layers / pp);
+    out->model = m;
     out->experts = (double)m->experts;
     out->experts_per_token = (double)m->experts_per_token;
     shard_ops(m, tp, &ops);
@@ -198,14 +198,15 @@ void iteration_terms(const struct iteration_shape *s, const struct iteration_bat
 {
     const struct op_load *l = &b->load;
     const bool first = stage == 0, last = stage == s->stages - 1;
-    const double part = 1 / (double)s->stages, g = (double)s->groups;
+    const double layers = (double)shard_stage_layers(s->model, s->stages, stage);
+    const double part = layers / (double)s->model->layers, g = (double)s->groups;
     const double queries = b->queries > 0 ? (double)b->queries : 1;
     const double all = (double)l->tokens, tokens = share(l->tokens, s->groups);
     const double rows = share(l->rows, s->groups), seqs = share(l->seqs, s->groups);
     const double prompt = all - (double)l->seqs * queries; /* tokens of chunks */
     const double pairs = (double)(l->kv_tokens_prefill + l->chunk_sq) / g;
     const double kv = (double)l->kv_tokens / g;
-    *out = (struct iteration_terms){.layers = s->layers};
+    *out = (struct iteration_terms){.layers = layers};
     if (l->tokens <= 0)
         return;
     out->gemm_weights = s->gemm_weights_s * part;

@@ -34,9 +34,9 @@
  *                  activations, gathering (tp - 1) / tp of the logits, all-to-all
  *                  (ep - 1) / ep of the pairs of token and expert, send the activations / tp
  *
- * Layers, and what is per layer, are spread evenly over the stages; the first has the embedding and
- * the host's time, the last the LM head. At ep > tp the groups attend to equal parts of a batch,
- * and experts take as long as on the busiest of the ep devices, which hold them whole
+ * Layers, and what is per layer, are spread over the stages (model/shard.h); the first has the
+ * embedding and the host's time, the last the LM head. At ep > tp the groups attend to equal parts
+ * of a batch, and experts take as long as on the busiest of the ep devices, which hold them whole
  * (model/expert_load.h).
  *
  * Accuracy: of an iteration whose parts overlap, or whose kernels change with the size, no more
@@ -99,8 +99,8 @@ struct iteration_hardware {
 /* Work of one device, whole model, as seconds at peak rates per unit of load. */
 struct iteration_shape {
     int64_t stages, groups, tp;
-    struct expert_load load; /* of the busiest device, where groups share experts */
-    double layers;           /* of a stage */
+    struct expert_load load;   /* of the busiest device, where groups share experts */
+    const struct model *model; /* borrowed */
     double gemm_weights_s, gemm_token_s;
     double experts, experts_per_token; /* of the model; 0 = none */
     double expert_weights_s;           /* one expert's, all layers; of a shard of it */

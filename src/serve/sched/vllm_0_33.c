@@ -210,7 +210,8 @@ const struct sched_ops sched_vllm_0_33 = {
     .knobs = KNOB_TOKEN_BUDGET | KNOB_WATERMARK | KNOB_PREFIX_CACHING | KNOB_RESERVE_FULL_PROMPT |
              KNOB_LONG_PREFILL | KNOB_ASYNC,
     .traits = SCHED_PREEMPTS | SCHED_SHARES | SCHED_BY_ADMISSION | SCHED_CHUNKS_FOLLOW |
-              SCHED_ARRIVALS_WAIT | SCHED_NAMELESS_FIRST | SCHED_NULL_BLOCK | SCHED_FREES_AT_ONCE,
+              SCHED_ARRIVALS_WAIT | SCHED_NAMELESS_FIRST | SCHED_NULL_BLOCK | SCHED_FREES_AT_ONCE |
+              SCHED_BATCH_QUEUE,
     .next_batch = next_batch,
     .max_batch_tokens = max_batch_tokens,
     .defaults = defaults,

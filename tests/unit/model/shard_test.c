@@ -217,6 +217,35 @@ static void slices_by_hand(void **state)
     assert_int_equal(s.columns, 8);
 }
 
+/* What vLLM 0.33's get_pp_indices deals. */
+static void layers_are_dealt_to_stages(void **state)
+{
+    static const struct {
+        int64_t layers, pp, dealt[8];
+    } cases[] = {
+        {32, 4, {8, 8, 8, 8}},
+        {5, 2, {3, 2}},
+        {10, 3, {3, 4, 3}},
+        {11, 3, {4, 4, 3}},
+        {22, 4, {5, 6, 6, 5}},
+        {23, 4, {6, 6, 6, 5}},
+        {61, 8, {7, 7, 8, 8, 8, 8, 8, 7}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct model m = decoder;
+        struct err e = {0};
+        m.layers = cases[i].layers;
+        assert_ok(shard_check(&m, 1, cases[i].pp, 1, &e), &e);
+        int64_t most = 0;
+        for (int64_t k = 0; k < cases[i].pp; k++) {
+            assert_int_equal(shard_stage_layers(&m, cases[i].pp, k), cases[i].dealt[k]);
+            most = cases[i].dealt[k] > most ? cases[i].dealt[k] : most;
+        }
+        assert_int_equal(shard_most_layers(&m, cases[i].pp), most);
+    }
+}
+
 static void refused(const struct model *m, int64_t tp, int64_t pp, int64_t ep, const char *text)
 {
     struct err e = {0};
@@ -228,7 +257,7 @@ static void what_does_not_divide(void **state)
 {
     (void)state;
     struct err e = {0};
-    refused(&decoder, 1, 3, 0, "parallel.pp: 3 stages do not divide the 4 layers of decoder");
+    refused(&decoder, 1, 5, 0, "parallel.pp: 5 stages for the 4 layers of decoder");
     refused(&decoder, 5, 1, 0, "parallel.tp: 5 shards do not divide the 12 heads of decoder");
     refused(&decoder, 2, 1, 2, "parallel.ep: the model has no experts");
     refused(&experts, 2, 1, 3,
@@ -247,9 +276,13 @@ static void what_does_not_divide(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_of_a_shard), cmocka_unit_test(costs_of_a_shard),
-        cmocka_unit_test(all_reduces),       cmocka_unit_test(slices_of_tensors),
-        cmocka_unit_test(slices_by_hand),    cmocka_unit_test(what_does_not_divide),
+        cmocka_unit_test(shapes_of_a_shard),
+        cmocka_unit_test(costs_of_a_shard),
+        cmocka_unit_test(all_reduces),
+        cmocka_unit_test(slices_of_tensors),
+        cmocka_unit_test(slices_by_hand),
+        cmocka_unit_test(what_does_not_divide),
+        cmocka_unit_test(layers_are_dealt_to_stages),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

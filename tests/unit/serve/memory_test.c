@@ -58,6 +58,12 @@ static void one_shard_of_a_small_model(void **state)
     assert_true(p.request_bytes == 2 * 2 * 8 * 2 * 1000.0 * 16);
     assert_int_equal(p.max_batch, 524); /* (2^29 - 198,656) / 1,024,000 = 524.09 */
     assert_int_equal(p.num_blocks, 62 * 524 * 4);
+    f.pp = 3; /* 5, 6 and 5 layers: weights of 6, and a request is charged three times as many */
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.weight_bytes == 2 * 6 * (64.0 * 8 * (16 + 2 * 2) + 64 * 8 * 16 + 2 * 64 * 50));
+    assert_true(p.request_bytes == 2 * 2 * 8 * 2 * 1000.0 * 18);
+    assert_int_equal(p.max_batch, 465); /* (2^29 - 297,984) / 1,152,000 = 465.78 */
+    assert_int_equal(p.num_blocks, 62 * 465 * 3);
 }
 
 static void what_does_not_fit_is_said(void **state)

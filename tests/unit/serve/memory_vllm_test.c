@@ -225,6 +225,15 @@ static void shards_by_hand(void **state)
     assert_true(p.graph_bytes == one.graph_bytes / 2);
     assert_true(p.request_bytes == one.request_bytes / 2);
     assert_int_equal(p.num_blocks, (int64_t)(p.cache_bytes / (2 * 2 * 4 * 16 * 16)));
+    struct model four = small; /* 1, 2 and 1 layers: the middle stage has neither table nor head */
+    four.layers = 4;
+    f.model = &four;
+    f.pp = 3;
+    assert_ok(memory_plan(&f, &p, &t->e), t);
+    assert_true(p.weight_bytes == 2 * (2 * LAYER + ROTARY));
+    assert_true(p.request_bytes == one.request_bytes);
+    assert_int_equal(p.num_blocks, (int64_t)(p.cache_bytes / (2 * 2 * 2 * 4 * 16 * 16)));
+    f.model = &small;
     f.pp = 1;
     f.tp = 2;
     assert_ok(memory_plan(&f, &p, &t->e), t);

@@ -120,7 +120,8 @@ static void bad_folders(void **state)
             "hint: predictor.tables=DIR with attn_pre_proj.csv and so on, or .csv.gz");
     p.tables = tables(t);
     p.pp = 3;
-    refused(t, &p, ST_USAGE, "parallel.pp: 3 stages do not divide the 4 layers of m");
+    refused(t, &p, ST_USAGE,
+            "parallel.pp: 3 stages do not divide the 4 layers of m, as Vidur wants");
     p.pp = 1;
     p.tp = 3;
     refused(t, &p, ST_USAGE, "parallel.tp: 3 shards do not divide the 8 heads of m");

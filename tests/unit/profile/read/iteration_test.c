@@ -157,6 +157,10 @@ static void devices_share_the_work_and_talk(void **state)
     assert_near_rel(first.gemm_compute + last.gemm_compute, whole.gemm_compute, 1e-9);
     assert_near_rel(first.activations + last.activations, whole.activations, 1e-9);
     assert_near(first.layers + last.layers, 4, 0);
+    struct iteration_terms middle = terms_of(t, &llama, 1, 3, 1, &mixed, 1); /* 1, 2, 1 layers */
+    assert_near(middle.layers, 2, 0);
+    assert_near_rel(middle.gemm_compute, whole.gemm_compute / 2, 1e-9);
+    assert_near_rel(middle.decode_kv, whole.decode_kv / 2, 1e-9);
     assert_near(whole.sequences, 5, 0);
     assert_near(whole.chunks, 2, 0);
 }
