@@ -1,6 +1,7 @@
 /* Causes of an inconclusive verdict: found in the metas of both runs, weighed after judging. */
 #include "compare/cause.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,14 +214,68 @@ static bool differs(struct arena *a, const char *setting, const struct node *rea
     return out->real && out->sim && strcmp(out->real, out->sim) != 0;
 }
 
+/* Whether a model's name is a folder on some machine, not a name of a hub ("Qwen/Qwen3-0.6B"). */
+static bool is_path(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return strchr("/.~", *name) || (slash && strchr(slash + 1, '/'));
+}
+
+/* Letters and digits of the last part: "qwen306b" of Qwen/Qwen3-0.6B, of a folder of that name, and
+ * of one inside the hub's cache (models--Qwen--Qwen3-0.6B/snapshots/...). */
+static const char *bare_name(struct arena *a, const char *name)
+{
+    static const char cached[] = "/models--";
+    char *bare = arena_str(a, name);
+    const char *in_cache = strstr(name, cached), *from = name;
+    size_t n = strlen(name), k = 0;
+    if (in_cache) {
+        const char *owner = in_cache + strlen(cached), *own = strstr(owner, "--");
+        from = own ? own + 2 : owner;
+        n = strcspn(from, "/");
+    } else {
+        while (n && name[n - 1] == '/')
+            n--;
+        for (size_t i = 0; i < n; i++)
+            if (name[i] == '/')
+                from = name + i + 1;
+        n -= (size_t)(from - name);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (isalnum((unsigned char)from[i]))
+            bare[k++] = (char)tolower((unsigned char)from[i]);
+    bare[k] = 0;
+    return bare;
+}
+
+/* Names tell other models apart, unless they may be two names of one: a folder on one side and a
+ * name on the other, or equal but for owner, case and punctuation. */
+static bool other_name(struct arena *a, const struct comparison *c, struct difference *out,
+                       struct notes *notes)
+{
+    if (!differs(a, "model", node_find(c->real.meta, "model"), node_find(c->sim.meta, "model"),
+                 out))
+        return false;
+    const char *bare = bare_name(a, out->real);
+    const bool equal = *bare && strcmp(bare, bare_name(a, out->sim)) == 0;
+    if (!equal && is_path(out->real) == is_path(out->sim))
+        return true;
+    compare_note(notes,
+                 "The model is called %.200s in the real run, %.200s in the simulated one: %s.",
+                 out->real, out->sim,
+                 equal ? "taken as two names of one model"
+                       : "taken as one model, though a folder's name does not tell");
+    return false;
+}
+
 /* Compares shapes where both metas have them: a model may have two names. */
-static bool other_model(struct arena *a, const struct comparison *c, struct difference *out)
+static bool other_model(struct arena *a, const struct comparison *c, struct difference *out,
+                        struct notes *notes)
 {
     const struct node *real = node_path(c->real.meta, "params.model.config");
     const struct node *sim = node_path(c->sim.meta, "params.model.config");
     if (!real || !sim || real->kind != NODE_MAP || sim->kind != NODE_MAP)
-        return differs(a, "model", node_find(c->real.meta, "model"),
-                       node_find(c->sim.meta, "model"), out);
+        return other_name(a, c, out, notes);
     for (uint32_t i = 0; i < real->n; i++) {
         const struct node_pair *p = &real->pairs[i];
         const char *key = arena_strn(a, p->key.p, p->key.n);
@@ -264,12 +319,12 @@ static void found_difference(struct arena *a, struct comparison *c, enum compare
 
 /* Applies to simulations only, and only of our own engine: the model and machine of a server or
  * foreign engine are not in bench's settings. */
-static void find_other_subject(struct arena *a, struct comparison *c)
+static void find_other_subject(struct arena *a, struct comparison *c, struct notes *notes)
 {
     struct difference d;
     if (!is_of_type(&c->real, "real") || !is_of_type(&c->sim, "vidur"))
         return;
-    if (!node_find(c->real.meta, "http") && other_model(a, c, &d))
+    if (!node_find(c->real.meta, "http") && other_model(a, c, &d, notes))
         found_difference(a, c, CAUSE_MODELS_DIFFER, "model", &d);
     if (!node_find(c->real.meta, "http") && !node_find(c->real.meta, "worker") &&
         other_hardware(a, c, &d))
@@ -279,7 +334,7 @@ static void find_other_subject(struct arena *a, struct comparison *c)
 void causes_find(struct arena *a, struct comparison *c, struct notes *notes)
 {
     find_late_clients(a, c, notes);
-    find_other_subject(a, c);
+    find_other_subject(a, c, notes);
     find_disturbance(a, c, notes);
     find_drift(a, c, notes);
 }

@@ -194,6 +194,51 @@ static void models_and_machines_are_known_by_what_they_are(void **state)
     }
 }
 
+static bool has_note(const struct comparison *c, const char *text)
+{
+    for (size_t i = 0; i < c->n_notes; i++)
+        if (strstr(c->notes[i], text))
+            return true;
+    return false;
+}
+
+/* A server is told a folder, its simulation a name of the hub. */
+static void a_folder_is_no_other_model(void **state)
+{
+    static const char two_names[] = "two names of one model",
+                      not_known[] = "though a folder's name does not tell";
+    static const struct {
+        const char *real, *sim, *note; /* NULL: other models */
+    } cases[] = {
+        {"/data/models/Qwen3-0.6B", "Qwen/Qwen3-0.6B", two_names},
+        {"/data/models/Qwen3-0.6B/", "qwen3_0_6b", two_names},
+        {"Qwen/Qwen3-0.6B", "qwen3_0_6b", two_names},
+        {"/root/.cache/huggingface/hub/models--Qwen--Qwen3-0.6B/snapshots/c1899de2",
+         "Qwen/Qwen3-0.6B", two_names},
+        {"../w", "Qwen/Qwen3-0.6B", not_known},
+        {"Qwen/Qwen3-0.6B", "/mnt/model", not_known},
+        {"Qwen/Qwen3-0.6B", "Qwen/Qwen3-1.7B", NULL},
+        {"/models/Qwen3-0.6B", "/models/Qwen3-1.7B", NULL},
+    };
+    struct test *t = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct comparison c;
+        struct fake_run real = fake_run_default("real"), sim = fake_run_default("vidur");
+        const char *r = arena_printf(t->a, "real%zu", i), *s = arena_printf(t->a, "sim%zu", i);
+        real.model = cases[i].real;
+        sim.model = cases[i].sim;
+        const struct compare_params p = {.real_dir = fake_run_write(t, r, &real),
+                                         .sim_dir = fake_run_write(t, s, &sim),
+                                         .pass_percent = 5,
+                                         .warn_percent = 9};
+        assert_ok(compare_runs(t->a, &p, &c, &t->e), t);
+        assert_true(!c.found[CAUSE_MODELS_DIFFER].text == (cases[i].note != NULL));
+        if (cases[i].note)
+            assert_true(has_note(&c, cases[i].note));
+        assert_true(has_note(&c, "The model is called") == (cases[i].note != NULL));
+    }
+}
+
 static void the_stated_error_of_a_simulation_is_a_cause(void **state)
 {
     struct test *t = *state;
@@ -263,6 +308,7 @@ int main(void)
         TEST(other_workloads_leave_every_cell_open),
         TEST(another_model_is_not_judged),
         TEST(models_and_machines_are_known_by_what_they_are),
+        TEST(a_folder_is_no_other_model),
         TEST(the_stated_error_of_a_simulation_is_a_cause),
         TEST(the_mean_of_the_replicas_is_the_simulated_value),
         TEST(a_fail_has_no_cause),
